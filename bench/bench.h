@@ -1,0 +1,111 @@
+// kiln-bench, inside: the table of cases, how they are measured, what becomes of the figures.
+#pragma once
+#include <kiln/kiln.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// The sizes of all cases; --size small fits CPUs, large GPUs. The letters are those of peers/torch_rows.py.
+struct sizes {
+    int64_t n;                                    // elements of a vector
+    int64_t r, c;                                 // rows and columns of a matrix
+    int64_t g;                                    // side of a product
+    int64_t b;                                    // images of the convolution
+    int64_t s, h, d, qb;                          // attention: sequence, heads, width of a head, batch
+    int64_t bl, bm;                               // batches of the two networks
+    int64_t vocab, dm, heads, layers, seq, batch; // the language model
+};
+
+// What a row may be compared with: the best that memory can do over the row's bytes.
+enum ceiling { CEILING_NONE, CEILING_READ, CEILING_COPY, CEILING_TRIAD };
+const char *ceiling_name(enum ceiling c);
+
+// A case while it is measured.
+struct state {
+    kiln_device *dev;
+    const struct sizes *z;
+    kiln_tensor *in[4];   // owned
+    struct trainer *net;  // steps of training: nets.c
+    double flops, bytes;  // of one call; 0: not stated
+};
+
+struct bench_case {
+    const char *name;
+    enum ceiling ceiling;
+    int ops;                                  // ops a call, where their cost to the calling thread is asked for; else 0
+    kiln_status (*setup)(struct state *s);    // fills in, flops, bytes; runs in a scope
+    kiln_status (*run)(struct state *s);      // one call; runs in a scope
+};
+extern const struct bench_case bench_cases[];
+extern const int bench_case_count;
+const struct sizes *bench_sizes(bool large);
+
+// cases.c
+void own_input(struct state *s, int i, kiln_tensor *t);
+void state_finish(struct state *s);
+
+// nets.c
+kiln_status setup_lenet(struct state *s);
+kiln_status setup_mlp(struct state *s);
+kiln_status setup_gpt(struct state *s);
+kiln_status setup_small_net(struct state *s);
+kiln_status run_step(struct state *s);
+void trainer_free(struct trainer **t);
+// Which keys a query sees: [length, length], lower triangle true.
+kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
+// softmax(q k^T / sqrt(d)) v of [..., S, D]; mask may be NULL.
+kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask);
+
+// What a row holds; figures of one call, NaN where there are none.
+struct row {
+    char name[48], mode[16], error[256];
+    double time_ns, min_ns, p90_ns, first_ns;
+    int runs;
+    double bytes, flops;
+    double launches, submits, waits;
+    double cpu_ns;        // of the calling thread, an op
+    enum ceiling ceiling;
+    double ceiling_ns;    // what the ceiling would take for the row's bytes
+    double extra[6];      // memory rows: see memory.c
+    bool has_extra;
+};
+
+struct plan {
+    const char *device, *filter;
+    bool large, memory;
+    double budget_s;      // of timed runs, a row
+};
+
+struct report {
+    char device[192], driver[192];
+    const char *size;
+    unsigned threads;
+    struct row *rows;
+    int n_rows, cap_rows;
+};
+struct row *report_add(struct report *r, const char *name);   // NULL when memory is out
+void report_free(struct report *r);
+
+// measure.c
+double now_ns(void);
+void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct row *out);
+
+// ceiling.c: the time of the best pass of that kind over `bytes` bytes; NaN when it cannot be had.
+double ceiling_ns(kiln_device *dev, enum ceiling c, double bytes);
+void ceiling_forget(void);
+
+// process.c: rows that measure more than calls.
+void measure_cold_start(struct row *out);
+int cold_child(void);
+void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
+extern const char *const memory_keys[6];
+
+// write.c
+void write_row(const struct row *r, FILE *f);                   // one line of text
+void write_json(const struct report *r, FILE *f);
+void write_html(const struct report *r, FILE *f);
+void write_json_string(const char *s, FILE *f);
+
+// compare.c: prints ratios, peer time over ours. 0, or 1 after a message on stderr.
+int compare(const char *peer_path, const char *own_path, FILE *f);

@@ -1,0 +1,291 @@
+// The cases of peers/torch_rows.py: same names, shapes and arithmetic. Each is a set-up, which makes random inputs and
+// states flops and bytes as the peer's script does, and one call.
+#include "bench.h"
+
+#include <math.h>
+#include <stddef.h>
+
+const struct sizes *bench_sizes(bool large)
+{
+    static const struct sizes small = {
+        .n = 1 << 22, .r = 4096, .c = 1024, .g = 1024, .b = 32, .s = 512, .h = 8, .d = 64, .qb = 1, .bl = 64, .bm = 128,
+        .vocab = 512, .dm = 128, .heads = 4, .layers = 2, .seq = 128, .batch = 4};
+    static const struct sizes big = {
+        .n = 1 << 27, .r = 65536, .c = 2048, .g = 8192, .b = 256, .s = 4096, .h = 16, .d = 128, .qb = 4, .bl = 1024,
+        .bm = 8192, .vocab = 50304, .dm = 768, .heads = 12, .layers = 12, .seq = 1024, .batch = 4};
+    return large ? &big : &small;
+}
+
+void own_input(struct state *s, int i, kiln_tensor *t)
+{
+    s->in[i] = t ? kiln_own(t) : NULL;
+}
+
+void state_finish(struct state *s)
+{
+    for (size_t i = 0; i < sizeof s->in / sizeof s->in[0]; i++) kiln_free(&s->in[i]);
+    trainer_free(&s->net);
+}
+
+static void random_input(struct state *s, int i, size_t rank, const int64_t *dims)
+{
+    own_input(s, i, kiln_normal(s->dev, KILN_F32, rank, dims, 0, 1));
+}
+
+static void random_input_of(struct state *s, int i, kiln_dtype dtype, size_t rank, const int64_t *dims)
+{
+    kiln_tensor *t = kiln_normal(s->dev, KILN_F32, rank, dims, 0, 1);
+    own_input(s, i, dtype == KILN_F32 ? t : kiln_cast(t, dtype));
+}
+
+// --- vectors
+
+static kiln_status setup_vectors(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(s->z->n));
+    random_input(s, 1, KILN_SHAPE(s->z->n));
+    s->bytes = 12.0 * (double)s->z->n;
+    return kiln_error();
+}
+
+static kiln_status setup_add(struct state *s)
+{
+    s->flops = (double)s->z->n;
+    return setup_vectors(s);
+}
+
+static kiln_status setup_vector(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(s->z->n));
+    s->flops = (double)s->z->n;
+    s->bytes = 4.0 * (double)s->z->n;
+    return kiln_error();
+}
+
+static kiln_status run_add(struct state *s)
+{
+    kiln_add(s->in[0], s->in[1]);
+    return kiln_error();
+}
+
+static kiln_status run_chain5(struct state *s)
+{
+    kiln_tensor *x = s->in[0], *y = s->in[1];
+    kiln_tensor *half = kiln_mul(kiln_relu(kiln_add(kiln_mul(x, y), x)), kiln_scalar(0.5));
+    kiln_add(kiln_sigmoid(kiln_tanh(kiln_sub(half, y))), x);
+    return kiln_error();
+}
+
+static kiln_status run_sum_all(struct state *s)
+{
+    kiln_sum(s->in[0], NULL);
+    return kiln_error();
+}
+
+// --- matrices
+
+static kiln_status setup_matrix(struct state *s)
+{
+    const struct sizes *z = s->z;
+    random_input(s, 0, KILN_SHAPE(z->r, z->c));
+    random_input(s, 1, KILN_SHAPE(z->c));
+    random_input(s, 2, KILN_SHAPE(z->r, 1));
+    s->bytes = 8.0 * (double)(z->r * z->c);
+    return kiln_error();
+}
+
+static kiln_status setup_matrix_read(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(s->z->r, s->z->c));
+    s->bytes = 4.0 * (double)(s->z->r * s->z->c);
+    return kiln_error();
+}
+
+static kiln_status run_broadcast(struct state *s)
+{
+    kiln_mul(kiln_add(kiln_mul(s->in[0], s->in[1]), s->in[2]), kiln_scalar(0.5));
+    return kiln_error();
+}
+
+static kiln_status run_sum_rows(struct state *s)
+{
+    kiln_sum(s->in[0], KILN_REDUCE(.axes = KILN_AXES(-1)));
+    return kiln_error();
+}
+
+static kiln_status run_sum_cols(struct state *s)
+{
+    kiln_sum(s->in[0], KILN_REDUCE(.axes = KILN_AXES(0)));
+    return kiln_error();
+}
+
+static kiln_status run_transpose_add(struct state *s)
+{
+    kiln_add(kiln_contiguous(kiln_transpose(s->in[0], 0, 1)), kiln_scalar(1));
+    return kiln_error();
+}
+
+static kiln_status run_softmax(struct state *s)
+{
+    kiln_softmax(s->in[0], -1);
+    return kiln_error();
+}
+
+static kiln_status run_layer_norm(struct state *s)
+{
+    kiln_layer_norm(s->in[0], 1, KILN_LAYER_NORM(.weight = s->in[1], .bias = s->in[1]));
+    return kiln_error();
+}
+
+static kiln_status run_rms_norm(struct state *s)
+{
+    kiln_tensor *m = s->in[0];
+    kiln_tensor *mean = kiln_mean(kiln_mul(m, m), KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true));
+    kiln_mul(kiln_mul(m, kiln_rsqrt(kiln_add(mean, kiln_scalar(1e-6)))), s->in[1]);
+    return kiln_error();
+}
+
+static kiln_status setup_labels(struct state *s)
+{
+    setup_matrix_read(s);
+    own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(s->z->r), 0, s->z->c));
+    return kiln_error();
+}
+
+static kiln_status setup_gather(struct state *s)
+{
+    setup_labels(s);
+    s->bytes *= 2;
+    return kiln_error();
+}
+
+static kiln_status run_cross_entropy(struct state *s)
+{
+    kiln_cross_entropy(s->in[0], s->in[1], NULL);
+    return kiln_error();
+}
+
+static kiln_status run_gather_rows(struct state *s)
+{
+    kiln_index_select(s->in[0], 0, kiln_remainder(s->in[1], kiln_scalar_int(4096)));
+    return kiln_error();
+}
+
+// --- products
+
+static kiln_status setup_product(struct state *s, kiln_dtype dtype)
+{
+    int64_t g = s->z->g;
+    random_input_of(s, 0, dtype, KILN_SHAPE(g, g));
+    random_input_of(s, 1, dtype, KILN_SHAPE(g, g));
+    s->flops = 2.0 * (double)g * (double)g * (double)g;
+    s->bytes = 3.0 * (double)kiln_dtype_size(dtype) * (double)(g * g);
+    return kiln_error();
+}
+
+static kiln_status setup_product_f32(struct state *s)
+{
+    return setup_product(s, KILN_F32);
+}
+
+static kiln_status setup_product_bf16(struct state *s)
+{
+    return setup_product(s, KILN_BF16);
+}
+
+static kiln_status setup_product_f16(struct state *s)
+{
+    return setup_product(s, KILN_F16);
+}
+
+static kiln_status setup_product_bias(struct state *s)
+{
+    random_input(s, 2, KILN_SHAPE(s->z->g));
+    return setup_product(s, KILN_F32);
+}
+
+static kiln_status setup_product_batch(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(64, 128, 128));
+    random_input(s, 1, KILN_SHAPE(64, 128, 128));
+    s->flops = 2.0 * 64 * 128 * 128 * 128;
+    return kiln_error();
+}
+
+static kiln_status run_product(struct state *s)
+{
+    kiln_matmul(s->in[0], s->in[1]);
+    return kiln_error();
+}
+
+static kiln_status run_product_bias(struct state *s)
+{
+    kiln_gelu_tanh(kiln_add(kiln_matmul(s->in[0], s->in[1]), s->in[2]));
+    return kiln_error();
+}
+
+static kiln_status setup_conv(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 56, 56));
+    random_input(s, 1, KILN_SHAPE(64, 64, 3, 3));
+    s->flops = 2.0 * (double)b * 64 * 64 * 9 * 56 * 56;
+    return kiln_error();
+}
+
+static kiln_status run_conv(struct state *s)
+{
+    kiln_conv2d(s->in[0], s->in[1], KILN_CONV2D(.padding = {1, 1}));
+    return kiln_error();
+}
+
+// --- attention, from its parts
+
+static kiln_status setup_attention(struct state *s)
+{
+    const struct sizes *z = s->z;
+    kiln_dtype dtype = z->s > 1024 ? KILN_BF16 : KILN_F32;
+    for (int i = 0; i < 3; i++) random_input_of(s, i, dtype, KILN_SHAPE(z->qb, z->h, z->s, z->d));
+    s->flops = 4.0 * (double)(z->qb * z->h) * (double)(z->s * z->s) * (double)z->d;
+    return kiln_error();
+}
+
+static kiln_status setup_attention_causal(struct state *s)
+{
+    setup_attention(s);
+    own_input(s, 3, causal_mask(s->dev, s->z->s));
+    s->flops /= 2;
+    return kiln_error();
+}
+
+static kiln_status run_attention(struct state *s)
+{
+    attention(s->in[0], s->in[1], s->in[2], s->in[3]);
+    return kiln_error();
+}
+
+// --- the cost of an op by itself
+
+static kiln_status setup_dispatch(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(4));
+    return kiln_error();
+}
+
+static kiln_status run_dispatch(struct state *s)
+{
+    kiln_tensor *one = kiln_scalar(1), *t = kiln_add(s->in[0], one);
+    for (int i = 1; i < 1000; i++) {
+        kiln_tensor *before = t;
+        t = kiln_add(before, one);
+        kiln_free(&before);
+    }
+    return kiln_error();
+}
+
+#define CASE(name, ceiling, ops, setup, run) {#name, CEILING_##ceiling, ops, setup, run},
+const struct bench_case bench_cases[] = {
+#include "cases.def"
+};
+#undef CASE
+const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];

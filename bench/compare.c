@@ -1,0 +1,96 @@
+// Ratios of two documents, row by row: the peer's time over ours, against the better of the peer's modes.
+#include "bench.h"
+#include "json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t size_B = 0, got = 1;
+    while (f && got) {
+        char *more = realloc(text, size_B + 65537);
+        if (!more) {
+            size_B = 0;
+            break;
+        }
+        text = more;
+        got = fread(text + size_B, 1, 65536, f);
+        size_B += got;
+    }
+    bool ok = f && !ferror(f) && size_B;
+    if (f) fclose(f);
+    if (ok) {
+        text[size_B] = 0;
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+static struct json *load(const char *path)
+{
+    char *text = read_all(path), why[128] = "";
+    if (!text) {
+        fprintf(stderr, "kiln-bench: %s cannot be read, or is empty\n", path);
+        return NULL;
+    }
+    struct json *j = json_parse(text, why, sizeof why);
+    free(text);
+    const struct json *rows = json_get(j, "rows");
+    if (rows && rows->kind == JSON_ARRAY) return j;
+    fprintf(stderr, "kiln-bench: %s: %s\n", path, j ? "there is no list \"rows\"" : why);
+    json_free(j);
+    return NULL;
+}
+
+// The fastest mode of a row; NULL when the document has none with a time.
+static const struct json *best_mode(const struct json *document, const char *name)
+{
+    const struct json *best = NULL;
+    for (const struct json *r = json_get(document, "rows")->first; r; r = r->next) {
+        if (strcmp(json_text(r, "name"), name) || !(json_number(r, "time_ns") > 0)) continue;
+        if (!best || json_number(r, "time_ns") < json_number(best, "time_ns")) best = r;
+    }
+    return best;
+}
+
+static void print_heading(const struct json *peer, const struct json *own, FILE *f)
+{
+    fprintf(f, "peer: %s on %s, size %s\n", json_text(peer, "framework"), json_text(peer, "device"), json_text(peer, "size"));
+    fprintf(f, "ours: %s on %s, size %s\n", json_text(own, "framework"), json_text(own, "device"), json_text(own, "size"));
+    if (strcmp(json_text(peer, "size"), json_text(own, "size"))) fprintf(f, "the sizes differ: the ratios mean nothing\n");
+    fprintf(f, "%-18s %-8s %12s %12s %-8s %8s\n", "row", "mode", "ours, ms", "peer, ms", "its mode", "ratio");
+}
+
+int compare(const char *peer_path, const char *own_path, FILE *f)
+{
+    struct json *peer = load(peer_path), *own = peer ? load(own_path) : NULL;
+    double log_sum = 0;
+    int n = 0;
+    if (own) print_heading(peer, own, f);
+    for (const struct json *r = own ? json_get(own, "rows")->first : NULL; r; r = r->next) {
+        const char *name = json_text(r, "name"), *mode = json_text(r, "mode");
+        const struct json *best = best_mode(peer, name);
+        double time_ns = json_number(r, "time_ns");
+        if (!(time_ns > 0)) {
+            fprintf(f, "%-18s %-8s failed: %s\n", name, mode, json_text(r, "error"));
+        } else if (!best) {
+            fprintf(f, "%-18s %-8s %12.4f %12s\n", name, mode, time_ns / 1e6, "-");
+        } else {
+            double peer_ns = json_number(best, "time_ns"), ratio = peer_ns / time_ns;
+            fprintf(f, "%-18s %-8s %12.4f %12.4f %-8s %8.2f\n", name, mode, time_ns / 1e6, peer_ns / 1e6,
+                    json_text(best, "mode"), ratio);
+            log_sum += log(ratio);
+            n++;
+        }
+    }
+    if (n) fprintf(f, "geometric mean of %d ratios: %.3f\n", n, exp(log_sum / n));
+    else if (own) fprintf(stderr, "kiln-bench: the documents have no row in common\n");
+    json_free(peer);
+    json_free(own);
+    return n ? 0 : 1;
+}

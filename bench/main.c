@@ -1,0 +1,178 @@
+// kiln-bench: times the cases of peers/torch_rows.py with this library.
+#include "bench.h"
+
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: kiln-bench [options]\n"
+    "       kiln-bench --compare PEER.json OWN.json\n"
+    "Times a fixed set of computations; the same set, timed with PyTorch, is bench/peers/torch_rows.py.\n"
+    "  --device D     cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
+    "  --size S       small (for CPUs) or large (for GPUs); default: small\n"
+    "  --modes LIST   eager, the one mode there is\n"
+    "  --filter GLOB  only rows whose name matches, as in file names\n"
+    "  --budget S     seconds of timed runs a row (1)\n"
+    "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
+    "  --list         print the names of the rows and exit\n"
+    "  --json FILE    write the figures as JSON; - is standard output\n"
+    "  --html FILE    write them as a page\n"
+    "  --compare A B  print the ratio of two JSON files row by row, A's time over B's, against the best mode of A,\n"
+    "                 and the geometric mean\n"
+    "  --version      print the version and exit\n"
+    "  --help         print this text and exit\n"
+    "Times are medians after a warm-up, inputs random. A row that fails says so, and the exit status is 1.\n";
+
+static bool chosen(const struct plan *p, const char *name)
+{
+    return !p->filter || !fnmatch(p->filter, name, 0);
+}
+
+static const char memory_row[] = "train_10000", cold_row[] = "cold_start";
+
+static int list_rows(const struct plan *p)
+{
+    for (int i = 0; i < bench_case_count; i++) {
+        if (chosen(p, bench_cases[i].name)) printf("%s\n", bench_cases[i].name);
+    }
+    if (chosen(p, memory_row)) printf("%s\n", memory_row);
+    if (chosen(p, cold_row)) printf("%s\n", cold_row);
+    return 0;
+}
+
+static FILE *progress = NULL;
+
+// Shows a row as soon as it is known. False when it failed.
+static bool show(const struct row *r)
+{
+    write_row(r, progress);
+    fflush(progress);
+    return !r->error[0];
+}
+
+static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct report *report)
+{
+    bool ok = true;
+    for (int i = 0; i < bench_case_count; i++) {
+        if (!chosen(p, bench_cases[i].name)) continue;
+        struct row *r = report_add(report, bench_cases[i].name);
+        if (!r) return false;
+        measure_case(p, dev, &bench_cases[i], r);
+        ok &= show(r);
+    }
+    if (p->memory && chosen(p, memory_row)) {
+        struct row *r = report_add(report, memory_row);
+        if (!r) return false;
+        measure_memory(p, dev, r);
+        ok &= show(r);
+    }
+    if (on_cpu && chosen(p, cold_row)) {
+        struct row *r = report_add(report, cold_row);
+        if (!r) return false;
+        measure_cold_start(r);
+        ok &= show(r);
+    }
+    return ok;
+}
+
+static bool write_file(const char *path, const struct report *r, void (*write)(const struct report *, FILE *))
+{
+    if (!path) return true;
+    FILE *f = strcmp(path, "-") ? fopen(path, "w") : stdout;
+    if (f) write(r, f);
+    bool ok = f && !fflush(f) && !ferror(f);
+    if (f && f != stdout) ok &= !fclose(f);
+    if (!ok) fprintf(stderr, "kiln-bench: %s cannot be written\n", path);
+    return ok;
+}
+
+static int run(const struct plan *p, const char *json, const char *html)
+{
+    progress = json && !strcmp(json, "-") ? stderr : stdout;
+    kiln_device_info info = {.size = sizeof info};
+    kiln_device *dev = kiln_device_open(p->device);
+    if (!dev || kiln_device_get_info(dev, &info)) {
+        fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
+        return 1;
+    }
+    struct report report = {.size = p->large ? "large" : "small", .threads = info.threads};
+    snprintf(report.device, sizeof report.device, "%s: %s", info.kind, info.name);
+    snprintf(report.driver, sizeof report.driver, "%s", info.driver);
+    fprintf(progress, "%s, %s, size %s\n", report.device, report.driver, report.size);
+    kiln_seed(dev, 0);
+    bool ok = run_rows(p, dev, !strcmp(info.kind, "cpu"), &report);
+    if (!report.n_rows) {
+        fprintf(stderr, "kiln-bench: no row matches \"%s\"\n", p->filter ? p->filter : "*");
+        ok = false;
+    } else {
+        ok &= write_file(json, &report, write_json);
+        ok &= write_file(html, &report, write_html);
+    }
+    report_free(&report);
+    kiln_device_close(&dev);
+    return ok ? 0 : 1;
+}
+
+static int reject(const char *what, const char *value)
+{
+    fprintf(stderr, "kiln-bench: %s \"%s\"\n%s", what, value, usage);
+    return 2;
+}
+
+struct request {
+    struct plan plan;
+    const char *json, *html, *peer;
+    bool list;
+};
+
+// 0 to go on, else the exit status plus one.
+static int take_option(int c, struct request *q)
+{
+    switch (c) {
+    case 'd': q->plan.device = optarg; break;
+    case 's':
+        q->plan.large = !strcmp(optarg, "large");
+        if (!q->plan.large && strcmp(optarg, "small")) return 1 + reject("no such size:", optarg);
+        break;
+    case 'm':
+        if (strcmp(optarg, "eager")) return 1 + reject("no such mode:", optarg);
+        break;
+    case 'f': q->plan.filter = optarg; break;
+    case 'b':
+        q->plan.budget_s = strtod(optarg, NULL);
+        if (!(q->plan.budget_s > 0)) return 1 + reject("not a number of seconds:", optarg);
+        break;
+    case 'M': q->plan.memory = true; break;
+    case 'l': q->list = true; break;
+    case 'j': q->json = optarg; break;
+    case 'H': q->html = optarg; break;
+    case 'c': q->peer = optarg; break;
+    case 'C': return 1 + cold_child();
+    case 'v': printf("kiln-bench %s\n", KILN_VERSION); return 1;
+    case 'h': fputs(usage, stdout); return 1;
+    default: fputs(usage, stderr); return 3;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"device", 1, NULL, 'd'}, {"size", 1, NULL, 's'},    {"modes", 1, NULL, 'm'},      {"filter", 1, NULL, 'f'},
+        {"budget", 1, NULL, 'b'}, {"memory", 0, NULL, 'M'},  {"list", 0, NULL, 'l'},       {"json", 1, NULL, 'j'},
+        {"html", 1, NULL, 'H'},   {"compare", 1, NULL, 'c'}, {"cold-child", 0, NULL, 'C'}, {"version", 0, NULL, 'v'},
+        {"help", 0, NULL, 'h'},   {NULL, 0, NULL, 0}};
+    struct request q = {.plan = {.budget_s = 1}};
+    for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
+        int status = take_option(c, &q);
+        if (status) return status - 1;
+    }
+    if (q.peer) {
+        if (argc - optind != 1) return reject("--compare takes two files; after", q.peer);
+        return compare(q.peer, argv[optind], stdout);
+    }
+    if (optind < argc) return reject("unexpected argument", argv[optind]);
+    return q.list ? list_rows(&q.plan) : run(&q.plan, q.json, q.html);
+}

@@ -1,0 +1,101 @@
+// Medians of repeated calls, as peers/torch_rows.py takes them: a first call, three to warm up, one to estimate, then as
+// many as fit the budget, 5 to 200. What a call makes is freed within its time. A device that works behind the thread's
+// back is waited for at the end of each call.
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WARM_UP 3
+#define MIN_RUNS 5
+#define MAX_RUNS 200
+
+static double clock_ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+double now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+struct sample { double time_ns, cpu_ns; };
+
+static struct sample once(struct state *s, const struct bench_case *c)
+{
+    double t0 = now_ns(), cpu0 = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    kiln_scope *scope = kiln_scope_begin();
+    c->run(s);
+    kiln_scope_end(&scope);
+    double cpu1 = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    kiln_device_synchronize(s->dev);
+    return (struct sample){.time_ns = now_ns() - t0, .cpu_ns = cpu1 - cpu0};
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static int runs_for(const struct plan *p, double estimate_ns)
+{
+    double n = p->budget_s * 1e9 / (estimate_ns > 1 ? estimate_ns : 1);
+    return n < MIN_RUNS ? MIN_RUNS : n > MAX_RUNS ? MAX_RUNS : (int)n;
+}
+
+static void repeat(const struct plan *p, struct state *s, const struct bench_case *c, struct row *out)
+{
+    double times[MAX_RUNS], cpu[MAX_RUNS];
+    kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    out->first_ns = once(s, c).time_ns;
+    for (int i = 0; i < WARM_UP && !kiln_error(); i++) once(s, c);
+    int n = runs_for(p, once(s, c).time_ns);
+    kiln_device_get_stats(s->dev, &before);
+    for (int i = 0; i < n && !kiln_error(); i++) {
+        struct sample t = once(s, c);
+        times[i] = t.time_ns;
+        cpu[i] = t.cpu_ns;
+    }
+    if (kiln_error()) return;
+    kiln_device_get_stats(s->dev, &after);
+    out->runs = n;
+    out->time_ns = median(times, n);
+    out->min_ns = times[0];
+    out->p90_ns = times[(int)(0.9 * (n - 1))];
+    out->launches = (double)(after.launches - before.launches) / n;
+    out->submits = (double)(after.submits - before.submits) / n;
+    out->waits = (double)(after.waits - before.waits) / n;
+    if (c->ops) out->cpu_ns = median(cpu, n) / c->ops;
+}
+
+void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct row *out)
+{
+    struct state s = {.dev = dev, .z = bench_sizes(p->large)};
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_status status = c->setup(&s);
+    kiln_scope_end(&scope);
+    if (!status) repeat(p, &s, c, out);
+    out->bytes = s.bytes;
+    out->flops = s.flops;
+    out->ceiling = c->ceiling;
+    if (kiln_error()) {
+        snprintf(out->error, sizeof out->error, "%s", kiln_error_message());
+        kiln_error_clear();
+    }
+    state_finish(&s);
+    kiln_device_trim(dev);
+    if (out->ceiling && !out->error[0]) out->ceiling_ns = ceiling_ns(dev, out->ceiling, out->bytes);
+    kiln_error_clear();
+}

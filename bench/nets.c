@@ -1,0 +1,209 @@
+// The networks of the training rows, and attention from its parts. A step is: forget the gradients, forward, backward,
+// update, as in peers/torch_rows.py.
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define MAX_PARAMETERS 256
+
+struct trainer {
+    kiln_cell *net;
+    kiln_optim *opt;
+    int64_t classes;      // logits become [rows, classes]
+};
+
+void trainer_free(struct trainer **t)
+{
+    if (!*t) return;
+    kiln_optim_free(&(*t)->opt);
+    kiln_cell_free(&(*t)->net);
+    free(*t);
+    *t = NULL;
+}
+
+kiln_status run_step(struct state *s)
+{
+    struct trainer *t = s->net;
+    kiln_optim_zero_grad(t->opt);
+    kiln_tensor *logits = kiln_cell_call(t->net, s->in[0]);
+    kiln_tensor *labels = s->in[1];
+    if (logits && kiln_rank(logits) > 2) {
+        int64_t rows = kiln_numel(labels);
+        logits = kiln_reshape(logits, KILN_SHAPE(rows, t->classes));
+        labels = kiln_reshape(labels, KILN_SHAPE(rows));
+    }
+    kiln_backward(kiln_cross_entropy(logits, labels, NULL), NULL);
+    return kiln_optim_step(t->opt);
+}
+
+// Takes over the cell, also where it fails.
+static kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes, bool adamw)
+{
+    kiln_tensor *params[MAX_PARAMETERS];
+    struct trainer *t = calloc(1, sizeof *t);
+    if (!t || !net) {
+        free(t);
+        kiln_cell_free(&net);
+        return kiln_error() ? kiln_error() : KILN_E_MEMORY;
+    }
+    *t = (struct trainer){.net = net, .classes = classes};
+    s->net = t;
+    kiln_cell_set_training(net, true);
+    size_t n = kiln_cell_parameters(net, params, MAX_PARAMETERS);
+    t->opt = adamw ? kiln_optim_adamw(params, n, KILN_ADAM(.lr = 1e-4))
+                   : kiln_optim_sgd(params, n, KILN_SGD(.lr = 0.01, .momentum = 0.9));
+    return kiln_error();
+}
+
+static void random_labels(struct state *s, int64_t count, int64_t classes)
+{
+    own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(count), 0, classes));
+}
+
+kiln_status setup_lenet(struct state *s)
+{
+    kiln_device *dev = s->dev;
+    int64_t batch = s->z->bl;
+    own_input(s, 0, kiln_normal(dev, KILN_F32, KILN_SHAPE(batch, 1, 28, 28), 0, 1));
+    random_labels(s, batch, 10);
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(
+        kiln_nn_conv2d(dev, 1, 6, 5, KILN_NN_CONV2D(.padding = {2, 2}, .bias = true)), kiln_nn_relu(),
+        kiln_nn_max_pool2d(KILN_POOL2D(.kernel = {2, 2})), kiln_nn_conv2d(dev, 6, 16, 5, KILN_NN_CONV2D(.bias = true)),
+        kiln_nn_relu(), kiln_nn_max_pool2d(KILN_POOL2D(.kernel = {2, 2})), kiln_nn_flatten(),
+        kiln_nn_dense(dev, 400, 120, NULL), kiln_nn_relu(), kiln_nn_dense(dev, 120, 84, NULL), kiln_nn_relu(),
+        kiln_nn_dense(dev, 84, 10, NULL)));
+    return make_trainer(s, net, 10, false);
+}
+
+static kiln_status setup_dense(struct state *s, int64_t batch, int64_t in, int64_t hidden)
+{
+    kiln_device *dev = s->dev;
+    own_input(s, 0, kiln_normal(dev, KILN_F32, KILN_SHAPE(batch, in), 0, 1));
+    random_labels(s, batch, 10);
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(
+        kiln_nn_dense(dev, in, hidden, NULL), kiln_nn_relu(), kiln_nn_dense(dev, hidden, hidden, NULL), kiln_nn_relu(),
+        kiln_nn_dense(dev, hidden, 10, NULL)));
+    return make_trainer(s, net, 10, false);
+}
+
+kiln_status setup_mlp(struct state *s)
+{
+    return setup_dense(s, s->z->bm, 784, 512);
+}
+
+kiln_status setup_small_net(struct state *s)
+{
+    return setup_dense(s, 8, 32, 16);
+}
+
+// --- attention
+
+kiln_tensor *causal_mask(kiln_device *dev, int64_t length)
+{
+    uint8_t *seen = malloc((size_t)(length * length));
+    if (!seen) return NULL;
+    for (int64_t q = 0; q < length; q++)
+        for (int64_t k = 0; k < length; k++) seen[q * length + k] = k <= q;
+    kiln_tensor *mask = kiln_from_data(dev, KILN_BOOL, KILN_SHAPE(length, length), seen);
+    free(seen);
+    return mask;
+}
+
+kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask)
+{
+    double scale = q ? 1 / sqrt((double)kiln_dim(q, -1)) : 1;
+    kiln_tensor *scores = kiln_matmul(kiln_mul(q, kiln_scalar(scale)), kiln_transpose(k, -2, -1));
+    if (mask) scores = kiln_where(mask, scores, kiln_scalar(-INFINITY));
+    return kiln_matmul(kiln_softmax(scores, -1), v);
+}
+
+// --- the language model
+
+struct block {
+    kiln_cell *norm1, *norm2, *qkv, *out, *up, *down;
+    kiln_tensor *mask;    // the model's
+    int64_t heads;
+};
+
+// [batch, seq, width] -> [batch, heads, seq, width / heads]
+static kiln_tensor *split_heads(kiln_tensor *t, int64_t heads)
+{
+    if (!t) return NULL;
+    const int64_t *d = kiln_dims(t);
+    return kiln_transpose(kiln_reshape(t, KILN_SHAPE(d[0], d[1], heads, d[2] / heads)), 1, 2);
+}
+
+static kiln_status block_forward(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                 size_t n_out)
+{
+    struct block *b = user;
+    kiln_tensor *x = in[0], *part[3] = {NULL, NULL, NULL};
+    const int64_t *d = kiln_dims(x);
+    kiln_split(kiln_cell_call(b->qkv, kiln_cell_call(b->norm1, x)), -1, part, 3);
+    for (int i = 0; i < 3; i++) part[i] = split_heads(part[i], b->heads);
+    kiln_tensor *seen = kiln_transpose(attention(part[0], part[1], part[2], b->mask), 1, 2);
+    x = kiln_add(x, kiln_cell_call(b->out, kiln_reshape(seen, KILN_SHAPE(d[0], d[1], d[2]))));
+    kiln_tensor *wide = kiln_gelu_tanh(kiln_cell_call(b->up, kiln_cell_call(b->norm2, x)));
+    out[0] = kiln_add(x, kiln_cell_call(b->down, wide));
+    return kiln_error();
+}
+
+static kiln_cell *make_block(kiln_device *dev, int64_t width, int64_t heads, kiln_tensor *mask)
+{
+    struct block *b = calloc(1, sizeof *b);
+    if (!b) return NULL;
+    *b = (struct block){.mask = mask, .heads = heads};
+    kiln_cell *cell = kiln_cell_create(
+        KILN_CELL(.kind = "block", .construct = block_forward, .user = b, .user_free = free, .n_in = 1, .n_out = 1));
+    if (!cell) return NULL;
+    b->norm1 = kiln_cell_add_child(cell, "n1", kiln_nn_layer_norm(dev, KILN_SHAPE(width), NULL));
+    b->norm2 = kiln_cell_add_child(cell, "n2", kiln_nn_layer_norm(dev, KILN_SHAPE(width), NULL));
+    b->qkv = kiln_cell_add_child(cell, "qkv", kiln_nn_dense(dev, width, 3 * width, NULL));
+    b->out = kiln_cell_add_child(cell, "out", kiln_nn_dense(dev, width, width, NULL));
+    b->up = kiln_cell_add_child(cell, "up", kiln_nn_dense(dev, width, 4 * width, NULL));
+    b->down = kiln_cell_add_child(cell, "down", kiln_nn_dense(dev, 4 * width, width, NULL));
+    return cell;
+}
+
+struct model {
+    kiln_cell *token, *blocks, *norm, *head;
+    kiln_tensor *position;
+};
+
+static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                 size_t n_out)
+{
+    struct model *m = user;
+    kiln_tensor *x = kiln_add(kiln_cell_call(m->token, in[0]), m->position);
+    out[0] = kiln_cell_call(m->head, kiln_cell_call(m->norm, kiln_cell_call(m->blocks, x)));
+    return kiln_error();
+}
+
+static kiln_cell *make_model(struct state *s)
+{
+    const struct sizes *z = s->z;
+    kiln_device *dev = s->dev;
+    struct model *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    kiln_cell *cell = kiln_cell_create(
+        KILN_CELL(.kind = "model", .construct = model_forward, .user = m, .user_free = free, .n_in = 1, .n_out = 1));
+    if (!cell) return NULL;
+    kiln_tensor *mask = kiln_cell_add_buffer(cell, "mask", causal_mask(dev, z->seq));
+    m->position = kiln_cell_make_parameter(cell, "position", dev, KILN_F32, KILN_SHAPE(z->seq, z->dm), "zeros");
+    m->token = kiln_cell_add_child(cell, "token", kiln_nn_embedding(dev, z->vocab, z->dm, NULL));
+    m->blocks = kiln_cell_add_child(cell, "blocks", kiln_nn_sequential(0, NULL));
+    for (int64_t i = 0; i < z->layers; i++)
+        kiln_sequential_append(m->blocks, make_block(dev, z->dm, z->heads, mask));
+    m->norm = kiln_cell_add_child(cell, "norm", kiln_nn_layer_norm(dev, KILN_SHAPE(z->dm), NULL));
+    m->head = kiln_cell_add_child(cell, "head", kiln_nn_dense(dev, z->dm, z->vocab, KILN_NN_DENSE(.no_bias = true)));
+    return cell;
+}
+
+kiln_status setup_gpt(struct state *s)
+{
+    const struct sizes *z = s->z;
+    own_input(s, 0, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
+    own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
+    return make_trainer(s, make_model(s), z->vocab, true);
+}

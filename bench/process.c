@@ -1,0 +1,126 @@
+// Rows about the process: how long a cold one takes to its first result, and whether memory grows over many steps.
+#include "bench.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COLD_RUNS 15
+
+// --- cold start: this program again, from fork to the first result of an op on the CPU
+
+int cold_child(void)
+{
+    const float a[] = {1, 2, 3}, b[] = {4, 5, 6};
+    float sum[3] = {0};
+    kiln_device *dev = kiln_device_open("cpu");
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_from_data(dev, KILN_F32, KILN_SHAPE(3), a);
+    kiln_read(kiln_add(x, kiln_from_data(dev, KILN_F32, KILN_SHAPE(3), b)), sum, sizeof sum);
+    char answer = sum[0] == 5 && sum[1] == 7 && sum[2] == 9 ? 'y' : 'n';
+    bool told = write(STDOUT_FILENO, &answer, 1) == 1;
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+    return told && answer == 'y' ? 0 : 1;
+}
+
+// The time to the answer of one child; negative when there was none.
+static double cold_once(void)
+{
+    int ends[2];
+    if (pipe(ends)) return -1;
+    double t0 = now_ns();
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/proc/self/exe", "kiln-bench", "--cold-child", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    char answer = 0;
+    bool right = child > 0 && read(ends[0], &answer, 1) == 1 && answer == 'y';
+    double time_ns = now_ns() - t0;
+    close(ends[0]);
+    int status = 0;
+    if (child > 0) waitpid(child, &status, 0);
+    return right && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? time_ns : -1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void measure_cold_start(struct row *out)
+{
+    double times[COLD_RUNS];
+    out->first_ns = cold_once();
+    for (int i = 0; i < COLD_RUNS; i++) {
+        times[i] = cold_once();
+        if (times[i] < 0) {
+            snprintf(out->error, sizeof out->error, "the new process gave no result");
+            return;
+        }
+    }
+    qsort(times, COLD_RUNS, sizeof *times, by_value);
+    out->runs = COLD_RUNS;
+    out->time_ns = times[COLD_RUNS / 2];
+    out->min_ns = times[0];
+    out->p90_ns = times[(int)(0.9 * (COLD_RUNS - 1))];
+}
+
+// --- memory: figures of the heap after 100 steps of training, and after 10,000
+
+const char *const memory_keys[6] = {"heap_used_B_100",   "heap_reserved_B_100",   "heap_allocs_100",
+                                    "heap_used_B_10000", "heap_reserved_B_10000", "heap_allocs_10000"};
+
+static void take_figures(kiln_device *dev, double *out)
+{
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_device_synchronize(dev);
+    kiln_device_get_stats(dev, &stats);
+    out[0] = (double)stats.heap_used_B;
+    out[1] = (double)stats.heap_reserved_B;
+    out[2] = (double)stats.heap_allocs;
+}
+
+static void steps(struct state *s, int n)
+{
+    for (int i = 0; i < n && !kiln_error(); i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        run_step(s);
+        kiln_scope_end(&scope);
+    }
+}
+
+void measure_memory(const struct plan *p, kiln_device *dev, struct row *out)
+{
+    struct state s = {.dev = dev, .z = bench_sizes(p->large)};
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_status status = setup_small_net(&s);
+    kiln_scope_end(&scope);
+    if (!status) {
+        double t0 = now_ns();
+        steps(&s, 1);
+        out->first_ns = now_ns() - t0;
+        steps(&s, 99);
+        take_figures(dev, out->extra);
+        t0 = now_ns();
+        steps(&s, 9900);
+        take_figures(dev, out->extra + 3);
+        out->time_ns = out->min_ns = out->p90_ns = (now_ns() - t0) / 9900;
+        out->runs = 9900;
+        out->has_extra = true;
+    }
+    if (kiln_error()) {
+        snprintf(out->error, sizeof out->error, "%s", kiln_error_message());
+        kiln_error_clear();
+    }
+    state_finish(&s);
+}

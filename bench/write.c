@@ -1,0 +1,175 @@
+// Rows as text, as JSON, as a page.
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row *report_add(struct report *r, const char *name)
+{
+    if (r->n_rows == r->cap_rows) {
+        int cap = r->cap_rows ? 2 * r->cap_rows : 32;
+        struct row *rows = realloc(r->rows, (size_t)cap * sizeof *rows);
+        if (!rows) return NULL;
+        r->rows = rows;
+        r->cap_rows = cap;
+    }
+    struct row *row = &r->rows[r->n_rows++];
+    *row = (struct row){.mode = "eager", .time_ns = NAN, .min_ns = NAN, .p90_ns = NAN, .first_ns = NAN, .launches = NAN,
+                        .submits = NAN, .waits = NAN, .cpu_ns = NAN, .ceiling_ns = NAN};
+    snprintf(row->name, sizeof row->name, "%s", name);
+    return row;
+}
+
+void report_free(struct report *r)
+{
+    free(r->rows);
+    *r = (struct report){0};
+}
+
+static double share(const struct row *r)
+{
+    return r->ceiling_ns / r->time_ns;
+}
+
+void write_row(const struct row *r, FILE *f)
+{
+    if (r->error[0]) {
+        fprintf(f, "%-18s %-6s failed: %s\n", r->name, r->mode, r->error);
+        return;
+    }
+    fprintf(f, "%-18s %-6s %12.4f ms  min %12.4f  p90 %12.4f  %4d runs", r->name, r->mode, r->time_ns / 1e6,
+            r->min_ns / 1e6, r->p90_ns / 1e6, r->runs);
+    if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
+    if (!isnan(r->cpu_ns)) fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
+    if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
+    fputc('\n', f);
+    for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
+}
+
+// --- JSON
+
+void write_json_string(const char *s, FILE *f)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
+        else if (c < 0x20) fprintf(f, "\\u%04x", c);
+        else fputc(c, f);
+    }
+    fputc('"', f);
+}
+
+static void write_number(const char *key, double v, FILE *f)
+{
+    fprintf(f, ", \"%s\": ", key);
+    if (isfinite(v)) fprintf(f, "%.12g", v);
+    else fprintf(f, "null");
+}
+
+static void write_json_row(const struct row *r, FILE *f)
+{
+    fprintf(f, "  {\"name\": ");
+    write_json_string(r->name, f);
+    fprintf(f, ", \"mode\": ");
+    write_json_string(r->mode, f);
+    if (r->error[0]) {
+        fprintf(f, ", \"error\": ");
+        write_json_string(r->error, f);
+        fprintf(f, "}");
+        return;
+    }
+    write_number("time_ns", r->time_ns, f);
+    write_number("min_ns", r->min_ns, f);
+    write_number("p90_ns", r->p90_ns, f);
+    write_number("runs", r->runs, f);
+    write_number("first_ns", r->first_ns, f);
+    write_number("bytes", r->bytes, f);
+    write_number("flops", r->flops, f);
+    write_number("launches", r->launches, f);
+    write_number("submits", r->submits, f);
+    write_number("waits", r->waits, f);
+    if (!isnan(r->cpu_ns)) write_number("cpu_ns", r->cpu_ns, f);
+    fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));
+    write_number("ceiling_ns", r->ceiling_ns, f);
+    write_number("share", share(r), f);
+    for (int i = 0; r->has_extra && i < 6; i++) write_number(memory_keys[i], r->extra[i], f);
+    fprintf(f, "}");
+}
+
+void write_json(const struct report *r, FILE *f)
+{
+    fprintf(f, "{\"framework\": \"kiln\", \"device\": ");
+    write_json_string(r->device, f);
+    fprintf(f, ", \"driver\": ");
+    write_json_string(r->driver, f);
+    fprintf(f, ", \"size\": \"%s\", \"threads\": %u,\n \"rows\": [\n", r->size, r->threads);
+    for (int i = 0; i < r->n_rows; i++) {
+        write_json_row(&r->rows[i], f);
+        fprintf(f, "%s\n", i + 1 < r->n_rows ? "," : "");
+    }
+    fprintf(f, " ]}\n");
+}
+
+// --- HTML
+
+static void write_escaped(const char *s, FILE *f)
+{
+    for (; *s; s++) {
+        if (*s == '<') fputs("&lt;", f);
+        else if (*s == '>') fputs("&gt;", f);
+        else if (*s == '&') fputs("&amp;", f);
+        else fputc(*s, f);
+    }
+}
+
+static void write_cell(double v, double scale, const char *unit, FILE *f)
+{
+    if (isfinite(v)) fprintf(f, "<td>%.4g%s</td>", v * scale, unit);
+    else fputs("<td></td>", f);
+}
+
+static void write_html_row(const struct row *r, FILE *f)
+{
+    fputs("<tr><th>", f);
+    write_escaped(r->name, f);
+    fprintf(f, "</th><td>%s</td>", r->mode);
+    if (r->error[0]) {
+        fputs("<td colspan=8 class=error>", f);
+        write_escaped(r->error, f);
+        fputs("</td></tr>\n", f);
+        return;
+    }
+    write_cell(r->time_ns, 1e-6, "", f);
+    write_cell(r->min_ns, 1e-6, "", f);
+    write_cell(r->p90_ns, 1e-6, "", f);
+    fprintf(f, "<td>%d</td>", r->runs);
+    write_cell(r->launches, 1, "", f);
+    write_cell(r->bytes > 0 ? r->bytes / r->time_ns : NAN, 1, "", f);
+    write_cell(r->flops > 0 ? r->flops / r->time_ns : NAN, 1, "", f);
+    if (isfinite(share(r))) {
+        double width = share(r) < 1 ? share(r) : 1;
+        fprintf(f, "<td class=bar><i style=\"width:%.0f%%\"></i>%.0f%% of %s</td></tr>\n", 100 * width, 100 * share(r),
+                ceiling_name(r->ceiling));
+    } else {
+        fputs("<td></td></tr>\n", f);
+    }
+}
+
+void write_html(const struct report *r, FILE *f)
+{
+    fputs("<!doctype html><meta charset=utf-8><title>kiln-bench</title>\n"
+          "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .7em;"
+          "text-align:right;border-bottom:1px solid #ddd}th{text-align:left}.error{color:#a00;text-align:left}"
+          ".bar{position:relative;min-width:9em}.bar i{position:absolute;left:0;top:.15em;bottom:.15em;"
+          "background:#cde;z-index:-1}</style>\n<h1>kiln-bench</h1>\n<p>", f);
+    write_escaped(r->device, f);
+    fputs(", ", f);
+    write_escaped(r->driver, f);
+    fprintf(f, ", size %s, %u threads</p>\n<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
+            "<th>90 %%</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
+            r->size, r->threads);
+    for (int i = 0; i < r->n_rows; i++) write_html_row(&r->rows[i], f);
+    fputs("</table>\n", f);
+}

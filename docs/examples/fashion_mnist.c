@@ -1,0 +1,497 @@
+// Trains a small convolutional network on Fashion-MNIST, tests it, and compares a Vulkan device with the CPU step by
+// step.
+//
+//     fashion_mnist --epochs 3 --batch-norm --checkpoint run.ckpt --curve curve.svg
+//
+// The images are those of Zalando (Xiao, Rasul, Vollgraf 2017; Debian package dataset-fashion-mnist), the network has
+// the shape of LeNet-5 (LeCun et al. 1998). The program prints the loss and the accuracy of each epoch, writes the
+// learning curve, and with a checkpoint goes on where an earlier run stopped. Then it trains twice from the same
+// beginning, on the first Vulkan device there is (software ones included) and on the CPU: the losses must agree step by
+// step.
+#include <kiln/kiln.h>
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+    const char *device, *data, *checkpoint, *curve;
+    int64_t epochs, limit, batch, compare, seed;
+    double lr;
+    bool batch_norm;
+};
+
+static const char usage[] =
+    "usage: fashion_mnist [options]\n"
+    "  --device D      cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
+    "  --epochs N      passes over the training images (3)\n"
+    "  --limit N       only the first N training images, and N test images; 0: all (0)\n"
+    "  --batch N       images a step (64)\n"
+    "  --lr R          highest learning rate (0.05)\n"
+    "  --batch-norm    normalise after each convolution\n"
+    "  --seed N        of the weights and of the order of the images (1)\n"
+    "  --data DIR      folder of the four .gz files (/usr/share/datasets/fashion-mnist)\n"
+    "  --checkpoint F  save here after each epoch, and go on from it when it is there\n"
+    "  --curve F       learning curve, SVG (fashion_mnist.svg)\n"
+    "  --compare N     steps of the comparison of devices; 0: none (100)\n";
+
+static bool parse_options(int argc, char **argv, struct options *o)
+{
+    static const struct option names[] = {
+        {"device", 1, NULL, 'd'}, {"epochs", 1, NULL, 'e'},  {"limit", 1, NULL, 'l'},
+        {"batch", 1, NULL, 'b'},  {"lr", 1, NULL, 'r'},      {"batch-norm", 0, NULL, 'n'},
+        {"seed", 1, NULL, 's'},   {"data", 1, NULL, 'D'},    {"checkpoint", 1, NULL, 'c'},
+        {"curve", 1, NULL, 'C'},  {"compare", 1, NULL, 'x'}, {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
+    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        switch (c) {
+        case 'd': o->device = optarg; break;
+        case 'e': o->epochs = atoll(optarg); break;
+        case 'l': o->limit = atoll(optarg); break;
+        case 'b': o->batch = atoll(optarg); break;
+        case 'r': o->lr = atof(optarg); break;
+        case 'n': o->batch_norm = true; break;
+        case 's': o->seed = atoll(optarg); break;
+        case 'D': o->data = optarg; break;
+        case 'c': o->checkpoint = optarg; break;
+        case 'C': o->curve = optarg; break;
+        case 'x': o->compare = atoll(optarg); break;
+        default: fputs(usage, c == 'h' ? stdout : stderr); return false;
+        }
+    }
+    return optind == argc && o->epochs >= 0 && o->batch > 0 && o->limit >= 0 && o->compare >= 0;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// --- images and labels, on the host
+
+struct data {
+    uint8_t *images, *labels; // n x 28 x 28, n
+    int64_t n;
+};
+
+static uint8_t *load_bytes(kiln_device *dev, const char *dir, const char *name, int64_t limit, int64_t *n)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *t = kiln_idx_load(dev, path);
+    if (t && limit > 0 && limit < kiln_dim(t, 0)) t = kiln_contiguous(kiln_narrow(t, 0, 0, limit));
+    size_t size_B = t ? (size_t)kiln_numel(t) : 0;
+    uint8_t *bytes = size_B ? malloc(size_B) : NULL;
+    if (bytes) {
+        *n = kiln_dim(t, 0);
+        kiln_read(t, bytes, size_B);
+    }
+    kiln_scope_end(&scope);
+    return bytes;
+}
+
+static struct data load(kiln_device *dev, const char *dir, const char *part, int64_t limit)
+{
+    struct data d = {0};
+    char name[64];
+    int64_t n_labels = 0;
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte.gz", part);
+    d.images = load_bytes(dev, dir, name, limit, &d.n);
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte.gz", part);
+    d.labels = load_bytes(dev, dir, name, limit, &n_labels);
+    if (n_labels != d.n) d.n = 0;
+    return d;
+}
+
+// Images [first, first + count) as f32 in [0, 1], and their labels.
+static void batch_of(kiln_device *dev, const struct data *d, int64_t first, int64_t count, kiln_tensor **x,
+                     kiln_tensor **y)
+{
+    kiln_tensor *bytes = kiln_from_data(dev, KILN_U8, KILN_SHAPE(count, 1, 28, 28), d->images + first * 784);
+    *x = kiln_div(kiln_cast(bytes, KILN_F32), kiln_scalar(255));
+    *y = kiln_cast(kiln_from_data(dev, KILN_U8, KILN_SHAPE(count), d->labels + first), KILN_I64);
+}
+
+// --- the network
+
+static kiln_cell *make_net(kiln_device *dev, bool batch_norm)
+{
+    kiln_cell *net = kiln_nn_sequential(0, NULL);
+    kiln_sequential_append(net, kiln_nn_conv2d(dev, 1, 6, 5, KILN_NN_CONV2D(.bias = !batch_norm, .pad_mode = "same")));
+    if (batch_norm) kiln_sequential_append(net, kiln_nn_batch_norm2d(dev, 6, NULL));
+    kiln_sequential_append(net, kiln_nn_relu());
+    kiln_sequential_append(net, kiln_nn_max_pool2d(KILN_POOL2D(.kernel = {2, 2})));
+    kiln_sequential_append(net, kiln_nn_conv2d(dev, 6, 16, 5, KILN_NN_CONV2D(.bias = !batch_norm)));
+    if (batch_norm) kiln_sequential_append(net, kiln_nn_batch_norm2d(dev, 16, NULL));
+    kiln_sequential_append(net, kiln_nn_relu());
+    kiln_sequential_append(net, kiln_nn_max_pool2d(KILN_POOL2D(.kernel = {2, 2})));
+    kiln_sequential_append(net, kiln_nn_flatten());
+    kiln_sequential_append(net, kiln_nn_dense(dev, 400, 120, NULL));
+    kiln_sequential_append(net, kiln_nn_relu());
+    kiln_sequential_append(net, kiln_nn_dense(dev, 120, 84, NULL));
+    kiln_sequential_append(net, kiln_nn_relu());
+    kiln_sequential_append(net, kiln_nn_dense(dev, 84, 10, KILN_NN_DENSE(.weight_init = "xavier_uniform")));
+    return net;
+}
+
+#define MAX_STATE 64
+
+struct run {
+    const struct options *o;
+    kiln_device *dev;
+    kiln_cell *net;
+    kiln_optim *opt;
+    kiln_loader *loader;
+    int64_t epoch;
+    // The learning curve: one point some steps.
+    size_t n_points, n_epochs;
+    struct {
+        double step, loss;
+    } points[4096];
+    struct {
+        double step, accuracy;
+    } tests[1024];
+};
+
+static kiln_optim *make_optim(kiln_cell *net, double lr)
+{
+    kiln_tensor *params[MAX_STATE];
+    size_t n = kiln_cell_parameters(net, params, MAX_STATE);
+    return kiln_optim_sgd(params, n, KILN_SGD(.lr = lr, .momentum = 0.9, .weight_decay = 5e-4));
+}
+
+// One step: forward, backward, update. Returns the loss, not yet read.
+static kiln_tensor *train_step(kiln_cell *net, kiln_optim *opt, kiln_tensor *x, kiln_tensor *y)
+{
+    kiln_tensor *loss = kiln_cross_entropy(kiln_cell_call(net, x), y, NULL);
+    kiln_backward(loss, NULL);
+    kiln_optim_step(opt);
+    return loss;
+}
+
+static double test_accuracy(struct run *r, const struct data *d)
+{
+    int64_t right = 0, at = 0;
+    kiln_cell_set_training(r->net, false);
+    kiln_no_grad_begin();
+    while (at < d->n && !kiln_error()) {
+        int64_t count = d->n - at < 500 ? d->n - at : 500;
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x, *y;
+        batch_of(r->dev, d, at, count, &x, &y);
+        kiln_tensor *guess = kiln_argmax(kiln_cell_call(r->net, x), KILN_REDUCE(.axes = KILN_AXES(1)));
+        right += kiln_item_int(kiln_sum(kiln_equal(guess, y), NULL));
+        kiln_scope_end(&scope);
+        at += count;
+    }
+    kiln_no_grad_end();
+    kiln_cell_set_training(r->net, true);
+    return (double)right / (double)(d->n ? d->n : 1);
+}
+
+// --- checkpoints: the network, the optimiser, the place in the data
+
+static size_t all_state(struct run *r, const char **names, kiln_tensor **tensors)
+{
+    size_t n = kiln_cell_state(r->net, names, tensors, MAX_STATE);
+    return n + kiln_optim_state(r->opt, names + n, tensors + n, MAX_STATE - n);
+}
+
+static void save(struct run *r)
+{
+    const char *names[MAX_STATE];
+    kiln_tensor *tensors[MAX_STATE];
+    size_t n = all_state(r, names, tensors);
+    kiln_checkpoint *c = kiln_checkpoint_create();
+    kiln_checkpoint_put(c, names, tensors, n);
+    kiln_checkpoint_put_int(c, "epoch", r->epoch);
+    kiln_checkpoint_put_int(c, "steps", kiln_optim_steps(r->opt));
+    kiln_checkpoint_save(c, r->o->checkpoint);
+    kiln_checkpoint_free(&c);
+}
+
+static void restore(struct run *r)
+{
+    const char *names[MAX_STATE];
+    kiln_tensor *tensors[MAX_STATE];
+    int64_t steps = 0;
+    kiln_checkpoint *c = kiln_checkpoint_load(r->o->checkpoint);
+    if (!c && kiln_error() == KILN_E_MISSING) {
+        kiln_error_clear(); // the first run
+        return;
+    }
+    size_t n = all_state(r, names, tensors);
+    kiln_checkpoint_restore(c, names, tensors, n);
+    kiln_checkpoint_get_int(c, "epoch", &r->epoch);
+    kiln_checkpoint_get_int(c, "steps", &steps);
+    kiln_optim_set_steps(r->opt, steps);
+    kiln_checkpoint_free(&c);
+    // The order of an epoch depends on the loader's seed and the number of the epoch alone.
+    kiln_loader_state place = {.size = sizeof place};
+    kiln_loader_get_state(r->loader, &place);
+    place.epoch = (uint64_t)r->epoch;
+    kiln_loader_set_state(r->loader, &place);
+    if (!kiln_error()) printf("going on after epoch %" PRId64 ", step %" PRId64 "\n", r->epoch, steps);
+}
+
+// --- what the user sees
+
+static void show_progress(int64_t epoch, int64_t step, int64_t steps, double loss, double step_s)
+{
+    enum { WIDTH = 30 };
+    int filled = (int)(WIDTH * step / (steps ? steps : 1));
+    fprintf(stderr, "\repoch %" PRId64 " [", epoch + 1);
+    for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '#' : '.', stderr);
+    fprintf(stderr, "] %" PRId64 "/%" PRId64 "  loss %.4f  %.2f ms a step ", step, steps, loss, 1e3 * step_s);
+    if (step == steps) fputc('\n', stderr);
+}
+
+static double x_of(double step, double last)
+{
+    return 60 + 620 * step / (last > 0 ? last : 1);
+}
+
+static double y_of(double value, double top)
+{
+    return 340 - 300 * value / top;
+}
+
+// Loss (left axis) and test accuracy (right axis, 0 to 1) over the steps.
+static bool write_curve(const struct run *r)
+{
+    FILE *f = fopen(r->o->curve, "w");
+    if (!f) return false;
+    double top = 0, last = 0;
+    for (size_t i = 0; i < r->n_points; i++) {
+        top = fmax(top, r->points[i].loss);
+        last = fmax(last, r->points[i].step);
+    }
+    if (!(top > 0)) top = 1;
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"740\" height=\"400\" font-family=\"sans-serif\" "
+               "font-size=\"12\">\n<rect width=\"740\" height=\"400\" fill=\"white\"/>\n");
+    for (int i = 0; i <= 5; i++) {
+        double y = y_of(i, 5);
+        fprintf(f, "<line x1=\"60\" y1=\"%.1f\" x2=\"680\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", y, y);
+        fprintf(f, "<text x=\"52\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", y + 4, top * i / 5);
+        fprintf(f, "<text x=\"688\" y=\"%.1f\">%.1f</text>\n", y + 4, i / 5.0);
+        double x = x_of(i, 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"358\" text-anchor=\"middle\">%.0f</text>\n", x, last * i / 5);
+    }
+    fprintf(f, "<polyline fill=\"none\" stroke=\"#1f5fa8\" points=\"");
+    for (size_t i = 0; i < r->n_points; i++)
+        fprintf(f, "%.1f,%.1f ", x_of(r->points[i].step, last), y_of(r->points[i].loss, top));
+    fprintf(f, "\"/>\n<polyline fill=\"none\" stroke=\"#b3541e\" points=\"");
+    for (size_t i = 0; i < r->n_epochs; i++)
+        fprintf(f, "%.1f,%.1f ", x_of(r->tests[i].step, last), y_of(r->tests[i].accuracy, 1));
+    fprintf(f, "\"/>\n");
+    for (size_t i = 0; i < r->n_epochs; i++)
+        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#b3541e\"/>\n", x_of(r->tests[i].step, last),
+                y_of(r->tests[i].accuracy, 1));
+    fprintf(f, "<text x=\"60\" y=\"24\" fill=\"#1f5fa8\">training loss</text>\n"
+               "<text x=\"680\" y=\"24\" text-anchor=\"end\" fill=\"#b3541e\">test accuracy</text>\n"
+               "<text x=\"370\" y=\"384\" text-anchor=\"middle\">steps</text>\n</svg>\n");
+    return fclose(f) == 0;
+}
+
+// --- training
+
+// One pass over the images. Losses are read some steps apart: a read waits for the device.
+static void train_epoch(struct run *r)
+{
+    int64_t steps = kiln_loader_batches(r->loader), step = 0, every = steps / 50 > 1 ? steps / 50 : 1, losses = 0;
+    double sum = 0, began_s = now_s();
+    for (bool more = true; more && !kiln_error();) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *batch[2];
+        kiln_loader_next(r->loader, batch, 2, &more);
+        if (more && !kiln_error()) {
+            kiln_tensor *loss = train_step(r->net, r->opt, batch[0], batch[1]);
+            step++;
+            if (step % every == 0 || step == steps) {
+                double value = kiln_item(loss);
+                sum += value;
+                losses++;
+                if (r->n_points < sizeof r->points / sizeof *r->points) {
+                    r->points[r->n_points].step = (double)kiln_optim_steps(r->opt);
+                    r->points[r->n_points++].loss = value;
+                }
+                show_progress(r->epoch, step, steps, value, (now_s() - began_s) / (double)step);
+            }
+        }
+        kiln_scope_end(&scope);
+    }
+    kiln_device_synchronize(r->dev);
+    double took_s = now_s() - began_s;
+    printf("epoch %" PRId64 ": loss %.4f, %.2f ms a step, %.1f s, learning rate %.4g\n", r->epoch + 1,
+           sum / (double)(losses ? losses : 1), 1e3 * took_s / (double)(step ? step : 1), took_s,
+           kiln_optim_lr(r->opt));
+}
+
+static double train(struct run *r, const struct data *images, const struct data *tests)
+{
+    const struct options *o = r->o;
+    kiln_seed(r->dev, (uint64_t)o->seed);
+    r->net = make_net(r->dev, o->batch_norm);
+    r->opt = make_optim(r->net, o->lr);
+    r->loader =
+        kiln_loader_create(r->dev, NULL, 0, KILN_LOADER(.batch = o->batch, .shuffle = true, .seed = (uint64_t)o->seed));
+    kiln_loader_add_host(r->loader, KILN_U8, KILN_SHAPE(images->n, 1, 28, 28), images->images);
+    kiln_loader_add_host(r->loader, KILN_U8, KILN_SHAPE(images->n), images->labels);
+    kiln_loader_convert(r->loader, 0, KILN_F32, KILN_CONVERT(.scale = 1.0 / 255));
+    kiln_loader_convert(r->loader, 1, KILN_I64, NULL);
+    int64_t steps = o->epochs * kiln_loader_batches(r->loader);
+    if (steps > 0) kiln_optim_set_schedule(r->opt, kiln_schedule_cosine(o->lr, o->lr / 100, steps));
+    kiln_cell_set_training(r->net, true);
+    if (o->checkpoint && !kiln_error()) restore(r);
+    double accuracy = 0;
+    for (; r->epoch < o->epochs && !kiln_error();) {
+        train_epoch(r);
+        r->epoch++;
+        accuracy = test_accuracy(r, tests);
+        printf("         test accuracy after epoch %" PRId64 ": %.4f\n", r->epoch, accuracy);
+        if (r->n_epochs < sizeof r->tests / sizeof *r->tests) {
+            r->tests[r->n_epochs].step = (double)kiln_optim_steps(r->opt);
+            r->tests[r->n_epochs++].accuracy = accuracy;
+        }
+        if (o->checkpoint) save(r);
+    }
+    if (r->n_epochs == 0) accuracy = test_accuracy(r, tests);
+    return accuracy;
+}
+
+// --- one device against another
+
+static void copy_state(kiln_cell *to, kiln_cell *from)
+{
+    const char *names[MAX_STATE];
+    kiln_tensor *dst[MAX_STATE], *src[MAX_STATE];
+    size_t n = kiln_cell_state(from, names, src, MAX_STATE);
+    kiln_cell_state(to, NULL, dst, MAX_STATE);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_no_grad_begin();
+    for (size_t i = 0; i < n && !kiln_error(); i++)
+        kiln_assign(dst[i], kiln_to_device(src[i], kiln_tensor_device(dst[i])));
+    kiln_no_grad_end();
+    kiln_scope_end(&scope);
+}
+
+// Trains the same network on the same batches on both; true when the losses agree within 1e-3 at every step.
+static bool compare(const struct options *o, kiln_device *gpu, kiln_device *cpu, int64_t batch, const struct data *d)
+{
+    kiln_device *devices[2] = {gpu, cpu};
+    kiln_cell *nets[2];
+    kiln_optim *opts[2];
+    int64_t worst_step = 0, steps = 0;
+    if (batch > d->n) batch = d->n;
+    double worst = 0, first = 0, last = 0;
+    kiln_seed(cpu, (uint64_t)o->seed);
+    for (int i = 1; i >= 0; i--) {
+        nets[i] = make_net(devices[i], o->batch_norm);
+        if (i == 0) copy_state(nets[0], nets[1]);
+        opts[i] = make_optim(nets[i], 0.02);
+        kiln_cell_set_training(nets[i], true);
+    }
+    for (; steps < o->compare && !kiln_error(); steps++) {
+        double loss[2] = {0, 0};
+        int64_t at = steps * batch % (d->n - batch + 1);
+        for (int i = 0; i < 2; i++) {
+            kiln_scope *scope = kiln_scope_begin();
+            kiln_tensor *x, *y;
+            batch_of(devices[i], d, at, batch, &x, &y);
+            loss[i] = kiln_item(train_step(nets[i], opts[i], x, y));
+            kiln_scope_end(&scope);
+        }
+        double difference = fabs(loss[0] - loss[1]);
+        if (!(difference <= worst)) {
+            worst = difference;
+            worst_step = steps;
+        }
+        if (steps == 0) first = loss[1];
+        last = loss[1];
+        if (steps % 10 == 0) fprintf(stderr, "\rcompared %" PRId64 " steps ", steps);
+    }
+    fputc('\n', stderr);
+    for (int i = 0; i < 2; i++) {
+        kiln_optim_free(&opts[i]);
+        kiln_cell_free(&nets[i]);
+    }
+    if (kiln_error()) return false;
+    bool equal = worst <= 1e-3;
+    printf("devices compared: %" PRId64 " steps, loss %.4f to %.4f, largest difference %.3g at step %" PRId64 ": %s\n",
+           steps, first, last, worst, worst_step, equal ? "equal" : "DIFFERENT");
+    return equal;
+}
+
+// 0: equal or nothing to compare, 1: different or failed.
+static int compare_devices(const struct options *o, const struct data *d)
+{
+    kiln_device *gpu = kiln_device_open("vulkan");
+    if (!gpu && kiln_error() == KILN_E_MISSING) {
+        printf("devices not compared: %s\n", kiln_error_message());
+        kiln_error_clear();
+        return 0;
+    }
+    kiln_device *cpu = kiln_device_open("cpu");
+    kiln_device_info info = {.size = sizeof info};
+    if (gpu && kiln_device_get_info(gpu, &info) == KILN_OK) printf("comparing %s with the CPU\n", info.name);
+    bool equal = cpu && compare(o, gpu, cpu, info.software ? 8 : 32, d);
+    kiln_device_close(&gpu);
+    kiln_device_close(&cpu);
+    return !equal;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.data = "/usr/share/datasets/fashion-mnist",
+                        .curve = "fashion_mnist.svg",
+                        .epochs = 3,
+                        .batch = 64,
+                        .compare = 100,
+                        .seed = 1,
+                        .lr = 0.05};
+    if (!parse_options(argc, argv, &o)) return 2;
+    kiln_device *dev = kiln_device_open(o.device);
+    struct data images = {0}, tests = {0};
+    struct run *r = calloc(1, sizeof *r);
+    int failures = !dev || !r;
+    if (!failures) {
+        kiln_device_info info = {.size = sizeof info};
+        kiln_device_get_info(dev, &info);
+        images = load(dev, o.data, "train", o.limit);
+        tests = load(dev, o.data, "t10k", o.limit);
+        printf("device: %s (%s)\n", info.name, info.kind);
+        printf("images: %" PRId64 " to learn from, %" PRId64 " to test with\n", images.n, tests.n);
+        failures = images.n == 0 || tests.n == 0;
+    }
+    if (!failures) {
+        r->o = &o;
+        r->dev = dev;
+        kiln_scope *scope = kiln_scope_begin();
+        double accuracy = train(r, &images, &tests);
+        kiln_scope_end(&scope);
+        kiln_loader_free(&r->loader);
+        kiln_optim_free(&r->opt);
+        kiln_cell_free(&r->net);
+        if (!kiln_error()) printf("test accuracy: %.4f\n", accuracy);
+        if (!kiln_error() && r->n_points && write_curve(r)) printf("learning curve: %s\n", o.curve);
+        if (!kiln_error() && o.compare > 0) failures += compare_devices(&o, &images);
+    }
+    bool no_data = !kiln_error() ? false : kiln_error() == KILN_E_MISSING;
+    if (kiln_error()) fprintf(stderr, "%s\n", kiln_error_message());
+    failures += kiln_error() != KILN_OK;
+    kiln_error_clear();
+    kiln_device_close(&dev);
+    free(images.images);
+    free(images.labels);
+    free(tests.images);
+    free(tests.labels);
+    free(r);
+    return no_data ? 77 : failures != 0;
+}

@@ -1,0 +1,84 @@
+/// @file debug.h
+/// What runs and on what: the kernels of eager mode as text, and facts about devices and libraries. For tools.
+///
+///     for (size_t i = 0; i < kiln_kernel_count(); i++) {
+///         kiln_kernel_info k = {.size = sizeof k};
+///         kiln_kernel_get_info(i, &k);
+///         printf("%s: %s, %u bytes of SPIR-V\n", k.symbol, k.kind, (unsigned)k.module_B);
+///     }
+///     char *glsl = kiln_kernel_glsl(0, false);
+///     free(glsl);
+///
+/// No function here needs an open device. Failures are reported as everywhere (see error.h).
+#ifndef KILN_DEBUG_H
+#define KILN_DEBUG_H
+
+#include <kiln/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// One kernel of the catalogue: a row of the op table, or of the kernels that ops are made of, in one compute class.
+/// Strings are static.
+typedef struct kiln_kernel_info {
+    size_t size KILN_0;           ///< set to sizeof(kiln_kernel_info) by the caller
+    const char *row KILN_0;       ///< "add", "mul.grad0", "softmax", "matmul"
+    const char *dtype KILN_0;     ///< compute class: "f32", "f64", "i32", "i64", "bool"; others compute in one of these
+    const char *kind KILN_0;      ///< "pointwise", "row" (reduces along rows) or "custom" (hand-written)
+    char symbol[96] KILN_0;       ///< "mul_grad0_f32"
+    uint32_t inputs KILN_0;       ///< operands that are read
+    uint32_t outputs KILN_0;      ///< operands that are written
+    uint32_t scalars KILN_0;      ///< run-time scalars
+    uint32_t stages KILN_0;       ///< row kernels: reductions on the longest path from the inputs
+    bool cpu_only KILN_0;         ///< Vulkan devices let the CPU run it
+    uint64_t module_B KILN_0;     ///< size of its SPIR-V module; 0 where it has none
+} kiln_kernel_info;
+
+/// The number of kernels; they are numbered from 0 in the order of the table.
+KILN_API size_t kiln_kernel_count(void);
+
+/// Fills *out (out->size must be set). Errors: KILN_E_ARGUMENT for a number out of range.
+KILN_API kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out);
+
+/// The compute shader of a kernel, GLSL for Vulkan 1.2, as the build compiled it; with `expand` the files that it
+/// includes are put in. A string that the caller frees with free(). Errors: KILN_E_UNSUPPORTED for a kernel without a
+/// shader (hand-written ones that run on the CPU alone; in builds without Vulkan all hand-written ones and `expand`).
+KILN_API char *kiln_kernel_glsl(size_t kernel, bool expand);
+
+/// The embedded SPIR-V module: borrowed, valid for the life of the process, NULL without an error where there is none.
+KILN_API const uint32_t *kiln_kernel_spirv(size_t kernel, size_t *n_words);
+
+/// The module disassembled by SPIRV-Tools. A string that the caller frees with free(). Errors: KILN_E_UNSUPPORTED where
+/// the kernel has no module, or the build no SPIRV-Tools.
+KILN_API char *kiln_kernel_disassemble(size_t kernel);
+
+/// What kind of value a fact has.
+typedef enum kiln_fact_kind {
+    KILN_FACT_TEXT = 0,
+    KILN_FACT_NUMBER = 1,
+    KILN_FACT_BOOL = 2,
+} kiln_fact_kind;
+
+/// One fact about a device or the machine. All strings are valid during the callback only.
+typedef struct kiln_fact {
+    const char *group KILN_0;     ///< "library", "device", "limit", "feature" or "fast path"
+    const char *name KILN_0;      ///< "blas path", "shared memory per workgroup"
+    kiln_fact_kind kind KILN_0;
+    const char *text KILN_0;      ///< KILN_FACT_TEXT
+    double number KILN_0;         ///< KILN_FACT_NUMBER, KILN_FACT_BOOL (0 or 1)
+    const char *note KILN_0;      ///< the unit, or why a feature or fast path is off; NULL: nothing to say
+} kiln_fact;
+typedef void (*kiln_fact_fn)(void *user, const kiln_fact *fact);
+
+/// Facts about the libraries that were opened at run time: the Vulkan loader and the BLAS, with path and version.
+KILN_API kiln_status kiln_library_facts(kiln_fact_fn fn, void *user);
+
+/// Facts about the CPU device ("cpu") or a Vulkan device ("vulkan:N", in the loader's order, also one that lacks what
+/// kiln_device_open asks for). Errors: KILN_E_ARGUMENT for another name, KILN_E_MISSING where there is no such device.
+KILN_API kiln_status kiln_device_facts(const char *device, kiln_fact_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,18 @@
+/// @file kiln.h
+/// Everything: tensors on any GPU, eager ops, gradients. One include for programs.
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+#include <kiln/data.h>
+#include <kiln/device.h>
+#include <kiln/error.h>
+#include <kiln/grad.h>
+#include <kiln/graph.h>
+#include <kiln/io.h>
+#include <kiln/macros.h>
+#include <kiln/nn.h>
+#include <kiln/ops.h>
+#include <kiln/optim.h>
+#include <kiln/tensor.h>
+
+#endif

@@ -1,0 +1,79 @@
+/// @file macros.h
+/// The macros behind shapes, lists and options, for C17 and C++20.
+#ifndef KILN_MACROS_H
+#define KILN_MACROS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define KILN_0 = {}
+namespace kiln_detail {
+template <class T> constexpr const T *ref(const T &v) { return &v; }
+template <class T, size_t N> struct list { T v[N]; };
+template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a) { return {{static_cast<T>(a)...}}; }
+template <class... A> char (&count(const A &...))[sizeof...(A)];
+} // namespace kiln_detail
+#define KILN_COUNT_(T, ...) sizeof(::kiln_detail::count(__VA_ARGS__))
+#define KILN_LIST_(T, ...) ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
+#define KILN_OPTS_(T, ...) ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
+#else
+#define KILN_0
+#define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
+#define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
+#define KILN_OPTS_(T, ...) (&(T){.size = sizeof(T), __VA_ARGS__})
+#endif
+
+/// Rank and dimensions of a shape, as two arguments: `kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3))`.
+#define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)
+/// The shape of a scalar: rank 0.
+#define KILN_SHAPE0 0, NULL
+/// A list of integers as the value of an option field of type kiln_ints.
+#define KILN_ARGS(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
+#define KILN_AXES(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
+/// A list of tensors as the value of an option field of type kiln_tensors.
+#define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
+#define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
+/// The value that stands for an explicit zero in an option whose default is not zero (the least f64 denormal).
+#define KILN_ZERO 4.9406564584124654e-324
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_tensor kiln_tensor;
+typedef struct kiln_device kiln_device;
+typedef struct kiln_scope kiln_scope;
+typedef struct kiln_graph kiln_graph;
+
+/// A borrowed list of integers.
+typedef struct {
+    size_t count;
+    const int64_t *v;
+} kiln_ints;
+
+/// A borrowed list of tensors.
+typedef struct {
+    size_t count;
+    kiln_tensor *const *v;
+} kiln_tensors;
+
+/// Element types. Values are fixed; new ones are appended.
+typedef enum kiln_dtype {
+    KILN_BOOL = 0,
+    KILN_U8 = 1,
+    KILN_I8 = 2,
+    KILN_I16 = 3,
+    KILN_I32 = 4,
+    KILN_I64 = 5,
+    KILN_F16 = 6,
+    KILN_BF16 = 7,
+    KILN_F32 = 8,
+    KILN_F64 = 9,
+} kiln_dtype;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

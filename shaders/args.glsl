@@ -1,0 +1,240 @@
+// The argument block and the operands, as every kernel sees them.
+//
+// The block is a run of 32-bit words; the host packs it in src/vulkan/launch.c:
+//
+//     address[N_OPERANDS]             two words each: a device address, or the bits of an immediate value
+//     size[RANK]                      of the iteration space, outermost first
+//     stride[N_OPERANDS][RANK]        in elements of the operand's storage dtype, signed
+//     scalar[N_SCALARS]               two words each
+//     scratch                         row kernels in phases: an address (two words) and the number of splits
+//
+// A block of at most 32 words is the push constant. A larger one lies in memory, and the push constant holds its
+// address (INDIRECT). Sizes and strides are 32 bits wide, offsets 64: the host cuts a launch whose sizes need more.
+//
+// The including file defines N_OPERANDS, N_SCALARS and, for each class in which it computes, loads or stores, USES_F32,
+// USES_F64, USES_I32, USES_I64, USES_BOOL. It gets, for a class c: `load_c(operand, offset)`, `store_c(operand,
+// offset, value)` and the same for four neighbours, load4_c and store4_c. Operands are literal numbers. The storage
+// dtype is a specialisation constant, so the conversions fold away when the pipeline is made. Only a class f64 needs
+// shaderFloat64.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+// 0 is the local size of generated kernels: see pointwise.glsl and row.glsl. A hand-written kernel declares its own.
+layout(constant_id = 1) const uint RANK = 1;
+layout(constant_id = 2) const uint N_REDUCE = 0;
+layout(constant_id = 3) const bool INDIRECT = false;
+// Storage dtype (4 bits), IMMEDIATE, SPLAT.
+layout(constant_id = 8) const uint OPERAND_0 = 0;
+layout(constant_id = 9) const uint OPERAND_1 = 0;
+layout(constant_id = 10) const uint OPERAND_2 = 0;
+layout(constant_id = 11) const uint OPERAND_3 = 0;
+layout(constant_id = 12) const uint OPERAND_4 = 0;
+layout(constant_id = 13) const uint OPERAND_5 = 0;
+layout(constant_id = 14) const uint OPERAND_6 = 0;
+layout(constant_id = 15) const uint OPERAND_7 = 0;
+layout(constant_id = 16) const uint OPERAND_8 = 0;
+layout(constant_id = 17) const uint OPERAND_9 = 0;
+layout(constant_id = 32) const uint VARIANT_0 = 0;
+layout(constant_id = 33) const uint VARIANT_1 = 0;
+layout(constant_id = 34) const uint VARIANT_2 = 0;
+layout(constant_id = 35) const uint VARIANT_3 = 0;
+
+// Storage dtypes: the values of kiln_dtype.
+const uint DTYPE_BOOL = 0, DTYPE_U8 = 1, DTYPE_I8 = 2, DTYPE_I16 = 3, DTYPE_I32 = 4, DTYPE_I64 = 5;
+const uint DTYPE_F16 = 6, DTYPE_BF16 = 7, DTYPE_F32 = 8, DTYPE_F64 = 9;
+const uint IMMEDIATE = 16;   // the address holds the value
+const uint SPLAT = 32;       // four neighbours are one element (stride 0)
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer ArgBlock { uint words[]; };
+layout(push_constant, scalar) uniform Push { uint words[32]; } push;
+
+uint arg_word(const uint i)
+{
+    if (INDIRECT) return ArgBlock(packUint2x32(uvec2(push.words[0], push.words[1]))).words[i];
+    return push.words[i];
+}
+
+uint64_t arg_address(const uint op) { return packUint2x32(uvec2(arg_word(2 * op), arg_word(2 * op + 1))); }
+uint arg_size(const uint d) { return arg_word(2 * N_OPERANDS + d); }
+int arg_stride(const uint op, const uint d) { return int(arg_word(2 * N_OPERANDS + RANK + op * RANK + d)); }
+uint arg_scalar_word(const uint i) { return arg_word(2 * N_OPERANDS + RANK + N_OPERANDS * RANK + i); }
+
+float arg_scalar_f32(const uint i) { return uintBitsToFloat(arg_scalar_word(2 * i)); }
+int arg_scalar_i32(const uint i) { return int(arg_scalar_word(2 * i)); }
+uint64_t arg_scalar_bits(const uint i)
+{
+    return packUint2x32(uvec2(arg_scalar_word(2 * i), arg_scalar_word(2 * i + 1)));
+}
+int64_t arg_scalar_i64(const uint i) { return int64_t(arg_scalar_bits(i)); }
+bool arg_scalar_bool(const uint i) { return (arg_scalar_word(2 * i) & 255u) != 0; }
+#ifdef USES_F64
+double arg_scalar_f64(const uint i) { return uint64BitsToDouble(arg_scalar_bits(i)); }
+#endif
+
+// The workgroup's number in a grid that is folded over x and y, for x may be limited to 65,535.
+uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; }
+
+// Memory, by access width.
+layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Memory8 { uint8_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Memory16 { uint16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Memory32 { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 { uvec4 v; };
+
+bool is_wide(const uint dtype) { return dtype == DTYPE_I64 || dtype == DTYPE_F64; }
+bool is_half(const uint dtype) { return dtype == DTYPE_F16 || dtype == DTYPE_BF16 || dtype == DTYPE_I16; }
+bool is_byte(const uint dtype) { return dtype <= DTYPE_I8; }
+uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
+uint64_t element_address(const uint dtype, const uint64_t base, const int64_t at)
+{
+    return base + uint64_t(at * int64_t(dtype_size_B(dtype)));
+}
+
+// The bits of an element of at most 32 bits, zero-extended; of a 64-bit element; of four neighbours.
+uint fetch(const uint dtype, const uint64_t address)
+{
+    if (is_byte(dtype)) return uint(Memory8(address).v);
+    if (is_half(dtype)) return uint(Memory16(address).v);
+    return Memory32(address).v;
+}
+uint64_t fetch_wide(const uint64_t address) { return packUint2x32(Memory64(address).v); }
+uvec4 fetch4(const uint dtype, const uint64_t address)
+{
+    if (is_byte(dtype)) return (uvec4(Memory32(address).v) >> uvec4(0, 8, 16, 24)) & 255u;
+    if (is_half(dtype)) {
+        uvec2 pairs = Memory64(address).v;
+        return uvec4(pairs.x & 65535u, pairs.x >> 16, pairs.y & 65535u, pairs.y >> 16);
+    }
+    return Memory128(address).v;
+}
+void put(const uint dtype, const uint64_t address, const uint bits)
+{
+    if (is_byte(dtype)) Memory8(address).v = uint8_t(bits);
+    else if (is_half(dtype)) Memory16(address).v = uint16_t(bits);
+    else Memory32(address).v = bits;
+}
+void put_wide(const uint64_t address, const uint64_t bits) { Memory64(address).v = unpackUint2x32(bits); }
+void put4(const uint dtype, const uint64_t address, uvec4 bits)
+{
+    if (is_byte(dtype)) {
+        bits &= 255u;
+        Memory32(address).v = bits.x | bits.y << 8 | bits.z << 16 | bits.w << 24;
+    } else if (is_half(dtype)) {
+        bits &= 65535u;
+        Memory64(address).v = uvec2(bits.x | bits.y << 16, bits.z | bits.w << 16);
+    } else {
+        Memory128(address).v = bits;
+    }
+}
+
+u64vec4 fetch4_wide(const uint64_t address)
+{
+    uvec4 a = Memory128(address).v, b = Memory128(address + 16).v;
+    return u64vec4(packUint2x32(a.xy), packUint2x32(a.zw), packUint2x32(b.xy), packUint2x32(b.zw));
+}
+void put4_wide(const uint64_t address, const u64vec4 bits)
+{
+    Memory128(address).v = uvec4(unpackUint2x32(bits.x), unpackUint2x32(bits.y));
+    Memory128(address + 16).v = uvec4(unpackUint2x32(bits.z), unpackUint2x32(bits.w));
+}
+
+bool is_float(const uint dtype) { return dtype >= DTYPE_F16; }
+// A conversion that only modules with class f64 have.
+#ifdef USES_F64
+#define IF_F64(dtype, x) if (dtype == DTYPE_F64) return x;
+#else
+#define IF_F64(dtype, x)
+#endif
+
+#define FLOAT float
+#define DOUBLE double
+#define INT int
+#define UINT uint
+#define LONG int64_t
+#define ULONG uint64_t
+#define BOOL bool
+#define LT(a, b) ((a) < (b))
+#define LE(a, b) ((a) <= (b))
+#define GT(a, b) ((a) > (b))
+#define GE(a, b) ((a) >= (b))
+#define NE(a, b) ((a) != (b))
+#include "convert.glsl"
+#define FLOAT vec4
+#define DOUBLE dvec4
+#define INT ivec4
+#define UINT uvec4
+#define LONG i64vec4
+#define ULONG u64vec4
+#define BOOL bvec4
+#define LT lessThan
+#define LE lessThanEqual
+#define GT greaterThan
+#define GE greaterThanEqual
+#define NE notEqual
+#include "convert.glsl"
+
+// The bits of an immediate are a value of the class that loads it.
+float f32_of_immediate(const uint64_t bits) { return uintBitsToFloat(uint(bits)); }
+int i32_of_immediate(const uint64_t bits) { return int(uint(bits)); }
+int64_t i64_of_immediate(const uint64_t bits) { return int64_t(bits); }
+bool bool_of_immediate(const uint64_t bits) { return (bits & 255ul) != 0ul; }
+#ifdef USES_F64
+double f64_of_immediate(const uint64_t bits) { return uint64BitsToDouble(bits); }
+#endif
+
+#ifdef USES_F32
+#define CLASS f32
+#define VALUE float
+#define VALUE4 vec4
+#include "operand.glsl"
+#endif
+#ifdef USES_F64
+#define CLASS f64
+#define VALUE double
+#define VALUE4 dvec4
+#include "operand.glsl"
+#endif
+#ifdef USES_I32
+#define CLASS i32
+#define VALUE int
+#define VALUE4 ivec4
+#include "operand.glsl"
+#endif
+#ifdef USES_I64
+#define CLASS i64
+#define VALUE int64_t
+#define VALUE4 i64vec4
+#include "operand.glsl"
+#endif
+#ifdef USES_BOOL
+#define CLASS bool
+#define VALUE bool
+#define VALUE4 bvec4
+#include "operand.glsl"
+#endif
+
+// The operand is a literal number: its flags are a constant of the pipeline.
+#define load_f32(op, at) load_as_f32(OPERAND_##op, arg_address(op), at)
+#define load_f64(op, at) load_as_f64(OPERAND_##op, arg_address(op), at)
+#define load_i32(op, at) load_as_i32(OPERAND_##op, arg_address(op), at)
+#define load_i64(op, at) load_as_i64(OPERAND_##op, arg_address(op), at)
+#define load_bool(op, at) load_as_bool(OPERAND_##op, arg_address(op), at)
+#define load4_f32(op, at) load4_as_f32(OPERAND_##op, arg_address(op), at)
+#define load4_f64(op, at) load4_as_f64(OPERAND_##op, arg_address(op), at)
+#define load4_i32(op, at) load4_as_i32(OPERAND_##op, arg_address(op), at)
+#define load4_i64(op, at) load4_as_i64(OPERAND_##op, arg_address(op), at)
+#define load4_bool(op, at) load4_as_bool(OPERAND_##op, arg_address(op), at)
+#define store_f32(op, at, x) store_as_f32(OPERAND_##op, arg_address(op), at, x)
+#define store_f64(op, at, x) store_as_f64(OPERAND_##op, arg_address(op), at, x)
+#define store_i32(op, at, x) store_as_i32(OPERAND_##op, arg_address(op), at, x)
+#define store_i64(op, at, x) store_as_i64(OPERAND_##op, arg_address(op), at, x)
+#define store_bool(op, at, x) store_as_bool(OPERAND_##op, arg_address(op), at, x)
+#define store4_f32(op, at, x) store4_as_f32(OPERAND_##op, arg_address(op), at, x)
+#define store4_f64(op, at, x) store4_as_f64(OPERAND_##op, arg_address(op), at, x)
+#define store4_i32(op, at, x) store4_as_i32(OPERAND_##op, arg_address(op), at, x)
+#define store4_i64(op, at, x) store4_as_i64(OPERAND_##op, arg_address(op), at, x)
+#define store4_bool(op, at, x) store4_as_bool(OPERAND_##op, arg_address(op), at, x)

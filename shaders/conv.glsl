@@ -1,0 +1,54 @@
+// What the convolution kernels share: their scalars by name, and the class. See src/ops/conv.c for the launch.
+#define N_SCALARS 16
+#if defined(KILN_CLASS_F32)
+#define USES_F32
+#define VALUE float
+#define LOAD(op, at) load_f32(op, at)
+#define STORE(op, at, x) store_f32(op, at, x)
+#else
+#define USES_F64
+#define VALUE double
+#define LOAD(op, at) load_f64(op, at)
+#define STORE(op, at, x) store_f64(op, at, x)
+#endif
+#include "args.glsl"
+#undef VALUE
+#if defined(KILN_CLASS_F32)
+#define VALUE float
+#else
+#define VALUE double
+#endif
+layout(local_size_x = 256) in;
+
+#define BATCH uint(arg_scalar_i32(0))
+#define CHANNELS uint(arg_scalar_i32(1))
+#define HEIGHT arg_scalar_i32(2)
+#define WIDTH arg_scalar_i32(3)
+#define OUTPUTS uint(arg_scalar_i32(4))
+#define OUT_HEIGHT arg_scalar_i32(5)
+#define OUT_WIDTH arg_scalar_i32(6)
+#define KERNEL_H uint(arg_scalar_i32(7))
+#define KERNEL_W uint(arg_scalar_i32(8))
+#define STRIDE_H arg_scalar_i32(9)
+#define STRIDE_W arg_scalar_i32(10)
+#define PADDING_H arg_scalar_i32(11)
+#define PADDING_W arg_scalar_i32(12)
+#define DILATION_H arg_scalar_i32(13)
+#define DILATION_W arg_scalar_i32(14)
+#define GROUPS uint(arg_scalar_i32(15))
+
+int64_t offset4(const uint op, uint a, uint b, int c, int d)
+{
+    return int64_t(int(a)) * int64_t(arg_stride(op, 0)) + int64_t(int(b)) * int64_t(arg_stride(op, 1)) +
+           int64_t(c) * int64_t(arg_stride(op, 2)) + int64_t(d) * int64_t(arg_stride(op, 3));
+}
+
+uint group, image;   // of this workgroup
+
+// The pixel that tap (ky, kx) meets for output (oy, ox); false outside the image.
+bool pixel(uint ky, uint kx, int oy, int ox, out int iy, out int ix)
+{
+    iy = oy * STRIDE_H - PADDING_H + int(ky) * DILATION_H;
+    ix = ox * STRIDE_W - PADDING_W + int(kx) * DILATION_W;
+    return iy >= 0 && iy < HEIGHT && ix >= 0 && ix < WIDTH;
+}

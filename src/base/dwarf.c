@@ -1,0 +1,147 @@
+// The few functions of libdw that turn an address into a line. Their types are declared here, as libdw is not needed
+// to build: a program finds libdw.so.1 at run time or does without. Its interface is stable (symbol version 0.122).
+#include "base/dwarf.h"
+#include "base/base.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+typedef struct Dwfl Dwfl;
+typedef struct Dwfl_Module Dwfl_Module;
+typedef struct Dwfl_Line Dwfl_Line;
+typedef struct Dwarf_Die Dwarf_Die;
+typedef struct Dwarf_Line Dwarf_Line;
+
+// As in elfutils/libdwfl.h: Dwfl_Callbacks and the type of its member.
+typedef int find_debuginfo_fn(void *module, void **user, const char *name, uint64_t base, const char *file,
+                              const char *link, uint32_t crc, char **found);
+
+struct dwfl_callbacks {
+    void *find_elf;
+    find_debuginfo_fn *find_debuginfo;
+    void *section_address;
+    char **debuginfo_path;
+};
+
+struct libdw {
+    void *find_elf;
+    Dwfl *(*begin)(const struct dwfl_callbacks *callbacks);
+    int (*report)(Dwfl *dwfl, pid_t pid);
+    void (*report_begin_add)(Dwfl *dwfl);
+    int (*report_end)(Dwfl *dwfl, void *removed, void *arg);
+    Dwfl_Module *(*module_at)(Dwfl *dwfl, uint64_t address);
+    Dwfl_Line *(*line_at)(Dwfl_Module *module, uint64_t address);
+    const char *(*line_info)(Dwfl_Line *line, uint64_t *address, int *number, int *column, void *mtime, void *length);
+    Dwarf_Die *(*next_unit)(Dwfl_Module *module, Dwarf_Die *last, uint64_t *bias);
+    int (*unit_has)(Dwarf_Die *unit, uint64_t address);
+    Dwarf_Line *(*unit_line_at)(Dwarf_Die *unit, uint64_t address);
+    const char *(*unit_line_path)(Dwarf_Line *line, void *mtime, void *length);
+    int (*unit_line_number)(Dwarf_Line *line, int *number);
+};
+
+enum { CACHE_SIZE = 256 }; // a power of two
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool tried;
+static struct libdw dw;
+static struct dwfl_callbacks callbacks;
+static Dwfl *session; // kept for the process: opening it again costs milliseconds
+static struct {
+    uintptr_t address;
+    struct dwarf_place place;
+} cache[CACHE_SIZE];
+
+// Only debug information inside the module counts: the standard search may go to a debuginfod server, and a failing
+// call must not wait for a network.
+static int no_separate_file(void *module, void **user, const char *name, uint64_t base, const char *file,
+                            const char *link, uint32_t crc, char **found)
+{
+    (void)module, (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)found;
+    return -1;
+}
+
+static bool open_libdw(void)
+{
+    void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return false;
+    const struct {
+        const char *name;
+        void *slot;
+    } symbols[] = {
+        {"dwfl_linux_proc_find_elf", &dw.find_elf}, {"dwfl_begin", &dw.begin},
+        {"dwfl_linux_proc_report", &dw.report},     {"dwfl_report_begin_add", &dw.report_begin_add},
+        {"dwfl_report_end", &dw.report_end},        {"dwfl_addrmodule", &dw.module_at},
+        {"dwfl_module_getsrc", &dw.line_at},        {"dwfl_lineinfo", &dw.line_info},
+        {"dwfl_module_nextcu", &dw.next_unit},      {"dwarf_haspc", &dw.unit_has},
+        {"dwarf_getsrc_die", &dw.unit_line_at},     {"dwarf_linesrc", &dw.unit_line_path},
+        {"dwarf_lineno", &dw.unit_line_number},
+    };
+    for (size_t i = 0; i < COUNT_OF(symbols); i++) {
+        void *found = dlsym(handle, symbols[i].name);
+        if (!found) {
+            dlclose(handle);
+            return false;
+        }
+        __builtin_memcpy(symbols[i].slot, &found, sizeof found);
+    }
+    callbacks.find_elf = dw.find_elf;
+    callbacks.find_debuginfo = no_separate_file;
+    session = dw.begin(&callbacks);
+    return session != NULL;
+}
+
+// Modules loaded since the last look are added; those known stay.
+static Dwfl_Module *find_module(uintptr_t address)
+{
+    Dwfl_Module *module = dw.module_at(session, address);
+    if (module) return module;
+    dw.report_begin_add(session);
+    bool reported = dw.report(session, getpid()) == 0;
+    if (dw.report_end(session, NULL, NULL) != 0 || !reported) return NULL;
+    return dw.module_at(session, address);
+}
+
+// The slow way, for programs without the table of address ranges, which clang does not write: ask each unit.
+static struct dwarf_place search_units(Dwfl_Module *module, uint64_t address)
+{
+    struct dwarf_place place = {NULL, 0};
+    uint64_t bias = 0;
+    for (Dwarf_Die *unit = dw.next_unit(module, NULL, &bias); unit; unit = dw.next_unit(module, unit, &bias)) {
+        if (dw.unit_has(unit, address - bias) <= 0) continue;
+        Dwarf_Line *line = dw.unit_line_at(unit, address - bias);
+        if (!line || dw.unit_line_number(line, &place.line) != 0) continue;
+        place.path = dw.unit_line_path(line, NULL, NULL);
+        if (place.path) break;
+    }
+    return place;
+}
+
+static struct dwarf_place look_up(uintptr_t address)
+{
+    struct dwarf_place place = {NULL, 0};
+    if (!tried) {
+        tried = true;
+        open_libdw();
+    }
+    if (!session) return place;
+    Dwfl_Module *module = find_module(address);
+    if (!module) return place;
+    Dwfl_Line *line = dw.line_at(module, address);
+    if (!line) return search_units(module, address);
+    place.path = dw.line_info(line, NULL, &place.line, NULL, NULL, NULL);
+    return place;
+}
+
+bool dwarf_resolve(uintptr_t address, struct dwarf_place *out)
+{
+    pthread_mutex_lock(&lock);
+    size_t slot = (size_t)((address * 0x9e3779b97f4a7c15u) >> 32) & (CACHE_SIZE - 1);
+    if (cache[slot].address != address) {
+        cache[slot].place = look_up(address);
+        cache[slot].address = address;
+    }
+    *out = cache[slot].place;
+    pthread_mutex_unlock(&lock);
+    return out->path != NULL;
+}

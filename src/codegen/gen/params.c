@@ -1,0 +1,70 @@
+// The small language of `args` and of option fields.
+#include "codegen/gen/gen.h"
+#include <stdio.h>
+#include <string.h>
+
+static enum param_kind kind_of(const char *s)
+{
+    static const struct { const char *name; enum param_kind kind; } kinds[] = {
+        {"int", PARAM_INT}, {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL}, {"ints", PARAM_INTS},
+        {"int2", PARAM_INT2}, {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR},
+    };
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (!strcmp(kinds[i].name, s)) return kinds[i].kind;
+    fprintf(stderr, "kiln-gen: unknown kind of parameter: %s\n", s);
+    return PARAM_INT;
+}
+
+static void parse_one(const char *word, struct param *p)
+{
+    *p = (struct param){0};
+    char kind[32] = "";
+    if (word[0] == '@') {
+        p->kind = PARAM_OPTIONS;
+        snprintf(p->name, sizeof p->name, "%.31s", word + 1);
+        return;
+    }
+    size_t name = strcspn(word, ":*");
+    snprintf(p->name, sizeof p->name, "%.*s", (int)name, word);
+    if (word[name] == '*') p->kind = PARAM_LIST;
+    else if (word[name] == ':') {
+        const char *k = word + name + 1;
+        size_t len = strcspn(k, "=");
+        snprintf(kind, sizeof kind, "%.*s", (int)len, k);
+        if (k[len] == '=') snprintf(p->fallback, sizeof p->fallback, "%s", k + len + 1);
+        p->kind = kind_of(kind);
+    } else p->kind = !strcmp(p->name, "dev") ? PARAM_DEVICE : PARAM_TENSOR;
+}
+
+int gen_params(const char *args, struct param *out, int cap)
+{
+    int n = 0;
+    for (const char *p = args; *p && n < cap;) {
+        char word[96];
+        while (*p == ' ') p++;
+        size_t len = strcspn(p, " ");
+        if (!len) break;
+        snprintf(word, sizeof word, "%.*s", (int)len, p);
+        parse_one(word, &out[n++]);
+        p += len;
+    }
+    return n;
+}
+
+const struct options_row *gen_options(const char *name)
+{
+    for (int i = 0; i < options_row_count; i++)
+        if (!strcmp(options_rows[i].name, name)) return &options_rows[i];
+    fprintf(stderr, "kiln-gen: unknown options: %s\n", name);
+    return NULL;
+}
+
+bool gen_is_attr(enum param_kind k)
+{
+    return k != PARAM_TENSOR && k != PARAM_LIST && k != PARAM_DEVICE && k != PARAM_OPTIONS;
+}
+
+bool gen_is_reserved(const struct structured_row *r, const struct param *p)
+{
+    return (r->flags & OP_RANDOM) && (!strcmp(p->name, "seed") || !strcmp(p->name, "offset"));
+}

@@ -1,0 +1,233 @@
+// ops_table.c: the op table and the kernel catalogue as the library reads them.
+#include "codegen/gen/gen.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *const attr_kinds[] = {
+    [PARAM_INT] = "ATTR_INT", [PARAM_FLOAT] = "ATTR_FLOAT", [PARAM_BOOL] = "ATTR_BOOL",
+    [PARAM_INTS] = "ATTR_INTS", [PARAM_INT2] = "ATTR_INTS", [PARAM_DTYPE] = "ATTR_DTYPE",
+};
+
+struct flat { int n_in, n_required, n_attrs; char in[16][32]; struct param attrs[16]; bool list; };
+
+// Parameters with options expanded in place: tensors to inputs, the rest to attributes.
+static void flatten(const char *args, bool inside, struct flat *f)
+{
+    struct param p[16];
+    int n = gen_params(args, p, 16);
+    for (int i = 0; i < n; i++) {
+        if (p[i].kind == PARAM_OPTIONS) flatten(gen_options(p[i].name)->fields, true, f);
+        else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
+            strcpy(f->in[f->n_in++], p[i].name);
+            if (!inside) f->n_required++;
+            f->list |= p[i].kind == PARAM_LIST;
+        } else if (gen_is_attr(p[i].kind)) f->attrs[f->n_attrs++] = p[i];
+    }
+}
+
+static void str_or_null(struct str *s, const char *field, const char *value)
+{
+    if (value) str_addf(s, ", .%s = \"%s\"", field, value);
+}
+
+static void symbol(struct str *s, const char *name)
+{
+    for (; *name; name++) str_addf(s, "%c", *name == '.' ? '_' : *name);
+}
+
+static void params_arrays(struct str *s, const char *name, const char *const *params)
+{
+    if (!params[0]) return;
+    str_add(s, "static const struct attr_info attrs_");
+    symbol(s, name);
+    str_add(s, "[] = {");
+    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && params[i]; i++) str_addf(s, "{\"%s\", ATTR_FLOAT}, ", params[i]);
+    str_add(s, "};\n");
+}
+
+static int param_count(const struct op_elementwise *e)
+{
+    int n = 0;
+    while (n < ELEMENTWISE_MAX_PARAMS && e->params[n]) n++;
+    return n;
+}
+
+static void elementwise_columns(struct str *s, const struct elementwise_row *r)
+{
+    str_addf(s, "static const struct op_elementwise elementwise_%s = {.type = %d, .expr = \"%s\"", r->name, r->e.type, r->e.expr);
+    str_or_null(s, "iexpr", r->e.iexpr);
+    str_or_null(s, "bexpr", r->e.bexpr);
+    str_add(s, ", .grad = {");
+    for (int i = 0; i < ELEMENTWISE_MAX_IN; i++) r->e.grad[i] ? str_addf(s, "\"%s\", ", r->e.grad[i]) : str_add(s, "NULL, ");
+    str_add(s, "}, .params = {");
+    for (int i = 0; i < param_count(&r->e); i++) str_addf(s, "\"%s\", ", r->e.params[i]);
+    str_add(s, "NULL}, .domain = {");
+    for (int i = 0; i < r->n_in; i++) str_addf(s, "{%.17g, %.17g}, ", r->e.domain[i][0], r->e.domain[i][1]);
+    str_addf(s, "}, .ulp = {%.9g, %.9g}, .condition_mask = %d};\n", (double)r->e.ulp[0], (double)r->e.ulp[1], r->e.type == TYPE_SELECT);
+}
+
+static int gradient_of(const struct catalogue *g, int row, int input)
+{
+    for (int i = 0; i < g->n_gradients; i++)
+        if (g->gradients[i].source == row && g->gradients[i].input == input) return i;
+    return -1;
+}
+
+static void gradient_links(struct str *s, const struct catalogue *g, int row)
+{
+    const struct elementwise_row *r = &elementwise_rows[row];
+    str_addf(s, "static const struct op_gradient gradients_%s[] = {", r->name);
+    for (int i = 0; i < r->n_in; i++) {
+        int h = gradient_of(g, row, i);
+        if (h < 0) {
+            str_add(s, "{0}, ");
+            continue;
+        }
+        if (g->gradients[h].passes) {
+            str_add(s, "{NULL, 1, {GRADIENT_DY}}, ");
+            continue;
+        }
+        str_addf(s, "{&op_instances[%d], %d, {", OP_GRADIENTS + h, g->gradients[h].n_in);
+        for (int j = 0; j < g->gradients[h].n_in; j++) str_addf(s, "%d, ", g->gradients[h].from[j]);
+        str_add(s, "}}, ");
+    }
+    str_add(s, "};\n");
+}
+
+static bool has_gradient(const struct elementwise_row *r)
+{
+    for (int i = 0; i < r->n_in; i++)
+        if (r->e.grad[i]) return true;
+    return false;
+}
+
+static void elementwise_op(struct str *s, int row)
+{
+    const struct elementwise_row *r = &elementwise_rows[row];
+    int n_params = param_count(&r->e);
+    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = 1, .n_attrs = %d, "
+             ".in_names = names_%d, .fn = &elementwise_functions, .elementwise = &elementwise_%s", row, r->name,
+             row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->n_in, r->name);
+    str_or_null(s, "alias", r->e.alias);
+    if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
+    if (has_gradient(r)) str_addf(s, ", .gradients = gradients_%s", r->name);
+    str_add(s, "},\n");
+}
+
+static void gradient_arrays(struct str *s, const struct gradient_row *h)
+{
+    const struct elementwise_row *r = &elementwise_rows[h->source];
+    str_add(s, "static const char *const names_");
+    symbol(s, h->name);
+    str_add(s, "[] = {");
+    int mask = 0;
+    for (int i = 0; i < h->n_in; i++) {
+        str_addf(s, "\"%s\", ", h->in_names[i]);
+        if (r->e.type == TYPE_SELECT && h->from[i] == 0) mask |= 1 << i;
+    }
+    str_add(s, "};\nstatic const struct op_elementwise elementwise_");
+    symbol(s, h->name);
+    str_addf(s, " = {.type = %d, .expr = \"%s\", .params = {", mask ? TYPE_SELECT : r->e.type == TYPE_FLOAT ? TYPE_FLOAT : TYPE_NUMERIC,
+             h->expr);
+    for (int i = 0; i < param_count(&r->e); i++) str_addf(s, "\"%s\", ", r->e.params[i]);
+    str_addf(s, "NULL}, .condition_mask = %d, .source_op = \"%s\", .source_input = %d};\n", mask, r->name, h->input);
+}
+
+static void gradient_op(struct str *s, const struct gradient_row *h, int index)
+{
+    const struct elementwise_row *r = &elementwise_rows[h->source];
+    int n_params = param_count(&r->e);
+    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = 1, .n_attrs = %d, ",
+             OP_GRADIENTS + index, h->name, OP_GRADIENTS + index, FAMILY_GRADIENTS + index, OP_ELEMENTWISE | OP_HIDDEN, h->n_in, h->n_in,
+             n_params);
+    str_add(s, ".fn = &elementwise_functions, .in_names = names_");
+    symbol(s, h->name);
+    str_add(s, ", .elementwise = &elementwise_");
+    symbol(s, h->name);
+    if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
+    str_add(s, "},\n");
+}
+
+static void structured_arrays(struct str *s, const struct structured_row *r)
+{
+    struct flat f = {0};
+    flatten(r->args, false, &f);
+    str_addf(s, "static const char *const names_%s[] = {", r->name);
+    for (int i = 0; i < f.n_in; i++) str_addf(s, "\"%s\", ", f.in[i]);
+    str_add(s, "NULL};\n");
+    if (!f.n_attrs) return;
+    str_addf(s, "static const struct attr_info attrs_%s[] = {", r->name);
+    for (int i = 0; i < f.n_attrs; i++) str_addf(s, "{\"%s\", %s}, ", f.attrs[i].name, attr_kinds[f.attrs[i].kind]);
+    str_add(s, "};\n");
+}
+
+static void structured_op(struct str *s, const struct structured_row *r, int index)
+{
+    struct flat f = {0};
+    flatten(r->args, false, &f);
+    int flags = r->flags | (f.list ? OP_VARIADIC : 0);
+    int n_out = r->n_out ? r->n_out : 1;
+    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = %d, .n_attrs = %d, "
+             ".in_names = names_%s, .fn = &structured_rows[%d].fn", index, r->name, index, r->kernel, flags, f.list ? 1 : f.n_required, f.list ? 255 : f.n_in, n_out,
+             f.n_attrs, r->name, index - elementwise_row_count);
+    if (f.n_attrs) str_addf(s, ", .attrs = attrs_%s", r->name);
+    str_or_null(s, "alias", r->alias);
+    str_add(s, "},\n");
+}
+
+static void catalogue(struct str *s, const struct catalogue *g)
+{
+    str_addf(s, "const int kernel_count = %d;\nconst struct kernel_info kernel_catalogue[%d] = {\n", g->n_families * CLASS_COUNT,
+             g->n_families * CLASS_COUNT);
+    for (int i = 0; i < g->n_families * CLASS_COUNT; i++) {
+        const struct kernel_info *k = &g->kernels[i].info;
+        if (!g->kernels[i].present) continue;
+        str_addf(s, "    [%d] = {.name = \"%s\", .kind = %d, .cls = %d, .n_operands = %d, .n_out = %d, .n_scalars = %d, .row_out = %d, "
+                 ".n_stages = %d, .n_reductions = %d, .picks_tile = %d, .cpu_only = %d, .tile = {%d, %d, %d}, .in_cls = {", i, k->name, k->kind, k->cls, k->n_operands, k->n_out, k->n_scalars,
+                 k->row_out, k->n_stages, k->n_reductions, k->picks_tile, k->cpu_only, k->tile[0], k->tile[1], k->tile[2]);
+        for (int j = 0; j < MAX_OPERANDS; j++) str_addf(s, "%d,", k->in_cls[j]);
+        str_add(s, "}, .scalar_cls = {");
+        for (int j = 0; j < 8; j++) str_addf(s, "%d,", k->scalar_cls[j]);
+        str_add(s, "}},\n");
+    }
+    str_add(s, "};\n");
+}
+
+static const char table_intro[] =
+    "// Written by kiln-gen from the op tables.\n#include \"ops/row.h\"\n\n"
+    "static const char *const names_1[] = {\"x\"};\nstatic const char *const names_2[] = {\"a\", \"b\"};\n"
+    "static const char *const names_3[] = {\"a\", \"b\", \"c\"};\n";
+
+static void table_arrays(struct str *s, const struct catalogue *g)
+{
+    for (int i = 0; i < elementwise_row_count; i++) {
+        const struct elementwise_row *r = &elementwise_rows[i];
+        params_arrays(s, r->name, r->e.params);
+        elementwise_columns(s, r);
+        if (has_gradient(r)) gradient_links(s, g, i);
+    }
+    for (int i = 0; i < structured_row_count; i++) structured_arrays(s, &structured_rows[i]);
+    for (int i = 0; i < g->n_gradients; i++) gradient_arrays(s, &g->gradients[i]);
+}
+
+kiln_status gen_tables(struct catalogue *g, const char *dir)
+{
+    struct str s;
+    str_init(&s);
+    int count = OP_GRADIENTS + g->n_gradients;
+    str_add(&s, table_intro);
+    str_addf(&s, "extern const struct op op_instances[%d];\n", count);
+    table_arrays(&s, g);
+    str_addf(&s, "const int op_count = %d;\nconst struct op op_instances[%d] = {\n", count, count);
+    for (int i = 0; i < elementwise_row_count; i++) elementwise_op(&s, i);
+    for (int i = 0; i < structured_row_count; i++) structured_op(&s, &structured_rows[i], elementwise_row_count + i);
+    for (int i = 0; i < g->n_gradients; i++) gradient_op(&s, &g->gradients[i], i);
+    str_addf(&s, "};\nconst struct op *const op_table[%d] = {\n", count);
+    for (int i = 0; i < count; i++) str_addf(&s, "    &op_instances[%d],\n", i);
+    str_add(&s, "};\n");
+    catalogue(&s, g);
+    TRY(gen_write(dir, "ops_table.c", &s));
+    str_init(&s);
+    gen_api(&s);
+    return gen_write(dir, "ops_api.c", &s);
+}

@@ -1,0 +1,107 @@
+// Which library, in which mood. The OpenMP flavour shares its threads with our loops; of any other flavour one thread
+// is used and products are split over their rows here. The core type is set in the environment just round the call of
+// dlopen.
+#include "cpu/blas.h"
+#include "base/base.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define FOLDER "/usr/lib/x86_64-linux-gnu/"
+#elif defined(__aarch64__)
+#define FOLDER "/usr/lib/aarch64-linux-gnu/"
+#else
+#define FOLDER "/usr/lib/"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
+static struct cpu_blas blas;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+// AMD with everything that the kernels for Skylake-X use, which OpenBLAS takes for a Haswell.
+static bool mistaken_for_haswell(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+static void *open_library(void)
+{
+    // Symbols must bind inside the library although the program may link another copy; sanitizers forbid the flag.
+    int flags = RTLD_NOW | RTLD_LOCAL;
+    if (!SANITIZED) flags |= RTLD_DEEPBIND;
+    const char *named = getenv("KILN_BLAS");
+    if (named && !strcmp(named, "none")) return NULL;
+    if (named && *named) {
+        void *lib = dlopen(named, flags);
+        if (!lib) log_warn("KILN_BLAS: %s; looking for another", dlerror());
+        if (lib) return lib;
+    }
+    static const char *const names[] = {FOLDER "openblas-openmp/libopenblas.so.0", "libopenblas.so.0",
+                                        "libopenblas.so"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        void *lib = dlopen(names[i], flags);
+        if (lib) return lib;
+    }
+    return NULL;
+}
+
+// Fills a function pointer; dlsym gives an object pointer, which POSIX lets one copy into it.
+static bool find(void *lib, const char *name, void *pointer)
+{
+    void *symbol = dlsym(lib, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static void open_blas(void)
+{
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    snprintf(blas.name, sizeof blas.name, "built-in loops (no OpenBLAS)");
+    bool set = !getenv(variable) && mistaken_for_haswell();
+    if (set) setenv(variable, "SkylakeX", 1);
+    void *lib = open_library();
+    if (set) unsetenv(variable);
+    if (!lib) return;
+    blas.found = find(lib, "cblas_sgemm", &blas.sgemm) && find(lib, "cblas_dgemm", &blas.dgemm) &&
+                 find(lib, "cblas_sgemv", &blas.sgemv) && find(lib, "cblas_dgemv", &blas.dgemv);
+    if (!blas.found) {
+        log_warn("the BLAS library lacks cblas_sgemm, cblas_dgemm, cblas_sgemv or cblas_dgemv; not used");
+        dlclose(lib);
+        return;
+    }
+    char *(*config)(void), *(*core)(void);
+    int (*parallel)(void);
+    void (*set_threads)(int);
+    int kind = find(lib, "openblas_get_parallel", &parallel) ? parallel() : 0;
+    blas.one_pool = kind == 2;
+    if (kind == 1 && find(lib, "openblas_set_num_threads", &set_threads)) set_threads(1);
+    int version_len = 0;
+    const char *text = find(lib, "openblas_get_config", &config) ? config() : "BLAS";
+    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the name and the version.
+    for (int spaces = 0; text[version_len] && (spaces += text[version_len] == ' ') < 2; version_len++) {}
+    snprintf(blas.name, sizeof blas.name, "%.*s %s %s", version_len > 60 ? 60 : version_len, text,
+             find(lib, "openblas_get_corename", &core) ? core() : "", kind == 2 ? "openmp" : "one thread");
+}
+
+const struct cpu_blas *cpu_blas(void)
+{
+    pthread_once(&once, open_blas);
+    return &blas;
+}

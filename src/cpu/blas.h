@@ -1,0 +1,30 @@
+// The matrix product of OpenBLAS, opened at run time: the core type that it picks by itself on AMD machines with
+// AVX-512 halves its speed, and the type is read when the library loads.
+#pragma once
+#include <stdbool.h>
+
+enum cpu_blas_trans { CPU_BLAS_PLAIN = 111, CPU_BLAS_TRANSPOSED = 112 }; // the values of cblas.h
+enum { CPU_BLAS_ROW_MAJOR = 101 };
+
+typedef void cpu_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
+                          int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef void cpu_dgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
+                          int lda, const double *b, int ldb, double beta, double *c, int ldc);
+typedef void cpu_sgemv_fn(int order, int trans, int m, int n, float alpha, const float *a, int lda, const float *x,
+                          int incx, float beta, float *y, int incy);
+typedef void cpu_dgemv_fn(int order, int trans, int m, int n, double alpha, const double *a, int lda, const double *x,
+                          int incx, double beta, double *y, int incy);
+
+struct cpu_blas {
+    bool found;     // else the products are the library's own loops
+    bool one_pool;  // it takes its threads from the pool of OpenMP; else it runs on the calling thread alone
+    char name[128]; // "OpenBLAS 0.3.21 SkylakeX openmp", or what is used in its place
+    cpu_sgemm_fn *sgemm;
+    cpu_dgemm_fn *dgemm;
+    cpu_sgemv_fn *sgemv;
+    cpu_dgemv_fn *dgemv;
+};
+
+// Opened at the first call: $KILN_BLAS (a path; "none" for no library), else the OpenMP flavour by its full path, else
+// any.
+const struct cpu_blas *cpu_blas(void);

@@ -1,0 +1,86 @@
+#include "cpu/kernels/conv.h"
+
+// One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
+static void column_row(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c, int64_t ky, int64_t kx, int64_t y, char *dst)
+{
+    int64_t iy = y * v->sh - v->ph + ky * v->dh, lo = 0, hi = 0;
+    if (iy >= 0 && iy < v->h) conv_inside(v, kx, &lo, &hi);
+    if (lo > 0) memset(dst, 0, (size_t)(lo * v->size_B));
+    if (hi > lo) {
+        const char *src = conv_at(x, n, c, iy, lo * v->sw - v->pw + kx * v->dw);
+        int64_t stride = x->o->strides[3] * v->sw;
+        if (x->native && stride == 1) memcpy(dst + lo * v->size_B, src, (size_t)((hi - lo) * v->size_B));
+        else CPU_FN(cpu_loads)[x->o->dtype][v->cls](dst + lo * v->size_B, src, hi - lo, stride);
+    }
+    if (hi < v->ow) memset(dst + hi * v->size_B, 0, (size_t)((v->ow - hi) * v->size_B));
+}
+
+void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1, int64_t y0, int64_t y1,
+                              void *columns)
+{
+    char *dst = columns;
+    for (int64_t c = c0; c < c1; c++)
+        for (int64_t ky = 0; ky < v->kh; ky++)
+            for (int64_t kx = 0; kx < v->kw; kx++)
+                for (int64_t y = y0; y < y1; y++, dst += v->ow * v->size_B) column_row(v, x, n, c, ky, kx, y, dst);
+}
+
+#define T float
+#define SCATTER scatter_f32
+#define LOOPS loops_f32
+#include "cpu/kernels/conv_tmpl.c"
+#define T double
+#define SCATTER scatter_f64
+#define LOOPS loops_f64
+#include "cpu/kernels/conv_tmpl.c"
+
+void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns, void *image)
+{
+    const char *src = columns;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t ky = 0; ky < v->kh; ky++)
+            for (int64_t kx = 0; kx < v->kw; kx++)
+                for (int64_t y = y0; y < y1; y++, src += v->ow * v->size_B) {
+                    int64_t iy = y * v->sh - v->ph + ky * v->dh;
+                    if (iy < 0 || iy >= v->h) continue;
+                    char *plane = (char *)image + c * v->h * v->w * v->size_B;
+                    if (v->cls == CLASS_F32) scatter_f32(v, kx, iy, (const float *)(const void *)src, (float *)(void *)plane);
+                    else scatter_f64(v, kx, iy, (const double *)(const void *)src, (double *)(void *)plane);
+                }
+}
+
+void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                              const void *b, int64_t ldb, bool add, void *c, int64_t ldc)
+{
+    const struct cpu_blas *blas = cpu_blas();
+    int pa = ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, pb = tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
+    bool f32 = cls == CLASS_F32;
+    if (!blas->found) {
+        if (f32) loops_f32(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+        else loops_f64(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+    } else if (f32)
+        blas->sgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+    else blas->dgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+}
+
+const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side *w, void *scratch, int64_t *ld)
+{
+    const int64_t *s = w->o->strides;
+    bool dense = w->native && (v->kw == 1 || s[3] == 1) && (v->kh == 1 || s[2] == v->kw) && (v->cg == 1 || s[1] == v->kk) && s[0] >= v->taps;
+    *ld = dense ? s[0] : v->taps;
+    if (dense) return w->base;
+    char *dst = scratch;
+    for (int64_t o = 0; o < v->o; o++)
+        for (int64_t c = 0; c < v->cg; c++)
+            for (int64_t ky = 0; ky < v->kh; ky++, dst += v->kw * v->size_B)
+                CPU_FN(cpu_loads)[w->o->dtype][v->cls](dst, conv_at(w, o, c, ky, 0), v->kw, s[3]);
+    return scratch;
+}
+
+void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0, int64_t *ld)
+{
+    const int64_t *s = y->o->strides;
+    *ld = s[1];
+    bool dense = y->native && (v->ow == 1 || s[3] == 1) && (v->oh == 1 || s[2] == v->ow) && s[1] >= v->oh * v->ow;
+    return dense ? conv_at(y, n, o, y0, 0) : NULL;
+}

@@ -1,0 +1,77 @@
+// dx[n] = scatter(weight^T * dy[n]): one unit is a block of channels of one image, so that no two units write one pixel. A band of output
+// rows at a time becomes columns of gradients, which are added into the image in fixed order.
+#include "cpu/kernels/conv.h"
+
+struct job { struct conv v; struct conv_side dy, w, dx; const char *weight; int64_t ld_w, blocks, block, band; };
+
+// dy of one group and band as [og, rows * ow].
+static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch, int64_t *ld)
+{
+    const struct conv *v = &j->v;
+    const char *direct = CPU_FN(cpu_conv_plane)(v, &j->dy, n, o0, y0, ld);
+    if (direct) return direct;
+    char *dst = scratch;
+    *ld = rows * v->ow;
+    for (int64_t o = 0; o < v->og; o++)
+        for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
+            CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
+    return scratch;
+}
+
+static void store_image(const struct job *j, int64_t n, int64_t c0, int64_t channels, const char *image)
+{
+    const struct conv *v = &j->v;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t y = 0; y < v->h; y++, image += v->w * v->size_B)
+            CPU_FN(cpu_stores)[j->dx.o->dtype][v->cls](conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
+}
+
+static bool image_is_dense(const struct job *j)
+{
+    const int64_t *s = j->dx.o->strides;
+    return j->dx.native && (j->v.w == 1 || s[3] == 1) && (j->v.h == 1 || s[2] == j->v.w) && (j->v.c == 1 || s[1] == j->v.h * j->v.w);
+}
+
+static kiln_status run_units(void *user, int64_t begin, int64_t end)
+{
+    const struct job *j = user;
+    const struct conv *v = &j->v;
+    int64_t wide = j->band * v->ow * v->size_B, columns_B = (j->block * v->kk * wide + 63) & ~(int64_t)63;
+    int64_t image_B = (j->block * v->h * v->w * v->size_B + 63) & ~(int64_t)63;
+    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + image_B + v->og * wide));
+    if (!scratch) return error_pending;
+    bool dense = image_is_dense(j);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t b = u % j->blocks, g = u / j->blocks % v->groups, n = u / j->blocks / v->groups;
+        int64_t c0 = b * j->block, channels = v->cg - c0 < j->block ? v->cg - c0 : j->block;
+        char *image = dense ? conv_at(&j->dx, n, g * v->cg + c0, 0, 0) : scratch + columns_B;
+        memset(image, 0, (size_t)(channels * v->h * v->w * v->size_B));
+        for (int64_t y0 = 0; y0 < v->oh; y0 += j->band) {
+            int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, ld_dy;
+            const char *dy = gradients(j, n, g * v->og, y0, rows, scratch + columns_B + image_B, &ld_dy);
+            const char *w = j->weight + (g * v->og * j->ld_w + c0 * v->kk) * v->size_B;
+            CPU_FN(cpu_conv_product)(v->cls, true, false, channels * v->kk, rows * v->ow, v->og, w, j->ld_w, dy, ld_dy, false, scratch,
+                                     rows * v->ow);
+            CPU_FN(cpu_conv_scatter)(v, channels, y0, y0 + rows, scratch, image);
+        }
+        if (!dense) store_image(j, n, g * v->cg + c0, channels, image);
+    }
+    return KILN_OK;
+}
+
+kiln_status CPU_FN(cpu_kernel_conv2d_input_grad)(const struct launch *l, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    struct job j = {.v = conv_read(l)};
+    const struct conv *v = &j.v;
+    j.dy = conv_side(l, 0, v->cls), j.w = conv_side(l, 1, v->cls), j.dx = conv_side(l, 2, v->cls);
+    void *packed = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(v->o * v->taps * v->size_B));
+    if (!packed) return error_pending;
+    j.weight = CPU_FN(cpu_conv_weight)(v, &j.w, packed, &j.ld_w);
+    // Few images: split their channels too.
+    j.blocks = v->n * v->groups >= 2 * cpu_threads() ? 1 : (v->cg + 7) / 8;
+    j.block = (v->cg + j.blocks - 1) / j.blocks;
+    j.blocks = (v->cg + j.block - 1) / j.block;
+    j.band = conv_band(v);
+    return cpu_parallel(v->n * v->groups * j.blocks, v->og * j.block * v->kk * v->oh * v->ow / 12 + 64, run_units, &j);
+}

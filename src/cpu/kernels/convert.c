@@ -1,0 +1,137 @@
+// Loads and stores of every dtype in every class: 10 x 5 pairs of one body (convert_class_tmpl.c).
+#include "cpu/kernels/convert.h"
+#include "cpu/kernels/convert_value.h"
+
+#define NAME3_(a, b, c)            a##_##b##_##c
+#define NAME3(a, b, c)             NAME3_(a, b, c)
+#define AS_IS(x)                   (x)
+#define NARROW(letter, x, lo, hi)  NARROW_(letter, x, lo, hi)
+#define NARROW_(letter, x, lo, hi) f_clamp_##letter(x, lo, hi)
+
+#define DTYPE            truth
+#define STORED           uint8_t
+#define NUM              b
+#define READ(x)          ((uint8_t)((x) != 0))
+#define WRITE(letter, x) NAME3(f, letter, b)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            u8
+#define STORED           uint8_t
+#define NUM              i
+#define READ             AS_IS
+#define WRITE(letter, x) NARROW(letter, x, 0, 255)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            i8
+#define STORED           int8_t
+#define NUM              i
+#define READ             AS_IS
+#define WRITE(letter, x) NARROW(letter, x, -128, 127)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            i16
+#define STORED           int16_t
+#define NUM              i
+#define READ             AS_IS
+#define WRITE(letter, x) NARROW(letter, x, -32768, 32767)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            i32
+#define STORED           int32_t
+#define NUM              i
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, i)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            i64
+#define STORED           int64_t
+#define NUM              l
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, l)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            f16
+#define STORED           uint16_t
+#define NUM              f
+#define READ             f16_to_float
+#define WRITE(letter, x) f16_from_float(NAME3(f, letter, f)(x))
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            bf16
+#define STORED           uint16_t
+#define NUM              f
+#define READ             bf16_to_float
+#define WRITE(letter, x) bf16_from_float(NAME3(f, letter, f)(x))
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            f32
+#define STORED           float
+#define NUM              f
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, f)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            f64
+#define STORED           double
+#define NUM              d
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, d)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+
+#ifdef __F16C__
+// The two pairs that matter for f16 by the instructions for it, which loops over the portable form do not become.
+#include <immintrin.h>
+
+static void load_f16_f32_fast(void *dst, const void *src, int64_t n, int64_t stride)
+{
+    const uint16_t *s = src;
+    float *d = dst;
+    int64_t i = 0;
+    if (stride != 1) {
+        load_f16_f32(dst, src, n, stride);
+        return;
+    }
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(s + i))));
+    for (; i < n; i++) d[i] = f16_to_float(s[i]);
+}
+
+static void store_f16_f32_fast(void *dst, const void *src, int64_t n, int64_t stride)
+{
+    const float *s = src;
+    uint16_t *d = dst;
+    int64_t i = 0;
+    if (stride != 1) {
+        store_f16_f32(dst, src, n, stride);
+        return;
+    }
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(d + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++) d[i] = f16_from_float(s[i]);
+}
+#else
+#define load_f16_f32_fast  load_f16_f32
+#define store_f16_f32_fast store_f16_f32
+#endif
+
+#define ROW(dtype, verb)                                                                                               \
+    {                                                                                                                  \
+        verb##_##dtype##_f32, verb##_##dtype##_f64, verb##_##dtype##_i32, verb##_##dtype##_i64, verb##_##dtype##_truth \
+    }
+
+cpu_load_fn *const CPU_FN(cpu_loads)[DTYPE_COUNT][CLASS_COUNT] = {
+    [KILN_BOOL] = ROW(truth, load),
+    [KILN_U8] = ROW(u8, load),
+    [KILN_I8] = ROW(i8, load),
+    [KILN_I16] = ROW(i16, load),
+    [KILN_I32] = ROW(i32, load),
+    [KILN_I64] = ROW(i64, load),
+    [KILN_F16] = {load_f16_f32_fast, load_f16_f64, load_f16_i32, load_f16_i64, load_f16_truth},
+    [KILN_BF16] = ROW(bf16, load),
+    [KILN_F32] = ROW(f32, load),
+    [KILN_F64] = ROW(f64, load),
+};
+cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT] = {
+    [KILN_BOOL] = ROW(truth, store),
+    [KILN_U8] = ROW(u8, store),
+    [KILN_I8] = ROW(i8, store),
+    [KILN_I16] = ROW(i16, store),
+    [KILN_I32] = ROW(i32, store),
+    [KILN_I64] = ROW(i64, store),
+    [KILN_F16] = {store_f16_f32_fast, store_f16_f64, store_f16_i32, store_f16_i64, store_f16_truth},
+    [KILN_BF16] = ROW(bf16, store),
+    [KILN_F32] = ROW(f32, store),
+    [KILN_F64] = ROW(f64, store),
+};

@@ -1,0 +1,76 @@
+// out[p] = x[base(p) + index(p) * stride]. Operands: x (over the space, without its indexed axis), index, out; scalars: the axis's
+// size and x's stride along it. Where the index stands still along the innermost dimension, runs of x are copied whole.
+#include "cpu/kernels/index.h"
+#include "cpu/kernels/walk.h"
+#include <string.h>
+
+struct run { char *out; const char *x; const int64_t *index; int64_t n, out_step, x_step, axis_stride; };   // in elements
+
+#define T uint8_t
+#define NAME gather_8
+#include "cpu/kernels/gather_tmpl.c"
+#define T uint16_t
+#define NAME gather_16
+#include "cpu/kernels/gather_tmpl.c"
+#define T uint32_t
+#define NAME gather_32
+#include "cpu/kernels/gather_tmpl.c"
+#define T uint64_t
+#define NAME gather_64
+#include "cpu/kernels/gather_tmpl.c"
+
+static void gather_run(const struct run *r, int size_B)
+{
+    switch (size_B) {
+    case 1: gather_8(r); break;
+    case 2: gather_16(r); break;
+    case 4: gather_32(r); break;
+    default: gather_64(r); break;
+    }
+}
+
+struct cpu_work CPU_FN(cpu_units_gather)(const struct launch *l)
+{
+    struct cpu_work w = {1, 4};
+    for (int d = 0; d < l->rank; d++) w.units *= l->sizes[d];
+    return w;
+}
+
+// Points [w->inner, +n) of the run, all by one index.
+static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, int64_t axis_stride)
+{
+    const struct launch *l = w->l;
+    int d = walk_inner(w), size_B = cpu_dtype_size_B[l->operands[0].dtype];
+    int64_t index, x_step = d < 0 ? 0 : l->operands[0].strides[d], out_step = d < 0 ? 0 : l->operands[2].strides[d];
+    TRY(index_load(l, 1, &index, w->at[1], 1, 1, size));
+    const char *from = w->at[0] + (index * axis_stride + w->inner * x_step) * size_B;
+    char *to = w->at[2] + w->inner * out_step * size_B;
+    if ((x_step == 1 && out_step == 1) || n == 1) memcpy(to, from, (size_t)(n * size_B));
+    else gather_run(&(struct run){to, from, NULL, n, out_step, x_step, 0}, size_B);
+    return KILN_OK;
+}
+
+kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int64_t end)
+{
+    int64_t size = (int64_t)l->scalars[0], axis_stride = (int64_t)l->scalars[1], index[INDEX_BLOCK];
+    int size_B = cpu_dtype_size_B[l->operands[0].dtype], index_B = cpu_dtype_size_B[l->operands[1].dtype];
+    struct walk w;
+    walk_start(&w, l, -1, begin);
+    int d = walk_inner(&w);
+    while (begin < end) {
+        int64_t n = walk_run(&w);
+        if (n > end - begin) n = end - begin;
+        if (d < 0 || l->operands[1].strides[d] == 0) {
+            TRY(gather_slice(&w, n, size, axis_stride));
+        } else {
+            if (n > INDEX_BLOCK) n = INDEX_BLOCK;
+            int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};
+            TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
+            gather_run(&(struct run){w.at[2] + w.inner * steps[2] * size_B, w.at[0] + w.inner * steps[0] * size_B, index, n, steps[2],
+                                     steps[0], axis_stride}, size_B);
+        }
+        begin += n;
+        walk_next(&w, n);
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,266 @@
+// The matrix product, batched. Space: batch dimensions, M, N, K; operand 0 is a (stride 0 along N), 1 is b (stride 0
+// along M), 2 the output (stride 0 along K). The class is that of the accumulation: f16 and bf16 come in as f32.
+//
+// BLAS takes a matrix as it lies when one of its two strides is 1; every other layout or dtype is first packed into a
+// dense copy of the class. A product of many matrices is split over the batch when each is small, and left to BLAS's
+// own threads when it is large. Where all matrices of the innermost batch dimension share b, they are one product with
+// more rows.
+#include "cpu/blas.h"
+#include "cpu/kernels/convert.h"
+#include "cpu/parallel.h"
+#include <limits.h>
+#include <string.h>
+
+#define T    float
+#define NAME loops_f32
+#include "cpu/kernels/matmul_tmpl.c"
+#define T    double
+#define NAME loops_f64
+#include "cpu/kernels/matmul_tmpl.c"
+#define T    uint32_t
+#define NAME loops_i32
+#include "cpu/kernels/matmul_tmpl.c"
+#define T    uint64_t
+#define NAME loops_i64
+#include "cpu/kernels/matmul_tmpl.c"
+
+struct matrix { // rows x cols, strides in elements of dtype
+    char *at;
+    int64_t rows, cols, row_stride, col_stride;
+    unsigned dtype;
+};
+
+struct product {
+    enum scalar_class cls;
+    int n_batch; // dimensions
+    int64_t batch_sizes[MAX_RANK], batches, m, n, k;
+    int64_t steps_B[3][MAX_RANK]; // of a, b, out along the batch dimensions
+    struct matrix a, b, out;      // of batch 0
+};
+
+static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
+{
+    int nb = l->rank - 3;
+    *p = (struct product){
+        .cls = cls, .n_batch = nb, .batches = 1, .m = l->sizes[nb], .n = l->sizes[nb + 1], .k = l->sizes[nb + 2]};
+    const struct launch_operand *o = l->operands;
+    p->a = (struct matrix){
+        (char *)(uintptr_t)o[0].address, p->m, p->k, o[0].strides[nb], o[0].strides[nb + 2], o[0].dtype};
+    p->b = (struct matrix){
+        (char *)(uintptr_t)o[1].address, p->k, p->n, o[1].strides[nb + 2], o[1].strides[nb + 1], o[1].dtype};
+    p->out = (struct matrix){
+        (char *)(uintptr_t)o[2].address, p->m, p->n, o[2].strides[nb], o[2].strides[nb + 1], o[2].dtype};
+    for (int d = 0; d < nb; d++) {
+        p->batch_sizes[d] = l->sizes[d];
+        p->batches *= l->sizes[d];
+        for (int i = 0; i < 3; i++) p->steps_B[i][d] = o[i].strides[d] * cpu_dtype_size_B[o[i].dtype];
+    }
+    while (p->n_batch > 0) { // shared b: rows of the next batch go on where these end
+        int d = p->n_batch - 1;
+        bool joins = p->steps_B[1][d] == 0 &&
+                     p->steps_B[0][d] == p->m * p->a.row_stride * cpu_dtype_size_B[p->a.dtype] &&
+                     p->steps_B[2][d] == p->m * p->out.row_stride * cpu_dtype_size_B[p->out.dtype];
+        if (!joins && p->batch_sizes[d] != 1) break;
+        p->m *= p->batch_sizes[d];
+        p->a.rows = p->out.rows = p->m;
+        p->batches = p->batch_sizes[d] ? p->batches / p->batch_sizes[d] : 0;
+        p->n_batch = d;
+    }
+}
+
+// The leading dimension BLAS would use, with *transposed telling which stride is 1; 0 when the matrix must be packed.
+static int64_t leading(const struct matrix *x, enum scalar_class cls, bool *transposed)
+{
+    if (x->dtype != cpu_class_dtype[cls]) return 0;
+    int64_t row = x->row_stride, col = x->col_stride;
+    if (x->rows == 1) row = x->cols > 1 ? x->cols : 1;
+    if (x->cols == 1 && x->rows > 1 && row == 1)
+        col = x->rows; // a column: as well a transposed row
+    else if (x->cols == 1)
+        col = 1;
+    *transposed = false;
+    if (col == 1 && row >= x->cols && row <= INT_MAX) return row > 0 ? row : 1;
+    *transposed = true;
+    if (row == 1 && col >= x->rows && col <= INT_MAX) return col;
+    return x->rows == 1 && x->col_stride >= 1 && x->col_stride <= INT_MAX ? x->col_stride : 0;
+}
+
+struct packing {
+    const struct matrix *x;
+    char *dense;
+    enum scalar_class cls;
+};
+
+static kiln_status pack_rows(void *user, int64_t begin, int64_t end)
+{
+    const struct packing *p = user;
+    const struct matrix *x = p->x;
+    int64_t from_B = cpu_dtype_size_B[x->dtype], to_B = cpu_class_size_B[p->cls];
+    enum { BAND = 64 };
+    for (int64_t r = begin; r < end; r += BAND) {
+        int64_t rows = end - r < BAND ? end - r : BAND;
+        for (int64_t c = 0; c < x->cols; c += BAND) {
+            int64_t cols = x->col_stride == 1 || x->cols - c < BAND ? x->cols - c : BAND;
+            CPU_FN(cpu_load_tile)
+            (p->dense + (r * x->cols + c) * to_B, x->cols, p->cls,
+             x->at + (r * x->row_stride + c * x->col_stride) * from_B, x->dtype, rows, cols, x->row_stride,
+             x->col_stride);
+            if (cols == x->cols) break;
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status unpack_rows(void *user, int64_t begin, int64_t end)
+{
+    const struct packing *p = user;
+    const struct matrix *x = p->x;
+    CPU_FN(cpu_store_tile)
+    (x->at + begin * x->row_stride * cpu_dtype_size_B[x->dtype], x->dtype, x->row_stride, x->col_stride,
+     p->dense + begin * x->cols * cpu_class_size_B[p->cls], x->cols, p->cls, end - begin, x->cols);
+    return KILN_OK;
+}
+
+// A dense row-major copy in the class.
+static kiln_status pack(const struct matrix *x, enum scalar_class cls, char *dense)
+{
+    struct packing p = {x, dense, cls};
+    return cpu_parallel(x->rows, x->cols, pack_rows, &p);
+}
+
+struct gemm {
+    const struct product *p;
+    const char *a, *b;
+    char *out;
+    int64_t ld_a, ld_b, ld_out;
+    bool trans_a, trans_b;
+};
+
+static void call_blas(const struct gemm *g, int64_t first, int64_t rows)
+{
+    const struct cpu_blas *blas = cpu_blas();
+    int ta = g->trans_a ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, tb = g->trans_b ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
+    int m = (int)rows, n = (int)g->p->n, k = (int)g->p->k, lda = (int)g->ld_a, ldb = (int)g->ld_b, ldc = (int)g->ld_out;
+    int64_t a_at = first * (g->trans_a ? 1 : g->ld_a), c_at = first * g->ld_out;
+    if (g->p->cls == CLASS_F32) {
+        const float *a = (const float *)(const void *)g->a + a_at, *b = (const void *)g->b;
+        float *c = (float *)(void *)g->out + c_at;
+        if (n == 1)
+            blas->sgemv(CPU_BLAS_ROW_MAJOR, ta, g->trans_a ? k : m, g->trans_a ? m : k, 1, a, lda, b,
+                        g->trans_b ? 1 : ldb, 0, c, ldc);
+        else
+            blas->sgemm(CPU_BLAS_ROW_MAJOR, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+    } else {
+        const double *a = (const double *)(const void *)g->a + a_at, *b = (const void *)g->b;
+        double *c = (double *)(void *)g->out + c_at;
+        if (n == 1)
+            blas->dgemv(CPU_BLAS_ROW_MAJOR, ta, g->trans_a ? k : m, g->trans_a ? m : k, 1, a, lda, b,
+                        g->trans_b ? 1 : ldb, 0, c, ldc);
+        else
+            blas->dgemm(CPU_BLAS_ROW_MAJOR, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+    }
+}
+
+static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
+{
+    call_blas(user, begin, end - begin);
+    return KILN_OK;
+}
+
+static kiln_status loop_rows(void *user, int64_t begin, int64_t end)
+{
+    const struct gemm *g = user;
+    int64_t n = g->p->n, k = g->p->k, rows = end - begin, size_B = cpu_class_size_B[g->p->cls];
+    const void *a = g->a + begin * g->ld_a * size_B, *b = g->b;
+    void *out = g->out + begin * g->ld_out * size_B;
+    switch (g->p->cls) {
+    case CLASS_F32: loops_f32(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
+    case CLASS_F64: loops_f64(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
+    case CLASS_I32: loops_i32(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
+    default: loops_i64(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
+    }
+    return KILN_OK;
+}
+
+// A column of out is a vector for BLAS; a transposed row-major matrix is the product of the transposes.
+static struct matrix transposed(const struct matrix *x)
+{
+    return (struct matrix){x->at, x->cols, x->rows, x->col_stride, x->row_stride, x->dtype};
+}
+
+// One matrix product, with packing as the layouts ask for it. Scratch of the calling thread.
+static kiln_status multiply(const struct product *p, struct matrix a, struct matrix b, struct matrix out)
+{
+    struct product q = *p;
+    bool blas = (p->cls == CLASS_F32 || p->cls == CLASS_F64) && cpu_blas()->found && p->k > 0 && p->m <= INT_MAX &&
+                p->n <= INT_MAX && p->k <= INT_MAX;
+    if (p->n > 1 && (p->m == 1 ? blas : out.row_stride == 1 && out.col_stride != 1)) {
+        struct matrix t = transposed(&b);
+        b = transposed(&a), a = t, out = transposed(&out);
+        q.m = p->n, q.n = p->m;
+    }
+    int64_t size_B = cpu_class_size_B[p->cls];
+    struct gemm g = {.p = &q};
+    bool out_t = false;
+    g.ld_a = leading(&a, p->cls, &g.trans_a);
+    g.ld_b = leading(&b, p->cls, &g.trans_b);
+    g.ld_out = leading(&out, p->cls, &out_t);
+    if (q.n == 1 && out.dtype == cpu_class_dtype[p->cls] && out.row_stride > 0)
+        g.ld_out = out.row_stride, out_t = false;
+    bool pack_a = !g.ld_a || (!blas && g.trans_a), pack_b = !g.ld_b || (!blas && g.trans_b),
+         pack_out = !g.ld_out || out_t;
+    int64_t a_B = pack_a ? (a.rows * a.cols * size_B + 63) & ~(int64_t)63 : 0;
+    int64_t b_B = pack_b ? (b.rows * b.cols * size_B + 63) & ~(int64_t)63 : 0,
+            out_B = pack_out ? out.rows * out.cols * size_B : 0;
+    char *dense = NULL;
+    if (a_B + b_B + out_B > 0) {
+        dense = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(a_B + b_B + out_B));
+        if (!dense) return error_pending;
+    }
+    g.a = pack_a ? dense : a.at;
+    g.b = pack_b ? dense + a_B : b.at;
+    g.out = pack_out ? dense + a_B + b_B : out.at;
+    if (pack_a) TRY(pack(&a, p->cls, dense));
+    if (pack_b) TRY(pack(&b, p->cls, dense + a_B));
+    if (pack_a) g.ld_a = a.cols > 0 ? a.cols : 1, g.trans_a = false;
+    if (pack_b) g.ld_b = b.cols > 0 ? b.cols : 1, g.trans_b = false;
+    if (pack_out) g.ld_out = out.cols;
+    if (blas && cpu_blas()->one_pool)
+        call_blas(&g, 0, q.m);
+    else
+        TRY(cpu_parallel(q.m, q.n * q.k / (blas ? 16 : 4) + 1, blas ? blas_rows : loop_rows, &g));
+    if (!pack_out) return KILN_OK;
+    struct packing back = {&out, g.out, p->cls};
+    return cpu_parallel(out.rows, out.cols, unpack_rows, &back);
+}
+
+static kiln_status run_batches(void *user, int64_t begin, int64_t end)
+{
+    const struct product *p = user;
+    for (int64_t i = begin; i < end; i++) {
+        struct matrix a = p->a, b = p->b, out = p->out;
+        int64_t rest = i;
+        for (int d = p->n_batch - 1; d >= 0; d--) {
+            int64_t at = rest % p->batch_sizes[d];
+            rest /= p->batch_sizes[d];
+            a.at += at * p->steps_B[0][d];
+            b.at += at * p->steps_B[1][d];
+            out.at += at * p->steps_B[2][d];
+        }
+        TRY(multiply(p, a, b, out));
+    }
+    return KILN_OK;
+}
+
+enum { LARGE_PRODUCT = 1 << 22 }; // multiplications that are worth all threads
+
+kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int64_t end)
+{
+    struct product p;
+    (void)begin, (void)end;
+    product_init(&p, l, kernel_catalogue[l->kernel].cls);
+    if (p.m == 0 || p.n == 0 || p.batches == 0) return KILN_OK;
+    double size = (double)p.m * (double)p.n * (double)p.k;
+    if (p.batches == 1 || size >= LARGE_PRODUCT) return run_batches(&p, 0, p.batches);
+    return cpu_parallel(p.batches, (int64_t)size / 16 + 64, run_batches, &p);
+}

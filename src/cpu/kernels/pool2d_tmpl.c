@@ -1,0 +1,124 @@
+// Pooling of one dense plane in one class. In: T, NAME(x) for the functions' names.
+
+// The first largest element of a window, NaN before all; windows always meet the image.
+static T NAME(window_max)(const struct pool *p, const T *x, int64_t oy, int64_t ox, int64_t *where)
+{
+    T best = 0;
+    *where = -1;
+    for (int64_t ky = 0; ky < p->kh; ky++) {
+        int64_t iy = oy * p->sh - p->ph + ky * p->dh;
+        if (iy < 0 || iy >= p->h) continue;
+        for (int64_t kx = 0; kx < p->kw; kx++) {
+            int64_t ix = ox * p->sw - p->pw + kx * p->dw;
+            if (ix < 0 || ix >= p->w) continue;
+            T v = x[iy * p->w + ix];
+            if (*where < 0 || v > best || (v != v && best == best)) best = v, *where = iy * p->w + ix;
+        }
+    }
+    return *where < 0 ? (T)-INFINITY : best;
+}
+
+static void NAME(max_forward)(const struct pool *p, const T *x, T *y)
+{
+    int64_t where;
+    for (int64_t oy = 0; oy < p->oh; oy++)
+        for (int64_t ox = 0; ox < p->ow; ox++) y[oy * p->ow + ox] = NAME(window_max)(p, x, oy, ox, &where);
+}
+
+static void NAME(max_backward)(const struct pool *p, const T *x, const T *dy, T *dx)
+{
+    memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
+    for (int64_t oy = 0; oy < p->oh; oy++)
+        for (int64_t ox = 0; ox < p->ow; ox++) {
+            int64_t where;
+            NAME(window_max)(p, x, oy, ox, &where);
+            if (where >= 0) dx[where] += dy[oy * p->ow + ox];
+        }
+}
+
+// Windows of 2 x 2 side by side, the common case: four reads, no bounds, and what the vectoriser can take.
+static void NAME(max_forward_2x2)(const struct pool *p, const T *x, T *y)
+{
+    for (int64_t oy = 0; oy < p->oh; oy++) {
+        const T *a = x + 2 * oy * p->w, *b = a + p->w;
+        T *out = y + oy * p->ow;
+        for (int64_t ox = 0; ox < p->ow; ox++) {
+            T m = a[2 * ox], v = a[2 * ox + 1];
+            m = v > m || v != v ? v : m;
+            v = b[2 * ox];
+            m = v > m || v != v ? v : m;
+            v = b[2 * ox + 1];
+            out[ox] = v > m || v != v ? v : m;
+        }
+    }
+}
+
+static void NAME(max_backward_2x2)(const struct pool *p, const T *x, const T *dy, T *dx)
+{
+    memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
+    for (int64_t oy = 0; oy < p->oh; oy++) {
+        const T *a = x + 2 * oy * p->w, *b = a + p->w;
+        T *da = dx + 2 * oy * p->w, *db = da + p->w;
+        for (int64_t ox = 0; ox < p->ow; ox++) {
+            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1], m = v0, g = dy[oy * p->ow + ox];
+            int at = 0;
+            if (v1 > m || (v1 != v1 && m == m)) m = v1, at = 1;
+            if (v2 > m || (v2 != v2 && m == m)) m = v2, at = 2;
+            if (v3 > m || (v3 != v3 && m == m)) at = 3;
+            da[2 * ox] = at == 0 ? g : 0;
+            da[2 * ox + 1] = at == 1 ? g : 0;
+            db[2 * ox] = at == 2 ? g : 0;
+            db[2 * ox + 1] = at == 3 ? g : 0;
+        }
+    }
+}
+
+// How many elements of a window count for its mean.
+static T NAME(divisor)(const struct pool *p, int64_t oy, int64_t ox)
+{
+    int64_t n = 0, limit_h = p->exclude ? p->h : p->h + p->ph, limit_w = p->exclude ? p->w : p->w + p->pw;
+    int64_t low_h = p->exclude ? 0 : -p->ph, low_w = p->exclude ? 0 : -p->pw, rows = 0;
+    for (int64_t ky = 0; ky < p->kh; ky++) {
+        int64_t iy = oy * p->sh - p->ph + ky * p->dh;
+        rows += iy >= low_h && iy < limit_h;
+    }
+    for (int64_t kx = 0; kx < p->kw; kx++) {
+        int64_t ix = ox * p->sw - p->pw + kx * p->dw;
+        n += ix >= low_w && ix < limit_w;
+    }
+    return (T)(n * rows);
+}
+
+static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
+{
+    if (backward) memset(to, 0, (size_t)(p->h * p->w) * sizeof(T));
+    for (int64_t oy = 0; oy < p->oh; oy++)
+        for (int64_t ox = 0; ox < p->ow; ox++) {
+            T n = NAME(divisor)(p, oy, ox), sum = 0, g = backward ? from[oy * p->ow + ox] / n : 0;
+            for (int64_t ky = 0; ky < p->kh; ky++) {
+                int64_t iy = oy * p->sh - p->ph + ky * p->dh;
+                if (iy < 0 || iy >= p->h) continue;
+                for (int64_t kx = 0; kx < p->kw; kx++) {
+                    int64_t ix = ox * p->sw - p->pw + kx * p->dw;
+                    if (ix < 0 || ix >= p->w) continue;
+                    if (backward) to[iy * p->w + ix] += g;
+                    else sum += from[iy * p->w + ix];
+                }
+            }
+            if (!backward) to[oy * p->ow + ox] = sum / n;
+        }
+}
+
+static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a, const void *b, void *out)
+{
+    bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 && p->dw == 1
+               && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
+    switch (kind) {
+    case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
+    case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;
+    case POOL_AVG: NAME(avg)(p, a, out, false); break;
+    case POOL_AVG_BACKWARD: NAME(avg)(p, a, out, true); break;
+    }
+}
+#undef T
+#undef NAME

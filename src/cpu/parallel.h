@@ -1,0 +1,24 @@
+// Threads and scratch memory of the CPU device.
+#pragma once
+#include "base/base.h"
+
+// Work units [begin, end). On failure it has called error_set on the thread it ran on.
+typedef kiln_status cpu_range_fn(void *user, int64_t begin, int64_t end);
+
+// Runs fn over [0, units) in one contiguous range a thread. A unit costs unit_cost elements of a cheap loop; little
+// work stays on the calling thread, for starting a parallel region costs about as much as 20,000 elements. An error of
+// any range becomes the calling thread's.
+kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, void *user);
+
+int cpu_threads(void); // how many threads cpu_parallel uses at most
+
+// Memory of the calling thread, 64-byte aligned, kept until the thread ends; a later call for the same slot may move
+// it. NULL and an error when memory is out.
+enum cpu_scratch_slot {
+    CPU_SCRATCH_BLOCKS,
+    CPU_SCRATCH_KEEP,
+    CPU_SCRATCH_STATE,
+    CPU_SCRATCH_CUSTOM,
+    CPU_SCRATCH_COUNT
+};
+void *cpu_scratch(enum cpu_scratch_slot slot, size_t size_B);

@@ -1,0 +1,204 @@
+// The catalogue of kernels as text. Running ops never comes here: the expressions are parsed anew for one kernel's shader.
+#include "codegen/catalogue.h"
+#include <kiln/debug.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if KILN_WITH_VULKAN
+#include "codegen/spirv.h"
+#include "vulkan/modules.h"
+#endif
+
+size_t kiln_kernel_count(void)
+{
+    size_t n = 0;
+    for (int i = 0; i < kernel_count; i++) n += kernel_catalogue[i].kind != KERNEL_NONE;
+    return n;
+}
+
+// The id of the nth kernel that exists.
+static kiln_status find_id(const char *caller, size_t kernel, int *id)
+{
+    if (error_pending) return error_pending;
+    size_t n = 0;
+    for (*id = 0; *id < kernel_count; ++*id) {
+        if (kernel_catalogue[*id].kind != KERNEL_NONE && n++ == kernel) return KILN_OK;
+    }
+    return error_set(KILN_E_ARGUMENT, "%s: kernel %zu of %zu", caller, kernel, n);
+}
+
+static void symbol_of(const struct kernel_info *k, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s_%s", k->name, scalar_class_name((enum scalar_class)k->cls));
+    for (char *p = out; *p; p++) {
+        if (*p == '.') *p = '_';
+    }
+}
+
+static const uint32_t *module_of(int id, size_t *n_words)
+{
+    *n_words = 0;
+#if KILN_WITH_VULKAN
+    *n_words = spirv_modules[id].n_words;
+    return spirv_modules[id].words;
+#else
+    (void)id;
+    return NULL;
+#endif
+}
+
+kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out)
+{
+    static const char *const kinds[] = {"none", "pointwise", "row", "custom"};
+    int id;
+    TRY(find_id("kernel_get_info", kernel, &id));
+    if (!out || !out->size) return error_set(KILN_E_ARGUMENT, "kernel_get_info: out or out->size is not set");
+    const struct kernel_info *k = &kernel_catalogue[id];
+    size_t n_words, size_B = out->size < sizeof *out ? out->size : sizeof *out;
+    const uint32_t *words = module_of(id, &n_words);
+    kiln_kernel_info info = {
+        .size = out->size,
+        .row = k->name,
+        .dtype = scalar_class_name((enum scalar_class)k->cls),
+        .kind = kinds[k->kind],
+        .inputs = (uint32_t)k->n_operands - k->n_out,
+        .outputs = k->n_out,
+        .scalars = k->n_scalars,
+        .stages = k->n_stages,
+        .cpu_only = k->cpu_only || (KILN_WITH_VULKAN && !words),
+        .module_B = n_words * 4,
+    };
+    symbol_of(k, info.symbol, sizeof info.symbol);
+    memcpy(out, &info, size_B);
+    return KILN_OK;
+}
+
+const uint32_t *kiln_kernel_spirv(size_t kernel, size_t *n_words)
+{
+    int id;
+    if (find_id("kernel_spirv", kernel, &id)) return NULL;
+    if (!n_words) {
+        error_set(KILN_E_ARGUMENT, "kernel_spirv: n_words is NULL");
+        return NULL;
+    }
+    return module_of(id, n_words);
+}
+
+// --- GLSL
+
+#if KILN_WITH_VULKAN
+static const char *template_text(void *user, const char *name)
+{
+    (void)user;
+    for (int i = 0; i < shader_text_count; i++) {
+        if (!strcmp(shader_texts[i].name, name)) return shader_texts[i].text;
+    }
+    return NULL;
+}
+
+// The macro by which the file of a hand-written kernel tells its classes apart, put behind the #version line.
+static kiln_status custom_glsl(const struct kernel_info *k, struct str *out)
+{
+    char file[96], define[64] = "KILN_CLASS_";
+    snprintf(file, sizeof file, "%s.comp", k->name);
+    const char *text = template_text(NULL, file), *cls = scalar_class_name((enum scalar_class)k->cls);
+    if (!text || k->cpu_only) return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: %s has no shader", k->name);
+    for (size_t at = strlen(define); *cls && at + 1 < sizeof define; cls++, at++) {
+        define[at] = (char)(*cls >= 'a' && *cls <= 'z' ? *cls - 32 : *cls);
+    }
+    const char *rest = strchr(text, '\n');
+    rest = rest ? rest + 1 : text;
+    str_addn(out, text, (size_t)(rest - text));
+    str_addf(out, "#define %s 1\n%s", define, rest);
+    return str_check(out);
+}
+
+static kiln_status expand(const char *name, struct str *text)
+{
+    struct str whole;
+    str_init(&whole);
+    struct spirv_source source = {.name = name, .text = str_text(text), .include = template_text};
+    kiln_status status = spirv_expand(&source, &whole);
+    if (status) {
+        str_free(&whole);
+        return status;
+    }
+    str_free(text);
+    *text = whole;
+    return KILN_OK;
+}
+#else
+static kiln_status custom_glsl(const struct kernel_info *k, struct str *out)
+{
+    (void)out;
+    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: this build has no Vulkan device, and so no shader of %s", k->name);
+}
+
+static kiln_status expand(const char *name, struct str *text)
+{
+    (void)text;
+    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: %s: this build has no Vulkan device, and no shader templates", name);
+}
+#endif
+
+static kiln_status generated_glsl(int id, struct str *out)
+{
+    struct catalogue all;
+    kiln_status status = catalogue_init(&all);
+    if (!status && (id >= all.n_families * CLASS_COUNT || !all.kernels[id].present)) {
+        status = error_set(KILN_E_INTERNAL, "kernel_glsl: %s is not in the tables", kernel_catalogue[id].name);
+    }
+    if (!status) status = glsl_kernel(out, &all.kernels[id].kernel);
+    catalogue_finish(&all);
+    return status;
+}
+
+// What a string holds, as memory of its own; NULL and an error when an allocation failed on the way.
+static char *take(struct str *s)
+{
+    char *text = str_check(s) ? NULL : strdup(str_text(s));
+    if (!text) error_set(KILN_E_MEMORY, "out of memory for the text of a kernel");
+    str_free(s);
+    return text;
+}
+
+char *kiln_kernel_glsl(size_t kernel, bool expanded)
+{
+    int id;
+    if (find_id("kernel_glsl", kernel, &id)) return NULL;
+    const struct kernel_info *k = &kernel_catalogue[id];
+    struct str s;
+    str_init(&s);
+    kiln_status status = k->kind == KERNEL_CUSTOM ? custom_glsl(k, &s) : generated_glsl(id, &s);
+    if (!status && expanded) status = expand(k->name, &s);
+    if (status) {
+        str_free(&s);
+        return NULL;
+    }
+    return take(&s);
+}
+
+char *kiln_kernel_disassemble(size_t kernel)
+{
+    int id;
+    size_t n_words;
+    if (find_id("kernel_disassemble", kernel, &id)) return NULL;
+    const uint32_t *words = module_of(id, &n_words);
+    if (!words) {
+        error_set(KILN_E_UNSUPPORTED, "kernel_disassemble: %s has no SPIR-V module%s", kernel_catalogue[id].name,
+                  KILN_WITH_VULKAN ? ": it runs on the CPU alone" : " in this build");
+        return NULL;
+    }
+#if KILN_WITH_VULKAN
+    struct str s;
+    str_init(&s);
+    if (spirv_disassemble(words, n_words, &s)) {
+        str_free(&s);
+        return NULL;
+    }
+    return take(&s);
+#else
+    return NULL;
+#endif
+}

@@ -1,0 +1,67 @@
+// kiln_backward: the gradient of one tensor by every leaf it depends on.
+#include "grad/backward.h"
+#include "grad/run.h"
+#include "tensor/apply.h"
+#include <kiln/ops.h>
+
+kiln_status backward_check_sens(const char *function, int index, const kiln_tensor *out, const kiln_tensor *sens)
+{
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    TRY(tensor_check(function, "sens", sens));
+    struct type type;
+    grad_type_of(&out->type, &type);
+    if (sens->type.weak && type.rank == 0) return KILN_OK;
+    if (!type_same_shape(&sens->type, &type))
+        return error_set(KILN_E_SHAPE, "%s: sens should have the shape of output %d, %s, it is %s", function, index,
+                         type_text(&type, a, sizeof a), type_text(&sens->type, b, sizeof b));
+    if (sens->type.dtype != type.dtype)
+        return error_set(KILN_E_DTYPE, "%s: sens should have the dtype of output %d, %s, it is %s", function, index, dtype_name(type.dtype),
+                         dtype_name(sens->type.dtype));
+    return KILN_OK;
+}
+
+kiln_tensor *backward_root(const kiln_tensor *out, kiln_tensor *sens)
+{
+    struct type type;
+    grad_type_of(&out->type, &type);
+    if (sens && !(sens->type.weak && !sens->storage)) {
+        kiln_tensor *t = grad_second_handle(sens);
+        if (t && thread_state.no_grad) tape_set_node(t, NULL, 0);
+        return t;
+    }
+    return kiln_full(out->storage ? out->storage->dev : NULL, (kiln_dtype)type.dtype, type.rank, type.dims, sens ? sens->number : 1);
+}
+
+static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)
+{
+    TRY(tensor_check("backward", "out", out));
+    struct tape_edge root;
+    TRY(tape_current(out, &root));
+    if (!root.node) return error_set(KILN_E_GRADIENT, "backward: out depends on nothing that requires a gradient");
+    if (o->sens) TRY(backward_check_sens("backward", 0, out, o->sens));
+    struct run r = {.keep = o->keep_tape, .create_graph = o->create_graph, .accumulate = o->accumulate};
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    int no_grad = thread_state.no_grad;
+    thread_state.no_grad = !o->create_graph;
+    kiln_tensor *sens = backward_root(out, o->sens);
+    kiln_status status = sens ? run_add(&r, &root, sens) : error_pending;
+    thread_state.no_grad = no_grad;
+    if (!status) status = run_backward(&r);
+    run_finish(&r);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+kiln_status kiln_backward_with(kiln_tensor *out, const kiln_backward_opts *opts)
+{
+    kiln_backward_opts o;
+    if (error_pending) return error_pending;
+    options_copy(&o, sizeof o, opts);
+    return backward(out, &o);
+}
+
+kiln_status kiln_backward(kiln_tensor *out, kiln_tensor *sens)
+{
+    return kiln_backward_with(out, KILN_BACKWARD(.sens = sens));
+}

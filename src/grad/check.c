@@ -1,0 +1,168 @@
+// kiln_gradcheck. Input: a function and f64 tensors. The function's result is folded to a number, sum(y r) with fixed weights r, so that
+// one backward gives all derivatives, which central differences of the number must match. Order 2 checks, in the same way, the function
+// that folds the gradients themselves. Written with the public interface only.
+#include "base/base.h"
+#include "tensor/apply.h"
+#include <kiln/grad.h>
+#include <kiln/ops.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct checked {
+    kiln_fn fn;                  // one output
+    void *user;
+    kiln_ints wrt;
+    int order;
+    double eps, rtol, atol;
+};
+
+// Weights in [0.5, 1.5), different for neighbours, the same at each call.
+static kiln_tensor *weights_for(kiln_tensor *y)
+{
+    int64_t n = kiln_numel(y);
+    double *v = malloc(sizeof *v * (size_t)(n > 0 ? n : 1));
+    if (!v) {
+        error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++) v[i] = 0.5 + fmod((double)(i + 1) * 0.6180339887498949, 1.0);
+    kiln_tensor *t = kiln_from_data(kiln_tensor_device(y), KILN_F64, kiln_rank(y), kiln_dims(y), v);
+    free(v);
+    return t;
+}
+
+static kiln_tensor *fold(kiln_tensor *y)
+{
+    return kiln_sum(kiln_mul(y, weights_for(y)), NULL);
+}
+
+static kiln_status folded(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct checked *c = user;
+    kiln_tensor *y = NULL;
+    TRY(c->fn(c->user, in, n_in, &y, 1));
+    if (!y) return error_pending ? error_pending : error_set(KILN_E_ARGUMENT, "gradcheck: fn left its output NULL");
+    out[0] = fold(y);
+    return error_pending;
+}
+
+// The gradients of a folded function, themselves folded.
+static kiln_status folded_gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct checked *c = user;
+    kiln_tensor **grads = calloc(c->wrt.count, sizeof *grads), *total = NULL;
+    if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+    kiln_grad(folded, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
+    for (size_t i = 0; i < c->wrt.count && !error_pending; i++) {
+        kiln_tensor *one = fold(grads[i]);
+        total = total ? kiln_add(total, one) : one;
+    }
+    free(grads);
+    out[0] = total;
+    return error_pending;
+}
+
+static kiln_status evaluate(struct checked *c, kiln_fn fn, kiln_tensor *const *in, size_t n_in, double *value)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *y = NULL;
+    if (!scope) return error_pending;
+    kiln_no_grad_begin();
+    kiln_status status = fn(c, in, n_in, &y, 1);
+    kiln_no_grad_end();
+    *value = status ? 0 : kiln_item(y);
+    kiln_scope_end(&scope);
+    return error_pending ? error_pending : status;
+}
+
+struct worst { double excess, analytic, numeric; size_t input; int64_t element; };
+
+// Central differences along one input. `moved` holds all inputs and is given back as it was.
+static kiln_status check_input(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input, double *v,
+                               const double *analytic, struct worst *w)
+{
+    kiln_tensor *at = moved[input];
+    for (int64_t i = 0, n = kiln_numel(at); i < n; i++) {
+        double value[2], x = v[i];
+        for (int side = 0; side < 2; side++) {
+            v[i] = side ? x + c->eps : x - c->eps;
+            moved[input] = kiln_from_data(kiln_tensor_device(at), KILN_F64, kiln_rank(at), kiln_dims(at), v);
+            kiln_status status = moved[input] ? evaluate(c, fn, moved, n_in, &value[side]) : error_pending;
+            kiln_free(&moved[input]);
+            moved[input] = at;
+            if (status) return status;
+        }
+        double numeric = (value[1] - value[0]) / ((x + c->eps) - (x - c->eps));
+        double excess = fabs(numeric - analytic[i]) - (c->atol + c->rtol * fabs(numeric));
+        if (isnan(numeric) != isnan(analytic[i])) excess = INFINITY;
+        if (excess > w->excess) *w = (struct worst){excess, analytic[i], numeric, input, i};
+        v[i] = x;
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input, kiln_tensor *grad,
+                             struct worst *w)
+{
+    size_t size_B = sizeof(double) * (size_t)kiln_numel(moved[input]);
+    double *v = malloc(size_B + 1), *analytic = malloc(size_B + 1);
+    kiln_status status = v && analytic ? KILN_OK : error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+    if (!status) status = kiln_read(moved[input], v, size_B);
+    if (!status) status = kiln_read(grad, analytic, size_B);
+    if (!status) status = check_input(c, fn, moved, n_in, input, v, analytic, w);
+    free(v);
+    free(analytic);
+    return status;
+}
+
+static kiln_status check_order(struct checked *c, int order, kiln_tensor *const *in, size_t n_in)
+{
+    kiln_fn fn = order == 1 ? folded : folded_gradients;
+    struct worst w = {.excess = 0};
+    kiln_tensor **grads = calloc(c->wrt.count + n_in, sizeof *grads), **moved = grads + c->wrt.count;
+    if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+    for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
+    kiln_status status = kiln_grad(fn, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
+    for (size_t i = 0; i < c->wrt.count && !status; i++) status = check_one(c, fn, moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
+    free(grads);
+    if (!status && w.excess > 0)
+        status = error_set(KILN_E_GRADIENT, "gradcheck: order %d, input %zu, element %lld: the gradient is %.12g, differences give %.12g", order,
+                           w.input, (long long)w.element, w.analytic, w.numeric);
+    return status;
+}
+
+static kiln_status check(struct checked *c, const kiln_gradcheck_opts *o, kiln_tensor *const *in, size_t n_in)
+{
+    int64_t all[32];
+    size_t n = 0;
+    for (size_t i = 0; i < n_in; i++) {
+        if (!in[i]) return error_set(KILN_E_ARGUMENT, "gradcheck: in[%zu] is NULL", i);
+        if (kiln_tensor_dtype(in[i]) == KILN_F64 && n < COUNT_OF(all)) all[n++] = (int64_t)i;
+    }
+    c->wrt = o->wrt.count ? o->wrt : (kiln_ints){n, all};
+    if (!c->wrt.count) return error_set(KILN_E_ARGUMENT, "gradcheck: no input is f64");
+    for (size_t i = 0; i < c->wrt.count; i++) {
+        int64_t k = c->wrt.v[i];
+        if (k < 0 || k >= (int64_t)n_in || kiln_tensor_dtype(in[k]) != KILN_F64)
+            return error_set(KILN_E_ARGUMENT, "gradcheck: .wrt names input %lld, which is not f64", (long long)k);
+    }
+    TRY(check_order(c, 1, in, n_in));
+    return o->order >= 2 ? check_order(c, 2, in, n_in) : KILN_OK;
+}
+
+kiln_status kiln_gradcheck(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_gradcheck_opts *opts)
+{
+    kiln_gradcheck_opts o;
+    if (error_pending) return error_pending;
+    options_copy(&o, sizeof o, opts);
+    if (!fn) return error_set(KILN_E_ARGUMENT, "gradcheck: fn is NULL");
+    struct checked c = {.fn = fn, .user = user, .order = o.order};
+    c.eps = o.eps > 0 ? o.eps : 1e-6;
+    c.rtol = o.rtol > 0 ? o.rtol : 1e-5;
+    c.atol = o.atol > 0 ? o.atol : 1e-7;
+    kiln_scope *scope = kiln_scope_begin();
+    if (!scope) return error_pending;
+    kiln_status status = check(&c, &o, in, n_in);
+    kiln_scope_end(&scope);
+    return status;
+}

@@ -1,0 +1,256 @@
+// kiln_grad and kiln_value_and_grad: gradients of a function at its inputs.
+//
+// The function runs on handles of its own. Each input that is differentiated, or that depends on a tape outside, gets an INPUT node: the
+// backward of this call ends there, and the tape outside, if one records, goes on through it. Without a tape outside nothing of this
+// call's tape is left; with one, the backward is itself recorded and the tape stays, which is how orders nest.
+#include "grad/backward.h"
+#include "grad/run.h"
+#include "tensor/apply.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local int depth;
+
+struct call {
+    const char *name;
+    kiln_fn fn;
+    void *user;
+    kiln_tensor *const *in;
+    size_t n_in, n_wrt, n_out, n_differentiated;
+    kiln_grad_opts o;
+    int64_t first;                 // the wrt of a call without one
+    bool outside;                  // a tape outside sees this call
+    uint64_t since;
+    kiln_tensor **inner;           // n_in: the handles the function gets
+    kiln_tensor **out;             // n_out: what it gave
+    kiln_tensor **grads;           // n_wrt + params
+};
+
+static kiln_status check_wrt(struct call *c)
+{
+    if (!c->o.wrt.count && !c->o.params.count) {
+        if (!c->n_in) return error_set(KILN_E_ARGUMENT, "%s: fn has no inputs and no .params are given: nothing to differentiate by", c->name);
+        c->o.wrt = (kiln_ints){1, &c->first};
+    }
+    for (size_t i = 0; i < c->o.wrt.count; i++) {
+        int64_t v = c->o.wrt.v[i];
+        if (v < 0 || v >= (int64_t)c->n_in)
+            return error_set(KILN_E_ARGUMENT, "%s: .wrt names input %lld, fn has %zu", c->name, (long long)v, c->n_in);
+        for (size_t k = 0; k < i; k++)
+            if (c->o.wrt.v[k] == v) return error_set(KILN_E_ARGUMENT, "%s: .wrt names input %lld twice", c->name, (long long)v);
+    }
+    for (size_t i = 0; i < c->o.params.count; i++) {
+        kiln_tensor *p = c->o.params.v[i];
+        TRY(tensor_check(c->name, ".params", p));
+        if (!p->node || p->node->kind != NODE_LEAF || !p->node->leaf->requires_grad)
+            return error_set(KILN_E_ARGUMENT, "%s: .params entry %zu is no parameter that requires a gradient", c->name, i);
+        for (size_t k = 0; k < i; k++)
+            if (c->o.params.v[k]->node == p->node)
+                return error_set(KILN_E_ARGUMENT, "%s: .params has %s twice", c->name, node_name(p->node));
+    }
+    c->n_wrt = c->o.wrt.count;
+    return KILN_OK;
+}
+
+static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results, bool values)
+{
+    options_copy(&c->o, sizeof c->o, opts);
+    if (!c->fn) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
+    if (c->n_in && !c->in) return error_set(KILN_E_ARGUMENT, "%s: in is NULL", c->name);
+    for (size_t i = 0; i < c->n_in; i++) TRY(tensor_check(c->name, "in", c->in[i]));
+    TRY(check_wrt(c));
+    c->n_out = c->o.outputs ? c->o.outputs : 1;
+    c->n_differentiated = c->o.has_aux ? 1 : c->n_out;
+    if (c->o.sens.count && c->o.sens.count != c->n_differentiated)
+        return error_set(KILN_E_SHAPE, "%s: sens size should be same as output: %zu are given for %zu", c->name, c->o.sens.count,
+                         c->n_differentiated);
+    size_t expected = c->n_wrt + c->o.params.count + (values ? c->n_out : c->n_out - c->n_differentiated);
+    if (expected != n_results || !results)
+        return error_set(KILN_E_ARGUMENT, "%s: the call has %zu results, room is given for %zu", c->name, expected, results ? n_results : 0);
+    return KILN_OK;
+}
+
+static bool is_wrt(const struct call *c, size_t i)
+{
+    for (size_t k = 0; k < c->n_wrt; k++)
+        if (c->o.wrt.v[k] == (int64_t)i) return true;
+    return false;
+}
+
+// The handle that fn gets for an input: the same value, a place of its own in the graph.
+static kiln_tensor *inner_input(struct call *c, size_t i)
+{
+    kiln_tensor *from = c->in[i];
+    struct tape_edge outer = {NULL, 0};
+    if (c->outside && tape_current(from, &outer)) return NULL;
+    kiln_tensor *t = grad_second_handle(from);
+    if (!t) return NULL;
+    tape_set_node(t, NULL, 0);
+    if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
+    struct tape_node *n = node_new(NODE_INPUT, 1, 1, 0, 2 * from->type.rank);
+    if (!n) return NULL;
+    for (int k = 0; k < 2; k++)
+        n->values[k] = (struct tape_value){.dtype = from->type.dtype, .rank = from->type.rank, .weak = from->type.weak, .state = VALUE_TYPE};
+    for (int d = 0; d < from->type.rank; d++) n->dims[d] = from->type.dims[d];
+    n->edges[0] = (struct tape_edge){node_ref(outer.node), outer.out};
+    tape_set_node(t, n, 0);
+    node_unref(n);
+    return t;
+}
+
+static kiln_status call_function(struct call *c)
+{
+    kiln_status status = c->fn(c->user, c->inner, c->n_in, c->out, c->n_out);
+    if (error_pending) return error_pending;
+    if (status) return error_set(status, "%s: fn failed with %s", c->name, kiln_status_name(status));
+    for (size_t i = 0; i < c->n_out; i++) {
+        if (!c->out[i]) return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu NULL", c->name, i);
+        TRY(tensor_check(c->name, "an output of fn", c->out[i]));
+    }
+    return KILN_OK;
+}
+
+// One target an entry of wrt and params, in the order of the results. An input that fn overwrote still has its first node: the gradient
+// is that of the value at entry.
+static kiln_status run(struct call *c, struct tape_node **nodes)
+{
+    size_t n = c->n_wrt + c->o.params.count;
+    for (size_t i = 0; i < c->o.params.count; i++) nodes[c->n_wrt + i] = c->o.params.v[i]->node;
+    struct run r = {.create_graph = c->outside, .since = c->since, .n_targets = n, .targets = nodes, .captured = c->grads,
+                    .only_new = c->o.params.count == 0};
+    kiln_status status = KILN_OK;
+    int no_grad = thread_state.no_grad;
+    for (size_t i = 0; i < c->n_differentiated && !status; i++) {
+        struct tape_edge root;
+        if (c->o.sens.count) status = backward_check_sens(c->name, (int)i, c->out[i], c->o.sens.v[i]);
+        if (!status) status = tape_current(c->out[i], &root);
+        if (status || !root.node) continue;
+        thread_state.no_grad = !c->outside;
+        kiln_tensor *sens = backward_root(c->out[i], c->o.sens.count ? c->o.sens.v[i] : NULL);
+        thread_state.no_grad = no_grad;
+        status = sens ? run_add(&r, &root, sens) : error_pending;
+    }
+    if (!status) status = run_backward(&r);
+    run_finish(&r);
+    return status;
+}
+
+static kiln_tensor *zeros_for(const kiln_tensor *t)
+{
+    struct type type;
+    grad_type_of(&t->type, &type);
+    return kiln_zeros(t->storage ? t->storage->dev : NULL, (kiln_dtype)type.dtype, type.rank, type.dims);
+}
+
+static kiln_status differentiate(struct call *c)
+{
+    size_t n = c->n_wrt + c->o.params.count;
+    struct tape_node **nodes = calloc(n, sizeof *nodes);
+    if (!nodes) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
+    kiln_status status = KILN_OK;
+    c->since = node_sequence();
+    for (size_t i = 0; i < c->n_in && !status; i++)
+        if (!(c->inner[i] = inner_input(c, i))) status = error_pending;
+    for (size_t i = 0; i < c->n_wrt && !status; i++) nodes[i] = node_ref(c->inner[c->o.wrt.v[i]]->node);
+    if (!status) status = call_function(c);
+    if (!status) status = run(c, nodes);
+    for (size_t i = 0; i < n && !status; i++) {
+        const kiln_tensor *t = i < c->n_wrt ? c->in[c->o.wrt.v[i]] : c->o.params.v[i - c->n_wrt];
+        if (!c->grads[i] && !(c->grads[i] = zeros_for(t))) status = error_pending;
+    }
+    for (size_t i = 0; i < c->n_wrt; i++) node_unref(nodes[i]);
+    free(nodes);
+    return status;
+}
+
+// What fn wrote into an input is the value of the caller's tensor from now on; a tape outside has to know.
+static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
+{
+    for (size_t i = 0; i < c->n_in; i++) {
+        struct tape_edge before, after;
+        kiln_tensor *from = c->in[i], *t = c->inner[i];
+        if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
+        TRY(tape_current(from, &before));
+        TRY(tape_current(t, &after));
+        if ((before.node || from->family || after.node) && !family_is_of_leaf(from)) TRY(family_written(from, &after));
+    }
+    return KILN_OK;
+}
+
+// A result belongs to the caller: a handle of its own, without the tape that was used up.
+static kiln_status collect(struct call *c, kiln_tensor **results, bool values, kiln_tensor **all)
+{
+    size_t n = 0, n_grads = c->n_wrt + c->o.params.count;
+    for (size_t i = 0; values && i < c->n_out; i++) all[n++] = c->out[i];
+    for (size_t i = 0; i < n_grads; i++) all[n++] = c->grads[i];
+    for (size_t i = c->n_differentiated; !values && i < c->n_out; i++) all[n++] = c->out[i];
+    for (size_t i = 0; i < n; i++) {
+        results[i] = grad_second_handle(all[i]);
+        if (!results[i]) return error_pending;
+        if (!c->outside) tape_set_node(results[i], NULL, 0);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_call(struct call *c, kiln_tensor **results, size_t n_results, bool values)
+{
+    size_t n = c->n_in + c->n_out + n_results, n_grads = c->n_wrt + c->o.params.count;
+    kiln_tensor **room = calloc(n + n_grads + 1, sizeof *room);
+    uint64_t *versions = calloc(c->n_in + 1, sizeof *versions);
+    if (!room || !versions) {
+        free(room);
+        free(versions);
+        return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
+    }
+    c->inner = room;
+    c->out = room + c->n_in;
+    c->grads = c->out + c->n_out;
+    for (size_t i = 0; i < c->n_in; i++) versions[i] = c->in[i]->storage ? c->in[i]->storage->version : 0;
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = differentiate(c);
+    if (!status) status = hand_back_writes(c, versions);
+    if (!status) status = collect(c, results, values, room + c->n_in + c->n_out + n_grads);
+    scope_leave(&scope, results, status ? 0 : n_results);
+    for (size_t i = 0; status && i < n_results; i++) results[i] = NULL;
+    free(room);
+    free(versions);
+    return status;
+}
+
+static bool any_requires_grad(const struct call *c)
+{
+    for (size_t i = 0; i < c->n_in; i++)
+        if (tensor_requires_grad(c->in[i])) return true;
+    return false;
+}
+
+static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results, bool values)
+{
+    if (error_pending) return error_pending;
+    for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
+    TRY(check(c, opts, results, n_results, values));
+    int no_grad = thread_state.no_grad;
+    c->outside = !no_grad && (depth > 0 || any_requires_grad(c));
+    thread_state.no_grad = 0;
+    depth++;
+    kiln_status status = run_call(c, results, n_results, values);
+    depth--;
+    thread_state.no_grad = no_grad;
+    return status;
+}
+
+kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts, kiln_tensor **grads,
+                      size_t n_grads)
+{
+    struct call c = {.name = "grad", .fn = fn, .user = user, .in = in, .n_in = n_in};
+    return run_checked(&c, opts, grads, n_grads, false);
+}
+
+kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts,
+                                kiln_tensor **results, size_t n_results)
+{
+    struct call c = {.name = "value_and_grad", .fn = fn, .user = user, .in = in, .n_in = n_in};
+    return run_checked(&c, opts, results, n_results, true);
+}

@@ -1,0 +1,199 @@
+// Parameters and what is said of tensors: names, hooks, gradients, and where no tape is wanted.
+#include "grad/run.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct tape_node *new_leaf(const struct type *type, const char *name)
+{
+    struct tape_leaf *leaf = calloc(1, sizeof *leaf);
+    struct tape_node *n = leaf ? node_new(NODE_LEAF, 0, 1, 0, 2 * type->rank) : NULL;
+    if (!n) {
+        free(leaf);
+        error_set(KILN_E_MEMORY, "parameter: out of memory");
+        return NULL;
+    }
+    n->leaf = leaf;
+    n->values[0] = (struct tape_value){.dtype = type->dtype, .rank = type->rank, .weak = type->weak, .state = VALUE_TYPE};
+    for (int i = 0; i < type->rank; i++) n->dims[i] = type->dims[i];
+    leaf->requires_grad = true;
+    atomic_init(&leaf->handles, 0);
+    if (name) leaf->name = strdup(name);
+    if (!name || leaf->name) return n;
+    node_unref(n);
+    error_set(KILN_E_MEMORY, "parameter: out of memory");
+    return NULL;
+}
+
+// Its memory may be the parameter's when nothing else uses it.
+static bool can_take(const kiln_tensor *t)
+{
+    return t->storage && !t->node && !t->family && !t->detached && atomic_load(&t->storage->refs) == 1 && t->layout.offset == 0 &&
+           layout_is_contiguous(&t->type, &t->layout);
+}
+
+static kiln_tensor *own_value(kiln_tensor *init)
+{
+    if (can_take(init)) return tensor_on(init->storage, &init->type, &init->layout);
+    kiln_no_grad_begin();
+    kiln_tensor *t = init->type.weak && !init->storage ? kiln_add(init, kiln_zeros(NULL, KILN_F32, KILN_SHAPE0)) : kiln_contiguous(init);
+    kiln_no_grad_end();
+    return t;
+}
+
+kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
+{
+    if (error_pending || tensor_check("parameter", "init", init)) return NULL;
+    if (init->builder) {
+        error_set(KILN_E_STATE, "parameter: an abstract value has no data");
+        return NULL;
+    }
+    kiln_tensor *t = own_value(init);
+    if (!t) return NULL;
+    struct tape_node *n = new_leaf(&t->type, name);
+    bool shared = n && t->storage == init->storage;
+    if (!n || family_make_leaf(t, n, shared ? init : NULL)) {
+        tensor_destroy(t);
+        t = NULL;
+    }
+    node_unref(n);
+    return t;
+}
+
+const char *kiln_name(const kiln_tensor *t)
+{
+    if (error_pending || tensor_check("name", "t", t)) return "";
+    return t->node && t->node->kind == NODE_LEAF && t->node->leaf->name ? t->node->leaf->name : "";
+}
+
+static bool has_op_node(kiln_tensor *t)
+{
+    struct tape_edge e;
+    return !tape_current(t, &e) && t->node && t->node->kind != NODE_LEAF;
+}
+
+kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check("set_requires_grad", "t", t));
+    if (has_op_node(t))
+        return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s", node_name(t->node));
+    if (t->type.dtype == KILN_BOOL && on) return error_set(KILN_E_DTYPE, "set_requires_grad: a bool has no gradient");
+    if (t->node) {
+        t->node->leaf->requires_grad = on;
+        return KILN_OK;
+    }
+    if (!on) return KILN_OK;
+    struct tape_node *n = new_leaf(&t->type, NULL);
+    if (!n) return error_pending;
+    kiln_status status = family_make_leaf(t, n, NULL);
+    node_unref(n);
+    return status;
+}
+
+bool kiln_requires_grad(const kiln_tensor *t)
+{
+    return !error_pending && !tensor_check("requires_grad", "t", t) && tensor_requires_grad(t);
+}
+
+bool kiln_is_leaf(const kiln_tensor *t)
+{
+    return !error_pending && !tensor_check("is_leaf", "t", t) && !has_op_node((kiln_tensor *)t);
+}
+
+kiln_tensor *kiln_gradient(kiln_tensor *param)
+{
+    if (error_pending || tensor_check("gradient", "param", param)) return NULL;
+    return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
+}
+
+kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check("set_gradient", "param", param));
+    if (!param->node || param->node->kind != NODE_LEAF)
+        return error_set(KILN_E_GRADIENT, "set_gradient: param is no leaf that requires a gradient");
+    kiln_tensor *mine = NULL, *old = param->node->leaf->gradient;
+    if (grad) {
+        char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+        TRY(tensor_check("set_gradient", "grad", grad));
+        if (!type_same_shape(&grad->type, &param->type) || grad->type.dtype != param->type.dtype)
+            return error_set(KILN_E_SHAPE, "set_gradient: grad is %s, param is %s", type_text(&grad->type, a, sizeof a),
+                             type_text(&param->type, b, sizeof b));
+        mine = grad_second_handle(grad);
+        if (!mine) return error_pending;
+        tape_set_node(mine, NULL, 0);
+        kiln_own(mine);
+    }
+    param->node->leaf->gradient = mine;
+    if (old) tensor_destroy(old);
+    return KILN_OK;
+}
+
+kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
+{
+    if (error_pending || tensor_check("stop_gradient", "t", t)) return NULL;
+    kiln_tensor *r = grad_second_handle(t);
+    if (r) tape_set_node(r, NULL, 0);
+    return r;
+}
+
+void kiln_no_grad_begin(void)
+{
+    thread_state.no_grad++;
+}
+
+void kiln_no_grad_end(void)
+{
+    if (thread_state.no_grad) thread_state.no_grad--;
+    else error_set(KILN_E_STATE, "no_grad_end: without kiln_no_grad_begin on this thread");
+}
+
+bool kiln_grad_enabled(void)
+{
+    return thread_state.no_grad == 0;
+}
+
+static kiln_status hook_place(const char *function, kiln_tensor *t, struct tape_edge *at)
+{
+    TRY(tensor_check(function, "t", t));
+    TRY(tape_current(t, at));
+    return at->node ? KILN_OK : error_set(KILN_E_GRADIENT, "%s: t requires no gradient", function);
+}
+
+uint64_t kiln_register_hook(kiln_tensor *t, kiln_grad_hook fn, void *user)
+{
+    static uint64_t last;
+    struct tape_edge at;
+    if (error_pending || hook_place("register_hook", t, &at)) return 0;
+    struct tape_hook *h = fn ? malloc(sizeof *h) : NULL, **end = &at.node->hooks;
+    if (!h) {
+        error_set(fn ? KILN_E_MEMORY : KILN_E_ARGUMENT, fn ? "register_hook: out of memory" : "register_hook: fn is NULL");
+        return 0;
+    }
+    pthread_mutex_lock(&hook_lock);
+    uint64_t id = ++last;
+    *h = (struct tape_hook){NULL, id, at.out, fn, user};
+    while (*end) end = &(*end)->next;
+    *end = h;
+    pthread_mutex_unlock(&hook_lock);
+    return id;
+}
+
+kiln_status kiln_remove_hook(kiln_tensor *t, uint64_t id)
+{
+    struct tape_edge at;
+    if (error_pending) return error_pending;
+    TRY(hook_place("remove_hook", t, &at));
+    pthread_mutex_lock(&hook_lock);
+    struct tape_hook **p = &at.node->hooks, *found;
+    while (*p && (*p)->id != id) p = &(*p)->next;
+    found = *p;
+    if (found) *p = found->next;
+    pthread_mutex_unlock(&hook_lock);
+    if (!found) return error_set(KILN_E_ARGUMENT, "remove_hook: t has no hook %llu", (unsigned long long)id);
+    free(found);
+    return KILN_OK;
+}

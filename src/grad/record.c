@@ -1,0 +1,298 @@
+// Recording: one node an op, with the values its rule asks for. A value is kept only if an input whose gradient takes it requires one.
+//
+// A write in place comes in two halves. Before it, what the rule will need of the values that are about to go is copied. After it, the
+// written tensor gets a node whose first edge leads to its old history, and its family learns of it (family.c).
+#include "grad/tape.h"
+#include "grad/registry.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 16
+
+void tape_set_node(kiln_tensor *t, struct tape_node *n, uint32_t out)
+{
+    struct tape_node *old = t->node;
+    if (n && n->kind == NODE_LEAF) atomic_fetch_add(&n->leaf->handles, 1);
+    t->node = node_ref(n);
+    t->node_out = out;
+    if (!old) return;
+    if (old->kind == NODE_LEAF && atomic_fetch_sub(&old->leaf->handles, 1) == 1 && old->leaf->gradient) {
+        kiln_tensor *gradient = old->leaf->gradient;
+        old->leaf->gradient = NULL;
+        tensor_destroy(gradient);
+    }
+    node_unref(old);
+}
+
+static void release(kiln_tensor *t)
+{
+    tape_set_node(t, NULL, 0);
+    family_unref(t->family);
+    t->family = NULL;
+}
+
+kiln_status tape_current(kiln_tensor *t, struct tape_edge *out)
+{
+    if (KILN_UNLIKELY(t->family && t->generation != t->family->generation)) TRY(family_refresh(t));
+    out->node = node_requires_grad(t->node) ? t->node : NULL;
+    out->out = t->node_out;
+    return KILN_OK;
+}
+
+bool tensor_requires_grad(const kiln_tensor *t)
+{
+    struct tape_edge e;
+    return !tape_current((kiln_tensor *)t, &e) && e.node;
+}
+
+static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, const struct type *t, const struct layout *l)
+{
+    v->state = t ? VALUE_TYPE : VALUE_ABSENT;
+    v->storage = NULL;
+    v->rank = 0;
+    if (!t) return;
+    v->dims_at = (uint16_t)*dims_at;
+    v->dtype = t->dtype;
+    v->rank = t->rank;
+    v->weak = t->weak;
+    v->offset = l ? l->offset : 0;
+    int64_t *dims = n->dims + *dims_at, *strides = dims + t->rank, stride = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        dims[i] = t->dims[i];
+        strides[i] = l ? l->strides[i] : stride;
+        stride *= t->dims[i];
+    }
+    *dims_at += 2 * t->rank;
+}
+
+kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge *edges, const struct type *const *in,
+                           const struct layout *const *layouts, int n_out, const struct type *out, const struct attr *attrs,
+                           struct tape_node **result)
+{
+    int n_dims = 0, at = 0;
+    for (int i = 0; i < n_in; i++) n_dims += in[i] ? 2 * in[i]->rank : 0;
+    for (int i = 0; i < n_out; i++) n_dims += 2 * out[i].rank;
+    struct tape_node *n = node_new(NODE_OP, n_in, n_out, op->n_attrs, n_dims);
+    if (!n) return error_pending;
+    n->op = op;
+    n->rule = grad_rule_of(op);
+    for (int i = 0; i < n_in; i++) {
+        n->edges[i] = edges[i];
+        node_ref(edges[i].node);
+        set_value(n, &n->values[i], &at, in[i], layouts ? layouts[i] : NULL);
+    }
+    for (int i = 0; i < n_out; i++) set_value(n, &n->values[n_in + i], &at, &out[i], NULL);
+    for (int i = 0; i < op->n_attrs; i++) n->attrs[i] = attrs[i];
+    *result = n;
+    return KILN_OK;
+}
+
+static void keep(struct tape_node *n, struct tape_value *v, const kiln_tensor *t)
+{
+    if (t->builder) {
+        v->state = VALUE_ABSTRACT;
+        v->builder = t->builder;
+        v->value = t->value;
+    } else if (t->storage) {
+        v->state = VALUE_STORAGE;
+        v->storage = storage_ref(t->storage);
+        v->version = t->storage->version;
+        v->offset = t->layout.offset;
+        for (int i = 0; i < v->rank; i++) n->dims[v->dims_at + v->rank + i] = t->layout.strides[i];
+    } else {
+        v->state = VALUE_WEAK;
+        v->number = t->number;
+        v->integer = t->integer;
+    }
+}
+
+// What to keep, and which edges lead somewhere: an elementwise op may have no gradient by some input.
+static void choose(const struct op *op, int n_in, struct tape_edge *edges, uint32_t *in, uint32_t *out)
+{
+    const struct grad_rule *rule = grad_rule_of(op);
+    *in = *out = 0;
+    if (!rule) return;
+    if (rule->fn) {
+        *out = rule->needs_out;
+        *in = rule->by_input ? 0 : rule->needs_in;
+        for (int i = 0; rule->by_input && i < n_in && i < 4; i++)
+            if (edges[i].node) *in |= rule->needs_for[i];
+        return;
+    }
+    if (!op->gradients) {
+        *in = UINT32_MAX;
+        return;
+    }
+    struct elementwise_needs e = grad_elementwise_needs(op);
+    for (int i = 0; i < n_in; i++) {
+        if (!(e.some >> i & 1)) edges[i].node = NULL;
+        if (!edges[i].node) continue;
+        *in |= e.in[i];
+        *out |= e.y >> i & 1;
+    }
+}
+
+static bool in_mask(uint32_t mask, int i)
+{
+    return i < 32 ? mask >> i & 1 : mask == UINT32_MAX;
+}
+
+static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, struct tape_edge *edges, bool *any)
+{
+    *any = false;
+    for (int i = 0; i < c->n_in; i++) {
+        edges[i] = (struct tape_edge){NULL, 0};
+        if (!in[i] || in[i]->type.dtype == KILN_BOOL) continue;
+        TRY(tape_current(in[i], &edges[i]));
+        *any |= edges[i].node != NULL;
+    }
+    return KILN_OK;
+}
+
+// `saved`: where the values of the inputs are to be taken from. The node has one reference.
+static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_tensor *const *in, kiln_tensor *const *saved,
+                        kiln_tensor *const *out, struct tape_node **result)
+{
+    const struct layout *few[FEW], **layouts = c->n_in > FEW ? malloc(sizeof *layouts * (size_t)c->n_in) : few;
+    if (!layouts) return error_set(KILN_E_MEMORY, "%s: out of memory for the tape", c->op->name);
+    struct type types[OP_MAX_OUT];
+    uint32_t keep_in, keep_out;
+    choose(c->op, c->n_in, edges, &keep_in, &keep_out);
+    for (int i = 0; i < c->n_in; i++) layouts[i] = in[i] && in[i]->storage ? &in[i]->layout : NULL;
+    for (int i = 0; i < c->n_out; i++) types[i] = out[i]->type;
+    bool any = false;
+    for (int i = 0; i < c->n_in; i++) any |= edges[i].node != NULL;
+    struct tape_node *n = NULL;
+    kiln_status status = any ? tape_node_make(c->op, c->n_in, edges, c->in, layouts, c->n_out, types, c->attrs, &n) : KILN_OK;
+    if (layouts != few) free(layouts);
+    if (status) return status;
+    for (int i = 0; n && i < c->n_in; i++)
+        if (saved[i] && in_mask(keep_in, i)) keep(n, &n->values[i], saved[i]);
+    for (int i = 0; n && i < c->n_out; i++)
+        if (keep_out >> i & 1) keep(n, &n->values[c->n_in + i], out[i]);
+    *result = n;
+    return KILN_OK;
+}
+
+static kiln_status record(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *out)
+{
+    struct tape_edge few[FEW], *edges = c->n_in > FEW ? malloc(sizeof *edges * (size_t)c->n_in) : few;
+    bool any = false;
+    struct tape_node *n = NULL;
+    if (c->op->flags & OP_ZERO_GRAD) return KILN_OK;
+    if (!edges) return error_set(KILN_E_MEMORY, "%s: out of memory for the tape", c->op->name);
+    kiln_status status = find_edges(c, in, edges, &any);
+    if (!status && any) status = make(c, edges, in, in, out, &n);
+    if (edges != few) free(edges);
+    if (status || !n) return status;
+    for (int i = 0; i < c->n_out; i++) tape_set_node(out[i], n, (uint32_t)i);
+    node_unref(n);
+    return KILN_OK;
+}
+
+// Writes
+
+static kiln_status check_target(const struct op_call *c, kiln_tensor *t, bool any)
+{
+    bool assigns = c->op->flags & OP_HIDDEN;
+    const char *op = c->op->name, *mark = assigns ? "" : "_";
+    if (t->node && t->node->kind == NODE_LEAF && t->node->leaf->requires_grad)
+        return error_set(KILN_E_GRADIENT, "%s%s: %s is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end", op, mark,
+                         t->node->leaf->name ? t->node->leaf->name : c->op->in_names[0]);
+    if (family_is_of_leaf(t))
+        return error_set(KILN_E_GRADIENT, "%s%s: %s is a view of a leaf that requires a gradient; write it between kiln_no_grad_begin and _end",
+                         op, mark, c->op->in_names[0]);
+    if (t->detached && any)
+        return error_set(KILN_E_GRADIENT, "%s%s: %s is a view that was made without gradients; what requires one cannot be written to it", op,
+                         mark, c->op->in_names[0]);
+    return KILN_OK;
+}
+
+static kiln_status before_write(const struct op_call *c, kiln_tensor *const *in, kiln_tensor **saved)
+{
+    struct tape_edge edges[FEW];
+    uint32_t keep_in, keep_out;
+    bool any;
+    TRY(find_edges(c, in, edges, &any));
+    TRY(check_target(c, in[0], any));
+    if (any) choose(c->op, c->n_in, edges, &keep_in, &keep_out);
+    for (int i = 0; i < c->n_in; i++) {
+        saved[i] = in[i];
+        if (!any || !in[i] || !in_mask(keep_in, i) || in[i]->storage != in[0]->storage) continue;
+        thread_state.no_grad++;
+        saved[i] = kiln_contiguous(in[i]);
+        thread_state.no_grad--;
+        if (!saved[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status after_write(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *saved)
+{
+    struct tape_edge edges[FEW];
+    struct tape_node *n = NULL;
+    bool any;
+    TRY(find_edges(c, in, edges, &any));
+    if (any && !(c->op->flags & OP_ZERO_GRAD)) TRY(make(c, edges, in, saved, in, &n));
+    struct tape_edge edge = {n, 0};
+    kiln_status status = family_written(in[0], &edge);
+    node_unref(n);
+    return status;
+}
+
+// Saved values
+
+static kiln_status changed(const struct tape_node *n, int index)
+{
+    const struct storage *s = n->values[index].storage;
+    const char *writer = s->writer ? s->writer : "a write", *mark = op_find(writer) && strcmp(writer, "assign") ? "_" : "";
+    bool input = index < n->n_in;
+    const char *const *names = n->op->in_names;
+    const char *name = !input ? "" : n->op->flags & OP_VARIADIC ? names[0] : names[index];
+    return error_set(KILN_E_GRADIENT,
+                     "backward: the gradient of %s needs its %s%s%s, which %s%s has changed since: it is at version %llu, expected version %llu",
+                     n->op->name, input ? "input" : "result", input ? " " : "", name, writer, mark, (unsigned long long)s->version,
+                     (unsigned long long)n->values[index].version);
+}
+
+kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
+{
+    const struct tape_value *v = &n->values[index];
+    struct type type;
+    *out = NULL;
+    if (v->state <= VALUE_TYPE) return KILN_OK;
+    node_value_type(n, v, &type);
+    struct layout layout;
+    node_value_layout(n, v, &layout);
+    kiln_tensor *t;
+    if (v->state == VALUE_STORAGE) {
+        if (v->storage->version != v->version) return changed(n, index);
+        t = tensor_on(v->storage, &type, &layout);
+    } else {
+        t = tensor_new();
+        if (t) {
+            t->type = type;
+            t->layout = layout;
+        }
+        if (t && v->state == VALUE_WEAK) {
+            t->number = v->number;
+            t->integer = v->integer;
+        } else if (t) {
+            t->builder = v->builder;
+            t->value = (int32_t)v->value;
+        }
+    }
+    if (!t) return error_pending;
+    if (!thread_state.no_grad) {
+        if (index >= n->n_in) tape_set_node(t, n, (uint32_t)(index - n->n_in));
+        else if (n->edges[index].node) tape_set_node(t, n->edges[index].node, n->edges[index].out);
+    }
+    *out = t;
+    return KILN_OK;
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    tensor_tape = (struct tape_hooks){record, family_viewed, before_write, after_write, release, family_share};
+}

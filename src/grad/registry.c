@@ -1,0 +1,146 @@
+#include "grad/registry.h"
+#include "grad/rules/rules.h"
+#include "ops/elementwise.h"
+#include "base/base.h"
+#include "tensor/apply.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One slot an op. Readers take no lock: a record is never changed after it was published, and lives as long as the process, for nodes
+// point to it.
+static _Atomic(const struct grad_rule *) *slots;
+static const struct grad_rule **built_in;
+static struct elementwise_needs *needs;
+static const struct grad_rule *all_rules;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct grad_rule expressions;    // the rule of elementwise ops: fn NULL
+
+static struct elementwise_needs needs_of(const struct op *op)
+{
+    struct elementwise_needs r = {{0}, 0, 0, 0};
+    for (int i = 0; op->gradients && i < op->max_in && i < 3; i++) {
+        const struct op_gradient *g = &op->gradients[i];
+        // No op but an operand: dy itself.
+        bool pass = !g->op && g->n_in == 1 && g->from[0] == GRADIENT_DY;
+        if (!g->op && !pass) continue;
+        r.some |= (uint8_t)(1 << i);
+        if (pass) r.pass |= (uint8_t)(1 << i);
+        for (int k = 0; k < g->n_in; k++) {
+            if (g->from[k] == GRADIENT_Y) r.y |= (uint8_t)(1 << i);
+            else if (g->from[k] != GRADIENT_DY) r.in[i] |= (uint8_t)(1 << g->from[k]);
+        }
+    }
+    return r;
+}
+
+static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
+{
+    struct grad_rule *r = calloc(1, sizeof *r);
+    if (!r) {
+        error_set(KILN_E_MEMORY, "register_rule: out of memory");
+        return NULL;
+    }
+    r->fn = spec->fn;
+    r->user = spec->user;
+    r->needs_in = spec->needs_in;
+    r->needs_out = spec->needs_out;
+    for (int i = 0; i < 4; i++) {
+        r->needs_for[i] = spec->needs_in_for[i];
+        r->by_input |= spec->needs_in_for[i] != 0;
+    }
+    r->next = all_rules;
+    all_rules = r;
+    return r;
+}
+
+static const struct rule_list *const families[] = {
+#define FAMILY(name) &grad_rules_##name,
+#include "grad/rules/list.def"
+#undef FAMILY
+};
+
+static void start(void)
+{
+    size_t n = (size_t)op_count + GRAD_USER_OPS;
+    slots = calloc(n, sizeof *slots);
+    built_in = calloc(n, sizeof *built_in);
+    needs = calloc((size_t)op_count, sizeof *needs);
+    if (!slots || !built_in || !needs) return;
+    for (int i = 0; i < op_count; i++) {
+        const struct op *op = op_table[i];
+        if (!(op->flags & OP_ELEMENTWISE)) continue;
+        needs[i] = needs_of(op);
+        // A gradient row has no gradients of its own: its expression is differentiated when that is asked for.
+        if (op->gradients || (op->flags & OP_HIDDEN)) built_in[i] = &expressions;
+    }
+    for (size_t f = 0; f < COUNT_OF(families); f++)
+        for (size_t i = 0; i < families[f]->count; i++) {
+            const struct op *op = op_find(families[f]->specs[i].op);
+            if (op) built_in[op->index] = new_rule(&families[f]->specs[i]);
+        }
+    for (size_t i = 0; i < (size_t)op_count; i++) atomic_store(&slots[i], built_in[i]);
+}
+
+__attribute__((constructor)) static void start_early(void)
+{
+    pthread_once(&once, start);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    while (all_rules) {
+        const struct grad_rule *r = all_rules;
+        all_rules = r->next;
+        free((void *)(uintptr_t)r);
+    }
+    free((void *)slots);
+    free(built_in);
+    free(needs);
+    slots = NULL;
+}
+
+const struct grad_rule *grad_rule_of(const struct op *op)
+{
+    return slots ? atomic_load_explicit(&slots[op->index], memory_order_acquire) : NULL;
+}
+
+struct elementwise_needs grad_elementwise_needs(const struct op *op)
+{
+    return op->index < op_count ? needs[op->index] : needs_of(op);
+}
+
+static kiln_status register_spec(const char *function, const kiln_rule_spec *spec)
+{
+    if (error_pending) return error_pending;
+    if (!spec->op) return error_set(KILN_E_ARGUMENT, "%s: op is NULL", function);
+    const struct op *op = op_find(spec->op);
+    if (!op) return error_set(KILN_E_ARGUMENT, "%s: no op is named \"%s\"", function, spec->op);
+    if (!slots) return error_set(KILN_E_MEMORY, "%s: out of memory", function);
+    pthread_mutex_lock(&lock);
+    const struct grad_rule *r = spec->fn ? new_rule(spec) : built_in[op->index];
+    if (r || !spec->fn) atomic_store(&slots[op->index], r);
+    pthread_mutex_unlock(&lock);
+    return error_pending;
+}
+
+kiln_status kiln_register_rule(const kiln_rule_spec *spec)
+{
+    kiln_rule_spec s;
+    if (!error_pending && !spec) return error_set(KILN_E_ARGUMENT, "register_rule: spec is NULL");
+    options_copy(&s, sizeof s, spec);
+    return register_spec("register_rule", &s);
+}
+
+kiln_status kiln_register_bprop(const char *op, kiln_bprop_fn fn, void *user)
+{
+    kiln_rule_spec s = {.size = sizeof s, .op = op, .fn = fn, .user = user, .needs_in = UINT32_MAX, .needs_out = UINT32_MAX};
+    return register_spec("register_bprop", &s);
+}
+
+bool grad_has_built_in(const struct op *op)
+{
+    return op->index < op_count && built_in && built_in[op->index];
+}

@@ -1,0 +1,43 @@
+// Matrix products: da = dy bᵀ, db = aᵀ dy. Batch dimensions that were broadcast are summed by the caller of the rule.
+#include "grad/rules/rules.h"
+
+static kiln_tensor *transposed(kiln_tensor *t)
+{
+    return kiln_transpose(t, -2, -1);
+}
+
+// A tensor of many rows by one matrix: the rows of all batches make one product, instead of one a batch and a sum.
+static kiln_tensor *flat_rows(kiln_tensor *t)
+{
+    int64_t last = kiln_dim(t, -1);
+    return kiln_reshape(t, KILN_SHAPE(last ? kiln_numel(t) / last : 0, last));
+}
+
+// Vectors become matrices: dy as [..., m, n], a as [..., m, k], b as [..., k, n].
+static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+{
+    bool a_vector = kiln_rule_in_shape(0, NULL) == 1, b_vector = kiln_rule_in_shape(1, NULL) == 1;
+    kiln_tensor *dy = dout[0];
+    if (b_vector) dy = kiln_unsqueeze(dy, -1);
+    if (a_vector) dy = kiln_unsqueeze(dy, -2);
+    if (kiln_rule_wants(0)) {
+        kiln_tensor *b = b_vector ? kiln_unsqueeze(in[1], 1) : in[1];
+        kiln_tensor *da = kiln_matmul(dy, transposed(b));
+        din[0] = a_vector ? kiln_squeeze(da, KILN_SHAPE(-2)) : da;
+    }
+    if (kiln_rule_wants(1)) {
+        kiln_tensor *a = a_vector ? kiln_unsqueeze(in[0], 0) : in[0];
+        if (kiln_rule_in_shape(1, NULL) <= 2 && kiln_rank(a) > 2) {
+            a = flat_rows(a);
+            dy = flat_rows(dy);
+        }
+        kiln_tensor *db = kiln_matmul(transposed(a), dy);
+        din[1] = b_vector ? kiln_squeeze(db, KILN_SHAPE(-1)) : db;
+    }
+    return kiln_error();
+}
+
+static const kiln_rule_spec rules[] = {
+    {.op = "matmul", .fn = matmul, .needs_in_for = {1 << 1, 1 << 0}},
+};
+RULES(matmul, rules);

@@ -1,0 +1,367 @@
+// The backward engine. Input: gradients at some outputs of some nodes. Output: the gradient of every leaf they reach, or of the nodes
+// asked for. Nodes wait in a heap, newest first; an edge leads to an older node, so when a node comes up, all that flows into it has
+// arrived. Each is run once: hooks, rule, one gradient an edge, added to what waits there. No recursion, whatever the depth.
+//
+// With targets, a first pass finds the nodes from which a target can be reached; rules are not asked for the gradients of others.
+// Leaves are written when everything has succeeded: after an error they are as before.
+#include "grad/run.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 16
+
+struct run_entry {
+    struct tape_node *node;                // a reference
+    kiln_tensor *grads[OP_MAX_OUT];
+    struct run_entry *next;                // spare
+};
+
+// What `info` says of a node, as a pointer: bit 0 it matters, from bit 1 its index among the targets plus one.
+static bool matters(const struct run *r, const struct tape_node *n)
+{
+    return !r->n_targets || ((uintptr_t)node_map_get(&r->info, n) & 1);
+}
+
+static size_t target_index(const struct run *r, const struct tape_node *n)
+{
+    return ((uintptr_t)node_map_get(&r->info, n) >> 1) - 1;
+}
+
+static bool newer(const struct run_entry *a, const struct run_entry *b)
+{
+    return a->node->sequence > b->node->sequence;
+}
+
+static void sift_up(struct run_entry **heap, size_t i)
+{
+    struct run_entry *e = heap[i];
+    for (; i && newer(e, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = e;
+}
+
+static struct run_entry *pop(struct run *r)
+{
+    struct run_entry *top = r->heap[0], *e = r->heap[--r->n_heap];
+    size_t i = 0;
+    for (size_t c; (c = 2 * i + 1) < r->n_heap; i = c) {
+        if (c + 1 < r->n_heap && newer(r->heap[c + 1], r->heap[c])) c++;
+        if (!newer(r->heap[c], e)) break;
+        r->heap[i] = r->heap[c];
+    }
+    if (r->n_heap) r->heap[i] = e;
+    return top;
+}
+
+static kiln_status grow_list(void **list, size_t n, size_t *cap, size_t item_B)
+{
+    if (n < *cap) return KILN_OK;
+    size_t more = *cap ? *cap * 2 : 64;
+    void *v = realloc(*list, more * item_B);
+    if (!v) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    *list = v;
+    *cap = more;
+    return KILN_OK;
+}
+
+static kiln_status entry_of(struct run *r, struct tape_node *n, struct run_entry **out)
+{
+    *out = node_map_get(&r->entries, n);
+    if (*out) return KILN_OK;
+    struct run_entry *e = r->spare;
+    TRY(grow_list((void **)&r->heap, r->n_heap, &r->cap_heap, sizeof *r->heap));
+    if (e) r->spare = e->next;
+    else e = malloc(sizeof *e);
+    if (!e) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    *e = (struct run_entry){.node = n};
+    if (node_map_put(&r->entries, n, e)) {
+        free(e);
+        return error_pending;
+    }
+    node_ref(n);
+    r->heap[r->n_heap] = e;
+    sift_up(r->heap, r->n_heap++);
+    *out = e;
+    return KILN_OK;
+}
+
+static void retire(struct run *r, struct run_entry *e)
+{
+    for (int i = 0; i < OP_MAX_OUT; i++)
+        if (e->grads[i]) tensor_destroy(e->grads[i]);
+    node_unref(e->node);
+    e->next = r->spare;
+    r->spare = e;
+}
+
+kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad)
+{
+    struct run_entry *e;
+    TRY(entry_of(r, at->node, &e));
+    kiln_tensor **slot = &e->grads[at->out];
+    if (!*slot) {
+        *slot = grad;
+        return KILN_OK;
+    }
+    kiln_tensor *sum = kiln_add(*slot, grad);
+    if (!sum) return error_pending;
+    tensor_destroy(*slot);
+    tensor_destroy(grad);
+    *slot = sum;
+    return KILN_OK;
+}
+
+kiln_tensor *grad_second_handle(const kiln_tensor *t)
+{
+    kiln_tensor *r = tensor_new();
+    if (!r) return NULL;
+    r->type = t->type;
+    r->layout = t->layout;
+    r->storage = storage_ref(t->storage);
+    r->number = t->number;
+    r->integer = t->integer;
+    r->builder = t->builder;
+    r->value = t->value;
+    tape_set_node(r, t->node, t->node_out);
+    return r;
+}
+
+// Runs the user's hooks on one gradient; *grad is replaced by what they return.
+static kiln_status run_hooks(struct tape_node *n, uint32_t out, kiln_tensor **grad)
+{
+    for (const struct tape_hook *h = n->hooks, *next; h; h = next) {
+        next = h->next;
+        if (h->out != out) continue;
+        struct kiln_scope scope;
+        scope_enter(&scope);
+        kiln_tensor *other = h->fn(h->user, *grad), *mine = NULL;
+        if (other && other != *grad && !error_pending) {
+            struct type type;
+            node_value_type(n, &n->values[n->n_in + (int)out], &type);
+            other = grad_fit(node_name(n), 0, other, &type);
+            mine = other ? grad_second_handle(other) : NULL;
+        }
+        scope_leave(&scope, &mine, mine ? 1 : 0);
+        if (error_pending) return error_pending;
+        if (!mine) continue;
+        tensor_destroy(*grad);
+        *grad = mine;
+    }
+    return KILN_OK;
+}
+
+// The gradient of an output that nothing reached.
+static kiln_status fill_missing(struct run_entry *e)
+{
+    struct tape_node *n = e->node;
+    kiln_device *dev = NULL;
+    for (int i = 0; i < n->n_out; i++)
+        if (e->grads[i] && e->grads[i]->storage) dev = e->grads[i]->storage->dev;
+    for (int i = 0; i < n->n_out; i++) {
+        struct type t;
+        node_value_type(n, &n->values[n->n_in + i], &t);
+        if (e->grads[i] || dtype_kind_of[t.dtype] != KIND_FLOAT) continue;
+        e->grads[i] = kiln_zeros(dev, (kiln_dtype)t.dtype, t.rank, t.dims);
+        if (!e->grads[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+// The rule's results as handles of the open scope, fitted to the inputs.
+static kiln_status take_results(const struct tape_node *n, const uint8_t *wanted, kiln_tensor **din, const struct kiln_scope *scope)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!wanted[i]) din[i] = NULL;
+        if (!din[i]) continue;
+        struct type type;
+        node_value_type(n, &n->values[i], &type);
+        kiln_tensor *g = grad_fit(n->op->name, i, din[i], &type);
+        if (!g) return error_pending;
+        bool shared = g->scope != scope;
+        for (int k = 0; k < i && !shared; k++) shared = din[k] == g;
+        for (int k = i + 1; k < n->n_in && !shared; k++) shared = din[k] == g;
+        din[i] = shared ? grad_second_handle(g) : g;
+        if (!din[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted, kiln_tensor **din)
+{
+    struct tape_node *n = e->node;
+    if (n->freed)
+        return error_set(KILN_E_GRADIENT, "backward: the tape of %s was used up by an earlier backward; pass .keep_tape to that one",
+                         n->op->name);
+    for (int i = 0; i < n->n_in; i++) {
+        wanted[i] = n->edges[i].node && matters(r, n->edges[i].node);
+        din[i] = NULL;
+    }
+    TRY(fill_missing(e));
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = rule_run(n, r, wanted, e->grads, din);
+    if (!status) status = take_results(n, wanted, din, &scope);
+    scope_leave(&scope, din, status ? 0 : n->n_in);
+    for (int i = 0; i < n->n_in && !status; i++)
+        if (din[i]) status = run_add(r, &n->edges[i], din[i]);
+    return status;
+}
+
+static kiln_status run_op(struct run *r, struct run_entry *e)
+{
+    struct tape_node *n = e->node;
+    kiln_tensor *few[FEW], **din = n->n_in > FEW ? malloc(sizeof *din * n->n_in) : few;
+    uint8_t few_wanted[FEW], *wanted = n->n_in > FEW ? malloc(n->n_in) : few_wanted;
+    kiln_status status = din && wanted ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    if (!status) status = run_node(r, e, wanted, din);
+    if (din != few) free(din);
+    if (wanted != few_wanted) free(wanted);
+    if (!status && !r->keep && n->sequence > r->since) node_release_saved(n);
+    return status;
+}
+
+static kiln_status run_leaf(struct run *r, struct run_entry *e)
+{
+    if (!e->node->leaf->requires_grad) return KILN_OK;
+    TRY(grow_list((void **)&r->results, r->n_results, &r->cap_results, sizeof *r->results));
+    r->results[r->n_results++] = (struct leaf_result){node_ref(e->node), e->grads[0]};
+    e->grads[0] = NULL;
+    return KILN_OK;
+}
+
+static kiln_status run_entry(struct run *r, struct run_entry *e)
+{
+    struct tape_node *n = e->node;
+    for (int i = 0; n->hooks && i < n->n_out; i++)
+        if (e->grads[i]) TRY(run_hooks(n, (uint32_t)i, &e->grads[i]));
+    size_t target = r->n_targets ? target_index(r, n) : SIZE_MAX;
+    if (target < r->n_targets) {
+        r->captured[target] = e->grads[0];
+        e->grads[0] = NULL;
+        return KILN_OK;
+    }
+    if (n->kind == NODE_LEAF) return r->n_targets ? KILN_OK : run_leaf(r, e);
+    if (n->kind == NODE_OP) return run_op(r, e);
+    if (!n->edges[0].node || !matters(r, n->edges[0].node)) return KILN_OK;
+    kiln_tensor *g = e->grads[0];
+    e->grads[0] = NULL;
+    return run_add(r, &n->edges[0], g);
+}
+
+// Which nodes matter: all that can be reached, oldest first, so that the nodes behind the edges are known.
+struct reach { const struct tape_node **v; size_t n, cap; };
+
+static kiln_status visit(struct run *r, struct reach *all, const struct tape_node *n)
+{
+    if (!n || node_map_get(&r->info, n)) return KILN_OK;
+    TRY(grow_list((void **)&all->v, all->n, &all->cap, sizeof *all->v));
+    all->v[all->n++] = n;
+    return node_map_put(&r->info, n, (void *)(uintptr_t)(1u << 31));   // seen; cleared below
+}
+
+static bool ends(const struct run *r, const struct tape_node *n)
+{
+    return n->kind == NODE_LEAF || (n->kind == NODE_INPUT && n->sequence > r->since) || (r->only_new && n->sequence <= r->since);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    uint64_t x = (*(const struct tape_node *const *)a)->sequence, y = (*(const struct tape_node *const *)b)->sequence;
+    return (x > y) - (x < y);
+}
+
+static kiln_status reach_all(struct run *r, struct reach *all)
+{
+    for (size_t i = 0; i < r->n_heap; i++) TRY(visit(r, all, r->heap[i]->node));
+    for (size_t i = 0; i < all->n; i++) {
+        const struct tape_node *n = all->v[i];
+        for (int k = 0; k < n->n_in && !ends(r, n); k++) TRY(visit(r, all, n->edges[k].node));
+    }
+    if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct tape_node *n = all->v[i];
+        uintptr_t mark = n->freed && !ends(r, n);      // running it tells what happened
+        for (size_t t = 0; t < r->n_targets; t++)
+            if (r->targets[t] == n) mark = (t + 1) << 1 | 1;
+        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++) mark = n->edges[k].node && matters(r, n->edges[k].node);
+        TRY(node_map_put(&r->info, n, (void *)mark));
+    }
+    return KILN_OK;
+}
+
+static kiln_status find_what_matters(struct run *r)
+{
+    struct reach all = {NULL, 0, 0};
+    kiln_status status = reach_all(r, &all);
+    free(all.v);
+    return status;
+}
+
+static pthread_mutex_t leaf_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// A gradient of its own: it may be written, and outlives what it came from.
+static kiln_tensor *own_gradient(struct run *r, kiln_tensor *g)
+{
+    bool shared = g->storage && (atomic_load(&g->storage->refs) > 1 || !layout_is_contiguous(&g->type, &g->layout));
+    kiln_tensor *mine = shared && !r->create_graph ? kiln_contiguous(g) : g;
+    return mine && g->builder ? g : mine;
+}
+
+static kiln_status commit(struct run *r)
+{
+    for (size_t i = 0; i < r->n_results; i++) {
+        struct leaf_result *e = &r->results[i];
+        kiln_tensor *g = e->grad, *old = e->leaf->leaf->gradient;
+        g = r->accumulate && old ? kiln_add(old, g) : own_gradient(r, g);
+        if (!g) return error_pending;
+        e->grad = g;
+    }
+    for (size_t i = 0; i < r->n_results; i++) {
+        struct tape_leaf *leaf = r->results[i].leaf->leaf;
+        if (atomic_load(&leaf->handles) == 0) continue;
+        pthread_mutex_lock(&leaf_lock);
+        kiln_tensor *old = leaf->gradient;
+        leaf->gradient = kiln_own(r->results[i].grad);
+        pthread_mutex_unlock(&leaf_lock);
+        if (old) tensor_destroy(old);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_all(struct run *r)
+{
+    if (r->n_targets) TRY(find_what_matters(r));
+    while (r->n_heap) {
+        struct run_entry *e = pop(r);
+        node_map_remove(&r->entries, e->node);
+        kiln_status status = matters(r, e->node) ? run_entry(r, e) : KILN_OK;
+        retire(r, e);
+        TRY(status);
+    }
+    return r->n_targets || r->builder ? KILN_OK : commit(r);
+}
+
+kiln_status run_backward(struct run *r)
+{
+    int no_grad = thread_state.no_grad;
+    thread_state.no_grad = r->create_graph ? 0 : no_grad + 1;
+    r->keep |= r->create_graph;
+    kiln_status status = run_all(r);
+    thread_state.no_grad = no_grad;
+    return status;
+}
+
+void run_finish(struct run *r)
+{
+    while (r->n_heap) retire(r, pop(r));
+    while (r->spare) {
+        struct run_entry *e = r->spare;
+        r->spare = e->next;
+        free(e);
+    }
+    for (size_t i = 0; i < r->n_results; i++) node_unref(r->results[i].leaf);
+    free(r->results);
+    free(r->heap);
+    node_map_finish(&r->entries);
+    node_map_finish(&r->info);
+}

@@ -1,0 +1,75 @@
+#include "ir/graph.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct kiln_graph *ir_graph_create(void)
+{
+    struct kiln_graph *g = calloc(1, sizeof *g);
+    if (g) arena_init(&g->arena);
+    else error_set(KILN_E_MEMORY, "graph: out of memory");
+    return g;
+}
+
+void ir_graph_destroy(struct kiln_graph **g)
+{
+    if (!g || !*g) return;
+    vec_free(&(*g)->values);
+    vec_free(&(*g)->nodes);
+    vec_free(&(*g)->operands);
+    vec_free(&(*g)->outputs);
+    arena_finish(&(*g)->arena);
+    free(*g);
+    *g = NULL;
+}
+
+static int32_t add_value(struct kiln_graph *g, const struct ir_value *v)
+{
+    if (vec_push(&g->values, *v)) return -1;
+    return (int32_t)g->values.n - 1;
+}
+
+int32_t ir_add_input(struct kiln_graph *g, const struct type *type, const char *name)
+{
+    struct ir_value v = {.type = *type, .kind = IR_INPUT, .node = -1, .name = arena_strdup(&g->arena, name)};
+    return v.name ? add_value(g, &v) : -1;
+}
+
+int32_t ir_add_number(struct kiln_graph *g, const struct type *type, double number, int64_t integer)
+{
+    struct ir_value v = {.type = *type, .kind = IR_NUMBER, .node = -1, .number = number, .integer = integer};
+    return add_value(g, &v);
+}
+
+int32_t ir_add_constant(struct kiln_graph *g, const struct type *type, const void *held)
+{
+    for (size_t i = 0; i < g->values.n; i++)
+        if (g->values.v[i].kind == IR_CONSTANT && g->values.v[i].held == held && type_equal(&g->values.v[i].type, type)) return (int32_t)i;
+    struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1, .held = held};
+    return add_value(g, &v);
+}
+
+int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
+{
+    struct ir_node n = {.op = c->op, .n_in = c->n_in, .first_in = (int32_t)g->operands.n, .first_out = (int32_t)g->values.n, .caller = caller};
+    if (c->op->n_attrs) {
+        struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
+        if (!attrs) return -1;
+        memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
+        n.attrs = attrs;
+    }
+    for (int i = 0; i < c->n_in; i++)
+        if (vec_push(&g->operands, in[i])) return -1;
+    if (vec_push(&g->nodes, n)) return -1;
+    for (int i = 0; i < c->n_out; i++) {
+        struct ir_value v = {.type = c->out[i], .kind = IR_NODE, .out = (uint8_t)i, .node = (int32_t)g->nodes.n - 1};
+        if (add_value(g, &v) < 0) return -1;
+    }
+    return n.first_out;
+}
+
+kiln_status ir_add_output(struct kiln_graph *g, int32_t value, const char *name)
+{
+    struct ir_output o = {value, arena_strdup(&g->arena, name)};
+    if (!o.name) return error_pending;
+    return vec_push(&g->outputs, o);
+}

@@ -1,0 +1,137 @@
+#include "ir/type.h"
+#include <stdio.h>
+
+const uint8_t dtype_size_B[16] = {
+    [KILN_BOOL] = 1, [KILN_U8] = 1, [KILN_I8] = 1, [KILN_I16] = 2, [KILN_I32] = 4,
+    [KILN_I64] = 8, [KILN_F16] = 2, [KILN_BF16] = 2, [KILN_F32] = 4, [KILN_F64] = 8,
+};
+const uint8_t dtype_kind_of[16] = {
+    [KILN_BOOL] = KIND_BOOL, [KILN_U8] = KIND_INT, [KILN_I8] = KIND_INT, [KILN_I16] = KIND_INT, [KILN_I32] = KIND_INT,
+    [KILN_I64] = KIND_INT, [KILN_F16] = KIND_FLOAT, [KILN_BF16] = KIND_FLOAT, [KILN_F32] = KIND_FLOAT, [KILN_F64] = KIND_FLOAT,
+};
+
+const char *dtype_name(unsigned dtype)
+{
+    static const char *const names[DTYPE_COUNT] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
+    return dtype < DTYPE_COUNT ? names[dtype] : "unknown";
+}
+
+int64_t type_numel(const struct type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+bool type_same_shape(const struct type *a, const struct type *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
+
+bool type_equal(const struct type *a, const struct type *b)
+{
+    return a->dtype == b->dtype && type_same_shape(a, b);
+}
+
+kiln_status type_size_B(const struct type *t, uint64_t *out)
+{
+    uint64_t n = dtype_size_B[t->dtype];
+    bool zero = false, overflow = false;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i] == 0) zero = true;
+        else overflow |= __builtin_mul_overflow(n, (uint64_t)t->dims[i], &n) || n > INT64_MAX;
+    }
+    *out = zero ? 0 : n;
+    if (!overflow) return KILN_OK;
+    char text[TYPE_TEXT_MAX];
+    return error_set(KILN_E_SHAPE, "the size of %s overflows", type_text(t, text, sizeof text));
+}
+
+char *type_text(const struct type *t, char *buf, size_t cap)
+{
+    size_t n = (size_t)snprintf(buf, cap, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
+    if (n < cap) snprintf(buf + n, cap - n, "]");
+    return buf;
+}
+
+void layout_contiguous(const struct type *t, struct layout *out)
+{
+    int64_t stride = 1;
+    out->offset = 0;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        out->strides[i] = stride;
+        stride *= t->dims[i] > 1 ? t->dims[i] : 1;
+    }
+}
+
+bool layout_is_contiguous(const struct type *t, const struct layout *l)
+{
+    int64_t stride = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->dims[i] == 0) return true;
+        if (t->dims[i] == 1) continue;
+        if (l->strides[i] != stride) return false;
+        stride *= t->dims[i];
+    }
+    return true;
+}
+
+bool shape_broadcast(const struct type *a, const struct type *b, struct type *out)
+{
+    const struct type *big = a->rank >= b->rank ? a : b, *small = big == a ? b : a;
+    int lead = big->rank - small->rank;
+    struct type r = {.rank = big->rank};
+    for (int i = 0; i < big->rank; i++) {
+        int64_t p = big->dims[i], q = i >= lead ? small->dims[i - lead] : 1;
+        if (p != q && p != 1 && q != 1) return false;
+        r.dims[i] = p == 1 ? q : p;
+    }
+    out->rank = r.rank;
+    for (int i = 0; i < r.rank; i++) out->dims[i] = r.dims[i];
+    return true;
+}
+
+int axis_normalize(int64_t axis, int rank)
+{
+    if (axis < -rank || axis >= rank) return -1;
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+// The join of two integer dtypes: the smallest that holds both (array API standard).
+static uint8_t promote_int(uint8_t a, uint8_t b)
+{
+    if (a == b) return a;
+    if (a == KILN_U8 || b == KILN_U8) {
+        uint8_t other = a == KILN_U8 ? b : a;
+        return other == KILN_I8 ? KILN_I16 : other;
+    }
+    return a > b ? a : b;
+}
+
+static uint8_t promote_float(uint8_t a, uint8_t b)
+{
+    if (a == b) return a;
+    if ((a == KILN_F16 && b == KILN_BF16) || (a == KILN_BF16 && b == KILN_F16)) return KILN_F32;
+    return a > b ? a : b;
+}
+
+void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak)
+{
+    unsigned ka = dtype_kind_of[a->dtype], kb = dtype_kind_of[b->dtype];
+    *weak = a->weak && b->weak;
+    if (ka == kb) {
+        if (a->weak != b->weak) *dtype = a->weak ? b->dtype : a->dtype;
+        else *dtype = ka == KIND_BOOL ? KILN_BOOL : ka == KIND_INT ? promote_int(a->dtype, b->dtype) : promote_float(a->dtype, b->dtype);
+        return;
+    }
+    const struct type *high = ka > kb ? a : b;
+    const struct type *low = high == a ? b : a;
+    // A weak scalar of a higher kind meets a tensor of a lower one: the default dtype of its kind.
+    if (high->weak && !low->weak && high->dtype == KILN_F64) *dtype = KILN_F32;
+    else *dtype = high->dtype;
+}

@@ -1,0 +1,45 @@
+// Types: dtype and shape; layouts: how a type lies in a storage.
+#pragma once
+#include "base/base.h"
+#include <kiln/macros.h>
+
+#define MAX_RANK 8
+#define DTYPE_COUNT 10
+// Kinds order promotion across kinds: bool < integer < float.
+enum dtype_kind { KIND_BOOL, KIND_INT, KIND_FLOAT };
+
+struct type {
+    uint8_t dtype;
+    uint8_t rank;
+    bool weak;                 // a scalar that takes the other operand's dtype within its kind
+    int64_t dims[MAX_RANK];    // entries past rank are unspecified
+};
+
+struct layout {
+    int64_t offset;            // in elements, from the storage's start
+    int64_t strides[MAX_RANK]; // in elements
+};
+
+extern const uint8_t dtype_size_B[16];    // entries past DTYPE_COUNT are 0
+extern const uint8_t dtype_kind_of[16];
+const char *dtype_name(unsigned dtype);
+
+int64_t type_numel(const struct type *t);
+bool type_same_shape(const struct type *a, const struct type *b);
+bool type_equal(const struct type *a, const struct type *b);
+// Total bytes of a contiguous tensor; KILN_E_SHAPE when it overflows.
+kiln_status type_size_B(const struct type *t, uint64_t *out);
+// Text "f32[2,3]" into buf; returns buf.
+#define TYPE_TEXT_MAX 200
+char *type_text(const struct type *t, char *buf, size_t cap);
+
+void layout_contiguous(const struct type *t, struct layout *out);
+bool layout_is_contiguous(const struct type *t, const struct layout *l);
+// NumPy broadcasting of two shapes into out->rank/dims. False when they do not fit.
+bool shape_broadcast(const struct type *a, const struct type *b, struct type *out);
+// Axis in [-rank, rank) to [0, rank); -1 when out of range.
+int axis_normalize(int64_t axis, int rank);
+
+// Promotion of the array API standard, with int+float mixed to the float's dtype, and weak scalars by kind (a weak float met by an
+// integer gives the default float f32; a weak int met by bool gives i64; two weak scalars stay weak). See docs/guide.
+void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak);

@@ -1,0 +1,82 @@
+// Calling a cell: checks, hooks, a scope for what the function makes, and new handles for what it returns.
+#include "nn/cell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static kiln_status check_call(const kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                              size_t n_out)
+{
+    if (kiln_error()) return kiln_error();
+    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_call: cell is NULL");
+    if ((n_in && !in) || (n_out && !out))
+        return error_set(KILN_E_ARGUMENT, "cell_call: %s is NULL", n_in && !in ? "in" : "out");
+    if (cell->n_in && n_in != cell->n_in)
+        return error_set(KILN_E_ARGUMENT, "cell_call: %s takes %zu inputs, got %zu", cell->kind, cell->n_in, n_in);
+    if (cell->n_out && n_out != cell->n_out)
+        return error_set(KILN_E_ARGUMENT, "cell_call: %s has %zu outputs, %zu were asked for", cell->kind, cell->n_out,
+                         n_out);
+    for (size_t i = 0; i < n_in; i++)
+        if (!in[i]) return error_set(KILN_E_ARGUMENT, "cell_call: input %zu of %s is NULL", i, cell->kind);
+    return KILN_OK;
+}
+
+static kiln_status construct(kiln_cell *cell, kiln_tensor **in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY(hooks_run_pre(cell, in, n_in));
+    for (size_t i = 0; i < n_in; i++)
+        if (!in[i]) return error_set(KILN_E_ARGUMENT, "%s cell: a forward pre-hook left input %zu NULL", cell->kind, i);
+    TRY(hooks_attach(cell, HOOK_BACKWARD, in, n_in));
+    kiln_status status = cell->construct(cell, cell->user, in, n_in, out, n_out);
+    if (kiln_error()) return kiln_error();
+    if (status) return error_set(status, "%s cell: construct failed with %s", cell->kind, kiln_status_name(status));
+    for (size_t i = 0; i < n_out; i++)
+        if (!out[i]) return error_set(KILN_E_ARGUMENT, "%s cell: construct left output %zu NULL", cell->kind, i);
+    TRY(hooks_run_forward(cell, in, n_in, out, n_out));
+    for (size_t i = 0; i < n_out; i++)
+        if (!out[i]) return error_set(KILN_E_ARGUMENT, "%s cell: a forward hook left output %zu NULL", cell->kind, i);
+    return hooks_attach(cell, HOOK_BACKWARD_PRE, out, n_out);
+}
+
+// The results leave the scope as new handles: an input, a parameter or one tensor twice may be among them.
+static kiln_status hand_over(kiln_tensor *const *made, kiln_tensor **out, size_t n_out)
+{
+    for (size_t i = 0; i < n_out; i++) {
+        out[i] = kiln_alias(made[i]);
+        if (!out[i]) return kiln_error();
+        kiln_keep(out[i]);
+    }
+    return KILN_OK;
+}
+
+kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (out) memset(out, 0, n_out * sizeof *out);
+    TRY(check_call(cell, in, n_in, out, n_out));
+    kiln_tensor *few[16] = {0}, **room = few;
+    if (n_in + n_out > COUNT_OF(few)) room = calloc(n_in + n_out, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "cell_call: host memory is exhausted");
+    if (n_in) memcpy(room, in, n_in * sizeof *room);
+
+    kiln_scope *scope = kiln_scope_begin();
+    cell->calls++;
+    kiln_status status = scope ? construct(cell, room, n_in, room + n_in, n_out) : kiln_error();
+    cell->calls--;
+    if (!status) status = hand_over(room + n_in, out, n_out);
+    for (size_t i = 0; status && i < n_out; i++) kiln_free(&out[i]);
+    kiln_scope_end(&scope);
+    if (room != few) free(room);
+    return status;
+}
+
+kiln_tensor *kiln_cell_call(kiln_cell *cell, kiln_tensor *x)
+{
+    kiln_tensor *y = NULL;
+    kiln_cell_call_n(cell, &x, 1, &y, 1);
+    return y;
+}
+
+kiln_status kiln_cell_fn(void *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_cell_call_n(cell, in, n_in, out, n_out);
+}

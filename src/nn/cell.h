@@ -1,0 +1,82 @@
+// What a cell is made of; shared by the files of this folder.
+#pragma once
+#include "base/base.h"
+#include <kiln/nn.h>
+
+struct cell_tensor {
+    char *name;
+    kiln_tensor *tensor;
+    bool is_parameter;
+};
+
+enum hook_kind { HOOK_FORWARD_PRE, HOOK_FORWARD, HOOK_BACKWARD_PRE, HOOK_BACKWARD };
+
+struct cell_hook;
+
+struct kiln_cell {
+    char *kind;
+    char *name; // in the parent; "" without one
+    kiln_cell *parent;
+    kiln_construct_fn construct;
+    void *user;
+    void (*user_free)(void *user);
+    size_t n_in, n_out; // 0: any number
+    bool training;
+    bool appends; // a sequential cell: children are numbered
+    struct cell_tensor *tensors;
+    size_t n_tensors;
+    kiln_cell **children;
+    size_t n_children;
+    struct cell_hook *hooks; // in the order of registration
+    int calls;               // calls in progress: hooks are not freed meanwhile
+    char **state_names;      // of the last kiln_cell_state
+    size_t n_state_names;
+};
+
+// Room for one more in an array of `n` elements; it doubles at powers of two. NULL and an error when memory is
+// exhausted, with the array as it was.
+void *cell_grow(void *array, size_t n, size_t element_B);
+char *cell_strdup(const char *text);
+
+// A new cell of this library's own with a zeroed user struct of `user_B` bytes (0: none), and n_in = n_out = 1.
+kiln_cell *cell_make(const char *kind, kiln_construct_fn construct, size_t user_B);
+// The i-th tensor that was added to the cell, NULL when there are not so many.
+kiln_tensor *cell_tensor_at(const kiln_cell *cell, size_t i);
+// Frees the cell and returns NULL when an error is pending, else returns it.
+kiln_cell *cell_or_null(kiln_cell *cell);
+
+// Walks the tensors of the cell and its descendants, each shared parameter once. A visit that returns false ends the
+// walk.
+typedef bool (*cell_visit_fn)(void *user, kiln_cell *owner, struct cell_tensor *t);
+bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user);
+// Writes the dotted path of `name` in `owner` as seen from `root`; returns its length without the end, as snprintf
+// does.
+size_t cell_path(const kiln_cell *root, const kiln_cell *owner, const char *name, char *out, size_t size_B);
+
+bool cell_has_hooks(const kiln_cell *cell, enum hook_kind kind);
+kiln_status hooks_run_pre(kiln_cell *cell, kiln_tensor **in, size_t n_in);
+kiln_status hooks_run_forward(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+// Puts in the place of each tensor that requires a gradient an identity of it that carries the backward hooks of the
+// kind.
+kiln_status hooks_attach(kiln_cell *cell, enum hook_kind kind, kiln_tensor **t, size_t n);
+void hooks_free(kiln_cell *cell);
+
+// Ends a scope that a function opened for its intermediates; `t` goes to the caller's.
+static inline kiln_tensor *scope_return(kiln_scope **scope, kiln_tensor *t)
+{
+    if (t) kiln_keep(t);
+    kiln_scope_end(scope);
+    return t;
+}
+
+// An option whose zero means a default and KILN_ZERO zero.
+static inline double option_or(double v, double fallback)
+{
+    return v == 0 ? fallback : v == KILN_ZERO ? 0 : v;
+}
+
+// An option dtype: 0 is KILN_BOOL, which no parameter has.
+static inline kiln_dtype dtype_or_f32(kiln_dtype dtype)
+{
+    return dtype == KILN_BOOL ? KILN_F32 : dtype;
+}

@@ -1,0 +1,89 @@
+// Tensors from nothing: filled, and ranges.
+#include "ops/family.h"
+#include <math.h>
+
+kiln_status infer_same(struct op_call *c)
+{
+    c->out[0] = *c->in[0];
+    c->out[0].weak = false;
+    return KILN_OK;
+}
+
+kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_attr, struct type *out)
+{
+    const struct attr *shape = &c->attrs[shape_attr];
+    int64_t dtype = c->attrs[dtype_attr].i;
+    if (dtype < 0 || dtype >= DTYPE_COUNT) return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
+    *out = (struct type){.dtype = (uint8_t)dtype, .rank = shape->count};
+    for (int i = 0; i < shape->count; i++) {
+        if (shape->v[i] < 0)
+            return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
+        out->dims[i] = shape->v[i];
+    }
+    uint64_t size_B;
+    return type_size_B(out, &size_B);
+}
+
+kiln_status infer_full(struct op_call *c)
+{
+    return op_shape_attr(c, 0, 1, &c->out[0]);
+}
+
+kiln_status lower_full(const struct op_call *c, struct lowering *lo)
+{
+    return lower_fill(lo, c->attrs[2].f, &c->vout[0]);
+}
+
+kiln_status lower_zeros(const struct op_call *c, struct lowering *lo)
+{
+    return lower_fill(lo, 0, &c->vout[0]);
+}
+
+kiln_status lower_ones(const struct op_call *c, struct lowering *lo)
+{
+    return lower_fill(lo, 1, &c->vout[0]);
+}
+
+static kiln_status infer_line(struct op_call *c, double count)
+{
+    int64_t dtype = c->attrs[0].i;
+    if (dtype <= KILN_BOOL || dtype >= DTYPE_COUNT) return op_fail(c, KILN_E_DTYPE, "makes integers and floats, not dtype %lld", (long long)dtype);
+    if (!(count >= 0 && count < 0x1p53)) return op_fail(c, KILN_E_ARGUMENT, "a range of %g values cannot be made", count);
+    c->out[0] = (struct type){.dtype = (uint8_t)dtype, .rank = 1, .dims = {(int64_t)count}};
+    return KILN_OK;
+}
+
+kiln_status infer_arange(struct op_call *c)
+{
+    double start = attr_float(c, 1), stop = attr_float(c, 2), step = attr_float(c, 3);
+    if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step))
+        return op_fail(c, KILN_E_ARGUMENT, "needs finite bounds and a step other than 0: start %g, stop %g, step %g", start, stop, step);
+    return infer_line(c, fmax(0, ceil((stop - start) / step)));
+}
+
+kiln_status infer_linspace(struct op_call *c)
+{
+    int64_t count = attr_int(c, 3);
+    if (count < 0) return op_fail(c, KILN_E_ARGUMENT, "count is negative: %lld", (long long)count);
+    return infer_line(c, (double)count);
+}
+
+// A line of values along the last dimension of `out`.
+kiln_status lower_iota(struct lowering *lo, double start, double step, const struct view *out)
+{
+    double scalars[2] = {start, step};
+    enum scalar_class cls = dtype_class(out->dtype);
+    return lower_row(lo, FAMILY_iota, cls, out->rank, out->dims, 1, 0, NULL, out, 2, scalars);
+}
+
+kiln_status lower_arange(const struct op_call *c, struct lowering *lo)
+{
+    return c->out[0].dims[0] == 0 ? KILN_OK : lower_iota(lo, attr_float(c, 1), attr_float(c, 3), &c->vout[0]);
+}
+
+kiln_status lower_linspace(const struct op_call *c, struct lowering *lo)
+{
+    int64_t n = c->out[0].dims[0];
+    double start = attr_float(c, 1), step = n > 1 ? (attr_float(c, 2) - start) / (double)(n - 1) : 0;
+    return n == 0 ? KILN_OK : lower_iota(lo, start, step, &c->vout[0]);
+}

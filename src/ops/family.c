@@ -1,0 +1,56 @@
+#include "ops/family.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+kiln_status op_fail(const struct op_call *c, kiln_status code, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set(code, "%s: %s", c->op->name, text);
+}
+
+struct type_string type_string(const struct type *t)
+{
+    struct type_string s;
+    type_text(t, s.s, sizeof s.s);
+    return s;
+}
+
+const struct attr *op_attr(const struct op_call *c, const char *name)
+{
+    return &c->attrs[op_attr_index(c->op, name)];
+}
+
+kiln_status op_axis(const struct op_call *c, int attr, int in, int *axis)
+{
+    const struct type *t = c->in[in];
+    *axis = axis_normalize(c->attrs[attr].i, t->rank);
+    if (*axis >= 0) return KILN_OK;
+    return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s", c->op->attrs[attr].name, (long long)c->attrs[attr].i,
+                   c->op->in_names[in], type_string(t).s);
+}
+
+kiln_status op_axes(const struct op_call *c, int attr, int in, uint32_t *mask)
+{
+    const struct type *t = c->in[in];
+    const struct attr *a = &c->attrs[attr];
+    *mask = 0;
+    if (a->count == 0) {
+        *mask = (1u << t->rank) - 1;
+        return KILN_OK;
+    }
+    for (int i = 0; i < a->count; i++) {
+        int axis = axis_normalize(a->v[i], t->rank);
+        if (axis < 0)
+            return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for %s of %s", (long long)a->v[i], c->op->in_names[in],
+                           type_string(t).s);
+        if (*mask & 1u << axis)
+            return op_fail(c, KILN_E_AXIS, "axis %lld of %s of %s is given twice", (long long)a->v[i], c->op->in_names[in],
+                           type_string(t).s);
+        *mask |= 1u << axis;
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,157 @@
+// Cross entropy: one row kernel over the class axis, then the reduction over what is left.
+#include "ops/family.h"
+
+enum { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
+struct loss_attrs { int64_t reduction; double smooth; bool ignore; int64_t ignore_index; };
+
+static struct loss_attrs loss_attrs(const struct op_call *c)
+{
+    return (struct loss_attrs){attr_int(c, 0), attr_float(c, 1), attr_int(c, 2) != 0, attr_int(c, 3)};
+}
+
+static int class_axis(const struct type *x)
+{
+    return x->rank > 1 ? 1 : 0;
+}
+
+static bool soft(const struct op_call *c)
+{
+    return dtype_kind_of[c->in[1]->dtype] == KIND_FLOAT;
+}
+
+// The shape of the labels and of the unreduced loss.
+static struct type without_classes(const struct type *x)
+{
+    struct type t = {.dtype = dtype_kind_of[x->dtype] == KIND_FLOAT ? x->dtype : KILN_F32};
+    for (int i = 0; i < x->rank; i++)
+        if (i != class_axis(x)) t.dims[t.rank++] = x->dims[i];
+    return t;
+}
+
+static kiln_status check_loss(const struct op_call *c)
+{
+    const struct type *x = c->in[0], *t = c->in[1];
+    struct loss_attrs a = loss_attrs(c);
+    if (x->rank == 0) return op_fail(c, KILN_E_SHAPE, "logits is a scalar");
+    struct type rest = without_classes(x);
+    if (soft(c) ? !type_same_shape(x, t) : !type_same_shape(&rest, t))
+        return op_fail(c, KILN_E_SHAPE, "logits is %s, labels is %s: class indices have the shape without axis %d, probabilities the same shape",
+                       type_string(x).s, type_string(t).s, class_axis(x));
+    if (t->dtype == KILN_BOOL) return op_fail(c, KILN_E_DTYPE, "labels is %s; it must be integers or floats", type_string(t).s);
+    if (x->dims[class_axis(x)] == 0) return op_fail(c, KILN_E_SHAPE, "logits has no classes: %s", type_string(x).s);
+    if (a.reduction < 0 || a.reduction > REDUCTION_NONE)
+        return op_fail(c, KILN_E_ARGUMENT, "reduction %lld is not 0 (mean), 1 (sum) or 2 (none)", (long long)a.reduction);
+    if (!(a.smooth >= 0 && a.smooth <= 1)) return op_fail(c, KILN_E_ARGUMENT, "label_smoothing %g is outside [0, 1]", a.smooth);
+    return KILN_OK;
+}
+
+kiln_status infer_cross_entropy(struct op_call *c)
+{
+    TRY(check_loss(c));
+    c->out[0] = without_classes(c->in[0]);
+    if (loss_attrs(c).reduction != REDUCTION_NONE) c->out[0].rank = 0;
+    return KILN_OK;
+}
+
+kiln_status infer_cross_entropy_backward(struct op_call *c)
+{
+    TRY(check_loss(c));
+    struct type dy = without_classes(c->in[0]);
+    if (loss_attrs(c).reduction != REDUCTION_NONE) dy.rank = 0;
+    if (!type_same_shape(&dy, c->in[2])) return op_fail(c, KILN_E_SHAPE, "dy is %s, it must be %s", type_string(c->in[2]).s, type_string(&dy).s);
+    c->out[0] = *c->in[0];
+    c->out[0].weak = false;
+    c->out[0].dtype = dy.dtype;
+    return KILN_OK;
+}
+
+// Everything over the space [rest..., classes].
+struct loss_space { int rank, perm[MAX_RANK]; int64_t dims[MAX_RANK], rows; double n; struct view x, t; enum scalar_class cls; };
+
+static void loss_space(const struct op_call *c, struct loss_space *s)
+{
+    const struct type *x = c->in[0];
+    int axis = class_axis(x), at = 0;
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis) s->perm[at++] = i;
+    s->perm[at] = axis;
+    s->rank = x->rank;
+    s->rows = 1;
+    for (int i = 0; i < x->rank; i++) {
+        s->dims[i] = x->dims[s->perm[i]];
+        if (i + 1 < x->rank) s->rows *= s->dims[i];
+    }
+    s->n = (double)s->dims[s->rank - 1];
+    s->x = view_permute(&c->vin[0], s->perm);
+    s->t = soft(c) ? view_permute(&c->vin[1], s->perm) : view_insert(&c->vin[1], c->vin[1].rank);
+    s->cls = dtype_class(without_classes(x).dtype);
+}
+
+// What lies between: 16-bit floats would overflow in a sum that the mean brings back, and round a second time.
+static uint8_t temp_dtype(uint8_t dtype)
+{
+    return dtype == KILN_F16 || dtype == KILN_BF16 ? KILN_F32 : dtype;
+}
+
+// Number of labels that count, as a scalar temporary.
+static kiln_status count_labels(const struct op_call *c, struct lowering *lo, const struct loss_space *s, struct view *count)
+{
+    const struct view *t = &c->vin[1];
+    double ignore = (double)attr_int(c, 3);
+    TRY(lower_temp(lo, temp_dtype(without_classes(c->in[0]).dtype), 0, NULL, count));
+    if (t->rank) return lower_row(lo, FAMILY_count_labels, s->cls, t->rank, t->dims, t->rank, 1, t, count, 1, &ignore);
+    struct view one = view_insert(t, 0);
+    return lower_row(lo, FAMILY_count_labels, s->cls, 1, one.dims, 1, 1, &one, count, 1, &ignore);
+}
+
+static kiln_status reduce_loss(const struct op_call *c, struct lowering *lo, const struct loss_space *s, const struct view *loss)
+{
+    struct loss_attrs a = loss_attrs(c);
+    const struct view *out = &c->vout[0];
+    struct view rows = loss->rank ? *loss : view_insert(loss, 0);
+    double n = (double)s->rows;
+    if (a.reduction == REDUCTION_MEAN && !(a.ignore && !soft(c)))
+        return lower_row(lo, FAMILY_reduce_mean, s->cls, rows.rank, rows.dims, rows.rank, 1, &rows, out, 1, &n);
+    if (a.reduction == REDUCTION_SUM)
+        return lower_row(lo, FAMILY_reduce_sum, s->cls, rows.rank, rows.dims, rows.rank, 1, &rows, out, 0, NULL);
+    struct view in[2];
+    TRY(lower_temp(lo, temp_dtype(out->dtype), 0, NULL, &in[0]));
+    TRY(lower_row(lo, FAMILY_reduce_sum, s->cls, rows.rank, rows.dims, rows.rank, 1, &rows, &in[0], 0, NULL));
+    TRY(count_labels(c, lo, s, &in[1]));
+    return lower_pointwise(lo, FAMILY_div, s->cls, 2, in, out, 0, NULL);
+}
+
+kiln_status lower_cross_entropy(const struct op_call *c, struct lowering *lo)
+{
+    struct loss_attrs a = loss_attrs(c);
+    struct loss_space s;
+    loss_space(c, &s);
+    struct type rest = without_classes(c->in[0]);
+    struct view loss = c->vout[0];
+    if (a.reduction != REDUCTION_NONE) TRY(lower_temp(lo, temp_dtype(rest.dtype), rest.rank, rest.dims, &loss));
+    struct view in[2] = {s.x, s.t}, out = view_insert(&loss, loss.rank);
+    double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
+    TRY(lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1, 2, in, &out, soft(c) ? 2 : 3,
+                  scalars));
+    return a.reduction == REDUCTION_NONE ? KILN_OK : reduce_loss(c, lo, &s, &loss);
+}
+
+kiln_status lower_cross_entropy_backward(const struct op_call *c, struct lowering *lo)
+{
+    struct loss_attrs a = loss_attrs(c);
+    struct loss_space s;
+    loss_space(c, &s);
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    struct view dy = c->vin[2];
+    if (a.reduction == REDUCTION_MEAN) {
+        struct view in[2] = {dy, view_number((double)s.rows)};
+        if (a.ignore && !soft(c)) TRY(count_labels(c, lo, &s, &in[1]));
+        TRY(lower_temp(lo, temp_dtype(c->out[0].dtype), 0, NULL, &dy));
+        TRY(lower_pointwise(lo, FAMILY_div, s.cls, 2, in, &dy, 0, NULL));
+    }
+    if (dy.rank) dy = view_insert(&dy, dy.rank);
+    struct view in[3] = {s.x, s.t, dy}, out = view_permute(&c->vout[0], s.perm);
+    double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
+    return lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft_backward : FAMILY_cross_entropy_backward, s.cls, s.rank, s.dims, 1, 3, in, &out,
+                     soft(c) ? 2 : 3, scalars);
+}

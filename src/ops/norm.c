@@ -1,0 +1,263 @@
+// Softmax and normalisation: each one row kernel over the normalised axes.
+#include "ops/family.h"
+
+static uint8_t float_of(const struct type *t)
+{
+    return dtype_kind_of[t->dtype] == KIND_FLOAT ? t->dtype : KILN_F32;
+}
+
+// The dtype of the result: all floats promoted.
+static uint8_t float_of_all(const struct op_call *c)
+{
+    struct type acc = {.dtype = KILN_BOOL};
+    for (int i = 0; i < c->n_in; i++) {
+        bool weak;
+        if (c->in[i]) type_promote(&acc, c->in[i], &acc.dtype, &weak);
+    }
+    return float_of(&acc);
+}
+
+kiln_status infer_softmax(struct op_call *c)
+{
+    int axis;
+    TRY(op_axis(c, 0, 0, &axis));
+    if (c->n_in == 2 && !type_same_shape(c->in[0], c->in[1]))
+        return op_fail(c, KILN_E_SHAPE, "y is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[1]).s);
+    c->out[0] = *c->in[0];
+    c->out[0].weak = false;
+    c->out[0].dtype = float_of_all(c);
+    return KILN_OK;
+}
+
+// The axis becomes the last one.
+static void axis_last(int rank, int axis, int *perm)
+{
+    int n = 0;
+    for (int i = 0; i < rank; i++)
+        if (i != axis) perm[n++] = i;
+    perm[n] = axis;
+}
+
+kiln_status lower_softmax(const struct op_call *c, struct lowering *lo)
+{
+    int axis, perm[MAX_RANK], rank = c->out[0].rank;
+    TRY(op_axis(c, 0, 0, &axis));
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    axis_last(rank, axis, perm);
+    struct view in[2], out = view_permute(&c->vout[0], perm);
+    for (int i = 0; i < c->n_in; i++) in[i] = view_permute(&c->vin[i], perm);
+    return lower_row(lo, c->op->family, dtype_class(c->out[0].dtype), rank, out.dims, 1, c->n_in, in, &out, 0, NULL);
+}
+
+static kiln_status norm_axes(const struct op_call *c, int attr, int *n_axes)
+{
+    int64_t n = attr_int(c, attr);
+    const struct type *x = c->in[0];
+    if (n < 1 || n > x->rank) return op_fail(c, KILN_E_AXIS, "n_axes %lld is out of range for x of %s", (long long)n, type_string(x).s);
+    *n_axes = (int)n;
+    return KILN_OK;
+}
+
+// weight and bias broadcast against the normalised axes.
+static kiln_status check_affine(const struct op_call *c, int in, int n_axes)
+{
+    const struct type *x = c->in[0], *w = in < c->n_in ? c->in[in] : NULL;
+    if (!w || w->rank == 0) return KILN_OK;
+    bool fits = w->rank == n_axes;
+    for (int i = 0; fits && i < n_axes; i++) fits = w->dims[i] == x->dims[x->rank - n_axes + i];
+    if (fits) return KILN_OK;
+    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have the shape of the last %d axes of x, %s", c->op->in_names[in], type_string(w).s,
+                   n_axes, type_string(x).s);
+}
+
+static kiln_status infer_norm(struct op_call *c, int first_affine, int last_affine, int attr)
+{
+    int n_axes = 0;
+    TRY(norm_axes(c, attr, &n_axes));
+    for (int i = first_affine; i <= last_affine; i++) TRY(check_affine(c, i, n_axes));
+    c->out[0] = *c->in[0];
+    c->out[0].weak = false;
+    c->out[0].dtype = float_of_all(c);
+    return KILN_OK;
+}
+
+kiln_status infer_layer_norm(struct op_call *c)
+{
+    return infer_norm(c, 1, 2, 0);
+}
+
+kiln_status infer_layer_norm_backward(struct op_call *c)
+{
+    if (!type_same_shape(c->in[0], c->in[2]))
+        return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
+    return infer_norm(c, 1, 1, 0);
+}
+
+static struct view optional(const struct op_call *c, int in, double fallback)
+{
+    return in < c->n_in && c->in[in] ? c->vin[in] : view_number(fallback);
+}
+
+static int64_t trailing(const struct type *t, int n_axes)
+{
+    int64_t n = 1;
+    for (int i = t->rank - n_axes; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+kiln_status lower_layer_norm(const struct op_call *c, struct lowering *lo)
+{
+    int n_axes = (int)attr_int(c, 0);
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    struct view in[3] = {c->vin[0], optional(c, 1, 1), optional(c, 2, 0)};
+    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
+    return lower_row(lo, FAMILY_layer_norm, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, in, &c->vout[0], 2,
+                     scalars);
+}
+
+kiln_status lower_layer_norm_backward(const struct op_call *c, struct lowering *lo)
+{
+    int n_axes = (int)attr_int(c, 0);
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
+    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, c->vin,
+                     &c->vout[0], 2, scalars);
+}
+
+// Batch normalisation: the channel is axis 1.
+
+static int channel_axis(const struct type *x)
+{
+    return x->rank > 1 ? 1 : 0;
+}
+
+static kiln_status check_channel(const struct op_call *c, int in)
+{
+    const struct type *x = c->in[0], *v = in < c->n_in ? c->in[in] : NULL;
+    if (!v || v->rank == 0) return KILN_OK;
+    if (v->rank == 1 && v->dims[0] == x->dims[channel_axis(x)]) return KILN_OK;
+    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have one value for each channel of x, %s", c->op->in_names[in], type_string(v).s,
+                   type_string(x).s);
+}
+
+static kiln_status infer_channels(struct op_call *c, int from)
+{
+    const struct type *x = c->in[0];
+    if (x->rank == 0) return op_fail(c, KILN_E_SHAPE, "x is a scalar");
+    for (int i = from; i < c->n_in; i++) TRY(check_channel(c, i));
+    c->out[0] = *x;
+    c->out[0].weak = false;
+    c->out[0].dtype = float_of_all(c);
+    return KILN_OK;
+}
+
+kiln_status infer_batch_norm(struct op_call *c)
+{
+    return infer_channels(c, 1);
+}
+
+kiln_status infer_batch_norm_train(struct op_call *c)
+{
+    TRY(infer_channels(c, 1));
+    for (int i = 1; i < 3; i++)
+        c->out[i] = (struct type){.dtype = c->out[0].dtype, .rank = 1, .dims = {c->in[0]->dims[channel_axis(c->in[0])]}};
+    return KILN_OK;
+}
+
+kiln_status infer_batch_norm_backward(struct op_call *c)
+{
+    if (!type_same_shape(c->in[0], c->in[2]))
+        return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
+    TRY(check_channel(c, 1));
+    c->out[0] = *c->in[0];
+    c->out[0].weak = false;
+    c->out[0].dtype = float_of_all(c);
+    return KILN_OK;
+}
+
+// A vector over channels, seen over x's dimensions.
+static struct view along_channel(struct view v, const struct type *x)
+{
+    if (v.immediate || v.rank == 0) return v;
+    for (int i = channel_axis(x) + 1; i < x->rank; i++) v = view_insert(&v, v.rank);
+    return v;
+}
+
+kiln_status lower_batch_norm(const struct op_call *c, struct lowering *lo)
+{
+    const struct type *x = c->in[0];
+    struct view in[5] = {c->vin[0], c->vin[1], c->vin[2], optional(c, 3, 1), optional(c, 4, 0)};
+    for (int i = 1; i < 5; i++) in[i] = along_channel(in[i], x);
+    double eps = attr_float(c, 0);
+    return lower_pointwise(lo, FAMILY_batch_norm, dtype_class(c->out[0].dtype), 5, in, &c->vout[0], 1, &eps);
+}
+
+// x as [channel, everything else]: the row is all but the channel.
+struct channel_rows { int rank, n_reduce, perm[MAX_RANK]; int64_t dims[MAX_RANK]; double n; };
+
+static void channel_rows(const struct type *x, struct channel_rows *r)
+{
+    int axis = channel_axis(x), at = 0;
+    r->perm[at++] = axis;
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis) r->perm[at++] = i;
+    r->rank = x->rank;
+    r->n_reduce = x->rank - 1;
+    r->n = 1;
+    for (int i = 0; i < x->rank; i++) {
+        r->dims[i] = x->dims[r->perm[i]];
+        if (i) r->n *= (double)r->dims[i];
+    }
+}
+
+// A vector over channels over the permuted space: size 1 along the row.
+static struct view per_row(struct view v, int rank)
+{
+    if (v.immediate || v.rank == 0) return v;
+    while (v.rank < rank) v = view_insert(&v, v.rank);
+    return v;
+}
+
+// A vector has rows of one element.
+static void at_least_a_row(struct channel_rows *r)
+{
+    if (r->n_reduce > 0) return;
+    r->dims[r->rank++] = 1;
+    r->n_reduce = 1;
+}
+
+static struct view permuted(const struct view *v, const struct channel_rows *r, int x_rank)
+{
+    struct view p = view_permute(v, r->perm);
+    return r->rank > x_rank ? view_insert(&p, p.rank) : p;
+}
+
+kiln_status lower_batch_norm_train(const struct op_call *c, struct lowering *lo)
+{
+    const struct type *x = c->in[0];
+    struct channel_rows r;
+    channel_rows(x, &r);
+    at_least_a_row(&r);
+    if (type_numel(x) == 0) return op_fail(c, KILN_E_SHAPE, "x has no elements: %s", type_string(x).s);
+    enum scalar_class cls = dtype_class(c->out[0].dtype);
+    struct view xs = permuted(&c->vin[0], &r, x->rank), y = permuted(&c->vout[0], &r, x->rank);
+    struct view mean = per_row(c->vout[1], r.rank), var = per_row(c->vout[2], r.rank);
+    struct view in[3] = {xs, per_row(optional(c, 1, 1), r.rank), per_row(optional(c, 2, 0), r.rank)};
+    double scalars[2] = {r.n, attr_float(c, 0)}, n_dof[2] = {r.n, r.n};
+    TRY(lower_row(lo, FAMILY_layer_norm, cls, r.rank, r.dims, r.n_reduce, 3, in, &y, 2, scalars));
+    TRY(lower_row(lo, FAMILY_reduce_mean, cls, r.rank, r.dims, r.n_reduce, 1, &xs, &mean, 1, n_dof));
+    return lower_row(lo, FAMILY_reduce_var, cls, r.rank, r.dims, r.n_reduce, 1, &xs, &var, 2, n_dof);
+}
+
+kiln_status lower_batch_norm_backward(const struct op_call *c, struct lowering *lo)
+{
+    const struct type *x = c->in[0];
+    struct channel_rows r;
+    channel_rows(x, &r);
+    at_least_a_row(&r);
+    if (type_numel(x) == 0) return KILN_OK;
+    struct view in[3] = {permuted(&c->vin[0], &r, x->rank), per_row(c->vin[1], r.rank), permuted(&c->vin[2], &r, x->rank)};
+    struct view out = permuted(&c->vout[0], &r, x->rank);
+    double scalars[2] = {r.n, attr_float(c, 0)};
+    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), r.rank, r.dims, r.n_reduce, 3, in, &out, 2, scalars);
+}

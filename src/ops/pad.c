@@ -1,0 +1,103 @@
+// Padding. Every element of the result is written once, by copies and fills.
+//
+// Input: x and how many elements come before and after it along each axis. The interior is a copy of x. Then axis by axis: when
+// axis d is treated, the result holds its final values where the axes before d have any index and those from d on lie in the
+// interior; the slabs before and after it along d are filled, or copied from what is there already. Axes in any order give the
+// same values, corners included.
+#include "ops/family.h"
+#include <kiln/tensor.h>
+
+enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_CIRCULAR };   // as KILN_PAD_* of ops.h
+
+static int64_t entry(const struct attr *list, int d)
+{
+    return d < list->count ? list->v[d] : 0;
+}
+
+// The largest pad that a mode can make from `size` elements; -1: any.
+static int64_t most_pad(int64_t mode, int64_t size)
+{
+    switch (mode) {
+    case MODE_REFLECT: return size > 0 ? size - 1 : 0;
+    case MODE_EDGE: return size > 0 ? -1 : 0;
+    case MODE_CIRCULAR: return size;
+    default: return -1;
+    }
+}
+
+kiln_status infer_pad(struct op_call *c)
+{
+    struct type *out = &c->out[0];
+    int64_t mode = attr_int(c, 3);
+    *out = *c->in[0];
+    out->weak = false;
+    if (mode < MODE_CONSTANT || mode > MODE_CIRCULAR)
+        return op_fail(c, KILN_E_ARGUMENT, "mode %lld is not one of KILN_PAD_CONSTANT, _REFLECT, _EDGE, _CIRCULAR", (long long)mode);
+    for (int i = 0; i < 2; i++) {
+        const struct attr *list = &c->attrs[i];
+        if (list->count > out->rank)
+            return op_fail(c, KILN_E_SHAPE, "%s has %d entries for x of %s", c->op->attrs[i].name, list->count,
+                           type_string(c->in[0]).s);
+        for (int d = 0; d < list->count; d++) {
+            int64_t n = list->v[d], most = most_pad(mode, c->in[0]->dims[d]);
+            if (n < 0 || (most >= 0 && n > most))
+                return op_fail(c, KILN_E_ARGUMENT, "%s of axis %d is %lld, x is %s", c->op->attrs[i].name, d, (long long)n,
+                               type_string(c->in[0]).s);
+            if (__builtin_add_overflow(out->dims[d], n, &out->dims[d])) return op_fail(c, KILN_E_SHAPE, "axis %d overflows", d);
+        }
+    }
+    uint64_t size_B;
+    return type_size_B(out, &size_B);
+}
+
+// Axis d of v backwards.
+static struct view view_backwards(const struct view *v, int d)
+{
+    struct view r = *v;
+    r.offset += (v->dims[d] - 1) * v->strides[d];
+    r.strides[d] = -v->strides[d];
+    return r;
+}
+
+// The n elements of axis d that a slab of the pad repeats; `done` holds the interior at [at, at + size).
+static struct view slab_source(const struct view *done, int d, int64_t mode, int64_t at, int64_t size, int64_t n, bool before)
+{
+    struct view s;
+    switch (mode) {
+    case MODE_REFLECT:
+        s = view_narrow(done, d, before ? at + 1 : at + size - 1 - n, n);
+        return view_backwards(&s, d);
+    case MODE_CIRCULAR: return view_narrow(done, d, before ? at + size - n : at, n);
+    default:
+        s = view_narrow(done, d, before ? at : at + size - 1, 1);
+        s.dims[d] = n;
+        s.strides[d] = 0;
+        return s;
+    }
+}
+
+kiln_status lower_pad(const struct op_call *c, struct lowering *lo)
+{
+    const struct type *x = c->in[0];
+    struct view done = c->vout[0];
+    int64_t mode = attr_int(c, 3);
+    for (int d = 0; d < x->rank; d++) done = view_narrow(&done, d, entry(&c->attrs[0], d), x->dims[d]);
+    TRY(lower_copy(lo, &c->vin[0], &done));
+    for (int d = 0; d < x->rank; d++) {
+        int64_t before = entry(&c->attrs[0], d), after = entry(&c->attrs[1], d), size = x->dims[d];
+        done.offset -= before * done.strides[d];
+        done.dims[d] = before + size + after;
+        for (int i = 0; i < 2; i++) {
+            int64_t n = i ? after : before;
+            if (n == 0) continue;
+            struct view to = view_narrow(&done, d, i ? before + size : 0, n);
+            if (mode == MODE_CONSTANT) {
+                TRY(lower_fill(lo, attr_float(c, 2), &to));
+                continue;
+            }
+            struct view from = slab_source(&done, d, mode, before, size, n, i == 0);
+            TRY(lower_copy(lo, &from, &to));
+        }
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,54 @@
+// Rows of the tables that are not elementwise: structured ops, their options, and the kernels that families launch.
+#pragma once
+#include "ir/op.h"
+#include "ops/elementwise.h"
+
+// `args` is the public signature, in order: `x` a tensor, `x?` an optional one (only inside options), `x*` a list of tensors with its
+// count, `dev` the device of an op that creates, `axis:int`, `p:float`, `flag:bool`, `shape:ints` (count and values),
+// `dtype:dtype`, `@name` an options struct of options.def. Tensors become inputs, the rest attributes by these names.
+struct structured_row {
+    const char *name;
+    const char *args;
+    uint8_t n_out;             // default 1
+    uint16_t flags;
+    uint16_t kernel;           // family that lower launches, where rows share a lower
+    struct op_functions fn;    // {infer, lower, view}
+    const char *outs;          // names of the results of an op that has several; it returns a status
+    const char *alias, *also;
+    const char *doc;
+};
+extern const struct structured_row structured_rows[];
+extern const int structured_row_count;
+
+// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype. A field that is zero takes its
+// default; KILN_ZERO in a float field means 0.
+struct options_row {
+    const char *name;          // kiln_<name>_opts and KILN_<NAME>(...)
+    const char *fields;
+    const char *doc;
+};
+extern const struct options_row options_rows[];
+extern const int options_row_count;
+
+// A kernel family that is no public op: pointwise and row programs in the scalar language, and hand-written kernels.
+struct kernel_row {
+    const char *name;
+    uint8_t kind;              // enum kernel_kind
+    uint8_t classes;           // bit c: compute class c exists
+    const char *in;            // "x", "x t:i64 w": names of the inputs, each of the kernel's class or of the one named
+    const char *scalars;       // "n eps k:i64": run-time scalars, in order
+    const char *out;           // class of the output when it differs: "i64", "bool"
+    const char *expr;          // POINTWISE, ROW
+    uint8_t n_operands, n_out; // CUSTOM
+    uint16_t tile[3];
+    bool picks_tile;           // CUSTOM: a GPU chooses tile[0] = tile[1] itself
+    bool cpu_only;
+};
+extern const struct kernel_row kernel_rows[];
+extern const int kernel_row_count;
+
+#define CLASSES_F ((1 << CLASS_F32) | (1 << CLASS_F64))
+#define CLASSES_I ((1 << CLASS_I32) | (1 << CLASS_I64))
+#define CLASSES_FI (CLASSES_F | CLASSES_I)
+#define CLASSES_B (1 << CLASS_BOOL)
+#define CLASSES_ALL (CLASSES_FI | CLASSES_B)

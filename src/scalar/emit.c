@@ -1,0 +1,163 @@
+// DAG to GLSL and C: one statement a node. How a primitive is spelled stands in prim.def; here are literals, types and
+// the substitution of arguments into a spelling.
+#include "scalar/prim.h"
+#include <ctype.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char c_prelude[] =
+    "#include <stdbool.h>\n"
+    "#include <stdint.h>\n"
+#define HELPER(...) #__VA_ARGS__ "\n"
+#include "scalar/prim_helper.def"
+    ;
+
+static const char glsl_prelude[] =
+    "int scalar_umulhi(int a, int b)\n"
+    "{\n"
+    "    uint high, low;\n"
+    "    umulExtended(uint(a), uint(b), high, low);\n"
+    "    return int(high);\n"
+    "}\n";
+
+const char *scalar_prelude(enum scalar_target target)
+{
+    return target == TARGET_GLSL ? glsl_prelude : c_prelude;
+}
+
+const char *scalar_class_type(enum scalar_target target, enum scalar_class cls)
+{
+    static const char *const types[2][CLASS_COUNT] = {
+        [TARGET_GLSL] = {"float", "double", "int", "int64_t", "bool"},
+        [TARGET_C] = {"float", "double", "int32_t", "int64_t", "bool"},
+    };
+    return types[target][cls];
+}
+
+// A finite float in decimal with enough digits to give back its bits, with a point whatever the locale.
+static void add_decimal(struct str *s, double v, int digits, const char *suffix)
+{
+    char text[40];
+    snprintf(text, sizeof text - 2, "%.*g", digits, v);
+    bool has_point = false;
+    for (char *p = text; *p; p++) {
+        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '+') *p = '.';
+        has_point = has_point || *p == '.' || *p == 'e';
+    }
+    if (!has_point) strcat(text, ".0");
+    str_addf(s, signbit(v) ? "(%s%s)" : "%s%s", text, suffix);
+}
+
+// GLSL has no literal for infinity and NaN, and a compiler may read a denormal one as 0: all three are given by bits.
+static void add_float(struct str *s, enum scalar_target target, union scalar_value v)
+{
+    bool plain = v.f32 == 0 || (isfinite(v.f32) && fabsf(v.f32) >= FLT_MIN);
+    if (plain) {
+        add_decimal(s, (double)v.f32, 9, target == TARGET_C ? "f" : "");
+    } else if (target == TARGET_C) {
+        str_addf(s, "scalar_from_bits_f32((int32_t)0x%08" PRIx32 "u)", (uint32_t)v.i32);
+    } else {
+        str_addf(s, "intBitsToFloat(int(0x%08" PRIx32 "u))", (uint32_t)v.i32);
+    }
+}
+
+static void add_double(struct str *s, enum scalar_target target, union scalar_value v)
+{
+    bool plain = v.f64 == 0 || (isfinite(v.f64) && fabs(v.f64) >= DBL_MIN);
+    if (plain) {
+        add_decimal(s, v.f64, 17, target == TARGET_C ? "" : "lf");
+    } else if (target == TARGET_C) {
+        str_addf(s, "scalar_from_bits_f64((int64_t)UINT64_C(0x%016" PRIx64 "))", (uint64_t)v.i64);
+    } else {
+        str_addf(s, "int64BitsToDouble(int64_t(0x%016" PRIx64 "UL))", (uint64_t)v.i64);
+    }
+}
+
+static void add_literal(struct str *s, enum scalar_target target, const struct scalar_node *n)
+{
+    bool glsl = target == TARGET_GLSL;
+    union scalar_value v = n->value;
+    switch (n->cls) {
+    case CLASS_F32: add_float(s, target, v); break;
+    case CLASS_F64: add_double(s, target, v); break;
+    case CLASS_I32:
+        if (v.i32 == INT32_MIN) str_add(s, "(-2147483647 - 1)");
+        else str_addf(s, v.i32 < 0 ? "(%" PRId32 ")" : "%" PRId32, v.i32);
+        break;
+    case CLASS_I64:
+        if (v.i64 == INT64_MIN) str_add(s, glsl ? "(-9223372036854775807L - 1L)" : "INT64_MIN");
+        else str_addf(s, v.i64 < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", v.i64, glsl ? "L" : "LL");
+        break;
+    default: str_add(s, v.b ? "true" : "false"); break;
+    }
+}
+
+void scalar_emit_ref(struct str *s, enum scalar_target target, const struct scalar_dag *d, int node)
+{
+    if (d->nodes[node].kind == SCALAR_CONST) add_literal(s, target, &d->nodes[node]);
+    else str_addf(s, "t%d", node);
+}
+
+// Copies a spelling, with the identifiers a, b, c replaced by the arguments of node n.
+static void add_spelling(struct str *s, enum scalar_target target, const struct scalar_dag *d,
+                         const struct scalar_node *n, const char *text)
+{
+    while (*text) {
+        size_t length = 1;
+        if (isalnum((unsigned char)*text) || *text == '_')
+            while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
+        if (length == 1 && *text >= 'a' && *text <= 'c') scalar_emit_ref(s, target, d, n->arg[*text - 'a']);
+        else str_addn(s, text, length);
+        text += length;
+    }
+}
+
+static void add_statement(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
+{
+    const struct scalar_node *n = &d->nodes[i];
+    bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
+    str_addf(s, "%s%s%s t%d = ", e->indent ? e->indent : "", e->target == TARGET_GLSL && is_float ? "precise " : "",
+             scalar_class_type(e->target, n->cls), i);
+    if (n->kind == SCALAR_CONST) {
+        add_literal(s, e->target, n);
+    } else if (n->kind == SCALAR_PRIM && n->n_args) {
+        enum scalar_class key = d->nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+        const struct scalar_node *count = n->n_args == 2 ? &d->nodes[n->arg[1]] : NULL;
+        add_spelling(s, e->target, d, n, prim_text(n->code, key, e->target, count));
+    } else {
+        e->leaf(s, d, i, e->user);
+    }
+    str_add(s, ";\n");
+}
+
+// Marks what the root needs: not beyond what is in scope, nor beyond a reduction, whose result the caller spells.
+static void mark_needed(const struct scalar_dag *d, const struct scalar_emit *e, uint8_t *needed)
+{
+    needed[d->root] = 1;
+    for (int i = d->root; i >= 0; i--) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (!needed[i] || n->kind == SCALAR_REDUCE || (e->skip && e->skip[i])) continue;
+        for (int k = 0; k < n->n_args; k++) needed[n->arg[k]] = 1;
+    }
+}
+
+void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e)
+{
+    uint8_t *needed = e->want ? NULL : calloc((size_t)d->n_nodes, 1);
+    if (!e->want && !needed) {
+        s->failed = true;
+        return;
+    }
+    if (needed) mark_needed(d, e, needed);
+    const uint8_t *want = e->want ? e->want : needed;
+    for (int i = 0; i < d->n_nodes; i++) {
+        // Constants stand in the expressions that use them; only a constant root needs a name.
+        bool named = d->nodes[i].kind != SCALAR_CONST || i == d->root;
+        if (want[i] && named && !(e->skip && e->skip[i])) add_statement(s, d, e, i);
+    }
+    free(needed);
+}

@@ -1,0 +1,238 @@
+// The front door. One check of every op: handles, device, attributes; the op's own infer gives types; the thread's sink does the rest.
+#include "ops/families.h"
+#include "tensor/apply.h"
+#include "tensor/tensor.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct attr attr_of_ints(size_t n, const int64_t *v)
+{
+    struct attr a = {.kind = ATTR_INTS, .set = true, .count = n > MAX_RANK ? MAX_RANK + 1 : (uint8_t)n};
+    if (n && n <= MAX_RANK && v) memcpy(a.v, v, n * sizeof *v);
+    if (n && !v) a.count = MAX_RANK + 2;
+    return a;
+}
+
+void options_copy(void *dst, size_t size_B, const void *src)
+{
+    memset(dst, 0, size_B);
+    if (!src) return;
+    size_t have = *(const size_t *)src;
+    memcpy(dst, src, have < size_B ? have : size_B);
+}
+
+static kiln_status check_attrs(const struct op *op, const struct attr *attrs)
+{
+    for (int i = 0; i < op->n_attrs; i++) {
+        if (attrs[i].kind != ATTR_INTS || attrs[i].count <= MAX_RANK) continue;
+        if (attrs[i].count == MAX_RANK + 2) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op->name, op->attrs[i].name);
+        return error_set(KILN_E_SHAPE, "%s: %s has more than %d entries", op->name, op->attrs[i].name, MAX_RANK);
+    }
+    return KILN_OK;
+}
+
+static const char *input_name(const struct op *op, int i)
+{
+    return op->flags & OP_VARIADIC ? op->in_names[0] : op->in_names[i];
+}
+
+// The one device of all inputs that have one; abstract values have none.
+static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const *in, kiln_device **dev)
+{
+    const struct storage *first = NULL;
+    int first_i = 0;
+    bool abstract = false;
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i]) continue;
+        abstract |= in[i]->builder != NULL;
+        const struct storage *s = in[i]->storage;
+        if (!s) continue;
+        if (!first) {
+            first = s;
+            first_i = i;
+        } else if (s->dev != first->dev)
+            return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device", op->name,
+                             input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
+    }
+    if (first) *dev = first->dev;
+    else if (!*dev && !abstract) {
+        *dev = device_default();
+        if (!*dev) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_inputs(const struct op *op, int n_in, kiln_tensor *const *in)
+{
+    if (n_in < op->min_in || n_in > op->max_in)
+        return error_set(KILN_E_ARGUMENT, "%s: takes %d to %d tensors, %d are given", op->name, op->min_in, op->max_in, n_in);
+    for (int i = 0; i < n_in; i++)
+        if (in[i] || i < op->min_in || (op->flags & OP_VARIADIC)) TRY(tensor_check(op->name, input_name(op, i), in[i]));
+    return KILN_OK;
+}
+
+// In a graph a number becomes a node of its own.
+static kiln_tensor *number_node(const kiln_tensor *t)
+{
+    kiln_dtype dtype = t->type.dtype == KILN_F64 ? KILN_F32 : (kiln_dtype)t->type.dtype;
+    struct attr attrs[] = {attr_of_dtype(dtype), attr_of_ints(0, NULL), attr_of_float(t->number)};
+    return op_apply1(&op_instances[OP_full], NULL, 0, NULL, attrs);
+}
+
+// Non-elementwise ops see weak scalars as tensors.
+static kiln_status place_scalars(const struct op *op, kiln_device *dev, int n_in, kiln_tensor **in)
+{
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i] || !in[i]->type.weak || in[i]->storage || in[i]->builder) continue;
+        in[i] = thread_state.sink ? number_node(in[i]) : tensor_place(in[i], dev);
+        if (!in[i]) return error_pending;
+    }
+    (void)op;
+    return KILN_OK;
+}
+
+static bool has_weak(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->type.weak) return true;
+    return false;
+}
+
+struct prepared {
+    struct op_call call;
+    const struct type *types[16];
+    const struct type **type_list;
+    kiln_device *dev;
+};
+
+static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs)
+{
+    p->type_list = p->types;
+    p->dev = dev;
+    TRY(check_inputs(op, n_in, in));
+    if (op->n_attrs) TRY(check_attrs(op, attrs));
+    TRY(find_device(op, n_in, in, &p->dev));
+    if (n_in > 16) {
+        p->type_list = malloc(sizeof *p->type_list * (size_t)n_in);
+        if (!p->type_list) return error_set(KILN_E_MEMORY, "%s: out of memory", op->name);
+    }
+    for (int i = 0; i < n_in; i++) p->type_list[i] = in[i] ? &in[i]->type : NULL;
+    struct op_call *c = &p->call;
+    c->op = op;
+    c->n_in = n_in;
+    c->n_out = op->n_out;
+    c->in = p->type_list;
+    c->attrs = attrs;
+    c->vin = c->vout = NULL;
+    kiln_status status = op->fn->infer(c);
+    if (status && p->type_list != p->types) free(p->type_list);
+    return status;
+}
+
+// A random op takes its piece of the device's stream when it is checked, in program order: one counter (four 32-bit words) for
+// two elements, the most that an element needs.
+static void reserve_numbers(const struct op_call *c, kiln_device *dev)
+{
+    uint64_t counters = ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
+    int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
+    pthread_mutex_lock(&dev->lock);
+    c->attrs[seed].i = (int64_t)dev->rng_seed;
+    c->attrs[offset].i = (int64_t)dev->rng_offset;
+    dev->rng_offset += counters;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                                 kiln_tensor **out)
+{
+    struct prepared p;
+    TRY(prepare(&p, op, dev, n_in, in, attrs));
+    if (KILN_UNLIKELY(op->flags & OP_RANDOM) && p.dev) reserve_numbers(&p.call, p.dev);
+    struct sink *sink = thread_state.sink ? thread_state.sink : &eager_sink;
+    kiln_status status = sink->apply(sink, &p.call, p.dev, in, out);
+    if (p.type_list != p.types) free(p.type_list);
+    return status;
+}
+
+// The same with weak scalars placed in a scope of their own.
+static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                                kiln_tensor **out)
+{
+    kiln_tensor *few[16], **placed = n_in > 16 ? malloc(sizeof *placed * (size_t)n_in) : few;
+    if (!placed) return error_set(KILN_E_MEMORY, "%s: out of memory", op->name);
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    memcpy(placed, in, sizeof *placed * (size_t)n_in);
+    kiln_status status = check_inputs(op, n_in, in);
+    if (!status) status = find_device(op, n_in, in, &dev);
+    if (!status) status = place_scalars(op, dev, n_in, placed);
+    if (!status) status = apply_checked(op, dev, n_in, placed, attrs, out);
+    scope_leave(&scope, out, status ? 0 : op->n_out);
+    if (placed != few) free(placed);
+    return status;
+}
+
+kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs, kiln_tensor **out)
+{
+    for (int i = 0; i < op->n_out; i++) out[i] = NULL;
+    if (KILN_UNLIKELY(error_pending)) return error_pending;
+    if (KILN_LIKELY((op->flags & OP_ELEMENTWISE) || !in || n_in > 255 || !has_weak(n_in, in)))
+        return apply_checked(op, dev, n_in, in, attrs, out);
+    return apply_placed(op, dev, n_in, in, attrs, out);
+}
+
+kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs)
+{
+    kiln_tensor *out[OP_MAX_OUT];
+    op_apply(op, dev, n_in, in, attrs, out);
+    return out[0];
+}
+
+static kiln_status check_target(const struct op *op, const struct op_call *c, kiln_tensor *t)
+{
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    if (!t->storage || t->builder)
+        return error_set(KILN_E_ARGUMENT, "%s_: %s cannot be written", op->name, t->type.weak ? "a weak scalar" : "an abstract value");
+    if (!type_same_shape(&c->out[0], &t->type))
+        return error_set(KILN_E_SHAPE, "%s_: the result is %s, %s is %s", op->name, type_text(&c->out[0], a, sizeof a), op->in_names[0],
+                         type_text(&t->type, b, sizeof b));
+    if (dtype_kind_of[c->out[0].dtype] > dtype_kind_of[t->type.dtype])
+        return error_set(KILN_E_DTYPE, "%s_: a result of %s does not go into %s", op->name, dtype_name(c->out[0].dtype),
+                         dtype_name(t->type.dtype));
+    return KILN_OK;
+}
+
+static bool wants_tape(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && (in[i]->node || in[i]->family)) return true;
+    return false;
+}
+
+static kiln_status write_in_place(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
+{
+    struct prepared p;
+    kiln_tensor *t = in[0], *safe[OP_MAX_OUT + 4] = {t}, *saved[OP_MAX_OUT + 4] = {NULL};
+    TRY(prepare(&p, op, NULL, n_in, in, attrs));
+    TRY(check_target(op, &p.call, t));
+    bool grad = tensor_tape.before_write && !thread_state.no_grad && wants_tape(n_in, in);
+    if (grad) TRY(tensor_tape.before_write(&p.call, in, saved));
+    thread_state.no_grad++;
+    for (int i = 1; i < n_in; i++) safe[i] = write_safe_operand(t, in[i]);
+    thread_state.no_grad--;
+    if (error_pending) return error_pending;
+    TRY(eager_lower(&p.call, p.dev, safe, &t));
+    t->storage->version++;
+    t->storage->writer = op->name;
+    return grad ? tensor_tape.after_write(&p.call, in, saved) : KILN_OK;
+}
+
+kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
+{
+    if (error_pending) return error_pending;
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = write_in_place(op, n_in, in, attrs);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}

@@ -1,0 +1,184 @@
+// From host data and back.
+#include "tensor/apply.h"
+#include "ops/families.h"
+#include "tensor/tensor.h"
+#include "base/float16.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kiln_status host_type(const char *op, kiln_dtype dtype, size_t rank, const int64_t *dims, struct type *out)
+{
+    if ((unsigned)dtype >= DTYPE_COUNT) return error_set(KILN_E_DTYPE, "%s: dtype %d is not one of kiln_dtype", op, (int)dtype);
+    if (rank > MAX_RANK) return error_set(KILN_E_SHAPE, "%s: rank %zu is above %d", op, rank, MAX_RANK);
+    if (rank && !dims) return error_set(KILN_E_ARGUMENT, "%s: dims is NULL", op);
+    *out = (struct type){.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
+    for (size_t i = 0; i < rank; i++) {
+        if (dims[i] < 0) return error_set(KILN_E_SHAPE, "%s: dimension %zu is negative: %lld", op, i, (long long)dims[i]);
+        out->dims[i] = dims[i];
+    }
+    return KILN_OK;
+}
+
+kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims, const void *data)
+{
+    struct type type;
+    uint64_t size_B;
+    if (error_pending || host_type("from_data", dtype, rank, dims, &type) || type_size_B(&type, &size_B)) return NULL;
+    if (size_B && !data) {
+        error_set(KILN_E_ARGUMENT, "from_data: data is NULL");
+        return NULL;
+    }
+    if (!dev && !(dev = device_default())) return NULL;
+    kiln_tensor *t = tensor_empty(dev, &type);
+    if (!t) return NULL;
+    t->storage->writer = "from_data";
+    if (device_upload(dev, tensor_address(t), data, size_B)) {
+        tensor_destroy(t);
+        return NULL;
+    }
+    return t;
+}
+
+static kiln_tensor *weak(uint8_t dtype, double number, int64_t integer)
+{
+    if (error_pending) return NULL;
+    kiln_tensor *t = tensor_new();
+    if (!t) return NULL;
+    t->type.dtype = dtype;
+    t->type.rank = 0;
+    t->type.weak = true;
+    t->layout.offset = 0;
+    t->number = number;
+    t->integer = integer;
+    return t;
+}
+
+kiln_tensor *kiln_scalar(double value)
+{
+    int64_t integer = value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+    return weak(KILN_F64, value, integer);
+}
+
+kiln_tensor *kiln_scalar_int(int64_t value)
+{
+    return weak(KILN_I64, (double)value, value);
+}
+
+kiln_tensor *kiln_scalar_bool(bool value)
+{
+    return weak(KILN_BOOL, value, value);
+}
+
+kiln_tensor *kiln_alias(kiln_tensor *t)
+{
+    if (error_pending || tensor_check("alias", "t", t)) return NULL;
+    kiln_tensor *r = tensor_new();
+    if (!r) return NULL;
+    r->type = t->type;
+    r->layout = t->layout;
+    r->storage = storage_ref(t->storage);
+    r->number = t->number;
+    r->integer = t->integer;
+    r->builder = t->builder;
+    r->value = t->value;
+    if (!tensor_tape.share || !tensor_tape.share(t, r)) return r;
+    tensor_destroy(r);
+    return NULL;
+}
+
+static kiln_status read_scalar(const kiln_tensor *t, void *dst)
+{
+    switch (t->type.dtype) {
+    case KILN_F64: memcpy(dst, &t->number, 8); break;
+    case KILN_I64: memcpy(dst, &t->integer, 8); break;
+    default: *(uint8_t *)dst = t->integer != 0;
+    }
+    return KILN_OK;
+}
+
+// A strided tensor is made contiguous on the device first.
+static kiln_status read_strided(const kiln_tensor *t, void *dst, uint64_t size_B)
+{
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    thread_state.no_grad++;
+    struct sink *sink = thread_state.sink;
+    thread_state.sink = NULL;
+    kiln_tensor *const in[] = {(kiln_tensor *)t};
+    kiln_tensor *c = op_apply1(&op_instances[OP_contiguous], NULL, 1, in, NULL);
+    kiln_status status = c ? device_download(c->storage->dev, dst, tensor_address(c), size_B) : error_pending;
+    thread_state.sink = sink;
+    thread_state.no_grad--;
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+kiln_status tensor_read(const kiln_tensor *t, void *dst)
+{
+    if (t->builder) return error_set(KILN_E_STATE, "read: an abstract value has no data");
+    if (!t->storage) return read_scalar(t, dst);
+    uint64_t size_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
+    if (size_B == 0) return KILN_OK;
+    if (!layout_is_contiguous(&t->type, &t->layout)) return read_strided(t, dst, size_B);
+    return device_download(t->storage->dev, dst, tensor_address(t), size_B);
+}
+
+kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check("read", "t", t));
+    uint64_t need_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
+    char text[TYPE_TEXT_MAX];
+    if (need_B != size_B)
+        return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu", type_text(&t->type, text, sizeof text),
+                         (unsigned long long)need_B, size_B);
+    if (size_B && !dst) return error_set(KILN_E_ARGUMENT, "read: dst is NULL");
+    return tensor_read(t, dst);
+}
+
+// The one element in the widest form of its kind.
+static kiln_status one_element(const char *op, const kiln_tensor *t, double *number, int64_t *integer)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check(op, "t", t));
+    char text[TYPE_TEXT_MAX];
+    if (type_numel(&t->type) != 1)
+        return error_set(KILN_E_SHAPE, "%s: t has not one element: %s", op, type_text(&t->type, text, sizeof text));
+    if (!t->storage && !t->builder) {
+        *number = t->number;
+        *integer = t->integer;
+        return KILN_OK;
+    }
+    bool is_float = dtype_kind_of[t->type.dtype] == KIND_FLOAT;
+    union { uint8_t u8; int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint16_t u16; float f32; double f64; } v;
+    TRY(tensor_read(t, &v));
+    switch (t->type.dtype) {
+    case KILN_BOOL: case KILN_U8: *integer = v.u8; break;
+    case KILN_I8: *integer = v.i8; break;
+    case KILN_I16: *integer = v.i16; break;
+    case KILN_I32: *integer = v.i32; break;
+    case KILN_I64: *integer = v.i64; break;
+    case KILN_F16: *number = f16_to_float(v.u16); break;
+    case KILN_BF16: *number = bf16_to_float(v.u16); break;
+    case KILN_F32: *number = v.f32; break;
+    default: *number = v.f64;
+    }
+    if (!is_float) *number = (double)*integer;
+    else *integer = *number != *number ? 0 : *number >= 0x1p63 ? INT64_MAX : *number < -0x1p63 ? INT64_MIN : (int64_t)*number;
+    return KILN_OK;
+}
+
+double kiln_item(const kiln_tensor *t)
+{
+    double number;
+    int64_t integer;
+    return one_element("item", t, &number, &integer) ? (double)NAN : number;
+}
+
+int64_t kiln_item_int(const kiln_tensor *t)
+{
+    double number;
+    int64_t integer;
+    return one_element("item_int", t, &number, &integer) ? 0 : integer;
+}

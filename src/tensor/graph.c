@@ -1,0 +1,113 @@
+// From ops to nodes, and the public functions of graphs.
+#include "tensor/graph.h"
+#include "base/caller.h"
+#include "tensor/apply.h"
+#include <kiln/graph.h>
+#include <stdlib.h>
+
+kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t value)
+{
+    kiln_tensor *t = value < 0 ? NULL : tensor_new();
+    if (!t) return NULL;
+    t->type = *type;
+    layout_contiguous(type, &t->layout);
+    t->builder = b;
+    t->value = value;
+    return t;
+}
+
+// A tensor that has data becomes a constant; the graph names its storage, the caller keeps it alive.
+static int32_t value_of(struct ir_builder *b, const kiln_tensor *t)
+{
+    if (!t) return -1;
+    if (t->builder == b) return t->value;
+    if (t->builder) {
+        error_set(KILN_E_STATE, "graph: an abstract value of another capture");
+        return -1;
+    }
+    if (t->storage) return ir_add_constant(b->graph, &t->type, t->storage);
+    return ir_add_number(b->graph, &t->type, t->number, t->integer);
+}
+
+static bool wants_tape(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
+        if (in[i] && (in[i]->node || in[i]->family)) return true;
+    return false;
+}
+
+static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor *const *in, int32_t *values, kiln_tensor **out)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        values[i] = value_of(b, in[i]);
+        if (values[i] < 0 && in[i]) return error_pending;
+    }
+    int32_t first = ir_add_node(b->graph, c, values, caller_find());
+    if (first < 0) return error_pending;
+    for (int i = 0; i < c->n_out; i++) {
+        out[i] = graph_tensor(b, &c->out[i], first + i);
+        if (!out[i]) return error_pending;
+    }
+    return wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
+}
+
+static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct graph_sink *g = (struct graph_sink *)s;
+    int32_t few[16], *values = c->n_in > 16 ? malloc(sizeof *values * (size_t)c->n_in) : few;
+    if (!values) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    kiln_status status = add_node(&g->builder, c, in, values, out);
+    if (values != few) free(values);
+    for (int i = 0; i < c->n_out && status; i++) {
+        if (out[i]) tensor_destroy(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+void graph_sink_init(struct graph_sink *s, struct kiln_graph *g)
+{
+    *s = (struct graph_sink){{graph_apply}, {g}};
+}
+
+static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f, void (*text)(const struct kiln_graph *, struct str *))
+{
+    if (error_pending) return error_pending;
+    if (!g || !f) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", function, g ? "f" : "g");
+    struct str s;
+    str_init(&s);
+    text(g, &s);
+    kiln_status status = str_check(&s);
+    if (!status && fputs(str_text(&s), f) < 0) status = error_set(KILN_E_IO, "%s: the file cannot be written", function);
+    str_free(&s);
+    return status;
+}
+
+kiln_status kiln_graph_print(const kiln_graph *g, FILE *f)
+{
+    return write_text("graph_print", g, f, ir_graph_text);
+}
+
+kiln_status kiln_graph_dot(const kiln_graph *g, FILE *f)
+{
+    return write_text("graph_dot", g, f, ir_graph_dot_text);
+}
+
+size_t kiln_graph_node_count(const kiln_graph *g)
+{
+    return g ? g->nodes.n : 0;
+}
+
+const char *kiln_graph_node_op(const kiln_graph *g, size_t i)
+{
+    if (error_pending) return NULL;
+    if (g && i < g->nodes.n) return g->nodes.v[i].op->name;
+    if (g) error_set(KILN_E_ARGUMENT, "graph_node_op: node %zu is asked for, the graph has %zu", i, g->nodes.n);
+    else error_set(KILN_E_ARGUMENT, "graph_node_op: g is NULL");
+    return NULL;
+}
+
+void kiln_graph_free(kiln_graph **g)
+{
+    ir_graph_destroy(g);
+}

@@ -1,0 +1,420 @@
+// Text of tensors.
+//
+// Input: a type and row-major data. Output: what NumPy 2.2 prints for the same array. Two passes over the elements that
+// are shown: the first finds the notation and the widths, the second writes. Shown are all elements up to 1,000; above
+// that the first and last three along every axis longer than six, with "..." between.
+//
+// Floats: exponent notation when the largest magnitude is 1e8 or more, the smallest (zero apart) below 1e-4, or their
+// ratio over 1,000, all judged in the dtype. Each value has the fewest digits that give it back, at most 8 after the
+// point; in exponent notation all values then get the digits of the longest. Points stand in one column. Integers are
+// right-aligned. A line breaks before an element that would pass column 75 less the closing brackets.
+//
+// A rank-0 tensor prints as NumPy's scalars do: all digits, at least one after the point, exponent notation from 1e16
+// and below 1e-4.
+#include "tensor/print.h"
+
+#include "base/float16.h"
+#include "tensor/decimal.h"
+#include "tensor/tensor.h"
+
+#include <kiln/tensor.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75, PRECISION = 8, WORD_MAX = 96 };
+
+// How elements are written, found by the first pass.
+struct style {
+    bool exponential;
+    int left, right;            // characters before and after the point
+    int precision;              // digits after the point in exponent notation
+    int exponent_digits;
+    int width;                  // of integers and bools
+};
+
+struct printer {
+    struct str *out;
+    const struct type *type;
+    const void *data;
+    int64_t strides[MAX_RANK];  // in elements
+    bool summarize;
+    struct style style;
+    // First pass.
+    double largest, smallest;   // magnitudes, zero apart
+    bool any_finite, any_nan, any_inf, any_negative_inf;
+    // Second pass.
+    size_t line_start;          // where the current line begins in out
+};
+
+typedef void (*element_fn)(struct printer *p, int64_t index);
+
+static bool is_float(const struct printer *p)
+{
+    return dtype_kind_of[p->type->dtype] == KIND_FLOAT;
+}
+
+static double float_at(const struct printer *p, int64_t index)
+{
+    switch (p->type->dtype) {
+    case KILN_F16: return f16_to_float(((const uint16_t *)p->data)[index]);
+    case KILN_BF16: return bf16_to_float(((const uint16_t *)p->data)[index]);
+    case KILN_F32: return ((const float *)p->data)[index];
+    default: return ((const double *)p->data)[index];
+    }
+}
+
+static int64_t int_at(const struct printer *p, int64_t index)
+{
+    switch (p->type->dtype) {
+    case KILN_BOOL:
+    case KILN_U8: return ((const uint8_t *)p->data)[index];
+    case KILN_I8: return ((const int8_t *)p->data)[index];
+    case KILN_I16: return ((const int16_t *)p->data)[index];
+    case KILN_I32: return ((const int32_t *)p->data)[index];
+    default: return ((const int64_t *)p->data)[index];
+    }
+}
+
+static bool is_cut(const struct printer *p, int axis)
+{
+    return p->summarize && p->type->dims[axis] > 2 * EDGE;
+}
+
+// Calls `fn` on the index of each element that is shown.
+static void each_shown(struct printer *p, int axis, int64_t index, element_fn fn)
+{
+    if (axis == p->type->rank) {
+        fn(p, index);
+        return;
+    }
+    int64_t n = p->type->dims[axis];
+    for (int64_t i = 0; i < n; i++) {
+        if (is_cut(p, axis) && i == EDGE) i = n - EDGE;
+        each_shown(p, axis + 1, index + i * p->strides[axis], fn);
+    }
+}
+
+// --- floats
+
+static int significant(const struct decimal *d)
+{
+    int n = d->count;
+    while (n > 1 && d->text[n - 1] == '0') n--;
+    return n;
+}
+
+// The digits of one value in positional notation: never more than `max_fraction` after the point, and all of the
+// integer part, which may be more than the shortest digits hold.
+static void positional_digits(double magnitude, kiln_dtype dtype, int max_fraction, struct decimal *d)
+{
+    decimal_shortest(magnitude, dtype, d);
+    int whole = d->exponent + 1, most = whole + max_fraction;
+    if (d->count > most && most > 0) decimal_fixed(magnitude, dtype, most, d);
+    else if (d->count < whole) decimal_fixed(magnitude, dtype, whole, d);
+}
+
+static int fraction_count(const struct decimal *d)
+{
+    int n = significant(d) - 1 - d->exponent;
+    return n > 0 ? n : 0;
+}
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void note_range(struct printer *p, int64_t index)
+{
+    double x = float_at(p, index), magnitude = fabs(x);
+    if (isnan(x)) {
+        p->any_nan = true;
+    } else if (isinf(x)) {
+        p->any_inf = true;
+        p->any_negative_inf |= x < 0;
+    } else {
+        p->any_finite = true;
+        if (magnitude == 0) return;
+        if (p->largest == 0 || magnitude > p->largest) p->largest = magnitude;
+        if (p->smallest == 0 || magnitude < p->smallest) p->smallest = magnitude;
+    }
+}
+
+static void note_width(struct printer *p, int64_t index)
+{
+    double x = float_at(p, index);
+    if (!isfinite(x)) return;
+    struct decimal d;
+    struct style *s = &p->style;
+    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
+    if (s->exponential) {
+        decimal_shortest(fabs(x), dtype, &d);
+        if (d.count > PRECISION + 1) decimal_fixed(fabs(x), dtype, PRECISION + 1, &d);
+        s->precision = max_int(s->precision, significant(&d) - 1);
+        s->left = max_int(s->left, 1 + (signbit(x) != 0));
+        s->exponent_digits = max_int(s->exponent_digits, abs(d.exponent) >= 100 ? 3 : 2);
+    } else {
+        positional_digits(fabs(x), dtype, PRECISION, &d);
+        s->left = max_int(s->left, max_int(d.exponent, 0) + 1 + (signbit(x) != 0));
+        s->right = max_int(s->right, fraction_count(&d));
+    }
+}
+
+static void choose_float_style(struct printer *p)
+{
+    struct style *s = &p->style;
+    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
+    each_shown(p, 0, 0, note_range);
+    if (p->largest > 0) {
+        s->exponential = p->largest >= 1e8 || p->smallest < decimal_round_to(1e-4, dtype) ||
+                         decimal_round_to(p->largest / p->smallest, dtype) > 1000;
+    }
+    each_shown(p, 0, 0, note_width);
+    // The exponent counts with its letter and sign.
+    if (s->exponential) s->right = s->exponent_digits + 2 + s->precision;
+    if (p->any_nan) s->left = max_int(s->left, 3 - s->right - 1);
+    if (p->any_nan || p->any_inf) s->left = max_int(s->left, 3 + p->any_negative_inf - s->right - 1);
+}
+
+// Writes the text with spaces before and after it.
+static void place(char *word, int before, const char *text, int after)
+{
+    int len = (int)strlen(text), n = before > 0 && before + len < WORD_MAX ? before : 0;
+    memset(word, ' ', (size_t)n);
+    memcpy(word + n, text, (size_t)len);
+    for (n += len; after > 0 && n < WORD_MAX - 1; after--) word[n++] = ' ';
+    word[n] = '\0';
+}
+
+// "12.5", with zeros up to the point where the digits end before it, and without zeros at the end of the fraction.
+static int write_positional(char *word, bool negative, const struct decimal *d)
+{
+    int n = 0, end = significant(d);
+    if (negative) word[n++] = '-';
+    if (d->exponent < 0) word[n++] = '0';
+    for (int i = 0; i <= d->exponent; i++) word[n++] = i < d->count ? d->text[i] : '0';
+    word[n++] = '.';
+    for (int i = -1; i > d->exponent; i--) word[n++] = '0';
+    for (int i = max_int(d->exponent + 1, 0); i < end; i++) word[n++] = d->text[i];
+    word[n] = '\0';
+    return n;
+}
+
+static int write_exponential(char *word, bool negative, const struct decimal *d, bool point, int exponent_digits)
+{
+    int n = 0;
+    if (negative) word[n++] = '-';
+    word[n++] = d->text[0];
+    if (point || d->count > 1) word[n++] = '.';
+    for (int i = 1; i < d->count; i++) word[n++] = d->text[i];
+    return n + snprintf(word + n, (size_t)(WORD_MAX - n), "e%c%0*d", d->exponent < 0 ? '-' : '+', exponent_digits,
+                        abs(d->exponent));
+}
+
+static const char *special_text(double x)
+{
+    return isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
+}
+
+static void float_word(const struct printer *p, int64_t index, char *word)
+{
+    double x = float_at(p, index);
+    const struct style *s = &p->style;
+    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
+    if (!isfinite(x)) {
+        const char *special = special_text(x);
+        place(word, s->left + s->right + 1 - (int)strlen(special), special, 0);
+        return;
+    }
+    struct decimal d;
+    char text[WORD_MAX];
+    if (s->exponential) {
+        decimal_fixed(fabs(x), dtype, s->precision + 1, &d);
+        write_exponential(text, signbit(x) != 0, &d, true, s->exponent_digits);
+        place(word, s->left - 1 - (signbit(x) != 0), text, 0);
+        return;
+    }
+    positional_digits(fabs(x), dtype, PRECISION, &d);
+    int n = write_positional(text, signbit(x) != 0, &d);
+    int point = (int)(strchr(text, '.') - text);
+    place(word, s->left - point, text, s->right - (n - point - 1));
+}
+
+// A rank-0 value.
+static void scalar_word(const struct printer *p, char *word)
+{
+    double x = float_at(p, 0), magnitude = fabs(x);
+    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
+    if (!isfinite(x)) {
+        snprintf(word, WORD_MAX, "%s", special_text(x));
+        return;
+    }
+    struct decimal d;
+    decimal_shortest(magnitude, dtype, &d);
+    if (magnitude != 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
+        write_exponential(word, signbit(x) != 0, &d, false, 2);
+        return;
+    }
+    int n = write_positional(word, signbit(x) != 0, &d);
+    if (word[n - 1] == '.') memcpy(word + n, "0", 2);
+}
+
+// --- integers and bools
+
+static void note_int_width(struct printer *p, int64_t index)
+{
+    p->style.width = max_int(p->style.width, snprintf(NULL, 0, "%" PRId64, int_at(p, index)));
+}
+
+static void element_word(struct printer *p, int64_t index, char *word)
+{
+    if (is_float(p)) {
+        if (p->type->rank) float_word(p, index, word);
+        else scalar_word(p, word);
+    } else if (p->type->dtype == KILN_BOOL) {
+        const char *text = int_at(p, index) ? "True" : "False";
+        snprintf(word, WORD_MAX, "%*s", p->type->rank ? 5 : 0, text);
+    } else {
+        snprintf(word, WORD_MAX, "%*" PRId64, p->style.width, int_at(p, index));
+    }
+}
+
+// --- lines
+
+static void add_indent(struct printer *p, int n)
+{
+    p->line_start = p->out->len;
+    str_addf(p->out, "%*s", n, "");
+}
+
+// Adds a word to the line, on a new one where it would pass `width`, unless that would not help.
+static void add_word(struct printer *p, const char *word, int indent, int width)
+{
+    size_t length = p->out->len - p->line_start, word_len = strlen(word);
+    if (length + word_len > (size_t)width && length > (size_t)indent) {
+        while (p->out->len > p->line_start && p->out->text[p->out->len - 1] == ' ') p->out->text[--p->out->len] = '\0';
+        str_add(p->out, "\n");
+        add_indent(p, indent);
+    }
+    str_addn(p->out, word, word_len);
+}
+
+// One row: elements with a space between. The bracket stands where the last column of the indent would.
+static void add_row(struct printer *p, int axis, int64_t index)
+{
+    int64_t n = p->type->dims[axis];
+    int indent = axis + 1, width = LINE_WIDTH - axis - 1;
+    char word[WORD_MAX];
+    str_add(p->out, "[");
+    for (int64_t i = 0; i < n; i++) {
+        if (is_cut(p, axis) && i == EDGE) {
+            add_word(p, "...", indent, width);
+            str_add(p->out, " ");
+            i = n - EDGE;
+        }
+        element_word(p, index + i * p->strides[axis], word);
+        add_word(p, word, indent, width);
+        if (i + 1 < n) str_add(p->out, " ");
+    }
+    str_add(p->out, "]");
+}
+
+static void add_axis(struct printer *p, int axis, int64_t index)
+{
+    if (axis + 1 == p->type->rank) {
+        add_row(p, axis, index);
+        return;
+    }
+    int64_t n = p->type->dims[axis];
+    str_add(p->out, "[");
+    for (int64_t i = 0; i < n && !p->out->failed; i++) {
+        if (i > 0) {
+            str_addn(p->out, "\n\n\n\n\n\n\n\n", (size_t)(p->type->rank - axis - 1));
+            add_indent(p, axis + 1);
+        }
+        if (is_cut(p, axis) && i == EDGE) {
+            str_add(p->out, "...");
+            i = n - EDGE - 1;
+            continue;
+        }
+        add_axis(p, axis + 1, index + i * p->strides[axis]);
+    }
+    str_add(p->out, "]");
+}
+
+kiln_status tensor_format(struct str *out, const struct type *t, const void *data)
+{
+    int64_t n = type_numel(t);
+    if (n == 0) {
+        str_add(out, "[]");
+        return str_check(out);
+    }
+    struct layout layout;
+    layout_contiguous(t, &layout);
+    struct printer p = {.out = out, .type = t, .data = data, .summarize = n > THRESHOLD, .line_start = out->len};
+    memcpy(p.strides, layout.strides, sizeof p.strides);
+    if (t->rank == 0) {
+        char word[WORD_MAX];
+        element_word(&p, 0, word);
+        str_add(out, word);
+        return str_check(out);
+    }
+    if (is_float(&p)) choose_float_style(&p);
+    else if (t->dtype != KILN_BOOL) each_shown(&p, 0, 0, note_int_width);
+    add_axis(&p, 0, 0);
+    return str_check(out);
+}
+
+// --- public functions
+
+static kiln_status format_tensor(const char *function, struct str *out, const kiln_tensor *t)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check(function, "t", t));
+    struct type type = {.dtype = (uint8_t)kiln_tensor_dtype(t), .rank = (uint8_t)kiln_rank(t)};
+    memcpy(type.dims, kiln_dims(t), type.rank * sizeof type.dims[0]);
+    uint64_t size_B;
+    TRY(type_size_B(&type, &size_B));
+    void *data = NULL;
+    if (size_B) {
+        data = malloc(size_B);
+        if (!data) return error_set(KILN_E_MEMORY, "%s: no memory for %" PRIu64 " bytes", function, size_B);
+        kiln_status status = kiln_read(t, data, size_B);
+        if (status) {
+            free(data);
+            return status;
+        }
+    }
+    kiln_status status = tensor_format(out, &type, data);
+    free(data);
+    return status;
+}
+
+void kiln_print(const kiln_tensor *t, FILE *f)
+{
+    struct str text;
+    str_init(&text);
+    if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
+    if (format_tensor("print", &text, t) == KILN_OK) {
+        str_add(&text, "\n");
+        if (str_check(&text) == KILN_OK && fwrite(text.text, 1, text.len, f) != text.len)
+            error_set(KILN_E_IO, "print: the file could not be written: %s", strerror(errno));
+    }
+    str_free(&text);
+}
+
+char *kiln_to_string(const kiln_tensor *t)
+{
+    struct str text;
+    str_init(&text);
+    if (format_tensor("to_string", &text, t)) {
+        str_free(&text);
+        return NULL;
+    }
+    return text.text;
+}

@@ -1,0 +1,74 @@
+// What a tensor is.
+#include "tensor/tensor.h"
+
+static bool bad(const char *op, const kiln_tensor *t)
+{
+    return tensor_check(op, "t", t) != KILN_OK;
+}
+
+kiln_dtype kiln_tensor_dtype(const kiln_tensor *t)
+{
+    return bad("tensor_dtype", t) ? KILN_F32 : (kiln_dtype)t->type.dtype;
+}
+
+size_t kiln_rank(const kiln_tensor *t)
+{
+    return bad("rank", t) ? 0 : t->type.rank;
+}
+
+const int64_t *kiln_dims(const kiln_tensor *t)
+{
+    return bad("dims", t) ? NULL : t->type.dims;
+}
+
+int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
+{
+    if (bad("dim", t)) return -1;
+    int i = axis_normalize(axis, t->type.rank);
+    if (i >= 0) return t->type.dims[i];
+    char text[TYPE_TEXT_MAX];
+    error_set(KILN_E_AXIS, "dim: axis %lld is out of range for %s", (long long)axis, type_text(&t->type, text, sizeof text));
+    return -1;
+}
+
+int64_t kiln_numel(const kiln_tensor *t)
+{
+    return bad("numel", t) ? 0 : type_numel(&t->type);
+}
+
+const int64_t *kiln_strides(const kiln_tensor *t)
+{
+    return bad("strides", t) ? NULL : t->layout.strides;
+}
+
+bool kiln_is_contiguous(const kiln_tensor *t)
+{
+    return !bad("is_contiguous", t) && (!t->storage || layout_is_contiguous(&t->type, &t->layout));
+}
+
+bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base)
+{
+    return !bad("is_view_of", t) && !bad("is_view_of", base) && t->storage && t->storage == base->storage;
+}
+
+kiln_device *kiln_tensor_device(const kiln_tensor *t)
+{
+    return bad("tensor_device", t) || !t->storage ? NULL : t->storage->dev;
+}
+
+uint64_t kiln_version(const kiln_tensor *t)
+{
+    return bad("version", t) || !t->storage ? 0 : t->storage->version;
+}
+
+size_t kiln_dtype_size(kiln_dtype dtype)
+{
+    if ((unsigned)dtype < DTYPE_COUNT) return dtype_size_B[dtype];
+    error_set(KILN_E_DTYPE, "dtype_size: dtype %d is not one of kiln_dtype", (int)dtype);
+    return 0;
+}
+
+const char *kiln_dtype_name(kiln_dtype dtype)
+{
+    return dtype_name((unsigned)dtype);
+}

@@ -1,0 +1,102 @@
+// Handles, storages, the thread's state, and the hooks by which the tape sees ops. A handle has one owner (a scope or the user);
+// storages and tape nodes are reference counted, so what the tape keeps are storages, never handles.
+#pragma once
+#include "device/device.h"
+#include "ir/op.h"
+#include <kiln/tensor.h>
+#include <stdatomic.h>
+
+struct storage {
+    atomic_int refs;
+    kiln_device *dev;
+    struct block block;
+    uint64_t version;              // raised by each write
+    const char *writer;            // the op that wrote last, for messages
+};
+
+struct tape_node;                  // grad/tape.h
+struct ir_builder;                 // ir/graph.h
+
+#define TENSOR_ALIVE 0x4b696c6eu
+#define TENSOR_FREED 0xdeadbeefu
+
+struct kiln_tensor {
+    struct type type;
+    struct layout layout;
+    struct storage *storage;       // NULL: a weak scalar, or an abstract value
+    double number;                 // weak scalars
+    int64_t integer;
+    uint32_t magic;
+    uint32_t node_out;             // which output of `node`
+    struct tape_node *node;        // NULL: no gradient; a leaf's node gathers its gradient
+    struct tape_family *family;    // shared by the handles that alias each other; NULL: none does
+    uint32_t generation;           // the family's when `node` was right
+    bool detached;                 // shares memory but not the graph of gradients (stop_gradient, no-grad views)
+    struct ir_builder *builder;    // abstract values only
+    int32_t value;                 // the value's number there
+    struct kiln_scope *scope;      // owner; NULL: the user
+    kiln_tensor *prev, *next;      // in the scope
+    uintptr_t made_at;             // debug builds: return address of the creator
+};
+
+struct kiln_scope {
+    kiln_tensor *first;
+    struct kiln_scope *outer;
+};
+
+// What ops go through on this thread.
+struct sink {
+    kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out);
+};
+struct thread_state {
+    struct kiln_scope *scope;      // innermost
+    struct sink *sink;             // NULL: eager
+    int no_grad;                   // depth
+};
+extern _Thread_local struct thread_state thread_state;
+
+// Installed by the tape when the library is loaded.
+struct tape_hooks {
+    // An op ran: attach a node to the outputs.
+    kiln_status (*record)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *out);
+    // out[0] was made as a view of in[0]; called on every view, after record.
+    kiln_status (*viewed)(kiln_tensor *base, kiln_tensor *view);
+    // Before a write into in[0]: whether it may be written, and in saved[i] what a rule is to see as input i (copies of what
+    // the write destroys, in the scope that is open).
+    kiln_status (*before_write)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor **saved);
+    // After it: in[0] and everything that aliases it have a new history.
+    kiln_status (*after_write)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *saved);
+    void (*release)(kiln_tensor *t);           // node and family of a handle that goes
+    kiln_status (*share)(kiln_tensor *from, kiln_tensor *to);   // the same place in the graph of gradients
+};
+extern struct tape_hooks tensor_tape;
+
+kiln_tensor *tensor_new(void);                 // owned by the innermost scope; NULL and an error when memory is out
+void tensor_destroy(kiln_tensor *t);           // out of its scope, then to the free list
+kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t);   // NULL, freed
+struct storage *storage_new(kiln_device *dev, uint64_t size_B);
+struct storage *storage_ref(struct storage *s);
+void storage_unref(struct storage *s);
+static inline uint64_t tensor_address(const kiln_tensor *t)
+{
+    return t->storage->block.address + (uint64_t)(t->layout.offset * dtype_size_B[t->type.dtype]);
+}
+// A tensor of this type with a fresh, contiguous storage.
+kiln_tensor *tensor_empty(kiln_device *dev, const struct type *t);
+// A handle on a storage.
+kiln_tensor *tensor_on(struct storage *s, const struct type *t, const struct layout *l);
+// A weak scalar as a tensor of the default dtype of its kind on `dev`.
+kiln_tensor *tensor_place(const kiln_tensor *t, kiln_device *dev);
+bool tensor_requires_grad(const kiln_tensor *t);
+
+// Runs a checked call on storages: what the eager sink and in-place ops share. `out` has storages and layouts already.
+kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor *const *out);
+extern struct sink eager_sink;
+// `src` itself, or a copy when it overlaps dst other than in place.
+kiln_tensor *write_safe_operand(const kiln_tensor *dst, kiln_tensor *src);
+// Copies t's elements into dst row-major.
+kiln_status tensor_read(const kiln_tensor *t, void *dst);
+
+// A scope of the library's own around user code: handles in `keep` move to the outer scope as they are.
+void scope_enter(struct kiln_scope *s);
+void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep);

@@ -1,0 +1,243 @@
+// Opening and closing a Vulkan device, and its vtable.
+#include "vulkan/vk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UPLOAD_RING_B       (32u << 20)
+#define DOWNLOAD_RING_B     (32u << 20)
+#define ARGUMENT_RING_B     (1u << 20)
+#define CAPABILITY_FLOAT64  10
+#define SPIRV_OP_CAPABILITY 17
+#define SPIRV_HEADER_WORDS  5
+
+// A family that computes; one without graphics where there is one, for it is not shared with a display.
+static kiln_status find_queue_family(struct vk_device *vk)
+{
+    uint32_t n = 0;
+    const struct vk_instance_functions *fn = &vk->instance->fn;
+    fn->vkGetPhysicalDeviceQueueFamilyProperties(vk->physical.handle, &n, NULL);
+    VkQueueFamilyProperties *list = calloc(n ? n : 1, sizeof *list);
+    if (!list) return error_set(KILN_E_MEMORY, "vulkan: out of memory");
+    fn->vkGetPhysicalDeviceQueueFamilyProperties(vk->physical.handle, &n, list);
+    int best = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(list[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+        if (best < 0 ||
+            ((list[best].queueFlags & VK_QUEUE_GRAPHICS_BIT) && !(list[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))) {
+            best = (int)i;
+        }
+    }
+    free(list);
+    if (best < 0) return error_set(KILN_E_UNSUPPORTED, "%s has no queue that computes", vk->owner->name);
+    vk->queue_family = (uint32_t)best;
+    return KILN_OK;
+}
+
+static kiln_status load_functions(struct vk_device *vk, const char *device)
+{
+    PFN_vkGetDeviceProcAddr get = vk->instance->fn.vkGetDeviceProcAddr;
+#define LOAD(name)                                                            \
+    vk->fn.name = (PFN_##name)get(vk->device, #name);                         \
+    if (!vk->fn.name) vk->fn.name = (PFN_##name)get(vk->device, #name "KHR"); \
+    if (!vk->fn.name) return error_set(KILN_E_UNSUPPORTED, "%s lacks " #name, device);
+    VK_DEVICE_FUNCTIONS(LOAD)
+#undef LOAD
+    return KILN_OK;
+}
+
+static kiln_status create_device(struct vk_device *vk)
+{
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = vk->queue_family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkPhysicalDeviceSynchronization2Features sync2 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES, .synchronization2 = VK_TRUE};
+    VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                            .pNext = &sync2,
+                                            .bufferDeviceAddress = VK_TRUE,
+                                            .timelineSemaphore = VK_TRUE,
+                                            .scalarBlockLayout = VK_TRUE,
+                                            .storageBuffer8BitAccess = VK_TRUE};
+    VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                            .pNext = &v12,
+                                            .storageBuffer16BitAccess = VK_TRUE};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &v11,
+                                          .features = {.shaderInt64 = VK_TRUE, .shaderFloat64 = vk->physical.f64}};
+    const char *extensions[] = {VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = vk->physical.sync2_extension,
+                               .ppEnabledExtensionNames = extensions};
+    VkResult r = vk->instance->fn.vkCreateDevice(vk->physical.handle, &info, NULL, &vk->device);
+    if (r < 0) return vk_failed(vk, r, "vkCreateDevice");
+    TRY(load_functions(vk, vk->owner->name));
+    vk->fn.vkGetDeviceQueue(vk->device, vk->queue_family, 0, &vk->queue);
+    return KILN_OK;
+}
+
+static bool module_has_f64(const struct spirv_module *m)
+{
+    for (uint32_t at = SPIRV_HEADER_WORDS; at + 1 < m->n_words && (m->words[at] & 0xffff) == SPIRV_OP_CAPABILITY;
+         at += 2) {
+        if (m->words[at + 1] == CAPABILITY_FLOAT64) return true;
+    }
+    return false;
+}
+
+static kiln_status flag_kernels(struct vk_device *vk)
+{
+    vk->kernel_flags = calloc((size_t)kernel_count + 1, 1);
+    if (!vk->kernel_flags) return error_set(KILN_E_MEMORY, "vulkan: out of memory");
+    for (int i = 0; i < kernel_count; i++) {
+        const struct spirv_module *m = &spirv_modules[i];
+        if (!m->words || kernel_catalogue[i].cpu_only) continue;
+        bool f64 = module_has_f64(m);
+        if (!f64 || vk->physical.f64) vk->kernel_flags[i] = (uint8_t)(VK_KERNEL_HERE | (f64 ? VK_KERNEL_F64 : 0));
+    }
+    return KILN_OK;
+}
+
+static void fill_info(struct vk_device *vk)
+{
+    kiln_device *dev = vk->owner;
+    const struct vk_physical *p = &vk->physical;
+    dev->info.software = p->software;
+    dev->info.memory_B = p->memory_B;
+    dev->info.subgroup_size = p->subgroup_size;
+    dev->info.threads = 0;
+    dev->caps = (struct device_caps){
+        .f64 = p->f64,
+        .i64 = true,
+        .f16_storage = true,
+        .i8_storage = true,
+        .subgroup_size = p->subgroup_size,
+        .max_shared_B = p->properties.limits.maxComputeSharedMemorySize,
+        .max_push_B = PUSH_WORDS * 4,
+        // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
+        // the rest is sized for large GPUs, which costs a small one little.
+        .parallelism = p->software     ? 1024
+                       : p->integrated ? 1u << 13
+                                       : 1u << 17,
+    };
+}
+
+static kiln_status open_parts(struct vk_device *vk, const char *spec)
+{
+    kiln_device *dev = vk->owner;
+    TRY(vk_instance_ref(&vk->instance));
+    TRY(vk_physical_choose(vk->instance, spec, &vk->physical));
+    snprintf(dev->name, sizeof dev->name, "%.127s", vk->physical.properties.deviceName);
+    snprintf(dev->driver, sizeof dev->driver, "%s", vk->physical.driver);
+    vk->instance->fn.vkGetPhysicalDeviceMemoryProperties(vk->physical.handle, &vk->memory);
+    vk->shared_memory = vk->physical.software || vk->physical.integrated;
+    vk->driver_specialises = debug_flag("spec");
+    vk->max_points = UINT64_C(1) << 31;
+    const char *blocking = getenv("KILN_LAUNCH_BLOCKING");
+    vk->blocking = blocking && !strcmp(blocking, "1");
+    fill_info(vk);
+    TRY(find_queue_family(vk));
+    TRY(create_device(vk));
+    TRY(flag_kernels(vk));
+    TRY(vk_stream_init(vk));
+    TRY(vk_ring_init(vk, &vk->upload, UPLOAD_RING_B, VK_MEMORY_UPLOAD));
+    TRY(vk_ring_init(vk, &vk->download, vk->shared_memory ? 1u << 16 : DOWNLOAD_RING_B, VK_MEMORY_DOWNLOAD));
+    TRY(vk_ring_init(vk, &vk->arguments, ARGUMENT_RING_B, VK_MEMORY_UPLOAD));
+    return vk_pipelines_init(vk);
+}
+
+static void vk_close(kiln_device *dev)
+{
+    struct vk_device *vk = dev->impl;
+    if (!vk) return;
+    if (vk->fn.vkDestroyDevice) {
+        if (!vk->lost && vk->timeline) (void)vk_stream_drain(vk);
+        vk_pipelines_finish(vk);
+        vk_slabs_finish(vk);
+        vk_ring_finish(vk, &vk->upload);
+        vk_ring_finish(vk, &vk->download);
+        vk_ring_finish(vk, &vk->arguments);
+        vk_stream_finish(vk);
+        vk->fn.vkDestroyDevice(vk->device, NULL);
+    }
+    free(vk->kernel_flags);
+    vk_instance_unref(&vk->instance);
+    pthread_mutex_destroy(&vk->lock);
+    free(vk);
+    dev->impl = NULL;
+}
+
+static kiln_status vk_open(kiln_device *dev, const char *spec)
+{
+    struct vk_device *vk = calloc(1, sizeof *vk);
+    if (!vk) return error_set(KILN_E_MEMORY, "vulkan: out of memory");
+    vk->owner = dev;
+    pthread_mutex_init(&vk->lock, NULL);
+    dev->impl = vk;
+    kiln_status status = open_parts(vk, spec);
+    if (status) vk_close(dev);
+    return status;
+}
+
+static kiln_status vk_synchronize(kiln_device *dev)
+{
+    struct vk_device *vk = dev->impl;
+    pthread_mutex_lock(&vk->lock);
+    kiln_status status = vk_stream_drain(vk);
+    pthread_mutex_unlock(&vk->lock);
+    return status;
+}
+
+struct vk_device *vk_of(kiln_device *dev)
+{
+    return dev->impl;
+}
+
+// The strings of the infos live in the calling thread.
+size_t kiln_device_list(kiln_device_info *out, size_t max)
+{
+    static _Thread_local struct {
+        char name[128], driver[192];
+    } texts[16];
+    struct vk_instance *instance;
+    struct vk_physical *list = NULL;
+    uint32_t n = 0;
+    if (error_pending) return 0;
+    if (vk_instance_ref(&instance) || vk_physical_list(instance, &list, &n)) kiln_error_clear(); // none is an answer
+    for (uint32_t i = 0; i < n && i < max && i < COUNT_OF(texts); i++) {
+        snprintf(texts[i].name, sizeof texts[i].name, "%.127s", list[i].properties.deviceName);
+        snprintf(texts[i].driver, sizeof texts[i].driver, "%s", list[i].driver);
+        kiln_device_info info = {.size = out[i].size,
+                                 .kind = "vulkan",
+                                 .name = texts[i].name,
+                                 .driver = texts[i].driver,
+                                 .software = list[i].software,
+                                 .memory_B = list[i].memory_B,
+                                 .subgroup_size = list[i].subgroup_size};
+        size_t size_B = out[i].size && out[i].size < sizeof info ? out[i].size : sizeof info;
+        memcpy(&out[i], &info, size_B);
+    }
+    free(list);
+    vk_instance_unref(&instance);
+    return n;
+}
+
+const struct device_ops vulkan_device_ops = {
+    .kind = "vulkan",
+    .open = vk_open,
+    .close = vk_close,
+    .slab_alloc = vk_slab_alloc,
+    .slab_free = vk_slab_free,
+    .supports = vk_supports,
+    .launch = vk_launch,
+    .copy = vk_copy,
+    .upload = vk_upload,
+    .download = vk_download,
+    .synchronize = vk_synchronize,
+};

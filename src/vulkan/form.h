@@ -1,0 +1,48 @@
+// The form in which a kernel runs: what of a pipeline's specialisation is not an operand's dtype or a kernel's own
+// variant.
+#pragma once
+#include <stdint.h>
+
+struct vk_form {
+    uint32_t kernel;
+    uint32_t rank, n_reduce;
+    uint32_t indirect;    // the argument block lies in memory
+    uint32_t wide;        // pointwise: points an invocation, 1 or 4; row: lanes are adjacent invocations
+    uint32_t tail;        // pointwise: the number of points is no multiple of `wide`
+    uint32_t local;       // invocations a workgroup; 0: as the shader says. This and the next two: 0 or a power of two
+    uint32_t lanes, rows; // row: invocations a row, rows a workgroup
+    uint32_t phase;       // row
+};
+
+static inline uint64_t vk_form_log2(uint32_t v)
+{
+    return v ? 32 - (uint64_t)__builtin_clz(v) : 0; // 1 more than the logarithm; 0 for 0
+}
+
+static inline uint64_t vk_form_pack(const struct vk_form *f)
+{
+    return f->kernel | (uint64_t)f->rank << 16 | (uint64_t)f->n_reduce << 20 | (uint64_t)f->indirect << 24 |
+           (uint64_t)f->wide << 25 | (uint64_t)f->tail << 28 | vk_form_log2(f->local) << 32 |
+           vk_form_log2(f->lanes) << 36 | vk_form_log2(f->rows) << 40 | (uint64_t)f->phase << 44;
+}
+
+static inline uint32_t vk_form_exp2(uint64_t v)
+{
+    return v ? 1u << (v - 1) : 0;
+}
+
+static inline struct vk_form vk_form_unpack(uint64_t bits)
+{
+    return (struct vk_form){
+        .kernel = bits & 0xffff,
+        .rank = bits >> 16 & 15,
+        .n_reduce = bits >> 20 & 15,
+        .indirect = bits >> 24 & 1,
+        .wide = bits >> 25 & 7,
+        .tail = bits >> 28 & 1,
+        .local = vk_form_exp2(bits >> 32 & 15),
+        .lanes = vk_form_exp2(bits >> 36 & 15),
+        .rows = vk_form_exp2(bits >> 40 & 15),
+        .phase = bits >> 44 & 255,
+    };
+}

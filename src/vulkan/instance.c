@@ -1,0 +1,143 @@
+// The loader, opened at run time, and the one instance that all Vulkan devices of the process share.
+#include "vulkan/vk.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vk_global_functions globals;
+static struct vk_instance shared;
+static int n_users;
+
+static const char validation_layer[] = "VK_LAYER_KHRONOS_validation";
+
+// Called with the lock held. The loader stays open to the end of the process: drivers do not survive being unloaded.
+static kiln_status open_loader(void)
+{
+    if (globals.vkGetInstanceProcAddr) return KILN_OK;
+    void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return error_set(KILN_E_MISSING, "vulkan: no Vulkan loader: %s", dlerror());
+    PFN_vkGetInstanceProcAddr get = (PFN_vkGetInstanceProcAddr)(uintptr_t)dlsym(library, "vkGetInstanceProcAddr");
+    if (!get) return error_set(KILN_E_MISSING, "vulkan: libvulkan.so.1 has no vkGetInstanceProcAddr");
+#define LOAD(name)                                         \
+    globals.name = (PFN_##name)get(VK_NULL_HANDLE, #name); \
+    if (!globals.name) return error_set(KILN_E_MISSING, "vulkan: the Vulkan loader lacks " #name);
+    VK_GLOBAL_FUNCTIONS(LOAD)
+#undef LOAD
+    globals.vkGetInstanceProcAddr = get;
+    return KILN_OK;
+}
+
+kiln_status vk_loader_open(const struct vk_global_functions **out)
+{
+    pthread_mutex_lock(&lock);
+    kiln_status status = open_loader();
+    pthread_mutex_unlock(&lock);
+    *out = &globals;
+    return status;
+}
+
+static bool have_layer(void)
+{
+    uint32_t n = 0;
+    if (globals.vkEnumerateInstanceLayerProperties(&n, NULL) < 0 || n == 0) return false;
+    VkLayerProperties *layers = calloc(n, sizeof *layers);
+    if (!layers) return false;
+    bool found = false;
+    if (globals.vkEnumerateInstanceLayerProperties(&n, layers) >= 0) {
+        for (uint32_t i = 0; i < n; i++) found |= !strcmp(layers[i].layerName, validation_layer);
+    }
+    free(layers);
+    return found;
+}
+
+static kiln_status load_functions(struct vk_instance *i)
+{
+#define LOAD(name)                                                            \
+    i->fn.name = (PFN_##name)globals.vkGetInstanceProcAddr(i->handle, #name); \
+    if (!i->fn.name) return error_set(KILN_E_MISSING, "vulkan: the Vulkan loader lacks " #name);
+    VK_INSTANCE_FUNCTIONS(LOAD)
+#undef LOAD
+#define LOAD(name) i->fn.name = (PFN_##name)globals.vkGetInstanceProcAddr(i->handle, #name);
+    if (i->validation) {
+        VK_DEBUG_FUNCTIONS(LOAD)
+    }
+#undef LOAD
+    return KILN_OK;
+}
+
+static kiln_status create(struct vk_instance *i)
+{
+    *i = (struct vk_instance){0};
+    TRY(open_loader());
+    if (globals.vkEnumerateInstanceVersion(&i->api_version) < 0 || i->api_version < VK_API_VERSION_1_2) {
+        return error_set(KILN_E_UNSUPPORTED, "vulkan: the Vulkan loader offers less than version 1.2");
+    }
+    i->validation = debug_flag("validate") && have_layer();
+    if (debug_flag("validate") && !i->validation)
+        log_warn("KILN_DEBUG=validate: %s is not installed", validation_layer);
+
+    VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pEngineName = "kiln",
+        .apiVersion = i->api_version < VK_API_VERSION_1_3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3,
+    };
+    VkDebugUtilsMessengerCreateInfoEXT messenger = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+        .messageSeverity =
+            VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+        .pfnUserCallback = vk_validation_report,
+    };
+    const char *layers[] = {validation_layer}, *extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
+    VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .pNext = i->validation ? &messenger : NULL,
+        .pApplicationInfo = &application,
+        .enabledLayerCount = i->validation,
+        .ppEnabledLayerNames = layers,
+        .enabledExtensionCount = i->validation,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult r = globals.vkCreateInstance(&info, NULL, &i->handle);
+    if (r < 0)
+        return error_set(KILN_E_MISSING, "vulkan: no Vulkan driver: vkCreateInstance failed with %s",
+                         vk_result_name(r));
+    TRY(load_functions(i));
+    if (i->validation) {
+        r = i->fn.vkCreateDebugUtilsMessengerEXT(i->handle, &messenger, NULL, &i->messenger);
+        if (r < 0)
+            return error_set(KILN_E_DEVICE, "vulkan: the validation layer takes no messenger (%s)", vk_result_name(r));
+    }
+    return KILN_OK;
+}
+
+static void destroy(struct vk_instance *i)
+{
+    if (i->messenger) i->fn.vkDestroyDebugUtilsMessengerEXT(i->handle, i->messenger, NULL);
+    if (i->handle && i->fn.vkDestroyInstance) i->fn.vkDestroyInstance(i->handle, NULL);
+    *i = (struct vk_instance){0};
+}
+
+kiln_status vk_instance_ref(struct vk_instance **out)
+{
+    pthread_mutex_lock(&lock);
+    kiln_status status = n_users > 0 ? KILN_OK : create(&shared);
+    if (status)
+        destroy(&shared);
+    else
+        n_users++;
+    pthread_mutex_unlock(&lock);
+    *out = status ? NULL : &shared;
+    return status;
+}
+
+void vk_instance_unref(struct vk_instance **i)
+{
+    if (!i || !*i) return;
+    pthread_mutex_lock(&lock);
+    if (--n_users == 0) destroy(&shared);
+    pthread_mutex_unlock(&lock);
+    *i = NULL;
+}

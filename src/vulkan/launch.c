@@ -1,0 +1,414 @@
+// From a launch to commands: which form the kernel runs in, its argument block, its hazards, its dispatch.
+#include "scalar/scalar.h"
+#include "vulkan/form.h"
+#include "vulkan/vk.h"
+
+#include <string.h>
+
+#define MAX_WORDS             (2 * MAX_OPERANDS + MAX_RANK + MAX_OPERANDS * MAX_RANK + 2 * MAX_SCALARS + 3)
+#define WIDE_POINTS           2048
+#define OPERAND_BIT_IMMEDIATE 16u // as in shaders/args.glsl
+#define OPERAND_BIT_SPLAT     32u
+
+// Everything of a dispatch that the launch itself does not say.
+struct plan {
+    struct vk_form form;
+    uint32_t splat; // bit i: operand i is constant along the innermost dimension
+    uint32_t groups[3];
+    uint32_t variant[4];
+    uint64_t work;               // points, for the bound on a submission
+    uint64_t scratch, scratch_B; // row kernels in phases
+    uint32_t splits;
+};
+
+static uint32_t ceil_pow2(uint64_t v)
+{
+    return v <= 1 ? 1 : 1u << (64 - __builtin_clzll(v - 1));
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// --- recording ---
+
+static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_t *words)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < l->n_operands; i++) {
+        words[n++] = (uint32_t)l->operands[i].address;
+        words[n++] = (uint32_t)(l->operands[i].address >> 32);
+    }
+    for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->sizes[d];
+    for (int i = 0; i < l->n_operands; i++) {
+        for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->operands[i].strides[d];
+    }
+    for (int i = 0; i < l->n_scalars; i++) {
+        words[n++] = (uint32_t)l->scalars[i];
+        words[n++] = (uint32_t)(l->scalars[i] >> 32);
+    }
+    if (p->form.phase) {
+        words[n++] = (uint32_t)p->scratch;
+        words[n++] = (uint32_t)(p->scratch >> 32);
+        words[n++] = p->splits;
+    }
+    return n;
+}
+
+static void order_after_conflicts(struct vk_device *vk, const struct launch *l, const struct plan *p)
+{
+    struct vk_hazards *h = &vk->hazards;
+    bool conflict = p->scratch_B && vk_hazard_conflict(h, p->scratch, p->scratch + p->scratch_B, true);
+    for (int i = 0; i < l->n_operands && !conflict; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        if (o->flags & OPERAND_IMMEDIATE) continue;
+        conflict = vk_hazard_conflict(h, o->address + (uint64_t)o->range_lo_B, o->address + (uint64_t)o->range_hi_B,
+                                      o->flags & OPERAND_WRITE);
+    }
+    if (conflict) vk_stream_barrier(vk);
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        if (o->flags & OPERAND_IMMEDIATE) continue;
+        vk_hazard_add(h, o->address + (uint64_t)o->range_lo_B, o->address + (uint64_t)o->range_hi_B,
+                      o->flags & OPERAND_WRITE);
+    }
+    if (p->scratch_B) vk_hazard_add(h, p->scratch, p->scratch + p->scratch_B, true);
+}
+
+static struct vk_pipeline_key key_of(const struct launch *l, const struct plan *p)
+{
+    struct vk_pipeline_key key = {.shape = vk_form_pack(&p->form)};
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        uint64_t bits = o->dtype | (o->flags & OPERAND_IMMEDIATE ? OPERAND_BIT_IMMEDIATE : 0u) |
+                        (p->splat >> i & 1 ? OPERAND_BIT_SPLAT : 0u);
+        key.operands |= bits << (6 * i);
+    }
+    key.variant[0] = p->variant[0] | (uint64_t)p->variant[1] << 32;
+    key.variant[1] = p->variant[2] | (uint64_t)p->variant[3] << 32;
+    return key;
+}
+
+static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct plan *p)
+{
+    uint32_t words[MAX_WORDS], n_words = pack_words(l, p, words);
+    p->form.kernel = l->kernel;
+    p->form.rank = l->rank;
+    p->form.n_reduce = l->n_reduce;
+    p->form.indirect = n_words > PUSH_WORDS;
+    struct vk_pipeline_key key = key_of(l, p);
+    VkPipeline pipeline;
+    TRY(vk_pipeline_get(vk, &key, &pipeline));
+    TRY(vk_stream_open(vk));
+    if (p->form.indirect) {
+        uint64_t at_B;
+        TRY(vk_ring_take(vk, &vk->arguments, n_words * 4, &at_B));
+        memcpy(vk->arguments.buffer.host + at_B, words, n_words * 4);
+        uint64_t address = vk->arguments.buffer.address + at_B;
+        words[0] = (uint32_t)address;
+        words[1] = (uint32_t)(address >> 32);
+        n_words = 2;
+    }
+    order_after_conflicts(vk, l, p);
+    VkCommandBuffer commands = vk->batches[vk->batch].commands;
+    if (vk->bound != pipeline) {
+        vk->fn.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        vk->bound = pipeline;
+    }
+    if (n_words) vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, n_words * 4, words);
+    vk->fn.vkCmdDispatch(commands, p->groups[0], p->groups[1], p->groups[2]);
+    return vk_stream_recorded(vk, p->work);
+}
+
+static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l, struct plan *p)
+{
+    pthread_mutex_lock(&vk->lock);
+    vk->op = l->op;
+    kiln_status status = dispatch(vk, l, p);
+    pthread_mutex_unlock(&vk->lock);
+    return status;
+}
+
+// A grid of one dimension, folded where x is too short for it; shaders undo it with group_index().
+static void fold_groups(const struct vk_device *vk, uint64_t n, uint32_t *groups)
+{
+    uint32_t x_max = vk->physical.properties.limits.maxComputeWorkGroupCount[0];
+    groups[0] = n <= x_max ? (uint32_t)n : x_max;
+    groups[1] = (uint32_t)ceil_div(n, groups[0]);
+    groups[2] = 1;
+}
+
+// --- pointwise ---
+
+// Whether four neighbours along the innermost dimension are one access for every operand; *splat gets those that
+// stand still.
+static bool can_widen(const struct launch *l, uint64_t count, uint32_t *splat)
+{
+    int inner = l->rank - 1;
+    if (inner < 0 || (inner > 0 && l->sizes[inner] % 4)) return false;
+    *splat = 0;
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        if (o->flags & OPERAND_IMMEDIATE) continue;
+        if (o->strides[inner] == 0 && !(o->flags & OPERAND_WRITE)) {
+            *splat |= 1u << i;
+            continue;
+        }
+        unsigned vector_B = dtype_size_B[o->dtype] * 4u;
+        if (o->strides[inner] != 1 || o->address % (vector_B < 16 ? vector_B : 16)) return false;
+        for (int d = 0; d < inner; d++) {
+            if (o->strides[d] % 4) return false;
+        }
+    }
+    return true;
+}
+
+static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l, uint64_t count)
+{
+    struct plan p = {.work = count};
+    // Short launches gain nothing from wide accesses, and one form less is one pipeline less to make.
+    p.form.wide = count >= WIDE_POINTS && can_widen(l, count, &p.splat) ? 4 : 1;
+    if (p.form.wide == 1) p.splat = 0;
+    p.form.tail = count % p.form.wide != 0;
+    uint64_t invocations = ceil_div(count, p.form.wide);
+    p.form.local = invocations >= 16384 ? 256 : 64;
+    fold_groups(vk, ceil_div(invocations, p.form.local), p.groups);
+    return dispatch_locked(vk, l, &p);
+}
+
+// --- rows ---
+
+static int64_t magnitude(int64_t v)
+{
+    return v < 0 ? -v : v;
+}
+
+// Rows that are dense in memory want their lanes side by side; where neighbouring rows are nearer than neighbours in
+// a row, invocations side by side should be rows. The first input that moves along the row decides.
+static bool lanes_adjacent(const struct launch *l)
+{
+    int along = l->rank - 1, across = l->rank - l->n_reduce - 1;
+    if (across < 0 || along < 0) return true;
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        int64_t step = magnitude(o->strides[along]), next_row = magnitude(o->strides[across]);
+        if (!(o->flags & OPERAND_IMMEDIATE) && step) return !(next_row && next_row < step);
+    }
+    return true;
+}
+
+// Invocations that share a row which is dense in memory. On a software driver barriers cost more than uneven accesses
+// do.
+static uint32_t row_lanes(const struct vk_device *vk, uint64_t n_rows, uint64_t length)
+{
+    if (vk->physical.software) return length < 1024 && (n_rows >= 16 || length <= 8) ? 1 : 8;
+    uint32_t lanes = length <= 8 ? 1 : ceil_pow2(length / 4);
+    return lanes > 256 ? 256 : lanes;
+}
+
+static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length,
+                      struct plan *p)
+{
+    uint64_t room = vk->owner->caps.parallelism;
+    p->form.wide = lanes_adjacent(l);
+    if (p->form.wide) {
+        p->form.lanes = row_lanes(vk, n_rows, length);
+        p->form.rows = p->form.lanes < 64 ? 64 / p->form.lanes : 1;
+    } else {
+        p->form.rows = 32;
+        p->form.lanes = 1;
+        while (p->form.lanes < 16 && n_rows * p->form.lanes < room && length / p->form.lanes > 32) p->form.lanes *= 2;
+    }
+    if (p->form.rows > n_rows) p->form.rows = ceil_pow2(n_rows);
+    p->form.local = p->form.lanes * p->form.rows;
+}
+
+// How many workgroups share a row: more than one only when the rows alone leave most of the device idle.
+static uint32_t splits_of(const struct vk_device *vk, const struct kernel_info *info, uint64_t groups, uint64_t length,
+                          const struct plan *p)
+{
+    uint64_t room = vk->owner->caps.parallelism, busy = groups * p->form.local;
+    if (info->n_reductions == 0 || busy * 2 > room || length < 8192) return 1;
+    uint64_t splits = room / busy, most = length / (p->form.lanes * UINT64_C(16));
+    if (splits > most) splits = most;
+    return splits > 256 ? 256 : splits < 2 ? 1 : (uint32_t)splits;
+}
+
+static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, const struct kernel_info *info,
+                                 uint64_t n_rows, uint64_t groups, struct plan *p)
+{
+    struct block scratch;
+    p->scratch_B = n_rows * p->splits * info->n_reductions * 16;
+    TRY(device_alloc(vk->owner, p->scratch_B, &scratch));
+    p->scratch = scratch.address;
+    fold_groups(vk, groups * p->splits, p->groups);
+    kiln_status status = KILN_OK;
+    for (uint32_t phase = 1; phase <= info->n_stages + 1u && !status; phase++) {
+        p->form.phase = phase;
+        status = dispatch_locked(vk, l, p);
+    }
+    device_release(vk->owner, &scratch); // reuse is in stream order
+    return status;
+}
+
+static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length)
+{
+    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    if (length >= UINT64_C(1) << 31) {
+        return error_set(KILN_E_UNSUPPORTED, "%s: %s reduces at most 2147483647 elements at a time, not %llu", l->op,
+                         vk->owner->name, (unsigned long long)length);
+    }
+    struct plan p = {.work = n_rows * length};
+    plan_rows(vk, l, n_rows, length, &p);
+    uint64_t groups = ceil_div(n_rows, p.form.rows);
+    p.splits = splits_of(vk, info, groups, length, &p);
+    if (p.splits > 1) return launch_phases(vk, l, info, n_rows, groups, &p);
+    fold_groups(vk, groups, p.groups);
+    return dispatch_locked(vk, l, &p);
+}
+
+// --- hand-written kernels ---
+
+// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements with 256
+// invocations, or 64 for the smallest square: the largest that still gives the device enough workgroups.
+static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
+{
+    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
+    uint64_t enough = vk->owner->caps.parallelism / 512 + 1;
+    uint32_t tile = wide_class ? 64 : 128;
+    uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
+    while (tile > 32 && ceil_div(x, tile) * ceil_div(y, tile) * z < enough) tile /= 2;
+    while (tile > 32 && (x <= tile / 2 || y <= tile / 2)) tile /= 2;
+    p->variant[2] = p->variant[3] = tile;
+    p->form.local = tile > 32 ? 256 : 64;
+}
+
+static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)
+{
+    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    const uint32_t *most = vk->physical.properties.limits.maxComputeWorkGroupCount;
+    struct plan p = {.work = count};
+    memcpy(p.variant, l->variant, sizeof p.variant);
+    uint64_t tile[3] = {info->tile[0], info->tile[1], info->tile[2]}, groups[3];
+    if (info->picks_tile) {
+        pick_tile(vk, l, &p);
+        tile[0] = tile[1] = p.variant[2];
+    }
+    for (int i = 0; i < 3; i++) {
+        if (l->extent[i] <= 0) return KILN_OK;
+        groups[i] = ceil_div((uint64_t)l->extent[i], tile[i] ? tile[i] : 1);
+        p.groups[i] = (uint32_t)groups[i];
+    }
+    if (groups[1] == 1 && groups[2] == 1 && groups[0] < UINT64_C(1) << 32) {
+        fold_groups(vk, groups[0], p.groups);
+    } else {
+        if (groups[2] > most[2]) p.groups[2] = most[2]; // the shader walks z with a step of gl_NumWorkGroups.z
+        if (groups[0] > most[0] || groups[1] > most[1]) {
+            return error_set(KILN_E_UNSUPPORTED, "%s: %s: a grid of %llu x %llu workgroups is too large", l->op,
+                             vk->owner->name, (unsigned long long)groups[0], (unsigned long long)groups[1]);
+        }
+    }
+    return dispatch_locked(vk, l, &p);
+}
+
+// --- sizes beyond 32 bits ---
+
+static bool fits_32(int64_t v)
+{
+    return v == (int32_t)v;
+}
+
+// The dimension along which a launch has to be cut, -1 when none: one whose stride needs more than 32 bits, else,
+// when there are too many points, the longest. *piece gets how much of it to take at a time.
+static int dimension_to_cut(const struct vk_device *vk, const struct launch *l, int n_dims, uint64_t points,
+                            int64_t *piece)
+{
+    int longest = 0;
+    for (int d = 0; d < n_dims; d++) {
+        if (l->sizes[d] > l->sizes[longest]) longest = d;
+        for (int i = 0; i < l->n_operands; i++) {
+            *piece = 1;
+            if (l->sizes[d] > 1 && !fits_32(l->operands[i].strides[d])) return d;
+        }
+    }
+    if (points < vk->max_points || n_dims == 0) return -1;
+    *piece = (int64_t)ceil_div((uint64_t)l->sizes[longest], ceil_div(points, vk->max_points / 2));
+    *piece -= *piece > 4 ? *piece % 4 : 0; // keeps four neighbours in one piece
+    return longest;
+}
+
+static kiln_status launch_any(struct vk_device *vk, const struct launch *l);
+
+static kiln_status launch_in_pieces(struct vk_device *vk, const struct launch *l, int d, int64_t piece)
+{
+    struct launch part = *l;
+    for (int64_t from = 0; from < l->sizes[d]; from += piece) {
+        part.sizes[d] = l->sizes[d] - from < piece ? l->sizes[d] - from : piece;
+        for (int i = 0; i < l->n_operands; i++) {
+            const struct launch_operand *o = &l->operands[i];
+            if (o->flags & OPERAND_IMMEDIATE) continue;
+            uint64_t shift_B = (uint64_t)from * (uint64_t)o->strides[d] * dtype_size_B[o->dtype];
+            part.operands[i].address = o->address + shift_B;
+            part.operands[i].range_lo_B = o->range_lo_B - (int64_t)shift_B; // the whole launch's range
+            part.operands[i].range_hi_B = o->range_hi_B - (int64_t)shift_B;
+            if (piece == 1) part.operands[i].strides[d] = 0;
+        }
+        TRY(launch_any(vk, &part));
+    }
+    return KILN_OK;
+}
+
+// --- entries ---
+
+static kiln_status launch_any(struct vk_device *vk, const struct launch *l)
+{
+    uint8_t kind = kernel_catalogue[l->kernel].kind;
+    int n_outer = kind == KERNEL_ROW ? l->rank - l->n_reduce : l->rank;
+    uint64_t outer = 1, inner = 1;
+    bool narrow = true;
+    for (int d = 0; d < l->rank; d++) {
+        if (d < n_outer)
+            outer *= (uint64_t)l->sizes[d];
+        else
+            inner *= (uint64_t)l->sizes[d];
+        for (int i = 0; i < l->n_operands; i++) narrow = narrow && fits_32(l->operands[i].strides[d]);
+    }
+    if (outer == 0 || (inner == 0 && !kernel_catalogue[l->kernel].row_out)) return KILN_OK;
+    if (kind == KERNEL_CUSTOM) {
+        if (narrow) return launch_custom(vk, l, outer);
+        return error_set(KILN_E_UNSUPPORTED, "%s: %s: a stride does not fit 32 bits", l->op, vk->owner->name);
+    }
+    if (KILN_UNLIKELY(!narrow || outer >= vk->max_points)) {
+        int64_t piece;
+        int d = dimension_to_cut(vk, l, n_outer, outer, &piece);
+        if (d >= 0) return launch_in_pieces(vk, l, d, piece);
+        for (int r = n_outer; r < l->rank; r++) {
+            for (int i = 0; i < l->n_operands; i++) {
+                if (l->sizes[r] > 1 && !fits_32(l->operands[i].strides[r])) {
+                    return error_set(KILN_E_UNSUPPORTED, "%s: %s: a stride along the row does not fit 32 bits", l->op,
+                                     vk->owner->name);
+                }
+            }
+        }
+    }
+    return kind == KERNEL_ROW ? launch_rows(vk, l, outer, inner) : launch_pointwise(vk, l, outer);
+}
+
+bool vk_supports(kiln_device *dev, const struct launch *l)
+{
+    const struct vk_device *vk = dev->impl;
+    uint8_t flags = vk->kernel_flags[l->kernel];
+    if (!(flags & VK_KERNEL_HERE)) return false;
+    if (flags & VK_KERNEL_F64) return true;
+    for (int i = 0; i < l->n_operands; i++) {
+        if (l->operands[i].dtype == KILN_F64 && !(l->operands[i].flags & OPERAND_IMMEDIATE)) return false;
+    }
+    return true;
+}
+
+kiln_status vk_launch(kiln_device *dev, const struct launch *l)
+{
+    return launch_any(dev->impl, l);
+}

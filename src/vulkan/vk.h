@@ -1,0 +1,220 @@
+// The Vulkan device, inside: one struct, one file an object. Functions that take a vk_device are called with its lock
+// held; those that take a kiln_device, the entries of the vtable, take the lock.
+#pragma once
+#include "device/device.h"
+#include "vulkan/functions.h"
+#include "vulkan/modules.h"
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#define MAX_BATCHES    16   // command buffers in flight
+#define PUSH_WORDS     32   // argument blocks up to this size are pushed; larger ones go through the argument ring
+#define PIPELINE_FRONT 1024 // direct-mapped entries in front of the pipeline table; a power of two
+
+#define FIELD(name) PFN_##name name;
+struct vk_global_functions {
+    PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
+    VK_GLOBAL_FUNCTIONS(FIELD)
+};
+struct vk_instance_functions {
+    VK_INSTANCE_FUNCTIONS(FIELD) VK_DEBUG_FUNCTIONS(FIELD)
+};
+struct vk_functions {
+    VK_DEVICE_FUNCTIONS(FIELD)
+};
+#undef FIELD
+
+// instance.c: one instance for the process, counted.
+struct vk_instance {
+    VkInstance handle;
+    uint32_t api_version;
+    bool validation; // VK_LAYER_KHRONOS_validation is active
+    VkDebugUtilsMessengerEXT messenger;
+    struct vk_instance_functions fn;
+};
+kiln_status vk_loader_open(const struct vk_global_functions **out); // KILN_E_MISSING without libvulkan
+kiln_status vk_instance_ref(struct vk_instance **out);
+void vk_instance_unref(struct vk_instance **i);
+
+// physical.c: which device, and what it offers.
+struct vk_physical {
+    VkPhysicalDevice handle;
+    VkPhysicalDeviceProperties properties;
+    char driver[192];
+    uint8_t driver_uuid[VK_UUID_SIZE];
+    uint32_t subgroup_size;
+    uint64_t memory_B; // of the device-local heaps
+    bool software, integrated;
+    bool f64;
+    bool sync2_extension; // 1.2: synchronization2 comes from the extension
+    char missing[160];    // names of required features that are absent; "" when the device fits
+};
+kiln_status vk_physical_list(struct vk_instance *i, struct vk_physical **out, uint32_t *count); // free() the list
+kiln_status vk_physical_choose(struct vk_instance *i, const char *spec, struct vk_physical *out);
+
+// A VkBuffer with memory of its own. `host` is NULL where the memory is not mapped.
+struct vk_buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    uint64_t address, size_B;
+    uint8_t *host;
+};
+enum vk_memory_use { VK_MEMORY_DEVICE, VK_MEMORY_UPLOAD, VK_MEMORY_DOWNLOAD };
+
+// hazard.c: byte ranges touched since the last barrier.
+#define HAZARD_WRITES 32
+#define HAZARD_READS  64
+struct vk_range {
+    uint64_t lo, hi;
+};
+struct vk_hazards {
+    int n_writes, n_reads;
+    struct vk_range writes[HAZARD_WRITES], reads[HAZARD_READS];
+};
+bool vk_hazard_conflict(const struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write);
+void vk_hazard_add(struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write);
+
+// ring.c: mapped memory handed out in order and reused when the batch that read it is done.
+struct vk_ring {
+    struct vk_buffer buffer;
+    uint64_t head_B, tail_B; // ever growing; position = value mod size
+    int first_mark, n_marks;
+    struct {
+        uint64_t value, head_B;
+    } marks[2 * MAX_BATCHES];
+};
+
+struct vk_pipeline_key {
+    uint64_t operands; // 6 bits each: storage dtype and flags, see shaders/args.glsl
+    uint64_t shape;    // kernel, rank and form; packed by vk_form_bits
+    uint64_t variant[2];
+};
+struct vk_pipeline_entry {
+    struct vk_pipeline_key key;
+    VkPipeline pipeline;
+};
+
+struct vk_batch {
+    VkCommandPool pool;
+    VkCommandBuffer commands;
+    uint64_t value;
+};
+
+struct vk_device {
+    kiln_device *owner;
+    pthread_mutex_t lock; // never held while the heap is called, which may call back for a slab
+    struct vk_instance *instance;
+    struct vk_physical physical;
+    struct vk_functions fn;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t queue_family;
+    VkPhysicalDeviceMemoryProperties memory;
+    bool shared_memory;  // tensors lie in mapped memory
+    bool blocking;       // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
+    bool lost;           // sticky
+    uint64_t max_points; // launches with more are cut: shaders count points in 32 bits
+    const char *op;      // being recorded, for messages
+
+    // stream.c
+    VkSemaphore timeline;
+    uint64_t submitted, completed;
+    uint64_t wait_limit_ns;
+    struct vk_batch batches[MAX_BATCHES];
+    int batch; // index of the open or the next batch
+    bool open;
+    bool ramped; // the small first batch has gone
+    uint32_t n_recorded;
+    uint64_t work, work_limit; // estimated points of the open batch
+    VkPipeline bound;
+    struct vk_hazards hazards;
+    struct vk_ring upload, download, arguments;
+
+    // memory.c
+    struct vk_buffer *slabs;
+    uint32_t n_slabs, cap_slabs;
+
+    // pipeline.c
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    uint32_t n_new_pipelines; // since the cache was read
+    bool driver_specialises;  // KILN_DEBUG=spec: modules go to the driver as they are
+    uint8_t *kernel_flags;    // by kernel id: enum vk_kernel_flags
+    struct vk_pipeline_entry *table;
+    uint32_t table_cap, table_n; // open addressing, cap a power of two
+    struct vk_pipeline_entry front[PIPELINE_FRONT];
+};
+
+// error.c
+const char *vk_result_name(VkResult r);
+kiln_status vk_failed(struct vk_device *vk, VkResult r, const char *call);
+// A driver call that may fail: VK_TRY(vk, vkCreateBuffer, vk->device, &info, NULL, &buffer).
+#define VK_TRY(vk, name, ...)                                                   \
+    do {                                                                        \
+        VkResult result_ = (vk)->fn.name(__VA_ARGS__);                          \
+        if (KILN_UNLIKELY(result_ < 0)) return vk_failed((vk), result_, #name); \
+    } while (0)
+kiln_status vk_alive(struct vk_device *vk); // KILN_E_DEVICE_LOST once the device is lost
+
+// memory.c
+kiln_status vk_buffer_create(struct vk_device *vk, uint64_t size_B, enum vk_memory_use use, struct vk_buffer *out);
+void vk_buffer_destroy(struct vk_device *vk, struct vk_buffer *b);
+kiln_status vk_slab_alloc(kiln_device *dev, uint64_t size_B, struct slab *out);
+void vk_slab_free(kiln_device *dev, struct slab *s);
+void vk_slabs_finish(struct vk_device *vk);
+// The slab that holds [address, address + size); NULL when none does.
+const struct vk_buffer *vk_slab_find(const struct vk_device *vk, uint64_t address, uint64_t size_B);
+
+// stream.c
+kiln_status vk_stream_init(struct vk_device *vk);
+void vk_stream_finish(struct vk_device *vk);
+kiln_status vk_stream_open(struct vk_device *vk);                    // a batch to record into
+kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work); // one command more: submits when the batch is full
+kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open batch over
+kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value);
+kiln_status vk_stream_drain(struct vk_device *vk); // submit, and wait for all
+kiln_status vk_stream_poll(struct vk_device *vk);  // updates `completed` without waiting
+bool vk_stream_idle(struct vk_device *vk);         // nothing recorded, nothing in flight
+void vk_stream_barrier(struct vk_device *vk);      // into the open batch; forgets all hazards
+
+// ring.c
+kiln_status vk_ring_init(struct vk_device *vk, struct vk_ring *r, uint64_t size_B, enum vk_memory_use use);
+void vk_ring_finish(struct vk_device *vk, struct vk_ring *r);
+// `size_B` bytes of the ring at *offset_B, valid until the batch that is open then is done. size_B is at most half the
+// ring.
+kiln_status vk_ring_take(struct vk_device *vk, struct vk_ring *r, uint64_t size_B, uint64_t *offset_B);
+void vk_ring_mark(struct vk_ring *r, uint64_t value); // what was taken so far is free once `value` is reached
+
+// transfer.c
+kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
+kiln_status vk_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
+kiln_status vk_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
+
+// device.c: what the tests look at.
+struct vk_device *vk_of(kiln_device *dev);
+
+// pipeline.c
+kiln_status vk_pipelines_init(struct vk_device *vk);
+void vk_pipelines_finish(struct vk_device *vk);
+kiln_status vk_pipeline_get(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out);
+
+// cache.c: the driver's pipeline cache on disk.
+VkPipelineCache vk_cache_load(struct vk_device *vk); // an empty cache when there is no usable file
+void vk_cache_save(struct vk_device *vk);
+kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
+
+// launch.c
+enum vk_kernel_flags { VK_KERNEL_HERE = 1, VK_KERNEL_F64 = 2 }; // runs on this device; its module has class f64
+bool vk_supports(kiln_device *dev, const struct launch *l);
+kiln_status vk_launch(kiln_device *dev, const struct launch *l);
+
+// validation.c: messages of the validation layer, for the whole process.
+VkBool32 VKAPI_PTR vk_validation_report(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                        VkDebugUtilsMessageTypeFlagsEXT types,
+                                        const VkDebugUtilsMessengerCallbackDataEXT *data, void *user);
+// How many messages the validation layer has sent since the last reset, and the texts (at most 64 KiB, valid until the
+// next message). `text` may be NULL.
+uint64_t vk_validation_messages(kiln_device *dev, const char **text);
+void vk_validation_reset(void);
+bool vk_validation_active(kiln_device *dev);

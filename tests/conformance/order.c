@@ -1,0 +1,135 @@
+// Scans and sorting.
+#include "conformance/structured.h"
+#include <kiln/ops.h>
+
+static const struct {
+    int rank;
+    int64_t dims[3], axis;
+} shapes[] = {{1, {1}, 0},        {1, {40}, 0},      {2, {5, 7}, 1},    {2, {5, 7}, 0},      {3, {3, 4, 5}, -2}, {2, {3, 300}, 1},
+              {2, {300, 3}, 0},   {2, {2, 2500}, 1}, {2, {0, 4}, 1},    {2, {4, 0}, 1},      {1, {9000}, 0},     {2, {2, 1024}, -1}};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static bool is_left_out(int i, int dtype)
+{
+    bool large = shapes[i].dims[0] * (shapes[i].rank > 1 ? shapes[i].dims[1] : 1) > 2000;
+    if (large) return dtype != KILN_F32 && dtype != KILN_I16;
+    return dtype != KILN_F32 && thinned(i + dtype, 4);
+}
+
+static void scan(const char *op, bool product)
+{
+    for (int dtype = 0; dtype < DTYPES; dtype++)
+        for (int i = 0; i < SHAPES; i++) {
+            if (is_left_out(i, dtype) || (product && is_float(dtype) && shapes[i].dims[shapes[i].rank - 1] > 100)) continue;
+            kiln_scope *scope = kiln_scope_begin();
+            int axis = (int)(shapes[i].axis < 0 ? shapes[i].axis + shapes[i].rank : shapes[i].axis);
+            enum host_layout layout = (enum host_layout)((i + dtype) % LAYOUT_COUNT);
+            struct host x, scale;
+            kiln_tensor *t = random_tensor(&x, dtype, shapes[i].rank, shapes[i].dims, layout, product ? -1.4 : -3, product ? 1.5 : 3);
+            struct host want = reference_scan(&x, axis, product, is_float(dtype) ? dtype : KILN_I64, &scale);
+            kiln_tensor *y = product ? kiln_cumprod(t, shapes[i].axis) : kiln_cumsum(t, shapes[i].axis);
+            double n = (double)x.dims[axis];
+            check_values(y, &want, &scale, is_float(dtype) ? (product ? n + 1 : 8 + n / 16) : 0, case_text(op, &x, layout, ""));
+            host_free(&x);
+            host_free(&want);
+            host_free(&scale);
+            kiln_scope_end(&scope);
+        }
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3));
+    if (product ? kiln_cumprod(m, 2) : kiln_cumsum(m, 2)) record_mistake("%s takes axis 2 of a matrix", op);
+    expect_error(KILN_E_AXIS, op, "an axis out of range");
+}
+
+void conform_cumsum(const char *op)
+{
+    scan(op, false);
+}
+
+void conform_cumprod(const char *op)
+{
+    scan(op, true);
+}
+
+enum order { SORT, ARGSORT, TOPK };
+
+static struct host first_of(const struct host *h, int axis, int64_t k)
+{
+    int64_t dims[HOST_MAX_RANK];
+    for (int i = 0; i < h->rank; i++) dims[i] = i == axis ? k : h->dims[i];
+    struct host out = host_new(h->dtype, h->rank, dims);
+    for (int64_t i = 0; i < out.n; i++) {
+        int64_t at[HOST_MAX_RANK];
+        unravel(h->rank, dims, i, at);
+        out.v[i] = h->v[ravel(h->rank, h->dims, at)];
+    }
+    return out;
+}
+
+static void order_case(const char *op, enum order what, const struct host *x, int i, enum host_layout layout, bool descending, int64_t k)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    int64_t axis = shapes[i].axis;
+    int at = (int)(axis < 0 ? axis + x->rank : axis);
+    struct host all = reference_argsort(x, at, descending), places = first_of(&all, at, what == TOPK ? k : x->dims[at]);
+    struct host values = reference_gather(x, at, &places);
+    kiln_tensor *t = host_tensor(suite.dev, x, layout), *v = NULL, *p = NULL;
+    char note[60];
+    snprintf(note, sizeof note, "axis %d %s %lld", at, descending ? "descending" : "ascending", (long long)k);
+    const char *text = case_text(op, x, layout, note);
+    if (what == ARGSORT) p = kiln_argsort(t, axis, descending);
+    else if (what == SORT) kiln_sort(t, axis, descending, &v, &p);
+    else kiln_topk(t, k, axis, descending, &v, &p);
+    if (what != ARGSORT) check_equal(v, &values, text);
+    check_equal(p, &places, text);
+    host_free(&all);
+    host_free(&places);
+    host_free(&values);
+    kiln_scope_end(&scope);
+}
+
+static void order(const char *op, enum order what)
+{
+    for (int dtype = 0; dtype < DTYPES; dtype++)
+        for (int i = 0; i < SHAPES; i++) {
+            if (is_left_out(i, dtype)) continue;
+            enum host_layout layout = (enum host_layout)((i + dtype) % LAYOUT_COUNT);
+            struct host x = host_new(dtype, shapes[i].rank, shapes[i].dims);
+            host_fill(&x, &structured_random, -20, 20);
+            // Ties, both zeros, NaN and infinities.
+            for (int64_t k = 0; is_float(dtype) && k < x.n; k++) {
+                int64_t which = random_below(&structured_random, 12);
+                x.v[k] = which == 0 ? NAN : which == 1 ? -0.0L : which == 2 ? INFINITY : which == 3 ? -INFINITY : rintl(x.v[k]);
+            }
+            if (layout == LAYOUT_EXPANDED) host_repeat_first(&x);
+            int64_t n = x.dims[shapes[i].axis < 0 ? shapes[i].axis + x.rank : shapes[i].axis];
+            for (int descending = 0; descending < 2; descending++)
+                order_case(op, what, &x, i, layout, descending, n < 3 ? n : descending ? 3 : (n + 1) / 2);
+            host_free(&x);
+        }
+}
+
+void conform_sort(const char *op)
+{
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
+    order(op, SORT);
+    kiln_sort(m, 2, false, &v, &p);
+    expect_error(KILN_E_AXIS, op, "an axis out of range");
+}
+
+void conform_argsort(const char *op)
+{
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3));
+    order(op, ARGSORT);
+    if (kiln_argsort(m, -3, false)) record_mistake("argsort takes axis -3 of a matrix");
+    expect_error(KILN_E_AXIS, op, "an axis out of range");
+}
+
+void conform_topk(const char *op)
+{
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
+    order(op, TOPK);
+    record.cases++;
+    kiln_topk(m, 4, 1, true, &v, &p);
+    if (!kiln_error()) record_mistake("topk gives 4 of 3");
+    kiln_error_clear();
+}

@@ -1,0 +1,131 @@
+#include "conformance/suite.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct suite suite;
+struct record record;
+
+void record_begin(const char *test)
+{
+    memset(&record, 0, sizeof record);
+    record.test = test;
+    kiln_error_clear();
+}
+
+void record_mistake(const char *format, ...)
+{
+    size_t n = strlen(record.text);
+    if (record.mistakes++ < 6 && n + 300 < sizeof record.text) {
+        va_list args;
+        va_start(args, format);
+        n += (size_t)snprintf(record.text + n, sizeof record.text - n, "\n    ");
+        vsnprintf(record.text + n, 300, format, args);
+        va_end(args);
+    }
+}
+
+void record_end(void)
+{
+    suite.total_cases += record.cases;
+    suite.total_values += record.values;
+    if (suite.verbose)
+        printf("%-7s %-22s %6llu cases %8llu values, worst %.3Lf ULP (f32) %.3Lf (f64)\n", suite.device, record.test,
+               (unsigned long long)record.cases, (unsigned long long)record.values, record.worst_ulp[0], record.worst_ulp[1]);
+    if (record.mistakes) fail_msg("%s on %s: %llu mistakes in %llu cases%s", record.test, suite.device, (unsigned long long)record.mistakes,
+                                  (unsigned long long)record.cases, record.text);
+    assert_true(record.cases > 0);
+    assert_true(suite.is_null || record.values > 0);
+}
+
+bool no_error(const char *what)
+{
+    if (!kiln_error()) return true;
+    record_mistake("%s: %s", what, kiln_error_message());
+    kiln_error_clear();
+    return false;
+}
+
+void expect_error(kiln_status status, const char *op, const char *what)
+{
+    record.cases++;
+    if (kiln_error() != status)
+        record_mistake("%s: expected %s, got %s \"%s\"", what, kiln_status_name(status), kiln_status_name(kiln_error()), kiln_error_message());
+    else if (strncmp(kiln_error_message(), op, strlen(op)) != 0)
+        record_mistake("%s: the message does not begin with %s: \"%s\"", what, op, kiln_error_message());
+    kiln_error_clear();
+}
+
+bool same_type(kiln_tensor *t, int dtype, int rank, const int64_t *dims, const char *what)
+{
+    bool same = (int)kiln_tensor_dtype(t) == dtype && (int)kiln_rank(t) == rank;
+    for (int i = 0; same && i < rank; i++) same = kiln_dims(t)[i] == dims[i];
+    if (same) return true;
+    char want[100], got[100];
+    host_shape_text(want, sizeof want, rank, dims);
+    host_shape_text(got, sizeof got, (int)kiln_rank(t), kiln_dims(t));
+    record_mistake("%s: result is %s%s, expected %s%s", what, kiln_dtype_name(kiln_tensor_dtype(t)), got,
+                   kiln_dtype_name((kiln_dtype)dtype), want);
+    return false;
+}
+
+// Exit status of a test that cannot run here, as Meson understands it.
+enum { SKIPPED = 77 };
+
+static bool is_wanted(const char *device)
+{
+    const char *list = getenv("KILN_TEST_DEVICES");
+    if (!list) return true;
+    size_t n = strlen(device);
+    for (const char *at = list; (at = strstr(at, device)); at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == '\0' || at[n] == ',')) return true;
+    return false;
+}
+
+static bool is_there(const char *device)
+{
+#if KILN_WITH_VULKAN
+    return strncmp(device, "vulkan", 6) != 0 || kiln_device_list(NULL, 0) > 0;
+#else
+    return strncmp(device, "vulkan", 6) != 0;
+#endif
+}
+
+int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest *tests, size_t n)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s <device> [test pattern]\n", argv[0]);
+        return 2;
+    }
+    suite.device = argv[1];
+    suite.is_null = strcmp(argv[1], "null") == 0;
+    suite.sparse = strncmp(argv[1], "vulkan", 6) == 0 && !getenv("KILN_TEST_FULL");
+    suite.verbose = getenv("KILN_TEST_VERBOSE") != NULL;
+    if (!is_wanted(argv[1])) {
+        printf("skipped: KILN_TEST_DEVICES does not name %s\n", argv[1]);
+        return SKIPPED;
+    }
+    if (!is_there(argv[1])) {
+        printf("skipped: there is no Vulkan driver, or the build is without Vulkan\n");
+        return SKIPPED;
+    }
+    kiln_error_clear();
+    suite.dev = kiln_device_open(argv[1]);
+    if (!suite.dev || kiln_set_device(suite.dev)) {
+        fprintf(stderr, "%s\n", kiln_error_message());
+        return 1;
+    }
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    int failed = _cmocka_run_group_tests(group, tests, n, NULL, NULL);
+    printf("%s: %llu cases, %llu values compared\n", suite.device, (unsigned long long)suite.total_cases,
+           (unsigned long long)suite.total_values);
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_device_get_stats(suite.dev, &stats);
+    printf("%s: %llu launches, %llu pipelines, %llu fallbacks to the CPU\n", suite.device, (unsigned long long)stats.launches,
+           (unsigned long long)stats.pipelines, (unsigned long long)stats.fallbacks);
+    kiln_device_close(&suite.dev);
+    return failed;
+}

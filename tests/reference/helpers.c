@@ -1,0 +1,164 @@
+// Arithmetic that reference.def needs beyond libm.
+#include "reference/reference.h"
+
+struct reference_class reference_class;
+
+// --- integers: 64-bit wrapping; the caller wraps into the result's dtype
+
+int64_t wrap_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+int64_t wrap_sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+int64_t wrap_mul(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+// Truncating; by 0: 0; the least integer by -1: itself.
+int64_t int_quotient(int64_t a, int64_t b)
+{
+    return b == 0 ? 0 : b == -1 ? wrap_sub(0, a) : a / b;
+}
+
+int64_t int_remainder(int64_t a, int64_t b)
+{
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
+int64_t int_floor_remainder(int64_t a, int64_t b)
+{
+    int64_t r = int_remainder(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+int64_t int_floor_divide(int64_t a, int64_t b)
+{
+    int64_t q = int_quotient(a, b), r = int_remainder(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+}
+
+static int width(void)
+{
+    return reference_class.is_i64 ? 64 : 32;
+}
+
+int64_t int_left_shift(int64_t a, int64_t b)
+{
+    return b < 0 || b >= width() ? 0 : (int64_t)((uint64_t)a << b);
+}
+
+int64_t int_right_shift(int64_t a, int64_t b)
+{
+    if (b < 0 || b >= width()) return a < 0 ? -1 : 0;
+    return a < 0 ? ~(~a >> b) : a >> b;
+}
+
+// The difference wraps first, as every integer result does.
+int64_t int_abs_difference(int64_t a, int64_t b)
+{
+    int64_t d = wrap_sub(a, b);
+    if (!reference_class.is_i64) d = wrapped(KILN_I32, d);
+    return d < 0 ? wrap_sub(0, d) : d;
+}
+
+// --- floats
+
+// A product rounded to the compute dtype. Two 24-bit fractions multiply exactly in double.
+long double round_product(long double b, long double c)
+{
+    return reference_class.is_f64 ? (double)b * (double)c : (float)((double)b * (double)c);
+}
+
+long double next_value(long double a, long double b)
+{
+    return reference_class.is_f64 ? nextafter((double)a, (double)b) : nextafterf((float)a, (float)b);
+}
+
+// From the exact remainder, so that no rounded quotient is mistaken for an integer.
+long double floor_quotient(long double a, long double b)
+{
+    if (b == 0 || isnan(a) || isnan(b) || isinf(a)) return a / b;
+    if (isinf(b)) return a == 0 || (a < 0) == (b < 0) ? 0 : -1;
+    long double r = fmodl(a, b);
+    if (r != 0 && (r < 0) != (b < 0)) return rintl((a - r) / b) - 1;
+    return rintl((a - r) / b);
+}
+
+long double floor_remainder(long double a, long double b)
+{
+    long double r = fmodl(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+long double log_add_exp(long double a, long double b)
+{
+    if (isnan(a) || isnan(b)) return NAN;
+    if (a == b) return a + logl(2);
+    return fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
+}
+
+// Bisection between floats would do; Newton's method on the smaller of erf and erfc from a rough start is faster. The step uses the
+// derivative 2/sqrt(pi) exp(-y^2); for x near 1 the equation is put as erfc(y) = 1 - x, which is exact there.
+long double erf_inverse(long double x)
+{
+    if (isnan(x) || fabsl(x) > 1) return NAN;
+    if (fabsl(x) == 1) return x * INFINITY;
+    if (x == 0) return x;
+    long double t = fabsl(x), l = log1pl(-t * t), k = 2 / (PI_L * 0.147L) + l / 2;
+    long double y = sqrtl(sqrtl(k * k - l / 0.147L) - k);
+    if (t < 1e-3L) y = t * sqrtl(PI_L) / 2;
+    for (int i = 0; i < 8; i++) {
+        long double f = t > 0.5L ? (1 - t) - erfcl(y) : erfl(y) - t;
+        y -= f / (2 / sqrtl(PI_L) * expl(-y * y));
+    }
+    return copysignl(y, x);
+}
+
+long double log_gamma(long double x)
+{
+    int sign;
+    return lgammal_r(x, &sign);
+}
+
+// Above 20 the asymptotic series is exact to the last bit; below, digamma(x) = digamma(x + 1) - 1/x, and for negative x the reflection
+// digamma(1 - x) - pi / tan(pi x).
+long double digamma(long double x)
+{
+    if (isnan(x) || x == -INFINITY) return NAN;
+    if (x == 0) return copysignl(INFINITY, -x);
+    if (x < 0) {
+        if (x == floorl(x)) return NAN;
+        long double f = x - rintl(x);
+        return digamma(1 - x) - PI_L / tanl(PI_L * f);
+    }
+    long double shift = 0;
+    for (; x < 20; x++) shift -= 1 / x;
+    static const long double b[] = {-1 / 12.0L, 1 / 120.0L, -1 / 252.0L, 1 / 240.0L, -1 / 132.0L, 691 / 32760.0L, -1 / 12.0L};
+    long double sum = 0, z = 1 / (x * x);
+    for (int i = 6; i >= 0; i--) sum = (sum + b[i]) * z;
+    return logl(x) - 1 / (2 * x) + sum + shift;
+}
+
+// The derivative of the above: the series term by term, trigamma(x) = trigamma(x + 1) + 1/x^2, and for negative x
+// pi^2 / sin(pi x)^2 - trigamma(1 - x).
+long double trigamma(long double x)
+{
+    if (isnan(x) || x == -INFINITY) return NAN;
+    if (x <= 0) {
+        if (x == floorl(x)) return INFINITY;
+        long double s = sinl(PI_L * (x - rintl(x)));
+        return PI_L * PI_L / (s * s) - trigamma(1 - x);
+    }
+    long double shift = 0;
+    for (; x < 20; x++) shift += 1 / (x * x);
+    static const long double b[] = {1 / 6.0L, -1 / 30.0L, 1 / 42.0L, -1 / 30.0L, 5 / 66.0L, -691 / 2730.0L, 7 / 6.0L};
+    long double sum = 0, z = 1 / (x * x);
+    for (int i = 6; i >= 0; i--) sum = (sum + b[i]) * z;
+    return (1 + sum) / x + z / 2 + shift;
+}

@@ -1,0 +1,666 @@
+// Movement, indices, scans, sorting and random numbers against plain loops, on the CPU and, where there is a driver, on Vulkan.
+#include <kiln/kiln.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static kiln_device *dev;
+static bool on_gpu;
+
+static void check_ok(const char *file, int line)
+{
+    if (!kiln_error()) return;
+    char text[1024];
+    snprintf(text, sizeof text, "%s", kiln_error_message());
+    kiln_error_clear();
+    print_error("%s:%d: %s\n", file, line, text);
+    fail();
+}
+#define OK() check_ok(__FILE__, __LINE__)
+
+static int64_t count_of(kiln_tensor *t)
+{
+    return kiln_numel(t);
+}
+
+static void expect_shape(kiln_tensor *t, size_t rank, const int64_t *dims, const char *file, int line)
+{
+    check_ok(file, line);
+    _assert_int_equal(kiln_rank(t), rank, file, line);
+    for (size_t i = 0; i < rank; i++) _assert_int_equal(kiln_dims(t)[i], dims[i], file, line);
+}
+#define EXPECT_SHAPE(t, ...) expect_shape(t, KILN_SHAPE(__VA_ARGS__), __FILE__, __LINE__)
+
+// Compares with host values of f32, i32 or i64, by the tensor's dtype; NaN equals NaN.
+static void expect_values(kiln_tensor *t, const double *want, int64_t n, double tolerance, const char *file, int line)
+{
+    check_ok(file, line);
+    _assert_int_equal(count_of(t), n, file, line);
+    kiln_scope *s = kiln_scope_begin();
+    kiln_tensor *wide = kiln_cast(t, KILN_F64);
+    double *got = malloc((size_t)n * 8 + 8);
+    kiln_read(wide, got, (size_t)n * 8);
+    check_ok(file, line);
+    for (int64_t i = 0; i < n; i++) {
+        bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])) || fabs(got[i] - want[i]) <= tolerance * (1 + fabs(want[i]));
+        if (same) continue;
+        print_error("%s:%d: element %lld is %.17g, expected %.17g\n", file, line, (long long)i, got[i], want[i]);
+        free(got);
+        fail();
+    }
+    free(got);
+    kiln_scope_end(&s);
+}
+#define EXPECT(t, want, n) expect_values(t, want, n, 0, __FILE__, __LINE__)
+#define EXPECT_NEAR(t, want, n, tolerance) expect_values(t, want, n, tolerance, __FILE__, __LINE__)
+#define EXPECT_LIST(t, ...) EXPECT(t, ((const double[]){__VA_ARGS__}), (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8))
+
+static void expect_failure(kiln_status status, const char *op, const char *file, int line)
+{
+    _assert_int_equal(kiln_error(), status, file, line);
+    if (strncmp(kiln_error_message(), op, strlen(op))) print_error("%s\n", kiln_error_message());
+    _assert_int_equal(strncmp(kiln_error_message(), op, strlen(op)), 0, file, line);
+    kiln_error_clear();
+}
+#define EXPECT_FAILURE(status, op) expect_failure(status, op, __FILE__, __LINE__)
+
+static uint32_t noise_state = 1;
+static uint32_t noise(void)
+{
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return noise_state >> 8;
+}
+
+// A tensor of numbers [low, low + range) as `dtype`, and the same on the host.
+static kiln_tensor *numbers(kiln_dtype dtype, size_t rank, const int64_t *dims, int low, int range, double *host)
+{
+    int64_t n = 1;
+    for (size_t i = 0; i < rank; i++) n *= dims[i];
+    for (int64_t i = 0; i < n; i++) host[i] = low + (int)(noise() % (uint32_t)range);
+    kiln_tensor *wide = kiln_from_data(dev, KILN_F64, rank, dims, host);
+    kiln_tensor *t = kiln_cast(wide, dtype);
+    OK();
+    return t;
+}
+
+static kiln_tensor *line(kiln_dtype dtype, double start, double n)
+{
+    return kiln_arange(dev, dtype, start, start + n, 1);
+}
+
+static const kiln_dtype some_dtypes[] = {KILN_U8, KILN_I16, KILN_I32, KILN_I64, KILN_F16, KILN_F32, KILN_F64};
+#define N_DTYPES (sizeof some_dtypes / sizeof *some_dtypes)
+
+// Runs in a scope of its own.
+#define TEST_BODY(name)                 \
+    static void name##_body(void);      \
+    static void name(void **state)      \
+    {                                   \
+        (void)state;                    \
+        kiln_scope *s = kiln_scope_begin(); \
+        name##_body();                  \
+        OK();                           \
+        kiln_scope_end(&s);             \
+    }                                   \
+    static void name##_body(void)
+
+TEST_BODY(test_concat)
+{
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        double a[24], b[36], want[60];
+        kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 4), 0, 100, a), *y = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 6), 0, 100, b);
+        for (int i = 0; i < 6; i++) {
+            for (int k = 0; k < 4; k++) want[i * 10 + k] = a[i * 4 + k];
+            for (int k = 0; k < 6; k++) want[i * 10 + 4 + k] = b[i * 6 + k];
+        }
+        kiln_tensor *const both[] = {x, y};
+        EXPECT(kiln_concat(both, 2, -1), want, 60);
+    }
+    kiln_tensor *const mixed[] = {line(KILN_I32, 0, 2), line(KILN_F16, 5, 1), line(KILN_I32, 0, 0)};
+    kiln_tensor *t = kiln_concat(mixed, 3, 0);
+    EXPECT_LIST(t, 0, 1, 5);
+    assert_int_equal(kiln_tensor_dtype(t), KILN_F16);
+    kiln_tensor *const bad[] = {line(KILN_I32, 0, 2), kiln_zeros(dev, KILN_I32, KILN_SHAPE(2, 2))};
+    assert_null(kiln_concat(bad, 2, 0));
+    EXPECT_FAILURE(KILN_E_SHAPE, "concat");
+    assert_null(kiln_concat(mixed, 2, 1));
+    EXPECT_FAILURE(KILN_E_AXIS, "concat");
+}
+
+TEST_BODY(test_stack)
+{
+    kiln_tensor *const both[] = {line(KILN_F32, 0, 3), line(KILN_F32, 10, 3)};
+    kiln_tensor *rows = kiln_stack(both, 2, 0), *columns = kiln_stack(both, 2, -1);
+    EXPECT_SHAPE(rows, 2, 3);
+    EXPECT_LIST(rows, 0, 1, 2, 10, 11, 12);
+    EXPECT_SHAPE(columns, 3, 2);
+    EXPECT_LIST(columns, 0, 10, 1, 11, 2, 12);
+    assert_null(kiln_stack(both, 2, 2));
+    EXPECT_FAILURE(KILN_E_AXIS, "stack");
+    kiln_tensor *many[20];
+    for (int i = 0; i < 20; i++) many[i] = line(KILN_I64, i, 2);
+    kiln_tensor *t = kiln_stack(many, 20, 0);
+    EXPECT_SHAPE(t, 20, 2);
+    for (int i = 0; i < 20; i++) assert_int_equal(kiln_item_int(kiln_select(kiln_select(t, 0, i), 0, 1)), i + 1);
+}
+
+TEST_BODY(test_tile_and_repeat)
+{
+    kiln_tensor *x = kiln_reshape(line(KILN_I32, 0, 6), KILN_SHAPE(2, 3));
+    EXPECT_LIST(kiln_tile(x, KILN_SHAPE(2)), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
+    kiln_tensor *t = kiln_tile(x, KILN_SHAPE(2, 2, 1));
+    EXPECT_SHAPE(t, 2, 4, 3);
+    EXPECT_LIST(t, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5);
+    EXPECT_SHAPE(kiln_tile(x, KILN_SHAPE(0, 2)), 0, 6);
+    // Five repeated axes of five: more dimensions than one space has.
+    double host[32];
+    kiln_tensor *y = numbers(KILN_F32, KILN_SHAPE(2, 2, 2, 2, 2), 0, 50, host), *z = kiln_tile(y, KILN_SHAPE(2, 2, 2, 2, 2));
+    double want[1024];
+    for (int i = 0; i < 1024; i++) {
+        int from = 0;
+        for (int a = 0; a < 5; a++) from = from * 2 + (i >> (2 * (4 - a)) & 3) % 2;
+        want[i] = host[from];
+    }
+    EXPECT(z, want, 1024);
+    EXPECT_LIST(kiln_repeat_interleave(x, 2, 1), 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5);
+    EXPECT_LIST(kiln_repeat_interleave(x, 2, 0), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
+    kiln_tensor *deep = kiln_reshape(line(KILN_F32, 0, 2), KILN_SHAPE(1, 1, 1, 1, 1, 1, 1, 2));
+    EXPECT_LIST(kiln_repeat_interleave(deep, 2, -1), 0, 0, 1, 1);
+    assert_null(kiln_tile(x, KILN_SHAPE(-1)));
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "tile");
+}
+
+TEST_BODY(test_roll)
+{
+    kiln_tensor *x = kiln_reshape(line(KILN_F32, 0, 6), KILN_SHAPE(2, 3));
+    EXPECT_LIST(kiln_roll(x, 1, (const int64_t[]){1}, 1, (const int64_t[]){-1}), 2, 0, 1, 5, 3, 4);
+    EXPECT_LIST(kiln_roll(x, 1, (const int64_t[]){-8}, 0, NULL), 2, 3, 4, 5, 0, 1);
+    EXPECT_LIST(kiln_roll(x, 2, (const int64_t[]){1, -1}, 2, (const int64_t[]){0, 1}), 4, 5, 3, 1, 2, 0);
+    EXPECT_LIST(kiln_roll(kiln_transpose(x, 0, 1), 1, (const int64_t[]){1}, 0, NULL), 5, 0, 3, 1, 4, 2);
+    assert_null(kiln_roll(x, 2, (const int64_t[]){1, 1}, 0, NULL));
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "roll");
+}
+
+static int64_t padded_from(int64_t i, int64_t before, int64_t n, int mode)
+{
+    int64_t k = i - before;
+    if (k >= 0 && k < n) return k;
+    if (mode == KILN_PAD_CONSTANT) return -1;
+    if (mode == KILN_PAD_REFLECT) return k < 0 ? -k : 2 * (n - 1) - k;
+    if (mode == KILN_PAD_EDGE) return k < 0 ? 0 : n - 1;
+    return (k + n) % n;
+}
+
+TEST_BODY(test_pad)
+{
+    for (int mode = 0; mode < 4; mode++)
+        for (size_t d = 0; d < N_DTYPES; d++) {
+            double host[60], want[4 * 9 * 6];
+            kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(3, 4, 5), 0, 100, host);
+            kiln_tensor *y = kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 3, 1), .value = 7, .mode = mode));
+            EXPECT_SHAPE(y, 4, 9, 6);
+            for (int i = 0; i < 4 * 9 * 6; i++) {
+                int64_t a = padded_from(i / 54, 1, 3, mode), b = padded_from(i / 6 % 9, 2, 4, mode), c = padded_from(i % 6, 0, 5, mode);
+                want[i] = a < 0 || b < 0 || c < 0 ? 7 : host[a * 20 + b * 5 + c];
+            }
+            EXPECT(y, want, 4 * 9 * 6);
+        }
+    kiln_tensor *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(3));
+    assert_null(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(3), .mode = KILN_PAD_REFLECT)));
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "pad");
+    assert_null(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 1))));
+    EXPECT_FAILURE(KILN_E_SHAPE, "pad");
+    EXPECT_LIST(kiln_pad(x, NULL), 0, 0, 0);
+}
+
+TEST_BODY(test_triangles)
+{
+    for (size_t d = 0; d < N_DTYPES; d++)
+        for (int k = -3; k <= 3; k++) {
+            double host[40], low[40], high[40];
+            kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(2, 4, 5), 1, 90, host);
+            for (int i = 0; i < 40; i++) {
+                int row = i / 5 % 4, column = i % 5;
+                low[i] = column - row <= k ? host[i] : 0;
+                high[i] = column - row >= k ? host[i] : 0;
+            }
+            EXPECT(kiln_tril(x, k), low, 40);
+            EXPECT(kiln_triu(x, k), high, 40);
+        }
+    EXPECT_LIST(kiln_eye(dev, KILN_I64, 2, 3), 1, 0, 0, 0, 1, 0);
+    EXPECT_LIST(kiln_eye(dev, KILN_BOOL, 3, 1), 1, 0, 0);
+    kiln_tensor *x = kiln_zeros(dev, KILN_F16, KILN_SHAPE(2, 1));
+    EXPECT_LIST(kiln_full_like(x, 2.5), 2.5, 2.5);
+    EXPECT_LIST(kiln_ones_like(x), 1, 1);
+    EXPECT_LIST(kiln_zeros_like(x), 0, 0);
+    assert_int_equal(kiln_tensor_dtype(kiln_ones_like(x)), KILN_F16);
+}
+
+TEST_BODY(test_gather)
+{
+    static const kiln_dtype index_dtypes[] = {KILN_I32, KILN_I64, KILN_I16, KILN_I8};
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        double host[120], index[72], want[72];
+        kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(4, 5, 6), 0, 100, host);
+        kiln_tensor *i = numbers(index_dtypes[d % 4], KILN_SHAPE(4, 3, 6), -5, 10, index);
+        for (int k = 0; k < 72; k++) {
+            int at = (int)index[k] < 0 ? (int)index[k] + 5 : (int)index[k];
+            want[k] = host[k / 18 * 30 + at * 6 + k % 6];
+        }
+        EXPECT(kiln_gather(x, 1, i), want, 72);
+        // The same through views whose axes lie otherwise.
+        kiln_tensor *xt = kiln_transpose(kiln_contiguous(kiln_transpose(x, 0, 2)), 0, 2);
+        EXPECT(kiln_gather(xt, -2, i), want, 72);
+        kiln_tensor *rows = kiln_embedding(kiln_select(x, 0, 1), kiln_cast(kiln_from_data(dev, KILN_I32, KILN_SHAPE(2, 2),
+                                                                         (const int32_t[]){4, 0, -1, 2}), index_dtypes[d % 4]));
+        EXPECT_SHAPE(rows, 2, 2, 6);
+        static const int ids[] = {4, 0, 4, 2};
+        for (int k = 0; k < 24; k++) want[k] = host[30 + ids[k / 6] * 6 + k % 6];
+        EXPECT(rows, want, 24);
+    }
+    kiln_tensor *x = line(KILN_F32, 0, 3), *bad = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2), (const int64_t[]){1, 3});
+    if (on_gpu) EXPECT_LIST(kiln_gather(x, 0, bad), 1, 0);
+    else {
+        assert_null(kiln_gather(x, 0, bad));
+        assert_non_null(strstr(kiln_error_message(), "index 3 "));
+        EXPECT_FAILURE(KILN_E_ARGUMENT, "gather");
+    }
+    assert_null(kiln_gather(x, 0, x));
+    EXPECT_FAILURE(KILN_E_DTYPE, "gather");
+    assert_null(kiln_gather(x, 0, kiln_zeros(dev, KILN_I32, KILN_SHAPE(1, 1))));
+    EXPECT_FAILURE(KILN_E_SHAPE, "gather");
+}
+
+TEST_BODY(test_take)
+{
+    double host[60], want[96];
+    kiln_tensor *x = numbers(KILN_F32, KILN_SHAPE(4, 5, 3), 0, 100, host);
+    static const int32_t ids[] = {0, 4, -1, 2, 2, 1, 3, -5};
+    kiln_tensor *index = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2, 4), ids);
+    for (int i = 0; i < 96; i++) {
+        int id = ids[i / 3 % 8];
+        want[i] = host[i / 24 * 15 + (id < 0 ? id + 5 : id) * 3 + i % 3];
+    }
+    kiln_tensor *t = kiln_take(x, 1, index);
+    EXPECT_SHAPE(t, 4, 2, 4, 3);
+    EXPECT(t, want, 96);
+    EXPECT(kiln_index_select(x, 1, kiln_reshape(index, KILN_SHAPE(8))), want, 96);
+    EXPECT_LIST(kiln_take(line(KILN_I64, 10, 5), 0, kiln_from_data(dev, KILN_I64, KILN_SHAPE0, (const int64_t[]){2})), 12);
+    assert_null(kiln_index_select(x, 1, index));
+    EXPECT_FAILURE(KILN_E_SHAPE, "index_select");
+    assert_null(kiln_take(kiln_zeros(dev, KILN_F32, KILN_SHAPE(0, 2)), 0, index));
+    EXPECT_FAILURE(KILN_E_SHAPE, "take");
+    EXPECT_SHAPE(kiln_take(x, 0, kiln_zeros(dev, KILN_I32, KILN_SHAPE(0))), 0, 5, 3);
+}
+
+TEST_BODY(test_one_hot_and_isin)
+{
+    kiln_tensor *ids = kiln_from_data(dev, KILN_I32, KILN_SHAPE(3), (const int32_t[]){2, 0, 5});
+    EXPECT_LIST(kiln_one_hot(ids, 3), 0, 0, 1, 1, 0, 0, 0, 0, 0);
+    assert_int_equal(kiln_tensor_dtype(kiln_one_hot(ids, 3)), KILN_F32);
+    kiln_tensor *values = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2, 1), (const int64_t[]){5, 2});
+    EXPECT_LIST(kiln_isin(ids, values), 1, 0, 1);
+    EXPECT_LIST(kiln_isin(kiln_cast(ids, KILN_F16), kiln_cast(values, KILN_F32)), 1, 0, 1);
+    EXPECT_LIST(kiln_isin(ids, kiln_zeros(dev, KILN_I32, KILN_SHAPE(0))), 0, 0, 0);
+    assert_int_equal(kiln_tensor_dtype(kiln_isin(ids, values)), KILN_BOOL);
+}
+
+// scatter and scatter_add of n places into one axis of x; shapes [outer, n or size, inner].
+static void check_scatter(kiln_dtype dtype, int64_t outer, int64_t size, int64_t n, int64_t inner, bool add)
+{
+    int64_t n_x = outer * size * inner, n_i = outer * n * inner;
+    double *x = malloc(sizeof *x * (size_t)n_x), *index = malloc(sizeof *x * (size_t)n_i), *src = malloc(sizeof *x * (size_t)n_i);
+    kiln_tensor *tx = numbers(dtype, KILN_SHAPE(outer, size, inner), 0, 9, x);
+    kiln_tensor *ti = numbers(KILN_I32, KILN_SHAPE(outer, n, inner), (int)-size, (int)(2 * size), index);
+    kiln_tensor *ts = numbers(dtype, KILN_SHAPE(outer, n, inner), 0, 9, src);
+    kiln_tensor *t = add ? kiln_scatter_add(tx, 1, ti, ts) : kiln_scatter(tx, 1, ti, ts);
+    for (int64_t i = 0; i < n_i; i++) {
+        int64_t at = (int64_t)index[i] + (index[i] < 0 ? size : 0);
+        double *to = &x[(i / (n * inner) * size + at) * inner + i % inner];
+        *to = add ? *to + src[i] : src[i];
+    }
+    EXPECT(t, x, n_x);
+    free(x);
+    free(index);
+    free(src);
+}
+
+TEST_BODY(test_scatter)
+{
+    for (size_t d = 0; d < N_DTYPES; d++)
+        for (int add = 0; add < 2; add++) {
+            check_scatter(some_dtypes[d], 2, 5, 9, 3, add);
+            check_scatter(some_dtypes[d], 1, 40, 200, 1, add);
+            check_scatter(some_dtypes[d], 3, 7, 100, 5, add);
+            check_scatter(some_dtypes[d], 4, 300, 50, 1, add);
+        }
+    check_scatter(KILN_F32, 1, 2000, 5000, 1, false);
+    check_scatter(KILN_F32, 1, 2000, 5000, 1, true);
+    kiln_tensor *x = line(KILN_F32, 0, 3), *index = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2), (const int32_t[]){2, 0});
+    kiln_tensor *one = kiln_ones(dev, KILN_I32, KILN_SHAPE(1));
+    EXPECT_LIST(kiln_scatter(x, 0, index, one), 1, 1, 1);
+    EXPECT_LIST(kiln_scatter_add(x, 0, index, one), 1, 1, 3);
+    kiln_tensor *bad = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2), (const int32_t[]){-4, 0});
+    if (on_gpu) EXPECT_LIST(kiln_scatter(x, 0, bad, one), 1, 1, 2);
+    else {
+        assert_null(kiln_scatter(x, 0, bad, one));
+        assert_non_null(strstr(kiln_error_message(), "index -4 "));
+        EXPECT_FAILURE(KILN_E_ARGUMENT, "scatter");
+    }
+    assert_null(kiln_scatter(one, 0, index, x));
+    EXPECT_FAILURE(KILN_E_DTYPE, "scatter");
+}
+
+TEST_BODY(test_index_add)
+{
+    enum { V = 50, N = 300, D = 7 };
+    double x[V * D], src[N * D], index[N];
+    kiln_tensor *tx = numbers(KILN_F32, KILN_SHAPE(V, D), 0, 20, x), *ts = numbers(KILN_F32, KILN_SHAPE(N, D), 0, 20, src);
+    kiln_tensor *ti = numbers(KILN_I64, KILN_SHAPE(N), -V, 2 * V, index);
+    for (int i = 0; i < N * D; i++) x[(int)(index[i / D] + (index[i / D] < 0 ? V : 0)) * D + i % D] += src[i];
+    EXPECT(kiln_index_add(tx, 0, ti, ts), x, V * D);
+    kiln_tensor *wide = kiln_transpose(kiln_index_add(kiln_transpose(tx, 0, 1), 1, ti, kiln_transpose(ts, 0, 1)), 0, 1);
+    EXPECT(wide, x, V * D);
+    assert_null(kiln_index_add(tx, 0, ts, ts));
+    EXPECT_FAILURE(KILN_E_DTYPE, "index_add");
+    assert_null(kiln_index_add(tx, 1, ti, ts));
+    EXPECT_FAILURE(KILN_E_SHAPE, "index_add");
+}
+
+static void check_scan(kiln_dtype dtype, int64_t outer, int64_t n, int64_t inner, bool product)
+{
+    int64_t count = outer * n * inner;
+    double *x = malloc(sizeof *x * (size_t)count);
+    kiln_tensor *t = numbers(dtype, KILN_SHAPE(outer, n, inner), product ? 1 : 0, 2, x);
+    if (product) t = kiln_sub(kiln_cast(t, KILN_F32), kiln_scalar(1.5));
+    for (int64_t i = 0; product && i < count; i++) x[i] -= 1.5;
+    for (int64_t i = 0; i < count; i++) {
+        if (i / inner % n == 0) continue;
+        x[i] = product ? x[i] * x[i - inner] : x[i] + x[i - inner];
+    }
+    EXPECT(product ? kiln_cumprod(t, 1) : kiln_cumsum(t, -2), x, count);
+    free(x);
+}
+
+TEST_BODY(test_scan)
+{
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        check_scan(some_dtypes[d], 3, 7, 5, false);
+        check_scan(some_dtypes[d], 3, 70, 1, false);
+    }
+    check_scan(KILN_F32, 2, 10, 3, true);
+    check_scan(KILN_F32, 1, 30000, 1, false);
+    check_scan(KILN_I32, 2, 9000, 3, false);
+    check_scan(KILN_F32, 300, 40, 200, false);
+    kiln_tensor *t = kiln_cumsum(kiln_ones(dev, KILN_BOOL, KILN_SHAPE(3)), 0);
+    assert_int_equal(kiln_tensor_dtype(t), KILN_I64);
+    EXPECT_LIST(t, 1, 2, 3);
+    EXPECT_LIST(kiln_cumprod(line(KILN_I32, 1, 5), 0), 1, 2, 6, 24, 120);
+}
+
+// Host side: a stable sort of places by value, NaN last.
+static const double *sort_values;
+static bool sort_down;
+static int by_value(const void *a, const void *b)
+{
+    int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    double x = sort_values[i], y = sort_values[j];
+    if (isnan(x) != isnan(y)) return isnan(x) ? 1 : -1;
+    if (x != y && !isnan(x)) return (x < y) != sort_down ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+static void check_sort(kiln_dtype dtype, int64_t rows, int64_t n, int64_t k, bool down, int range)
+{
+    double *x = malloc(sizeof *x * (size_t)(rows * n)), *values = malloc(sizeof *x * (size_t)(rows * n));
+    double *places = malloc(sizeof *x * (size_t)(rows * n));
+    int64_t *order = malloc(sizeof *order * (size_t)n);
+    kiln_tensor *t = numbers(dtype, KILN_SHAPE(rows, n), dtype == KILN_U8 ? 0 : -range / 2, range, x);
+    if (dtype == KILN_F32 && n > 20) {
+        for (int64_t i = 3; i < rows * n; i += 17) x[i] = i % 2 ? NAN : i % 4 ? -0.0 : INFINITY;
+        t = kiln_cast(kiln_from_data(dev, KILN_F64, KILN_SHAPE(rows, n), x), KILN_F32);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < n; i++) order[i] = i;
+        sort_values = x + r * n, sort_down = down;
+        qsort(order, (size_t)n, sizeof *order, by_value);
+        for (int64_t i = 0; i < k; i++) values[r * k + i] = x[r * n + order[i]], places[r * k + i] = (double)order[i];
+    }
+    kiln_tensor *v = NULL, *i = NULL;
+    if (k < n) kiln_topk(t, k, -1, down, &v, &i);
+    else kiln_sort(t, 1, down, &v, &i);
+    EXPECT(v, values, rows * k);
+    EXPECT(i, places, rows * k);
+    if (k == n) EXPECT(kiln_transpose(kiln_argsort(kiln_transpose(t, 0, 1), 0, down), 0, 1), places, rows * k);
+    free(x);
+    free(values);
+    free(places);
+    free(order);
+}
+
+TEST_BODY(test_sort)
+{
+    for (size_t d = 0; d < N_DTYPES; d++)
+        for (int down = 0; down < 2; down++) {
+            check_sort(some_dtypes[d], 3, 20, 20, down, 100);
+            check_sort(some_dtypes[d], 2, 500, 500, down, 100);
+            check_sort(some_dtypes[d], 2, 400, 7, down, 100);
+            check_sort(some_dtypes[d], 2, 40, 30, down, 100);
+        }
+    check_sort(KILN_F32, 2, 5000, 5000, false, 1 << 20);
+    check_sort(KILN_I64, 3, 3000, 3000, true, 1 << 20);
+    check_sort(KILN_F32, 2, 5000, 1500, true, 1 << 20);
+    check_sort(KILN_I32, 1, 1, 1, true, 10);
+    kiln_tensor *v = NULL, *i = NULL, *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(3, 0));
+    kiln_sort(x, 1, false, &v, &i);
+    EXPECT_SHAPE(v, 3, 0);
+    kiln_topk(line(KILN_F32, 0, 3), 4, 0, true, &v, &i);
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "topk");
+}
+
+// Philox4x32-10 as its authors give it.
+static void philox(uint64_t seed, uint64_t counter, uint32_t *word)
+{
+    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    for (int round = 0; round < 10; round++) {
+        uint64_t p = (uint64_t)0xD2511F53u * c[0], q = (uint64_t)0xCD9E8D57u * c[2];
+        uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ key[0], (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ key[1], (uint32_t)p};
+        memcpy(c, next, sizeof c);
+        key[0] += 0x9E3779B9u;
+        key[1] += 0xBB67AE85u;
+    }
+    memcpy(word, c, sizeof c);
+}
+
+// The vectors that come with Random123: counter and key all zeros.
+TEST_BODY(test_philox)
+{
+    uint32_t word[4];
+    philox(0, 0, word);
+    assert_int_equal(word[0], 0x6627e8d5u);
+    assert_int_equal(word[1], 0xe169c58du);
+    assert_int_equal(word[2], 0xbc57ac4cu);
+    assert_int_equal(word[3], 0x9b00dbd8u);
+}
+
+enum { DRAWN = 10001 };
+
+TEST_BODY(test_uniform)
+{
+    uint64_t seed = 0x123456789abcdefull, offset = 0xfffffffeull;   // the counter carries into its second word
+    static double want[DRAWN];
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(seed, offset + (uint64_t)i / 4, word);
+        float z = (float)(word[i % 4] >> 8) * 0x1p-24f;
+        want[i] = (double)(-2.0f + 5.0f * z);
+    }
+    kiln_set_rng_state(dev, seed, offset);
+    EXPECT(kiln_uniform(dev, KILN_F32, KILN_SHAPE(73, 137), -2, 3), want, DRAWN);
+    uint64_t s2, o2;
+    kiln_rng_state(dev, &s2, &o2);
+    assert_true(s2 == seed && o2 == offset + (DRAWN + 1) / 2);
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(seed, offset + (uint64_t)i / 2, word);
+        const uint32_t *pair = word + i % 2 * 2;
+        want[i] = ((double)(pair[0] >> 5) * 0x1p26 + (pair[1] >> 6)) * 0x1p-53;
+    }
+    kiln_set_rng_state(dev, seed, offset);
+    EXPECT(kiln_uniform(dev, KILN_F64, KILN_SHAPE(DRAWN), 0, 1), want, DRAWN);
+    kiln_set_rng_state(dev, seed, offset);
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(seed, offset + (uint64_t)i / 4, word);
+        want[i] = (float)(word[i % 4] >> 8) * 0x1p-24f < 0.3f;
+    }
+    EXPECT(kiln_bernoulli(dev, KILN_BOOL, KILN_SHAPE(DRAWN), 0.3), want, DRAWN);
+    assert_null(kiln_uniform(dev, KILN_I32, KILN_SHAPE(1), 0, 1));
+    EXPECT_FAILURE(KILN_E_DTYPE, "uniform");
+    assert_null(kiln_bernoulli(dev, KILN_F32, KILN_SHAPE(1), 1.5));
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "bernoulli");
+    EXPECT_SHAPE(kiln_uniform(dev, KILN_F32, KILN_SHAPE(0), 0, 1), 0);
+}
+
+TEST_BODY(test_randint)
+{
+    static const int64_t bounds[][2] = {{-5, 12}, {0, INT64_C(1) << 40}, {INT64_MIN, INT64_MAX}};
+    static int64_t got[DRAWN];
+    for (int b = 0; b < 3; b++) {
+        uint64_t range = (uint64_t)bounds[b][1] - (uint64_t)bounds[b][0];
+        kiln_set_rng_state(dev, 99, 7);
+        kiln_read(kiln_randint(dev, KILN_I64, KILN_SHAPE(DRAWN), bounds[b][0], bounds[b][1]), got, sizeof got);
+        OK();
+        for (int i = 0; i < DRAWN; i++) {
+            uint32_t word[4];
+            philox(99, 7 + (uint64_t)i / 2, word);
+            uint64_t x = (uint64_t)word[i % 2 * 2] << 32 | word[i % 2 * 2 + 1];
+            int64_t want = (int64_t)((uint64_t)((unsigned __int128)x * range >> 64) + (uint64_t)bounds[b][0]);
+            assert_true(got[i] == want);
+        }
+    }
+    kiln_tensor *t = kiln_randint(dev, KILN_U8, KILN_SHAPE(1000), 3, 6);
+    assert_int_equal(kiln_item_int(kiln_min(t, NULL)), 3);
+    assert_int_equal(kiln_item_int(kiln_max(t, NULL)), 5);
+    assert_null(kiln_randint(dev, KILN_I32, KILN_SHAPE(1), 3, 3));
+    EXPECT_FAILURE(KILN_E_ARGUMENT, "randint");
+}
+
+TEST_BODY(test_normal)
+{
+    static double want[DRAWN];
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(5, (uint64_t)i / 4, word);
+        const uint32_t *pair = word + i % 4 / 2 * 2;
+        double r = sqrt(-2 * log(((double)(pair[0] >> 8) + 1) * 0x1p-24)), angle = (pair[1] >> 8) * 0x1p-24 * 6.283185307179586;
+        want[i] = 1 + 2 * r * (i % 2 ? sin(angle) : cos(angle));
+    }
+    kiln_seed(dev, 5);
+    kiln_tensor *t = kiln_normal(dev, KILN_F32, KILN_SHAPE(DRAWN), 1, 2);
+    EXPECT_NEAR(t, want, DRAWN, 2e-6);
+    assert_true(fabs(kiln_item(kiln_mean(t, NULL)) - 1) < 0.08);
+    assert_true(fabs(kiln_item(kiln_std(t, NULL)) - 2) < 0.06);
+    kiln_seed(dev, 5);
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(5, (uint64_t)i / 2, word);
+        double u = ((double)(word[0] >> 5) * 0x1p26 + (word[1] >> 6) + 1) * 0x1p-53;
+        double angle = ((double)(word[2] >> 5) * 0x1p26 + (word[3] >> 6)) * 0x1p-53 * 6.283185307179586;
+        want[i] = sqrt(-2 * log(u)) * (i % 2 ? sin(angle) : cos(angle));
+    }
+    EXPECT_NEAR(kiln_normal(dev, KILN_F64, KILN_SHAPE(DRAWN), 0, 1), want, DRAWN, 1e-13);
+}
+
+TEST_BODY(test_randperm)
+{
+    static int64_t got[DRAWN], again[DRAWN];
+    static bool seen[DRAWN];
+    kiln_seed(dev, 1);
+    kiln_read(kiln_randperm(dev, DRAWN), got, sizeof got);
+    int fixed = 0;
+    for (int i = 0; i < DRAWN; i++) {
+        assert_true(got[i] >= 0 && got[i] < DRAWN && !seen[got[i]]);
+        seen[got[i]] = true;
+        fixed += got[i] == i;
+    }
+    assert_true(fixed < 12);
+    kiln_read(kiln_randperm(dev, DRAWN), again, sizeof again);
+    assert_memory_not_equal(got, again, sizeof got);
+    kiln_seed(dev, 1);
+    kiln_read(kiln_randperm(dev, DRAWN), again, sizeof again);
+    assert_memory_equal(got, again, sizeof got);
+    EXPECT_SHAPE(kiln_randperm(dev, 0), 0);
+}
+
+TEST_BODY(test_dropout)
+{
+    static float got[DRAWN];
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(DRAWN));
+    uint64_t seed, offset;
+    kiln_seed(dev, 3);
+    kiln_rng_state(dev, &seed, &offset);
+    kiln_tensor *y = kiln_dropout(x, 0.25);
+    kiln_read(y, got, sizeof got);
+    OK();
+    int kept = 0;
+    for (int i = 0; i < DRAWN; i++) {
+        uint32_t word[4];
+        philox(3, (uint64_t)i / 4, word);
+        bool keep = (float)(word[i % 4] >> 8) * 0x1p-24f >= 0.25f;
+        assert_true(got[i] == (keep ? (float)(1 / 0.75) : 0));
+        kept += keep;
+    }
+    assert_true(abs(kept - DRAWN * 3 / 4) < 200);
+    assert_true(kiln_item_int(kiln_all(kiln_equal(y, kiln_dropout_again(x, 0.25, (int64_t)seed, (int64_t)offset)), NULL)));
+    kiln_tensor *square = kiln_reshape(kiln_narrow(x, 0, 0, 10000), KILN_SHAPE(100, 100));
+    kiln_tensor *turned = kiln_dropout_again(kiln_transpose(square, 0, 1), 0.25, (int64_t)seed, (int64_t)offset);
+    assert_true(kiln_item_int(kiln_all(kiln_equal(kiln_reshape(turned, KILN_SHAPE(10000)), kiln_narrow(y, 0, 0, 10000)), NULL)));
+    EXPECT_LIST(kiln_dropout(kiln_ones(dev, KILN_F64, KILN_SHAPE(3)), 0), 1, 1, 1);
+    EXPECT_LIST(kiln_dropout(kiln_ones(dev, KILN_F64, KILN_SHAPE(3)), 1), 0, 0, 0);
+    assert_null(kiln_dropout(kiln_ones(dev, KILN_I32, KILN_SHAPE(3)), 0.5));
+    EXPECT_FAILURE(KILN_E_DTYPE, "dropout");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_concat),
+    cmocka_unit_test(test_stack),
+    cmocka_unit_test(test_tile_and_repeat),
+    cmocka_unit_test(test_roll),
+    cmocka_unit_test(test_pad),
+    cmocka_unit_test(test_triangles),
+    cmocka_unit_test(test_gather),
+    cmocka_unit_test(test_take),
+    cmocka_unit_test(test_one_hot_and_isin),
+    cmocka_unit_test(test_scatter),
+    cmocka_unit_test(test_index_add),
+    cmocka_unit_test(test_scan),
+    cmocka_unit_test(test_sort),
+    cmocka_unit_test(test_philox),
+    cmocka_unit_test(test_uniform),
+    cmocka_unit_test(test_randint),
+    cmocka_unit_test(test_normal),
+    cmocka_unit_test(test_randperm),
+    cmocka_unit_test(test_dropout),
+};
+
+// argv[1]: the device, "cpu" when left out. 77 tells Meson that there is none.
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "cpu";
+    dev = kiln_device_open(name);
+    if (!dev) {
+        print_message("%s\n", kiln_error_message());
+        return strcmp(name, "cpu") ? 77 : 1;
+    }
+    on_gpu = strcmp(name, "cpu") != 0;
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    kiln_device_close(&dev);
+    return failed;
+}
