@@ -25,17 +25,18 @@ const char *ceiling_name(enum ceiling c);
 struct state {
     kiln_device *dev;
     const struct sizes *z;
-    kiln_tensor *in[4];   // owned
-    struct trainer *net;  // steps of training: nets.c
-    double flops, bytes;  // of one call; 0: not stated
+    kiln_tensor *in[4];  // owned
+    struct trainer *net; // steps of training: nets.c
+    double flops, bytes; // of one call; 0: not stated
+    bool device_clock;   // times come from kiln_device_mark
 };
 
 struct bench_case {
     const char *name;
     enum ceiling ceiling;
-    int ops;                                  // ops a call, where their cost to the calling thread is asked for; else 0
-    kiln_status (*setup)(struct state *s);    // fills in, flops, bytes; runs in a scope
-    kiln_status (*run)(struct state *s);      // one call; runs in a scope
+    int ops;                               // ops a call, where their cost to the calling thread is asked for; else 0
+    kiln_status (*setup)(struct state *s); // fills in, flops, bytes; runs in a scope
+    kiln_status (*run)(struct state *s);   // one call; runs in a scope
 };
 extern const struct bench_case bench_cases[];
 extern const int bench_case_count;
@@ -64,17 +65,17 @@ struct row {
     int runs;
     double bytes, flops;
     double launches, submits, waits;
-    double cpu_ns;        // of the calling thread, an op
+    double cpu_ns; // of the calling thread, an op
     enum ceiling ceiling;
-    double ceiling_ns;    // what the ceiling would take for the row's bytes
-    double extra[6];      // memory rows: see memory.c
+    double ceiling_ns; // what the ceiling would take for the row's bytes
+    double extra[6];   // memory rows: see memory.c
     bool has_extra;
 };
 
 struct plan {
     const char *device, *filter;
     bool large, memory;
-    double budget_s;      // of timed runs, a row
+    double budget_s; // of timed runs, a row
 };
 
 struct report {
@@ -84,11 +85,12 @@ struct report {
     struct row *rows;
     int n_rows, cap_rows;
 };
-struct row *report_add(struct report *r, const char *name);   // NULL when memory is out
+struct row *report_add(struct report *r, const char *name); // NULL when memory is out
 void report_free(struct report *r);
 
 // measure.c
 double now_ns(void);
+bool has_device_clock(kiln_device *dev); // a GPU whose clock answers
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct row *out);
 
 // ceiling.c: the time of the best pass of that kind over `bytes` bytes; NaN when it cannot be had.
@@ -102,7 +104,7 @@ void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
 extern const char *const memory_keys[6];
 
 // write.c
-void write_row(const struct row *r, FILE *f);                   // one line of text
+void write_row(const struct row *r, FILE *f); // one line of text
 void write_json(const struct report *r, FILE *f);
 void write_html(const struct report *r, FILE *f);
 void write_json_string(const char *s, FILE *f);

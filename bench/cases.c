@@ -7,12 +7,40 @@
 
 const struct sizes *bench_sizes(bool large)
 {
-    static const struct sizes small = {
-        .n = 1 << 22, .r = 4096, .c = 1024, .g = 1024, .b = 32, .s = 512, .h = 8, .d = 64, .qb = 1, .bl = 64, .bm = 128,
-        .vocab = 512, .dm = 128, .heads = 4, .layers = 2, .seq = 128, .batch = 4};
-    static const struct sizes big = {
-        .n = 1 << 27, .r = 65536, .c = 2048, .g = 8192, .b = 256, .s = 4096, .h = 16, .d = 128, .qb = 4, .bl = 1024,
-        .bm = 8192, .vocab = 50304, .dm = 768, .heads = 12, .layers = 12, .seq = 1024, .batch = 4};
+    static const struct sizes small = {.n = 1 << 22,
+                                       .r = 4096,
+                                       .c = 1024,
+                                       .g = 1024,
+                                       .b = 32,
+                                       .s = 512,
+                                       .h = 8,
+                                       .d = 64,
+                                       .qb = 1,
+                                       .bl = 64,
+                                       .bm = 128,
+                                       .vocab = 512,
+                                       .dm = 128,
+                                       .heads = 4,
+                                       .layers = 2,
+                                       .seq = 128,
+                                       .batch = 4};
+    static const struct sizes big = {.n = 1 << 27,
+                                     .r = 65536,
+                                     .c = 2048,
+                                     .g = 8192,
+                                     .b = 256,
+                                     .s = 4096,
+                                     .h = 16,
+                                     .d = 128,
+                                     .qb = 4,
+                                     .bl = 1024,
+                                     .bm = 8192,
+                                     .vocab = 50304,
+                                     .dm = 768,
+                                     .heads = 12,
+                                     .layers = 12,
+                                     .seq = 1024,
+                                     .batch = 4};
     return large ? &big : &small;
 }
 

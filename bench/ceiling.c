@@ -1,16 +1,16 @@
-// What memory can do: the best time of a pass that reads, copies, or adds two arrays into a third (triad), with as many bytes
-// as the row moves, so that a row that fits a cache has a cache's ceiling.
+// What memory can do: the best time of a pass that reads, copies, or adds two arrays into a third (triad), with as many
+// bytes as the row moves, so that a row that fits a cache has a cache's ceiling.
 //
-// On the CPU the passes are plain loops on the threads of OpenMP, compiled for the widest vectors of the machine; a copy is also
-// tried with memcpy, which has stores of its own for large blocks. On a device they are the library's own sum, neg
-// and add of f32: nothing else runs there.
+// On the CPU the passes are plain loops on the threads of OpenMP, compiled for the widest vectors of the machine; a
+// copy is also tried with memcpy, which has stores of its own for large blocks. On a device they are the library's own
+// sum, neg and add of f32: nothing else runs there.
 #include "bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSES 12
+#define PASSES  12
 #define ALIGN_B 64
 
 // --- the CPU's loops, each for a part of the arrays
@@ -43,18 +43,45 @@ struct loops {
     void (*triad)(float *out, const float *a, const float *b, size_t n);
 };
 
-static float read_plain(const float *a, size_t n) { return read_body(a, n); }
-static void copy_plain(float *out, const float *a, size_t n) { copy_body(out, a, n); }
-static void triad_plain(float *out, const float *a, const float *b, size_t n) { triad_body(out, a, b, n); }
+static float read_plain(const float *a, size_t n)
+{
+    return read_body(a, n);
+}
+static void copy_plain(float *out, const float *a, size_t n)
+{
+    copy_body(out, a, n);
+}
+static void triad_plain(float *out, const float *a, const float *b, size_t n)
+{
+    triad_body(out, a, b, n);
+}
 
 #if defined(__x86_64__)
 #define WIDE(isa) __attribute__((target(isa))) static
-WIDE("avx2") float read_256(const float *a, size_t n) { return read_body(a, n); }
-WIDE("avx2") void copy_256(float *out, const float *a, size_t n) { copy_body(out, a, n); }
-WIDE("avx2") void triad_256(float *out, const float *a, const float *b, size_t n) { triad_body(out, a, b, n); }
-WIDE("avx512f") float read_512(const float *a, size_t n) { return read_body(a, n); }
-WIDE("avx512f") void copy_512(float *out, const float *a, size_t n) { copy_body(out, a, n); }
-WIDE("avx512f") void triad_512(float *out, const float *a, const float *b, size_t n) { triad_body(out, a, b, n); }
+WIDE("avx2") float read_256(const float *a, size_t n)
+{
+    return read_body(a, n);
+}
+WIDE("avx2") void copy_256(float *out, const float *a, size_t n)
+{
+    copy_body(out, a, n);
+}
+WIDE("avx2") void triad_256(float *out, const float *a, const float *b, size_t n)
+{
+    triad_body(out, a, b, n);
+}
+WIDE("avx512f") float read_512(const float *a, size_t n)
+{
+    return read_body(a, n);
+}
+WIDE("avx512f") void copy_512(float *out, const float *a, size_t n)
+{
+    copy_body(out, a, n);
+}
+WIDE("avx512f") void triad_512(float *out, const float *a, const float *b, size_t n)
+{
+    triad_body(out, a, b, n);
+}
 #endif
 
 static struct loops choose_loops(void)
@@ -82,9 +109,12 @@ static void pass(enum ceiling c, const struct loops *l, float *const v[3], size_
 #pragma omp parallel for schedule(static) reduction(+ : total)
     for (size_t at = 0; at < n; at += unit) {
         size_t m = n - at < unit ? n - at : unit;
-        if (c == CEILING_READ) total += l->read(v[0] + at, m);
-        else if (c == CEILING_COPY) l->copy(v[0] + at, v[1] + at, m);
-        else l->triad(v[0] + at, v[1] + at, v[2] + at, m);
+        if (c == CEILING_READ)
+            total += l->read(v[0] + at, m);
+        else if (c == CEILING_COPY)
+            l->copy(v[0] + at, v[1] + at, m);
+        else
+            l->triad(v[0] + at, v[1] + at, v[2] + at, m);
     }
     sink = total;
 }
@@ -128,18 +158,27 @@ static double device_ceiling(kiln_device *dev, enum ceiling c, double bytes)
 {
     int64_t n = (int64_t)(bytes / 4 / (int)c);
     kiln_scope *outer = kiln_scope_begin();
-    kiln_tensor *a = kiln_normal(dev, KILN_F32, KILN_SHAPE(n), 0, 1), *b = kiln_normal(dev, KILN_F32, KILN_SHAPE(n), 0, 1);
+    kiln_tensor *a = kiln_normal(dev, KILN_F32, KILN_SHAPE(n), 0, 1),
+                *b = kiln_normal(dev, KILN_F32, KILN_SHAPE(n), 0, 1);
     double best = INFINITY;
+    bool clock = has_device_clock(dev);
     kiln_device_synchronize(dev);
     for (int i = 0; i < PASSES && !kiln_error(); i++) {
+        if (clock) kiln_device_mark(dev, 0);
         double t0 = now_ns();
         kiln_scope *inner = kiln_scope_begin();
-        if (c == CEILING_READ) kiln_sum(a, NULL);
-        else if (c == CEILING_COPY) kiln_neg(a);
-        else kiln_add(a, b);
+        if (c == CEILING_READ)
+            kiln_sum(a, NULL);
+        else if (c == CEILING_COPY)
+            kiln_neg(a);
+        else
+            kiln_add(a, b);
         kiln_scope_end(&inner);
-        kiln_device_synchronize(dev);
-        best = fmin(best, now_ns() - t0);
+        if (clock)
+            kiln_device_mark(dev, 1);
+        else
+            kiln_device_synchronize(dev);
+        best = fmin(best, clock ? kiln_device_elapsed(dev, 0, 1) : now_ns() - t0);
     }
     kiln_scope_end(&outer);
     kiln_device_trim(dev);
@@ -148,7 +187,10 @@ static double device_ceiling(kiln_device *dev, enum ceiling c, double bytes)
 
 // --- each figure is taken once a process
 
-static struct { enum ceiling kind; double bytes, time_ns; } known[64];
+static struct {
+    enum ceiling kind;
+    double bytes, time_ns;
+} known[64];
 static int n_known;
 
 const char *ceiling_name(enum ceiling c)

@@ -60,9 +60,12 @@ static const struct json *best_mode(const struct json *document, const char *nam
 
 static void print_heading(const struct json *peer, const struct json *own, FILE *f)
 {
-    fprintf(f, "peer: %s on %s, size %s\n", json_text(peer, "framework"), json_text(peer, "device"), json_text(peer, "size"));
-    fprintf(f, "ours: %s on %s, size %s\n", json_text(own, "framework"), json_text(own, "device"), json_text(own, "size"));
-    if (strcmp(json_text(peer, "size"), json_text(own, "size"))) fprintf(f, "the sizes differ: the ratios mean nothing\n");
+    fprintf(f, "peer: %s on %s, size %s\n", json_text(peer, "framework"), json_text(peer, "device"),
+            json_text(peer, "size"));
+    fprintf(f, "ours: %s on %s, size %s\n", json_text(own, "framework"), json_text(own, "device"),
+            json_text(own, "size"));
+    if (strcmp(json_text(peer, "size"), json_text(own, "size")))
+        fprintf(f, "the sizes differ: the ratios mean nothing\n");
     fprintf(f, "%-18s %-8s %12s %12s %-8s %8s\n", "row", "mode", "ours, ms", "peer, ms", "its mode", "ratio");
 }
 
@@ -88,8 +91,10 @@ int compare(const char *peer_path, const char *own_path, FILE *f)
             n++;
         }
     }
-    if (n) fprintf(f, "geometric mean of %d ratios: %.3f\n", n, exp(log_sum / n));
-    else if (own) fprintf(stderr, "kiln-bench: the documents have no row in common\n");
+    if (n)
+        fprintf(f, "geometric mean of %d ratios: %.3f\n", n, exp(log_sum / n));
+    else if (own)
+        fprintf(stderr, "kiln-bench: the documents have no row in common\n");
     json_free(peer);
     json_free(own);
     return n ? 0 : 1;

@@ -118,8 +118,10 @@ static struct json *member(struct reader *r, bool object, int depth)
         if (!key) return NULL;
     }
     struct json *j = value(r, depth);
-    if (j) j->key = key;
-    else free(key);
+    if (j)
+        j->key = key;
+    else
+        free(key);
     return j;
 }
 
@@ -169,8 +171,10 @@ static struct json *value(struct reader *r, int depth)
     if (*r->p == '"') {
         char *text = string(r);
         struct json *j = text ? node(r, JSON_STRING) : NULL;
-        if (j) j->text = text;
-        else free(text);
+        if (j)
+            j->text = text;
+        else
+            free(text);
         return j;
     }
     if (take(r, "null")) return node(r, JSON_NULL);

@@ -10,7 +10,7 @@
 struct trainer {
     kiln_cell *net;
     kiln_optim *opt;
-    int64_t classes;      // logits become [rows, classes]
+    int64_t classes; // logits become [rows, classes]
 };
 
 void trainer_free(struct trainer **t)
@@ -81,9 +81,9 @@ static kiln_status setup_dense(struct state *s, int64_t batch, int64_t in, int64
     kiln_device *dev = s->dev;
     own_input(s, 0, kiln_normal(dev, KILN_F32, KILN_SHAPE(batch, in), 0, 1));
     random_labels(s, batch, 10);
-    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(
-        kiln_nn_dense(dev, in, hidden, NULL), kiln_nn_relu(), kiln_nn_dense(dev, hidden, hidden, NULL), kiln_nn_relu(),
-        kiln_nn_dense(dev, hidden, 10, NULL)));
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, in, hidden, NULL), kiln_nn_relu(),
+                                                   kiln_nn_dense(dev, hidden, hidden, NULL), kiln_nn_relu(),
+                                                   kiln_nn_dense(dev, hidden, 10, NULL)));
     return make_trainer(s, net, 10, false);
 }
 
@@ -122,7 +122,7 @@ kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tens
 
 struct block {
     kiln_cell *norm1, *norm2, *qkv, *out, *up, *down;
-    kiln_tensor *mask;    // the model's
+    kiln_tensor *mask; // the model's
     int64_t heads;
 };
 
@@ -193,8 +193,7 @@ static kiln_cell *make_model(struct state *s)
     m->position = kiln_cell_make_parameter(cell, "position", dev, KILN_F32, KILN_SHAPE(z->seq, z->dm), "zeros");
     m->token = kiln_cell_add_child(cell, "token", kiln_nn_embedding(dev, z->vocab, z->dm, NULL));
     m->blocks = kiln_cell_add_child(cell, "blocks", kiln_nn_sequential(0, NULL));
-    for (int64_t i = 0; i < z->layers; i++)
-        kiln_sequential_append(m->blocks, make_block(dev, z->dm, z->heads, mask));
+    for (int64_t i = 0; i < z->layers; i++) kiln_sequential_append(m->blocks, make_block(dev, z->dm, z->heads, mask));
     m->norm = kiln_cell_add_child(cell, "norm", kiln_nn_layer_norm(dev, KILN_SHAPE(z->dm), NULL));
     m->head = kiln_cell_add_child(cell, "head", kiln_nn_dense(dev, z->dm, z->vocab, KILN_NN_DENSE(.no_bias = true)));
     return cell;

@@ -15,8 +15,16 @@ struct row *report_add(struct report *r, const char *name)
         r->cap_rows = cap;
     }
     struct row *row = &r->rows[r->n_rows++];
-    *row = (struct row){.mode = "eager", .time_ns = NAN, .min_ns = NAN, .p90_ns = NAN, .first_ns = NAN, .launches = NAN,
-                        .submits = NAN, .waits = NAN, .cpu_ns = NAN, .ceiling_ns = NAN};
+    *row = (struct row){.mode = "eager",
+                        .time_ns = NAN,
+                        .min_ns = NAN,
+                        .p90_ns = NAN,
+                        .first_ns = NAN,
+                        .launches = NAN,
+                        .submits = NAN,
+                        .waits = NAN,
+                        .cpu_ns = NAN,
+                        .ceiling_ns = NAN};
     snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
@@ -41,7 +49,8 @@ void write_row(const struct row *r, FILE *f)
     fprintf(f, "%-18s %-6s %12.4f ms  min %12.4f  p90 %12.4f  %4d runs", r->name, r->mode, r->time_ns / 1e6,
             r->min_ns / 1e6, r->p90_ns / 1e6, r->runs);
     if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
-    if (!isnan(r->cpu_ns)) fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
+    if (!isnan(r->cpu_ns))
+        fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
     if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
     fputc('\n', f);
     for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
@@ -54,9 +63,12 @@ void write_json_string(const char *s, FILE *f)
     fputc('"', f);
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
-        else if (c < 0x20) fprintf(f, "\\u%04x", c);
-        else fputc(c, f);
+        if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(f, "\\u%04x", c);
+        else
+            fputc(c, f);
     }
     fputc('"', f);
 }
@@ -64,8 +76,10 @@ void write_json_string(const char *s, FILE *f)
 static void write_number(const char *key, double v, FILE *f)
 {
     fprintf(f, ", \"%s\": ", key);
-    if (isfinite(v)) fprintf(f, "%.12g", v);
-    else fprintf(f, "null");
+    if (isfinite(v))
+        fprintf(f, "%.12g", v);
+    else
+        fprintf(f, "null");
 }
 
 static void write_json_row(const struct row *r, FILE *f)
@@ -117,17 +131,23 @@ void write_json(const struct report *r, FILE *f)
 static void write_escaped(const char *s, FILE *f)
 {
     for (; *s; s++) {
-        if (*s == '<') fputs("&lt;", f);
-        else if (*s == '>') fputs("&gt;", f);
-        else if (*s == '&') fputs("&amp;", f);
-        else fputc(*s, f);
+        if (*s == '<')
+            fputs("&lt;", f);
+        else if (*s == '>')
+            fputs("&gt;", f);
+        else if (*s == '&')
+            fputs("&amp;", f);
+        else
+            fputc(*s, f);
     }
 }
 
 static void write_cell(double v, double scale, const char *unit, FILE *f)
 {
-    if (isfinite(v)) fprintf(f, "<td>%.4g%s</td>", v * scale, unit);
-    else fputs("<td></td>", f);
+    if (isfinite(v))
+        fprintf(f, "<td>%.4g%s</td>", v * scale, unit);
+    else
+        fputs("<td></td>", f);
 }
 
 static void write_html_row(const struct row *r, FILE *f)
@@ -163,13 +183,16 @@ void write_html(const struct report *r, FILE *f)
           "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .7em;"
           "text-align:right;border-bottom:1px solid #ddd}th{text-align:left}.error{color:#a00;text-align:left}"
           ".bar{position:relative;min-width:9em}.bar i{position:absolute;left:0;top:.15em;bottom:.15em;"
-          "background:#cde;z-index:-1}</style>\n<h1>kiln-bench</h1>\n<p>", f);
+          "background:#cde;z-index:-1}</style>\n<h1>kiln-bench</h1>\n<p>",
+          f);
     write_escaped(r->device, f);
     fputs(", ", f);
     write_escaped(r->driver, f);
-    fprintf(f, ", size %s, %u threads</p>\n<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
-            "<th>90 %%</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
-            r->size, r->threads);
+    fprintf(
+        f,
+        ", size %s, %u threads</p>\n<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
+        "<th>90 %%</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
+        r->size, r->threads);
     for (int i = 0; i < r->n_rows; i++) write_html_row(&r->rows[i], f);
     fputs("</table>\n", f);
 }

@@ -6,7 +6,8 @@
 //   SET, ADD   an invocation a column: its places in order
 //   MARK       aux[index] = the largest place along the axis that has this index: the winner
 //   WRITE      out[index] = src where the place is the winner
-//   RUNS       index is sorted, aux the places its elements came from: the first of a run of equal ones adds all of them, in order
+//   RUNS       index is sorted, aux the places its elements came from: the first of a run of equal ones adds all of
+//              them, in order
 #define N_OPERANDS 4
 #define N_SCALARS 3
 #define USES_I64

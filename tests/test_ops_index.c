@@ -1,4 +1,5 @@
-// Movement, indices, scans, sorting and random numbers against plain loops, on the CPU and, where there is a driver, on Vulkan.
+// Movement, indices, scans, sorting and random numbers against plain loops, on the CPU and, where there is a driver, on
+// Vulkan.
 #include <kiln/kiln.h>
 #include <math.h>
 #include <setjmp.h>
@@ -47,7 +48,8 @@ static void expect_values(kiln_tensor *t, const double *want, int64_t n, double 
     kiln_read(wide, got, (size_t)n * 8);
     check_ok(file, line);
     for (int64_t i = 0; i < n; i++) {
-        bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])) || fabs(got[i] - want[i]) <= tolerance * (1 + fabs(want[i]));
+        bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])) ||
+                    fabs(got[i] - want[i]) <= tolerance * (1 + fabs(want[i]));
         if (same) continue;
         print_error("%s:%d: element %lld is %.17g, expected %.17g\n", file, line, (long long)i, got[i], want[i]);
         free(got);
@@ -56,9 +58,10 @@ static void expect_values(kiln_tensor *t, const double *want, int64_t n, double 
     free(got);
     kiln_scope_end(&s);
 }
-#define EXPECT(t, want, n) expect_values(t, want, n, 0, __FILE__, __LINE__)
+#define EXPECT(t, want, n)                 expect_values(t, want, n, 0, __FILE__, __LINE__)
 #define EXPECT_NEAR(t, want, n, tolerance) expect_values(t, want, n, tolerance, __FILE__, __LINE__)
-#define EXPECT_LIST(t, ...) EXPECT(t, ((const double[]){__VA_ARGS__}), (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8))
+#define EXPECT_LIST(t, ...) \
+    EXPECT(t, ((const double[]){__VA_ARGS__}), (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8))
 
 static void expect_failure(kiln_status status, const char *op, const char *file, int line)
 {
@@ -97,23 +100,24 @@ static const kiln_dtype some_dtypes[] = {KILN_U8, KILN_I16, KILN_I32, KILN_I64, 
 #define N_DTYPES (sizeof some_dtypes / sizeof *some_dtypes)
 
 // Runs in a scope of its own.
-#define TEST_BODY(name)                 \
-    static void name##_body(void);      \
-    static void name(void **state)      \
-    {                                   \
-        (void)state;                    \
+#define TEST_BODY(name)                     \
+    static void name##_body(void);          \
+    static void name(void **state)          \
+    {                                       \
+        (void)state;                        \
         kiln_scope *s = kiln_scope_begin(); \
-        name##_body();                  \
-        OK();                           \
-        kiln_scope_end(&s);             \
-    }                                   \
+        name##_body();                      \
+        OK();                               \
+        kiln_scope_end(&s);                 \
+    }                                       \
     static void name##_body(void)
 
 TEST_BODY(test_concat)
 {
     for (size_t d = 0; d < N_DTYPES; d++) {
         double a[24], b[36], want[60];
-        kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 4), 0, 100, a), *y = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 6), 0, 100, b);
+        kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 4), 0, 100, a),
+                    *y = numbers(some_dtypes[d], KILN_SHAPE(2, 3, 6), 0, 100, b);
         for (int i = 0; i < 6; i++) {
             for (int k = 0; k < 4; k++) want[i * 10 + k] = a[i * 4 + k];
             for (int k = 0; k < 6; k++) want[i * 10 + 4 + k] = b[i * 6 + k];
@@ -159,7 +163,8 @@ TEST_BODY(test_tile_and_repeat)
     EXPECT_SHAPE(kiln_tile(x, KILN_SHAPE(0, 2)), 0, 6);
     // Five repeated axes of five: more dimensions than one space has.
     double host[32];
-    kiln_tensor *y = numbers(KILN_F32, KILN_SHAPE(2, 2, 2, 2, 2), 0, 50, host), *z = kiln_tile(y, KILN_SHAPE(2, 2, 2, 2, 2));
+    kiln_tensor *y = numbers(KILN_F32, KILN_SHAPE(2, 2, 2, 2, 2), 0, 50, host),
+                *z = kiln_tile(y, KILN_SHAPE(2, 2, 2, 2, 2));
     double want[1024];
     for (int i = 0; i < 1024; i++) {
         int from = 0;
@@ -202,10 +207,12 @@ TEST_BODY(test_pad)
         for (size_t d = 0; d < N_DTYPES; d++) {
             double host[60], want[4 * 9 * 6];
             kiln_tensor *x = numbers(some_dtypes[d], KILN_SHAPE(3, 4, 5), 0, 100, host);
-            kiln_tensor *y = kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 3, 1), .value = 7, .mode = mode));
+            kiln_tensor *y =
+                kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 3, 1), .value = 7, .mode = mode));
             EXPECT_SHAPE(y, 4, 9, 6);
             for (int i = 0; i < 4 * 9 * 6; i++) {
-                int64_t a = padded_from(i / 54, 1, 3, mode), b = padded_from(i / 6 % 9, 2, 4, mode), c = padded_from(i % 6, 0, 5, mode);
+                int64_t a = padded_from(i / 54, 1, 3, mode), b = padded_from(i / 6 % 9, 2, 4, mode),
+                        c = padded_from(i % 6, 0, 5, mode);
                 want[i] = a < 0 || b < 0 || c < 0 ? 7 : host[a * 20 + b * 5 + c];
             }
             EXPECT(y, want, 4 * 9 * 6);
@@ -256,15 +263,18 @@ TEST_BODY(test_gather)
         // The same through views whose axes lie otherwise.
         kiln_tensor *xt = kiln_transpose(kiln_contiguous(kiln_transpose(x, 0, 2)), 0, 2);
         EXPECT(kiln_gather(xt, -2, i), want, 72);
-        kiln_tensor *rows = kiln_embedding(kiln_select(x, 0, 1), kiln_cast(kiln_from_data(dev, KILN_I32, KILN_SHAPE(2, 2),
-                                                                         (const int32_t[]){4, 0, -1, 2}), index_dtypes[d % 4]));
+        kiln_tensor *rows =
+            kiln_embedding(kiln_select(x, 0, 1),
+                           kiln_cast(kiln_from_data(dev, KILN_I32, KILN_SHAPE(2, 2), (const int32_t[]){4, 0, -1, 2}),
+                                     index_dtypes[d % 4]));
         EXPECT_SHAPE(rows, 2, 2, 6);
         static const int ids[] = {4, 0, 4, 2};
         for (int k = 0; k < 24; k++) want[k] = host[30 + ids[k / 6] * 6 + k % 6];
         EXPECT(rows, want, 24);
     }
     kiln_tensor *x = line(KILN_F32, 0, 3), *bad = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2), (const int64_t[]){1, 3});
-    if (on_gpu) EXPECT_LIST(kiln_gather(x, 0, bad), 1, 0);
+    if (on_gpu)
+        EXPECT_LIST(kiln_gather(x, 0, bad), 1, 0);
     else {
         assert_null(kiln_gather(x, 0, bad));
         assert_non_null(strstr(kiln_error_message(), "index 3 "));
@@ -290,7 +300,8 @@ TEST_BODY(test_take)
     EXPECT_SHAPE(t, 4, 2, 4, 3);
     EXPECT(t, want, 96);
     EXPECT(kiln_index_select(x, 1, kiln_reshape(index, KILN_SHAPE(8))), want, 96);
-    EXPECT_LIST(kiln_take(line(KILN_I64, 10, 5), 0, kiln_from_data(dev, KILN_I64, KILN_SHAPE0, (const int64_t[]){2})), 12);
+    EXPECT_LIST(kiln_take(line(KILN_I64, 10, 5), 0, kiln_from_data(dev, KILN_I64, KILN_SHAPE0, (const int64_t[]){2})),
+                12);
     assert_null(kiln_index_select(x, 1, index));
     EXPECT_FAILURE(KILN_E_SHAPE, "index_select");
     assert_null(kiln_take(kiln_zeros(dev, KILN_F32, KILN_SHAPE(0, 2)), 0, index));
@@ -314,7 +325,8 @@ TEST_BODY(test_one_hot_and_isin)
 static void check_scatter(kiln_dtype dtype, int64_t outer, int64_t size, int64_t n, int64_t inner, bool add)
 {
     int64_t n_x = outer * size * inner, n_i = outer * n * inner;
-    double *x = malloc(sizeof *x * (size_t)n_x), *index = malloc(sizeof *x * (size_t)n_i), *src = malloc(sizeof *x * (size_t)n_i);
+    double *x = malloc(sizeof *x * (size_t)n_x), *index = malloc(sizeof *x * (size_t)n_i),
+           *src = malloc(sizeof *x * (size_t)n_i);
     kiln_tensor *tx = numbers(dtype, KILN_SHAPE(outer, size, inner), 0, 9, x);
     kiln_tensor *ti = numbers(KILN_I32, KILN_SHAPE(outer, n, inner), (int)-size, (int)(2 * size), index);
     kiln_tensor *ts = numbers(dtype, KILN_SHAPE(outer, n, inner), 0, 9, src);
@@ -341,12 +353,14 @@ TEST_BODY(test_scatter)
         }
     check_scatter(KILN_F32, 1, 2000, 5000, 1, false);
     check_scatter(KILN_F32, 1, 2000, 5000, 1, true);
-    kiln_tensor *x = line(KILN_F32, 0, 3), *index = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2), (const int32_t[]){2, 0});
+    kiln_tensor *x = line(KILN_F32, 0, 3),
+                *index = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2), (const int32_t[]){2, 0});
     kiln_tensor *one = kiln_ones(dev, KILN_I32, KILN_SHAPE(1));
     EXPECT_LIST(kiln_scatter(x, 0, index, one), 1, 1, 1);
     EXPECT_LIST(kiln_scatter_add(x, 0, index, one), 1, 1, 3);
     kiln_tensor *bad = kiln_from_data(dev, KILN_I32, KILN_SHAPE(2), (const int32_t[]){-4, 0});
-    if (on_gpu) EXPECT_LIST(kiln_scatter(x, 0, bad, one), 1, 1, 2);
+    if (on_gpu)
+        EXPECT_LIST(kiln_scatter(x, 0, bad, one), 1, 1, 2);
     else {
         assert_null(kiln_scatter(x, 0, bad, one));
         assert_non_null(strstr(kiln_error_message(), "index -4 "));
@@ -360,7 +374,8 @@ TEST_BODY(test_index_add)
 {
     enum { V = 50, N = 300, D = 7 };
     double x[V * D], src[N * D], index[N];
-    kiln_tensor *tx = numbers(KILN_F32, KILN_SHAPE(V, D), 0, 20, x), *ts = numbers(KILN_F32, KILN_SHAPE(N, D), 0, 20, src);
+    kiln_tensor *tx = numbers(KILN_F32, KILN_SHAPE(V, D), 0, 20, x),
+                *ts = numbers(KILN_F32, KILN_SHAPE(N, D), 0, 20, src);
     kiln_tensor *ti = numbers(KILN_I64, KILN_SHAPE(N), -V, 2 * V, index);
     for (int i = 0; i < N * D; i++) x[(int)(index[i / D] + (index[i / D] < 0 ? V : 0)) * D + i % D] += src[i];
     EXPECT(kiln_index_add(tx, 0, ti, ts), x, V * D);
@@ -432,8 +447,10 @@ static void check_sort(kiln_dtype dtype, int64_t rows, int64_t n, int64_t k, boo
         for (int64_t i = 0; i < k; i++) values[r * k + i] = x[r * n + order[i]], places[r * k + i] = (double)order[i];
     }
     kiln_tensor *v = NULL, *i = NULL;
-    if (k < n) kiln_topk(t, k, -1, down, &v, &i);
-    else kiln_sort(t, 1, down, &v, &i);
+    if (k < n)
+        kiln_topk(t, k, -1, down, &v, &i);
+    else
+        kiln_sort(t, 1, down, &v, &i);
     EXPECT(v, values, rows * k);
     EXPECT(i, places, rows * k);
     if (k == n) EXPECT(kiln_transpose(kiln_argsort(kiln_transpose(t, 0, 1), 0, down), 0, 1), places, rows * k);
@@ -466,10 +483,12 @@ TEST_BODY(test_sort)
 // Philox4x32-10 as its authors give it.
 static void philox(uint64_t seed, uint64_t counter, uint32_t *word)
 {
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0},
+             key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     for (int round = 0; round < 10; round++) {
         uint64_t p = (uint64_t)0xD2511F53u * c[0], q = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ key[0], (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ key[1], (uint32_t)p};
+        uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ key[0], (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ key[1],
+                            (uint32_t)p};
         memcpy(c, next, sizeof c);
         key[0] += 0x9E3779B9u;
         key[1] += 0xBB67AE85u;
@@ -492,7 +511,7 @@ enum { DRAWN = 10001 };
 
 TEST_BODY(test_uniform)
 {
-    uint64_t seed = 0x123456789abcdefull, offset = 0xfffffffeull;   // the counter carries into its second word
+    uint64_t seed = 0x123456789abcdefull, offset = 0xfffffffeull; // the counter carries into its second word
     static double want[DRAWN];
     for (int i = 0; i < DRAWN; i++) {
         uint32_t word[4];
@@ -527,6 +546,8 @@ TEST_BODY(test_uniform)
     EXPECT_SHAPE(kiln_uniform(dev, KILN_F32, KILN_SHAPE(0), 0, 1), 0);
 }
 
+__extension__ typedef unsigned __int128 u128;
+
 TEST_BODY(test_randint)
 {
     static const int64_t bounds[][2] = {{-5, 12}, {0, INT64_C(1) << 40}, {INT64_MIN, INT64_MAX}};
@@ -540,7 +561,7 @@ TEST_BODY(test_randint)
             uint32_t word[4];
             philox(99, 7 + (uint64_t)i / 2, word);
             uint64_t x = (uint64_t)word[i % 2 * 2] << 32 | word[i % 2 * 2 + 1];
-            int64_t want = (int64_t)((uint64_t)((unsigned __int128)x * range >> 64) + (uint64_t)bounds[b][0]);
+            int64_t want = (int64_t)((uint64_t)((u128)x * range >> 64) + (uint64_t)bounds[b][0]);
             assert_true(got[i] == want);
         }
     }
@@ -558,7 +579,8 @@ TEST_BODY(test_normal)
         uint32_t word[4];
         philox(5, (uint64_t)i / 4, word);
         const uint32_t *pair = word + i % 4 / 2 * 2;
-        double r = sqrt(-2 * log(((double)(pair[0] >> 8) + 1) * 0x1p-24)), angle = (pair[1] >> 8) * 0x1p-24 * 6.283185307179586;
+        double r = sqrt(-2 * log(((double)(pair[0] >> 8) + 1) * 0x1p-24)),
+               angle = (pair[1] >> 8) * 0x1p-24 * 6.283185307179586;
         want[i] = 1 + 2 * r * (i % 2 ? sin(angle) : cos(angle));
     }
     kiln_seed(dev, 5);
@@ -617,14 +639,152 @@ TEST_BODY(test_dropout)
         kept += keep;
     }
     assert_true(abs(kept - DRAWN * 3 / 4) < 200);
-    assert_true(kiln_item_int(kiln_all(kiln_equal(y, kiln_dropout_again(x, 0.25, (int64_t)seed, (int64_t)offset)), NULL)));
+    assert_true(
+        kiln_item_int(kiln_all(kiln_equal(y, kiln_dropout_again(x, 0.25, (int64_t)seed, (int64_t)offset)), NULL)));
     kiln_tensor *square = kiln_reshape(kiln_narrow(x, 0, 0, 10000), KILN_SHAPE(100, 100));
     kiln_tensor *turned = kiln_dropout_again(kiln_transpose(square, 0, 1), 0.25, (int64_t)seed, (int64_t)offset);
-    assert_true(kiln_item_int(kiln_all(kiln_equal(kiln_reshape(turned, KILN_SHAPE(10000)), kiln_narrow(y, 0, 0, 10000)), NULL)));
+    assert_true(kiln_item_int(
+        kiln_all(kiln_equal(kiln_reshape(turned, KILN_SHAPE(10000)), kiln_narrow(y, 0, 0, 10000)), NULL)));
     EXPECT_LIST(kiln_dropout(kiln_ones(dev, KILN_F64, KILN_SHAPE(3)), 0), 1, 1, 1);
     EXPECT_LIST(kiln_dropout(kiln_ones(dev, KILN_F64, KILN_SHAPE(3)), 1), 0, 0, 0);
     assert_null(kiln_dropout(kiln_ones(dev, KILN_I32, KILN_SHAPE(3)), 0.5));
     EXPECT_FAILURE(KILN_E_DTYPE, "dropout");
+}
+
+// Gradients, against differences.
+struct gradient_case {
+    const char *name;
+    kiln_fn fn;
+    size_t n_in;
+    int order;
+};
+
+static kiln_tensor *grad_index; // i64 [2, 3, 2], with repeats and negatives
+
+#define FN(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+#define FN1(name, expr)                      \
+    FN(name)                                 \
+    {                                        \
+        (void)user, (void)n_in, (void)n_out; \
+        out[0] = expr;                       \
+        return kiln_error();                 \
+    }
+#define X in[0]
+
+static kiln_tensor *cubed(kiln_tensor *t)
+{
+    return kiln_mul(kiln_square(t), t);
+}
+
+FN1(f_concat, cubed(kiln_concat(in, 2, 1)))
+FN1(f_stack, cubed(kiln_stack(in, 2, -1)))
+FN1(f_tile, cubed(kiln_tile(X, KILN_SHAPE(2, 1, 3, 2))))
+FN1(f_repeat, cubed(kiln_repeat_interleave(X, 3, 1)))
+FN1(f_roll, kiln_mul(cubed(kiln_roll(X, 2, (const int64_t[]){1, -2}, 2, (const int64_t[]){0, 2})), X))
+FN1(f_pad, cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1, 1), .value = 2))))
+FN1(f_pad_reflect,
+    cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2, 1), .after = KILN_ARGS(0, 1, 1), .mode = KILN_PAD_REFLECT))))
+FN1(f_pad_edge,
+    cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1, 1), .mode = KILN_PAD_EDGE))))
+FN1(f_pad_circular,
+    cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1, 1), .mode = KILN_PAD_CIRCULAR))))
+FN1(f_tril, cubed(kiln_tril(X, -1)))
+FN1(f_triu, cubed(kiln_triu(X, 1)))
+FN1(f_gather, cubed(kiln_gather(X, 1, grad_index)))
+FN1(f_take, cubed(kiln_take(X, -2, kiln_select(grad_index, 0, 0))))
+FN1(f_embedding, cubed(kiln_embedding(kiln_select(X, 0, 0), grad_index)))
+FN1(f_scatter, cubed(kiln_scatter(X, 1, grad_index, kiln_narrow(in[1], 1, 0, 3))))
+FN1(f_scatter_add, cubed(kiln_scatter_add(X, 1, grad_index, kiln_narrow(in[1], 1, 0, 1))))
+FN1(f_index_add, cubed(kiln_index_add(X, 1, kiln_reshape(kiln_narrow(grad_index, 0, 0, 1), KILN_SHAPE(6)),
+                                      kiln_tile(in[1], KILN_SHAPE(2, 1)))))
+FN1(f_cumsum, cubed(kiln_cumsum(X, 1)))
+FN1(f_cumprod, cubed(kiln_cumprod(X, 1)))
+FN1(f_dropout, cubed(kiln_dropout_again(X, 0.4, 77, 5)))
+
+FN(f_sort)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_tensor *places = NULL;
+    kiln_sort(X, 1, true, &out[0], &places);
+    out[0] = kiln_mul(cubed(out[0]), X);
+    return kiln_error();
+}
+
+FN(f_topk)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_tensor *places = NULL;
+    kiln_topk(X, 2, -2, false, &out[0], &places);
+    out[0] = cubed(out[0]);
+    return kiln_error();
+}
+
+static const struct gradient_case gradient_cases[] = {
+    {"concat", f_concat, 2, 1},
+    {"stack", f_stack, 2, 1},
+    {"tile", f_tile, 1, 1},
+    {"repeat", f_repeat, 1, 1},
+    {"roll", f_roll, 1, 2},
+    {"pad", f_pad, 1, 1},
+    {"pad reflect", f_pad_reflect, 1, 1},
+    {"pad edge", f_pad_edge, 1, 1},
+    {"pad circular", f_pad_circular, 1, 1},
+    {"tril", f_tril, 1, 1},
+    {"triu", f_triu, 1, 1},
+    {"gather", f_gather, 1, 2},
+    {"take", f_take, 1, 1},
+    {"embedding", f_embedding, 1, 1},
+    {"scatter", f_scatter, 2, 1},
+    {"scatter_add", f_scatter_add, 2, 2},
+    {"index_add", f_index_add, 2, 1},
+    {"cumsum", f_cumsum, 1, 2},
+    {"cumprod", f_cumprod, 1, 2},
+    {"dropout", f_dropout, 1, 1},
+    {"sort", f_sort, 1, 1},
+    {"topk", f_topk, 1, 1},
+};
+
+TEST_BODY(test_gradients)
+{
+    double a[18], b[18];
+    for (int i = 0; i < 18; i++) a[i] = 0.3 + 0.17 * ((i * 7) % 18), b[i] = -1.4 + 0.21 * ((i * 5) % 18);
+    static const int64_t index[] = {0, 2, 1, -1, 0, 1, -3, 0, 2, 0, -1, 0};
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F64, KILN_SHAPE(2, 3, 3), a),
+                         kiln_from_data(dev, KILN_F64, KILN_SHAPE(2, 3, 3), b)};
+    kiln_tensor *narrow[] = {kiln_contiguous(kiln_narrow(in[0], 2, 0, 2)),
+                             kiln_contiguous(kiln_narrow(in[1], 2, 0, 2))};
+    grad_index = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2, 3, 2), index);
+    int failures = 0;
+    for (size_t i = 0; i < sizeof gradient_cases / sizeof *gradient_cases; i++) {
+        const struct gradient_case *c = &gradient_cases[i];
+        bool two = c->fn == f_scatter || c->fn == f_scatter_add || c->fn == f_index_add;
+        kiln_gradcheck(c->fn, NULL, two ? narrow : in, c->n_in, KILN_GRADCHECK(.order = c->order));
+        if (!kiln_error()) continue;
+        print_error("gradient of %s: %s\n", c->name, kiln_error_message());
+        kiln_error_clear();
+        failures++;
+    }
+    assert_int_equal(failures, 0);
+}
+
+// At zeros the quotient in cumprod's rule has no value.
+FN1(f_cumprod_sum, kiln_cumprod(X, 0))
+TEST_BODY(test_cumprod_at_zeros)
+{
+    static const double x[] = {2, 0, 3, 0, 5};
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F64, KILN_SHAPE(5), x)}, *dx = NULL;
+    kiln_grad(f_cumprod_sum, NULL, in, 1, NULL, &dx, 1);
+    EXPECT_LIST(dx, 1, 8, 0, 0, 0);
+}
+
+FN1(f_dropout_fresh, kiln_dropout(X, 0.5))
+TEST_BODY(test_dropout_gradient)
+{
+    kiln_tensor *in[] = {kiln_ones(dev, KILN_F32, KILN_SHAPE(1000))}, *both[2] = {NULL};
+    kiln_value_and_grad(f_dropout_fresh, NULL, in, 1, NULL, both, 2);
+    assert_true(kiln_item_int(kiln_all(kiln_equal(both[0], both[1]), NULL)));
+    OK();
 }
 
 static const struct CMUnitTest tests[] = {
@@ -647,6 +807,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_normal),
     cmocka_unit_test(test_randperm),
     cmocka_unit_test(test_dropout),
+    cmocka_unit_test(test_gradients),
+    cmocka_unit_test(test_cumprod_at_zeros),
+    cmocka_unit_test(test_dropout_gradient),
 };
 
 // argv[1]: the device, "cpu" when left out. 77 tells Meson that there is none.

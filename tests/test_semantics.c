@@ -1,5 +1,5 @@
-// The promises about scalars, one by one and in numbers: wrapping, division, shifts, conversion, NaN, rounding, bool, promotion.
-// The argument is the device.
+// The promises about scalars, one by one and in numbers: wrapping, division, shifts, conversion, NaN, rounding, bool,
+// promotion. The argument is the device.
 #include "conformance/suite.h"
 #include <setjmp.h>
 #include <string.h>
@@ -41,19 +41,22 @@ static void expect(kiln_tensor *t, int dtype, size_t n, const double *want, int 
     snprintf(where, sizeof where, "line %d", line);
     if (kiln_error()) fail_msg("%s: %s", where, kiln_error_message());
     if ((int)kiln_tensor_dtype(t) != dtype)
-        fail_msg("%s: dtype %s, expected %s", where, kiln_dtype_name(kiln_tensor_dtype(t)), kiln_dtype_name((kiln_dtype)dtype));
+        fail_msg("%s: dtype %s, expected %s", where, kiln_dtype_name(kiln_tensor_dtype(t)),
+                 kiln_dtype_name((kiln_dtype)dtype));
     assert_int_equal(kiln_numel(t), (int64_t)n);
     struct host got = host_read(t);
     assert_non_null(got.v);
     for (size_t i = 0; i < n && !suite.is_null; i++) {
         // The greatest i64 is not a double; 2^63 stands for it.
         long double w = dtype == KILN_I64 && want[i] == 0x1p63 ? INT64_MAX : quantized(dtype, want[i]);
-        bool same = isnan(w) ? isnan(got.v[i]) : got.v[i] == w && (w != 0 || !is_float(dtype) || !signbit(w) == !signbit(got.v[i]));
+        bool same = isnan(w) ? isnan(got.v[i])
+                             : got.v[i] == w && (w != 0 || !is_float(dtype) || !signbit(w) == !signbit(got.v[i]));
         if (!same) fail_msg("%s: element %zu is %.10Lg, expected %.10Lg", where, i, got.v[i], w);
     }
     host_free(&got);
 }
-#define EXPECT(t, dtype, ...) expect(t, dtype, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__}, __LINE__)
+#define EXPECT(t, dtype, ...) \
+    expect(t, dtype, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__}, __LINE__)
 
 // --- integers
 
@@ -63,7 +66,8 @@ static void integers_wrap(void **state)
     EXPECT(kiln_add(LIST(KILN_U8, 200, 255), LIST(KILN_U8, 100, 1)), KILN_U8, 44, 0);
     EXPECT(kiln_sub(LIST(KILN_U8, 0, 5), LIST(KILN_U8, 1, 10)), KILN_U8, 255, 251);
     EXPECT(kiln_mul(LIST(KILN_I16, 300, -32768), LIST(KILN_I16, 300, -1)), KILN_I16, 24464, -32768);
-    EXPECT(kiln_add(LIST(KILN_I32, 2147483647, -2147483648.0), LIST(KILN_I32, 1, -1)), KILN_I32, -2147483648.0, 2147483647);
+    EXPECT(kiln_add(LIST(KILN_I32, 2147483647, -2147483648.0), LIST(KILN_I32, 1, -1)), KILN_I32, -2147483648.0,
+           2147483647);
     EXPECT(kiln_mul(LIST(KILN_I32, 65536, 2147483647), LIST(KILN_I32, 65536, 2)), KILN_I32, 0, -2);
     EXPECT(kiln_mul(LIST(KILN_I64, 4294967296.0, 0x1p62), LIST(KILN_I64, 4294967296.0, 2)), KILN_I64, 0, -0x1p63);
     EXPECT(kiln_neg(LIST(KILN_I8, -128, 5)), KILN_I8, -128, -5);
@@ -77,8 +81,10 @@ static void integers_wrap(void **state)
 
 static void integers_divide_downwards(void **state)
 {
-    EXPECT(kiln_floor_divide(LIST(KILN_I32, 7, -7, 7, -7, 6), LIST(KILN_I32, 2, 2, -2, -2, -3)), KILN_I32, 3, -4, -4, 3, -2);
-    EXPECT(kiln_remainder(LIST(KILN_I32, 7, -7, 7, -7, 6), LIST(KILN_I32, 2, 2, -2, -2, -3)), KILN_I32, 1, 1, -1, -1, 0);
+    EXPECT(kiln_floor_divide(LIST(KILN_I32, 7, -7, 7, -7, 6), LIST(KILN_I32, 2, 2, -2, -2, -3)), KILN_I32, 3, -4, -4, 3,
+           -2);
+    EXPECT(kiln_remainder(LIST(KILN_I32, 7, -7, 7, -7, 6), LIST(KILN_I32, 2, 2, -2, -2, -3)), KILN_I32, 1, 1, -1, -1,
+           0);
     EXPECT(kiln_floor_divide(LIST(KILN_I8, -7, 100), LIST(KILN_I8, 3, -7)), KILN_I8, -3, -15);
     EXPECT(kiln_remainder(LIST(KILN_I16, -7, 100), LIST(KILN_I16, 3, -7)), KILN_I16, 2, -5);
     EXPECT(kiln_floor_divide(LIST(KILN_U8, 250, 7), LIST(KILN_U8, 7, 250)), KILN_U8, 35, 0);
@@ -109,10 +115,13 @@ static void least_integer_by_minus_one_is_itself(void **state)
 
 static void shifts_past_the_width(void **state)
 {
-    EXPECT(kiln_bitwise_left_shift(LIST(KILN_I32, 1, 1, 1, -1, 3), LIST(KILN_I32, 4, 31, 32, 100, 31)), KILN_I32, 16, -0x1p31, 0, 0, -0x1p31);
-    EXPECT(kiln_bitwise_right_shift(LIST(KILN_I32, -16, -16, 16, -1, 5), LIST(KILN_I32, 2, 32, 32, 31, 1)), KILN_I32, -4, -1, 0, -1, 2);
+    EXPECT(kiln_bitwise_left_shift(LIST(KILN_I32, 1, 1, 1, -1, 3), LIST(KILN_I32, 4, 31, 32, 100, 31)), KILN_I32, 16,
+           -0x1p31, 0, 0, -0x1p31);
+    EXPECT(kiln_bitwise_right_shift(LIST(KILN_I32, -16, -16, 16, -1, 5), LIST(KILN_I32, 2, 32, 32, 31, 1)), KILN_I32,
+           -4, -1, 0, -1, 2);
     EXPECT(kiln_bitwise_left_shift(LIST(KILN_I64, 1, 1, 1), LIST(KILN_I64, 40, 63, 64)), KILN_I64, 0x1p40, -0x1p63, 0);
-    EXPECT(kiln_bitwise_right_shift(LIST(KILN_I64, -0x1p63, 0x1p62, -1), LIST(KILN_I64, 63, 64, 64)), KILN_I64, -1, 0, -1);
+    EXPECT(kiln_bitwise_right_shift(LIST(KILN_I64, -0x1p63, 0x1p62, -1), LIST(KILN_I64, 63, 64, 64)), KILN_I64, -1, 0,
+           -1);
     EXPECT(kiln_bitwise_left_shift(LIST(KILN_U8, 1, 255, 1, 1), LIST(KILN_U8, 7, 4, 8, 255)), KILN_U8, 128, 240, 0, 0);
     EXPECT(kiln_bitwise_right_shift(LIST(KILN_I8, -128, -128, 127), LIST(KILN_I8, 3, 8, 100)), KILN_I8, -16, -1, 0);
     EXPECT(kiln_bitwise_right_shift(LIST(KILN_U8, 200, 200), LIST(KILN_U8, 3, 8)), KILN_U8, 25, 0);
@@ -134,16 +143,20 @@ static void bits_of_bool_and_integers(void **state)
 
 static void floats_divide_downwards(void **state)
 {
-    EXPECT(kiln_floor_divide(LIST(KILN_F32, 7.5, -7.5, 7.5, 1), LIST(KILN_F32, 2, 2, -2, 0)), KILN_F32, 3, -4, -4, INFINITY);
-    EXPECT(kiln_remainder(LIST(KILN_F32, 7.5, -7.5, 7.5, -7.5, 1), LIST(KILN_F32, 2, 2, -2, -2, 0)), KILN_F32, 1.5, 0.5, -0.5, -1.5, NAN);
-    EXPECT(kiln_fmod(LIST(KILN_F32, 7.5, -7.5, 7.5, -7.5), LIST(KILN_F32, 2, 2, -2, -2)), KILN_F32, 1.5, -1.5, 1.5, -1.5);
+    EXPECT(kiln_floor_divide(LIST(KILN_F32, 7.5, -7.5, 7.5, 1), LIST(KILN_F32, 2, 2, -2, 0)), KILN_F32, 3, -4, -4,
+           INFINITY);
+    EXPECT(kiln_remainder(LIST(KILN_F32, 7.5, -7.5, 7.5, -7.5, 1), LIST(KILN_F32, 2, 2, -2, -2, 0)), KILN_F32, 1.5, 0.5,
+           -0.5, -1.5, NAN);
+    EXPECT(kiln_fmod(LIST(KILN_F32, 7.5, -7.5, 7.5, -7.5), LIST(KILN_F32, 2, 2, -2, -2)), KILN_F32, 1.5, -1.5, 1.5,
+           -1.5);
     EXPECT(kiln_div(LIST(KILN_F32, 1, -1, 0), LIST(KILN_F32, 0, 0, 0)), KILN_F32, INFINITY, -INFINITY, NAN);
 }
 
 static void rounding_is_half_to_even(void **state)
 {
     for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
-        EXPECT(kiln_round(LIST(dtype, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.75, -3.25, 100)), dtype, 0, 2, 2, -0.0, -2, -2, 3, -3, 100);
+        EXPECT(kiln_round(LIST(dtype, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.75, -3.25, 100)), dtype, 0, 2, 2, -0.0, -2, -2,
+               3, -3, 100);
         EXPECT(kiln_trunc(LIST(dtype, 1.75, -1.75, 0.5)), dtype, 1, -1, 0);
         EXPECT(kiln_floor(LIST(dtype, 1.75, -1.75, -0.5)), dtype, 1, -2, -1);
         EXPECT(kiln_ceil(LIST(dtype, 1.25, -1.75, -0.5)), dtype, 2, -1, -0.0);
@@ -158,7 +171,8 @@ static void rounding_is_half_to_even(void **state)
 
 static void denormals_are_kept(void **state)
 {
-    EXPECT(kiln_mul(LIST(KILN_F32, 0x1p-140, 0x1p-149, -0x1p-130), LIST(KILN_F32, 1, 1, 0.5)), KILN_F32, 0x1p-140, 0x1p-149, -0x1p-131);
+    EXPECT(kiln_mul(LIST(KILN_F32, 0x1p-140, 0x1p-149, -0x1p-130), LIST(KILN_F32, 1, 1, 0.5)), KILN_F32, 0x1p-140,
+           0x1p-149, -0x1p-131);
     EXPECT(kiln_add(LIST(KILN_F32, 0x1p-149), LIST(KILN_F32, 0x1p-149)), KILN_F32, 0x1p-148);
     EXPECT(kiln_mul(LIST(KILN_F64, 0x1p-1074, 0x1p-1022), LIST(KILN_F64, 3, 0.5)), KILN_F64, 0x1.8p-1073, 0x1p-1023);
     EXPECT(kiln_mul(LIST(KILN_F16, 0x1p-24, 0x1p-14), LIST(KILN_F16, 3, 0.5)), KILN_F16, 3 * 0x1p-24, 0x1p-15);
@@ -206,7 +220,8 @@ static void first_of_equals_is_the_argument(void **state)
 
 static void nothing_reduces_to_the_identity(void **state)
 {
-    kiln_tensor *f = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(0)), *i = kiln_zeros(suite.dev, KILN_I32, KILN_SHAPE(0));
+    kiln_tensor *f = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(0)),
+                *i = kiln_zeros(suite.dev, KILN_I32, KILN_SHAPE(0));
     EXPECT(kiln_sum(f, NULL), KILN_F32, 0);
     EXPECT(kiln_prod(f, NULL), KILN_F32, 1);
     EXPECT(kiln_sum(i, NULL), KILN_I64, 0);
@@ -218,13 +233,69 @@ static void nothing_reduces_to_the_identity(void **state)
     assert_int_equal(kiln_error(), KILN_E_SHAPE);
 }
 
+static void nan_is_sorted_last(void **state)
+{
+    kiln_tensor *values = NULL, *places = NULL;
+    for (int descending = 0; descending < 2; descending++) {
+        assert_int_equal(kiln_sort(LIST(KILN_F32, 2, NAN, -1, INFINITY, NAN, 2), 0, descending, &values, &places),
+                         KILN_OK);
+        if (descending) {
+            EXPECT(values, KILN_F32, INFINITY, 2, 2, -1, NAN, NAN);
+            EXPECT(places, KILN_I64, 3, 0, 5, 2, 1, 4);
+        } else {
+            EXPECT(values, KILN_F32, -1, 2, 2, INFINITY, NAN, NAN);
+            EXPECT(places, KILN_I64, 2, 0, 5, 3, 1, 4);
+        }
+    }
+    assert_int_equal(kiln_topk(LIST(KILN_F32, NAN, 1, 3), 2, 0, true, &values, &places), KILN_OK);
+    EXPECT(values, KILN_F32, 3, 1);
+    EXPECT(places, KILN_I64, 2, 1);
+}
+
+// --- writing in place
+
+static void ops_in_place_write_the_storage(void **state)
+{
+    kiln_tensor *x = LIST(KILN_F32, 1, 2, 3, 4), *row = kiln_narrow(x, 0, 1, 2);
+    uint64_t version = kiln_version(x);
+    assert_int_equal(kiln_add_(x, kiln_scalar(10)), KILN_OK);
+    EXPECT(row, KILN_F32, 12, 13);
+    assert_true(kiln_version(x) > version);
+    assert_int_equal(kiln_mul_(row, LIST(KILN_F32, -1, 2)), KILN_OK);
+    EXPECT(x, KILN_F32, 11, -12, 26, 14);
+    assert_int_equal(kiln_relu_(x), KILN_OK);
+    EXPECT(x, KILN_F32, 11, 0, 26, 14);
+    // The operands of another dtype are converted within their kind; the result keeps the first one's.
+    kiln_tensor *i = LIST(KILN_I8, 100, -100);
+    assert_int_equal(kiln_add_(i, LIST(KILN_I8, 100, -100)), KILN_OK);
+    EXPECT(i, KILN_I8, -56, 56);
+    kiln_tensor *h = LIST(KILN_F16, 1, 2);
+    assert_int_equal(kiln_add_(h, LIST(KILN_F32, 0.5, 0.25)), KILN_OK);
+    EXPECT(h, KILN_F16, 1.5, 2.25);
+    // What overlaps is read before it is written.
+    kiln_tensor *y = LIST(KILN_F32, 1, 2, 3, 4);
+    assert_int_equal(kiln_add_(kiln_narrow(y, 0, 1, 3), kiln_narrow(y, 0, 0, 3)), KILN_OK);
+    EXPECT(y, KILN_F32, 1, 3, 5, 7);
+}
+
+static void what_does_not_fit_is_not_written(void **state)
+{
+    kiln_tensor *i = LIST(KILN_I32, 1, 2), *f = LIST(KILN_F32, 1, 2);
+    assert_int_equal(kiln_add_(i, f), KILN_E_DTYPE);
+    kiln_error_clear();
+    assert_int_equal(kiln_add_(f, kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 2))), KILN_E_SHAPE);
+    kiln_error_clear();
+    EXPECT(f, KILN_F32, 1, 2);
+    EXPECT(i, KILN_I32, 1, 2);
+}
+
 // --- conversion
 
 static void floats_become_integers_truncated_and_saturated(void **state)
 {
     EXPECT(kiln_cast(LIST(KILN_F32, 1.9, -1.9, 0.5, -0.5, NAN), KILN_I32), KILN_I32, 1, -1, 0, 0, 0);
-    EXPECT(kiln_cast(LIST(KILN_F32, 3e9, -3e9, INFINITY, -INFINITY, 2147483520), KILN_I32), KILN_I32, 2147483647, -0x1p31, 2147483647, -0x1p31,
-           2147483520);
+    EXPECT(kiln_cast(LIST(KILN_F32, 3e9, -3e9, INFINITY, -INFINITY, 2147483520), KILN_I32), KILN_I32, 2147483647,
+           -0x1p31, 2147483647, -0x1p31, 2147483520);
     EXPECT(kiln_cast(LIST(KILN_F32, 300, -300, 127.5, NAN, 1e20), KILN_I8), KILN_I8, 127, -128, 127, 0, 127);
     EXPECT(kiln_cast(LIST(KILN_F32, 300, -5, 255.9, NAN, -0.9), KILN_U8), KILN_U8, 255, 0, 255, 0, 0);
     EXPECT(kiln_cast(LIST(KILN_F16, 65504, -65504, NAN), KILN_I16), KILN_I16, 32767, -32768, 0);
@@ -245,7 +316,8 @@ static void integers_become_narrower_by_wrapping(void **state)
 
 static void overflow_of_narrow_floats_is_infinite(void **state)
 {
-    EXPECT(kiln_cast(LIST(KILN_F32, 65504, 65519, 65520, -70000, 1e-8, NAN), KILN_F16), KILN_F16, 65504, 65504, INFINITY, -INFINITY, 0, NAN);
+    EXPECT(kiln_cast(LIST(KILN_F32, 65504, 65519, 65520, -70000, 1e-8, NAN), KILN_F16), KILN_F16, 65504, 65504,
+           INFINITY, -INFINITY, 0, NAN);
     EXPECT(kiln_mul(LIST(KILN_F16, 300, -300), LIST(KILN_F16, 300, 300)), KILN_F16, INFINITY, -INFINITY);
     EXPECT(kiln_cast(LIST(KILN_F64, 1e39, -1e39, 1e-50), KILN_F32), KILN_F32, INFINITY, -INFINITY, 0);
 }
@@ -253,10 +325,13 @@ static void overflow_of_narrow_floats_is_infinite(void **state)
 static void bool_is_zero_or_one(void **state)
 {
     kiln_tensor *made[] = {
-        kiln_cast(LIST(KILN_F32, 0.25, 0, -0.0, NAN, -3), KILN_BOOL), kiln_cast(LIST(KILN_I32, 256, 0, 0, 65536, -1), KILN_BOOL),
-        kiln_cast(LIST(KILN_I64, 0x1p40, 0, 0, 1, -1), KILN_BOOL),    kiln_not_equal(LIST(KILN_F32, 1, 0, 0, 5, NAN), LIST(KILN_F32, 0, 0, 0, 0, 0)),
+        kiln_cast(LIST(KILN_F32, 0.25, 0, -0.0, NAN, -3), KILN_BOOL),
+        kiln_cast(LIST(KILN_I32, 256, 0, 0, 65536, -1), KILN_BOOL),
+        kiln_cast(LIST(KILN_I64, 0x1p40, 0, 0, 1, -1), KILN_BOOL),
+        kiln_not_equal(LIST(KILN_F32, 1, 0, 0, 5, NAN), LIST(KILN_F32, 0, 0, 0, 0, 0)),
         kiln_logical_or(LIST(KILN_F32, 0.5, 0, 0, 2, 3), LIST(KILN_F32, 0, 0, -0.0, 0, 0)),
-        kiln_cast(LIST(KILN_U8, 2, 0, 0, 255, 128), KILN_BOOL),       kiln_logical_and(LIST(KILN_I32, 2, 0, 1, 256, 4), LIST(KILN_I32, 4, 1, 0, 1, 2)),
+        kiln_cast(LIST(KILN_U8, 2, 0, 0, 255, 128), KILN_BOOL),
+        kiln_logical_and(LIST(KILN_I32, 2, 0, 1, 256, 4), LIST(KILN_I32, 4, 1, 0, 1, 2)),
     };
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         uint8_t bytes[5] = {9, 9, 9, 9, 9};
@@ -342,6 +417,9 @@ int main(int argc, char **argv)
         TEST(nan_wins_in_reductions),
         TEST(first_of_equals_is_the_argument),
         TEST(nothing_reduces_to_the_identity),
+        TEST(nan_is_sorted_last),
+        TEST(ops_in_place_write_the_storage),
+        TEST(what_does_not_fit_is_not_written),
         TEST(floats_become_integers_truncated_and_saturated),
         TEST(integers_become_narrower_by_wrapping),
         TEST(overflow_of_narrow_floats_is_infinite),

@@ -5,6 +5,7 @@
 #include "codegen/spirv.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const int64_t one[] = {1};
@@ -133,12 +134,13 @@ static void a_chain_is_few_submissions(void **state)
     for (int i = 0; i < N; i++) launch_add(&a, &b, &a, SIZE);
     kiln_device_stats s = {.size = sizeof s};
     kiln_device_get_stats(dev, &s);
-    assert_true(s.submits >= 1 && s.submits <= 12);
+    // Batches hold 16 launches while the device keeps up with the host, and 100 when it does not.
+    assert_true(s.submits >= N / 100 && s.submits <= N / 16 + 1);
     assert_true(s.barriers >= N - 1 && s.barriers <= N);
     assert_true(s.pipelines <= 1);
     assert_ok(device_download(dev, out, a.address, sizeof out));
     kiln_device_get_stats(dev, &s);
-    assert_true(s.submits <= 13);
+    assert_true(s.submits <= N / 16 + 2);
     for (int i = 0; i < SIZE; i++) assert_true(out[i] == N);
     device_release(dev, &a);
     device_release(dev, &b);
@@ -219,6 +221,50 @@ static void arguments_that_do_not_fit_go_through_memory(void **state)
     device_release(dev, &ba);
     device_release(dev, &bz);
     device_release(dev, &bo);
+}
+
+struct worker {
+    pthread_t thread;
+    struct block block;
+    float result;
+    kiln_status status;
+};
+
+// Adds the block to itself ten times over, with other lengths between that touch other pipelines.
+static void *work(void *user)
+{
+    struct worker *w = user;
+    for (int i = 0; i < 10 && !w->status; i++) {
+        int64_t n = i % 2 ? 64 : 1;
+        struct launch l = launch_new(i % 3 ? "add" : "mul", CLASS_F32, 1, &n);
+        for (int k = 0; k < 3; k++) add_operand(&l, &w->block, KILN_F32, 0, one, k == 2);
+        w->status = device_launch(dev, &l);
+        if (!w->status && i % 4 == 3) w->status = kiln_device_synchronize(dev);
+    }
+    if (!w->status) w->status = device_download(dev, &w->result, w->block.address, sizeof w->result);
+    return NULL;
+}
+
+static void threads_share_a_device(void **state)
+{
+    struct worker workers[4] = {0};
+    float ones[64];
+    for (int i = 0; i < 64; i++) ones[i] = 1;
+    for (int round = 0; round < 5; round++) {
+        for (size_t i = 0; i < COUNT_OF(workers); i++) {
+            workers[i] = (struct worker){.block = block_new(sizeof ones, ones)};
+            assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        }
+        for (size_t i = 0; i < COUNT_OF(workers); i++) {
+            assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+        }
+        for (size_t i = 0; i < COUNT_OF(workers); i++) {
+            assert_int_equal(workers[i].status, KILN_OK);
+            // Squared at the steps 0, 3, 6 and 9, doubled at the others.
+            assert_true(workers[i].result == 0x1p28f);
+            device_release(dev, &workers[i].block);
+        }
+    }
 }
 
 // --- failures, made by functions put in the driver's place
@@ -316,6 +362,36 @@ static void exhausted_memory_is_an_error_and_nothing_is_lost(void **state)
     assert_memory_equal(data, back, sizeof data);
     device_release(dev, &big);
     device_release(dev, &a);
+}
+
+// In a process of its own, for the instance stays.
+static void without_a_driver_there_is_a_clear_error(void **state)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("VK_DRIVER_FILES", "/nonexistent.json", 1);
+        setenv("VK_ICD_FILENAMES", "/nonexistent.json", 1);
+        setenv("KILN_TEST_NO_DRIVER", "1", 1);
+        execl("/proc/self/exe", "test_vulkan", (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int open_without_driver(void)
+{
+    kiln_device_info info = {.size = sizeof info};
+    if (kiln_device_list(&info, 1) != 0 || kiln_error()) return 2;
+    if (kiln_device_open("vulkan") || kiln_error() != KILN_E_MISSING) return 3;
+    if (!strstr(kiln_error_message(), "vulkan")) return 4;
+    kiln_error_clear();
+    if (kiln_device_open("gpu") || kiln_error() != KILN_E_MISSING) return 5;
+    kiln_error_clear();
+    return 0;
 }
 
 // --- the pipeline cache
@@ -454,6 +530,7 @@ static void the_validation_layer_listens(void **state)
 
 int main(void)
 {
+    if (getenv("KILN_TEST_NO_DRIVER")) return open_without_driver();
     setenv("KILN_DEBUG", "validate", 1);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
     const struct CMUnitTest tests[] = {
@@ -469,7 +546,9 @@ int main(void)
         CASE(arguments_that_do_not_fit_go_through_memory),
         CASE(a_lost_device_stays_lost_and_can_be_opened_anew),
         CASE(blocking_launches_name_the_op),
+        CASE(threads_share_a_device),
         CASE(waits_end),
+        CASE(without_a_driver_there_is_a_clear_error),
         CASE(exhausted_memory_is_an_error_and_nothing_is_lost),
         CASE(pipelines_are_kept_on_disk),
         CASE(compiler_errors_show_the_line),

@@ -25,9 +25,12 @@ static void print_string(const char *s)
     putchar('"');
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') printf("\\%c", c);
-        else if (c < 0x20) printf("\\u%04x", c);
-        else putchar(c);
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
     }
     putchar('"');
 }
@@ -45,10 +48,14 @@ static void print_json_fact(struct printer *p, const kiln_fact *f)
     printf("\n    ");
     print_string(f->name);
     printf(": ");
-    if (f->kind == KILN_FACT_TEXT) print_string(f->text);
-    else if (f->kind == KILN_FACT_NUMBER) printf("%.17g", f->number);
-    else if (f->number != 0) printf("true");
-    else printf("false");
+    if (f->kind == KILN_FACT_TEXT)
+        print_string(f->text);
+    else if (f->kind == KILN_FACT_NUMBER)
+        printf("%.17g", f->number);
+    else if (f->number != 0)
+        printf("true");
+    else
+        printf("false");
     if (f->kind == KILN_FACT_BOOL && f->note) {
         char name[128];
         snprintf(name, sizeof name, "%s: why not", f->name);
@@ -66,18 +73,25 @@ static void print_text_fact(struct printer *p, const kiln_fact *f)
         snprintf(p->group, sizeof p->group, "%s", f->group);
     }
     printf("    %-38s ", f->name);
-    if (f->kind == KILN_FACT_TEXT) printf("%s\n", f->text);
-    else if (f->kind == KILN_FACT_BOOL && f->number != 0) printf("yes\n");
-    else if (f->kind == KILN_FACT_BOOL) printf("no%s%s\n", f->note ? ": " : "", f->note ? f->note : "");
-    else if (f->note && !strcmp(f->note, "bytes") && f->number >= 1 << 20) printf("%.0f MiB\n", f->number / (1 << 20));
-    else printf("%.10g%s%s\n", f->number, f->note ? " " : "", f->note ? f->note : "");
+    if (f->kind == KILN_FACT_TEXT)
+        printf("%s\n", f->text);
+    else if (f->kind == KILN_FACT_BOOL && f->number != 0)
+        printf("yes\n");
+    else if (f->kind == KILN_FACT_BOOL)
+        printf("no%s%s\n", f->note ? ": " : "", f->note ? f->note : "");
+    else if (f->note && !strcmp(f->note, "bytes") && f->number >= 1 << 20)
+        printf("%.0f MiB\n", f->number / (1 << 20));
+    else
+        printf("%.10g%s%s\n", f->number, f->note ? " " : "", f->note ? f->note : "");
 }
 
 static void on_fact(void *user, const kiln_fact *f)
 {
     struct printer *p = user;
-    if (p->json) print_json_fact(p, f);
-    else print_text_fact(p, f);
+    if (p->json)
+        print_json_fact(p, f);
+    else
+        print_text_fact(p, f);
 }
 
 // Groups of one device, or of the libraries when `device` is NULL.
@@ -100,7 +114,7 @@ static void print_device(bool json, size_t index, const char *name)
     }
     if (print_facts(json, name)) {
         if (json) {
-            printf("%s\"error\": ", "");
+            printf("\"error\": ");
             print_string(kiln_error_message());
         } else {
             printf("  %s\n", kiln_error_message());
@@ -112,12 +126,12 @@ static void print_device(bool json, size_t index, const char *name)
 
 static int print_all(bool json)
 {
-    if (json) printf("{\"libraries\": {");
+    if (json) printf("{");
     if (print_facts(json, NULL)) {
         fprintf(stderr, "kiln-info: %s\n", kiln_error_message());
         return 1;
     }
-    printf("%s", json ? "},\n\"devices\": [" : "\n");
+    printf("%s", json ? ",\n\"devices\": [" : "\n");
     size_t n = kiln_device_list(NULL, 0);
     print_device(json, 0, "cpu");
     for (size_t i = 0; i < n; i++) {
@@ -126,8 +140,10 @@ static int print_all(bool json)
         if (!json) printf("\n");
         print_device(json, i + 1, name);
     }
-    if (json) printf("]}\n");
-    else if (n == 0) printf("\nno Vulkan device\n");
+    if (json)
+        printf("]}\n");
+    else if (n == 0)
+        printf("\nno Vulkan device\n");
     return fflush(stdout) ? 1 : 0;
 }
 

@@ -31,8 +31,9 @@ struct options {
 // The class in which a dtype computes; NULL for a name that is none.
 static const char *class_of(const char *dtype)
 {
-    static const char *const names[][2] = {{"f32", "f32"}, {"f16", "f32"}, {"bf16", "f32"}, {"f64", "f64"}, {"i32", "i32"},
-                                           {"i16", "i32"}, {"i8", "i32"},  {"u8", "i32"},   {"i64", "i64"}, {"bool", "bool"}};
+    static const char *const names[][2] = {{"f32", "f32"}, {"f16", "f32"},  {"bf16", "f32"}, {"f64", "f64"},
+                                           {"i32", "i32"}, {"i16", "i32"},  {"i8", "i32"},   {"u8", "i32"},
+                                           {"i64", "i64"}, {"bool", "bool"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!strcmp(names[i][0], dtype)) return names[i][1];
     }
@@ -41,7 +42,10 @@ static const char *class_of(const char *dtype)
 
 // --- statistics, counted in the disassembly: one instruction a line
 
-struct opcode_count { char name[40]; size_t n; };
+struct opcode_count {
+    char name[40];
+    size_t n;
+};
 
 struct counts {
     size_t n_instructions, n_opcodes;
@@ -143,10 +147,12 @@ static bool complain(const kiln_kernel_info *k)
 
 static void print_line(const kiln_kernel_info *k)
 {
-    printf("%-40s %-24s %-5s %-10s %2u in %u out %2u scalars", k->symbol, k->row, k->dtype, k->kind, (unsigned)k->inputs,
-           (unsigned)k->outputs, (unsigned)k->scalars);
-    if (k->module_B) printf(" %7llu bytes\n", (unsigned long long)k->module_B);
-    else printf("    %s\n", k->cpu_only ? "CPU only" : "no module");
+    printf("%-40s %-24s %-5s %-10s %2u in %u out %2u scalars", k->symbol, k->row, k->dtype, k->kind,
+           (unsigned)k->inputs, (unsigned)k->outputs, (unsigned)k->scalars);
+    if (k->module_B)
+        printf(" %7llu bytes\n", (unsigned long long)k->module_B);
+    else
+        printf("    %s\n", k->cpu_only ? "CPU only" : "no module");
 }
 
 static bool show(size_t i, const kiln_kernel_info *k, const struct options *o)
@@ -201,10 +207,10 @@ static int reject(const char *what, const char *value)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"list", 0, NULL, 'l'},  {"op", 1, NULL, 'o'},    {"dtype", 1, NULL, 'd'}, {"glsl", 0, NULL, 'g'},
-        {"expand", 0, NULL, 'x'}, {"spirv", 0, NULL, 's'}, {"stats", 0, NULL, 'n'}, {"help", 0, NULL, 'h'},
-        {"version", 0, NULL, 'v'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"list", 0, NULL, 'l'},  {"op", 1, NULL, 'o'},     {"dtype", 1, NULL, 'd'},
+                                          {"glsl", 0, NULL, 'g'},  {"expand", 0, NULL, 'x'}, {"spirv", 0, NULL, 's'},
+                                          {"stats", 0, NULL, 'n'}, {"help", 0, NULL, 'h'},   {"version", 0, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
     struct options o = {0};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         switch (c) {

@@ -22,17 +22,17 @@ extern "C" {
 /// One kernel of the catalogue: a row of the op table, or of the kernels that ops are made of, in one compute class.
 /// Strings are static.
 typedef struct kiln_kernel_info {
-    size_t size KILN_0;           ///< set to sizeof(kiln_kernel_info) by the caller
-    const char *row KILN_0;       ///< "add", "mul.grad0", "softmax", "matmul"
-    const char *dtype KILN_0;     ///< compute class: "f32", "f64", "i32", "i64", "bool"; others compute in one of these
-    const char *kind KILN_0;      ///< "pointwise", "row" (reduces along rows) or "custom" (hand-written)
-    char symbol[96] KILN_0;       ///< "mul_grad0_f32"
-    uint32_t inputs KILN_0;       ///< operands that are read
-    uint32_t outputs KILN_0;      ///< operands that are written
-    uint32_t scalars KILN_0;      ///< run-time scalars
-    uint32_t stages KILN_0;       ///< row kernels: reductions on the longest path from the inputs
-    bool cpu_only KILN_0;         ///< Vulkan devices let the CPU run it
-    uint64_t module_B KILN_0;     ///< size of its SPIR-V module; 0 where it has none
+    size_t size KILN_0;       ///< set to sizeof(kiln_kernel_info) by the caller
+    const char *row KILN_0;   ///< "add", "mul.grad0", "softmax", "matmul"
+    const char *dtype KILN_0; ///< compute class: "f32", "f64", "i32", "i64", "bool"; others compute in one of these
+    const char *kind KILN_0;  ///< "pointwise", "row" (reduces along rows) or "custom" (hand-written)
+    char symbol[96] KILN_0;   ///< "mul_grad0_f32"
+    uint32_t inputs KILN_0;   ///< operands that are read
+    uint32_t outputs KILN_0;  ///< operands that are written
+    uint32_t scalars KILN_0;  ///< run-time scalars
+    uint32_t stages KILN_0;   ///< row kernels: reductions on the longest path from the inputs
+    bool cpu_only KILN_0;     ///< Vulkan devices let the CPU run it
+    uint64_t module_B KILN_0; ///< size of its SPIR-V module; 0 where it has none
 } kiln_kernel_info;
 
 /// The number of kernels; they are numbered from 0 in the order of the table.
@@ -62,12 +62,12 @@ typedef enum kiln_fact_kind {
 
 /// One fact about a device or the machine. All strings are valid during the callback only.
 typedef struct kiln_fact {
-    const char *group KILN_0;     ///< "library", "device", "limit", "feature" or "fast path"
-    const char *name KILN_0;      ///< "blas path", "shared memory per workgroup"
+    const char *group KILN_0; ///< "library", "device", "limit", "feature" or "fast path"
+    const char *name KILN_0;  ///< "blas path", "shared memory per workgroup"
     kiln_fact_kind kind KILN_0;
-    const char *text KILN_0;      ///< KILN_FACT_TEXT
-    double number KILN_0;         ///< KILN_FACT_NUMBER, KILN_FACT_BOOL (0 or 1)
-    const char *note KILN_0;      ///< the unit, or why a feature or fast path is off; NULL: nothing to say
+    const char *text KILN_0; ///< KILN_FACT_TEXT
+    double number KILN_0;    ///< KILN_FACT_NUMBER, KILN_FACT_BOOL (0 or 1)
+    const char *note KILN_0; ///< the unit, or why a feature or fast path is off; NULL: nothing to say
 } kiln_fact;
 typedef void (*kiln_fact_fn)(void *user, const kiln_fact *fact);
 

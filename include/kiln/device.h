@@ -86,6 +86,18 @@ KILN_API kiln_status kiln_device_set_strict(kiln_device *dev, bool strict);
 /// Waits until everything handed to the device so far is done; reports an error of the device that arose meanwhile.
 KILN_API kiln_status kiln_device_synchronize(kiln_device *dev);
 
+/// How many marks a device keeps.
+#define KILN_MARKS 32
+
+/// Notes the device's time in mark `mark` (below KILN_MARKS) when everything handed over before is done. What is
+/// waiting to be submitted is submitted, so that the time goes on from here as it would for a user who waits.
+/// Errors: KILN_E_ARGUMENT for a mark out of range, KILN_E_UNSUPPORTED for a device without a clock.
+KILN_API kiln_status kiln_device_mark(kiln_device *dev, unsigned mark);
+
+/// The device's time from one mark to another in nanoseconds; waits for both. NaN and an error (as above, or
+/// KILN_E_STATE for a mark that was never set) when there is none.
+KILN_API double kiln_device_elapsed(kiln_device *dev, unsigned from, unsigned to);
+
 /// The number of Vulkan devices the loader lists (0 when there is no loader or driver); fills up to `max` infos, whose strings are
 /// valid until the next call on this thread.
 KILN_API size_t kiln_device_list(kiln_device_info *out, size_t max);

@@ -21,7 +21,10 @@ void facts_blas(struct facts *f)
     bool refused = named && !strcmp(named, "none");
     fact_bool(f, "blas", blas->found, refused ? "KILN_BLAS=none" : blas_missing);
     fact_text(f, "blas version", blas->name);
-    if (blas->found) fact_text(f, "blas path", fact_library_path((const void *)(uintptr_t)blas->sgemm));
+    if (!blas->found) return;
+    fact_text(f, "blas path", fact_library_path((const void *)(uintptr_t)blas->sgemm));
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    if (core && *core) fact_text(f, "blas core type by OPENBLAS_CORETYPE", core);
 }
 
 static void fact_huge_pages(struct facts *f)
@@ -48,13 +51,15 @@ static void facts_fast_paths(struct facts *f, const struct cpu_isa *isa)
         if (!strcmp(built[i], "base")) snprintf(name, sizeof name, "kernels of the base instruction set");
         bool better_in_use = i + 1 < COUNT_OF(built) && isa->name[0] && strcmp(built[i], isa->name) < 0;
         fact_bool(f, name, !strcmp(built[i], isa->name),
-                  better_in_use ? "a wider set is in use" : wanted && *wanted ? "KILN_CPU_ISA names another"
-                                                                              : "the processor lacks instructions of it");
+                  better_in_use       ? "a wider set is in use"
+                  : wanted && *wanted ? "KILN_CPU_ISA names another"
+                                      : "the processor lacks instructions of it");
     }
     const struct cpu_blas *blas = cpu_blas();
     fact_bool(f, "matrix products by BLAS", blas->found, "no BLAS library in use; built-in loops");
     fact_bool(f, "one pool of threads", blas->one_pool,
-              blas->found ? "the library has threads of its own: it gets one, and products are split here" : "no BLAS library");
+              blas->found ? "the library has threads of its own: it gets one, and products are split here"
+                          : "no BLAS library");
     fact_huge_pages(f);
     fact_bool(f, "kernels compiled at run time", false, "eager mode runs precompiled kernels");
 }

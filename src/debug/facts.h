@@ -3,7 +3,11 @@
 #include "base/base.h"
 #include <kiln/debug.h>
 
-struct facts { kiln_fact_fn fn; void *user; const char *group; };
+struct facts {
+    kiln_fact_fn fn;
+    void *user;
+    const char *group;
+};
 
 void fact_text(const struct facts *f, const char *name, const char *text);
 void fact_number(const struct facts *f, const char *name, double number, const char *unit);

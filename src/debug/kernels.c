@@ -1,4 +1,5 @@
-// The catalogue of kernels as text. Running ops never comes here: the expressions are parsed anew for one kernel's shader.
+// The catalogue of kernels as text. Running ops never comes here: the expressions are parsed anew for one kernel's
+// shader.
 #include "codegen/catalogue.h"
 #include <kiln/debug.h>
 #include <stdio.h>
@@ -132,13 +133,15 @@ static kiln_status expand(const char *name, struct str *text)
 static kiln_status custom_glsl(const struct kernel_info *k, struct str *out)
 {
     (void)out;
-    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: this build has no Vulkan device, and so no shader of %s", k->name);
+    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: this build has no Vulkan device, and so no shader of %s",
+                     k->name);
 }
 
 static kiln_status expand(const char *name, struct str *text)
 {
     (void)text;
-    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: %s: this build has no Vulkan device, and no shader templates", name);
+    return error_set(KILN_E_UNSUPPORTED, "kernel_glsl: %s: this build has no Vulkan device, and no shader templates",
+                     name);
 }
 #endif
 

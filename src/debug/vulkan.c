@@ -66,7 +66,8 @@ static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
               usable ? "device memory is not the host's: transfers go through a staging ring" : unusable);
     fact_bool(f, "modules specialised before the driver", usable && !debug_flag("spec"),
               usable ? "KILN_DEBUG=spec" : unusable);
-    fact_bool(f, "f64 kernels", usable && p->f64, usable ? "the driver lacks shaderFloat64: the CPU runs them" : unusable);
+    fact_bool(f, "f64 kernels", usable && p->f64,
+              usable ? "the driver lacks shaderFloat64: the CPU runs them" : unusable);
     struct vk_device probe = {.physical = *p};
     char path[4096];
     fact_bool(f, "pipeline cache on disk", !vk_cache_path(&probe, path, sizeof path),
@@ -101,13 +102,14 @@ kiln_status facts_vulkan(struct facts *f, uint32_t index)
     struct vk_instance *instance;
     struct vk_physical *list;
     uint32_t n;
-    TRY(vk_instance_ref(&instance));
+    TRY(vk_instance_get(&instance));
     kiln_status status = vk_physical_list(instance, &list, &n);
     if (!status) {
-        if (index < n) facts_device(f, instance, &list[index]);
-        else status = error_set(KILN_E_MISSING, "device_facts: vulkan:%u: the loader lists %u devices", index, n);
+        if (index < n)
+            facts_device(f, instance, &list[index]);
+        else
+            status = error_set(KILN_E_MISSING, "device_facts: vulkan:%u: the loader lists %u devices", index, n);
         free(list);
     }
-    vk_instance_unref(&instance);
     return status;
 }

@@ -25,6 +25,9 @@ struct device_ops {
     kiln_status (*copy)(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
     kiln_status (*upload)(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);   // src is free on return
     kiln_status (*download)(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);       // waits
+    // The clock that kiln_device_mark reads; NULL: launches run before they return, and the host's clock will do.
+    kiln_status (*mark)(kiln_device *dev, unsigned mark);
+    kiln_status (*elapsed)(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
     kiln_status (*synchronize)(kiln_device *dev);
     // Called before a slab is returned to the system: nothing in flight may use it.
 };
@@ -45,6 +48,7 @@ struct kiln_device {
     struct heap *heap;
     pthread_mutex_t lock;      // the generator and the open list; heap and back ends have locks of their own
     uint64_t rng_seed, rng_offset;
+    double marks_ns[KILN_MARKS];   // of the host's clock; 0: never set
     struct kiln_device *next;  // list of open devices
 };
 

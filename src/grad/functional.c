@@ -21,7 +21,7 @@ struct call {
     kiln_grad_opts o;
     int64_t first;                 // the wrt of a call without one
     bool outside;                  // a tape outside sees this call
-    uint64_t since;
+    uint64_t since, inputs_until;
     kiln_tensor **inner;           // n_in: the handles the function gets
     kiln_tensor **out;             // n_out: what it gave
     kiln_tensor **grads;           // n_wrt + params
@@ -117,7 +117,7 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
 {
     size_t n = c->n_wrt + c->o.params.count;
     for (size_t i = 0; i < c->o.params.count; i++) nodes[c->n_wrt + i] = c->o.params.v[i]->node;
-    struct run r = {.create_graph = c->outside, .since = c->since, .n_targets = n, .targets = nodes, .captured = c->grads,
+    struct run r = {.create_graph = c->outside, .since = c->since, .inputs_until = c->inputs_until, .n_targets = n, .targets = nodes, .captured = c->grads,
                     .only_new = c->o.params.count == 0};
     kiln_status status = KILN_OK;
     int no_grad = thread_state.no_grad;
@@ -152,6 +152,7 @@ static kiln_status differentiate(struct call *c)
     c->since = node_sequence();
     for (size_t i = 0; i < c->n_in && !status; i++)
         if (!(c->inner[i] = inner_input(c, i))) status = error_pending;
+    c->inputs_until = node_sequence();
     for (size_t i = 0; i < c->n_wrt && !status; i++) nodes[i] = node_ref(c->inner[c->o.wrt.v[i]]->node);
     if (!status) status = call_function(c);
     if (!status) status = run(c, nodes);

@@ -261,7 +261,8 @@ static kiln_status visit(struct run *r, struct reach *all, const struct tape_nod
 
 static bool ends(const struct run *r, const struct tape_node *n)
 {
-    return n->kind == NODE_LEAF || (n->kind == NODE_INPUT && n->sequence > r->since) || (r->only_new && n->sequence <= r->since);
+    bool own_input = n->kind == NODE_INPUT && n->sequence > r->since && n->sequence <= r->inputs_until;
+    return n->kind == NODE_LEAF || own_input || (r->only_new && n->sequence <= r->since);
 }
 
 static int by_age(const void *a, const void *b)

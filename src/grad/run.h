@@ -10,7 +10,8 @@ struct run {
     bool keep;                   // leave the tape
     bool create_graph;           // record the backward itself; implies keep
     bool accumulate;             // leaves: add to the gradients that are there
-    uint64_t since;              // older nodes are not used up, and inputs newer than it are where the gradient ends
+    uint64_t since;              // nodes that are not newer are not used up
+    uint64_t inputs_until;       // INPUT nodes from since to here are where the gradient ends
     bool only_new;               // nodes not newer than `since` lead to no target
     size_t n_targets;            // 0: the gradient is left in the leaves
     struct tape_node *const *targets;

@@ -1,10 +1,10 @@
-// Reading elements by index. All of it is one kernel, gather: out[p] = x[base(p) + index(p) * stride], over the result's space, in
-// which x does not move along the dimensions of the index.
+// Reading elements by index. All of it is one kernel, gather: out[p] = x[base(p) + index(p) * stride], over the
+// result's space, in which x does not move along the dimensions of the index.
 //
-// A negative index counts from the end. One out of range is an error on the CPU, which looks at every index; on a GPU, where no
-// launch can fail, the element read is 0.
-#include "ops/family.h"
+// A negative index counts from the end. One out of range is an error on the CPU, which looks at every index; on a GPU,
+// where no launch can fail, the element read is 0.
 #include "ops/index.h"
+#include "ops/family.h"
 
 static kiln_status check_index(const struct op_call *c, int in)
 {
@@ -13,8 +13,8 @@ static kiln_status check_index(const struct op_call *c, int in)
     return op_fail(c, KILN_E_DTYPE, "%s must be integers, it is %s", c->op->in_names[in], type_string(index).s);
 }
 
-kiln_status lower_gather_views(struct lowering *lo, const struct view *x, const struct view *index, const struct view *out,
-                               int64_t axis_size, int64_t axis_stride)
+kiln_status lower_gather_views(struct lowering *lo, const struct view *x, const struct view *index,
+                               const struct view *out, int64_t axis_size, int64_t axis_stride)
 {
     struct view from = view_as_bits(x), to = view_as_bits(out);
     const struct view *v[3] = {&from, index, &to};
@@ -61,7 +61,8 @@ kiln_status infer_gather(struct op_call *c)
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
     if (!fits)
-        return op_fail(c, KILN_E_SHAPE, "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
+        return op_fail(c, KILN_E_SHAPE,
+                       "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
                        type_string(x).s, type_string(index).s);
     c->out[0] = *index;
     c->out[0].dtype = x->dtype;
@@ -110,7 +111,8 @@ kiln_status infer_take(struct op_call *c)
 
 kiln_status infer_index_select(struct op_call *c)
 {
-    if (c->in[1]->rank != 1) return op_fail(c, KILN_E_SHAPE, "index must have one dimension, it is %s", type_string(c->in[1]).s);
+    if (c->in[1]->rank != 1)
+        return op_fail(c, KILN_E_SHAPE, "index must have one dimension, it is %s", type_string(c->in[1]).s);
     return infer_take(c);
 }
 
@@ -140,7 +142,8 @@ kiln_status infer_one_hot(struct op_call *c)
     int64_t depth = attr_int(c, 0);
     TRY(check_index(c, 0));
     if (depth < 0) return op_fail(c, KILN_E_ARGUMENT, "depth is negative: %lld", (long long)depth);
-    if (ids->rank == MAX_RANK) return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
+    if (ids->rank == MAX_RANK)
+        return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
     c->out[0] = *ids;
     c->out[0].dtype = KILN_F32;
     c->out[0].weak = false;

@@ -1,13 +1,14 @@
-// Spaces of hand-written kernels that index: dimensions of size 1 are dropped and neighbours merged as operands are added up.
+// Spaces of hand-written kernels that index: dimensions of size 1 are dropped and neighbours merged as operands are
+// added up.
 #pragma once
 #include "ops/lower.h"
 
 #define SPACE_OPERANDS 4
 struct index_space {
-    int rank, n;                                   // n operands
+    int rank, n; // n operands
     int64_t sizes[MAX_RANK];
     int64_t strides[SPACE_OPERANDS][MAX_RANK];
-    bool fenced[MAX_RANK];                         // never merged
+    bool fenced[MAX_RANK]; // never merged
 };
 
 // The next dimension, from the outermost, with one stride an operand. A fenced one is kept as it is, even of size 1.
@@ -15,7 +16,8 @@ void space_add(struct index_space *s, int64_t size, const int64_t *strides, bool
 // The same for dimension d of views of one rank.
 void space_add_dim(struct index_space *s, int64_t size, const struct view *const *v, int d);
 int64_t space_count(const struct index_space *s);
-void space_launch(struct launch *l, struct lowering *lo, int family, enum scalar_class cls, const struct index_space *s);
+void space_launch(struct launch *l, struct lowering *lo, int family, enum scalar_class cls,
+                  const struct index_space *s);
 
 // A contiguous view seen with one dimension.
 struct view view_flat(const struct view *v);
@@ -26,11 +28,11 @@ kiln_status lower_flat(struct lowering *lo, const struct view *x, struct view *o
 // Whether kernels of this class run on the CPU: it is the device, or the device falls back on it.
 bool lowers_to_cpu(const struct lowering *lo, enum scalar_class cls);
 
-// Sorts along the last dimension of x, stably, NaN last, and keeps the first `keep` places, which is the size of the results'
-// last dimension. Either result may be NULL; `indices` is an integer view.
-kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool descending, int64_t keep, const struct view *values,
-                             const struct view *indices);
-// out[..., index, ...] = x's element: the kernel behind all gathers. Views over the result's dimensions; `axis_size` and
-// `axis_stride` are x's along the indexed axis.
-kiln_status lower_gather_views(struct lowering *lo, const struct view *x, const struct view *index, const struct view *out,
-                               int64_t axis_size, int64_t axis_stride);
+// Sorts along the last dimension of x, stably, NaN last, and keeps the first `keep` places, which is the size of the
+// results' last dimension. Either result may be NULL; `indices` is an integer view.
+kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool descending, int64_t keep,
+                             const struct view *values, const struct view *indices);
+// out[..., index, ...] = x's element: the kernel behind all gathers. Views over the result's dimensions; `axis_size`
+// and `axis_stride` are x's along the indexed axis.
+kiln_status lower_gather_views(struct lowering *lo, const struct view *x, const struct view *index,
+                               const struct view *out, int64_t axis_size, int64_t axis_stride);

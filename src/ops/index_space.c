@@ -1,5 +1,5 @@
-#include "ops/index.h"
 #include "ops/families.h"
+#include "ops/index.h"
 #include <string.h>
 
 void space_add(struct index_space *s, int64_t size, const int64_t *strides, bool fenced)
@@ -8,7 +8,8 @@ void space_add(struct index_space *s, int64_t size, const int64_t *strides, bool
     int last = s->rank - 1;
     bool merge = !fenced && last >= 0 && !s->fenced[last];
     for (int o = 0; merge && o < s->n; o++) merge = s->strides[o][last] == strides[o] * size;
-    if (merge) s->sizes[last] *= size;
+    if (merge)
+        s->sizes[last] *= size;
     else {
         last = s->rank++;
         s->sizes[last] = size;

@@ -13,7 +13,8 @@ static void joined_dtype(struct op_call *c)
 
 static kiln_status sizes_differ(const struct op_call *c, int i)
 {
-    return op_fail(c, KILN_E_SHAPE, "tensor 0 is %s, tensor %d is %s", type_string(c->in[0]).s, i, type_string(c->in[i]).s);
+    return op_fail(c, KILN_E_SHAPE, "tensor 0 is %s, tensor %d is %s", type_string(c->in[0]).s, i,
+                   type_string(c->in[i]).s);
 }
 
 kiln_status infer_concat(struct op_call *c)
@@ -54,7 +55,8 @@ static kiln_status stack_axis(const struct op_call *c, int *axis)
 {
     *axis = axis_normalize(attr_int(c, 0), c->in[0]->rank + 1);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for tensors of %s", (long long)attr_int(c, 0), type_string(c->in[0]).s);
+    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for tensors of %s", (long long)attr_int(c, 0),
+                   type_string(c->in[0]).s);
 }
 
 kiln_status infer_stack(struct op_call *c)
@@ -65,7 +67,8 @@ kiln_status infer_stack(struct op_call *c)
     *out = *c->in[0];
     for (int i = 1; i < c->n_in; i++)
         if (!type_same_shape(out, c->in[i])) return sizes_differ(c, i);
-    if (out->rank == MAX_RANK) return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
+    if (out->rank == MAX_RANK)
+        return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
     for (int d = out->rank; d > axis; d--) out->dims[d] = out->dims[d - 1];
     out->dims[axis] = c->n_in;
     out->rank++;
@@ -112,7 +115,8 @@ kiln_status infer_tile(struct op_call *c)
     TRY(tile_shape(c, out, repeats));
     out->weak = false;
     for (int d = 0; d < out->rank; d++)
-        if (__builtin_mul_overflow(out->dims[d], repeats[d], &out->dims[d])) return op_fail(c, KILN_E_SHAPE, "axis %d overflows", d);
+        if (__builtin_mul_overflow(out->dims[d], repeats[d], &out->dims[d]))
+            return op_fail(c, KILN_E_SHAPE, "axis %d overflows", d);
     uint64_t size_B;
     return type_size_B(out, &size_B);
 }
@@ -124,7 +128,8 @@ static void add_dim(struct view *v, int64_t size, int64_t stride)
 }
 
 // Too many repeated axes for one space: the first copy, then each axis from what lies before it.
-static kiln_status tile_by_axis(struct lowering *lo, const struct view *x, const int64_t *repeats, const struct view *out)
+static kiln_status tile_by_axis(struct lowering *lo, const struct view *x, const int64_t *repeats,
+                                const struct view *out)
 {
     struct view done = *out;
     for (int d = 0; d < x->rank; d++) done.dims[d] = x->dims[d];
@@ -216,7 +221,7 @@ static kiln_status roll_axes(const struct op_call *c, int *axes)
     }
     if (shifts->count != list->count)
         return op_fail(c, KILN_E_ARGUMENT, "%d shifts are given for %d axes", shifts->count, list->count);
-    TRY(op_axes(c, 1, 0, &mask));   // in range, none twice
+    TRY(op_axes(c, 1, 0, &mask)); // in range, none twice
     for (int i = 0; i < list->count; i++) axes[i] = axis_normalize(list->v[i], c->in[0]->rank);
     return KILN_OK;
 }
@@ -229,8 +234,8 @@ kiln_status infer_roll(struct op_call *c)
 }
 
 // Axis by axis the tensor falls into two pieces that change places.
-static kiln_status roll_pieces(struct lowering *lo, const struct view *x, const struct view *out, int n, const int *axes,
-                               const int64_t *shifts)
+static kiln_status roll_pieces(struct lowering *lo, const struct view *x, const struct view *out, int n,
+                               const int *axes, const int64_t *shifts)
 {
     if (n == 0) return lower_copy(lo, x, out);
     int axis = axes[0];

@@ -1,13 +1,12 @@
 // Padding. Every element of the result is written once, by copies and fills.
 //
-// Input: x and how many elements come before and after it along each axis. The interior is a copy of x. Then axis by axis: when
-// axis d is treated, the result holds its final values where the axes before d have any index and those from d on lie in the
-// interior; the slabs before and after it along d are filled, or copied from what is there already. Axes in any order give the
-// same values, corners included.
+// Input: x and how many elements come before and after it along each axis. The interior is a copy of x. Then axis by
+// axis: when axis d is treated, the result holds its final values where the axes before d have any index and those from
+// d on lie in the interior; the slabs before and after it along d are filled, or copied from what is there already.
+// Axes in any order give the same values, corners included.
 #include "ops/family.h"
-#include <kiln/tensor.h>
 
-enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_CIRCULAR };   // as KILN_PAD_* of ops.h
+enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_CIRCULAR }; // as KILN_PAD_* of ops.h
 
 static int64_t entry(const struct attr *list, int d)
 {
@@ -32,7 +31,8 @@ kiln_status infer_pad(struct op_call *c)
     *out = *c->in[0];
     out->weak = false;
     if (mode < MODE_CONSTANT || mode > MODE_CIRCULAR)
-        return op_fail(c, KILN_E_ARGUMENT, "mode %lld is not one of KILN_PAD_CONSTANT, _REFLECT, _EDGE, _CIRCULAR", (long long)mode);
+        return op_fail(c, KILN_E_ARGUMENT, "mode %lld is not one of KILN_PAD_CONSTANT, _REFLECT, _EDGE, _CIRCULAR",
+                       (long long)mode);
     for (int i = 0; i < 2; i++) {
         const struct attr *list = &c->attrs[i];
         if (list->count > out->rank)
@@ -41,9 +41,10 @@ kiln_status infer_pad(struct op_call *c)
         for (int d = 0; d < list->count; d++) {
             int64_t n = list->v[d], most = most_pad(mode, c->in[0]->dims[d]);
             if (n < 0 || (most >= 0 && n > most))
-                return op_fail(c, KILN_E_ARGUMENT, "%s of axis %d is %lld, x is %s", c->op->attrs[i].name, d, (long long)n,
-                               type_string(c->in[0]).s);
-            if (__builtin_add_overflow(out->dims[d], n, &out->dims[d])) return op_fail(c, KILN_E_SHAPE, "axis %d overflows", d);
+                return op_fail(c, KILN_E_ARGUMENT, "%s of axis %d is %lld, x is %s", c->op->attrs[i].name, d,
+                               (long long)n, type_string(c->in[0]).s);
+            if (__builtin_add_overflow(out->dims[d], n, &out->dims[d]))
+                return op_fail(c, KILN_E_SHAPE, "axis %d overflows", d);
         }
     }
     uint64_t size_B;
@@ -60,13 +61,12 @@ static struct view view_backwards(const struct view *v, int d)
 }
 
 // The n elements of axis d that a slab of the pad repeats; `done` holds the interior at [at, at + size).
-static struct view slab_source(const struct view *done, int d, int64_t mode, int64_t at, int64_t size, int64_t n, bool before)
+static struct view slab_source(const struct view *done, int d, int64_t mode, int64_t at, int64_t size, int64_t n,
+                               bool before)
 {
     struct view s;
     switch (mode) {
-    case MODE_REFLECT:
-        s = view_narrow(done, d, before ? at + 1 : at + size - 1 - n, n);
-        return view_backwards(&s, d);
+    case MODE_REFLECT: s = view_narrow(done, d, before ? at + 1 : at + size - 1 - n, n); return view_backwards(&s, d);
     case MODE_CIRCULAR: return view_narrow(done, d, before ? at + size - n : at, n);
     default:
         s = view_narrow(done, d, before ? at : at + size - 1, 1);

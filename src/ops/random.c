@@ -1,9 +1,10 @@
 // Random tensors and dropout.
 //
-// Numbers come from Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a block of four 32-bit words
-// is a function of a counter, here the op's offset plus the block's number, and of a key, the seed. Both are attributes that the
-// front door reserves from the device's generator. An element takes one word of its own, or two where it has more than 32 bits; so
-// a value depends on seed, offset and index alone, on any device. The kernel philox writes the words, pointwise ones use them.
+// Numbers come from Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a block of four
+// 32-bit words is a function of a counter, here the op's offset plus the block's number, and of a key, the seed. Both
+// are attributes that the front door reserves from the device's generator. An element takes one word of its own, or two
+// where it has more than 32 bits; so a value depends on seed, offset and index alone, on any device. The kernel philox
+// writes the words, pointwise ones use them.
 #include "base/float16.h"
 #include "ops/family.h"
 #include "ops/index.h"
@@ -33,8 +34,8 @@ static struct view every(const struct view *line, int64_t first, int64_t step)
 }
 
 // out[i] = f(words i * step ... i * step + n_in - 1).
-static kiln_status map(struct lowering *lo, int family, enum scalar_class cls, const struct view *words, int n_in, int64_t step,
-                       const struct view *out, int n_scalars, const double *scalars)
+static kiln_status map(struct lowering *lo, int family, enum scalar_class cls, const struct view *words, int n_in,
+                       int64_t step, const struct view *out, int n_scalars, const double *scalars)
 {
     struct view in[4];
     for (int i = 0; i < n_in; i++) {
@@ -104,8 +105,8 @@ kiln_status lower_normal(const struct op_call *c, struct lowering *lo)
     for (int i = 0; i < 2; i++) {
         struct view half = every(&out, i, 2);
         double scalars[3] = {i ? 0.25 : 0, attr_float(c, 2), attr_float(c, 3)};
-        TRY(map(lo, wide ? FAMILY_random_normal_f64 : FAMILY_random_normal, wide ? CLASS_F64 : CLASS_F32, &words, n_in, n_in, &half, 3,
-                scalars));
+        TRY(map(lo, wide ? FAMILY_random_normal_f64 : FAMILY_random_normal, wide ? CLASS_F64 : CLASS_F32, &words, n_in,
+                n_in, &half, 3, scalars));
     }
     return KILN_OK;
 }
@@ -120,7 +121,8 @@ kiln_status infer_randint(struct op_call *c)
 }
 
 // low + floor(x * range / 2^64) with x of [0, 2^64).
-static kiln_status integers(const struct op_call *c, struct lowering *lo, int64_t low, uint64_t range, const struct view *out)
+static kiln_status integers(const struct op_call *c, struct lowering *lo, int64_t low, uint64_t range,
+                            const struct view *out)
 {
     struct view words;
     double scalars[4] = {(uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)range, (uint32_t)(range >> 32)};
@@ -144,11 +146,14 @@ kiln_status infer_bernoulli(struct op_call *c)
 
 kiln_status lower_bernoulli(const struct op_call *c, struct lowering *lo)
 {
-    struct view out = view_flat(&c->vout[0]), words;
+    struct view out = view_flat(&c->vout[0]), to = out, words;
     double p = attr_float(c, 2);
     if (out.dims[0] == 0) return KILN_OK;
+    bool wide = out.dtype == KILN_F64;   // kernels of class f32 know no f64
+    if (wide) TRY(lower_temp(lo, KILN_F32, 1, out.dims, &to));
     TRY(draw(c, lo, out.dims[0], &words));
-    return map(lo, FAMILY_random_bernoulli, CLASS_F32, &words, 1, 1, &out, 1, &p);
+    TRY(map(lo, FAMILY_random_bernoulli, CLASS_F32, &words, 1, 1, &to, 1, &p));
+    return wide ? lower_copy(lo, &to, &out) : KILN_OK;
 }
 
 kiln_status infer_randperm(struct op_call *c)

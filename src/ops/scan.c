@@ -1,10 +1,11 @@
-// Cumulative sums and products along one axis. A GPU walks each row with one invocation where rows are many or short, with one
-// workgroup where they are fewer, and in three steps where they are long and few: the totals of chunks, the scan of those, and the
-// scan of each chunk from the total before it. The order of the sums is fixed by the sizes alone.
+// Cumulative sums and products along one axis. A GPU walks each row with one invocation where rows are many or short,
+// with one workgroup where they are fewer, and in three steps where they are long and few: the totals of chunks, the
+// scan of those, and the scan of each chunk from the total before it. The order of the sums is fixed by the sizes
+// alone.
 #include "ops/family.h"
 #include "ops/index.h"
 
-enum { PHASE_ROWS, PHASE_TOTALS, PHASE_CHUNKS, PHASE_LANES };    // variant 1 of the kernel, see shaders/scan.comp
+enum { PHASE_ROWS, PHASE_TOTALS, PHASE_CHUNKS, PHASE_LANES }; // variant 1 of the kernel, see shaders/scan.comp
 enum { SHORT_ROW = 32, CHUNK = 4096, LANES = 256 };
 enum { SCAN_SUM, SCAN_PROD };
 
@@ -19,11 +20,15 @@ kiln_status infer_scan(struct op_call *c)
     return KILN_OK;
 }
 
-struct scan { struct lowering *lo; enum scalar_class cls; uint32_t verb; };
+struct scan {
+    struct lowering *lo;
+    enum scalar_class cls;
+    uint32_t verb;
+};
 
 // x and out of one shape, scanned along the last dimension; out of PHASE_TOTALS and carry are [rows, chunks].
-static kiln_status run(const struct scan *s, uint32_t phase, const struct view *x, const struct view *out, const struct view *carry,
-                       int64_t chunks)
+static kiln_status run(const struct scan *s, uint32_t phase, const struct view *x, const struct view *out,
+                       const struct view *carry, int64_t chunks)
 {
     const struct view *v[2] = {x, out};
     struct index_space space = {.n = 2};
@@ -59,7 +64,8 @@ static kiln_status lower_scan(const struct op_call *c, struct lowering *lo, uint
     for (int d = 0; d < rank; d++)
         if (d != axis) perm[n++] = d;
     perm[n] = axis;
-    struct view x = view_permute(&c->vin[0], perm), out = view_permute(&c->vout[0], perm), none = view_integer(0), totals;
+    struct view x = view_permute(&c->vin[0], perm), out = view_permute(&c->vout[0], perm), none = view_integer(0),
+                totals;
     int64_t length = x.dims[n], count = view_count(&x);
     if (count == 0) return KILN_OK;
     int64_t rows = count / length, chunks = (length + CHUNK - 1) / CHUNK;

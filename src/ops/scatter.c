@@ -1,15 +1,16 @@
-// Writing elements by index, into a copy of the target. Where several elements go to one place, the last one along the axis wins
-// (scatter), or all are added in the order of the axis (scatter_add, index_add): the same bits on every run.
+// Writing elements by index, into a copy of the target. Where several elements go to one place, the last one along the
+// axis wins (scatter), or all are added in the order of the axis (scatter_add, index_add): the same bits on every run.
 //
-// A column is what the axis leaves free: elements of different columns never meet. On the CPU a column is walked in order. A GPU
-// does the same when there are enough columns, or the axis is short; else
-//   - scatter marks, by an atomic maximum, which place along the axis wins each element, and then lets the winners write;
+// A column is what the axis leaves free: elements of different columns never meet. On the CPU a column is walked in
+// order. A GPU does the same when there are enough columns, or the axis is short; else
+//   - scatter marks, by an atomic maximum, which place along the axis wins each element, and then lets the winners
+//   write;
 //   - the sums sort the indices, stably, and give each run of equal ones to one invocation, which adds it up in order.
 // A negative index counts from the end; one out of range is an error on the CPU and dropped on a GPU.
 #include "ops/family.h"
 #include "ops/index.h"
 
-enum { MODE_SET, MODE_ADD, MODE_MARK, MODE_WRITE, MODE_RUNS };   // variant 0 of the kernel, see shaders/scatter.comp
+enum { MODE_SET, MODE_ADD, MODE_MARK, MODE_WRITE, MODE_RUNS }; // variant 0 of the kernel, see shaders/scatter.comp
 enum { SHORT_AXIS = 32 };
 
 static kiln_status check_source(const struct op_call *c, int index_in, int src_in)
@@ -18,7 +19,8 @@ static kiln_status check_source(const struct op_call *c, int index_in, int src_i
     if (dtype_kind_of[index->dtype] != KIND_INT)
         return op_fail(c, KILN_E_DTYPE, "index must be integers, it is %s", type_string(index).s);
     if (dtype_kind_of[src->dtype] <= dtype_kind_of[x->dtype]) return KILN_OK;
-    return op_fail(c, KILN_E_DTYPE, "src is %s, it does not go into x of %s; cast it first", type_string(src).s, type_string(x).s);
+    return op_fail(c, KILN_E_DTYPE, "src is %s, it does not go into x of %s; cast it first", type_string(src).s,
+                   type_string(x).s);
 }
 
 kiln_status infer_scatter(struct op_call *c)
@@ -31,7 +33,8 @@ kiln_status infer_scatter(struct op_call *c)
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
     if (!fits)
-        return op_fail(c, KILN_E_SHAPE, "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
+        return op_fail(c, KILN_E_SHAPE,
+                       "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
                        type_string(x).s, type_string(index).s);
     if (!shape_broadcast(index, src, &both) || !type_same_shape(&both, index))
         return op_fail(c, KILN_E_SHAPE, "src does not broadcast to index: src is %s, index is %s", type_string(src).s,
@@ -61,8 +64,10 @@ kiln_status infer_index_add(struct op_call *c)
     struct type want = *x, both;
     if (index->rank == 1) want.dims[axis] = index->dims[0];
     if (index->rank != 1 || !shape_broadcast(&want, src, &both) || !type_same_shape(&both, &want))
-        return op_fail(c, KILN_E_SHAPE, "index must be a vector, src x's shape with its length at axis %d: x is %s, index is %s, src is %s",
-                       axis, type_string(x).s, type_string(index).s, type_string(src).s);
+        return op_fail(
+            c, KILN_E_SHAPE,
+            "index must be a vector, src x's shape with its length at axis %d: x is %s, index is %s, src is %s", axis,
+            type_string(x).s, type_string(index).s, type_string(src).s);
     return infer_same(c);
 }
 
@@ -70,13 +75,13 @@ struct scatter {
     struct lowering *lo;
     enum scalar_class cls;
     int axis;
-    bool shared_index;                   // one index for all columns
-    struct view index, src, out;         // over src's dimensions; out has its whole axis
+    bool shared_index;           // one index for all columns
+    struct view index, src, out; // over src's dimensions; out has its whole axis
 };
 
 // One launch of the kernel; operands that a mode does not use are immediates. aux and out move along the axis by index.
-static kiln_status run(const struct scatter *s, int mode, const struct view *index, const struct view *aux, const struct view *src,
-                       const struct view *out)
+static kiln_status run(const struct scatter *s, int mode, const struct view *index, const struct view *aux,
+                       const struct view *src, const struct view *out)
 {
     const struct view *v[4] = {index, aux, src, out};
     bool aux_indexed = mode == MODE_MARK || mode == MODE_WRITE;
@@ -93,7 +98,7 @@ static kiln_status run(const struct scatter *s, int mode, const struct view *ind
     }
     struct launch l;
     space_launch(&l, s->lo, FAMILY_scatter, s->cls, &space);
-    if (mode == MODE_SET || mode == MODE_ADD) l.extent[0] /= s->src.dims[s->axis];   // one a column
+    if (mode == MODE_SET || mode == MODE_ADD) l.extent[0] /= s->src.dims[s->axis]; // one a column
     l.variant[0] = (uint32_t)mode;
     l.variant[1] = (uint32_t)at;
     launch_operand(&l, index, space.strides[0], false);
@@ -142,7 +147,7 @@ static kiln_status sort_index(const struct scatter *s, struct view *sorted, stru
     if (!s->shared_index) return KILN_OK;
     struct view *both[2] = {sorted, order};
     for (int i = 0; i < 2; i++) {
-        struct view wide = s->src;         // its dimensions
+        struct view wide = s->src; // its dimensions
         wide.slot = both[i]->slot, wide.dtype = both[i]->dtype, wide.offset = both[i]->offset;
         for (int d = 0; d < wide.rank; d++) wide.strides[d] = d == s->axis ? both[i]->strides[0] : 0;
         *both[i] = wide;

@@ -1,15 +1,16 @@
 // Sorting along one axis: stable, in either direction, NaN last, -0 equal to 0.
 //
-// The CPU sorts whole rows (src/cpu/kernels/sort_rows.c). A GPU turns values into integer keys of the same order, sorts tiles of
-// SORT_TILE of them in shared memory, each with the place it came from, and merges neighbouring runs until one is left; only the
-// places come out of that, and the values are gathered by them. Where only the first `keep` are asked for, no run keeps more.
+// The CPU sorts whole rows (src/cpu/kernels/sort_rows.c). A GPU turns values into integer keys of the same order, sorts
+// tiles of SORT_TILE of them in shared memory, each with the place it came from, and merges neighbouring runs until one
+// is left; only the places come out of that, and the values are gathered by them. Where only the first `keep` are asked
+// for, no run keeps more.
 #include "ops/family.h"
 #include "ops/index.h"
 
-enum { SORT_TILE = 1024 };               // as in shaders/sort_tiles.comp
+enum { SORT_TILE = 1024 }; // as in shaders/sort_tiles.comp
 
-static kiln_status sort_on_cpu(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending, int64_t keep,
-                               const struct view *values, const struct view *indices)
+static kiln_status sort_on_cpu(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending,
+                               int64_t keep, const struct view *values, const struct view *indices)
 {
     const struct view *v[3] = {x, values, indices};
     struct index_space s = {.n = 3};
@@ -27,8 +28,8 @@ static kiln_status sort_on_cpu(struct lowering *lo, enum scalar_class cls, const
 }
 
 // Rows that are not dense in memory are brought side by side first, tile by tile, and their results back.
-static kiln_status sort_dense(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending, int64_t keep,
-                              const struct view *values, const struct view *indices)
+static kiln_status sort_dense(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending,
+                              int64_t keep, const struct view *values, const struct view *indices)
 {
     struct view dense, none = view_integer(0), v = none, i = none;
     int last = x->rank - 1;
@@ -74,16 +75,17 @@ static kiln_status merge_runs(struct lowering *lo, enum scalar_class key_cls, in
     return lo->launch(lo, &l);
 }
 
-static kiln_status sort_on_gpu(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending, int64_t keep,
-                               const struct view *values, const struct view *indices)
+static kiln_status sort_on_gpu(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending,
+                               int64_t keep, const struct view *values, const struct view *indices)
 {
-    struct view pairs[2][2];             // ping-pong; keys, places
+    struct view pairs[2][2]; // ping-pong; keys, places
     int last = x->rank - 1;
     int64_t length = x->dims[last], rows = view_count(x) / length, dims[2] = {rows, length};
     bool wide = cls == CLASS_F64 || cls == CLASS_I64;
     int at = 0;
     if (rows * length >= INT64_C(1) << 31)
-        return error_set(KILN_E_UNSUPPORTED, "%s: more than 2147483647 elements cannot be sorted on this device", lo->op);
+        return error_set(KILN_E_UNSUPPORTED, "%s: more than 2147483647 elements cannot be sorted on this device",
+                         lo->op);
     for (int i = 0; i < (length > SORT_TILE ? 2 : 1); i++) {
         TRY(lower_temp(lo, wide ? KILN_I64 : KILN_I32, 2, dims, &pairs[i][0]));
         TRY(lower_temp(lo, KILN_I32, 2, dims, &pairs[i][1]));
@@ -105,8 +107,8 @@ static kiln_status sort_on_gpu(struct lowering *lo, enum scalar_class cls, const
     return lower_gather_views(lo, &from, &order, values, length, x->strides[last]);
 }
 
-kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool descending, int64_t keep, const struct view *values,
-                             const struct view *indices)
+kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool descending, int64_t keep,
+                             const struct view *values, const struct view *indices)
 {
     enum scalar_class cls = dtype_class(x->dtype);
     struct view none = view_integer(0);
@@ -143,8 +145,8 @@ kiln_status infer_topk(struct op_call *c)
     int64_t k = attr_int(c, 0);
     TRY(op_axis(c, 1, 0, &axis));
     if (k < 0 || k > c->in[0]->dims[axis])
-        return op_fail(c, KILN_E_ARGUMENT, "k is %lld, axis %d of %s has %lld elements", (long long)k, axis, type_string(c->in[0]).s,
-                       (long long)c->in[0]->dims[axis]);
+        return op_fail(c, KILN_E_ARGUMENT, "k is %lld, axis %d of %s has %lld elements", (long long)k, axis,
+                       type_string(c->in[0]).s, (long long)c->in[0]->dims[axis]);
     TRY(infer_same(c));
     c->out[0].dims[axis] = k;
     c->out[1] = c->out[0];
@@ -152,8 +154,8 @@ kiln_status infer_topk(struct op_call *c)
     return KILN_OK;
 }
 
-static kiln_status lower_along(const struct op_call *c, struct lowering *lo, int axis_attr, bool descending, const struct view *values,
-                               const struct view *indices)
+static kiln_status lower_along(const struct op_call *c, struct lowering *lo, int axis_attr, bool descending,
+                               const struct view *values, const struct view *indices)
 {
     int axis, perm[MAX_RANK], n = 0;
     TRY(op_axis(c, axis_attr, 0, &axis));

@@ -34,7 +34,8 @@ kiln_status lower_triu(const struct op_call *c, struct lowering *lo)
 kiln_status infer_eye(struct op_call *c)
 {
     int64_t dtype = attr_int(c, 0), n = attr_int(c, 1), m = attr_int(c, 2);
-    if (dtype < 0 || dtype >= DTYPE_COUNT) return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
+    if (dtype < 0 || dtype >= DTYPE_COUNT)
+        return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
     if (n < 0 || m < 0) return op_fail(c, KILN_E_SHAPE, "n and m are %lld and %lld", (long long)n, (long long)m);
     c->out[0] = (struct type){.dtype = (uint8_t)dtype, .rank = 2, .dims = {n, m}};
     uint64_t size_B;

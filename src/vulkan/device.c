@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UPLOAD_RING_B       (32u << 20)
-#define DOWNLOAD_RING_B     (32u << 20)
-#define ARGUMENT_RING_B     (1u << 20)
-#define CAPABILITY_FLOAT64  10
-#define SPIRV_OP_CAPABILITY 17
-#define SPIRV_HEADER_WORDS  5
+#define UPLOAD_RING_B   (32u << 20)
+#define DOWNLOAD_RING_B (32u << 20)
+#define ARGUMENT_RING_B (1u << 20)
 
 // A family that computes; one without graphics where there is one, for it is not shared with a display.
 static kiln_status find_queue_family(struct vk_device *vk)
@@ -29,6 +26,7 @@ static kiln_status find_queue_family(struct vk_device *vk)
             best = (int)i;
         }
     }
+    if (best >= 0) vk->timestamp_bits = list[best].timestampValidBits;
     free(list);
     if (best < 0) return error_set(KILN_E_UNSUPPORTED, "%s has no queue that computes", vk->owner->name);
     vk->queue_family = (uint32_t)best;
@@ -82,24 +80,14 @@ static kiln_status create_device(struct vk_device *vk)
     return KILN_OK;
 }
 
-static bool module_has_f64(const struct spirv_module *m)
-{
-    for (uint32_t at = SPIRV_HEADER_WORDS; at + 1 < m->n_words && (m->words[at] & 0xffff) == SPIRV_OP_CAPABILITY;
-         at += 2) {
-        if (m->words[at + 1] == CAPABILITY_FLOAT64) return true;
-    }
-    return false;
-}
-
 static kiln_status flag_kernels(struct vk_device *vk)
 {
     vk->kernel_flags = calloc((size_t)kernel_count + 1, 1);
     if (!vk->kernel_flags) return error_set(KILN_E_MEMORY, "vulkan: out of memory");
     for (int i = 0; i < kernel_count; i++) {
         const struct spirv_module *m = &spirv_modules[i];
-        if (!m->words || kernel_catalogue[i].cpu_only) continue;
-        bool f64 = module_has_f64(m);
-        if (!f64 || vk->physical.f64) vk->kernel_flags[i] = (uint8_t)(VK_KERNEL_HERE | (f64 ? VK_KERNEL_F64 : 0));
+        if (!m->packed || kernel_catalogue[i].cpu_only) continue;
+        if (!m->f64 || vk->physical.f64) vk->kernel_flags[i] = (uint8_t)(VK_KERNEL_HERE | (m->f64 ? VK_KERNEL_F64 : 0));
     }
     return KILN_OK;
 }
@@ -131,7 +119,7 @@ static void fill_info(struct vk_device *vk)
 static kiln_status open_parts(struct vk_device *vk, const char *spec)
 {
     kiln_device *dev = vk->owner;
-    TRY(vk_instance_ref(&vk->instance));
+    TRY(vk_instance_get(&vk->instance));
     TRY(vk_physical_choose(vk->instance, spec, &vk->physical));
     snprintf(dev->name, sizeof dev->name, "%.127s", vk->physical.properties.deviceName);
     snprintf(dev->driver, sizeof dev->driver, "%s", vk->physical.driver);
@@ -164,10 +152,10 @@ static void vk_close(kiln_device *dev)
         vk_ring_finish(vk, &vk->download);
         vk_ring_finish(vk, &vk->arguments);
         vk_stream_finish(vk);
+        if (vk->timestamps) vk->fn.vkDestroyQueryPool(vk->device, vk->timestamps, NULL);
         vk->fn.vkDestroyDevice(vk->device, NULL);
     }
     free(vk->kernel_flags);
-    vk_instance_unref(&vk->instance);
     pthread_mutex_destroy(&vk->lock);
     free(vk);
     dev->impl = NULL;
@@ -209,7 +197,7 @@ size_t kiln_device_list(kiln_device_info *out, size_t max)
     struct vk_physical *list = NULL;
     uint32_t n = 0;
     if (error_pending) return 0;
-    if (vk_instance_ref(&instance) || vk_physical_list(instance, &list, &n)) kiln_error_clear(); // none is an answer
+    if (vk_instance_get(&instance) || vk_physical_list(instance, &list, &n)) kiln_error_clear(); // none is an answer
     for (uint32_t i = 0; i < n && i < max && i < COUNT_OF(texts); i++) {
         snprintf(texts[i].name, sizeof texts[i].name, "%.127s", list[i].properties.deviceName);
         snprintf(texts[i].driver, sizeof texts[i].driver, "%s", list[i].driver);
@@ -224,7 +212,6 @@ size_t kiln_device_list(kiln_device_info *out, size_t max)
         memcpy(&out[i], &info, size_B);
     }
     free(list);
-    vk_instance_unref(&instance);
     return n;
 }
 
@@ -240,4 +227,6 @@ const struct device_ops vulkan_device_ops = {
     .upload = vk_upload,
     .download = vk_download,
     .synchronize = vk_synchronize,
+    .mark = vk_mark,
+    .elapsed = vk_elapsed,
 };

@@ -52,6 +52,11 @@
     X(vkCmdPushConstants)            \
     X(vkCmdDispatch)                 \
     X(vkCmdCopyBuffer)               \
+    X(vkCreateQueryPool)             \
+    X(vkDestroyQueryPool)            \
+    X(vkCmdResetQueryPool)           \
+    X(vkCmdWriteTimestamp2)          \
+    X(vkGetQueryPoolResults)         \
     X(vkCreateShaderModule)          \
     X(vkDestroyShaderModule)         \
     X(vkCreatePipelineLayout)        \

@@ -1,4 +1,5 @@
-// The loader, opened at run time, and the one instance that all Vulkan devices of the process share.
+// The loader, opened at run time, and the one instance that all Vulkan devices of the process share. Both stay to the
+// end of the process: destroying the last instance unloads the drivers, which not all of them survive.
 #include "vulkan/vk.h"
 
 #include <dlfcn.h>
@@ -8,11 +9,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vk_global_functions globals;
 static struct vk_instance shared;
-static int n_users;
 
 static const char validation_layer[] = "VK_LAYER_KHRONOS_validation";
 
-// Called with the lock held. The loader stays open to the end of the process: drivers do not survive being unloaded.
+// Called with the lock held.
 static kiln_status open_loader(void)
 {
     if (globals.vkGetInstanceProcAddr) return KILN_OK;
@@ -120,24 +120,12 @@ static void destroy(struct vk_instance *i)
     *i = (struct vk_instance){0};
 }
 
-kiln_status vk_instance_ref(struct vk_instance **out)
+kiln_status vk_instance_get(struct vk_instance **out)
 {
     pthread_mutex_lock(&lock);
-    kiln_status status = n_users > 0 ? KILN_OK : create(&shared);
-    if (status)
-        destroy(&shared);
-    else
-        n_users++;
+    kiln_status status = shared.handle ? KILN_OK : create(&shared);
+    if (status) destroy(&shared);
     pthread_mutex_unlock(&lock);
     *out = status ? NULL : &shared;
     return status;
-}
-
-void vk_instance_unref(struct vk_instance **i)
-{
-    if (!i || !*i) return;
-    pthread_mutex_lock(&lock);
-    if (--n_users == 0) destroy(&shared);
-    pthread_mutex_unlock(&lock);
-    *i = NULL;
 }

@@ -21,11 +21,6 @@ struct plan {
     uint32_t splits;
 };
 
-static uint32_t ceil_pow2(uint64_t v)
-{
-    return v <= 1 ? 1 : 1u << (64 - __builtin_clzll(v - 1));
-}
-
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return (a + b - 1) / b;
@@ -198,13 +193,12 @@ static bool lanes_adjacent(const struct launch *l)
     return true;
 }
 
-// Invocations that share a row which is dense in memory. On a software driver barriers cost more than uneven accesses
-// do.
+// Invocations that share a row which is dense in memory; few different numbers, for each is a pipeline. On a software
+// driver barriers cost more than uneven accesses do.
 static uint32_t row_lanes(const struct vk_device *vk, uint64_t n_rows, uint64_t length)
 {
     if (vk->physical.software) return length < 1024 && (n_rows >= 16 || length <= 8) ? 1 : 8;
-    uint32_t lanes = length <= 8 ? 1 : ceil_pow2(length / 4);
-    return lanes > 256 ? 256 : lanes;
+    return length <= 8 ? 1 : length <= 128 ? 16 : length <= 1024 ? 64 : 256;
 }
 
 static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length,
@@ -220,7 +214,6 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
         p->form.lanes = 1;
         while (p->form.lanes < 16 && n_rows * p->form.lanes < room && length / p->form.lanes > 32) p->form.lanes *= 2;
     }
-    if (p->form.rows > n_rows) p->form.rows = ceil_pow2(n_rows);
     p->form.local = p->form.lanes * p->form.rows;
 }
 

@@ -1,13 +1,23 @@
-// What the build embeds, written by the generator: the modules of the catalogue, and the shader templates for kernels
-// that are compiled at run time.
+// What the build embeds, written by the generator: the modules of the catalogue, packed, and the shader templates for
+// kernels that are compiled at run time.
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
+// Packed: the words' first bytes, then all second, third and fourth bytes, deflated with spirv_dictionary. Modules are
+// much alike: this makes them five times smaller.
 struct spirv_module {
-    const uint32_t *words;
-    uint32_t n_words;
-};                                                // words is NULL where a kernel has no module
+    const uint8_t *packed; // NULL where a kernel has no module
+    uint32_t packed_B, n_words;
+    bool f64; // declares Float64
+};
 extern const struct spirv_module spirv_modules[]; // by kernel id
+extern const uint8_t *const spirv_dictionary;
+extern const uint32_t spirv_dictionary_B;
+
+// The words of a kernel's module: unpacked at first use and kept to the end of the process. NULL when the kernel has no
+// module or memory is out. Thread-safe.
+const uint32_t *vk_module_words(int kernel);
 
 struct shader_text {
     const char *name, *text;

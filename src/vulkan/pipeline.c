@@ -145,15 +145,15 @@ static kiln_status create_from(struct vk_device *vk, const uint32_t *words, uint
 static kiln_status create(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out)
 {
     uint32_t kernel = vk_form_unpack(key->shape).kernel, n_words, *words = NULL;
-    const struct spirv_module *m = &spirv_modules[kernel];
-    if (!m->words) {
+    const uint32_t *module = vk_module_words((int)kernel), n_module = spirv_modules[kernel].n_words;
+    if (!module) {
         return error_set(KILN_E_UNSUPPORTED, "%s: kernel %s has no module", vk->owner->name,
                          kernel_catalogue[kernel].name);
     }
     struct specialisation s;
     specialise_key(&s, key);
-    bool done = !vk->driver_specialises && vk_specialise(m->words, m->n_words, s.values, s.n, &words, &n_words);
-    kiln_status status = create_from(vk, done ? words : m->words, done ? n_words : m->n_words, &s, out);
+    bool done = !vk->driver_specialises && vk_specialise(module, n_module, s.values, s.n, &words, &n_words);
+    kiln_status status = create_from(vk, done ? words : module, done ? n_words : n_module, &s, out);
     free(words);
     TRY(status);
     STAT_ADD(vk->owner, pipelines, 1);

@@ -25,7 +25,7 @@ struct vk_functions {
 };
 #undef FIELD
 
-// instance.c: one instance for the process, counted.
+// instance.c: one instance for the process, made at first use.
 struct vk_instance {
     VkInstance handle;
     uint32_t api_version;
@@ -34,8 +34,7 @@ struct vk_instance {
     struct vk_instance_functions fn;
 };
 kiln_status vk_loader_open(const struct vk_global_functions **out); // KILN_E_MISSING without libvulkan
-kiln_status vk_instance_ref(struct vk_instance **out);
-void vk_instance_unref(struct vk_instance **i);
+kiln_status vk_instance_get(struct vk_instance **out);
 
 // physical.c: which device, and what it offers.
 struct vk_physical {
@@ -131,6 +130,11 @@ struct vk_device {
     struct vk_hazards hazards;
     struct vk_ring upload, download, arguments;
 
+    // timestamp.c
+    VkQueryPool timestamps;      // made at the first mark
+    uint32_t timestamp_bits;     // valid ones on this queue; 0: it has no clock
+    uint32_t marks_set;          // bit by mark
+
     // memory.c
     struct vk_buffer *slabs;
     uint32_t n_slabs, cap_slabs;
@@ -185,6 +189,10 @@ void vk_ring_finish(struct vk_device *vk, struct vk_ring *r);
 // ring.
 kiln_status vk_ring_take(struct vk_device *vk, struct vk_ring *r, uint64_t size_B, uint64_t *offset_B);
 void vk_ring_mark(struct vk_ring *r, uint64_t value); // what was taken so far is free once `value` is reached
+
+// timestamp.c: entries of the vtable.
+kiln_status vk_mark(kiln_device *dev, unsigned mark);
+kiln_status vk_elapsed(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
 
 // transfer.c
 kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);

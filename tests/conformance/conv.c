@@ -19,6 +19,7 @@ static const struct conv_case conv_cases[] = {
     {2, 16, 10, 10, 33, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
     {1, 3, 17, 19, 8, {{7, 7}, {2, 2}, {3, 3}, {1, 1}, 1, false, false}, false},
     {0, 2, 5, 5, 3, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
+    {2, 24, 17, 18, 40, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof conv_cases[0] };
 
@@ -32,11 +33,16 @@ static void forward(const char *op, const struct conv_case *c, int dtype, enum h
     kiln_scope *scope = kiln_scope_begin();
     struct host x, w, b = {0}, scale;
     kiln_tensor *tx = random_tensor(&x, dtype, 4, (const int64_t[]){c->n, c->c, c->h, c->w}, lx, -2, 2);
-    kiln_tensor *tw = random_tensor(&w, dtype, 4, (const int64_t[]){c->o, c->c / c->k.groups, c->k.kernel[0], c->k.kernel[1]}, lw, -1, 1);
+    kiln_tensor *tw = random_tensor(
+        &w, dtype, 4, (const int64_t[]){c->o, c->c / c->k.groups, c->k.kernel[0], c->k.kernel[1]}, lw, -1, 1);
     kiln_tensor *tb = c->bias ? random_tensor(&b, dtype, 1, &c->o, LAYOUT_CONTIGUOUS, -2, 2) : NULL;
     struct host want = reference_conv2d(&x, &w, c->bias ? &b : NULL, &c->k, dtype, &scale);
-    kiln_conv2d_opts o = {.size = sizeof o, .bias = tb, .stride = {c->k.stride[0], c->k.stride[1]}, .padding = {c->k.padding[0], c->k.padding[1]},
-                          .dilation = {c->k.dilation[0], c->k.dilation[1]}, .groups = c->k.groups};
+    kiln_conv2d_opts o = {.size = sizeof o,
+                          .bias = tb,
+                          .stride = {c->k.stride[0], c->k.stride[1]},
+                          .padding = {c->k.padding[0], c->k.padding[1]},
+                          .dilation = {c->k.dilation[0], c->k.dilation[1]},
+                          .groups = c->k.groups};
     check_values(kiln_conv2d(tx, tw, &o), &want, &scale, taps(c) / 4 + 4, case_text(op, &x, lx, host_layout_names[lw]));
     host_free(&x);
     host_free(&w);
@@ -46,7 +52,8 @@ static void forward(const char *op, const struct conv_case *c, int dtype, enum h
     kiln_scope_end(&scope);
 }
 
-static void backward(const char *op, const struct conv_case *c, int dtype, enum host_layout l1, enum host_layout l2, bool by_weight)
+static void backward(const char *op, const struct conv_case *c, int dtype, enum host_layout l1, enum host_layout l2,
+                     bool by_weight)
 {
     kiln_scope *scope = kiln_scope_begin();
     struct host x, w, dy, scale, want;
@@ -54,8 +61,11 @@ static void backward(const char *op, const struct conv_case *c, int dtype, enum 
     const int64_t yd[] = {c->n, c->o, window_count(&c->k, 0, c->h), window_count(&c->k, 1, c->w)};
     kiln_tensor *tx = random_tensor(&x, dtype, 4, xd, l1, -2, 2), *tw = random_tensor(&w, dtype, 4, wd, l1, -1, 1);
     kiln_tensor *tdy = random_tensor(&dy, dtype, 4, yd, l2, -1, 1), *t;
-    kiln_conv2d_grad_opts o = {.size = sizeof o, .stride = {c->k.stride[0], c->k.stride[1]}, .padding = {c->k.padding[0], c->k.padding[1]},
-                               .dilation = {c->k.dilation[0], c->k.dilation[1]}, .groups = c->k.groups};
+    kiln_conv2d_grad_opts o = {.size = sizeof o,
+                               .stride = {c->k.stride[0], c->k.stride[1]},
+                               .padding = {c->k.padding[0], c->k.padding[1]},
+                               .dilation = {c->k.dilation[0], c->k.dilation[1]},
+                               .groups = c->k.groups};
     double k;
     if (by_weight) {
         want = reference_conv2d_weight_grad(&x, &dy, wd[2], wd[3], &c->k, dtype, &scale);
@@ -79,14 +89,17 @@ void conform_conv2d(const char *op)
 {
     for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
-            if (dtype == KILN_F32 || !thinned(i + dtype, 3)) forward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
+            if (dtype == KILN_F32 || !thinned(i + dtype, 3))
+                forward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         forward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS);
         forward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l);
         forward(op, &conv_cases[5], KILN_F32, (enum host_layout)l, (enum host_layout)l);
     }
-    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3, 5, 5)), *w = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 2, 3, 3));
-    kiln_tensor *big = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 3, 7, 7)), *fits = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 3, 3, 3));
+    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3, 5, 5)),
+                *w = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 2, 3, 3));
+    kiln_tensor *big = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 3, 7, 7)),
+                *fits = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 3, 3, 3));
     if (kiln_conv2d(x, w, NULL)) record_mistake("conv2d takes channels that differ");
     expect_error(KILN_E_SHAPE, op, "channels that differ");
     if (kiln_conv2d(x, big, NULL)) record_mistake("conv2d takes a kernel that does not fit");
@@ -95,10 +108,12 @@ void conform_conv2d(const char *op)
     expect_error(KILN_E_SHAPE, op, "groups that do not divide the channels");
     if (kiln_conv2d(x, fits, KILN_CONV2D(.stride = {-1, 1}))) record_mistake("conv2d takes a negative stride");
     expect_error(KILN_E_ARGUMENT, op, "a negative stride");
-    if (kiln_conv2d(x, kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3)), NULL)) record_mistake("conv2d takes a matrix as weight");
+    if (kiln_conv2d(x, kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3)), NULL))
+        record_mistake("conv2d takes a matrix as weight");
     expect_error(KILN_E_SHAPE, op, "a matrix as weight");
     kiln_tensor *ints = kiln_ones(suite.dev, KILN_I32, KILN_SHAPE(1, 3, 5, 5));
-    if (kiln_conv2d(ints, kiln_ones(suite.dev, KILN_I32, KILN_SHAPE(4, 3, 3, 3)), NULL)) record_mistake("conv2d takes integers");
+    if (kiln_conv2d(ints, kiln_ones(suite.dev, KILN_I32, KILN_SHAPE(4, 3, 3, 3)), NULL))
+        record_mistake("conv2d takes integers");
     expect_error(KILN_E_DTYPE, op, "integers");
 }
 
@@ -106,7 +121,8 @@ static void conv_backward(const char *op, bool by_weight)
 {
     for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
-            if (dtype == KILN_F32 || !thinned(i + dtype, 3)) backward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, by_weight);
+            if (dtype == KILN_F32 || !thinned(i + dtype, 3))
+                backward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, by_weight);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         backward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS, by_weight);
         backward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l, by_weight);
@@ -129,19 +145,28 @@ static const struct {
     int64_t dims[4];
     struct window k;
 } pool_cases[] = {
-    {{1, 1, 4, 4}, {{2, 2}, {2, 2}, {0, 0}, {1, 1}, 1, false, false}},  {{2, 3, 7, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false, false}},
-    {{2, 3, 7, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false, true}},   {{2, 2, 9, 9}, {{2, 3}, {1, 2}, {0, 1}, {2, 2}, 1, false, false}},
-    {{1, 2, 7, 10}, {{3, 2}, {2, 3}, {0, 0}, {1, 1}, 1, true, false}},  {{1, 2, 8, 10}, {{3, 3}, {3, 3}, {1, 1}, {1, 1}, 1, true, true}},
-    {{1, 2, 8, 10}, {{3, 3}, {3, 3}, {1, 1}, {1, 1}, 1, true, false}},  {{3, 1, 6, 6}, {{6, 6}, {6, 6}, {0, 0}, {1, 1}, 1, false, false}},
-    {{2, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}}, {{0, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}},
+    {{1, 1, 4, 4}, {{2, 2}, {2, 2}, {0, 0}, {1, 1}, 1, false, false}},
+    {{2, 3, 7, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false, false}},
+    {{2, 3, 7, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false, true}},
+    {{2, 2, 9, 9}, {{2, 3}, {1, 2}, {0, 1}, {2, 2}, 1, false, false}},
+    {{1, 2, 7, 10}, {{3, 2}, {2, 3}, {0, 0}, {1, 1}, 1, true, false}},
+    {{1, 2, 8, 10}, {{3, 3}, {3, 3}, {1, 1}, {1, 1}, 1, true, true}},
+    {{1, 2, 8, 10}, {{3, 3}, {3, 3}, {1, 1}, {1, 1}, 1, true, false}},
+    {{3, 1, 6, 6}, {{6, 6}, {6, 6}, {0, 0}, {1, 1}, 1, false, false}},
+    {{2, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}},
+    {{0, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}},
 };
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };
 
 static kiln_pool2d_opts pool_opts(const struct window *k)
 {
-    return (kiln_pool2d_opts){.size = sizeof(kiln_pool2d_opts), .kernel = {k->kernel[0], k->kernel[1]}, .stride = {k->stride[0], k->stride[1]},
-                              .padding = {k->padding[0], k->padding[1]}, .dilation = {k->dilation[0], k->dilation[1]},
-                              .ceil_mode = k->ceil_mode, .exclude_padding = k->exclude_padding};
+    return (kiln_pool2d_opts){.size = sizeof(kiln_pool2d_opts),
+                              .kernel = {k->kernel[0], k->kernel[1]},
+                              .stride = {k->stride[0], k->stride[1]},
+                              .padding = {k->padding[0], k->padding[1]},
+                              .dilation = {k->dilation[0], k->dilation[1]},
+                              .ceil_mode = k->ceil_mode,
+                              .exclude_padding = k->exclude_padding};
 }
 
 enum pool_op { MAX_POOL, MAX_POOL_BACKWARD, AVG_POOL, AVG_POOL_BACKWARD };
@@ -162,10 +187,15 @@ static void pool_case(const char *op, enum pool_op what, int i, int dtype, enum 
         tx = host_tensor(suite.dev, &x, layout);
     }
     kiln_tensor *tdy = random_tensor(&dy, dtype, 4, yd, LAYOUT_CONTIGUOUS, -1, 1);
-    if (what == MAX_POOL) want = reference_max_pool(&x, k), t = kiln_max_pool2d(tx, &o);
-    else if (what == AVG_POOL) want = reference_avg_pool(&x, k, &scale), t = kiln_avg_pool2d(tx, &o);
-    else if (what == MAX_POOL_BACKWARD) want = reference_max_pool_backward(&x, &dy, k, &scale), t = kiln_max_pool2d_backward(tx, tdy, &o);
-    else want = reference_avg_pool_backward(&dy, d[2], d[3], k, &scale), t = kiln_avg_pool2d_backward(tdy, d[2], d[3], &o);
+    if (what == MAX_POOL)
+        want = reference_max_pool(&x, k), t = kiln_max_pool2d(tx, &o);
+    else if (what == AVG_POOL)
+        want = reference_avg_pool(&x, k, &scale), t = kiln_avg_pool2d(tx, &o);
+    else if (what == MAX_POOL_BACKWARD)
+        want = reference_max_pool_backward(&x, &dy, k, &scale), t = kiln_max_pool2d_backward(tx, tdy, &o);
+    else
+        want = reference_avg_pool_backward(&dy, d[2], d[3], k, &scale),
+        t = kiln_avg_pool2d_backward(tdy, d[2], d[3], &o);
     char note[24];
     snprintf(note, sizeof note, "case %d", i);
     check_values(t, &want, scale.v ? &scale : NULL, what == MAX_POOL ? 0 : 8, case_text(op, &x, layout, note));
@@ -189,11 +219,14 @@ static void pool_errors(const char *op, kiln_tensor *(*fn)(kiln_tensor *, const 
     kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 2, 4, 4));
     if (fn(x, KILN_POOL2D(.kernel = {5, 5}))) record_mistake("%s takes a window that does not fit", op);
     expect_error(KILN_E_SHAPE, op, "a window that does not fit");
-    if (fn(x, KILN_POOL2D(.kernel = {2, 2}, .padding = {2, 2}))) record_mistake("%s takes a padding past half the window", op);
+    if (fn(x, KILN_POOL2D(.kernel = {2, 2}, .padding = {2, 2})))
+        record_mistake("%s takes a padding past half the window", op);
     expect_error(KILN_E_ARGUMENT, op, "a padding past half the window");
-    if (fn(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 4)), KILN_POOL2D(.kernel = {2, 2}))) record_mistake("%s takes a matrix", op);
+    if (fn(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 4)), KILN_POOL2D(.kernel = {2, 2})))
+        record_mistake("%s takes a matrix", op);
     expect_error(KILN_E_SHAPE, op, "a matrix");
-    if (fn(kiln_ones(suite.dev, KILN_I32, KILN_SHAPE(1, 2, 4, 4)), KILN_POOL2D(.kernel = {2, 2}))) record_mistake("%s takes integers", op);
+    if (fn(kiln_ones(suite.dev, KILN_I32, KILN_SHAPE(1, 2, 4, 4)), KILN_POOL2D(.kernel = {2, 2})))
+        record_mistake("%s takes integers", op);
     expect_error(KILN_E_DTYPE, op, "integers");
 }
 

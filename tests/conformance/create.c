@@ -22,9 +22,11 @@ static void filled(const char *op, shaped_fn fn, double value)
             host_free(&want);
         }
     const int64_t negative[] = {2, -1}, huge[] = {INT64_MAX / 2, 9};
-    if (fn ? fn(suite.dev, KILN_F32, 2, negative) : kiln_full(suite.dev, KILN_F32, 2, negative, value)) record_mistake("a negative dimension");
+    if (fn ? fn(suite.dev, KILN_F32, 2, negative) : kiln_full(suite.dev, KILN_F32, 2, negative, value))
+        record_mistake("a negative dimension");
     expect_error(KILN_E_SHAPE, op, "a negative dimension");
-    if (fn ? fn(suite.dev, KILN_F64, 2, huge) : kiln_full(suite.dev, KILN_F64, 2, huge, value)) record_mistake("a size past 2^63");
+    if (fn ? fn(suite.dev, KILN_F64, 2, huge) : kiln_full(suite.dev, KILN_F64, 2, huge, value))
+        record_mistake("a size past 2^63");
     record.cases++;
     if (kiln_error() != KILN_E_SHAPE) record_mistake("a size past 2^63 gives %s", kiln_status_name(kiln_error()));
     kiln_error_clear();
@@ -39,7 +41,8 @@ void conform_full(const char *op)
         for (int i = 0; i < 5; i++) {
             struct host want = host_new(dtype, 1, (const int64_t[]){3});
             for (int k = 0; k < 3; k++) want.v[k] = quantized(dtype, special[i]);
-            check_equal(kiln_full(suite.dev, (kiln_dtype)dtype, KILN_SHAPE(3), special[i]), &want, "full of a special value");
+            check_equal(kiln_full(suite.dev, (kiln_dtype)dtype, KILN_SHAPE(3), special[i]), &want,
+                        "full of a special value");
             host_free(&want);
         }
     }
@@ -63,7 +66,8 @@ static void range(const char *op, int dtype, double start, double stop, double s
         want.v[i] = start + (long double)step * i;
         scale.v[i] = fabsl(start) + fabsl((long double)step * i);
     }
-    check_values(kiln_arange(suite.dev, (kiln_dtype)dtype, start, stop, step), &want, &scale, 2, case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
+    check_values(kiln_arange(suite.dev, (kiln_dtype)dtype, start, stop, step), &want, &scale, 2,
+                 case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
     host_free(&want);
     host_free(&scale);
 }
@@ -82,9 +86,12 @@ void conform_arange(const char *op)
     range(op, KILN_I32, -5, 5, 2);
     range(op, KILN_I64, 1e15, 1e15 + 5, 1);
     range(op, KILN_F32, 0, 3000, 1);
-    const struct { double start, stop, step; } wrong[] = {{0, 1, 0}, {0, INFINITY, 1}, {NAN, 1, 1}, {0, 1, NAN}};
+    const struct {
+        double start, stop, step;
+    } wrong[] = {{0, 1, 0}, {0, INFINITY, 1}, {NAN, 1, 1}, {0, 1, NAN}};
     for (size_t i = 0; i < 4; i++) {
-        if (kiln_arange(suite.dev, KILN_F32, wrong[i].start, wrong[i].stop, wrong[i].step)) record_mistake("arange without a length");
+        if (kiln_arange(suite.dev, KILN_F32, wrong[i].start, wrong[i].stop, wrong[i].step))
+            record_mistake("arange without a length");
         expect_error(KILN_E_ARGUMENT, op, "a range without a length");
     }
     if (kiln_arange(suite.dev, KILN_BOOL, 0, 2, 1)) record_mistake("arange of bool");
@@ -127,9 +134,12 @@ static struct host cast_values(int from, int to)
 {
     const int64_t n = 96;
     struct host h = host_new(from, 1, &n);
-    const long double limits[] = {0, -0.0L, 1, -1, 0.5L, -0.5L, 0.99L, 1.5L, 2.5L, -2.5L, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769,
-                                  65504, 65519, 65520, 65536, 2147483520, 2147483648.0L, -2147483648.0L, 16777217, 9.2e18L, -9.3e18L, 1e30L,
-                                  -1e30L, 1e-30L, 1e-8L, 6e-8L, INFINITY, -INFINITY, NAN, 1e39L, 257, 259, 300, -300, 3.3895e38L, 1e-40L};
+    const long double limits[] = {
+        0,       -0.0L,    1,     -1,     0.5L,   -0.5L,      0.99L,         1.5L,           2.5L,
+        -2.5L,   127,      128,   -128,   -129,   255,        256,           32767,          32768,
+        -32769,  65504,    65519, 65520,  65536,  2147483520, 2147483648.0L, -2147483648.0L, 16777217,
+        9.2e18L, -9.3e18L, 1e30L, -1e30L, 1e-30L, 1e-8L,      6e-8L,         INFINITY,       -INFINITY,
+        NAN,     1e39L,    257,   259,    300,    -300,       3.3895e38L,    1e-40L};
     int k = 0;
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (!is_float(from) && !(limits[i] >= integer_min(from) && limits[i] <= integer_max(from))) continue;
@@ -170,8 +180,10 @@ void conform_cast(const char *op)
     for (int from = 0; from < DTYPES; from++)
         for (int to = 0; to < DTYPES; to++)
             for (int layout = 0; layout < LAYOUT_COUNT; layout++)
-                if (layout == LAYOUT_CONTIGUOUS || !thinned(from * 3 + to * 5 + layout, 6)) cast(op, from, to, (enum host_layout)layout);
-    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2)), *none = kiln_zeros(suite.dev, KILN_I8, KILN_SHAPE(0, 3));
+                if (layout == LAYOUT_CONTIGUOUS || !thinned(from * 3 + to * 5 + layout, 6))
+                    cast(op, from, to, (enum host_layout)layout);
+    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2)),
+                *none = kiln_zeros(suite.dev, KILN_I8, KILN_SHAPE(0, 3));
     struct host empty = host_new(KILN_F32, 2, (const int64_t[]){0, 3});
     check_equal(kiln_cast(none, KILN_F32), &empty, "cast of nothing");
     host_free(&empty);
@@ -188,7 +200,8 @@ void conform_contiguous(const char *op)
             kiln_tensor *t = random_tensor(&x, dtype, 3, (const int64_t[]){4, 7, 9}, (enum host_layout)layout, -99, 99);
             kiln_tensor *y = kiln_contiguous(t);
             check_equal(y, &x, case_text(op, &x, (enum host_layout)layout, ""));
-            if (y && (!kiln_is_contiguous(y) || kiln_is_view_of(y, t))) record_mistake("contiguous is not a copy in row-major order");
+            if (y && (!kiln_is_contiguous(y) || kiln_is_view_of(y, t)))
+                record_mistake("contiguous is not a copy in row-major order");
             host_free(&x);
         }
 }

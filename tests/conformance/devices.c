@@ -1,5 +1,5 @@
-// Device against device: rows that claim exactness, conversions and random numbers give the same bits on the device of the command
-// line as on the CPU. NaN counts as equal to NaN, whatever its bits.
+// Device against device: rows that claim exactness, conversions and random numbers give the same bits on the device of
+// the command line as on the CPU. NaN counts as equal to NaN, whatever its bits.
 #include "conformance/elementwise.h"
 #include <kiln/ops.h>
 #include <setjmp.h>
@@ -33,8 +33,9 @@ static long double any_value(int dtype, struct random *r)
     if (random_below(r, 4) == 0) return special[random_below(r, n)];
     if (dtype == KILN_BOOL) return (long double)random_below(r, 2);
     if (!is_float(dtype)) return (long double)wrapped(dtype, (int64_t)(random_bits(r) >> random_below(r, 64)));
-    int e = random_below(r, 2) ? (int)random_below(r, 12) - 6
-                               : least_exponent(dtype) + (int)random_below(r, greatest_exponent(dtype) - least_exponent(dtype) + 1);
+    int e = random_below(r, 2)
+                ? (int)random_below(r, 12) - 6
+                : least_exponent(dtype) + (int)random_below(r, greatest_exponent(dtype) - least_exponent(dtype) + 1);
     long double v = scalbnl(random_between(r, 1, 2), e);
     return quantized(dtype, random_below(r, 2) ? -v : v);
 }
@@ -46,7 +47,9 @@ static void exact_rows_agree(void **state)
     for (int i = 0; i < op_count; i++) {
         struct row r;
         const struct op *op = op_table[i];
-        if (!op->elementwise || (op->flags & OP_HIDDEN) || op->elementwise->ulp[0] > 0 || op->elementwise->ulp[1] > 0 || !row_of(op, &r)) continue;
+        if (!op->elementwise || (op->flags & OP_HIDDEN) || op->elementwise->ulp[0] > 0 || op->elementwise->ulp[1] > 0 ||
+            !row_of(op, &r))
+            continue;
         for (int dtype = 0; dtype < DTYPES; dtype++) {
             if (!row_takes(&r, dtype) || (dtype != KILN_F32 && dtype != KILN_I32 && (i + dtype) % 4)) continue;
             kiln_scope *scope = kiln_scope_begin();
@@ -78,9 +81,11 @@ static void casts_agree(void **state)
             struct random rng = {.state = (uint64_t)(from * 10 + to + 1)};
             struct host h = host_new(from, 1, &n);
             for (int64_t j = 0; j < n; j++) h.v[j] = any_value(from, &rng);
-            kiln_tensor *a = host_tensor(suite.dev, &h, LAYOUT_CONTIGUOUS), *b = host_tensor(cpu, &h, LAYOUT_CONTIGUOUS);
+            kiln_tensor *a = host_tensor(suite.dev, &h, LAYOUT_CONTIGUOUS),
+                        *b = host_tensor(cpu, &h, LAYOUT_CONTIGUOUS);
             char text[64];
-            snprintf(text, sizeof text, "cast %s to %s", kiln_dtype_name((kiln_dtype)from), kiln_dtype_name((kiln_dtype)to));
+            snprintf(text, sizeof text, "cast %s to %s", kiln_dtype_name((kiln_dtype)from),
+                     kiln_dtype_name((kiln_dtype)to));
             same_bits(kiln_cast(a, (kiln_dtype)to), kiln_cast(b, (kiln_dtype)to), text, 0);
             host_free(&h);
             kiln_scope_end(&scope);
@@ -110,8 +115,10 @@ static void random_numbers_agree(void **state)
     for (int what = 0; what < 6; what++)
         for (int dtype = KILN_F16; dtype <= (what < 4 ? KILN_F64 : KILN_F16); dtype++) {
             kiln_scope *scope = kiln_scope_begin();
-            // A logarithm and a cosine are within two units each on any device; near 0 the sine of the angle magnifies them.
-            same_bits(draw(suite.dev, what, (kiln_dtype)dtype), draw(cpu, what, (kiln_dtype)dtype), names[what], what == 1 ? 16 : 0);
+            // A logarithm and a cosine are within two units each on any device; near 0 the sine of the angle magnifies
+            // them.
+            same_bits(draw(suite.dev, what, (kiln_dtype)dtype), draw(cpu, what, (kiln_dtype)dtype), names[what],
+                      what == 1 ? 16 : 0);
             kiln_scope_end(&scope);
         }
     record_end();

@@ -11,7 +11,7 @@ struct call {
     const struct row *row;
     struct host in[3];
     enum host_layout layout[3];
-    int weak;            // operand that is a weak scalar, -1: none
+    int weak; // operand that is a weak scalar, -1: none
     const char *what;
 };
 
@@ -38,8 +38,8 @@ static bool in_domain(const struct row *r, const long double *v)
     return true;
 }
 
-// How far a result may lie from the exact one, in units of its own last place. A bound of 0 claims correct rounding. 16-bit floats
-// compute in f32 and round once more: half a unit, and what the f32 error amounts to.
+// How far a result may lie from the exact one, in units of its own last place. A bound of 0 claims correct rounding.
+// 16-bit floats compute in f32 and round once more: half a unit, and what the f32 error amounts to.
 static long double allowed_ulp(const struct row *r, int compute, int result)
 {
     long double bound = r->e->ulp[compute == KILN_F64];
@@ -48,8 +48,10 @@ static long double allowed_ulp(const struct row *r, int compute, int result)
     return bound + 0x1p-10L;
 }
 
-// The error against the largest of the result and the operands, in units of the last place of the result's dtype at that size.
-static long double error_by_size(const struct row *r, int result, const long double *v, long double got, long double exact)
+// The error against the largest of the result and the operands, in units of the last place of the result's dtype at
+// that size.
+static long double error_by_size(const struct row *r, int result, const long double *v, long double got,
+                                 long double exact)
 {
     long double size = fabsl(exact);
     for (int i = 0; i < r->n_in; i++) size = fmaxl(size, fabsl(v[i]));
@@ -64,26 +66,30 @@ static bool may_overflow(const struct row *r, int result, const long double *v)
 }
 
 // Whether a result past its bound in ULP is one of those that the flags of the reference speak of.
-static bool is_excused(const struct row *r, int compute, int result, const long double *v, long double got, long double exact)
+static bool is_excused(const struct row *r, int compute, int result, const long double *v, long double got,
+                       long double exact)
 {
     unsigned flags = r->ref->flags;
     bool infinite = false, nan = isnan(got) || isnan(exact), inside = in_domain(r, v);
     for (int i = 0; i < r->n_in; i++) infinite |= isinf(v[i]) != 0;
     if ((flags & NO_LIMITS) && infinite) return true;
     if (nan) return false;
-    if ((flags & ANGLE) && compute == KILN_F64 && fabsl(v[0]) > 1e9L) return r->ref->as_float == reference_find("tan")->as_float || fabsl(got) <= 1;
+    if ((flags & ANGLE) && compute == KILN_F64 && fabsl(v[0]) > 1e9L)
+        return r->ref->as_float == reference_find("tan")->as_float || fabsl(got) <= 1;
     if ((flags & NEAR) && !inside && isinf(got)) return may_overflow(r, result, v);
     if (!((flags & CANCELS) || ((flags & NEAR) && !inside)) || isinf(got)) return false;
     return error_by_size(r, result, v, got, exact) <= 8;
 }
 
 // NULL when `got` is right, else what is wrong.
-static const char *judge(const struct row *r, int compute, int result, const long double *v, long double got, long double exact)
+static const char *judge(const struct row *r, int compute, int result, const long double *v, long double got,
+                         long double exact)
 {
     if (!is_float(result)) return got == exact ? NULL : "differs";
     long double error = error_ulp(result, got, exact), allowed = allowed_ulp(r, compute, result);
     if (!(error <= allowed)) return is_excused(r, compute, result, v, got, exact) ? NULL : "is past the bound";
-    if (error > record.worst_ulp[compute == KILN_F64] && fraction_bits(result) >= 24) record.worst_ulp[compute == KILN_F64] = error;
+    if (error > record.worst_ulp[compute == KILN_F64] && fraction_bits(result) >= 24)
+        record.worst_ulp[compute == KILN_F64] = error;
     bool exact_zero = exact == 0 && got == 0 && !(r->ref->flags & ANY_ZERO);
     return exact_zero && !signbit(exact) != !signbit(got) ? "has the wrong zero" : NULL;
 }
@@ -101,10 +107,11 @@ static void compare(const struct call *c, int compute, const struct host *got)
         if (!wrong) continue;
         describe(c, text, sizeof text);
         if (is_float(got->dtype))
-            record_mistake("%s at (%.9Lg, %.9Lg, %.9Lg): %.9Lg, exact %.9Lg: %.2Lf ULP, %s", text, v[0], v[1], v[2], got->v[i], exact,
-                           error_ulp(got->dtype, got->v[i], exact), wrong);
+            record_mistake("%s at (%.9Lg, %.9Lg, %.9Lg): %.9Lg, exact %.9Lg: %.2Lf ULP, %s", text, v[0], v[1], v[2],
+                           got->v[i], exact, error_ulp(got->dtype, got->v[i], exact), wrong);
         else
-            record_mistake("%s at (%.9Lg, %.9Lg, %.9Lg): %.20Lg, expected %.20Lg", text, v[0], v[1], v[2], got->v[i], exact);
+            record_mistake("%s at (%.9Lg, %.9Lg, %.9Lg): %.20Lg, expected %.20Lg", text, v[0], v[1], v[2], got->v[i],
+                           exact);
     }
 }
 
@@ -129,7 +136,8 @@ static kiln_tensor *weak_scalar(const struct host *h)
     return is_float(h->dtype) ? kiln_scalar((double)h->v[0]) : kiln_scalar_int((int64_t)h->v[0]);
 }
 
-// Runs a call and compares type and values. Operand dtypes are those of c->in; a weak operand does not count for the result's.
+// Runs a call and compares type and values. Operand dtypes are those of c->in; a weak operand does not count for the
+// result's.
 static void run_call(const struct call *c)
 {
     const struct row *r = c->row;
@@ -196,8 +204,10 @@ static void fill_values(struct call *c, int dtype, struct random *rng)
         double low, high;
         row_domain(r, i, c->in[i].dtype, &low, &high);
         for (int64_t k = 0; k < total; k++) {
-            long double v = k < combinations ? special[i][k / period % n[i]] : k < combinations + WIDE ? wide_value(c->in[i].dtype, rng)
-                            : is_float(c->in[i].dtype) ? random_between(rng, low, high) : floor(random_between(rng, low, high));
+            long double v = k < combinations           ? special[i][k / period % n[i]]
+                            : k < combinations + WIDE  ? wide_value(c->in[i].dtype, rng)
+                            : is_float(c->in[i].dtype) ? random_between(rng, low, high)
+                                                       : floor(random_between(rng, low, high));
             c->in[i].v[k] = quantized(c->in[i].dtype, v);
         }
     }
@@ -237,17 +247,26 @@ struct layout_case {
 
 static const struct layout_case layout_cases[] = {
     {"contiguous 2-D", {2, 2, 2}, {{9, 37}, {9, 37}, {9, 37}}, {0}},
-    {"transposed", {3, 3, 3}, {{4, 5, 3}, {4, 5, 3}, {4, 5, 3}}, {LAYOUT_TRANSPOSED, LAYOUT_TRANSPOSED, LAYOUT_TRANSPOSED}},
+    {"transposed",
+     {3, 3, 3},
+     {{4, 5, 3}, {4, 5, 3}, {4, 5, 3}},
+     {LAYOUT_TRANSPOSED, LAYOUT_TRANSPOSED, LAYOUT_TRANSPOSED}},
     {"mixed layouts", {2, 2, 2}, {{7, 33}, {7, 33}, {7, 33}}, {LAYOUT_TRANSPOSED, LAYOUT_CONTIGUOUS, LAYOUT_STEP}},
     {"step 2", {2, 2, 2}, {{5, 18}, {5, 18}, {5, 18}}, {LAYOUT_STEP, LAYOUT_STEP, LAYOUT_CONTIGUOUS}},
     {"negative step", {2, 2, 2}, {{6, 11}, {6, 11}, {6, 11}}, {LAYOUT_NEGATIVE, LAYOUT_CONTIGUOUS, LAYOUT_NEGATIVE}},
     {"offset", {1, 1, 1}, {{45}, {45}, {45}}, {LAYOUT_OFFSET, LAYOUT_CONTIGUOUS, LAYOUT_OFFSET}},
-    {"rotated", {4, 4, 4}, {{3, 2, 5, 4}, {3, 2, 5, 4}, {3, 2, 5, 4}}, {LAYOUT_ROTATED, LAYOUT_TRANSPOSED, LAYOUT_STEP}},
+    {"rotated",
+     {4, 4, 4},
+     {{3, 2, 5, 4}, {3, 2, 5, 4}, {3, 2, 5, 4}},
+     {LAYOUT_ROTATED, LAYOUT_TRANSPOSED, LAYOUT_STEP}},
     {"broadcast inner", {2, 1, 0}, {{5, 1}, {17}}, {0}},
     {"broadcast outer", {1, 3, 3}, {{3}, {4, 1, 3}, {1, 2, 1}}, {0}},
     {"broadcast both", {2, 2, 2}, {{6, 1}, {1, 9}, {6, 9}}, {LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, LAYOUT_TRANSPOSED}},
     {"expanded", {2, 2, 2}, {{6, 8}, {6, 8}, {6, 8}}, {LAYOUT_EXPANDED, LAYOUT_CONTIGUOUS, LAYOUT_EXPANDED}},
-    {"rank 6", {6, 6, 6}, {{2, 1, 3, 2, 2, 3}, {2, 1, 3, 2, 2, 3}, {2, 1, 3, 2, 2, 3}}, {LAYOUT_STEP, LAYOUT_TRANSPOSED, LAYOUT_ROTATED}},
+    {"rank 6",
+     {6, 6, 6},
+     {{2, 1, 3, 2, 2, 3}, {2, 1, 3, 2, 2, 3}, {2, 1, 3, 2, 2, 3}},
+     {LAYOUT_STEP, LAYOUT_TRANSPOSED, LAYOUT_ROTATED}},
     {"rank 0", {0, 0, 0}, {{0}}, {0}},
     {"no elements", {2, 1, 2}, {{0, 3}, {3}, {1, 1}}, {0}},
     {"one and many", {1, 1, 1}, {{1}, {300}, {1}}, {0}},
@@ -255,7 +274,8 @@ static const struct layout_case layout_cases[] = {
 };
 enum { LAYOUT_CASES = sizeof layout_cases / sizeof layout_cases[0] };
 
-static void test_layout(const struct row *r, const struct layout_case *l, const int *dtypes, int weak, struct random *rng)
+static void test_layout(const struct row *r, const struct layout_case *l, const int *dtypes, int weak,
+                        struct random *rng)
 {
     struct call c = {.row = r, .weak = weak, .what = l->what};
     for (int i = 0; i < r->n_in; i++) {
@@ -284,6 +304,18 @@ static void test_layouts(const struct row *r, int dtype, struct random *rng)
     static const struct layout_case weak_case = {"", {2, 2, 2}, {{5, 7}, {5, 7}, {5, 7}}, {0}};
     for (int i = 0; i < r->n_in; i++)
         if (!suite.sparse || (i + dtype + r->op->index) % 8 == 0) test_layout(r, &weak_case, dtypes, i, rng);
+}
+
+// Enough elements for several threads and workgroups; for ops that cost little to compute here as well.
+static void test_large(const struct row *r, int dtype, struct random *rng)
+{
+    static const struct layout_case large[] = {
+        {"large", {2, 1, 2}, {{301, 411}, {411}, {301, 1}}, {LAYOUT_TRANSPOSED, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS}},
+        {"large in one dimension", {1, 1, 0}, {{100003}, {100003}}, {LAYOUT_CONTIGUOUS, LAYOUT_OFFSET}},
+    };
+    int dtypes[3];
+    for (int i = 0; i < 3; i++) dtypes[i] = operand_dtype(r, i, dtype);
+    for (int k = 0; k < 2; k++) test_layout(r, &large[k], dtypes, -1, rng);
 }
 
 // --- mixed dtypes, and those that are not taken
@@ -369,8 +401,11 @@ static void elementwise(void **state)
         }
         taken = dtype;
         if (!suite.sparse || is_tried(&r, dtype)) test_values(&r, dtype);
-        if (r.n_in == 1 && (dtype == KILN_F16 || dtype == KILN_BF16) && (!suite.sparse || is_tried(&r, dtype))) test_all_patterns(&r, dtype);
+        if (r.n_in == 1 && (dtype == KILN_F16 || dtype == KILN_BF16) && (!suite.sparse || is_tried(&r, dtype)))
+            test_all_patterns(&r, dtype);
         test_layouts(&r, dtype, &rng);
+        bool cheap = r.e->ulp[0] == 0 && (dtype == KILN_F32 || dtype == KILN_I16);
+        if (cheap && (!suite.sparse || op->index % 8 == 0)) test_large(&r, dtype, &rng);
     }
     if (r.n_in > 1) test_mixed(&r, &rng);
     test_errors(&r, taken);
@@ -392,6 +427,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest){"every_reference_has_a_row", every_reference_has_a_row, NULL, NULL, NULL};
     for (int i = 0; i < op_count && n < 512; i++)
         if (op_table[i]->elementwise && !(op_table[i]->flags & OP_HIDDEN))
-            tests[n++] = (struct CMUnitTest){op_table[i]->name, elementwise, NULL, NULL, (void *)(uintptr_t)op_table[i]};
+            tests[n++] =
+                (struct CMUnitTest){op_table[i]->name, elementwise, NULL, NULL, (void *)(uintptr_t)op_table[i]};
     return suite_main(argc, argv, "elementwise", tests, n);
 }

@@ -1,4 +1,5 @@
-// How a row of the op table is called and what it must give: shared by the conformance of elementwise ops and the comparison of devices.
+// How a row of the op table is called and what it must give: shared by the conformance of elementwise ops and the
+// comparison of devices.
 #pragma once
 #include "conformance/suite.h"
 #include "ir/op.h"

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const host_layout_names[LAYOUT_COUNT] = {"contiguous", "transposed", "step", "negative", "offset", "rotated", "expanded"};
+const char *const host_layout_names[LAYOUT_COUNT] = {"contiguous", "transposed", "step",    "negative",
+                                                     "offset",     "rotated",    "expanded"};
 
 static int64_t count(int rank, const int64_t *dims)
 {
@@ -43,8 +44,10 @@ void host_fill(struct host *h, struct random *r, double low, double high)
 {
     for (int64_t i = 0; i < h->n; i++) {
         double v = random_between(r, low, high);
-        if (h->dtype == KILN_BOOL) v = (double)random_below(r, 2);
-        else if (!is_float(h->dtype)) v = floor(v);
+        if (h->dtype == KILN_BOOL)
+            v = (double)random_below(r, 2);
+        else if (!is_float(h->dtype))
+            v = floor(v);
         if (h->dtype == KILN_U8 && v < 0) v = -v;
         h->v[i] = quantized(h->dtype, v);
     }
@@ -71,7 +74,8 @@ int64_t host_at(const struct host *h, int rank, const int64_t *dims, int64_t pos
     return index;
 }
 
-// Element i of the values goes to element place(i) of a base tensor of other dimensions; a view op on the base gives the values back.
+// Element i of the values goes to element place(i) of a base tensor of other dimensions; a view op on the base gives
+// the values back.
 struct placement {
     int64_t dims[HOST_MAX_RANK];  // of the base
     int64_t order[HOST_MAX_RANK]; // base axis j is axis order[j] of the values
@@ -127,9 +131,10 @@ static kiln_tensor *view(const struct host *h, enum host_layout layout, kiln_ten
     case LAYOUT_ROTATED:
         for (size_t i = 0; i < rank; i++) axes[i] = (int64_t)((i + rank - 1) % rank);
         return kiln_permute(base, rank, axes);
-    case LAYOUT_EXPANDED:
-        return kiln_expand(base, rank, h->dims);
-    case LAYOUT_STEP: case LAYOUT_NEGATIVE: case LAYOUT_OFFSET:
+    case LAYOUT_EXPANDED: return kiln_expand(base, rank, h->dims);
+    case LAYOUT_STEP:
+    case LAYOUT_NEGATIVE:
+    case LAYOUT_OFFSET:
         for (size_t i = 0; i < rank; i++) {
             step[i] = layout == LAYOUT_STEP ? 2 : layout == LAYOUT_NEGATIVE ? -1 : 1;
             start[i] = layout == LAYOUT_STEP ? 1 : layout == LAYOUT_NEGATIVE ? KILN_END : 0;
@@ -138,8 +143,7 @@ static kiln_tensor *view(const struct host *h, enum host_layout layout, kiln_ten
         o.start = (kiln_ints){rank, start};
         o.step = (kiln_ints){rank, step};
         return kiln_slice(base, &o);
-    default:
-        return base;
+    default: return base;
     }
 }
 
@@ -166,7 +170,8 @@ struct host host_read(kiln_tensor *t)
     struct host h = host_new((int)kiln_tensor_dtype(t), (int)kiln_rank(t), kiln_dims(t));
     size_t size_B = element_size_B(h.dtype);
     unsigned char *bytes = must(malloc((size_t)(h.n + 1) * size_B));
-    if (kiln_read(t, bytes, (size_t)h.n * size_B)) host_free(&h);
+    if (kiln_read(t, bytes, (size_t)h.n * size_B))
+        host_free(&h);
     else
         for (int64_t i = 0; i < h.n; i++) h.v[i] = decode(h.dtype, bytes + (size_t)i * size_B);
     free(bytes);
@@ -176,6 +181,7 @@ struct host host_read(kiln_tensor *t)
 void host_shape_text(char *buf, size_t cap, int rank, const int64_t *dims)
 {
     size_t n = (size_t)snprintf(buf, cap, "[");
-    for (int i = 0; i < rank && n < cap; i++) n += (size_t)snprintf(buf + n, cap - n, i ? ",%lld" : "%lld", (long long)dims[i]);
+    for (int i = 0; i < rank && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, i ? ",%lld" : "%lld", (long long)dims[i]);
     if (n < cap) snprintf(buf + n, cap - n, "]");
 }

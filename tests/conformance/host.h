@@ -1,4 +1,5 @@
-// Host-side tensors of the conformance suite: values with a shape, and the many ways in which a device tensor can hold them.
+// Host-side tensors of the conformance suite: values with a shape, and the many ways in which a device tensor can hold
+// them.
 #pragma once
 #include "reference/reference.h"
 #include <kiln/ops.h>

@@ -19,7 +19,8 @@ static kiln_tensor *matrix(void)
     return kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3));
 }
 
-static kiln_tensor *indices(struct host *h, int dtype, int rank, const int64_t *dims, int64_t size, enum host_layout layout)
+static kiln_tensor *indices(struct host *h, int dtype, int rank, const int64_t *dims, int64_t size,
+                            enum host_layout layout)
 {
     *h = host_new(dtype, rank, dims);
     for (int64_t i = 0; i < h->n; i++) {
@@ -36,11 +37,14 @@ static void out_of_range(kiln_tensor *y, const char *op, const char *value, int6
     struct host got = host_read(y);
     record.cases++;
     if (strcmp(suite.device, "cpu") == 0) {
-        if (!kiln_error()) record_mistake("%s: an index out of range is no error", op);
+        if (!kiln_error())
+            record_mistake("%s: an index out of range is no error", op);
         else if (strncmp(kiln_error_message(), op, strlen(op)) != 0 || !strstr(kiln_error_message(), value))
             record_mistake("%s: the message of an index out of range names neither: %s", op, kiln_error_message());
-    } else if (kiln_error()) record_mistake("%s: %s", op, kiln_error_message());
-    else if (!suite.is_null && at >= 0 && got.v[at] != 0) record_mistake("%s: an index out of range gives %Lg", op, got.v[at]);
+    } else if (kiln_error())
+        record_mistake("%s: %s", op, kiln_error_message());
+    else if (!suite.is_null && at >= 0 && got.v[at] != 0)
+        record_mistake("%s: an index out of range gives %Lg", op, got.v[at]);
     kiln_error_clear();
     host_free(&got);
 }
@@ -65,7 +69,8 @@ static kiln_tensor *call_read(enum reader what, kiln_tensor *x, int64_t axis, ki
     }
 }
 
-static void read_case(const char *op, enum reader what, const struct index_case *c, int dtype, int index_dtype, enum host_layout lx, enum host_layout li)
+static void read_case(const char *op, enum reader what, const struct index_case *c, int dtype, int index_dtype,
+                      enum host_layout lx, enum host_layout li)
 {
     kiln_scope *scope = kiln_scope_begin();
     struct host x, index;
@@ -74,7 +79,8 @@ static void read_case(const char *op, enum reader what, const struct index_case 
     kiln_tensor *i = indices(&index, index_dtype, c->index_rank, c->index, c->dims[axis], li);
     struct host want = what == GATHER ? reference_gather(&x, axis, &index) : reference_take(&x, axis, &index);
     char note[80];
-    snprintf(note, sizeof note, "axis %d by %s %s", axis, kiln_dtype_name((kiln_dtype)index_dtype), host_layout_names[li]);
+    snprintf(note, sizeof note, "axis %d by %s %s", axis, kiln_dtype_name((kiln_dtype)index_dtype),
+             host_layout_names[li]);
     check_equal(call_read(what, t, c->axis, i), &want, case_text(op, &x, lx, note));
     host_free(&x);
     host_free(&index);
@@ -87,7 +93,8 @@ static void readers(const char *op, enum reader what, const struct index_case *c
     for (int i = 0; i < n; i++) {
         for (int d = 0; d < N_DTYPES; d++)
             for (int k = 0; k < 4; k++)
-                if (!thinned(i + d + 3 * k, 5)) read_case(op, what, &cases[i], dtypes[d], index_dtypes[k], LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
+                if (!thinned(i + d + 3 * k, 5))
+                    read_case(op, what, &cases[i], dtypes[d], index_dtypes[k], LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
         for (int l = 1; l < LAYOUT_COUNT; l++) {
             read_case(op, what, &cases[i], KILN_F32, KILN_I64, (enum host_layout)l, LAYOUT_CONTIGUOUS);
             read_case(op, what, &cases[i], KILN_I16, KILN_I32, LAYOUT_CONTIGUOUS, (enum host_layout)l);
@@ -101,12 +108,16 @@ static void readers(const char *op, enum reader what, const struct index_case *c
 void conform_gather(const char *op)
 {
     static const struct index_case cases[] = {
-        {2, {4, 6}, 1, 2, {4, 3}}, {2, {4, 6}, 0, 2, {7, 6}}, {3, {3, 4, 5}, -2, 3, {2, 9, 5}}, {1, {9}, 0, 1, {4}}, {2, {4, 6}, 1, 2, {4, 0}},
+        {2, {4, 6}, 1, 2, {4, 3}}, {2, {4, 6}, 0, 2, {7, 6}}, {3, {3, 4, 5}, -2, 3, {2, 9, 5}},
+        {1, {9}, 0, 1, {4}},       {2, {4, 6}, 1, 2, {4, 0}},
     };
     readers(op, GATHER, cases, 5);
-    fails(kiln_gather(matrix(), 0, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2))), KILN_E_SHAPE, op, "an index of another rank");
-    fails(kiln_gather(matrix(), 1, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(3, 1))), KILN_E_SHAPE, op, "an index larger than x off the axis");
-    fails(kiln_gather(matrix(), 2, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 3))), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_gather(matrix(), 0, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2))), KILN_E_SHAPE, op,
+          "an index of another rank");
+    fails(kiln_gather(matrix(), 1, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(3, 1))), KILN_E_SHAPE, op,
+          "an index larger than x off the axis");
+    fails(kiln_gather(matrix(), 2, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 3))), KILN_E_AXIS, op,
+          "an axis out of range");
     const int64_t wrong[] = {0, 3};
     out_of_range(kiln_gather(matrix(), 1, kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(1, 2), wrong)), op, "3", 1);
     const int32_t below[] = {0, -4};
@@ -114,13 +125,15 @@ void conform_gather(const char *op)
 }
 
 static const struct index_case takes[] = {
-    {2, {4, 6}, 0, 1, {3}}, {2, {4, 6}, -1, 2, {2, 2}}, {3, {3, 4, 5}, 1, 2, {2, 3}}, {1, {9}, 0, 0, {0}}, {2, {40, 33}, 0, 1, {70}}, {2, {4, 6}, 1, 1, {0}},
+    {2, {4, 6}, 0, 1, {3}}, {2, {4, 6}, -1, 2, {2, 2}}, {3, {3, 4, 5}, 1, 2, {2, 3}},
+    {1, {9}, 0, 0, {0}},    {2, {40, 33}, 0, 1, {70}},  {2, {4, 6}, 1, 1, {0}},
 };
 
 void conform_take(const char *op)
 {
     readers(op, TAKE, takes, 6);
-    fails(kiln_take(matrix(), 2, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2))), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_take(matrix(), 2, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2))), KILN_E_AXIS, op,
+          "an axis out of range");
     const int64_t wrong[] = {1, 77};
     out_of_range(kiln_take(matrix(), 0, kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(2), wrong)), op, "77", 3);
 }
@@ -129,12 +142,14 @@ void conform_index_select(const char *op)
 {
     static const struct index_case cases[] = {{2, {4, 6}, 0, 1, {3}}, {3, {3, 4, 5}, -2, 1, {7}}, {1, {9}, 0, 1, {4}}};
     readers(op, INDEX_SELECT, cases, 3);
-    fails(kiln_index_select(matrix(), 0, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 2))), KILN_E_SHAPE, op, "a matrix of indices");
+    fails(kiln_index_select(matrix(), 0, kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 2))), KILN_E_SHAPE, op,
+          "a matrix of indices");
 }
 
 void conform_embedding(const char *op)
 {
-    static const struct index_case cases[] = {{2, {10, 6}, 0, 1, {3}}, {2, {10, 6}, 0, 2, {4, 5}}, {2, {10, 70}, 0, 0, {0}}};
+    static const struct index_case cases[] = {
+        {2, {10, 6}, 0, 1, {3}}, {2, {10, 6}, 0, 2, {4, 5}}, {2, {10, 70}, 0, 0, {0}}};
     readers(op, EMBEDDING, cases, 3);
 }
 
@@ -144,7 +159,8 @@ void conform_one_hot(const char *op)
         for (int rank = 0; rank < 3; rank++) {
             const int64_t dims[] = {4, 3}, depth = 7;
             struct host ids;
-            kiln_tensor *t = random_tensor(&ids, index_dtypes[k], rank, dims, rank == 2 ? LAYOUT_TRANSPOSED : LAYOUT_CONTIGUOUS, 0, 9);
+            kiln_tensor *t = random_tensor(&ids, index_dtypes[k], rank, dims,
+                                           rank == 2 ? LAYOUT_TRANSPOSED : LAYOUT_CONTIGUOUS, 0, 9);
             const int64_t out[] = {rank > 0 ? 4 : depth, rank > 1 ? 3 : depth, depth};
             struct host want = host_new(KILN_F32, rank + 1, out);
             for (int64_t i = 0; i < want.n; i++) want.v[i] = ids.v[i / depth] == i % depth;
@@ -183,11 +199,13 @@ enum writer { SCATTER, SCATTER_ADD, INDEX_ADD };
 
 static kiln_tensor *call_write(enum writer what, kiln_tensor *x, int64_t axis, kiln_tensor *index, kiln_tensor *src)
 {
-    return what == SCATTER ? kiln_scatter(x, axis, index, src) : what == SCATTER_ADD ? kiln_scatter_add(x, axis, index, src)
-                                                                                  : kiln_index_add(x, axis, index, src);
+    return what == SCATTER       ? kiln_scatter(x, axis, index, src)
+           : what == SCATTER_ADD ? kiln_scatter_add(x, axis, index, src)
+                                 : kiln_index_add(x, axis, index, src);
 }
 
-static void write_case(const char *op, enum writer what, const struct index_case *c, int dtype, int index_dtype, enum host_layout layout)
+static void write_case(const char *op, enum writer what, const struct index_case *c, int dtype, int index_dtype,
+                       enum host_layout layout)
 {
     kiln_scope *scope = kiln_scope_begin();
     struct host x, index, src, full, scale;
@@ -206,7 +224,8 @@ static void write_case(const char *op, enum writer what, const struct index_case
         full.v[k] = index.v[at[axis]];
     }
     struct host want = reference_scatter(&x, axis, &full, &src, what != SCATTER, &scale);
-    check_values(call_write(what, t, c->axis, i, s), &want, &scale, what == SCATTER ? 0 : 4 + (double)dims[axis], case_text(op, &x, layout, kiln_dtype_name((kiln_dtype)index_dtype)));
+    check_values(call_write(what, t, c->axis, i, s), &want, &scale, what == SCATTER ? 0 : 4 + (double)dims[axis],
+                 case_text(op, &x, layout, kiln_dtype_name((kiln_dtype)index_dtype)));
     host_free(&x);
     host_free(&index);
     host_free(&src);
@@ -222,17 +241,21 @@ static void writers(const char *op, enum writer what, const struct index_case *c
         for (int d = 0; d < N_DTYPES; d++) {
             if (dtypes[d] == KILN_BOOL && what != SCATTER) continue;
             for (int k = 0; k < 4; k++)
-                if (!thinned(i + d + 3 * k, 5)) write_case(op, what, &cases[i], dtypes[d], index_dtypes[k], LAYOUT_CONTIGUOUS);
+                if (!thinned(i + d + 3 * k, 5))
+                    write_case(op, what, &cases[i], dtypes[d], index_dtypes[k], LAYOUT_CONTIGUOUS);
         }
         for (int l = 1; l < LAYOUT_COUNT; l++) write_case(op, what, &cases[i], KILN_F32, KILN_I64, (enum host_layout)l);
     }
-    kiln_tensor *index = kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 3)), *vector = kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2));
-    fails(call_write(what, matrix(), 2, what == INDEX_ADD ? vector : index, matrix()), KILN_E_AXIS, op, "an axis out of range");
+    kiln_tensor *index = kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2, 3)),
+                *vector = kiln_zeros(suite.dev, KILN_I64, KILN_SHAPE(2));
+    fails(call_write(what, matrix(), 2, what == INDEX_ADD ? vector : index, matrix()), KILN_E_AXIS, op,
+          "an axis out of range");
     fails(call_write(what, matrix(), 0, matrix(), matrix()), KILN_E_DTYPE, op, "an index of floats");
 }
 
 static const struct index_case scatters[] = {
-    {2, {4, 6}, 1, 2, {4, 9}}, {2, {4, 6}, 0, 2, {7, 6}}, {3, {3, 4, 5}, -2, 3, {2, 9, 5}}, {1, {9}, 0, 1, {40}}, {2, {4, 6}, 1, 2, {4, 0}}, {2, {5, 3}, 0, 2, {300, 3}},
+    {2, {4, 6}, 1, 2, {4, 9}}, {2, {4, 6}, 0, 2, {7, 6}}, {3, {3, 4, 5}, -2, 3, {2, 9, 5}},
+    {1, {9}, 0, 1, {40}},      {2, {4, 6}, 1, 2, {4, 0}}, {2, {5, 3}, 0, 2, {300, 3}},
 };
 
 void conform_scatter(const char *op)
@@ -240,11 +263,14 @@ void conform_scatter(const char *op)
     writers(op, SCATTER, scatters, 6);
     const int64_t wrong[] = {0, 5, 1};
     kiln_tensor *index = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(1, 3), wrong);
-    out_of_range(kiln_scatter(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(1, 3)), 1, index, kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3))), op, "5", -1);
+    out_of_range(kiln_scatter(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(1, 3)), 1, index,
+                              kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3))),
+                 op, "5", -1);
     // src is broadcast to the index.
     struct host x = host_new(KILN_F32, 1, (const int64_t[]){4});
     const int64_t places[] = {3, 1};
-    kiln_tensor *t = host_tensor(suite.dev, &x, LAYOUT_CONTIGUOUS), *at = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(2), places);
+    kiln_tensor *t = host_tensor(suite.dev, &x, LAYOUT_CONTIGUOUS),
+                *at = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(2), places);
     x.v[1] = x.v[3] = 2.5L;
     check_equal(kiln_scatter(t, 0, at, kiln_full(suite.dev, KILN_F32, KILN_SHAPE(1), 2.5)), &x, "scatter of one value");
     host_free(&x);
@@ -257,6 +283,7 @@ void conform_scatter_add(const char *op)
 
 void conform_index_add(const char *op)
 {
-    static const struct index_case cases[] = {{2, {4, 6}, 0, 1, {7}}, {3, {3, 4, 5}, -2, 1, {9}}, {1, {9}, 0, 1, {40}}, {2, {4, 6}, 1, 1, {0}}};
+    static const struct index_case cases[] = {
+        {2, {4, 6}, 0, 1, {7}}, {3, {3, 4, 5}, -2, 1, {9}}, {1, {9}, 0, 1, {40}}, {2, {4, 6}, 1, 1, {0}}};
     writers(op, INDEX_ADD, cases, 4);
 }

@@ -17,7 +17,8 @@ static kiln_tensor *matrix(void)
     return kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3));
 }
 
-static void join(const char *op, int n, int64_t axis, int rank, const int64_t (*dims)[4], const int *types, enum host_layout layout, bool stacked)
+static void join(const char *op, int n, int64_t axis, int rank, const int64_t (*dims)[4], const int *types,
+                 enum host_layout layout, bool stacked)
 {
     kiln_scope *scope = kiln_scope_begin();
     struct host parts[3];
@@ -34,7 +35,8 @@ static void join(const char *op, int n, int64_t axis, int rank, const int64_t (*
         parts[i].rank++;
     }
     struct host want = reference_concat(parts, n, at, dtype);
-    check_equal(stacked ? kiln_stack(in, (size_t)n, axis) : kiln_concat(in, (size_t)n, axis), &want, case_text(op, &parts[0], layout, ""));
+    check_equal(stacked ? kiln_stack(in, (size_t)n, axis) : kiln_concat(in, (size_t)n, axis), &want,
+                case_text(op, &parts[0], layout, ""));
     for (int i = 0; i < n; i++) host_free(&parts[i]);
     host_free(&want);
     kiln_scope_end(&scope);
@@ -44,7 +46,8 @@ static const int64_t equal_parts[3][4] = {{4, 3, 5}, {4, 3, 5}, {4, 3, 5}};
 
 void conform_concat(const char *op)
 {
-    static const int64_t rows[3][4] = {{4, 3, 5}, {1, 3, 5}, {0, 3, 5}}, columns[3][4] = {{4, 3, 5}, {4, 3, 1}, {4, 3, 7}}, one[3][4] = {{9}, {1}, {4}};
+    static const int64_t rows[3][4] = {{4, 3, 5}, {1, 3, 5}, {0, 3, 5}},
+                         columns[3][4] = {{4, 3, 5}, {4, 3, 1}, {4, 3, 7}}, one[3][4] = {{9}, {1}, {4}};
     for (int d = 0; d < N_DTYPES; d++) {
         const int same[] = {dtypes[d], dtypes[d], dtypes[d]};
         for (int l = 0; l < LAYOUT_COUNT; l++) {
@@ -69,7 +72,8 @@ void conform_stack(const char *op)
     for (int d = 0; d < N_DTYPES; d++) {
         const int same[] = {dtypes[d], dtypes[d], dtypes[d]};
         for (int axis = -4; axis < 4; axis++)
-            if (!thinned(d + axis + 4, 4)) join(op, 3, axis, 3, equal_parts, same, (enum host_layout)((axis + 4 + d) % LAYOUT_COUNT), true);
+            if (!thinned(d + axis + 4, 4))
+                join(op, 3, axis, 3, equal_parts, same, (enum host_layout)((axis + 4 + d) % LAYOUT_COUNT), true);
         join(op, 2, 0, 0, equal_parts, same, LAYOUT_CONTIGUOUS, true);
     }
     join(op, 2, 1, 3, equal_parts, (const int[]){KILN_I32, KILN_F32}, LAYOUT_CONTIGUOUS, true);
@@ -87,7 +91,8 @@ struct mover {
     int64_t out[5];
 };
 
-static void move(const char *op, const struct mover *c, size_t n, kiln_tensor *(*call)(kiln_tensor *, const struct mover *), index_map map)
+static void move(const char *op, const struct mover *c, size_t n,
+                 kiln_tensor *(*call)(kiln_tensor *, const struct mover *), index_map map)
 {
     for (size_t i = 0; i < n; i++)
         for (int d = 0; d < N_DTYPES; d++) {
@@ -119,8 +124,8 @@ static void map_tile(const int64_t *out, int64_t *in, const void *user)
 void conform_tile(const char *op)
 {
     static const struct mover cases[] = {
-        {2, {2, 3}, {2, 2, 3}, 2, {4, 9}},     {1, {4}, {2, 3, 2}, 2, {3, 8}}, {3, {2, 3, 2}, {1, 2}, 3, {2, 3, 4}},
-        {2, {2, 3}, {2, 1, 1}, 2, {2, 3}},     {2, {2, 3}, {2, 0, 2}, 2, {0, 6}}, {0, {0}, {1, 3}, 1, {3}},
+        {2, {2, 3}, {2, 2, 3}, 2, {4, 9}}, {1, {4}, {2, 3, 2}, 2, {3, 8}},    {3, {2, 3, 2}, {1, 2}, 3, {2, 3, 4}},
+        {2, {2, 3}, {2, 1, 1}, 2, {2, 3}}, {2, {2, 3}, {2, 0, 2}, 2, {0, 6}}, {0, {0}, {1, 3}, 1, {3}},
     };
     MOVE(op, cases, call_tile, map_tile);
     record.cases++;
@@ -143,7 +148,10 @@ static void map_repeat(const int64_t *out, int64_t *in, const void *user)
 void conform_repeat_interleave(const char *op)
 {
     static const struct mover cases[] = {
-        {2, {2, 3}, {2, 0}, 2, {4, 3}}, {2, {2, 3}, {3, -1}, 2, {2, 9}}, {1, {5}, {1, 0}, 1, {5}}, {3, {2, 3, 2}, {2, 1}, 3, {2, 6, 2}},
+        {2, {2, 3}, {2, 0}, 2, {4, 3}},
+        {2, {2, 3}, {3, -1}, 2, {2, 9}},
+        {1, {5}, {1, 0}, 1, {5}},
+        {3, {2, 3, 2}, {2, 1}, 3, {2, 6, 2}},
     };
     MOVE(op, cases, call_repeat, map_repeat);
     fails(kiln_repeat_interleave(matrix(), 2, 2), KILN_E_AXIS, op, "an axis out of range");
@@ -173,12 +181,17 @@ static void map_roll(const int64_t *out, int64_t *in, const void *user)
 void conform_roll(const char *op)
 {
     static const struct mover cases[] = {
-        {1, {7}, {1, 1, 2, 0, 0}, 1, {7}},          {2, {4, 5}, {1, 1, -1, 0, 0}, 2, {4, 5}}, {2, {4, 5}, {2, 2, 1, 13, 0, -1}, 2, {4, 5}},
-        {2, {4, 5}, {1, 0, 7}, 2, {4, 5}},          {2, {4, 5}, {1, 0, -3}, 2, {4, 5}},       {3, {2, 3, 4}, {1, 1, 0, 0, 1}, 3, {2, 3, 4}},
+        {1, {7}, {1, 1, 2, 0, 0}, 1, {7}},
+        {2, {4, 5}, {1, 1, -1, 0, 0}, 2, {4, 5}},
+        {2, {4, 5}, {2, 2, 1, 13, 0, -1}, 2, {4, 5}},
+        {2, {4, 5}, {1, 0, 7}, 2, {4, 5}},
+        {2, {4, 5}, {1, 0, -3}, 2, {4, 5}},
+        {3, {2, 3, 4}, {1, 1, 0, 0, 1}, 3, {2, 3, 4}},
         {2, {4, 5}, {1, 1, -9, 0, 1}, 2, {4, 5}},
     };
     MOVE(op, cases, call_roll, map_roll);
-    fails(kiln_roll(matrix(), 1, (const int64_t[]){1}, 1, (const int64_t[]){2}), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_roll(matrix(), 1, (const int64_t[]){1}, 1, (const int64_t[]){2}), KILN_E_AXIS, op,
+          "an axis out of range");
 }
 
 // args[0] = k; lower triangle or upper.
@@ -210,8 +223,9 @@ static void map_triu(const int64_t *out, int64_t *in, const void *user)
 }
 
 static const struct mover triangles[] = {
-    {2, {4, 4}, {0}, 2, {4, 4}},  {2, {4, 6}, {1}, 2, {4, 6}}, {2, {6, 4}, {-2}, 2, {6, 4}}, {3, {3, 4, 5}, {0}, 3, {3, 4, 5}},
-    {2, {4, 4}, {99}, 2, {4, 4}}, {2, {4, 4}, {-99}, 2, {4, 4}}, {2, {0, 4}, {0}, 2, {0, 4}},
+    {2, {4, 4}, {0}, 2, {4, 4}},       {2, {4, 6}, {1}, 2, {4, 6}},  {2, {6, 4}, {-2}, 2, {6, 4}},
+    {3, {3, 4, 5}, {0}, 3, {3, 4, 5}}, {2, {4, 4}, {99}, 2, {4, 4}}, {2, {4, 4}, {-99}, 2, {4, 4}},
+    {2, {0, 4}, {0}, 2, {0, 4}},
 };
 
 void conform_tril(const char *op)
@@ -234,9 +248,15 @@ void conform_pad(const char *op)
         enum pad_mode mode;
         double value;
     } cases[] = {
-        {1, {5}, {2}, {3}, PAD_CONSTANT, 0},               {2, {3, 4}, {1, 0}, {0, 2}, PAD_CONSTANT, 7},       {2, {3, 4}, {2, 3}, {1, 2}, PAD_REFLECT, 0},
-        {2, {3, 4}, {2, 5}, {6, 2}, PAD_EDGE, 0},          {2, {3, 4}, {2, 3}, {1, 4}, PAD_CIRCULAR, 0},       {3, {2, 3, 4}, {1, 1, 1}, {0, 0, 2}, PAD_CONSTANT, -3},
-        {2, {0, 4}, {1, 1}, {1, 0}, PAD_CONSTANT, 2},      {1, {5}, {0}, {0}, PAD_REFLECT, 0},                 {3, {2, 3, 4}, {0, 2, 1}, {0, 1, 3}, PAD_REFLECT, 0},
+        {1, {5}, {2}, {3}, PAD_CONSTANT, 0},
+        {2, {3, 4}, {1, 0}, {0, 2}, PAD_CONSTANT, 7},
+        {2, {3, 4}, {2, 3}, {1, 2}, PAD_REFLECT, 0},
+        {2, {3, 4}, {2, 5}, {6, 2}, PAD_EDGE, 0},
+        {2, {3, 4}, {2, 3}, {1, 4}, PAD_CIRCULAR, 0},
+        {3, {2, 3, 4}, {1, 1, 1}, {0, 0, 2}, PAD_CONSTANT, -3},
+        {2, {0, 4}, {1, 1}, {1, 0}, PAD_CONSTANT, 2},
+        {1, {5}, {0}, {0}, PAD_REFLECT, 0},
+        {3, {2, 3, 4}, {0, 2, 1}, {0, 1, 3}, PAD_REFLECT, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int d = 0; d < N_DTYPES; d++) {
@@ -247,7 +267,10 @@ void conform_pad(const char *op)
             struct host x;
             kiln_tensor *t = random_tensor(&x, dtypes[d], cases[i].rank, cases[i].dims, layout, -99, 99);
             struct host want = reference_pad(&x, cases[i].before, cases[i].after, cases[i].mode, cases[i].value);
-            kiln_pad_opts o = {.size = sizeof o, .before = {rank, cases[i].before}, .after = {rank, cases[i].after}, .value = cases[i].value,
+            kiln_pad_opts o = {.size = sizeof o,
+                               .before = {rank, cases[i].before},
+                               .after = {rank, cases[i].after},
+                               .value = cases[i].value,
                                .mode = (int64_t)cases[i].mode};
             check_equal(kiln_pad(t, &o), &want, case_text(op, &x, layout, ""));
             host_free(&x);
@@ -255,7 +278,8 @@ void conform_pad(const char *op)
             kiln_scope_end(&scope);
         }
     record.cases++;
-    if (kiln_pad(matrix(), KILN_PAD(.before = KILN_ARGS(0, 3), .mode = KILN_PAD_REFLECT))) record_mistake("pad mirrors more than there is");
+    if (kiln_pad(matrix(), KILN_PAD(.before = KILN_ARGS(0, 3), .mode = KILN_PAD_REFLECT)))
+        record_mistake("pad mirrors more than there is");
     if (!kiln_error()) record_mistake("a mirror past the other side is no error");
     kiln_error_clear();
 }
@@ -267,7 +291,8 @@ void conform_eye(const char *op)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             struct host want = host_new(dtype, 2, sizes[i]);
             for (int64_t k = 0; k < want.n; k++) want.v[k] = k / sizes[i][1] == k % sizes[i][1];
-            check_equal(kiln_eye(suite.dev, (kiln_dtype)dtype, sizes[i][0], sizes[i][1]), &want, case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
+            check_equal(kiln_eye(suite.dev, (kiln_dtype)dtype, sizes[i][0], sizes[i][1]), &want,
+                        case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
             host_free(&want);
         }
     fails(kiln_eye(suite.dev, KILN_F32, -1, 2), KILN_E_SHAPE, op, "a negative size");
@@ -280,8 +305,10 @@ static void like(const char *op, double value, int which)
             struct host x;
             kiln_tensor *t = random_tensor(&x, dtype, 2, (const int64_t[]){5, 6}, (enum host_layout)l, 0, 9);
             for (int64_t k = 0; k < x.n; k++) x.v[k] = converted(KILN_F64, dtype, value);
-            check_equal(which == 0 ? kiln_zeros_like(t) : which == 1 ? kiln_ones_like(t) : kiln_full_like(t, value), &x,
-                        case_text(op, &x, (enum host_layout)l, ""));
+            check_equal(which == 0   ? kiln_zeros_like(t)
+                        : which == 1 ? kiln_ones_like(t)
+                                     : kiln_full_like(t, value),
+                        &x, case_text(op, &x, (enum host_layout)l, ""));
             host_free(&x);
         }
 }
@@ -315,7 +342,8 @@ static void through_strides(const char *op, bool into_zeros)
             int64_t offset = turn ? 31 : 2;
             for (int64_t i = 0; i < src.n; i++) want.v[offset + i / 3 * (turn ? -20 : 20) + i % 3 * 3] = src.v[i];
             const int64_t *by = turn ? backwards : strides;
-            kiln_tensor *y = into_zeros ? kiln_embed(s, 2, dims, 2, by, offset) : kiln_as_strided_scatter(t, s, 2, by, offset);
+            kiln_tensor *y =
+                into_zeros ? kiln_embed(s, 2, dims, 2, by, offset) : kiln_as_strided_scatter(t, s, 2, by, offset);
             check_equal(y, &want, case_text(op, &src, LAYOUT_CONTIGUOUS, turn ? "backwards" : ""));
             host_free(&x);
             host_free(&src);
@@ -324,7 +352,8 @@ static void through_strides(const char *op, bool into_zeros)
     }
     kiln_tensor *m = matrix();
     record.cases++;
-    if (into_zeros ? kiln_embed(m, 1, (const int64_t[]){5}, 2, (const int64_t[]){3, 1}, 0) : kiln_as_strided_scatter(m, m, 2, (const int64_t[]){3, 1}, 1))
+    if (into_zeros ? kiln_embed(m, 1, (const int64_t[]){5}, 2, (const int64_t[]){3, 1}, 0)
+                   : kiln_as_strided_scatter(m, m, 2, (const int64_t[]){3, 1}, 1))
         record_mistake("%s writes past the end", op);
     if (!kiln_error()) record_mistake("%s: positions past the end are no error", op);
     kiln_error_clear();

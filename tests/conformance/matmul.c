@@ -8,11 +8,28 @@ static const struct {
     int rb;
     int64_t b[4];
 } shapes[] = {
-    {2, {3, 4}, 2, {4, 5}},          {2, {1, 1}, 2, {1, 1}},       {2, {17, 33}, 2, {33, 9}},    {2, {65, 70}, 2, {70, 66}},
-    {2, {64, 64}, 2, {64, 64}},      {2, {5, 130}, 2, {130, 3}},   {1, {4}, 1, {4}},             {1, {4}, 2, {4, 5}},
-    {2, {3, 4}, 1, {4}},             {3, {2, 3, 4}, 1, {4}},       {1, {3}, 3, {2, 3, 4}},       {3, {2, 3, 4}, 3, {2, 4, 5}},
-    {4, {2, 1, 3, 4}, 3, {5, 4, 2}}, {2, {3, 4}, 3, {2, 4, 5}},    {3, {1, 3, 4}, 3, {6, 4, 2}}, {2, {0, 4}, 2, {4, 5}},
-    {2, {3, 0}, 2, {0, 5}},          {3, {0, 3, 4}, 3, {1, 4, 5}}, {2, {1, 300}, 2, {300, 1}},   {4, {2, 3, 4, 5}, 4, {2, 3, 5, 6}},
+    {2, {3, 4}, 2, {4, 5}},
+    {2, {1, 1}, 2, {1, 1}},
+    {2, {17, 33}, 2, {33, 9}},
+    {2, {65, 70}, 2, {70, 66}},
+    {2, {64, 64}, 2, {64, 64}},
+    {2, {5, 130}, 2, {130, 3}},
+    {1, {4}, 1, {4}},
+    {1, {4}, 2, {4, 5}},
+    {2, {3, 4}, 1, {4}},
+    {3, {2, 3, 4}, 1, {4}},
+    {1, {3}, 3, {2, 3, 4}},
+    {3, {2, 3, 4}, 3, {2, 4, 5}},
+    {4, {2, 1, 3, 4}, 3, {5, 4, 2}},
+    {2, {3, 4}, 3, {2, 4, 5}},
+    {3, {1, 3, 4}, 3, {6, 4, 2}},
+    {2, {0, 4}, 2, {4, 5}},
+    {2, {3, 0}, 2, {0, 5}},
+    {3, {0, 3, 4}, 3, {1, 4, 5}},
+    {2, {1, 300}, 2, {300, 1}},
+    {4, {2, 3, 4, 5}, 4, {2, 3, 5, 6}},
+    {2, {129, 200}, 2, {200, 131}},
+    {3, {3, 70, 80}, 3, {1, 80, 90}},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -45,20 +62,23 @@ void conform_matmul(const char *op)
 {
     for (int dtype = 1; dtype < DTYPES; dtype++)
         for (int i = 0; i < SHAPES; i++)
-            if (dtype == KILN_F32 || !thinned(i + dtype, 3)) product(op, i, dtype, dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
+            if (dtype == KILN_F32 || !thinned(i + dtype, 3))
+                product(op, i, dtype, dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
     for (int la = 0; la < LAYOUT_COUNT; la++)
         for (int lb = 0; lb < LAYOUT_COUNT; lb++)
             for (int i = 2; i < SHAPES; i += 9 - 4 * suite.sparse) // 2-D, 3-D with a batch, vectors
                 product(op, i, KILN_F32, KILN_F32, (enum host_layout)la, (enum host_layout)lb);
-    static const int mixed[][2] = {{KILN_F16, KILN_F32}, {KILN_I32, KILN_F32}, {KILN_BOOL, KILN_I32}, {KILN_U8, KILN_I8},
-                                   {KILN_F16, KILN_BF16}, {KILN_I64, KILN_F16}, {KILN_F64, KILN_F32}};
+    static const int mixed[][2] = {{KILN_F16, KILN_F32}, {KILN_I32, KILN_F32},  {KILN_BOOL, KILN_I32},
+                                   {KILN_U8, KILN_I8},   {KILN_F16, KILN_BF16}, {KILN_I64, KILN_F16},
+                                   {KILN_F64, KILN_F32}};
     for (size_t k = 0; k < sizeof mixed / sizeof mixed[0]; k++) {
         product(op, 2, mixed[k][0], mixed[k][1], LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
         product(op, 11, mixed[k][1], mixed[k][0], LAYOUT_CONTIGUOUS, LAYOUT_TRANSPOSED);
     }
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *s = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE0);
     kiln_tensor *c = kiln_ones(suite.dev, KILN_BOOL, KILN_SHAPE(3, 3));
-    kiln_tensor *p = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3, 3)), *q = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3, 3));
+    kiln_tensor *p = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3, 3)),
+                *q = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3, 3));
     fails(op, m, m, KILN_E_SHAPE, "inner dimensions that differ");
     fails(op, m, s, KILN_E_SHAPE, "a scalar");
     fails(op, p, q, KILN_E_SHAPE, "batches that do not broadcast");

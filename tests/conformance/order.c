@@ -5,8 +5,9 @@
 static const struct {
     int rank;
     int64_t dims[3], axis;
-} shapes[] = {{1, {1}, 0},        {1, {40}, 0},      {2, {5, 7}, 1},    {2, {5, 7}, 0},      {3, {3, 4, 5}, -2}, {2, {3, 300}, 1},
-              {2, {300, 3}, 0},   {2, {2, 2500}, 1}, {2, {0, 4}, 1},    {2, {4, 0}, 1},      {1, {9000}, 0},     {2, {2, 1024}, -1}};
+} shapes[] = {{1, {1}, 0},        {1, {40}, 0},     {2, {5, 7}, 1},   {2, {5, 7}, 0},
+              {3, {3, 4, 5}, -2}, {2, {3, 300}, 1}, {2, {300, 3}, 0}, {2, {2, 2500}, 1},
+              {2, {0, 4}, 1},     {2, {4, 0}, 1},   {1, {9000}, 0},   {2, {2, 1024}, -1}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static bool is_left_out(int i, int dtype)
@@ -20,16 +21,19 @@ static void scan(const char *op, bool product)
 {
     for (int dtype = 0; dtype < DTYPES; dtype++)
         for (int i = 0; i < SHAPES; i++) {
-            if (is_left_out(i, dtype) || (product && is_float(dtype) && shapes[i].dims[shapes[i].rank - 1] > 100)) continue;
+            if (is_left_out(i, dtype) || (product && is_float(dtype) && shapes[i].dims[shapes[i].rank - 1] > 100))
+                continue;
             kiln_scope *scope = kiln_scope_begin();
             int axis = (int)(shapes[i].axis < 0 ? shapes[i].axis + shapes[i].rank : shapes[i].axis);
             enum host_layout layout = (enum host_layout)((i + dtype) % LAYOUT_COUNT);
             struct host x, scale;
-            kiln_tensor *t = random_tensor(&x, dtype, shapes[i].rank, shapes[i].dims, layout, product ? -1.4 : -3, product ? 1.5 : 3);
+            kiln_tensor *t = random_tensor(&x, dtype, shapes[i].rank, shapes[i].dims, layout, product ? -1.4 : -3,
+                                           product ? 1.5 : 3);
             struct host want = reference_scan(&x, axis, product, is_float(dtype) ? dtype : KILN_I64, &scale);
             kiln_tensor *y = product ? kiln_cumprod(t, shapes[i].axis) : kiln_cumsum(t, shapes[i].axis);
             double n = (double)x.dims[axis];
-            check_values(y, &want, &scale, is_float(dtype) ? (product ? n + 1 : 8 + n / 16) : 0, case_text(op, &x, layout, ""));
+            check_values(y, &want, &scale, is_float(dtype) ? (product ? n + 1 : 8 + n / 16) : 0,
+                         case_text(op, &x, layout, ""));
             host_free(&x);
             host_free(&want);
             host_free(&scale);
@@ -65,7 +69,8 @@ static struct host first_of(const struct host *h, int axis, int64_t k)
     return out;
 }
 
-static void order_case(const char *op, enum order what, const struct host *x, int i, enum host_layout layout, bool descending, int64_t k)
+static void order_case(const char *op, enum order what, const struct host *x, int i, enum host_layout layout,
+                       bool descending, int64_t k)
 {
     kiln_scope *scope = kiln_scope_begin();
     int64_t axis = shapes[i].axis;
@@ -76,9 +81,12 @@ static void order_case(const char *op, enum order what, const struct host *x, in
     char note[60];
     snprintf(note, sizeof note, "axis %d %s %lld", at, descending ? "descending" : "ascending", (long long)k);
     const char *text = case_text(op, x, layout, note);
-    if (what == ARGSORT) p = kiln_argsort(t, axis, descending);
-    else if (what == SORT) kiln_sort(t, axis, descending, &v, &p);
-    else kiln_topk(t, k, axis, descending, &v, &p);
+    if (what == ARGSORT)
+        p = kiln_argsort(t, axis, descending);
+    else if (what == SORT)
+        kiln_sort(t, axis, descending, &v, &p);
+    else
+        kiln_topk(t, k, axis, descending, &v, &p);
     if (what != ARGSORT) check_equal(v, &values, text);
     check_equal(p, &places, text);
     host_free(&all);
@@ -98,7 +106,11 @@ static void order(const char *op, enum order what)
             // Ties, both zeros, NaN and infinities.
             for (int64_t k = 0; is_float(dtype) && k < x.n; k++) {
                 int64_t which = random_below(&structured_random, 12);
-                x.v[k] = which == 0 ? NAN : which == 1 ? -0.0L : which == 2 ? INFINITY : which == 3 ? -INFINITY : rintl(x.v[k]);
+                x.v[k] = which == 0   ? NAN
+                         : which == 1 ? -0.0L
+                         : which == 2 ? INFINITY
+                         : which == 3 ? -INFINITY
+                                      : rintl(x.v[k]);
             }
             if (layout == LAYOUT_EXPANDED) host_repeat_first(&x);
             int64_t n = x.dims[shapes[i].axis < 0 ? shapes[i].axis + x.rank : shapes[i].axis];

@@ -1,5 +1,5 @@
-// Random numbers: ranges, moments, independence, reproducibility. The seeds are fixed, so a test passes always or never; the bounds
-// are five standard deviations.
+// Random numbers: ranges, moments, independence, reproducibility. The seeds are fixed, so a test passes always or
+// never; the bounds are five standard deviations.
 #include "conformance/structured.h"
 #include <kiln/ops.h>
 #include <string.h>
@@ -94,12 +94,14 @@ static void moments(const char *op, const struct host *h, long double mean, long
     long double variance = deviation * deviation;
     // 16-bit values are rounded, by far less than the mean of so many can show.
     if (fabsl(m - mean) > 5 * deviation / sqrtl(N)) record_mistake("%s: mean %.5Lf, expected %.5Lf", op, m, mean);
-    if (fabsl(v - variance) > 5 * sqrtl((fourth - variance * variance) / N)) record_mistake("%s: variance %.5Lf, expected %.5Lf", op, v, variance);
+    if (fabsl(v - variance) > 5 * sqrtl((fourth - variance * variance) / N))
+        record_mistake("%s: variance %.5Lf, expected %.5Lf", op, v, variance);
     const int64_t lags[] = {1, 2, 3, 4, 256, N / 2};
     for (size_t k = 0; k < sizeof lags / sizeof lags[0]; k++) {
         long double c = 0;
         for (int64_t i = 0; i + lags[k] < N; i++) c += (h->v[i] - mean) * (h->v[i + lags[k]] - mean) / variance;
-        if (fabsl(c) > 5 * sqrtl((long double)(N - lags[k]))) record_mistake("%s: correlation %.4Lf at distance %lld", op, c / N, (long long)lags[k]);
+        if (fabsl(c) > 5 * sqrtl((long double)(N - lags[k])))
+            record_mistake("%s: correlation %.4Lf at distance %lld", op, c / N, (long long)lags[k]);
     }
 }
 
@@ -108,7 +110,8 @@ static void even(const char *op, const int64_t *bins, int n)
 {
     double expected = (double)N / n, chi = 0;
     for (int i = 0; i < n; i++) chi += ((double)bins[i] - expected) * ((double)bins[i] - expected) / expected;
-    if (fabs(chi - (n - 1)) > 5 * sqrt(2.0 * (n - 1))) record_mistake("%s: chi-square of %d classes is %.1f", op, n, chi);
+    if (fabs(chi - (n - 1)) > 5 * sqrt(2.0 * (n - 1)))
+        record_mistake("%s: chi-square of %d classes is %.1f", op, n, chi);
 }
 
 void conform_uniform(const char *op)
@@ -119,8 +122,10 @@ void conform_uniform(const char *op)
         struct host h = drawn(draw_uniform, dtype, op);
         int64_t bins[20] = {0};
         for (int64_t i = 0; i < h.n && !suite.is_null; i++) {
-            if (!(h.v[i] >= -2 && h.v[i] < 3)) record_mistake("uniform %s in [-2, 3) gives %.9Lg", kiln_dtype_name((kiln_dtype)dtype), h.v[i]);
-            else bins[(int)((h.v[i] + 2) * 4)]++;
+            if (!(h.v[i] >= -2 && h.v[i] < 3))
+                record_mistake("uniform %s in [-2, 3) gives %.9Lg", kiln_dtype_name((kiln_dtype)dtype), h.v[i]);
+            else
+                bins[(int)((h.v[i] + 2) * 4)]++;
         }
         // uniform of [0, 5): variance 25/12, fourth moment 5^4/80.
         moments(op, &h, 0.5L, 5 / sqrtl(12), 625 / 80.0L);
@@ -143,8 +148,10 @@ void conform_normal(const char *op)
             for (int k = 0; k < 3; k++) inside[k] += fabsl(h.v[i] - 1) < 2 * (k + 1);
         const double share[] = {0.682689, 0.954500, 0.997300};
         for (int k = 0; k < 3 && h.v && !suite.is_null; k++)
-            if (fabs((double)inside[k] / N - share[k]) > 5 * sqrt(share[k] * (1 - share[k]) / N) + (dtype <= KILN_BF16 ? 0.006 : 0))
-                record_mistake("normal: %.4f within %d deviations, expected %.4f", (double)inside[k] / N, k + 1, share[k]);
+            if (fabs((double)inside[k] / N - share[k]) >
+                5 * sqrt(share[k] * (1 - share[k]) / N) + (dtype <= KILN_BF16 ? 0.006 : 0))
+                record_mistake("normal: %.4f within %d deviations, expected %.4f", (double)inside[k] / N, k + 1,
+                               share[k]);
         host_free(&h);
     }
     if (kiln_normal(suite.dev, KILN_I32, 1, &count, 0, 1)) record_mistake("normal of integers");
@@ -160,8 +167,10 @@ void conform_randint(const char *op)
         struct host h = drawn(draw_randint, dtypes[d], op);
         int64_t bins[14] = {0};
         for (int64_t i = 0; i < h.n && !suite.is_null; i++) {
-            if (!(h.v[i] >= 3 && h.v[i] < 17)) record_mistake("randint in [3, 17) gives %Lg", h.v[i]);
-            else bins[(int)h.v[i] - 3]++;
+            if (!(h.v[i] >= 3 && h.v[i] < 17))
+                record_mistake("randint in [3, 17) gives %Lg", h.v[i]);
+            else
+                bins[(int)h.v[i] - 3]++;
         }
         if (!suite.is_null && h.v) even(op, bins, 14);
         host_free(&h);
@@ -207,12 +216,15 @@ void conform_randperm(const char *op)
         if (!no_error(op) || !same_type(t, KILN_I64, 1, &sizes[k], op)) continue;
         int64_t fixed = 0;
         for (int64_t i = 0; i < h.n && !suite.is_null; i++) {
-            if (h.v[i] < 0 || h.v[i] >= sizes[k] || seen[(int64_t)h.v[i]]) record_mistake("randperm(%lld) is no permutation", (long long)sizes[k]);
-            else seen[(int64_t)h.v[i]] = true;
+            if (h.v[i] < 0 || h.v[i] >= sizes[k] || seen[(int64_t)h.v[i]])
+                record_mistake("randperm(%lld) is no permutation", (long long)sizes[k]);
+            else
+                seen[(int64_t)h.v[i]] = true;
             fixed += h.v[i] == i;
         }
         // A random permutation leaves one element in place, on average.
-        if (sizes[k] >= 100 && fixed > 8) record_mistake("randperm(%lld) leaves %lld in place", (long long)sizes[k], (long long)fixed);
+        if (sizes[k] >= 100 && fixed > 8)
+            record_mistake("randperm(%lld) leaves %lld in place", (long long)sizes[k], (long long)fixed);
         host_free(&h);
     }
     if (kiln_randperm(suite.dev, -1)) record_mistake("randperm(-1)");
@@ -229,10 +241,12 @@ void conform_dropout(const char *op)
         struct host h = drawn(draw_dropout, dtype, op);
         long double kept = 0;
         for (int64_t i = 0; i < h.n && !suite.is_null; i++) {
-            if (h.v[i] != 0 && error_ulp(dtype, h.v[i], 5) > 1.5L) record_mistake("dropout of 3 by 0.4 gives %.9Lg", h.v[i]);
+            if (h.v[i] != 0 && error_ulp(dtype, h.v[i], 5) > 1.5L)
+                record_mistake("dropout of 3 by 0.4 gives %.9Lg", h.v[i]);
             kept += h.v[i] != 0;
         }
-        if (h.v && !suite.is_null && fabsl(kept / N - 0.6L) > 5 * sqrtl(0.24L / N)) record_mistake("dropout by 0.4 keeps %.4Lf", kept / N);
+        if (h.v && !suite.is_null && fabsl(kept / N - 0.6L) > 5 * sqrtl(0.24L / N))
+            record_mistake("dropout by 0.4 keeps %.4Lf", kept / N);
         host_free(&h);
     }
     struct host x;
@@ -256,8 +270,11 @@ void conform_dropout_again(const char *op)
         kiln_rng_state(suite.dev, &seed, &offset);
         struct host first = host_read(kiln_dropout(t, 0.3));
         kiln_uniform(suite.dev, KILN_F32, 1, &count, 0, 1);
-        if (first.v) check_equal(kiln_dropout_again(t, 0.3, (int64_t)seed, (int64_t)offset), &first, case_text(op, &x, LAYOUT_CONTIGUOUS, ""));
-        else no_error(op);
+        if (first.v)
+            check_equal(kiln_dropout_again(t, 0.3, (int64_t)seed, (int64_t)offset), &first,
+                        case_text(op, &x, LAYOUT_CONTIGUOUS, ""));
+        else
+            no_error(op);
         host_free(&first);
         host_free(&x);
     }

@@ -58,10 +58,14 @@ static bool is_extremum(const struct reducer *r)
 static int result_dtype(const struct reducer *r, int dtype)
 {
     switch (r->what) {
-    case RED_SUM: case RED_PROD: return is_float(dtype) ? dtype : KILN_I64;
-    case RED_MAX: case RED_MIN: return dtype;
-    case RED_ANY: case RED_ALL: return KILN_BOOL;
-    case RED_ARGMAX: case RED_ARGMIN: return KILN_I64;
+    case RED_SUM:
+    case RED_PROD: return is_float(dtype) ? dtype : KILN_I64;
+    case RED_MAX:
+    case RED_MIN: return dtype;
+    case RED_ANY:
+    case RED_ALL: return KILN_BOOL;
+    case RED_ARGMAX:
+    case RED_ARGMIN: return KILN_I64;
     default: return float_result(dtype);
     }
 }
@@ -101,7 +105,8 @@ static void run(const struct reducer *r, const struct host *x, const struct shap
 {
     kiln_scope *scope = kiln_scope_begin();
     struct host scale;
-    struct host want = reference_reduce(x, r->what, mask_of(s), s->keepdims, r->param, result_dtype(r, x->dtype), &scale);
+    struct host want =
+        reference_reduce(x, r->what, mask_of(s), s->keepdims, r->param, result_dtype(r, x->dtype), &scale);
     kiln_tensor *t = host_tensor(suite.dev, x, s->layout);
     check_values(t ? call(r, t, s) : NULL, &want, &scale, rounding_units(r, s), case_text(r->op, x, s->layout, note));
     host_free(&want);
@@ -116,13 +121,15 @@ static void run_shapes(const struct reducer *r, int dtype)
         if (is_arg(r) && s->n_axes > 1) continue;
         if (dtype != KILN_F32 && thinned(i + dtype, 4)) continue;
         // A product of thousands of factors leaves the range of the dtype.
-        if (s->rank && s->dims[0] * (s->rank > 1 ? s->dims[1] : 1) > 10000 && dtype != KILN_F32 && dtype != KILN_U8) continue;
+        if (s->rank && s->dims[0] * (s->rank > 1 ? s->dims[1] : 1) > 10000 && dtype != KILN_F32 && dtype != KILN_U8)
+            continue;
         if (r->what == RED_PROD && s->rank && s->dims[s->rank - 1] > 100) continue;
         struct host x = host_new(dtype, s->rank, s->dims);
         host_fill(&x, &structured_random, r->low, r->high);
         // Mostly zeros for any, mostly ones for all, so that both answers occur.
         if (r->what == RED_ANY || r->what == RED_ALL)
-            for (int64_t k = 0; k < x.n; k++) x.v[k] = random_below(&structured_random, 5) == 0 ? r->what == RED_ANY : r->what == RED_ALL;
+            for (int64_t k = 0; k < x.n; k++)
+                x.v[k] = random_below(&structured_random, 5) == 0 ? r->what == RED_ANY : r->what == RED_ALL;
         if (s->layout == LAYOUT_EXPANDED) host_repeat_first(&x);
         run(r, &x, s, s->n_axes ? "axes" : "all axes");
         host_free(&x);
@@ -139,8 +146,10 @@ static void run_special(const struct reducer *r, int dtype)
         host_fill(&x, &structured_random, r->low, r->high);
         for (int64_t k = 0; k < x.n; k++) {
             int64_t which = random_below(&structured_random, 40);
-            if (turn < 2 && which < 2) x.v[k] = NAN;
-            else if (turn >= 2 && which < 2) x.v[k] = which ? INFINITY : -INFINITY;
+            if (turn < 2 && which < 2)
+                x.v[k] = NAN;
+            else if (turn >= 2 && which < 2)
+                x.v[k] = which ? INFINITY : -INFINITY;
         }
         // Sums of infinities of both signs are NaN in any order; the rest has one answer as well.
         run(r, &x, c, turn < 2 ? "with NaN" : "with infinities");
@@ -157,9 +166,11 @@ static void run_empty(const struct reducer *r, int dtype)
     for (size_t i = 0; i < 3; i++) {
         struct host x = host_new(dtype, empties[i].rank, empties[i].dims);
         if (is_extremum(r)) {
-            if (call(r, host_tensor(suite.dev, &x, LAYOUT_CONTIGUOUS), &empties[i])) record_mistake("%s of nothing has a value", r->op);
+            if (call(r, host_tensor(suite.dev, &x, LAYOUT_CONTIGUOUS), &empties[i]))
+                record_mistake("%s of nothing has a value", r->op);
             expect_error(KILN_E_SHAPE, r->op, "a row without elements");
-        } else run(r, &x, &empties[i], "empty row");
+        } else
+            run(r, &x, &empties[i], "empty row");
         host_free(&x);
     }
     struct host x = host_new(dtype, nothing.rank, nothing.dims);
@@ -194,9 +205,9 @@ static void reduce(const struct reducer *r)
     run_errors(r);
 }
 
-#define REDUCER(name, what, low, high, k)                                          \
-    void conform_##name(const char *op)                                            \
-    {                                                                              \
+#define REDUCER(name, what, low, high, k)                                  \
+    void conform_##name(const char *op)                                    \
+    {                                                                      \
         reduce(&(struct reducer){op, what, kiln_##name, 0, low, high, k}); \
     }
 REDUCER(sum, RED_SUM, -3, 3, 8)

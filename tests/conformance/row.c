@@ -7,7 +7,8 @@ static double param_value(const char *name)
     static const struct {
         const char *name;
         double value;
-    } values[] = {{"slope", 0.1}, {"alpha", 1.3}, {"lambda", 0.6}, {"threshold", 0.3}, {"value", -7.7}, {"beta", 0.9}, {"rtol", 0.01}, {"atol", 0.001}};
+    } values[] = {{"slope", 0.1},  {"alpha", 1.3}, {"lambda", 0.6}, {"threshold", 0.3},
+                  {"value", -7.7}, {"beta", 0.9},  {"rtol", 0.01},  {"atol", 0.001}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         if (strcmp(values[i].name, name) == 0) return values[i].value;
     return 0.7;
@@ -29,7 +30,9 @@ bool row_is_condition(const struct row *r, int i)
 bool row_takes(const struct row *r, int dtype)
 {
     switch (r->e->type) {
-    case TYPE_NUMERIC: case TYPE_REAL: case TYPE_TEST: return dtype != KILN_BOOL;
+    case TYPE_NUMERIC:
+    case TYPE_REAL:
+    case TYPE_TEST: return dtype != KILN_BOOL;
     case TYPE_BITWISE: return !is_float(dtype);
     case TYPE_INTEGER: return is_integer(dtype);
     default: return true;
@@ -72,10 +75,10 @@ long double row_exact(const struct row *r, int compute, int result, const long d
     reference_class.is_f64 = compute == KILN_F64;
     reference_class.is_i64 = compute == KILN_I64;
     for (int i = 0; i < r->n_in; i++) v[i] = in[i];
-    if (r->e->type == TYPE_LOGICAL)
-        return (long double)r->ref->as_int(v[0] != 0, v[1] != 0, v[2] != 0, true);
+    if (r->e->type == TYPE_LOGICAL) return (long double)r->ref->as_int(v[0] != 0, v[1] != 0, v[2] != 0, true);
     if (!is_float(compute))
-        return (long double)wrapped(result, r->ref->as_int((int64_t)v[0], (int64_t)v[1], (int64_t)v[2], compute == KILN_BOOL));
+        return (long double)wrapped(result,
+                                    r->ref->as_int((int64_t)v[0], (int64_t)v[1], (int64_t)v[2], compute == KILN_BOOL));
     int cls = compute == KILN_F64 ? KILN_F64 : KILN_F32;
     for (int i = 0; i < 3; i++) v[i] = quantized(cls, v[i]);
     for (int i = 0; i < 2; i++) p[i] = quantized(cls, r->params[i]);
@@ -94,17 +97,45 @@ int special_values(int dtype, long double *v, int max)
 {
     int n = 0;
     long double list[32];
-    if (dtype == KILN_BOOL) list[n++] = 0, list[n++] = 1;
+    if (dtype == KILN_BOOL)
+        list[n++] = 0, list[n++] = 1;
     else if (!is_float(dtype)) {
-        const int64_t ints[] = {0, 1, -1, 2, -2, 7, integer_min(dtype), integer_max(dtype), integer_min(dtype) + 1, 8, 31, 32, 63, 64, -13, 100};
+        const int64_t ints[] = {
+            0,  1,  -1, 2,  -2,  7,  integer_min(dtype), integer_max(dtype), integer_min(dtype) + 1, 8,
+            31, 32, 63, 64, -13, 100};
         for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) list[n++] = wrapped(dtype, ints[i]);
     } else {
         int fraction = fraction_bits(dtype);
         long double least = scalbnl(1, least_exponent(dtype)), denormal = scalbnl(least, 1 - fraction);
         long double greatest = scalbnl(2 - scalbnl(1, 1 - fraction), greatest_exponent(dtype));
-        const long double floats[] = {0, INFINITY, NAN, 1, -1, -0.0L, -INFINITY, denormal, -denormal, greatest, -greatest, least, -least,
-                                      least - denormal, denormal - least, 0.5L, -0.5L, 2, -2, 3, -2.5L, 1 - scalbnl(1, -fraction),
-                                      1 + scalbnl(1, 1 - fraction), 100, -20, 0.25L, greatest / 3, greatest / 20};
+        const long double floats[] = {0,
+                                      INFINITY,
+                                      NAN,
+                                      1,
+                                      -1,
+                                      -0.0L,
+                                      -INFINITY,
+                                      denormal,
+                                      -denormal,
+                                      greatest,
+                                      -greatest,
+                                      least,
+                                      -least,
+                                      least - denormal,
+                                      denormal - least,
+                                      0.5L,
+                                      -0.5L,
+                                      2,
+                                      -2,
+                                      3,
+                                      -2.5L,
+                                      1 - scalbnl(1, -fraction),
+                                      1 + scalbnl(1, 1 - fraction),
+                                      100,
+                                      -20,
+                                      0.25L,
+                                      greatest / 3,
+                                      greatest / 20};
         for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) list[n++] = floats[i];
     }
     if (n > max) n = max;

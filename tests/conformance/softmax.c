@@ -12,9 +12,10 @@ static const struct {
     int64_t axis;
     enum host_layout layout;
 } shapes[] = {
-    {2, {5, 7}, 1, LAYOUT_CONTIGUOUS},  {2, {5, 7}, 0, LAYOUT_CONTIGUOUS},      {2, {5, 7}, -1, LAYOUT_TRANSPOSED},  {3, {4, 6, 5}, 1, LAYOUT_CONTIGUOUS},
-    {1, {9}, 0, LAYOUT_NEGATIVE},       {2, {3, 1500}, 1, LAYOUT_CONTIGUOUS},   {2, {300, 3}, 0, LAYOUT_CONTIGUOUS}, {2, {4, 1}, 1, LAYOUT_CONTIGUOUS},
-    {2, {0, 4}, 1, LAYOUT_CONTIGUOUS},  {4, {2, 3, 4, 5}, -3, LAYOUT_ROTATED}, {2, {33, 64}, 1, LAYOUT_STEP},       {2, {6, 4}, 1, LAYOUT_EXPANDED},
+    {2, {5, 7}, 1, LAYOUT_CONTIGUOUS},     {2, {5, 7}, 0, LAYOUT_CONTIGUOUS}, {2, {5, 7}, -1, LAYOUT_TRANSPOSED},
+    {3, {4, 6, 5}, 1, LAYOUT_CONTIGUOUS},  {1, {9}, 0, LAYOUT_NEGATIVE},      {2, {3, 1500}, 1, LAYOUT_CONTIGUOUS},
+    {2, {300, 3}, 0, LAYOUT_CONTIGUOUS},   {2, {4, 1}, 1, LAYOUT_CONTIGUOUS}, {2, {0, 4}, 1, LAYOUT_CONTIGUOUS},
+    {4, {2, 3, 4, 5}, -3, LAYOUT_ROTATED}, {2, {33, 64}, 1, LAYOUT_STEP},     {2, {6, 4}, 1, LAYOUT_EXPANDED},
     {2, {2, 5000}, 1, LAYOUT_OFFSET},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
@@ -29,9 +30,12 @@ static void softmax_case(const char *op, axis_fn fn, bool log, int i, int dtype,
     kiln_scope *scope = kiln_scope_begin();
     struct host x;
     kiln_tensor *t = random_tensor(&x, dtype, shapes[i].rank, shapes[i].dims, shapes[i].layout, -size, size);
-    struct host want = reference_softmax(&x, axis_of(shapes[i].axis, x.rank), log, float_result(dtype)), scale = host_copy(&want);
+    struct host want = reference_softmax(&x, axis_of(shapes[i].axis, x.rank), log, float_result(dtype)),
+                scale = host_copy(&want);
     // Of a logarithm: the largest exponent is what was subtracted.
-    for (int64_t k = 0; k < scale.n; k++) scale.v[k] = log ? fmaxl(1, fabsl(scale.v[k])) + (long double)size : fabsl(scale.v[k]) * (1 + (long double)size);
+    for (int64_t k = 0; k < scale.n; k++)
+        scale.v[k] =
+            log ? fmaxl(1, fabsl(scale.v[k])) + (long double)size : fabsl(scale.v[k]) * (1 + (long double)size);
     check_values(fn(t, shapes[i].axis), &want, &scale, 8, case_text(op, &x, shapes[i].layout, ""));
     host_free(&x);
     host_free(&want);
@@ -79,7 +83,8 @@ static void softmax_backward(const char *op, axis_backward_fn fn, bool log)
             if (dtype != KILN_F32 && thinned(i + dtype, 4)) continue;
             kiln_scope *scope = kiln_scope_begin();
             struct host y, dy, scale;
-            kiln_tensor *t = random_tensor(&y, dtype, shapes[i].rank, shapes[i].dims, shapes[i].layout, log ? -4 : 0, log ? 0 : 1);
+            kiln_tensor *t =
+                random_tensor(&y, dtype, shapes[i].rank, shapes[i].dims, shapes[i].layout, log ? -4 : 0, log ? 0 : 1);
             kiln_tensor *d = random_tensor(&dy, dtype, shapes[i].rank, shapes[i].dims, LAYOUT_CONTIGUOUS, -3, 3);
             struct host want = reference_softmax_backward(&y, &dy, axis_of(shapes[i].axis, y.rank), log, dtype, &scale);
             check_values(fn(t, d, shapes[i].axis), &want, &scale, 16, case_text(op, &y, shapes[i].layout, ""));
@@ -89,7 +94,8 @@ static void softmax_backward(const char *op, axis_backward_fn fn, bool log)
             host_free(&scale);
             kiln_scope_end(&scope);
         }
-    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *n = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 2));
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
+                *n = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 2));
     if (fn(m, n, 0)) record_mistake("%s takes two shapes", op);
     expect_error(KILN_E_SHAPE, op, "two shapes");
 }
@@ -116,13 +122,15 @@ struct norm_case {
 };
 
 static const struct norm_case layer_cases[] = {
-    {2, {5, 7}, 1, LAYOUT_CONTIGUOUS, true, true, 0}, {2, {5, 7}, 2, LAYOUT_CONTIGUOUS, false, false, 0}, {3, {4, 6, 5}, 2, LAYOUT_TRANSPOSED, true, false, 1e-3},
-    {3, {4, 6, 5}, 1, LAYOUT_STEP, false, true, 0.1}, {2, {3, 1100}, 1, LAYOUT_CONTIGUOUS, true, true, 0},  {1, {12}, 1, LAYOUT_NEGATIVE, true, true, 0},
+    {2, {5, 7}, 1, LAYOUT_CONTIGUOUS, true, true, 0},        {2, {5, 7}, 2, LAYOUT_CONTIGUOUS, false, false, 0},
+    {3, {4, 6, 5}, 2, LAYOUT_TRANSPOSED, true, false, 1e-3}, {3, {4, 6, 5}, 1, LAYOUT_STEP, false, true, 0.1},
+    {2, {3, 1100}, 1, LAYOUT_CONTIGUOUS, true, true, 0},     {1, {12}, 1, LAYOUT_NEGATIVE, true, true, 0},
     {2, {0, 4}, 1, LAYOUT_CONTIGUOUS, true, true, 0},
 };
 static const struct norm_case batch_cases[] = {
-    {4, {3, 4, 5, 2}, 0, LAYOUT_CONTIGUOUS, true, true, 0}, {2, {9, 6}, 0, LAYOUT_CONTIGUOUS, false, false, 0}, {3, {4, 6, 5}, 0, LAYOUT_TRANSPOSED, true, false, 1e-3},
-    {4, {2, 3, 16, 17}, 0, LAYOUT_CONTIGUOUS, true, true, 0}, {4, {3, 4, 5, 2}, 0, LAYOUT_ROTATED, false, true, 0.1},
+    {4, {3, 4, 5, 2}, 0, LAYOUT_CONTIGUOUS, true, true, 0},  {2, {9, 6}, 0, LAYOUT_CONTIGUOUS, false, false, 0},
+    {3, {4, 6, 5}, 0, LAYOUT_TRANSPOSED, true, false, 1e-3}, {4, {2, 3, 16, 17}, 0, LAYOUT_CONTIGUOUS, true, true, 0},
+    {4, {3, 4, 5, 2}, 0, LAYOUT_ROTATED, false, true, 0.1},
 };
 
 struct norm_data {
@@ -138,12 +146,21 @@ static void norm_begin(struct norm_data *d, const struct norm_case *c, int dtype
     d->tx = random_tensor(&d->x, dtype, c->rank, c->dims, c->layout, -3, 3);
     d->tdy = random_tensor(&d->dy, dtype, c->rank, c->dims, LAYOUT_CONTIGUOUS, -1, 1);
     for (int i = 0; i < c->rank; i++)
-        if (c->n_axes ? i < c->rank - c->n_axes : i == (c->rank > 1)) sets *= c->dims[i];
-        else members *= c->dims[i];
+        if (c->n_axes ? i < c->rank - c->n_axes : i == (c->rank > 1))
+            sets *= c->dims[i];
+        else
+            members *= c->dims[i];
     const int64_t *affine_dims = c->n_axes ? c->dims + c->rank - c->n_axes : &sets;
-    if (c->weight) d->tw = random_tensor(&d->w, dtype, c->n_axes ? c->n_axes : 1, affine_dims, LAYOUT_CONTIGUOUS, 0.5, 2);
+    if (c->weight)
+        d->tw = random_tensor(&d->w, dtype, c->n_axes ? c->n_axes : 1, affine_dims, LAYOUT_CONTIGUOUS, 0.5, 2);
     if (c->bias) d->tb = random_tensor(&d->b, dtype, c->n_axes ? c->n_axes : 1, affine_dims, LAYOUT_CONTIGUOUS, -2, 2);
-    d->n = (struct normed){&d->x, sets, members, c->n_axes == 0, c->weight ? &d->w : NULL, c->bias ? &d->b : NULL, c->eps > 0 ? c->eps : 1e-5};
+    d->n = (struct normed){&d->x,
+                           sets,
+                           members,
+                           c->n_axes == 0,
+                           c->weight ? &d->w : NULL,
+                           c->bias ? &d->b : NULL,
+                           c->eps > 0 ? c->eps : 1e-5};
 }
 
 static void norm_end(struct norm_data *d)
@@ -172,19 +189,22 @@ void conform_layer_norm(const char *op)
             struct norm_data d;
             norm_begin(&d, c, dtype);
             struct host want = reference_norm(&d.n, dtype, NULL, NULL), scale = sized(&want, 4);
-            kiln_tensor *y = kiln_layer_norm(d.tx, c->n_axes, KILN_LAYER_NORM(.weight = d.tw, .bias = d.tb, .eps = c->eps));
+            kiln_tensor *y =
+                kiln_layer_norm(d.tx, c->n_axes, KILN_LAYER_NORM(.weight = d.tw, .bias = d.tb, .eps = c->eps));
             check_values(y, &want, &scale, 16, case_text(op, &d.x, c->layout, ""));
             host_free(&want);
             host_free(&scale);
             norm_end(&d);
             kiln_scope_end(&scope);
         }
-    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *w = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2));
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
+                *w = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2));
     if (kiln_layer_norm(m, 0, NULL)) record_mistake("layer_norm over no axes");
     expect_error(KILN_E_AXIS, op, "no axes");
     if (kiln_layer_norm(m, 3, NULL)) record_mistake("layer_norm over 3 axes of a matrix");
     expect_error(KILN_E_AXIS, op, "too many axes");
-    if (kiln_layer_norm(m, 1, KILN_LAYER_NORM(.weight = w))) record_mistake("layer_norm with a weight of another shape");
+    if (kiln_layer_norm(m, 1, KILN_LAYER_NORM(.weight = w)))
+        record_mistake("layer_norm with a weight of another shape");
     expect_error(KILN_E_SHAPE, op, "a weight of another shape");
 }
 
@@ -199,7 +219,8 @@ void conform_layer_norm_backward(const char *op)
             norm_begin(&d, c, dtype);
             struct host scale, want = reference_norm_backward(&d.n, &d.dy, dtype, &scale);
             kiln_tensor *w = d.tw ? d.tw : kiln_ones(suite.dev, (kiln_dtype)dtype, KILN_SHAPE0);
-            check_values(kiln_layer_norm_backward(d.tx, w, d.tdy, c->n_axes, d.n.eps), &want, &scale, 16, case_text(op, &d.x, c->layout, ""));
+            check_values(kiln_layer_norm_backward(d.tx, w, d.tdy, c->n_axes, d.n.eps), &want, &scale, 16,
+                         case_text(op, &d.x, c->layout, ""));
             host_free(&want);
             host_free(&scale);
             norm_end(&d);
@@ -217,7 +238,8 @@ void conform_batch_norm_train(const char *op)
             struct norm_data d;
             struct host mean, var;
             norm_begin(&d, c, dtype);
-            struct host want = reference_norm(&d.n, dtype, &mean, &var), scale = sized(&want, 4), three = sized(&mean, 3);
+            struct host want = reference_norm(&d.n, dtype, &mean, &var), scale = sized(&want, 4),
+                        three = sized(&mean, 3);
             kiln_tensor *y = NULL, *m = NULL, *v = NULL;
             kiln_batch_norm_train(d.tx, KILN_BATCH_NORM(.weight = d.tw, .bias = d.tb, .eps = c->eps), &y, &m, &v);
             const char *text = case_text(op, &d.x, c->layout, "");
@@ -255,7 +277,8 @@ void conform_batch_norm(const char *op)
             for (int64_t s = 0; s < d.n.sets; s++)
                 for (int64_t k = 0; k < d.n.members; k++) {
                     int64_t at = normed_at(&d.n, s, k);
-                    want.v[at] = (d.x.v[at] - mean.v[s]) / sqrtl(var.v[s] + d.n.eps) * (c->weight ? d.w.v[s] : 1) + (c->bias ? d.b.v[s] : 0);
+                    want.v[at] = (d.x.v[at] - mean.v[s]) / sqrtl(var.v[s] + d.n.eps) * (c->weight ? d.w.v[s] : 1) +
+                                 (c->bias ? d.b.v[s] : 0);
                 }
             struct host scale = sized(&want, 8);
             kiln_tensor *y = kiln_batch_norm(d.tx, m, v, KILN_BATCH_NORM(.weight = d.tw, .bias = d.tb, .eps = c->eps));
@@ -267,7 +290,8 @@ void conform_batch_norm(const char *op)
             norm_end(&d);
             kiln_scope_end(&scope);
         }
-    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *two = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2));
+    kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
+                *two = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2));
     if (kiln_batch_norm(x, two, two, NULL)) record_mistake("batch_norm with two means for three channels");
     expect_error(KILN_E_SHAPE, op, "statistics of another size");
 }
@@ -283,7 +307,8 @@ void conform_batch_norm_backward(const char *op)
             norm_begin(&d, c, dtype);
             struct host scale, want = reference_norm_backward(&d.n, &d.dy, dtype, &scale);
             kiln_tensor *w = d.tw ? d.tw : kiln_ones(suite.dev, (kiln_dtype)dtype, KILN_SHAPE0);
-            check_values(kiln_batch_norm_backward(d.tx, w, d.tdy, d.n.eps), &want, &scale, 16, case_text(op, &d.x, c->layout, ""));
+            check_values(kiln_batch_norm_backward(d.tx, w, d.tdy, d.n.eps), &want, &scale, 16,
+                         case_text(op, &d.x, c->layout, ""));
             host_free(&want);
             host_free(&scale);
             norm_end(&d);

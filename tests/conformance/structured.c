@@ -1,4 +1,5 @@
-// Every structured op against the loops of tests/reference. A row without a case fails, and so does a case without a row.
+// Every structured op against the loops of tests/reference. A row without a case fails, and so does a case without a
+// row.
 #include "conformance/structured.h"
 #include "ir/op.h"
 #include <setjmp.h>
@@ -35,11 +36,13 @@ const char *case_text(const char *op, const struct host *x, enum host_layout lay
     char shape[100];
     turn ^= 1;
     host_shape_text(shape, sizeof shape, x->rank, x->dims);
-    snprintf(text[turn], sizeof text[turn], "%s %s%s %s %s", op, kiln_dtype_name((kiln_dtype)x->dtype), shape, host_layout_names[layout], note);
+    snprintf(text[turn], sizeof text[turn], "%s %s%s %s %s", op, kiln_dtype_name((kiln_dtype)x->dtype), shape,
+             host_layout_names[layout], note);
     return text[turn];
 }
 
-kiln_tensor *random_tensor(struct host *h, int dtype, int rank, const int64_t *dims, enum host_layout layout, double low, double high)
+kiln_tensor *random_tensor(struct host *h, int dtype, int rank, const int64_t *dims, enum host_layout layout,
+                           double low, double high)
 {
     *h = host_new(dtype, rank, dims);
     host_fill(h, &structured_random, low, high);
@@ -104,7 +107,8 @@ static void rows_and_cases_agree(void **state)
         if (!op_table[i]->elementwise && !(op_table[i]->flags & OP_HIDDEN) && !has_case(op_table[i]->name))
             record_mistake("%s has no case in tests/conformance/structured.def", op_table[i]->name);
     for (size_t i = 0; i < CASES; i++)
-        if (!op_find(cases[i].op)) record_mistake("structured.def of the tests has %s, the op table has not", cases[i].op);
+        if (!op_find(cases[i].op))
+            record_mistake("structured.def of the tests has %s, the op table has not", cases[i].op);
     record.cases = record.values = CASES;
     record_end();
 }
@@ -113,6 +117,7 @@ int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[CASES + 1];
     tests[0] = (struct CMUnitTest){"rows_and_cases_agree", rows_and_cases_agree, NULL, NULL, NULL};
-    for (size_t i = 0; i < CASES; i++) tests[i + 1] = (struct CMUnitTest){cases[i].op, structured, NULL, NULL, (void *)(uintptr_t)i};
+    for (size_t i = 0; i < CASES; i++)
+        tests[i + 1] = (struct CMUnitTest){cases[i].op, structured, NULL, NULL, (void *)(uintptr_t)i};
     return suite_main(argc, argv, "structured", tests, CASES + 1);
 }

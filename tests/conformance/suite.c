@@ -34,9 +34,11 @@ void record_end(void)
     suite.total_values += record.values;
     if (suite.verbose)
         printf("%-7s %-22s %6llu cases %8llu values, worst %.3Lf ULP (f32) %.3Lf (f64)\n", suite.device, record.test,
-               (unsigned long long)record.cases, (unsigned long long)record.values, record.worst_ulp[0], record.worst_ulp[1]);
-    if (record.mistakes) fail_msg("%s on %s: %llu mistakes in %llu cases%s", record.test, suite.device, (unsigned long long)record.mistakes,
-                                  (unsigned long long)record.cases, record.text);
+               (unsigned long long)record.cases, (unsigned long long)record.values, record.worst_ulp[0],
+               record.worst_ulp[1]);
+    if (record.mistakes)
+        fail_msg("%s on %s: %llu mistakes in %llu cases%s", record.test, suite.device,
+                 (unsigned long long)record.mistakes, (unsigned long long)record.cases, record.text);
     assert_true(record.cases > 0);
     assert_true(suite.is_null || record.values > 0);
 }
@@ -53,7 +55,8 @@ void expect_error(kiln_status status, const char *op, const char *what)
 {
     record.cases++;
     if (kiln_error() != status)
-        record_mistake("%s: expected %s, got %s \"%s\"", what, kiln_status_name(status), kiln_status_name(kiln_error()), kiln_error_message());
+        record_mistake("%s: expected %s, got %s \"%s\"", what, kiln_status_name(status), kiln_status_name(kiln_error()),
+                       kiln_error_message());
     else if (strncmp(kiln_error_message(), op, strlen(op)) != 0)
         record_mistake("%s: the message does not begin with %s: \"%s\"", what, op, kiln_error_message());
     kiln_error_clear();
@@ -124,8 +127,9 @@ int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest
            (unsigned long long)suite.total_values);
     kiln_device_stats stats = {.size = sizeof stats};
     kiln_device_get_stats(suite.dev, &stats);
-    printf("%s: %llu launches, %llu pipelines, %llu fallbacks to the CPU\n", suite.device, (unsigned long long)stats.launches,
-           (unsigned long long)stats.pipelines, (unsigned long long)stats.fallbacks);
+    printf("%s: %llu launches, %llu pipelines, %llu fallbacks to the CPU\n", suite.device,
+           (unsigned long long)stats.launches, (unsigned long long)stats.pipelines,
+           (unsigned long long)stats.fallbacks);
     kiln_device_close(&suite.dev);
     return failed;
 }

@@ -1,5 +1,5 @@
-// One device under test, and the record of what a test found. A test collects its mistakes and fails once, so that one report shows
-// the first few of them with inputs and values.
+// One device under test, and the record of what a test found. A test collects its mistakes and fails once, so that one
+// report shows the first few of them with inputs and values.
 #pragma once
 #include "conformance/host.h"
 
@@ -8,7 +8,7 @@ struct suite {
     const char *device; // "cpu", "vulkan", "null"
     bool is_null;       // computes nothing: only shapes, dtypes and errors are compared
     bool verbose;
-    bool sparse;        // each new kernel variant costs milliseconds: fewer combinations
+    bool sparse; // each new kernel variant costs milliseconds: fewer combinations
     uint64_t total_cases, total_values;
 };
 extern struct suite suite;

@@ -1,5 +1,5 @@
-// View ops: index arithmetic on the host against strides on the device. Each case runs over element sizes and over layouts of its
-// input, so that views of views occur.
+// View ops: index arithmetic on the host against strides on the device. Each case runs over element sizes and over
+// layouts of its input, so that views of views occur.
 #include "conformance/structured.h"
 #include <kiln/ops.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 struct view_case {
     int rank;
     int64_t dims[5];
-    int64_t args[12];  // of the op, as its function below reads them
+    int64_t args[12]; // of the op, as its function below reads them
     int out_rank;
     int64_t out[6];
 };
@@ -17,8 +17,8 @@ typedef kiln_tensor *(*view_call)(kiln_tensor *x, const struct view_case *c);
 
 struct view_op {
     view_call call;
-    index_map map;     // NULL: the same elements in row-major order
-    bool is_view;      // of any input; reshapes may copy
+    index_map map; // NULL: the same elements in row-major order
+    bool is_view;  // of any input; reshapes may copy
 };
 
 static void run(const char *op, const struct view_op *v, const struct view_case *cases, size_t n)
@@ -36,10 +36,12 @@ static void run(const char *op, const struct view_op *v, const struct view_case 
                 if (v->map) {
                     host_free(&want);
                     want = reference_map(&x, c->out_rank, c->out, v->map, c, NAN);
-                } else memcpy(want.v, x.v, (size_t)x.n * sizeof x.v[0]);
+                } else
+                    memcpy(want.v, x.v, (size_t)x.n * sizeof x.v[0]);
                 kiln_tensor *y = v->call(t, c);
                 check_equal(y, &want, case_text(op, &x, (enum host_layout)layout, ""));
-                if (y && v->is_view && !kiln_is_view_of(y, t)) record_mistake("%s is a copy", case_text(op, &x, (enum host_layout)layout, ""));
+                if (y && v->is_view && !kiln_is_view_of(y, t))
+                    record_mistake("%s is a copy", case_text(op, &x, (enum host_layout)layout, ""));
                 host_free(&x);
                 host_free(&want);
                 kiln_scope_end(&scope);
@@ -70,9 +72,15 @@ void conform_reshape(const char *op)
 {
     static const struct view_op v = {call_reshape, NULL, false};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {1, 24}, 1, {24}},          {2, {4, 6}, {3, 2, 2, 6}, 3, {2, 2, 6}}, {3, {4, 3, 5}, {2, -1, 5}, 2, {12, 5}},
-        {3, {4, 3, 5}, {2, 4, -1}, 2, {4, 15}}, {2, {4, 6}, {2, 3, 8}, 2, {3, 8}},       {1, {1}, {0}, 0, {0}},
-        {0, {0}, {3, 1, 1, 1}, 3, {1, 1, 1}},   {2, {0, 6}, {2, 3, 0}, 2, {3, 0}},       {4, {2, 3, 4, 5}, {3, 6, 2, 10}, 3, {6, 2, 10}},
+        {2, {4, 6}, {1, 24}, 1, {24}},
+        {2, {4, 6}, {3, 2, 2, 6}, 3, {2, 2, 6}},
+        {3, {4, 3, 5}, {2, -1, 5}, 2, {12, 5}},
+        {3, {4, 3, 5}, {2, 4, -1}, 2, {4, 15}},
+        {2, {4, 6}, {2, 3, 8}, 2, {3, 8}},
+        {1, {1}, {0}, 0, {0}},
+        {0, {0}, {3, 1, 1, 1}, 3, {1, 1, 1}},
+        {2, {0, 6}, {2, 3, 0}, 2, {3, 0}},
+        {4, {2, 3, 4, 5}, {3, 6, 2, 10}, 3, {6, 2, 10}},
         {3, {2, 1, 6}, {4, 2, 3, 1, 2}, 4, {2, 3, 1, 2}},
     };
     RUN(op, v, cases);
@@ -92,8 +100,8 @@ void conform_flatten(const char *op)
 {
     static const struct view_op v = {call_flatten, NULL, false};
     static const struct view_case cases[] = {
-        {3, {4, 3, 5}, {0, -1}, 1, {60}}, {3, {4, 3, 5}, {1, 2}, 2, {4, 15}}, {3, {4, 3, 5}, {0, 1}, 2, {12, 5}},
-        {3, {4, 3, 5}, {1, 1}, 3, {4, 3, 5}}, {0, {0}, {0, -1}, 1, {1}}, {2, {0, 3}, {0, 1}, 1, {0}},
+        {3, {4, 3, 5}, {0, -1}, 1, {60}},     {3, {4, 3, 5}, {1, 2}, 2, {4, 15}}, {3, {4, 3, 5}, {0, 1}, 2, {12, 5}},
+        {3, {4, 3, 5}, {1, 1}, 3, {4, 3, 5}}, {0, {0}, {0, -1}, 1, {1}},          {2, {0, 3}, {0, 1}, 1, {0}},
     };
     RUN(op, v, cases);
     fails(kiln_flatten(matrix(), 1, 0), KILN_E_AXIS, op, "a start behind the stop");
@@ -120,8 +128,9 @@ void conform_permute(const char *op)
 {
     static const struct view_op v = {call_permute, map_permute, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {2, 1, 0}, 2, {6, 4}}, {3, {4, 3, 5}, {3, 2, 0, 1}, 3, {5, 4, 3}}, {3, {4, 3, 5}, {3, 0, -1, 1}, 3, {4, 5, 3}},
-        {3, {4, 3, 5}, {0}, 3, {5, 3, 4}}, {2, {0, 3}, {2, 1, 0}, 2, {3, 0}},
+        {2, {4, 6}, {2, 1, 0}, 2, {6, 4}},           {3, {4, 3, 5}, {3, 2, 0, 1}, 3, {5, 4, 3}},
+        {3, {4, 3, 5}, {3, 0, -1, 1}, 3, {4, 5, 3}}, {3, {4, 3, 5}, {0}, 3, {5, 3, 4}},
+        {2, {0, 3}, {2, 1, 0}, 2, {3, 0}},
     };
     RUN(op, v, cases);
     fails(kiln_permute(matrix(), KILN_SHAPE(0)), KILN_E_AXIS, op, "too few axes");
@@ -145,7 +154,9 @@ void conform_transpose(const char *op)
 {
     static const struct view_op v = {call_transpose, map_transpose, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {0, 1}, 2, {6, 4}}, {3, {4, 3, 5}, {0, -1}, 3, {5, 3, 4}}, {3, {4, 3, 5}, {1, 1}, 3, {4, 3, 5}},
+        {2, {4, 6}, {0, 1}, 2, {6, 4}},
+        {3, {4, 3, 5}, {0, -1}, 3, {5, 3, 4}},
+        {3, {4, 3, 5}, {1, 1}, 3, {4, 3, 5}},
     };
     RUN(op, v, cases);
     fails(kiln_transpose(matrix(), 0, 2), KILN_E_AXIS, op, "an axis out of range");
@@ -170,7 +181,10 @@ void conform_flip(const char *op)
 {
     static const struct view_op v = {call_flip, map_flip, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {1, 0}, 2, {4, 6}}, {3, {4, 3, 5}, {2, 0, -1}, 3, {4, 3, 5}}, {2, {4, 6}, {0}, 2, {4, 6}}, {2, {0, 6}, {0}, 2, {0, 6}},
+        {2, {4, 6}, {1, 0}, 2, {4, 6}},
+        {3, {4, 3, 5}, {2, 0, -1}, 3, {4, 3, 5}},
+        {2, {4, 6}, {0}, 2, {4, 6}},
+        {2, {0, 6}, {0}, 2, {0, 6}},
     };
     RUN(op, v, cases);
     fails(kiln_flip(matrix(), KILN_SHAPE(2)), KILN_E_AXIS, op, "an axis out of range");
@@ -194,8 +208,11 @@ void conform_expand(const char *op)
 {
     static const struct view_op v = {call_expand, map_expand, true};
     static const struct view_case cases[] = {
-        {2, {1, 6}, {2, 4, 6}, 2, {4, 6}}, {2, {4, 1}, {3, 3, 4, 5}, 3, {3, 4, 5}}, {1, {5}, {3, 2, 3, -1}, 3, {2, 3, 5}},
-        {0, {0}, {2, 3, 2}, 2, {3, 2}},    {1, {1}, {1, 0}, 1, {0}},
+        {2, {1, 6}, {2, 4, 6}, 2, {4, 6}},
+        {2, {4, 1}, {3, 3, 4, 5}, 3, {3, 4, 5}},
+        {1, {5}, {3, 2, 3, -1}, 3, {2, 3, 5}},
+        {0, {0}, {2, 3, 2}, 2, {3, 2}},
+        {1, {1}, {1, 0}, 1, {0}},
     };
     RUN(op, v, cases);
     fails(kiln_expand(matrix(), KILN_SHAPE(3, 3)), KILN_E_SHAPE, op, "a size that is not 1");
@@ -212,7 +229,10 @@ void conform_squeeze(const char *op)
 {
     static const struct view_op v = {call_squeeze, NULL, true};
     static const struct view_case cases[] = {
-        {3, {1, 4, 1}, {0}, 1, {4}}, {3, {1, 4, 1}, {1, -1}, 2, {1, 4}}, {2, {1, 1}, {0}, 0, {0}}, {2, {4, 6}, {0}, 2, {4, 6}},
+        {3, {1, 4, 1}, {0}, 1, {4}},
+        {3, {1, 4, 1}, {1, -1}, 2, {1, 4}},
+        {2, {1, 1}, {0}, 0, {0}},
+        {2, {4, 6}, {0}, 2, {4, 6}},
     };
     RUN(op, v, cases);
     fails(kiln_squeeze(matrix(), KILN_SHAPE(0)), KILN_E_SHAPE, op, "an axis of size 2");
@@ -228,11 +248,15 @@ void conform_unsqueeze(const char *op)
 {
     static const struct view_op v = {call_unsqueeze, NULL, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {0}, 3, {1, 4, 6}}, {2, {4, 6}, {-1}, 3, {4, 6, 1}}, {2, {4, 6}, {1}, 3, {4, 1, 6}}, {0, {0}, {0}, 1, {1}},
+        {2, {4, 6}, {0}, 3, {1, 4, 6}},
+        {2, {4, 6}, {-1}, 3, {4, 6, 1}},
+        {2, {4, 6}, {1}, 3, {4, 1, 6}},
+        {0, {0}, {0}, 1, {1}},
     };
     RUN(op, v, cases);
     fails(kiln_unsqueeze(matrix(), 3), KILN_E_AXIS, op, "an axis out of range");
-    fails(kiln_unsqueeze(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0), KILN_E_SHAPE, op, "rank 8");
+    fails(kiln_unsqueeze(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0), KILN_E_SHAPE, op,
+          "rank 8");
 }
 
 // --- parts. The reference of a slice is Python's: the list of indices that range(start, stop, step) visits.
@@ -242,7 +266,8 @@ static kiln_tensor *call_slice(kiln_tensor *x, const struct view_case *c)
 {
     int64_t start[5], stop[5], step[5];
     size_t rank = (size_t)c->rank;
-    for (size_t i = 0; i < rank; i++) start[i] = c->args[3 * i], stop[i] = c->args[3 * i + 1], step[i] = c->args[3 * i + 2];
+    for (size_t i = 0; i < rank; i++)
+        start[i] = c->args[3 * i], stop[i] = c->args[3 * i + 1], step[i] = c->args[3 * i + 2];
     return kiln_slice(x, KILN_SLICE(.start = {rank, start}, .stop = {rank, stop}, .step = {rank, step}));
 }
 
@@ -264,12 +289,22 @@ void conform_slice(const char *op)
 {
     static const struct view_op v = {call_slice, map_slice, true};
     struct view_case cases[] = {
-        {1, {10}, {2, 7, 1}, 1, {5}},           {1, {10}, {0, 10, 3}, 1, {4}},     {1, {10}, {-3, KILN_END, 1}, 1, {3}},
-        {1, {10}, {8, 2, -2}, 1, {3}},          {1, {10}, {KILN_END, KILN_END, -1}, 1, {10}}, {1, {10}, {-1, -11, -1}, 1, {10}},
-        {1, {10}, {5, 5, 1}, 1, {0}},           {1, {10}, {7, 3, 1}, 1, {0}},      {1, {10}, {-99, 99, 1}, 1, {10}},
-        {1, {10}, {99, -99, -4}, 1, {3}},       {1, {10}, {1, 9, 100}, 1, {1}},    {2, {6, 8}, {1, 5, 2, 7, 0, -3}, 2, {2, 3}},
-        {2, {6, 8}, {0, KILN_END, 1, 2, 4, 1}, 2, {6, 2}}, {3, {4, 3, 5}, {KILN_END, KILN_END, -1, 1, 2, 1, 0, 5, 2}, 3, {4, 1, 3}},
-        {1, {0}, {0, 5, 1}, 1, {0}},            {2, {6, 8}, {3, 3, 1, 0, 8, 1}, 2, {0, 8}},
+        {1, {10}, {2, 7, 1}, 1, {5}},
+        {1, {10}, {0, 10, 3}, 1, {4}},
+        {1, {10}, {-3, KILN_END, 1}, 1, {3}},
+        {1, {10}, {8, 2, -2}, 1, {3}},
+        {1, {10}, {KILN_END, KILN_END, -1}, 1, {10}},
+        {1, {10}, {-1, -11, -1}, 1, {10}},
+        {1, {10}, {5, 5, 1}, 1, {0}},
+        {1, {10}, {7, 3, 1}, 1, {0}},
+        {1, {10}, {-99, 99, 1}, 1, {10}},
+        {1, {10}, {99, -99, -4}, 1, {3}},
+        {1, {10}, {1, 9, 100}, 1, {1}},
+        {2, {6, 8}, {1, 5, 2, 7, 0, -3}, 2, {2, 3}},
+        {2, {6, 8}, {0, KILN_END, 1, 2, 4, 1}, 2, {6, 2}},
+        {3, {4, 3, 5}, {KILN_END, KILN_END, -1, 1, 2, 1, 0, 5, 2}, 3, {4, 1, 3}},
+        {1, {0}, {0, 5, 1}, 1, {0}},
+        {2, {6, 8}, {3, 3, 1, 0, 8, 1}, 2, {0, 8}},
     };
     RUN(op, v, cases);
     // Lists left out, and shorter than the rank.
@@ -300,7 +335,10 @@ void conform_narrow(const char *op)
 {
     static const struct view_op v = {call_narrow, map_narrow, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {1, 2, 3}, 2, {4, 3}}, {2, {4, 6}, {0, 3, 1}, 2, {1, 6}}, {2, {4, 6}, {-1, 6, 0}, 2, {4, 0}}, {3, {4, 3, 5}, {1, 0, 3}, 3, {4, 3, 5}},
+        {2, {4, 6}, {1, 2, 3}, 2, {4, 3}},
+        {2, {4, 6}, {0, 3, 1}, 2, {1, 6}},
+        {2, {4, 6}, {-1, 6, 0}, 2, {4, 0}},
+        {3, {4, 3, 5}, {1, 0, 3}, 3, {4, 3, 5}},
     };
     RUN(op, v, cases);
     fails(kiln_narrow(matrix(), 1, 2, 2), KILN_E_SHAPE, op, "a part that leaves the axis");
@@ -325,7 +363,10 @@ void conform_select(const char *op)
 {
     static const struct view_op v = {call_select, map_select, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {0, 2}, 1, {6}}, {2, {4, 6}, {1, -1}, 1, {4}}, {3, {4, 3, 5}, {-2, 1}, 2, {4, 5}}, {1, {5}, {0, 3}, 0, {0}},
+        {2, {4, 6}, {0, 2}, 1, {6}},
+        {2, {4, 6}, {1, -1}, 1, {4}},
+        {3, {4, 3, 5}, {-2, 1}, 2, {4, 5}},
+        {1, {5}, {0, 3}, 0, {0}},
     };
     RUN(op, v, cases);
     fails(kiln_select(matrix(), 1, 3), KILN_E_AXIS, op, "an index out of range");
@@ -341,7 +382,8 @@ static kiln_tensor *call_diagonal(kiln_tensor *x, const struct view_case *c)
 static void map_diagonal(const int64_t *out, int64_t *in, const void *user)
 {
     const struct view_case *c = user;
-    int64_t p = (c->args[1] + c->rank) % c->rank, q = (c->args[2] + c->rank) % c->rank, k = out[c->rank - 2], offset = c->args[0];
+    int64_t p = (c->args[1] + c->rank) % c->rank, q = (c->args[2] + c->rank) % c->rank, k = out[c->rank - 2],
+            offset = c->args[0];
     int n = 0;
     for (int i = 0; i < c->rank; i++)
         if (i != p && i != q) in[i] = out[n++];
@@ -353,8 +395,8 @@ void conform_diagonal(const char *op)
 {
     static const struct view_op v = {call_diagonal, map_diagonal, true};
     static const struct view_case cases[] = {
-        {2, {4, 6}, {0, 0, 1}, 1, {4}}, {2, {4, 6}, {3, 0, 1}, 1, {3}}, {2, {4, 6}, {-2, 0, 1}, 1, {2}}, {2, {4, 6}, {9, 0, 1}, 1, {0}},
-        {3, {4, 3, 5}, {1, 0, 2}, 2, {3, 4}}, {3, {4, 3, 5}, {0, -1, 0}, 2, {3, 4}},
+        {2, {4, 6}, {0, 0, 1}, 1, {4}}, {2, {4, 6}, {3, 0, 1}, 1, {3}},       {2, {4, 6}, {-2, 0, 1}, 1, {2}},
+        {2, {4, 6}, {9, 0, 1}, 1, {0}}, {3, {4, 3, 5}, {1, 0, 2}, 2, {3, 4}}, {3, {4, 3, 5}, {0, -1, 0}, 2, {3, 4}},
     };
     RUN(op, v, cases);
     fails(kiln_diagonal(matrix(), 0, 1, -1), KILN_E_AXIS, op, "one axis as both");
@@ -377,7 +419,8 @@ void conform_as_strided(const char *op)
         host_free(&want);
         want = host_new(dtype, 1, (const int64_t[]){5});
         for (int64_t i = 0; i < 5; i++) want.v[i] = x.v[39 - 9 * i];
-        check_equal(kiln_as_strided(t, 1, (const int64_t[]){5}, 1, (const int64_t[]){-9}, 39), &want, "as_strided backwards");
+        check_equal(kiln_as_strided(t, 1, (const int64_t[]){5}, 1, (const int64_t[]){-9}, 39), &want,
+                    "as_strided backwards");
         host_free(&want);
         host_free(&x);
     }

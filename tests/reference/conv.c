@@ -6,8 +6,10 @@ int64_t window_count(const struct window *w, int axis, int64_t size)
     int64_t count = 0, span = w->dilation[axis] * (w->kernel[axis] - 1) + 1;
     for (int64_t start = -w->padding[axis];; start += w->stride[axis]) {
         bool fits = start + span <= size + w->padding[axis];
-        // With ceil_mode a window may hang over the end, if the one before it does not reach the end and it starts before it.
-        bool hangs = w->ceil_mode && count > 0 && start < size && start - w->stride[axis] + span < size + w->padding[axis];
+        // With ceil_mode a window may hang over the end, if the one before it does not reach the end and it starts
+        // before it.
+        bool hangs =
+            w->ceil_mode && count > 0 && start < size && start - w->stride[axis] + span < size + w->padding[axis];
         if (!fits && !hangs) return count;
         count++;
     }
@@ -18,7 +20,8 @@ static long double *at4(const struct host *h, int64_t a, int64_t b, int64_t c, i
     return &h->v[((a * h->dims[1] + b) * h->dims[2] + c) * h->dims[3] + d];
 }
 
-// Calls fn for every multiplication of a convolution: x at (n, ci, ih, iw), w at (o, ci in its group, kh, kw), y at (n, o, oh, ow).
+// Calls fn for every multiplication of a convolution: x at (n, ci, ih, iw), w at (o, ci in its group, kh, kw), y at (n,
+// o, oh, ow).
 struct taps {
     const struct host *x, *w, *y; // shapes
     const struct window *o;
@@ -71,11 +74,13 @@ static struct host shape4(int64_t a, int64_t b, int64_t c, int64_t d)
     return (struct host){.rank = 4, .dims = {a, b, c, d}, .n = a * b * c * d};
 }
 
-struct host reference_conv2d(const struct host *x, const struct host *w, const struct host *bias, const struct window *o, int dtype, struct host *scale)
+struct host reference_conv2d(const struct host *x, const struct host *w, const struct host *bias,
+                             const struct window *o, int dtype, struct host *scale)
 {
     struct window k = *o;
     k.kernel[0] = w->dims[2], k.kernel[1] = w->dims[3];
-    struct host shape = shape4(x->dims[0], w->dims[0], window_count(&k, 0, x->dims[2]), window_count(&k, 1, x->dims[3]));
+    struct host shape =
+        shape4(x->dims[0], w->dims[0], window_count(&k, 0, x->dims[2]), window_count(&k, 1, x->dims[3]));
     struct host y = host_new(dtype, 4, shape.dims);
     *scale = host_new(dtype, 4, shape.dims);
     for (int64_t i = 0; i < y.n && bias; i++) {
@@ -84,25 +89,28 @@ struct host reference_conv2d(const struct host *x, const struct host *w, const s
         y.v[i] = bias->v[at[1]];
         scale->v[i] = fabsl(y.v[i]);
     }
-    each_tap(&(struct taps){.x = x, .w = w, .y = &shape, .o = o, .fn = forward_tap, .p = x, .q = w, .sum = &y, .scale = scale});
+    each_tap(&(struct taps){
+        .x = x, .w = w, .y = &shape, .o = o, .fn = forward_tap, .p = x, .q = w, .sum = &y, .scale = scale});
     return y;
 }
 
-struct host reference_conv2d_input_grad(const struct host *dy, const struct host *w, int64_t height, int64_t width, const struct window *o,
-                                        int dtype, struct host *scale)
+struct host reference_conv2d_input_grad(const struct host *dy, const struct host *w, int64_t height, int64_t width,
+                                        const struct window *o, int dtype, struct host *scale)
 {
     struct host shape = shape4(dy->dims[0], w->dims[1] * o->groups, height, width), dx = host_new(dtype, 4, shape.dims);
     *scale = host_new(dtype, 4, shape.dims);
-    each_tap(&(struct taps){.x = &shape, .w = w, .y = dy, .o = o, .fn = input_tap, .p = dy, .q = w, .sum = &dx, .scale = scale});
+    each_tap(&(struct taps){
+        .x = &shape, .w = w, .y = dy, .o = o, .fn = input_tap, .p = dy, .q = w, .sum = &dx, .scale = scale});
     return dx;
 }
 
-struct host reference_conv2d_weight_grad(const struct host *x, const struct host *dy, int64_t height, int64_t width, const struct window *o,
-                                         int dtype, struct host *scale)
+struct host reference_conv2d_weight_grad(const struct host *x, const struct host *dy, int64_t height, int64_t width,
+                                         const struct window *o, int dtype, struct host *scale)
 {
     struct host shape = shape4(dy->dims[1], x->dims[1] / o->groups, height, width), dw = host_new(dtype, 4, shape.dims);
     *scale = host_new(dtype, 4, shape.dims);
-    each_tap(&(struct taps){.x = x, .w = &shape, .y = dy, .o = o, .fn = weight_tap, .p = x, .q = dy, .sum = &dw, .scale = scale});
+    each_tap(&(struct taps){
+        .x = x, .w = &shape, .y = dy, .o = o, .fn = weight_tap, .p = x, .q = dy, .sum = &dw, .scale = scale});
     return dw;
 }
 
@@ -110,11 +118,14 @@ struct host reference_conv2d_weight_grad(const struct host *x, const struct host
 
 static struct host pooled(const struct host *x, const struct window *o)
 {
-    return host_new(x->dtype, 4, (const int64_t[]){x->dims[0], x->dims[1], window_count(o, 0, x->dims[2]), window_count(o, 1, x->dims[3])});
+    return host_new(
+        x->dtype, 4,
+        (const int64_t[]){x->dims[0], x->dims[1], window_count(o, 0, x->dims[2]), window_count(o, 1, x->dims[3])});
 }
 
 // Position of tap k of an output's window; false when it lies outside the image.
-static bool pool_tap(const struct window *o, const int64_t *y, int64_t k, int64_t height, int64_t width, int64_t *h, int64_t *w)
+static bool pool_tap(const struct window *o, const int64_t *y, int64_t k, int64_t height, int64_t width, int64_t *h,
+                     int64_t *w)
 {
     *h = y[2] * o->stride[0] - o->padding[0] + k / o->kernel[1] * o->dilation[0];
     *w = y[3] * o->stride[1] - o->padding[1] + k % o->kernel[1] * o->dilation[1];
@@ -148,7 +159,8 @@ struct host reference_max_pool(const struct host *x, const struct window *o)
     return y;
 }
 
-struct host reference_max_pool_backward(const struct host *x, const struct host *dy, const struct window *o, struct host *scale)
+struct host reference_max_pool_backward(const struct host *x, const struct host *dy, const struct window *o,
+                                        struct host *scale)
 {
     struct host dx = host_new(x->dtype, 4, x->dims);
     *scale = host_new(x->dtype, 4, x->dims);
@@ -165,8 +177,8 @@ struct host reference_max_pool_backward(const struct host *x, const struct host 
     return dx;
 }
 
-// What a mean divides by: the taps inside the image, or those inside the image and its padding (what hangs over the end counts for
-// nothing).
+// What a mean divides by: the taps inside the image, or those inside the image and its padding (what hangs over the end
+// counts for nothing).
 static int64_t divisor(const struct window *o, const int64_t *y, int64_t height, int64_t width)
 {
     int64_t n = 0, h, w;
@@ -194,7 +206,8 @@ struct host reference_avg_pool(const struct host *x, const struct window *o, str
     return y;
 }
 
-struct host reference_avg_pool_backward(const struct host *dy, int64_t height, int64_t width, const struct window *o, struct host *scale)
+struct host reference_avg_pool_backward(const struct host *dy, int64_t height, int64_t width, const struct window *o,
+                                        struct host *scale)
 {
     const int64_t dims[] = {dy->dims[0], dy->dims[1], height, width};
     struct host dx = host_new(dy->dtype, 4, dims);

@@ -7,10 +7,10 @@ static const struct {
     uint8_t size_B, bits, fraction;
     int16_t emin, emax;
 } facts[DTYPES] = {
-    [KILN_BOOL] = {false, 1, 1, 0, 0, 0},     [KILN_U8] = {false, 1, 8, 0, 0, 0},
-    [KILN_I8] = {false, 1, 8, 0, 0, 0},       [KILN_I16] = {false, 2, 16, 0, 0, 0},
-    [KILN_I32] = {false, 4, 32, 0, 0, 0},     [KILN_I64] = {false, 8, 64, 0, 0, 0},
-    [KILN_F16] = {true, 2, 16, 11, -14, 15},  [KILN_BF16] = {true, 2, 16, 8, -126, 127},
+    [KILN_BOOL] = {false, 1, 1, 0, 0, 0},      [KILN_U8] = {false, 1, 8, 0, 0, 0},
+    [KILN_I8] = {false, 1, 8, 0, 0, 0},        [KILN_I16] = {false, 2, 16, 0, 0, 0},
+    [KILN_I32] = {false, 4, 32, 0, 0, 0},      [KILN_I64] = {false, 8, 64, 0, 0, 0},
+    [KILN_F16] = {true, 2, 16, 11, -14, 15},   [KILN_BF16] = {true, 2, 16, 8, -126, 127},
     [KILN_F32] = {true, 4, 32, 24, -126, 127}, [KILN_F64] = {true, 8, 64, 53, -1022, 1023},
 };
 
@@ -72,24 +72,30 @@ int64_t wrapped(int dtype, int64_t v)
 // The array API's tables, rows and columns in the order of the enumerators; -1 never occurs.
 int promoted(int a, int b)
 {
-    enum { B = KILN_BOOL, U8 = KILN_U8, I8 = KILN_I8, I16 = KILN_I16, I32 = KILN_I32, I64 = KILN_I64, F16 = KILN_F16, BF = KILN_BF16,
-           F32 = KILN_F32, F64 = KILN_F64 };
+    enum {
+        B = KILN_BOOL,
+        U8 = KILN_U8,
+        I8 = KILN_I8,
+        I16 = KILN_I16,
+        I32 = KILN_I32,
+        I64 = KILN_I64,
+        F16 = KILN_F16,
+        BF = KILN_BF16,
+        F32 = KILN_F32,
+        F64 = KILN_F64
+    };
     static const int8_t table[DTYPES][DTYPES] = {
-        {B, U8, I8, I16, I32, I64, F16, BF, F32, F64},
-        {U8, U8, I16, I16, I32, I64, F16, BF, F32, F64},
-        {I8, I16, I8, I16, I32, I64, F16, BF, F32, F64},
-        {I16, I16, I16, I16, I32, I64, F16, BF, F32, F64},
-        {I32, I32, I32, I32, I32, I64, F16, BF, F32, F64},
-        {I64, I64, I64, I64, I64, I64, F16, BF, F32, F64},
-        {F16, F16, F16, F16, F16, F16, F16, F32, F32, F64},
-        {BF, BF, BF, BF, BF, BF, F32, BF, F32, F64},
-        {F32, F32, F32, F32, F32, F32, F32, F32, F32, F64},
-        {F64, F64, F64, F64, F64, F64, F64, F64, F64, F64},
+        {B, U8, I8, I16, I32, I64, F16, BF, F32, F64},      {U8, U8, I16, I16, I32, I64, F16, BF, F32, F64},
+        {I8, I16, I8, I16, I32, I64, F16, BF, F32, F64},    {I16, I16, I16, I16, I32, I64, F16, BF, F32, F64},
+        {I32, I32, I32, I32, I32, I64, F16, BF, F32, F64},  {I64, I64, I64, I64, I64, I64, F16, BF, F32, F64},
+        {F16, F16, F16, F16, F16, F16, F16, F32, F32, F64}, {BF, BF, BF, BF, BF, BF, F32, BF, F32, F64},
+        {F32, F32, F32, F32, F32, F32, F32, F32, F32, F64}, {F64, F64, F64, F64, F64, F64, F64, F64, F64, F64},
     };
     return table[a][b];
 }
 
-// Rounds a finite value to `bits` of fraction, ties to even, with the dtype's least exponent; past the greatest: infinity.
+// Rounds a finite value to `bits` of fraction, ties to even, with the dtype's least exponent; past the greatest:
+// infinity.
 static long double rounded(int dtype, long double v)
 {
     if (v == 0 || isnan(v) || isinf(v)) return v;
@@ -114,7 +120,8 @@ static uint16_t encode_16(int dtype, long double v)
 
 static long double decode_16(int dtype, uint16_t h)
 {
-    int fraction = facts[dtype].fraction - 1, bias = facts[dtype].emax, e = (h & 0x7fff) >> fraction, f = h & ((1 << fraction) - 1);
+    int fraction = facts[dtype].fraction - 1, bias = facts[dtype].emax, e = (h & 0x7fff) >> fraction,
+        f = h & ((1 << fraction) - 1);
     long double v = e == 2 * bias + 1 ? (f ? NAN : INFINITY)
                     : e == 0          ? scalbnl(f, facts[dtype].emin - fraction)
                                       : scalbnl(f + (1 << fraction), e - bias - fraction);
@@ -129,8 +136,12 @@ void encode(int dtype, long double v, void *to)
     uint16_t h = dtype == KILN_F16 || dtype == KILN_BF16 ? encode_16(dtype, v) : (uint16_t)i;
     int32_t i32 = (int32_t)wrapped(KILN_I32, i);
     uint8_t u8 = (uint8_t)i;
-    const void *from = dtype == KILN_F64 ? (void *)&d : dtype == KILN_F32 ? (void *)&f : dtype == KILN_I64 ? (void *)&i
-                       : dtype == KILN_I32 ? (void *)&i32 : facts[dtype].size_B == 2 ? (void *)&h : (void *)&u8;
+    const void *from = dtype == KILN_F64          ? (void *)&d
+                       : dtype == KILN_F32        ? (void *)&f
+                       : dtype == KILN_I64        ? (void *)&i
+                       : dtype == KILN_I32        ? (void *)&i32
+                       : facts[dtype].size_B == 2 ? (void *)&h
+                                                  : (void *)&u8;
     memcpy(to, from, facts[dtype].size_B);
 }
 
@@ -147,9 +158,10 @@ long double decode(int dtype, const void *from)
     case KILN_I64: return memcpy(&i, from, 8), i;
     case KILN_I32: return memcpy(&i32, from, 4), i32;
     case KILN_I16: return memcpy(&h, from, 2), (int16_t)h;
-    case KILN_F16: case KILN_BF16: return memcpy(&h, from, 2), decode_16(dtype, h);
-    case KILN_I8: return (int8_t)*(const uint8_t *)from;
-    default: return *(const uint8_t *)from;   // a bool that is neither 0 nor 1 shows
+    case KILN_F16:
+    case KILN_BF16: return memcpy(&h, from, 2), decode_16(dtype, h);
+    case KILN_I8: return (int8_t) * (const uint8_t *)from;
+    default: return *(const uint8_t *)from; // a bool that is neither 0 nor 1 shows
     }
 }
 

@@ -103,8 +103,9 @@ long double log_add_exp(long double a, long double b)
     return fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
 }
 
-// Bisection between floats would do; Newton's method on the smaller of erf and erfc from a rough start is faster. The step uses the
-// derivative 2/sqrt(pi) exp(-y^2); for x near 1 the equation is put as erfc(y) = 1 - x, which is exact there.
+// Bisection between floats would do; Newton's method on the smaller of erf and erfc from a rough start is faster. The
+// step uses the derivative 2/sqrt(pi) exp(-y^2); for x near 1 the equation is put as erfc(y) = 1 - x, which is exact
+// there.
 long double erf_inverse(long double x)
 {
     if (isnan(x) || fabsl(x) > 1) return NAN;
@@ -126,8 +127,8 @@ long double log_gamma(long double x)
     return lgammal_r(x, &sign);
 }
 
-// Above 20 the asymptotic series is exact to the last bit; below, digamma(x) = digamma(x + 1) - 1/x, and for negative x the reflection
-// digamma(1 - x) - pi / tan(pi x).
+// Above 20 the asymptotic series is exact to the last bit; below, digamma(x) = digamma(x + 1) - 1/x, and for negative x
+// the reflection digamma(1 - x) - pi / tan(pi x).
 long double digamma(long double x)
 {
     if (isnan(x) || x == -INFINITY) return NAN;
@@ -139,7 +140,8 @@ long double digamma(long double x)
     }
     long double shift = 0;
     for (; x < 20; x++) shift -= 1 / x;
-    static const long double b[] = {-1 / 12.0L, 1 / 120.0L, -1 / 252.0L, 1 / 240.0L, -1 / 132.0L, 691 / 32760.0L, -1 / 12.0L};
+    static const long double b[] = {-1 / 12.0L,  1 / 120.0L,     -1 / 252.0L, 1 / 240.0L,
+                                    -1 / 132.0L, 691 / 32760.0L, -1 / 12.0L};
     long double sum = 0, z = 1 / (x * x);
     for (int i = 6; i >= 0; i--) sum = (sum + b[i]) * z;
     return logl(x) - 1 / (2 * x) + sum + shift;

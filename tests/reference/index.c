@@ -18,7 +18,8 @@ int64_t ravel(int rank, const int64_t *dims, const int64_t *index)
     return position;
 }
 
-struct host reference_map(const struct host *x, int rank, const int64_t *dims, index_map map, const void *user, long double fill)
+struct host reference_map(const struct host *x, int rank, const int64_t *dims, index_map map, const void *user,
+                          long double fill)
 {
     struct host out = host_new(x->dtype, rank, dims);
     for (int64_t i = 0; i < out.n; i++) {

@@ -2,10 +2,12 @@
 #include "reference/structured.h"
 
 // The target probability of a class; NaN for a label that is none.
-static long double target(const struct host *labels, const struct lines *l, int64_t o, int64_t i, int64_t k, double smoothing)
+static long double target(const struct host *labels, const struct lines *l, int64_t o, int64_t i, int64_t k,
+                          double smoothing)
 {
     long double hard;
-    if (is_float(labels->dtype)) hard = labels->v[line_at(l, o, i, k)];
+    if (is_float(labels->dtype))
+        hard = labels->v[line_at(l, o, i, k)];
     else {
         long double label = labels->v[o * l->inner + i];
         hard = label < 0 || label >= l->length ? NAN : label == k;
@@ -13,7 +15,8 @@ static long double target(const struct host *labels, const struct lines *l, int6
     return (1 - (long double)smoothing) * hard + (long double)smoothing / l->length;
 }
 
-static bool is_ignored(const struct host *labels, const struct lines *l, const struct loss *o, int64_t outer, int64_t inner)
+static bool is_ignored(const struct host *labels, const struct lines *l, const struct loss *o, int64_t outer,
+                       int64_t inner)
 {
     return o->ignore && !is_float(labels->dtype) && labels->v[outer * l->inner + inner] == o->ignore_index;
 }
@@ -26,7 +29,8 @@ static int64_t counted(const struct host *labels, const struct lines *l, const s
     return n;
 }
 
-struct host reference_cross_entropy(const struct host *logits, const struct host *labels, const struct loss *o, const struct host *dy, int dtype)
+struct host reference_cross_entropy(const struct host *logits, const struct host *labels, const struct loss *o,
+                                    const struct host *dy, int dtype)
 {
     int axis = logits->rank > 1 ? 1 : 0, rank = 0;
     struct lines l = lines_of(logits, axis);
@@ -34,7 +38,8 @@ struct host reference_cross_entropy(const struct host *logits, const struct host
     int64_t dims[HOST_MAX_RANK];
     for (int i = 0; i < logits->rank; i++)
         if (i != axis) dims[rank++] = logits->dims[i];
-    struct host out = dy ? host_new(dtype, logits->rank, logits->dims) : host_new(dtype, o->reduction == 2 ? rank : 0, dims);
+    struct host out =
+        dy ? host_new(dtype, logits->rank, logits->dims) : host_new(dtype, o->reduction == 2 ? rank : 0, dims);
     long double n = counted(labels, &l, o), total = 0;
     for (int64_t a = 0; a < l.outer; a++)
         for (int64_t b = 0; b < l.inner; b++) {

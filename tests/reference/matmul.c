@@ -14,8 +14,10 @@ static struct operand operand_of(const struct host *h, bool left)
     o.batch = (struct host){.rank = h->rank > 2 ? h->rank - 2 : 0};
     for (int i = 0; i < o.batch.rank; i++) o.batch.dims[i] = h->dims[i];
     if (h->rank == 1) {
-        if (left) o.cols = h->dims[0];
-        else o.rows = h->dims[0];
+        if (left)
+            o.cols = h->dims[0];
+        else
+            o.rows = h->dims[0];
     } else {
         o.rows = h->dims[h->rank - 2];
         o.cols = h->dims[h->rank - 1];

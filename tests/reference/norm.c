@@ -29,7 +29,8 @@ struct host reference_softmax(const struct host *x, int axis, bool log, int dtyp
 }
 
 // softmax: dy_j/dx_i = y_j ([i = j] - y_i); its logarithm: [i = j] - exp(y_i).
-struct host reference_softmax_backward(const struct host *y, const struct host *dy, int axis, bool log, int dtype, struct host *scale)
+struct host reference_softmax_backward(const struct host *y, const struct host *dy, int axis, bool log, int dtype,
+                                       struct host *scale)
 {
     struct host dx = host_new(dtype, y->rank, y->dims);
     *scale = host_new(dtype, y->rank, y->dims);
@@ -57,7 +58,8 @@ int64_t normed_at(const struct normed *n, int64_t set, int64_t member)
     return line_at(&l, member / l.inner, member % l.inner, set);
 }
 
-static long double affine(const struct normed *n, const struct host *h, int64_t set, int64_t member, long double fallback)
+static long double affine(const struct normed *n, const struct host *h, int64_t set, int64_t member,
+                          long double fallback)
 {
     if (!h) return fallback;
     return h->rank == 0 ? h->v[0] : h->v[n->by_channel ? set : member];
@@ -85,7 +87,8 @@ struct host reference_norm(const struct normed *n, int dtype, struct host *mean,
         if (var) var->v[s] = v;
         for (int64_t k = 0; k < n->members; k++) {
             int64_t at = normed_at(n, s, k);
-            y.v[at] = (n->x->v[at] - m) / sqrtl(v + n->eps) * affine(n, n->weight, s, k, 1) + affine(n, n->bias, s, k, 0);
+            y.v[at] =
+                (n->x->v[at] - m) / sqrtl(v + n->eps) * affine(n, n->weight, s, k, 1) + affine(n, n->bias, s, k, 0);
         }
     }
     return y;
@@ -104,7 +107,8 @@ struct host reference_norm_backward(const struct normed *n, const struct host *d
             long double sum = 0, size = 0;
             for (int64_t j = 0; j < n->members; j++) {
                 int64_t at = normed_at(n, s, j);
-                long double ci = n->x->v[normed_at(n, s, i)] - m, cj = n->x->v[at] - m, w = affine(n, n->weight, s, j, 1) * r * dy->v[at];
+                long double ci = n->x->v[normed_at(n, s, i)] - m, cj = n->x->v[at] - m,
+                            w = affine(n, n->weight, s, j, 1) * r * dy->v[at];
                 sum += w * ((i == j) - (1 + ci * cj * r * r) / n->members);
                 size += fabsl(w) * ((i == j) + (1 + fabsl(ci * cj) * r * r) / n->members);
             }

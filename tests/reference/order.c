@@ -31,7 +31,8 @@ static int64_t pad_source(int64_t i, int64_t size, enum pad_mode mode)
     return i < 0 ? -i : 2 * (size - 1) - i;
 }
 
-struct host reference_pad(const struct host *x, const int64_t *before, const int64_t *after, enum pad_mode mode, long double value)
+struct host reference_pad(const struct host *x, const int64_t *before, const int64_t *after, enum pad_mode mode,
+                          long double value)
 {
     int64_t dims[HOST_MAX_RANK];
     for (int i = 0; i < x->rank; i++) dims[i] = before[i] + x->dims[i] + after[i];
@@ -75,13 +76,15 @@ struct host reference_take(const struct host *x, int axis, const struct host *in
         int64_t to[HOST_MAX_RANK], from[HOST_MAX_RANK];
         unravel(rank, dims, i, to);
         int64_t which = ravel(index->rank, index->dims, to + axis);
-        for (int d = 0; d < x->rank; d++) from[d] = d < axis ? to[d] : d == axis ? from_end(index->v[which], x->dims[axis]) : to[d - 1 + index->rank];
+        for (int d = 0; d < x->rank; d++)
+            from[d] = d < axis ? to[d] : d == axis ? from_end(index->v[which], x->dims[axis]) : to[d - 1 + index->rank];
         out.v[i] = x->v[ravel(x->rank, x->dims, from)];
     }
     return out;
 }
 
-struct host reference_scatter(const struct host *x, int axis, const struct host *index, const struct host *src, bool add, struct host *scale)
+struct host reference_scatter(const struct host *x, int axis, const struct host *index, const struct host *src,
+                              bool add, struct host *scale)
 {
     struct host out = host_copy(x);
     if (scale) {
@@ -93,9 +96,12 @@ struct host reference_scatter(const struct host *x, int axis, const struct host 
         unravel(index->rank, index->dims, i, at);
         at[axis] = from_end(index->v[i], x->dims[axis]);
         int64_t to = ravel(x->rank, x->dims, at);
-        if (!add) out.v[to] = src->v[i];
-        else if (is_float(x->dtype)) out.v[to] += src->v[i];
-        else out.v[to] = (long double)wrapped(x->dtype, wrap_add((int64_t)out.v[to], (int64_t)src->v[i]));
+        if (!add)
+            out.v[to] = src->v[i];
+        else if (is_float(x->dtype))
+            out.v[to] += src->v[i];
+        else
+            out.v[to] = (long double)wrapped(x->dtype, wrap_add((int64_t)out.v[to], (int64_t)src->v[i]));
         if (scale) scale->v[to] += fabsl(src->v[i]);
     }
     return out;
@@ -111,8 +117,11 @@ struct host reference_scan(const struct host *x, int axis, bool product, int dty
             long double acc = product, size = 0;
             for (int64_t k = 0; k < l.length; k++) {
                 int64_t at = line_at(&l, o, i, k);
-                if (is_float(x->dtype)) acc = product ? acc * x->v[at] : acc + x->v[at];
-                else acc = (long double)(product ? wrap_mul((int64_t)acc, (int64_t)x->v[at]) : wrap_add((int64_t)acc, (int64_t)x->v[at]));
+                if (is_float(x->dtype))
+                    acc = product ? acc * x->v[at] : acc + x->v[at];
+                else
+                    acc = (long double)(product ? wrap_mul((int64_t)acc, (int64_t)x->v[at])
+                                                : wrap_add((int64_t)acc, (int64_t)x->v[at]));
                 size += fabsl(x->v[at]);
                 out.v[at] = acc;
                 scale->v[at] = product ? fabsl(acc) : size;

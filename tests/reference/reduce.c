@@ -32,7 +32,8 @@ static int64_t arg_of(const struct fold *f, bool largest)
 static long double integer_fold(const struct fold *f, bool product)
 {
     int64_t acc = product;
-    for (int64_t k = 0; k < f->count; k++) acc = product ? wrap_mul(acc, (int64_t)element(f, k)) : wrap_add(acc, (int64_t)element(f, k));
+    for (int64_t k = 0; k < f->count; k++)
+        acc = product ? wrap_mul(acc, (int64_t)element(f, k)) : wrap_add(acc, (int64_t)element(f, k));
     return (long double)acc;
 }
 
@@ -55,8 +56,10 @@ static long double norm(const struct fold *f, double order)
     long double sum = 0;
     for (int64_t k = 0; k < f->count; k++) {
         long double v = fabsl(element(f, k));
-        if (isinf(order)) sum = isnan(v) || v > sum ? v : sum;
-        else sum += powl(v, order);
+        if (isinf(order))
+            sum = isnan(v) || v > sum ? v : sum;
+        else
+            sum += powl(v, order);
     }
     return isinf(order) ? sum : powl(sum, 1 / (long double)order);
 }
@@ -88,7 +91,8 @@ static long double fold(const struct fold *f, enum reduction what, double param)
     case RED_ARGMIN: return (long double)arg_of(f, false);
     case RED_MAX: return element(f, arg_of(f, true));
     case RED_MIN: return element(f, arg_of(f, false));
-    case RED_ANY: case RED_ALL: {
+    case RED_ANY:
+    case RED_ALL: {
         int64_t set = 0;
         for (int64_t k = 0; k < f->count; k++) set += element(f, k) != 0;
         return what == RED_ANY ? set > 0 : set == f->count;
@@ -100,8 +104,8 @@ static long double fold(const struct fold *f, enum reduction what, double param)
     }
 }
 
-struct host reference_reduce(const struct host *x, enum reduction what, uint32_t mask, bool keepdims, double param, int dtype,
-                             struct host *scale)
+struct host reference_reduce(const struct host *x, enum reduction what, uint32_t mask, bool keepdims, double param,
+                             int dtype, struct host *scale)
 {
     struct fold f = {.x = x, .mask = mask, .count = 1};
     int64_t dims[HOST_MAX_RANK], full[HOST_MAX_RANK];
@@ -119,10 +123,14 @@ struct host reference_reduce(const struct host *x, enum reduction what, uint32_t
         unravel(x->rank, full, i, f.kept);
         out.v[i] = fold(&f, what, param);
         if (!scale) continue;
-        if (what == RED_SUM) scale->v[i] = sum_of(&f, true);
-        else if (what == RED_MEAN) scale->v[i] = f.count ? sum_of(&f, true) / f.count : 0;
-        else if (what == RED_LOGSUMEXP) scale->v[i] = fmaxl(1, fabsl(out.v[i]));
-        else scale->v[i] = fabsl(out.v[i]);
+        if (what == RED_SUM)
+            scale->v[i] = sum_of(&f, true);
+        else if (what == RED_MEAN)
+            scale->v[i] = f.count ? sum_of(&f, true) / f.count : 0;
+        else if (what == RED_LOGSUMEXP)
+            scale->v[i] = fmaxl(1, fabsl(out.v[i]));
+        else
+            scale->v[i] = fabsl(out.v[i]);
     }
     return out;
 }

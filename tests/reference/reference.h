@@ -1,6 +1,8 @@
-// What the conformance suite compares the library with: plain C over libm, sharing no code with it beyond the dtype enumerators.
+// What the conformance suite compares the library with: plain C over libm, sharing no code with it beyond the dtype
+// enumerators.
 //
-// A value of any dtype is carried exactly in a long double (64 bits of fraction at least), so that one representation serves all.
+// A value of any dtype is carried exactly in a long double (64 bits of fraction at least), so that one representation
+// serves all.
 #pragma once
 #include <kiln/macros.h>
 #include <math.h>
@@ -8,14 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PI_L 3.14159265358979323846264338327950288L
+#define PI_L       3.14159265358979323846264338327950288L
 #define SELU_ALPHA 1.67326324235437728481704296L
 #define SELU_SCALE 1.05070098735548049341933499L
 
 enum reference_flags {
-    ANY_ZERO = 1,  // the sign of a zero result is not specified
-    NEAR = 2,      // the bound in ULP holds on the row's domain; elsewhere errors are measured against the operands
-    CANCELS = 4,   // terms cancel: the bound is one on the error against the operands where the result is smaller than they are
+    ANY_ZERO = 1, // the sign of a zero result is not specified
+    NEAR = 2,     // the bound in ULP holds on the row's domain; elsewhere errors are measured against the operands
+    CANCELS =
+        4, // terms cancel: the bound is one on the error against the operands where the result is smaller than they are
     NO_LIMITS = 8, // infinite inputs: the result is not specified
     ANGLE = 16,    // f64: accurate up to 1e9 only
 };
@@ -47,13 +50,13 @@ bool is_integer(int dtype);
 size_t element_size_B(int dtype);
 int64_t integer_min(int dtype);
 int64_t integer_max(int dtype);
-int fraction_bits(int dtype);                          // with the leading one: 24 for f32
-int least_exponent(int dtype);                         // of a normal number: -126 for f32
-int greatest_exponent(int dtype);                      // 127 for f32
-int promoted(int a, int b);                            // the array API's table; integer with float: the float
-void encode(int dtype, long double value, void *to);   // rounds to nearest even; integers wrap
+int fraction_bits(int dtype);                        // with the leading one: 24 for f32
+int least_exponent(int dtype);                       // of a normal number: -126 for f32
+int greatest_exponent(int dtype);                    // 127 for f32
+int promoted(int a, int b);                          // the array API's table; integer with float: the float
+void encode(int dtype, long double value, void *to); // rounds to nearest even; integers wrap
 long double decode(int dtype, const void *from);
-long double quantized(int dtype, long double value);   // encode, then decode
+long double quantized(int dtype, long double value); // encode, then decode
 int64_t wrapped(int dtype, int64_t value);
 long double converted(int from, int to, long double value); // the semantics of a cast
 // |got - exact| in units of the last place of `exact` in `dtype`; overflow counts as the next power of two.

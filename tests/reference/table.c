@@ -6,16 +6,16 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
-#define REFERENCE(name, float_expr, int_expr, row_flags)                                                       \
+#define REFERENCE(name, float_expr, int_expr, row_flags)                                                          \
     static long double float_of_##name(long double a, long double b, long double c, long double p, long double q) \
-    {                                                                                                          \
-        const long double x = a;                                                                               \
-        return float_expr;                                                                                     \
-    }                                                                                                          \
+    {                                                                                                             \
+        const long double x = a;                                                                                  \
+        return float_expr;                                                                                        \
+    }                                                                                                             \
     static int64_t int_of_##name(int64_t a, int64_t b, int64_t c, bool is_bool)                                   \
-    {                                                                                                          \
-        const int64_t x = a;                                                                                   \
-        return int_expr;                                                                                       \
+    {                                                                                                             \
+        const int64_t x = a;                                                                                      \
+        return int_expr;                                                                                          \
     }
 #include "reference.def"
 #undef REFERENCE

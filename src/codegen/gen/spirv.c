@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #define MAX_MODULES 600
+#define CAPABILITY_FLOAT64 10
 
 static char *read_text(struct arena *a, const char *dir, const char *name)
 {
@@ -75,21 +77,67 @@ static kiln_status compile(struct catalogue *g, struct shaders *sh, const struct
     return spirv_validate(k->symbol, out->words, out->n_words);
 }
 
+// Words as four planes of bytes: identifiers differ from module to module in their low bytes only.
+static uint8_t *planes_of(struct arena *a, const struct spirv *m)
+{
+    uint8_t *planes = arena_alloc(a, m->n_words * 4);
+    for (size_t i = 0; planes && i < m->n_words; i++) {
+        for (size_t p = 0; p < 4; p++) planes[p * m->n_words + i] = (uint8_t)(m->words[i] >> (8 * p));
+    }
+    return planes;
+}
+
+// The dictionary is the first module, as planes: all modules share most of their text.
+struct packer {
+    uint8_t *dictionary;
+    size_t dictionary_B;
+};
+
+static kiln_status pack(struct packer *p, struct arena *a, const struct spirv *m, uint8_t **out, size_t *out_B)
+{
+    uint8_t *planes = planes_of(a, m);
+    size_t size_B = m->n_words * 4;
+    if (!planes) return error_pending;
+    if (!p->dictionary) {
+        p->dictionary = planes;
+        p->dictionary_B = size_B < 32768 ? size_B : 32768;
+    }
+    z_stream z = {0};
+    if (deflateInit(&z, 9) != Z_OK) return error_set(KILN_E_MEMORY, "out of memory for packing");
+    size_t cap = deflateBound(&z, size_B);
+    *out = arena_alloc(a, cap);
+    z.next_in = planes, z.avail_in = (uInt)size_B, z.next_out = *out, z.avail_out = (uInt)cap;
+    bool ok = *out && deflateSetDictionary(&z, p->dictionary, (uInt)p->dictionary_B) == Z_OK && deflate(&z, Z_FINISH) == Z_STREAM_END;
+    *out_B = cap - z.avail_out;
+    deflateEnd(&z);
+    return ok ? KILN_OK : error_set(KILN_E_MEMORY, "a module cannot be packed");
+}
+
+// The blob holds the packed modules, then the dictionary.
 static kiln_status write_modules(struct catalogue *g, struct shaders *sh, FILE *bin, struct str *index, int *count)
 {
     size_t at = 0;
+    struct packer packer = {0};
     for (int i = 0; i < g->n_families * CLASS_COUNT; i++) {
         const struct catalogue_kernel *k = &g->kernels[i];
         struct spirv spv;
         if (!k->present || k->info.cpu_only) continue;
         TRY(compile(g, sh, k, &spv));
         if (!spv.n_words) continue;
-        if (fwrite(spv.words, 4, spv.n_words, bin) != spv.n_words) return error_set(KILN_E_IO, "cannot write the modules");
-        str_addf(index, "    [%d] = {spirv_blob + %zu, %zu}, // %s\n", i, at, spv.n_words, k->symbol);
-        at += spv.n_words;
+        uint8_t *packed;
+        size_t packed_B;
+        TRY(pack(&packer, sh->arena, &spv, &packed, &packed_B));
+        if (fwrite(packed, 1, packed_B, bin) != packed_B) return error_set(KILN_E_IO, "cannot write the modules");
+        str_addf(index, "    [%d] = {spirv_blob + %zu, %zu, %zu, %d}, // %s\n", i, at, packed_B, spv.n_words,
+                 spirv_declares(spv.words, spv.n_words, CAPABILITY_FLOAT64), k->symbol);
+        at += packed_B;
         spirv_free(&spv);
         ++*count;
     }
+    if (packer.dictionary_B && fwrite(packer.dictionary, 1, packer.dictionary_B, bin) != packer.dictionary_B)
+        return error_set(KILN_E_IO, "cannot write the modules");
+    str_addf(index, "    [%d] = {0},\n};\nconst uint32_t spirv_dictionary_B = %zu;\n", g->n_families * CLASS_COUNT, packer.dictionary_B);
+    str_addf(index, "const uint8_t *const spirv_dictionary = spirv_blob + %zu;\n", at);
     if (*count > MAX_MODULES) return error_set(KILN_E_INTERNAL, "%d modules, %d at most", *count, MAX_MODULES);
     return KILN_OK;
 }
@@ -147,12 +195,11 @@ kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders)
     struct str index;
     int count = 0;
     str_init(&index);
-    str_add(&index, "// Written by kiln-gen.\n#include \"vulkan/modules.h\"\nextern const uint32_t spirv_blob[] __attribute__((visibility(\"hidden\")));\n"
+    str_add(&index, "// Written by kiln-gen.\n#include \"vulkan/modules.h\"\nextern const uint8_t spirv_blob[] __attribute__((visibility(\"hidden\")));\n"
             "const struct spirv_module spirv_modules[] = {\n");
     kiln_status status = write_modules(g, &sh, f, &index, &count);
     if (fclose(f) && !status) status = error_set(KILN_E_IO, "cannot write %s", bin);
     if (status) return status;
-    str_addf(&index, "    [%d] = {0},\n};\n", g->n_families * CLASS_COUNT);
     TRY(write_texts(&sh, &index));
     TRY(write_assembly(dir, bin));
     fprintf(stderr, "kiln-gen: %d SPIR-V modules\n", count);

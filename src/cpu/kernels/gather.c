@@ -1,21 +1,27 @@
-// out[p] = x[base(p) + index(p) * stride]. Operands: x (over the space, without its indexed axis), index, out; scalars: the axis's
-// size and x's stride along it. Where the index stands still along the innermost dimension, runs of x are copied whole.
+// out[p] = x[base(p) + index(p) * stride]. Operands: x (over the space, without its indexed axis), index, out; scalars:
+// the axis's size and x's stride along it. Where the index stands still along the innermost dimension, runs of x are
+// copied whole.
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/walk.h"
 #include <string.h>
 
-struct run { char *out; const char *x; const int64_t *index; int64_t n, out_step, x_step, axis_stride; };   // in elements
+struct run {
+    char *out;
+    const char *x;
+    const int64_t *index;
+    int64_t n, out_step, x_step, axis_stride;
+}; // in elements
 
-#define T uint8_t
+#define T    uint8_t
 #define NAME gather_8
 #include "cpu/kernels/gather_tmpl.c"
-#define T uint16_t
+#define T    uint16_t
 #define NAME gather_16
 #include "cpu/kernels/gather_tmpl.c"
-#define T uint32_t
+#define T    uint32_t
 #define NAME gather_32
 #include "cpu/kernels/gather_tmpl.c"
-#define T uint64_t
+#define T    uint64_t
 #define NAME gather_64
 #include "cpu/kernels/gather_tmpl.c"
 
@@ -45,8 +51,10 @@ static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, i
     TRY(index_load(l, 1, &index, w->at[1], 1, 1, size));
     const char *from = w->at[0] + (index * axis_stride + w->inner * x_step) * size_B;
     char *to = w->at[2] + w->inner * out_step * size_B;
-    if ((x_step == 1 && out_step == 1) || n == 1) memcpy(to, from, (size_t)(n * size_B));
-    else gather_run(&(struct run){to, from, NULL, n, out_step, x_step, 0}, size_B);
+    if ((x_step == 1 && out_step == 1) || n == 1)
+        memcpy(to, from, (size_t)(n * size_B));
+    else
+        gather_run(&(struct run){to, from, NULL, n, out_step, x_step, 0}, size_B);
     return KILN_OK;
 }
 
@@ -66,8 +74,9 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
             if (n > INDEX_BLOCK) n = INDEX_BLOCK;
             int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};
             TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
-            gather_run(&(struct run){w.at[2] + w.inner * steps[2] * size_B, w.at[0] + w.inner * steps[0] * size_B, index, n, steps[2],
-                                     steps[0], axis_stride}, size_B);
+            gather_run(&(struct run){w.at[2] + w.inner * steps[2] * size_B, w.at[0] + w.inner * steps[0] * size_B,
+                                     index, n, steps[2], steps[0], axis_stride},
+                       size_B);
         }
         begin += n;
         walk_next(&w, n);

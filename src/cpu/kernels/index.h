@@ -10,13 +10,13 @@ static inline kiln_status index_out_of_range(const struct launch *l, const int64
     int64_t i = 0;
     while (i + 1 < n && index[i] >= 0 && index[i] < size) i++;
     int64_t given = index[i] < 0 ? index[i] - size : index[i];
-    return error_set(KILN_E_ARGUMENT, "%s: index %lld is out of range for an axis of %lld elements", l->op, (long long)given,
-                     (long long)size);
+    return error_set(KILN_E_ARGUMENT, "%s: index %lld is out of range for an axis of %lld elements", l->op,
+                     (long long)given, (long long)size);
 }
 
 // n <= INDEX_BLOCK indices from `at`, `stride` elements apart.
-static inline kiln_status index_load(const struct launch *l, int operand, int64_t *index, const char *at, int64_t n, int64_t stride,
-                                     int64_t size)
+static inline kiln_status index_load(const struct launch *l, int operand, int64_t *index, const char *at, int64_t n,
+                                     int64_t stride, int64_t size)
 {
     CPU_FN(cpu_loads)[l->operands[operand].dtype][CLASS_I64](index, at, n, stride);
     uint64_t bad = 0;

@@ -1,4 +1,5 @@
-// Blocks of Philox4x32-10. Operand: the words, four a block; scalars: seed and offset. Block i is the function of counter offset + i.
+// Blocks of Philox4x32-10. Operand: the words, four a block; scalars: seed and offset. Block i is the function of
+// counter offset + i.
 #include "cpu/kernels/kernel.h"
 
 struct cpu_work CPU_FN(cpu_units_philox)(const struct launch *l)

@@ -158,29 +158,66 @@ static void flat_copy(const struct job *j, int i, char *block, int64_t first, in
     }
 }
 
+// An operand that repeats: the same in all dimensions but the last ones, which together have at most a block of
+// elements (a bias that is added to short rows). 0 when it does not.
+static int64_t period_of(const struct job *j, const struct cpu_side *s)
+{
+    int64_t period = 1;
+    int d = j->rank - 1, first = 0;
+    while (first < j->rank && (s->strides[first] == 0 || j->sizes[first] == 1)) first++;
+    for (; d >= first; d--) period *= j->sizes[d];
+    return period <= CPU_BLOCK ? period : 0;
+}
+
+// One block and one period more, so that a block may begin at any place of the period.
+static void spread_period(const struct job *j, int i, char *block, int64_t period)
+{
+    size_t one_B = (size_t)(period * j->side[i].class_B),
+           all_B = one_B + (size_t)CPU_BLOCK * (size_t)j->side[i].class_B;
+    flat_copy(j, i, block, 0, period, false);
+    for (size_t have_B = one_B; have_B < all_B;) {
+        size_t n_B = all_B - have_B < have_B ? all_B - have_B : have_B;
+        memcpy(block + have_B, block, n_B);
+        have_B += n_B;
+    }
+}
+
 // Units are blocks of CPU_BLOCK elements.
 static kiln_status run_flat(void *user, int64_t begin, int64_t end)
 {
     const struct job *j = user;
-    _Alignas(64) char memory[MAX_SIDES][CPU_BLOCK * 8];
     const void *in[MAX_SIDES];
     const struct cpu_side *out = &j->side[j->n_in];
+    int64_t period[MAX_SIDES] = {0};
+    size_t room_B = 2 * CPU_BLOCK * 8;
+    char *memory = cpu_scratch(CPU_SCRATCH_BLOCKS, (size_t)(j->n_in + 1) * room_B);
+    if (!memory) return error_pending;
     for (int i = 0; i < j->n_in; i++) {
-        in[i] = memory[i];
-        if (j->side[i].constant)
-            CPU_FN(cpu_fill)
-            (memory[i], j->side[i].class_B, j->side[i].bits, j->total < CPU_BLOCK ? j->total : CPU_BLOCK);
+        const struct cpu_side *s = &j->side[i];
+        char *block = memory + (size_t)i * room_B;
+        in[i] = block;
+        if (s->constant) {
+            CPU_FN(cpu_fill)(block, s->class_B, s->bits, j->total < CPU_BLOCK ? j->total : CPU_BLOCK);
+        } else if (!j->as_is[i] && end - begin > 1) {
+            period[i] = period_of(j, s);
+            if (period[i]) spread_period(j, i, block, period[i]);
+        }
     }
+    char *result = memory + (size_t)j->n_in * room_B;
     for (int64_t u = begin; u < end; u++) {
         int64_t first = u * CPU_BLOCK, n = j->total - first < CPU_BLOCK ? j->total - first : CPU_BLOCK;
         for (int i = 0; i < j->n_in; i++) {
-            if (j->side[i].constant) continue;
+            const struct cpu_side *s = &j->side[i];
+            char *block = memory + (size_t)i * room_B;
+            if (s->constant) continue;
             if (j->as_is[i])
-                in[i] = j->side[i].base + first * j->side[i].size_B;
+                in[i] = s->base + first * s->size_B;
+            else if (period[i])
+                in[i] = block + first % period[i] * s->class_B;
             else
-                flat_copy(j, i, memory[i], first, n, false);
+                flat_copy(j, i, block, first, n, false);
         }
-        void *y = j->as_is[j->n_in] ? out->base + first * out->size_B : memory[j->n_in];
+        void *y = j->as_is[j->n_in] ? out->base + first * out->size_B : result;
         j->k->pointwise(n, in, y, j->scalars);
         if (!j->as_is[j->n_in]) flat_copy(j, j->n_in, y, first, n, true);
     }
@@ -203,10 +240,9 @@ static void run_tile(const struct job *j, char *memory, const int64_t *at_B, int
         const struct cpu_side *s = &j->side[i];
         char *block = memory + (size_t)i * TILE * TILE * 8;
         in[i] = block;
-        if (!s->constant)
-            CPU_FN(cpu_load_tile)
-            (block, cols, s->cls, s->base + at_B[i], s->dtype, rows, cols, s->strides[r_dim] / s->size_B,
-             s->strides[c_dim] / s->size_B);
+        if (!s->constant) CPU_FN(cpu_load_tile)
+        (block, cols, s->cls, s->base + at_B[i], s->dtype, rows, cols, s->strides[r_dim] / s->size_B,
+         s->strides[c_dim] / s->size_B);
     }
     char *block = memory + (size_t)j->n_in * TILE * TILE * 8;
     j->k->pointwise(rows * cols, in, block, j->scalars);

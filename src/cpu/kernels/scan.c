@@ -1,19 +1,19 @@
-// Running sums (variant 0: 0) and products (1) along the last dimension of the space. Operands: x, out. Rows that lie side by side
-// are done some columns at a time, others one by one. Sums of f32 are kept in f64.
+// Running sums (variant 0: 0) and products (1) along the last dimension of the space. Operands: x, out. Rows that lie
+// side by side are done some columns at a time, others one by one. Sums of f32 are kept in f64.
 #include "cpu/kernels/walk.h"
 
 enum { SCAN_SUM, SCAN_PROD, BLOCK = 1024, COLUMNS = 128 };
 
-#define T float
-#define ACC double
+#define T    float
+#define ACC  double
 #define NAME scan_f32
 #include "cpu/kernels/scan_tmpl.c"
-#define T double
-#define ACC double
+#define T    double
+#define ACC  double
 #define NAME scan_f64
 #include "cpu/kernels/scan_tmpl.c"
-#define T uint64_t
-#define ACC uint64_t
+#define T    uint64_t
+#define ACC  uint64_t
 #define NAME scan_i64
 #include "cpu/kernels/scan_tmpl.c"
 
@@ -34,8 +34,9 @@ kiln_status CPU_FN(cpu_kernel_scan)(const struct launch *l, int64_t begin, int64
     while (begin < end) {
         int64_t n = walk_run(&w);
         if (n > end - begin) n = end - begin;
-        bool beside = j >= 0 && n >= 4 && l->operands[0].strides[j] * l->operands[0].strides[j] <
-                                              l->operands[0].strides[last] * l->operands[0].strides[last];
+        bool beside = j >= 0 && n >= 4 &&
+                      l->operands[0].strides[j] * l->operands[0].strides[j] <
+                          l->operands[0].strides[last] * l->operands[0].strides[last];
         int64_t most = beside ? COLUMNS : 1;
         if (n > most) n = most;
         char *x = w.at[0], *out = w.at[1];

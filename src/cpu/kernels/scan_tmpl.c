@@ -1,7 +1,7 @@
 // Included by scan.c once a class, with T, the type of the sums ACC, and NAME.
 #define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define CLS (sizeof(T) == 4 ? CLASS_F32 : (T)0.5 != 0 ? CLASS_F64 : CLASS_I64)
+#define JOIN(a, b)  JOIN_(a, b)
+#define CLS         (sizeof(T) == 4 ? CLASS_F32 : (T)0.5 != 0 ? CLASS_F64 : CLASS_I64)
 
 static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
 {

@@ -1,46 +1,52 @@
-// out[column, index(column, k)] = or += src[column, k], for each k in order. The space is src's; variant 1 is the dimension of k, the
-// others make the columns. Operands: index, (unused), src, out (without its indexed axis); scalars: that axis's size and out's stride
-// along it. Threads share out the columns, so an element of out belongs to one thread and sees its k in order.
+// out[column, index(column, k)] = or += src[column, k], for each k in order. The space is src's; variant 1 is the
+// dimension of k, the others make the columns. Operands: index, (unused), src, out (without its indexed axis); scalars:
+// that axis's size and out's stride along it. Threads share out the columns, so an element of out belongs to one thread
+// and sees its k in order.
 //
-// A run of columns along the innermost dimension is done together. One index for all of it: whole runs are added. Else the loop
-// follows the index's shorter stride.
+// A run of columns along the innermost dimension is done together. One index for all of it: whole runs are added. Else
+// the loop follows the index's shorter stride.
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/walk.h"
 
-enum { MODE_SET, MODE_ADD };             // as in ops/scatter.c
+enum { MODE_SET, MODE_ADD }; // as in ops/scatter.c
 
-struct run { char *out; const char *src; const int64_t *index; int64_t n, out_step, src_step, axis_stride; };   // in elements
+struct run {
+    char *out;
+    const char *src;
+    const int64_t *index;
+    int64_t n, out_step, src_step, axis_stride;
+}; // in elements
 
-#define OP =
-#define T uint8_t
+#define OP   =
+#define T    uint8_t
 #define NAME set_8
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP =
-#define T uint16_t
+#define OP   =
+#define T    uint16_t
 #define NAME set_16
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP =
-#define T uint32_t
+#define OP   =
+#define T    uint32_t
 #define NAME set_32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP =
-#define T uint64_t
+#define OP   =
+#define T    uint64_t
 #define NAME set_64
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP +=
-#define T float
+#define OP   +=
+#define T    float
 #define NAME add_f32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP +=
-#define T double
+#define OP   +=
+#define T    double
 #define NAME add_f64
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP +=
-#define T uint32_t
+#define OP   +=
+#define T    uint32_t
 #define NAME add_i32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP +=
-#define T uint64_t
+#define OP   +=
+#define T    uint64_t
 #define NAME add_i64
 #include "cpu/kernels/scatter_tmpl.c"
 
@@ -49,7 +55,8 @@ typedef void run_fn(const struct run *r);
 static run_fn *find_run(const struct launch *l)
 {
     unsigned dtype = l->operands[3].dtype;
-    if (l->variant[0] == MODE_ADD) return dtype == KILN_F32 ? add_f32 : dtype == KILN_F64 ? add_f64 : dtype == KILN_I32 ? add_i32 : add_i64;
+    if (l->variant[0] == MODE_ADD)
+        return dtype == KILN_F32 ? add_f32 : dtype == KILN_F64 ? add_f64 : dtype == KILN_I32 ? add_i32 : add_i64;
     int size_B = cpu_dtype_size_B[dtype];
     return size_B == 1 ? set_8 : size_B == 2 ? set_16 : size_B == 4 ? set_32 : set_64;
 }
@@ -59,7 +66,7 @@ struct columns {
     const struct launch *l;
     run_fn *fn;
     char *index, *src, *out;
-    int64_t count, length;               // columns; k
+    int64_t count, length; // columns; k
     int64_t size, axis_stride;
     int64_t index_k, index_j, src_k, src_j, out_j;
     int size_B, index_B;
@@ -73,8 +80,8 @@ static kiln_status by_shared_index(const struct columns *c)
         int64_t n = c->length - k < INDEX_BLOCK ? c->length - k : INDEX_BLOCK;
         TRY(index_load(c->l, 0, index, c->index + k * c->index_k * c->index_B, n, c->index_k, c->size));
         for (int64_t i = 0; i < n; i++)
-            c->fn(&(struct run){c->out + index[i] * c->axis_stride * c->size_B, c->src + (k + i) * c->src_k * c->size_B, NULL, c->count,
-                                c->out_j, c->src_j, 0});
+            c->fn(&(struct run){c->out + index[i] * c->axis_stride * c->size_B, c->src + (k + i) * c->src_k * c->size_B,
+                                NULL, c->count, c->out_j, c->src_j, 0});
     }
     return KILN_OK;
 }
@@ -85,9 +92,10 @@ static kiln_status by_column(const struct columns *c)
     for (int64_t j = 0; j < c->count; j++)
         for (int64_t k = 0; k < c->length; k += INDEX_BLOCK) {
             int64_t n = c->length - k < INDEX_BLOCK ? c->length - k : INDEX_BLOCK;
-            TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_k, c->size));
-            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B, index, n, 0,
-                                c->src_k, c->axis_stride});
+            TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_k,
+                           c->size));
+            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B,
+                                index, n, 0, c->src_k, c->axis_stride});
         }
     return KILN_OK;
 }
@@ -98,9 +106,10 @@ static kiln_status by_place(const struct columns *c)
     for (int64_t k = 0; k < c->length; k++)
         for (int64_t j = 0; j < c->count; j += INDEX_BLOCK) {
             int64_t n = c->count - j < INDEX_BLOCK ? c->count - j : INDEX_BLOCK;
-            TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_j, c->size));
-            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B, index, n,
-                                c->out_j, c->src_j, c->axis_stride});
+            TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_j,
+                           c->size));
+            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B,
+                                index, n, c->out_j, c->src_j, c->axis_stride});
         }
     return KILN_OK;
 }
@@ -126,9 +135,15 @@ kiln_status CPU_FN(cpu_kernel_scatter)(const struct launch *l, int64_t begin, in
     struct walk w;
     walk_start(&w, l, k, begin);
     int j = walk_inner(&w);
-    struct columns c = {.l = l, .fn = find_run(l), .length = l->sizes[k], .size = (int64_t)l->scalars[0],
-                        .axis_stride = (int64_t)l->scalars[1], .index_k = o[0].strides[k], .src_k = o[2].strides[k],
-                        .size_B = cpu_dtype_size_B[o[3].dtype], .index_B = cpu_dtype_size_B[o[0].dtype]};
+    struct columns c = {.l = l,
+                        .fn = find_run(l),
+                        .length = l->sizes[k],
+                        .size = (int64_t)l->scalars[0],
+                        .axis_stride = (int64_t)l->scalars[1],
+                        .index_k = o[0].strides[k],
+                        .src_k = o[2].strides[k],
+                        .size_B = cpu_dtype_size_B[o[3].dtype],
+                        .index_B = cpu_dtype_size_B[o[0].dtype]};
     if (j >= 0) c.index_j = o[0].strides[j], c.src_j = o[2].strides[j], c.out_j = o[3].strides[j];
     while (begin < end) {
         c.count = walk_run(&w);
@@ -136,9 +151,12 @@ kiln_status CPU_FN(cpu_kernel_scatter)(const struct launch *l, int64_t begin, in
         c.index = w.at[0] + w.inner * c.index_j * c.index_B;
         c.src = w.at[2] + w.inner * c.src_j * c.size_B;
         c.out = w.at[3] + w.inner * c.out_j * c.size_B;
-        if (c.count > 1 && c.index_j == 0) TRY(by_shared_index(&c));
-        else if (c.count == 1 || magnitude(c.index_k) <= magnitude(c.index_j)) TRY(by_column(&c));
-        else TRY(by_place(&c));
+        if (c.count > 1 && c.index_j == 0)
+            TRY(by_shared_index(&c));
+        else if (c.count == 1 || magnitude(c.index_k) <= magnitude(c.index_j))
+            TRY(by_column(&c));
+        else
+            TRY(by_place(&c));
         begin += c.count;
         walk_next(&w, c.count);
     }

@@ -1,9 +1,10 @@
-// Sorts rows: the last dimension of the space. Operands: x, values, indices, the last two immediate when not wanted; scalar: how many
-// places are kept; variant 0: descending.
+// Sorts rows: the last dimension of the space. Operands: x, values, indices, the last two immediate when not wanted;
+// scalar: how many places are kept; variant 0: descending.
 //
-// A value becomes an unsigned key of the same order (turned round when descending), NaN the largest key, -0 that of 0. With the
-// place it came from, keys are sorted by radix, least digit first, which is stable; short rows by insertion. Where few places
-// of a long row are kept, a heap holds the least so far. Values are then read again by their places, so that their bits stay.
+// A value becomes an unsigned key of the same order (turned round when descending), NaN the largest key, -0 that of 0.
+// With the place it came from, keys are sorted by radix, least digit first, which is stable; short rows by insertion.
+// Where few places of a long row are kept, a heap holds the least so far. Values are then read again by their places,
+// so that their bits stay.
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
@@ -11,7 +12,10 @@
 
 enum { BLOCK = 512, SHORT = 48, DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, HEAP_MOST = 256, HEAP_SHARE = 16 };
 
-struct item { uint64_t key; uint32_t place; };
+struct item {
+    uint64_t key;
+    uint32_t place;
+};
 
 static inline bool before(const struct item *a, const struct item *b)
 {
@@ -20,7 +24,10 @@ static inline bool before(const struct item *a, const struct item *b)
 
 static inline uint64_t key_f32(float x, bool descending)
 {
-    union { float f; uint32_t u; } v = {.f = x == 0 ? 0 : x};
+    union {
+        float f;
+        uint32_t u;
+    } v = {.f = x == 0 ? 0 : x};
     if (x != x) return UINT32_MAX;
     uint32_t key = v.u >> 31 ? ~v.u : v.u | 0x80000000u;
     return descending ? ~key : key;
@@ -28,7 +35,10 @@ static inline uint64_t key_f32(float x, bool descending)
 
 static inline uint64_t key_f64(double x, bool descending)
 {
-    union { double f; uint64_t u; } v = {.f = x == 0 ? 0 : x};
+    union {
+        double f;
+        uint64_t u;
+    } v = {.f = x == 0 ? 0 : x};
     if (x != x) return UINT64_MAX;
     uint64_t key = v.u >> 63 ? ~v.u : v.u | UINT64_C(1) << 63;
     return descending ? ~key : key;
@@ -38,8 +48,8 @@ static inline uint64_t key_f64(double x, bool descending)
 struct row {
     int64_t n, keep;
     bool narrow;
-    uint64_t *keys, *keys_2;             // narrow: key << 32 | place
-    uint32_t *places, *places_2;         // wide
+    uint64_t *keys, *keys_2;     // narrow: key << 32 | place
+    uint32_t *places, *places_2; // wide
 };
 
 static void load_keys(const struct launch *l, enum scalar_class cls, const char *x, struct row *r)
@@ -47,7 +57,12 @@ static void load_keys(const struct launch *l, enum scalar_class cls, const char 
     const struct launch_operand *o = &l->operands[0];
     int64_t step_B = walk_stride_B(l, 0, l->rank - 1), stride = o->strides[l->rank - 1];
     bool down = l->variant[0];
-    union { float f32[BLOCK]; double f64[BLOCK]; int32_t i32[BLOCK]; int64_t i64[BLOCK]; } b;
+    union {
+        float f32[BLOCK];
+        double f64[BLOCK];
+        int32_t i32[BLOCK];
+        int64_t i64[BLOCK];
+    } b;
     for (int64_t k = 0; k < r->n; k += BLOCK) {
         int64_t n = r->n - k < BLOCK ? r->n - k : BLOCK;
         uint64_t *keys = r->keys + k;
@@ -146,7 +161,7 @@ static void select_first(struct row *r)
     for (int64_t i = 0; i < n; i++) heap[i] = item_of(r, i);
     for (int64_t i = n / 2 - 1; i >= 0; i--) sift(heap, n, i);
     for (int64_t i = n; i < r->n; i++) {
-        if (r->keys[i] >= heap[0].key) continue;     // equal keys come later: they do not count
+        if (r->keys[i] >= heap[0].key) continue; // equal keys come later: they do not count
         heap[0] = item_of(r, i);
         sift(heap, n, 0);
     }
@@ -158,7 +173,8 @@ static void select_first(struct row *r)
     }
 }
 
-static void copy_values(char *to, int64_t to_step_B, const char *x, int64_t x_step_B, const int64_t *places, int64_t n, int size_B)
+static void copy_values(char *to, int64_t to_step_B, const char *x, int64_t x_step_B, const int64_t *places, int64_t n,
+                        int size_B)
 {
     for (int64_t i = 0; i < n; i++) {
         const char *from = x + places[i] * x_step_B;
@@ -181,7 +197,8 @@ static void store(const struct launch *l, const struct row *r, const char *x, ch
     for (int64_t k = 0; k < r->keep; k += BLOCK) {
         int64_t n = r->keep - k < BLOCK ? r->keep - k : BLOCK;
         for (int64_t i = 0; i < n; i++) places[i] = r->narrow ? (int64_t)(uint32_t)r->keys[k + i] : r->places[k + i];
-        if (values) copy_values(values + k * value_step, value_step, x, x_step, places, n, cpu_dtype_size_B[o[0].dtype]);
+        if (values)
+            copy_values(values + k * value_step, value_step, x, x_step, places, n, cpu_dtype_size_B[o[0].dtype]);
         if (indices) CPU_FN(cpu_stores)[o[2].dtype][CLASS_I64](indices + k * index_step, places, n, o[2].strides[last]);
     }
 }
@@ -197,7 +214,8 @@ kiln_status CPU_FN(cpu_kernel_sort_rows)(const struct launch *l, int64_t begin, 
 {
     enum scalar_class cls = (enum scalar_class)kernel_catalogue[l->kernel].cls;
     int last = l->rank - 1;
-    struct row r = {.n = l->sizes[last], .keep = (int64_t)l->scalars[0], .narrow = cls == CLASS_F32 || cls == CLASS_I32};
+    struct row r = {
+        .n = l->sizes[last], .keep = (int64_t)l->scalars[0], .narrow = cls == CLASS_F32 || cls == CLASS_I32};
     if (r.n > UINT32_MAX)
         return error_set(KILN_E_UNSUPPORTED, "%s: rows of more than %u elements cannot be sorted", l->op, UINT32_MAX);
     size_t n = ((size_t)r.n + 15) & ~(size_t)15;
@@ -214,9 +232,12 @@ kiln_status CPU_FN(cpu_kernel_sort_rows)(const struct launch *l, int64_t begin, 
         r.keys = keys, r.keys_2 = keys_2;
         r.places = r.narrow ? NULL : places, r.places_2 = r.narrow ? NULL : places_2;
         load_keys(l, cls, at[0], &r);
-        if (r.keep <= HEAP_MOST && r.keep <= r.n / HEAP_SHARE) select_first(&r);
-        else if (r.n <= SHORT) insertion(&r);
-        else radix(&r);
+        if (r.keep <= HEAP_MOST && r.keep <= r.n / HEAP_SHARE)
+            select_first(&r);
+        else if (r.n <= SHORT)
+            insertion(&r);
+        else
+            radix(&r);
         store(l, &r, at[0], at[1], at[2]);
         walk_next(&w, 1);
     }

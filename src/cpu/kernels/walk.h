@@ -1,4 +1,5 @@
-// Walks the points of a launch's space row by row: offsets of every operand at the start of a run along the innermost dimension.
+// Walks the points of a launch's space row by row: offsets of every operand at the start of a run along the innermost
+// dimension.
 #pragma once
 #include "cpu/kernels/convert.h"
 
@@ -6,10 +7,10 @@
 
 struct walk {
     const struct launch *l;
-    int n_dims, dims[MAX_RANK];        // dimensions that are walked, outermost first
-    int64_t index[MAX_RANK];           // the place in each, the last apart
-    int64_t inner;                     // the place in the last
-    char *at[WALK_OPERANDS];           // of each operand at `index`, with the last dimension's at 0
+    int n_dims, dims[MAX_RANK]; // dimensions that are walked, outermost first
+    int64_t index[MAX_RANK];    // the place in each, the last apart
+    int64_t inner;              // the place in the last
+    char *at[WALK_OPERANDS];    // of each operand at `index`, with the last dimension's at 0
 };
 
 static inline int64_t walk_stride_B(const struct launch *l, int operand, int d)
@@ -30,7 +31,8 @@ static inline void walk_start(struct walk *w, const struct launch *l, int skip, 
         int64_t k = first % l->sizes[d];
         first /= l->sizes[d];
         w->index[i] = k;
-        if (i == w->n_dims - 1) w->inner = k;
+        if (i == w->n_dims - 1)
+            w->inner = k;
         else
             for (int o = 0; o < l->n_operands; o++)
                 if (w->at[o]) w->at[o] += k * walk_stride_B(l, o, d);

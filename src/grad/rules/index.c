@@ -1,0 +1,141 @@
+// Indices, scans, sorting and dropout. What was read by index is added where it came from; what was written takes its
+// gradient from where it went.
+#include "grad/rules/rules.h"
+
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
+
+// Zeros of the shape of input 0, one element in memory.
+static kiln_tensor *zeros_of_input(kiln_tensor *dy)
+{
+    kiln_tensor *zero = kiln_zeros(kiln_tensor_device(dy), kiln_tensor_dtype(dy), KILN_SHAPE0);
+    return kiln_expand(zero, IN_SHAPE(0));
+}
+
+RULE(gather)
+{
+    din[0] = kiln_scatter_add(zeros_of_input(dout[0]), kiln_rule_int("axis"), in[1], dout[0]);
+    return kiln_error();
+}
+
+// The index's dimensions become one, which takes the axis's place.
+static kiln_status add_slices(int64_t axis, kiln_tensor *index, kiln_tensor *dy, kiln_tensor **dx)
+{
+    const int64_t *x_dims;
+    int64_t dims[KILN_MAX_RANK], n = kiln_numel(index);
+    size_t rank = kiln_rule_in_shape(0, &x_dims);
+    if (axis < 0) axis += (int64_t)rank;
+    for (size_t d = 0; d < rank; d++) dims[d] = (int64_t)d == axis ? n : x_dims[d];
+    *dx = kiln_index_add(zeros_of_input(dy), axis, kiln_reshape(index, KILN_SHAPE(n)), kiln_reshape(dy, rank, dims));
+    return kiln_error();
+}
+
+RULE(take)
+{
+    return add_slices(kiln_rule_int("axis"), in[1], dout[0], &din[0]);
+}
+
+RULE(embedding)
+{
+    return add_slices(0, in[1], dout[0], &din[0]);
+}
+
+// Whether an element of src is the one that stayed: the last of those with its index.
+static kiln_tensor *is_winner(kiln_tensor *index, int64_t axis)
+{
+    kiln_device *dev = kiln_tensor_device(index);
+    int64_t dims[KILN_MAX_RANK], n = kiln_dim(index, axis);
+    size_t rank = kiln_rank(index);
+    if (axis < 0) axis += (int64_t)rank;
+    for (size_t d = 0; d < rank; d++) dims[d] = (int64_t)d == axis ? n : 1;
+    kiln_tensor *places = kiln_reshape(kiln_arange(dev, KILN_I32, 0, (double)n, 1), rank, dims);
+    places = kiln_expand(places, rank, kiln_dims(index));
+    kiln_tensor *none = kiln_expand(kiln_zeros(dev, KILN_I32, KILN_SHAPE0), IN_SHAPE(0));
+    return kiln_equal(kiln_gather(kiln_scatter(none, axis, index, places), axis, index), places);
+}
+
+RULE(scatter)
+{
+    int64_t axis = kiln_rule_int("axis");
+    kiln_tensor *zero = kiln_zeros(kiln_tensor_device(dout[0]), kiln_tensor_dtype(dout[0]), KILN_SHAPE0);
+    if (kiln_rule_wants(0)) din[0] = kiln_scatter(dout[0], axis, in[1], zero);
+    if (kiln_rule_wants(2)) din[2] = kiln_where(is_winner(in[1], axis), kiln_gather(dout[0], axis, in[1]), zero);
+    return kiln_error();
+}
+
+RULE(scatter_add)
+{
+    if (kiln_rule_wants(0)) din[0] = dout[0];
+    if (kiln_rule_wants(2)) din[2] = kiln_gather(dout[0], kiln_rule_int("axis"), in[1]);
+    return kiln_error();
+}
+
+RULE(index_add)
+{
+    if (kiln_rule_wants(0)) din[0] = dout[0];
+    if (kiln_rule_wants(2)) din[2] = kiln_index_select(dout[0], kiln_rule_int("axis"), in[1]);
+    return kiln_error();
+}
+
+// Running sums from the end.
+static kiln_tensor *sums_back(kiln_tensor *t, int64_t axis)
+{
+    return kiln_flip(kiln_cumsum(kiln_flip(t, KILN_SHAPE(axis)), axis), KILN_SHAPE(axis));
+}
+
+RULE(cumsum)
+{
+    din[0] = sums_back(dout[0], kiln_rule_int("axis"));
+    return kiln_error();
+}
+
+// dx_i is the sum over k >= i of dy_k times the product of all x_j, j <= k, but x_i: sums_back(dy y) / x before the
+// first zero, the same with the first zero left out of the products at that zero, and 0 behind it.
+RULE(cumprod)
+{
+    int64_t axis = kiln_rule_int("axis");
+    kiln_tensor *x = in[0], *dy = dout[0], *zero = kiln_equal(x, kiln_scalar(0)), *count = kiln_cumsum(zero, axis);
+    kiln_tensor *first = kiln_logical_and(zero, kiln_equal(count, kiln_scalar_int(1)));
+    kiln_tensor *before = kiln_equal(count, kiln_scalar_int(0));
+    kiln_tensor *rest = kiln_cumprod(kiln_where(first, kiln_scalar(1), x), axis);
+    kiln_tensor *at_first = sums_back(kiln_mul(dy, rest), axis);
+    kiln_tensor *quotient = kiln_div(sums_back(kiln_mul(dy, out[0]), axis), kiln_where(zero, kiln_scalar(1), x));
+    din[0] = kiln_where(before, quotient, kiln_where(first, at_first, kiln_scalar(0)));
+    return kiln_error();
+}
+
+static kiln_status put_back(kiln_tensor *indices, kiln_tensor *dy, kiln_tensor **dx)
+{
+    if (dy) *dx = kiln_scatter(zeros_of_input(dy), kiln_rule_int("axis"), indices, dy);
+    return kiln_error();
+}
+
+RULE(sort)
+{
+    return put_back(out[1], dout[0], &din[0]);
+}
+
+RULE(dropout)
+{
+    din[0] = kiln_dropout_again(dout[0], kiln_rule_float("p"), kiln_rule_int("seed"), kiln_rule_int("offset"));
+    return kiln_error();
+}
+
+#define INDEX .needs_in = 1 << 1
+static const kiln_rule_spec rules[] = {
+    {.op = "gather", .fn = gather, INDEX},
+    {.op = "take", .fn = take, INDEX},
+    {.op = "index_select", .fn = take, INDEX},
+    {.op = "embedding", .fn = embedding, INDEX},
+    {.op = "scatter", .fn = scatter, INDEX},
+    {.op = "scatter_add", .fn = scatter_add, INDEX},
+    {.op = "index_add", .fn = index_add, INDEX},
+    {.op = "cumsum", .fn = cumsum},
+    {.op = "cumprod", .fn = cumprod, .needs_in = 1 << 0, .needs_out = 1 << 0},
+    {.op = "sort", .fn = sort, .needs_out = 1 << 1},
+    {.op = "topk", .fn = sort, .needs_out = 1 << 1},
+    {.op = "dropout", .fn = dropout},
+    {.op = "dropout_again", .fn = dropout},
+};
+RULES(index, rules);

@@ -1,0 +1,128 @@
+// Runs one capability's test, or all. usage: test_capability [capability_NN]
+#include "capability.h"
+#if KILN_WITH_VULKAN
+#include "vulkan/vk.h"
+#endif
+
+static kiln_device *devices[2];
+static bool no_vulkan;
+
+static kiln_device *open_once(int i, const char *name)
+{
+    if (!devices[i]) devices[i] = kiln_device_open(name);
+    return devices[i];
+}
+
+kiln_device *cpu(void)
+{
+    kiln_device *dev = open_once(0, "cpu");
+    if (!dev) fail_msg("%s", kiln_error_message());
+    return dev;
+}
+
+kiln_device *vulkan(void)
+{
+    if (no_vulkan) return NULL;
+    kiln_device *dev = open_once(1, "vulkan");
+    if (dev) return dev;
+    // A machine or a build without Vulkan; anything else is a failure.
+    if (kiln_error() != KILN_E_MISSING && kiln_error() != KILN_E_ARGUMENT) fail_msg("%s", kiln_error_message());
+    printf("not on Vulkan: %s\n", kiln_error_message());
+    kiln_error_clear();
+    no_vulkan = true;
+    return NULL;
+}
+
+void on_each_device(void (*fn)(kiln_device *dev))
+{
+    kiln_device *list[] = {cpu(), vulkan()};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        if (!list[i]) continue;
+        uint64_t before = stats_of(list[i]).tensors;
+        assert_int_equal(kiln_set_device(list[i]), KILN_OK);
+        kiln_scope *scope = kiln_scope_begin();
+        fn(list[i]);
+        EXPECT_NO_ERROR();
+        kiln_scope_end(&scope);
+        assert_int_equal(stats_of(list[i]).tensors, before);
+    }
+    assert_int_equal(kiln_set_device(cpu()), KILN_OK);
+}
+
+kiln_device_stats stats_of(kiln_device *dev)
+{
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_device_get_stats(dev, &stats);
+    return stats;
+}
+
+kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t *dims)
+{
+    float f[256];
+    size_t n = 1;
+    for (size_t i = 0; i < rank; i++) n *= (size_t)dims[i];
+    assert_true(n <= sizeof f / sizeof *f);
+    for (size_t i = 0; i < n; i++) f[i] = (float)v[i];
+    return kiln_from_data(dev, KILN_F32, rank, dims, f);
+}
+
+void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *want, int line)
+{
+    if (!t || kiln_error()) fail_msg("line %d: %s", line, kiln_error_message());
+    if (kiln_numel(t) != (int64_t)n) fail_msg("line %d: %lld elements, expected %zu", line, (long long)kiln_numel(t), n);
+    kiln_tensor *wide = kiln_cast(t, KILN_F64);
+    double *got = calloc(n, sizeof *got);
+    assert_non_null(got);
+    if (!wide || kiln_read(wide, got, n * sizeof *got)) fail_msg("line %d: %s", line, kiln_error_message());
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabs(got[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
+            fail_msg("line %d: element %zu is %.9g, expected %.9g", line, i, got[i], want[i]);
+    }
+    free(got);
+    kiln_free(&wide);
+}
+
+void expect_error_text(kiln_status code, const char *const *parts, int line)
+{
+    if (kiln_error() != code)
+        fail_msg("line %d: expected %s, got %s \"%s\"", line, kiln_status_name(code), kiln_status_name(kiln_error()),
+                 kiln_error_message());
+    for (; *parts; parts++) {
+        if (!strstr(kiln_error_message(), *parts))
+            fail_msg("line %d: \"%s\" does not hold \"%s\"", line, kiln_error_message(), *parts);
+    }
+    kiln_error_clear();
+}
+
+// One message of the validation layer is a failure.
+static int count_validation_messages(void)
+{
+#if KILN_WITH_VULKAN
+    const char *text = "";
+    uint64_t n = devices[1] ? vk_validation_messages(devices[1], &text) : 0;
+    if (n) fprintf(stderr, "the validation layer says:\n%s\n", text);
+    return n != 0;
+#else
+    return 0;
+#endif
+}
+
+#define CASE(nn) {.name = "capability_" #nn, .test_func = capability_##nn},
+static const struct CMUnitTest tests[] = {CAPABILITIES(CASE)};
+
+int main(int argc, char **argv)
+{
+    const size_t n = sizeof tests / sizeof *tests;
+    size_t wanted = 0;
+    for (size_t i = 0; i < n && argc > 1; i++) wanted += strcmp(tests[i].name, argv[1]) == 0;
+    if (argc > 1 && !wanted) {
+        fprintf(stderr, "there is no test %s\n", argv[1]);
+        return 2;
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed += count_validation_messages();
+    kiln_error_clear();
+    for (int i = 0; i < 2; i++) kiln_device_close(&devices[i]);
+    return failed + count_validation_messages();
+}

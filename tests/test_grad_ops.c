@@ -1,0 +1,230 @@
+// Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from their domains;
+// structured rows have cases below. A row that is differentiable and has no case fails.
+#include "ops/elementwise.h"
+#include "tensor/apply.h"
+#include "tensor/tensor.h"
+#include <kiln/kiln.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static kiln_device *dev;
+
+static int setup(void **state)
+{
+    dev = kiln_device_open("cpu");
+    return dev ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    kiln_device_close(&dev);
+    return kiln_error() ? -1 : 0;
+}
+
+// Draws without a pattern, the same each time; none lies on a kink.
+static kiln_tensor *draw(size_t rank, const int64_t *dims, double lo, double hi, double seed)
+{
+    double v[512];
+    int64_t n = 1;
+    for (size_t i = 0; i < rank; i++) n *= dims[i];
+    for (int64_t i = 0; i < n; i++) v[i] = lo + (hi - lo) * fmod(seed + (double)(i + 1) * 0.7548776662466927, 1.0);
+    return kiln_from_data(dev, KILN_F64, rank, dims, v);
+}
+
+// Elementwise rows
+
+static kiln_status run_row(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct op *op = user;
+    struct attr attrs[ELEMENTWISE_MAX_PARAMS];
+    for (int i = 0; i < op->n_attrs; i++) attrs[i] = attr_of_float(0.7 + 0.6 * i);
+    out[0] = op_apply1(op, NULL, (int)n_in, in, attrs);
+    return kiln_error();
+}
+
+static bool is_select(const struct op *op)
+{
+    return op->elementwise->type == TYPE_SELECT;
+}
+
+static kiln_tensor *row_input(const struct op *op, int i)
+{
+    static const uint8_t mask[] = {1, 0, 1, 1, 0, 0};
+    const double *domain = op->elementwise->domain[i];
+    double lo = domain[0] == domain[1] ? -3 : domain[0], hi = domain[0] == domain[1] ? 3 : domain[1];
+    if (is_select(op) && i == 0) return kiln_from_data(dev, KILN_BOOL, KILN_SHAPE(2, 3), mask);
+    // The second operand is broadcast.
+    return i == 1 ? draw(KILN_SHAPE(3), lo, hi, 0.31) : draw(KILN_SHAPE(2, 3), lo, hi, 0.17 * (i + 1));
+}
+
+// Rows whose second derivative is not offered, and why.
+static const char *const first_order_only[] = {
+    "digamma",   // its derivative, trigamma, is no op
+    "lgamma",    // the same, one order later
+};
+
+static int order_of(const struct op *op)
+{
+    for (size_t i = 0; i < sizeof first_order_only / sizeof *first_order_only; i++)
+        if (!strcmp(first_order_only[i], op->name)) return 1;
+    return 2;
+}
+
+static void elementwise_rows_match_differences(void **state)
+{
+    int failed = 0, checked = 0;
+    for (int i = 0; i < op_count; i++) {
+        const struct op *op = op_table[i];
+        if (!op->elementwise || !op->gradients || (op->flags & OP_HIDDEN)) continue;
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *in[3];
+        for (int k = 0; k < op->max_in; k++) in[k] = row_input(op, k);
+        kiln_gradcheck(run_row, (void *)(uintptr_t)op, in, op->max_in, KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = order_of(op)));
+        if (kiln_error()) {
+            print_error("%s: %s\n", op->name, kiln_error_message());
+            kiln_error_clear();
+            failed++;
+        }
+        checked++;
+        kiln_scope_end(&scope);
+    }
+    assert_int_equal(failed, 0);
+    assert_true(checked > 60);
+}
+
+// Structured rows
+
+#define MAX_IN 4
+struct row_case {
+    const char *op;
+    kiln_fn fn;
+    int order;
+    const char *shapes;      // "2,3;3" - one an input
+    double lo, hi;           // 0, 0: [-2, 2]
+};
+
+#define CASE_FN(id, ...)                                                                                                      \
+    static kiln_status case_##id(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)            \
+    {                                                                                                                         \
+        kiln_tensor *x = in[0], *y = n_in > 1 ? in[1] : NULL, *z = n_in > 2 ? in[2] : NULL, *w = n_in > 3 ? in[3] : NULL;      \
+        (void)x, (void)y, (void)z, (void)w;                                                                                   \
+        out[0] = __VA_ARGS__;                                                                                                 \
+        return kiln_error();                                                                                                  \
+    }
+
+static kiln_tensor *places(int64_t rows, int64_t cols, const int64_t *v)
+{
+    return kiln_from_data(dev, KILN_I64, KILN_SHAPE(rows, cols), v);
+}
+
+static kiln_tensor *sorted(kiln_tensor *x)
+{
+    kiln_tensor *values, *indices;
+    return kiln_sort(x, 1, true, &values, &indices) ? NULL : values;
+}
+
+static kiln_tensor *largest_two(kiln_tensor *x)
+{
+    kiln_tensor *values, *indices;
+    return kiln_topk(x, 2, 1, true, &values, &indices) ? NULL : values;
+}
+
+// All three results take part.
+static kiln_tensor *batch_norm_results(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias)
+{
+    kiln_tensor *y, *mean, *var;
+    if (kiln_batch_norm_train(x, KILN_BATCH_NORM(.weight = weight, .bias = bias), &y, &mean, &var)) return NULL;
+    return kiln_add(kiln_mul(y, mean), kiln_square(var));
+}
+
+// The same numbers at every call.
+static kiln_tensor *dropped(kiln_tensor *x)
+{
+    kiln_seed(dev, 7);
+    return kiln_square(kiln_dropout(x, 0.3));
+}
+
+#include "grad_cases.h"
+#undef CASE_FN
+
+#define CASE(op, id, order, ...) {#op, case_##id, order, __VA_ARGS__},
+static const struct row_case cases[] = {
+#include "grad_cases.def"
+};
+#undef CASE
+
+static size_t case_inputs(const struct row_case *c, kiln_tensor **in)
+{
+    double lo = c->lo == c->hi ? -2 : c->lo, hi = c->lo == c->hi ? 2 : c->hi;
+    size_t n = 0;
+    for (const char *p = c->shapes;; p++) {
+        int64_t dims[KILN_MAX_RANK];
+        size_t rank = 0;
+        while (*p && *p != ';') {
+            char *end;
+            dims[rank++] = strtoll(p, &end, 10);
+            p = *end == ',' ? end + 1 : end;
+        }
+        in[n] = draw(rank, dims, lo, hi, 0.23 * (double)(n + 1));
+        n++;
+        if (!*p) return n;
+    }
+}
+
+static void structured_rows_match_differences(void **state)
+{
+    int failed = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *in[MAX_IN];
+        size_t n = case_inputs(&cases[i], in);
+        kiln_gradcheck(cases[i].fn, NULL, in, n, KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = cases[i].order));
+        if (kiln_error()) {
+            print_error("%s (case %zu): %s\n", cases[i].op, i, kiln_error_message());
+            kiln_error_clear();
+            failed++;
+        }
+        kiln_scope_end(&scope);
+    }
+    assert_int_equal(failed, 0);
+}
+
+static bool has_case(const char *op)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].op, op)) return true;
+    return false;
+}
+
+static void every_structured_row_has_a_case(void **state)
+{
+    // Rows that are no function of their own: tested with the semantics of writes and devices.
+    static const char *const elsewhere[] = {"assign", "to_device"};
+    int missing = 0;
+    for (int i = 0; i < op_count; i++) {
+        const struct op *op = op_table[i];
+        if (op->elementwise || (op->flags & (OP_ZERO_GRAD | OP_CREATES))) continue;
+        bool known = has_case(op->name);
+        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) known |= !strcmp(elsewhere[k], op->name);
+        if (known) continue;
+        print_error("%s is differentiable and has no case in grad_cases.def\n", op->name);
+        missing++;
+    }
+    assert_int_equal(missing, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise_rows_match_differences),
+        cmocka_unit_test(structured_rows_match_differences),
+        cmocka_unit_test(every_structured_row_has_a_case),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

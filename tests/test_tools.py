@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Runs a tool as a user does and checks what it prints, where, and with which status.
+
+usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan]
+
+NAME is kiln-info, kiln-shader-dump, kiln-bench or gpu-check.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAME, PROGRAM = sys.argv[1:3]
+VULKAN = 'vulkan' in sys.argv[3:]
+SANITIZED = 'asan' in PROGRAM
+ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
+
+
+def run(*args, **env):
+    return subprocess.run([PROGRAM, *args], env={**ENV, **env}, capture_output=True, text=True, timeout=280)
+
+
+class Common(unittest.TestCase):
+    def good(self, *args, **env):
+        done = run(*args, **env)
+        self.assertEqual(done.returncode, 0, f'{args}: {done.stderr[-2000:]}')
+        return done.stdout
+
+    def bad(self, status, expected, *args):
+        done = run(*args)
+        self.assertEqual(done.returncode, status, f'{args}: {done.stderr[-2000:]}')
+        self.assertIn(expected, done.stderr)
+        return done
+
+    def test_help_goes_to_standard_output(self):
+        self.assertTrue(self.good('--help').startswith(f'usage: {NAME}'))
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], ['stray']):
+            done = self.bad(2, 'usage:', *args)
+            self.assertEqual(done.stdout, '')
+
+    def test_man_page_names_every_option(self):
+        page = ROOT / 'docs/man' / f'{NAME}.1'
+        text = page.read_text().replace('\\-', '-') if page.exists() else self.good('--help')
+        for option in re.findall(r'^ +(--[a-z-]+)', self.good('--help'), re.M):
+            self.assertIn(option, text)
+
+
+class Info(Common):
+    def test_json_names_the_devices(self):
+        document = json.loads(self.good('--json'))
+        self.assertIn('kiln version', document['library'])
+        self.assertIsInstance(document['library']['blas'], bool)
+        cpu = document['devices'][0]
+        self.assertEqual(cpu['id'], 'cpu')
+        self.assertGreaterEqual(cpu['device']['threads'], 1)
+        self.assertGreater(cpu['limit']['memory'], 1 << 20)
+        self.assertEqual(sum(v is True for k, v in cpu['fast path'].items() if k.startswith('kernels')
+                             and 'run time' not in k), 1)
+        for index, device in enumerate(document['devices'][1:]):
+            self.assertEqual(device['id'], f'vulkan:{index}')
+            self.assertIn('usable', device['device'])
+            self.assertGreater(device['limit']['push constants'], 0)
+
+    def test_text_says_why_not(self):
+        text = self.good(KILN_BLAS='none')
+        self.assertRegex(text, r'matrix products by BLAS +no: no BLAS library')
+        self.assertRegex(text, r'blas +no: KILN_BLAS=none')
+
+    def test_loader(self):
+        library = json.loads(self.good('--json'))['library']
+        if library['vulkan loader']:
+            self.assertRegex(library['vulkan loader version'], r'^1\.\d+\.\d+$')
+            self.assertIn('libvulkan', library['vulkan loader path'])
+        else:
+            self.assertTrue(library['vulkan loader: why not'])
+            self.assertFalse(VULKAN and pathlib.Path('/usr/lib/x86_64-linux-gnu/libvulkan.so.1').exists())
+
+
+class ShaderDump(Common):
+    def test_list(self):
+        lines = self.good('--list').splitlines()
+        kernels = {line.split()[0]: line for line in lines}
+        self.assertEqual(len(kernels), len(lines), 'symbols are unique')
+        expected = {'add_f32', 'add_i64', 'mul_grad0_f32', 'softmax_f32', 'matmul_f32', 'reduce_sum_f32', 'isnan_f64'}
+        self.assertEqual(expected - set(kernels), set())
+        self.assertIn('custom', kernels['matmul_f32'])
+        self.assertIn('row', kernels['softmax_f32'].split())
+        modules = sum(line.endswith('bytes') for line in lines)
+        self.assertTrue(300 < modules <= 600 if VULKAN else modules == 0, modules)
+
+    def test_add_in_all_forms(self):
+        text = self.good('--op', 'add', '--dtype', 'f32')
+        self.assertIn('#version 460', text)
+        self.assertRegex(text, r't0 \+ t1')
+        if VULKAN:
+            for expected in ('; SPIR-V', 'OpEntryPoint GLCompute', 'OpCapability Int64', 'OpFAdd'):
+                self.assertIn(expected, text)
+            self.assertRegex(text, r'words \d{3,}, bytes \d{4,}, instructions \d{3,}')
+            self.assertRegex(text, r'(?m)^ +\d+ OpFAdd$')
+
+    def test_dtypes_compute_in_classes(self):
+        for dtype, cls in (('bf16', 'f32'), ('u8', 'i32'), ('bool', 'bool')):
+            classes = {line.split()[2] for line in self.good('--list', '--dtype', dtype).splitlines()}
+            self.assertEqual(classes, {cls})
+
+    def test_hand_written_kernel(self):
+        if not VULKAN:
+            return self.bad(0, 'no Vulkan device', '--op', 'matmul', '--glsl')
+        text = self.good('--op', 'matmul', '--dtype', 'f32', '--glsl')
+        self.assertIn('#define KILN_CLASS_F32 1', text)
+        whole = self.good('--op', 'matmul', '--dtype', 'f32', '--expand')
+        self.assertNotRegex(whole, r'(?m)^#include "')
+        self.assertGreater(len(whole), len(text))
+
+    def test_mistakes(self):
+        self.bad(1, 'no kernel matches op nosuch', '--op', 'nosuch')
+        self.bad(2, 'no such dtype: "q8"', '--dtype', 'q8')
+
+
+class Bench(Common):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, document):
+        path = self.dir / name
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return str(path)
+
+    def test_every_row_of_the_peer_is_there(self):
+        names = re.findall(r'^case\("(\w+)"', (ROOT / 'bench/peers/torch_rows.py').read_text(), re.M)
+        rows = self.good('--list').split()
+        self.assertGreater(len(names), 20)
+        self.assertEqual(rows[:len(names)], names)
+        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start'])
+        self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
+
+    def rows(self, *args):
+        path = self.dir / 'own.json'
+        self.good('--device', 'cpu', '--json', str(path), *args)
+        document = json.loads(path.read_text())
+        self.assertEqual(document['framework'], 'kiln')
+        return {row['name']: row for row in document['rows']}
+
+    def test_figures(self):
+        page = self.dir / 'page.html'
+        rows = self.rows('--budget', '0.02', '--filter', '[sd]*_[a1]*', '--html', str(page))
+        self.assertEqual(sorted(rows), ['dispatch_1000', 'sum_all'])
+        for row in rows.values():
+            keys = {'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches', 'share'}
+            self.assertEqual(keys - set(row), set())
+            self.assertTrue(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'])
+            self.assertGreaterEqual(row['runs'], 5)
+        self.assertEqual(rows['dispatch_1000']['launches'], 1000)
+        self.assertGreater(rows['dispatch_1000']['cpu_ns'], 0)
+        self.assertEqual(rows['sum_all']['bytes'], 4 << 22)
+        self.assertEqual(rows['sum_all']['ceiling'], 'read')
+        self.assertGreater(rows['sum_all']['share'], 0)
+        self.assertIn('<th>sum_all</th>', page.read_text())
+
+    def test_every_row_runs(self):
+        if SANITIZED:
+            self.skipTest('the rows are too large for a build with sanitizers')
+        rows = self.rows('--budget', '0.001')
+        self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
+        self.assertEqual(len(rows), len(self.good('--list').split()) - 1)
+        self.assertGreater(rows['cold_start']['time_ns'], 1e5)
+
+    def test_memory_does_not_grow(self):
+        row = self.rows('--memory', '--filter', 'train_10000')['train_10000']
+        self.assertEqual(row['heap_used_B_100'], row['heap_used_B_10000'])
+        self.assertEqual(row['heap_reserved_B_100'], row['heap_reserved_B_10000'])
+        self.assertEqual(row['heap_allocs_100'], row['heap_allocs_10000'])
+
+    def test_compare_takes_the_better_mode_of_the_peer(self):
+        peer = self.write('peer.json', {'framework': 'p', 'device': 'd', 'size': 'small', 'rows': [
+            {'name': 'add', 'mode': 'eager', 'time_ns': 8e6}, {'name': 'add', 'mode': 'compile', 'time_ns': 4e6},
+            {'name': 'softmax', 'mode': 'eager', 'time_ns': 9e6},
+            {'name': 'odd', 'mode': 'eager', 'error': 'no\u00e9 \\'}]})
+        own = self.write('own.json', {'framework': 'k', 'device': 'd', 'size': 'small', 'rows': [
+            {'name': 'add', 'mode': 'eager', 'time_ns': 2e6}, {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6},
+            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}]})
+        text = self.good('--compare', peer, own)
+        self.assertRegex(text, r'(?m)^add +eager +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertRegex(text, r'(?m)^softmax +eager +18\.0000 +9\.0000 eager +0\.50$')
+        self.assertRegex(text, r'(?m)^odd +eager +1\.0000 +-$')
+        self.assertIn('geometric mean of 2 ratios: 1.000', text)
+
+    def test_compare_refuses_what_is_no_document(self):
+        good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})
+        other = self.write('other.json', {'rows': [{'name': 'sub', 'mode': 'eager', 'time_ns': 1}]})
+        self.bad(1, 'cannot be read', '--compare', str(self.dir / 'absent.json'), good)
+        self.bad(1, 'no row in common', '--compare', good, other)
+        self.bad(1, 'there is no list "rows"', '--compare', self.write('a.json', '{"rows": 3}'), good)
+        broken = ('{"rows": [', '{"rows" [', '["\\u12"]', '{"rows": [1 2]}', '{} x', '[' * 100, '"\\q"', '{"a": tru}')
+        for text in broken:
+            self.bad(1, 'at byte', '--compare', self.write('b.json', text), good)
+        self.bad(2, 'takes two files', '--compare', good)
+
+    def test_mistakes(self):
+        self.bad(1, 'there is no device', '--device', 'ascend', '--filter', 'add')
+        self.bad(1, 'no row matches', '--device', 'cpu', '--filter', 'nosuch')
+        self.bad(1, 'cannot be written', '--device', 'cpu', '--budget', '0.001', '--filter', 'matmul_batch', '--json',
+                 str(self.dir / 'no/such/folder.json'))
+        self.bad(2, 'no such size: "huge"', '--size', 'huge')
+        self.bad(2, 'no such mode: "jit"', '--modes', 'jit')
+
+
+class GpuCheck(Common):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+        (self.dir / 'bin').mkdir()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def program(self, name, body):
+        path = self.dir / 'bin' / name
+        path.write_text(f'#!/bin/sh\n{body}\n')
+        path.chmod(0o755)
+
+    def check(self, status, *args):
+        done = run('--bin', str(self.dir / 'bin'), '--out', str(self.dir / 'out'), *args)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return json.loads((self.dir / 'out/gpu-check.json').read_text())
+
+    def test_verdicts_of_programs(self):
+        self.program('test_elementwise', 'echo "on $1 with $KILN_TEST_DEVICES \\"x\\\\y\\""')
+        self.program('test_nn', 'echo "on $KILN_DEVICE"; exit 3')
+        self.program('test_io', 'exit 77')
+        document = self.check(1, '--part', 'tests', '--device', 'vulkan:0')
+        programs = {p['name']: p for p in document['tests']['programs']}
+        self.assertEqual({n: p['verdict'] for n, p in programs.items()},
+                         {'test_elementwise': 'passed', 'test_nn': 'failed', 'test_io': 'skipped'})
+        self.assertEqual(programs['test_elementwise']['tail'], 'on vulkan with vulkan "x\\y"\n')
+        self.assertEqual(programs['test_nn']['tail'], 'on vulkan:0\n')
+        self.assertEqual(programs['test_nn']['status'], 3)
+
+    def test_parts_are_kept_and_merged(self):
+        self.program('test_nn', 'exit 0')
+        self.program('kiln-bench', '''
+if [ "$1" = --list ]; then echo add; echo mul; echo hang; exit 0; fi
+while [ "$1" != --filter ]; do shift; done
+[ "$2" = hang ] && exit 9
+printf '{"framework": "kiln", "device": "d", "size": "large", "threads": 0,\\n "rows": [\\n' >"$4"
+printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"''')
+        self.check(0, '--part', 'tests')
+        document = self.check(1, '--part', 'bench')
+        self.assertEqual(document['tests']['programs'][0]['verdict'], 'passed')
+        rows = {row['name']: row for row in document['bench']['rows']}
+        self.assertEqual(document['bench']['framework'], 'kiln')
+        self.assertEqual(rows['add']['time_ns'], 5)
+        self.assertEqual(rows['mul']['time_ns'], 5)
+        self.assertEqual(rows['hang']['error'], 'ended with status 9')
+
+    def test_rows_of_a_stopped_peer_are_kept(self):
+        self.program('python', '[ "$1" = -c ] && exit 0\necho "add eager 1.500 ms" >&2; echo "x: odd" >&2; exit 124')
+        document = self.check(0, '--part', 'peer', '--python', str(self.dir / 'bin/python'))
+        self.assertEqual(document['peer']['rows'], [{'name': 'add', 'mode': 'eager', 'time_ns': 1500000}])
+
+    def test_mistakes(self):
+        self.bad(2, 'there is no part "all"', '--part', 'all')
+        self.bad(2, 'takes a number', '--minutes', 'x')
+        self.bad(2, 'needs a value', '--out')
+        self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
+
+
+SUITES = {'kiln-info': Info, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench, 'gpu-check': GpuCheck}
+
+if __name__ == '__main__':
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(SUITES[NAME])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(not result.wasSuccessful() or not result.testsRun)
