@@ -1,5 +1,5 @@
 #version 460
-// Running sums (VARIANT_0: 0) and products (1) along the last dimension; see src/ops/scan.c. Operands: x, out, carry;
+// Running sums (VARIANT_0: 0), products (1), maxima (2), minima (3) along the last dimension; see src/ops/scan.c. Operands: x, out, carry;
 // scalars: elements of a chunk, and chunks of a row.
 //
 //   ROWS     a workgroup a row
@@ -15,16 +15,25 @@
 #define ELEMENT float
 #define LOAD(op, at) load_f32(op, at)
 #define STORE(at, v) store_f32(1, at, v)
+#define LEAST uintBitsToFloat(0xff800000u)
+#define MOST uintBitsToFloat(0x7f800000u)
+#define IS_NAN(x) ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u)
 #elif defined(KILN_CLASS_F64)
 #define USES_F64
 #define ELEMENT double
 #define LOAD(op, at) load_f64(op, at)
 #define STORE(at, v) store_f64(1, at, v)
+#define LEAST uint64BitsToDouble(0xfff0000000000000ul)
+#define MOST uint64BitsToDouble(0x7ff0000000000000ul)
+#define IS_NAN(x) ((doubleBitsToUint64(x) & 0x7ffffffffffffffful) > 0x7ff0000000000000ul)
 #else
 #define USES_I64
 #define ELEMENT int64_t
 #define LOAD(op, at) load_i64(op, at)
 #define STORE(at, v) store_i64(1, at, v)
+#define LEAST int64_t(0x8000000000000000ul)
+#define MOST 0x7fffffffffffffffl
+#define IS_NAN(x) false
 #endif
 #include "args.glsl"
 layout(local_size_x = 256) in;
@@ -32,26 +41,36 @@ layout(local_size_x = 256) in;
 
 const uint SIZE = 256;
 const uint ROWS = 0, TOTALS = 1, CHUNKS = 2, LANES = 3;
-const bool PRODUCT = VARIANT_0 == 1;
+const uint SUM = 0, PRODUCT = 1, MAXIMUM = 2;
 const uint PHASE = VARIANT_1;
 
 shared ELEMENT tile[2 * SIZE];
 
 ELEMENT join(ELEMENT a, ELEMENT b)
 {
-    precise ELEMENT r = PRODUCT ? a * b : a + b;
+    precise ELEMENT r;
+    if (VARIANT_0 == SUM) r = a + b;
+    else if (VARIANT_0 == PRODUCT) r = a * b;
+    else r = IS_NAN(a) || (VARIANT_0 == MAXIMUM ? a >= b : a <= b) ? a : b;
     return r;
+}
+
+// The value that changes nothing.
+ELEMENT none()
+{
+    if (VARIANT_0 == SUM) return ELEMENT(0);
+    if (VARIANT_0 == PRODUCT) return ELEMENT(1);
+    return VARIANT_0 == MAXIMUM ? LEAST : MOST;
 }
 
 // Elements [first, end) of a row at offsets at[], from `carry` on; returns the total.
 ELEMENT scan_elements(int64_t at[N_OPERANDS], uint first, uint end, ELEMENT carry)
 {
     uint t = gl_LocalInvocationIndex;
-    ELEMENT none = PRODUCT ? ELEMENT(1) : ELEMENT(0);
     int64_t x_step = int64_t(arg_stride(0, RANK - 1)), out_step = int64_t(arg_stride(1, RANK - 1));
     for (uint base = first; base < end; base += SIZE) {
         uint k = base + t, from = 0;
-        tile[t] = k < end ? LOAD(0, at[0] + int64_t(k) * x_step) : none;
+        tile[t] = k < end ? LOAD(0, at[0] + int64_t(k) * x_step) : none();
         barrier();
         for (uint reach = 1; reach < SIZE; reach *= 2) {
             ELEMENT v = tile[from + t];
@@ -69,7 +88,7 @@ ELEMENT scan_elements(int64_t at[N_OPERANDS], uint first, uint end, ELEMENT carr
 
 void scan_lane(int64_t at[N_OPERANDS])
 {
-    ELEMENT sum = PRODUCT ? ELEMENT(1) : ELEMENT(0);
+    ELEMENT sum = none();
     for (uint k = 0; k < arg_size(RANK - 1); k++) {
         sum = join(sum, LOAD(0, at[0]));
         STORE(at[1], sum);
@@ -82,7 +101,6 @@ void main()
 {
     uint rows = space_size(0, RANK - 1), length = arg_size(RANK - 1), chunks = uint(arg_scalar_i64(1));
     int64_t at[N_OPERANDS];
-    ELEMENT none = PRODUCT ? ELEMENT(1) : ELEMENT(0);
     if (PHASE == LANES) {
         uint row = point_number();
         if (row >= rows) return;
@@ -94,7 +112,7 @@ void main()
     if (PHASE == ROWS) {
         if (row >= rows) return;
         locate(row, RANK - 1, at);
-        scan_elements(at, 0, length, none);
+        scan_elements(at, 0, length, none());
         return;
     }
     uint piece = uint(arg_scalar_i64(0)), chunk = row % chunks;
@@ -104,9 +122,9 @@ void main()
     uint first = chunk * piece, end = min(first + piece, length);
     int64_t total = int64_t(row) * int64_t(chunks) + int64_t(chunk);
     if (PHASE == TOTALS) {
-        ELEMENT sum = scan_elements(at, first, end, none);
+        ELEMENT sum = scan_elements(at, first, end, none());
         if (gl_LocalInvocationIndex == 0) STORE(total, sum);
     } else {
-        scan_elements(at, first, end, chunk > 0 ? LOAD(2, total - 1l) : none);
+        scan_elements(at, first, end, chunk > 0 ? LOAD(2, total - 1l) : none());
     }
 }

@@ -472,7 +472,7 @@ static void convolutions_pad(void **state)
 }
 
 // Row 65 of the documents' layers: convolution, batch norm in inference, the rest of their example.
-static void documents_network(void **state)
+static void capability_65_layers(void **state)
 {
     kiln_cell *net = small_net();
     kiln_tensor *t = kiln_cell_call(net, kiln_ones(dev, KILN_F32, KILN_SHAPE(1, 1, 2, 2))), *p = kiln_scalar(0.5);
@@ -691,7 +691,7 @@ int main(void)
         TEST(hooks_run_and_go),
         TEST(dense_and_embedding),
         TEST(convolutions_pad),
-        TEST(documents_network),
+        TEST(capability_65_layers),
         TEST(batch_norm_keeps_statistics),
         TEST(row_norms),
         TEST(dropout_only_in_training),

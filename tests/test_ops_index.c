@@ -480,6 +480,40 @@ TEST_BODY(test_sort)
     EXPECT_FAILURE(KILN_E_ARGUMENT, "topk");
 }
 
+TEST_BODY(test_selection)
+{
+    static const float v[] = {3, 0, 1, 3, 0, 2};
+    kiln_tensor *x = kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 3), v), *nonzero = kiln_nonzero(x);
+    EXPECT_SHAPE(nonzero, 4, 2);
+    EXPECT_LIST(nonzero, 0, 0, 0, 2, 1, 0, 1, 2);
+    EXPECT_SHAPE(kiln_nonzero(kiln_zeros_like(x)), 0, 2);
+    EXPECT_SHAPE(kiln_nonzero(kiln_zeros(dev, KILN_I32, KILN_SHAPE(0, 3))), 0, 2);
+    EXPECT_SHAPE(kiln_nonzero(kiln_ones(dev, KILN_I32, KILN_SHAPE0)), 1, 0);
+    EXPECT_LIST(kiln_masked_select(x, kiln_less(x, kiln_scalar(2.5))), 0, 1, 0, 2);
+    static const uint8_t columns[] = {1, 0, 1};
+    kiln_tensor *mask = kiln_from_data(dev, KILN_BOOL, KILN_SHAPE(3), columns);
+    EXPECT_LIST(kiln_masked_select(x, mask), 3, 1, 3, 2);
+    EXPECT_LIST(kiln_masked_select(kiln_transpose(x, 0, 1), kiln_unsqueeze(mask, 1)), 3, 3, 1, 2);
+    assert_null(kiln_masked_select(x, x));
+    EXPECT_FAILURE(KILN_E_DTYPE, "masked_select");
+    kiln_tensor *values, *inverse, *counts;
+    kiln_unique(x, &values, &inverse, &counts);
+    EXPECT_LIST(values, 0, 1, 2, 3);
+    EXPECT_SHAPE(inverse, 2, 3);
+    EXPECT_LIST(inverse, 3, 0, 1, 3, 0, 2);
+    EXPECT_LIST(counts, 2, 1, 1, 2);
+    kiln_unique(kiln_zeros(dev, KILN_I32, KILN_SHAPE(0)), &values, NULL, &counts);
+    EXPECT_SHAPE(values, 0);
+    kiln_tensor *rows[2], *grid[2], *const lines[] = {line(KILN_I32, 0, 2), line(KILN_I32, 5, 3)};
+    kiln_unstack(x, 0, rows, 2);
+    EXPECT_LIST(rows[1], 3, 0, 2);
+    kiln_unstack(x, 1, rows, 2);
+    EXPECT_FAILURE(KILN_E_SHAPE, "unstack");
+    kiln_meshgrid(lines, 2, grid);
+    EXPECT_LIST(grid[0], 0, 0, 0, 1, 1, 1);
+    EXPECT_LIST(grid[1], 5, 6, 7, 5, 6, 7);
+}
+
 // Philox4x32-10 as its authors give it.
 static void philox(uint64_t seed, uint64_t counter, uint32_t *word)
 {
@@ -700,6 +734,11 @@ FN1(f_index_add, cubed(kiln_index_add(X, 1, kiln_reshape(kiln_narrow(grad_index,
                                       kiln_tile(in[1], KILN_SHAPE(2, 1)))))
 FN1(f_cumsum, cubed(kiln_cumsum(X, 1)))
 FN1(f_cumprod, cubed(kiln_cumprod(X, 1)))
+FN1(f_cummax, cubed(kiln_cummax(X, 1)))
+FN1(f_cummin, cubed(kiln_cummin(X, -1)))
+FN1(f_gather_nd, cubed(kiln_gather_nd(X, kiln_remainder(grad_index, kiln_scalar_int(2)))))
+FN1(f_scatter_nd, cubed(kiln_scatter_nd(kiln_remainder(grad_index, kiln_scalar_int(2)), X, KILN_SHAPE(2, 3, 3))))
+FN1(f_masked_select, cubed(kiln_masked_select(X, kiln_less(X, kiln_scalar(1.5)))))
 FN1(f_dropout, cubed(kiln_dropout_again(X, 0.4, 77, 5)))
 
 FN(f_sort)
@@ -743,6 +782,11 @@ static const struct gradient_case gradient_cases[] = {
     {"dropout", f_dropout, 1, 1},
     {"sort", f_sort, 1, 1},
     {"topk", f_topk, 1, 1},
+    {"cummax", f_cummax, 1, 1},
+    {"masked_select", f_masked_select, 1, 1},
+    {"cummin", f_cummin, 1, 1},
+    {"gather_nd", f_gather_nd, 1, 2},
+    {"scatter_nd", f_scatter_nd, 1, 1},
 };
 
 TEST_BODY(test_gradients)
@@ -801,6 +845,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_index_add),
     cmocka_unit_test(test_scan),
     cmocka_unit_test(test_sort),
+    cmocka_unit_test(test_selection),
     cmocka_unit_test(test_philox),
     cmocka_unit_test(test_uniform),
     cmocka_unit_test(test_randint),

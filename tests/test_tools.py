@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a tool as a user does and checks what it prints, where, and with which status.
 
-usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan]
+usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized]
 
 NAME is kiln-info, kiln-shader-dump, kiln-bench or gpu-check.
 """
@@ -17,7 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME, PROGRAM = sys.argv[1:3]
 VULKAN = 'vulkan' in sys.argv[3:]
-SANITIZED = 'asan' in PROGRAM
+SANITIZED = 'sanitized' in sys.argv[3:]
 ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
 
 
@@ -195,6 +195,23 @@ class Bench(Common):
         self.assertRegex(text, r'(?m)^softmax +eager +18\.0000 +9\.0000 eager +0\.50$')
         self.assertRegex(text, r'(?m)^odd +eager +1\.0000 +-$')
         self.assertIn('geometric mean of 2 ratios: 1.000', text)
+
+    def test_compare_in_turns_takes_medians_of_rounds(self):
+        peer = self.write('peer', f'''#!/bin/sh
+count=$(cat {self.dir}/count 2>/dev/null || echo 0)
+echo $((count + 1)) >{self.dir}/count
+[ "$count" = 1 ] && time=9000000 || time=$((count + 2))000000
+printf '{{"framework": "p", "device": "d", "size": "small", "rows": ['
+printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
+''')
+        os.chmod(peer, 0o755)
+        done = subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--python', peer, '--rounds', '3', '--filter',
+                               'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')], env=ENV,
+                              capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +eager +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        kiln = json.loads((self.dir / 'out/kiln.json').read_text())
+        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 1))
 
     def test_compare_refuses_what_is_no_document(self):
         good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})

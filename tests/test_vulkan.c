@@ -504,9 +504,13 @@ static void every_module_is_valid(void **state)
 {
     int n = 0;
     for (int i = 0; i < kernel_count; i++) {
-        const struct spirv_module *m = &spirv_modules[i];
-        if (!m->words) continue;
-        assert_ok(spirv_validate(kernel_catalogue[i].name, m->words, m->n_words));
+        const uint32_t *words = vk_module_words(i);
+        assert_int_equal(words != NULL, spirv_modules[i].packed != NULL);
+        if (!words) continue;
+        size_t n_words = spirv_modules[i].n_words;
+        assert_ok(spirv_validate(kernel_catalogue[i].name, words, n_words));
+        assert_int_equal(spirv_declares(words, n_words, 10), spirv_modules[i].f64);
+        assert_ptr_equal(vk_module_words(i), words);
         n++;
     }
     assert_true(n > 100 && n <= 600);

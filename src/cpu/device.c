@@ -4,6 +4,7 @@
 #include "cpu/blas.h"
 #include "cpu/isa.h"
 #include "cpu/parallel.h"
+#include "cpu/user.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -131,7 +132,8 @@ static void cpu_slab_free(kiln_device *dev, struct slab *s)
 static bool cpu_supports(kiln_device *dev, const struct launch *l)
 {
     (void)dev;
-    return l->kernel < kernel_count && code.kernels[l->kernel].form != CPU_NONE;
+    if (KILN_UNLIKELY(l->kernel >= kernel_count)) return cpu_user_supports(l);
+    return code.kernels[l->kernel].form != CPU_NONE;
 }
 
 struct custom_range {
@@ -148,6 +150,7 @@ static kiln_status run_custom(void *user, int64_t begin, int64_t end)
 static kiln_status cpu_launch(kiln_device *dev, const struct launch *l)
 {
     (void)dev;
+    if (KILN_UNLIKELY(l->kernel >= kernel_count)) return cpu_user_launch(code.isa, l);
     const struct cpu_kernel *k = &code.kernels[l->kernel];
     if (KILN_LIKELY(k->form == CPU_POINTWISE)) return code.isa->pointwise(k, l);
     if (k->form == CPU_ROW) return code.isa->row(k, l);

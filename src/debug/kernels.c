@@ -37,12 +37,23 @@ static void symbol_of(const struct kernel_info *k, char *out, size_t cap)
     }
 }
 
+static bool has_module_of(int id, size_t *n_words)
+{
+    *n_words = 0;
+#if KILN_WITH_VULKAN
+    *n_words = spirv_modules[id].n_words;
+#else
+    (void)id;
+#endif
+    return *n_words > 0;
+}
+
 static const uint32_t *module_of(int id, size_t *n_words)
 {
     *n_words = 0;
 #if KILN_WITH_VULKAN
     *n_words = spirv_modules[id].n_words;
-    return spirv_modules[id].words;
+    return vk_module_words(id);
 #else
     (void)id;
     return NULL;
@@ -57,7 +68,7 @@ kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out)
     if (!out || !out->size) return error_set(KILN_E_ARGUMENT, "kernel_get_info: out or out->size is not set");
     const struct kernel_info *k = &kernel_catalogue[id];
     size_t n_words, size_B = out->size < sizeof *out ? out->size : sizeof *out;
-    const uint32_t *words = module_of(id, &n_words);
+    bool has_module = has_module_of(id, &n_words);
     kiln_kernel_info info = {
         .size = out->size,
         .row = k->name,
@@ -67,7 +78,7 @@ kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out)
         .outputs = k->n_out,
         .scalars = k->n_scalars,
         .stages = k->n_stages,
-        .cpu_only = k->cpu_only || (KILN_WITH_VULKAN && !words),
+        .cpu_only = k->cpu_only || (KILN_WITH_VULKAN && !has_module),
         .module_B = n_words * 4,
     };
     symbol_of(k, info.symbol, sizeof info.symbol);

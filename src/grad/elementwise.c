@@ -14,8 +14,8 @@ static kiln_tensor *by_row(const struct op_gradient *g, struct attr *attrs, kiln
 {
     kiln_tensor *args[5];
     // A gradient that integers cannot express is taken in f32.
-    bool as_float = dtype_kind_of[dy->type.dtype] == KIND_INT && g->op->index < op_count &&
-                    kernel_catalogue[kernel_of(g->op->family, dtype_class(dy->type.dtype))].kind == KERNEL_NONE;
+    bool as_float = dtype_kind_of[dy->type.dtype] == KIND_INT &&
+                    kernel_info(kernel_of(g->op->family, dtype_class(dy->type.dtype)))->kind == KERNEL_NONE;
     for (int i = 0; i < g->n_in; i++) {
         args[i] = g->from[i] == GRADIENT_DY ? dy : g->from[i] == GRADIENT_Y ? y : in[g->from[i]];
         if (as_float && args[i] && dtype_kind_of[args[i]->type.dtype] == KIND_INT) args[i] = kiln_cast(args[i], KILN_F32);

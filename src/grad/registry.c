@@ -64,7 +64,7 @@ static const struct rule_list *const families[] = {
 
 static void start(void)
 {
-    size_t n = (size_t)op_count + GRAD_USER_OPS;
+    size_t n = (size_t)op_count + USER_OPS_MAX;
     slots = calloc(n, sizeof *slots);
     built_in = calloc(n, sizeof *built_in);
     needs = calloc((size_t)op_count, sizeof *needs);
@@ -138,6 +138,13 @@ kiln_status kiln_register_bprop(const char *op, kiln_bprop_fn fn, void *user)
 {
     kiln_rule_spec s = {.size = sizeof s, .op = op, .fn = fn, .user = user, .needs_in = UINT32_MAX, .needs_out = UINT32_MAX};
     return register_spec("register_bprop", &s);
+}
+
+void grad_use_expressions(const struct op *op)
+{
+    if (!slots) return;
+    built_in[op->index] = &expressions;
+    atomic_store(&slots[op->index], &expressions);
 }
 
 bool grad_has_built_in(const struct op *op)

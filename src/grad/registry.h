@@ -12,10 +12,10 @@ struct grad_rule {
     const struct grad_rule *next;  // all rules, for freeing at exit
 };
 
-#define GRAD_USER_OPS 1024         // ops that users may register
 bool grad_has_built_in(const struct op *op);
 
 const struct grad_rule *grad_rule_of(const struct op *op);   // NULL: none
+void grad_use_expressions(const struct op *op);              // a user's op with gradient expressions
 // For an elementwise op by its expressions: what input i's gradient takes.
 struct elementwise_needs {
     uint8_t in[3];                 // by input: mask of inputs

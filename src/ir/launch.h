@@ -36,6 +36,28 @@ struct kernel_info {
 extern const struct kernel_info kernel_catalogue[];   // written by the build
 extern const int kernel_count;
 
+// Kernels of ops that users register while the program runs: one element each, ids from kernel_count on. An entry is never changed after
+// it was published, and stays.
+#define USER_KERNELS_MAX 5120
+struct scalar_dag;
+struct user_kernel {
+    struct kernel_info info;
+    const struct scalar_dag *dag;  // expanded; NULL: GLSL only
+    const char *glsl;              // the user's own expression, or NULL: made from the DAG
+};
+extern _Atomic(const struct user_kernel *) user_kernels[USER_KERNELS_MAX];
+
+// What is known of any kernel. An id without one answers an entry of kind KERNEL_NONE.
+const struct kernel_info *kernel_info_of_user(kernel_id k);
+static inline const struct kernel_info *kernel_info(kernel_id k)
+{
+    return KILN_LIKELY(k < kernel_count) ? &kernel_catalogue[k] : kernel_info_of_user(k);
+}
+static inline const struct user_kernel *user_kernel(kernel_id k)
+{
+    return k < kernel_count || k - kernel_count >= USER_KERNELS_MAX ? NULL : user_kernels[k - kernel_count];
+}
+
 enum operand_flags {
     OPERAND_IMMEDIATE = 1, // `address` holds the value's bits (class of the operand), no memory
     OPERAND_WRITE = 2,

@@ -1,5 +1,20 @@
 #include "ir/op.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+
+static _Atomic(const struct op *) user_ops[USER_OPS_MAX];
+static atomic_int user_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+_Atomic(const struct user_kernel *) user_kernels[USER_KERNELS_MAX];
+
+const struct kernel_info *kernel_info_of_user(kernel_id k)
+{
+    static const struct kernel_info none = {.name = "none", .kind = KERNEL_NONE};
+    const struct user_kernel *u = user_kernel(k);
+    return u ? &u->info : &none;
+}
 
 // Names are looked up by registration and tools only, never on the way of an op.
 const struct op *op_find(const char *name)
@@ -8,7 +23,30 @@ const struct op *op_find(const char *name)
         if (!strcmp(op_table[i]->name, name)) return op_table[i];
     for (int i = 0; i < op_count; i++)
         if (op_table[i]->alias && !strcmp(op_table[i]->alias, name)) return op_table[i];
+    for (int i = 0, n = op_user_count(); i < n; i++)
+        if (!strcmp(user_ops[i]->name, name)) return user_ops[i];
     return NULL;
+}
+
+int op_user_count(void)
+{
+    return atomic_load_explicit(&user_count, memory_order_acquire);
+}
+
+kiln_status op_add(const struct op *op)
+{
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&lock);
+    int n = op_user_count();
+    if (op_find(op->name)) status = error_set(KILN_E_ARGUMENT, "register_op: there is an op named \"%s\"", op->name);
+    else if (n == USER_OPS_MAX || op->index != op_count + n)
+        status = error_set(KILN_E_STATE, "register_op: no room for another op, or two threads registered one at once");
+    else {
+        user_ops[n] = op;
+        atomic_store_explicit(&user_count, n + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 int op_attr_index(const struct op *op, const char *name)

@@ -85,5 +85,9 @@ struct op {
 
 extern const struct op *const op_table[];
 extern const int op_count;
-const struct op *op_find(const char *name);     // by row name or alias; NULL when unknown
+const struct op *op_find(const char *name);     // by row name or alias, a user's op too; NULL when unknown
+// Makes a user's op known, for the life of the process. op->index is op_count + op_user_count(); KILN_E_ARGUMENT when the name is taken.
+#define USER_OPS_MAX 1024
+int op_user_count(void);
+kiln_status op_add(const struct op *op);
 int op_attr_index(const struct op *op, const char *name);   // -1 when it has none of that name

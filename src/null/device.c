@@ -104,7 +104,7 @@ static kiln_status check_range(kiln_device *dev, const char *what, uint64_t lo, 
 static bool null_supports(kiln_device *dev, const struct launch *l)
 {
     (void)dev;
-    return l->kernel < kernel_count && kernel_catalogue[l->kernel].kind != KERNEL_NONE;
+    return kernel_info(l->kernel)->kind != KERNEL_NONE;
 }
 
 // Bytes that the strides reach from element 0, against the range that the launch declares.
@@ -118,7 +118,7 @@ static kiln_status check_operand(kiln_device *dev, const struct launch *l, int i
             return error_set(KILN_E_INTERNAL, "null: %s: operand %d is an immediate output", l->op, i);
         return KILN_OK;
     }
-    if (kernel_catalogue[l->kernel].kind != KERNEL_CUSTOM) {
+    if (kernel_info(l->kernel)->kind != KERNEL_CUSTOM) {
         int64_t lo = 0, hi = 0;
         bool empty = false;
         for (int d = 0; d < l->rank; d++) {
@@ -137,7 +137,7 @@ static kiln_status check_operand(kiln_device *dev, const struct launch *l, int i
 
 static kiln_status null_launch(kiln_device *dev, const struct launch *l)
 {
-    const struct kernel_info *k = &kernel_catalogue[l->kernel];
+    const struct kernel_info *k = kernel_info(l->kernel);
     if (l->rank > MAX_RANK || l->n_reduce > l->rank)
         return error_set(KILN_E_INTERNAL, "null: %s: rank %d with %d reduced dimensions", l->op, l->rank, l->n_reduce);
     if (k->kind != KERNEL_CUSTOM && l->n_operands != k->n_operands)

@@ -99,7 +99,7 @@ kiln_status elementwise_lower(const struct op_call *c, struct lowering *lo)
     double params[ELEMENTWISE_MAX_PARAMS];
     for (int i = 0; i < c->op->n_attrs; i++) params[i] = c->attrs[i].f;
     kernel_id k = kernel_of(c->op->family, cls);
-    if (kernel_catalogue[k].kind == KERNEL_NONE)
+    if (kernel_info(k)->kind == KERNEL_NONE)
         return op_fail(c, KILN_E_UNSUPPORTED, "is not defined for %s", dtype_name(c->compute_dtype));
     return lower_pointwise(lo, c->op->family, cls, c->n_in, c->vin, &c->vout[0], c->op->n_attrs, params);
 }

@@ -53,7 +53,11 @@ INFER(infer_gather) INFER(infer_take) INFER(infer_index_select) INFER(infer_one_
 INFER(infer_scatter) INFER(infer_scatter_add) INFER(infer_index_add)
 LOWER(lower_gather) LOWER(lower_take) LOWER(lower_one_hot) LOWER(lower_isin)
 LOWER(lower_scatter) LOWER(lower_scatter_add) LOWER(lower_index_add)
+// nd.c
+INFER(infer_gather_nd) INFER(infer_scatter_nd)
+LOWER(lower_gather_nd) LOWER(lower_scatter_nd)
 // scan.c, sort.c
+INFER(infer_scan_extremum) LOWER(lower_cummax) LOWER(lower_cummin)
 INFER(infer_scan) INFER(infer_sort) INFER(infer_argsort) INFER(infer_topk)
 LOWER(lower_cumsum) LOWER(lower_cumprod) LOWER(lower_sort) LOWER(lower_argsort) LOWER(lower_topk)
 // random.c

@@ -36,3 +36,9 @@ kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool des
 // and `axis_stride` are x's along the indexed axis.
 kiln_status lower_gather_views(struct lowering *lo, const struct view *x, const struct view *index,
                                const struct view *out, int64_t axis_size, int64_t axis_stride);
+// out[index[i]] += src[i]: rows of matrices by a vector of indices, in order; src and out of one dtype, one of a
+// compute class.
+kiln_status lower_add_rows(struct lowering *lo, const struct view *index, const struct view *src,
+                           const struct view *out);
+// The dtype in which a class computes.
+unsigned class_dtype(enum scalar_class cls);

@@ -82,3 +82,9 @@ bool lowers_to_cpu(const struct lowering *lo, enum scalar_class cls)
 {
     return lo->caps->is_cpu || (cls == CLASS_F64 && !lo->caps->f64) || (cls == CLASS_I64 && !lo->caps->i64);
 }
+
+unsigned class_dtype(enum scalar_class cls)
+{
+    static const uint8_t dtypes[CLASS_COUNT] = {KILN_F32, KILN_F64, KILN_I32, KILN_I64, KILN_BOOL};
+    return dtypes[cls];
+}

@@ -73,7 +73,7 @@ void launch_operand(struct launch *l, const struct view *v, const int64_t *strid
     struct launch_operand *o = &l->operands[l->n_operands];
     operand_from_view(o, v, write);
     if (v->immediate)
-        o->address = number_bits(v, (enum scalar_class)kernel_catalogue[l->kernel].in_cls[l->n_operands]);
+        o->address = number_bits(v, (enum scalar_class)kernel_info(l->kernel)->in_cls[l->n_operands]);
     l->n_operands++;
     for (int i = 0; i < l->rank; i++) o->strides[i] = strides ? strides[i] : 0;
     if (v->immediate) return;
@@ -151,7 +151,7 @@ static kiln_status no_kernel(const struct lowering *lo, kernel_id k)
 static kiln_status launch_space(struct lowering *lo, kernel_id k, int rank, const int64_t *dims, int n_reduce, int n_in,
                                 const struct view *in, const struct view *out, int n_scalars, const double *scalars)
 {
-    const struct kernel_info *info = &kernel_catalogue[k];
+    const struct kernel_info *info = kernel_info(k);
     if (KILN_UNLIKELY(info->kind == KERNEL_NONE)) return no_kernel(lo, k);
     struct launch l;
     launch_init(&l, lo, k, 0, NULL);

@@ -149,7 +149,7 @@ kiln_status lower_bernoulli(const struct op_call *c, struct lowering *lo)
     struct view out = view_flat(&c->vout[0]), to = out, words;
     double p = attr_float(c, 2);
     if (out.dims[0] == 0) return KILN_OK;
-    bool wide = out.dtype == KILN_F64;   // kernels of class f32 know no f64
+    bool wide = out.dtype == KILN_F64; // kernels of class f32 know no f64
     if (wide) TRY(lower_temp(lo, KILN_F32, 1, out.dims, &to));
     TRY(draw(c, lo, out.dims[0], &words));
     TRY(map(lo, FAMILY_random_bernoulli, CLASS_F32, &words, 1, 1, &to, 1, &p));

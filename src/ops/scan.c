@@ -1,13 +1,13 @@
-// Cumulative sums and products along one axis. A GPU walks each row with one invocation where rows are many or short,
-// with one workgroup where they are fewer, and in three steps where they are long and few: the totals of chunks, the
-// scan of those, and the scan of each chunk from the total before it. The order of the sums is fixed by the sizes
+// Running sums, products and extrema along one axis. A GPU walks each row with one invocation where rows are many or
+// short, with one workgroup where they are fewer, and in three steps where they are long and few: the totals of chunks,
+// the scan of those, and the scan of each chunk from the total before it. The order of the sums is fixed by the sizes
 // alone.
 #include "ops/family.h"
 #include "ops/index.h"
 
 enum { PHASE_ROWS, PHASE_TOTALS, PHASE_CHUNKS, PHASE_LANES }; // variant 1 of the kernel, see shaders/scan.comp
 enum { SHORT_ROW = 32, CHUNK = 4096, LANES = 256 };
-enum { SCAN_SUM, SCAN_PROD };
+enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN };
 
 kiln_status infer_scan(struct op_call *c)
 {
@@ -17,6 +17,17 @@ kiln_status infer_scan(struct op_call *c)
     TRY(infer_same(c));
     if (dtype_kind_of[x->dtype] != KIND_FLOAT) c->out[0].dtype = KILN_I64;
     c->compute_dtype = c->out[0].dtype;
+    return KILN_OK;
+}
+
+kiln_status infer_scan_extremum(struct op_call *c)
+{
+    int axis;
+    TRY(op_axis(c, 0, 0, &axis));
+    if (c->in[0]->dtype == KILN_BOOL)
+        return op_fail(c, KILN_E_DTYPE, "takes integers and floats, x is %s", type_string(c->in[0]).s);
+    TRY(infer_same(c));
+    c->compute_dtype = dtype_kind_of[c->out[0].dtype] == KIND_FLOAT ? c->out[0].dtype : KILN_I64;
     return KILN_OK;
 }
 
@@ -57,7 +68,6 @@ static kiln_status run(const struct scan *s, uint32_t phase, const struct view *
 
 static kiln_status lower_scan(const struct op_call *c, struct lowering *lo, uint32_t verb)
 {
-    static const uint8_t class_dtype[CLASS_COUNT] = {KILN_F32, KILN_F64, KILN_I32, KILN_I64, KILN_BOOL};
     struct scan s = {lo, dtype_class(c->compute_dtype), verb};
     int axis, perm[MAX_RANK], n = 0, rank = c->in[0]->rank;
     TRY(op_axis(c, 0, 0, &axis));
@@ -73,7 +83,7 @@ static kiln_status lower_scan(const struct op_call *c, struct lowering *lo, uint
     if (length <= SHORT_ROW || rows >= lo->caps->parallelism / 4) return run(&s, PHASE_LANES, &x, &out, &none, 1);
     if (chunks == 1 || rows >= lo->caps->parallelism / LANES) return run(&s, PHASE_ROWS, &x, &out, &none, 1);
     int64_t dims[2] = {rows, chunks};
-    TRY(lower_temp(lo, class_dtype[s.cls], 2, dims, &totals));
+    TRY(lower_temp(lo, class_dtype(s.cls), 2, dims, &totals));
     struct view sums = x;
     sums.slot = totals.slot, sums.dtype = totals.dtype, sums.offset = totals.offset;
     TRY(run(&s, PHASE_TOTALS, &x, &sums, &none, chunks));
@@ -89,4 +99,14 @@ kiln_status lower_cumsum(const struct op_call *c, struct lowering *lo)
 kiln_status lower_cumprod(const struct op_call *c, struct lowering *lo)
 {
     return lower_scan(c, lo, SCAN_PROD);
+}
+
+kiln_status lower_cummax(const struct op_call *c, struct lowering *lo)
+{
+    return lower_scan(c, lo, SCAN_MAX);
+}
+
+kiln_status lower_cummin(const struct op_call *c, struct lowering *lo)
+{
+    return lower_scan(c, lo, SCAN_MIN);
 }

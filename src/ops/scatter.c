@@ -172,8 +172,15 @@ static kiln_status scatter_into(const struct scatter *s, bool add)
     return add ? add_runs(s) : set_winners(s);
 }
 
-// The dtype in which sums are kept.
-static const uint8_t class_dtype[CLASS_COUNT] = {KILN_F32, KILN_F64, KILN_I32, KILN_I64, KILN_BOOL};
+kiln_status lower_add_rows(struct lowering *lo, const struct view *index, const struct view *src,
+                           const struct view *out)
+{
+    struct scatter s = {.lo = lo, .cls = dtype_class(out->dtype), .shared_index = true, .src = *src, .out = *out};
+    s.index = *src;
+    s.index.slot = index->slot, s.index.dtype = index->dtype, s.index.offset = index->offset;
+    s.index.strides[0] = index->strides[0], s.index.strides[1] = 0;
+    return scatter_into(&s, true);
+}
 
 static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo, bool add, bool vector)
 {
@@ -181,7 +188,7 @@ static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo
     const struct type *x = c->in[0];
     struct view out = c->vout[0], target = out, src = c->vin[2];
     TRY(op_axis(c, 0, 0, &s.axis));
-    unsigned dtype = add ? class_dtype[dtype_class(x->dtype)] : x->dtype;
+    unsigned dtype = add ? class_dtype(dtype_class(x->dtype)) : x->dtype;
     if (dtype != x->dtype) TRY(lower_temp(lo, dtype, x->rank, x->dims, &target));
     TRY(lower_copy(lo, &c->vin[0], &target));
     int64_t dims[MAX_RANK];

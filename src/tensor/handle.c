@@ -12,7 +12,6 @@ static _Thread_local struct free_list free_list;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool exit_armed;
-static atomic_int live_handles;
 
 static void free_list_drop(void *unused)
 {
@@ -88,18 +87,18 @@ kiln_tensor *tensor_new(void)
     t->value = -1;
     t->type.weak = false;
     link_into(t, thread_state.scope);
-    atomic_fetch_add_explicit(&live_handles, 1, memory_order_relaxed);
+    if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;
 }
 
 void tensor_destroy(kiln_tensor *t)
 {
+    if (KILN_UNLIKELY(live_tracked)) live_remove(t);
     unlink_tensor(t);
     if (t->node || t->family) tensor_tape.release(t);
     storage_unref(t->storage);
     t->storage = NULL;
     t->magic = TENSOR_FREED;
-    atomic_fetch_sub_explicit(&live_handles, 1, memory_order_relaxed);
     if (free_list.count >= FREE_LIST_MAX) {
         free(t);
         return;

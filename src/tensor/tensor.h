@@ -36,7 +36,8 @@ struct kiln_tensor {
     int32_t value;                 // the value's number there
     struct kiln_scope *scope;      // owner; NULL: the user
     kiln_tensor *prev, *next;      // in the scope
-    uintptr_t made_at;             // debug builds: return address of the creator
+    uintptr_t made_at;             // where handles are tracked: the line of the user's that made it
+    kiln_tensor *live_prev, *live_next;
 };
 
 struct kiln_scope {
@@ -72,6 +73,9 @@ struct tape_hooks {
 extern struct tape_hooks tensor_tape;
 
 kiln_tensor *tensor_new(void);                 // owned by the innermost scope; NULL and an error when memory is out
+extern bool live_tracked;                      // live.c: debug builds and KILN_DEBUG=handles list live handles
+void live_add(kiln_tensor *t);
+void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t);           // out of its scope, then to the free list
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t);   // NULL, freed
 struct storage *storage_new(kiln_device *dev, uint64_t size_B);

@@ -392,6 +392,7 @@ static kiln_status launch_any(struct vk_device *vk, const struct launch *l)
 bool vk_supports(kiln_device *dev, const struct launch *l)
 {
     const struct vk_device *vk = dev->impl;
+    if (l->kernel >= kernel_count) return false;
     uint8_t flags = vk->kernel_flags[l->kernel];
     if (!(flags & VK_KERNEL_HERE)) return false;
     if (flags & VK_KERNEL_F64) return true;

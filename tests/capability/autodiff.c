@@ -39,8 +39,8 @@ static char *graph_text(kiln_tensor *t, size_t *n_nodes)
 static void record_all(kiln_device *dev)
 {
     kiln_tensor *x = kiln_parameter(from(dev, NUMBERS(0.5, -1, 2, 3), KILN_SHAPE(2, 2)), "x");
-    kiln_tensor *y = kiln_exp(x);                                                        // e^x
-    y = kiln_transpose(y, 0, 1);                                                         // a view
+    kiln_tensor *y = kiln_exp(x);                                                           // e^x
+    y = kiln_transpose(y, 0, 1);                                                            // a view
     y = kiln_concat((kiln_tensor *const[]){y, kiln_square(kiln_transpose(x, 0, 1))}, 2, 0); // and x^2 beside
     y = kiln_sum(kiln_mul(y, kiln_scalar(3)), NULL);
     size_t n = 0;
@@ -102,7 +102,8 @@ void capability_18(void **state)
     on_each_device(register_rule);
 }
 
-// --- 19: a rule sees the values of inputs, outputs and output gradients; they are kept as references, the unused not at all
+// --- 19: a rule sees the values of inputs, outputs and output gradients; they are kept as references, the unused not
+// at all
 
 struct seen {
     double in, out, dout;
@@ -129,7 +130,8 @@ static void keep_values(kiln_device *dev)
 {
     struct seen s = {0};
     assert_int_equal(kiln_register_bprop("exp", look, &s), KILN_OK);
-    kiln_tensor *x = kiln_parameter(from(dev, NUMBERS(0.5), KILN_SHAPE0), "x"), *sens = from(dev, NUMBERS(7), KILN_SHAPE0);
+    kiln_tensor *x = kiln_parameter(from(dev, NUMBERS(0.5), KILN_SHAPE0), "x"),
+                *sens = from(dev, NUMBERS(7), KILN_SHAPE0);
     assert_int_equal(kiln_backward(kiln_exp(x), sens), KILN_OK);
     assert_true(s.n_in == 1 && s.n_out == 1 && s.had_in && s.had_out);
     assert_true(s.in == 0.5 && fabs(s.out - exp(0.5)) < 1e-6 && s.dout == 7);
@@ -143,9 +145,9 @@ static void keep_values(kiln_device *dev)
     // References, not copies: what the tape keeps adds no storage, what no rule asks for goes with its handle.
     kiln_tensor *w = kiln_parameter(kiln_ones(dev, KILN_F32, KILN_SHAPE(64)), "w");
     uint64_t before = stats_of(dev).tensors;
-    kiln_tensor *a = kiln_exp(w);             // the rule takes the output
-    kiln_tensor *b = kiln_add(a, w);          // takes nothing
-    kiln_tensor *c = kiln_neg(b);             // takes nothing
+    kiln_tensor *a = kiln_exp(w);    // the rule takes the output
+    kiln_tensor *b = kiln_add(a, w); // takes nothing
+    kiln_tensor *c = kiln_neg(b);    // takes nothing
     assert_int_equal(stats_of(dev).tensors, before + 3);
     kiln_free(&b);
     assert_int_equal(stats_of(dev).tensors, before + 2);

@@ -1,6 +1,7 @@
 // What the tests of capabilities share: devices, tensors from numbers, comparisons. Each capability has one test, named
 // capability_NN after its row; main.c runs the one that is asked for, in a process of its own.
 #pragma once
+#include <kiln/debug.h>
 #include <kiln/kiln.h>
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 #include <cmocka.h>
 
-#define CAPABILITIES(X) X(02) X(12) X(13) X(14) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(25) X(65) X(68) X(69) X(70) X(72)
+#define CAPABILITIES(X) \
+    X(02) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(25) X(65) X(68) X(69) X(70) X(72)
 #define DECLARE(nn) void capability_##nn(void **state);
 CAPABILITIES(DECLARE)
 #undef DECLARE
@@ -28,7 +30,11 @@ kiln_device_stats stats_of(kiln_device *dev);
 
 // An f32 tensor from numbers.
 kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t *dims);
-#define NUMBERS(...) (const double[]){__VA_ARGS__}
+#define NUMBERS(...) \
+    (const double[]) \
+    {                \
+        __VA_ARGS__  \
+    }
 
 // Fails the test unless t holds these values within a relative tolerance.
 void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *want, int line);
@@ -37,4 +43,4 @@ void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *wan
 // Fails unless this error is pending with a text that holds all of these; clears it.
 void expect_error_text(kiln_status code, const char *const *parts, int line);
 #define EXPECT_ERROR(code, ...) expect_error_text(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__)
-#define EXPECT_NO_ERROR() assert_string_equal(kiln_error_message(), "")
+#define EXPECT_NO_ERROR()       assert_string_equal(kiln_error_message(), "")

@@ -23,8 +23,13 @@ static void network(kiln_device *dev)
 {
     kiln_cell *net = kiln_cell_create(KILN_CELL(.construct = construct, .n_in = 1, .n_out = 1));
     kiln_cell_add_parameter(net, "param", kiln_parameter(from(dev, NUMBERS(0.5), KILN_SHAPE0), "param"));
-    kiln_cell_add_child(net, "conv", kiln_nn_conv2d(dev, 1, 2, 2, KILN_NN_CONV2D(.stride = {1, 1}, .padding = {0, 0}, .weight_init = "ones", .pad_mode = "valid")));
-    kiln_cell_add_child(net, "bn", kiln_nn_batch_norm2d(dev, 2, KILN_NN_BATCH_NORM(.momentum = 0.99, .eps = 1e-5, .gamma_init = "ones")));
+    kiln_cell_add_child(net, "conv",
+                        kiln_nn_conv2d(dev, 1, 2, 2,
+                                       KILN_NN_CONV2D(.stride = {1, 1}, .padding = {0, 0}, .weight_init = "ones",
+                                                      .pad_mode = "valid")));
+    kiln_cell_add_child(
+        net, "bn",
+        kiln_nn_batch_norm2d(dev, 2, KILN_NN_BATCH_NORM(.momentum = 0.99, .eps = 1e-5, .gamma_init = "ones")));
     kiln_cell_add_child(net, "relu", kiln_nn_relu());
     // In inference mode from the start: the moving mean is 0, the moving variance 1.
     assert_false(kiln_cell_is_training(net));
@@ -48,7 +53,8 @@ static void momentum(kiln_device *dev)
 {
     kiln_cell *bn = kiln_nn_batch_norm2d(dev, 1, KILN_NN_BATCH_NORM(.momentum = 0.9));
     kiln_cell_set_training(bn, true);
-    EXPECT(kiln_cell_call(bn, from(dev, NUMBERS(1, 3), KILN_SHAPE(2, 1, 1, 1))), 1e-5, -1 / sqrt(1.00001), 1 / sqrt(1.00001));
+    EXPECT(kiln_cell_call(bn, from(dev, NUMBERS(1, 3), KILN_SHAPE(2, 1, 1, 1))), 1e-5, -1 / sqrt(1.00001),
+           1 / sqrt(1.00001));
     EXPECT(kiln_cell_parameter(bn, "moving_mean"), 1e-6, 0.1 * 2);
     EXPECT(kiln_cell_parameter(bn, "moving_variance"), 1e-6, 0.9 + 0.1 * 2);
     kiln_cell_free(&bn);
@@ -75,7 +81,8 @@ static void ops_of_the_networks(kiln_device *dev)
     kiln_tensor *a = from(dev, NUMBERS(1, 2, 3), KILN_SHAPE(3)), *b = from(dev, NUMBERS(4, 5, 6), KILN_SHAPE(3));
     EXPECT(kiln_mul(a, b), 0, 4, 10, 18);
     EXPECT(kiln_add(a, a), 0, 2, 4, 6);
-    kiln_tensor *m = kiln_matmul(kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3)), kiln_ones(dev, KILN_F32, KILN_SHAPE(3, 4)));
+    kiln_tensor *m =
+        kiln_matmul(kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3)), kiln_ones(dev, KILN_F32, KILN_SHAPE(3, 4)));
     EXPECT(kiln_add(m, kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 4))), 0, 4, 4, 4, 4, 4, 4, 4, 4);
     kiln_cell *relu = kiln_nn_relu();
     EXPECT(kiln_cell_call(relu, from(dev, NUMBERS(-1, 0, 2), KILN_SHAPE(3))), 0, 0, 0, 2);

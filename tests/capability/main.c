@@ -69,7 +69,8 @@ kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t 
 void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *want, int line)
 {
     if (!t || kiln_error()) fail_msg("line %d: %s", line, kiln_error_message());
-    if (kiln_numel(t) != (int64_t)n) fail_msg("line %d: %lld elements, expected %zu", line, (long long)kiln_numel(t), n);
+    if (kiln_numel(t) != (int64_t)n)
+        fail_msg("line %d: %lld elements, expected %zu", line, (long long)kiln_numel(t), n);
     kiln_tensor *wide = kiln_cast(t, KILN_F64);
     double *got = calloc(n, sizeof *got);
     assert_non_null(got);

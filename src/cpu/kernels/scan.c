@@ -1,20 +1,32 @@
-// Running sums (variant 0: 0) and products (1) along the last dimension of the space. Operands: x, out. Rows that lie
-// side by side are done some columns at a time, others one by one. Sums of f32 are kept in f64.
+// Running sums (variant 0: 0), products (1), maxima (2) and minima (3) along the last dimension of the space. Operands:
+// x, out. Rows that lie side by side are done some columns at a time, others one by one. Sums of f32 are kept in f64.
 #include "cpu/kernels/walk.h"
 
-enum { SCAN_SUM, SCAN_PROD, BLOCK = 1024, COLUMNS = 128 };
+enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, BLOCK = 1024, COLUMNS = 128 };
 
-#define T    float
-#define ACC  double
-#define NAME scan_f32
+#define T         float
+#define ACC       double
+#define ORDERED   double
+#define IS_NAN(x) (x != x)
+#define LEAST     (-__builtin_inf())
+#define MOST      __builtin_inf()
+#define NAME      scan_f32
 #include "cpu/kernels/scan_tmpl.c"
-#define T    double
-#define ACC  double
-#define NAME scan_f64
+#define T         double
+#define ACC       double
+#define ORDERED   double
+#define IS_NAN(x) (x != x)
+#define LEAST     (-__builtin_inf())
+#define MOST      __builtin_inf()
+#define NAME      scan_f64
 #include "cpu/kernels/scan_tmpl.c"
-#define T    uint64_t
-#define ACC  uint64_t
-#define NAME scan_i64
+#define T         uint64_t
+#define ACC       uint64_t
+#define ORDERED   int64_t
+#define IS_NAN(x) false
+#define LEAST     INT64_MIN
+#define MOST      INT64_MAX
+#define NAME      scan_i64
 #include "cpu/kernels/scan_tmpl.c"
 
 struct cpu_work CPU_FN(cpu_units_scan)(const struct launch *l)

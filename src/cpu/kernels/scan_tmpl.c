@@ -1,7 +1,38 @@
-// Included by scan.c once a class, with T, the type of the sums ACC, and NAME.
+// Included by scan.c once a class, with T, the type of the sums ACC and that of comparisons ORDERED, its bounds LEAST
+// and MOST, and NAME.
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
 #define CLS         (sizeof(T) == 4 ? CLASS_F32 : (T)0.5 != 0 ? CLASS_F64 : CLASS_I64)
+
+static ACC JOIN(NAME, _start)(uint32_t verb)
+{
+    return verb == SCAN_SUM ? 0 : verb == SCAN_PROD ? 1 : verb == SCAN_MAX ? (ACC)LEAST : (ACC)MOST;
+}
+
+// n steps of one accumulator (step 0), or one step of n of them (step 1). An extremum that met NaN stays NaN.
+static inline void JOIN(NAME, _steps)(uint32_t verb, T *block, ACC *acc, int64_t n, int64_t step)
+{
+    switch (verb) {
+    case SCAN_SUM:
+        for (int64_t i = 0; i < n; i++) block[i] = (T)(acc[i * step] += block[i]);
+        break;
+    case SCAN_PROD:
+        for (int64_t i = 0; i < n; i++) block[i] = (T)(acc[i * step] *= block[i]);
+        break;
+    case SCAN_MAX:
+        for (int64_t i = 0; i < n; i++) {
+            ORDERED a = (ORDERED)acc[i * step], b = (ORDERED)block[i];
+            block[i] = (T)(acc[i * step] = (ACC)(a >= b || IS_NAN(a) ? a : b));
+        }
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) {
+            ORDERED a = (ORDERED)acc[i * step], b = (ORDERED)block[i];
+            block[i] = (T)(acc[i * step] = (ACC)(a <= b || IS_NAN(a) ? a : b));
+        }
+        break;
+    }
+}
 
 static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
 {
@@ -9,14 +40,11 @@ static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
     const struct launch_operand *o = l->operands;
     int64_t count = l->sizes[last], x_step = walk_stride_B(l, 0, last), out_step = walk_stride_B(l, 1, last);
     T block[BLOCK];
-    ACC acc = l->variant[0] == SCAN_PROD;
+    ACC acc = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = count - k < BLOCK ? count - k : BLOCK;
         CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[last]);
-        if (l->variant[0] == SCAN_PROD)
-            for (int64_t i = 0; i < n; i++) block[i] = (T)(acc *= block[i]);
-        else
-            for (int64_t i = 0; i < n; i++) block[i] = (T)(acc += block[i]);
+        JOIN(NAME, _steps)(l->variant[0], block, &acc, n, 0);
         CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[last]);
     }
 }
@@ -28,18 +56,19 @@ static void JOIN(NAME, _columns)(const struct launch *l, const char *x, char *ou
     int64_t count = l->sizes[last], x_step = walk_stride_B(l, 0, last), out_step = walk_stride_B(l, 1, last);
     T block[COLUMNS];
     ACC acc[COLUMNS];
-    for (int64_t i = 0; i < n; i++) acc[i] = l->variant[0] == SCAN_PROD;
+    for (int64_t i = 0; i < n; i++) acc[i] = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k++) {
         CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[j]);
-        if (l->variant[0] == SCAN_PROD)
-            for (int64_t i = 0; i < n; i++) block[i] = (T)(acc[i] *= block[i]);
-        else
-            for (int64_t i = 0; i < n; i++) block[i] = (T)(acc[i] += block[i]);
+        JOIN(NAME, _steps)(l->variant[0], block, acc, n, 1);
         CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[j]);
     }
 }
 #undef T
 #undef ACC
+#undef ORDERED
+#undef IS_NAN
+#undef LEAST
+#undef MOST
 #undef NAME
 #undef CLS
 #undef JOIN_

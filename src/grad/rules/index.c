@@ -105,6 +105,32 @@ RULE(cumprod)
     return kiln_error();
 }
 
+// Where each extremum came from is itself a running maximum: of the places at which x equals it.
+RULE(cumulative_extremum)
+{
+    int64_t axis = kiln_rule_int("axis"), dims[KILN_MAX_RANK];
+    size_t rank = kiln_rank(in[0]);
+    for (size_t d = 0; d < rank; d++) dims[d] = 1;
+    dims[axis < 0 ? axis + (int64_t)rank : axis] = kiln_dim(in[0], axis);
+    kiln_tensor *line = kiln_arange(kiln_tensor_device(in[0]), KILN_I64, 0, (double)kiln_dim(in[0], axis), 1);
+    kiln_tensor *hit = kiln_logical_or(kiln_equal(in[0], out[0]), kiln_not_equal(in[0], in[0]));
+    kiln_tensor *from = kiln_cummax(kiln_where(hit, kiln_reshape(line, rank, dims), kiln_scalar_int(0)), axis);
+    din[0] = kiln_scatter_add(zeros_of_input(dout[0]), axis, from, dout[0]);
+    return kiln_error();
+}
+
+RULE(gather_nd)
+{
+    din[0] = kiln_scatter_nd(in[1], dout[0], IN_SHAPE(0));
+    return kiln_error();
+}
+
+RULE(scatter_nd)
+{
+    din[1] = kiln_gather_nd(dout[0], in[0]);
+    return kiln_error();
+}
+
 static kiln_status put_back(kiln_tensor *indices, kiln_tensor *dy, kiln_tensor **dx)
 {
     if (dy) *dx = kiln_scatter(zeros_of_input(dy), kiln_rule_int("axis"), indices, dy);
@@ -133,6 +159,10 @@ static const kiln_rule_spec rules[] = {
     {.op = "index_add", .fn = index_add, INDEX},
     {.op = "cumsum", .fn = cumsum},
     {.op = "cumprod", .fn = cumprod, .needs_in = 1 << 0, .needs_out = 1 << 0},
+    {.op = "cummax", .fn = cumulative_extremum, .needs_in = 1 << 0, .needs_out = 1 << 0},
+    {.op = "cummin", .fn = cumulative_extremum, .needs_in = 1 << 0, .needs_out = 1 << 0},
+    {.op = "gather_nd", .fn = gather_nd, INDEX},
+    {.op = "scatter_nd", .fn = scatter_nd, .needs_in = 1 << 0},
     {.op = "sort", .fn = sort, .needs_out = 1 << 1},
     {.op = "topk", .fn = sort, .needs_out = 1 << 1},
     {.op = "dropout", .fn = dropout},

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Capabilities that take more than one process: a debugger, compilers, an installation, a tool, Meson.
+
+usage: processes.py capability_NN BUILD_DIR SOURCE_DIR [PROGRAM...]
+
+Exit status 77 with a reason means that the machine lacks what the test needs.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHANGED = ('KILN_DEVICE', 'KILN_DEBUG', 'CFLAGS', 'CXXFLAGS', 'LDFLAGS')
+CLEAN = {k: v for k, v in os.environ.items() if k not in CHANGED}
+GRADIENT = [9.02, 5.4, 7.2] * 2
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f'failed: {text}')
+
+
+def skip(reason):
+    print(f'skipped: {reason}')
+    sys.exit(77)
+
+
+def run(*command, status=0, **env):
+    done = subprocess.run([str(c) for c in command], env={**CLEAN, **env}, capture_output=True, text=True, timeout=500)
+    check(status is None or done.returncode == status,
+          f'{" ".join(map(str, command))}: status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}')
+    return done
+
+
+def line_of(path, text):
+    numbers = [i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line]
+    check(len(numbers) == 1, f'{path.name} has {len(numbers)} lines with {text}')
+    return numbers[0]
+
+
+def capability_15(build, source, program):
+    """Any debugger: the program stops where the op fails, and the user's frame shows its line and its variables."""
+    if not shutil.which('gdb'):
+        skip('gdb is not installed')
+    line = line_of(HERE / 'failing.c', 'kiln_matmul(h, w)')
+    commands = ['set confirm off', 'set debuginfod enabled off', 'set breakpoint pending on', 'break error_set', 'run',
+                'backtrace', 'frame function train_step', 'info locals', 'frame function kiln_matmul', r'echo finish:\n',
+                'finish', 'print (const char *)kiln_error_message()']
+    out = run('gdb', '-batch', '-nx', *[f'-ex={c}' for c in commands], program, KILN_DEVICE='cpu').stdout
+    if 'ptrace: Operation not permitted' in out or 'Could not trace the inferior' in out:
+        skip('this machine does not let gdb trace a process')
+    check(re.search(r'Breakpoint 1, .*error_set \(code=.*KILN_E_SHAPE', out), f'gdb did not stop at the error:\n{out}')
+    frame = rf'train_step \(x=0x\w+, w=0x\w+\) at .*failing\.c:{line}\b'
+    check(re.search(r'#\d+ .*kiln_matmul \(a=.*, b=.*\)', out), f'no frame of the op:\n{out}')
+    check(re.search(r'#\d+ .*' + frame, out), f'no frame of its caller:\n{out}')
+    check(re.search(r'^step = 7$', out, re.M), f'no variables of the caller:\n{out}')
+    finished = out[out.index('finish:'):]
+    check(re.search(frame, finished), f'finishing the op does not lead to its caller:\n{finished}')
+    check(f'(failing.c:{line})' in finished and 'f32[2,3]' in finished and 'f32[4,5]' in finished, finished)
+    # Without a debugger the message says the same.
+    message = run(program).stderr
+    check(message.startswith('matmul: ') and f'(failing.c:{line})' in message, message)
+
+
+def install(build, folder):
+    run('meson', 'install', '-C', build, '--no-rebuild', '--destdir', folder)
+    pc = list(pathlib.Path(folder).rglob('kiln.pc'))
+    check(len(pc) == 1, f'{len(pc)} files kiln.pc')
+    pkg = {'PKG_CONFIG_PATH': str(pc[0].parent), 'PKG_CONFIG_SYSROOT_DIR': str(folder)}
+    flags = run('pkg-config', '--cflags', '--libs', 'kiln', **pkg).stdout.split()
+    check(any(f == '-lkiln' for f in flags), f'pkg-config says {flags}')
+    version = run('pkg-config', '--modversion', 'kiln', **pkg).stdout.strip()
+    check(re.fullmatch(r'\d+\.\d+\.\d+', version), version)
+    library = next(pathlib.Path(folder).rglob('libkiln.so'))
+    return flags, library.parent
+
+
+def capability_73(build, source, *_):
+    """C and C++ programs build against the installed library through pkg-config, without a warning, and run."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags, where = install(build, folder)
+        program = source / 'docs' / 'examples' / 'api_program.c'
+        warnings = ['-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', '-O1', '-g']
+        cases = [(compiler, ['-std=c17'], path) for compiler in ('gcc', 'clang') for path in (program, HERE / 'client.c')]
+        cases += [(compiler, ['-std=c++20', '-x', 'c++'], path) for compiler in ('g++', 'clang++')
+                  for path in (program, HERE / 'client.c', HERE / 'client.cpp')]
+        tried = []
+        for compiler, language, path in cases:
+            if not shutil.which(compiler):
+                print(f'{compiler} is not installed')
+                continue
+            binary = pathlib.Path(folder) / f'{path.stem}-{compiler}-{len(tried)}'
+            run(compiler, *language, *warnings, path, '-x', 'none', '-o', binary, *flags)
+            done = run(binary, LD_LIBRARY_PATH=str(where), KILN_DEVICE='cpu')
+            if path == program:
+                got = [float(x) for x in re.findall(r'[\d.]+', done.stdout)]
+                good = len(got) == 6 and all(abs(a - b) <= 1e-6 * b for a, b in zip(got, GRADIENT))
+            else:
+                good = done.stdout == 'good\n'
+            check(good, f'{binary.name} prints {done.stdout}')
+            tried.append(compiler)
+        check('gcc' in tried or 'clang' in tried, 'no C compiler was tried')
+        check('g++' in tried or 'clang++' in tried, 'no C++ compiler was tried')
+        print(f'{len(tried)} programs built and run')
+
+
+def capability_74(build, source, bench):
+    """kiln-bench runs, writes JSON, compares."""
+    keys = {'name', 'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches'}
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f'{folder}/{name}.json' for name in 'ab']
+        for path in files:
+            run(bench, '--device', 'cpu', '--budget', '0.02', '--filter', 'sum_[ar]*', '--json', path)
+            rows = json.loads(pathlib.Path(path).read_text())
+            rows = rows['rows'] if isinstance(rows, dict) else rows
+            check({r['name'] for r in rows} == {'sum_all', 'sum_rows'}, rows)
+            for row in rows:
+                check(keys <= set(row), f'{sorted(keys - set(row))} are missing in {row}')
+                check(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'], row)
+                check(row['runs'] > 0 and row['launches'] >= 1, row)
+        out = run(bench, '--compare', *files).stdout
+        check(re.search(r'^sum_all\b.*\d\.\d+', out, re.M) and re.search(r'^sum_rows\b', out, re.M), out)
+        done = run(bench, '--filter', 'no_such_row', status=None)
+        check(done.returncode != 0 and 'no_such_row' in done.stderr, 'a filter that matches nothing passes')
+
+
+def capability_76(build, source, info, test_program):
+    """Plain Meson works with the distribution's packages, and each of them is in use."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = run('meson', 'setup', f'{folder}/plain', source).stdout
+        for what in ('Vulkan device', 'glslang in the library', 'OpenBLAS'):
+            check(re.search(rf'{what} *: YES', plain), f'a plain build is without {what}:\n{plain}')
+        check(re.search(r'LLVM *: \d+', plain), f'a plain build did not find LLVM:\n{plain}')
+        left_out = [f'-D{o}=disabled' for o in ('vulkan', 'openblas', 'llvm')]
+        left_out += [f'-D{o}=false' for o in ('tests', 'bench', 'examples')]
+        bare = run('meson', 'setup', f'{folder}/bare', source, *left_out).stdout
+        for what in ('Vulkan device', 'glslang in the library', 'OpenBLAS', 'LLVM'):
+            check(re.search(rf'{what} *: NO', bare, re.I), f'an option does not leave {what} out:\n{bare}')
+
+    symbols = run('nm', build / 'libkiln.so').stdout
+    check('glslang_shader_create' in symbols, 'libkiln is without glslang')
+    check('spvValidateBinary' in symbols or 'spvValidateWithOptions' in symbols, 'libkiln is without SPIRV-Tools')
+    needed = run('readelf', '-d', build / 'libkiln.so').stdout
+    for library in ('libvulkan', 'libopenblas', 'libLLVM'):
+        check(library not in needed, f'{library} is linked, so programs do not start without it')
+    check('libcmocka' in run('readelf', '-d', test_program).stdout, 'the tests are without cmocka')
+    library = json.loads(run(info, '--json').stdout)['library']
+    check(library['blas'] is True and 'openblas' in library['blas path'], library)
+    check('libvulkan' in json.dumps(library), f'no Vulkan loader: {library}')
+
+
+if __name__ == '__main__':
+    test = {f.__name__: f for f in (capability_15, capability_73, capability_74, capability_76)}[sys.argv[1]]
+    test(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), *sys.argv[4:])

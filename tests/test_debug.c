@@ -1,0 +1,226 @@
+// Kernels as text, facts about devices, marks in a device's work: what the tools stand on.
+#include <kiln/debug.h>
+#include <kiln/kiln.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_error(code, text)                             \
+    do {                                                     \
+        assert_int_equal(kiln_error(), code);                \
+        assert_non_null(strstr(kiln_error_message(), text)); \
+        kiln_error_clear();                                  \
+    } while (0)
+
+static size_t find_kernel(const char *symbol)
+{
+    for (size_t i = 0; i < kiln_kernel_count(); i++) {
+        kiln_kernel_info k = {.size = sizeof k};
+        assert_int_equal(kiln_kernel_get_info(i, &k), KILN_OK);
+        if (!strcmp(k.symbol, symbol)) return i;
+    }
+    fail_msg("no kernel %s", symbol);
+    return 0;
+}
+
+static bool have_modules(void)
+{
+    size_t n_words;
+    return kiln_kernel_spirv(find_kernel("add_f32"), &n_words) != NULL;
+}
+
+// --- kernels
+
+static void info_of_a_row_kernel(void **state)
+{
+    kiln_kernel_info k = {.size = sizeof k};
+    assert_int_equal(kiln_kernel_get_info(find_kernel("layer_norm_f32"), &k), KILN_OK);
+    assert_string_equal(k.row, "layer_norm");
+    assert_string_equal(k.dtype, "f32");
+    assert_string_equal(k.kind, "row");
+    assert_int_equal(k.outputs, 1);
+    assert_true(k.inputs >= 1 && k.stages >= 1 && k.scalars >= 1);
+}
+
+static void an_older_program_gets_the_fields_it_knows(void **state)
+{
+    kiln_kernel_info k = {.size = offsetof(kiln_kernel_info, kind)};
+    assert_int_equal(kiln_kernel_get_info(find_kernel("add_f32"), &k), KILN_OK);
+    assert_string_equal(k.row, "add");
+    assert_null(k.kind);
+    assert_int_equal(k.size, offsetof(kiln_kernel_info, kind));
+}
+
+static void every_generated_kernel_has_glsl(void **state)
+{
+    static const char *const symbols[] = {"mul_grad0_f32", "softmax_f64", "reduce_argmax_i64", "logical_not_bool"};
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        char *text = kiln_kernel_glsl(find_kernel(symbols[i]), false);
+        assert_non_null(text);
+        assert_non_null(strstr(text, "#version 460"));
+        assert_non_null(strstr(text, "void main()"));
+        free(text);
+    }
+}
+
+static void module_and_disassembly_agree(void **state)
+{
+    size_t add = find_kernel("add_f32"), n_words = 1;
+    const uint32_t *words = kiln_kernel_spirv(add, &n_words);
+    char *text = kiln_kernel_disassemble(add);
+    if (!words) {
+        assert_int_equal(n_words, 0);
+        assert_null(text);
+        assert_error(KILN_E_UNSUPPORTED, "add has no SPIR-V module");
+        return;
+    }
+    assert_int_equal(words[0], 0x07230203);
+    assert_true(n_words > 5);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "OpEntryPoint GLCompute"));
+    free(text);
+    char *whole = kiln_kernel_glsl(add, true), *part = kiln_kernel_glsl(add, false);
+    assert_true(whole && part && strlen(whole) > strlen(part));
+    assert_null(strstr(whole, "#include \""));
+    free(whole);
+    free(part);
+}
+
+static void mistakes_with_kernels(void **state)
+{
+    kiln_kernel_info k = {0};
+    size_t n = kiln_kernel_count(), n_words;
+    assert_null(kiln_kernel_glsl(n, false));
+    assert_error(KILN_E_ARGUMENT, "kernel_glsl: kernel");
+    assert_null(kiln_kernel_disassemble(n));
+    assert_error(KILN_E_ARGUMENT, "kernel_disassemble: kernel");
+    assert_null(kiln_kernel_spirv(n, &n_words));
+    assert_error(KILN_E_ARGUMENT, "kernel_spirv: kernel");
+    assert_null(kiln_kernel_spirv(0, NULL));
+    assert_error(KILN_E_ARGUMENT, "n_words is NULL");
+    assert_int_equal(kiln_kernel_get_info(0, &k), KILN_E_ARGUMENT);
+    assert_error(KILN_E_ARGUMENT, "out->size");
+    assert_int_equal(kiln_kernel_get_info(0, NULL), KILN_E_ARGUMENT);
+    kiln_error_clear();
+}
+
+// --- facts
+
+struct seen {
+    int n, n_groups;
+    char group[32];
+    double threads;
+};
+
+static void on_fact(void *user, const kiln_fact *f)
+{
+    struct seen *s = user;
+    assert_non_null(f->group);
+    assert_non_null(f->name);
+    assert_true(f->kind != KILN_FACT_TEXT || f->text);
+    if (strcmp(s->group, f->group)) s->n_groups++;
+    snprintf(s->group, sizeof s->group, "%s", f->group);
+    if (!strcmp(f->name, "threads")) s->threads = f->number;
+    s->n++;
+}
+
+static void facts_of_the_cpu_come_in_groups(void **state)
+{
+    struct seen s = {0};
+    assert_int_equal(kiln_device_facts("cpu", on_fact, &s), KILN_OK);
+    assert_int_equal(s.n_groups, 4);
+    assert_true(s.threads >= 1);
+}
+
+static void facts_of_every_listed_device(void **state)
+{
+    size_t n = kiln_device_list(NULL, 0);
+    char name[32];
+    for (size_t i = 0; i < n; i++) {
+        struct seen s = {0};
+        snprintf(name, sizeof name, "vulkan:%zu", i);
+        assert_int_equal(kiln_device_facts(name, on_fact, &s), KILN_OK);
+        assert_true(s.n > 10);
+    }
+    struct seen s = {0};
+    snprintf(name, sizeof name, "vulkan:%zu", n);
+    assert_int_equal(kiln_device_facts(name, on_fact, &s), have_modules() ? KILN_E_MISSING : KILN_E_ARGUMENT);
+    assert_int_equal(s.n, 0);
+    kiln_error_clear();
+}
+
+static void mistakes_with_facts(void **state)
+{
+    struct seen s = {0};
+    assert_int_equal(kiln_library_facts(NULL, NULL), KILN_E_ARGUMENT);
+    kiln_error_clear();
+    assert_int_equal(kiln_device_facts(NULL, on_fact, &s), KILN_E_ARGUMENT);
+    kiln_error_clear();
+    assert_int_equal(kiln_device_facts("vulkan:x", on_fact, &s), KILN_E_ARGUMENT);
+    assert_error(KILN_E_ARGUMENT, "neither cpu nor vulkan:N");
+    assert_int_equal(s.n, 0);
+}
+
+// --- marks
+
+static void marks_measure_work(const char *name)
+{
+    kiln_device *dev = kiln_device_open(name);
+    if (!dev && kiln_error() == KILN_E_MISSING) {
+        print_message("%s: %s\n", name, kiln_error_message());
+        kiln_error_clear();
+        skip();
+    }
+    assert_non_null(dev);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_full(dev, KILN_F32, KILN_SHAPE(1 << 16), 0.5);
+    assert_int_equal(kiln_device_mark(dev, 0), KILN_OK);
+    for (int i = 0; i < 40; i++) x = kiln_tanh(x);
+    assert_int_equal(kiln_device_mark(dev, KILN_MARKS - 1), KILN_OK);
+    double time_ns = kiln_device_elapsed(dev, 0, KILN_MARKS - 1);
+    assert_true(time_ns > 0 && time_ns < 60e9);
+    assert_true(isnan(kiln_device_elapsed(dev, 0, 1)));
+    assert_error(KILN_E_STATE, "mark 1 was never set");
+    assert_int_equal(kiln_device_mark(dev, KILN_MARKS), KILN_E_ARGUMENT);
+    assert_error(KILN_E_ARGUMENT, "device_mark: mark 32");
+    assert_true(isnan(kiln_device_elapsed(dev, 99, 1)));
+    assert_error(KILN_E_ARGUMENT, "device_elapsed: mark 99");
+    assert_int_equal(kiln_device_mark(NULL, 0), KILN_E_ARGUMENT);
+    kiln_error_clear();
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+}
+
+static void marks_on_the_cpu(void **state)
+{
+    marks_measure_work("cpu");
+}
+
+static void marks_on_vulkan(void **state)
+{
+    if (!have_modules()) skip();
+    marks_measure_work("vulkan");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(info_of_a_row_kernel),
+        cmocka_unit_test(an_older_program_gets_the_fields_it_knows),
+        cmocka_unit_test(every_generated_kernel_has_glsl),
+        cmocka_unit_test(module_and_disassembly_agree),
+        cmocka_unit_test(mistakes_with_kernels),
+        cmocka_unit_test(facts_of_the_cpu_come_in_groups),
+        cmocka_unit_test(facts_of_every_listed_device),
+        cmocka_unit_test(mistakes_with_facts),
+        cmocka_unit_test(marks_on_the_cpu),
+        cmocka_unit_test(marks_on_vulkan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
