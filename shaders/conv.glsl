@@ -18,7 +18,6 @@
 #else
 #define VALUE double
 #endif
-layout(local_size_x = 256) in;
 
 #define BATCH uint(arg_scalar_i32(0))
 #define CHANNELS uint(arg_scalar_i32(1))

@@ -1,39 +1,51 @@
 #version 460
-// dx[n, c, iy, ix] = sum over o, ky, kx of w[o, c, ky, kx] * dy[n, o, oy, ox] where that tap of (oy, ox) meets (iy,
-// ix): a matrix product for each image and group, with channels as rows, pixels of x as columns, and k over (o, ky,
-// kx). Each pixel gathers: no atomics.
+// dx[n, c, iy, ix] = sum over o, ky, kx of w[o, c, ky, kx] * dy[n, o, oy, ox] where that tap of (oy, ox) meets
+// (iy, ix): rows are channels, pixels those of x. Each pixel gathers: no atomics.
 #define N_OPERANDS 3
 #include "conv.glsl"
+layout(local_size_x = 64) in;
 
-VALUE operand_a(uint m, uint k)
+int in_y, in_x;   // of the pixel at hand
+
+VALUE weight(const uint m, const uint o, const uint ky, const uint kx)
 {
-    uint taps = KERNEL_H * KERNEL_W, o = k / taps, tap = k % taps;
-    return LOAD(1, offset4(1, group * (OUTPUTS / GROUPS) + o, m, int(tap / KERNEL_W), int(tap % KERNEL_W)));
+    return LOAD(1, offset4(1, group * (OUTPUTS / GROUPS) + o, m, int(ky), int(kx)));
 }
 
-VALUE operand_b(uint k, uint n)
+void locate_pixel(const uint p)
 {
-    uint taps = KERNEL_H * KERNEL_W, o = k / taps, tap = k % taps;
-    int y = int(n) / WIDTH + PADDING_H - int(tap / KERNEL_W) * DILATION_H, x = int(n) % WIDTH + PADDING_W - int(tap % KERNEL_W) * DILATION_W;
-    int oy = y / STRIDE_H, ox = x / STRIDE_W;
-    bool meets = y >= 0 && x >= 0 && oy * STRIDE_H == y && ox * STRIDE_W == x && oy < OUT_HEIGHT && ox < OUT_WIDTH;
-    if (!meets) return VALUE(0);
+    in_y = int(p) / WIDTH;
+    in_x = int(p) % WIDTH;
+}
+
+VALUE neighbour(const uint o, const uint ky, const uint kx)
+{
+    int oy = in_y + PADDING_H - int(ky) * DILATION_H, ox = in_x + PADDING_W - int(kx) * DILATION_W;
+    if (oy < 0 || ox < 0) return VALUE(0);
+    if (STRIDE_H != 1) {
+        if (oy % STRIDE_H != 0) return VALUE(0);
+        oy /= STRIDE_H;
+    }
+    if (STRIDE_W != 1) {
+        if (ox % STRIDE_W != 0) return VALUE(0);
+        ox /= STRIDE_W;
+    }
+    if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
     return LOAD(0, offset4(0, image, group * (OUTPUTS / GROUPS) + o, oy, ox));
 }
 
-void result(uint m, uint n, VALUE v)
+void result(const uint m, const VALUE v)
 {
-    STORE(2, offset4(2, image, group * (CHANNELS / GROUPS) + m, int(n) / WIDTH, int(n) % WIDTH), v);
+    STORE(2, offset4(2, image, group * (CHANNELS / GROUPS) + m, in_y, in_x), v);
 }
 
-#include "product.glsl"
+#include "direct.glsl"
 
 void main()
 {
     for (uint z = gl_WorkGroupID.z; z < BATCH * GROUPS; z += gl_NumWorkGroups.z) {
         image = z / GROUPS;
         group = z % GROUPS;
-        product(gl_WorkGroupID.y * TILE, gl_WorkGroupID.x * TILE, CHANNELS / GROUPS, uint(HEIGHT * WIDTH),
-                OUTPUTS / GROUPS * KERNEL_H * KERNEL_W);
+        convolve(CHANNELS / GROUPS, uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
     }
 }

@@ -1,36 +1,102 @@
 #version 460
-// dw[o, c, ky, kx] = sum over n, oy, ox of dy[n, o, oy, ox] * x[n, c, pixel(ky, kx, oy, ox)]: a matrix product for
-// each group, with outputs as rows, (c, ky, kx) as columns, and k over (n, oy, ox).
+// dw[o, c, ky, kx] = sum over n, oy, ox of dy[n, o, oy, ox] * x[n, c, pixel(ky, kx, oy, ox)], for each group.
+//
+// Few results, each a long sum: a workgroup computes a square of SIDE outputs by SIDE taps (c, ky, kx). Its invocations
+// take the pixels (n, oy, ox) in turn and keep SIDE x SIDE sums, which then are summed over the invocations in a fixed
+// order, in two levels: the same bits from run to run. The place of a pixel is counted, not divided.
 #define N_OPERANDS 3
 #include "conv.glsl"
+layout(local_size_x = 256) in;
 
-VALUE operand_a(uint m, uint k)
+const uint SIDE = 4, LANES = 256, FAN_IN = 16;   // SIDE as the tile in src/ops/kernels.def
+shared VALUE partial[LANES];
+
+struct place {
+    uint n;
+    int y, x;
+};
+
+void advance(inout place p, const place step)
 {
-    uint pixels = uint(OUT_HEIGHT * OUT_WIDTH), at = k % pixels;
-    return LOAD(1, offset4(1, k / pixels, group * (OUTPUTS / GROUPS) + m, int(at) / OUT_WIDTH, int(at) % OUT_WIDTH));
+    p.x += step.x;
+    if (p.x >= OUT_WIDTH) {
+        p.x -= OUT_WIDTH;
+        p.y++;
+    }
+    p.y += step.y;
+    if (p.y >= OUT_HEIGHT) {
+        p.y -= OUT_HEIGHT;
+        p.n++;
+    }
+    p.n += step.n;
 }
 
-VALUE operand_b(uint k, uint n)
+place place_of(const uint at)
 {
-    uint pixels = uint(OUT_HEIGHT * OUT_WIDTH), at = k % pixels, taps = KERNEL_H * KERNEL_W, tap = n % taps;
-    int iy, ix;
-    if (!pixel(tap / KERNEL_W, tap % KERNEL_W, int(at) / OUT_WIDTH, int(at) % OUT_WIDTH, iy, ix)) return VALUE(0);
-    return LOAD(0, offset4(0, k / pixels, group * (CHANNELS / GROUPS) + n / taps, iy, ix));
+    uint pixels = uint(OUT_HEIGHT * OUT_WIDTH), rest = at % pixels;
+    return place(at / pixels, int(rest) / OUT_WIDTH, int(rest) % OUT_WIDTH);
 }
 
-void result(uint m, uint n, VALUE v)
+VALUE across(const VALUE mine)
 {
-    uint taps = KERNEL_H * KERNEL_W, tap = n % taps;
-    STORE(2, offset4(2, group * (OUTPUTS / GROUPS) + m, n / taps, int(tap / KERNEL_W), int(tap % KERNEL_W)), v);
+    uint lane = gl_LocalInvocationIndex;
+    barrier();
+    partial[lane] = mine;
+    barrier();
+    VALUE sum = mine;
+    if (lane < FAN_IN) {
+        for (uint l = lane + FAN_IN; l < LANES; l += FAN_IN) sum += partial[l];
+    }
+    barrier();
+    if (lane < FAN_IN) partial[lane] = sum;
+    barrier();
+    sum = partial[0];
+    for (uint l = 1; l < FAN_IN; l++) sum += partial[l];
+    return sum;
 }
 
-#include "product.glsl"
+void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
+{
+    VALUE sums[SIDE * SIDE];
+    uint c[SIDE], ky[SIDE], kx[SIDE], taps = KERNEL_H * KERNEL_W;
+    [[unroll]] for (uint i = 0; i < SIDE * SIDE; i++) sums[i] = VALUE(0);
+    [[unroll]] for (uint j = 0; j < SIDE; j++) {
+        uint t = min(t0 + j, t_size - 1);
+        c[j] = t / taps;
+        ky[j] = t % taps / KERNEL_W;
+        kx[j] = t % KERNEL_W;
+    }
+    place p = place_of(gl_LocalInvocationIndex), step = place_of(LANES);
+    while (p.n < BATCH) {
+        VALUE dy[SIDE];
+        [[unroll]] for (uint i = 0; i < SIDE; i++) {
+            dy[i] = LOAD(1, offset4(1, p.n, group * (OUTPUTS / GROUPS) + min(m0 + i, m_size - 1), p.y, p.x));
+        }
+        [[unroll]] for (uint j = 0; j < SIDE; j++) {
+            int iy, ix;
+            VALUE x = VALUE(0);
+            bool inside = pixel(ky[j], kx[j], p.y, p.x, iy, ix);
+            if (inside) x = LOAD(0, offset4(0, p.n, group * (CHANNELS / GROUPS) + c[j], iy, ix));
+            [[unroll]] for (uint i = 0; i < SIDE; i++) sums[i * SIDE + j] += dy[i] * x;
+        }
+        advance(p, step);
+    }
+    [[unroll]] for (uint i = 0; i < SIDE; i++) {
+        [[unroll]] for (uint j = 0; j < SIDE; j++) {
+            VALUE sum = across(sums[i * SIDE + j]);
+            bool inside = m0 + i < m_size && t0 + j < t_size;
+            if (inside && gl_LocalInvocationIndex == 0) {
+                STORE(2, offset4(2, group * (OUTPUTS / GROUPS) + m0 + i, c[j], int(ky[j]), int(kx[j])), sum);
+            }
+        }
+    }
+}
 
 void main()
 {
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
-        product(gl_WorkGroupID.y * TILE, gl_WorkGroupID.x * TILE, OUTPUTS / GROUPS, CHANNELS / GROUPS * KERNEL_H * KERNEL_W,
-                BATCH * uint(OUT_HEIGHT * OUT_WIDTH));
+        uint m_size = OUTPUTS / GROUPS, t_size = CHANNELS / GROUPS * KERNEL_H * KERNEL_W;
+        square(gl_WorkGroupID.y * SIDE, m_size, gl_WorkGroupID.x * SIDE, t_size);
     }
 }

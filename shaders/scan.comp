@@ -1,6 +1,6 @@
 #version 460
-// Running sums (VARIANT_0: 0), products (1), maxima (2), minima (3) along the last dimension; see src/ops/scan.c. Operands: x, out, carry;
-// scalars: elements of a chunk, and chunks of a row.
+// Running sums (VARIANT_0: 0), products (1), maxima (2), minima (3) along the last dimension; see src/ops/scan.c.
+// Operands: x, out, carry; scalars: elements of a chunk, and chunks of a row.
 //
 //   ROWS     a workgroup a row
 //   TOTALS   a workgroup a chunk: out[row][chunk] = its total

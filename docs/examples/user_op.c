@@ -1,7 +1,7 @@
 // Ops of the user's own: one with its gradients as expressions, one with a rule in C.
 //
-// An op registered by the user is compiled for a Vulkan device at its first use there, and runs as any other from then
-// on.
+// On a Vulkan device such an op is compiled at its first use, where the library can do that; else it runs on the CPU,
+// and one warning says so.
 #include "check.h"
 
 // y = sqrt(x^2 + 1): dx = dy x / y. The rule keeps the input and the output.

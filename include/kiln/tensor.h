@@ -76,10 +76,11 @@ KILN_API kiln_status kiln_split(kiln_tensor *t, int64_t axis, kiln_tensor **out,
 /// Splits into parts of the given sizes, which add up to the axis.
 KILN_API kiln_status kiln_split_sizes(kiln_tensor *t, int64_t axis, size_t n_out, const int64_t *sizes, kiln_tensor **out);
 
-/// The entries of an axis, which is dropped: fills exactly `n_out` handles (views). Errors: KILN_E_SHAPE when it has another number.
+/// The entries of an axis, which is dropped: fills exactly `n_out` handles (views). Errors: KILN_E_SHAPE when it has
+/// another number.
 KILN_API kiln_status kiln_unstack(kiln_tensor *t, int64_t axis, kiln_tensor **out, size_t n_out);
-/// A grid over n lines (rank 1 or 0): fills `n` handles, of the shape that the lines' lengths make; the i-th holds the i-th line
-/// along axis i (views).
+/// A grid over n lines (rank 1 or 0): fills `n` handles, of the shape that the lines' lengths make; the i-th holds the
+/// i-th line along axis i (views).
 KILN_API kiln_status kiln_meshgrid(kiln_tensor *const *lines, size_t n, kiln_tensor **out);
 
 /// Results whose size depends on values: the host waits for one number. Zero gradients, but for masked_select by x.
@@ -87,8 +88,8 @@ KILN_API kiln_status kiln_meshgrid(kiln_tensor *const *lines, size_t n, kiln_ten
 KILN_API kiln_tensor *kiln_nonzero(kiln_tensor *x);
 /// The elements of x where mask (bool) is true, in one dimension; the two are broadcast.
 KILN_API kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask);
-/// The different values of x, sorted, in one dimension; for each element of x where its value is among them (i64, x's shape); and how
-/// often each occurs (i64). Any result may be NULL. Each NaN is a value of its own.
+/// The different values of x, sorted, in one dimension; for each element of x where its value is among them (i64, x's
+/// shape); and how often each occurs (i64). Any result may be NULL. Each NaN is a value of its own.
 KILN_API kiln_status kiln_unique(kiln_tensor *x, kiln_tensor **values, kiln_tensor **inverse, kiln_tensor **counts);
 
 /// Frees early and nulls the handle; NULL is fine.

@@ -21,6 +21,8 @@
 // is formatted into a fixed per-thread buffer; " (file.c:line)" of the caller's frame is appended. Never allocates.
 kiln_status error_set(kiln_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 kiln_status error_setv(kiln_status code, const char *format, va_list args);
+// Puts "op: " before the pending text unless it begins so: for failures of memory and drivers, which know of no op.
+void error_name_op(const char *op);
 // Like error_set, but into a buffer that a library thread hands over; see error_raise.
 struct error_record { kiln_status code; bool has_place; char text[1024]; };
 void error_capture(struct error_record *out);          // moves this thread's pending error into *out

@@ -77,7 +77,7 @@ static bool is_library_source(const char *path)
 {
     static const char *const layers[] = {
         "base", "ir",     "scalar", "ops", "pass", "codegen", "device", "vulkan", "cpu",
-        "null", "tensor", "grad",   "jit", "nn",   "optim",   "data",   "io",     "dist",
+        "null", "tensor", "grad",   "jit", "nn",   "optim",   "data",   "io",     "dist", "debug",
     };
     for (const char *at = strstr(path, "src/"); at; at = strstr(at + 1, "src/")) {
         if (at != path && at[-1] != '/') continue;

@@ -42,6 +42,16 @@ kiln_status error_set(kiln_status code, const char *format, ...)
     return status;
 }
 
+void error_name_op(const char *op)
+{
+    size_t n = strlen(op), len = strlen(state.text);
+    if (!error_pending || n + 2 + len >= sizeof state.text) return;
+    if (!strncmp(state.text, op, n) && (state.text[n] == ':' || state.text[n] == '_')) return;
+    memmove(state.text + n + 2, state.text, len + 1);
+    memcpy(state.text, op, n);
+    memcpy(state.text + n, ": ", 2);
+}
+
 void error_capture(struct error_record *out)
 {
     if (error_pending) {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const uint8_t classes_of_type[] = {
-    [TYPE_NUMERIC] = CLASSES_FI, [TYPE_FLOAT] = CLASSES_F, [TYPE_REAL] = CLASSES_FI, [TYPE_COMPARE] = CLASSES_ALL,
-    [TYPE_LOGICAL] = CLASSES_B, [TYPE_BITWISE] = CLASSES_I | CLASSES_B, [TYPE_INTEGER] = CLASSES_I, [TYPE_TEST] = CLASSES_FI,
-    [TYPE_SELECT] = CLASSES_ALL,
+    [TYPE_NUMERIC] = CLASSES_FI,  [TYPE_FLOAT] = CLASSES_F,   [TYPE_REAL] = CLASSES_FI,
+    [TYPE_COMPARE] = CLASSES_ALL, [TYPE_LOGICAL] = CLASSES_B, [TYPE_BITWISE] = CLASSES_I | CLASSES_B,
+    [TYPE_INTEGER] = CLASSES_I,   [TYPE_TEST] = CLASSES_FI,   [TYPE_SELECT] = CLASSES_ALL,
 };
 
 const char *elementwise_input_name(int n_in, int i)
@@ -17,7 +17,10 @@ const char *elementwise_input_name(int n_in, int i)
     return n_in == 1 ? "x" : names[i];
 }
 
-static bool is_int(enum scalar_class c) { return c == CLASS_I32 || c == CLASS_I64; }
+static bool is_int(enum scalar_class c)
+{
+    return c == CLASS_I32 || c == CLASS_I64;
+}
 
 static const char *expr_for(const struct op_elementwise *e, enum scalar_class cls)
 {
@@ -67,7 +70,8 @@ static const char *with_class(struct arena *a, const char *text, enum scalar_cla
         if (p[0] == '$' && p[1] == 'T') {
             str_add(&s, scalar_class_name(cls));
             p++;
-        } else str_addn(&s, p, 1);
+        } else
+            str_addn(&s, p, 1);
     }
     const char *r = arena_strdup(a, str_text(&s));
     str_free(&s);
@@ -82,8 +86,9 @@ static const char *symbol_safe(struct arena *a, const char *name)
     return s;
 }
 
-static kiln_status add_kernel(struct catalogue *g, int family, const char *name, uint8_t kind, enum scalar_class cls, const char *expr,
-                              const struct scalar_param *params, int n_in, int n_scalars, enum scalar_class out_cls, bool cpu_only)
+static kiln_status add_kernel(struct catalogue *g, int family, const char *name, uint8_t kind, enum scalar_class cls,
+                              const char *expr, const struct scalar_param *params, int n_in, int n_scalars,
+                              enum scalar_class out_cls, bool cpu_only)
 {
     struct catalogue_kernel *k = &g->kernels[family * CLASS_COUNT + (int)cls];
     struct kernel *body = &k->kernel;
@@ -91,8 +96,8 @@ static kiln_status add_kernel(struct catalogue *g, int family, const char *name,
     TRY(scalar_parse(&g->arena, with_class(&g->arena, expr, cls), params, n_in + n_scalars, cls, &raw));
     TRY(scalar_expand(&g->arena, &raw, &body->dag));
     if (body->dag.nodes[body->dag.root].cls != out_cls)
-        return error_set(KILN_E_ARGUMENT, "the result is %s, not %s", scalar_class_name(body->dag.nodes[body->dag.root].cls),
-                         scalar_class_name(out_cls));
+        return error_set(KILN_E_ARGUMENT, "the result is %s, not %s",
+                         scalar_class_name(body->dag.nodes[body->dag.root].cls), scalar_class_name(out_cls));
     body->name = symbol_safe(&g->arena, name);
     if (!body->name) return kiln_error();
     body->kind = (enum kernel_kind)kind;
@@ -145,11 +150,13 @@ static kiln_status add_elementwise(struct catalogue *g, int row)
         struct scalar_param p[ELEMENTWISE_MAX_IN + ELEMENTWISE_MAX_PARAMS];
         int n = 0, n_scalars = 0;
         for (int i = 0; i < r->n_in; i++)
-            p[n++] = (struct scalar_param){elementwise_input_name(r->n_in, i), r->e.type == TYPE_SELECT && i == 0 ? CLASS_BOOL : cls};
+            p[n++] = (struct scalar_param){elementwise_input_name(r->n_in, i),
+                                           r->e.type == TYPE_SELECT && i == 0 ? CLASS_BOOL : cls};
         for (; n_scalars < ELEMENTWISE_MAX_PARAMS && r->e.params[n_scalars]; n_scalars++)
             p[n++] = (struct scalar_param){r->e.params[n_scalars], cls};
         enum scalar_class out = bool_result(r->e.type) ? CLASS_BOOL : cls;
-        if (add_kernel(g, row, r->name, KERNEL_POINTWISE, cls, expr_for(&r->e, cls), p, r->n_in, n_scalars, out, false)) {
+        if (add_kernel(g, row, r->name, KERNEL_POINTWISE, cls, expr_for(&r->e, cls), p, r->n_in, n_scalars, out,
+                       false)) {
             if (kiln_error() != KILN_E_UNSUPPORTED) return row_error(r->name, cls);
             kiln_error_clear();
             continue;
@@ -164,10 +171,12 @@ static int gradient_params(const struct elementwise_row *r, enum scalar_class cl
 {
     int n = 0;
     for (int i = 0; i < r->n_in; i++)
-        p[n++] = (struct scalar_param){elementwise_input_name(r->n_in, i), r->e.type == TYPE_SELECT && i == 0 ? CLASS_BOOL : cls};
+        p[n++] = (struct scalar_param){elementwise_input_name(r->n_in, i),
+                                       r->e.type == TYPE_SELECT && i == 0 ? CLASS_BOOL : cls};
     p[n++] = (struct scalar_param){"y", cls};
     p[n++] = (struct scalar_param){"dy", cls};
-    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++) p[n++] = (struct scalar_param){r->e.params[i], cls};
+    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++)
+        p[n++] = (struct scalar_param){r->e.params[i], cls};
     return n;
 }
 
@@ -205,10 +214,12 @@ static kiln_status add_gradient(struct catalogue *g, int index)
         struct scalar_param p[5 + ELEMENTWISE_MAX_PARAMS];
         int n = 0, n_scalars = 0;
         for (; n < h->n_in; n++)
-            p[n] = (struct scalar_param){h->in_names[n], r->e.type == TYPE_SELECT && h->from[n] == 0 ? CLASS_BOOL : cls};
+            p[n] =
+                (struct scalar_param){h->in_names[n], r->e.type == TYPE_SELECT && h->from[n] == 0 ? CLASS_BOOL : cls};
         for (; n_scalars < ELEMENTWISE_MAX_PARAMS && r->e.params[n_scalars]; n_scalars++)
             p[n++] = (struct scalar_param){r->e.params[n_scalars], cls};
-        // Gradients of integers run on the CPU alone; one that integers cannot express (a half for equal operands) is left out.
+        // Gradients of integers run on the CPU alone; one that integers cannot express (a half for equal operands) is
+        // left out.
         if (add_kernel(g, family, h->name, KERNEL_POINTWISE, cls, h->expr, p, h->n_in, n_scalars, cls, is_int(cls))) {
             if (!is_int(cls) && kiln_error() != KILN_E_UNSUPPORTED) return row_error(h->name, cls);
             kiln_error_clear();
@@ -223,8 +234,12 @@ static kiln_status add_gradient(struct catalogue *g, int index)
 static kiln_status add_custom(struct catalogue *g, const struct kernel_row *r, int family, enum scalar_class cls)
 {
     struct catalogue_kernel *k = &g->kernels[family * CLASS_COUNT + (int)cls];
-    k->info = (struct kernel_info){.name = r->name, .kind = KERNEL_CUSTOM, .cls = (uint8_t)cls, .n_operands = r->n_operands,
-                                   .n_out = r->n_out, .cpu_only = r->cpu_only};
+    k->info = (struct kernel_info){.name = r->name,
+                                   .kind = KERNEL_CUSTOM,
+                                   .cls = (uint8_t)cls,
+                                   .n_operands = r->n_operands,
+                                   .n_out = r->n_out,
+                                   .cpu_only = r->cpu_only};
     memcpy(k->info.tile, r->tile, sizeof r->tile);
     k->info.picks_tile = r->picks_tile;
     for (int i = 0; i < 3; i++)

@@ -14,7 +14,7 @@ static const struct device_ops *const kinds[] = {
 
 void (*device_closing)(kiln_device *dev);
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static kiln_device *open_list;                 // newest first; the default is the oldest that is not closed
+static kiln_device *open_list; // newest first; the default is the oldest that is not closed
 static _Thread_local kiln_device *thread_default;
 
 static kiln_status unknown_name(const char *name)
@@ -24,8 +24,8 @@ static kiln_status unknown_name(const char *name)
         if (i) strcat(list, ", ");
         strcat(list, kinds[i]->kind);
     }
-    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s%s", name, list,
-                     KILN_WITH_VULKAN ? ", gpu, vulkan:N" : "");
+    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s%s", name,
+                     list, KILN_WITH_VULKAN ? ", gpu, vulkan:N" : "");
 }
 
 static kiln_device *open_kind(const struct device_ops *ops, const char *spec)
@@ -85,7 +85,7 @@ kiln_device *kiln_device_open(const char *name)
 #if KILN_WITH_VULKAN
     kiln_device *gpu = open_kind(&vulkan_device_ops, "gpu");
     if (gpu) return gpu;
-    kiln_error_clear();        // no real GPU: the CPU is the answer, not an error
+    kiln_error_clear(); // no real GPU: the CPU is the answer, not an error
 #endif
     return open_kind(&cpu_device_ops, "");
 }

@@ -1,9 +1,14 @@
-// A launch that a device lacks runs on the CPU: the bytes each operand touches come to the host, the CPU's kernel runs, what was
-// written goes back. Counted, reported once, and an error in strict-device mode.
+// A launch that a device lacks runs on the CPU: the bytes each operand touches come to the host, the CPU's kernel runs,
+// what was written goes back. Counted, reported once, and an error in strict-device mode.
 #include "device/device.h"
 #include <stdlib.h>
 
-struct staged { void *host; uint64_t base; uint64_t size_B; bool written; };
+struct staged {
+    void *host;
+    uint64_t base;
+    uint64_t size_B;
+    bool written;
+};
 
 // Operands whose ranges overlap share one piece, so that an output written in place stays one memory.
 static int stage_of(const struct staged *s, int n, uint64_t lo, uint64_t hi)
@@ -21,7 +26,7 @@ static int gather_ranges(const struct launch *l, struct staged *s)
         if (o->flags & OPERAND_IMMEDIATE) continue;
         uint64_t lo = o->address + (uint64_t)o->range_lo_B, hi = o->address + (uint64_t)o->range_hi_B;
         int k;
-        while ((k = stage_of(s, n, lo, hi)) >= 0) {   // merge with every piece it meets
+        while ((k = stage_of(s, n, lo, hi)) >= 0) { // merge with every piece it meets
             if (s[k].base < lo) lo = s[k].base;
             if (s[k].base + s[k].size_B > hi) hi = s[k].base + s[k].size_B;
             s[k] = s[--n];
@@ -56,9 +61,11 @@ kiln_status device_fall_back(kiln_device *dev, const struct launch *l)
 {
     const char *kernel = kernel_info(l->kernel)->name;
     if (dev->ops == &cpu_device_ops || dev->ops == &null_device_ops)
-        return error_set(KILN_E_UNSUPPORTED, "%s: the %s device has no kernel %s for these dtypes", l->op, dev->ops->kind, kernel);
+        return error_set(KILN_E_UNSUPPORTED, "%s: the %s device has no kernel %s for these dtypes", l->op,
+                         dev->ops->kind, kernel);
     if (dev->strict)
-        return error_set(KILN_E_UNSUPPORTED, "%s: %s has no kernel %s for these dtypes, and strict-device mode forbids the CPU", l->op,
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: %s has no kernel %s for these dtypes, and strict-device mode forbids the CPU", l->op,
                          dev->name, kernel);
     kiln_device *cpu;
     struct staged s[MAX_OPERANDS] = {{0}};

@@ -1,30 +1,39 @@
-// The caching heap. Input: sizes; output: 256-byte aligned blocks of slabs. Sizes are rounded to a class (four to a power of two up to
-// 64 KiB, eight above), each class has a stack of free blocks, and the last freed is the first reused, so that it is warm. Blocks up
-// to 1 MiB are cut from slabs of many; a larger one has a slab of its own. Invariants: a block is live or on its class's stack; a
-// slab's `live` counts its live blocks; reserved_B is the sum of all slabs. Nothing goes back to the system until memory runs out, the
-// limit is met or trim is called; then every slab without live blocks goes, its free blocks first.
+// The caching heap. Input: sizes; output: 256-byte aligned blocks of slabs. Sizes are rounded to a class (four to a
+// power of two up to 64 KiB, eight above), each class has a stack of free blocks, and the last freed is the first
+// reused, so that it is warm. Blocks up to 1 MiB are cut from slabs of many; a larger one has a slab of its own.
+// Invariants: a block is live or on its class's stack; a slab's `live` counts its live blocks; reserved_B is the sum of
+// all slabs. Nothing goes back to the system until memory runs out, the limit is met or trim is called; then every slab
+// without live blocks goes, its free blocks first.
 #include "device/device.h"
 #include <stdlib.h>
 
 #define ALIGN_B 256u
 #define LARGE_B (1u << 20)
-#define BINS 400
+#define BINS    400
 
 struct heap_slab {
     struct slab slab;
-    uint64_t used_B;           // carved so far
-    uint64_t live;             // blocks handed out
+    uint64_t used_B; // carved so far
+    uint64_t live;   // blocks handed out
     bool dying;
     struct heap_slab *next;
 };
 
-struct free_block { uint64_t address; void *host; struct heap_slab *slab; };
-struct bin { struct free_block *v; size_t n, cap; uint64_t size_B; };
+struct free_block {
+    uint64_t address;
+    void *host;
+    struct heap_slab *slab;
+};
+struct bin {
+    struct free_block *v;
+    size_t n, cap;
+    uint64_t size_B;
+};
 
 struct heap {
     pthread_mutex_t lock;
     struct bin bins[BINS];
-    struct heap_slab *slabs, *small, *medium;   // the slabs being carved
+    struct heap_slab *slabs, *small, *medium; // the slabs being carved
     uint64_t limit_B;
 };
 
@@ -128,8 +137,9 @@ static bool over_limit(kiln_device *dev, uint64_t size_B)
 
 static kiln_status exhausted(kiln_device *dev, uint64_t size_B)
 {
-    return error_set(KILN_E_DEVICE_MEMORY, "out of memory on %s: %llu bytes are asked for, %llu are in use, %llu reserved%s%.0llu",
-                     dev->name, (unsigned long long)size_B, (unsigned long long)dev->stats.heap_used_B,
+    return error_set(KILN_E_DEVICE_MEMORY,
+                     "out of memory on %s: %llu bytes are asked for, %llu are in use, %llu reserved%s%.0llu", dev->name,
+                     (unsigned long long)size_B, (unsigned long long)dev->stats.heap_used_B,
                      (unsigned long long)dev->stats.heap_reserved_B, dev->heap->limit_B ? ", the limit is " : "",
                      (unsigned long long)dev->heap->limit_B);
 }
@@ -165,7 +175,8 @@ static kiln_status carve(kiln_device *dev, uint64_t size_B, struct block *out)
 {
     struct heap *h = dev->heap;
     struct heap_slab *s;
-    if (size_B > LARGE_B) TRY(slab_new(dev, size_B, &s));
+    if (size_B > LARGE_B)
+        TRY(slab_new(dev, size_B, &s));
     else {
         bool small = size_B <= 16384;
         struct heap_slab **current = small ? &h->small : &h->medium;
@@ -199,7 +210,8 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
         out->address = f->address;
         out->host = f->host;
         out->slab = f->slab;
-    } else status = carve(dev, rounded_B, out);
+    } else
+        status = carve(dev, rounded_B, out);
     if (!status) {
         out->slab->live++;
         dev->stats.heap_used_B += size_B;
@@ -214,7 +226,7 @@ static bool push(struct bin *b, const struct block *block)
     if (b->n == b->cap) {
         size_t cap = b->cap ? b->cap * 2 : 16;
         struct free_block *v = realloc(b->v, cap * sizeof *v);
-        if (!v) return false;   // the block is lost until its slab goes
+        if (!v) return false; // the block is lost until its slab goes
         b->v = v;
         b->cap = cap;
     }

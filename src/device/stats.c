@@ -6,7 +6,8 @@
 kiln_status kiln_device_get_info(kiln_device *dev, kiln_device_info *out)
 {
     if (error_pending) return error_pending;
-    if (!dev || !out || !out->size) return error_set(KILN_E_ARGUMENT, "device_get_info: %s", !dev ? "dev is NULL" : "out or out->size is not set");
+    if (!dev || !out || !out->size)
+        return error_set(KILN_E_ARGUMENT, "device_get_info: %s", !dev ? "dev is NULL" : "out or out->size is not set");
     size_t n = out->size < sizeof dev->info ? out->size : sizeof dev->info;
     memcpy((char *)out + sizeof out->size, (char *)&dev->info + sizeof out->size, n - sizeof out->size);
     return KILN_OK;

@@ -50,6 +50,10 @@ kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
         error_set(KILN_E_STATE, "parameter: an abstract value has no data");
         return NULL;
     }
+    if (init->type.dtype == KILN_BOOL) {
+        error_set(KILN_E_DTYPE, "parameter: a bool has no gradient");
+        return NULL;
+    }
     kiln_tensor *t = own_value(init);
     if (!t) return NULL;
     struct tape_node *n = new_leaf(&t->type, name);

@@ -1,49 +1,50 @@
 // What a device runs: a kernel of the catalogue, a collapsed iteration space and its operands. Ops lower to launches; a
-// sink resolves slots to addresses and hands the launch to a device. The argument block that Vulkan pushes is packed from this
-// struct; CPU kernels read it directly.
+// sink resolves slots to addresses and hands the launch to a device. The argument block that Vulkan pushes is packed
+// from this struct; CPU kernels read it directly.
 #pragma once
 #include "ir/type.h"
 
 #define MAX_OPERANDS 10
-#define MAX_SCALARS 20
+#define MAX_SCALARS  20
 
 // Kernel ids are family * CLASS_COUNT + compute class (see scalar/scalar.h for classes).
 typedef uint16_t kernel_id;
 
 enum kernel_kind {
-    KERNEL_NONE,       // no such class of this family
-    KERNEL_POINTWISE,  // one point of the space a value; operand n_operands-1 is the output
-    KERNEL_ROW,        // the last n_reduce dimensions of the space are a row; the output is an element or a row value
-    KERNEL_CUSTOM,     // hand-written: shaders/<name>.comp and src/cpu/kernels/<name>.c
+    KERNEL_NONE,      // no such class of this family
+    KERNEL_POINTWISE, // one point of the space a value; operand n_operands-1 is the output
+    KERNEL_ROW,       // the last n_reduce dimensions of the space are a row; the output is an element or a row value
+    KERNEL_CUSTOM,    // hand-written: shaders/<name>.comp and src/cpu/kernels/<name>.c
 };
 
 struct kernel_info {
-    const char *name;      // "add", "mul.grad0", "softmax", "matmul"
-    uint8_t kind;          // enum kernel_kind
-    uint8_t cls;           // compute class
-    uint8_t n_operands;    // inputs, then outputs
+    const char *name;   // "add", "mul.grad0", "softmax", "matmul"
+    uint8_t kind;       // enum kernel_kind
+    uint8_t cls;        // compute class
+    uint8_t n_operands; // inputs, then outputs
     uint8_t n_out;
     uint8_t n_scalars;
     uint8_t in_cls[MAX_OPERANDS]; // class into which operand i is loaded, or from which it is stored
-    uint8_t scalar_cls[8]; // class of each run-time scalar
-    bool row_out;          // KERNEL_ROW: the output is a row value
-    uint8_t n_stages;      // KERNEL_ROW: reductions on the longest path from the inputs
-    uint8_t n_reductions;  // KERNEL_ROW: reductions in all
-    bool cpu_only;         // no SPIR-V module: other devices fall back
-    uint16_t tile[3];      // KERNEL_CUSTOM: workgroups = ceil(extent[i] / tile[i])
-    bool picks_tile;       // KERNEL_CUSTOM: a GPU takes a square tile of its choice instead of tile[0], tile[1]; see vulkan/launch.c
+    uint8_t scalar_cls[8];        // class of each run-time scalar
+    bool row_out;                 // KERNEL_ROW: the output is a row value
+    uint8_t n_stages;             // KERNEL_ROW: reductions on the longest path from the inputs
+    uint8_t n_reductions;         // KERNEL_ROW: reductions in all
+    bool cpu_only;                // no SPIR-V module: other devices fall back
+    uint16_t tile[3];             // KERNEL_CUSTOM: workgroups = ceil(extent[i] / tile[i])
+    bool picks_tile; // KERNEL_CUSTOM: a GPU takes a square tile of its choice instead of tile[0], tile[1]; see
+                     // vulkan/launch.c
 };
-extern const struct kernel_info kernel_catalogue[];   // written by the build
+extern const struct kernel_info kernel_catalogue[]; // written by the build
 extern const int kernel_count;
 
-// Kernels of ops that users register while the program runs: one element each, ids from kernel_count on. An entry is never changed after
-// it was published, and stays.
+// Kernels of ops that users register while the program runs: one element each, ids from kernel_count on. An entry is
+// never changed after it was published, and stays.
 #define USER_KERNELS_MAX 5120
 struct scalar_dag;
 struct user_kernel {
     struct kernel_info info;
-    const struct scalar_dag *dag;  // expanded; NULL: GLSL only
-    const char *glsl;              // the user's own expression, or NULL: made from the DAG
+    const struct scalar_dag *dag; // expanded; NULL: GLSL only
+    const char *glsl;             // the user's own expression, or NULL: made from the DAG
 };
 extern _Atomic(const struct user_kernel *) user_kernels[USER_KERNELS_MAX];
 
@@ -64,12 +65,12 @@ enum operand_flags {
 };
 
 // Slots name buffers while a launch has no addresses yet.
-#define SLOT_OUT 0x4000
+#define SLOT_OUT  0x4000
 #define SLOT_TEMP 0x8000
 
 struct launch_operand {
-    uint64_t address;          // device address of element 0 of the space (layout offset applied), or immediate bits
-    int64_t range_lo_B;        // bytes touched: [address + lo, address + hi)
+    uint64_t address;   // device address of element 0 of the space (layout offset applied), or immediate bits
+    int64_t range_lo_B; // bytes touched: [address + lo, address + hi)
     int64_t range_hi_B;
     uint16_t slot;
     uint8_t dtype;             // storage dtype
@@ -79,22 +80,50 @@ struct launch_operand {
 
 struct launch {
     kernel_id kernel;
-    uint8_t n_operands;        // inputs first
-    uint8_t rank;              // of the collapsed space; a pointwise space of one element has rank 0
-    uint8_t n_reduce;          // KERNEL_ROW: how many trailing dimensions are the row
+    uint8_t n_operands; // inputs first
+    uint8_t rank;       // of the collapsed space; a pointwise space of one element has rank 0
+    uint8_t n_reduce;   // KERNEL_ROW: how many trailing dimensions are the row
     uint8_t n_scalars;
     int64_t sizes[MAX_RANK];
-    int64_t extent[3];         // KERNEL_CUSTOM: work items in the kernel's own units
-    uint32_t variant[4];       // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35
+    int64_t extent[3];             // KERNEL_CUSTOM: work items in the kernel's own units
+    uint32_t variant[4];           // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35
     uint64_t scalars[MAX_SCALARS]; // bits: f32 in the low word, else as written; see launch_set_*
     struct launch_operand operands[MAX_OPERANDS];
-    const char *op;            // name of the op, for messages and profiles
+    const char *op; // name of the op, for messages and profiles
 };
 
-static inline uint64_t bits_f32(float v) { union { float f; uint32_t u; } x = {.f = v}; return x.u; }
-static inline uint64_t bits_f64(double v) { union { double f; uint64_t u; } x = {.f = v}; return x.u; }
-static inline float f32_bits(uint64_t v) { union { uint32_t u; float f; } x = {.u = (uint32_t)v}; return x.f; }
-static inline double f64_bits(uint64_t v) { union { uint64_t u; double f; } x = {.u = v}; return x.f; }
+static inline uint64_t bits_f32(float v)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = v};
+    return x.u;
+}
+static inline uint64_t bits_f64(double v)
+{
+    union {
+        double f;
+        uint64_t u;
+    } x = {.f = v};
+    return x.u;
+}
+static inline float f32_bits(uint64_t v)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = (uint32_t)v};
+    return x.f;
+}
+static inline double f64_bits(uint64_t v)
+{
+    union {
+        uint64_t u;
+        double f;
+    } x = {.u = v};
+    return x.f;
+}
 
 // A typed, strided reference to a slot: what lowering works with.
 struct view {
@@ -102,8 +131,8 @@ struct view {
     uint8_t dtype;
     uint8_t rank;
     bool immediate;
-    uint64_t bits;             // immediate: the value, in the class the kernel loads (set by lowering)
-    double number;             // immediate: the value as the user gave it
+    uint64_t bits; // immediate: the value, in the class the kernel loads (set by lowering)
+    double number; // immediate: the value as the user gave it
     int64_t integer;
     int64_t dims[MAX_RANK];
     int64_t strides[MAX_RANK];
@@ -127,5 +156,5 @@ struct device_caps {
     uint32_t subgroup_size;
     uint32_t max_shared_B;
     uint32_t max_push_B;
-    uint32_t parallelism;      // rough count of work items that fill the device
+    uint32_t parallelism; // rough count of work items that fill the device
 };

@@ -38,7 +38,8 @@ kiln_status op_add(const struct op *op)
     kiln_status status = KILN_OK;
     pthread_mutex_lock(&lock);
     int n = op_user_count();
-    if (op_find(op->name)) status = error_set(KILN_E_ARGUMENT, "register_op: there is an op named \"%s\"", op->name);
+    if (op_find(op->name))
+        status = error_set(KILN_E_ARGUMENT, "register_op: there is an op named \"%s\"", op->name);
     else if (n == USER_OPS_MAX || op->index != op_count + n)
         status = error_set(KILN_E_STATE, "register_op: no room for another op, or two threads registered one at once");
     else {

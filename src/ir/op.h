@@ -3,7 +3,7 @@
 #include "ir/launch.h"
 #include "ir/type.h"
 
-#define OP_MAX_OUT 4
+#define OP_MAX_OUT   4
 #define OP_MAX_ATTRS 10
 
 enum attr_kind { ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_INTS, ATTR_DTYPE };
@@ -15,10 +15,10 @@ struct attr_info {
 
 struct attr {
     uint8_t kind;
-    bool set;                  // false: the caller left it out
-    uint8_t count;             // ATTR_INTS
+    bool set;      // false: the caller left it out
+    uint8_t count; // ATTR_INTS
     union {
-        int64_t i;             // ATTR_INT, ATTR_BOOL, ATTR_DTYPE
+        int64_t i; // ATTR_INT, ATTR_BOOL, ATTR_DTYPE
         double f;
         int64_t v[MAX_RANK];
     };
@@ -27,25 +27,25 @@ struct attr {
 enum op_flags {
     OP_ELEMENTWISE = 1 << 0,
     OP_COMMUTES = 1 << 1,
-    OP_VIEW = 1 << 2,          // outputs alias input 0; `view` gives their layouts
-    OP_ZERO_GRAD = 1 << 3,     // the gradient is zero by definition (floor, compare, argmax …)
-    OP_RANDOM = 1 << 4,        // attrs "seed" and "offset" are reserved from the device's generator when the op is checked
-    OP_HIDDEN = 1 << 5,        // no public function (gradient expressions, helpers of families)
-    OP_VARIADIC = 1 << 6,      // takes a list of tensors
-    OP_INPLACE = 1 << 7,       // has a public in-place twin ending in _
-    OP_CREATES = 1 << 8,       // no tensor inputs: takes a device
+    OP_VIEW = 1 << 2,      // outputs alias input 0; `view` gives their layouts
+    OP_ZERO_GRAD = 1 << 3, // the gradient is zero by definition (floor, compare, argmax …)
+    OP_RANDOM = 1 << 4,    // attrs "seed" and "offset" are reserved from the device's generator when the op is checked
+    OP_HIDDEN = 1 << 5,    // no public function (gradient expressions, helpers of families)
+    OP_VARIADIC = 1 << 6,  // takes a list of tensors
+    OP_INPLACE = 1 << 7,   // has a public in-place twin ending in _
+    OP_CREATES = 1 << 8,   // no tensor inputs: takes a device
 };
 
 struct op;
 struct op_call {
     const struct op *op;
     int n_in, n_out;
-    const struct type *const *in;          // n_in
-    struct type out[OP_MAX_OUT];           // filled by infer
-    uint8_t compute_dtype;                 // filled by infer where it differs from the result's (comparisons)
-    struct attr *attrs;                    // op->n_attrs
-    const struct view *vin;                // only while lowering: inputs, immediates marked
-    const struct view *vout;               // only while lowering
+    const struct type *const *in; // n_in
+    struct type out[OP_MAX_OUT];  // filled by infer
+    uint8_t compute_dtype;        // filled by infer where it differs from the result's (comparisons)
+    struct attr *attrs;           // op->n_attrs
+    const struct view *vin;       // only while lowering: inputs, immediates marked
+    const struct view *vout;      // only while lowering
 };
 
 typedef kiln_status (*op_infer_fn)(struct op_call *c);
@@ -54,40 +54,41 @@ typedef kiln_status (*op_lower_fn)(const struct op_call *c, struct lowering *lo)
 typedef kiln_status (*op_view_fn)(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy);
 
 struct op_functions {
-    op_infer_fn infer;         // checks the inputs and attributes, gives the types of the outputs
-    op_lower_fn lower;         // NULL for an op that is always a view
-    op_view_fn view;           // OP_VIEW only
+    op_infer_fn infer; // checks the inputs and attributes, gives the types of the outputs
+    op_lower_fn lower; // NULL for an op that is always a view
+    op_view_fn view;   // OP_VIEW only
 };
 
 // The gradient of an elementwise op by one input: a hidden op over some of its inputs, its result and dy.
 enum { GRADIENT_Y = 14, GRADIENT_DY = 15 };
 struct op_gradient {
-    const struct op *op;       // NULL: with n_in 0 zero, with n_in 1 dy itself
+    const struct op *op; // NULL: with n_in 0 zero, with n_in 1 dy itself
     uint8_t n_in;
-    uint8_t from[5];           // input index, GRADIENT_Y or GRADIENT_DY
+    uint8_t from[5]; // input index, GRADIENT_Y or GRADIENT_DY
 };
 
 struct op {
-    const char *name;          // row name, also in graphs and in the registry of rules
-    const char *alias;         // MindSpore's name, or NULL
-    uint16_t index;            // in op_table
-    uint16_t family;           // kernels: family * CLASS_COUNT + class
+    const char *name;  // row name, also in graphs and in the registry of rules
+    const char *alias; // MindSpore's name, or NULL
+    uint16_t index;    // in op_table
+    uint16_t family;   // kernels: family * CLASS_COUNT + class
     uint16_t flags;
-    uint8_t min_in, max_in;    // OP_VARIADIC: 1, 255
+    uint8_t min_in, max_in; // OP_VARIADIC: 1, 255
     uint8_t n_out;
     uint8_t n_attrs;
     const char *const *in_names;
     const struct attr_info *attrs;
     const struct op_functions *fn;
-    const struct op_elementwise *elementwise;   // see ops/elementwise.h; NULL for structured ops
-    const struct op_gradient *gradients;        // elementwise: one an input; NULL where all are zero
+    const struct op_elementwise *elementwise; // see ops/elementwise.h; NULL for structured ops
+    const struct op_gradient *gradients;      // elementwise: one an input; NULL where all are zero
 };
 
 extern const struct op *const op_table[];
 extern const int op_count;
-const struct op *op_find(const char *name);     // by row name or alias, a user's op too; NULL when unknown
-// Makes a user's op known, for the life of the process. op->index is op_count + op_user_count(); KILN_E_ARGUMENT when the name is taken.
+const struct op *op_find(const char *name); // by row name or alias, a user's op too; NULL when unknown
+// Makes a user's op known, for the life of the process. op->index is op_count + op_user_count(); KILN_E_ARGUMENT when
+// the name is taken.
 #define USER_OPS_MAX 1024
 int op_user_count(void);
 kiln_status op_add(const struct op *op);
-int op_attr_index(const struct op *op, const char *name);   // -1 when it has none of that name
+int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name

@@ -2,17 +2,19 @@
 #include <stdio.h>
 
 const uint8_t dtype_size_B[16] = {
-    [KILN_BOOL] = 1, [KILN_U8] = 1, [KILN_I8] = 1, [KILN_I16] = 2, [KILN_I32] = 4,
-    [KILN_I64] = 8, [KILN_F16] = 2, [KILN_BF16] = 2, [KILN_F32] = 4, [KILN_F64] = 8,
+    [KILN_BOOL] = 1, [KILN_U8] = 1,  [KILN_I8] = 1,   [KILN_I16] = 2, [KILN_I32] = 4,
+    [KILN_I64] = 8,  [KILN_F16] = 2, [KILN_BF16] = 2, [KILN_F32] = 4, [KILN_F64] = 8,
 };
 const uint8_t dtype_kind_of[16] = {
-    [KILN_BOOL] = KIND_BOOL, [KILN_U8] = KIND_INT, [KILN_I8] = KIND_INT, [KILN_I16] = KIND_INT, [KILN_I32] = KIND_INT,
-    [KILN_I64] = KIND_INT, [KILN_F16] = KIND_FLOAT, [KILN_BF16] = KIND_FLOAT, [KILN_F32] = KIND_FLOAT, [KILN_F64] = KIND_FLOAT,
+    [KILN_BOOL] = KIND_BOOL, [KILN_U8] = KIND_INT,    [KILN_I8] = KIND_INT,    [KILN_I16] = KIND_INT,
+    [KILN_I32] = KIND_INT,   [KILN_I64] = KIND_INT,   [KILN_F16] = KIND_FLOAT, [KILN_BF16] = KIND_FLOAT,
+    [KILN_F32] = KIND_FLOAT, [KILN_F64] = KIND_FLOAT,
 };
 
 const char *dtype_name(unsigned dtype)
 {
-    static const char *const names[DTYPE_COUNT] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
+    static const char *const names[DTYPE_COUNT] = {"bool", "u8",  "i8",   "i16", "i32",
+                                                   "i64",  "f16", "bf16", "f32", "f64"};
     return dtype < DTYPE_COUNT ? names[dtype] : "unknown";
 }
 
@@ -41,8 +43,10 @@ kiln_status type_size_B(const struct type *t, uint64_t *out)
     uint64_t n = dtype_size_B[t->dtype];
     bool zero = false, overflow = false;
     for (int i = 0; i < t->rank; i++) {
-        if (t->dims[i] == 0) zero = true;
-        else overflow |= __builtin_mul_overflow(n, (uint64_t)t->dims[i], &n) || n > INT64_MAX;
+        if (t->dims[i] == 0)
+            zero = true;
+        else
+            overflow |= __builtin_mul_overflow(n, (uint64_t)t->dims[i], &n) || n > INT64_MAX;
     }
     *out = zero ? 0 : n;
     if (!overflow) return KILN_OK;
@@ -125,13 +129,19 @@ void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bo
     unsigned ka = dtype_kind_of[a->dtype], kb = dtype_kind_of[b->dtype];
     *weak = a->weak && b->weak;
     if (ka == kb) {
-        if (a->weak != b->weak) *dtype = a->weak ? b->dtype : a->dtype;
-        else *dtype = ka == KIND_BOOL ? KILN_BOOL : ka == KIND_INT ? promote_int(a->dtype, b->dtype) : promote_float(a->dtype, b->dtype);
+        if (a->weak != b->weak)
+            *dtype = a->weak ? b->dtype : a->dtype;
+        else
+            *dtype = ka == KIND_BOOL  ? KILN_BOOL
+                     : ka == KIND_INT ? promote_int(a->dtype, b->dtype)
+                                      : promote_float(a->dtype, b->dtype);
         return;
     }
     const struct type *high = ka > kb ? a : b;
     const struct type *low = high == a ? b : a;
     // A weak scalar of a higher kind meets a tensor of a lower one: the default dtype of its kind.
-    if (high->weak && !low->weak && high->dtype == KILN_F64) *dtype = KILN_F32;
-    else *dtype = high->dtype;
+    if (high->weak && !low->weak && high->dtype == KILN_F64)
+        *dtype = KILN_F32;
+    else
+        *dtype = high->dtype;
 }

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include <kiln/macros.h>
 
-#define MAX_RANK 8
+#define MAX_RANK    8
 #define DTYPE_COUNT 10
 // Kinds order promotion across kinds: bool < integer < float.
 enum dtype_kind { KIND_BOOL, KIND_INT, KIND_FLOAT };
@@ -11,8 +11,8 @@ enum dtype_kind { KIND_BOOL, KIND_INT, KIND_FLOAT };
 struct type {
     uint8_t dtype;
     uint8_t rank;
-    bool weak;                 // a scalar that takes the other operand's dtype within its kind
-    int64_t dims[MAX_RANK];    // entries past rank are unspecified
+    bool weak;              // a scalar that takes the other operand's dtype within its kind
+    int64_t dims[MAX_RANK]; // entries past rank are unspecified
 };
 
 struct layout {
@@ -20,7 +20,7 @@ struct layout {
     int64_t strides[MAX_RANK]; // in elements
 };
 
-extern const uint8_t dtype_size_B[16];    // entries past DTYPE_COUNT are 0
+extern const uint8_t dtype_size_B[16]; // entries past DTYPE_COUNT are 0
 extern const uint8_t dtype_kind_of[16];
 const char *dtype_name(unsigned dtype);
 
@@ -40,6 +40,7 @@ bool shape_broadcast(const struct type *a, const struct type *b, struct type *ou
 // Axis in [-rank, rank) to [0, rank); -1 when out of range.
 int axis_normalize(int64_t axis, int rank);
 
-// Promotion of the array API standard, with int+float mixed to the float's dtype, and weak scalars by kind (a weak float met by an
-// integer gives the default float f32; a weak int met by bool gives i64; two weak scalars stay weak). See docs/guide.
+// Promotion of the array API standard, with int+float mixed to the float's dtype, and weak scalars by kind (a weak
+// float met by an integer gives the default float f32; a weak int met by bool gives i64; two weak scalars stay weak).
+// See docs/guide.
 void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak);

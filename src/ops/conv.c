@@ -1,13 +1,15 @@
-// Convolution in two dimensions and its two gradients, each one hand-written kernel. All three are linear in both operands, so they
-// are each other's gradients.
+// Convolution in two dimensions and its two gradients, each one hand-written kernel. All three are linear in both
+// operands, so they are each other's gradients.
 //
-// Launch of every convolution kernel: scalars are 64-bit integers, in this order: N C H W O OH OW KH KW SH SW PH PW DH DW G. Strides of
-// an operand are over its own four dimensions: x and dx (n, c, h, w), w and dw (o, c/g, kh, kw), y and dy (n, o, oh, ow); the bias has its
-// stride at [1]. The space is the output's. conv2d: x, w, bias (immediate 0 when absent), y. conv2d_input_grad: dy, w, dx.
-// conv2d_weight_grad: x, dy, dw.
+// Launch of every convolution kernel: scalars are 64-bit integers, in this order: N C H W O OH OW KH KW SH SW PH PW DH
+// DW G. Strides of an operand are over its own four dimensions: x and dx (n, c, h, w), w and dw (o, c/g, kh, kw), y and
+// dy (n, o, oh, ow); the bias has its stride at [1]. The space is the output's. conv2d: x, w, bias (immediate 0 when
+// absent), y. conv2d_input_grad: dy, w, dx. conv2d_weight_grad: x, dy, dw.
 #include "ops/family.h"
 
-struct conv { int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], padding[2], dilation[2], groups; };
+struct conv {
+    int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], padding[2], dilation[2], groups;
+};
 
 static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
 {
@@ -15,9 +17,11 @@ static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
         v->stride[i] = c->attrs[at].v[i];
         v->padding[i] = c->attrs[at + 1].v[i];
         v->dilation[i] = c->attrs[at + 2].v[i];
-        if (v->stride[i] < 1) return op_fail(c, KILN_E_ARGUMENT, "stride %lld is not positive", (long long)v->stride[i]);
+        if (v->stride[i] < 1)
+            return op_fail(c, KILN_E_ARGUMENT, "stride %lld is not positive", (long long)v->stride[i]);
         if (v->padding[i] < 0) return op_fail(c, KILN_E_ARGUMENT, "padding %lld is negative", (long long)v->padding[i]);
-        if (v->dilation[i] < 1) return op_fail(c, KILN_E_ARGUMENT, "dilation %lld is not positive", (long long)v->dilation[i]);
+        if (v->dilation[i] < 1)
+            return op_fail(c, KILN_E_ARGUMENT, "dilation %lld is not positive", (long long)v->dilation[i]);
         if (v->stride[i] > INT32_MAX || v->padding[i] > INT32_MAX || v->dilation[i] > INT32_MAX)
             return op_fail(c, KILN_E_ARGUMENT, "stride, padding or dilation is above %d", INT32_MAX);
     }
@@ -29,7 +33,8 @@ static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
 static kiln_status rank4(const struct op_call *c, int in)
 {
     if (c->in[in]->rank == 4) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[in], type_string(c->in[in]).s);
+    return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[in],
+                   type_string(c->in[in]).s);
 }
 
 static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
@@ -43,15 +48,18 @@ static kiln_status out_sizes(const struct op_call *c, struct conv *v)
     v->oh = out_size(v->h, v->kh, v->stride[0], v->padding[0], v->dilation[0]);
     v->ow = out_size(v->w, v->kw, v->stride[1], v->padding[1], v->dilation[1]);
     if (v->kh > 0 && v->kw > 0 && v->oh >= 0 && v->ow >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "a kernel of %lld x %lld with dilation %lld, %lld does not fit into %lld x %lld with padding %lld, %lld",
-                   (long long)v->kh, (long long)v->kw, (long long)v->dilation[0], (long long)v->dilation[1], (long long)v->h,
-                   (long long)v->w, (long long)v->padding[0], (long long)v->padding[1]);
+    return op_fail(
+        c, KILN_E_SHAPE,
+        "a kernel of %lld x %lld with dilation %lld, %lld does not fit into %lld x %lld with padding %lld, %lld",
+        (long long)v->kh, (long long)v->kw, (long long)v->dilation[0], (long long)v->dilation[1], (long long)v->h,
+        (long long)v->w, (long long)v->padding[0], (long long)v->padding[1]);
 }
 
 static kiln_status check_groups(const struct op_call *c, const struct conv *v, int64_t w_channels)
 {
     if (v->c % v->groups || v->o % v->groups || w_channels != v->c / v->groups)
-        return op_fail(c, KILN_E_SHAPE, "%lld input channels, %lld outputs and groups %lld do not fit a weight with %lld channels",
+        return op_fail(c, KILN_E_SHAPE,
+                       "%lld input channels, %lld outputs and groups %lld do not fit a weight with %lld channels",
                        (long long)v->c, (long long)v->o, (long long)v->groups, (long long)w_channels);
     return KILN_OK;
 }
@@ -64,8 +72,8 @@ static kiln_status float_result(struct op_call *c)
     if (c->n_in > 2 && c->in[2]) type_promote(&acc, c->in[2], &acc.dtype, &weak);
     c->out[0] = (struct type){.dtype = acc.dtype, .rank = 4};
     if (dtype_kind_of[acc.dtype] == KIND_FLOAT) return KILN_OK;
-    return op_fail(c, KILN_E_DTYPE, "takes floats: %s is %s, %s is %s", c->op->in_names[0], type_string(c->in[0]).s, c->op->in_names[1],
-                   type_string(c->in[1]).s);
+    return op_fail(c, KILN_E_DTYPE, "takes floats: %s is %s, %s is %s", c->op->in_names[0], type_string(c->in[0]).s,
+                   c->op->in_names[1], type_string(c->in[1]).s);
 }
 
 static void set_dims(struct type *t, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -102,8 +110,8 @@ static kiln_status check_dy(const struct op_call *c, const struct conv *v, int i
 {
     const struct type *dy = c->in[in];
     if (dy->dims[0] == v->n && dy->dims[1] == v->o && dy->dims[2] == v->oh && dy->dims[3] == v->ow) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "dy is %s, the convolution gives [%lld,%lld,%lld,%lld]", type_string(dy).s, (long long)v->n,
-                   (long long)v->o, (long long)v->oh, (long long)v->ow);
+    return op_fail(c, KILN_E_SHAPE, "dy is %s, the convolution gives [%lld,%lld,%lld,%lld]", type_string(dy).s,
+                   (long long)v->n, (long long)v->o, (long long)v->oh, (long long)v->ow);
 }
 
 static kiln_status conv_input_grad(const struct op_call *c, struct conv *v)
@@ -150,7 +158,8 @@ kiln_status infer_conv2d_weight_grad(struct op_call *c)
     return KILN_OK;
 }
 
-static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv *v, const struct view *bias)
+static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv *v,
+                               const struct view *bias)
 {
     const struct view *out = &c->vout[0];
     struct launch l;
@@ -161,13 +170,17 @@ static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int
         launch_operand(&l, bias, strides, false);
     }
     launch_operand(&l, out, out->strides, true);
-    const int64_t scalars[] = {v->n, v->c, v->h, v->w, v->o, v->oh, v->ow, v->kh, v->kw, v->stride[0], v->stride[1], v->padding[0],
+    const int64_t scalars[] = {v->n,          v->c,           v->h,           v->w,         v->o,         v->oh,
+                               v->ow,         v->kh,          v->kw,          v->stride[0], v->stride[1], v->padding[0],
                                v->padding[1], v->dilation[0], v->dilation[1], v->groups};
     for (size_t i = 0; i < COUNT_OF(scalars); i++) launch_scalar_i(&l, scalars[i]);
     // As a matrix product: columns, rows, batch.
-    if (family == FAMILY_conv2d) l.extent[0] = v->oh * v->ow, l.extent[1] = v->o / v->groups, l.extent[2] = v->n * v->groups;
-    else if (family == FAMILY_conv2d_input_grad) l.extent[0] = v->h * v->w, l.extent[1] = v->c / v->groups, l.extent[2] = v->n * v->groups;
-    else l.extent[0] = v->c / v->groups * v->kh * v->kw, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
+    if (family == FAMILY_conv2d)
+        l.extent[0] = v->oh * v->ow, l.extent[1] = v->o / v->groups, l.extent[2] = v->n * v->groups;
+    else if (family == FAMILY_conv2d_input_grad)
+        l.extent[0] = v->h * v->w, l.extent[1] = v->c / v->groups, l.extent[2] = v->n * v->groups;
+    else
+        l.extent[0] = v->c / v->groups * v->kh * v->kw, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
     return lo->launch(lo, &l);
 }
 

@@ -13,7 +13,8 @@ kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_att
 {
     const struct attr *shape = &c->attrs[shape_attr];
     int64_t dtype = c->attrs[dtype_attr].i;
-    if (dtype < 0 || dtype >= DTYPE_COUNT) return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
+    if (dtype < 0 || dtype >= DTYPE_COUNT)
+        return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
     *out = (struct type){.dtype = (uint8_t)dtype, .rank = shape->count};
     for (int i = 0; i < shape->count; i++) {
         if (shape->v[i] < 0)
@@ -47,8 +48,10 @@ kiln_status lower_ones(const struct op_call *c, struct lowering *lo)
 static kiln_status infer_line(struct op_call *c, double count)
 {
     int64_t dtype = c->attrs[0].i;
-    if (dtype <= KILN_BOOL || dtype >= DTYPE_COUNT) return op_fail(c, KILN_E_DTYPE, "makes integers and floats, not dtype %lld", (long long)dtype);
-    if (!(count >= 0 && count < 0x1p53)) return op_fail(c, KILN_E_ARGUMENT, "a range of %g values cannot be made", count);
+    if (dtype <= KILN_BOOL || dtype >= DTYPE_COUNT)
+        return op_fail(c, KILN_E_DTYPE, "makes integers and floats, not dtype %lld", (long long)dtype);
+    if (!(count >= 0 && count < 0x1p53))
+        return op_fail(c, KILN_E_ARGUMENT, "a range of %g values cannot be made", count);
     c->out[0] = (struct type){.dtype = (uint8_t)dtype, .rank = 1, .dims = {(int64_t)count}};
     return KILN_OK;
 }
@@ -57,7 +60,8 @@ kiln_status infer_arange(struct op_call *c)
 {
     double start = attr_float(c, 1), stop = attr_float(c, 2), step = attr_float(c, 3);
     if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step))
-        return op_fail(c, KILN_E_ARGUMENT, "needs finite bounds and a step other than 0: start %g, stop %g, step %g", start, stop, step);
+        return op_fail(c, KILN_E_ARGUMENT, "needs finite bounds and a step other than 0: start %g, stop %g, step %g",
+                       start, stop, step);
     return infer_line(c, fmax(0, ceil((stop - start) / step)));
 }
 

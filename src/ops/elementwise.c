@@ -12,19 +12,20 @@ static kiln_status check_kind(const struct op_call *c, unsigned dtype)
 {
     unsigned kind = dtype_kind_of[dtype];
     switch (c->op->elementwise->type) {
-    case TYPE_NUMERIC: case TYPE_REAL: case TYPE_TEST:
+    case TYPE_NUMERIC:
+    case TYPE_REAL:
+    case TYPE_TEST:
         if (kind == KIND_BOOL)
-            return op_fail(c, KILN_E_DTYPE, "takes integers and floats, %s is %s; cast it first", c->op->in_names[0], type_string(c->in[0]).s);
+            return op_fail(c, KILN_E_DTYPE, "takes integers and floats, %s is %s; cast it first", c->op->in_names[0],
+                           type_string(c->in[0]).s);
         return KILN_OK;
     case TYPE_BITWISE:
-        if (kind == KIND_FLOAT)
-            return op_fail(c, KILN_E_DTYPE, "takes integers and bool, not %s", dtype_name(dtype));
+        if (kind == KIND_FLOAT) return op_fail(c, KILN_E_DTYPE, "takes integers and bool, not %s", dtype_name(dtype));
         return KILN_OK;
     case TYPE_INTEGER:
         if (kind != KIND_INT) return op_fail(c, KILN_E_DTYPE, "takes integers, not %s", dtype_name(dtype));
         return KILN_OK;
-    default:
-        return KILN_OK;
+    default: return KILN_OK;
     }
 }
 
@@ -35,10 +36,10 @@ static kiln_status broadcast_inputs(struct op_call *c, struct type *out)
         if (shape_broadcast(out, c->in[i], out)) continue;
         const char *const *names = c->op->in_names;
         if (c->n_in == 2)
-            return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s, %s is %s", names[0], type_string(c->in[0]).s, names[1],
-                           type_string(c->in[1]).s);
-        return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s against %s", names[i], type_string(c->in[i]).s,
-                       type_string(out).s);
+            return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s, %s is %s", names[0],
+                           type_string(c->in[0]).s, names[1], type_string(c->in[1]).s);
+        return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s against %s", names[i],
+                       type_string(c->in[i]).s, type_string(out).s);
     }
     return KILN_OK;
 }
@@ -52,10 +53,12 @@ static kiln_status compute_dtype(const struct op_call *c, uint8_t *dtype)
     for (int i = 0; i < c->n_in; i++) {
         if (is_condition(e, i)) {
             if (c->in[i]->dtype != KILN_BOOL)
-                return op_fail(c, KILN_E_DTYPE, "%s must be bool, it is %s", c->op->in_names[i], type_string(c->in[i]).s);
+                return op_fail(c, KILN_E_DTYPE, "%s must be bool, it is %s", c->op->in_names[i],
+                               type_string(c->in[i]).s);
             continue;
         }
-        if (first) acc = *c->in[i];
+        if (first)
+            acc = *c->in[i];
         else {
             bool weak;
             uint8_t d;
@@ -77,7 +80,8 @@ kiln_status elementwise_infer(struct op_call *c)
     struct type *out = &c->out[0];
     uint8_t dtype;
     // The common case first: operands of one type.
-    if (KILN_LIKELY(e->condition_mask == 0 && (c->n_in == 1 || (c->n_in == 2 && type_equal(c->in[0], c->in[1]))) && !c->in[0]->weak)) {
+    if (KILN_LIKELY(e->condition_mask == 0 && (c->n_in == 1 || (c->n_in == 2 && type_equal(c->in[0], c->in[1]))) &&
+                    !c->in[0]->weak)) {
         dtype = c->in[0]->dtype;
         if (e->type == TYPE_FLOAT && dtype_kind_of[dtype] != KIND_FLOAT) dtype = KILN_F32;
         if (e->type != TYPE_LOGICAL) TRY(check_kind(c, dtype));

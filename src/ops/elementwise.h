@@ -1,37 +1,37 @@
-// The columns of elementwise.def. Everything about an elementwise op is derived from its row: the public function and its
-// documentation, type rule, kernels of every class, host folding, gradient, tests, benchmark case.
+// The columns of elementwise.def. Everything about an elementwise op is derived from its row: the public function and
+// its documentation, type rule, kernels of every class, host folding, gradient, tests, benchmark case.
 #pragma once
 #include "ir/op.h"
 #include "scalar/scalar.h"
 
 enum elementwise_type {
-    TYPE_NUMERIC,   // integers and floats; the result has the promoted dtype
-    TYPE_FLOAT,     // integers and bool become f32 first
-    TYPE_REAL,      // as NUMERIC; on integers the identity (floor, round …)
-    TYPE_COMPARE,   // any two, promoted; the result is bool
-    TYPE_LOGICAL,   // any, taken as "not zero"; the result is bool
-    TYPE_BITWISE,   // integers and bool
-    TYPE_INTEGER,   // integers
-    TYPE_TEST,      // integers and floats; the result is bool
-    TYPE_SELECT,    // bool, then two promoted operands of any dtype
+    TYPE_NUMERIC, // integers and floats; the result has the promoted dtype
+    TYPE_FLOAT,   // integers and bool become f32 first
+    TYPE_REAL,    // as NUMERIC; on integers the identity (floor, round …)
+    TYPE_COMPARE, // any two, promoted; the result is bool
+    TYPE_LOGICAL, // any, taken as "not zero"; the result is bool
+    TYPE_BITWISE, // integers and bool
+    TYPE_INTEGER, // integers
+    TYPE_TEST,    // integers and floats; the result is bool
+    TYPE_SELECT,  // bool, then two promoted operands of any dtype
 };
 
-#define ELEMENTWISE_MAX_IN 3
+#define ELEMENTWISE_MAX_IN     3
 #define ELEMENTWISE_MAX_PARAMS 3
 
 struct op_elementwise {
-    uint8_t type;                             // enum elementwise_type
-    const char *expr;                         // over x (unary), a, b, c (more), and the params
-    const char *iexpr, *bexpr;                // for i32 and i64, for bool; default: expr
-    const char *grad[ELEMENTWISE_MAX_IN];     // over the inputs, y, dy and the params; NULL: zero
+    uint8_t type;                                   // enum elementwise_type
+    const char *expr;                               // over x (unary), a, b, c (more), and the params
+    const char *iexpr, *bexpr;                      // for i32 and i64, for bool; default: expr
+    const char *grad[ELEMENTWISE_MAX_IN];           // over the inputs, y, dy and the params; NULL: zero
     const char *params[ELEMENTWISE_MAX_PARAMS + 1]; // run-time scalars, positional doubles of the public function
-    uint16_t flags;                           // OP_COMMUTES, OP_ZERO_GRAD …
-    double domain[ELEMENTWISE_MAX_IN][2];     // where tests and benchmarks draw from; {0, 0}: [-3, 3]
-    float ulp[2];                             // bound against an exact result, f32 and f64; 0: exact
-    const char *alias;                        // MindSpore's name
-    const char *also;                         // a second public name (array API), or NULL
+    uint16_t flags;                                 // OP_COMMUTES, OP_ZERO_GRAD …
+    double domain[ELEMENTWISE_MAX_IN][2];           // where tests and benchmarks draw from; {0, 0}: [-3, 3]
+    float ulp[2];                                   // bound against an exact result, f32 and f64; 0: exact
+    const char *alias;                              // MindSpore's name
+    const char *also;                               // a second public name (array API), or NULL
     const char *doc;
-    uint8_t condition_mask;                   // made by the build: bit i: input i is bool whatever the others are
+    uint8_t condition_mask; // made by the build: bit i: input i is bool whatever the others are
     // Hidden gradient rows only (made by the build): the op and the input they differentiate.
     const char *source_op;
     int16_t source_input;

@@ -29,8 +29,8 @@ kiln_status op_axis(const struct op_call *c, int attr, int in, int *axis)
     const struct type *t = c->in[in];
     *axis = axis_normalize(c->attrs[attr].i, t->rank);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s", c->op->attrs[attr].name, (long long)c->attrs[attr].i,
-                   c->op->in_names[in], type_string(t).s);
+    return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s", c->op->attrs[attr].name,
+                   (long long)c->attrs[attr].i, c->op->in_names[in], type_string(t).s);
 }
 
 kiln_status op_axes(const struct op_call *c, int attr, int in, uint32_t *mask)
@@ -45,11 +45,11 @@ kiln_status op_axes(const struct op_call *c, int attr, int in, uint32_t *mask)
     for (int i = 0; i < a->count; i++) {
         int axis = axis_normalize(a->v[i], t->rank);
         if (axis < 0)
-            return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for %s of %s", (long long)a->v[i], c->op->in_names[in],
-                           type_string(t).s);
+            return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for %s of %s", (long long)a->v[i],
+                           c->op->in_names[in], type_string(t).s);
         if (*mask & 1u << axis)
-            return op_fail(c, KILN_E_AXIS, "axis %lld of %s of %s is given twice", (long long)a->v[i], c->op->in_names[in],
-                           type_string(t).s);
+            return op_fail(c, KILN_E_AXIS, "axis %lld of %s of %s is given twice", (long long)a->v[i],
+                           c->op->in_names[in], type_string(t).s);
         *mask |= 1u << axis;
     }
     return KILN_OK;

@@ -8,13 +8,22 @@
 
 #define OP_FAIL(c, code, ...) op_fail(c, code, __VA_ARGS__)
 // "sum: axis 3 is out of range for x of f32[2,3]"
-kiln_status op_fail(const struct op_call *c, kiln_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-struct type_string { char s[TYPE_TEXT_MAX]; };
+kiln_status op_fail(const struct op_call *c, kiln_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+struct type_string {
+    char s[TYPE_TEXT_MAX];
+};
 struct type_string type_string(const struct type *t);
 
-const struct attr *op_attr(const struct op_call *c, const char *name);   // must exist
-static inline int64_t attr_int(const struct op_call *c, int i) { return c->attrs[i].i; }
-static inline double attr_float(const struct op_call *c, int i) { return c->attrs[i].f; }
+const struct attr *op_attr(const struct op_call *c, const char *name); // must exist
+static inline int64_t attr_int(const struct op_call *c, int i)
+{
+    return c->attrs[i].i;
+}
+static inline double attr_float(const struct op_call *c, int i)
+{
+    return c->attrs[i].f;
+}
 
 // dtype and shape attributes as a type, checked.
 kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_attr, struct type *out);

@@ -44,9 +44,11 @@ LOWER(lower_conv2d) LOWER(lower_conv2d_input_grad) LOWER(lower_conv2d_weight_gra
 INFER(infer_pool2d) INFER(infer_pool2d_backward) INFER(infer_avg_pool2d_backward)
 LOWER(lower_pool2d) LOWER(lower_max_pool2d_backward) LOWER(lower_avg_pool2d_backward)
 // join.c, pad.c, triangle.c
-INFER(infer_concat) INFER(infer_stack) INFER(infer_tile) INFER(infer_repeat_interleave) INFER(infer_roll) INFER(infer_pad)
+INFER(infer_concat) INFER(infer_stack) INFER(infer_tile) INFER(infer_repeat_interleave) INFER(infer_roll)
+INFER(infer_pad)
 INFER(infer_triangle) INFER(infer_eye)
-LOWER(lower_concat) LOWER(lower_stack) LOWER(lower_tile) LOWER(lower_repeat_interleave) LOWER(lower_roll) LOWER(lower_pad)
+LOWER(lower_concat) LOWER(lower_stack) LOWER(lower_tile) LOWER(lower_repeat_interleave) LOWER(lower_roll)
+LOWER(lower_pad)
 LOWER(lower_tril) LOWER(lower_triu) LOWER(lower_eye) LOWER(lower_full_like)
 // index.c, scatter.c
 INFER(infer_gather) INFER(infer_take) INFER(infer_index_select) INFER(infer_one_hot) INFER(infer_isin)
@@ -61,8 +63,10 @@ INFER(infer_scan_extremum) LOWER(lower_cummax) LOWER(lower_cummin)
 INFER(infer_scan) INFER(infer_sort) INFER(infer_argsort) INFER(infer_topk)
 LOWER(lower_cumsum) LOWER(lower_cumprod) LOWER(lower_sort) LOWER(lower_argsort) LOWER(lower_topk)
 // random.c
-INFER(infer_uniform) INFER(infer_normal) INFER(infer_randint) INFER(infer_bernoulli) INFER(infer_randperm) INFER(infer_dropout)
-LOWER(lower_uniform) LOWER(lower_normal) LOWER(lower_randint) LOWER(lower_bernoulli) LOWER(lower_randperm) LOWER(lower_dropout)
+INFER(infer_uniform) INFER(infer_normal) INFER(infer_randint) INFER(infer_bernoulli) INFER(infer_randperm)
+INFER(infer_dropout)
+LOWER(lower_uniform) LOWER(lower_normal) LOWER(lower_randint) LOWER(lower_bernoulli) LOWER(lower_randperm)
+LOWER(lower_dropout)
 
 #undef INFER
 #undef LOWER

@@ -2,7 +2,12 @@
 #include "ops/family.h"
 
 enum { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
-struct loss_attrs { int64_t reduction; double smooth; bool ignore; int64_t ignore_index; };
+struct loss_attrs {
+    int64_t reduction;
+    double smooth;
+    bool ignore;
+    int64_t ignore_index;
+};
 
 static struct loss_attrs loss_attrs(const struct op_call *c)
 {
@@ -35,13 +40,18 @@ static kiln_status check_loss(const struct op_call *c)
     if (x->rank == 0) return op_fail(c, KILN_E_SHAPE, "logits is a scalar");
     struct type rest = without_classes(x);
     if (soft(c) ? !type_same_shape(x, t) : !type_same_shape(&rest, t))
-        return op_fail(c, KILN_E_SHAPE, "logits is %s, labels is %s: class indices have the shape without axis %d, probabilities the same shape",
-                       type_string(x).s, type_string(t).s, class_axis(x));
-    if (t->dtype == KILN_BOOL) return op_fail(c, KILN_E_DTYPE, "labels is %s; it must be integers or floats", type_string(t).s);
+        return op_fail(
+            c, KILN_E_SHAPE,
+            "logits is %s, labels is %s: class indices have the shape without axis %d, probabilities the same shape",
+            type_string(x).s, type_string(t).s, class_axis(x));
+    if (t->dtype == KILN_BOOL)
+        return op_fail(c, KILN_E_DTYPE, "labels is %s; it must be integers or floats", type_string(t).s);
     if (x->dims[class_axis(x)] == 0) return op_fail(c, KILN_E_SHAPE, "logits has no classes: %s", type_string(x).s);
     if (a.reduction < 0 || a.reduction > REDUCTION_NONE)
-        return op_fail(c, KILN_E_ARGUMENT, "reduction %lld is not 0 (mean), 1 (sum) or 2 (none)", (long long)a.reduction);
-    if (!(a.smooth >= 0 && a.smooth <= 1)) return op_fail(c, KILN_E_ARGUMENT, "label_smoothing %g is outside [0, 1]", a.smooth);
+        return op_fail(c, KILN_E_ARGUMENT, "reduction %lld is not 0 (mean), 1 (sum) or 2 (none)",
+                       (long long)a.reduction);
+    if (!(a.smooth >= 0 && a.smooth <= 1))
+        return op_fail(c, KILN_E_ARGUMENT, "label_smoothing %g is outside [0, 1]", a.smooth);
     return KILN_OK;
 }
 
@@ -58,7 +68,8 @@ kiln_status infer_cross_entropy_backward(struct op_call *c)
     TRY(check_loss(c));
     struct type dy = without_classes(c->in[0]);
     if (loss_attrs(c).reduction != REDUCTION_NONE) dy.rank = 0;
-    if (!type_same_shape(&dy, c->in[2])) return op_fail(c, KILN_E_SHAPE, "dy is %s, it must be %s", type_string(c->in[2]).s, type_string(&dy).s);
+    if (!type_same_shape(&dy, c->in[2]))
+        return op_fail(c, KILN_E_SHAPE, "dy is %s, it must be %s", type_string(c->in[2]).s, type_string(&dy).s);
     c->out[0] = *c->in[0];
     c->out[0].weak = false;
     c->out[0].dtype = dy.dtype;
@@ -66,7 +77,13 @@ kiln_status infer_cross_entropy_backward(struct op_call *c)
 }
 
 // Everything over the space [rest..., classes].
-struct loss_space { int rank, perm[MAX_RANK]; int64_t dims[MAX_RANK], rows; double n; struct view x, t; enum scalar_class cls; };
+struct loss_space {
+    int rank, perm[MAX_RANK];
+    int64_t dims[MAX_RANK], rows;
+    double n;
+    struct view x, t;
+    enum scalar_class cls;
+};
 
 static void loss_space(const struct op_call *c, struct loss_space *s)
 {
@@ -94,7 +111,8 @@ static uint8_t temp_dtype(uint8_t dtype)
 }
 
 // Number of labels that count, as a scalar temporary.
-static kiln_status count_labels(const struct op_call *c, struct lowering *lo, const struct loss_space *s, struct view *count)
+static kiln_status count_labels(const struct op_call *c, struct lowering *lo, const struct loss_space *s,
+                                struct view *count)
 {
     const struct view *t = &c->vin[1];
     double ignore = (double)attr_int(c, 3);
@@ -104,7 +122,8 @@ static kiln_status count_labels(const struct op_call *c, struct lowering *lo, co
     return lower_row(lo, FAMILY_count_labels, s->cls, 1, one.dims, 1, 1, &one, count, 1, &ignore);
 }
 
-static kiln_status reduce_loss(const struct op_call *c, struct lowering *lo, const struct loss_space *s, const struct view *loss)
+static kiln_status reduce_loss(const struct op_call *c, struct lowering *lo, const struct loss_space *s,
+                               const struct view *loss)
 {
     struct loss_attrs a = loss_attrs(c);
     const struct view *out = &c->vout[0];
@@ -131,8 +150,8 @@ kiln_status lower_cross_entropy(const struct op_call *c, struct lowering *lo)
     if (a.reduction != REDUCTION_NONE) TRY(lower_temp(lo, temp_dtype(rest.dtype), rest.rank, rest.dims, &loss));
     struct view in[2] = {s.x, s.t}, out = view_insert(&loss, loss.rank);
     double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
-    TRY(lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1, 2, in, &out, soft(c) ? 2 : 3,
-                  scalars));
+    TRY(lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1, 2, in, &out,
+                  soft(c) ? 2 : 3, scalars));
     return a.reduction == REDUCTION_NONE ? KILN_OK : reduce_loss(c, lo, &s, &loss);
 }
 
@@ -152,6 +171,6 @@ kiln_status lower_cross_entropy_backward(const struct op_call *c, struct lowerin
     if (dy.rank) dy = view_insert(&dy, dy.rank);
     struct view in[3] = {s.x, s.t, dy}, out = view_permute(&c->vout[0], s.perm);
     double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
-    return lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft_backward : FAMILY_cross_entropy_backward, s.cls, s.rank, s.dims, 1, 3, in, &out,
-                     soft(c) ? 2 : 3, scalars);
+    return lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft_backward : FAMILY_cross_entropy_backward, s.cls, s.rank,
+                     s.dims, 1, 3, in, &out, soft(c) ? 2 : 3, scalars);
 }

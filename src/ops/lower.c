@@ -1,6 +1,6 @@
-// From views to launches. The space of a pointwise or row kernel is collapsed first: dimensions of size 1 go, and neighbours that
-// every operand walks with one stride become one. Input: views of one rank; output: the launch with the fewest dimensions; the order
-// of elements never changes, and a row dimension never merges with a parallel one.
+// From views to launches. The space of a pointwise or row kernel is collapsed first: dimensions of size 1 go, and
+// neighbours that every operand walks with one stride become one. Input: views of one rank; output: the launch with the
+// fewest dimensions; the order of elements never changes, and a row dimension never merges with a parallel one.
 #include "ops/lower.h"
 #include "ops/families.h"
 #include <string.h>
@@ -11,7 +11,9 @@ enum scalar_class dtype_class(unsigned dtype)
     case KILN_BOOL: return CLASS_BOOL;
     case KILN_I64: return CLASS_I64;
     case KILN_F64: return CLASS_F64;
-    case KILN_F16: case KILN_BF16: case KILN_F32: return CLASS_F32;
+    case KILN_F16:
+    case KILN_BF16:
+    case KILN_F32: return CLASS_F32;
     default: return CLASS_I32;
     }
 }
@@ -50,10 +52,13 @@ static void set_range(struct launch_operand *o, int rank, const int64_t *sizes, 
     o->range_lo_B = o->range_hi_B = 0;
     for (int i = 0; i < rank; i++) {
         if (o->strides[i] == 0) continue;
-        if (sizes[i] == 0) return;   // an empty row; where it is summed up, the result has stride 0 along it and is touched
+        if (sizes[i] == 0)
+            return; // an empty row; where it is summed up, the result has stride 0 along it and is touched
         int64_t reach = o->strides[i] * (sizes[i] - 1);
-        if (reach < 0) lo += reach;
-        else hi += reach;
+        if (reach < 0)
+            lo += reach;
+        else
+            hi += reach;
     }
     o->range_lo_B = lo * (int64_t)size_B;
     o->range_hi_B = (hi + 1) * (int64_t)size_B;
@@ -72,12 +77,12 @@ void launch_operand(struct launch *l, const struct view *v, const int64_t *strid
 {
     struct launch_operand *o = &l->operands[l->n_operands];
     operand_from_view(o, v, write);
-    if (v->immediate)
-        o->address = number_bits(v, (enum scalar_class)kernel_info(l->kernel)->in_cls[l->n_operands]);
+    if (v->immediate) o->address = number_bits(v, (enum scalar_class)kernel_info(l->kernel)->in_cls[l->n_operands]);
     l->n_operands++;
     for (int i = 0; i < l->rank; i++) o->strides[i] = strides ? strides[i] : 0;
     if (v->immediate) return;
-    // A hand-written kernel may walk an operand by other means than the space's strides: its whole view counts as touched.
+    // A hand-written kernel may walk an operand by other means than the space's strides: its whole view counts as
+    // touched.
     struct launch_operand whole = {0};
     memcpy(whole.strides, v->strides, sizeof whole.strides);
     set_range(&whole, v->rank, v->dims, dtype_size_B[v->dtype]);
@@ -124,7 +129,7 @@ static void collapse(struct launch *l, int rank, const int64_t *dims, int fence,
         if (d >= fence) kept_row++;
         joinable = true;
     }
-    if (fence < rank && kept_row == 0) {   // a row of one element is still a row
+    if (fence < rank && kept_row == 0) { // a row of one element is still a row
         for (int i = out; i > 0; i--) {
             size[i] = size[i - 1];
             for (int o = 0; o < n; o++) stride[o][i] = stride[o][i - 1];
@@ -179,21 +184,26 @@ kiln_status lower_pointwise(struct lowering *lo, int family, enum scalar_class c
     for (int i = 0; i < out->rank; i++)
         if (out->dims[i] == 0) return KILN_OK;
     for (int i = 0; i < n_in; i++) {
-        if (in[i].immediate) full[i] = in[i];
-        else TRY(view_expand(&in[i], out->rank, out->dims, &full[i]));
+        if (in[i].immediate)
+            full[i] = in[i];
+        else
+            TRY(view_expand(&in[i], out->rank, out->dims, &full[i]));
     }
     return launch_space(lo, kernel_of(family, cls), out->rank, out->dims, 0, n_in, full, out, n_scalars, scalars);
 }
 
-kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims, int n_reduce, int n_in,
-                      const struct view *in, const struct view *out, int n_scalars, const double *scalars)
+kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
+                      int n_reduce, int n_in, const struct view *in, const struct view *out, int n_scalars,
+                      const double *scalars)
 {
     struct view full[MAX_OPERANDS], full_out;
     for (int i = 0; i < rank - n_reduce; i++)
         if (dims[i] == 0) return KILN_OK;
     for (int i = 0; i < n_in; i++) {
-        if (in[i].immediate) full[i] = in[i];
-        else TRY(view_expand(&in[i], rank, dims, &full[i]));
+        if (in[i].immediate)
+            full[i] = in[i];
+        else
+            TRY(view_expand(&in[i], rank, dims, &full[i]));
     }
     TRY(view_expand(out, rank, dims, &full_out));
     return launch_space(lo, kernel_of(family, cls), rank, dims, n_reduce, n_in, full, &full_out, n_scalars, scalars);

@@ -1,13 +1,17 @@
 // Matrix products: any batch broadcast, vectors, operands by strides without copies.
 #include "ops/family.h"
 
-struct product { int64_t m, n, k; bool a_vector, b_vector; };
+struct product {
+    int64_t m, n, k;
+    bool a_vector, b_vector;
+};
 
 static kiln_status product_of(const struct op_call *c, struct product *p)
 {
     const struct type *a = c->in[0], *b = c->in[1];
     if (a->rank == 0 || b->rank == 0)
-        return op_fail(c, KILN_E_SHAPE, "takes tensors of rank 1 or more: a is %s, b is %s", type_string(a).s, type_string(b).s);
+        return op_fail(c, KILN_E_SHAPE, "takes tensors of rank 1 or more: a is %s, b is %s", type_string(a).s,
+                       type_string(b).s);
     p->a_vector = a->rank == 1;
     p->b_vector = b->rank == 1;
     p->m = p->a_vector ? 1 : a->dims[a->rank - 2];
@@ -24,7 +28,8 @@ static kiln_status batch_shape(const struct op_call *c, struct type *batch)
     a.rank = a.rank > 2 ? (uint8_t)(a.rank - 2) : 0;
     b.rank = b.rank > 2 ? (uint8_t)(b.rank - 2) : 0;
     if (shape_broadcast(&a, &b, batch)) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "batch dimensions do not broadcast: a is %s, b is %s", type_string(c->in[0]).s, type_string(c->in[1]).s);
+    return op_fail(c, KILN_E_SHAPE, "batch dimensions do not broadcast: a is %s, b is %s", type_string(c->in[0]).s,
+                   type_string(c->in[1]).s);
 }
 
 kiln_status infer_matmul(struct op_call *c)

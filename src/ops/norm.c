@@ -53,7 +53,8 @@ static kiln_status norm_axes(const struct op_call *c, int attr, int *n_axes)
 {
     int64_t n = attr_int(c, attr);
     const struct type *x = c->in[0];
-    if (n < 1 || n > x->rank) return op_fail(c, KILN_E_AXIS, "n_axes %lld is out of range for x of %s", (long long)n, type_string(x).s);
+    if (n < 1 || n > x->rank)
+        return op_fail(c, KILN_E_AXIS, "n_axes %lld is out of range for x of %s", (long long)n, type_string(x).s);
     *n_axes = (int)n;
     return KILN_OK;
 }
@@ -66,8 +67,8 @@ static kiln_status check_affine(const struct op_call *c, int in, int n_axes)
     bool fits = w->rank == n_axes;
     for (int i = 0; fits && i < n_axes; i++) fits = w->dims[i] == x->dims[x->rank - n_axes + i];
     if (fits) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have the shape of the last %d axes of x, %s", c->op->in_names[in], type_string(w).s,
-                   n_axes, type_string(x).s);
+    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have the shape of the last %d axes of x, %s",
+                   c->op->in_names[in], type_string(w).s, n_axes, type_string(x).s);
 }
 
 static kiln_status infer_norm(struct op_call *c, int first_affine, int last_affine, int attr)
@@ -111,8 +112,8 @@ kiln_status lower_layer_norm(const struct op_call *c, struct lowering *lo)
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     struct view in[3] = {c->vin[0], optional(c, 1, 1), optional(c, 2, 0)};
     double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
-    return lower_row(lo, FAMILY_layer_norm, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, in, &c->vout[0], 2,
-                     scalars);
+    return lower_row(lo, FAMILY_layer_norm, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, in,
+                     &c->vout[0], 2, scalars);
 }
 
 kiln_status lower_layer_norm_backward(const struct op_call *c, struct lowering *lo)
@@ -120,8 +121,8 @@ kiln_status lower_layer_norm_backward(const struct op_call *c, struct lowering *
     int n_axes = (int)attr_int(c, 0);
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
-    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, c->vin,
-                     &c->vout[0], 2, scalars);
+    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims,
+                     n_axes, 3, c->vin, &c->vout[0], 2, scalars);
 }
 
 // Batch normalisation: the channel is axis 1.
@@ -136,8 +137,8 @@ static kiln_status check_channel(const struct op_call *c, int in)
     const struct type *x = c->in[0], *v = in < c->n_in ? c->in[in] : NULL;
     if (!v || v->rank == 0) return KILN_OK;
     if (v->rank == 1 && v->dims[0] == x->dims[channel_axis(x)]) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have one value for each channel of x, %s", c->op->in_names[in], type_string(v).s,
-                   type_string(x).s);
+    return op_fail(c, KILN_E_SHAPE, "%s is %s, it must have one value for each channel of x, %s", c->op->in_names[in],
+                   type_string(v).s, type_string(x).s);
 }
 
 static kiln_status infer_channels(struct op_call *c, int from)
@@ -160,7 +161,8 @@ kiln_status infer_batch_norm_train(struct op_call *c)
 {
     TRY(infer_channels(c, 1));
     for (int i = 1; i < 3; i++)
-        c->out[i] = (struct type){.dtype = c->out[0].dtype, .rank = 1, .dims = {c->in[0]->dims[channel_axis(c->in[0])]}};
+        c->out[i] =
+            (struct type){.dtype = c->out[0].dtype, .rank = 1, .dims = {c->in[0]->dims[channel_axis(c->in[0])]}};
     return KILN_OK;
 }
 
@@ -193,7 +195,11 @@ kiln_status lower_batch_norm(const struct op_call *c, struct lowering *lo)
 }
 
 // x as [channel, everything else]: the row is all but the channel.
-struct channel_rows { int rank, n_reduce, perm[MAX_RANK]; int64_t dims[MAX_RANK]; double n; };
+struct channel_rows {
+    int rank, n_reduce, perm[MAX_RANK];
+    int64_t dims[MAX_RANK];
+    double n;
+};
 
 static void channel_rows(const struct type *x, struct channel_rows *r)
 {
@@ -256,8 +262,10 @@ kiln_status lower_batch_norm_backward(const struct op_call *c, struct lowering *
     channel_rows(x, &r);
     at_least_a_row(&r);
     if (type_numel(x) == 0) return KILN_OK;
-    struct view in[3] = {permuted(&c->vin[0], &r, x->rank), per_row(c->vin[1], r.rank), permuted(&c->vin[2], &r, x->rank)};
+    struct view in[3] = {permuted(&c->vin[0], &r, x->rank), per_row(c->vin[1], r.rank),
+                         permuted(&c->vin[2], &r, x->rank)};
     struct view out = permuted(&c->vout[0], &r, x->rank);
     double scalars[2] = {r.n, attr_float(c, 0)};
-    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), r.rank, r.dims, r.n_reduce, 3, in, &out, 2, scalars);
+    return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), r.rank, r.dims, r.n_reduce, 3, in,
+                     &out, 2, scalars);
 }

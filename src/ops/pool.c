@@ -1,9 +1,13 @@
-// Pooling in two dimensions. Launch of every pooling kernel: scalars are 64-bit integers, in this order: N C H W OH OW KH KW SH SW PH PW
-// DH DW, and whether padding is excluded from the mean. Strides of an operand are over its own (n, c, h, w). The space is the output's;
-// operands: max_pool2d and avg_pool2d x, y; max_pool2d_backward x, dy, dx; avg_pool2d_backward dy, dx.
+// Pooling in two dimensions. Launch of every pooling kernel: scalars are 64-bit integers, in this order: N C H W OH OW
+// KH KW SH SW PH PW DH DW, and whether padding is excluded from the mean. Strides of an operand are over its own (n, c,
+// h, w). The space is the output's; operands: max_pool2d and avg_pool2d x, y; max_pool2d_backward x, dy, dx;
+// avg_pool2d_backward dy, dx.
 #include "ops/family.h"
 
-struct pool { int64_t n, c, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2]; bool ceil_mode, exclude; };
+struct pool {
+    int64_t n, c, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
+    bool ceil_mode, exclude;
+};
 
 static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
 {
@@ -13,11 +17,13 @@ static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
         p->padding[i] = c->attrs[at + 2].v[i];
         p->dilation[i] = c->attrs[at + 3].v[i];
         if (p->kernel[i] < 1 || p->stride[i] < 1 || p->dilation[i] < 1 || p->padding[i] < 0)
-            return op_fail(c, KILN_E_ARGUMENT, "kernel %lld, stride %lld and dilation %lld must be positive, padding %lld not negative",
-                           (long long)p->kernel[i], (long long)p->stride[i], (long long)p->dilation[i], (long long)p->padding[i]);
+            return op_fail(c, KILN_E_ARGUMENT,
+                           "kernel %lld, stride %lld and dilation %lld must be positive, padding %lld not negative",
+                           (long long)p->kernel[i], (long long)p->stride[i], (long long)p->dilation[i],
+                           (long long)p->padding[i]);
         if (2 * p->padding[i] > p->kernel[i])
-            return op_fail(c, KILN_E_ARGUMENT, "padding %lld is more than half of the kernel, %lld", (long long)p->padding[i],
-                           (long long)p->kernel[i]);
+            return op_fail(c, KILN_E_ARGUMENT, "padding %lld is more than half of the kernel, %lld",
+                           (long long)p->padding[i], (long long)p->kernel[i]);
     }
     p->ceil_mode = c->attrs[at + 4].i != 0;
     p->exclude = c->attrs[at + 5].i != 0;
@@ -36,22 +42,25 @@ static int64_t out_size(const struct pool *p, int i, int64_t in)
 
 static kiln_status pool_of(const struct op_call *c, int at, const struct type *x, int64_t h, int64_t w, struct pool *p)
 {
-    if (x->rank != 4) return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[0], type_string(x).s);
-    if (dtype_kind_of[x->dtype] != KIND_FLOAT) return op_fail(c, KILN_E_DTYPE, "takes floats, %s is %s", c->op->in_names[0], type_string(x).s);
+    if (x->rank != 4)
+        return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[0], type_string(x).s);
+    if (dtype_kind_of[x->dtype] != KIND_FLOAT)
+        return op_fail(c, KILN_E_DTYPE, "takes floats, %s is %s", c->op->in_names[0], type_string(x).s);
     TRY(read_options(c, at, p));
     p->n = x->dims[0], p->c = x->dims[1], p->h = h, p->w = w;
     p->oh = out_size(p, 0, h);
     p->ow = out_size(p, 1, w);
     if (p->oh >= 0 && p->ow >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "a window of %lld x %lld does not fit into %lld x %lld", (long long)p->kernel[0], (long long)p->kernel[1],
-                   (long long)h, (long long)w);
+    return op_fail(c, KILN_E_SHAPE, "a window of %lld x %lld does not fit into %lld x %lld", (long long)p->kernel[0],
+                   (long long)p->kernel[1], (long long)h, (long long)w);
 }
 
 static kiln_status check_dy(const struct op_call *c, const struct pool *p, const struct type *dy)
 {
-    if (dy->rank == 4 && dy->dims[0] == p->n && dy->dims[1] == p->c && dy->dims[2] == p->oh && dy->dims[3] == p->ow) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "dy is %s, the pooling gives [%lld,%lld,%lld,%lld]", type_string(dy).s, (long long)p->n, (long long)p->c,
-                   (long long)p->oh, (long long)p->ow);
+    if (dy->rank == 4 && dy->dims[0] == p->n && dy->dims[1] == p->c && dy->dims[2] == p->oh && dy->dims[3] == p->ow)
+        return KILN_OK;
+    return op_fail(c, KILN_E_SHAPE, "dy is %s, the pooling gives [%lld,%lld,%lld,%lld]", type_string(dy).s,
+                   (long long)p->n, (long long)p->c, (long long)p->oh, (long long)p->ow);
 }
 
 static void result(struct op_call *c, const struct pool *p, int64_t h, int64_t w)
@@ -95,8 +104,9 @@ static kiln_status launch_pool(const struct op_call *c, struct lowering *lo, int
     launch_init(&l, lo, kernel_of(family, dtype_class(out->dtype)), 4, out->dims);
     for (int i = 0; i < c->n_in; i++) launch_operand(&l, &c->vin[i], c->vin[i].strides, false);
     launch_operand(&l, out, out->strides, true);
-    const int64_t scalars[] = {p->n, p->c, p->h, p->w, p->oh, p->ow, p->kernel[0], p->kernel[1], p->stride[0], p->stride[1], p->padding[0],
-                               p->padding[1], p->dilation[0], p->dilation[1], p->exclude};
+    const int64_t scalars[] = {p->n,          p->c,          p->h,           p->w,           p->oh,
+                               p->ow,         p->kernel[0],  p->kernel[1],   p->stride[0],   p->stride[1],
+                               p->padding[0], p->padding[1], p->dilation[0], p->dilation[1], p->exclude};
     for (size_t i = 0; i < COUNT_OF(scalars); i++) launch_scalar_i(&l, scalars[i]);
     l.extent[0] = type_numel(&c->out[0]);
     return lo->launch(lo, &l);

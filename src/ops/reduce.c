@@ -1,4 +1,5 @@
-// Reductions over any axes. Each lowers to one row kernel: the axes that stay come first, the reduced ones make the row.
+// Reductions over any axes. Each lowers to one row kernel: the axes that stay come first, the reduced ones make the
+// row.
 #include "ops/family.h"
 #include <math.h>
 
@@ -11,8 +12,10 @@ static kiln_status reduced_shape(struct op_call *c, uint8_t dtype, uint32_t *mas
     struct type *out = &c->out[0];
     *out = (struct type){.dtype = dtype};
     for (int i = 0; i < x->rank; i++) {
-        if (!(*mask >> i & 1)) out->dims[out->rank++] = x->dims[i];
-        else if (keep) out->dims[out->rank++] = 1;
+        if (!(*mask >> i & 1))
+            out->dims[out->rank++] = x->dims[i];
+        else if (keep)
+            out->dims[out->rank++] = 1;
     }
     return KILN_OK;
 }
@@ -49,10 +52,12 @@ kiln_status infer_extremum(struct op_call *c)
 {
     uint32_t mask;
     const struct type *x = c->in[0];
-    if (x->dtype == KILN_BOOL) return op_fail(c, KILN_E_DTYPE, "takes integers and floats, x is %s; use any or all", type_string(x).s);
+    if (x->dtype == KILN_BOOL)
+        return op_fail(c, KILN_E_DTYPE, "takes integers and floats, x is %s; use any or all", type_string(x).s);
     c->compute_dtype = x->dtype;
     TRY(reduced_shape(c, x->dtype, &mask));
-    if (is_empty_row(x, mask)) return op_fail(c, KILN_E_SHAPE, "has no value over no elements: x is %s", type_string(x).s);
+    if (is_empty_row(x, mask))
+        return op_fail(c, KILN_E_SHAPE, "has no value over no elements: x is %s", type_string(x).s);
     return KILN_OK;
 }
 
@@ -66,7 +71,9 @@ kiln_status infer_any(struct op_call *c)
 kiln_status infer_arg(struct op_call *c)
 {
     const struct type *x = c->in[0];
-    if (c->attrs[0].count > 1) return op_fail(c, KILN_E_AXIS, "takes one axis, or none for the flattened tensor; %d are given", c->attrs[0].count);
+    if (c->attrs[0].count > 1)
+        return op_fail(c, KILN_E_AXIS, "takes one axis, or none for the flattened tensor; %d are given",
+                       c->attrs[0].count);
     TRY(infer_extremum(c));
     c->out[0].dtype = KILN_I64;
     c->compute_dtype = x->dtype;
@@ -74,14 +81,19 @@ kiln_status infer_arg(struct op_call *c)
 }
 
 // x with the axes that stay first, then the reduced ones; the output over the same space with stride 0 along the row.
-struct row_space { int rank, n_reduce; int64_t dims[MAX_RANK]; struct view x, out; int64_t row; };
+struct row_space {
+    int rank, n_reduce;
+    int64_t dims[MAX_RANK];
+    struct view x, out;
+    int64_t row;
+};
 
 static void row_space(const struct op_call *c, struct row_space *s)
 {
     const struct type *x = c->in[0];
     const struct view *out = &c->vout[0];
     uint32_t mask;
-    (void)op_axes(c, 0, 0, &mask);   // checked by infer
+    (void)op_axes(c, 0, 0, &mask); // checked by infer
     bool keep = c->attrs[1].i != 0;
     int perm[MAX_RANK], n = 0, at = 0;
     struct view o = *out;
@@ -110,7 +122,7 @@ static void row_space(const struct op_call *c, struct row_space *s)
     if (!s->x.immediate) s->x = view_permute(&c->vin[0], perm);
     for (int i = 0; i < x->rank; i++) s->dims[i] = x->dims[perm[i]];
     s->out = o;
-    if (s->n_reduce == 0) {          // rank 0, or no axis of a scalar: a row of one
+    if (s->n_reduce == 0) { // rank 0, or no axis of a scalar: a row of one
         s->x = s->x.immediate ? s->x : view_insert(&s->x, s->rank);
         s->out = view_insert(&s->out, s->rank);
         s->dims[s->rank++] = 1;
@@ -118,11 +130,13 @@ static void row_space(const struct op_call *c, struct row_space *s)
     }
 }
 
-static kiln_status lower_family(const struct op_call *c, struct lowering *lo, int family, int n_scalars, const double *scalars)
+static kiln_status lower_family(const struct op_call *c, struct lowering *lo, int family, int n_scalars,
+                                const double *scalars)
 {
     struct row_space s;
     row_space(c, &s);
-    return lower_row(lo, family, dtype_class(c->compute_dtype), s.rank, s.dims, s.n_reduce, 1, &s.x, &s.out, n_scalars, scalars);
+    return lower_row(lo, family, dtype_class(c->compute_dtype), s.rank, s.dims, s.n_reduce, 1, &s.x, &s.out, n_scalars,
+                     scalars);
 }
 
 kiln_status lower_reduce(const struct op_call *c, struct lowering *lo)

@@ -3,27 +3,28 @@
 #include "ir/op.h"
 #include "ops/elementwise.h"
 
-// `args` is the public signature, in order: `x` a tensor, `x?` an optional one (only inside options), `x*` a list of tensors with its
-// count, `dev` the device of an op that creates, `axis:int`, `p:float`, `flag:bool`, `shape:ints` (count and values),
-// `dtype:dtype`, `@name` an options struct of options.def. Tensors become inputs, the rest attributes by these names.
+// `args` is the public signature, in order: `x` a tensor, `x?` an optional one (only inside options), `x*` a list of
+// tensors with its count, `dev` the device of an op that creates, `axis:int`, `p:float`, `flag:bool`, `shape:ints`
+// (count and values), `dtype:dtype`, `@name` an options struct of options.def. Tensors become inputs, the rest
+// attributes by these names.
 struct structured_row {
     const char *name;
     const char *args;
-    uint8_t n_out;             // default 1
+    uint8_t n_out; // default 1
     uint16_t flags;
-    uint16_t kernel;           // family that lower launches, where rows share a lower
-    struct op_functions fn;    // {infer, lower, view}
-    const char *outs;          // names of the results of an op that has several; it returns a status
+    uint16_t kernel;        // family that lower launches, where rows share a lower
+    struct op_functions fn; // {infer, lower, view}
+    const char *outs;       // names of the results of an op that has several; it returns a status
     const char *alias, *also;
     const char *doc;
 };
 extern const struct structured_row structured_rows[];
 extern const int structured_row_count;
 
-// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype. A field that is zero takes its
-// default; KILN_ZERO in a float field means 0.
+// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype. A field that is
+// zero takes its default; KILN_ZERO in a float field means 0.
 struct options_row {
-    const char *name;          // kiln_<name>_opts and KILN_<NAME>(...)
+    const char *name; // kiln_<name>_opts and KILN_<NAME>(...)
     const char *fields;
     const char *doc;
 };
@@ -41,14 +42,14 @@ struct kernel_row {
     const char *expr;          // POINTWISE, ROW
     uint8_t n_operands, n_out; // CUSTOM
     uint16_t tile[3];
-    bool picks_tile;           // CUSTOM: a GPU chooses tile[0] = tile[1] itself
+    bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself
     bool cpu_only;
 };
 extern const struct kernel_row kernel_rows[];
 extern const int kernel_row_count;
 
-#define CLASSES_F ((1 << CLASS_F32) | (1 << CLASS_F64))
-#define CLASSES_I ((1 << CLASS_I32) | (1 << CLASS_I64))
-#define CLASSES_FI (CLASSES_F | CLASSES_I)
-#define CLASSES_B (1 << CLASS_BOOL)
+#define CLASSES_F   ((1 << CLASS_F32) | (1 << CLASS_F64))
+#define CLASSES_I   ((1 << CLASS_I32) | (1 << CLASS_I64))
+#define CLASSES_FI  (CLASSES_F | CLASSES_I)
+#define CLASSES_B   (1 << CLASS_BOOL)
 #define CLASSES_ALL (CLASSES_FI | CLASSES_B)

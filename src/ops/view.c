@@ -30,8 +30,8 @@ kiln_status view_expand(const struct view *v, int rank, const int64_t *dims, str
     for (int i = rank - 1; i >= 0; i--) {
         int from = i - lead;
         if (from >= 0 && v->dims[from] != 1 && v->dims[from] != dims[i])
-            return error_set(KILN_E_INTERNAL, "view_expand: size %lld does not broadcast to %lld", (long long)v->dims[from],
-                             (long long)dims[i]);
+            return error_set(KILN_E_INTERNAL, "view_expand: size %lld does not broadcast to %lld",
+                             (long long)v->dims[from], (long long)dims[i]);
         r.dims[i] = dims[i];
         r.strides[i] = from >= 0 && v->dims[from] != 1 ? v->strides[from] : 0;
     }

@@ -1,4 +1,5 @@
-// Ops that only look at a storage differently. infer gives the shape, view the strides; both read the same normalised arguments.
+// Ops that only look at a storage differently. infer gives the shape, view the strides; both read the same normalised
+// arguments.
 #include "ops/family.h"
 #include <limits.h>
 
@@ -28,9 +29,13 @@ kiln_status infer_reshape(struct op_call *c)
     for (int i = 0; i < shape->count; i++) {
         int64_t d = shape->v[i];
         if (d < -1 || (d == -1 && hole >= 0))
-            return op_fail(c, KILN_E_SHAPE, d < -1 ? "dimension %d is negative: %lld" : "dimension %d is a second -1 (%lld)", i, (long long)d);
-        if (d == -1) hole = i;
-        else if (__builtin_mul_overflow(known, d, &known)) return view_fail(c, "the shape overflows");
+            return op_fail(c, KILN_E_SHAPE,
+                           d < -1 ? "dimension %d is negative: %lld" : "dimension %d is a second -1 (%lld)", i,
+                           (long long)d);
+        if (d == -1)
+            hole = i;
+        else if (__builtin_mul_overflow(known, d, &known))
+            return view_fail(c, "the shape overflows");
         out->dims[i] = d;
     }
     if (hole >= 0) {
@@ -64,8 +69,9 @@ kiln_status infer_flatten(struct op_call *c)
     return KILN_OK;
 }
 
-// Strides of a reshape: both shapes are cut into the smallest groups of equal size; a group of x must be walkable with one stride
-// (each dimension's stride the next one's times its size), then the output's dimensions in it get theirs from the innermost one.
+// Strides of a reshape: both shapes are cut into the smallest groups of equal size; a group of x must be walkable with
+// one stride (each dimension's stride the next one's times its size), then the output's dimensions in it get theirs
+// from the innermost one.
 kiln_status view_reshape(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     const struct type *x = c->in[0], *y = &c->out[0];
@@ -88,8 +94,10 @@ kiln_status view_reshape(const struct op_call *c, const struct layout *in, struc
         int x0 = xi, y0 = yi;
         int64_t px = dims[xi++], py = y->dims[yi++];
         while (px != py) {
-            if (py < px) py *= y->dims[yi++];
-            else px *= dims[xi++];
+            if (py < px)
+                py *= y->dims[yi++];
+            else
+                px *= dims[xi++];
         }
         for (int i = x0; i + 1 < xi; i++)
             if (strides[i] != strides[i + 1] * dims[i + 1]) {
@@ -102,13 +110,13 @@ kiln_status view_reshape(const struct op_call *c, const struct layout *in, struc
             stride *= y->dims[i];
         }
     }
-    for (; yi < y->rank; yi++) out->strides[yi] = 1;   // trailing dimensions of size 1
+    for (; yi < y->rank; yi++) out->strides[yi] = 1; // trailing dimensions of size 1
     return KILN_OK;
 }
 
 kiln_status lower_reshape(const struct op_call *c, struct lowering *lo)
 {
-    struct view flat = c->vout[0];   // contiguous and fresh: seen in x's shape
+    struct view flat = c->vout[0]; // contiguous and fresh: seen in x's shape
     const struct type *x = c->in[0];
     struct layout l;
     layout_contiguous(x, &l);
@@ -133,8 +141,8 @@ static kiln_status permutation(const struct op_call *c, int *perm)
         for (int i = 0; i < x->rank; i++) {
             perm[i] = axis_normalize(axes->v[i], x->rank);
             if (perm[i] < 0 || (seen >> perm[i] & 1))
-                return op_fail(c, KILN_E_AXIS, "axis %lld is %s for %s", (long long)axes->v[i], perm[i] < 0 ? "out of range" : "given twice",
-                               type_string(x).s);
+                return op_fail(c, KILN_E_AXIS, "axis %lld is %s for %s", (long long)axes->v[i],
+                               perm[i] < 0 ? "out of range" : "given twice", type_string(x).s);
             seen |= 1u << perm[i];
         }
     return KILN_OK;
@@ -192,13 +200,15 @@ kiln_status infer_expand(struct op_call *c)
     const struct type *x = c->in[0];
     struct type *out = start(c);
     int lead = shape->count - x->rank;
-    if (lead < 0) return op_fail(c, KILN_E_SHAPE, "%s has more dimensions than the shape, %d", type_string(x).s, shape->count);
+    if (lead < 0)
+        return op_fail(c, KILN_E_SHAPE, "%s has more dimensions than the shape, %d", type_string(x).s, shape->count);
     out->rank = shape->count;
     for (int i = 0; i < shape->count; i++) {
         int64_t have = i >= lead ? x->dims[i - lead] : 1, want = shape->v[i];
         if (want == -1 && i >= lead) want = have;
         if (want < 0 || (have != 1 && have != want))
-            return op_fail(c, KILN_E_SHAPE, "dimension %d of %s does not broadcast to %lld", i - lead, type_string(x).s, (long long)want);
+            return op_fail(c, KILN_E_SHAPE, "dimension %d of %s does not broadcast to %lld", i - lead, type_string(x).s,
+                           (long long)want);
         out->dims[i] = want;
     }
     uint64_t size_B;
@@ -219,20 +229,24 @@ kiln_status view_expand_op(const struct op_call *c, const struct layout *in, str
 
 // slice, narrow, select
 
-struct range { int64_t start, step, count; };
+struct range {
+    int64_t start, step, count;
+};
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-// NumPy's rules for start:stop:step on a dimension of `size`. INT64_MAX as a bound is the end in the direction of the step.
+// NumPy's rules for start:stop:step on a dimension of `size`. INT64_MAX as a bound is the end in the direction of the
+// step.
 static kiln_status slice_range(const struct op_call *c, int axis, struct range *r)
 {
     const struct attr *start = &c->attrs[0], *stop = &c->attrs[1], *step = &c->attrs[2];
     int64_t size = c->in[0]->dims[axis];
     r->step = axis < step->count ? step->v[axis] : 1;
-    if (r->step == 0 || r->step == INT64_MIN) return op_fail(c, KILN_E_ARGUMENT, "the step of axis %d is %lld", axis, (long long)r->step);
+    if (r->step == 0 || r->step == INT64_MIN)
+        return op_fail(c, KILN_E_ARGUMENT, "the step of axis %d is %lld", axis, (long long)r->step);
     bool down = r->step < 0;
     int64_t lo = down ? -1 : 0, hi = down ? size - 1 : size;
     int64_t a = down ? hi : lo, b = down ? lo : hi;
@@ -255,7 +269,8 @@ kiln_status infer_slice(struct op_call *c)
     struct type *out = start(c);
     for (int i = 0; i < 3; i++)
         if (c->attrs[i].count > out->rank)
-            return op_fail(c, KILN_E_SHAPE, "%s has %d entries for %s", c->op->attrs[i].name, c->attrs[i].count, type_string(c->in[0]).s);
+            return op_fail(c, KILN_E_SHAPE, "%s has %d entries for %s", c->op->attrs[i].name, c->attrs[i].count,
+                           type_string(c->in[0]).s);
     for (int i = 0; i < out->rank; i++) {
         struct range r;
         TRY(slice_range(c, i, &r));
@@ -282,8 +297,8 @@ kiln_status infer_narrow(struct op_call *c)
     TRY(op_axis(c, 0, 0, &axis));
     int64_t from = attr_int(c, 1), length = attr_int(c, 2), size = c->in[0]->dims[axis];
     if (from < 0 || length < 0 || from > size || length > size - from)
-        return op_fail(c, KILN_E_SHAPE, "start %lld and length %lld leave axis %d of %s", (long long)from, (long long)length, axis,
-                       type_string(c->in[0]).s);
+        return op_fail(c, KILN_E_SHAPE, "start %lld and length %lld leave axis %d of %s", (long long)from,
+                       (long long)length, axis, type_string(c->in[0]).s);
     start(c)->dims[axis] = length;
     return KILN_OK;
 }
@@ -308,7 +323,8 @@ kiln_status infer_select(struct op_call *c)
     TRY(op_axis(c, 0, 0, &axis));
     int64_t index = attr_int(c, 1), size = c->in[0]->dims[axis];
     if (index < -size || index >= size)
-        return op_fail(c, KILN_E_AXIS, "index %lld is out of range for axis %d of %s", (long long)index, axis, type_string(c->in[0]).s);
+        return op_fail(c, KILN_E_AXIS, "index %lld is out of range for axis %d of %s", (long long)index, axis,
+                       type_string(c->in[0]).s);
     struct type *out = start(c);
     drop(out->dims, out->rank--, axis);
     return KILN_OK;
@@ -331,10 +347,13 @@ static kiln_status squeeze_mask(const struct op_call *c, uint32_t *mask)
 {
     const struct type *x = c->in[0];
     bool all = c->attrs[0].count == 0;
-    if (!all) TRY(op_axes(c, 0, 0, mask));
-    else *mask = 0;
+    if (!all)
+        TRY(op_axes(c, 0, 0, mask));
+    else
+        *mask = 0;
     for (int i = 0; i < x->rank; i++) {
-        if (all && x->dims[i] == 1) *mask |= 1u << i;
+        if (all && x->dims[i] == 1)
+            *mask |= 1u << i;
         else if (!all && (*mask >> i & 1) && x->dims[i] != 1)
             return op_fail(c, KILN_E_SHAPE, "axis %d of %s does not have size 1", i, type_string(x).s);
     }
@@ -367,7 +386,8 @@ static kiln_status unsqueeze_axis(const struct op_call *c, int *axis)
 {
     *axis = axis_normalize(attr_int(c, 0), c->in[0]->rank + 1);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for x of %s", (long long)attr_int(c, 0), type_string(c->in[0]).s);
+    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for x of %s", (long long)attr_int(c, 0),
+                   type_string(c->in[0]).s);
 }
 
 kiln_status infer_unsqueeze(struct op_call *c)
@@ -375,7 +395,8 @@ kiln_status infer_unsqueeze(struct op_call *c)
     int axis;
     TRY(unsqueeze_axis(c, &axis));
     struct type *out = start(c);
-    if (out->rank == MAX_RANK) return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
+    if (out->rank == MAX_RANK)
+        return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
     for (int i = out->rank; i > axis; i--) out->dims[i] = out->dims[i - 1];
     out->dims[axis] = 1;
     out->rank++;
@@ -424,7 +445,8 @@ kiln_status infer_as_strided(struct op_call *c)
     struct type *out = start(c);
     out->rank = shape->count;
     for (int i = 0; i < shape->count; i++) {
-        if (shape->v[i] < 0) return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
+        if (shape->v[i] < 0)
+            return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
         out->dims[i] = shape->v[i];
     }
     uint64_t size_B;

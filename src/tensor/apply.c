@@ -66,6 +66,7 @@ static kiln_status check_inputs(const struct op *op, int n_in, kiln_tensor *cons
 {
     if (n_in < op->min_in || n_in > op->max_in)
         return error_set(KILN_E_ARGUMENT, "%s: takes %d to %d tensors, %d are given", op->name, op->min_in, op->max_in, n_in);
+    if (n_in && !in) return error_set(KILN_E_ARGUMENT, "%s: the list of tensors is NULL", op->name);
     for (int i = 0; i < n_in; i++)
         if (in[i] || i < op->min_in || (op->flags & OP_VARIADIC)) TRY(tensor_check(op->name, input_name(op, i), in[i]));
     return KILN_OK;

@@ -31,13 +31,11 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     }
     if (!dev && !(dev = device_default())) return NULL;
     kiln_tensor *t = tensor_empty(dev, &type);
-    if (!t) return NULL;
-    t->storage->writer = "from_data";
-    if (device_upload(dev, tensor_address(t), data, size_B)) {
-        tensor_destroy(t);
-        return NULL;
-    }
-    return t;
+    if (t) t->storage->writer = "from_data";
+    if (t && !device_upload(dev, tensor_address(t), data, size_B)) return t;
+    error_name_op("from_data");
+    if (t) tensor_destroy(t);
+    return NULL;
 }
 
 static kiln_tensor *weak(uint8_t dtype, double number, int64_t integer)
@@ -134,7 +132,9 @@ kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
         return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu", type_text(&t->type, text, sizeof text),
                          (unsigned long long)need_B, size_B);
     if (size_B && !dst) return error_set(KILN_E_ARGUMENT, "read: dst is NULL");
-    return tensor_read(t, dst);
+    kiln_status status = tensor_read(t, dst);
+    if (KILN_UNLIKELY(status)) error_name_op("read");
+    return status;
 }
 
 // The one element in the widest form of its kind.
@@ -152,7 +152,10 @@ static kiln_status one_element(const char *op, const kiln_tensor *t, double *num
     }
     bool is_float = dtype_kind_of[t->type.dtype] == KIND_FLOAT;
     union { uint8_t u8; int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint16_t u16; float f32; double f64; } v;
-    TRY(tensor_read(t, &v));
+    if (tensor_read(t, &v)) {
+        error_name_op(op);
+        return error_pending;
+    }
     switch (t->type.dtype) {
     case KILN_BOOL: case KILN_U8: *integer = v.u8; break;
     case KILN_I8: *integer = v.i8; break;

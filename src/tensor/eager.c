@@ -84,6 +84,7 @@ kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const 
     c->vin = vin;
     c->vout = vout;
     kiln_status status = c->op->fn->lower(c, &e.base);
+    if (KILN_UNLIKELY(status)) error_name_op(c->op->name);
     c->vin = c->vout = NULL;
     for (int i = 0; i < e.n_temps; i++) device_release(dev, &e.temps[i]);
     if (vin != few) free(vin);
@@ -147,6 +148,7 @@ static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *d
     (void)s;
     kiln_status status = run(c, dev, in, out);
     if (KILN_LIKELY(!status)) return KILN_OK;
+    error_name_op(c->op->name);
     for (int i = 0; i < c->n_out; i++)
         if (out[i]) {
             tensor_destroy(out[i]);

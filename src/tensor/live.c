@@ -49,7 +49,8 @@ static void describe(struct str *s, const kiln_tensor *t)
 static void report(kiln_device *dev)
 {
     if (!live_tracked) return;
-    struct str s = {0};
+    struct str s;
+    str_init(&s);
     int n = 0;
     pthread_mutex_lock(&lock);
     for (const kiln_tensor *t = newest; t; t = t->live_next) {
@@ -62,8 +63,8 @@ static void report(kiln_device *dev)
     }
     pthread_mutex_unlock(&lock);
     if (n > SHOWN_MAX) str_addf(&s, " and %d more", n - SHOWN_MAX);
-    if (n) log_warn("device_close: %d handle%s on %s still alive%s", n, n == 1 ? " is" : "s are", dev->name, s.text ? s.text : "");
-    str_finish(&s);
+    if (n) log_warn("device_close: %d handle%s on %s still alive%s", n, n == 1 ? " is" : "s are", dev->name, str_text(&s));
+    str_free(&s);
 }
 
 __attribute__((constructor)) static void arm(void)

@@ -92,7 +92,10 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
     if (t->type.weak && !t->storage) return tensor_place(t, dev);
     if (t->storage && t->storage->dev == dev) return kiln_alias(t);
     kiln_tensor *r = transfer(t, dev);
-    if (!r) return NULL;
+    if (!r) {
+        error_name_op("to_device");
+        return NULL;
+    }
     r->storage->writer = "to_device";
     if (!(t->node || t->family) || thread_state.no_grad) return r;
     const struct type *types[] = {&t->type};

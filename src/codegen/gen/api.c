@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void elementwise_function(struct str *s, const struct elementwise_row *r, int index, const char *name, bool inplace)
+static void elementwise_function(struct str *s, const struct elementwise_row *r, int index, const char *name,
+                                 bool inplace)
 {
     int n_params = 0;
     str_addf(s, "%skiln_%s%s(", inplace ? "kiln_status " : "kiln_tensor *", name, inplace ? "_" : "");
-    for (int i = 0; i < r->n_in; i++) str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    for (int i = 0; i < r->n_in; i++)
+        str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
     for (; !inplace && n_params < ELEMENTWISE_MAX_PARAMS && r->e.params[n_params]; n_params++)
         str_addf(s, ", double %s", r->e.params[n_params]);
     str_add(s, ")\n{\n    kiln_tensor *const in[] = {");
@@ -18,8 +20,11 @@ static void elementwise_function(struct str *s, const struct elementwise_row *r,
         for (int i = 0; i < n_params; i++) str_addf(s, "%sattr_of_float(%s)", i ? ", " : "", r->e.params[i]);
         str_add(s, "};\n");
     }
-    if (inplace) str_addf(s, "    return op_apply_inplace(&op_instances[%d], %d, in, NULL);\n}\n\n", index, r->n_in);
-    else str_addf(s, "    return op_apply1(&op_instances[%d], NULL, %d, in, %s);\n}\n\n", index, r->n_in, n_params ? "attrs" : "NULL");
+    if (inplace)
+        str_addf(s, "    return op_apply_inplace(&op_instances[%d], %d, in, NULL);\n}\n\n", index, r->n_in);
+    else
+        str_addf(s, "    return op_apply1(&op_instances[%d], NULL, %d, in, %s);\n}\n\n", index, r->n_in,
+                 n_params ? "attrs" : "NULL");
 }
 
 // `from` is the expression that reads the parameter: its name, or o.name for an option.
@@ -28,24 +33,31 @@ static void attr_value(struct str *s, const struct param *p, bool option)
     const char *o = option ? "o." : "";
     switch (p->kind) {
     case PARAM_INT:
-        if (option && p->fallback[0]) str_addf(s, "attr_of_int(o.%s ? o.%s : %s)", p->name, p->name, p->fallback);
-        else str_addf(s, "attr_of_int(%s%s)", o, p->name);
+        if (option && p->fallback[0])
+            str_addf(s, "attr_of_int(o.%s ? o.%s : %s)", p->name, p->name, p->fallback);
+        else
+            str_addf(s, "attr_of_int(%s%s)", o, p->name);
         break;
     case PARAM_FLOAT:
-        if (option) str_addf(s, "attr_of_option(o.%s, %s)", p->name, p->fallback[0] ? p->fallback : "0");
-        else str_addf(s, "attr_of_float(%s)", p->name);
+        if (option)
+            str_addf(s, "attr_of_option(o.%s, %s)", p->name, p->fallback[0] ? p->fallback : "0");
+        else
+            str_addf(s, "attr_of_float(%s)", p->name);
         break;
     case PARAM_BOOL: str_addf(s, "attr_of_bool(%s%s)", o, p->name); break;
     case PARAM_DTYPE: str_addf(s, "attr_of_dtype(%s%s)", o, p->name); break;
     case PARAM_INTS:
-        if (option) str_addf(s, "attr_of_ints(o.%s.count, o.%s.v)", p->name, p->name);
-        else str_addf(s, "attr_of_ints(%s_count, %s)", p->name, p->name);
+        if (option)
+            str_addf(s, "attr_of_ints(o.%s.count, o.%s.v)", p->name, p->name);
+        else
+            str_addf(s, "attr_of_ints(%s_count, %s)", p->name, p->name);
         break;
     case PARAM_INT2:
         if (p->fallback[0])
-            str_addf(s, "attr_of_ints(2, (const int64_t[]){o.%s[0] ? o.%s[0] : %s, o.%s[1] ? o.%s[1] : %s})", p->name, p->name, p->fallback,
-                     p->name, p->name, p->fallback);
-        else str_addf(s, "attr_of_ints(2, o.%s)", p->name);
+            str_addf(s, "attr_of_ints(2, (const int64_t[]){o.%s[0] ? o.%s[0] : %s, o.%s[1] ? o.%s[1] : %s})", p->name,
+                     p->name, p->fallback, p->name, p->name, p->fallback);
+        else
+            str_addf(s, "attr_of_ints(2, o.%s)", p->name);
         break;
     default: break;
     }
@@ -61,13 +73,17 @@ static void pack_attrs(struct str *s, const struct structured_row *r, const stru
         for (int j = 0; j < nf; j++) {
             if (!gen_is_attr(list[j].kind)) continue;
             str_add(s, any ? ",\n        " : "    struct attr attrs[] = {\n        ");
-            if (gen_is_reserved(r, &list[j])) str_add(s, "attr_of_int(0)");
-            else attr_value(s, &list[j], p[i].kind == PARAM_OPTIONS);
+            if (gen_is_reserved(r, &list[j]))
+                str_add(s, "attr_of_int(0)");
+            else
+                attr_value(s, &list[j], p[i].kind == PARAM_OPTIONS);
             any = true;
         }
     }
-    if (any) str_add(s, "};\n");
-    else str_add(s, "    struct attr *attrs = NULL;\n");
+    if (any)
+        str_add(s, "};\n");
+    else
+        str_add(s, "    struct attr *attrs = NULL;\n");
 }
 
 // Required tensors, then those of the options; trailing absent ones are dropped.
@@ -109,14 +125,17 @@ static void structured_function(struct str *s, const struct structured_row *r, i
     }
     pack_inputs(s, p, n);
     pack_attrs(s, r, p, n);
-    if (!n_out) str_addf(s, "    return op_apply1(&op_instances[%d], %s, n_in, in, attrs);\n}\n\n", index, dev);
+    if (!n_out)
+        str_addf(s, "    return op_apply1(&op_instances[%d], %s, n_in, in, attrs);\n}\n\n", index, dev);
     else {
         str_add(s, "    kiln_tensor *results[] = {");
         for (int i = 0; i < n_out; i++) str_add(s, i ? ", NULL" : "NULL");
-        str_addf(s, "};\n    kiln_status status = op_apply(&op_instances[%d], %s, n_in, in, attrs, results);\n", index, dev);
+        str_addf(s, "};\n    kiln_status status = op_apply(&op_instances[%d], %s, n_in, in, attrs, results);\n", index,
+                 dev);
         // A result that the caller does not want is freed.
         for (int i = 0; i < n_out; i++)
-            str_addf(s, "    if (%s) *%s = results[%d];\n    else kiln_free(&results[%d]);\n", out[i].name, out[i].name, i, i);
+            str_addf(s, "    if (%s) *%s = results[%d];\n    else kiln_free(&results[%d]);\n", out[i].name, out[i].name,
+                     i, i);
         str_add(s, "    return status;\n}\n\n");
     }
 }

@@ -3,21 +3,32 @@
 #include "codegen/catalogue.h"
 
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
-void gen_api(struct str *s);   // ops_api.c
+void gen_api(struct str *s);                                                      // ops_api.c
 kiln_status gen_header(struct catalogue *g, const char *path);                    // kiln/ops.h
 kiln_status gen_tables(struct catalogue *g, const char *dir);                     // ops_table.c, ops_api.c
 kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_<class>.c, cpu_table.c
 kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders); // spirv_modules.*, *.comp
-kiln_status gen_write(const char *dir, const char *file, struct str *s);    // frees s
+kiln_status gen_write(const char *dir, const char *file, struct str *s);          // frees s
 
 // The parameters of a row's public function, from its `args`.
-enum param_kind { PARAM_TENSOR, PARAM_LIST, PARAM_DEVICE, PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_INTS, PARAM_INT2, PARAM_DTYPE, PARAM_OPTIONS };
+enum param_kind {
+    PARAM_TENSOR,
+    PARAM_LIST,
+    PARAM_DEVICE,
+    PARAM_INT,
+    PARAM_FLOAT,
+    PARAM_BOOL,
+    PARAM_INTS,
+    PARAM_INT2,
+    PARAM_DTYPE,
+    PARAM_OPTIONS
+};
 struct param {
     enum param_kind kind;
     char name[32];
-    char fallback[32];              // default of an option field, "" when zero
+    char fallback[32]; // default of an option field, "" when zero
 };
-int gen_params(const char *args, struct param *out, int cap);               // also for options fields ("axes:ints keepdims:bool")
+int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);
 // seed and offset of a random op: op_apply fills them, its public function does not take them.

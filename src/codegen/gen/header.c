@@ -28,7 +28,8 @@ static void options_struct(struct str *s, const struct options_row *r)
     str_addf(s, "/// %s\ntypedef struct kiln_%s_opts {\n    size_t size KILN_0;\n", r->doc, r->name);
     for (int i = 0; i < n; i++) {
         str_addf(s, "    %s%s%s KILN_0;", field_type(p[i].kind), p[i].name, p[i].kind == PARAM_INT2 ? "[2]" : "");
-        if (p[i].fallback[0]) str_addf(s, " ///< 0 means %s%s", p[i].fallback, p[i].kind == PARAM_FLOAT ? ", KILN_ZERO means 0" : "");
+        if (p[i].fallback[0])
+            str_addf(s, " ///< 0 means %s%s", p[i].fallback, p[i].kind == PARAM_FLOAT ? ", KILN_ZERO means 0" : "");
         str_add(s, "\n");
     }
     str_addf(s, "} kiln_%s_opts;\n#define KILN_", r->name);
@@ -51,7 +52,8 @@ static const char *const type_docs[] = {
 static void elementwise_signature(struct str *s, const struct elementwise_row *r, const char *name)
 {
     str_addf(s, "KILN_API kiln_tensor *kiln_%s(", name);
-    for (int i = 0; i < r->n_in; i++) str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    for (int i = 0; i < r->n_in; i++)
+        str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
     for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++) str_addf(s, ", double %s", r->e.params[i]);
     str_add(s, ")");
 }
@@ -59,7 +61,8 @@ static void elementwise_signature(struct str *s, const struct elementwise_row *r
 static void elementwise_decl(struct str *s, const struct elementwise_row *r)
 {
     str_addf(s, "/// %s\n///\n/// Element by element, with NumPy broadcasting. %s\n", r->e.doc, type_docs[r->e.type]);
-    if (r->e.ulp[0] > 0) str_addf(s, "/// Error bound: %g ULP in f32, %g in f64.\n", (double)r->e.ulp[0], (double)r->e.ulp[1]);
+    if (r->e.ulp[0] > 0)
+        str_addf(s, "/// Error bound: %g ULP in f32, %g in f64.\n", (double)r->e.ulp[0], (double)r->e.ulp[1]);
     bool any = false;
     for (int i = 0; i < r->n_in; i++) {
         if (!r->e.grad[i]) continue;
@@ -74,8 +77,10 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
         str_addf(s, "; ///< another name of kiln_%s\n", r->name);
     }
     if (r->e.flags & OP_INPLACE) {
-        str_addf(s, "/// kiln_%s into the storage of its first operand.\nKILN_API kiln_status kiln_%s_(", r->name, r->name);
-        for (int i = 0; i < r->n_in; i++) str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+        str_addf(s, "/// kiln_%s into the storage of its first operand.\nKILN_API kiln_status kiln_%s_(", r->name,
+                 r->name);
+        for (int i = 0; i < r->n_in; i++)
+            str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
         str_add(s, ");\n");
     }
     str_add(s, "\n");
@@ -128,17 +133,21 @@ static const char intro[] =
     "///\n"
     "///     kiln_tensor *y = kiln_relu(kiln_add(kiln_matmul(x, w), b));\n"
     "///\n"
-    "/// Every op returns a new handle, or NULL with an error pending (see error.h); inputs are borrowed. An op runs on the device of its\n"
+    "/// Every op returns a new handle, or NULL with an error pending (see error.h); inputs are borrowed. An op runs "
+    "on the device of its\n"
     "/// inputs, which must agree; weak scalars go anywhere. Options may be NULL for the defaults.\n"
     "#ifndef KILN_OPS_H\n#define KILN_OPS_H\n\n#include <kiln/grad.h>\n#include <kiln/tensor.h>\n\n"
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
     "/// A bound of a slice that means the end.\n#define KILN_END INT64_MAX\n\n"
-    "/// What kiln_pad puts around a tensor: one value; the tensor mirrored without its edge; its edge; the tensor itself again.\n"
+    "/// What kiln_pad puts around a tensor: one value; the tensor mirrored without its edge; its edge; the tensor "
+    "itself again.\n"
     "enum { KILN_PAD_CONSTANT = 0, KILN_PAD_REFLECT = 1, KILN_PAD_EDGE = 2, KILN_PAD_CIRCULAR = 3 };\n\n";
 
 static const char user_ops[] =
-    "/// A user's op: an elementwise expression in the scalar language over its inputs (x, or a, b, c), and, for Vulkan, optionally a GLSL\n"
-    "/// expression over the same names. Its gradient: by expressions over the inputs, y and dy, or by a rule registered under its name.\n"
+    "/// A user's op: an elementwise expression in the scalar language over its inputs (x, or a, b, c), and, for "
+    "Vulkan, optionally a GLSL\n"
+    "/// expression over the same names. Its gradient: by expressions over the inputs, y and dy, or by a rule "
+    "registered under its name.\n"
     "typedef struct kiln_op_spec {\n"
     "    size_t size KILN_0;\n"
     "    const char *name KILN_0;    ///< not the name of another op\n"
@@ -148,7 +157,8 @@ static const char user_ops[] =
     "    const char *grad[3] KILN_0; ///< scalar language, one an input; NULL: zero, or a registered rule\n"
     "} kiln_op_spec;\n"
     "#define KILN_OP(...) KILN_OPTS_(kiln_op_spec, __VA_ARGS__)\n"
-    "/// Registers a user's op for the whole process. Errors: KILN_E_ARGUMENT for a bad name or expression (the text shows where).\n"
+    "/// Registers a user's op for the whole process. Errors: KILN_E_ARGUMENT for a bad name or expression (the text "
+    "shows where).\n"
     "KILN_API kiln_status kiln_register_op(const kiln_op_spec *spec);\n"
     "/// Runs an op without attributes by its name: a registered one, or a row.\n"
     "KILN_API kiln_tensor *kiln_apply(const char *op, kiln_tensor *const *in, size_t n_in);\n\n";

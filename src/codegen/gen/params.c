@@ -5,8 +5,11 @@
 
 static enum param_kind kind_of(const char *s)
 {
-    static const struct { const char *name; enum param_kind kind; } kinds[] = {
-        {"int", PARAM_INT}, {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL}, {"ints", PARAM_INTS},
+    static const struct {
+        const char *name;
+        enum param_kind kind;
+    } kinds[] = {
+        {"int", PARAM_INT},   {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},     {"ints", PARAM_INTS},
         {"int2", PARAM_INT2}, {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR},
     };
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
@@ -26,14 +29,16 @@ static void parse_one(const char *word, struct param *p)
     }
     size_t name = strcspn(word, ":*");
     snprintf(p->name, sizeof p->name, "%.*s", (int)name, word);
-    if (word[name] == '*') p->kind = PARAM_LIST;
+    if (word[name] == '*')
+        p->kind = PARAM_LIST;
     else if (word[name] == ':') {
         const char *k = word + name + 1;
         size_t len = strcspn(k, "=");
         snprintf(kind, sizeof kind, "%.*s", (int)len, k);
         if (k[len] == '=') snprintf(p->fallback, sizeof p->fallback, "%s", k + len + 1);
         p->kind = kind_of(kind);
-    } else p->kind = !strcmp(p->name, "dev") ? PARAM_DEVICE : PARAM_TENSOR;
+    } else
+        p->kind = !strcmp(p->name, "dev") ? PARAM_DEVICE : PARAM_TENSOR;
 }
 
 int gen_params(const char *args, struct param *out, int cap)

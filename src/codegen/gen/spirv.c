@@ -1,4 +1,5 @@
-// spirv_modules.bin, its index, and the templates as text: every kernel becomes a validated SPIR-V module here, none at run time.
+// spirv_modules.bin, its index, and the templates as text: every kernel becomes a validated SPIR-V module here, none at
+// run time.
 #include "codegen/gen/gen.h"
 #include "codegen/spirv.h"
 #include <dirent.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define MAX_MODULES 600
+#define MAX_MODULES        600
 #define CAPABILITY_FLOAT64 10
 
 static char *read_text(struct arena *a, const char *dir, const char *name)
@@ -27,7 +28,15 @@ static char *read_text(struct arena *a, const char *dir, const char *name)
     return text;
 }
 
-struct shaders { struct arena *arena; const char *dir; struct { char name[64]; const char *text; } cache[128]; int n; };
+struct shaders {
+    struct arena *arena;
+    const char *dir;
+    struct {
+        char name[64];
+        const char *text;
+    } cache[128];
+    int n;
+};
 
 static const char *include(void *user, const char *name)
 {
@@ -43,7 +52,8 @@ static const char *include(void *user, const char *name)
 }
 
 // The shader of a kernel; *text stays NULL for a hand-written one that has no file.
-static kiln_status shader_of(struct catalogue *g, struct shaders *sh, const struct catalogue_kernel *k, const char **text, char *defines, size_t cap)
+static kiln_status shader_of(struct catalogue *g, struct shaders *sh, const struct catalogue_kernel *k,
+                             const char **text, char *defines, size_t cap)
 {
     defines[0] = 0;
     *text = NULL;
@@ -107,7 +117,8 @@ static kiln_status pack(struct packer *p, struct arena *a, const struct spirv *m
     size_t cap = deflateBound(&z, size_B);
     *out = arena_alloc(a, cap);
     z.next_in = planes, z.avail_in = (uInt)size_B, z.next_out = *out, z.avail_out = (uInt)cap;
-    bool ok = *out && deflateSetDictionary(&z, p->dictionary, (uInt)p->dictionary_B) == Z_OK && deflate(&z, Z_FINISH) == Z_STREAM_END;
+    bool ok = *out && deflateSetDictionary(&z, p->dictionary, (uInt)p->dictionary_B) == Z_OK &&
+              deflate(&z, Z_FINISH) == Z_STREAM_END;
     *out_B = cap - z.avail_out;
     deflateEnd(&z);
     return ok ? KILN_OK : error_set(KILN_E_MEMORY, "a module cannot be packed");
@@ -136,7 +147,8 @@ static kiln_status write_modules(struct catalogue *g, struct shaders *sh, FILE *
     }
     if (packer.dictionary_B && fwrite(packer.dictionary, 1, packer.dictionary_B, bin) != packer.dictionary_B)
         return error_set(KILN_E_IO, "cannot write the modules");
-    str_addf(index, "    [%d] = {0},\n};\nconst uint32_t spirv_dictionary_B = %zu;\n", g->n_families * CLASS_COUNT, packer.dictionary_B);
+    str_addf(index, "    [%d] = {0},\n};\nconst uint32_t spirv_dictionary_B = %zu;\n", g->n_families * CLASS_COUNT,
+             packer.dictionary_B);
     str_addf(index, "const uint8_t *const spirv_dictionary = spirv_blob + %zu;\n", at);
     if (*count > MAX_MODULES) return error_set(KILN_E_INTERNAL, "%d modules, %d at most", *count, MAX_MODULES);
     return KILN_OK;
@@ -180,8 +192,11 @@ static kiln_status write_assembly(const char *dir, const char *bin)
     if (!realpath(bin, full)) return error_set(KILN_E_IO, "cannot find %s", bin);
     struct str s;
     str_init(&s);
-    str_addf(&s, "    .section .rodata\n    .balign 16\n    .global spirv_blob\n    .hidden spirv_blob\nspirv_blob:\n    .incbin \"%s\"\n"
-             "    .section .note.GNU-stack,\"\",%%progbits\n", full);
+    str_addf(&s,
+             "    .section .rodata\n    .balign 16\n    .global spirv_blob\n    .hidden spirv_blob\nspirv_blob:\n    "
+             ".incbin \"%s\"\n"
+             "    .section .note.GNU-stack,\"\",%%progbits\n",
+             full);
     return gen_write(dir, "spirv_modules.S", &s);
 }
 
@@ -195,8 +210,9 @@ kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders)
     struct str index;
     int count = 0;
     str_init(&index);
-    str_add(&index, "// Written by kiln-gen.\n#include \"vulkan/modules.h\"\nextern const uint8_t spirv_blob[] __attribute__((visibility(\"hidden\")));\n"
-            "const struct spirv_module spirv_modules[] = {\n");
+    str_add(&index, "// Written by kiln-gen.\n#include \"vulkan/modules.h\"\nextern const uint8_t spirv_blob[] "
+                    "__attribute__((visibility(\"hidden\")));\n"
+                    "const struct spirv_module spirv_modules[] = {\n");
     kiln_status status = write_modules(g, &sh, f, &index, &count);
     if (fclose(f) && !status) status = error_set(KILN_E_IO, "cannot write %s", bin);
     if (status) return status;

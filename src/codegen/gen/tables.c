@@ -4,11 +4,16 @@
 #include <string.h>
 
 static const char *const attr_kinds[] = {
-    [PARAM_INT] = "ATTR_INT", [PARAM_FLOAT] = "ATTR_FLOAT", [PARAM_BOOL] = "ATTR_BOOL",
-    [PARAM_INTS] = "ATTR_INTS", [PARAM_INT2] = "ATTR_INTS", [PARAM_DTYPE] = "ATTR_DTYPE",
+    [PARAM_INT] = "ATTR_INT",   [PARAM_FLOAT] = "ATTR_FLOAT", [PARAM_BOOL] = "ATTR_BOOL",
+    [PARAM_INTS] = "ATTR_INTS", [PARAM_INT2] = "ATTR_INTS",   [PARAM_DTYPE] = "ATTR_DTYPE",
 };
 
-struct flat { int n_in, n_required, n_attrs; char in[16][32]; struct param attrs[16]; bool list; };
+struct flat {
+    int n_in, n_required, n_attrs;
+    char in[16][32];
+    struct param attrs[16];
+    bool list;
+};
 
 // Parameters with options expanded in place: tensors to inputs, the rest to attributes.
 static void flatten(const char *args, bool inside, struct flat *f)
@@ -16,12 +21,14 @@ static void flatten(const char *args, bool inside, struct flat *f)
     struct param p[16];
     int n = gen_params(args, p, 16);
     for (int i = 0; i < n; i++) {
-        if (p[i].kind == PARAM_OPTIONS) flatten(gen_options(p[i].name)->fields, true, f);
+        if (p[i].kind == PARAM_OPTIONS)
+            flatten(gen_options(p[i].name)->fields, true, f);
         else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
             strcpy(f->in[f->n_in++], p[i].name);
             if (!inside) f->n_required++;
             f->list |= p[i].kind == PARAM_LIST;
-        } else if (gen_is_attr(p[i].kind)) f->attrs[f->n_attrs++] = p[i];
+        } else if (gen_is_attr(p[i].kind))
+            f->attrs[f->n_attrs++] = p[i];
     }
 }
 
@@ -54,16 +61,19 @@ static int param_count(const struct op_elementwise *e)
 
 static void elementwise_columns(struct str *s, const struct elementwise_row *r)
 {
-    str_addf(s, "static const struct op_elementwise elementwise_%s = {.type = %d, .expr = \"%s\"", r->name, r->e.type, r->e.expr);
+    str_addf(s, "static const struct op_elementwise elementwise_%s = {.type = %d, .expr = \"%s\"", r->name, r->e.type,
+             r->e.expr);
     str_or_null(s, "iexpr", r->e.iexpr);
     str_or_null(s, "bexpr", r->e.bexpr);
     str_add(s, ", .grad = {");
-    for (int i = 0; i < ELEMENTWISE_MAX_IN; i++) r->e.grad[i] ? str_addf(s, "\"%s\", ", r->e.grad[i]) : str_add(s, "NULL, ");
+    for (int i = 0; i < ELEMENTWISE_MAX_IN; i++)
+        r->e.grad[i] ? str_addf(s, "\"%s\", ", r->e.grad[i]) : str_add(s, "NULL, ");
     str_add(s, "}, .params = {");
     for (int i = 0; i < param_count(&r->e); i++) str_addf(s, "\"%s\", ", r->e.params[i]);
     str_add(s, "NULL}, .domain = {");
     for (int i = 0; i < r->n_in; i++) str_addf(s, "{%.17g, %.17g}, ", r->e.domain[i][0], r->e.domain[i][1]);
-    str_addf(s, "}, .ulp = {%.9g, %.9g}, .condition_mask = %d};\n", (double)r->e.ulp[0], (double)r->e.ulp[1], r->e.type == TYPE_SELECT);
+    str_addf(s, "}, .ulp = {%.9g, %.9g}, .condition_mask = %d};\n", (double)r->e.ulp[0], (double)r->e.ulp[1],
+             r->e.type == TYPE_SELECT);
 }
 
 static int gradient_of(const struct catalogue *g, int row, int input)
@@ -105,9 +115,11 @@ static void elementwise_op(struct str *s, int row)
 {
     const struct elementwise_row *r = &elementwise_rows[row];
     int n_params = param_count(&r->e);
-    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = 1, .n_attrs = %d, "
-             ".in_names = names_%d, .fn = &elementwise_functions, .elementwise = &elementwise_%s", row, r->name,
-             row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->n_in, r->name);
+    str_addf(s,
+             "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
+             "1, .n_attrs = %d, "
+             ".in_names = names_%d, .fn = &elementwise_functions, .elementwise = &elementwise_%s",
+             row, r->name, row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->n_in, r->name);
     str_or_null(s, "alias", r->e.alias);
     if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
     if (has_gradient(r)) str_addf(s, ", .gradients = gradients_%s", r->name);
@@ -127,7 +139,10 @@ static void gradient_arrays(struct str *s, const struct gradient_row *h)
     }
     str_add(s, "};\nstatic const struct op_elementwise elementwise_");
     symbol(s, h->name);
-    str_addf(s, " = {.type = %d, .expr = \"%s\", .params = {", mask ? TYPE_SELECT : r->e.type == TYPE_FLOAT ? TYPE_FLOAT : TYPE_NUMERIC,
+    str_addf(s, " = {.type = %d, .expr = \"%s\", .params = {",
+             mask                      ? TYPE_SELECT
+             : r->e.type == TYPE_FLOAT ? TYPE_FLOAT
+                                       : TYPE_NUMERIC,
              h->expr);
     for (int i = 0; i < param_count(&r->e); i++) str_addf(s, "\"%s\", ", r->e.params[i]);
     str_addf(s, "NULL}, .condition_mask = %d, .source_op = \"%s\", .source_input = %d};\n", mask, r->name, h->input);
@@ -137,9 +152,11 @@ static void gradient_op(struct str *s, const struct gradient_row *h, int index)
 {
     const struct elementwise_row *r = &elementwise_rows[h->source];
     int n_params = param_count(&r->e);
-    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = 1, .n_attrs = %d, ",
-             OP_GRADIENTS + index, h->name, OP_GRADIENTS + index, FAMILY_GRADIENTS + index, OP_ELEMENTWISE | OP_HIDDEN, h->n_in, h->n_in,
-             n_params);
+    str_addf(s,
+             "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
+             "1, .n_attrs = %d, ",
+             OP_GRADIENTS + index, h->name, OP_GRADIENTS + index, FAMILY_GRADIENTS + index, OP_ELEMENTWISE | OP_HIDDEN,
+             h->n_in, h->n_in, n_params);
     str_add(s, ".fn = &elementwise_functions, .in_names = names_");
     symbol(s, h->name);
     str_add(s, ", .elementwise = &elementwise_");
@@ -167,8 +184,11 @@ static void structured_op(struct str *s, const struct structured_row *r, int ind
     flatten(r->args, false, &f);
     int flags = r->flags | (f.list ? OP_VARIADIC : 0);
     int n_out = r->n_out ? r->n_out : 1;
-    str_addf(s, "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = %d, .n_attrs = %d, "
-             ".in_names = names_%s, .fn = &structured_rows[%d].fn", index, r->name, index, r->kernel, flags, f.list ? 1 : f.n_required, f.list ? 255 : f.n_in, n_out,
+    str_addf(s,
+             "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
+             "%d, .n_attrs = %d, "
+             ".in_names = names_%s, .fn = &structured_rows[%d].fn",
+             index, r->name, index, r->kernel, flags, f.list ? 1 : f.n_required, f.list ? 255 : f.n_in, n_out,
              f.n_attrs, r->name, index - elementwise_row_count);
     if (f.n_attrs) str_addf(s, ", .attrs = attrs_%s", r->name);
     str_or_null(s, "alias", r->alias);
@@ -177,14 +197,18 @@ static void structured_op(struct str *s, const struct structured_row *r, int ind
 
 static void catalogue(struct str *s, const struct catalogue *g)
 {
-    str_addf(s, "const int kernel_count = %d;\nconst struct kernel_info kernel_catalogue[%d] = {\n", g->n_families * CLASS_COUNT,
-             g->n_families * CLASS_COUNT);
+    str_addf(s, "const int kernel_count = %d;\nconst struct kernel_info kernel_catalogue[%d] = {\n",
+             g->n_families * CLASS_COUNT, g->n_families * CLASS_COUNT);
     for (int i = 0; i < g->n_families * CLASS_COUNT; i++) {
         const struct kernel_info *k = &g->kernels[i].info;
         if (!g->kernels[i].present) continue;
-        str_addf(s, "    [%d] = {.name = \"%s\", .kind = %d, .cls = %d, .n_operands = %d, .n_out = %d, .n_scalars = %d, .row_out = %d, "
-                 ".n_stages = %d, .n_reductions = %d, .picks_tile = %d, .cpu_only = %d, .tile = {%d, %d, %d}, .in_cls = {", i, k->name, k->kind, k->cls, k->n_operands, k->n_out, k->n_scalars,
-                 k->row_out, k->n_stages, k->n_reductions, k->picks_tile, k->cpu_only, k->tile[0], k->tile[1], k->tile[2]);
+        str_addf(
+            s,
+            "    [%d] = {.name = \"%s\", .kind = %d, .cls = %d, .n_operands = %d, .n_out = %d, .n_scalars = %d, "
+            ".row_out = %d, "
+            ".n_stages = %d, .n_reductions = %d, .picks_tile = %d, .cpu_only = %d, .tile = {%d, %d, %d}, .in_cls = {",
+            i, k->name, k->kind, k->cls, k->n_operands, k->n_out, k->n_scalars, k->row_out, k->n_stages,
+            k->n_reductions, k->picks_tile, k->cpu_only, k->tile[0], k->tile[1], k->tile[2]);
         for (int j = 0; j < MAX_OPERANDS; j++) str_addf(s, "%d,", k->in_cls[j]);
         str_add(s, "}, .scalar_cls = {");
         for (int j = 0; j < 8; j++) str_addf(s, "%d,", k->scalar_cls[j]);

@@ -1,7 +1,8 @@
 #include "cpu/kernels/conv.h"
 
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
-static void column_row(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c, int64_t ky, int64_t kx, int64_t y, char *dst)
+static void column_row(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c, int64_t ky, int64_t kx,
+                       int64_t y, char *dst)
 {
     int64_t iy = y * v->sh - v->ph + ky * v->dh, lo = 0, hi = 0;
     if (iy >= 0 && iy < v->h) conv_inside(v, kx, &lo, &hi);
@@ -9,14 +10,16 @@ static void column_row(const struct conv *v, const struct conv_side *x, int64_t 
     if (hi > lo) {
         const char *src = conv_at(x, n, c, iy, lo * v->sw - v->pw + kx * v->dw);
         int64_t stride = x->o->strides[3] * v->sw;
-        if (x->native && stride == 1) memcpy(dst + lo * v->size_B, src, (size_t)((hi - lo) * v->size_B));
-        else CPU_FN(cpu_loads)[x->o->dtype][v->cls](dst + lo * v->size_B, src, hi - lo, stride);
+        if (x->native && stride == 1)
+            memcpy(dst + lo * v->size_B, src, (size_t)((hi - lo) * v->size_B));
+        else
+            CPU_FN(cpu_loads)[x->o->dtype][v->cls](dst + lo * v->size_B, src, hi - lo, stride);
     }
     if (hi < v->ow) memset(dst + hi * v->size_B, 0, (size_t)((v->ow - hi) * v->size_B));
 }
 
-void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1, int64_t y0, int64_t y1,
-                              void *columns)
+void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1,
+                              int64_t y0, int64_t y1, void *columns)
 {
     char *dst = columns;
     for (int64_t c = c0; c < c1; c++)
@@ -25,16 +28,17 @@ void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, i
                 for (int64_t y = y0; y < y1; y++, dst += v->ow * v->size_B) column_row(v, x, n, c, ky, kx, y, dst);
 }
 
-#define T float
+#define T       float
 #define SCATTER scatter_f32
-#define LOOPS loops_f32
+#define LOOPS   loops_f32
 #include "cpu/kernels/conv_tmpl.c"
-#define T double
+#define T       double
 #define SCATTER scatter_f64
-#define LOOPS loops_f64
+#define LOOPS   loops_f64
 #include "cpu/kernels/conv_tmpl.c"
 
-void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns, void *image)
+void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
+                              void *image)
 {
     const char *src = columns;
     for (int64_t c = 0; c < channels; c++)
@@ -44,29 +48,37 @@ void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0
                     int64_t iy = y * v->sh - v->ph + ky * v->dh;
                     if (iy < 0 || iy >= v->h) continue;
                     char *plane = (char *)image + c * v->h * v->w * v->size_B;
-                    if (v->cls == CLASS_F32) scatter_f32(v, kx, iy, (const float *)(const void *)src, (float *)(void *)plane);
-                    else scatter_f64(v, kx, iy, (const double *)(const void *)src, (double *)(void *)plane);
+                    if (v->cls == CLASS_F32)
+                        scatter_f32(v, kx, iy, (const float *)(const void *)src, (float *)(void *)plane);
+                    else
+                        scatter_f64(v, kx, iy, (const double *)(const void *)src, (double *)(void *)plane);
                 }
 }
 
-void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                              const void *b, int64_t ldb, bool add, void *c, int64_t ldc)
+void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
+                              int64_t lda, const void *b, int64_t ldb, bool add, void *c, int64_t ldc)
 {
     const struct cpu_blas *blas = cpu_blas();
     int pa = ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, pb = tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
     bool f32 = cls == CLASS_F32;
     if (!blas->found) {
-        if (f32) loops_f32(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
-        else loops_f64(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+        if (f32)
+            loops_f32(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+        else
+            loops_f64(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
     } else if (f32)
-        blas->sgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
-    else blas->dgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+        blas->sgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c,
+                    (int)ldc);
+    else
+        blas->dgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c,
+                    (int)ldc);
 }
 
 const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side *w, void *scratch, int64_t *ld)
 {
     const int64_t *s = w->o->strides;
-    bool dense = w->native && (v->kw == 1 || s[3] == 1) && (v->kh == 1 || s[2] == v->kw) && (v->cg == 1 || s[1] == v->kk) && s[0] >= v->taps;
+    bool dense = w->native && (v->kw == 1 || s[3] == 1) && (v->kh == 1 || s[2] == v->kw) &&
+                 (v->cg == 1 || s[1] == v->kk) && s[0] >= v->taps;
     *ld = dense ? s[0] : v->taps;
     if (dense) return w->base;
     char *dst = scratch;
@@ -77,7 +89,8 @@ const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side
     return scratch;
 }
 
-void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0, int64_t *ld)
+void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0,
+                             int64_t *ld)
 {
     const int64_t *s = y->o->strides;
     *ld = s[1];

@@ -1,7 +1,9 @@
-// What the convolution kernels share: the launch read into names, images as columns, and the small products behind them.
+// What the convolution kernels share: the launch read into names, images as columns, and the small products behind
+// them.
 //
-// An image becomes a matrix of columns, [channel, kh, kw] x [oh, ow], a few output rows at a time so that it stays in the cache; the
-// convolution is then the product of the weight [o, channel*kh*kw] with it. Layouts and dtypes are resolved while columns are filled.
+// An image becomes a matrix of columns, [channel, kh, kw] x [oh, ow], a few output rows at a time so that it stays in
+// the cache; the convolution is then the product of the weight [o, channel*kh*kw] with it. Layouts and dtypes are
+// resolved while columns are filled.
 #pragma once
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
@@ -9,10 +11,10 @@
 #include <string.h>
 
 struct conv {
-    int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, groups;   // scalars of the launch, in their order
-    int64_t cg, og, kk, taps;      // channels and outputs of a group, kh*kw, cg*kh*kw
+    int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, groups; // scalars of the launch, in their order
+    int64_t cg, og, kk, taps; // channels and outputs of a group, kh*kw, cg*kh*kw
     enum scalar_class cls;
-    int64_t size_B;                // of an element of the class
+    int64_t size_B; // of an element of the class
 };
 
 static inline struct conv conv_read(const struct launch *l)
@@ -30,12 +32,18 @@ static inline struct conv conv_read(const struct launch *l)
 }
 
 // Four-dimensional operand: element (a, b, c, d).
-struct conv_side { const struct launch_operand *o; char *base; int64_t size_B; bool native; };
+struct conv_side {
+    const struct launch_operand *o;
+    char *base;
+    int64_t size_B;
+    bool native;
+};
 
 static inline struct conv_side conv_side(const struct launch *l, int operand, enum scalar_class cls)
 {
     const struct launch_operand *o = &l->operands[operand];
-    return (struct conv_side){o, (char *)(uintptr_t)o->address, cpu_dtype_size_B[o->dtype], o->dtype == cpu_class_dtype[cls]};
+    return (struct conv_side){o, (char *)(uintptr_t)o->address, cpu_dtype_size_B[o->dtype],
+                              o->dtype == cpu_class_dtype[cls]};
 }
 
 static inline char *conv_at(const struct conv_side *s, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -47,7 +55,7 @@ static inline char *conv_at(const struct conv_side *s, int64_t a, int64_t b, int
 // The output columns whose tap kx falls inside the image: [*lo, *hi).
 static inline void conv_inside(const struct conv *v, int64_t kx, int64_t *lo, int64_t *hi)
 {
-    int64_t at = kx * v->dw - v->pw;   // the input column of ow = 0
+    int64_t at = kx * v->dw - v->pw; // the input column of ow = 0
     *lo = at >= 0 ? 0 : (-at + v->sw - 1) / v->sw;
     *hi = at >= v->w ? 0 : (v->w - at + v->sw - 1) / v->sw;
     if (*hi > v->ow) *hi = v->ow;
@@ -61,15 +69,19 @@ static inline int64_t conv_band(const struct conv *v)
     return rows < 1 ? 1 : rows > v->oh ? v->oh : rows;
 }
 
-// Columns of channels [c0, c1) of image n for output rows [y0, y1), in the class; rows of the matrix are (y1 - y0) * ow long.
-void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1, int64_t y0, int64_t y1,
-                              void *columns);
+// Columns of channels [c0, c1) of image n for output rows [y0, y1), in the class; rows of the matrix are (y1 - y0) * ow
+// long.
+void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1,
+                              int64_t y0, int64_t y1, void *columns);
 // Adds columns back into a dense image [c1 - c0, h, w] of the class.
-void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns, void *image);
+void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
+                              void *image);
 // c[m, n] = (beta ? c : 0) + a b, row-major, with leading dimensions; a or b transposed when told.
-void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                              const void *b, int64_t ldb, bool add, void *c, int64_t ldc);
+void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
+                              int64_t lda, const void *b, int64_t ldb, bool add, void *c, int64_t ldc);
 // The weight as [o, cg*kh*kw] in the class: where it lies, or packed into `scratch`. *ld is its leading dimension.
 const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side *w, void *scratch, int64_t *ld);
-// dy or y of one image and group, rows [y0, y1): as it lies when that is a matrix of the class, else NULL. *ld: between outputs.
-void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0, int64_t *ld);
+// dy or y of one image and group, rows [y0, y1): as it lies when that is a matrix of the class, else NULL. *ld: between
+// outputs.
+void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0,
+                             int64_t *ld);

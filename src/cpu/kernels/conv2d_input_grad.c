@@ -1,11 +1,17 @@
-// dx[n] = scatter(weight^T * dy[n]): one unit is a block of channels of one image, so that no two units write one pixel. A band of output
-// rows at a time becomes columns of gradients, which are added into the image in fixed order.
+// dx[n] = scatter(weight^T * dy[n]): one unit is a block of channels of one image, so that no two units write one
+// pixel. A band of output rows at a time becomes columns of gradients, which are added into the image in fixed order.
 #include "cpu/kernels/conv.h"
 
-struct job { struct conv v; struct conv_side dy, w, dx; const char *weight; int64_t ld_w, blocks, block, band; };
+struct job {
+    struct conv v;
+    struct conv_side dy, w, dx;
+    const char *weight;
+    int64_t ld_w, blocks, block, band;
+};
 
 // dy of one group and band as [og, rows * ow].
-static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch, int64_t *ld)
+static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch,
+                             int64_t *ld)
 {
     const struct conv *v = &j->v;
     const char *direct = CPU_FN(cpu_conv_plane)(v, &j->dy, n, o0, y0, ld);
@@ -14,7 +20,8 @@ static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t
     *ld = rows * v->ow;
     for (int64_t o = 0; o < v->og; o++)
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
+            CPU_FN(cpu_loads)
+            [j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
     return scratch;
 }
 
@@ -23,13 +30,15 @@ static void store_image(const struct job *j, int64_t n, int64_t c0, int64_t chan
     const struct conv *v = &j->v;
     for (int64_t c = 0; c < channels; c++)
         for (int64_t y = 0; y < v->h; y++, image += v->w * v->size_B)
-            CPU_FN(cpu_stores)[j->dx.o->dtype][v->cls](conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
+            CPU_FN(cpu_stores)
+            [j->dx.o->dtype][v->cls](conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
 }
 
 static bool image_is_dense(const struct job *j)
 {
     const int64_t *s = j->dx.o->strides;
-    return j->dx.native && (j->v.w == 1 || s[3] == 1) && (j->v.h == 1 || s[2] == j->v.w) && (j->v.c == 1 || s[1] == j->v.h * j->v.w);
+    return j->dx.native && (j->v.w == 1 || s[3] == 1) && (j->v.h == 1 || s[2] == j->v.w) &&
+           (j->v.c == 1 || s[1] == j->v.h * j->v.w);
 }
 
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
@@ -50,8 +59,9 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
             int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, ld_dy;
             const char *dy = gradients(j, n, g * v->og, y0, rows, scratch + columns_B + image_B, &ld_dy);
             const char *w = j->weight + (g * v->og * j->ld_w + c0 * v->kk) * v->size_B;
-            CPU_FN(cpu_conv_product)(v->cls, true, false, channels * v->kk, rows * v->ow, v->og, w, j->ld_w, dy, ld_dy, false, scratch,
-                                     rows * v->ow);
+            CPU_FN(cpu_conv_product)
+            (v->cls, true, false, channels * v->kk, rows * v->ow, v->og, w, j->ld_w, dy, ld_dy, false, scratch,
+             rows * v->ow);
             CPU_FN(cpu_conv_scatter)(v, channels, y0, y0 + rows, scratch, image);
         }
         if (!dense) store_image(j, n, g * v->cg + c0, channels, image);

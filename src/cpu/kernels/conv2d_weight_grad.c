@@ -1,12 +1,19 @@
-// dw = sum over images of dy[n] * columns(x[n])^T. Images are cut into a number of parts that depends on the shape alone; each part sums
-// its images in order into a matrix of its own, and the parts are added in order: the same bits with any number of threads.
+// dw = sum over images of dy[n] * columns(x[n])^T. Images are cut into a number of parts that depends on the shape
+// alone; each part sums its images in order into a matrix of its own, and the parts are added in order: the same bits
+// with any number of threads.
 #include "cpu/kernels/conv.h"
 
 enum { MAX_PARTS = 16, PARTS_B = 64 << 20 };
 
-struct job { struct conv v; struct conv_side x, dy, dw; char *parts; int64_t n_parts, band; };
+struct job {
+    struct conv v;
+    struct conv_side x, dy, dw;
+    char *parts;
+    int64_t n_parts, band;
+};
 
-static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch, int64_t *ld)
+static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch,
+                             int64_t *ld)
 {
     const struct conv *v = &j->v;
     const char *direct = CPU_FN(cpu_conv_plane)(v, &j->dy, n, o0, y0, ld);
@@ -15,7 +22,8 @@ static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t
     *ld = rows * v->ow;
     for (int64_t o = 0; o < v->og; o++)
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
+            CPU_FN(cpu_loads)
+            [j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
     return scratch;
 }
 
@@ -26,8 +34,9 @@ static void add_band(const struct job *j, int64_t n, int64_t g, int64_t y0, bool
     int64_t columns_B = (v->taps * j->band * v->ow * v->size_B + 63) & ~(int64_t)63;
     CPU_FN(cpu_conv_columns)(v, &j->x, n, g * v->cg, (g + 1) * v->cg, y0, y0 + rows, scratch);
     const char *dy = gradients(j, n, g * v->og, y0, rows, scratch + columns_B, &ld_dy);
-    CPU_FN(cpu_conv_product)(v->cls, false, true, v->og, v->taps, wide, dy, ld_dy, scratch, wide, add, part + g * v->og * v->taps * v->size_B,
-                             v->taps);
+    CPU_FN(cpu_conv_product)
+    (v->cls, false, true, v->og, v->taps, wide, dy, ld_dy, scratch, wide, add, part + g * v->og * v->taps * v->size_B,
+     v->taps);
 }
 
 static kiln_status run_parts(void *user, int64_t begin, int64_t end)
@@ -42,7 +51,8 @@ static kiln_status run_parts(void *user, int64_t begin, int64_t end)
         char *part = j->parts + p * v->o * v->taps * v->size_B;
         for (int64_t g = 0; g < v->groups; g++)
             for (int64_t n = first; n < last; n++)
-                for (int64_t y0 = 0; y0 < v->oh; y0 += j->band) add_band(j, n, g, y0, n > first || y0 > 0, part, scratch);
+                for (int64_t y0 = 0; y0 < v->oh; y0 += j->band)
+                    add_band(j, n, g, y0, n > first || y0 > 0, part, scratch);
     }
     return KILN_OK;
 }

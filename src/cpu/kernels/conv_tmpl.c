@@ -1,4 +1,5 @@
-// The loops of convolution in one class: columns added back into an image, and the product where there is no BLAS. In: T, SCATTER, LOOPS.
+// The loops of convolution in one class: columns added back into an image, and the product where there is no BLAS. In:
+// T, SCATTER, LOOPS.
 static void SCATTER(const struct conv *v, int64_t kx, int64_t iy, const T *src, T *plane)
 {
     int64_t lo, hi;
@@ -10,8 +11,8 @@ static void SCATTER(const struct conv *v, int64_t kx, int64_t iy, const T *src, 
         for (int64_t x = lo; x < hi; x++) dst[x * v->sw] += src[x];
 }
 
-static void LOOPS(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda, const T *b, int64_t ldb, bool add, T *c,
-                  int64_t ldc)
+static void LOOPS(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda, const T *b, int64_t ldb,
+                  bool add, T *c, int64_t ldc)
 {
     for (int64_t i = 0; i < m; i++) {
         if (!add) memset(c + i * ldc, 0, (size_t)n * sizeof(T));

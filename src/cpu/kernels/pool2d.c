@@ -1,16 +1,19 @@
-// Pooling: one unit is the plane of one image and channel, read densely in the class (as it lies where it can be), written the same way.
+// Pooling: one unit is the plane of one image and channel, read densely in the class (as it lies where it can be),
+// written the same way.
 #include "cpu/kernels/convert.h"
 #include "cpu/parallel.h"
 #include <math.h>
 #include <string.h>
 
 enum pool_kind { POOL_MAX, POOL_MAX_BACKWARD, POOL_AVG, POOL_AVG_BACKWARD };
-struct pool { int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude; };   // the launch's scalars, in order
+struct pool {
+    int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude;
+}; // the launch's scalars, in order
 
-#define T float
+#define T       float
 #define NAME(x) x##_f32
 #include "cpu/kernels/pool2d_tmpl.c"
-#define T double
+#define T       double
 #define NAME(x) x##_f64
 #include "cpu/kernels/pool2d_tmpl.c"
 
@@ -22,7 +25,11 @@ static struct pool pool_read(const struct launch *l)
     return p;
 }
 
-struct side { const struct launch_operand *o; int64_t h, w; bool dense; };
+struct side {
+    const struct launch_operand *o;
+    int64_t h, w;
+    bool dense;
+};
 
 static struct side side_of(const struct launch *l, int operand, enum scalar_class cls, int64_t h, int64_t w)
 {
@@ -33,7 +40,8 @@ static struct side side_of(const struct launch *l, int operand, enum scalar_clas
 
 static char *plane_at(const struct side *s, int64_t n, int64_t c)
 {
-    return (char *)(uintptr_t)s->o->address + (n * s->o->strides[0] + c * s->o->strides[1]) * cpu_dtype_size_B[s->o->dtype];
+    return (char *)(uintptr_t)s->o->address +
+           (n * s->o->strides[0] + c * s->o->strides[1]) * cpu_dtype_size_B[s->o->dtype];
 }
 
 static const void *read_plane(const struct side *s, enum scalar_class cls, int64_t n, int64_t c, char *scratch)
@@ -49,7 +57,8 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     struct pool p = pool_read(l);
     enum scalar_class cls = (enum scalar_class)kernel_catalogue[l->kernel].cls;
     bool forward = kind == POOL_MAX || kind == POOL_AVG, two = kind == POOL_MAX_BACKWARD;
-    int64_t size_B = cpu_class_size_B[cls], in_B = (p.h * p.w * size_B + 63) & ~(int64_t)63, out_B = (p.oh * p.ow * size_B + 63) & ~(int64_t)63;
+    int64_t size_B = cpu_class_size_B[cls], in_B = (p.h * p.w * size_B + 63) & ~(int64_t)63,
+            out_B = (p.oh * p.ow * size_B + 63) & ~(int64_t)63;
     bool in_is_image = kind != POOL_AVG_BACKWARD;
     struct side a = side_of(l, 0, cls, in_is_image ? p.h : p.oh, in_is_image ? p.w : p.ow), b = a;
     if (two) b = side_of(l, 1, cls, p.oh, p.ow);
@@ -58,13 +67,17 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     if (!scratch) return error_pending;
     for (int64_t u = begin; u < end; u++) {
         int64_t n = u / p.c, c = u % p.c;
-        const void *x = read_plane(&a, cls, n, c, scratch), *dy = two ? read_plane(&b, cls, n, c, scratch + in_B) : NULL;
+        const void *x = read_plane(&a, cls, n, c, scratch),
+                   *dy = two ? read_plane(&b, cls, n, c, scratch + in_B) : NULL;
         char *at = plane_at(&out, n, c);
         void *dst = out.dense ? at : scratch + in_B + out_B;
-        if (cls == CLASS_F32) plane_f32(&p, kind, x, dy, dst);
-        else plane_f64(&p, kind, x, dy, dst);
+        if (cls == CLASS_F32)
+            plane_f32(&p, kind, x, dy, dst);
+        else
+            plane_f64(&p, kind, x, dy, dst);
         if (!out.dense)
-            CPU_FN(cpu_store_tile)(at, out.o->dtype, out.o->strides[2], out.o->strides[3], dst, out.w, cls, out.h, out.w);
+            CPU_FN(cpu_store_tile)
+            (at, out.o->dtype, out.o->strides[2], out.o->strides[3], dst, out.w, cls, out.h, out.w);
     }
     return KILN_OK;
 }
@@ -95,7 +108,19 @@ kiln_status CPU_FN(cpu_kernel_avg_pool2d_backward)(const struct launch *l, int64
     return run(l, begin, end, POOL_AVG_BACKWARD);
 }
 
-struct cpu_work CPU_FN(cpu_units_max_pool2d)(const struct launch *l) { return planes(l); }
-struct cpu_work CPU_FN(cpu_units_max_pool2d_backward)(const struct launch *l) { return planes(l); }
-struct cpu_work CPU_FN(cpu_units_avg_pool2d)(const struct launch *l) { return planes(l); }
-struct cpu_work CPU_FN(cpu_units_avg_pool2d_backward)(const struct launch *l) { return planes(l); }
+struct cpu_work CPU_FN(cpu_units_max_pool2d)(const struct launch *l)
+{
+    return planes(l);
+}
+struct cpu_work CPU_FN(cpu_units_max_pool2d_backward)(const struct launch *l)
+{
+    return planes(l);
+}
+struct cpu_work CPU_FN(cpu_units_avg_pool2d)(const struct launch *l)
+{
+    return planes(l);
+}
+struct cpu_work CPU_FN(cpu_units_avg_pool2d_backward)(const struct launch *l)
+{
+    return planes(l);
+}

@@ -101,8 +101,10 @@ static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
                 for (int64_t kx = 0; kx < p->kw; kx++) {
                     int64_t ix = ox * p->sw - p->pw + kx * p->dw;
                     if (ix < 0 || ix >= p->w) continue;
-                    if (backward) to[iy * p->w + ix] += g;
-                    else sum += from[iy * p->w + ix];
+                    if (backward)
+                        to[iy * p->w + ix] += g;
+                    else
+                        sum += from[iy * p->w + ix];
                 }
             }
             if (!backward) to[oy * p->ow + ox] = sum / n;
@@ -111,8 +113,8 @@ static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
 
 static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a, const void *b, void *out)
 {
-    bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 && p->dw == 1
-               && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
+    bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 &&
+               p->dw == 1 && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
     switch (kind) {
     case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;

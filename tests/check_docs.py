@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Check the pages of docs/ against the project: programs, quoted sources, environment variables and links.
+
+usage: check_docs.py ROOT BUILD-INCLUDE LIBRARY COMPILER...
+
+A ```c block that begins with #include is a program; any other ```c block is the body of the main function that
+docs/guide/README.md shows. Both are compiled without a warning and run on the CPU. Where a ```text block comes next,
+before any other block and heading, it must be what the program printed; "#" stands for any run of digits. A block
+```c from FILE must lie in that file, line by line. Each variable that src/ asks for, and each flag of KILN_DEBUG,
+has a row in docs/guide/environment.md, and each row is asked for. Links between pages lead somewhere.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+FRAME = ('#include <kiln/kiln.h>', '#include <math.h>', '', 'int main(void)', '{',
+         '    kiln_device *dev = kiln_device_open(NULL);', '    kiln_scope *scope = kiln_scope_begin();')
+FRAME_END = ('    if (kiln_error()) fprintf(stderr, "%s\\n", kiln_error_message());', '    kiln_scope_end(&scope);',
+             '    kiln_device_close(&dev);', '    return 0;', '}')
+PAGE = 'docs/guide/environment.md'
+
+
+def blocks_of(text):
+    """Yields (line, info, lines) for each fenced block, and (line, 'heading', []) for headings between."""
+    info, lines, start, indent = None, [], 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith('```'):
+            if info is None:
+                indent = len(line) - len(line.lstrip())     # a block within a list
+                info, lines, start = line.strip()[3:].strip(), [], number
+            else:
+                yield start, info, lines
+                info = None
+        elif info is not None:
+            lines.append(line[indent:])
+        elif line.startswith('#'):
+            yield number, 'heading', []
+
+
+def whole(lines):
+    """The source of a program: as it is, or put into the frame."""
+    if lines and lines[0].startswith('#include'):
+        return '\n'.join(lines) + '\n'
+    return '\n'.join(FRAME + tuple('    ' + line if line else '' for line in lines) + FRAME_END) + '\n'
+
+
+def run(lines, include, library, compiler, folder):
+    """Compiles and runs; returns what it printed, or a complaint."""
+    source, program = folder / 'example.c', folder / 'example'
+    source.write_text(whole(lines))
+    build = subprocess.run([*compiler, '-std=gnu17', '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror',
+                            'example.c', '-o', str(program), *[f'-I{path}' for path in include], str(library), '-lm',
+                            f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
+    if build.returncode:
+        return None, build.stderr
+    env = {**os.environ, 'KILN_DEVICE': 'cpu', 'OMP_WAIT_POLICY': 'passive'}
+    done = subprocess.run([str(program)], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        return None, f'exit status {done.returncode}\n{done.stdout}{done.stderr}'
+    return done.stdout + done.stderr, None
+
+
+def same(printed, stated):
+    pattern = re.escape('\n'.join(stated)).replace(r'\#', r'\d+')
+    return re.fullmatch(pattern, printed.rstrip('\n')) is not None
+
+
+def check_programs(page, root, tools, counts):
+    bad, blocks = [], list(blocks_of(page.read_text()))
+    for index, (line, info, lines) in enumerate(blocks):
+        place = f'{page.relative_to(root)}:{line}'
+        if info.startswith('c from '):
+            source = root / info[7:]
+            text = source.read_text() if source.exists() else ''
+            counts['quoted'] += 1
+            if '\n'.join(lines) not in text:
+                bad.append(f'{place}: this does not stand in {info[7:]}')
+        if info != 'c':
+            continue
+        counts['programs'] += 1
+        with tempfile.TemporaryDirectory() as folder:
+            printed, complaint = run(lines, *tools, pathlib.Path(folder))
+        if complaint:
+            bad.append(f'{place}: {complaint}')
+            continue
+        following = blocks[index + 1] if index + 1 < len(blocks) else (0, '', [])
+        if following[1] == 'text':
+            counts['compared'] += 1
+            if not same(printed, following[2]):
+                bad.append(f'{place}: the program printed\n{printed}')
+        elif printed and lines[0].startswith('#include') and 'about' not in '\n'.join(lines):
+            bad.append(f'{place}: the page does not show what the program printed:\n{printed}')
+    return bad
+
+
+def check_environment(root):
+    asked, flags = set(), set()
+    for path in sorted((root / 'src').rglob('*.[ch]')):
+        text = path.read_text()
+        asked |= set(re.findall(r'getenv\(\s*"(\w+)"', text))
+        flags |= set(re.findall(r'debug_flag\(\s*"(\w+)"', text))
+        # A name kept in a variable is asked for as well.
+        asked |= set(re.findall(r'variable\[\]\s*=\s*"([A-Z]\w+)"', text))
+    page = (root / PAGE).read_text()
+    rows = set(re.findall(r'^\| `(\w+)`', page, re.M))
+    shown_flags = set(re.findall(r'^\| `KILN_DEBUG=(\w+)`', page, re.M))
+    bad = [f'{PAGE}: no row for {name}' for name in sorted(asked - rows)]
+    bad += [f'{PAGE}: nothing in src/ asks for {name}' for name in sorted(rows - asked)]
+    bad += [f'{PAGE}: no row for KILN_DEBUG={name}' for name in sorted(flags - shown_flags)]
+    bad += [f'{PAGE}: there is no KILN_DEBUG={name}' for name in sorted(shown_flags - flags)]
+    return bad if asked else bad + ['src/: no variable found']
+
+
+def check_links(page, root):
+    prose = re.sub(r'^ *```.*?^ *```', '', page.read_text(), flags=re.M | re.S)
+    bad = []
+    for target in re.findall(r'\]\(([^)#\s]+)(?:#[^)]*)?\)', prose):
+        if '://' not in target and not (page.parent / target).exists():
+            bad.append(f'{page.relative_to(root)}: the link {target} leads nowhere')
+    return bad
+
+
+def main(root, build_include, library, *compiler):
+    root, library = pathlib.Path(root).resolve(), pathlib.Path(library).resolve()
+    tools = ([root / 'include', pathlib.Path(build_include).resolve()], library, compiler)
+    pages = [root / 'README.md', *sorted((root / 'docs').rglob('*.md'))]
+    counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root)
+    for page in pages:
+        bad += check_programs(page, root, tools, counts) + check_links(page, root)
+    if not all(counts.values()):
+        bad.append(f'nothing to check: {counts}')
+    print('\n'.join(bad) if bad else f'{len(pages)} pages: {counts["programs"]} programs run, '
+          f'{counts["compared"]} outputs compared, {counts["quoted"]} quotations found')
+    return bool(bad)
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
