@@ -28,8 +28,8 @@
 #define OUT_WIDTH arg_scalar_i32(6)
 #define KERNEL_H uint(arg_scalar_i32(7))
 #define KERNEL_W uint(arg_scalar_i32(8))
-#define STRIDE_H arg_scalar_i32(9)
-#define STRIDE_W arg_scalar_i32(10)
+#define STRIDE_H int(VARIANT_0)
+#define STRIDE_W int(VARIANT_1)
 #define PADDING_H arg_scalar_i32(11)
 #define PADDING_W arg_scalar_i32(12)
 #define DILATION_H arg_scalar_i32(13)
@@ -42,7 +42,7 @@ int64_t offset4(const uint op, uint a, uint b, int c, int d)
            int64_t(c) * int64_t(arg_stride(op, 2)) + int64_t(d) * int64_t(arg_stride(op, 3));
 }
 
-uint group, image;   // of this workgroup
+uint group;   // of this workgroup
 
 // The pixel that tap (ky, kx) meets for output (oy, ox); false outside the image.
 bool pixel(uint ky, uint kx, int oy, int ox, out int iy, out int ix)

@@ -5,22 +5,26 @@
 #include "conv.glsl"
 layout(local_size_x = 64) in;
 
-int in_y, in_x;   // of the pixel at hand
+// Of the pixels at hand.
+uint image[4];
+int in_y[4], in_x[4];
 
 VALUE weight(const uint m, const uint o, const uint ky, const uint kx)
 {
     return LOAD(1, offset4(1, group * (OUTPUTS / GROUPS) + o, m, int(ky), int(kx)));
 }
 
-void locate_pixel(const uint p)
+void locate_pixel(const uint i, const uint p)
 {
-    in_y = int(p) / WIDTH;
-    in_x = int(p) % WIDTH;
+    int at = int(p) % (HEIGHT * WIDTH);
+    image[i] = p / uint(HEIGHT * WIDTH);
+    in_y[i] = at / WIDTH;
+    in_x[i] = at % WIDTH;
 }
 
-VALUE neighbour(const uint o, const uint ky, const uint kx)
+VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
 {
-    int oy = in_y + PADDING_H - int(ky) * DILATION_H, ox = in_x + PADDING_W - int(kx) * DILATION_W;
+    int oy = in_y[i] + PADDING_H - int(ky) * DILATION_H, ox = in_x[i] + PADDING_W - int(kx) * DILATION_W;
     if (oy < 0 || ox < 0) return VALUE(0);
     if (STRIDE_H != 1) {
         if (oy % STRIDE_H != 0) return VALUE(0);
@@ -31,21 +35,20 @@ VALUE neighbour(const uint o, const uint ky, const uint kx)
         ox /= STRIDE_W;
     }
     if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
-    return LOAD(0, offset4(0, image, group * (OUTPUTS / GROUPS) + o, oy, ox));
+    return LOAD(0, offset4(0, image[i], group * (OUTPUTS / GROUPS) + o, oy, ox));
 }
 
-void result(const uint m, const VALUE v)
+void result(const uint i, const uint m, const VALUE v)
 {
-    STORE(2, offset4(2, image, group * (CHANNELS / GROUPS) + m, in_y, in_x), v);
+    STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i], in_x[i]), v);
 }
 
 #include "direct.glsl"
 
 void main()
 {
-    for (uint z = gl_WorkGroupID.z; z < BATCH * GROUPS; z += gl_NumWorkGroups.z) {
-        image = z / GROUPS;
-        group = z % GROUPS;
-        convolve(CHANNELS / GROUPS, uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
+    for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
+        group = z;
+        convolve(CHANNELS / GROUPS, BATCH * uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
     }
 }

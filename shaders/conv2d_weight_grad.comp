@@ -8,8 +8,8 @@
 #include "conv.glsl"
 layout(local_size_x = 256) in;
 
-const uint SIDE = 4, LANES = 256, FAN_IN = 16;   // SIDE as the tile in src/ops/kernels.def
-shared VALUE partial[LANES];
+const uint SIDE = 4, LANES = 256, FAN_IN = 16;   // SIDE as the tile in src/ops/kernels.def; LANES = SIDE^2 * FAN_IN
+shared VALUE partial[SIDE * SIDE * LANES];
 
 struct place {
     uint n;
@@ -37,21 +37,23 @@ place place_of(const uint at)
     return place(at / pixels, int(rest) / OUT_WIDTH, int(rest) % OUT_WIDTH);
 }
 
-VALUE across(const VALUE mine)
+// Sums each of SIDE x SIDE values over the invocations: FAN_IN parts of each, by as many invocations, then the parts.
+// Invocation i below SIDE x SIDE gets sum number i.
+VALUE across(const VALUE mine[SIDE * SIDE])
 {
-    uint lane = gl_LocalInvocationIndex;
+    uint lane = gl_LocalInvocationIndex, value = lane / FAN_IN, part = lane % FAN_IN;
     barrier();
-    partial[lane] = mine;
+    [[unroll]] for (uint i = 0; i < SIDE * SIDE; i++) partial[i * LANES + lane] = mine[i];
     barrier();
-    VALUE sum = mine;
-    if (lane < FAN_IN) {
-        for (uint l = lane + FAN_IN; l < LANES; l += FAN_IN) sum += partial[l];
+    VALUE sum = partial[value * LANES + part];
+    for (uint l = part + FAN_IN; l < LANES; l += FAN_IN) sum += partial[value * LANES + l];
+    barrier();
+    partial[lane] = sum;
+    barrier();
+    sum = VALUE(0);
+    if (lane < SIDE * SIDE) {
+        for (uint l = 0; l < FAN_IN; l++) sum += partial[lane * FAN_IN + l];
     }
-    barrier();
-    if (lane < FAN_IN) partial[lane] = sum;
-    barrier();
-    sum = partial[0];
-    for (uint l = 1; l < FAN_IN; l++) sum += partial[l];
     return sum;
 }
 
@@ -81,14 +83,11 @@ void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
         }
         advance(p, step);
     }
-    [[unroll]] for (uint i = 0; i < SIDE; i++) {
-        [[unroll]] for (uint j = 0; j < SIDE; j++) {
-            VALUE sum = across(sums[i * SIDE + j]);
-            bool inside = m0 + i < m_size && t0 + j < t_size;
-            if (inside && gl_LocalInvocationIndex == 0) {
-                STORE(2, offset4(2, group * (OUTPUTS / GROUPS) + m0 + i, c[j], int(ky[j]), int(kx[j])), sum);
-            }
-        }
+    VALUE sum = across(sums);
+    uint m = m0 + gl_LocalInvocationIndex / SIDE, t = t0 + gl_LocalInvocationIndex % SIDE;
+    if (gl_LocalInvocationIndex < SIDE * SIDE && m < m_size && t < t_size) {
+        uint o = group * (OUTPUTS / GROUPS) + m;
+        STORE(2, offset4(2, o, t / taps, int(t % taps / KERNEL_W), int(t % KERNEL_W)), sum);
     }
 }
 

@@ -1,13 +1,14 @@
 // A convolution as sums over the taps of each pixel: out[m, p] = sum over k of weight(m, k) * pixel value(p, k), where
 // k runs over (outer, ky, kx) and `outer` is the channel that is summed over.
 //
-// An invocation computes ROWS results m of one pixel p. The weights of a workgroup's rows go through shared memory,
+// Pixels of all images form one line. An invocation computes ROWS results m of EACH pixels p. The weights of a workgroup's rows go through shared memory,
 // CHUNK taps at a time; every invocation reads the same ones. (outer, ky, kx) is counted, not divided. Sums run along k
 // in order: the same bits from run to run.
 //
-// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(p), VALUE neighbour(outer, ky, kx) of
-// the located pixel (zero outside), and void result(m, v).
-const uint PIXELS = 64, ROWS = 8, CHUNK = 128;   // as the tile in src/ops/kernels.def
+// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), VALUE neighbour(i, outer, ky, kx)
+// of the ith located pixel (zero outside), and void result(i, m, v).
+const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
+const uint ROWS = 8, CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
 
 struct tap {
@@ -22,7 +23,7 @@ tap tap_of(const uint k)
 
 void fill_weights(const uint m0, const uint m_size, const uint k0, const uint k_count)
 {
-    for (uint i = gl_LocalInvocationIndex; i < k_count * ROWS; i += PIXELS) {
+    for (uint i = gl_LocalInvocationIndex; i < k_count * ROWS; i += INVOCATIONS) {
         uint m = m0 + i % ROWS;
         tap t = tap_of(k0 + i / ROWS);
         weights[i] = VALUE(0);
@@ -32,21 +33,27 @@ void fill_weights(const uint m0, const uint m_size, const uint k0, const uint k_
 
 void convolve(const uint m_size, const uint p_size, const uint outer_size)
 {
-    uint m0 = gl_WorkGroupID.y * ROWS, p = gl_WorkGroupID.x * PIXELS + gl_LocalInvocationIndex;
+    uint m0 = gl_WorkGroupID.y * ROWS, p0 = gl_WorkGroupID.x * PIXELS + gl_LocalInvocationIndex;
     uint k_size = outer_size * KERNEL_H * KERNEL_W;
-    VALUE sums[ROWS];
-    [[unroll]] for (uint j = 0; j < ROWS; j++) sums[j] = VALUE(0);
-    if (p < p_size) locate_pixel(p);
+    VALUE sums[EACH][ROWS];
+    [[unroll]] for (uint i = 0; i < EACH; i++) {
+        // Past the end the last pixel is computed once more, and not stored.
+        locate_pixel(i, min(p0 + i * INVOCATIONS, p_size - 1));
+        [[unroll]] for (uint j = 0; j < ROWS; j++) sums[i][j] = VALUE(0);
+    }
     tap t = tap(0, 0, 0);
     for (uint k0 = 0; k0 < k_size; k0 += CHUNK) {
         uint k_count = min(CHUNK, k_size - k0);
         barrier();
         fill_weights(m0, m_size, k0, k_count);
         barrier();
-        if (p >= p_size) continue;
         for (uint k = 0; k < k_count; k++) {
-            VALUE x = neighbour(t.outer, t.ky, t.kx);
-            [[unroll]] for (uint j = 0; j < ROWS; j++) sums[j] += weights[k * ROWS + j] * x;
+            VALUE x[EACH];
+            [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.outer, t.ky, t.kx);
+            [[unroll]] for (uint j = 0; j < ROWS; j++) {
+                VALUE w = weights[k * ROWS + j];
+                [[unroll]] for (uint i = 0; i < EACH; i++) sums[i][j] += w * x[i];
+            }
             t.kx++;
             if (t.kx == KERNEL_W) {
                 t.kx = 0;
@@ -58,8 +65,10 @@ void convolve(const uint m_size, const uint p_size, const uint outer_size)
             }
         }
     }
-    if (p >= p_size) return;
-    [[unroll]] for (uint j = 0; j < ROWS; j++) {
-        if (m0 + j < m_size) result(m0 + j, sums[j]);
+    [[unroll]] for (uint i = 0; i < EACH; i++) {
+        if (p0 + i * INVOCATIONS >= p_size) continue;
+        [[unroll]] for (uint j = 0; j < ROWS; j++) {
+            if (m0 + j < m_size) result(i, m0 + j, sums[i][j]);
+        }
     }
 }

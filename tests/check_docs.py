@@ -5,9 +5,10 @@ usage: check_docs.py ROOT BUILD-INCLUDE LIBRARY COMPILER...
 
 A ```c block that begins with #include is a program; any other ```c block is the body of the main function that
 docs/guide/README.md shows. Both are compiled without a warning and run on the CPU. Where a ```text block comes next,
-before any other block and heading, it must be what the program printed; "#" stands for any run of digits. A block
-```c from FILE must lie in that file, line by line. Each variable that src/ asks for, and each flag of KILN_DEBUG,
-has a row in docs/guide/environment.md, and each row is asked for. Links between pages lead somewhere.
+before any other block and heading, it must be what the program printed; a program without one prints nothing, or the
+numbers that its comments state with "about". A block ```c from FILE must lie in that file, line by line. Each variable
+that src/ asks for, and each flag of KILN_DEBUG, has a row in docs/guide/environment.md, and each row is asked for.
+Links between pages lead somewhere.
 """
 import os
 import pathlib
@@ -51,7 +52,7 @@ def run(lines, include, library, compiler, folder):
     """Compiles and runs; returns what it printed, or a complaint."""
     source, program = folder / 'example.c', folder / 'example'
     source.write_text(whole(lines))
-    build = subprocess.run([*compiler, '-std=gnu17', '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror',
+    build = subprocess.run([*compiler, '-std=c17', '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror',
                             'example.c', '-o', str(program), *[f'-I{path}' for path in include], str(library), '-lm',
                             f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
     if build.returncode:
@@ -63,9 +64,11 @@ def run(lines, include, library, compiler, folder):
     return done.stdout + done.stderr, None
 
 
-def same(printed, stated):
-    pattern = re.escape('\n'.join(stated)).replace(r'\#', r'\d+')
-    return re.fullmatch(pattern, printed.rstrip('\n')) is not None
+def about(printed, lines):
+    """Whether a program without a ```text block printed the numbers of its comments "about [3.]", to 2 %."""
+    stated = [float(x) for x in re.findall(r'// about \[(\S+)\]', '\n'.join(lines))]
+    found = [float(x) for x in re.findall(r'-?[\d.]+', printed)]
+    return len(stated) == len(found) and all(abs(a - b) <= 0.02 * abs(a) for a, b in zip(stated, found))
 
 
 def check_programs(page, root, tools, counts):
@@ -89,9 +92,9 @@ def check_programs(page, root, tools, counts):
         following = blocks[index + 1] if index + 1 < len(blocks) else (0, '', [])
         if following[1] == 'text':
             counts['compared'] += 1
-            if not same(printed, following[2]):
+            if printed.rstrip('\n') != '\n'.join(following[2]):
                 bad.append(f'{place}: the program printed\n{printed}')
-        elif printed and lines[0].startswith('#include') and 'about' not in '\n'.join(lines):
+        elif not about(printed, lines):
             bad.append(f'{place}: the page does not show what the program printed:\n{printed}')
     return bad
 
@@ -128,6 +131,8 @@ def main(root, build_include, library, *compiler):
     tools = ([root / 'include', pathlib.Path(build_include).resolve()], library, compiler)
     pages = [root / 'README.md', *sorted((root / 'docs').rglob('*.md'))]
     counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root)
+    guide = (root / 'docs/guide/README.md').read_text()
+    bad += [f'docs/guide/README.md: the frame lacks {line!r}' for line in FRAME + FRAME_END if line not in guide]
     for page in pages:
         bad += check_programs(page, root, tools, counts) + check_links(page, root)
     if not all(counts.values()):

@@ -1,6 +1,7 @@
 // Gradients as the user sees them: functional and by backward, writes in place, hooks, rules, errors.
 #include <kiln/kiln.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,13 +11,8 @@
 #include <cmocka.h>
 
 static kiln_device *dev;
+static const char *device_name;
 static kiln_scope *scope;
-
-static int group_setup(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
 
 static int group_teardown(void **state)
 {
@@ -43,7 +39,7 @@ static kiln_tensor *vec(size_t n, const float *v)
 {
     return kiln_from_data(dev, KILN_F32, KILN_SHAPE((int64_t)n), v);
 }
-#define VEC(...) vec(sizeof((float[]){__VA_ARGS__}) / sizeof(float), (float[]){__VA_ARGS__})
+#define VEC(...)         vec(sizeof((float[]){__VA_ARGS__}) / sizeof(float), (float[]){__VA_ARGS__})
 #define PARAM(name, ...) kiln_parameter(VEC(__VA_ARGS__), name)
 
 static void expect(int line, kiln_tensor *t, size_t n, const double *want)
@@ -67,14 +63,15 @@ static void expect(int line, kiln_tensor *t, size_t n, const double *want)
 static void expect_error(int line, kiln_status code, const char *part)
 {
     if (kiln_error() != code || !strstr(kiln_error_message(), part)) {
-        print_error("line %d: %s \"%s\", expected %s with \"%s\"\n", line, kiln_status_name(kiln_error()), kiln_error_message(),
-                    kiln_status_name(code), part);
+        print_error("line %d: %s \"%s\", expected %s with \"%s\"\n", line, kiln_status_name(kiln_error()),
+                    kiln_error_message(), kiln_status_name(code), part);
         fail();
     }
     kiln_error_clear();
 }
 #define EXPECT_ERROR(code, part) expect_error(__LINE__, code, part)
-#define FN(name) static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+#define FN(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
 // Functional gradients
 
@@ -86,8 +83,10 @@ FN(mul_matmul)
 
 static void capability_20_e3_matmul(void **state)
 {
-    const float x[] = {0.8f, 0.6f, 0.2f, 1.8f, 1.3f, 1.1f}, y[] = {0.11f, 3.3f, 1.1f, 1.1f, 0.2f, 1.4f, 1.1f, 2.2f, 0.3f};
-    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 3), x), kiln_from_data(dev, KILN_F32, KILN_SHAPE(3, 3), y), VEC(2)};
+    const float x[] = {0.8f, 0.6f, 0.2f, 1.8f, 1.3f, 1.1f},
+                y[] = {0.11f, 3.3f, 1.1f, 1.1f, 0.2f, 1.4f, 1.1f, 2.2f, 0.3f};
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 3), x),
+                         kiln_from_data(dev, KILN_F32, KILN_SHAPE(3, 3), y), VEC(2)};
     kiln_tensor *g[3];
     kiln_grad(mul_matmul, NULL, in, 3, NULL, g, 1);
     EXPECT(g[0], 9.02, 5.4, 7.2, 9.02, 5.4, 7.2);
@@ -143,7 +142,8 @@ FN(sum_of_three)
 static void d11_integers_have_integer_gradients(void **state)
 {
     const int64_t one = 1, three = 3;
-    kiln_tensor *x = kiln_from_data(dev, KILN_I64, KILN_SHAPE(1), &one), *z = kiln_from_data(dev, KILN_I64, KILN_SHAPE(1), &three);
+    kiln_tensor *x = kiln_from_data(dev, KILN_I64, KILN_SHAPE(1), &one),
+                *z = kiln_from_data(dev, KILN_I64, KILN_SHAPE(1), &three);
     kiln_tensor *in[] = {x, kiln_scalar_int(2), z}, *g[3];
     kiln_grad(sum_of_three, NULL, in, 3, KILN_GRAD(.wrt = KILN_ARGS(0, 2)), g, 2);
     EXPECT(g[0], 1);
@@ -167,7 +167,9 @@ FN(add_in_place)
 static void d12_inputs_may_be_written(void **state)
 {
     const int32_t two = 2, three = 3;
-    kiln_tensor *in[] = {kiln_from_data(dev, KILN_I32, KILN_SHAPE(1), &two), kiln_from_data(dev, KILN_I32, KILN_SHAPE(1), &three)}, *r[3];
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_I32, KILN_SHAPE(1), &two),
+                         kiln_from_data(dev, KILN_I32, KILN_SHAPE(1), &three)},
+                *r[3];
     kiln_value_and_grad(add_in_place, NULL, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), r, 3);
     EXPECT(r[0], 5);
     EXPECT(r[1], 1);
@@ -188,7 +190,7 @@ static void an_input_written_through_a_view(void **state)
 {
     kiln_tensor *in[] = {VEC(2, 3)}, *g[1];
     kiln_grad(square_in_place_through_view, NULL, in, 1, NULL, g, 1);
-    EXPECT(g[0], 32, 6);      // d(x0^4 + x1^2)
+    EXPECT(g[0], 32, 6); // d(x0^4 + x1^2)
     // Again: nothing of the first call is left on the caller's tensor.
     kiln_grad(square_in_place_through_view, NULL, in, 1, NULL, g, 1);
     EXPECT(g[0], 256, 6);
@@ -279,8 +281,14 @@ static void wrong_calls_say_what_is_wrong(void **state)
     assert_null(g[0]);
 }
 
-FN(leaves_output) { return KILN_OK; }
-FN(fails) { return KILN_E_IO; }
+FN(leaves_output)
+{
+    return KILN_OK;
+}
+FN(fails)
+{
+    return KILN_E_IO;
+}
 FN(fails_in_op)
 {
     out[0] = kiln_add(in[0], in[1]);
@@ -320,10 +328,22 @@ FN(sin_of)
     out[0] = kiln_sin(in[0]);
     return kiln_error();
 }
-FN(d_sin) { return kiln_grad(sin_of, NULL, in, 1, NULL, out, 1); }
-FN(d2_sin) { return kiln_grad(d_sin, NULL, in, 1, NULL, out, 1); }
-FN(d3_sin) { return kiln_grad(d2_sin, NULL, in, 1, NULL, out, 1); }
-FN(d4_sin) { return kiln_grad(d3_sin, NULL, in, 1, NULL, out, 1); }
+FN(d_sin)
+{
+    return kiln_grad(sin_of, NULL, in, 1, NULL, out, 1);
+}
+FN(d2_sin)
+{
+    return kiln_grad(d_sin, NULL, in, 1, NULL, out, 1);
+}
+FN(d3_sin)
+{
+    return kiln_grad(d2_sin, NULL, in, 1, NULL, out, 1);
+}
+FN(d4_sin)
+{
+    return kiln_grad(d3_sin, NULL, in, 1, NULL, out, 1);
+}
 
 static void orders_nest(void **state)
 {
@@ -349,14 +369,14 @@ static void create_graph_makes_the_backward_differentiable(void **state)
     EXPECT(g, 12, 27);
     assert_true(kiln_requires_grad(g));
     kiln_tensor *penalty = kiln_sum(kiln_square(g), NULL);
-    kiln_backward(penalty, NULL);          // sum (3 w^2)^2 -> 36 w^3
+    kiln_backward(penalty, NULL); // sum (3 w^2)^2 -> 36 w^3
     EXPECT(kiln_gradient(w), 288, 972);
 }
 
 static void grad_inside_an_eager_tape(void **state)
 {
     kiln_tensor *w = PARAM("w", 2, 3), *h = kiln_square(w), *g[1];
-    kiln_grad(cube, NULL, &h, 1, NULL, g, 1);                   // 3 h^2 = 3 w^4
+    kiln_grad(cube, NULL, &h, 1, NULL, g, 1); // 3 h^2 = 3 w^4
     kiln_backward(kiln_sum(g[0], NULL), NULL);
     EXPECT(kiln_gradient(w), 96, 324);
     kiln_no_grad_begin();
@@ -414,7 +434,7 @@ static void the_tape_is_used_up_unless_kept(void **state)
 static void paths_add_up(void **state)
 {
     kiln_tensor *w = PARAM("w", 3), *a = kiln_square(w), *b = kiln_mul(a, w), *c = kiln_add(kiln_mul(a, b), a);
-    kiln_backward(c, NULL);                // w^5 + w^2
+    kiln_backward(c, NULL); // w^5 + w^2
     EXPECT(kiln_gradient(w), 5 * 81 + 6);
 }
 
@@ -466,8 +486,9 @@ static void a_gradient_is_a_tensor_of_its_own(void **state)
 
 static void million_ops_deep(void **state)
 {
+    const int depth = strcmp(device_name, "cpu") ? 20000 : 1000000;
     kiln_tensor *w = PARAM("w", 1, 2), *h = kiln_own(kiln_neg(w));
-    for (int i = 1; i < 1000000; i++) {
+    for (int i = 1; i < depth; i++) {
         kiln_tensor *next = kiln_own(kiln_neg(h));
         kiln_free(&h);
         h = next;
@@ -476,7 +497,7 @@ static void million_ops_deep(void **state)
     EXPECT(kiln_gradient(w), 1, 1);
     kiln_tensor *in[] = {w}, *unused[1];
     kiln_grad(uses_first_only, NULL, in, 1, NULL, unused, 1);
-    kiln_free(&h);                          // frees the chain without recursion
+    kiln_free(&h); // frees the chain without recursion
 }
 
 // Writes
@@ -530,8 +551,8 @@ static void leaves_cannot_be_written(void **state)
 static void writes_rebase_history(void **state)
 {
     kiln_tensor *w = PARAM("w", 2, 3), *x = kiln_square(w);
-    kiln_mul_(x, w);                        // w^3: needs the old x
-    kiln_mul_(x, x);                        // w^6: needs the old x twice
+    kiln_mul_(x, w); // w^3: needs the old x
+    kiln_mul_(x, x); // w^6: needs the old x twice
     kiln_exp_(kiln_neg(x));
     kiln_backward(x, NULL);
     EXPECT(kiln_gradient(w), 6 * 32, 6 * 243);
@@ -541,7 +562,7 @@ static void a_write_through_a_view_reaches_the_base(void **state)
 {
     kiln_tensor *w = PARAM("w", 2, 3, 4), *x = kiln_mul(w, kiln_scalar(10));
     kiln_tensor *view = kiln_narrow(x, 0, 1, 2), *other = kiln_flip(x, KILN_SHAPE(0)), *twin = kiln_alias(x);
-    kiln_mul_(view, kiln_narrow(w, 0, 0, 2));             // x = 10w0, 10 w1 w0, 10 w2 w1
+    kiln_mul_(view, kiln_narrow(w, 0, 0, 2)); // x = 10w0, 10 w1 w0, 10 w2 w1
     EXPECT(x, 20, 60, 120);
     kiln_backward_with(x, KILN_BACKWARD(.keep_tape = true));
     EXPECT(kiln_gradient(w), 10 + 30, 20 + 40, 30);
@@ -556,9 +577,11 @@ static void a_write_through_a_view_reaches_the_base(void **state)
 
 static void a_buffer_is_filled_part_by_part(void **state)
 {
-    kiln_tensor *w = PARAM("w", 2, 3), *buffer = kiln_zeros(dev, KILN_F32, KILN_SHAPE(3, 2)), *early = kiln_transpose(buffer, 0, 1);
+    kiln_tensor *w = PARAM("w", 2, 3), *buffer = kiln_zeros(dev, KILN_F32, KILN_SHAPE(3, 2)),
+                *early = kiln_transpose(buffer, 0, 1);
     for (int64_t i = 0; i < 3; i++)
-        kiln_set_slice(buffer, KILN_SLICE(.start = KILN_ARGS(i), .stop = KILN_ARGS(i + 1)), kiln_mul(w, kiln_scalar((double)(i + 1))));
+        kiln_set_slice(buffer, KILN_SLICE(.start = KILN_ARGS(i), .stop = KILN_ARGS(i + 1)),
+                       kiln_mul(w, kiln_scalar((double)(i + 1))));
     EXPECT(buffer, 2, 3, 4, 6, 6, 9);
     assert_true(kiln_requires_grad(buffer));
     kiln_tensor *y = kiln_square(early);
@@ -637,7 +660,8 @@ static void hooks_see_and_replace(void **state)
 
 // Rules
 
-static kiln_status my_mul(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status my_mul(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                          kiln_tensor **din)
 {
     ++*(int *)user;
     assert_int_equal(kiln_rule_n_in(), 2);
@@ -655,11 +679,11 @@ static void capability_18_a_rule_is_replaced(void **state)
     assert_int_equal(kiln_register_bprop("Mul", my_mul, &calls), KILN_OK);
     kiln_tensor *after = kiln_mul(w, VEC(3, 4)), *broadcast = kiln_mul(PARAM("v", 1), VEC(3, 4));
     kiln_backward(before, NULL);
-    EXPECT(kiln_gradient(w), 3, 4);         // recorded before
+    EXPECT(kiln_gradient(w), 3, 4); // recorded before
     assert_int_equal(calls, 0);
     kiln_backward(after, NULL);
     EXPECT(kiln_gradient(w), 300, 400);
-    kiln_backward(broadcast, NULL);         // un-broadcasting is not the rule's business
+    kiln_backward(broadcast, NULL); // un-broadcasting is not the rule's business
     assert_int_equal(calls, 2);
     kiln_register_bprop("mul", NULL, NULL);
     kiln_backward(kiln_mul(w, VEC(3, 4)), NULL);
@@ -670,7 +694,8 @@ static void capability_18_a_rule_is_replaced(void **state)
     EXPECT_ERROR(KILN_E_STATE, "inside a rule only");
 }
 
-static kiln_status needs_little(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status needs_little(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                kiln_tensor **din)
 {
     const int64_t *dims, *axes;
     assert_null(in[0]);
@@ -697,12 +722,13 @@ static void rules_keep_what_they_ask_for(void **state)
     EXPECT(kiln_gradient(w), 1, 1, 1, 1, 1, 1);
 }
 
-static kiln_status returns_nothing(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status returns_nothing(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
+                                   kiln_tensor *const *dout, kiln_tensor **din)
 {
     return KILN_OK;
 }
-static kiln_status returns_wrong_shape(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
-                                       kiln_tensor **din)
+static kiln_status returns_wrong_shape(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
+                                       kiln_tensor *const *dout, kiln_tensor **din)
 {
     din[0] = VEC(1, 2, 3, 4);
     return KILN_OK;
@@ -747,7 +773,7 @@ static void capability_72_the_backward_graph_shows_the_rules(void **state)
     assert_int_equal(kiln_graph_node_count(g), 3);
     for (size_t i = 0; i < 3; i++) assert_string_equal(kiln_graph_node_op(g, i), "mul");
     kiln_graph_free(&g);
-    kiln_backward(y, NULL);                 // the tape is still there
+    kiln_backward(y, NULL); // the tape is still there
     EXPECT(kiln_gradient(w), 300, 400);
 }
 
@@ -782,20 +808,95 @@ static void a_parameter_takes_or_copies(void **state)
     assert_int_equal(kiln_tensor_dtype(kiln_gradient(s)), KILN_F32);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-int main(void)
+static void gradients_cross_devices(void **state)
 {
+    kiln_device *other = kiln_device_open("cpu");
+    kiln_tensor *w = PARAM("w", 1, 2), *there = kiln_to_device(kiln_square(w), other);
+    assert_ptr_equal(kiln_tensor_device(there), other);
+    kiln_backward(kiln_mul(there, kiln_from_data(other, KILN_F32, KILN_SHAPE(2), (float[]){3, 4})), NULL);
+    assert_ptr_equal(kiln_tensor_device(kiln_gradient(w)), dev);
+    EXPECT(kiln_gradient(w), 6, 16);
+    kiln_device_close(&other);
+}
+
+#define THREADS 4
+#define ROUNDS  50
+static void *one_thread(void *shared)
+{
+    kiln_tensor *w = shared;
+    for (int i = 0; i < ROUNDS && !kiln_error(); i++) {
+        kiln_scope *mine = kiln_scope_begin();
+        kiln_tensor *view = kiln_transpose(kiln_reshape(w, KILN_SHAPE(1, 2)), 0, 1), *g[1], *in[] = {w};
+        kiln_backward_with(kiln_sum(kiln_square(view), NULL), KILN_BACKWARD(.accumulate = true));
+        kiln_grad(cube, NULL, in, 1, NULL, g, 1);
+        kiln_scope_end(&mine);
+    }
+    return kiln_error() ? (void *)1 : NULL;
+}
+
+static void threads_share_parameters(void **state)
+{
+    kiln_tensor *w = PARAM("w", 1, 2);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, one_thread, w), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    EXPECT(kiln_gradient(w), 2 * THREADS * ROUNDS, 4 * THREADS * ROUNDS);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+int main(int argc, char **argv)
+{
+    device_name = argc > 1 ? argv[1] : "cpu";
+    dev = kiln_device_open(device_name);
+    if (!dev) {
+        fprintf(stderr, "%s\n", kiln_error_message());
+        return argc > 1 ? 77 : 1;
+    }
     const struct CMUnitTest tests[] = {
-        T(capability_20_e3_matmul), T(capability_22_d8_positions), T(d9_aux_outputs_are_returned), T(d11_integers_have_integer_gradients),
-        T(d12_inputs_may_be_written), T(an_input_written_through_a_view), T(what_is_unused_gets_zeros), T(a_constant_result_has_zero_gradient),
-        T(capability_23_parameters_take_part), T(capability_21_sens), T(wrong_calls_say_what_is_wrong), T(failures_of_fn_are_reported),
-        T(orders_nest), T(create_graph_makes_the_backward_differentiable), T(grad_inside_an_eager_tape), T(capability_17_backward_reaches_leaves),
-        T(gradients_are_replaced_or_added), T(the_tape_is_used_up_unless_kept), T(paths_add_up), T(broadcasting_is_undone),
-        T(nothing_is_recorded_without_need), T(a_gradient_is_a_tensor_of_its_own), T(million_ops_deep), T(capability_19_saved_values_are_guarded),
-        T(versions_belong_to_the_storage), T(leaves_cannot_be_written), T(writes_rebase_history), T(a_write_through_a_view_reaches_the_base),
-        T(a_buffer_is_filled_part_by_part), T(an_overwritten_value_loses_its_gradient), T(views_without_gradients_are_guarded),
-        T(hooks_see_and_replace), T(capability_18_a_rule_is_replaced), T(rules_keep_what_they_ask_for), T(rules_may_fail),
-        T(capability_72_the_backward_graph_shows_the_rules), T(gradcheck_finds_a_wrong_gradient), T(a_parameter_takes_or_copies),
+        T(capability_20_e3_matmul),
+        T(capability_22_d8_positions),
+        T(d9_aux_outputs_are_returned),
+        T(d11_integers_have_integer_gradients),
+        T(d12_inputs_may_be_written),
+        T(an_input_written_through_a_view),
+        T(what_is_unused_gets_zeros),
+        T(a_constant_result_has_zero_gradient),
+        T(capability_23_parameters_take_part),
+        T(capability_21_sens),
+        T(wrong_calls_say_what_is_wrong),
+        T(failures_of_fn_are_reported),
+        T(orders_nest),
+        T(create_graph_makes_the_backward_differentiable),
+        T(grad_inside_an_eager_tape),
+        T(capability_17_backward_reaches_leaves),
+        T(gradients_are_replaced_or_added),
+        T(the_tape_is_used_up_unless_kept),
+        T(paths_add_up),
+        T(broadcasting_is_undone),
+        T(nothing_is_recorded_without_need),
+        T(a_gradient_is_a_tensor_of_its_own),
+        T(million_ops_deep),
+        T(capability_19_saved_values_are_guarded),
+        T(versions_belong_to_the_storage),
+        T(leaves_cannot_be_written),
+        T(writes_rebase_history),
+        T(a_write_through_a_view_reaches_the_base),
+        T(a_buffer_is_filled_part_by_part),
+        T(an_overwritten_value_loses_its_gradient),
+        T(views_without_gradients_are_guarded),
+        T(hooks_see_and_replace),
+        T(capability_18_a_rule_is_replaced),
+        T(rules_keep_what_they_ask_for),
+        T(rules_may_fail),
+        T(capability_72_the_backward_graph_shows_the_rules),
+        T(gradcheck_finds_a_wrong_gradient),
+        T(a_parameter_takes_or_copies),
+        T(gradients_cross_devices),
+        T(threads_share_parameters),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

@@ -1,5 +1,5 @@
-// Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from their domains;
-// structured rows have cases below. A row that is differentiable and has no case fails.
+// Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from
+// their domains; structured rows have cases below. A row that is differentiable and has no case fails.
 #include "ops/elementwise.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
@@ -14,12 +14,6 @@
 #include <cmocka.h>
 
 static kiln_device *dev;
-
-static int setup(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
 
 static int teardown(void **state)
 {
@@ -65,8 +59,8 @@ static kiln_tensor *row_input(const struct op *op, int i)
 
 // Rows whose second derivative is not offered, and why.
 static const char *const first_order_only[] = {
-    "digamma",   // its derivative, trigamma, is no op
-    "lgamma",    // the same, one order later
+    "digamma", // its derivative, trigamma, is no op
+    "lgamma",  // the same, one order later
 };
 
 static int order_of(const struct op *op)
@@ -85,7 +79,8 @@ static void elementwise_rows_match_differences(void **state)
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *in[3];
         for (int k = 0; k < op->max_in; k++) in[k] = row_input(op, k);
-        kiln_gradcheck(run_row, (void *)(uintptr_t)op, in, op->max_in, KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = order_of(op)));
+        kiln_gradcheck(run_row, (void *)(uintptr_t)op, in, op->max_in,
+                       KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = order_of(op)));
         if (kiln_error()) {
             print_error("%s: %s\n", op->name, kiln_error_message());
             kiln_error_clear();
@@ -105,17 +100,18 @@ struct row_case {
     const char *op;
     kiln_fn fn;
     int order;
-    const char *shapes;      // "2,3;3" - one an input
-    double lo, hi;           // 0, 0: [-2, 2]
+    const char *shapes; // "2,3;3" - one an input
+    double lo, hi;      // 0, 0: [-2, 2]
 };
 
-#define CASE_FN(id, ...)                                                                                                      \
-    static kiln_status case_##id(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)            \
-    {                                                                                                                         \
-        kiln_tensor *x = in[0], *y = n_in > 1 ? in[1] : NULL, *z = n_in > 2 ? in[2] : NULL, *w = n_in > 3 ? in[3] : NULL;      \
-        (void)x, (void)y, (void)z, (void)w;                                                                                   \
-        out[0] = __VA_ARGS__;                                                                                                 \
-        return kiln_error();                                                                                                  \
+#define CASE_FN(id, ...)                                                                                           \
+    static kiln_status case_##id(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out) \
+    {                                                                                                              \
+        kiln_tensor *x = in[0], *y = n_in > 1 ? in[1] : NULL, *z = n_in > 2 ? in[2] : NULL,                        \
+                    *w = n_in > 3 ? in[3] : NULL;                                                                  \
+        (void)x, (void)y, (void)z, (void)w;                                                                        \
+        out[0] = __VA_ARGS__;                                                                                      \
+        return kiln_error();                                                                                       \
     }
 
 static kiln_tensor *places(int64_t rows, int64_t cols, const int64_t *v)
@@ -219,12 +215,17 @@ static void every_structured_row_has_a_case(void **state)
     assert_int_equal(missing, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    dev = kiln_device_open(argc > 1 ? argv[1] : "cpu");
+    if (!dev) {
+        fprintf(stderr, "%s\n", kiln_error_message());
+        return argc > 1 ? 77 : 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_rows_match_differences),
         cmocka_unit_test(structured_rows_match_differences),
         cmocka_unit_test(every_structured_row_has_a_case),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, NULL, teardown);
 }

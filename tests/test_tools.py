@@ -205,9 +205,9 @@ printf '{{"framework": "p", "device": "d", "size": "small", "rows": ['
 printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
 ''')
         os.chmod(peer, 0o755)
-        done = subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--python', peer, '--rounds', '3', '--filter',
-                               'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')], env=ENV,
-                              capture_output=True, text=True, timeout=200)
+        done = subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--python', peer, '--rounds', '3',
+                               '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
+                              env=ENV, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r'(?m)^matmul_batch +eager +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
@@ -219,7 +219,8 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         self.bad(1, 'cannot be read', '--compare', str(self.dir / 'absent.json'), good)
         self.bad(1, 'no row in common', '--compare', good, other)
         self.bad(1, 'there is no list "rows"', '--compare', self.write('a.json', '{"rows": 3}'), good)
-        broken = ('{"rows": [', '{"rows" [', '["\\u12"]', '{"rows": [1 2]}', '{} x', '[' * 100, '"\\q"', '{"a": tru}')
+        broken = ('{"rows": [', '{"rows" [', '["\\u12"]', '{"rows": [1 2]}', '{} x', '[' * 100, '"\\q"',
+                  '{"a": tru}')
         for text in broken:
             self.bad(1, 'at byte', '--compare', self.write('b.json', text), good)
         self.bad(2, 'takes two files', '--compare', good)

@@ -133,6 +133,12 @@ static void add_point_function(struct writer *w)
     str_addf(w->out, "%s point(", type_of(k->out_cls));
     for (int i = 0; i < k->n_in; i++) str_addf(w->out, "%sconst %s x%d", i ? ", " : "", type_of(k->in_cls[i]), i);
     str_add(w->out, ")\n{\n");
+    if (k->glsl) {
+        for (int i = 0; i < k->n_in; i++)
+            str_addf(w->out, "    %s %c = x%d;\n", type_of(k->in_cls[i]), k->n_in == 1 ? 'x' : 'a' + i, i);
+        str_addf(w->out, "    return %s(%s);\n}\n\n", type_of(k->out_cls), k->glsl);
+        return;
+    }
     want_none(w);
     w->want[k->dag.root] = 1;
     emit_wanted(w, "    ");

@@ -18,6 +18,7 @@ struct kernel {
     enum scalar_class scalar_cls[8];
     enum scalar_class out_cls;
     struct scalar_dag dag;             // expanded: no library calls; may hold SCALAR_REDUCE
+    const char *glsl;                  // POINTWISE: a user's GLSL expression of x, or a, b, c, in place of the DAG; or NULL
     // Analysis, filled by kernel_analyze:
     uint8_t *stage;                    // per node: number of reductions on its longest path from the inputs
     uint8_t *is_row;                   // per node: a row value

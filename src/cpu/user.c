@@ -9,8 +9,8 @@ bool cpu_user_supports(const struct launch *l)
 }
 
 // Where memory for the interpreter is out: element by element, with the same bits.
-static void one_by_one(const struct scalar_dag *d, int n_in, const uint8_t *size_B, int64_t n, const void *const *in, char *out,
-                       size_t out_B)
+static void one_by_one(const struct scalar_dag *d, int n_in, const uint8_t *size_B, int64_t n, const void *const *in,
+                       char *out, size_t out_B)
 {
     for (int64_t i = 0; i < n; i++) {
         union scalar_value v[CPU_MAX_IN] = {{0}}, y;

@@ -164,9 +164,21 @@ kiln_status device_fallback_cpu(kiln_device **out)
     return cpu ? KILN_OK : error_pending;
 }
 
+kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
+
+// A user's kernel at its first use on a device.
+static kiln_status compile_for(kiln_device *dev, const struct launch *l)
+{
+    bool can = user_kernel(l->kernel) && device_compile && dev->ops->add_kernel;
+    return can && !dev->ops->has_kernel(dev, l->kernel) ? device_compile(dev, l->kernel) : KILN_OK;
+}
+
 kiln_status device_launch(kiln_device *dev, const struct launch *l)
 {
-    if (KILN_UNLIKELY(!dev->ops->supports(dev, l))) return device_fall_back(dev, l);
+    if (KILN_UNLIKELY(!dev->ops->supports(dev, l))) {
+        TRY(compile_for(dev, l));
+        if (!dev->ops->supports(dev, l)) return device_fall_back(dev, l);
+    }
     STAT_ADD(dev, launches, 1);
     return dev->ops->launch(dev, l);
 }

@@ -29,7 +29,11 @@ struct device_ops {
     kiln_status (*mark)(kiln_device *dev, unsigned mark);
     kiln_status (*elapsed)(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
     kiln_status (*synchronize)(kiln_device *dev);
-    // Called before a slab is returned to the system: nothing in flight may use it.
+    // Devices that run kernels compiled while the program runs; NULL for others. A module for a user's kernel, whether there is one, and
+    // the text of a shader template (NULL when there is none of that name).
+    kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);
+    bool (*has_kernel)(kiln_device *dev, kernel_id kernel);
+    const char *(*shader_text)(void *unused, const char *name);
 };
 
 struct heap;                   // device/heap.c
@@ -77,6 +81,8 @@ kiln_device *device_ref(kiln_device *dev);
 void device_unref(kiln_device *dev);
 extern void (*device_closing)(kiln_device *dev);   // set by the tensor layer: reports handles alive at close in debug builds
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
+// Set by the jit layer: compiles a user's kernel for a device that has add_kernel.
+extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
 // This thread's default device: set, else the first open one; NULL and an error when there is none.
 kiln_device *device_default(void);
 // The CPU device that runs fallbacks; opened at first use.

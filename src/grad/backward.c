@@ -15,8 +15,8 @@ kiln_status backward_check_sens(const char *function, int index, const kiln_tens
         return error_set(KILN_E_SHAPE, "%s: sens should have the shape of output %d, %s, it is %s", function, index,
                          type_text(&type, a, sizeof a), type_text(&sens->type, b, sizeof b));
     if (sens->type.dtype != type.dtype)
-        return error_set(KILN_E_DTYPE, "%s: sens should have the dtype of output %d, %s, it is %s", function, index, dtype_name(type.dtype),
-                         dtype_name(sens->type.dtype));
+        return error_set(KILN_E_DTYPE, "%s: sens should have the dtype of output %d, %s, it is %s", function, index,
+                         dtype_name(type.dtype), dtype_name(sens->type.dtype));
     return KILN_OK;
 }
 
@@ -29,7 +29,8 @@ kiln_tensor *backward_root(const kiln_tensor *out, kiln_tensor *sens)
         if (t && thread_state.no_grad) tape_set_node(t, NULL, 0);
         return t;
     }
-    return kiln_full(out->storage ? out->storage->dev : NULL, (kiln_dtype)type.dtype, type.rank, type.dims, sens ? sens->number : 1);
+    return kiln_full(out->storage ? out->storage->dev : NULL, (kiln_dtype)type.dtype, type.rank, type.dims,
+                     sens ? sens->number : 1);
 }
 
 static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)

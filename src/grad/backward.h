@@ -3,4 +3,4 @@
 #include "tensor/tensor.h"
 
 kiln_status backward_check_sens(const char *function, int index, const kiln_tensor *out, const kiln_tensor *sens);
-kiln_tensor *backward_root(const kiln_tensor *out, kiln_tensor *sens);   // sens, or ones, as a new handle
+kiln_tensor *backward_root(const kiln_tensor *out, kiln_tensor *sens); // sens, or ones, as a new handle

@@ -1,6 +1,6 @@
-// kiln_gradcheck. Input: a function and f64 tensors. The function's result is folded to a number, sum(y r) with fixed weights r, so that
-// one backward gives all derivatives, which central differences of the number must match. Order 2 checks, in the same way, the function
-// that folds the gradients themselves. Written with the public interface only.
+// kiln_gradcheck. Input: a function and f64 tensors. The function's result is folded to a number, sum(y r) with fixed
+// weights r, so that one backward gives all derivatives, which central differences of the number must match. Order 2
+// checks, in the same way, the function that folds the gradients themselves. Written with the public interface only.
 #include "base/base.h"
 #include "tensor/apply.h"
 #include <kiln/grad.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct checked {
-    kiln_fn fn;                  // one output
+    kiln_fn fn; // one output
     void *user;
     kiln_ints wrt;
     int order;
@@ -75,7 +75,11 @@ static kiln_status evaluate(struct checked *c, kiln_fn fn, kiln_tensor *const *i
     return error_pending ? error_pending : status;
 }
 
-struct worst { double excess, analytic, numeric; size_t input; int64_t element; };
+struct worst {
+    double excess, analytic, numeric;
+    size_t input;
+    int64_t element;
+};
 
 // Central differences along one input. `moved` holds all inputs and is given back as it was.
 static kiln_status check_input(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input, double *v,
@@ -101,8 +105,8 @@ static kiln_status check_input(struct checked *c, kiln_fn fn, kiln_tensor **move
     return KILN_OK;
 }
 
-static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input, kiln_tensor *grad,
-                             struct worst *w)
+static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input,
+                             kiln_tensor *grad, struct worst *w)
 {
     size_t size_B = sizeof(double) * (size_t)kiln_numel(moved[input]);
     double *v = malloc(size_B + 1), *analytic = malloc(size_B + 1);
@@ -123,11 +127,14 @@ static kiln_status check_order(struct checked *c, int order, kiln_tensor *const 
     if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
     for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
     kiln_status status = kiln_grad(fn, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
-    for (size_t i = 0; i < c->wrt.count && !status; i++) status = check_one(c, fn, moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
+    for (size_t i = 0; i < c->wrt.count && !status; i++)
+        status = check_one(c, fn, moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
     free(grads);
     if (!status && w.excess > 0)
-        status = error_set(KILN_E_GRADIENT, "gradcheck: order %d, input %zu, element %lld: the gradient is %.12g, differences give %.12g", order,
-                           w.input, (long long)w.element, w.analytic, w.numeric);
+        status =
+            error_set(KILN_E_GRADIENT,
+                      "gradcheck: order %d, input %zu, element %lld: the gradient is %.12g, differences give %.12g",
+                      order, w.input, (long long)w.element, w.analytic, w.numeric);
     return status;
 }
 

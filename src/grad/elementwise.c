@@ -1,8 +1,9 @@
-// Gradients of elementwise ops. The gradient by an input is a hidden op of the table, one kernel, over some inputs, the result and dy.
+// Gradients of elementwise ops. The gradient by an input is a hidden op of the table, one kernel, over some inputs, the
+// result and dy.
 //
-// The gradient of such a hidden op, for higher orders, has no row. Its expression is parsed and differentiated by the scalar layer, and
-// the DAG is carried out as public ops, node by node: constants are folded on the host, shared nodes are computed once, and what the
-// public ops record makes any further order work.
+// The gradient of such a hidden op, for higher orders, has no row. Its expression is parsed and differentiated by the
+// scalar layer, and the DAG is carried out as public ops, node by node: constants are folded on the host, shared nodes
+// are computed once, and what the public ops record makes any further order work.
 #include "grad/registry.h"
 #include "grad/run.h"
 #include "ops/elementwise.h"
@@ -10,7 +11,8 @@
 #include "tensor/apply.h"
 #include <kiln/ops.h>
 
-static kiln_tensor *by_row(const struct op_gradient *g, struct attr *attrs, kiln_tensor *const *in, kiln_tensor *y, kiln_tensor *dy)
+static kiln_tensor *by_row(const struct op_gradient *g, struct attr *attrs, kiln_tensor *const *in, kiln_tensor *y,
+                           kiln_tensor *dy)
 {
     kiln_tensor *args[5];
     // A gradient that integers cannot express is taken in f32.
@@ -18,13 +20,14 @@ static kiln_tensor *by_row(const struct op_gradient *g, struct attr *attrs, kiln
                     kernel_info(kernel_of(g->op->family, dtype_class(dy->type.dtype)))->kind == KERNEL_NONE;
     for (int i = 0; i < g->n_in; i++) {
         args[i] = g->from[i] == GRADIENT_DY ? dy : g->from[i] == GRADIENT_Y ? y : in[g->from[i]];
-        if (as_float && args[i] && dtype_kind_of[args[i]->type.dtype] == KIND_INT) args[i] = kiln_cast(args[i], KILN_F32);
+        if (as_float && args[i] && dtype_kind_of[args[i]->type.dtype] == KIND_INT)
+            args[i] = kiln_cast(args[i], KILN_F32);
     }
     return op_apply1(g->op, NULL, g->n_in, args, attrs);
 }
 
-static kiln_status first_order(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *y, kiln_tensor *dy,
-                               kiln_tensor **din)
+static kiln_status first_order(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *y,
+                               kiln_tensor *dy, kiln_tensor **din)
 {
     struct elementwise_needs needs = grad_elementwise_needs(n->op);
     for (int i = 0; i < n->n_in; i++) {
@@ -41,7 +44,7 @@ static kiln_status first_order(struct tape_node *n, const uint8_t *wanted, kiln_
 
 struct walk {
     const struct scalar_dag *d;
-    kiln_tensor **value;                   // by node; NULL: not computed
+    kiln_tensor **value; // by node; NULL: not computed
     bool *constant;
     union scalar_value inputs[MAX_PARAMS]; // the params' values
     kiln_tensor *const *in;
@@ -97,7 +100,9 @@ static kiln_tensor *compute(const struct walk *w, int i)
     const char *name = scalar_node_op(n);
     const struct op *op = name ? op_find(name) : NULL;
     if (!op) {
-        const char *what = n->kind == SCALAR_LIB ? scalar_lib_name(n->code) : n->kind == SCALAR_PRIM ? scalar_prim_name(n->code) : "a reduction";
+        const char *what = n->kind == SCALAR_LIB    ? scalar_lib_name(n->code)
+                           : n->kind == SCALAR_PRIM ? scalar_prim_name(n->code)
+                                                    : "a reduction";
         error_set(KILN_E_GRADIENT, "backward: a further derivative needs %s, which is no op", what);
         return NULL;
     }
@@ -133,14 +138,16 @@ static kiln_tensor *run_dag(struct walk *w, struct arena *a)
     return w->value[d->root];
 }
 
-static kiln_status higher_order(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *dy, kiln_tensor **din)
+static kiln_status higher_order(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *dy,
+                                kiln_tensor **din)
 {
     const struct op_elementwise *e = n->op->elementwise;
     struct scalar_param params[MAX_PARAMS];
     struct walk w = {.in = in, .n_in = n->n_in, .n_params = n->op->n_attrs, .dy = dy};
     int count = 0;
     for (; count < n->n_in; count++)
-        params[count] = (struct scalar_param){n->op->in_names[count], e->condition_mask >> count & 1 ? CLASS_BOOL : CLASS_F64};
+        params[count] =
+            (struct scalar_param){n->op->in_names[count], e->condition_mask >> count & 1 ? CLASS_BOOL : CLASS_F64};
     for (int i = 0; i < w.n_params; i++) {
         w.inputs[count].f64 = n->attrs[i].f;
         params[count++] = (struct scalar_param){e->params[i], CLASS_F64};
@@ -160,8 +167,8 @@ static kiln_status higher_order(struct tape_node *n, const uint8_t *wanted, kiln
     return status;
 }
 
-kiln_status elementwise_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *dy,
-                             kiln_tensor **din)
+kiln_status elementwise_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in,
+                             kiln_tensor *const *out, kiln_tensor *dy, kiln_tensor **din)
 {
     return n->op->gradients ? first_order(n, wanted, in, out[0], dy, din) : higher_order(n, wanted, in, dy, din);
 }

@@ -1,10 +1,11 @@
 // Families: handles that alias each other's memory, and what a write through one of them means for the others.
 //
-// Invariants. All handles of a family lie on one storage. The family's base is the node of that whole storage, in row-major order; its
-// generation counts the writes. A handle whose generation is the family's has the right node; any other takes a new one, an as_strided
-// of the base with its own shape, strides and offset, when it is asked next. A write through a handle that covers the storage makes
-// the handle's node the base; a write through a part makes base' = as_strided_scatter(base, part). So every later read, by whatever
-// handle, has the gradient of what it reads. Handles alone hold families: no cycle runs through the tape.
+// Invariants. All handles of a family lie on one storage. The family's base is the node of that whole storage, in
+// row-major order; its generation counts the writes. A handle whose generation is the family's has the right node; any
+// other takes a new one, an as_strided of the base with its own shape, strides and offset, when it is asked next. A
+// write through a handle that covers the storage makes the handle's node the base; a write through a part makes base' =
+// as_strided_scatter(base, part). So every later read, by whatever handle, has the gradient of what it reads. Handles
+// alone hold families: no cycle runs through the tape.
 #include "grad/tape.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
@@ -39,8 +40,8 @@ static struct attr ints(int n, const int64_t *v)
 }
 
 // base with t's place in it replaced by a value whose node is `part`. The result has one reference.
-static kiln_status scatter(const struct tape_edge *base, const struct type *type, const kiln_tensor *t, const struct tape_edge *part,
-                           struct tape_node **out)
+static kiln_status scatter(const struct tape_edge *base, const struct type *type, const kiln_tensor *t,
+                           const struct tape_edge *part, struct tape_node **out)
 {
     struct attr attrs[] = {ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
     struct tape_edge edges[] = {*base, *part};
@@ -65,8 +66,10 @@ static kiln_status family_new(const kiln_tensor *t, const struct tape_edge *edge
         const struct tape_edge none = {NULL, 0};
         if (edge->node) status = scatter(&none, &f->type, t, edge, &f->base.node);
     }
-    if (!status) *out = f;
-    else free(f);
+    if (!status)
+        *out = f;
+    else
+        free(f);
     return status;
 }
 
@@ -78,7 +81,8 @@ static kiln_status family_of(kiln_tensor *t, struct tape_family **out)
     struct tape_edge edge = {t->node, t->node_out};
     struct tape_family *mine = NULL, *none = NULL;
     TRY(family_new(t, &edge, &mine));
-    if (!__atomic_compare_exchange_n(&t->family, &none, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) family_unref(mine);
+    if (!__atomic_compare_exchange_n(&t->family, &none, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        family_unref(mine);
     *out = t->family;
     return KILN_OK;
 }
@@ -130,7 +134,8 @@ static kiln_status refresh(kiln_tensor *t)
             n = node_ref(f->base.node);
             out = f->base.out;
         } else {
-            struct attr attrs[] = {ints(t->type.rank, t->type.dims), ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
+            struct attr attrs[] = {ints(t->type.rank, t->type.dims), ints(t->type.rank, t->layout.strides),
+                                   attr_of_int(t->layout.offset)};
             const struct type *types[] = {&f->type};
             TRY(tape_node_make(&op_instances[OP_as_strided], 1, &f->base, types, NULL, 1, &t->type, attrs, &n));
         }
@@ -154,7 +159,8 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
     struct tape_family *f = t->family;
     if (f) {
         struct tape_edge base = {node_ref(edge->node), edge->out};
-        if (covers_storage(t)) f->type = t->type;
+        if (covers_storage(t))
+            f->type = t->type;
         else if (edge->node || node_requires_grad(f->base.node)) {
             node_unref(base.node);
             TRY(scatter(&f->base, &f->type, t, edge, &base.node));

@@ -39,8 +39,10 @@ kiln_tensor *grad_fit(const char *op, int input, kiln_tensor *g, const struct ty
         if (!g) return NULL;
     }
     if (!type_same_shape(&g->type, &to)) {
-        if (sums_to(&g->type, &to, g->type.rank - to.rank)) g = sum_to(g, &to);
-        else if (shape_broadcast(&g->type, &to, &both) && type_same_shape(&both, &to)) g = kiln_expand(g, to.rank, to.dims);
+        if (sums_to(&g->type, &to, g->type.rank - to.rank))
+            g = sum_to(g, &to);
+        else if (shape_broadcast(&g->type, &to, &both) && type_same_shape(&both, &to))
+            g = kiln_expand(g, to.rank, to.dims);
         else {
             char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
             error_set(KILN_E_SHAPE, "backward: the rule of %s returned %s as the gradient by input %d of %s", op,

@@ -1,8 +1,9 @@
 // kiln_grad and kiln_value_and_grad: gradients of a function at its inputs.
 //
-// The function runs on handles of its own. Each input that is differentiated, or that depends on a tape outside, gets an INPUT node: the
-// backward of this call ends there, and the tape outside, if one records, goes on through it. Without a tape outside nothing of this
-// call's tape is left; with one, the backward is itself recorded and the tape stays, which is how orders nest.
+// The function runs on handles of its own. Each input that is differentiated, or that depends on a tape outside, gets
+// an INPUT node: the backward of this call ends there, and the tape outside, if one records, goes on through it.
+// Without a tape outside nothing of this call's tape is left; with one, the backward is itself recorded and the tape
+// stays, which is how orders nest.
 #include "grad/backward.h"
 #include "grad/run.h"
 #include "tensor/apply.h"
@@ -19,18 +20,20 @@ struct call {
     kiln_tensor *const *in;
     size_t n_in, n_wrt, n_out, n_differentiated;
     kiln_grad_opts o;
-    int64_t first;                 // the wrt of a call without one
-    bool outside;                  // a tape outside sees this call
+    int64_t first; // the wrt of a call without one
+    bool outside;  // a tape outside sees this call
     uint64_t since, inputs_until;
-    kiln_tensor **inner;           // n_in: the handles the function gets
-    kiln_tensor **out;             // n_out: what it gave
-    kiln_tensor **grads;           // n_wrt + params
+    kiln_tensor **inner; // n_in: the handles the function gets
+    kiln_tensor **out;   // n_out: what it gave
+    kiln_tensor **grads; // n_wrt + params
 };
 
 static kiln_status check_wrt(struct call *c)
 {
     if (!c->o.wrt.count && !c->o.params.count) {
-        if (!c->n_in) return error_set(KILN_E_ARGUMENT, "%s: fn has no inputs and no .params are given: nothing to differentiate by", c->name);
+        if (!c->n_in)
+            return error_set(KILN_E_ARGUMENT,
+                             "%s: fn has no inputs and no .params are given: nothing to differentiate by", c->name);
         c->o.wrt = (kiln_ints){1, &c->first};
     }
     for (size_t i = 0; i < c->o.wrt.count; i++) {
@@ -38,13 +41,15 @@ static kiln_status check_wrt(struct call *c)
         if (v < 0 || v >= (int64_t)c->n_in)
             return error_set(KILN_E_ARGUMENT, "%s: .wrt names input %lld, fn has %zu", c->name, (long long)v, c->n_in);
         for (size_t k = 0; k < i; k++)
-            if (c->o.wrt.v[k] == v) return error_set(KILN_E_ARGUMENT, "%s: .wrt names input %lld twice", c->name, (long long)v);
+            if (c->o.wrt.v[k] == v)
+                return error_set(KILN_E_ARGUMENT, "%s: .wrt names input %lld twice", c->name, (long long)v);
     }
     for (size_t i = 0; i < c->o.params.count; i++) {
         kiln_tensor *p = c->o.params.v[i];
         TRY(tensor_check(c->name, ".params", p));
         if (!p->node || p->node->kind != NODE_LEAF || !p->node->leaf->requires_grad)
-            return error_set(KILN_E_ARGUMENT, "%s: .params entry %zu is no parameter that requires a gradient", c->name, i);
+            return error_set(KILN_E_ARGUMENT, "%s: .params entry %zu is no parameter that requires a gradient", c->name,
+                             i);
         for (size_t k = 0; k < i; k++)
             if (c->o.params.v[k]->node == p->node)
                 return error_set(KILN_E_ARGUMENT, "%s: .params has %s twice", c->name, node_name(p->node));
@@ -53,7 +58,8 @@ static kiln_status check_wrt(struct call *c)
     return KILN_OK;
 }
 
-static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results, bool values)
+static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results,
+                         bool values)
 {
     options_copy(&c->o, sizeof c->o, opts);
     if (!c->fn) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
@@ -63,11 +69,12 @@ static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor
     c->n_out = c->o.outputs ? c->o.outputs : 1;
     c->n_differentiated = c->o.has_aux ? 1 : c->n_out;
     if (c->o.sens.count && c->o.sens.count != c->n_differentiated)
-        return error_set(KILN_E_SHAPE, "%s: sens size should be same as output: %zu are given for %zu", c->name, c->o.sens.count,
-                         c->n_differentiated);
+        return error_set(KILN_E_SHAPE, "%s: sens size should be same as output: %zu are given for %zu", c->name,
+                         c->o.sens.count, c->n_differentiated);
     size_t expected = c->n_wrt + c->o.params.count + (values ? c->n_out : c->n_out - c->n_differentiated);
     if (expected != n_results || !results)
-        return error_set(KILN_E_ARGUMENT, "%s: the call has %zu results, room is given for %zu", c->name, expected, results ? n_results : 0);
+        return error_set(KILN_E_ARGUMENT, "%s: the call has %zu results, room is given for %zu", c->name, expected,
+                         results ? n_results : 0);
     return KILN_OK;
 }
 
@@ -91,7 +98,8 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     struct tape_node *n = node_new(NODE_INPUT, 1, 1, 0, 2 * from->type.rank);
     if (!n) return NULL;
     for (int k = 0; k < 2; k++)
-        n->values[k] = (struct tape_value){.dtype = from->type.dtype, .rank = from->type.rank, .weak = from->type.weak, .state = VALUE_TYPE};
+        n->values[k] = (struct tape_value){
+            .dtype = from->type.dtype, .rank = from->type.rank, .weak = from->type.weak, .state = VALUE_TYPE};
     for (int d = 0; d < from->type.rank; d++) n->dims[d] = from->type.dims[d];
     n->edges[0] = (struct tape_edge){node_ref(outer.node), outer.out};
     tape_set_node(t, n, 0);
@@ -111,13 +119,18 @@ static kiln_status call_function(struct call *c)
     return KILN_OK;
 }
 
-// One target an entry of wrt and params, in the order of the results. An input that fn overwrote still has its first node: the gradient
-// is that of the value at entry.
+// One target an entry of wrt and params, in the order of the results. An input that fn overwrote still has its first
+// node: the gradient is that of the value at entry.
 static kiln_status run(struct call *c, struct tape_node **nodes)
 {
     size_t n = c->n_wrt + c->o.params.count;
     for (size_t i = 0; i < c->o.params.count; i++) nodes[c->n_wrt + i] = c->o.params.v[i]->node;
-    struct run r = {.create_graph = c->outside, .since = c->since, .inputs_until = c->inputs_until, .n_targets = n, .targets = nodes, .captured = c->grads,
+    struct run r = {.create_graph = c->outside,
+                    .since = c->since,
+                    .inputs_until = c->inputs_until,
+                    .n_targets = n,
+                    .targets = nodes,
+                    .captured = c->grads,
                     .only_new = c->o.params.count == 0};
     kiln_status status = KILN_OK;
     int no_grad = thread_state.no_grad;
@@ -227,7 +240,8 @@ static bool any_requires_grad(const struct call *c)
     return false;
 }
 
-static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results, bool values)
+static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results,
+                               bool values)
 {
     if (error_pending) return error_pending;
     for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
@@ -242,8 +256,8 @@ static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_
     return status;
 }
 
-kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts, kiln_tensor **grads,
-                      size_t n_grads)
+kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts,
+                      kiln_tensor **grads, size_t n_grads)
 {
     struct call c = {.name = "grad", .fn = fn, .user = user, .in = in, .n_in = n_in};
     return run_checked(&c, opts, grads, n_grads, false);

@@ -1,4 +1,5 @@
-// kiln_backward_graph: the rules of a tape, run on types alone. Each rule's results are nodes, each saved value is an input of the graph.
+// kiln_backward_graph: the rules of a tape, run on types alone. Each rule's results are nodes, each saved value is an
+// input of the graph.
 #include "tensor/graph.h"
 #include "grad/run.h"
 #include <kiln/graph.h>
@@ -10,7 +11,9 @@ kiln_tensor *graph_placeholder(struct ir_builder *b, struct tape_node *n, int in
     struct type type;
     char name[96];
     node_value_type(n, v, &type);
-    const char *what = index >= n->n_in ? "y" : n->op->flags & OP_VARIADIC ? n->op->in_names[0] : n->op->in_names[index];
+    const char *what = index >= n->n_in             ? "y"
+                       : n->op->flags & OP_VARIADIC ? n->op->in_names[0]
+                                                    : n->op->in_names[index];
     if (v->state == VALUE_WEAK) return graph_tensor(b, &type, ir_add_number(b->graph, &type, v->number, v->integer));
     snprintf(name, sizeof name, "%s.%s", n->op->name, what);
     type.weak = false;

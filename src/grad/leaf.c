@@ -16,7 +16,8 @@ static struct tape_node *new_leaf(const struct type *type, const char *name)
         return NULL;
     }
     n->leaf = leaf;
-    n->values[0] = (struct tape_value){.dtype = type->dtype, .rank = type->rank, .weak = type->weak, .state = VALUE_TYPE};
+    n->values[0] =
+        (struct tape_value){.dtype = type->dtype, .rank = type->rank, .weak = type->weak, .state = VALUE_TYPE};
     for (int i = 0; i < type->rank; i++) n->dims[i] = type->dims[i];
     leaf->requires_grad = true;
     atomic_init(&leaf->handles, 0);
@@ -30,15 +31,16 @@ static struct tape_node *new_leaf(const struct type *type, const char *name)
 // Its memory may be the parameter's when nothing else uses it.
 static bool can_take(const kiln_tensor *t)
 {
-    return t->storage && !t->node && !t->family && !t->detached && atomic_load(&t->storage->refs) == 1 && t->layout.offset == 0 &&
-           layout_is_contiguous(&t->type, &t->layout);
+    return t->storage && !t->node && !t->family && !t->detached && atomic_load(&t->storage->refs) == 1 &&
+           t->layout.offset == 0 && layout_is_contiguous(&t->type, &t->layout);
 }
 
 static kiln_tensor *own_value(kiln_tensor *init)
 {
     if (can_take(init)) return tensor_on(init->storage, &init->type, &init->layout);
     kiln_no_grad_begin();
-    kiln_tensor *t = init->type.weak && !init->storage ? kiln_add(init, kiln_zeros(NULL, KILN_F32, KILN_SHAPE0)) : kiln_contiguous(init);
+    kiln_tensor *t = init->type.weak && !init->storage ? kiln_add(init, kiln_zeros(NULL, KILN_F32, KILN_SHAPE0))
+                                                       : kiln_contiguous(init);
     kiln_no_grad_end();
     return t;
 }
@@ -83,7 +85,8 @@ kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
     if (error_pending) return error_pending;
     TRY(tensor_check("set_requires_grad", "t", t));
     if (has_op_node(t))
-        return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s", node_name(t->node));
+        return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s",
+                         node_name(t->node));
     if (t->type.dtype == KILN_BOOL && on) return error_set(KILN_E_DTYPE, "set_requires_grad: a bool has no gradient");
     if (t->node) {
         t->node->leaf->requires_grad = on;
@@ -151,8 +154,10 @@ void kiln_no_grad_begin(void)
 
 void kiln_no_grad_end(void)
 {
-    if (thread_state.no_grad) thread_state.no_grad--;
-    else error_set(KILN_E_STATE, "no_grad_end: without kiln_no_grad_begin on this thread");
+    if (thread_state.no_grad)
+        thread_state.no_grad--;
+    else
+        error_set(KILN_E_STATE, "no_grad_end: without kiln_no_grad_begin on this thread");
 }
 
 bool kiln_grad_enabled(void)
@@ -174,7 +179,8 @@ uint64_t kiln_register_hook(kiln_tensor *t, kiln_grad_hook fn, void *user)
     if (error_pending || hook_place("register_hook", t, &at)) return 0;
     struct tape_hook *h = fn ? malloc(sizeof *h) : NULL, **end = &at.node->hooks;
     if (!h) {
-        error_set(fn ? KILN_E_MEMORY : KILN_E_ARGUMENT, fn ? "register_hook: out of memory" : "register_hook: fn is NULL");
+        error_set(fn ? KILN_E_MEMORY : KILN_E_ARGUMENT,
+                  fn ? "register_hook: out of memory" : "register_hook: fn is NULL");
         return 0;
     }
     pthread_mutex_lock(&hook_lock);

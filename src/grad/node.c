@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASS_SIZE_B 64
-#define CLASS_MAX 32               // larger nodes go to malloc
-#define CLASS_NODES_MAX 1024       // kept a class
+#define CLASS_SIZE_B    64
+#define CLASS_MAX       32   // larger nodes go to malloc
+#define CLASS_NODES_MAX 1024 // kept a class
 
-struct pool { struct tape_node *first[CLASS_MAX + 1]; int count[CLASS_MAX + 1]; };
+struct pool {
+    struct tape_node *first[CLASS_MAX + 1];
+    int count[CLASS_MAX + 1];
+};
 static _Thread_local struct pool pool;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
@@ -76,7 +79,8 @@ static void pool_give(struct tape_node *n)
 
 struct tape_node *node_new(uint8_t kind, int n_in, int n_out, int n_attrs, int n_dims)
 {
-    size_t values_B = sizeof(struct tape_value) * (size_t)(n_in + n_out), edges_B = sizeof(struct tape_edge) * (size_t)n_in;
+    size_t values_B = sizeof(struct tape_value) * (size_t)(n_in + n_out),
+           edges_B = sizeof(struct tape_edge) * (size_t)n_in;
     size_t attrs_B = sizeof(struct attr) * (size_t)n_attrs, dims_B = sizeof(int64_t) * (size_t)n_dims;
     uint16_t size_class;
     struct tape_node *n = pool_take(sizeof *n + values_B + edges_B + attrs_B + dims_B, &size_class);
@@ -111,7 +115,8 @@ struct tape_node *node_ref(struct tape_node *n)
     return n;
 }
 
-// Nodes whose last reference went while another one was being freed wait here, linked through `op`, which is dead by then.
+// Nodes whose last reference went while another one was being freed wait here, linked through `op`, which is dead by
+// then.
 static _Thread_local struct tape_node *doomed;
 static _Thread_local bool draining;
 

@@ -1,7 +1,9 @@
-// Recording: one node an op, with the values its rule asks for. A value is kept only if an input whose gradient takes it requires one.
+// Recording: one node an op, with the values its rule asks for. A value is kept only if an input whose gradient takes
+// it requires one.
 //
-// A write in place comes in two halves. Before it, what the rule will need of the values that are about to go is copied. After it, the
-// written tensor gets a node whose first edge leads to its old history, and its family learns of it (family.c).
+// A write in place comes in two halves. Before it, what the rule will need of the values that are about to go is
+// copied. After it, the written tensor gets a node whose first edge leads to its old history, and its family learns of
+// it (family.c).
 #include "grad/tape.h"
 #include "grad/registry.h"
 #include <kiln/ops.h>
@@ -46,7 +48,8 @@ bool tensor_requires_grad(const kiln_tensor *t)
     return !tape_current((kiln_tensor *)t, &e) && e.node;
 }
 
-static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, const struct type *t, const struct layout *l)
+static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, const struct type *t,
+                      const struct layout *l)
 {
     v->state = t ? VALUE_TYPE : VALUE_ABSENT;
     v->storage = NULL;
@@ -67,8 +70,8 @@ static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, c
 }
 
 kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge *edges, const struct type *const *in,
-                           const struct layout *const *layouts, int n_out, const struct type *out, const struct attr *attrs,
-                           struct tape_node **result)
+                           const struct layout *const *layouts, int n_out, const struct type *out,
+                           const struct attr *attrs, struct tape_node **result)
 {
     int n_dims = 0, at = 0;
     for (int i = 0; i < n_in; i++) n_dims += in[i] ? 2 * in[i]->rank : 0;
@@ -151,8 +154,8 @@ static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, s
 }
 
 // `saved`: where the values of the inputs are to be taken from. The node has one reference.
-static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_tensor *const *in, kiln_tensor *const *saved,
-                        kiln_tensor *const *out, struct tape_node **result)
+static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_tensor *const *in,
+                        kiln_tensor *const *saved, kiln_tensor *const *out, struct tape_node **result)
 {
     const struct layout *few[FEW], **layouts = c->n_in > FEW ? malloc(sizeof *layouts * (size_t)c->n_in) : few;
     if (!layouts) return error_set(KILN_E_MEMORY, "%s: out of memory for the tape", c->op->name);
@@ -164,7 +167,8 @@ static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_t
     bool any = false;
     for (int i = 0; i < c->n_in; i++) any |= edges[i].node != NULL;
     struct tape_node *n = NULL;
-    kiln_status status = any ? tape_node_make(c->op, c->n_in, edges, c->in, layouts, c->n_out, types, c->attrs, &n) : KILN_OK;
+    kiln_status status =
+        any ? tape_node_make(c->op, c->n_in, edges, c->in, layouts, c->n_out, types, c->attrs, &n) : KILN_OK;
     if (layouts != few) free(layouts);
     if (status) return status;
     for (int i = 0; n && i < c->n_in; i++)
@@ -198,14 +202,19 @@ static kiln_status check_target(const struct op_call *c, kiln_tensor *t, bool an
     bool assigns = c->op->flags & OP_HIDDEN;
     const char *op = c->op->name, *mark = assigns ? "" : "_";
     if (t->node && t->node->kind == NODE_LEAF && t->node->leaf->requires_grad)
-        return error_set(KILN_E_GRADIENT, "%s%s: %s is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end", op, mark,
-                         t->node->leaf->name ? t->node->leaf->name : c->op->in_names[0]);
+        return error_set(KILN_E_GRADIENT,
+                         "%s%s: %s is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end",
+                         op, mark, t->node->leaf->name ? t->node->leaf->name : c->op->in_names[0]);
     if (family_is_of_leaf(t))
-        return error_set(KILN_E_GRADIENT, "%s%s: %s is a view of a leaf that requires a gradient; write it between kiln_no_grad_begin and _end",
-                         op, mark, c->op->in_names[0]);
+        return error_set(
+            KILN_E_GRADIENT,
+            "%s%s: %s is a view of a leaf that requires a gradient; write it between kiln_no_grad_begin and _end", op,
+            mark, c->op->in_names[0]);
     if (t->detached && any)
-        return error_set(KILN_E_GRADIENT, "%s%s: %s is a view that was made without gradients; what requires one cannot be written to it", op,
-                         mark, c->op->in_names[0]);
+        return error_set(
+            KILN_E_GRADIENT,
+            "%s%s: %s is a view that was made without gradients; what requires one cannot be written to it", op, mark,
+            c->op->in_names[0]);
     return KILN_OK;
 }
 
@@ -246,14 +255,16 @@ static kiln_status after_write(const struct op_call *c, kiln_tensor *const *in, 
 static kiln_status changed(const struct tape_node *n, int index)
 {
     const struct storage *s = n->values[index].storage;
-    const char *writer = s->writer ? s->writer : "a write", *mark = op_find(writer) && strcmp(writer, "assign") ? "_" : "";
+    const char *writer = s->writer ? s->writer : "a write",
+               *mark = op_find(writer) && strcmp(writer, "assign") ? "_" : "";
     bool input = index < n->n_in;
     const char *const *names = n->op->in_names;
     const char *name = !input ? "" : n->op->flags & OP_VARIADIC ? names[0] : names[index];
     return error_set(KILN_E_GRADIENT,
-                     "backward: the gradient of %s needs its %s%s%s, which %s%s has changed since: it is at version %llu, expected version %llu",
-                     n->op->name, input ? "input" : "result", input ? " " : "", name, writer, mark, (unsigned long long)s->version,
-                     (unsigned long long)n->values[index].version);
+                     "backward: the gradient of %s needs its %s%s%s, which %s%s has changed since: it is at version "
+                     "%llu, expected version %llu",
+                     n->op->name, input ? "input" : "result", input ? " " : "", name, writer, mark,
+                     (unsigned long long)s->version, (unsigned long long)n->values[index].version);
 }
 
 kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
@@ -285,8 +296,10 @@ kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
     }
     if (!t) return error_pending;
     if (!thread_state.no_grad) {
-        if (index >= n->n_in) tape_set_node(t, n, (uint32_t)(index - n->n_in));
-        else if (n->edges[index].node) tape_set_node(t, n->edges[index].node, n->edges[index].out);
+        if (index >= n->n_in)
+            tape_set_node(t, n, (uint32_t)(index - n->n_in));
+        else if (n->edges[index].node)
+            tape_set_node(t, n->edges[index].node, n->edges[index].out);
     }
     *out = t;
     return KILN_OK;

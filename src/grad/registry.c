@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One slot an op. Readers take no lock: a record is never changed after it was published, and lives as long as the process, for nodes
-// point to it.
+// One slot an op. Readers take no lock: a record is never changed after it was published, and lives as long as the
+// process, for nodes point to it.
 static _Atomic(const struct grad_rule *) *slots;
 static const struct grad_rule **built_in;
 static struct elementwise_needs *needs;
 static const struct grad_rule *all_rules;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const struct grad_rule expressions;    // the rule of elementwise ops: fn NULL
+static const struct grad_rule expressions; // the rule of elementwise ops: fn NULL
 
 static struct elementwise_needs needs_of(const struct op *op)
 {
@@ -29,8 +29,10 @@ static struct elementwise_needs needs_of(const struct op *op)
         r.some |= (uint8_t)(1 << i);
         if (pass) r.pass |= (uint8_t)(1 << i);
         for (int k = 0; k < g->n_in; k++) {
-            if (g->from[k] == GRADIENT_Y) r.y |= (uint8_t)(1 << i);
-            else if (g->from[k] != GRADIENT_DY) r.in[i] |= (uint8_t)(1 << g->from[k]);
+            if (g->from[k] == GRADIENT_Y)
+                r.y |= (uint8_t)(1 << i);
+            else if (g->from[k] != GRADIENT_DY)
+                r.in[i] |= (uint8_t)(1 << g->from[k]);
         }
     }
     return r;
@@ -136,7 +138,8 @@ kiln_status kiln_register_rule(const kiln_rule_spec *spec)
 
 kiln_status kiln_register_bprop(const char *op, kiln_bprop_fn fn, void *user)
 {
-    kiln_rule_spec s = {.size = sizeof s, .op = op, .fn = fn, .user = user, .needs_in = UINT32_MAX, .needs_out = UINT32_MAX};
+    kiln_rule_spec s = {
+        .size = sizeof s, .op = op, .fn = fn, .user = user, .needs_in = UINT32_MAX, .needs_out = UINT32_MAX};
     return register_spec("register_bprop", &s);
 }
 

@@ -1,26 +1,27 @@
-// The registry of gradient rules. Built-in rules and a user's go the same way; a rule that was recorded stays valid for ever.
+// The registry of gradient rules. Built-in rules and a user's go the same way; a rule that was recorded stays valid for
+// ever.
 #pragma once
 #include "ir/op.h"
 #include <kiln/grad.h>
 
 struct grad_rule {
-    kiln_bprop_fn fn;              // NULL: an elementwise op, by the gradient expressions of its row
+    kiln_bprop_fn fn; // NULL: an elementwise op, by the gradient expressions of its row
     void *user;
-    uint32_t needs_in, needs_out;  // what is kept
-    uint32_t needs_for[4];         // by input: which inputs its gradient needs; all zero: needs_in
-    bool by_input;                 // needs_for is given
-    const struct grad_rule *next;  // all rules, for freeing at exit
+    uint32_t needs_in, needs_out; // what is kept
+    uint32_t needs_for[4];        // by input: which inputs its gradient needs; all zero: needs_in
+    bool by_input;                // needs_for is given
+    const struct grad_rule *next; // all rules, for freeing at exit
 };
 
 bool grad_has_built_in(const struct op *op);
 
-const struct grad_rule *grad_rule_of(const struct op *op);   // NULL: none
-void grad_use_expressions(const struct op *op);              // a user's op with gradient expressions
+const struct grad_rule *grad_rule_of(const struct op *op); // NULL: none
+void grad_use_expressions(const struct op *op);            // a user's op with gradient expressions
 // For an elementwise op by its expressions: what input i's gradient takes.
 struct elementwise_needs {
-    uint8_t in[3];                 // by input: mask of inputs
-    uint8_t y;                     // mask of inputs whose gradient takes the result
-    uint8_t pass;                  // mask of inputs whose gradient is dy itself
-    uint8_t some;                  // mask of inputs that have a gradient
+    uint8_t in[3]; // by input: mask of inputs
+    uint8_t y;     // mask of inputs whose gradient takes the result
+    uint8_t pass;  // mask of inputs whose gradient is dy itself
+    uint8_t some;  // mask of inputs that have a gradient
 };
 struct elementwise_needs grad_elementwise_needs(const struct op *op);

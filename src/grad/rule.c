@@ -9,20 +9,22 @@
 struct rule_call {
     const struct tape_node *node;
     const uint8_t *wanted;
-    struct rule_call *outer;     // a rule may itself take gradients
+    struct rule_call *outer; // a rule may itself take gradients
 };
 static _Thread_local struct rule_call *current;
 
 static kiln_status missing(const struct tape_node *n)
 {
-    return error_set(KILN_E_GRADIENT, "backward: the bprop of %s is not defined; register one with kiln_register_bprop", n->op->name);
+    return error_set(KILN_E_GRADIENT, "backward: the bprop of %s is not defined; register one with kiln_register_bprop",
+                     n->op->name);
 }
 
 static kiln_status load(struct tape_node *n, struct run *r, kiln_tensor **values)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         values[i] = NULL;
-        if (!r->builder) TRY(tape_unsave(n, i, &values[i]));
+        if (!r->builder)
+            TRY(tape_unsave(n, i, &values[i]));
         else if (n->values[i].state > VALUE_TYPE) {
             values[i] = graph_placeholder(r->builder, n, i);
             if (!values[i]) return error_pending;
@@ -31,8 +33,8 @@ static kiln_status load(struct tape_node *n, struct run *r, kiln_tensor **values
     return KILN_OK;
 }
 
-static kiln_status call_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *values, kiln_tensor *const *dout,
-                             kiln_tensor **din)
+static kiln_status call_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *values,
+                             kiln_tensor *const *dout, kiln_tensor **din)
 {
     if (!n->rule->fn) return elementwise_rule(n, wanted, values, values + n->n_in, dout[0], din);
     struct rule_call call = {n, wanted, current};
@@ -40,10 +42,12 @@ static kiln_status call_rule(struct tape_node *n, const uint8_t *wanted, kiln_te
     kiln_status status = n->rule->fn(n->rule->user, values, values + n->n_in, dout, din);
     current = call.outer;
     if (error_pending) return error_pending;
-    return status ? error_set(status, "backward: the rule of %s failed with %s", n->op->name, kiln_status_name(status)) : KILN_OK;
+    return status ? error_set(status, "backward: the rule of %s failed with %s", n->op->name, kiln_status_name(status))
+                  : KILN_OK;
 }
 
-kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout, kiln_tensor **din)
+kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout,
+                     kiln_tensor **din)
 {
     if (!n->rule) return missing(n);
     size_t count = (size_t)n->n_in + n->n_out;

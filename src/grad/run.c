@@ -1,9 +1,10 @@
-// The backward engine. Input: gradients at some outputs of some nodes. Output: the gradient of every leaf they reach, or of the nodes
-// asked for. Nodes wait in a heap, newest first; an edge leads to an older node, so when a node comes up, all that flows into it has
-// arrived. Each is run once: hooks, rule, one gradient an edge, added to what waits there. No recursion, whatever the depth.
+// The backward engine. Input: gradients at some outputs of some nodes. Output: the gradient of every leaf they reach,
+// or of the nodes asked for. Nodes wait in a heap, newest first; an edge leads to an older node, so when a node comes
+// up, all that flows into it has arrived. Each is run once: hooks, rule, one gradient an edge, added to what waits
+// there. No recursion, whatever the depth.
 //
-// With targets, a first pass finds the nodes from which a target can be reached; rules are not asked for the gradients of others.
-// Leaves are written when everything has succeeded: after an error they are as before.
+// With targets, a first pass finds the nodes from which a target can be reached; rules are not asked for the gradients
+// of others. Leaves are written when everything has succeeded: after an error they are as before.
 #include "grad/run.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 #define FEW 16
 
 struct run_entry {
-    struct tape_node *node;                // a reference
+    struct tape_node *node; // a reference
     kiln_tensor *grads[OP_MAX_OUT];
-    struct run_entry *next;                // spare
+    struct run_entry *next; // spare
 };
 
 // What `info` says of a node, as a pointer: bit 0 it matters, from bit 1 its index among the targets plus one.
@@ -70,8 +71,10 @@ static kiln_status entry_of(struct run *r, struct tape_node *n, struct run_entry
     if (*out) return KILN_OK;
     struct run_entry *e = r->spare;
     TRY(grow_list((void **)&r->heap, r->n_heap, &r->cap_heap, sizeof *r->heap));
-    if (e) r->spare = e->next;
-    else e = malloc(sizeof *e);
+    if (e)
+        r->spare = e->next;
+    else
+        e = malloc(sizeof *e);
     if (!e) return error_set(KILN_E_MEMORY, "backward: out of memory");
     *e = (struct run_entry){.node = n};
     if (node_map_put(&r->entries, n, e)) {
@@ -168,7 +171,8 @@ static kiln_status fill_missing(struct run_entry *e)
 }
 
 // The rule's results as handles of the open scope, fitted to the inputs.
-static kiln_status take_results(const struct tape_node *n, const uint8_t *wanted, kiln_tensor **din, const struct kiln_scope *scope)
+static kiln_status take_results(const struct tape_node *n, const uint8_t *wanted, kiln_tensor **din,
+                                const struct kiln_scope *scope)
 {
     for (int i = 0; i < n->n_in; i++) {
         if (!wanted[i]) din[i] = NULL;
@@ -190,7 +194,8 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
 {
     struct tape_node *n = e->node;
     if (n->freed)
-        return error_set(KILN_E_GRADIENT, "backward: the tape of %s was used up by an earlier backward; pass .keep_tape to that one",
+        return error_set(KILN_E_GRADIENT,
+                         "backward: the tape of %s was used up by an earlier backward; pass .keep_tape to that one",
                          n->op->name);
     for (int i = 0; i < n->n_in; i++) {
         wanted[i] = n->edges[i].node && matters(r, n->edges[i].node);
@@ -249,14 +254,17 @@ static kiln_status run_entry(struct run *r, struct run_entry *e)
 }
 
 // Which nodes matter: all that can be reached, oldest first, so that the nodes behind the edges are known.
-struct reach { const struct tape_node **v; size_t n, cap; };
+struct reach {
+    const struct tape_node **v;
+    size_t n, cap;
+};
 
 static kiln_status visit(struct run *r, struct reach *all, const struct tape_node *n)
 {
     if (!n || node_map_get(&r->info, n)) return KILN_OK;
     TRY(grow_list((void **)&all->v, all->n, &all->cap, sizeof *all->v));
     all->v[all->n++] = n;
-    return node_map_put(&r->info, n, (void *)(uintptr_t)(1u << 31));   // seen; cleared below
+    return node_map_put(&r->info, n, (void *)(uintptr_t)(1u << 31)); // seen; cleared below
 }
 
 static bool ends(const struct run *r, const struct tape_node *n)
@@ -281,10 +289,11 @@ static kiln_status reach_all(struct run *r, struct reach *all)
     if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
-        uintptr_t mark = n->freed && !ends(r, n);      // running it tells what happened
+        uintptr_t mark = n->freed && !ends(r, n); // running it tells what happened
         for (size_t t = 0; t < r->n_targets; t++)
             if (r->targets[t] == n) mark = (t + 1) << 1 | 1;
-        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++) mark = n->edges[k].node && matters(r, n->edges[k].node);
+        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++)
+            mark = n->edges[k].node && matters(r, n->edges[k].node);
         TRY(node_map_put(&r->info, n, (void *)mark));
     }
     return KILN_OK;
@@ -308,7 +317,8 @@ static kiln_tensor *own_gradient(struct run *r, kiln_tensor *g)
     return mine && g->builder ? g : mine;
 }
 
-static kiln_status commit(struct run *r)
+// All gradients are made before one is set.
+static kiln_status commit_locked(struct run *r)
 {
     for (size_t i = 0; i < r->n_results; i++) {
         struct leaf_result *e = &r->results[i];
@@ -320,13 +330,20 @@ static kiln_status commit(struct run *r)
     for (size_t i = 0; i < r->n_results; i++) {
         struct tape_leaf *leaf = r->results[i].leaf->leaf;
         if (atomic_load(&leaf->handles) == 0) continue;
-        pthread_mutex_lock(&leaf_lock);
         kiln_tensor *old = leaf->gradient;
         leaf->gradient = kiln_own(r->results[i].grad);
-        pthread_mutex_unlock(&leaf_lock);
         if (old) tensor_destroy(old);
     }
     return KILN_OK;
+}
+
+// Threads may share leaves.
+static kiln_status commit(struct run *r)
+{
+    pthread_mutex_lock(&leaf_lock);
+    kiln_status status = commit_locked(r);
+    pthread_mutex_unlock(&leaf_lock);
+    return status;
 }
 
 static kiln_status run_all(struct run *r)

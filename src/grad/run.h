@@ -4,41 +4,46 @@
 #include "grad/tape.h"
 
 struct run_entry;
-struct leaf_result { struct tape_node *leaf; kiln_tensor *grad; };
+struct leaf_result {
+    struct tape_node *leaf;
+    kiln_tensor *grad;
+};
 struct run {
     // Set by the caller.
-    bool keep;                   // leave the tape
-    bool create_graph;           // record the backward itself; implies keep
-    bool accumulate;             // leaves: add to the gradients that are there
-    uint64_t since;              // nodes that are not newer are not used up
-    uint64_t inputs_until;       // INPUT nodes from since to here are where the gradient ends
-    bool only_new;               // nodes not newer than `since` lead to no target
-    size_t n_targets;            // 0: the gradient is left in the leaves
+    bool keep;             // leave the tape
+    bool create_graph;     // record the backward itself; implies keep
+    bool accumulate;       // leaves: add to the gradients that are there
+    uint64_t since;        // nodes that are not newer are not used up
+    uint64_t inputs_until; // INPUT nodes from since to here are where the gradient ends
+    bool only_new;         // nodes not newer than `since` lead to no target
+    size_t n_targets;      // 0: the gradient is left in the leaves
     struct tape_node *const *targets;
-    kiln_tensor **captured;      // n_targets: gradients, NULL where none arrived; in the scope that is open
-    struct ir_builder *builder;  // build a graph instead: saved values become inputs
+    kiln_tensor **captured;     // n_targets: gradients, NULL where none arrived; in the scope that is open
+    struct ir_builder *builder; // build a graph instead: saved values become inputs
     // The engine's own.
     struct run_entry **heap;
     size_t n_heap, cap_heap;
     struct run_entry *spare;
-    struct node_map entries;     // pending nodes
-    struct node_map info;        // with targets: which nodes matter
+    struct node_map entries; // pending nodes
+    struct node_map info;    // with targets: which nodes matter
     struct leaf_result *results;
     size_t n_results, cap_results;
 };
-kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad);   // takes the handle
+kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad); // takes the handle
 kiln_status run_backward(struct run *r);
 void run_finish(struct run *r);
 
-// fit.c: g as a gradient for a value of this type: summed over what was broadcast, cast to its dtype. May return g itself.
+// fit.c: g as a gradient for a value of this type: summed over what was broadcast, cast to its dtype. May return g
+// itself.
 kiln_tensor *grad_fit(const char *op, int input, kiln_tensor *g, const struct type *type);
-void grad_type_of(const struct type *value, struct type *out);   // the type of the gradient of a value
+void grad_type_of(const struct type *value, struct type *out); // the type of the gradient of a value
 
 // rule.c: the gradients of n's wanted inputs; runs the rule that was registered when n was recorded.
-kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout, kiln_tensor **din);
+kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout,
+                     kiln_tensor **din);
 // elementwise.c
-kiln_status elementwise_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *dy,
-                             kiln_tensor **din);
+kiln_status elementwise_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in,
+                             kiln_tensor *const *out, kiln_tensor *dy, kiln_tensor **din);
 // graph.c: a saved value as an input of the graph.
 kiln_tensor *graph_placeholder(struct ir_builder *b, struct tape_node *n, int index);
 kiln_tensor *grad_second_handle(const kiln_tensor *t);

@@ -5,8 +5,10 @@
 struct kiln_graph *ir_graph_create(void)
 {
     struct kiln_graph *g = calloc(1, sizeof *g);
-    if (g) arena_init(&g->arena);
-    else error_set(KILN_E_MEMORY, "graph: out of memory");
+    if (g)
+        arena_init(&g->arena);
+    else
+        error_set(KILN_E_MEMORY, "graph: out of memory");
     return g;
 }
 
@@ -43,14 +45,19 @@ int32_t ir_add_number(struct kiln_graph *g, const struct type *type, double numb
 int32_t ir_add_constant(struct kiln_graph *g, const struct type *type, const void *held)
 {
     for (size_t i = 0; i < g->values.n; i++)
-        if (g->values.v[i].kind == IR_CONSTANT && g->values.v[i].held == held && type_equal(&g->values.v[i].type, type)) return (int32_t)i;
+        if (g->values.v[i].kind == IR_CONSTANT && g->values.v[i].held == held && type_equal(&g->values.v[i].type, type))
+            return (int32_t)i;
     struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1, .held = held};
     return add_value(g, &v);
 }
 
 int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
 {
-    struct ir_node n = {.op = c->op, .n_in = c->n_in, .first_in = (int32_t)g->operands.n, .first_out = (int32_t)g->values.n, .caller = caller};
+    struct ir_node n = {.op = c->op,
+                        .n_in = c->n_in,
+                        .first_in = (int32_t)g->operands.n,
+                        .first_out = (int32_t)g->values.n,
+                        .caller = caller};
     if (c->op->n_attrs) {
         struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
         if (!attrs) return -1;

@@ -3,16 +3,23 @@
 
 static void number(struct str *s, const struct ir_value *v)
 {
-    if (v->type.dtype == KILN_BOOL) str_add(s, v->integer ? "true" : "false");
-    else if (dtype_kind_of[v->type.dtype] == KIND_INT) str_addf(s, "%lld", (long long)v->integer);
-    else str_addf(s, v->number == (double)(int64_t)v->number && v->number < 1e15 && v->number > -1e15 ? "%.1f" : "%.17g", v->number);
+    if (v->type.dtype == KILN_BOOL)
+        str_add(s, v->integer ? "true" : "false");
+    else if (dtype_kind_of[v->type.dtype] == KIND_INT)
+        str_addf(s, "%lld", (long long)v->integer);
+    else
+        str_addf(s, v->number == (double)(int64_t)v->number && v->number < 1e15 && v->number > -1e15 ? "%.1f" : "%.17g",
+                 v->number);
 }
 
 static void reference(struct str *s, const struct kiln_graph *g, int32_t value)
 {
-    if (value < 0) str_add(s, "none");
-    else if (g->values.v[value].kind == IR_NUMBER) number(s, &g->values.v[value]);
-    else str_addf(s, "%%%d", (int)value);
+    if (value < 0)
+        str_add(s, "none");
+    else if (g->values.v[value].kind == IR_NUMBER)
+        number(s, &g->values.v[value]);
+    else
+        str_addf(s, "%%%d", (int)value);
 }
 
 static void attribute(struct str *s, const struct attr_info *info, const struct attr *a)
@@ -58,8 +65,10 @@ void ir_graph_text(const struct kiln_graph *g, struct str *s)
         const struct ir_value *v = &g->values.v[i];
         if (v->kind == IR_NUMBER || (v->kind == IR_NODE && v->out)) continue;
         definition(s, (int32_t)i, v);
-        if (v->kind == IR_INPUT) str_addf(s, " = input \"%s\"", v->name);
-        else if (v->kind == IR_CONSTANT) str_add(s, " = constant");
+        if (v->kind == IR_INPUT)
+            str_addf(s, " = input \"%s\"", v->name);
+        else if (v->kind == IR_CONSTANT)
+            str_add(s, " = constant");
         else {
             const struct ir_node *n = &g->nodes.v[v->node];
             for (int k = 1; k < n->op->n_out; k++) {
@@ -87,8 +96,10 @@ static void dot_node(struct str *s, const struct kiln_graph *g, size_t i)
     for (int k = 0; k < n->n_in; k++) {
         int32_t from = ir_operands(g, n)[k];
         if (from < 0 || g->values.v[from].kind == IR_NUMBER) continue;
-        if (g->values.v[from].kind == IR_NODE) str_addf(s, "    n%d -> n%zu;\n", (int)g->values.v[from].node, i);
-        else str_addf(s, "    v%d -> n%zu;\n", (int)from, i);
+        if (g->values.v[from].kind == IR_NODE)
+            str_addf(s, "    n%d -> n%zu;\n", (int)g->values.v[from].node, i);
+        else
+            str_addf(s, "    v%d -> n%zu;\n", (int)from, i);
     }
 }
 
@@ -106,8 +117,10 @@ void ir_graph_dot_text(const struct kiln_graph *g, struct str *s)
     for (size_t i = 0; i < g->outputs.n; i++) {
         const struct ir_value *v = &g->values.v[g->outputs.v[i].value];
         str_addf(s, "    r%zu [label=\"%s\", shape=ellipse];\n", i, g->outputs.v[i].name);
-        if (v->kind == IR_NODE) str_addf(s, "    n%d -> r%zu;\n", (int)v->node, i);
-        else str_addf(s, "    v%d -> r%zu;\n", (int)g->outputs.v[i].value, i);
+        if (v->kind == IR_NODE)
+            str_addf(s, "    n%d -> r%zu;\n", (int)v->node, i);
+        else
+            str_addf(s, "    v%d -> r%zu;\n", (int)g->outputs.v[i].value, i);
     }
     str_add(s, "}\n");
 }

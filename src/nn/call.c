@@ -38,13 +38,25 @@ static kiln_status construct(kiln_cell *cell, kiln_tensor **in, size_t n_in, kil
     return hooks_attach(cell, HOOK_BACKWARD_PRE, out, n_out);
 }
 
-// The results leave the scope as new handles: an input, a parameter or one tensor twice may be among them.
-static kiln_status hand_over(kiln_tensor *const *made, kiln_tensor **out, size_t n_out)
+// The results as new handles that no scope owns: an input, a parameter or one tensor twice may be among them.
+static kiln_status take_out(kiln_tensor *const *made, kiln_tensor **out, size_t n_out)
 {
     for (size_t i = 0; i < n_out; i++) {
         out[i] = kiln_alias(made[i]);
         if (!out[i]) return kiln_error();
-        kiln_keep(out[i]);
+        kiln_own(out[i]);
+    }
+    return KILN_OK;
+}
+
+// Gives them to the scope that is open now, the caller's: construct may have left scopes of its own open before.
+static kiln_status hand_over(kiln_tensor **out, size_t n_out)
+{
+    for (size_t i = 0; i < n_out; i++) {
+        kiln_tensor *owned = kiln_alias(out[i]);
+        if (!owned) return kiln_error();
+        kiln_free(&out[i]);
+        out[i] = owned;
     }
     return KILN_OK;
 }
@@ -62,9 +74,10 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
     cell->calls++;
     kiln_status status = scope ? construct(cell, room, n_in, room + n_in, n_out) : kiln_error();
     cell->calls--;
-    if (!status) status = hand_over(room + n_in, out, n_out);
-    for (size_t i = 0; status && i < n_out; i++) kiln_free(&out[i]);
+    if (!status) status = take_out(room + n_in, out, n_out);
     kiln_scope_end(&scope);
+    if (!status) status = hand_over(out, n_out);
+    for (size_t i = 0; status && i < n_out; i++) kiln_free(&out[i]);
     if (room != few) free(room);
     return status;
 }

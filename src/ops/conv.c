@@ -174,11 +174,13 @@ static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int
                                v->ow,         v->kh,          v->kw,          v->stride[0], v->stride[1], v->padding[0],
                                v->padding[1], v->dilation[0], v->dilation[1], v->groups};
     for (size_t i = 0; i < COUNT_OF(scalars); i++) launch_scalar_i(&l, scalars[i]);
-    // As a matrix product: columns, rows, batch.
+    // Strides are constants of a pipeline: a division by 1 costs nothing there.
+    l.variant[0] = (uint32_t)v->stride[0], l.variant[1] = (uint32_t)v->stride[1];
+    // As a matrix product: columns, rows, groups.
     if (family == FAMILY_conv2d)
-        l.extent[0] = v->oh * v->ow, l.extent[1] = v->o / v->groups, l.extent[2] = v->n * v->groups;
+        l.extent[0] = v->n * v->oh * v->ow, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
     else if (family == FAMILY_conv2d_input_grad)
-        l.extent[0] = v->h * v->w, l.extent[1] = v->c / v->groups, l.extent[2] = v->n * v->groups;
+        l.extent[0] = v->n * v->h * v->w, l.extent[1] = v->c / v->groups, l.extent[2] = v->groups;
     else
         l.extent[0] = v->c / v->groups * v->kh * v->kw, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
     return lo->launch(lo, &l);

@@ -2,7 +2,8 @@
 #include "ops/family.h"
 
 // Every position that shape and strides of `part` reach from the offset must lie in the n elements.
-static kiln_status check_positions(const struct op_call *c, const struct type *part, const struct attr *strides, int64_t offset, int64_t n)
+static kiln_status check_positions(const struct op_call *c, const struct type *part, const struct attr *strides,
+                                   int64_t offset, int64_t n)
 {
     if (strides->count != part->rank)
         return op_fail(c, KILN_E_SHAPE, "strides has %d entries for %s", strides->count, type_string(part).s);
@@ -14,7 +15,8 @@ static kiln_status check_positions(const struct op_call *c, const struct type *p
             return op_fail(c, KILN_E_SHAPE, "strides and shape overflow");
     }
     if (lo >= 0 && hi < n) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "positions %lld to %lld are asked for, there are %lld", (long long)lo, (long long)hi, (long long)n);
+    return op_fail(c, KILN_E_SHAPE, "positions %lld to %lld are asked for, there are %lld", (long long)lo,
+                   (long long)hi, (long long)n);
 }
 
 kiln_status infer_embed(struct op_call *c)
@@ -23,7 +25,8 @@ kiln_status infer_embed(struct op_call *c)
     struct type *out = &c->out[0];
     *out = (struct type){.dtype = c->in[0]->dtype, .rank = shape->count};
     for (int i = 0; i < shape->count; i++) {
-        if (shape->v[i] < 0) return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
+        if (shape->v[i] < 0)
+            return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
         out->dims[i] = shape->v[i];
     }
     uint64_t size_B;
@@ -57,7 +60,8 @@ kiln_status infer_as_strided_scatter(struct op_call *c)
     c->out[0] = *x;
     c->out[0].weak = false;
     if (dtype_kind_of[src->dtype] > dtype_kind_of[x->dtype])
-        return op_fail(c, KILN_E_DTYPE, "src of %s does not go into x of %s; cast it first", type_string(src).s, type_string(x).s);
+        return op_fail(c, KILN_E_DTYPE, "src of %s does not go into x of %s; cast it first", type_string(src).s,
+                       type_string(x).s);
     return check_positions(c, src, &c->attrs[0], attr_int(c, 1), type_numel(x));
 }
 

@@ -36,7 +36,8 @@ static bool wants_tape(int n_in, kiln_tensor *const *in)
     return false;
 }
 
-static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor *const *in, int32_t *values, kiln_tensor **out)
+static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor *const *in, int32_t *values,
+                            kiln_tensor **out)
 {
     for (int i = 0; i < c->n_in; i++) {
         values[i] = value_of(b, in[i]);
@@ -51,7 +52,8 @@ static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor
     return wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
 }
 
-static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+                               kiln_tensor **out)
 {
     struct graph_sink *g = (struct graph_sink *)s;
     int32_t few[16], *values = c->n_in > 16 ? malloc(sizeof *values * (size_t)c->n_in) : few;
@@ -70,7 +72,8 @@ void graph_sink_init(struct graph_sink *s, struct kiln_graph *g)
     *s = (struct graph_sink){{graph_apply}, {g}};
 }
 
-static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f, void (*text)(const struct kiln_graph *, struct str *))
+static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f,
+                              void (*text)(const struct kiln_graph *, struct str *))
 {
     if (error_pending) return error_pending;
     if (!g || !f) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", function, g ? "f" : "g");
@@ -78,7 +81,8 @@ static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f
     str_init(&s);
     text(g, &s);
     kiln_status status = str_check(&s);
-    if (!status && fputs(str_text(&s), f) < 0) status = error_set(KILN_E_IO, "%s: the file cannot be written", function);
+    if (!status && fputs(str_text(&s), f) < 0)
+        status = error_set(KILN_E_IO, "%s: the file cannot be written", function);
     str_free(&s);
     return status;
 }
@@ -102,8 +106,10 @@ const char *kiln_graph_node_op(const kiln_graph *g, size_t i)
 {
     if (error_pending) return NULL;
     if (g && i < g->nodes.n) return g->nodes.v[i].op->name;
-    if (g) error_set(KILN_E_ARGUMENT, "graph_node_op: node %zu is asked for, the graph has %zu", i, g->nodes.n);
-    else error_set(KILN_E_ARGUMENT, "graph_node_op: g is NULL");
+    if (g)
+        error_set(KILN_E_ARGUMENT, "graph_node_op: node %zu is asked for, the graph has %zu", i, g->nodes.n);
+    else
+        error_set(KILN_E_ARGUMENT, "graph_node_op: g is NULL");
     return NULL;
 }
 

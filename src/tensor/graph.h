@@ -8,4 +8,4 @@ struct graph_sink {
     struct ir_builder builder;
 };
 void graph_sink_init(struct graph_sink *s, struct kiln_graph *g);
-kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t value);   // a handle on a value
+kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t value); // a handle on a value

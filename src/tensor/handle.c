@@ -175,16 +175,26 @@ void scope_enter(struct kiln_scope *s)
     thread_state.scope = s;
 }
 
+// Whether `inner` is s or was begun inside it.
+static bool lies_in(const struct kiln_scope *inner, const struct kiln_scope *s)
+{
+    for (const struct kiln_scope *o = thread_state.scope; inner; o = o->outer) {
+        if (o == inner) return true;
+        if (o == s) break;
+    }
+    return false;
+}
+
 void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep)
 {
+    for (size_t i = 0; i < n_keep; i++) {
+        if (!keep[i] || !lies_in(keep[i]->scope, s)) continue;
+        unlink_tensor(keep[i]);
+        link_into(keep[i], s->outer);
+    }
     while (thread_state.scope != s) {      // user code left scopes open
         struct kiln_scope *inner = thread_state.scope;
         kiln_scope_end(&inner);
-    }
-    for (size_t i = 0; i < n_keep; i++) {
-        if (!keep[i] || keep[i]->scope != s) continue;
-        unlink_tensor(keep[i]);
-        link_into(keep[i], s->outer);
     }
     scope_drain(s);
     thread_state.scope = s->outer;

@@ -1,8 +1,8 @@
-// Which handles are alive, and who made them: on in debug builds (compiled without optimisation and with assertions) and with
-// KILN_DEBUG=handles, for it walks the stack at every new handle. When a device is closed, what still lives on it is told
-// to the log. Input: the list of live handles, newest first; output: one warning that names the first few with their type and
-// the line that made them. Invariant: a handle is on the list from its making until just before its storage is let go, so
-// that the storages of what is listed may be looked at under the lock.
+// Which handles are alive, and who made them: on in debug builds (compiled without optimisation and with assertions)
+// and with KILN_DEBUG=handles, for it walks the stack at every new handle. When a device is closed, what still lives on
+// it is told to the log. Input: the list of live handles, newest first; output: one warning that names the first few
+// with their type and the line that made them. Invariant: a handle is on the list from its making until just before its
+// storage is let go, so that the storages of what is listed may be looked at under the lock.
 #include "base/caller.h"
 #include "base/str.h"
 #include "tensor/tensor.h"
@@ -63,7 +63,8 @@ static void report(kiln_device *dev)
     }
     pthread_mutex_unlock(&lock);
     if (n > SHOWN_MAX) str_addf(&s, " and %d more", n - SHOWN_MAX);
-    if (n) log_warn("device_close: %d handle%s on %s still alive%s", n, n == 1 ? " is" : "s are", dev->name, str_text(&s));
+    const char *some = n == 1 ? "handle" : "handles", *are = n == 1 ? "is" : "are";
+    if (n) log_warn("device_close: %d %s on %s %s still alive%s", n, some, dev->name, are, str_text(&s));
     str_free(&s);
 }
 

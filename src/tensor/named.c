@@ -7,9 +7,14 @@ kiln_tensor *kiln_apply(const char *name, kiln_tensor *const *in, size_t n_in)
 {
     if (error_pending) return NULL;
     const struct op *op = name ? op_find(name) : NULL;
-    if (!op) error_set(KILN_E_ARGUMENT, "apply: no op is named \"%s\"", name ? name : "(null)");
+    if (!name)
+        error_set(KILN_E_ARGUMENT, "apply: op is NULL");
+    else if (!op)
+        error_set(KILN_E_ARGUMENT, "apply: no op is named \"%s\"", name);
     else if (op->n_attrs || op->n_out != 1 || (op->flags & OP_CREATES))
-        error_set(KILN_E_ARGUMENT, "apply: %s takes more than tensors or has several results; call its function", op->name);
-    else return op_apply1(op, NULL, n_in > 255 ? 256 : (int)n_in, in, NULL);
+        error_set(KILN_E_ARGUMENT, "apply: %s takes more than tensors or has several results; call its function",
+                  op->name);
+    else
+        return op_apply1(op, NULL, n_in > 255 ? 256 : (int)n_in, in, NULL);
     return NULL;
 }

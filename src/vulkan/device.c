@@ -1,4 +1,5 @@
 // Opening and closing a Vulkan device, and its vtable.
+#include "vulkan/modules.h"
 #include "vulkan/vk.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ static kiln_status create_device(struct vk_device *vk)
 
 static kiln_status flag_kernels(struct vk_device *vk)
 {
-    vk->kernel_flags = calloc((size_t)kernel_count + 1, 1);
+    vk->kernel_flags = calloc((size_t)kernel_count + USER_KERNELS_MAX, 1);
     if (!vk->kernel_flags) return error_set(KILN_E_MEMORY, "vulkan: out of memory");
     for (int i = 0; i < kernel_count; i++) {
         const struct spirv_module *m = &spirv_modules[i];
@@ -90,6 +91,28 @@ static kiln_status flag_kernels(struct vk_device *vk)
         if (!m->f64 || vk->physical.f64) vk->kernel_flags[i] = (uint8_t)(VK_KERNEL_HERE | (m->f64 ? VK_KERNEL_F64 : 0));
     }
     return KILN_OK;
+}
+
+static kiln_status add_kernel(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64)
+{
+    struct vk_device *vk = dev->impl;
+    TRY(vk_module_add(kernel, words, n_words));
+    if (!f64 || vk->physical.f64) vk->kernel_flags[kernel] = (uint8_t)(VK_KERNEL_HERE | (f64 ? VK_KERNEL_F64 : 0));
+    return KILN_OK;
+}
+
+static bool has_kernel(kiln_device *dev, kernel_id kernel)
+{
+    const struct vk_device *vk = dev->impl;
+    return vk->kernel_flags[kernel] != 0;
+}
+
+static const char *shader_text(void *user, const char *name)
+{
+    (void)user;
+    for (int i = 0; i < shader_text_count; i++)
+        if (!strcmp(shader_texts[i].name, name)) return shader_texts[i].text;
+    return NULL;
 }
 
 static void fill_info(struct vk_device *vk)
@@ -229,4 +252,7 @@ const struct device_ops vulkan_device_ops = {
     .synchronize = vk_synchronize,
     .mark = vk_mark,
     .elapsed = vk_elapsed,
+    .add_kernel = add_kernel,
+    .has_kernel = has_kernel,
+    .shader_text = shader_text,
 };

@@ -247,7 +247,7 @@ static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, c
 
 static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length)
 {
-    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    const struct kernel_info *info = kernel_info(l->kernel);
     if (length >= UINT64_C(1) << 31) {
         return error_set(KILN_E_UNSUPPORTED, "%s: %s reduces at most 2147483647 elements at a time, not %llu", l->op,
                          vk->owner->name, (unsigned long long)length);
@@ -267,7 +267,7 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 // invocations, or 64 for the smallest square: the largest that still gives the device enough workgroups.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    const struct kernel_info *info = kernel_info(l->kernel);
     bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
     uint64_t enough = vk->owner->caps.parallelism / 512 + 1;
     uint32_t tile = wide_class ? 64 : 128;
@@ -280,7 +280,7 @@ static void pick_tile(const struct vk_device *vk, const struct launch *l, struct
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)
 {
-    const struct kernel_info *info = &kernel_catalogue[l->kernel];
+    const struct kernel_info *info = kernel_info(l->kernel);
     const uint32_t *most = vk->physical.properties.limits.maxComputeWorkGroupCount;
     struct plan p = {.work = count};
     memcpy(p.variant, l->variant, sizeof p.variant);
@@ -357,7 +357,7 @@ static kiln_status launch_in_pieces(struct vk_device *vk, const struct launch *l
 
 static kiln_status launch_any(struct vk_device *vk, const struct launch *l)
 {
-    uint8_t kind = kernel_catalogue[l->kernel].kind;
+    uint8_t kind = kernel_info(l->kernel)->kind;
     int n_outer = kind == KERNEL_ROW ? l->rank - l->n_reduce : l->rank;
     uint64_t outer = 1, inner = 1;
     bool narrow = true;
@@ -368,7 +368,7 @@ static kiln_status launch_any(struct vk_device *vk, const struct launch *l)
             inner *= (uint64_t)l->sizes[d];
         for (int i = 0; i < l->n_operands; i++) narrow = narrow && fits_32(l->operands[i].strides[d]);
     }
-    if (outer == 0 || (inner == 0 && !kernel_catalogue[l->kernel].row_out)) return KILN_OK;
+    if (outer == 0 || (inner == 0 && !kernel_info(l->kernel)->row_out)) return KILN_OK;
     if (kind == KERNEL_CUSTOM) {
         if (narrow) return launch_custom(vk, l, outer);
         return error_set(KILN_E_UNSUPPORTED, "%s: %s: a stride does not fit 32 bits", l->op, vk->owner->name);
@@ -392,7 +392,6 @@ static kiln_status launch_any(struct vk_device *vk, const struct launch *l)
 bool vk_supports(kiln_device *dev, const struct launch *l)
 {
     const struct vk_device *vk = dev->impl;
-    if (l->kernel >= kernel_count) return false;
     uint8_t flags = vk->kernel_flags[l->kernel];
     if (!(flags & VK_KERNEL_HERE)) return false;
     if (flags & VK_KERNEL_F64) return true;

@@ -9,6 +9,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t **unpacked; // by kernel id
+static struct user_module {
+    uint32_t *words, n_words;
+} user_modules[USER_KERNELS_MAX]; // from kernel id kernel_count on
 
 static bool inflate_planes(const struct spirv_module *m, uint8_t *planes, uint32_t size_B)
 {
@@ -38,8 +41,36 @@ static uint32_t *unpack(const struct spirv_module *m)
     return NULL;
 }
 
+static const uint32_t *user_words(int kernel)
+{
+    pthread_mutex_lock(&lock);
+    const uint32_t *words = user_modules[kernel - kernel_count].words;
+    pthread_mutex_unlock(&lock);
+    return words;
+}
+
+uint32_t vk_module_n_words(int kernel)
+{
+    return kernel < kernel_count ? spirv_modules[kernel].n_words : user_modules[kernel - kernel_count].n_words;
+}
+
+kiln_status vk_module_add(int kernel, const uint32_t *words, size_t n_words)
+{
+    struct user_module *m = &user_modules[kernel - kernel_count];
+    pthread_mutex_lock(&lock);
+    if (!m->words) {
+        m->words = malloc(n_words * sizeof *words);
+        if (m->words) memcpy(m->words, words, n_words * sizeof *words);
+        m->n_words = (uint32_t)n_words;
+    }
+    bool added = m->words != NULL;
+    pthread_mutex_unlock(&lock);
+    return added ? KILN_OK : error_set(KILN_E_MEMORY, "vulkan: out of memory for a module");
+}
+
 const uint32_t *vk_module_words(int kernel)
 {
+    if (kernel >= kernel_count) return user_words(kernel);
     const struct spirv_module *m = &spirv_modules[kernel];
     if (!m->packed) return NULL;
     pthread_mutex_lock(&lock);

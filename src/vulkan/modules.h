@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 // Packed: the words' first bytes, then all second, third and fourth bytes, deflated with spirv_dictionary. Modules are
 // much alike: this makes them five times smaller.
 struct spirv_module {
@@ -18,6 +20,9 @@ extern const uint32_t spirv_dictionary_B;
 // The words of a kernel's module: unpacked at first use and kept to the end of the process. NULL when the kernel has no
 // module or memory is out. Thread-safe.
 const uint32_t *vk_module_words(int kernel);
+uint32_t vk_module_n_words(int kernel);
+// The module of a user's kernel, compiled while the program runs: copied and kept like the others, for all devices.
+kiln_status vk_module_add(int kernel, const uint32_t *words, size_t n_words);
 
 struct shader_text {
     const char *name, *text;

@@ -94,10 +94,10 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
     specialise(s, 1, f.rank);
     specialise(s, 2, f.n_reduce);
     specialise(s, 3, f.indirect);
-    if (kernel_catalogue[f.kernel].kind == KERNEL_CUSTOM) {
+    if (kernel_info((kernel_id)f.kernel)->kind == KERNEL_CUSTOM) {
         for (uint32_t i = 0; i < 4; i++)
             specialise(s, SPEC_VARIANT + i, (uint32_t)(key->variant[i / 2] >> (i % 2 * 32)));
-    } else if (kernel_catalogue[f.kernel].kind == KERNEL_POINTWISE) {
+    } else if (kernel_info((kernel_id)f.kernel)->kind == KERNEL_POINTWISE) {
         specialise(s, 4, f.wide);
         specialise(s, 5, f.tail);
     } else {
@@ -106,7 +106,7 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
         specialise(s, 6, f.rows);
         specialise(s, 7, f.phase);
     }
-    for (uint32_t i = 0; i < kernel_catalogue[f.kernel].n_operands; i++) {
+    for (uint32_t i = 0; i < kernel_info((kernel_id)f.kernel)->n_operands; i++) {
         specialise(s, SPEC_OPERANDS + i, (uint32_t)(key->operands >> (6 * i)) & 63);
     }
 }
@@ -145,10 +145,10 @@ static kiln_status create_from(struct vk_device *vk, const uint32_t *words, uint
 static kiln_status create(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out)
 {
     uint32_t kernel = vk_form_unpack(key->shape).kernel, n_words, *words = NULL;
-    const uint32_t *module = vk_module_words((int)kernel), n_module = spirv_modules[kernel].n_words;
+    const uint32_t *module = vk_module_words((int)kernel), n_module = vk_module_n_words((int)kernel);
     if (!module) {
         return error_set(KILN_E_UNSUPPORTED, "%s: kernel %s has no module", vk->owner->name,
-                         kernel_catalogue[kernel].name);
+                         kernel_info((kernel_id)kernel)->name);
     }
     struct specialisation s;
     specialise_key(&s, key);

@@ -48,9 +48,9 @@ def capability_15(build, source, program):
     if not shutil.which('gdb'):
         skip('gdb is not installed')
     line = line_of(HERE / 'failing.c', 'kiln_matmul(h, w)')
-    commands = ['set confirm off', 'set debuginfod enabled off', 'set breakpoint pending on', 'break error_set', 'run',
-                'backtrace', 'frame function train_step', 'info locals', 'frame function kiln_matmul', r'echo finish:\n',
-                'finish', 'print (const char *)kiln_error_message()']
+    commands = ['set confirm off', 'set debuginfod enabled off', 'set breakpoint pending on', 'break error_set',
+                'run', 'backtrace', 'frame function train_step', 'info locals', 'frame function kiln_matmul',
+                r'echo finish:\n', 'finish', 'print (const char *)kiln_error_message()']
     out = run('gdb', '-batch', '-nx', *[f'-ex={c}' for c in commands], program, KILN_DEVICE='cpu').stdout
     if 'ptrace: Operation not permitted' in out or 'Could not trace the inferior' in out:
         skip('this machine does not let gdb trace a process')
@@ -86,7 +86,8 @@ def capability_73(build, source, *_):
         flags, where = install(build, folder)
         program = source / 'docs' / 'examples' / 'api_program.c'
         warnings = ['-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', '-O1', '-g']
-        cases = [(compiler, ['-std=c17'], path) for compiler in ('gcc', 'clang') for path in (program, HERE / 'client.c')]
+        cases = [(compiler, ['-std=c17'], path) for compiler in ('gcc', 'clang')
+                 for path in (program, HERE / 'client.c')]
         cases += [(compiler, ['-std=c++20', '-x', 'c++'], path) for compiler in ('g++', 'clang++')
                   for path in (program, HERE / 'client.c', HERE / 'client.cpp')]
         tried = []

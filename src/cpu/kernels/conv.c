@@ -1,5 +1,16 @@
 #include "cpu/kernels/conv.h"
 
+#define T       float
+#define ROWS    rows_f32
+#define SCATTER scatter_f32
+#define LOOPS   loops_f32
+#include "cpu/kernels/conv_tmpl.c"
+#define T       double
+#define ROWS    rows_f64
+#define SCATTER scatter_f64
+#define LOOPS   loops_f64
+#include "cpu/kernels/conv_tmpl.c"
+
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
 static void column_row(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c, int64_t ky, int64_t kx,
                        int64_t y, char *dst)
@@ -22,20 +33,19 @@ void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, i
                               int64_t y0, int64_t y1, void *columns)
 {
     char *dst = columns;
+    bool side_by_side = x->native && x->o->strides[3] == 1;
+    int64_t pitch = x->o->strides[2], tap_B = (y1 - y0) * v->ow * v->size_B;
     for (int64_t c = c0; c < c1; c++)
         for (int64_t ky = 0; ky < v->kh; ky++)
-            for (int64_t kx = 0; kx < v->kw; kx++)
-                for (int64_t y = y0; y < y1; y++, dst += v->ow * v->size_B) column_row(v, x, n, c, ky, kx, y, dst);
+            for (int64_t kx = 0; kx < v->kw; kx++, dst += tap_B) {
+                const void *plane = conv_at(x, n, c, 0, 0);
+                if (side_by_side && v->cls == CLASS_F32) rows_f32(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
+                else if (side_by_side) rows_f64(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
+                else
+                    for (int64_t y = y0; y < y1; y++)
+                        column_row(v, x, n, c, ky, kx, y, dst + (y - y0) * v->ow * v->size_B);
+            }
 }
-
-#define T       float
-#define SCATTER scatter_f32
-#define LOOPS   loops_f32
-#include "cpu/kernels/conv_tmpl.c"
-#define T       double
-#define SCATTER scatter_f64
-#define LOOPS   loops_f64
-#include "cpu/kernels/conv_tmpl.c"
 
 void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
                               void *image)

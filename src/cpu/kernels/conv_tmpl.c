@@ -1,5 +1,27 @@
-// The loops of convolution in one class: columns added back into an image, and the product where there is no BLAS. In:
-// T, SCATTER, LOOPS.
+// The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an image,
+// and the product where there is no BLAS. In: T, ROWS, SCATTER, LOOPS.
+
+// What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
+static void ROWS(const struct conv *v, const T *plane, int64_t pitch, int64_t ky, int64_t kx, int64_t y0, int64_t y1,
+                 T *dst)
+{
+    int64_t lo, hi, ow = v->ow, step = v->sw;
+    conv_inside(v, kx, &lo, &hi);
+    for (int64_t y = y0; y < y1; y++, dst += ow) {
+        int64_t iy = y * v->sh - v->ph + ky * v->dh;
+        bool meets = iy >= 0 && iy < v->h;
+        const T *src = plane + iy * pitch + kx * v->dw - v->pw;
+        int64_t from = meets ? lo : ow, to = meets ? hi : ow;
+        for (int64_t x = 0; x < from; x++) dst[x] = 0;
+        if (step == 1) {
+#pragma omp simd
+            for (int64_t x = from; x < to; x++) dst[x] = src[x];
+        } else
+            for (int64_t x = from; x < to; x++) dst[x] = src[x * step];
+        for (int64_t x = to; x < ow; x++) dst[x] = 0;
+    }
+}
+
 static void SCATTER(const struct conv *v, int64_t kx, int64_t iy, const T *src, T *plane)
 {
     int64_t lo, hi;
@@ -23,5 +45,6 @@ static void LOOPS(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a,
     }
 }
 #undef T
+#undef ROWS
 #undef SCATTER
 #undef LOOPS

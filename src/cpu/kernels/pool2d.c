@@ -75,9 +75,8 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
             plane_f32(&p, kind, x, dy, dst);
         else
             plane_f64(&p, kind, x, dy, dst);
-        if (!out.dense)
-            CPU_FN(cpu_store_tile)
-            (at, out.o->dtype, out.o->strides[2], out.o->strides[3], dst, out.w, cls, out.h, out.w);
+        if (!out.dense) CPU_FN(cpu_store_tile)
+        (at, out.o->dtype, out.o->strides[2], out.o->strides[3], dst, out.w, cls, out.h, out.w);
     }
     return KILN_OK;
 }

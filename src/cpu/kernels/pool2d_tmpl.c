@@ -36,39 +36,52 @@ static void NAME(max_backward)(const struct pool *p, const T *x, const T *dy, T 
         }
 }
 
-// Windows of 2 x 2 side by side, the common case: four reads, no bounds, and what the vectoriser can take.
+static bool NAME(has_nan)(const T *x, int64_t n)
+{
+    T nans = 0;
+#pragma omp simd reduction(+ : nans)
+    for (int64_t i = 0; i < n; i++) nans += x[i] != x[i] ? (T)1 : (T)0;
+    return nans > 0;
+}
+
+// Windows of 2 x 2 side by side in a plane without NaN, the common case: four reads, no bounds, no branches.
 static void NAME(max_forward_2x2)(const struct pool *p, const T *x, T *y)
 {
+    int64_t ow = p->ow;
     for (int64_t oy = 0; oy < p->oh; oy++) {
         const T *a = x + 2 * oy * p->w, *b = a + p->w;
-        T *out = y + oy * p->ow;
-        for (int64_t ox = 0; ox < p->ow; ox++) {
-            T m = a[2 * ox], v = a[2 * ox + 1];
-            m = v > m || v != v ? v : m;
-            v = b[2 * ox];
-            m = v > m || v != v ? v : m;
-            v = b[2 * ox + 1];
-            out[ox] = v > m || v != v ? v : m;
+        T *out = y + oy * ow;
+#pragma omp simd
+        for (int64_t ox = 0; ox < ow; ox++) {
+            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1];
+            T upper = v1 > v0 ? v1 : v0, lower = v3 > v2 ? v3 : v2;
+            out[ox] = lower > upper ? lower : upper;
         }
     }
 }
 
 static void NAME(max_backward_2x2)(const struct pool *p, const T *x, const T *dy, T *dx)
 {
-    memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
+    int64_t ow = p->ow;
+    if (p->oh * 2 != p->h || ow * 2 != p->w) memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oy = 0; oy < p->oh; oy++) {
-        const T *a = x + 2 * oy * p->w, *b = a + p->w;
+        const T *a = x + 2 * oy * p->w, *b = a + p->w, *g = dy + oy * ow;
         T *da = dx + 2 * oy * p->w, *db = da + p->w;
-        for (int64_t ox = 0; ox < p->ow; ox++) {
-            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1], m = v0, g = dy[oy * p->ow + ox];
-            int at = 0;
-            if (v1 > m || (v1 != v1 && m == m)) m = v1, at = 1;
-            if (v2 > m || (v2 != v2 && m == m)) m = v2, at = 2;
-            if (v3 > m || (v3 != v3 && m == m)) at = 3;
-            da[2 * ox] = at == 0 ? g : 0;
-            da[2 * ox + 1] = at == 1 ? g : 0;
-            db[2 * ox] = at == 2 ? g : 0;
-            db[2 * ox + 1] = at == 3 ? g : 0;
+#pragma omp simd
+        for (int64_t ox = 0; ox < ow; ox++) {
+            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1], left = g[ox];
+            T upper = v1 > v0 ? v1 : v0, lower = v3 > v2 ? v3 : v2;
+            T most = lower > upper ? lower : upper;
+            T d0 = v0 == most ? left : (T)0;
+            left = v0 == most ? (T)0 : left;
+            T d1 = v1 == most ? left : (T)0;
+            left = v1 == most ? (T)0 : left;
+            T d2 = v2 == most ? left : (T)0;
+            left = v2 == most ? (T)0 : left;
+            da[2 * ox] = d0;
+            da[2 * ox + 1] = d1;
+            db[2 * ox] = d2;
+            db[2 * ox + 1] = left;
         }
     }
 }
@@ -115,6 +128,7 @@ static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a
 {
     bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 &&
                p->dw == 1 && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
+    if (two && (kind == POOL_MAX || kind == POOL_MAX_BACKWARD)) two = !NAME(has_nan)(a, p->h * p->w);
     switch (kind) {
     case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;

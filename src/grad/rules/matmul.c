@@ -14,7 +14,8 @@ static kiln_tensor *flat_rows(kiln_tensor *t)
 }
 
 // Vectors become matrices: dy as [..., m, n], a as [..., m, k], b as [..., k, n].
-static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                          kiln_tensor **din)
 {
     bool a_vector = kiln_rule_in_shape(0, NULL) == 1, b_vector = kiln_rule_in_shape(1, NULL) == 1;
     kiln_tensor *dy = dout[0];

@@ -1,21 +1,24 @@
 // Copies, casts and writes: the gradient is moved along, the caller of the rule casts it back.
 #include "grad/rules/rules.h"
 
-static kiln_status same(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status same(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                        kiln_tensor **din)
 {
     din[0] = dout[0];
     return KILN_OK;
 }
 
-static kiln_status to_device(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status to_device(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                             kiln_tensor **din)
 {
     kiln_device *home = kiln_tensor_device(in[0]);
-    din[0] = home ? kiln_to_device(dout[0], home) : dout[0];   // in a graph, nothing has a place yet
+    din[0] = home ? kiln_to_device(dout[0], home) : dout[0]; // in a graph, nothing has a place yet
     return kiln_error();
 }
 
 // What was written over has no gradient.
-static kiln_status assign(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status assign(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                          kiln_tensor **din)
 {
     din[1] = dout[0];
     return KILN_OK;

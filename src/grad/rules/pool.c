@@ -1,10 +1,12 @@
-// The gradient of max_pool2d_backward by dy: what reaches the element that was each window's largest. Every place of the kernel is
-// taken in turn, as a strided slice of the padded image: where its element equals the maximum, and none before it did, the gradient
-// there is the window's.
+// The gradient of max_pool2d_backward by dy: what reaches the element that was each window's largest. Every place of
+// the kernel is taken in turn, as a strided slice of the padded image: where its element equals the maximum, and none
+// before it did, the gradient there is the window's.
 #include "grad/rules/rules.h"
 #include <math.h>
 
-struct window { int64_t kernel[2], stride[2], padding[2], dilation[2], image[2], count[2]; };
+struct window {
+    int64_t kernel[2], stride[2], padding[2], dilation[2], image[2], count[2];
+};
 
 static void copy_pair(int64_t *out, const char *attr)
 {
@@ -41,17 +43,19 @@ static kiln_tensor *padded(kiln_tensor *t, const struct window *w, double value)
 static kiln_tensor *at_place(kiln_tensor *t, const struct window *w, int64_t i, int64_t j)
 {
     int64_t start[4] = {0, 0, i * w->dilation[0], j * w->dilation[1]}, step[4] = {1, 1, w->stride[0], w->stride[1]};
-    int64_t stop[4] = {KILN_END, KILN_END, start[2] + (w->count[0] - 1) * step[2] + 1, start[3] + (w->count[1] - 1) * step[3] + 1};
+    int64_t stop[4] = {KILN_END, KILN_END, start[2] + (w->count[0] - 1) * step[2] + 1,
+                       start[3] + (w->count[1] - 1) * step[3] + 1};
     return kiln_slice(t, KILN_SLICE(.start = {4, start}, .stop = {4, stop}, .step = {4, step}));
 }
 
-static kiln_status max_pool2d_backward(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
-                                       kiln_tensor **din)
+static kiln_status max_pool2d_backward(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
+                                       kiln_tensor *const *dout, kiln_tensor **din)
 {
     struct window w;
     if (!kiln_rule_wants(1)) return KILN_OK;
     read_window(&w);
-    kiln_tensor *x = padded(in[0], &w, (double)-INFINITY), *g = padded(dout[0], &w, 0), *y = at_place(x, &w, 0, 0), *open = NULL;
+    kiln_tensor *x = padded(in[0], &w, (double)-INFINITY), *g = padded(dout[0], &w, 0), *y = at_place(x, &w, 0, 0),
+                *open = NULL;
     for (int64_t k = 1; k < w.kernel[0] * w.kernel[1]; k++)
         y = kiln_maximum(y, at_place(x, &w, k / w.kernel[1], k % w.kernel[1]));
     for (int64_t k = 0; k < w.kernel[0] * w.kernel[1] && !kiln_error(); k++) {

@@ -2,8 +2,9 @@
 #include "grad/rules/rules.h"
 #include <math.h>
 
-#define RULE(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
 
 static kiln_tensor *number(double v)
 {
@@ -39,7 +40,8 @@ static kiln_tensor *as_rows(kiln_tensor *x, int64_t *order, size_t *n_kept)
     return kiln_reshape(rank ? kiln_permute(x, rank, order) : x, *n_kept + 1, dims);
 }
 
-// The product of all others, from a square of copies of the row with ones on the diagonal: right at zeros to any order of derivative.
+// The product of all others, from a square of copies of the row with ones on the diagonal: right at zeros to any order
+// of derivative.
 static kiln_tensor *others_by_square(kiln_tensor *x)
 {
     int64_t order[KILN_MAX_RANK], inverse[KILN_MAX_RANK], dims[KILN_MAX_RANK], n = rule_row_length();
@@ -125,8 +127,10 @@ RULE(norm)
 {
     double p = kiln_rule_float("ord");
     kiln_tensor *x = in[0], *y = rule_keep_dims(out[0]), *dy = rule_keep_dims(dout[0]);
-    if (p == 1) din[0] = kiln_mul(kiln_sign(x), dy);
-    else if (p == 2) din[0] = kiln_mul(x, safe_quotient(dy, y));
+    if (p == 1)
+        din[0] = kiln_mul(kiln_sign(x), dy);
+    else if (p == 2)
+        din[0] = kiln_mul(x, safe_quotient(dy, y));
     else if (p == (double)INFINITY) {
         const int64_t *axes;
         size_t n_axes = kiln_rule_ints("axes", &axes);
@@ -148,7 +152,7 @@ RULE(logsumexp)
     return kiln_error();
 }
 
-#define X_ONLY .needs_in = 1 << 0
+#define X_ONLY  .needs_in = 1 << 0
 #define X_AND_Y .needs_in = 1 << 0, .needs_out = 1 << 0
 static const kiln_rule_spec rules[] = {
     {.op = "sum", .fn = sum},

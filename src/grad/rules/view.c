@@ -1,9 +1,10 @@
-// Views. Those that only rename positions are undone by the opposite view; those that leave elements out are undone by embed, which
-// writes the gradient to the elements that were taken and zeros elsewhere.
+// Views. Those that only rename positions are undone by the opposite view; those that leave elements out are undone by
+// embed, which writes the gradient to the elements that were taken and zeros elsewhere.
 #include "grad/rules/rules.h"
 
-#define RULE(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
 
 RULE(reshape)
 {
@@ -128,18 +129,22 @@ RULE(diagonal)
     return kiln_error();
 }
 
-// as_strided reads a storage, of which x shows some positions, too. So the gradient is gathered over the storage's positions, and read
-// back through x's strides. Positions that the result shows several times add up: dimensions are taken apart, one index after the
-// other, until the rest shows no position twice.
+// as_strided reads a storage, of which x shows some positions, too. So the gradient is gathered over the storage's
+// positions, and read back through x's strides. Positions that the result shows several times add up: dimensions are
+// taken apart, one index after the other, until the rest shows no position twice.
 
-struct strided { size_t rank; int64_t dims[KILN_MAX_RANK], strides[KILN_MAX_RANK], offset; };
+struct strided {
+    size_t rank;
+    int64_t dims[KILN_MAX_RANK], strides[KILN_MAX_RANK], offset;
+};
 
 static int64_t distance(int64_t stride)
 {
     return stride < 0 ? -stride : stride;
 }
 
-// The dimension of least stride, of those that do not clear the reach of the smaller ones; -1 when no position is shown twice.
+// The dimension of least stride, of those that do not clear the reach of the smaller ones; -1 when no position is shown
+// twice.
 static int overlapping_dim(const struct strided *s)
 {
     uint32_t done = 0;
@@ -147,7 +152,8 @@ static int overlapping_dim(const struct strided *s)
     for (size_t k = 0; k < s->rank; k++) {
         int least = -1;
         for (size_t i = 0; i < s->rank; i++)
-            if (!(done >> i & 1) && (least < 0 || distance(s->strides[i]) < distance(s->strides[least]))) least = (int)i;
+            if (!(done >> i & 1) && (least < 0 || distance(s->strides[i]) < distance(s->strides[least])))
+                least = (int)i;
         if (s->dims[least] > 1 && distance(s->strides[least]) <= reach) return least;
         reach += distance(s->strides[least]) * (s->dims[least] - 1);
         done |= 1u << least;

@@ -1,0 +1,229 @@
+// Who owns a handle: scopes, keep, own, free; functions of the user's; cells.
+#include "lifetime.h"
+
+#include <pthread.h>
+
+static kiln_tensor *ones(void)
+{
+    return kiln_ones(dev, KILN_F32, KILN_SHAPE(4));
+}
+
+static double first(kiln_tensor *t)
+{
+    float v[4] = {0};
+    assert_int_equal(kiln_read(t, v, sizeof v), KILN_OK);
+    return (double)v[0];
+}
+
+void a_scope_frees_what_was_made_in_it(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_tensor *outside = ones();
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *y = kiln_add(kiln_mul(ones(), outside), kiln_exp(ones()));
+    assert_non_null(y);
+    assert_int_equal(stats_now().tensors, before + 6);
+    kiln_scope_end(&scope);
+    assert_null(scope);
+    assert_int_equal(stats_now().tensors, before + 1);
+    assert_true(first(outside) == 1);
+    kiln_free(&outside);
+    kiln_scope_end(&scope);
+    kiln_scope_end(NULL);
+    EXPECT_NO_ERROR();
+}
+
+void keep_moves_one_scope_out(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *outer = kiln_scope_begin(), *middle = kiln_scope_begin(), *inner = kiln_scope_begin();
+    kiln_tensor *once = kiln_keep(ones()), *twice = kiln_keep(kiln_keep(ones())), *out = ones();
+    assert_ptr_equal(kiln_keep(kiln_keep(kiln_keep(out))), out);
+    // In nobody's scope, keep leaves it the caller's.
+    assert_ptr_equal(kiln_keep(out), out);
+    kiln_scope_end(&inner);
+    assert_int_equal(stats_now().tensors, before + 3);
+    assert_true(first(once) == 1);
+    kiln_scope_end(&middle);
+    assert_int_equal(stats_now().tensors, before + 2);
+    assert_true(first(twice) == 1);
+    kiln_scope_end(&outer);
+    assert_int_equal(stats_now().tensors, before + 1);
+    assert_true(first(out) == 1);
+    kiln_free(&out);
+}
+
+void own_takes_out_of_all_scopes(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *outer = kiln_scope_begin(), *inner = kiln_scope_begin();
+    kiln_tensor *mine = ones();
+    ones();
+    assert_ptr_equal(kiln_own(mine), mine);
+    kiln_scope_end(&inner);
+    kiln_scope_end(&outer);
+    assert_int_equal(stats_now().tensors, before + 1);
+    assert_true(first(mine) == 1);
+    kiln_free(&mine);
+    assert_null(mine);
+}
+
+void ending_an_outer_scope_ends_the_inner_ones(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *outer = kiln_scope_begin();
+    ones();
+    kiln_scope *inner = kiln_scope_begin(), *innermost = kiln_scope_begin();
+    ones();
+    kiln_scope_end(&outer);
+    assert_int_equal(stats_now().tensors, before);
+    // Their handles are stale now; ending them is an error that does no harm.
+    kiln_scope_end(&inner);
+    assert_null(inner);
+    expect_error(KILN_E_STATE, "scope_end: ", "not open");
+    kiln_scope_end(&innermost);
+    expect_error(KILN_E_STATE, "scope_end: ", "scopes.c:");
+    // What is made afterwards is the caller's again.
+    kiln_tensor *t = ones();
+    assert_true(first(t) == 1);
+    kiln_free(&t);
+}
+
+static void *end_scope(void *scope)
+{
+    kiln_scope *s = scope;
+    kiln_scope_end(&s);
+    kiln_status status = kiln_error();
+    bool said = strstr(kiln_error_message(), "not open on this thread") != NULL;
+    kiln_error_clear();
+    return (void *)(uintptr_t)(said ? status : KILN_OK);
+}
+
+void a_scope_ends_on_its_own_thread_only(void **state)
+{
+    pthread_t thread;
+    void *status = NULL;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *t = ones();
+    assert_int_equal(pthread_create(&thread, NULL, end_scope, scope), 0);
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_int_equal((uintptr_t)status, KILN_E_STATE);
+    EXPECT_NO_ERROR();
+    assert_true(first(t) == 1);
+    kiln_scope_end(&scope);
+}
+
+void freeing_early_and_twice(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *a = ones(), *again = a, *b = ones();
+    kiln_free(&a);
+    assert_null(a);
+    assert_int_equal(stats_now().tensors, before + 1);
+    kiln_free(&a);
+    EXPECT_NO_ERROR();
+    kiln_free(&again);
+    expect_error(KILN_E_HANDLE, "free: ", "scopes.c:");
+    assert_null(kiln_relu(again));
+    expect_error(KILN_E_HANDLE, "relu: x is a handle that was freed", "scopes.c:");
+    // Works while an error is pending, too.
+    assert_null(kiln_matmul(b, NULL));
+    kiln_free(&b);
+    assert_null(b);
+    kiln_scope_end(&scope);
+    assert_int_equal(stats_now().tensors, before);
+    expect_error(KILN_E_ARGUMENT, "matmul: ", "NULL");
+}
+
+void views_hold_their_storage(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_tensor *base = kiln_arange(dev, KILN_F32, 0, 8, 1), *view = kiln_narrow(base, 0, 4, 4),
+                *twin = kiln_alias(base);
+    assert_int_equal(stats_now().tensors, before + 1);
+    assert_true(kiln_is_view_of(view, base) && kiln_is_view_of(twin, base));
+    kiln_free(&base);
+    assert_true(first(view) == 4);
+    assert_int_equal(kiln_assign(view, kiln_scalar(9)), KILN_OK);
+    assert_int_equal(stats_now().tensors, before + 1);
+    kiln_free(&view);
+    float v[8];
+    assert_int_equal(kiln_read(twin, v, sizeof v), KILN_OK);
+    assert_true(v[3] == 3 && v[4] == 9);
+    kiln_free(&twin);
+    assert_int_equal(stats_now().tensors, before);
+}
+
+// Makes what nobody frees, opens a scope that nobody ends, and returns its input.
+static kiln_status careless(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_scope **left = user;
+    kiln_exp(kiln_neg(in[0]));
+    *left = kiln_scope_begin();
+    kiln_square(in[0]);
+    out[0] = in[0];
+    out[1] = kiln_add(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+void user_functions_run_in_a_scope_of_their_own(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *left = NULL;
+    kiln_tensor *x = ones(), *results[3] = {NULL};
+    assert_int_equal(kiln_value_and_grad(careless, &left, &x, 1, KILN_GRAD(.outputs = 2), results, 3), KILN_OK);
+    // A result that is the input is a handle of its own.
+    assert_ptr_not_equal(results[0], x);
+    assert_true(first(results[0]) == 1 && first(results[1]) == 2 && first(results[2]) == 2);
+    kiln_scope_end(&left);
+    expect_error(KILN_E_STATE, "scope_end", "not open");
+    kiln_free(&x);
+    assert_true(first(results[0]) == 1);
+    for (int i = 0; i < 3; i++) kiln_free(&results[i]);
+    assert_int_equal(stats_now().tensors, before);
+}
+
+static kiln_status careless_cell(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                 size_t n_out)
+{
+    return careless(user, in, n_in, out, n_out);
+}
+
+void user_cells_run_in_a_scope_of_their_own(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *left = NULL, *scope = kiln_scope_begin();
+    kiln_cell *cell = kiln_cell_create(KILN_CELL(.construct = careless_cell, .user = &left, .n_in = 1, .n_out = 2));
+    kiln_tensor *x = ones(), *results[2] = {NULL};
+    assert_int_equal(kiln_cell_call_n(cell, &x, 1, results, 2), KILN_OK);
+    assert_int_equal(stats_now().tensors, before + 2);
+    assert_ptr_not_equal(results[0], x);
+    assert_true(first(results[0]) == 1 && first(results[1]) == 2);
+    kiln_cell_free(&cell);
+    // They belong to the scope of the caller.
+    kiln_scope_end(&scope);
+    assert_int_equal(stats_now().tensors, before);
+}
+
+void cells_own_what_they_hold(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_cell *net = kiln_nn_dense(dev, 4, 2, KILN_NN_DENSE(.weight_init = "ones"));
+    kiln_tensor *params[2] = {NULL};
+    assert_int_equal(kiln_cell_parameters(net, params, 2), 2);
+    kiln_optim *opt = kiln_optim_sgd(params, 2, KILN_SGD(.lr = 1, .momentum = 0.5));
+    kiln_backward(kiln_sum(kiln_cell_call(net, kiln_ones(dev, KILN_F32, KILN_SHAPE(1, 4))), NULL), NULL);
+    assert_int_equal(kiln_optim_step(opt), KILN_OK);
+    kiln_scope_end(&scope);
+    // Parameters, gradients and momenta are still there.
+    assert_int_equal(stats_now().tensors, before + 6);
+    assert_int_equal(kiln_optim_step(opt), KILN_OK);
+    float w[8];
+    assert_int_equal(kiln_read(params[0], w, sizeof w), KILN_OK);
+    assert_true(w[0] == 1 - 1 - 1.5f);
+    kiln_optim_free(&opt);
+    kiln_cell_free(&net);
+    assert_int_equal(stats_now().tensors, before);
+}
