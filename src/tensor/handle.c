@@ -99,7 +99,8 @@ void tensor_destroy(kiln_tensor *t)
     storage_unref(t->storage);
     t->storage = NULL;
     t->magic = TENSOR_FREED;
-    if (free_list.count >= FREE_LIST_MAX) {
+    // A thread that has made no handle has nobody to drop its list when it ends.
+    if (free_list.count >= FREE_LIST_MAX || KILN_UNLIKELY(!exit_armed)) {
         free(t);
         return;
     }
