@@ -1,9 +1,9 @@
 // A convolution as sums over the taps of each pixel: out[m, p] = sum over k of weight(m, k) * pixel value(p, k), where
 // k runs over (outer, ky, kx) and `outer` is the channel that is summed over.
 //
-// Pixels of all images form one line. An invocation computes ROWS results m of EACH pixels p. The weights of a workgroup's rows go through shared memory,
-// CHUNK taps at a time; every invocation reads the same ones. (outer, ky, kx) is counted, not divided. Sums run along k
-// in order: the same bits from run to run.
+// Pixels of all images form one line. An invocation computes ROWS results m of EACH pixels p. The weights of a
+// workgroup's rows go through shared memory, CHUNK taps at a time; every invocation reads the same ones. The place
+// (outer, ky, kx) is counted, not divided. Sums run along k in order: the same bits from run to run.
 //
 // The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), VALUE neighbour(i, outer, ky, kx)
 // of the ith located pixel (zero outside), and void result(i, m, v).

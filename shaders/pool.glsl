@@ -42,7 +42,8 @@ int64_t offset4(const uint op, uint n, uint c, int y, int x)
 // The element of a [n, c, height, width] space that this invocation has; false past the end.
 bool locate(int height, int width, out uint n, out uint c, out int y, out int x)
 {
-    uint at = group_index() * 256 + gl_LocalInvocationIndex, total = arg_size(0) * arg_size(1) * arg_size(2) * arg_size(3);
+    uint at = group_index() * 256 + gl_LocalInvocationIndex;
+    uint total = arg_size(0) * arg_size(1) * arg_size(2) * arg_size(3);
     uint row = at / uint(width);
     x = int(at % uint(width));
     y = int(row % uint(height));

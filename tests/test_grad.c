@@ -196,6 +196,26 @@ static void an_input_written_through_a_view(void **state)
     EXPECT(g[0], 256, 6);
 }
 
+static void a_parameter_written_as_an_input_stays_a_leaf(void **state)
+{
+    kiln_tensor *w = PARAM("w", 2, 3), *in[] = {w, VEC(1, 1)}, *r[2];
+    kiln_value_and_grad(add_in_place, NULL, in, 2, NULL, r, 2);
+    EXPECT(r[0], 3, 4);
+    EXPECT(r[1], 1, 1);
+    EXPECT(w, 3, 4);
+    assert_true(kiln_is_leaf(w) && kiln_requires_grad(w));
+    kiln_backward(kiln_square(w), NULL);
+    EXPECT(kiln_gradient(w), 6, 8);
+    // What depends on a tape outside takes its new value there.
+    kiln_tensor *h = kiln_square(w);
+    in[0] = h;
+    in[1] = w;
+    kiln_grad(add_in_place, NULL, in, 2, NULL, r, 1);
+    EXPECT(h, 12, 20);
+    kiln_backward(h, NULL);
+    EXPECT(kiln_gradient(w), 7, 9);
+}
+
 FN(uses_first_only)
 {
     out[0] = kiln_square(in[0]);
@@ -897,6 +917,7 @@ int main(int argc, char **argv)
         T(a_parameter_takes_or_copies),
         T(gradients_cross_devices),
         T(threads_share_parameters),
+        T(a_parameter_written_as_an_input_stays_a_leaf),
     };
     return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

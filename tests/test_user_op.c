@@ -58,6 +58,9 @@ static void register_ops(void **state)
     assert_int_equal(kiln_register_op(KILN_OP(.name = "t_bump", .n_in = 1, .expr = "exp(-1 / (1 - x * x))",
                                               .grad = {"d = 1 - x * x; -dy * y * 2 * x / (d * d)"})),
                      KILN_OK);
+    assert_int_equal(kiln_register_op(KILN_OP(.name = "t_plus_square", .n_in = 2, .expr = "a + b * b",
+                                              .grad = {"dy", "2 * b * dy"})),
+                     KILN_OK);
     assert_int_equal(kiln_register_op(KILN_OP(.name = "t_between", .n_in = 3, .expr = "b <= a && a < c")), KILN_OK);
     assert_int_equal(kiln_register_op(KILN_OP(.name = "t_glsl", .n_in = 1, .glsl = "x + 1.0")), KILN_OK);
 }
@@ -115,6 +118,8 @@ static void its_gradients_go_to_any_order(void **state)
     kiln_tensor *x = kiln_from_data(dev, KILN_F64, KILN_SHAPE(3), v), *in[] = {x, kiln_neg(x)};
     assert_int_equal(kiln_gradcheck(call, (void *)"t_bump", in, 1, KILN_GRADCHECK(.order = 2, .atol = 1e-6)), KILN_OK);
     assert_int_equal(kiln_gradcheck(call, (void *)"t_scale_square", in, 2, KILN_GRADCHECK(.order = 2, .atol = 1e-6)),
+                     KILN_OK);
+    assert_int_equal(kiln_gradcheck(call, (void *)"t_plus_square", in, 2, KILN_GRADCHECK(.order = 2, .atol = 1e-6)),
                      KILN_OK);
     kiln_tensor *w = kiln_parameter(x, "w");
     assert_false(kiln_requires_grad(kiln_apply("t_between", (kiln_tensor *[]){w, x, x}, 3)));

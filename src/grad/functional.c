@@ -178,7 +178,8 @@ static kiln_status differentiate(struct call *c)
     return status;
 }
 
-// What fn wrote into an input is the value of the caller's tensor from now on; a tape outside has to know.
+// What fn wrote into an input is the value of the caller's tensor from now on; a tape outside has to know. A leaf stays
+// a leaf: its memory has another value, as after a write without gradients.
 static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
 {
     for (size_t i = 0; i < c->n_in; i++) {
@@ -187,7 +188,8 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
         if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
         TRY(tape_current(from, &before));
         TRY(tape_current(t, &after));
-        if ((before.node || from->family || after.node) && !family_is_of_leaf(from)) TRY(family_written(from, &after));
+        if (family_is_of_leaf(from) || (before.node && before.node->kind == NODE_LEAF)) continue;
+        if (before.node || from->family || after.node) TRY(family_written(from, &after));
     }
     return KILN_OK;
 }

@@ -131,6 +131,10 @@ static kiln_status make_gradient(struct user_op *u, const char *expr, const char
     for (int i = 0; i < n_in + 2; i++) params[i] = (struct scalar_param){all[i], CLASS_F32};
     TRY(scalar_parse(&u->arena, expr, params, n_in + 2, CLASS_F32, &dag));
     struct op_gradient *g = &u->gradients[input];
+    if (dag.nodes[dag.root].kind == SCALAR_INPUT && dag.nodes[dag.root].code == n_in + 1) {
+        *g = (struct op_gradient){.n_in = 1, .from = {GRADIENT_DY}}; // dy itself: no op
+        return KILN_OK;
+    }
     uint32_t reads = scalar_used_params(&dag);
     for (int i = 0; i < n_in + 2; i++) {
         if (!(reads >> i & 1) && i != n_in + 1) continue;

@@ -1,4 +1,4 @@
-// What the validation layer says: counted and kept, so that tests fail on the first word of it.
+// What the validation layer says goes to the log; counted and kept as well, so that tests fail on the first word of it.
 #include "vulkan/vk.h"
 
 #include <stdatomic.h>
@@ -19,6 +19,7 @@ VkBool32 VKAPI_PTR vk_validation_report(VkDebugUtilsMessageSeverityFlagBitsEXT s
     snprintf(texts + len, sizeof texts - len, "%s\n", data->pMessage ? data->pMessage : "(no text)");
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&n_messages, 1);
+    log_warn("validation: %s", data->pMessage ? data->pMessage : "(no text)");
     return VK_FALSE;
 }
 

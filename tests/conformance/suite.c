@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#if KILN_WITH_VULKAN
+#include "vulkan/vk.h"
+#endif
 
 struct suite suite;
 struct record record;
@@ -97,6 +100,21 @@ static bool is_there(const char *device)
 #endif
 }
 
+// One message of the validation layer is a failure, and so is a kernel that was compiled at run time.
+static int count_objections(const kiln_device_stats *stats)
+{
+    if (stats->kernels_compiled)
+        fprintf(stderr, "%llu kernels were compiled at run time\n", (unsigned long long)stats->kernels_compiled);
+    int n = stats->kernels_compiled != 0;
+#if KILN_WITH_VULKAN
+    const char *text = "";
+    bool said = vk_validation_messages(suite.dev, &text) != 0;
+    if (said) fprintf(stderr, "the validation layer says:\n%s\n", text);
+    n += said;
+#endif
+    return n;
+}
+
 int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest *tests, size_t n)
 {
     if (argc < 2) {
@@ -130,6 +148,7 @@ int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest
     printf("%s: %llu launches, %llu pipelines, %llu fallbacks to the CPU\n", suite.device,
            (unsigned long long)stats.launches, (unsigned long long)stats.pipelines,
            (unsigned long long)stats.fallbacks);
+    failed += count_objections(&stats);
     kiln_device_close(&suite.dev);
     return failed;
 }

@@ -145,7 +145,9 @@ void views_hold_their_storage(void **state)
     assert_true(kiln_is_view_of(view, base) && kiln_is_view_of(twin, base));
     kiln_free(&base);
     assert_true(first(view) == 4);
-    assert_int_equal(kiln_assign(view, kiln_scalar(9)), KILN_OK);
+    kiln_tensor *nine = kiln_scalar(9);
+    assert_int_equal(kiln_assign(view, nine), KILN_OK);
+    kiln_free(&nine);
     assert_int_equal(stats_now().tensors, before + 1);
     kiln_free(&view);
     float v[8];

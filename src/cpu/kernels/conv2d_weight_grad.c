@@ -44,7 +44,7 @@ static kiln_status run_parts(void *user, int64_t begin, int64_t end)
     const struct job *j = user;
     const struct conv *v = &j->v;
     int64_t wide = j->band * v->ow * v->size_B, columns_B = (v->taps * wide + 63) & ~(int64_t)63;
-    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + v->og * wide));
+    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + v->og * wide + 128));
     if (!scratch) return error_pending;
     for (int64_t p = begin; p < end; p++) {
         int64_t first = p * v->n / j->n_parts, last = (p + 1) * v->n / j->n_parts;
