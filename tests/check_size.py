@@ -3,7 +3,8 @@
 
 usage: check_size.py ROOT
 
-A function is what lies between a '{' and the next '}', both alone in column 0. Tables (*.def), results and the scripts of peers are exempt.
+A function is what lies between a '{' and the next '}', both alone in column 0. Tables (*.def), results and the
+scripts of peers are exempt.
 """
 import pathlib
 import re

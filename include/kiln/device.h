@@ -20,39 +20,40 @@ extern "C" {
 
 /// Counters and memory figures of one device since it was opened or last reset. Sizes in bytes.
 typedef struct kiln_device_stats {
-    size_t size KILN_0;             ///< set to sizeof(kiln_device_stats) by the caller
-    uint64_t launches KILN_0;       ///< kernels started
-    uint64_t submits KILN_0;        ///< batches handed to the queue (0 on the CPU)
-    uint64_t waits KILN_0;          ///< times the calling thread waited for the device
-    uint64_t barriers KILN_0;       ///< memory barriers recorded
-    uint64_t fallbacks KILN_0;      ///< ops that ran on the CPU because the device lacks them
-    uint64_t copies_B KILN_0;       ///< bytes moved between host and device
+    size_t size KILN_0;               ///< set to sizeof(kiln_device_stats) by the caller
+    uint64_t launches KILN_0;         ///< kernels started
+    uint64_t submits KILN_0;          ///< batches handed to the queue (0 on the CPU)
+    uint64_t waits KILN_0;            ///< times the calling thread waited for the device
+    uint64_t barriers KILN_0;         ///< memory barriers recorded
+    uint64_t fallbacks KILN_0;        ///< ops that ran on the CPU because the device lacks them
+    uint64_t copies_B KILN_0;         ///< bytes moved between host and device
     uint64_t kernels_compiled KILN_0; ///< kernels compiled from source at run time
-    uint64_t user_compiles KILN_0;  ///< of these, ops registered by the user
-    uint64_t pipelines KILN_0;      ///< driver pipelines created
-    uint64_t heap_used_B KILN_0;    ///< bytes in live tensors
-    uint64_t heap_peak_B KILN_0;    ///< largest heap_used_B
-    uint64_t heap_reserved_B KILN_0; ///< bytes taken from the system
-    uint64_t heap_allocs KILN_0;    ///< allocations from the system since the device was opened
-    uint64_t tensors KILN_0;        ///< storages alive
+    uint64_t user_compiles KILN_0;    ///< of these, ops registered by the user
+    uint64_t pipelines KILN_0;        ///< driver pipelines created
+    uint64_t heap_used_B KILN_0;      ///< bytes in live tensors
+    uint64_t heap_peak_B KILN_0;      ///< largest heap_used_B
+    uint64_t heap_reserved_B KILN_0;  ///< bytes taken from the system
+    uint64_t heap_allocs KILN_0;      ///< allocations from the system since the device was opened
+    uint64_t tensors KILN_0;          ///< storages alive
 } kiln_device_stats;
 
 /// What a device is. Strings live as long as the device.
 typedef struct kiln_device_info {
-    size_t size KILN_0;             ///< set to sizeof(kiln_device_info) by the caller
-    const char *kind KILN_0;        ///< "cpu", "vulkan" or "null"
-    const char *name KILN_0;        ///< as the driver reports it
-    const char *driver KILN_0;      ///< driver, or the BLAS in use, with version
-    bool software KILN_0;           ///< a Vulkan driver that runs on the CPU
-    uint64_t memory_B KILN_0;       ///< size of the device's memory
-    uint32_t subgroup_size KILN_0;  ///< 1 on the CPU
-    uint32_t threads KILN_0;        ///< CPU threads used
+    size_t size KILN_0;            ///< set to sizeof(kiln_device_info) by the caller
+    const char *kind KILN_0;       ///< "cpu", "vulkan" or "null"
+    const char *name KILN_0;       ///< as the driver reports it
+    const char *driver KILN_0;     ///< driver, or the BLAS in use, with version
+    bool software KILN_0;          ///< a Vulkan driver that runs on the CPU
+    uint64_t memory_B KILN_0;      ///< size of the device's memory
+    uint32_t subgroup_size KILN_0; ///< 1 on the CPU
+    uint32_t threads KILN_0;       ///< CPU threads used
 } kiln_device_info;
 
-/// Opens a device. `name`: NULL ($KILN_DEVICE, else the first real GPU, else the CPU), "cpu", "gpu" (the first real one), "vulkan" (the
-/// same, else the first software driver), "vulkan:N" (in the loader's order), "null" (computes nothing). The first device a process
-/// opens is the default of every thread that has not called kiln_set_device. Close it with kiln_device_close.
-/// Errors: KILN_E_ARGUMENT for a name that is not built in (the text lists those that are), KILN_E_MISSING when there is no such device.
+/// Opens a device. `name`: NULL ($KILN_DEVICE, else the first real GPU, else the CPU), "cpu", "gpu" (the first real
+/// one), "vulkan" (the same, else the first software driver), "vulkan:N" (in the loader's order), "null" (computes
+/// nothing). The first device a process opens is the default of every thread that has not called kiln_set_device. Close
+/// it with kiln_device_close. Errors: KILN_E_ARGUMENT for a name that is not built in (the text lists those that are),
+/// KILN_E_MISSING when there is no such device.
 KILN_API kiln_device *kiln_device_open(const char *name);
 
 /// Closes the handle and nulls it; NULL is fine. The device lives on inside until its last tensor goes.
@@ -73,8 +74,8 @@ KILN_API void kiln_device_get_stats(kiln_device *dev, kiln_device_stats *out);
 /// Sets the counters (not the memory figures) to zero, and heap_peak_B to heap_used_B.
 KILN_API void kiln_device_reset_stats(kiln_device *dev);
 
-/// Bounds the bytes of live and cached memory; 0 means no bound. An allocation beyond it fails with KILN_E_DEVICE_MEMORY after the
-/// cache was emptied; nothing is lost.
+/// Bounds the bytes of live and cached memory; 0 means no bound. An allocation beyond it fails with
+/// KILN_E_DEVICE_MEMORY after the cache was emptied; nothing is lost.
 KILN_API kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B);
 
 /// Gives cached, unused memory back to the system.
@@ -98,8 +99,8 @@ KILN_API kiln_status kiln_device_mark(kiln_device *dev, unsigned mark);
 /// KILN_E_STATE for a mark that was never set) when there is none.
 KILN_API double kiln_device_elapsed(kiln_device *dev, unsigned from, unsigned to);
 
-/// The number of Vulkan devices the loader lists (0 when there is no loader or driver); fills up to `max` infos, whose strings are
-/// valid until the next call on this thread.
+/// The number of Vulkan devices the loader lists (0 when there is no loader or driver); fills up to `max` infos, whose
+/// strings are valid until the next call on this thread.
 KILN_API size_t kiln_device_list(kiln_device_info *out, size_t max);
 
 #ifdef __cplusplus

@@ -14,14 +14,14 @@
 extern "C" {
 #endif
 
-/// A function in the sense of gradients and capture: inputs in, outputs out, user data beside. It fills exactly n_out handles; one
-/// left NULL is an error naming its index. Inputs are borrowed. It runs in a scope of its own.
+/// A function in the sense of gradients and capture: inputs in, outputs out, user data beside. It fills exactly n_out
+/// handles; one left NULL is an error naming its index. Inputs are borrowed. It runs in a scope of its own.
 typedef kiln_status (*kiln_fn)(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 
-/// Makes a parameter: a named leaf that requires a gradient, with the value of `init` (copied when init is used elsewhere).
-/// The handle is owned as any other. The name is copied.
+/// Makes a parameter: a named leaf that requires a gradient, with the value of `init` (copied when init is used
+/// elsewhere). The handle is owned as any other. The name is copied.
 KILN_API kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name);
-KILN_API const char *kiln_name(const kiln_tensor *t);               ///< "" when it has none; borrowed
+KILN_API const char *kiln_name(const kiln_tensor *t);                 ///< "" when it has none; borrowed
 KILN_API kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on); ///< leaves only
 KILN_API bool kiln_requires_grad(const kiln_tensor *t);
 KILN_API bool kiln_is_leaf(const kiln_tensor *t);
@@ -37,22 +37,23 @@ typedef struct kiln_grad_opts {
 } kiln_grad_opts;
 #define KILN_GRAD(...) KILN_OPTS_(kiln_grad_opts, __VA_ARGS__)
 
-/// Gradients of fn at `in`: those of .wrt in order, then of .params, then with .has_aux the outputs 1 and up. Several outputs and no
-/// aux: gradient of their sum. Non-float tensors get gradients of their own dtype. Unused inputs get zeros. May be nested for higher orders.
+/// Gradients of fn at `in`: those of .wrt in order, then of .params, then with .has_aux the outputs 1 and up. Several
+/// outputs and no aux: gradient of their sum. Non-float tensors get gradients of their own dtype. Unused inputs get
+/// zeros. May be nested for higher orders.
 KILN_API kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts,
                                kiln_tensor **grads, size_t n_grads);
 /// The same, with all outputs first, then the gradients; nothing twice.
-KILN_API kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts,
-                                         kiln_tensor **results, size_t n_results);
+KILN_API kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in,
+                                         const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results);
 
 /// Runs the tape back from `out`: sets the gradient of each parameter it reaches. sens NULL = ones. Frees the tape.
 KILN_API kiln_status kiln_backward(kiln_tensor *out, kiln_tensor *sens);
 typedef struct kiln_backward_opts {
     size_t size KILN_0;
-    kiln_tensor *sens KILN_0;  ///< gradient of out; NULL = ones
-    bool accumulate KILN_0;    ///< add to the gradients that are there
-    bool keep_tape KILN_0;     ///< leave the tape for another backward
-    bool create_graph KILN_0;  ///< record the backward itself, for higher orders
+    kiln_tensor *sens KILN_0; ///< gradient of out; NULL = ones
+    bool accumulate KILN_0;   ///< add to the gradients that are there
+    bool keep_tape KILN_0;    ///< leave the tape for another backward
+    bool create_graph KILN_0; ///< record the backward itself, for higher orders
 } kiln_backward_opts;
 #define KILN_BACKWARD(...) KILN_OPTS_(kiln_backward_opts, __VA_ARGS__)
 KILN_API kiln_status kiln_backward_with(kiln_tensor *out, const kiln_backward_opts *opts);
@@ -70,13 +71,14 @@ KILN_API void kiln_no_grad_begin(void);
 KILN_API void kiln_no_grad_end(void);
 KILN_API bool kiln_grad_enabled(void);
 
-/// Rules. A rule fills din[i] with the gradient by input i, made with public ops; a din left NULL is a zero gradient. What is not kept
-/// is NULL in `in` and `out`. Un-broadcasting, and the cast to the input's dtype, are done by the caller of the rule. dout[k] of an
-/// output that no gradient reaches is zeros where the output is a float, else NULL. A rule runs in a scope of its own.
-typedef kiln_status (*kiln_bprop_fn)(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
-                                     kiln_tensor **din);
-/// Registers a rule for an op by its row's name ("mul"; MindSpore's "Mul" is an alias). It replaces the one there for what is recorded
-/// afterwards and keeps all inputs and outputs. fn NULL brings the built-in rule back.
+/// Rules. A rule fills din[i] with the gradient by input i, made with public ops; a din left NULL is a zero gradient.
+/// What is not kept is NULL in `in` and `out`. Un-broadcasting, and the cast to the input's dtype, are done by the
+/// caller of the rule. dout[k] of an output that no gradient reaches is zeros where the output is a float, else NULL. A
+/// rule runs in a scope of its own.
+typedef kiln_status (*kiln_bprop_fn)(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
+                                     kiln_tensor *const *dout, kiln_tensor **din);
+/// Registers a rule for an op by its row's name ("mul"; MindSpore's "Mul" is an alias). It replaces the one there for
+/// what is recorded afterwards and keeps all inputs and outputs. fn NULL brings the built-in rule back.
 KILN_API kiln_status kiln_register_bprop(const char *op, kiln_bprop_fn fn, void *user);
 typedef struct kiln_rule_spec {
     size_t size KILN_0;
@@ -85,7 +87,8 @@ typedef struct kiln_rule_spec {
     void *user KILN_0;
     uint32_t needs_in KILN_0;  ///< bit i: input i is kept
     uint32_t needs_out KILN_0; ///< bit i: output i is kept
-    uint32_t needs_in_for[4] KILN_0; ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
+    uint32_t
+        needs_in_for[4] KILN_0; ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
 } kiln_rule_spec;
 #define KILN_RULE(...) KILN_OPTS_(kiln_rule_spec, __VA_ARGS__)
 KILN_API kiln_status kiln_register_rule(const kiln_rule_spec *spec);
@@ -102,26 +105,30 @@ KILN_API size_t kiln_rule_in_shape(size_t input, const int64_t **dims);
 KILN_API kiln_dtype kiln_rule_in_dtype(size_t input);
 KILN_API size_t kiln_rule_out_shape(size_t output, const int64_t **dims);
 KILN_API kiln_dtype kiln_rule_out_dtype(size_t output);
-/// Strides (in elements, as many as the input has dimensions) and offset of an input in its storage; the result is the offset.
+/// Strides (in elements, as many as the input has dimensions) and offset of an input in its storage; the result is the
+/// offset.
 KILN_API int64_t kiln_rule_in_strides(size_t input, const int64_t **strides);
 
-/// A hook sees the gradient of a tensor when it is known, and may return another (NULL keeps it). Returns an id for removal, 0 on error.
+/// A hook sees the gradient of a tensor when it is known, and may return another (NULL keeps it). Returns an id for
+/// removal, 0 on error.
 typedef kiln_tensor *(*kiln_grad_hook)(void *user, kiln_tensor *grad);
 KILN_API uint64_t kiln_register_hook(kiln_tensor *t, kiln_grad_hook fn, void *user);
 KILN_API kiln_status kiln_remove_hook(kiln_tensor *t, uint64_t id);
 
-/// Compares the gradients of fn with central differences in f64 (inputs must be f64). Fails with KILN_E_GRADIENT and the worst element
-/// when |numeric - analytic| > atol + rtol |numeric|. order 2 also checks the gradient of the gradient.
+/// Compares the gradients of fn with central differences in f64 (inputs must be f64). Fails with KILN_E_GRADIENT and
+/// the worst element when |numeric - analytic| > atol + rtol |numeric|. order 2 also checks the gradient of the
+/// gradient.
 typedef struct kiln_gradcheck_opts {
     size_t size KILN_0;
-    double eps KILN_0;   ///< step; 0 = 1e-6
-    double rtol KILN_0;  ///< 0 = 1e-5
-    double atol KILN_0;  ///< 0 = 1e-7
-    int order KILN_0;    ///< 0 = 1
+    double eps KILN_0;    ///< step; 0 = 1e-6
+    double rtol KILN_0;   ///< 0 = 1e-5
+    double atol KILN_0;   ///< 0 = 1e-7
+    int order KILN_0;     ///< 0 = 1
     kiln_ints wrt KILN_0; ///< none given: all f64 inputs
 } kiln_gradcheck_opts;
 #define KILN_GRADCHECK(...) KILN_OPTS_(kiln_gradcheck_opts, __VA_ARGS__)
-KILN_API kiln_status kiln_gradcheck(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_gradcheck_opts *opts);
+KILN_API kiln_status kiln_gradcheck(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in,
+                                    const kiln_gradcheck_opts *opts);
 
 #ifdef __cplusplus
 }

@@ -7,9 +7,9 @@
 ///     kiln_print(kiln_mul(x, kiln_scalar(2)), stdout);
 ///     kiln_scope_end(&scope);                        // frees x and the product
 ///
-/// Functions that make a tensor return a new handle, or NULL with an error pending. Each handle has one owner: the innermost scope
-/// open on the thread that made it, else the caller. While an error is pending nothing has an effect (see error.h). A tensor may be
-/// read by several threads at once and written by one at a time.
+/// Functions that make a tensor return a new handle, or NULL with an error pending. Each handle has one owner: the
+/// innermost scope open on the thread that made it, else the caller. While an error is pending nothing has an effect
+/// (see error.h). A tensor may be read by several threads at once and written by one at a time.
 #ifndef KILN_TENSOR_H
 #define KILN_TENSOR_H
 
@@ -27,7 +27,8 @@ extern "C" {
 
 /// A tensor with a copy of row-major host data. `dev` NULL: this thread's default device.
 /// Errors: KILN_E_SHAPE for a negative dimension, KILN_E_ARGUMENT for NULL data of a non-empty shape.
-KILN_API kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims, const void *data);
+KILN_API kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                     const void *data);
 
 /// Weak scalars: rank 0; in an op they take the dtype of the other operand within its kind.
 KILN_API kiln_tensor *kiln_scalar(double value);
@@ -37,16 +38,18 @@ KILN_API kiln_tensor *kiln_scalar_bool(bool value);
 /// Queries. A NULL handle answers KILN_F32, 0 and NULL, with an argument error set.
 KILN_API kiln_dtype kiln_tensor_dtype(const kiln_tensor *t);
 KILN_API size_t kiln_rank(const kiln_tensor *t);
-KILN_API const int64_t *kiln_dims(const kiln_tensor *t);            ///< borrowed, rank entries
-KILN_API int64_t kiln_dim(const kiln_tensor *t, int64_t axis);     ///< negative axes count from the end; -1 and an error when out of range
+KILN_API const int64_t *kiln_dims(const kiln_tensor *t); ///< borrowed, rank entries
+KILN_API int64_t kiln_dim(const kiln_tensor *t,
+                          int64_t axis); ///< negative axes count from the end; -1 and an error when out of range
 KILN_API int64_t kiln_numel(const kiln_tensor *t);
-KILN_API const int64_t *kiln_strides(const kiln_tensor *t);         ///< borrowed, rank entries, in elements
+KILN_API const int64_t *kiln_strides(const kiln_tensor *t); ///< borrowed, rank entries, in elements
 KILN_API bool kiln_is_contiguous(const kiln_tensor *t);
 KILN_API bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base); ///< both lie on one storage
-KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *t);     ///< borrowed; NULL for a weak scalar that no op has placed
-KILN_API uint64_t kiln_version(const kiln_tensor *t);               ///< of the storage: raised by each write
-KILN_API size_t kiln_dtype_size(kiln_dtype dtype);                  ///< bytes of one element
-KILN_API const char *kiln_dtype_name(kiln_dtype dtype);             ///< "f32", "i64", "bool" ...
+KILN_API kiln_device *
+kiln_tensor_device(const kiln_tensor *t);               ///< borrowed; NULL for a weak scalar that no op has placed
+KILN_API uint64_t kiln_version(const kiln_tensor *t);   ///< of the storage: raised by each write
+KILN_API size_t kiln_dtype_size(kiln_dtype dtype);      ///< bytes of one element
+KILN_API const char *kiln_dtype_name(kiln_dtype dtype); ///< "f32", "i64", "bool" ...
 
 /// Copies the elements in row-major order to host memory. Waits for the device. `size_B` must be numel x element size.
 KILN_API kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B);
@@ -62,8 +65,8 @@ KILN_API char *kiln_to_string(const kiln_tensor *t);
 /// A copy on another device (a new handle on the same storage when it lies there already). Differentiable.
 KILN_API kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev);
 
-/// Writes `src` (broadcast, cast within its kind) into dst's storage; seen through every view of it. Raises its version.
-/// Errors: KILN_E_GRADIENT for a leaf that requires a gradient, outside no-grad.
+/// Writes `src` (broadcast, cast within its kind) into dst's storage; seen through every view of it. Raises its
+/// version. Errors: KILN_E_GRADIENT for a leaf that requires a gradient, outside no-grad.
 KILN_API kiln_status kiln_assign(kiln_tensor *dst, kiln_tensor *src);
 /// Replaces the elements of dst with row-major host data of dst's dtype and size.
 KILN_API kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B);
@@ -71,10 +74,12 @@ KILN_API kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_
 struct kiln_slice_opts;
 KILN_API kiln_status kiln_set_slice(kiln_tensor *dst, const struct kiln_slice_opts *opts, kiln_tensor *src);
 
-/// Splits along an axis into equal parts: fills exactly `n_out` handles (views). Errors: KILN_E_SHAPE when n_out does not divide it.
+/// Splits along an axis into equal parts: fills exactly `n_out` handles (views). Errors: KILN_E_SHAPE when n_out does
+/// not divide it.
 KILN_API kiln_status kiln_split(kiln_tensor *t, int64_t axis, kiln_tensor **out, size_t n_out);
 /// Splits into parts of the given sizes, which add up to the axis.
-KILN_API kiln_status kiln_split_sizes(kiln_tensor *t, int64_t axis, size_t n_out, const int64_t *sizes, kiln_tensor **out);
+KILN_API kiln_status kiln_split_sizes(kiln_tensor *t, int64_t axis, size_t n_out, const int64_t *sizes,
+                                      kiln_tensor **out);
 
 /// The entries of an axis, which is dropped: fills exactly `n_out` handles (views). Errors: KILN_E_SHAPE when it has
 /// another number.
@@ -94,7 +99,8 @@ KILN_API kiln_status kiln_unique(kiln_tensor *x, kiln_tensor **values, kiln_tens
 
 /// Frees early and nulls the handle; NULL is fine.
 KILN_API void kiln_free(kiln_tensor **t);
-/// Scopes own the handles made while they are open on this thread. Innermost first; ending an outer one ends the inner ones.
+/// Scopes own the handles made while they are open on this thread. Innermost first; ending an outer one ends the inner
+/// ones.
 KILN_API kiln_scope *kiln_scope_begin(void);
 KILN_API void kiln_scope_end(kiln_scope **s);
 /// Moves t from the scope that owns it to the next one out, or to the caller. Returns t.

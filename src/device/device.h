@@ -1,85 +1,86 @@
-// The device: a vtable at the level of launches, a heap over slabs, and the counters. Every device implements device_ops;
-// everything above uses device_*.
+// The device: a vtable at the level of launches, a heap over slabs, and the counters. Every device implements
+// device_ops; everything above uses device_*.
 #pragma once
 #include "ir/launch.h"
 #include <kiln/device.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct slab {                  // a piece of memory from the system
-    uint64_t address;          // device address (CPU: the pointer)
-    void *host;                // mapped memory, or NULL
+struct slab {         // a piece of memory from the system
+    uint64_t address; // device address (CPU: the pointer)
+    void *host;       // mapped memory, or NULL
     uint64_t size_B;
-    void *handle;              // the device's own
+    void *handle; // the device's own
 };
 
 struct device_ops {
-    const char *kind;          // "cpu", "vulkan", "null"
+    const char *kind; // "cpu", "vulkan", "null"
     // Fills dev->impl, caps, info. `spec` is what follows the kind in the name ("" or ":1" and so on).
     kiln_status (*open)(kiln_device *dev, const char *spec);
     void (*close)(kiln_device *dev);
     kiln_status (*slab_alloc)(kiln_device *dev, uint64_t size_B, struct slab *out);
     void (*slab_free)(kiln_device *dev, struct slab *s);
     bool (*supports)(kiln_device *dev, const struct launch *l);
-    kiln_status (*launch)(kiln_device *dev, const struct launch *l);       // stream order; may return before it ran
+    kiln_status (*launch)(kiln_device *dev, const struct launch *l); // stream order; may return before it ran
     kiln_status (*copy)(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
-    kiln_status (*upload)(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);   // src is free on return
-    kiln_status (*download)(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);       // waits
+    kiln_status (*upload)(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B); // src is free on return
+    kiln_status (*download)(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);     // waits
     // The clock that kiln_device_mark reads; NULL: launches run before they return, and the host's clock will do.
     kiln_status (*mark)(kiln_device *dev, unsigned mark);
     kiln_status (*elapsed)(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
     kiln_status (*synchronize)(kiln_device *dev);
-    // Devices that run kernels compiled while the program runs; NULL for others. A module for a user's kernel, whether there is one, and
-    // the text of a shader template (NULL when there is none of that name).
+    // Devices that run kernels compiled while the program runs; NULL for others. A module for a user's kernel, whether
+    // there is one, and the text of a shader template (NULL when there is none of that name).
     kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);
     bool (*has_kernel)(kiln_device *dev, kernel_id kernel);
     const char *(*shader_text)(void *unused, const char *name);
 };
 
-struct heap;                   // device/heap.c
+struct heap; // device/heap.c
 
 struct kiln_device {
     const struct device_ops *ops;
     void *impl;
     struct device_caps caps;
-    atomic_int refs;           // one for the user's handle, one a storage
-    bool closed;               // the user's handle is gone
-    bool internal;             // the fallback's CPU, never a default
+    atomic_int refs; // one for the user's handle, one a storage
+    bool closed;     // the user's handle is gone
+    bool internal;   // the fallback's CPU, never a default
     bool strict;
     char name[128], driver[192];
     kiln_device_info info;
-    kiln_device_stats stats;   // counters by STAT_ADD
+    kiln_device_stats stats; // counters by STAT_ADD
     struct heap *heap;
-    pthread_mutex_t lock;      // the generator and the open list; heap and back ends have locks of their own
+    pthread_mutex_t lock; // the generator and the open list; heap and back ends have locks of their own
     uint64_t rng_seed, rng_offset;
-    double marks_ns[KILN_MARKS];   // of the host's clock; 0: never set
-    struct kiln_device *next;  // list of open devices
+    double marks_ns[KILN_MARKS]; // of the host's clock; 0: never set
+    struct kiln_device *next;    // list of open devices
 };
 
-// A piece of a slab, 256-byte aligned. Reuse is in stream order: a freed block may be handed out at once, since launches run in
-// order and hazards are tracked by address.
+// A piece of a slab, 256-byte aligned. Reuse is in stream order: a freed block may be handed out at once, since
+// launches run in order and hazards are tracked by address.
 struct block {
     uint64_t address;
-    void *host;                // where the host sees it, or NULL
-    uint64_t size_B;           // as asked for
+    void *host;      // where the host sees it, or NULL
+    uint64_t size_B; // as asked for
     uint32_t bin;
     struct heap_slab *slab;
 };
-kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out);   // size 0: a block without memory
+kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out); // size 0: a block without memory
 void device_release(kiln_device *dev, const struct block *b);
 kiln_status heap_create(kiln_device *dev);
 void heap_destroy(kiln_device *dev);
 kiln_status heap_trim(kiln_device *dev);
 kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
-bool heap_find(kiln_device *dev, uint64_t address, struct slab *out);   // the slab that holds an address
+bool heap_find(kiln_device *dev, uint64_t address, struct slab *out); // the slab that holds an address
 #define STAT_ADD(dev, field, n) ((void)__atomic_fetch_add(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED))
-kiln_status device_launch(kiln_device *dev, const struct launch *l);   // counts; falls back to the CPU when unsupported
+kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
 kiln_device *device_ref(kiln_device *dev);
 void device_unref(kiln_device *dev);
-extern void (*device_closing)(kiln_device *dev);   // set by the tensor layer: reports handles alive at close in debug builds
+extern void (*device_closing)(
+    kiln_device *dev); // set by the tensor layer: reports handles alive at close in debug builds
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
 // Set by the jit layer: compiles a user's kernel for a device that has add_kernel.
 extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
@@ -89,4 +90,4 @@ kiln_device *device_default(void);
 kiln_status device_fallback_cpu(kiln_device **out);
 
 extern const struct device_ops cpu_device_ops, null_device_ops;
-extern const struct device_ops vulkan_device_ops;   // absent when built without Vulkan
+extern const struct device_ops vulkan_device_ops; // absent when built without Vulkan

@@ -1,12 +1,13 @@
-// Numbers of ops and kernel families, in the order of the tables. Gradient rows made by the build follow after the last.
+// Numbers of ops and kernel families, in the order of the tables. Gradient rows made by the build follow after the
+// last.
 #pragma once
 
-#define UNARY(name, ...) FAMILY_##name,
-#define BINARY UNARY
-#define TERNARY UNARY
+#define UNARY(name, ...)            FAMILY_##name,
+#define BINARY                      UNARY
+#define TERNARY                     UNARY
 #define POINTWISE_KERNEL(name, ...) FAMILY_##name,
-#define ROW_KERNEL POINTWISE_KERNEL
-#define CUSTOM_KERNEL POINTWISE_KERNEL
+#define ROW_KERNEL                  POINTWISE_KERNEL
+#define CUSTOM_KERNEL               POINTWISE_KERNEL
 enum family {
 #include "ops/elementwise.def"
 #include "ops/kernels.def"
@@ -15,7 +16,7 @@ enum family {
 #undef UNARY
 #undef POINTWISE_KERNEL
 
-#define UNARY(name, ...) OP_##name,
+#define UNARY(name, ...)      OP_##name,
 #define STRUCTURED(name, ...) OP_##name,
 enum op_index {
 #include "ops/elementwise.def"

@@ -37,7 +37,7 @@ struct scan {
     uint32_t verb;
 };
 
-// x and out of one shape, scanned along the last dimension; out of PHASE_TOTALS and carry are [rows, chunks].
+// x and out of one shape, scanned along the last dimension; carry is [rows, chunks], and what PHASE_TOTALS writes.
 static kiln_status run(const struct scan *s, uint32_t phase, const struct view *x, const struct view *out,
                        const struct view *carry, int64_t chunks)
 {
@@ -59,7 +59,12 @@ static kiln_status run(const struct scan *s, uint32_t phase, const struct view *
     l.variant[1] = phase;
     l.n_reduce = 1;
     launch_operand(&l, x, space.strides[0], false);
-    launch_operand(&l, out, space.strides[1], true);
+    launch_operand(&l, phase == PHASE_TOTALS ? carry : out, space.strides[1], true);
+    // The totals are seen through x's dimensions; what is touched is the totals.
+    if (phase == PHASE_TOTALS) {
+        l.operands[1].range_lo_B = 0;
+        l.operands[1].range_hi_B = rows * chunks * dtype_size_B[out->dtype];
+    }
     launch_operand(&l, carry, NULL, false);
     launch_scalar_i(&l, CHUNK);
     launch_scalar_i(&l, chunks);
@@ -84,9 +89,7 @@ static kiln_status lower_scan(const struct op_call *c, struct lowering *lo, uint
     if (chunks == 1 || rows >= lo->caps->parallelism / LANES) return run(&s, PHASE_ROWS, &x, &out, &none, 1);
     int64_t dims[2] = {rows, chunks};
     TRY(lower_temp(lo, class_dtype(s.cls), 2, dims, &totals));
-    struct view sums = x;
-    sums.slot = totals.slot, sums.dtype = totals.dtype, sums.offset = totals.offset;
-    TRY(run(&s, PHASE_TOTALS, &x, &sums, &none, chunks));
+    TRY(run(&s, PHASE_TOTALS, &x, &x, &totals, chunks));
     TRY(run(&s, PHASE_ROWS, &totals, &totals, &none, 1));
     return run(&s, PHASE_CHUNKS, &x, &out, &totals, chunks);
 }

@@ -1,4 +1,5 @@
-// The front door. One check of every op: handles, device, attributes; the op's own infer gives types; the thread's sink does the rest.
+// The front door. One check of every op: handles, device, attributes; the op's own infer gives types; the thread's sink
+// does the rest.
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
@@ -25,7 +26,8 @@ static kiln_status check_attrs(const struct op *op, const struct attr *attrs)
 {
     for (int i = 0; i < op->n_attrs; i++) {
         if (attrs[i].kind != ATTR_INTS || attrs[i].count <= MAX_RANK) continue;
-        if (attrs[i].count == MAX_RANK + 2) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op->name, op->attrs[i].name);
+        if (attrs[i].count == MAX_RANK + 2)
+            return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op->name, op->attrs[i].name);
         return error_set(KILN_E_SHAPE, "%s: %s has more than %d entries", op->name, op->attrs[i].name, MAX_RANK);
     }
     return KILN_OK;
@@ -51,10 +53,11 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
             first = s;
             first_i = i;
         } else if (s->dev != first->dev)
-            return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device", op->name,
-                             input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
+            return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device",
+                             op->name, input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
     }
-    if (first) *dev = first->dev;
+    if (first)
+        *dev = first->dev;
     else if (!*dev && !abstract) {
         *dev = device_default();
         if (!*dev) return error_pending;
@@ -65,7 +68,8 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
 static kiln_status check_inputs(const struct op *op, int n_in, kiln_tensor *const *in)
 {
     if (n_in < op->min_in || n_in > op->max_in)
-        return error_set(KILN_E_ARGUMENT, "%s: takes %d to %d tensors, %d are given", op->name, op->min_in, op->max_in, n_in);
+        return error_set(KILN_E_ARGUMENT, "%s: takes %d to %d tensors, %d are given", op->name, op->min_in, op->max_in,
+                         n_in);
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "%s: the list of tensors is NULL", op->name);
     for (int i = 0; i < n_in; i++)
         if (in[i] || i < op->min_in || (op->flags & OP_VARIADIC)) TRY(tensor_check(op->name, input_name(op, i), in[i]));
@@ -106,7 +110,8 @@ struct prepared {
     kiln_device *dev;
 };
 
-static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs)
+static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                           struct attr *attrs)
 {
     p->type_list = p->types;
     p->dev = dev;
@@ -130,8 +135,8 @@ static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device 
     return status;
 }
 
-// A random op takes its piece of the device's stream when it is checked, in program order: one counter (four 32-bit words) for
-// two elements, the most that an element needs.
+// A random op takes its piece of the device's stream when it is checked, in program order: one counter (four 32-bit
+// words) for two elements, the most that an element needs.
 static void reserve_numbers(const struct op_call *c, kiln_device *dev)
 {
     uint64_t counters = ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
@@ -143,8 +148,8 @@ static void reserve_numbers(const struct op_call *c, kiln_device *dev)
     pthread_mutex_unlock(&dev->lock);
 }
 
-static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
-                                 kiln_tensor **out)
+static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                 struct attr *attrs, kiln_tensor **out)
 {
     struct prepared p;
     TRY(prepare(&p, op, dev, n_in, in, attrs));
@@ -156,8 +161,8 @@ static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in
 }
 
 // The same with weak scalars placed in a scope of their own.
-static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
-                                kiln_tensor **out)
+static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                struct attr *attrs, kiln_tensor **out)
 {
     kiln_tensor *few[16], **placed = n_in > 16 ? malloc(sizeof *placed * (size_t)n_in) : few;
     if (!placed) return error_set(KILN_E_MEMORY, "%s: out of memory", op->name);
@@ -173,7 +178,8 @@ static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in,
     return status;
 }
 
-kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs, kiln_tensor **out)
+kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                     kiln_tensor **out)
 {
     for (int i = 0; i < op->n_out; i++) out[i] = NULL;
     if (KILN_UNLIKELY(error_pending)) return error_pending;
@@ -193,10 +199,11 @@ static kiln_status check_target(const struct op *op, const struct op_call *c, ki
 {
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
     if (!t->storage || t->builder)
-        return error_set(KILN_E_ARGUMENT, "%s_: %s cannot be written", op->name, t->type.weak ? "a weak scalar" : "an abstract value");
+        return error_set(KILN_E_ARGUMENT, "%s_: %s cannot be written", op->name,
+                         t->type.weak ? "a weak scalar" : "an abstract value");
     if (!type_same_shape(&c->out[0], &t->type))
-        return error_set(KILN_E_SHAPE, "%s_: the result is %s, %s is %s", op->name, type_text(&c->out[0], a, sizeof a), op->in_names[0],
-                         type_text(&t->type, b, sizeof b));
+        return error_set(KILN_E_SHAPE, "%s_: the result is %s, %s is %s", op->name, type_text(&c->out[0], a, sizeof a),
+                         op->in_names[0], type_text(&t->type, b, sizeof b));
     if (dtype_kind_of[c->out[0].dtype] > dtype_kind_of[t->type.dtype])
         return error_set(KILN_E_DTYPE, "%s_: a result of %s does not go into %s", op->name, dtype_name(c->out[0].dtype),
                          dtype_name(t->type.dtype));

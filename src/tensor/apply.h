@@ -1,22 +1,36 @@
-// The front door: every public op comes through op_apply, which checks once, infers types and hands the call to the thread's sink.
+// The front door: every public op comes through op_apply, which checks once, infers types and hands the call to the
+// thread's sink.
 #pragma once
 #include "ir/op.h"
 #include <kiln/tensor.h>
 
 extern const struct op op_instances[];
 
-// Runs `op` on borrowed inputs (NULL for an optional one that is absent) and fills op->n_out new handles. `dev` only for ops that
-// create. On failure the outputs are NULL and the error is pending.
-kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs, kiln_tensor **out);
+// Runs `op` on borrowed inputs (NULL for an optional one that is absent) and fills op->n_out new handles. `dev` only
+// for ops that create. On failure the outputs are NULL and the error is pending.
+kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                     kiln_tensor **out);
 // The same for ops with one output: the handle, or NULL.
 kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs);
 // Into the storage of in[0].
 kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 
-static inline struct attr attr_of_int(int64_t v) { return (struct attr){.kind = ATTR_INT, .set = true, .i = v}; }
-static inline struct attr attr_of_bool(bool v) { return (struct attr){.kind = ATTR_BOOL, .set = true, .i = v}; }
-static inline struct attr attr_of_dtype(kiln_dtype v) { return (struct attr){.kind = ATTR_DTYPE, .set = true, .i = v}; }
-static inline struct attr attr_of_float(double v) { return (struct attr){.kind = ATTR_FLOAT, .set = true, .f = v}; }
+static inline struct attr attr_of_int(int64_t v)
+{
+    return (struct attr){.kind = ATTR_INT, .set = true, .i = v};
+}
+static inline struct attr attr_of_bool(bool v)
+{
+    return (struct attr){.kind = ATTR_BOOL, .set = true, .i = v};
+}
+static inline struct attr attr_of_dtype(kiln_dtype v)
+{
+    return (struct attr){.kind = ATTR_DTYPE, .set = true, .i = v};
+}
+static inline struct attr attr_of_float(double v)
+{
+    return (struct attr){.kind = ATTR_FLOAT, .set = true, .f = v};
+}
 // An option: 0 means the default, KILN_ZERO means 0.
 static inline struct attr attr_of_option(double v, double fallback)
 {

@@ -9,12 +9,14 @@
 
 static kiln_status host_type(const char *op, kiln_dtype dtype, size_t rank, const int64_t *dims, struct type *out)
 {
-    if ((unsigned)dtype >= DTYPE_COUNT) return error_set(KILN_E_DTYPE, "%s: dtype %d is not one of kiln_dtype", op, (int)dtype);
+    if ((unsigned)dtype >= DTYPE_COUNT)
+        return error_set(KILN_E_DTYPE, "%s: dtype %d is not one of kiln_dtype", op, (int)dtype);
     if (rank > MAX_RANK) return error_set(KILN_E_SHAPE, "%s: rank %zu is above %d", op, rank, MAX_RANK);
     if (rank && !dims) return error_set(KILN_E_ARGUMENT, "%s: dims is NULL", op);
     *out = (struct type){.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
     for (size_t i = 0; i < rank; i++) {
-        if (dims[i] < 0) return error_set(KILN_E_SHAPE, "%s: dimension %zu is negative: %lld", op, i, (long long)dims[i]);
+        if (dims[i] < 0)
+            return error_set(KILN_E_SHAPE, "%s: dimension %zu is negative: %lld", op, i, (long long)dims[i]);
         out->dims[i] = dims[i];
     }
     return KILN_OK;
@@ -129,8 +131,8 @@ kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
     uint64_t need_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)
-        return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu", type_text(&t->type, text, sizeof text),
-                         (unsigned long long)need_B, size_B);
+        return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu",
+                         type_text(&t->type, text, sizeof text), (unsigned long long)need_B, size_B);
     if (size_B && !dst) return error_set(KILN_E_ARGUMENT, "read: dst is NULL");
     kiln_status status = tensor_read(t, dst);
     if (KILN_UNLIKELY(status)) error_name_op("read");
@@ -151,13 +153,23 @@ static kiln_status one_element(const char *op, const kiln_tensor *t, double *num
         return KILN_OK;
     }
     bool is_float = dtype_kind_of[t->type.dtype] == KIND_FLOAT;
-    union { uint8_t u8; int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint16_t u16; float f32; double f64; } v;
+    union {
+        uint8_t u8;
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint16_t u16;
+        float f32;
+        double f64;
+    } v;
     if (tensor_read(t, &v)) {
         error_name_op(op);
         return error_pending;
     }
     switch (t->type.dtype) {
-    case KILN_BOOL: case KILN_U8: *integer = v.u8; break;
+    case KILN_BOOL:
+    case KILN_U8: *integer = v.u8; break;
     case KILN_I8: *integer = v.i8; break;
     case KILN_I16: *integer = v.i16; break;
     case KILN_I32: *integer = v.i32; break;
@@ -167,8 +179,13 @@ static kiln_status one_element(const char *op, const kiln_tensor *t, double *num
     case KILN_F32: *number = v.f32; break;
     default: *number = v.f64;
     }
-    if (!is_float) *number = (double)*integer;
-    else *integer = *number != *number ? 0 : *number >= 0x1p63 ? INT64_MAX : *number < -0x1p63 ? INT64_MIN : (int64_t)*number;
+    if (!is_float)
+        *number = (double)*integer;
+    else
+        *integer = *number != *number  ? 0
+                   : *number >= 0x1p63 ? INT64_MAX
+                   : *number < -0x1p63 ? INT64_MIN
+                                       : (int64_t)*number;
     return KILN_OK;
 }
 

@@ -104,8 +104,8 @@ static kiln_status check_reach(const struct op_call *c, const struct storage *s,
             return error_set(KILN_E_SHAPE, "%s: strides and shape overflow", c->op->name);
     }
     if (lo >= 0 && hi < size) return KILN_OK;
-    return error_set(KILN_E_SHAPE, "%s: elements %lld to %lld are asked for, the storage has %lld", c->op->name, (long long)lo,
-                     (long long)hi, (long long)size);
+    return error_set(KILN_E_SHAPE, "%s: elements %lld to %lld are asked for, the storage has %lld", c->op->name,
+                     (long long)lo, (long long)hi, (long long)size);
 }
 
 static kiln_status view_output(struct op_call *c, kiln_tensor *const *in, kiln_tensor **out, bool *copy)
@@ -143,7 +143,8 @@ static kiln_status run(struct op_call *c, kiln_device *dev, kiln_tensor *const *
     return !copy && tensor_tape.viewed ? tensor_tape.viewed(in[0], out[0]) : KILN_OK;
 }
 
-static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+                               kiln_tensor **out)
 {
     (void)s;
     kiln_status status = run(c, dev, in, out);

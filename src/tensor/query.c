@@ -27,7 +27,8 @@ int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
     int i = axis_normalize(axis, t->type.rank);
     if (i >= 0) return t->type.dims[i];
     char text[TYPE_TEXT_MAX];
-    error_set(KILN_E_AXIS, "dim: axis %lld is out of range for %s", (long long)axis, type_text(&t->type, text, sizeof text));
+    error_set(KILN_E_AXIS, "dim: axis %lld is out of range for %s", (long long)axis,
+              type_text(&t->type, text, sizeof text));
     return -1;
 }
 

@@ -1,5 +1,5 @@
-// Handles, storages, the thread's state, and the hooks by which the tape sees ops. A handle has one owner (a scope or the user);
-// storages and tape nodes are reference counted, so what the tape keeps are storages, never handles.
+// Handles, storages, the thread's state, and the hooks by which the tape sees ops. A handle has one owner (a scope or
+// the user); storages and tape nodes are reference counted, so what the tape keeps are storages, never handles.
 #pragma once
 #include "device/device.h"
 #include "ir/op.h"
@@ -10,12 +10,12 @@ struct storage {
     atomic_int refs;
     kiln_device *dev;
     struct block block;
-    uint64_t version;              // raised by each write
-    const char *writer;            // the op that wrote last, for messages
+    uint64_t version;   // raised by each write
+    const char *writer; // the op that wrote last, for messages
 };
 
-struct tape_node;                  // grad/tape.h
-struct ir_builder;                 // ir/graph.h
+struct tape_node;  // grad/tape.h
+struct ir_builder; // ir/graph.h
 
 #define TENSOR_ALIVE 0x4b696c6eu
 #define TENSOR_FREED 0xdeadbeefu
@@ -23,20 +23,20 @@ struct ir_builder;                 // ir/graph.h
 struct kiln_tensor {
     struct type type;
     struct layout layout;
-    struct storage *storage;       // NULL: a weak scalar, or an abstract value
-    double number;                 // weak scalars
+    struct storage *storage; // NULL: a weak scalar, or an abstract value
+    double number;           // weak scalars
     int64_t integer;
     uint32_t magic;
-    uint32_t node_out;             // which output of `node`
-    struct tape_node *node;        // NULL: no gradient; a leaf's node gathers its gradient
-    struct tape_family *family;    // shared by the handles that alias each other; NULL: none does
-    uint32_t generation;           // the family's when `node` was right
-    bool detached;                 // shares memory but not the graph of gradients (stop_gradient, no-grad views)
-    struct ir_builder *builder;    // abstract values only
-    int32_t value;                 // the value's number there
-    struct kiln_scope *scope;      // owner; NULL: the user
-    kiln_tensor *prev, *next;      // in the scope
-    uintptr_t made_at;             // where handles are tracked: the line of the user's that made it
+    uint32_t node_out;          // which output of `node`
+    struct tape_node *node;     // NULL: no gradient; a leaf's node gathers its gradient
+    struct tape_family *family; // shared by the handles that alias each other; NULL: none does
+    uint32_t generation;        // the family's when `node` was right
+    bool detached;              // shares memory but not the graph of gradients (stop_gradient, no-grad views)
+    struct ir_builder *builder; // abstract values only
+    int32_t value;              // the value's number there
+    struct kiln_scope *scope;   // owner; NULL: the user
+    kiln_tensor *prev, *next;   // in the scope
+    uintptr_t made_at;          // where handles are tracked: the line of the user's that made it
     kiln_tensor *live_prev, *live_next;
 };
 
@@ -47,12 +47,13 @@ struct kiln_scope {
 
 // What ops go through on this thread.
 struct sink {
-    kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out);
+    kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+                         kiln_tensor **out);
 };
 struct thread_state {
-    struct kiln_scope *scope;      // innermost
-    struct sink *sink;             // NULL: eager
-    int no_grad;                   // depth
+    struct kiln_scope *scope; // innermost
+    struct sink *sink;        // NULL: eager
+    int no_grad;              // depth
 };
 extern _Thread_local struct thread_state thread_state;
 
@@ -62,22 +63,22 @@ struct tape_hooks {
     kiln_status (*record)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *out);
     // out[0] was made as a view of in[0]; called on every view, after record.
     kiln_status (*viewed)(kiln_tensor *base, kiln_tensor *view);
-    // Before a write into in[0]: whether it may be written, and in saved[i] what a rule is to see as input i (copies of what
-    // the write destroys, in the scope that is open).
+    // Before a write into in[0]: whether it may be written, and in saved[i] what a rule is to see as input i (copies of
+    // what the write destroys, in the scope that is open).
     kiln_status (*before_write)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor **saved);
     // After it: in[0] and everything that aliases it have a new history.
     kiln_status (*after_write)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *saved);
-    void (*release)(kiln_tensor *t);           // node and family of a handle that goes
-    kiln_status (*share)(kiln_tensor *from, kiln_tensor *to);   // the same place in the graph of gradients
+    void (*release)(kiln_tensor *t);                          // node and family of a handle that goes
+    kiln_status (*share)(kiln_tensor *from, kiln_tensor *to); // the same place in the graph of gradients
 };
 extern struct tape_hooks tensor_tape;
 
-kiln_tensor *tensor_new(void);                 // owned by the innermost scope; NULL and an error when memory is out
-extern bool live_tracked;                      // live.c: debug builds and KILN_DEBUG=handles list live handles
+kiln_tensor *tensor_new(void); // owned by the innermost scope; NULL and an error when memory is out
+extern bool live_tracked;      // live.c: debug builds and KILN_DEBUG=handles list live handles
 void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
-void tensor_destroy(kiln_tensor *t);           // out of its scope, then to the free list
-kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t);   // NULL, freed
+void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
+kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed
 struct storage *storage_new(kiln_device *dev, uint64_t size_B);
 struct storage *storage_ref(struct storage *s);
 void storage_unref(struct storage *s);

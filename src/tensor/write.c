@@ -13,7 +13,8 @@ static bool same_place(const kiln_tensor *a, const kiln_tensor *b)
     return true;
 }
 
-// An operand that overlaps the target elsewhere than in place is copied first: an element must not be read after it was written.
+// An operand that overlaps the target elsewhere than in place is copied first: an element must not be read after it was
+// written.
 kiln_tensor *write_safe_operand(const kiln_tensor *dst, kiln_tensor *src)
 {
     if (!src || !src->storage || src->storage != dst->storage || same_place(dst, src)) return src;
@@ -47,8 +48,8 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     uint64_t need_B = (uint64_t)type_numel(&dst->type) * dtype_size_B[dst->type.dtype];
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)
-        return error_set(KILN_E_ARGUMENT, "write: %s takes %llu bytes, size_B is %zu", type_text(&dst->type, text, sizeof text),
-                         (unsigned long long)need_B, size_B);
+        return error_set(KILN_E_ARGUMENT, "write: %s takes %llu bytes, size_B is %zu",
+                         type_text(&dst->type, text, sizeof text), (unsigned long long)need_B, size_B);
     if (size_B && !data) return error_set(KILN_E_ARGUMENT, "write: data is NULL");
     if (!dst->storage) return error_set(KILN_E_ARGUMENT, "write: dst is a weak scalar or an abstract value");
     if (size_B == 0) return KILN_OK;
@@ -59,7 +60,8 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     }
     struct kiln_scope scope;
     scope_enter(&scope);
-    kiln_tensor *src = kiln_from_data(dst->storage->dev, (kiln_dtype)dst->type.dtype, dst->type.rank, dst->type.dims, data);
+    kiln_tensor *src =
+        kiln_from_data(dst->storage->dev, (kiln_dtype)dst->type.dtype, dst->type.rank, dst->type.dims, data);
     kiln_status status = src ? kiln_assign(dst, src) : error_pending;
     scope_leave(&scope, NULL, 0);
     return status;
@@ -114,7 +116,9 @@ kiln_status kiln_split_sizes(kiln_tensor *t, int64_t axis, size_t n_out, const i
     int64_t total = 0, at = 0;
     int i = axis_normalize(axis, t->type.rank);
     char text[TYPE_TEXT_MAX];
-    if (i < 0) return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis, type_text(&t->type, text, sizeof text));
+    if (i < 0)
+        return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis,
+                         type_text(&t->type, text, sizeof text));
     for (size_t k = 0; k < n_out; k++) {
         out[k] = NULL;
         total += sizes[k];
@@ -139,9 +143,12 @@ kiln_status kiln_split(kiln_tensor *t, int64_t axis, kiln_tensor **out, size_t n
     TRY(tensor_check("split", "t", t));
     int i = axis_normalize(axis, t->type.rank);
     char text[TYPE_TEXT_MAX];
-    if (i < 0) return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis, type_text(&t->type, text, sizeof text));
+    if (i < 0)
+        return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis,
+                         type_text(&t->type, text, sizeof text));
     if (n_out == 0 || t->type.dims[i] % (int64_t)n_out)
-        return error_set(KILN_E_SHAPE, "split: axis %d of %s does not divide into %zu parts", i, type_text(&t->type, text, sizeof text), n_out);
+        return error_set(KILN_E_SHAPE, "split: axis %d of %s does not divide into %zu parts", i,
+                         type_text(&t->type, text, sizeof text), n_out);
     int64_t *sizes = malloc(sizeof *sizes * n_out);
     if (!sizes) return error_set(KILN_E_MEMORY, "split: out of memory");
     for (size_t k = 0; k < n_out; k++) sizes[k] = t->type.dims[i] / (int64_t)n_out;

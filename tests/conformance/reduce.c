@@ -223,19 +223,19 @@ REDUCER(logsumexp, RED_LOGSUMEXP, -3, 3, 16)
 
 void conform_var(const char *op)
 {
-    reduce(&(struct reducer){op, RED_VAR, NULL, 0, -3, 3, 64});
-    reduce(&(struct reducer){op, RED_VAR, NULL, 1, -3, 3, 64});
+    reduce(&(struct reducer){op, RED_VAR, NULL, 0, -3, 3, 256});
+    reduce(&(struct reducer){op, RED_VAR, NULL, 1, -3, 3, 256});
 }
 
 void conform_std(const char *op)
 {
-    reduce(&(struct reducer){op, RED_STD, NULL, 0, -3, 3, 64});
-    reduce(&(struct reducer){op, RED_STD, NULL, 1, -3, 3, 64});
+    reduce(&(struct reducer){op, RED_STD, NULL, 0, -3, 3, 256});
+    reduce(&(struct reducer){op, RED_STD, NULL, 1, -3, 3, 256});
 }
 
 void conform_norm(const char *op)
 {
     const double orders[] = {1, 2, INFINITY, 3, 0.5};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
-        reduce(&(struct reducer){op, RED_NORM, NULL, orders[i], -3, 3, 64});
+        reduce(&(struct reducer){op, RED_NORM, NULL, orders[i], -3, 3, 256});
 }

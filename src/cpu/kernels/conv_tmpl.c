@@ -1,9 +1,9 @@
-// The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an image,
-// and the product where there is no BLAS. In: T, ROWS, SCATTER, LOOPS.
+// The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an
+// image, and the product where there is no BLAS. In: T, ROWS, SCATTER, LOOPS.
 
-// What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart. A
-// short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its end the
-// next row overwrites, and the last one falls into the scratch behind the columns.
+// What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
+// A short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its
+// end the next row overwrites, and the last one falls into the scratch behind the columns.
 static void ROWS(const struct conv *v, const T *plane, int64_t pitch, int64_t ky, int64_t kx, int64_t y0, int64_t y1,
                  T *dst)
 {

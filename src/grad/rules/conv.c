@@ -1,9 +1,11 @@
-// Convolution and pooling. A convolution and its two gradients are linear in both operands: each is the gradient of the others.
+// Convolution and pooling. A convolution and its two gradients are linear in both operands: each is the gradient of the
+// others.
 #include "grad/rules/rules.h"
 #include <string.h>
 
-#define RULE(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
 
 static void copy_pair(int64_t *dst, const char *attr)
 {
@@ -65,7 +67,8 @@ RULE(conv2d_weight_grad)
 
 static kiln_pool2d_opts pool_options(void)
 {
-    kiln_pool2d_opts o = {.size = sizeof o, .ceil_mode = kiln_rule_int("ceil_mode") != 0,
+    kiln_pool2d_opts o = {.size = sizeof o,
+                          .ceil_mode = kiln_rule_int("ceil_mode") != 0,
                           .exclude_padding = kiln_rule_int("exclude_padding") != 0};
     copy_pair(o.kernel, "kernel");
     copy_pair(o.stride, "stride");

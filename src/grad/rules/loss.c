@@ -1,11 +1,17 @@
 // Cross entropy: softmax minus the target, in one kernel; the gradient of that kernel by its decomposition.
 #include "grad/rules/parts.h"
 
-#define RULE(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
 
 enum { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
-struct loss { int64_t reduction, axis; double smooth; bool ignore, soft; int64_t ignore_index; };
+struct loss {
+    int64_t reduction, axis;
+    double smooth;
+    bool ignore, soft;
+    int64_t ignore_index;
+};
 
 static struct loss read_loss(void)
 {
@@ -26,7 +32,8 @@ static kiln_tensor *row_gradient(const struct loss *a, kiln_tensor *logits, kiln
     if (a->reduction == REDUCTION_NONE) return kiln_unsqueeze(dy, a->axis);
     if (a->reduction == REDUCTION_SUM) return dy;
     if (a->ignore && !a->soft) {
-        kiln_tensor *counted = kiln_cast(kiln_not_equal(labels, kiln_scalar_int(a->ignore_index)), kiln_tensor_dtype(logits));
+        kiln_tensor *counted =
+            kiln_cast(kiln_not_equal(labels, kiln_scalar_int(a->ignore_index)), kiln_tensor_dtype(logits));
         return kiln_div(dy, kiln_sum(counted, NULL));
     }
     return kiln_div(dy, kiln_scalar((double)kiln_numel(logits) / (double)kiln_dim(logits, a->axis)));
@@ -41,7 +48,8 @@ static kiln_tensor *target(const struct loss *a, kiln_tensor *logits, kiln_tenso
         int64_t dims[KILN_MAX_RANK];
         for (size_t i = 0; i < kiln_rank(logits); i++) dims[i] = 1;
         dims[a->axis] = n;
-        kiln_tensor *classes = kiln_reshape(kiln_arange(kiln_tensor_device(logits), KILN_I64, 0, (double)n, 1), kiln_rank(logits), dims);
+        kiln_tensor *classes =
+            kiln_reshape(kiln_arange(kiln_tensor_device(logits), KILN_I64, 0, (double)n, 1), kiln_rank(logits), dims);
         t = kiln_cast(kiln_equal(kiln_unsqueeze(labels, a->axis), classes), kiln_tensor_dtype(logits));
     }
     return a->smooth ? kiln_add(kiln_mul(t, kiln_scalar(1 - a->smooth)), kiln_scalar(a->smooth / (double)n)) : t;
@@ -53,7 +61,8 @@ RULE(cross_entropy)
     if (kiln_rule_wants(0))
         din[0] = kiln_cross_entropy_backward(in[0], in[1], dout[0], a.reduction, a.smooth, a.ignore, a.ignore_index);
     if (a.soft && kiln_rule_wants(1))
-        din[1] = kiln_mul(kiln_mul(kiln_log_softmax(in[0], a.axis), kiln_scalar(a.smooth - 1)), row_gradient(&a, in[0], in[1], dout[0]));
+        din[1] = kiln_mul(kiln_mul(kiln_log_softmax(in[0], a.axis), kiln_scalar(a.smooth - 1)),
+                          row_gradient(&a, in[0], in[1], dout[0]));
     return kiln_error();
 }
 
@@ -63,7 +72,8 @@ static kiln_status backward_parts(void *user, kiln_tensor *const *in, size_t n_i
     const struct loss *a = user;
     kiln_tensor *t = target(a, in[0], in[1]);
     kiln_tensor *total = kiln_sum(t, KILN_REDUCE(.axes = KILN_AXES(a->axis), .keepdims = true));
-    kiln_tensor *dx = kiln_mul(kiln_sub(kiln_mul(kiln_softmax(in[0], a->axis), total), t), row_gradient(a, in[0], in[1], in[2]));
+    kiln_tensor *dx =
+        kiln_mul(kiln_sub(kiln_mul(kiln_softmax(in[0], a->axis), total), t), row_gradient(a, in[0], in[1], in[2]));
     if (a->ignore && !a->soft) {
         kiln_tensor *drop = kiln_equal(kiln_unsqueeze(in[1], a->axis), kiln_scalar_int(a->ignore_index));
         dx = kiln_where(drop, kiln_scalar(0), dx);

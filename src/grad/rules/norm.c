@@ -1,8 +1,10 @@
-// Softmax and normalisation. First derivatives are one kernel each; the gradients of those kernels go by their decomposition.
+// Softmax and normalisation. First derivatives are one kernel each; the gradients of those kernels go by their
+// decomposition.
 #include "grad/rules/parts.h"
 
-#define RULE(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, kiln_tensor **din)
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
 
 static kiln_tensor *sum_axis(kiln_tensor *t, int64_t axis)
 {
@@ -21,7 +23,8 @@ RULE(softmax_backward)
     kiln_tensor *y = in[0], *dy = in[1], *g = dout[0];
     int64_t axis = kiln_rule_int("axis");
     if (kiln_rule_wants(0))
-        din[0] = kiln_sub(kiln_mul(g, kiln_sub(dy, sum_axis(kiln_mul(y, dy), axis))), kiln_mul(dy, sum_axis(kiln_mul(g, y), axis)));
+        din[0] = kiln_sub(kiln_mul(g, kiln_sub(dy, sum_axis(kiln_mul(y, dy), axis))),
+                          kiln_mul(dy, sum_axis(kiln_mul(g, y), axis)));
     if (kiln_rule_wants(1)) din[1] = kiln_softmax_backward(y, g, axis);
     return kiln_error();
 }
@@ -60,7 +63,12 @@ RULE(layer_norm)
     return kiln_error();
 }
 
-struct norm { int64_t n_axes, axes[KILN_MAX_RANK]; size_t count; double eps; bool channels; };
+struct norm {
+    int64_t n_axes, axes[KILN_MAX_RANK];
+    size_t count;
+    double eps;
+    bool channels;
+};
 
 // Seen over x's dimensions: a vector of channels as [C, 1, 1 ...].
 static kiln_tensor *over(const struct norm *a, kiln_tensor *v, kiln_tensor *x)
@@ -139,12 +147,14 @@ static kiln_tensor *add_or_first(kiln_tensor *sum, kiln_tensor *term)
 }
 
 // The batch's mean and variance are results too: their gradients join x's.
-static kiln_tensor *through_statistics(const struct norm *a, kiln_tensor *x, kiln_tensor *mean, kiln_tensor *dmean, kiln_tensor *dvar,
-                                       kiln_tensor *dx)
+static kiln_tensor *through_statistics(const struct norm *a, kiln_tensor *x, kiln_tensor *mean, kiln_tensor *dmean,
+                                       kiln_tensor *dvar, kiln_tensor *dx)
 {
     double n = (double)kiln_numel(x) / (double)kiln_numel(mean);
-    if (dmean) dx = add_or_first(dx, kiln_expand(kiln_mul(over(a, dmean, x), kiln_scalar(1 / n)), kiln_rank(x), kiln_dims(x)));
-    if (dvar) dx = add_or_first(dx, kiln_mul(kiln_sub(x, over(a, mean, x)), kiln_mul(over(a, dvar, x), kiln_scalar(2 / n))));
+    if (dmean)
+        dx = add_or_first(dx, kiln_expand(kiln_mul(over(a, dmean, x), kiln_scalar(1 / n)), kiln_rank(x), kiln_dims(x)));
+    if (dvar)
+        dx = add_or_first(dx, kiln_mul(kiln_sub(x, over(a, mean, x)), kiln_mul(over(a, dvar, x), kiln_scalar(2 / n))));
     return dx;
 }
 

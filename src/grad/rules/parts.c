@@ -5,7 +5,8 @@ static bool differentiable(kiln_dtype dtype)
     return dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F32 || dtype == KILN_F64;
 }
 
-kiln_status rule_by_parts(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor *dout, kiln_tensor **din)
+kiln_status rule_by_parts(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor *dout,
+                          kiln_tensor **din)
 {
     int64_t wrt[8];
     kiln_tensor *grads[8] = {NULL};
