@@ -376,7 +376,7 @@ static void col_fold(struct writer *w, int r)
     static const char *const op[8] = {"+", "*", NULL, NULL, "|", "&"};
     char take[320];
     if (is_float(cls))
-        snprintf(take, sizeof take, "(%s %s a%d[i]) | (%s != %s)", t, less, r, t, t);
+        snprintf(take, sizeof take, "((%s %s a%d[i]) | (%s != %s))", t, less, r, t, t);
     else
         snprintf(take, sizeof take, "%s %s a%d[i]", t, less, r);
     if (op[code]) {
@@ -387,10 +387,10 @@ static void col_fold(struct writer *w, int r)
     } else {
         // A NaN stays: nothing is above it, and a second NaN comes later. The first element is always taken.
         if (is_float(cls))
-            snprintf(take, sizeof take, "(%s %s a%d[i]) | ((%s != %s) & (a%d[i] == a%d[i])) | (i%d[i] < 0)", t, less, r,
+            snprintf(take, sizeof take, "((%s %s a%d[i]) | ((%s != %s) & (a%d[i] == a%d[i])) | (i%d[i] < 0))", t, less, r,
                      t, t, r, r, r);
         else
-            snprintf(take, sizeof take, "(%s %s a%d[i]) | (i%d[i] < 0)", t, less, r, r);
+            snprintf(take, sizeof take, "((%s %s a%d[i]) | (i%d[i] < 0))", t, less, r, r);
         str_addf(w->out, "                const bool take%d = %s;\n", r, take);
         str_addf(w->out, "                a%d[i] = take%d ? %s : a%d[i];\n", r, r, t, r);
         str_addf(w->out, "                i%d[i] = take%d ? first + j : i%d[i];\n", r, r, r);

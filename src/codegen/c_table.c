@@ -6,7 +6,8 @@ void c_prologue(struct str *out)
     str_add(out, "// Written by the build from the table of ops.\n"
                  "#include \"cpu/kernels/fold.h\"\n"
                  "#include \"cpu/kernels/kernel.h\"\n"
-                 "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n");
+                 "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+                 "#pragma GCC diagnostic ignored \"-Wunused-function\"\n");
     str_add(out, scalar_prelude(TARGET_C));
     str_addf(out,
              "_Static_assert(CPU_MAX_IN == %d && CPU_MAX_REDUCE == %d && CPU_MAX_KEEP == %d && CPU_MAX_ROWVAL == %d,\n"
