@@ -440,9 +440,9 @@ static void convolutions_pad(void **state)
     kiln_cell_free(&cell);
     for (int64_t kernel = 1; kernel <= 4; kernel++) {
         for (int64_t stride = 1; stride <= 3; stride++) {
-            double x[5 * 7], k[16], y[5 * 7];
+            double x[5 * 7], k[4 * 5], y[5 * 7];
             for (int i = 0; i < 35; i++) x[i] = i % 11 - 4;
-            for (int i = 0; i < 16; i++) k[i] = i % 5 - 1.5;
+            for (int i = 0; i < 20; i++) k[i] = i % 5 - 1.5;
             conv_same(x, 5, 7, k, kernel, kernel + 1, stride, y);
             cell = kiln_nn_conv2d(
                 dev, 1, 1, kernel,

@@ -196,10 +196,12 @@ static void row_variables(struct writer *w, int pass, int r)
 static void row_pragma(struct writer *w, int pass)
 {
     static const char *const op[8] = {"+", "*", "max", "min", "|", "&", "max", "min"};
+    static const char *const float_op[8] = {"+", "*", "CPU_MOST", "CPU_LEAST", "|", "&", "CPU_MOST", "CPU_LEAST"};
     str_add(w->out, "#pragma omp simd");
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!in_pass(w, r, pass)) continue;
-        str_addf(w->out, " reduction(%s : r%d)", op[reduce_code(w, r)], r);
+        bool floats = is_float(reduce_arg(w, r)->cls);
+        str_addf(w->out, " reduction(%s : r%d)", floats ? float_op[reduce_code(w, r)] : op[reduce_code(w, r)], r);
         if (is_extreme(reduce_code(w, r)) && is_float(reduce_arg(w, r)->cls))
             str_addf(w->out, " reduction(| : nan%d)", r);
     }

@@ -14,7 +14,9 @@ struct view view_of(const struct type *t, const struct layout *l, uint16_t slot)
 
 struct view view_number(double value)
 {
-    return (struct view){.dtype = KILN_F64, .immediate = true, .number = value, .integer = (int64_t)value};
+    // Saturating, NaN as 0: what an integer kernel would make of it.
+    int64_t integer = value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+    return (struct view){.dtype = KILN_F64, .immediate = true, .number = value, .integer = integer};
 }
 
 struct view view_integer(int64_t value)
