@@ -148,7 +148,7 @@ static void row_text(void **state)
     analyze("rmax(a)", KERNEL_ROW, 1);
     static const char *const max[] = {"_row)(int pass",
                                       "case 0:",
-                                      "reduction(max : r0) reduction(| : nan0)",
+                                      "reduction(CPU_MOST : r0) reduction(| : nan0)",
                                       "cpu_fold_max_f32(&b->acc[0]",
                                       "case 1:",
                                       "*(float *)b->out",

@@ -15,6 +15,18 @@ static const struct {
 } cases[] = {
 #define CASE(op, fn) {#op, fn},
 #include "conformance/structured.def"
+
+// gcc defines a macro, clang answers a question.
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
 #undef CASE
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
@@ -60,7 +72,7 @@ void check_values(kiln_tensor *t, const struct host *want, const struct host *sc
         return;
     }
     bool wide = want->dtype == KILN_F64;
-#ifdef __SANITIZE_ADDRESS__
+#if SANITIZED
     // Sanitizers keep loops from being vectorised: what many lanes sum up goes into one.
     k *= 64;
 #endif
