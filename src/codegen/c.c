@@ -389,8 +389,8 @@ static void col_fold(struct writer *w, int r)
     } else {
         // A NaN stays: nothing is above it, and a second NaN comes later. The first element is always taken.
         if (is_float(cls))
-            snprintf(take, sizeof take, "((%s %s a%d[i]) | ((%s != %s) & (a%d[i] == a%d[i])) | (i%d[i] < 0))", t, less, r,
-                     t, t, r, r, r);
+            snprintf(take, sizeof take, "((%s %s a%d[i]) | ((%s != %s) & (a%d[i] == a%d[i])) | (i%d[i] < 0))", t, less,
+                     r, t, t, r, r, r);
         else
             snprintf(take, sizeof take, "((%s %s a%d[i]) | (i%d[i] < 0))", t, less, r, r);
         str_addf(w->out, "                const bool take%d = %s;\n", r, take);
