@@ -1,7 +1,7 @@
 // Trains a small convolutional network on Fashion-MNIST, tests it, and compares a Vulkan device with the CPU step by
 // step.
 //
-//     fashion_mnist --epochs 3 --batch-norm --checkpoint run.ckpt --curve curve.svg
+//     fashion_mnist --epochs 2 --batch-norm --checkpoint run.ckpt --curve curve.svg
 //
 // The images are those of Zalando (Xiao, Rasul, Vollgraf 2017; Debian package dataset-fashion-mnist), the network has
 // the shape of LeNet-5 (LeCun et al. 1998). The program prints the loss and the accuracy of each epoch, writes the
@@ -28,7 +28,7 @@ struct options {
 static const char usage[] =
     "usage: fashion_mnist [options]\n"
     "  --device D      cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
-    "  --epochs N      passes over the training images (3)\n"
+    "  --epochs N      passes over the training images (2)\n"
     "  --limit N       only the first N training images, and N test images; 0: all (0)\n"
     "  --batch N       images a step (64)\n"
     "  --lr R          highest learning rate (0.05)\n"
@@ -452,7 +452,7 @@ int main(int argc, char **argv)
 {
     struct options o = {.data = "/usr/share/datasets/fashion-mnist",
                         .curve = "fashion_mnist.svg",
-                        .epochs = 3,
+                        .epochs = 2,
                         .batch = 64,
                         .compare = 100,
                         .seed = 1,
