@@ -44,9 +44,8 @@ static kiln_status start_run(struct row_run *t, const struct row_job *j, char *k
         t->as_is[i] =
             t->runs && j->side[i].native && j->strides[i][inner] == j->side[i].size_B && !(i < j->n_in && t->same[i]);
         t->whole[i] = many && !t->as_is[i] && !t->same[i] && j->count <= WHOLE_ROW;
-        if (i < j->n_in && j->side[i].constant)
-            CPU_FN(cpu_fill)
-            (memory + (size_t)i * (size_t)length * 8, j->side[i].class_B, j->side[i].bits, smaller(j->count, BLOCK));
+        if (i < j->n_in && j->side[i].constant) CPU_FN(cpu_fill)
+        (memory + (size_t)i * (size_t)length * 8, j->side[i].class_B, j->side[i].bits, smaller(j->count, BLOCK));
     }
     t->keep = keep;
     if (j->k->n_keep && !keep) {
@@ -154,11 +153,52 @@ static void store_row_value(struct row_run *t)
     if (!out->native) cpu_side_scatter(out, &value, to, 1, out->size_B);
 }
 
+// Rows of one block each whose operands all lie as the kernel takes them, one stride from row to row: the common case,
+// in which a short row would otherwise cost as much to enter as to fold.
+static bool rows_are_plain(const struct row_run *t)
+{
+    const struct row_job *j = t->j;
+    const struct cpu_side *out = &j->side[j->n_in];
+    if (j->n_par != 1 || j->n_red != 1 || j->count == 0 || j->count > BLOCK || j->count > j->chunk) return false;
+    for (int i = 0; i < j->n_in; i++)
+        if (!t->as_is[i] && !j->side[i].constant) return false;
+    return j->k->row_out ? out->native : t->as_is[j->n_in];
+}
+
+static void run_plain_rows(struct row_run *t, int64_t begin, int64_t end)
+{
+    const struct row_job *j = t->j;
+    struct cpu_row_block *b = &t->b;
+    struct cpu_acc fresh[CPU_MAX_REDUCE];
+    char *at[ROW_MAX_SIDES];
+    for (int r = 0; r < j->k->n_reduce; r++) cpu_acc_start(&fresh[r], &j->k->reduce[r]);
+    for (int i = 0; i < j->k->n_keep; i++) b->keep[i] = t->keep + i * j->count * 8;
+    for (int i = 0; i <= j->n_in; i++) at[i] = j->side[i].base + begin * j->strides[i][0];
+    for (int i = 0; i < j->n_in; i++)
+        if (j->side[i].constant) b->in[i] = t->memory[i];
+    b->n = j->count;
+    b->first = 0;
+    for (int64_t row = begin; row < end; row++) {
+        for (int i = 0; i < j->n_in; i++) {
+            if (!j->side[i].constant) b->in[i] = at[i];
+            at[i] += j->strides[i][0];
+        }
+        b->out = at[j->n_in];
+        at[j->n_in] += j->strides[j->n_in][0];
+        memcpy(b->acc, fresh, (size_t)j->k->n_reduce * sizeof *fresh);
+        for (int pass = 0; pass <= j->k->n_stages; pass++) j->k->row(pass, b);
+    }
+}
+
 static kiln_status run_rows(void *user, int64_t begin, int64_t end)
 {
     const struct row_job *j = user;
     struct row_run t;
     TRY(start_run(&t, j, NULL));
+    if (rows_are_plain(&t)) {
+        run_plain_rows(&t, begin, end);
+        return KILN_OK;
+    }
     for (int64_t row = begin; row < end; row++) {
         enter_row(&t, row);
         for (int pass = 0; pass < j->k->n_stages; pass++) {
