@@ -171,20 +171,23 @@ static void run_plain_rows(struct row_run *t, int64_t begin, int64_t end)
     struct cpu_row_block *b = &t->b;
     struct cpu_acc fresh[CPU_MAX_REDUCE];
     char *at[ROW_MAX_SIDES];
+    int64_t step_B[ROW_MAX_SIDES];
     for (int r = 0; r < j->k->n_reduce; r++) cpu_acc_start(&fresh[r], &j->k->reduce[r]);
     for (int i = 0; i < j->k->n_keep; i++) b->keep[i] = t->keep + i * j->count * 8;
-    for (int i = 0; i <= j->n_in; i++) at[i] = j->side[i].base + begin * j->strides[i][0];
-    for (int i = 0; i < j->n_in; i++)
-        if (j->side[i].constant) b->in[i] = t->memory[i];
+    for (int i = 0; i <= j->n_in; i++) {
+        bool constant = i < j->n_in && j->side[i].constant; // an immediate has no address
+        step_B[i] = constant ? 0 : j->strides[i][0];
+        at[i] = constant ? t->memory[i] : j->side[i].base + begin * step_B[i];
+    }
     b->n = j->count;
     b->first = 0;
     for (int64_t row = begin; row < end; row++) {
         for (int i = 0; i < j->n_in; i++) {
-            if (!j->side[i].constant) b->in[i] = at[i];
-            at[i] += j->strides[i][0];
+            b->in[i] = at[i];
+            at[i] += step_B[i];
         }
         b->out = at[j->n_in];
-        at[j->n_in] += j->strides[j->n_in][0];
+        at[j->n_in] += step_B[j->n_in];
         memcpy(b->acc, fresh, (size_t)j->k->n_reduce * sizeof *fresh);
         for (int pass = 0; pass <= j->k->n_stages; pass++) j->k->row(pass, b);
     }
