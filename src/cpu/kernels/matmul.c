@@ -2,8 +2,8 @@
 // along M), 2 the output (stride 0 along K). The class is that of the accumulation: f16 and bf16 come in as f32.
 //
 // BLAS takes a matrix as it lies when one of its two strides is 1; every other layout or dtype is first packed into a
-// dense copy of the class. A product of many matrices is split over the batch when each is small, and left to BLAS's
-// own threads when it is large. Where all matrices of the innermost batch dimension share b, they are one product with
+// dense copy of the class. A product of many matrices is split over the batch; one of few large ones is left to BLAS's
+// own threads. Where all matrices of the innermost batch dimension share b, they are one product with
 // more rows.
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
@@ -254,13 +254,21 @@ static kiln_status run_batches(void *user, int64_t begin, int64_t end)
 
 enum { LARGE_PRODUCT = 1 << 22 }; // multiplications that are worth all threads
 
+// Whole matrices are the better share of a thread: nothing is waited for between them. It takes enough of them that the
+// last ones do not keep one thread busy alone.
+static bool splits_by_batch(const struct product *p)
+{
+    int64_t threads = cpu_threads();
+    double size = (double)p->m * (double)p->n * (double)p->k;
+    return p->batches > 1 && (size < LARGE_PRODUCT || p->batches % threads == 0 || p->batches >= 4 * threads);
+}
+
 kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int64_t end)
 {
     struct product p;
     (void)begin, (void)end;
     product_init(&p, l, kernel_catalogue[l->kernel].cls);
     if (p.m == 0 || p.n == 0 || p.batches == 0) return KILN_OK;
-    double size = (double)p.m * (double)p.n * (double)p.k;
-    if (p.batches == 1 || size >= LARGE_PRODUCT) return run_batches(&p, 0, p.batches);
-    return cpu_parallel(p.batches, (int64_t)size / 16 + 64, run_batches, &p);
+    if (!splits_by_batch(&p)) return run_batches(&p, 0, p.batches);
+    return cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
 }
