@@ -19,6 +19,8 @@ void ir_graph_destroy(struct kiln_graph **g)
     vec_free(&(*g)->nodes);
     vec_free(&(*g)->operands);
     vec_free(&(*g)->outputs);
+    vec_free(&(*g)->regions);
+    vec_free(&(*g)->symbols);
     arena_finish(&(*g)->arena);
     free(*g);
     *g = NULL;
@@ -57,7 +59,8 @@ int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t
                         .n_in = c->n_in,
                         .first_in = (int32_t)g->operands.n,
                         .first_out = (int32_t)g->values.n,
-                        .caller = caller};
+                        .caller = caller,
+                        .region = -1};
     if (c->op->n_attrs) {
         struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
         if (!attrs) return -1;
@@ -74,9 +77,22 @@ int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t
     return n.first_out;
 }
 
-kiln_status ir_add_output(struct kiln_graph *g, int32_t value, const char *name)
+kiln_status ir_add_write(struct kiln_graph *g, int32_t value, int32_t target, const char *name)
 {
-    struct ir_output o = {value, arena_strdup(&g->arena, name)};
+    struct ir_output o = {value, target, arena_strdup(&g->arena, name)};
     if (!o.name) return error_pending;
     return vec_push(&g->outputs, o);
+}
+
+kiln_status ir_add_output(struct kiln_graph *g, int32_t value, const char *name)
+{
+    return ir_add_write(g, value, -1, name);
+}
+
+int32_t ir_add_token(struct kiln_graph *g)
+{
+    for (size_t i = 0; i < g->values.n; i++)
+        if (g->values.v[i].kind == IR_TOKEN) return (int32_t)i;
+    struct ir_value v = {.type = {.dtype = DTYPE_TOKEN}, .kind = IR_TOKEN, .node = -1};
+    return add_value(g, &v);
 }

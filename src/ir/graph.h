@@ -1,9 +1,15 @@
 // The graph IR: values with types, nodes that make them. Each value is defined once, before its uses, so the order of
 // nodes is an order of execution.
 //
-// Kept simple on purpose: nodes and values lie in two arrays and name each other by index. Control flow will hang on a
-// node as regions, each a list of nodes of the same arrays with parameters and results of its own; the field for them
-// belongs into struct ir_node.
+// Nodes and values lie in two arrays and name each other by index. Control flow hangs on a node as regions: each is a
+// run of nodes of the same array, just before the node that owns it, with parameters and results of its own; a node
+// says which region it is in. Nodes inside may use values of the regions around them.
+//
+// Effects (writes, prints, random draws) are ordered by tokens: a node with OP_EFFECT takes a token as its last operand
+// and makes one as its last output, so that effects form a chain from the graph's entry token.
+//
+// Types hold numbers. A dimension that may differ from call to call is marked with a symbol beside its number, which is
+// then the size that was seen.
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -15,29 +21,52 @@ enum ir_value_kind {
     IR_INPUT,    // given to the graph; has a name
     IR_NUMBER,   // a weak scalar
     IR_CONSTANT, // a tensor that is there already; `held` is whoever builds' to interpret
+    IR_PARAM,    // of a region
+    IR_TOKEN,    // what the first effect follows
 };
+
+// The dtype of tokens, beyond those of tensors; rank 0.
+#define DTYPE_TOKEN 15
 
 struct ir_value {
     struct type type;
     uint8_t kind;
     uint8_t out;      // which output of the node
-    int32_t node;     // IR_NODE
+    int32_t node;     // IR_NODE; IR_PARAM: the region
     const char *name; // inputs; NULL for others
     double number;    // IR_NUMBER
     int64_t integer;
-    const void *held; // IR_CONSTANT
+    const void *held;       // IR_CONSTANT
+    const int16_t *symbols; // type.rank entries, 0 or 1 + index into kiln_graph.symbols; NULL: all sizes are fixed
 };
 
 struct ir_node {
     const struct op *op;
-    int32_t n_in, first_in;   // in kiln_graph.operands; -1 there: an optional input that is absent
-    int32_t first_out;        // values first_out .. first_out + op->n_out - 1
-    const struct attr *attrs; // op->n_attrs
-    uintptr_t caller;         // address of the call, for messages; 0: unknown
+    int32_t n_in, first_in;          // in kiln_graph.operands; -1 there: an optional input that is absent
+    int32_t first_out;               // values first_out .. first_out + op->n_out - 1
+    const struct attr *attrs;        // op->n_attrs
+    uintptr_t caller;                // address of the call, for messages; 0: unknown
+    int32_t region;                  // in which the node lies; -1: none
+    int32_t n_regions, first_region; // that it owns
 };
 
+struct ir_region {
+    int32_t owner;                   // node
+    int32_t first_param, n_params;   // values
+    int32_t first_node, n_nodes;     // nested regions' nodes among them
+    int32_t first_result, n_results; // in kiln_graph.operands
+};
+
+struct ir_symbol {
+    const char *name; // "s0"
+    int64_t size;     // as seen when the graph was made
+};
+
+// What a graph gives: a result, or the new value of something that it was given (a parameter, an input written in
+// place), which is written back in the order of outputs when all results are known.
 struct ir_output {
     int32_t value;
+    int32_t target; // -1: a result; else the input or constant that takes the value
     const char *name;
 };
 
@@ -47,6 +76,8 @@ struct kiln_graph {
     VEC(struct ir_node) nodes;
     VEC(int32_t) operands;
     VEC(struct ir_output) outputs;
+    VEC(struct ir_region) regions;
+    VEC(struct ir_symbol) symbols;
 };
 
 // What builds a graph. Handles of abstract tensors point to it, so it outlives them.
@@ -65,6 +96,8 @@ int32_t ir_add_constant(struct kiln_graph *g, const struct type *type,
 // The first of the outputs, whose types are c->out. `in`: n_in value numbers.
 int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller);
 kiln_status ir_add_output(struct kiln_graph *g, int32_t value, const char *name);
+kiln_status ir_add_write(struct kiln_graph *g, int32_t value, int32_t target, const char *name);
+int32_t ir_add_token(struct kiln_graph *g); // the entry token, the same number each time
 
 static inline const int32_t *ir_operands(const struct kiln_graph *g, const struct ir_node *n)
 {
