@@ -78,6 +78,20 @@ static void touch(struct fuser *f, struct tally *t, int32_t unit, int o)
     t->n_readers[b]++;
 }
 
+// What is written back is written after all have read it.
+static void walk_writes(struct fuser *f, struct tally *t)
+{
+    for (int32_t i = 0; i < (int32_t)f->u->v.n; i++) {
+        const struct unit *u = unit_at(f, i);
+        for (int o = 0; o < u->n_in; o++) {
+            const struct unit_buffer *b = &f->u->buffers.v[u->l.operands[o].slot];
+            if (!in_memory(&u->l.operands[o]) || !unit_buffer_is_given(b) || b->writer < 0 || b->writer == i) continue;
+            if (t->list) f->after[f->first_after[i] + t->n_after[i]] = b->writer;
+            t->n_after[i]++;
+        }
+    }
+}
+
 // For each buffer its readers, for each unit those that must come after it; counted, then listed.
 static void walk_dependences(struct fuser *f, struct tally *t)
 {
@@ -87,6 +101,7 @@ static void walk_dependences(struct fuser *f, struct tally *t)
     for (int32_t i = 0; i < (int32_t)f->u->v.n; i++)
         for (int o = 0; o < unit_at(f, i)->l.n_operands; o++)
             if (in_memory(&unit_at(f, i)->l.operands[o])) touch(f, t, i, o);
+    walk_writes(f, t);
 }
 
 static kiln_status make_room(struct fuser *f, const struct tally *t)
@@ -203,7 +218,7 @@ static void set_escapes(struct fuser *f, const int32_t *units, int n)
         const struct unit *unit = unit_at(f, units[i]);
         uint16_t b = unit->l.operands[unit->n_in].slot;
         const struct unit_buffer *buffer = &f->u->buffers.v[b];
-        f->escapes[b] = buffer->kept || buffer->ordered;
+        f->escapes[b] = buffer->kept || buffer->ordered || unit_buffer_is_given(buffer);
         for (int32_t r = f->first_reader[b]; r < f->first_reader[b + 1] && !f->escapes[b]; r++)
             f->escapes[b] = !f->inside[f->readers[r]];
     }
@@ -275,7 +290,8 @@ static int more_bytes(const void *x, const void *y)
 
 static kiln_status add_pair(struct fuser *f, int32_t a, int32_t b, double bytes)
 {
-    if (f->group_of[a] < 0 || f->group_of[b] < 0 || f->group_of[a] == f->group_of[b]) return KILN_OK;
+    if (f->group_of[a] < 0 || f->group_of[b] < 0 || f->group_of[a] == f->group_of[b])
+        return KILN_OK; // b may be a itself
     return vec_push(&f->pairs, ((struct pair){a, b, bytes}));
 }
 

@@ -77,7 +77,8 @@ static int32_t maker_of(const struct builder *b, const struct launch_operand *o)
 {
     if (!in_memory(o)) return -1;
     const struct unit_buffer *buffer = &b->set->u->buffers.v[o->slot];
-    if (buffer->ordered || buffer->writer < 0 || !b->set->inside[buffer->writer]) return -1;
+    if (buffer->ordered || buffer->writer < 0 || unit_buffer_is_given(buffer) || !b->set->inside[buffer->writer])
+        return -1;
     return buffer->writer;
 }
 
@@ -588,6 +589,20 @@ static kiln_status build_needed(struct builder *b, const bool *needed)
     return KILN_OK;
 }
 
+// What is written back may be read by the same kernel only where it is written.
+static bool reads_elsewhere(const struct builder *b)
+{
+    const struct fused_kernel *k = b->k;
+    for (int o = 0; o < k->n_out; o++) {
+        const struct fused_access *to = &k->out[o].to;
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i].buffer == to->buffer &&
+                (k->in[i].offset != to->offset || memcmp(k->in[i].strides, to->strides, sizeof to->strides)))
+                return true;
+    }
+    return false;
+}
+
 static kiln_status finish(struct builder *b)
 {
     struct fused_kernel *k = b->k;
@@ -598,6 +613,7 @@ static kiln_status finish(struct builder *b)
     k->n_dims = b->space.n_dims;
     k->n_reduce = b->space.n_reduce;
     memcpy(k->sizes, b->space.sizes, sizeof *k->sizes * (size_t)k->n_dims);
+    if (reads_elsewhere(b)) return no(b, "a value that is written back is read at other places");
     fused_collapse(k);
     if (k->n_dims > FUSED_DIMS) return no(b, "too many dimensions");
     name_kernel(b);

@@ -201,9 +201,10 @@ static kiln_status add_given(struct units *u, const struct layout *const *layout
 static void find_ordered(struct units *u)
 {
     for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1;
+    // A copy of what is written back reads no more than it writes: fusion looks at it closer.
     for (size_t i = 0; i < u->v.n; i++) {
         const struct unit *unit = &u->v.v[i];
-        for (int w = unit->n_in; w < unit->l.n_operands; w++)
+        for (int w = unit->n_in; unit->node >= 0 && w < unit->l.n_operands; w++)
             for (int r = 0; r < unit->n_in; r++)
                 if (!(unit->l.operands[r].flags & OPERAND_IMMEDIATE) &&
                     unit->l.operands[r].slot == unit->l.operands[w].slot)
@@ -211,19 +212,56 @@ static void find_ordered(struct units *u)
     }
 }
 
-kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct device_caps *caps,
-                       const struct layout *const *layouts, units_constant_layout *constant_layout)
+// The view of a value in a buffer, for a copy that is no op's.
+static struct view lying_view(const struct units *u, int32_t value, int32_t *buffer)
 {
-    struct maker m = {.base = {.caps = caps, .launch = record, .temp = temp}, .u = u};
+    struct view v;
+    *buffer = u->values[value].buffer;
+    set_view(u, value, 0, &v);
+    return v;
+}
+
+static kiln_status add_write(struct maker *m, const struct ir_output *o, bool shared)
+{
+    struct units *u = m->u;
+    struct unit_buffer *target = &u->buffers.v[u->values[o->target].buffer];
+    if (target->n_writes)
+        return error_set(KILN_E_INTERNAL, "graph: %s is written back twice", o->name ? o->name : "an input");
+    int32_t in[1];
+    struct view from = lying_view(u, o->value, &in[0]), to = lying_view(u, o->target, &m->out[0]);
+    to.slot = SLOT_OUT;
+    m->in = in;
+    m->node = -1;
+    m->base.op = "assign";
+    size_t before = u->v.n;
+    TRY(lower_copy(&m->base, &from, &to));
+    for (size_t i = before; i < u->v.n && shared; i++) u->v.v[i].body = NULL;
+    return KILN_OK;
+}
+
+static kiln_status add_writes(struct maker *m, const bool *shared)
+{
+    const struct kiln_graph *g = m->u->graph;
+    for (size_t i = 0; i < g->outputs.n; i++) {
+        const struct ir_output *o = &g->outputs.v[i];
+        if (o->target >= 0) TRY(add_write(m, o, !shared || shared[o->target]));
+    }
+    return KILN_OK;
+}
+
+kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
+{
+    struct maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
     *u = (struct units){.graph = g, .values = calloc(g->values.n + 1, sizeof *u->values)};
     if (!u->values) return error_set(KILN_E_MEMORY, "graph: out of memory");
-    kiln_status status = add_given(u, layouts, constant_layout);
+    kiln_status status = add_given(u, o->layouts, o->constant_layout);
     if (!status) status = add_nodes(&m);
+    if (!status) status = add_writes(&m, o->shared);
     vec_free(&m.temps);
     if (status) return status;
     for (size_t i = 0; i < g->outputs.n; i++) {
         int32_t b = u->values[g->outputs.v[i].value].buffer;
-        if (b >= 0) u->buffers.v[b].kept = true;
+        if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
     }
     find_ordered(u);
     return KILN_OK;

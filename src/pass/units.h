@@ -44,6 +44,17 @@ struct units {
 
 // `layouts` of the inputs; NULL, or an entry NULL: row-major. Constants say theirs through `constant_layout`.
 typedef void units_constant_layout(const void *held, struct layout *out);
-kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct device_caps *caps,
-                       const struct layout *const *layouts, units_constant_layout *constant_layout);
+struct units_options {
+    const struct device_caps *caps;
+    const struct layout *const *layouts;
+    units_constant_layout *constant_layout;
+    // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
+    // NULL: any may.
+    const bool *shared;
+};
+kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
+static inline bool unit_buffer_is_given(const struct unit_buffer *b)
+{
+    return b->kind == BUFFER_INPUT || b->kind == BUFFER_CONSTANT;
+}
 void units_finish(struct units *u);
