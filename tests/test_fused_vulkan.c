@@ -683,6 +683,63 @@ static void repeated_launches_give_one_bit_pattern(void **state)
     }
 }
 
+// Times, for people: KILN_TEST_TIMES=1.
+static void measure(const char *what, struct build *b)
+{
+    enum { N = 20, LAUNCHES = 10000 };
+    struct arrays a;
+    struct ready r;
+    codegen_ms = glslang_ms = pipeline_ms = 0;
+    for (int i = 0; i < N; i++) {
+        struct loaded l = compile(&b->k);
+        dev->ops->unload_compiled(dev, l.compiled);
+    }
+    print_message("%s: text %.3f ms, glslang %.2f ms, pipeline %.2f ms", what, codegen_ms / N, glslang_ms / N,
+                  pipeline_ms / N);
+    arrays_begin(b, &a);
+    struct loaded l = compile(&b->k);
+    make_ready(&l, &b->k, a.blocks, &r);
+    assert_ok(device_launch_compiled(dev, &r.launch));
+    assert_ok(kiln_device_synchronize(dev));
+    double start = now_ms();
+    for (int i = 0; i < 20; i++) assert_ok(device_launch_compiled(dev, &r.launch));
+    assert_ok(kiln_device_synchronize(dev));
+    print_message(", run %.3f ms\n", (now_ms() - start) / 20);
+    dev->ops->unload_compiled(dev, l.compiled);
+    release(&r);
+    arrays_end(b, &a);
+}
+
+static void times(void **state)
+{
+    if (!getenv("KILN_TEST_TIMES")) skip();
+    struct build b;
+    build_begin(&b, 0, 1, (const int64_t[]){1 << 20});
+    int x = load(&b, KILN_F32, 1), y = load(&b, KILN_F32, 1);
+    store(&b, KILN_F32, 1, expr2(&b, "(a + b) * a - b / (a * a + 1.0)", x, y));
+    finish(&b);
+    measure("pointwise, 1M", &b);
+    build_end(&b);
+    build_begin(&b, 0, 1, (const int64_t[]){1 << 20});
+    x = load(&b, KILN_F32, 1), y = load(&b, KILN_F32, 1);
+    store(&b, KILN_F32, 1, expr2(&b, "tanh(exp(a * b)) + a", x, y));
+    finish(&b);
+    measure("tanh(exp), 1M", &b);
+    build_end(&b);
+    build_softmax(&b, KILN_F32, 1024, 1000, false);
+    measure("softmax-like 1024 x 1000", &b);
+    build_end(&b);
+    build_softmax(&b, KILN_F32, 8192, 100, false);
+    measure("softmax-like 8192 x 100", &b);
+    build_end(&b);
+    build_softmax(&b, KILN_F32, 1000, 1024, true);
+    measure("softmax-like, columns of 1000 x 1024", &b);
+    build_end(&b);
+    build_sums(&b, 1, 1 << 20, false, true);
+    measure("sums with totals, 1 x 1M", &b);
+    build_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     setenv("KILN_DEBUG", "validate", 0);
@@ -701,6 +758,7 @@ int main(int argc, char **argv)
         CASE(few_long_rows_are_split),
         CASE(totals_of_rows_and_points),
         CASE(repeated_launches_give_one_bit_pattern),
+        CASE(times),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     print_message("%d kernels, each: text %.2f ms, glslang %.2f ms, pipeline %.2f ms\n", n_compiled,
