@@ -760,6 +760,27 @@ static void unaligned_starts(void **state)
     }
 }
 
+// The forms that a large device takes, and those of one whose lanes cannot exchange values, run here too.
+static void the_forms_of_a_large_device(void **state)
+{
+    dev->caps.parallelism = 1 << 17;
+    rows_of_every_length(state);
+    every_fold(state);
+    few_long_rows_are_split(state);
+    totals_of_rows_and_points(state);
+    repeated_launches_give_one_bit_pattern(state);
+}
+
+static void the_forms_without_shuffles(void **state)
+{
+    dev->caps.shuffle = false;
+    rows_in_halves(state);
+    totals_of_rows_and_points(state);
+    dev->caps.parallelism = 1 << 17;
+    every_fold(state);
+    few_long_rows_are_split(state);
+}
+
 // --- random kernels
 
 struct value {
@@ -1209,6 +1230,8 @@ int main(int argc, char **argv)
         CASE(wide_indices),
         CASE(many_accesses),
         CASE(unaligned_starts),
+        CASE(the_forms_of_a_large_device),
+        CASE(the_forms_without_shuffles),
         CASE(random_kernels_match_the_reference),
         CASE(launches_of_both_kinds_are_ordered),
         CASE(kernels_may_be_unloaded_in_flight),
