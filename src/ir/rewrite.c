@@ -203,7 +203,7 @@ kiln_status ir_rewrite_copy_over(struct ir_rewrite *r, int32_t node, const int32
     int32_t at = push_node(r, n, in);
     if (at < 0) return error_pending;
     for (int32_t i = 0; i < n.n_regions; i++) r->to->regions.v[n.first_region + i].owner = at;
-    for (int32_t i = 0; i < n.op->n_out; i++) {
+    for (int32_t i = 0; i < ir_node_outputs(&n); i++) {
         struct ir_value v = r->from->values.v[from->first_out + i];
         v.node = at;
         if (push_value(r, from->first_out + i, &v) < 0) return error_pending;
@@ -229,7 +229,8 @@ kiln_status ir_rewrite_copy(struct ir_rewrite *r, int32_t node)
 
 kiln_status ir_rewrite_map(struct ir_rewrite *r, int32_t v, int32_t value)
 {
-    if (value < 0) return error_pending ? error_pending : error_set(KILN_E_INTERNAL, "rewrite: no value for %d", (int)v);
+    if (value < 0)
+        return error_pending ? error_pending : error_set(KILN_E_INTERNAL, "rewrite: no value for %d", (int)v);
     const struct ir_value *from = &r->from->values.v[v];
     struct ir_value *to = &r->to->values.v[value];
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
@@ -299,6 +300,7 @@ kiln_status ir_rewrite_graph(const struct kiln_graph *from, const bool *keep, ir
     struct ir_rewrite r = {.from = from, .keep = keep};
     kiln_status status = begin(&r);
     if (!status) status = walk(&r, visit, user);
+    if (!status) status = ir_renumber(r.to);
     if (status) ir_graph_destroy(&r.to);
     *to = r.to;
     free(r.map);

@@ -15,8 +15,8 @@ struct ir_opening {
 struct ir_rewrite {
     const struct kiln_graph *from;
     struct kiln_graph *to;
-    int32_t *map;     // value of `from` -> value of `to`, -1: none yet
-    int32_t *regions; // region of `from` -> region of `to`, -1: dropped
+    int32_t *map;               // value of `from` -> value of `to`, -1: none yet
+    int32_t *regions;           // region of `from` -> region of `to`, -1: dropped
     struct ir_opening *opening; // regions of `from` that stay, in the order in which the walk meets them
     int32_t n_opening, at;
     VEC(int32_t) open; // regions of `from`
@@ -46,6 +46,6 @@ kiln_status ir_infer(const struct kiln_graph *g, const struct op *op, int n_in, 
                      const struct type **types, struct op_call *c);
 bool ir_attr_equal(const struct attr *a, const struct attr *b);
 bool ir_type_same(const struct type *a, const struct type *b); // weakness too
-// Of what a graph computes, whatever its values are numbered: graphs that differ in an op, an attribute, an operand,
-// a type, an output or the order of nodes have different digests.
-kiln_status ir_digest(const struct kiln_graph *g, uint64_t *digest);
+// Values in the order in which text names them: a number just before the node that takes it, once for each use; numbers
+// and constants that nothing uses are dropped. ir_rewrite_graph ends with it.
+kiln_status ir_renumber(struct kiln_graph *g);

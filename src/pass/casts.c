@@ -11,8 +11,8 @@
 static const struct {
     uint8_t digits, exponent_log2;
 } range[DTYPE_COUNT] = {
-    [KILN_BOOL] = {1, 0},  [KILN_U8] = {8, 0},    [KILN_I8] = {7, 0},    [KILN_I16] = {15, 0},  [KILN_I32] = {31, 0},
-    [KILN_I64] = {63, 0},  [KILN_F16] = {11, 4},  [KILN_BF16] = {8, 7},  [KILN_F32] = {24, 7},  [KILN_F64] = {53, 10},
+    [KILN_BOOL] = {1, 0}, [KILN_U8] = {8, 0},   [KILN_I8] = {7, 0},   [KILN_I16] = {15, 0}, [KILN_I32] = {31, 0},
+    [KILN_I64] = {63, 0}, [KILN_F16] = {11, 4}, [KILN_BF16] = {8, 7}, [KILN_F32] = {24, 7}, [KILN_F64] = {53, 10},
 };
 
 static bool keeps_all(unsigned from, unsigned to)
@@ -54,7 +54,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
         x = inner;
     }
     return ir_type_same(&r->to->values.v[x].type, out) ? ir_rewrite_map(r, n->first_out, x)
-                                                      : ir_rewrite_copy_over(r, node, &x);
+                                                       : ir_rewrite_copy_over(r, node, &x);
 }
 
 kiln_status pass_casts(const struct kiln_graph *from, const struct pass_options *o, struct kiln_graph **to)

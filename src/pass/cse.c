@@ -54,7 +54,8 @@ static uint64_t node_hash(const struct kiln_graph *g, const struct ir_node *n)
 {
     uint64_t h = hash_u64(n->op->index, (uint64_t)n->n_in);
     for (int32_t i = 0; i < n->n_in; i++) h = hash_u64(h, operand_hash(g, ir_operands(g, n)[i]));
-    for (int i = 0; i < n->op->n_attrs; i++) h = hash_u64(h, n->attrs[i].kind == ATTR_INTS ? 0 : (uint64_t)n->attrs[i].i);
+    for (int i = 0; i < n->op->n_attrs; i++)
+        h = hash_u64(h, n->attrs[i].kind == ATTR_INTS ? 0 : (uint64_t)n->attrs[i].i);
     return h;
 }
 

@@ -1,8 +1,9 @@
 // Dead code: what no output, write or effect needs.
 //
-// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it draws random
-// numbers (the draw moves the generator on), or when one of its results is used by what stays. An owner of regions stays
-// also when a node inside must; then all results of its regions are used. One pass over the operands; inputs stay.
+// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it draws
+// random numbers (the draw moves the generator on), or when one of its results is used by what stays. An owner of
+// regions stays also when a node inside must; then all results of its regions are used. One pass over the operands;
+// inputs stay.
 #include "pass/passes.h"
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ static void mark(struct liveness *l)
     for (size_t i = 0; i < g->outputs.n; i++) use(l, &g->outputs.v[i].value, 1);
     for (size_t i = g->nodes.n; i-- > 0;) {
         const struct ir_node *n = &g->nodes.v[i];
-        for (int k = 0; k < n->op->n_out; k++) l->nodes[i] |= l->values[n->first_out + k];
+        for (int k = 0; k < ir_node_outputs(n); k++) l->nodes[i] |= l->values[n->first_out + k];
         if (!l->nodes[i]) continue;
         use(l, ir_operands(g, n), n->n_in);
         for (int32_t k = 0; k < n->n_regions; k++) {

@@ -1,12 +1,12 @@
 // What is known without running: values that are one number everywhere.
 //
 // Forward over the nodes, each value is marked known, with its number, or not. Creation ops make known values; views,
-// conversions, elementwise ops and the reductions for which the result is exact whatever the order of the sum carry them
-// on. A known result becomes a `full`. A known operand of an elementwise op becomes a number of the graph where the op
-// infers the same types with it: then nothing is stored or read for it.
+// conversions, elementwise ops and the reductions for which the result is exact whatever the order of the sum carry
+// them on. A known result becomes a `full`. A known operand of an elementwise op becomes a number of the graph where
+// the op infers the same types with it: then nothing is stored or read for it.
 //
-// The table says which ops carry knowledge, beside elementwise ops and views, of which the op's flags tell. A `full` has
-// its shape as an attribute, so that values with dimensions that vary stay as they are.
+// The table says which ops carry knowledge, beside elementwise ops and views, of which the op's flags tell. A `full`
+// has its shape as an attribute, so that values with dimensions that vary stay as they are.
 #include "pass/known.h"
 #include "pass/passes.h"
 #include "ops/elementwise.h"
@@ -96,10 +96,10 @@ static struct known fold_truth(const struct op_call *c, const struct known *x, i
 }
 
 static const fold_fn folds[OP_GRADIENTS] = {
-    [OP_full] = fold_value,    [OP_zeros] = fold_zero,       [OP_ones] = fold_one,     [OP_full_like] = fold_value,
-    [OP_zeros_like] = fold_zero, [OP_ones_like] = fold_one,  [OP_cast] = fold_cast,    [OP_contiguous] = fold_same,
-    [OP_sum] = fold_sum,       [OP_mean] = fold_mean,        [OP_max] = fold_same,     [OP_min] = fold_same,
-    [OP_any] = fold_truth,     [OP_all] = fold_truth,        [OP_argmax] = fold_first, [OP_argmin] = fold_first,
+    [OP_full] = fold_value,      [OP_zeros] = fold_zero,    [OP_ones] = fold_one,     [OP_full_like] = fold_value,
+    [OP_zeros_like] = fold_zero, [OP_ones_like] = fold_one, [OP_cast] = fold_cast,    [OP_contiguous] = fold_same,
+    [OP_sum] = fold_sum,         [OP_mean] = fold_mean,     [OP_max] = fold_same,     [OP_min] = fold_same,
+    [OP_any] = fold_truth,       [OP_all] = fold_truth,     [OP_argmax] = fold_first, [OP_argmin] = fold_first,
 };
 
 struct folding {
@@ -173,7 +173,10 @@ static kiln_status copy_with_numbers(struct ir_rewrite *r, const struct folding 
         if (!known_as_double(&f->known[v], &number)) continue;
         unsigned kind = dtype_kind_of[f->known[v].dtype];
         int64_t integer = kind == KIND_FLOAT ? 0 : (int64_t)number;
-        struct type weak = {.weak = true, .dtype = kind == KIND_FLOAT ? KILN_F64 : kind == KIND_INT ? KILN_I64 : KILN_BOOL};
+        struct type weak = {.weak = true,
+                            .dtype = kind == KIND_FLOAT ? KILN_F64
+                                     : kind == KIND_INT ? KILN_I64
+                                                        : KILN_BOOL};
         in[i] = ir_add_number(r->to, &weak, number, integer);
         if (in[i] < 0) return error_pending;
         bool fits = !ir_infer(r->to, n->op, n->n_in, in, (struct attr *)n->attrs, types, &after) &&

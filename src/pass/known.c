@@ -6,8 +6,7 @@
 
 struct known known_number(const struct ir_value *v)
 {
-    return (struct known){
-        .is = true, .weak = true, .dtype = v->type.dtype, .number = v->number, .integer = v->integer};
+    return (struct known){.is = true, .weak = true, .dtype = v->type.dtype, .number = v->number, .integer = v->integer};
 }
 
 // What view_number gives to kernels: saturating, NaN as 0.
@@ -116,8 +115,7 @@ kiln_status known_elementwise(const struct op_call *c, const struct known *in, s
     arena_init(&a);
     kiln_status status = known_expression(&a, c->op, cls, &dag);
     for (; n < c->n_in && !status; n++) v[n] = known_load(&in[n], e->condition_mask >> n & 1 ? CLASS_BOOL : cls);
-    for (int i = 0; i < c->op->n_attrs && !status; i++)
-        v[n++] = of_number(c->attrs[i].f, whole(c->attrs[i].f), cls);
+    for (int i = 0; i < c->op->n_attrs && !status; i++) v[n++] = of_number(c->attrs[i].f, whole(c->attrs[i].f), cls);
     if (!status) *out = known_store(scalar_eval(&dag, v), dag.nodes[dag.root].cls, c->out[0].dtype);
     arena_finish(&a);
     if (status && kiln_error() == KILN_E_MEMORY) return status;

@@ -7,14 +7,14 @@
 
 struct known {
     bool is;
-    bool weak;            // a number of the graph: number and integer hold
-    uint8_t dtype;        // of a tensor: v holds, in the class of the dtype, as it is stored
+    bool weak;     // a number of the graph: number and integer hold
+    uint8_t dtype; // of a tensor: v holds, in the class of the dtype, as it is stored
     union scalar_value v;
     double number;
     int64_t integer;
 };
 
-struct known known_number(const struct ir_value *v); // of kind IR_NUMBER
+struct known known_number(const struct ir_value *v);  // of kind IR_NUMBER
 struct known known_real(uint8_t dtype, double value); // as `full` stores it
 union scalar_value known_load(const struct known *k, enum scalar_class cls);
 struct known known_store(union scalar_value v, enum scalar_class cls, uint8_t dtype);

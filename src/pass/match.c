@@ -111,11 +111,12 @@ static enum scalar_class class_of(const struct match *m)
 static bool is_literal(const struct match *m, const struct rule_term *t, int32_t v, bool condition)
 {
     struct known k = known_number(value_of(m, v));
-    if (condition || m->dtype == KILN_BOOL) return k.dtype == KILN_BOOL && t->truth && (k.integer != 0) == (t->literal != 0);
+    if (condition || m->dtype == KILN_BOOL)
+        return k.dtype == KILN_BOOL && t->truth && (k.integer != 0) == (t->literal != 0);
     union scalar_value value = known_load(&k, class_of(m));
     switch (class_of(m)) {
-    case CLASS_F32: return (double)value.f32 == t->literal && signbit(value.f32) == signbit(t->literal);
-    case CLASS_F64: return value.f64 == t->literal && signbit(value.f64) == signbit(t->literal);
+    case CLASS_F32: return (double)value.f32 == t->literal && !signbit(value.f32) == !signbit(t->literal);
+    case CLASS_F64: return value.f64 == t->literal && !signbit(value.f64) == !signbit(t->literal);
     case CLASS_I32: return value.i32 == (int32_t)t->literal;
     default: return value.i64 == (int64_t)t->literal;
     }

@@ -14,8 +14,8 @@ PASS(cse);
 PASS(dce);
 #undef PASS
 
-// Uses of each value by kept nodes, outputs, writes and results of regions; calloc'ed, the caller frees it. NULL with an
-// error when memory is out.
+// Uses of each value by kept nodes, outputs, writes and results of regions; calloc'ed, the caller frees it. NULL with
+// an error when memory is out.
 int32_t *pass_count_uses(const struct kiln_graph *g);
 // The layout that a view op gives to its operand when that lies in row-major order from 0. False where the op is no
 // view, or where it must copy.

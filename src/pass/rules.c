@@ -14,7 +14,7 @@ const int rule_count = (int)COUNT_OF(rule_table);
 unsigned rule_dtype_bit(unsigned dtype)
 {
     if (dtype == KILN_BOOL) return BOOLEAN;
-    if (dtype_kind_of[dtype] == KIND_INT) return INTEGER;
+    if (dtype_kind_of[dtype] == KIND_INT) return dtype == KILN_U8 ? UNSIGNED : SIGNED;
     return dtype == KILN_F16 || dtype == KILN_BF16 ? HALF : WIDE;
 }
 

@@ -4,7 +4,9 @@
 
 enum rule_dtypes {
     BOOLEAN = 1,
-    INTEGER = 2,
+    SIGNED = 2,
+    UNSIGNED = 16,
+    INTEGER = SIGNED | UNSIGNED,
     HALF = 4, // f16, bf16: they compute in f32 and round after each op
     WIDE = 8, // f32, f64
     FLOAT = HALF | WIDE,
@@ -33,7 +35,7 @@ enum term_kind {
 };
 struct rule_term {
     uint8_t kind, n_args;
-    char name; // of a variable
+    char name;  // of a variable
     bool truth; // a literal written true or false
     const struct op *op;
     const struct rule_term *arg[3];

@@ -59,17 +59,24 @@ static kiln_status print(const struct kiln_graph *g, const struct pass_options *
 // pass finds nothing to do.
 static kiln_status accept(struct kiln_graph **g, struct kiln_graph *to, bool *changed)
 {
-    uint64_t before, after;
-    kiln_status status = ir_digest(*g, &before);
-    if (!status) status = ir_digest(to, &after);
-    *changed = !status && before != after;
-    if (*changed) {
+    *changed = !ir_graph_equal(*g, to);
+    if (*changed && !error_pending) {
         struct kiln_graph *old = *g;
         *g = to;
         to = old;
     }
     ir_graph_destroy(&to);
-    return status;
+    return error_pending;
+}
+
+// "pass fold: ..." before what the verifier says.
+static kiln_status verify(const struct kiln_graph *g, int pass)
+{
+    char name[64];
+    if (!ir_verify(g)) return KILN_OK;
+    snprintf(name, sizeof name, "pass %s", pass_table[pass].name);
+    error_name_op(name);
+    return error_pending;
 }
 
 kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options *o, struct pass_report *report)
@@ -81,6 +88,9 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
     uint64_t start = now_ns();
     TRY(pass_table[pass].run(*g, o, &to));
     s.time_ns = now_ns() - start;
+    kiln_status status = o->verify ? verify(to, pass) : KILN_OK;
+    if (status) ir_graph_destroy(&to);
+    TRY(status);
     TRY(accept(g, to, &s.changed));
     s.nodes_after = (*g)->nodes.n;
     if (o->print_after && s.changed) TRY(print(*g, o, "after", pass));
@@ -93,11 +103,10 @@ kiln_status pass_run_all(struct kiln_graph **g, const struct pass_options *o, st
     kiln_status status = KILN_OK;
     r->settled = false;
     for (r->rounds = 0; r->rounds < PASS_ROUNDS_MAX && !r->settled && !status; r->rounds++) {
-        uint64_t before = 0, after = 0;
-        status = ir_digest(*g, &before);
+        size_t first = r->runs.n;
         for (int i = 0; i < pass_count && !status; i++) status = pass_run(i, g, o, r);
-        if (!status) status = ir_digest(*g, &after);
-        r->settled = before == after;
+        r->settled = true;
+        for (size_t i = first; i < r->runs.n; i++) r->settled &= !r->runs.v[i].changed;
     }
     pass_report_free(&local);
     return status;

@@ -47,15 +47,25 @@ static bool try_size(const struct kiln_graph *g, const struct ir_node *n, int16_
     return false;
 }
 
+static bool is_name(const struct kiln_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->symbols.n; i++)
+        if (!strcmp(g->symbols.v[i].name, name)) return true;
+    return false;
+}
+
+// A new one under a name that is free; 0 where a graph may have no more.
 static kiln_status add_symbol(struct kiln_graph *g, int64_t size, int16_t *out)
 {
     char name[24];
-    snprintf(name, sizeof name, "s%zu", g->symbols.n);
-    struct ir_symbol s = {arena_strdup(&g->arena, name), size};
-    if (!s.name) return error_pending;
-    TRY(vec_push(&g->symbols, s));
-    *out = (int16_t)g->symbols.n;
-    return KILN_OK;
+    *out = 0;
+    if (g->symbols.n >= IR_MAX_SYMBOLS) return KILN_OK;
+    size_t i = g->symbols.n;
+    do snprintf(name, sizeof name, "s%zu", i++);
+    while (is_name(g, name));
+    int32_t s = ir_add_symbol(g, name, size);
+    *out = (int16_t)(s + 1);
+    return s < 0 ? error_pending : KILN_OK;
 }
 
 static kiln_status mark(struct kiln_graph *g, int32_t v, int dim, int16_t s, bool itself)

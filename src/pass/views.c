@@ -3,10 +3,10 @@
 // A view is known by what it does: where its elements lie in its operand in row-major order. A view of a view is known
 // the same way over the first operand. Each such layout is given its simplest name, the first that fits of: nothing at
 // all, reshape, permute, expand, slice. So flatten, squeeze, unsqueeze and permutations of axes of size 1 become
-// reshape, transpose becomes permute, narrow becomes slice, and pairs that undo each other vanish. A layout without such
-// a name (a diagonal, a selected index) keeps its op. The new op's own layout is compared with the wanted one before it
-// is taken. as_strided looks at the storage, not at the value, and is left alone; so are dimensions that vary, whose
-// numbers hold for one call only. `contiguous` of what a node other than a view makes is that value.
+// reshape, transpose becomes permute, narrow becomes slice, and pairs that undo each other vanish. A layout without
+// such a name (a diagonal, a selected index) keeps its op. The new op's own layout is compared with the wanted one
+// before it is taken. as_strided looks at the storage, not at the value, and is left alone; so are dimensions that
+// vary, whose numbers hold for one call only. `contiguous` of what a node other than a view makes is that value.
 #include "pass/passes.h"
 #include "ops/families.h"
 #include <string.h>
@@ -52,8 +52,8 @@ static bool as_permute(const struct shape *s, struct attr *attrs)
     for (int i = 0; i < s->out->rank; i++) {
         int from = -1;
         for (int k = 0; k < s->base->rank && from < 0; k++) {
-            bool fits = s->base->dims[k] == s->out->dims[i] &&
-                        (s->out->dims[i] == 1 || base.strides[k] == s->at.strides[i]);
+            bool fits =
+                s->base->dims[k] == s->out->dims[i] && (s->out->dims[i] == 1 || base.strides[k] == s->at.strides[i]);
             if (fits && !(taken >> k & 1)) from = k;
         }
         if (from < 0) return false;
@@ -169,8 +169,7 @@ static kiln_status simplify_view(struct ir_rewrite *r, const struct ir_node *n, 
     if (*out >= 0) return KILN_OK;
     struct shape s = {.base = &middle, .out = &want};
     layout_contiguous(&middle, &at);
-    return layout_of(n->op, &middle, (struct attr *)n->attrs, &want, &at, &s.at) ? rename_view(r, &s, x, out)
-                                                                               : KILN_OK;
+    return layout_of(n->op, &middle, (struct attr *)n->attrs, &want, &at, &s.at) ? rename_view(r, &s, x, out) : KILN_OK;
 }
 
 static bool is_fresh(const struct kiln_graph *g, int32_t v)
