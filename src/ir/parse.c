@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-kiln_status parse_value(struct parser *p, int32_t *value)
+kiln_status parse_find(struct parser *p, const struct token *t, int32_t *value)
 {
-    const struct token *t = &p->token;
     int64_t number = 0;
-    if (t->kind != TOKEN_VALUE || t->size_B < 2 || t->size_B > 11) return parse_expected(p, "a value");
-    for (size_t i = 1; i < t->size_B; i++) number = number * 10 + (t->at[i] - '0');
+    bool is_value = t->kind == TOKEN_VALUE && t->size_B >= 2 && t->size_B <= 11;
+    for (size_t i = 1; i < t->size_B && is_value; i++) number = number * 10 + (t->at[i] - '0');
     size_t low = 0, high = p->names.n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -22,9 +21,15 @@ kiln_status parse_value(struct parser *p, int32_t *value)
         else
             high = middle;
     }
-    if (low == p->names.n || p->names.v[low].number != number)
-        return parse_expected(p, "a value that was defined before");
+    if (!is_value || low == p->names.n || p->names.v[low].number != number)
+        return parse_expected_at(p, t, "a value that was defined before");
     *value = p->names.v[low].value;
+    return KILN_OK;
+}
+
+kiln_status parse_value(struct parser *p, int32_t *value)
+{
+    TRY(parse_find(p, &p->token, value));
     return parse_next(p);
 }
 

@@ -29,10 +29,11 @@ struct value_name {
     int32_t number, value;
 };
 
-// An operand that was read: a value, or a literal that becomes one when the node is made.
+// An operand that was read: a value, found when the node is made, for a constant that the node takes may be written in
+// its last region; or a literal, which becomes a value then.
 struct operand {
-    int32_t value; // -1: absent
-    bool is_literal;
+    struct token token;
+    bool is_absent, is_literal;
     struct ir_value literal;
 };
 
@@ -60,6 +61,7 @@ struct parser {
 // "name:line:column: ", then the message; KILN_E_FORMAT.
 kiln_status parse_fail(struct parser *p, const struct token *t, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+kiln_status parse_expected_at(struct parser *p, const struct token *t, const char *what);
 kiln_status parse_expected(struct parser *p, const char *what); // "..., found `x`"
 kiln_status parse_next(struct parser *p);
 bool parse_is(const struct parser *p, const char *text); // a word or a sign
@@ -77,6 +79,7 @@ kiln_status parse_definition(struct parser *p, struct definition *d);
 // The literal of a type, in v->number and v->integer.
 kiln_status parse_literal(struct parser *p, struct ir_value *v);
 
+kiln_status parse_find(struct parser *p, const struct token *t, int32_t *value);
 kiln_status parse_value(struct parser *p, int32_t *value);                             // `%3`, defined before
 kiln_status parse_define(struct parser *p, const struct definition *d, int32_t value); // names a value that was added
 // `op(...) {...} region(...) {...}`, up to the line's end, for the outputs d[0 .. n).

@@ -25,13 +25,14 @@ static bool has_any(const struct token *t, const char *bytes)
 
 static kiln_status parse_operand(struct parser *p)
 {
-    struct operand o = {.value = -1};
+    struct operand o = {.token = p->token};
     const struct token *t = &p->token;
     kiln_status status;
     if (parse_accept(p, "none", &status)) {
         TRY(status);
+        o.is_absent = true;
     } else if (t->kind == TOKEN_VALUE) {
-        TRY(parse_value(p, &o.value));
+        TRY(parse_next(p));
     } else {
         struct ir_value *v = &o.literal;
         bool is_word = t->kind == TOKEN_WORD, is_bool = parse_is(p, "true") || parse_is(p, "false");
@@ -121,6 +122,23 @@ static kiln_status parse_attrs(struct parser *p, const struct op *op, struct att
     return KILN_OK;
 }
 
+// The operands that wait from `base` on, literals made values.
+static kiln_status take_operands(struct parser *p, size_t base, int32_t *in)
+{
+    for (size_t i = base; i < p->operands.n; i++) {
+        const struct operand *o = &p->operands.v[i];
+        int32_t *value = &in[i - base];
+        *value = -1;
+        if (o->is_literal) {
+            *value = ir_add_number(p->g, &o->literal.type, o->literal.number, o->literal.integer);
+            if (*value < 0) return error_pending;
+        } else if (!o->is_absent)
+            TRY(parse_find(p, &o->token, value));
+    }
+    p->operands.n = base;
+    return KILN_OK;
+}
+
 static kiln_status parse_params(struct parser *p)
 {
     TRY(parse_sign(p, "("));
@@ -144,16 +162,17 @@ static kiln_status parse_yield(struct parser *p)
     if (!parse_accept(p, "yield", &status)) return parse_expected(p, "a definition or `yield`");
     TRY(status);
     for (; !parse_is(p, "}"); n++) {
-        struct operand o = {0};
+        struct operand o;
         if (n) TRY(parse_sign(p, ","));
-        TRY(parse_value(p, &o.value));
+        o = (struct operand){.token = p->token};
+        if (o.token.kind != TOKEN_VALUE) return parse_expected(p, "a value");
+        TRY(parse_next(p));
         TRY(vec_push(&p->operands, o));
     }
     int32_t results[256];
     if (n > (int)COUNT_OF(results))
         return parse_fail(p, &at, "a region gives more than %zu results", COUNT_OF(results));
-    for (int i = 0; i < n; i++) results[i] = p->operands.v[base + (size_t)i].value;
-    p->operands.n = base;
+    TRY(take_operands(p, base, results));
     TRY(ir_region_end(p->g, results, n));
     return parse_next(p);
 }
@@ -196,22 +215,6 @@ static kiln_status parse_fits(struct parser *p, const struct op *op, const struc
         return parse_fail(p, at, "%s gives %d values, %d are defined", op->name, op->n_out + effect, n_out);
     if (p->g->values.n + (size_t)(n_operands + n_out) > PARSE_MAX_VALUES || p->places.n >= PARSE_MAX_VALUES)
         return parse_fail(p, at, "the graph has more than %d values or nodes", PARSE_MAX_VALUES);
-    return KILN_OK;
-}
-
-// The operands that wait from `base` on, literals made values.
-static kiln_status take_operands(struct parser *p, size_t base, int32_t *in)
-{
-    for (size_t i = base; i < p->operands.n; i++) {
-        const struct operand *o = &p->operands.v[i];
-        int32_t value = o->value;
-        if (o->is_literal) {
-            value = ir_add_number(p->g, &o->literal.type, o->literal.number, o->literal.integer);
-            if (value < 0) return error_pending;
-        }
-        in[i - base] = value;
-    }
-    p->operands.n = base;
     return KILN_OK;
 }
 

@@ -16,15 +16,19 @@ kiln_status parse_fail(struct parser *p, const struct token *t, const char *form
     return error_set(KILN_E_FORMAT, "%.200s:%d:%d: %s", p->name, t->line, t->column, text);
 }
 
-kiln_status parse_expected(struct parser *p, const char *what)
+kiln_status parse_expected_at(struct parser *p, const struct token *t, const char *what)
 {
-    const struct token *t = &p->token;
     char found[SHOWN_B + 1];
     size_t n = t->size_B < SHOWN_B ? t->size_B : SHOWN_B;
     for (size_t i = 0; i < n; i++) found[i] = t->at[i] >= ' ' && t->at[i] < 0x7f ? t->at[i] : '?';
     found[n] = '\0';
     if (t->kind == TOKEN_END) return parse_fail(p, t, "%s is expected, the text ends", what);
     return parse_fail(p, t, "%s is expected, found `%s`", what, found);
+}
+
+kiln_status parse_expected(struct parser *p, const char *what)
+{
+    return parse_expected_at(p, &p->token, what);
 }
 
 static bool is_letter(int c)

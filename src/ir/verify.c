@@ -129,7 +129,6 @@ static kiln_status check_node_ranges(const struct kiln_graph *g, int32_t i)
         return verify_fail("node %d is in region %d", (int)i, (int)n->region);
     if (n->n_regions && !in_range(n->first_region, n->n_regions, g->regions.n))
         return verify_fail("the regions of node %d lie outside", (int)i);
-    if (n->n_regions < 0) return verify_fail("node %d has %d regions", (int)i, (int)n->n_regions);
     for (int k = 0; k < ir_node_outputs(n); k++) {
         const struct ir_value *v = &g->values.v[n->first_out + k];
         if (v->kind != IR_NODE || v->node != i || v->out != k)

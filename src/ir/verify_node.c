@@ -44,13 +44,20 @@ static kiln_status check_attrs(const struct ir_node *n)
     return KILN_OK;
 }
 
+static const char *shown(const struct type *t, char text[TYPE_TEXT_MAX])
+{
+    char plain[TYPE_TEXT_MAX - 8];
+    if (ir_is_token(t)) return "token";
+    snprintf(text, TYPE_TEXT_MAX, "%s%s", t->weak ? "weak " : "", type_text(t, plain, sizeof plain));
+    return text;
+}
+
 static kiln_status check_out_type(const struct verifier *v, const struct ir_node *n, int k, const struct type *want)
 {
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
     const struct type *have = &v->g->values.v[n->first_out + k].type;
     if (type_equal(have, want) && have->weak == want->weak) return KILN_OK;
-    return verify_fail("output %d is %s%s, %s gives %s%s", k, have->weak ? "weak " : "", type_text(have, a, sizeof a),
-                       n->op->name, want->weak ? "weak " : "", type_text(want, b, sizeof b));
+    return verify_fail("output %d is %s, %s gives %s", k, shown(have, a), n->op->name, shown(want, b));
 }
 
 // Without a rule of its own a node has the types of what its last region gives.
@@ -79,6 +86,7 @@ static kiln_status check_types(struct verifier *v, const struct ir_node *n)
     size_t room = (size_t)(op->flags & OP_VARIADIC ? n_tensors : op->max_in) + 1;
     struct attr attrs[OP_MAX_ATTRS];
     if (!op->fn || !op->fn->infer) return check_by_region(v, n);
+    if (n->n_regions && (op->fn->lower || op->fn->view)) return verify_fail("%s takes no regions", op->name);
     if (room > v->in_cap) {
         const struct type **in = realloc(v->in, sizeof *in * room);
         if (!in) return error_set(KILN_E_MEMORY, "graph: out of memory");
