@@ -7,6 +7,14 @@
 #include "ir/rewrite.h"
 #include <stdio.h>
 
+struct pass_stats {
+    int pass;  // row of pass_table
+    int round; // of pass_run_all
+    size_t nodes_before, nodes_after;
+    uint64_t time_ns;
+    bool changed;
+};
+
 struct pass_options {
     bool print_before, print_after;
     bool verify;     // the graph after each pass
@@ -14,6 +22,9 @@ struct pass_options {
     uint64_t skip;   // bit i: leave out row i of pass_table
     FILE *log;       // of print_*; NULL: stderr
     const char *why; // what is compiled, for the log; may be NULL
+    // After each run of a pass, with the graph as it is then; may be NULL.
+    void (*each)(void *user, const struct pass_stats *s, const struct kiln_graph *g);
+    void *user;
 };
 
 struct pass {
@@ -27,13 +38,6 @@ extern const struct pass pass_table[]; // in the order of the pipeline
 extern const int pass_count;
 int pass_find(const char *name); // row of pass_table, -1: none
 
-struct pass_stats {
-    int pass;  // row of pass_table
-    int round; // of pass_run_all
-    size_t nodes_before, nodes_after;
-    uint64_t time_ns;
-    bool changed;
-};
 struct pass_report {
     VEC(struct pass_stats) runs;
     int rounds;

@@ -94,6 +94,7 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
     TRY(accept(g, to, &s.changed));
     s.nodes_after = (*g)->nodes.n;
     if (o->print_after && s.changed) TRY(print(*g, o, "after", pass));
+    if (o->each) o->each(o->user, &s, *g);
     return report ? vec_push(&report->runs, s) : KILN_OK;
 }
 

@@ -133,7 +133,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
     struct room *room = user;
     TRY(ir_rewrite_copy(r, node));
     const struct ir_node n = r->to->nodes.v[r->to->nodes.n - 1];
-    if (n.n_regions || n.n_in > OPERANDS_MAX || (n.op->flags & OP_EFFECT)) return KILN_OK;
+    if (!n.op->fn->infer || n.n_regions || n.n_in > OPERANDS_MAX || (n.op->flags & OP_EFFECT)) return KILN_OK;
     TRY(check_types(r->to, &n, room->types));
     return r->to->symbols.n ? carry_all(r->to, &n, room->copies, room->types) : KILN_OK;
 }
