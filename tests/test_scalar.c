@@ -1,5 +1,6 @@
 // The scalar language: grammar, semantics of the primitives, bounds of the library, derivatives, emitted text.
 #include "base/arena.h"
+#include "base/float16.h"
 #include "scalar/lib.h"
 #include "scalar/prim.h"
 
@@ -498,7 +499,7 @@ static void library_keeps_its_bounds(void **state)
 static void every_row_has_a_reference(void **state)
 {
     // Checked in tests of their own, and through fmod.
-    static const char *const others[] = {"floordiv", "nextafter", "fmod_part"};
+    static const char *const others[] = {"floordiv", "nextafter", "fmod_part", "as_f16", "as_bf16"};
     for (int lib = 0; lib < LIB_COUNT; lib++) {
         bool found = false;
         for (size_t i = 0; i < COUNT_OF(references); i++)
@@ -579,6 +580,24 @@ static void float_division_and_neighbours(void **state)
             assert_true((isnan(wide) && isnan(expected)) || wide == expected);
         }
     }
+}
+
+static void check_narrow(uint32_t bits)
+{
+    float x = float16_value(bits), half = f16_to_float(f16_from_float(x)), brain = bf16_to_float(bf16_from_float(x));
+    if (!same_f32(f32_of("as_f16(a)", x, 0), half)) fail_msg("as_f16(%a): %a expected", (double)x, (double)half);
+    if (!same_f32(f32_of("as_bf16(a)", x, 0), brain)) fail_msg("as_bf16(%a): %a expected", (double)x, (double)brain);
+}
+
+static void narrow_floats(void **state)
+{
+    for (uint32_t h = 0; h < 0x10000; h += 7) // values that are there already, ties and their neighbours
+        for (int by = -1; by <= 1; by++) {
+            check_narrow(float16_bits(f16_to_float((uint16_t)h)) + 0x1000u + (uint32_t)by);
+            check_narrow((h << 16) + 0x8000u + (uint32_t)by);
+            check_narrow(float16_bits(f16_to_float((uint16_t)h)) + (uint32_t)by);
+        }
+    for (int i = 0; i < 20000; i++) check_narrow((uint32_t)random_bits());
 }
 
 // --- derivatives
@@ -816,6 +835,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(library_keeps_its_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(special_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(float_division_and_neighbours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(narrow_floats, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gradients_of_the_library, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gradients_of_expressions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(emitted_text, set_up, tear_down),

@@ -157,4 +157,36 @@ struct device_caps {
     uint32_t max_shared_B;
     uint32_t max_push_B;
     uint32_t parallelism; // rough count of work items that fill the device
+    bool shuffle;         // compute shaders may exchange values within a subgroup
+};
+
+// Code that was made while the program runs, as a device takes it. What the code is, the device knows: SPIR-V, or a
+// relocatable object with a function `symbol`.
+struct compiled_code {
+    const char *name; // for messages
+    const void *code;
+    size_t code_B;
+    const char *symbol;
+    bool indirect; // SPIR-V: the argument block lies in memory, the push constant holds its address
+};
+
+// Memory that a launch touches: [address + lo_B, address + hi_B).
+struct compiled_range {
+    uint64_t address;
+    int64_t lo_B, hi_B;
+    bool write;
+};
+#define COMPILED_MAX_RANGES 49
+
+struct compiled_launch {
+    void *compiled;    // what load_compiled gave
+    const char *op;    // for messages and profiles
+    const void *words; // the argument block: words of 32 bits for SPIR-V, of 64 bits for object code
+    uint32_t n_words;
+    uint32_t groups[3];       // SPIR-V
+    int64_t units, unit_cost; // object code: ranges of [0, units) run on several threads
+    uint64_t work;            // points, to bound what one submission does
+    uint32_t n_ranges;        // at most COMPILED_MAX_RANGES
+    const struct compiled_range *ranges;
+    uint64_t workspace, workspace_B; // scratch memory of this launch; 0 bytes: none
 };

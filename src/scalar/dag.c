@@ -106,9 +106,28 @@ int dag_input(struct dag_builder *b, enum scalar_class cls, uint16_t index)
 int dag_reduce(struct dag_builder *b, enum scalar_reduce how, int x)
 {
     if (x < 0) return -1;
-    enum scalar_class cls = how == REDUCE_ARGMAX || how == REDUCE_ARGMIN ? CLASS_I64 : dag_class(b, x);
+    bool finds_place = (how & ~REDUCE_ACROSS) == REDUCE_ARGMAX || (how & ~REDUCE_ACROSS) == REDUCE_ARGMIN;
+    enum scalar_class cls = finds_place ? CLASS_I64 : dag_class(b, x);
     return intern(b, &(struct scalar_node){
         .kind = SCALAR_REDUCE, .cls = cls, .code = (uint16_t)how, .n_args = 1, .arg = {(uint16_t)x}});
+}
+
+int dag_load(struct dag_builder *b, enum scalar_class cls, uint16_t access, int at, int where)
+{
+    struct scalar_node n = {.kind = SCALAR_LOAD, .cls = cls, .code = access};
+    if (at >= 0) n.arg[n.n_args++] = (uint16_t)at;
+    if (where >= 0) n.arg[n.n_args++] = (uint16_t)where;
+    return intern(b, &n);
+}
+
+int dag_dim(struct dag_builder *b, uint16_t dim)
+{
+    return intern(b, &(struct scalar_node){.kind = SCALAR_DIM, .cls = CLASS_I64, .code = dim});
+}
+
+int dag_size(struct dag_builder *b, uint16_t dim)
+{
+    return intern(b, &(struct scalar_node){.kind = SCALAR_SIZE, .cls = CLASS_I64, .code = dim});
 }
 
 int dag_lib(struct dag_builder *b, uint16_t lib, const int *arg)
@@ -221,6 +240,10 @@ int dag_copy(struct dag_builder *b, const struct scalar_node *n, const int arg[3
     case SCALAR_PRIM: return dag_prim(b, (enum scalar_prim)n->code, arg[0], arg[1], arg[2]);
     case SCALAR_LIB: return dag_lib(b, n->code, arg);
     case SCALAR_REDUCE: return dag_reduce(b, (enum scalar_reduce)n->code, arg[0]);
+    case SCALAR_LOAD:
+        return dag_load(b, n->cls, n->code, n->n_args > 0 ? arg[0] : -1, n->n_args > 1 ? arg[1] : -1);
+    case SCALAR_DIM: return dag_dim(b, n->code);
+    case SCALAR_SIZE: return dag_size(b, n->code);
     }
     return -1;
 }
@@ -239,28 +262,36 @@ int dag_inline(struct dag_builder *b, const struct scalar_dag *d, const int *inp
     return at[d->root];
 }
 
-kiln_status dag_finish(const struct dag_builder *b, struct arena *a, int root, struct scalar_dag *out)
+kiln_status dag_finish_all(const struct dag_builder *b, struct arena *a, int *roots, int n_roots, struct scalar_dag *out)
 {
-    if (root < 0) return error_pending;
-    uint8_t *used = arena_alloc(a, (size_t)root + 1);
-    uint16_t *renamed = arena_alloc(a, ((size_t)root + 1) * sizeof *renamed);
+    int top = -1, count = 0, n = 0;
+    for (int i = 0; i < n_roots; i++) {
+        if (roots[i] < 0) return error_pending;
+        if (roots[i] > top) top = roots[i];
+    }
+    uint8_t *used = arena_alloc(a, (size_t)top + 1);
+    uint16_t *renamed = arena_alloc(a, ((size_t)top + 1) * sizeof *renamed);
     if (!used || !renamed) return error_pending;
-    used[root] = 1;
-    int count = 0;
-    for (int i = root; i >= 0; i--) {
+    for (int i = 0; i < n_roots; i++) used[roots[i]] = 1;
+    for (int i = top; i >= 0; i--) {
         if (!used[i]) continue;
         count++;
         for (int k = 0; k < b->nodes[i].n_args; k++) used[b->nodes[i].arg[k]] = 1;
     }
     struct scalar_node *nodes = arena_alloc(a, (size_t)count * sizeof *nodes);
     if (!nodes) return error_pending;
-    int n = 0;
-    for (int i = 0; i <= root; i++) {
+    for (int i = 0; i <= top; i++) {
         if (!used[i]) continue;
         nodes[n] = b->nodes[i];
         for (int k = 0; k < nodes[n].n_args; k++) nodes[n].arg[k] = renamed[nodes[n].arg[k]];
         renamed[i] = (uint16_t)n++;
     }
+    for (int i = 0; i < n_roots; i++) roots[i] = renamed[roots[i]];
     *out = (struct scalar_dag){.nodes = nodes, .n_nodes = count, .root = count - 1};
     return KILN_OK;
+}
+
+kiln_status dag_finish(const struct dag_builder *b, struct arena *a, int root, struct scalar_dag *out)
+{
+    return dag_finish_all(b, a, &root, 1, out);
 }

@@ -22,17 +22,26 @@ enum scalar_class { CLASS_F32, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_BOOL, CLAS
 
 union scalar_value { float f32; double f64; int32_t i32; int64_t i64; uint8_t b; uint64_t bits; };
 
-enum scalar_kind { SCALAR_CONST, SCALAR_INPUT, SCALAR_PRIM, SCALAR_LIB, SCALAR_REDUCE };
+// The last three are made by fusion, never by the parser: they speak of the iteration space of a fused kernel.
+enum scalar_kind {
+    SCALAR_CONST, SCALAR_INPUT, SCALAR_PRIM, SCALAR_LIB, SCALAR_REDUCE,
+    SCALAR_LOAD,   // code: an access of the kernel; arg[0], if any: i64 elements beyond it; arg[1], if any: read only where
+                   // this bool holds, else the value is 0
+    SCALAR_DIM,    // code: a dimension; the i64 index of the point along it
+    SCALAR_SIZE    // code: a dimension; its i64 size
+};
 
 // How a reduction over the row folds; only kernels with a reduced dimension may hold one.
 enum scalar_reduce {
-    REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL, REDUCE_ARGMAX, REDUCE_ARGMIN
+    REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL, REDUCE_ARGMAX, REDUCE_ARGMIN,
+    REDUCE_ACROSS = 0x100   // flag, fused kernels only: over the parallel dimensions, of a row value
 };
 
 struct scalar_node {
     enum scalar_kind kind;
     enum scalar_class cls;    // class of the value
-    uint16_t code;            // INPUT: parameter index; PRIM: enum scalar_prim; LIB: row of lib.def; REDUCE: which one
+    uint16_t code;            // INPUT: parameter index; PRIM: enum scalar_prim; LIB: row of lib.def; REDUCE: which one;
+                              // else see enum scalar_kind
     uint8_t n_args;
     uint16_t arg[3];          // indices of earlier nodes: the array is in topological order
     union scalar_value value; // SCALAR_CONST
