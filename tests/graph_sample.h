@@ -64,6 +64,13 @@ static inline int32_t sample_node(struct kiln_graph *g, const struct op *op, int
     struct op_call c = {.op = op, .n_in = n_in, .n_out = op->n_out, .in = types, .attrs = attrs};
     for (int i = 0; i < n_in; i++) types[i] = in[i] < 0 ? NULL : &g->values.v[in[i]].type;
     if (op->fn->infer(&c)) return -1;
+    for (int i = 0; i < c.n_out; i++) {
+        uint64_t size_B;
+        if (type_size_B(&c.out[i], &size_B) || size_B > IR_MAX_NUMEL) {
+            error_set(KILN_E_SHAPE, "too large for a graph");
+            return -1;
+        }
+    }
     return token ? ir_add_effect(g, &c, in, token, 0) : ir_add_node(g, &c, in, 0);
 }
 

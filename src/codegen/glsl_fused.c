@@ -89,10 +89,7 @@ static void add_scalar(struct str *s, enum scalar_class cls, int at)
 void glsl_add_address(struct glsl_emitter *e, char name, int access)
 {
     unsigned size_B = dtype_size_B[fused_access_at(e->k, access)->dtype];
-    if (e->wide)
-        str_addf(e->out, "arg64(%d) + uint64_t(%c%d * %ul)", 2 * access, name, access, size_B);
-    else
-        str_addf(e->out, "arg64(%d) + uint64_t(int64_t(%c%d * %u))", 2 * access, name, access, size_B);
+    str_addf(e->out, e->wide ? "A%d + uint64_t(%c%d * %ul)" : "A%d + uint64_t(%c%d * %u)", access, name, access, size_B);
 }
 
 static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
@@ -108,7 +105,7 @@ static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
     if (n->n_args == 0) {
         glsl_add_address(e, 'o', n->code);
     } else {
-        str_addf(s, "arg64(%d) + uint64_t((int64_t(o%d) + ", 2 * n->code, n->code);
+        str_addf(s, "A%d + uint64_t((int64_t(o%d) + ", n->code, n->code);
         scalar_emit_ref(s, TARGET_GLSL, &e->k->dag, n->arg[0]);
         str_addf(s, ") * %ul)", dtype_size_B[dtype]);
     }
@@ -560,6 +557,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     glsl_form_save(&e.form, plan);
     mark_needed(k, e.needed);
     add_head(&e, plan);
+    for (int i = 0; i < k->n_in + k->n_out; i++) str_addf(text, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
     if (e.form.vector)
         str_addf(text, "    bool aligned = (arg(%d) & %uu) != 0u;\n", e.layout.flags, GLSL_FLAG_ALIGNED);
     if (e.form.kind == GLSL_POINTS)

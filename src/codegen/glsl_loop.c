@@ -102,7 +102,10 @@ static void want_arguments(struct glsl_emitter *e, struct loop *l)
     }
 }
 
-static void add_places(struct glsl_emitter *e, const struct loop *l, const char *indent, bool gathers)
+// Which accesses an element's place is written for.
+enum { PLACE_LOADS = 1, PLACE_STORES = 2, PLACE_GATHERS = 4, PLACE_ALL = 7 };
+
+static void add_places(struct glsl_emitter *e, const struct loop *l, const char *indent, unsigned which)
 {
     const struct fused_kernel *k = e->k;
     int first = glsl_first_walked(k, &e->form);
@@ -110,9 +113,9 @@ static void add_places(struct glsl_emitter *e, const struct loop *l, const char 
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
         if (n->kind != SCALAR_LOAD || !e->want[i] || e->known[i] || is_kept_before(e, i, l->number)) continue;
-        if (n->n_args == 0 || gathers) used[n->code] = true;
+        if (which & (n->n_args ? PLACE_GATHERS : PLACE_LOADS)) used[n->code] = true;
     }
-    for (int i = 0; i < k->n_out; i++) used[k->n_in + i] = is_output_here(e, l, i);
+    for (int i = 0; i < k->n_out; i++) used[k->n_in + i] = (which & PLACE_STORES) && is_output_here(e, l, i);
     glsl_add_indices(e, indent, "r", first, k->n_dims);
     for (int i = 0; i < k->n_in + k->n_out; i++)
         if (used[i]) glsl_add_place(e, indent, 'o', l->points ? 0 : 'b', i, first, k->n_dims);
@@ -130,7 +133,7 @@ static void add_vector_loads(struct glsl_emitter *e, const struct loop *l, const
         if (is_output_here(e, l, i)) str_addf(e->out, "%s%s w%d;\n", indent, vector_type[k->out[i].to.cls], i);
     str_addf(e->out, "%sif (full) {\n%s    INDEX r = at;\n", indent, indent);
     const char *inner = glsl_deeper(indent);
-    add_places(e, l, inner, false);
+    add_places(e, l, inner, PLACE_LOADS);
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
         if (!is_plain_load(e, i) || is_kept_before(e, i, l->number)) continue;
@@ -151,7 +154,7 @@ static void add_vector_stores(struct glsl_emitter *e, const struct loop *l, cons
     if (!any) return;
     const char *inner = glsl_deeper(indent);
     str_addf(e->out, "%sif (full) {\n%sINDEX r = at;\n", indent, inner);
-    add_places(e, l, inner, false);
+    add_places(e, l, inner, PLACE_STORES);
     for (int i = 0; i < k->n_out; i++) {
         if (!is_output_here(e, l, i)) continue;
         const struct fused_access *a = &k->out[i].to;
@@ -181,7 +184,7 @@ static void add_element_loads(struct glsl_emitter *e, const struct loop *l, cons
         for (int i = 0; i < k->dag.n_nodes; i++)
             if (is_plain_load(e, i)) str_addf(e->out, "%st%d = v%d[c];\n", inner, i, i);
         str_addf(e->out, "%s} else {\n", indent);
-        if (!l->places_all) add_places(e, l, inner, false);
+        if (!l->places_all) add_places(e, l, inner, PLACE_LOADS);
     }
     for (int i = 0; i < k->dag.n_nodes; i++) {
         if (!is_plain_load(e, i)) continue;
@@ -215,7 +218,7 @@ static void add_element_stores(struct glsl_emitter *e, const struct loop *l, con
             str_add(e->out, ";\n");
         }
         str_addf(e->out, "%s} else {\n", indent);
-        if (!l->places_all) add_places(e, l, inner, false);
+        if (!l->places_all) add_places(e, l, inner, PLACE_STORES);
     }
     for (int i = 0; i < k->n_out; i++)
         if (is_output_here(e, l, i)) glsl_add_store(e, inner, 'o', i);
@@ -225,7 +228,7 @@ static void add_element_stores(struct glsl_emitter *e, const struct loop *l, con
 static void add_element(struct glsl_emitter *e, const struct loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
-    if (l->places_all || !e->form.vector) add_places(e, l, indent, true);
+    if (l->places_all || !e->form.vector) add_places(e, l, indent, PLACE_ALL);
     add_element_loads(e, l, indent);
     glsl_emit_wanted(e, indent, e->local);
     for (int i = 0; i < k->dag.n_nodes; i++) {

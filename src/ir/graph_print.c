@@ -77,11 +77,11 @@ static bool is_literal(const struct writer *w, int32_t value)
 }
 
 // How many literals stand among the operands: those whose numbers, read backwards, run down from the first output's.
-// A number from before the node's regions is none.
+// A number from before the node's regions, or from before the region that the node is in, is none.
 static int literal_count(const struct writer *w, const struct ir_node *n)
 {
     const struct ir_region *last = n->n_regions ? &w->g->regions.v[n->first_region + n->n_regions - 1] : NULL;
-    int32_t lowest = last ? last->first_param + last->n_params : 0;
+    int32_t lowest = last ? last->first_param + last->n_params : w->cursor;
     int count = 0;
     for (int i = n->n_in - 1; i >= 0; i--) {
         int32_t value = ir_operands(w->g, n)[i];

@@ -32,9 +32,9 @@ static void constant_layout(const void *held, struct layout *out)
 
 // --- actions ---
 
-static kiln_status add_plain(struct maker *m, int32_t unit)
+static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
 {
-    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain)};
+    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
     if (!a.plain) return error_pending;
     *a.plain = m->units.v.v[unit].l;
     if (!m->units.v.v[unit].body) return vec_push(&m->actions, a);
@@ -63,10 +63,10 @@ static kiln_status fill_operands(struct maker *m, struct action *a, const struct
 }
 
 // The kernel, if it can be had; else *done is false.
-static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, bool *done)
+static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, const char *why, bool *done)
 {
     struct program *p = m->p;
-    struct action a = {0};
+    struct action a = {.why = why};
     *done = false;
     if (!m->o->reference) {
         struct jit_kernel *kernel;
@@ -88,25 +88,16 @@ static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, boo
     return vec_push(&m->actions, a);
 }
 
-static bool of_step(const struct maker *m, int32_t unit, size_t step)
-{
-    return m->schedule.step_of[unit] == (int32_t)step;
-}
-
 static kiln_status add_step(struct maker *m, size_t index)
 {
     const struct step *s = &m->schedule.steps.v[index];
     bool done = false;
-    if (s->kernel) TRY(add_kernel(m, s->kernel, &done));
+    if (s->kernel) TRY(add_kernel(m, s->kernel, s->why, &done));
     if (done) {
         m->p->facts.n_fused += s->n_units;
         return KILN_OK;
     }
-    for (int32_t i = s->unit, n = 0; n < s->n_units; i++) {
-        if (!of_step(m, i, index)) continue;
-        TRY(add_plain(m, i));
-        n++;
-    }
+    for (int i = 0; i < s->n_units; i++) TRY(add_plain(m, s->units[i], s->why));
     return KILN_OK;
 }
 
@@ -370,5 +361,6 @@ void program_explain(const struct program *p, struct str *out)
             fused_text(a->fused, out);
         else
             str_addf(out, "op %s\n", a->plain->op);
+        if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }

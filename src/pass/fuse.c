@@ -1,12 +1,12 @@
 // Which units become one kernel.
 //
-// Greedy: every unit that has an expression begins as a group of its own. Pairs of groups that share a buffer, as maker
-// and reader or as two readers, are tried in the order of the bytes they share; a pair becomes one group when its units
-// fit into one kernel (fuse_kernel), when that kernel moves fewer bytes than the two, computes not much more, and when
-// no path leads from one of the two to the other through a third. Rounds go on until none succeeds, ten at most.
-//
-// Units that read no memory (fills, counters) belong to no group: whoever reads one computes it again.
-#include "pass/fuse.h"
+// Units that are cheap, or have one reader, are computed where they are read (fuse_roots.c); the others are roots.
+// Every root that has an expression begins as a group of its own, with what it inlines. Pairs of groups that share a
+// buffer, as maker and reader or as two readers, are tried in the order of the bytes they share; a pair becomes one
+// group when its units fit into one kernel (fuse_kernel.c), when that kernel moves fewer bytes than the two, computes
+// not much more, and when no path leads from one of the two to the other through a third. Rounds go on until none
+// succeeds, ten at most.
+#include "pass/fuse_roots.h"
 #include "scalar/prim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,14 @@
 enum { MAX_ROUNDS = 10, MAX_GROUP = 64, MAX_PAIRS_OF_BUFFER = 64, FEW_ROWS_LENGTH = 1 << 15 };
 
 struct group {
-    int32_t *units; // in order; NULL: merged into another
-    int n;
+    int32_t *roots; // in order
+    int n;          // 0: merged into another
     struct fused_kernel *k;
     double bytes, steps; // that its kernel moves and computes
 };
 
 struct pair {
-    int32_t a, b; // units
+    int32_t a, b; // roots
     double bytes;
 };
 
@@ -30,19 +30,17 @@ struct fuser {
     const struct device_caps *caps;
     const struct fuse_options *o;
     struct schedule *out;
-    struct group *groups;  // by first unit
-    int32_t *group_of;     // by unit; -1: it has no expression
-    bool *is_free;         // by unit
-    bool *inside;          // by unit, while a set is tried
-    bool *escapes;         // by buffer, while a set is tried
-    int32_t *first_reader; // by buffer, into readers
-    int32_t *readers;      // units, buffer by buffer
-    int32_t *mark;         // by unit: visited by search n
+    struct roots r;
+    struct group *groups; // by first root
+    int32_t *group_of;    // by root; -1: it runs by itself
+    bool *inside;         // by unit, while a set is tried
+    bool *escapes;        // by buffer, while a set is tried
+    int32_t *mark;        // by root: visited by search n
     int32_t search;
-    int32_t *stack;               // of a search
-    int32_t *first_after, *after; // units that must come after a unit
+    int32_t *stack;   // of a search
+    const char **why; // by root
+    int32_t *units;   // of the set that is tried
     VEC(struct pair) pairs;
-    const char **why; // by unit
 };
 
 static const struct unit *unit_at(const struct fuser *f, int32_t i)
@@ -50,105 +48,31 @@ static const struct unit *unit_at(const struct fuser *f, int32_t i)
     return &f->u->v.v[i];
 }
 
-static bool in_memory(const struct launch_operand *o)
+static uint16_t result_of(const struct fuser *f, int32_t unit)
 {
-    return !(o->flags & OPERAND_IMMEDIATE);
+    return unit_at(f, unit)->l.operands[unit_at(f, unit)->n_in].slot;
 }
 
-// --- dependences ---
-
-struct tally {
-    int32_t *n_readers, *n_after; // by buffer, by unit
-    int32_t *before;              // by buffer: its writer; of a buffer that is written again, whoever touched it last
-    bool list;
-};
-
-static void touch(struct fuser *f, struct tally *t, int32_t unit, int o)
+// What runs as one: a group by its first root, or a root.
+static int32_t whole_of(const struct fuser *f, int32_t root)
 {
-    const struct unit *u = unit_at(f, unit);
-    uint16_t b = u->l.operands[o].slot;
-    int32_t before = t->before[b];
-    if (before >= 0 && before != unit) {
-        if (t->list) f->after[f->first_after[before] + t->n_after[before]] = unit;
-        t->n_after[before]++;
-    }
-    if (o >= u->n_in || f->u->buffers.v[b].ordered) t->before[b] = unit;
-    if (o >= u->n_in) return;
-    if (t->list) f->readers[f->first_reader[b] + t->n_readers[b]] = unit;
-    t->n_readers[b]++;
+    return f->group_of[root] >= 0 ? f->group_of[root] : root;
 }
 
-// What is written back is written after all have read it.
-static void walk_writes(struct fuser *f, struct tally *t)
+static const int32_t *roots_of(const struct fuser *f, const int32_t *whole, int *n)
 {
-    for (int32_t i = 0; i < (int32_t)f->u->v.n; i++) {
-        const struct unit *u = unit_at(f, i);
-        for (int o = 0; o < u->n_in; o++) {
-            const struct unit_buffer *b = &f->u->buffers.v[u->l.operands[o].slot];
-            if (!in_memory(&u->l.operands[o]) || !unit_buffer_is_given(b) || b->writer < 0 || b->writer == i) continue;
-            if (t->list) f->after[f->first_after[i] + t->n_after[i]] = b->writer;
-            t->n_after[i]++;
-        }
-    }
-}
-
-// For each buffer its readers, for each unit those that must come after it; counted, then listed.
-static void walk_dependences(struct fuser *f, struct tally *t)
-{
-    memset(t->n_readers, 0, sizeof *t->n_readers * f->u->buffers.n);
-    memset(t->n_after, 0, sizeof *t->n_after * f->u->v.n);
-    memset(t->before, -1, sizeof *t->before * f->u->buffers.n);
-    for (int32_t i = 0; i < (int32_t)f->u->v.n; i++)
-        for (int o = 0; o < unit_at(f, i)->l.n_operands; o++)
-            if (in_memory(&unit_at(f, i)->l.operands[o])) touch(f, t, i, o);
-    walk_writes(f, t);
-}
-
-static kiln_status make_room(struct fuser *f, const struct tally *t)
-{
-    size_t n = 0, n_units = f->u->v.n, n_buffers = f->u->buffers.n;
-    struct arena *a = &f->out->arena;
-    f->first_reader = arena_alloc(a, sizeof *f->first_reader * (n_buffers + 1));
-    f->first_after = arena_alloc(a, sizeof *f->first_after * (n_units + 1));
-    if (!f->first_reader || !f->first_after) return error_pending;
-    for (size_t i = 0; i < n_buffers; n += (size_t)t->n_readers[i++]) f->first_reader[i] = (int32_t)n;
-    f->first_reader[n_buffers] = (int32_t)n;
-    f->readers = arena_alloc(a, sizeof *f->readers * (n + 1));
-    n = 0;
-    for (size_t i = 0; i < n_units; n += (size_t)t->n_after[i++]) f->first_after[i] = (int32_t)n;
-    f->first_after[n_units] = (int32_t)n;
-    f->after = arena_alloc(a, sizeof *f->after * (n + 1));
-    return f->readers && f->after ? KILN_OK : error_pending;
-}
-
-static kiln_status find_dependences(struct fuser *f)
-{
-    struct arena *a = &f->out->arena;
-    struct tally t = {0};
-    t.n_readers = arena_alloc(a, sizeof *t.n_readers * (f->u->buffers.n + 1));
-    t.n_after = arena_alloc(a, sizeof *t.n_after * (f->u->v.n + 1));
-    t.before = arena_alloc(a, sizeof *t.before * (f->u->buffers.n + 1));
-    if (!t.n_readers || !t.n_after || !t.before) return error_pending;
-    walk_dependences(f, &t);
-    TRY(make_room(f, &t));
-    t.list = true;
-    walk_dependences(f, &t);
-    return KILN_OK;
-}
-
-// What runs as one: a group by its first unit, or a unit.
-static int32_t whole_of(const struct fuser *f, int32_t unit)
-{
-    return f->group_of[unit] >= 0 ? f->group_of[unit] : unit;
+    bool grouped = f->group_of[*whole] >= 0;
+    *n = grouped ? f->groups[*whole].n : 1;
+    return grouped ? f->groups[*whole].roots : whole;
 }
 
 static void push_next(struct fuser *f, int32_t whole, int32_t avoid, int32_t last, int *n)
 {
-    const int32_t *units = f->group_of[whole] >= 0 ? f->groups[whole].units : &whole;
-    int n_units = f->group_of[whole] >= 0 ? f->groups[whole].n : 1;
-    for (int u = 0; u < n_units; u++) {
-        for (int32_t i = f->first_after[units[u]]; i < f->first_after[units[u] + 1]; i++) {
-            int32_t next = whole_of(f, f->after[i]);
+    int n_roots;
+    const int32_t *roots = roots_of(f, &whole, &n_roots);
+    for (int k = 0; k < n_roots; k++) {
+        for (int32_t i = f->r.first_after[roots[k]]; i < f->r.first_after[roots[k] + 1]; i++) {
+            int32_t next = whole_of(f, f->r.after[i]);
             // Units come after what they depend on: nothing behind the last of the goal leads back to it.
             if (next == whole || next == avoid || next > last || f->mark[next] == f->search) continue;
             f->mark[next] = f->search;
@@ -160,7 +84,7 @@ static void push_next(struct fuser *f, int32_t whole, int32_t avoid, int32_t las
 // Whether a path leads from group `from` to group `to` through another one.
 static bool path_between(struct fuser *f, int32_t from, int32_t to)
 {
-    int32_t last = f->groups[to].units[f->groups[to].n - 1];
+    int32_t last = f->groups[to].roots[f->groups[to].n - 1];
     int n = 0;
     f->search++;
     push_next(f, from, to, last, &n);
@@ -212,25 +136,47 @@ static bool starves(const struct fuser *f, const struct fused_kernel *k)
 
 // --- trying a set ---
 
-static void set_escapes(struct fuser *f, const int32_t *units, int n)
+static int by_number(const void *a, const void *b)
 {
-    for (int i = 0; i < n; i++) {
-        const struct unit *unit = unit_at(f, units[i]);
-        uint16_t b = unit->l.operands[unit->n_in].slot;
-        const struct unit_buffer *buffer = &f->u->buffers.v[b];
-        f->escapes[b] = buffer->kept || buffer->ordered || unit_buffer_is_given(buffer);
-        for (int32_t r = f->first_reader[b]; r < f->first_reader[b + 1] && !f->escapes[b]; r++)
-            f->escapes[b] = !f->inside[f->readers[r]];
-    }
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
 }
 
-static kiln_status try_set(struct fuser *f, const int32_t *units, int n, struct group *out, const char **why)
+// The roots and what they inline, in order, once each.
+static int gather(struct fuser *f, const int32_t *roots, int n_roots)
 {
-    for (int i = 0; i < n; i++) f->inside[units[i]] = true;
-    set_escapes(f, units, n);
-    struct fuse_set set = {f->u, units, n, f->inside, f->escapes, f->o->round_casts};
+    int n = 0, kept = 0;
+    for (int i = 0; i < n_roots; i++) {
+        for (int k = 0; k < f->r.n_closure[roots[i]]; k++) {
+            int32_t unit = f->r.closure[roots[i]][k];
+            if (!f->inside[unit]) f->units[n++] = unit;
+            f->inside[unit] = true;
+        }
+    }
+    qsort(f->units, (size_t)n, sizeof *f->units, by_number);
+    for (int i = 0; i < n; i++)
+        if (!kept || f->units[kept - 1] != f->units[i]) f->units[kept++] = f->units[i];
+    return kept;
+}
+
+static bool is_read_outside(const struct fuser *f, uint16_t b)
+{
+    const struct unit_buffer *buffer = &f->u->buffers.v[b];
+    if (buffer->kept || buffer->ordered || unit_buffer_is_given(buffer)) return true;
+    for (int32_t i = f->r.first_reader[b]; i < f->r.first_reader[b + 1]; i++)
+        if (!f->inside[f->r.readers[i]]) return true;
+    return false;
+}
+
+static kiln_status try_set(struct fuser *f, const int32_t *roots, int n_roots, struct group *out, const char **why)
+{
+    int n = gather(f, roots, n_roots);
+    for (int i = 0; i < n; i++)
+        f->escapes[result_of(f, f->units[i])] =
+            !f->r.inlined[f->units[i]] && is_read_outside(f, result_of(f, f->units[i]));
+    struct fuse_set set = {f->u, f->units, n, f->inside, f->escapes, f->o->round_casts};
     kiln_status status = fuse_kernel(&f->out->arena, &set, &out->k, why);
-    for (int i = 0; i < n; i++) f->inside[units[i]] = f->is_free[units[i]];
+    for (int i = 0; i < n; i++) f->inside[f->units[i]] = false;
     if (!status && out->k) set_cost(out);
     return status;
 }
@@ -238,7 +184,7 @@ static kiln_status try_set(struct fuser *f, const int32_t *units, int n, struct 
 static void merge_lists(const struct group *a, const struct group *b, int32_t *out)
 {
     for (int i = 0, j = 0, n = 0; i < a->n || j < b->n;)
-        out[n++] = j == b->n || (i < a->n && a->units[i] < b->units[j]) ? a->units[i++] : b->units[j++];
+        out[n++] = j == b->n || (i < a->n && a->roots[i] < b->roots[j]) ? a->roots[i++] : b->roots[j++];
 }
 
 static const char *not_worth(const struct fuser *f, const struct group *a, const struct group *b,
@@ -252,8 +198,8 @@ static const char *not_worth(const struct fuser *f, const struct group *a, const
 
 static kiln_status try_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
 {
-    struct group *a = &f->groups[x < y ? x : y], *b = &f->groups[x < y ? y : x], both = {.n = a->n + b->n};
     int32_t first = x < y ? x : y, second = x < y ? y : x;
+    struct group *a = &f->groups[first], *b = &f->groups[second], both = {.n = a->n + b->n};
     const char *why = NULL;
     *done = false;
     if (both.n > MAX_GROUP)
@@ -261,19 +207,18 @@ static kiln_status try_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
     else if (path_between(f, first, second) || path_between(f, second, first))
         why = "what lies between them needs one and feeds the other";
     if (!why) {
-        both.units = arena_alloc(&f->out->arena, sizeof *both.units * (size_t)both.n);
-        if (!both.units) return error_pending;
-        merge_lists(a, b, both.units);
-        TRY(try_set(f, both.units, both.n, &both, &why));
+        both.roots = arena_alloc(&f->out->arena, sizeof *both.roots * (size_t)both.n);
+        if (!both.roots) return error_pending;
+        merge_lists(a, b, both.roots);
+        TRY(try_set(f, both.roots, both.n, &both, &why));
     }
     if (!why) why = not_worth(f, a, b, &both);
     if (why) {
         f->why[second] = why;
         return KILN_OK;
     }
-    for (int i = 0; i < both.n; i++) f->group_of[both.units[i]] = first;
+    for (int i = 0; i < both.n; i++) f->group_of[both.roots[i]] = first;
     *a = both;
-    b->units = NULL;
     b->n = 0;
     *done = true;
     return KILN_OK;
@@ -290,8 +235,7 @@ static int more_bytes(const void *x, const void *y)
 
 static kiln_status add_pair(struct fuser *f, int32_t a, int32_t b, double bytes)
 {
-    if (f->group_of[a] < 0 || f->group_of[b] < 0 || f->group_of[a] == f->group_of[b])
-        return KILN_OK; // b may be a itself
+    if (f->group_of[a] < 0 || f->group_of[b] < 0 || f->group_of[a] == f->group_of[b]) return KILN_OK;
     return vec_push(&f->pairs, ((struct pair){a, b, bytes}));
 }
 
@@ -300,12 +244,12 @@ static kiln_status find_pairs(struct fuser *f)
     f->pairs.n = 0;
     for (size_t i = 0; i < f->u->buffers.n; i++) {
         const struct unit_buffer *b = &f->u->buffers.v[i];
-        int32_t from = f->first_reader[i], to = f->first_reader[i + 1];
+        int32_t from = f->r.first_reader[i], to = f->r.first_reader[i + 1];
         double bytes = (double)b->numel * dtype_size_B[b->dtype];
         if (to - from > MAX_PAIRS_OF_BUFFER) to = from + MAX_PAIRS_OF_BUFFER;
         for (int32_t r = from; r < to && b->writer >= 0 && !b->ordered; r++)
-            TRY(add_pair(f, b->writer, f->readers[r], 2 * bytes));
-        for (int32_t r = from + 1; r < to; r++) TRY(add_pair(f, f->readers[r - 1], f->readers[r], bytes));
+            TRY(add_pair(f, b->writer, f->r.readers[r], 2 * bytes));
+        for (int32_t r = from + 1; r < to; r++) TRY(add_pair(f, f->r.readers[r - 1], f->r.readers[r], bytes));
     }
     if (f->pairs.n) qsort(f->pairs.v, f->pairs.n, sizeof *f->pairs.v, more_bytes);
     return KILN_OK;
@@ -324,102 +268,87 @@ static kiln_status run_round(struct fuser *f, bool *any)
     return KILN_OK;
 }
 
-static bool reads_memory(const struct unit *u)
+static kiln_status begin_group(struct fuser *f, int32_t root, const char **why)
 {
-    for (int o = 0; o < u->n_in; o++)
-        if (in_memory(&u->l.operands[o])) return true;
-    return false;
+    struct group *g = &f->groups[root];
+    *g = (struct group){.roots = arena_alloc(&f->out->arena, sizeof *g->roots), .n = 1};
+    if (!g->roots) return error_pending;
+    g->roots[0] = root;
+    *why = NULL;
+    return try_set(f, g->roots, 1, g, why);
 }
 
+// A root that cannot be one kernel with what it inlines gets that from memory instead.
 static kiln_status begin_groups(struct fuser *f)
 {
-    const char *why;
-    for (int32_t i = 0; i < (int32_t)f->u->v.n; i++) {
-        const struct unit *u = unit_at(f, i);
-        uint16_t out = u->l.operands[u->n_in].slot;
-        f->group_of[i] = -1;
-        f->is_free[i] = u->body && !u->folds && !reads_memory(u) && !f->u->buffers.v[out].ordered;
-        f->inside[i] = f->is_free[i];
-    }
-    for (int32_t i = 0; i < (int32_t)f->u->v.n; i++) {
-        struct group *g = &f->groups[i];
-        const struct unit *u = unit_at(f, i);
-        if (!u->body || f->is_free[i] || f->u->buffers.v[u->l.operands[u->n_in].slot].ordered) continue;
-        g->units = arena_alloc(&f->out->arena, sizeof *g->units);
-        if (!g->units) return error_pending;
-        g->units[0] = i;
-        g->n = 1;
-        TRY(try_set(f, g->units, 1, g, &why));
-        if (g->k)
-            f->group_of[i] = i;
-        else
-            f->why[i] = why;
+    for (bool again = true; again;) {
+        again = false;
+        for (int32_t i = 0; i < (int32_t)f->u->v.n && !again; i++) {
+            const struct unit *u = unit_at(f, i);
+            f->group_of[i] = -1;
+            if (f->r.inlined[i] || !u->body || f->u->buffers.v[result_of(f, i)].ordered) continue;
+            TRY(begin_group(f, i, &f->why[i]));
+            if (f->groups[i].k) {
+                f->group_of[i] = i;
+            } else if (f->r.n_closure[i] > 1) {
+                TRY(roots_split(&f->r, i));
+                again = true;
+            }
+        }
     }
     return KILN_OK;
 }
 
 // --- the steps ---
 
-// A free unit is a step of its own where its value must lie in memory.
-static bool is_read_from_memory(const struct fuser *f, int32_t i)
+static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
 {
-    const struct unit *u = unit_at(f, i);
-    uint16_t b = u->l.operands[u->n_in].slot;
-    if (f->u->buffers.v[b].kept) return true;
-    for (int32_t r = f->first_reader[b]; r < f->first_reader[b + 1]; r++) {
-        int32_t g = f->group_of[f->readers[r]];
-        if (g < 0 || f->groups[g].n == 1) return true;
-    }
-    return false;
+    int n_roots, n;
+    const int32_t *roots = roots_of(f, &whole, &n_roots);
+    n = gather(f, roots, n_roots);
+    int32_t *units = arena_alloc(&f->out->arena, sizeof *units * (size_t)n);
+    if (!units) return error_pending;
+    memcpy(units, f->units, sizeof *units * (size_t)n);
+    for (int i = 0; i < n; i++) f->inside[units[i]] = false;
+    for (int i = 0; i < n_roots; i++)
+        for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
+            if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
+    struct step s = {.kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
+                     .units = units,
+                     .n_units = n,
+                     .why = f->why[whole]};
+    return vec_push(&f->out->steps, s);
 }
 
-static bool ready(const int32_t *waits, const int32_t *units, int n)
+static bool ready(const struct fuser *f, const int32_t *waits, int32_t whole)
 {
+    int n;
+    const int32_t *roots = roots_of(f, &whole, &n);
     for (int i = 0; i < n; i++)
-        if (waits[units[i]]) return false;
+        if (waits[roots[i]]) return false;
     return true;
 }
 
-static bool of_one_group(const struct fuser *f, int32_t a, int32_t b)
-{
-    return f->group_of[a] >= 0 && f->group_of[a] == f->group_of[b];
-}
-
-static kiln_status emit(struct fuser *f, int32_t *waits, const int32_t *units, int n, struct fused_kernel *k)
-{
-    struct step s = {.kernel = n > 1 ? k : NULL, .unit = units[0], .n_units = n, .why = f->why[units[0]]};
-    bool dropped = f->is_free[units[0]] && !is_read_from_memory(f, units[0]);
-    for (int i = 0; i < n; i++) {
-        f->out->step_of[units[i]] = dropped ? -1 : (int32_t)f->out->steps.n;
-        for (int32_t a = f->first_after[units[i]]; a < f->first_after[units[i] + 1]; a++)
-            if (!of_one_group(f, units[i], f->after[a])) waits[f->after[a]]--;
-    }
-    return dropped ? KILN_OK : vec_push(&f->out->steps, s);
-}
-
-// Groups in the order of their first units, each as soon as what it waits for is done. A unit of a group does not wait
-// for others of it.
+// Groups in the order of their first roots, each as soon as what it waits for is done.
 static kiln_status order(struct fuser *f)
 {
-    int32_t n = (int32_t)f->u->v.n, left = n;
+    int32_t n = (int32_t)f->u->v.n;
     int32_t *waits = calloc((size_t)n + 1, sizeof *waits);
-    bool *done = calloc((size_t)n + 1, 1);
+    bool *done = calloc((size_t)n + 1, 1), more = true;
     kiln_status status = waits && done ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
     for (int32_t i = 0; i < n && !status; i++)
-        for (int32_t a = f->first_after[i]; a < f->first_after[i + 1]; a++)
-            if (!of_one_group(f, i, f->after[a])) waits[f->after[a]]++;
-    while (left > 0 && !status) {
-        int32_t before = left;
+        for (int32_t a = f->r.first_after[i]; a < f->r.first_after[i + 1]; a++)
+            if (whole_of(f, i) != whole_of(f, f->r.after[a])) waits[f->r.after[a]]++;
+    while (more && !status) {
+        bool moved = more = false;
         for (int32_t i = 0; i < n && !status; i++) {
-            int32_t g = f->group_of[i];
-            const int32_t *units = g < 0 ? &i : f->groups[g].units;
-            int n_units = g < 0 ? 1 : f->groups[g].n;
-            if (done[i] || (g >= 0 && g != i) || !ready(waits, units, n_units)) continue;
-            for (int k = 0; k < n_units; k++) done[units[k]] = true;
-            left -= n_units;
-            status = emit(f, waits, units, n_units, g < 0 ? NULL : f->groups[g].k);
+            if (f->r.inlined[i] || done[i] || whole_of(f, i) != i) continue;
+            more = true;
+            if (!ready(f, waits, i)) continue;
+            done[i] = moved = true;
+            status = emit(f, waits, i);
         }
-        if (left == before && !status) status = error_set(KILN_E_INTERNAL, "fusion: groups wait for each other");
+        if (more && !moved && !status) status = error_set(KILN_E_INTERNAL, "fusion: groups wait for each other");
     }
     free(waits);
     free(done);
@@ -428,7 +357,9 @@ static kiln_status order(struct fuser *f)
 
 static kiln_status run(struct fuser *f)
 {
-    TRY(find_dependences(f));
+    TRY(roots_find(&f->r, f->u, &f->out->arena));
+    if (f->o->off) memset(f->r.inlined, 0, f->u->v.n);
+    if (f->o->off) TRY(roots_split(&f->r, 0));
     TRY(begin_groups(f));
     bool any = !f->o->off;
     for (int round = 0; round < MAX_ROUNDS && any; round++) TRY(run_round(f, &any));
@@ -445,17 +376,14 @@ kiln_status fuse(const struct units *u, const struct device_caps *caps, const st
     struct fuser f = {.u = u, .caps = caps, .o = o, .out = out};
     f.groups = arena_alloc(a, sizeof *f.groups * n);
     f.group_of = arena_alloc(a, sizeof *f.group_of * n);
-    f.is_free = arena_alloc(a, n);
     f.inside = arena_alloc(a, n);
     f.escapes = arena_alloc(a, u->buffers.n + 1);
     f.mark = arena_alloc(a, sizeof *f.mark * n);
     f.stack = arena_alloc(a, sizeof *f.stack * n);
     f.why = arena_alloc(a, sizeof *f.why * n);
-    out->step_of = arena_alloc(a, sizeof *out->step_of * n);
-    kiln_status status =
-        f.groups && f.group_of && f.is_free && f.inside && f.escapes && f.mark && f.stack && f.why && out->step_of
-            ? run(&f)
-            : error_pending;
+    f.units = arena_alloc(a, sizeof *f.units * n);
+    bool room = f.groups && f.group_of && f.inside && f.escapes && f.mark && f.stack && f.why && f.units;
+    kiln_status status = room ? (u->v.n ? run(&f) : KILN_OK) : error_pending;
     vec_free(&f.pairs);
     return status;
 }

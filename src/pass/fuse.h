@@ -4,18 +4,18 @@
 #include "pass/fused.h"
 #include "pass/units.h"
 
-// One step of a program: a fused kernel, or a unit as it is.
+// One step of a program: a fused kernel, or a unit as it is. A unit that is cheap to compute again may be part of
+// several steps.
 struct step {
     struct fused_kernel *kernel; // access.buffer: of the units; NULL: the unit runs by itself
-    int32_t unit;                // the first of the group
-    int32_t n_units;
+    const int32_t *units;        // in order
+    int n_units;
     const char *why; // why it was not fused with what it reads or feeds, or NULL
 };
 
 struct schedule {
     struct arena arena;
     VEC(struct step) steps;
-    int32_t *step_of; // by unit
 };
 
 struct fuse_options {

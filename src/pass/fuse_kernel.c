@@ -97,9 +97,12 @@ static double size_of(const struct unit *u, int from, int to)
     return n;
 }
 
-static bool better_frame(const struct unit *u, const struct unit *best)
+// A unit that is only read inside may be larger than what is stored.
+static bool better_frame(const struct builder *b, int32_t unit, int32_t other)
 {
+    const struct unit *u = unit_at(b, unit), *best = unit_at(b, other);
     if (u->folds != best->folds) return u->folds;
+    if (!u->folds && stored(b, unit) != stored(b, other)) return stored(b, unit);
     int n = u->l.rank - u->l.n_reduce, m = best->l.rank - best->l.n_reduce;
     double rows = size_of(u, 0, n), best_rows = size_of(best, 0, m);
     if (rows != best_rows) return rows > best_rows;
@@ -110,7 +113,7 @@ static void choose_space(struct builder *b)
 {
     int32_t best = b->set->units[0];
     for (int i = 1; i < b->set->n_units; i++)
-        if (better_frame(unit_at(b, b->set->units[i]), unit_at(b, best))) best = b->set->units[i];
+        if (better_frame(b, b->set->units[i], best)) best = b->set->units[i];
     const struct unit *u = unit_at(b, best);
     b->space = (struct space){.n_dims = u->l.rank, .n_reduce = u->l.n_reduce};
     memcpy(b->space.sizes, u->l.sizes, sizeof *u->l.sizes * u->l.rank);

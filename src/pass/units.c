@@ -249,6 +249,40 @@ static kiln_status add_writes(struct maker *m, const bool *shared)
     return KILN_OK;
 }
 
+// Units whose results nobody reads go, and the buffers keep their numbers.
+static void drop_dead(struct units *u)
+{
+    size_t n = 0;
+    for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
+        struct unit *unit = &u->v.v[i];
+        bool live = false;
+        for (int o = unit->n_in; o < unit->l.n_operands; o++) {
+            const struct unit_buffer *b = &u->buffers.v[unit->l.operands[o].slot];
+            live = live || b->kept || b->ordered || unit_buffer_is_given(b);
+        }
+        if (!live) unit->l.n_operands = 0;
+        for (int o = 0; o < (live ? unit->n_in : 0); o++)
+            if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
+    }
+    for (size_t i = 0; i < u->buffers.n; i++) {
+        struct unit_buffer *b = &u->buffers.v[i];
+        b->ordered = false;
+        b->n_writes = 0;
+        b->writer = -1;
+    }
+    for (size_t i = 0; i < u->v.n; i++) {
+        if (!u->v.v[i].l.n_operands) continue;
+        if (n != i) u->v.v[n] = u->v.v[i];
+        for (int o = u->v.v[n].n_in; o < u->v.v[n].l.n_operands; o++) {
+            struct unit_buffer *b = &u->buffers.v[u->v.v[n].l.operands[o].slot];
+            b->n_writes++;
+            b->writer = (int32_t)n;
+        }
+        n++;
+    }
+    u->v.n = n;
+}
+
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
     struct maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
@@ -263,6 +297,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
         int32_t b = u->values[g->outputs.v[i].value].buffer;
         if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
     }
+    drop_dead(u);
     find_ordered(u);
     return KILN_OK;
 }
