@@ -6,8 +6,8 @@
 #include "scalar/prim.h"
 
 enum {
-    FEW_STEPS = 12,    // arithmetic of a kernel whose vectors may fill four registers
-    MANY_STEPS = 60,   // ... only one
+    FEW_STEPS = 8,     // arithmetic of a kernel whose vectors fill the most registers
+    MANY_STEPS = 60,   // ... one alone
     SPLIT_BUCKET = 20, // rows of more than 2048 elements may be cut
     SHORT_BUCKET = 16, // rows of at most 256 elements are folded in one go
     KEEP_ELEMENTS = 8192
@@ -120,9 +120,9 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
     int steps = steps_of(k);
     int64_t longest;
     c[LLVM_TAIL_WIDTH] = one;
-    c[LLVM_WIDTH] = steps > MANY_STEPS || gathers(k, lanes) ? one
-                    : steps > FEW_STEPS || any_wide(k)      ? 2 * one
-                                                            : 4 * one;
+    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
+    bool few = steps <= FEW_STEPS && !any_wide(k), one_only = steps > MANY_STEPS || gathers(k, lanes);
+    c[LLVM_WIDTH] = one * (one_only ? 1 : folds ? (few ? 4 : 2) : (few ? 2 : 1));
     if (p->form != LLVM_OVER_ROW || !longest_row(k, &longest)) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone

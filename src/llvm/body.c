@@ -36,7 +36,7 @@ static LLVMValueRef tail_mask(struct emitter *e, LLVMValueRef left)
 }
 
 static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef limit, int width,
-                       LLVMValueRef to)
+                       LLVMValueRef to, bool once)
 {
     struct loop l;
     for (int i = 0; i < e->k->dag.n_nodes; i++)
@@ -47,7 +47,10 @@ static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef fr
     if (to && width > 1) e->mask = tail_mask(e, LLVMBuildSub(e->b, to, l.index, ""));
     s->body(e, s->pass);
     e->mask = NULL;
-    loop_end(e, &l);
+    if (once)
+        loop_leave(e, &l);
+    else
+        loop_end(e, &l);
     e->width = 1;
     e->lane = emit_int(e, 0);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
@@ -58,11 +61,12 @@ static void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, L
 {
     int64_t wide = e->plan->choices[LLVM_WIDTH];
     if (wide) {
-        sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL);
+        sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);
         LLVMValueRef done = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), emit_int(e, -wide), "");
         from = LLVMBuildAdd(e->b, from, done, "");
     }
-    sweep_once(e, s, from, to, (int)e->plan->choices[LLVM_TAIL_WIDTH], to);
+    int64_t narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    sweep_once(e, s, from, to, (int)narrow, to, wide == narrow);
 }
 
 static LLVMValueRef dim_count(struct emitter *e, int dim)
@@ -260,7 +264,7 @@ static void over_row_nest(struct emitter *e, int pass, int dim)
     walkers_save(e, dim, saved);
     loop_begin(e, &l, emit_int(e, 0), dim_count(e, dim), 1);
     over_row_nest(e, pass, dim + 1);
-    walkers_advance(e, dim, NULL);
+    walkers_advance(e, dim);
     loop_end(e, &l);
     walkers_restore(e, dim, saved);
 }
@@ -294,7 +298,7 @@ static void column_loop(struct emitter *e, int pass, int dim, LLVMValueRef from,
     struct loop l;
     loop_begin(e, &l, from, to, 1);
     column_body(e, pass);
-    walkers_advance(e, dim, NULL);
+    walkers_advance(e, dim);
     loop_end(e, &l);
 }
 
@@ -329,7 +333,7 @@ static void column_nest(struct emitter *e, int pass, int dim)
     } else {
         loop_begin(e, &l, emit_int(e, 0), dim_count(e, dim), 1);
         column_nest(e, pass, dim + 1);
-        walkers_advance(e, dim, NULL);
+        walkers_advance(e, dim);
         loop_end(e, &l);
     }
     walkers_restore(e, dim, saved);

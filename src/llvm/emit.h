@@ -14,7 +14,8 @@ enum walker_kind { WALK_ACCESS, WALK_DIM, WALK_POINT, WALK_ROW };
 struct walker {
     enum walker_kind kind;
     int code;          // access, or dimension
-    LLVMValueRef slot; // its current value: i8* or i64
+    LLVMValueRef home; // its value at the place of the step, in memory
+    LLVMValueRef slot; // its current value within the step: i8* or i64
     LLVMValueRef step[FUSED_MAX_DIMS];
     bool moves[FUSED_MAX_DIMS];
 };
@@ -67,6 +68,7 @@ LLVMValueRef emit_call(struct emitter *e, const char *intrinsic, LLVMTypeRef *ov
                        LLVMValueRef *args, int n_args);
 LLVMValueRef emit_word(struct emitter *e, int index);
 LLVMValueRef emit_slot(struct emitter *e, LLVMTypeRef type);
+LLVMValueRef emit_home(struct emitter *e, LLVMTypeRef type); // stays in memory
 LLVMValueRef emit_load(struct emitter *e, LLVMTypeRef type, LLVMValueRef slot);
 void emit_store(struct emitter *e, LLVMValueRef v, LLVMValueRef slot);
 LLVMValueRef emit_at(struct emitter *e, LLVMValueRef bytes, LLVMValueRef offset); // bytes + offset
@@ -108,11 +110,15 @@ struct loop {
 };
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step);
 void loop_end(struct emitter *e, struct loop *l);
+void loop_leave(struct emitter *e, struct loop *l); // ends a loop whose body runs once at most
 void walkers_make(struct emitter *e);
 struct walker *walker_find(struct emitter *e, enum walker_kind kind, int code);
 LLVMValueRef walker_value(struct emitter *e, enum walker_kind kind, int code);
-void walkers_advance(struct emitter *e, int dim, LLVMValueRef times); // by `times` steps, NULL: one
-void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]);
+void walkers_advance(struct emitter *e, int dim);                               // by one step
+void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times);         // NULL: one
+void walkers_start(struct emitter *e);                                          // homes to the first point
+void walkers_go_home(struct emitter *e);                                        // all values from home
+void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]); // those that move along dim
 void walkers_restore(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]);
 
 // --- passes.c: which pass does what ---

@@ -16,7 +16,6 @@ struct wheel { // of the odometer, outermost first
 struct odometer {
     struct wheel wheels[FUSED_MAX_DIMS + 2];
     int n, block, chunk; // which wheels are those; -1: none
-    LLVMValueRef start[MAX_WALKERS];
 };
 
 static LLVMValueRef word(struct emitter *e, enum llvm_word w)
@@ -26,7 +25,7 @@ static LLVMValueRef word(struct emitter *e, enum llvm_word w)
 
 static void add_wheel(struct emitter *e, struct odometer *o, int dim, LLVMValueRef size, LLVMValueRef times)
 {
-    o->wheels[o->n++] = (struct wheel){dim, size, times, emit_slot(e, e->i64)};
+    o->wheels[o->n++] = (struct wheel){dim, size, times, emit_home(e, e->i64)};
 }
 
 static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
@@ -42,18 +41,17 @@ static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
         o->chunk = o->n;
         add_wheel(e, o, e->split_dim, word(e, LLVM_N_CHUNKS), word(e, LLVM_CHUNK));
     }
-    walkers_save(e, -1, o->start);
 }
 
 static void set_odometer(struct emitter *e, struct odometer *o, LLVMValueRef step)
 {
-    walkers_restore(e, -1, o->start);
+    walkers_start(e);
     for (int i = o->n - 1; i >= 0; i--) {
         struct wheel *w = &o->wheels[i];
         LLVMValueRef index = i ? LLVMBuildURem(e->b, step, w->size, "") : step;
         if (i) step = LLVMBuildUDiv(e->b, step, w->size, "");
         emit_store(e, index, w->index);
-        walkers_advance(e, w->dim, w->times ? LLVMBuildMul(e->b, index, w->times, "") : index);
+        walkers_move_home(e, w->dim, w->times ? LLVMBuildMul(e->b, index, w->times, "") : index);
     }
 }
 
@@ -63,7 +61,7 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
     for (int i = o->n - 1; i >= 0; i--) {
         struct wheel *w = &o->wheels[i];
         LLVMValueRef next = LLVMBuildAdd(e->b, emit_load(e, e->i64, w->index), emit_int(e, 1), "");
-        walkers_advance(e, w->dim, w->times);
+        walkers_move_home(e, w->dim, w->times);
         emit_store(e, next, w->index);
         if (i == 0) break;
         LLVMBasicBlockRef full = LLVMAppendBasicBlockInContext(e->context, e->fn, "full");
@@ -71,7 +69,7 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
         LLVMPositionBuilderAtEnd(e->b, full);
         emit_store(e, emit_int(e, 0), w->index);
         LLVMValueRef back = LLVMBuildNeg(e->b, w->size, "");
-        walkers_advance(e, w->dim, w->times ? LLVMBuildMul(e->b, back, w->times, "") : back);
+        walkers_move_home(e, w->dim, w->times ? LLVMBuildMul(e->b, back, w->times, "") : back);
     }
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, done);
@@ -102,6 +100,7 @@ static void do_steps(struct emitter *e, struct odometer *o, LLVMValueRef from, L
     struct loop l;
     set_odometer(e, o, from);
     loop_begin(e, &l, from, to, 1);
+    walkers_go_home(e);
     LLVMValueRef lanes = o->block >= 0 ? turn_length(e, &o->wheels[o->block]) : emit_int(e, 1);
     if (o->chunk >= 0) {
         e->chunk = turn_length(e, &o->wheels[o->chunk]);
@@ -140,6 +139,8 @@ static void begin_function(struct emitter *e, const char *name, bool with_range)
     memset(e->value, 0, sizeof(LLVMValueRef) * (size_t)n);
     memset(e->kept, 0, sizeof(LLVMValueRef) * (size_t)n);
     walkers_make(e);
+    walkers_start(e);
+    walkers_go_home(e);
     for (int i = 0; i < n; i++) e->want[i] = e->k->level[i] == LEVEL_UNIFORM;
     emit_nodes(e, e->want);
 }
