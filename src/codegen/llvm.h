@@ -56,6 +56,7 @@ enum llvm_word {
     LLVM_N_BLOCKS, // along the lanes
     LLVM_CHUNK,    // positions of a chunk along the split dimension
     LLVM_N_CHUNKS, // 1: rows are whole
+    LLVM_PANEL,    // positions of a chunk that all lanes of a block pass before the next ones; all of a whole row
     LLVM_POINTS,   // of P
     LLVM_UNITS,
     LLVM_WORKSPACE, // partial results of chunks, or of units

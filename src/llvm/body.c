@@ -199,6 +199,13 @@ static struct partials partials_of(struct emitter *e, LLVMValueRef chunk)
     return (struct partials){at, point, slot_B};
 }
 
+static void join_partials(struct emitter *e, LLVMValueRef chunk)
+{
+    struct partials p = partials_of(e, chunk);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (pass_folds(e, i, 0)) fold_join_saved(e, &e->acc[i], i, &p);
+}
+
 // Behind the only pass of a row that may be cut: go on, or leave the results for the second function.
 static void finish_or_leave(struct emitter *e)
 {
@@ -208,6 +215,15 @@ static void finish_or_leave(struct emitter *e)
     LLVMValueRef n = emit_word(e, llvm_word_at(e->k, LLVM_N_CHUNKS));
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, n, emit_int(e, 1), ""), whole, cut);
     LLVMPositionBuilderAtEnd(e->b, cut);
+    if (!e->over_row) {
+        LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(e->context, e->fn, "join");
+        LLVMBasicBlockRef save = LLVMAppendBasicBlockInContext(e->context, e->fn, "save");
+        LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->panel, emit_int(e, 0), ""), save, join);
+        LLVMPositionBuilderAtEnd(e->b, join);
+        join_partials(e, e->chunk_index);
+        LLVMBuildBr(e->b, save);
+        LLVMPositionBuilderAtEnd(e->b, save);
+    }
     struct partials p = partials_of(e, e->chunk_index);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
         if (pass_folds(e, i, 0)) fold_save(e, &e->acc[i], &p);
@@ -365,7 +381,22 @@ void body_step(struct emitter *e, LLVMValueRef lanes)
         return;
     }
     emit_rows(e, 0, true);
+    if (e->split_dim < 0) {
+        sweep(e, &s, emit_int(e, 0), lanes);
+        return;
+    }
+    // Panel by panel; the results of one wait in the workspace for the next.
+    struct loop l;
+    LLVMValueRef all = e->chunk, panel = emit_word(e, llvm_word_at(e->k, LLVM_PANEL)), saved[MAX_WALKERS];
+    e->panel = emit_int(e, 0);
+    loop_begin_by(e, &l, e->panel, all, panel);
+    e->panel = l.index;
+    e->chunk = emit_min(e, panel, LLVMBuildSub(e->b, all, l.index, ""));
+    walkers_save(e, e->split_dim, saved);
     sweep(e, &s, emit_int(e, 0), lanes);
+    walkers_restore(e, e->split_dim, saved);
+    walkers_advance_by(e, e->split_dim, panel);
+    loop_end(e, &l);
 }
 
 // --- the second function: rows that were cut ---
@@ -375,9 +406,7 @@ static void join_chunks(struct emitter *e)
     struct loop l;
     row_accumulators(e, 0, e->width, e->over_row || e->plan->choices[LLVM_WIDE_SUM]);
     loop_begin(e, &l, emit_int(e, 0), emit_word(e, llvm_word_at(e->k, LLVM_N_CHUNKS)), 1);
-    struct partials p = partials_of(e, l.index);
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, 0)) fold_join_saved(e, &e->acc[i], i, &p);
+    join_partials(e, l.index);
     loop_end(e, &l);
     row_results(e, 0);
     row_finish(e);

@@ -44,12 +44,13 @@ struct emitter {
     bool over_row;
     int width;               // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
-    LLVMValueRef chunk, chunk_index, first_point; // of the step: length along split_dim, which chunk, which point
-    LLVMValueRef *value;                          // n_nodes
-    bool *varies;                                 // n_nodes: along the lanes
-    uint8_t *want;                                // n_nodes: what a pass computes; then 2 * n_nodes of scratch
-    uint8_t *kept_pass;                           // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
-    LLVMValueRef *kept;                           // n_nodes: their buffers
+    LLVMValueRef chunk, chunk_index, panel,
+        first_point;     // of the step: length along split_dim, which chunk, where in it, which point
+    LLVMValueRef *value; // n_nodes
+    bool *varies;        // n_nodes: along the lanes
+    uint8_t *want;       // n_nodes: what a pass computes; then 2 * n_nodes of scratch
+    uint8_t *kept_pass;  // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
+    LLVMValueRef *kept;  // n_nodes: their buffers
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
@@ -109,12 +110,14 @@ struct loop {
     LLVMValueRef slot, index, limit, step;
 };
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step);
+void loop_begin_by(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, LLVMValueRef step);
 void loop_end(struct emitter *e, struct loop *l);
 void loop_leave(struct emitter *e, struct loop *l); // ends a loop whose body runs once at most
 void walkers_make(struct emitter *e);
 struct walker *walker_find(struct emitter *e, enum walker_kind kind, int code);
 LLVMValueRef walker_value(struct emitter *e, enum walker_kind kind, int code);
-void walkers_advance(struct emitter *e, int dim);                               // by one step
+void walkers_advance(struct emitter *e, int dim); // by one step
+void walkers_advance_by(struct emitter *e, int dim, LLVMValueRef times);
 void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times);         // NULL: one
 void walkers_start(struct emitter *e);                                          // homes to the first point
 void walkers_go_home(struct emitter *e);                                        // all values from home

@@ -8,11 +8,16 @@
 
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step)
 {
+    loop_begin_by(e, l, from, limit, emit_int(e, step));
+}
+
+void loop_begin_by(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, LLVMValueRef step)
+{
     l->body = LLVMAppendBasicBlockInContext(e->context, e->fn, "loop");
     l->exit = LLVMAppendBasicBlockInContext(e->context, e->fn, "done");
     l->slot = emit_slot(e, e->i64);
     l->limit = limit;
-    l->step = emit_int(e, step);
+    l->step = step;
     emit_store(e, from, l->slot);
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, limit, ""), l->body, l->exit);
     LLVMPositionBuilderAtEnd(e->b, l->body);
@@ -127,18 +132,29 @@ static void move(struct emitter *e, const struct walker *w, LLVMValueRef slot, L
     emit_store(e, v, slot);
 }
 
+static LLVMValueRef times_step(struct emitter *e, const struct walker *w, int dim, LLVMValueRef times)
+{
+    return times ? LLVMBuildMul(e->b, w->step[dim], times, "") : w->step[dim];
+}
+
+void walkers_advance_by(struct emitter *e, int dim, LLVMValueRef times)
+{
+    for (int i = 0; i < e->n_walkers; i++) {
+        const struct walker *w = &e->walkers[i];
+        if (w->moves[dim]) move(e, w, w->slot, times_step(e, w, dim, times));
+    }
+}
+
 void walkers_advance(struct emitter *e, int dim)
 {
-    for (int i = 0; i < e->n_walkers; i++)
-        if (e->walkers[i].moves[dim]) move(e, &e->walkers[i], e->walkers[i].slot, e->walkers[i].step[dim]);
+    walkers_advance_by(e, dim, NULL);
 }
 
 void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times)
 {
     for (int i = 0; i < e->n_walkers; i++) {
         const struct walker *w = &e->walkers[i];
-        if (!w->moves[dim]) continue;
-        move(e, w, w->home, times ? LLVMBuildMul(e->b, w->step[dim], times, "") : w->step[dim]);
+        if (w->moves[dim]) move(e, w, w->home, times_step(e, w, dim, times));
     }
 }
 
