@@ -41,6 +41,7 @@ enum llvm_choice {
     LLVM_VECTOR_BITS, // of a register
     LLVM_KEEP,        // elements of a row that a buffer on the stack holds; 0: nothing is kept
     LLVM_WIDE_SUM,    // sums of f32 are gathered in f64 from time to time
+    LLVM_TILE_DIM,    // a dimension along which some inputs lie in a row, and not along the lanes; LLVM_NO_DIM: none
     LLVM_CHOICE_COUNT
 };
 #define LLVM_NO_DIM 255u

@@ -55,7 +55,7 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     bool flat = k->n_stages == 0 && !k->has_total;
     int64_t row = flat ? 1 : fused_row_length(k),
             points = flat ? fused_points(k) * fused_row_length(k) : fused_points(k);
-    int64_t places = points, along = 1;
+    int64_t places = points, along = 1, tile = 1;
     if (p->form == LLVM_OVER_POINTS && p->choices[LLVM_LANES_DIM] != LLVM_NO_DIM) {
         bool cuts = p->choices[LLVM_SPLIT_DIM] != LLVM_NO_DIM;
         int64_t lanes = k->sizes[p->choices[LLVM_LANES_DIM]], most = row > 1 && !cuts ? TILE_POINTS : BLOCK_POINTS;
@@ -65,11 +65,16 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         d.block = along = lanes < most ? lanes : most;
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / lanes * d.n_blocks;
+        if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
+            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
+            tile = across < p->choices[LLVM_TAIL_WIDTH] ? across : p->choices[LLVM_TAIL_WIDTH];
+            places = places / across * ceil_div(across, p->choices[LLVM_TAIL_WIDTH]);
+        }
     }
     divide_rows(p, k, &d, places, along * row);
     d.panel = d.n_chunks > 1 ? panel_of(p, k, &d) : d.chunk;
     d.steps = places * d.n_chunks;
-    d.step_points = ceil_div(along * row, d.n_chunks);
+    d.step_points = ceil_div(along * tile * row, d.n_chunks);
     d.per_unit = d.step_points >= UNIT_POINTS ? 1 : ceil_div(UNIT_POINTS, d.step_points);
     d.units = ceil_div(d.steps, d.per_unit);
     return d;

@@ -82,7 +82,9 @@ static void forget(struct emitter *e, bool elements_only, bool varying_only)
         enum fused_level level = pass_level(e, i);
         if (level == LEVEL_UNIFORM || level == LEVEL_TOTAL) continue;
         bool element = level == LEVEL_ELEMENT;
-        if (elements_only ? element && (e->varies[i] || !varying_only) : element || e->varies[i]) e->value[i] = NULL;
+        bool old = elements_only ? element && (e->varies[i] || !varying_only)
+                                 : element || e->varies[i] || e->tile_dim >= 0; // the row of the tile changes them all
+        if (old) e->value[i] = NULL;
     }
 }
 
@@ -373,14 +375,58 @@ static void over_points_body(struct emitter *e, int unused)
     row_finish(e);
 }
 
+// --- tiles: inputs that lie across the lanes ---
+
+// For each vector of points along the lanes, rows of points one after the other.
+static void tile_rows(struct emitter *e, LLVMValueRef rows, bool transposed)
+{
+    struct loop l;
+    LLVMValueRef saved[MAX_WALKERS];
+    walkers_save(e, e->tile_dim, saved);
+    loop_begin(e, &l, emit_int(e, 0), rows, 1);
+    e->tile_row = transposed ? l.index : NULL;
+    over_points_body(e, 0);
+    e->tile_row = NULL;
+    walkers_advance(e, e->tile_dim);
+    loop_end(e, &l);
+    walkers_restore(e, e->tile_dim, saved);
+}
+
+static void tile_body(struct emitter *e, int unused)
+{
+    (void)unused;
+    LLVMValueRef full = emit_int(e, e->width);
+    if (e->mask) { // lanes are missing: gathered
+        tile_rows(e, e->tile_rows, false);
+        return;
+    }
+    LLVMBasicBlockRef whole = LLVMAppendBasicBlockInContext(e->context, e->fn, "tile");
+    LLVMBasicBlockRef edge = LLVMAppendBasicBlockInContext(e->context, e->fn, "edge");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "tiled");
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->tile_rows, full, ""), whole, edge);
+    LLVMPositionBuilderAtEnd(e->b, edge);
+    tile_rows(e, e->tile_rows, false);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, whole);
+    emit_tiles(e);
+    tile_rows(e, full, true);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static void hoist_rows(struct emitter *e)
+{
+    if (e->tile_dim < 0) emit_rows(e, 0, true);
+}
+
 void body_step(struct emitter *e, LLVMValueRef lanes)
 {
-    struct sweep s = {over_points_body, -1};
+    struct sweep s = {e->tile_dim >= 0 ? tile_body : over_points_body, -1};
     if (e->over_row) {
         over_row_step(e);
         return;
     }
-    emit_rows(e, 0, true);
+    hoist_rows(e);
     if (e->split_dim < 0) {
         sweep(e, &s, emit_int(e, 0), lanes);
         return;
@@ -427,7 +473,8 @@ void body_end_step(struct emitter *e, LLVMValueRef lanes)
         return;
     }
     emit_rows(e, 0, true);
-    sweep(e, &s, emit_int(e, 0), lanes);
+    // There is little to do here: the narrow loop alone.
+    sweep_once(e, &s, emit_int(e, 0), lanes, (int)e->plan->choices[LLVM_TAIL_WIDTH], lanes, false);
 }
 
 // --- totals: folded by unit, then over the units in order ---

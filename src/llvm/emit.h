@@ -42,7 +42,11 @@ struct emitter {
     int n_parallel, lanes_dim; // -1: no lanes
     int split_dim;             // -1: none
     bool over_row;
-    int width;               // of the vectors being emitted
+    int tile_dim;                     // -1: none
+    LLVMValueRef tile_row;            // NULL: not in a tile; else the row of the tile that is computed
+    LLVMValueRef tile_rows;           // of the step
+    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs, rows of `width` elements
+    int width;                        // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
     LLVMValueRef chunk, chunk_index, panel,
         first_point;     // of the step: length along split_dim, which chunk, where in it, which point
@@ -84,6 +88,7 @@ LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueR
 
 // --- memory.c: loads and stores of the accesses ---
 LLVMValueRef emit_access_load(struct emitter *e, int node);
+void emit_tiles(struct emitter *e); // the inputs that lie across the lanes, transposed into e->tiles
 void emit_access_store(struct emitter *e, int output);
 LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width);
 

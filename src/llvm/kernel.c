@@ -15,7 +15,7 @@ struct wheel { // of the odometer, outermost first
 
 struct odometer {
     struct wheel wheels[FUSED_MAX_DIMS + 2];
-    int n, block, chunk; // which wheels are those; -1: none
+    int n, block, chunk, tile; // which wheels are those; -1: none
 };
 
 static LLVMValueRef word(struct emitter *e, enum llvm_word w)
@@ -30,9 +30,16 @@ static void add_wheel(struct emitter *e, struct odometer *o, int dim, LLVMValueR
 
 static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
 {
-    *o = (struct odometer){.block = -1, .chunk = -1};
-    for (int d = 0; d < e->n_parallel; d++)
-        if (d != e->lanes_dim) add_wheel(e, o, d, emit_word(e, llvm_size_at(e->k, d)), NULL);
+    *o = (struct odometer){.block = -1, .chunk = -1, .tile = -1};
+    for (int d = 0; d < e->n_parallel; d++) {
+        LLVMValueRef size = emit_word(e, llvm_size_at(e->k, d));
+        if (d != e->lanes_dim && d != e->tile_dim) add_wheel(e, o, d, size, NULL);
+        if (d != e->tile_dim) continue;
+        int64_t rows = e->plan->choices[LLVM_TAIL_WIDTH];
+        size = LLVMBuildAdd(e->b, size, emit_int(e, rows - 1), "");
+        o->tile = o->n;
+        add_wheel(e, o, d, LLVMBuildUDiv(e->b, size, emit_int(e, rows), ""), emit_int(e, rows));
+    }
     if (!e->over_row && e->lanes_dim >= 0) {
         o->block = o->n;
         add_wheel(e, o, e->lanes_dim, word(e, LLVM_N_BLOCKS), word(e, LLVM_BLOCK));
@@ -106,6 +113,7 @@ static void do_steps(struct emitter *e, struct odometer *o, LLVMValueRef from, L
         e->chunk = turn_length(e, &o->wheels[o->chunk]);
         e->chunk_index = emit_load(e, e->i64, o->wheels[o->chunk].index);
     }
+    if (o->tile >= 0) e->tile_rows = turn_length(e, &o->wheels[o->tile]);
     if (e->split_dim >= 0) e->first_point = first_point(e, o, l.index);
     if (end)
         body_end_step(e, lanes);
@@ -135,6 +143,8 @@ static void begin_function(struct emitter *e, const char *name, bool with_range)
     e->width = 1;
     e->lane = emit_int(e, 0);
     e->mask = NULL;
+    e->tile_row = NULL;
+    memset(e->tiles, 0, sizeof e->tiles);
     memset(e->words, 0, sizeof(LLVMValueRef) * CODEGEN_MAX_WORDS);
     memset(e->value, 0, sizeof(LLVMValueRef) * (size_t)n);
     memset(e->kept, 0, sizeof(LLVMValueRef) * (size_t)n);
@@ -228,6 +238,7 @@ void emit_functions(struct emitter *e, const char *symbol)
     e->over_row = e->plan->form == LLVM_OVER_ROW;
     e->lanes_dim = c[LLVM_LANES_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_LANES_DIM];
     e->split_dim = c[LLVM_SPLIT_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_SPLIT_DIM];
+    e->tile_dim = c[LLVM_TILE_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_TILE_DIM];
     e->n_parallel = pass_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
     find_varying(e);
     if (c[LLVM_KEEP]) pass_choose_kept(e);
