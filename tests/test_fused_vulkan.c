@@ -619,6 +619,24 @@ static void few_long_rows_are_split(void **state)
     }
 }
 
+// What a backward pass makes: an element output and its sum over long columns, or rows, in one walk.
+static void element_outputs_beside_split_sums(void **state)
+{
+    for (int columns = 0; columns < 2; columns++) {
+        struct build b;
+        build_begin(&b, 1, 2, (const int64_t[]){5, 20003});
+        int64_t strides[2] = {columns ? 1 : 20003, columns ? 5 : 1};
+        int x = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, strides), -1, -1);
+        int y = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, strides), -1, -1);
+        int d = expr2(&b, "a > 0.0 ? b : 0.0", x, y);
+        store_strided(&b, KILN_F32, strides, d);
+        store(&b, KILN_F32, 1, dag_reduce(&b.dag, REDUCE_SUM, d));
+        finish(&b);
+        check_within(&b, 40, 100); // of 20,003 terms of either sign
+        build_end(&b);
+    }
+}
+
 static void totals_of_rows_and_points(void **state)
 {
     static const int64_t shapes[][2] = {{1, 5}, {300, 7}, {5000, 20}, {64, 64}};
@@ -768,6 +786,7 @@ static void the_forms_of_a_large_device(void **state)
     rows_of_every_length(state);
     every_fold(state);
     few_long_rows_are_split(state);
+    element_outputs_beside_split_sums(state);
     totals_of_rows_and_points(state);
     repeated_launches_give_one_bit_pattern(state);
 }
@@ -1232,6 +1251,7 @@ int main(int argc, char **argv)
         CASE(every_fold),
         CASE(row_indices_and_row_inputs),
         CASE(few_long_rows_are_split),
+        CASE(element_outputs_beside_split_sums),
         CASE(totals_of_rows_and_points),
         CASE(repeated_launches_give_one_bit_pattern),
         CASE(wide_indices),

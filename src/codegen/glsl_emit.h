@@ -17,19 +17,17 @@ struct glsl_emitter {
     uint8_t *kept; // number of the loop over elements that hands its value on to later ones; 0: none does
 };
 
-// Loops over elements are numbered: loop s feeds the folds of stage s, loop n_stages + 1 stores.
-static inline int glsl_store_loop(const struct fused_kernel *k)
-{
-    return k->n_stages + 1;
-}
-
 // `indent` and four spaces more.
 const char *glsl_deeper(const char *indent);
 const char *glsl_type(enum scalar_class cls);
 // "sum_f32"
 void glsl_add_fold_name(struct str *s, const struct fused_kernel *k, int node);
-// "acc5 = combine_sum(acc5, t3)", with the place where the fold finds one.
-void glsl_add_collect(struct glsl_emitter *e, const char *indent, int node, const char *place);
+// "acc5 = combine_sum(acc5, t3)", with the place where the fold finds one; `into` is "acc" or "part".
+void glsl_add_collect(struct glsl_emitter *e, const char *indent, const char *into, int node, const char *place);
+// "float acc5 = nothing_sum_f32();"
+void glsl_add_accumulator(struct glsl_emitter *e, const char *indent, const char *name, int node);
+// "acc5 = combine_sum(acc5, part5);"
+void glsl_add_merge(struct glsl_emitter *e, const char *indent, int node);
 // Emits the wanted nodes that are not known, with all they stand on; `known` gets what is in scope then.
 void glsl_emit_wanted(struct glsl_emitter *e, const char *indent, uint8_t *known);
 // Indices i<d> of the dimensions [first, end) from the linear index `from`.

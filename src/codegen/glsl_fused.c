@@ -63,10 +63,25 @@ static void add_partial_type(struct str *s, const struct fused_kernel *k, int no
         str_add(s, glsl_type(folded_class(k, node)));
 }
 
-void glsl_add_collect(struct glsl_emitter *e, const char *indent, int node, const char *place)
+void glsl_add_accumulator(struct glsl_emitter *e, const char *indent, const char *name, int node)
+{
+    str_add(e->out, indent);
+    add_partial_type(e->out, e->k, node);
+    str_addf(e->out, " %s%d = nothing_", name, node);
+    glsl_add_fold_name(e->out, e->k, node);
+    str_add(e->out, "();\n");
+}
+
+void glsl_add_merge(struct glsl_emitter *e, const char *indent, int node)
+{
+    const char *fold = fold_name[fold_of(&e->k->dag.nodes[node])];
+    str_addf(e->out, "%sacc%d = combine_%s(acc%d, part%d);\n", indent, node, fold, node, node);
+}
+
+void glsl_add_collect(struct glsl_emitter *e, const char *indent, const char *into, int node, const char *place)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
-    str_addf(e->out, "%sacc%d = combine_%s(acc%d, ", indent, node, fold_name[fold_of(n)], node);
+    str_addf(e->out, "%s%s%d = combine_%s(%s%d, ", indent, into, node, fold_name[fold_of(n)], into, node);
     if (finds_place(n)) str_addf(e->out, "found_%s(", scalar_class_name(folded_class(e->k, node)));
     scalar_emit_ref(e->out, TARGET_GLSL, &e->k->dag, n->arg[0]);
     if (finds_place(n)) str_addf(e->out, ", %s)", place);
@@ -89,7 +104,8 @@ static void add_scalar(struct str *s, enum scalar_class cls, int at)
 void glsl_add_address(struct glsl_emitter *e, char name, int access)
 {
     unsigned size_B = dtype_size_B[fused_access_at(e->k, access)->dtype];
-    str_addf(e->out, e->wide ? "A%d + uint64_t(%c%d * %ul)" : "A%d + uint64_t(%c%d * %u)", access, name, access, size_B);
+    str_addf(e->out, e->wide ? "A%d + uint64_t(%c%d * %ul)" : "A%d + uint64_t(%c%d * %u)", access, name, access,
+             size_B);
 }
 
 static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
@@ -314,11 +330,7 @@ static void add_accumulators(struct glsl_emitter *e, const char *indent, bool ac
 {
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         if (!glsl_is_fold(&e->k->dag.nodes[i], across) || (!across && e->k->stage[i] != stage)) continue;
-        str_add(e->out, indent);
-        add_partial_type(e->out, e->k, i);
-        str_addf(e->out, " acc%d = nothing_", i);
-        glsl_add_fold_name(e->out, e->k, i);
-        str_add(e->out, "();\n");
+        glsl_add_accumulator(e, indent, "acc", i);
     }
 }
 
@@ -430,7 +442,7 @@ static void add_points(struct glsl_emitter *e)
         str_addf(e->out, "    if (group_index() >= arg(%d)) return;\n", e->layout.groups);
         add_accumulators(e, "    ", true, 0);
     }
-    glsl_add_loop(e, "    ", glsl_store_loop(e->k));
+    glsl_add_loop(e, "    ", 1);
     if (e->k->has_total) add_totals(e);
 }
 
@@ -488,14 +500,14 @@ static void add_row_end(struct glsl_emitter *e)
 {
     const struct fused_kernel *k = e->k;
     str_add(e->out, "\n");
-    glsl_add_loop(e, "        ", glsl_store_loop(k));
+    if (glsl_store_loop(k) > k->n_stages) glsl_add_loop(e, "        ", glsl_store_loop(k));
     str_add(e->out, "        if (exists && lane == 0u) {\n");
     for (int i = 0; i < k->n_out; i++) {
         bool by_row = k->level[k->out[i].node] != LEVEL_TOTAL && !glsl_stored_by_element(k, &k->out[i]);
         if (by_row) glsl_add_store(e, "            ", 'b', i);
     }
     for (int i = 0; i < k->dag.n_nodes; i++)
-        if (glsl_is_fold(&k->dag.nodes[i], true)) glsl_add_collect(e, "            ", i, "row");
+        if (glsl_is_fold(&k->dag.nodes[i], true)) glsl_add_collect(e, "            ", "acc", i, "row");
     str_add(e->out, "        }\n    }\n");
 }
 
@@ -558,8 +570,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     mark_needed(k, e.needed);
     add_head(&e, plan);
     for (int i = 0; i < k->n_in + k->n_out; i++) str_addf(text, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
-    if (e.form.vector)
-        str_addf(text, "    bool aligned = (arg(%d) & %uu) != 0u;\n", e.layout.flags, GLSL_FLAG_ALIGNED);
+    if (e.form.vector) str_addf(text, "    bool aligned = (arg(%d) & %uu) != 0u;\n", e.layout.flags, GLSL_FLAG_ALIGNED);
     if (e.form.kind == GLSL_POINTS)
         add_points(&e);
     else
