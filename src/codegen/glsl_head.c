@@ -57,6 +57,13 @@ static void include_folds(struct glsl_emitter *e)
 {
     const struct fused_kernel *k = e->k;
     bool done[COUNT_OF(glsl_fold_name)][CLASS_COUNT] = {{false}};
+    bool used[COUNT_OF(glsl_fold_name)] = {false};
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        if (!glsl_is_made(e, i)) continue;
+        unsigned fold = glsl_fold_of(&k->dag.nodes[i]);
+        if (!used[fold]) str_addf(e->out, "#define FOLDS_%s\n", glsl_fold_name[fold]);
+        used[fold] = true;
+    }
     for (int cls = 0; cls < CLASS_COUNT; cls++) {
         bool any = false, found = false;
         for (int i = 0; i < k->dag.n_nodes; i++) {
@@ -91,6 +98,7 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         str_addf(e->out, "#define LANES %uu\n#define LANE_STEP %uu\n#define SUBGROUP %u\n", f->lanes,
                  f->kind == GLSL_COLUMNS ? f->rows : 1, f->subgroup);
         if (f->subgroup > 1) str_add(e->out, "#define SHUFFLES\n");
+        if (f->kind != GLSL_POINTS) str_add(e->out, "#define ROWS_FOLD\n");
     }
     str_add(e->out, "#include \"fused.glsl\"\n");
     for (int i = 0; i < k->dag.n_nodes; i++) {
