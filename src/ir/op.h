@@ -37,6 +37,10 @@ enum op_flags {
     OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
 };
 
+// In a graph: the "seed" of a random node whose numbers come from the piece of the stream that each run reserves; its
+// "offset" counts from the beginning of that piece.
+#define RNG_OF_RUN INT64_MIN
+
 struct op;
 struct op_call {
     const struct op *op;

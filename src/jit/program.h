@@ -1,0 +1,52 @@
+// A program: a graph compiled for one device and one set of layouts. Running it again allocates nothing from the system
+// and checks nothing: whoever calls it has compared the inputs with what it was made for.
+#pragma once
+#include "base/str.h"
+#include "device/device.h"
+#include "ir/graph.h"
+#include "tensor/tensor.h"
+
+struct program;
+
+struct program_options {
+    bool no_fusion;   // one kernel an op, as eager mode would run it
+    bool reference;   // on the CPU: fused kernels are interpreted point by point, for tests
+    bool round_casts; // round every intermediate value to its dtype, as eager mode does when it stores it
+    bool background;  // compile kernels on other threads; until they are ready single ops run in their place
+    const char *name; // of the function, for dumps and messages
+    // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
+    // unknown, so that what is written back is copied at the end.
+    const int32_t *aliases;
+};
+
+// The piece of the device's random stream that a run draws from. A random node of the graph has RNG_OF_RUN for its seed
+// and counts its offset from 0; the caller reserves program_random_counters() of the stream before a run.
+struct program_rng {
+    uint64_t seed, offset;
+};
+
+// Inputs are the graph's IR_INPUT values in order. `layouts`: of each input, NULL for row-major; a run's inputs must
+// have the same strides, at any offset. A constant's `held` is a kiln_tensor, of which the program keeps the storage.
+// The graph is not kept.
+kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const struct layout *const *layouts,
+                           const struct program_options *options, struct program **out);
+struct program *program_ref(struct program *p);
+void program_unref(struct program **p); // the last one frees it, once the device is done with it
+
+uint64_t program_random_counters(const struct program *p);
+
+// `in`: one tensor an input; `out`: a new handle (of the scope that is open) for each output without a target. Outputs
+// with a target write into that input's, or constant's, storage and raise its version, in order. On an error nothing of
+// `out` is set; a write may have been done.
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
+
+struct program_facts {
+    int n_launches;            // that a run makes
+    int n_nodes, n_fused;      // of the graph; how many ended in a kernel with others
+    uint64_t arena_B, naive_B; // memory for intermediate values, planned, and if each had its own
+    uint64_t kernels_compiled; // while this program was made
+    uint64_t compile_ns;
+};
+void program_get_facts(const struct program *p, struct program_facts *out);
+// What runs, kernel by kernel, with the nodes in each and why neighbours were not fused.
+void program_explain(const struct program *p, struct str *out);
