@@ -116,15 +116,8 @@ kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad
 
 kiln_tensor *grad_second_handle(const kiln_tensor *t)
 {
-    kiln_tensor *r = tensor_new();
+    kiln_tensor *r = tensor_second((kiln_tensor *)t);
     if (!r) return NULL;
-    r->type = t->type;
-    r->layout = t->layout;
-    r->storage = storage_ref(t->storage);
-    r->number = t->number;
-    r->integer = t->integer;
-    r->builder = t->builder;
-    r->value = t->value;
     tape_set_node(r, t->node, t->node_out);
     return r;
 }

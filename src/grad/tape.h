@@ -102,6 +102,10 @@ static inline bool node_requires_grad(const struct tape_node *n)
 }
 void node_value_type(const struct tape_node *n, const struct tape_value *v, struct type *out);
 void node_value_layout(const struct tape_node *n, const struct tape_value *v, struct layout *out);
+// Takes over g (NULL: none) as the leaf's gradient, in no scope.
+void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g);
+// Makes t a leaf that requires no gradient, unless it is a leaf already.
+kiln_status leaf_make_state(kiln_tensor *t);
 const char *node_name(const struct tape_node *n); // for messages
 
 // record.c
