@@ -95,13 +95,8 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     if (!t) return NULL;
     tape_set_node(t, NULL, 0);
     if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
-    struct tape_node *n = node_new(NODE_INPUT, 1, 1, 0, 2 * from->type.rank);
+    struct tape_node *n = node_input(&from->type, &outer);
     if (!n) return NULL;
-    for (int k = 0; k < 2; k++)
-        n->values[k] = (struct tape_value){
-            .dtype = from->type.dtype, .rank = from->type.rank, .weak = from->type.weak, .state = VALUE_TYPE};
-    for (int d = 0; d < from->type.rank; d++) n->dims[d] = from->type.dims[d];
-    n->edges[0] = (struct tape_edge){node_ref(outer.node), outer.out};
     tape_set_node(t, n, 0);
     node_unref(n);
     struct sink *capture = tensor_capture(t);

@@ -54,6 +54,7 @@ static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, c
                       const struct layout *l)
 {
     v->state = t ? VALUE_TYPE : VALUE_ABSENT;
+    v->lazy = false;
     v->storage = NULL;
     v->rank = 0;
     if (!t) return;
@@ -110,6 +111,11 @@ static void keep(struct tape_node *n, struct tape_value *v, const kiln_tensor *t
         v->number = t->number;
         v->integer = t->integer;
     }
+}
+
+void tape_keep(struct tape_node *n, int index, const kiln_tensor *t)
+{
+    keep(n, &n->values[index], t);
 }
 
 // What to keep, and which edges lead somewhere: an elementwise op may have no gradient by some input.

@@ -12,8 +12,10 @@
 struct capturing {
     struct capture_request *q;
     struct recorder r;
-    kiln_tensor **inner; // n_in: the handles that the function gets
-    kiln_tensor **made;  // n_out: what it gave
+    kiln_tensor **inner;      // n_in: the handles that the function gets
+    kiln_tensor **made;       // n_out: what it gave
+    struct tape_node **nodes; // n_in: the places on the tape of `inner` at entry; references
+    uint64_t since, until;    // between them are the nodes made for inputs
 };
 
 // Inputs
@@ -49,6 +51,27 @@ static kiln_status add_number(struct capturing *c, size_t i)
     return c->inner[i] ? KILN_OK : error_pending;
 }
 
+// The function sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
+static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tape_node *outside)
+{
+    kiln_tensor *t = c->inner[i];
+    if (c->q->in[i]->node && c->q->in[i]->node->kind == NODE_LEAF)
+        tape_set_node(t, c->q->in[i]->node, 0);
+    else if (!outside || thread_state.no_grad)
+        tape_set_node(t, NULL, 0);
+    else {
+        const struct tape_edge none = {NULL, 0};
+        struct tape_node *n = node_input(&t->type, &none);
+        if (!n) return error_pending;
+        tape_set_node(t, n, 0);
+        node_unref(n);
+        kiln_tensor *current = c->r.variables.v[t->variable].current;
+        if (current->value == t->value && !current->node) tape_set_node(current, n, 0);
+    }
+    c->nodes[i] = node_ref(t->node);
+    return KILN_OK;
+}
+
 static kiln_status add_tensor(struct capturing *c, size_t i)
 {
     kiln_tensor *t = c->q->in[i];
@@ -68,7 +91,7 @@ static kiln_status add_tensor(struct capturing *c, size_t i)
     snprintf(name, sizeof name, "in%zu", i);
     if (!variable) TRY(recorder_add_source(&c->r, &s, &s.type, name, &variable));
     TRY(variable_show(&c->r, variable, &t->type, &t->layout, &c->inner[i]));
-    return KILN_OK;
+    return place_on_tape(c, i, edge.node);
 }
 
 static kiln_status add_inputs(struct capturing *c)
@@ -256,9 +279,12 @@ static kiln_status record(struct capturing *c, struct captured *out)
 {
     struct kiln_scope scope;
     scope_enter(&scope);
+    c->since = node_sequence();
     kiln_status status = add_inputs(c);
+    c->until = node_sequence();
     if (!status) status = call_function(c);
     if (!status) status = collect(c, out);
+    if (!status) status = gradient_make(&c->r, out, c->q->in, c->q->n_in, c->made, c->nodes, c->since, c->until);
     restore_gradients(c);
     scope_leave(&scope, NULL, 0);
     return status ? status : take_over(c, out);
@@ -294,12 +320,15 @@ kiln_status capture_run(struct capture_request *q, struct captured *out)
 {
     struct capturing c = {.q = q};
     *out = (struct captured){0};
-    c.inner = calloc(q->n_in + q->n_out + 1, sizeof *c.inner);
-    if (!c.inner) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    void **room = calloc(2 * q->n_in + q->n_out + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    c.inner = (kiln_tensor **)room;
     c.made = c.inner + q->n_in;
+    c.nodes = (struct tape_node **)(room + q->n_in + q->n_out);
     kiln_status status = capture_with(&c, out);
     if (status) captured_finish(out);
-    free(c.inner);
+    for (size_t i = 0; i < q->n_in; i++) node_unref(c.nodes[i]);
+    free(room);
     return status;
 }
 
@@ -310,6 +339,7 @@ void captured_finish(struct captured *c)
         if (c->sources[i].kind == SOURCE_LEAF || c->sources[i].pinned) storage_unref(c->sources[i].storage);
     }
     for (size_t i = 0; i < c->n_constants; i++) tensor_destroy(c->constants[i]);
+    gradient_finish(&c->gradient);
     free(c->sources);
     free(c->results);
     free(c->left);

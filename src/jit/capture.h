@@ -1,6 +1,7 @@
 // One capture of a function: its graph, where the graph's inputs come from, and what becomes of its outputs.
 #pragma once
 #include "ir/graph.h"
+#include "jit/gradient.h"
 #include "jit/program.h"
 #include "jit/source.h"
 #include <kiln/jit.h>
@@ -35,7 +36,8 @@ struct captured {
     size_t n_results;
     struct left_gradient *left;
     size_t n_left;
-    kiln_tensor **constants; // held by the graph; owned
+    struct gradient gradient; // graph NULL: none
+    kiln_tensor **constants;  // held by the graph; owned
     size_t n_constants;
     uint64_t counters; // of the random stream, for a run
     size_t n_outputs;  // of the program, those that are written back not counted

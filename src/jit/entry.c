@@ -125,9 +125,14 @@ static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **te
     for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], c->dev, in, &tensors[i]));
     struct program_rng rng = {0, 0};
     if (c->counters) rng = reserve(c->dev, c->counters);
-    TRY(program_run(e->program, tensors, &rng, outputs));
-    TRY(leave_gradients(c, in, outputs));
-    return captured_results(c, in, outputs, out);
+    struct gradient_call call;
+    kiln_status status = gradient_begin(e, in, tensors, &call);
+    if (!status) status = program_run(e->program, tensors, &rng, outputs);
+    if (!status) status = leave_gradients(c, in, outputs);
+    if (!status) status = captured_results(c, in, outputs, out);
+    if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
+    node_unref(call.node);
+    return status;
 }
 
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)

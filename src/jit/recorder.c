@@ -478,7 +478,7 @@ static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor
         rng.seed = r->dev->rng_seed;
         rng.offset = r->dev->rng_offset;
     }
-    if (!status) status = graph_evaluate(r->sink.builder.graph, in, &rng, value, out);
+    if (!status) status = graph_evaluate(r->sink.builder.graph, in, &rng, 1, &value, out);
     free(in);
     return status;
 }

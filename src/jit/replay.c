@@ -160,16 +160,21 @@ static kiln_status write_back(struct replay *r, size_t n_writes)
     return status;
 }
 
-static kiln_status run(struct replay *r, kiln_tensor *const *in, int32_t value, kiln_tensor **out)
+struct asked {
+    size_t n;
+    const int32_t *values; // NULL: the graph's outputs
+};
+
+static kiln_status run(struct replay *r, kiln_tensor *const *in, const struct asked *asked, kiln_tensor **out)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < r->g->outputs.n && value < 0; i++) r->uses[r->g->outputs.v[i].value]++;
-    if (value >= 0) r->uses[value]++;
+    size_t n = 0, n_writes = 0;
+    for (size_t i = 0; i < r->g->outputs.n && !asked->values; i++) r->uses[r->g->outputs.v[i].value]++;
+    for (size_t i = 0; i < asked->n && asked->values; i++) r->uses[asked->values[i]]++;
     count_uses(r);
     TRY(place_inputs(r, in));
     TRY(run_nodes(r));
-    if (value >= 0) return give(r, value, out);
-    size_t n_writes = 0;
+    for (size_t i = 0; i < asked->n && asked->values; i++) TRY(give(r, asked->values[i], &out[i]));
+    if (asked->values) return KILN_OK;
     for (size_t i = 0; i < r->g->outputs.n; i++)
         if (r->g->outputs.v[i].target < 0)
             TRY(give(r, r->g->outputs.v[i].value, &out[n++]));
@@ -179,18 +184,17 @@ static kiln_status run(struct replay *r, kiln_tensor *const *in, int32_t value, 
 }
 
 static kiln_status start(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                         int32_t value, kiln_tensor **out)
+                         const struct asked *asked, kiln_tensor **out)
 {
-    size_t n_out = value >= 0, n = g->values.n ? g->values.n : 1;
+    size_t n = g->values.n + 1;
     struct replay r = {g, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
-    for (size_t i = 0; i < g->outputs.n && value < 0; i++) n_out += g->outputs.v[i].target < 0;
-    for (size_t i = 0; i < n_out; i++) out[i] = NULL;
+    for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status =
-        r.values && r.uses ? run(&r, in, value, out) : error_set(KILN_E_MEMORY, "jit: out of memory for a replay");
-    scope_leave(&scope, out, status ? 0 : n_out);
-    for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
+        r.values && r.uses ? run(&r, in, asked, out) : error_set(KILN_E_MEMORY, "jit: out of memory for a replay");
+    scope_leave(&scope, out, status ? 0 : asked->n);
+    for (size_t i = 0; i < asked->n && status; i++) out[i] = NULL;
     free(r.values);
     free(r.uses);
     return status;
@@ -199,11 +203,14 @@ static kiln_status start(const struct kiln_graph *g, kiln_tensor *const *in, con
 kiln_status graph_replay(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
                          kiln_tensor **out)
 {
-    return start(g, in, rng, -1, out);
+    struct asked all = {0, NULL};
+    for (size_t i = 0; i < g->outputs.n; i++) all.n += g->outputs.v[i].target < 0;
+    return start(g, in, rng, &all, out);
 }
 
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                           int32_t value, kiln_tensor **out)
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng, size_t n,
+                           const int32_t *values, kiln_tensor **out)
 {
-    return start(g, in, rng, value, out);
+    const struct asked some = {n, values};
+    return start(g, in, rng, &some, out);
 }

@@ -8,6 +8,6 @@
 // stream that the graph's random nodes take; NULL where it has none.
 kiln_status graph_replay(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
                          kiln_tensor **out);
-// The value of one node or input of it, and nothing that it does not need.
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                           int32_t value, kiln_tensor **out);
+// The values asked for, as new handles; nothing that they do not need is run, and nothing written.
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng, size_t n,
+                           const int32_t *values, kiln_tensor **out);
