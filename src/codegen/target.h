@@ -20,6 +20,7 @@ struct codegen_plan {
     uint8_t n_access;               // addresses at the head of the argument block
     bool wide;                      // 64-bit indices
     bool indirect;                  // GLSL: the block lies in memory, the push constant holds its address
+    bool has_end;                   // LLVM: there is a second function, <symbol>_end
     uint16_t local[3];              // GLSL: workgroup size
     uint32_t choices[PLAN_CHOICES]; // the emitter's own: tile sizes, units ...
 };
@@ -32,14 +33,15 @@ struct codegen_code {
     char symbol[64]; // LLVM: name of the function
 };
 
-#define CODEGEN_MAX_WORDS                                                                                    \
-    (2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + FUSED_MAX_DIMS + (FUSED_MAX_IN + FUSED_MAX_OUT) * FUSED_MAX_DIMS + \
+#define CODEGEN_MAX_WORDS                                                                            \
+    (2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + FUSED_DIMS + (FUSED_MAX_IN + FUSED_MAX_OUT) * FUSED_DIMS + \
      2 * FUSED_MAX_SCALARS + 16)
 
 // One launch. GLSL: 32-bit words, an address takes two, low word first. LLVM: 64-bit words, an address takes one.
 struct codegen_launch {
     uint32_t groups[3];       // GLSL
     int64_t units, unit_cost; // LLVM: ranges of [0, units) run on several threads; cost in elements of a cheap loop
+    bool run_end;             // LLVM: the second function runs once all units are done
     uint64_t workspace_B;     // scratch memory during the launch
     bool workspace_zeroed;    // ... whose first bytes are zero before, and are left zero (counters)
     uint64_t work;            // points, to bound what one submission does

@@ -21,6 +21,7 @@ void ir_graph_destroy(struct kiln_graph **g)
     vec_free(&(*g)->outputs);
     vec_free(&(*g)->regions);
     vec_free(&(*g)->symbols);
+    vec_free(&(*g)->open);
     arena_finish(&(*g)->arena);
     free(*g);
     *g = NULL;
@@ -53,14 +54,39 @@ int32_t ir_add_constant(struct kiln_graph *g, const struct type *type, const voi
     return add_value(g, &v);
 }
 
-int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
+int32_t ir_add_named_constant(struct kiln_graph *g, const struct type *type, const char *name)
+{
+    struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1};
+    if (name && !(v.name = arena_strdup(&g->arena, name))) return -1;
+    return add_value(g, &v);
+}
+
+kiln_status ir_name_value(struct kiln_graph *g, int32_t value, const char *name)
+{
+    struct ir_value *v = value >= 0 && (size_t)value < g->values.n ? &g->values.v[value] : NULL;
+    if (!v || (v->kind != IR_INPUT && v->kind != IR_CONSTANT))
+        return error_set(KILN_E_ARGUMENT, "graph: value %d is neither input nor constant and has no name", (int)value);
+    char *copy = arena_strdup(&g->arena, name);
+    if (!copy) return error_pending;
+    v->name = copy;
+    return KILN_OK;
+}
+
+static int32_t innermost(const struct kiln_graph *g)
+{
+    return g->open.n ? g->open.v[g->open.n - 1] : -1;
+}
+
+// `token`: a last operand that is not among c->in; -1: none.
+static int32_t add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t token,
+                        uintptr_t caller)
 {
     struct ir_node n = {.op = c->op,
-                        .n_in = c->n_in,
+                        .n_in = c->n_in + (token >= 0),
                         .first_in = (int32_t)g->operands.n,
                         .first_out = (int32_t)g->values.n,
                         .caller = caller,
-                        .region = -1};
+                        .region = innermost(g)};
     if (c->op->n_attrs) {
         struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
         if (!attrs) return -1;
@@ -69,12 +95,36 @@ int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t
     }
     for (int i = 0; i < c->n_in; i++)
         if (vec_push(&g->operands, in[i])) return -1;
+    if (token >= 0 && vec_push(&g->operands, token)) return -1;
     if (vec_push(&g->nodes, n)) return -1;
     for (int i = 0; i < c->n_out; i++) {
         struct ir_value v = {.type = c->out[i], .kind = IR_NODE, .out = (uint8_t)i, .node = (int32_t)g->nodes.n - 1};
         if (add_value(g, &v) < 0) return -1;
     }
     return n.first_out;
+}
+
+int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
+{
+    return add_node(g, c, in, -1, caller);
+}
+
+int32_t ir_add_effect(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t *token,
+                      uintptr_t caller)
+{
+    if (!(c->op->flags & OP_EFFECT)) {
+        error_set(KILN_E_ARGUMENT, "graph: %s has no effect to order", c->op->name);
+        return -1;
+    }
+    int32_t after = *token >= 0 ? *token : ir_add_token(g);
+    int32_t first = after < 0 ? -1 : add_node(g, c, in, after, caller);
+    if (first < 0) return -1;
+    struct ir_value v = {.type = ir_token_type(), .kind = IR_NODE, .out = (uint8_t)c->n_out};
+    v.node = (int32_t)g->nodes.n - 1;
+    int32_t made = add_value(g, &v);
+    if (made < 0) return -1;
+    *token = made;
+    return first;
 }
 
 kiln_status ir_add_write(struct kiln_graph *g, int32_t value, int32_t target, const char *name)
@@ -93,6 +143,6 @@ int32_t ir_add_token(struct kiln_graph *g)
 {
     for (size_t i = 0; i < g->values.n; i++)
         if (g->values.v[i].kind == IR_TOKEN) return (int32_t)i;
-    struct ir_value v = {.type = {.dtype = DTYPE_TOKEN}, .kind = IR_TOKEN, .node = -1};
+    struct ir_value v = {.type = ir_token_type(), .kind = IR_TOKEN, .node = -1};
     return add_value(g, &v);
 }

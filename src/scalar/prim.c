@@ -29,7 +29,7 @@
 // One host function a row. A primitive that does not use `b` still reads it: hence the casts to void.
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, text, ...)                                       \
+#define SPELL(id, key, res, glsl_, llvm_, ...)                                  \
     static union scalar_value host_##id##_##key(const union scalar_value v[3]) \
     {                                                                        \
         const TYPE_OF_##key a = v[0].key, b = v[1].key;                      \
@@ -50,7 +50,7 @@
 // And one loop a row, which the compiler vectorises. Arguments that a primitive lacks are given its first.
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, text, ...)                                                  \
+#define SPELL(id, key, res, glsl_, llvm_, ...)                                             \
     static void block_##id##_##key(void *out, const void *const in[3], int n)           \
     {                                                                                   \
         const STORED_AS_##key *p = in[0], *q = in[1] ? in[1] : in[0];                   \
@@ -74,19 +74,19 @@
 static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, text, ...) \
-    [PRIM_##id][CLASS_OF_##key] = {true, CLASS_OF_##res, text, #__VA_ARGS__, host_##id##_##key, block_##id##_##key},
+#define SPELL(id, key, res, glsl_, llvm_, ...) \
+    [PRIM_##id][CLASS_OF_##key] = {true, CLASS_OF_##res, glsl_, llvm_, #__VA_ARGS__, host_##id##_##key, block_##id##_##key},
 #define SELECT(key)               \
     [PRIM_select][CLASS_OF_##key] = \
-        {true, CLASS_OF_##key, "a ? b : c", "a ? b : c", host_select_##key, block_select_##key},
+        {true, CLASS_OF_##key, "a ? b : c", "select(a, b, c)", "a ? b : c", host_select_##key, block_select_##key},
 #include "scalar/prim.def"
 };
 
-static const struct { const char *glsl, *c; } shifts[PRIM_COUNT][CLASS_COUNT] = {
+static const struct { const char *glsl, *llvm, *c; } shifts[PRIM_COUNT][CLASS_COUNT] = {
 #define PRIM(...)
 #define SPELL(...)
 #define SELECT(...)
-#define SHIFT(id, key, text, ...) [PRIM_##id][CLASS_OF_##key] = {text, #__VA_ARGS__},
+#define SHIFT(id, key, glsl_, llvm_, ...) [PRIM_##id][CLASS_OF_##key] = {glsl_, llvm_, #__VA_ARGS__},
 #include "scalar/prim.def"
 };
 
@@ -121,8 +121,9 @@ const char *prim_text(uint16_t prim, enum scalar_class key, enum scalar_target t
     bool in_range = count && count->kind == SCALAR_CONST && shifts[prim][key].glsl;
     if (in_range && key == CLASS_I32) in_range = count->value.i32 >= 0 && count->value.i32 < 32;
     if (in_range && key == CLASS_I64) in_range = count->value.i64 >= 0 && count->value.i64 < 64;
-    if (in_range) return target == TARGET_GLSL ? shifts[prim][key].glsl : shifts[prim][key].c;
-    return target == TARGET_GLSL ? spellings[prim][key].glsl : spellings[prim][key].c;
+    const char *const of_shift[] = {shifts[prim][key].glsl, shifts[prim][key].c, shifts[prim][key].llvm};
+    const char *const of_any[] = {spellings[prim][key].glsl, spellings[prim][key].c, spellings[prim][key].llvm};
+    return in_range ? of_shift[target] : of_any[target];
 }
 
 const char *prim_op(uint16_t prim, enum scalar_class key)

@@ -16,7 +16,7 @@ enum scalar_prim {
 struct prim_spelling {
     bool present;
     enum scalar_class result;
-    const char *glsl, *c;                                        // in a, b, c
+    const char *glsl, *llvm, *c;                                 // in a, b, c
     union scalar_value (*host)(const union scalar_value v[3]);   // unused elements of v must be zero
     void (*block)(void *out, const void *const in[3], int n);    // over n elements, each stored in its class's type
 };

@@ -87,7 +87,8 @@ kiln_status scalar_diff(struct arena *a, const struct scalar_dag *d, int param, 
 
 // Emission: one statement a node, through the target. Temporaries are named t<N>, N the node's index, so that text is
 // stable. The caller gives the spelling of inputs and of reductions (row kernels); see codegen.
-enum scalar_target { TARGET_GLSL, TARGET_C };
+// TARGET_LLVM has spellings only: its emitter builds instructions, no text.
+enum scalar_target { TARGET_GLSL, TARGET_C, TARGET_LLVM };
 struct scalar_emit {
     enum scalar_target target;
     const char *indent;

@@ -168,6 +168,8 @@ void wrong_gradients(void **state)
     BAD(kiln_gradcheck(twice, NULL, in, 1, NULL), KILN_E_ARGUMENT, "gradcheck: ", "f64");
     BAD(kiln_gradcheck(NULL, NULL, in, 1, NULL), KILN_E_ARGUMENT, "gradcheck: ", "fn is NULL");
     BAD(kiln_graph_print(NULL, stdout), KILN_E_ARGUMENT, "NULL");
+    BAD(kiln_graph_parse(NULL), KILN_E_ARGUMENT, "NULL");
+    BAD(kiln_graph_parse("%0: f32[2] = inputs"), KILN_E_FORMAT, "graph:1:14: ");
     BAD(kiln_graph_node_op(NULL, 0), KILN_E_ARGUMENT, "NULL");
 }
 

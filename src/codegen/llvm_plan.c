@@ -1,0 +1,161 @@
+// How a kernel runs on the CPU: along which dimension vectors lie, how wide they are, what is cut and what is kept.
+//
+// All of it follows from the kernel's family and the processor. Lanes go along the dimension that suits the accesses
+// best: an access that moves by one element there, or not at all, is a vector or a scalar; any other costs a gather.
+#include "codegen/llvm.h"
+#include "scalar/prim.h"
+
+enum {
+    FEW_STEPS = 12,    // arithmetic of a kernel whose vectors may fill four registers
+    MANY_STEPS = 60,   // ... only one
+    SPLIT_BUCKET = 20, // rows of more than 2048 elements may be cut
+    SHORT_BUCKET = 16, // rows of at most 256 elements are folded in one go
+    KEEP_ELEMENTS = 8192
+};
+
+static unsigned vector_bits(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return 512;
+    if (__builtin_cpu_supports("avx2")) return 256;
+#endif
+    return 128;
+}
+
+static bool is_flat(const struct fused_kernel *k)
+{
+    return k->n_stages == 0 && !k->has_total;
+}
+
+static bool has_place(const struct fused_kernel *k, int access) // a computed one
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0 && k->level[n->arg[0]] != LEVEL_UNIFORM)
+            return true;
+    }
+    return false;
+}
+
+static int dim_score(const struct fused_kernel *k, int dim)
+{
+    int score = 0;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        int64_t stride = fused_access_at(k, i)->strides[dim];
+        bool is_output = i >= k->n_in;
+        if (stride == 1)
+            score += 1;
+        else if (stride != 0)
+            score -= is_output ? 12 : has_place(k, i) ? 2 : 8;
+    }
+    return score;
+}
+
+// The last of the best, so that of equals the innermost wins.
+static int lanes_of(const struct fused_kernel *k)
+{
+    int best = -1, best_score = 0;
+    for (int d = 0; d < k->n_dims; d++) {
+        int score = dim_score(k, d);
+        if (best < 0 || score >= best_score) {
+            best = d;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static bool gathers(const struct fused_kernel *k, int lanes)
+{
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        int64_t stride = fused_access_at(k, i)->strides[lanes];
+        if ((stride != 0 && stride != 1) || (i < k->n_in && has_place(k, i))) return true;
+    }
+    return false;
+}
+
+static int steps_of(const struct fused_kernel *k)
+{
+    int steps = 0;
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        steps += n->kind == SCALAR_PRIM;
+        // These go lane by lane, or by two vectors of f64.
+        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && n->cls != CLASS_F32 && n->cls != CLASS_F64)
+            steps += MANY_STEPS;
+    }
+    return steps;
+}
+
+static bool all_wide(const struct fused_kernel *k) // no access and no value of 32 bits
+{
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        if (dtype_size_B[fused_access_at(k, i)->dtype] == 8)
+            continue;
+        else
+            return false;
+    return true;
+}
+
+static bool any_wide(const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].cls == CLASS_F64 || k->dag.nodes[i].cls == CLASS_I64) return true;
+    return false;
+}
+
+static bool longest_row(const struct fused_kernel *k, int64_t *out) // of the bucket; false: no bound that matters
+{
+    int bucket = fused_bucket(k);
+    *out = bucket <= 8 ? bucket : bucket < 40 ? (int64_t)1 << (bucket - 8) : INT64_MAX;
+    return bucket < 40;
+}
+
+static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, int lanes)
+{
+    uint32_t *c = p->choices, one = c[LLVM_VECTOR_BITS] / (all_wide(k) ? 64 : 32);
+    int steps = steps_of(k);
+    int64_t longest;
+    c[LLVM_TAIL_WIDTH] = one;
+    c[LLVM_WIDTH] = steps > MANY_STEPS || gathers(k, lanes) ? one
+                    : steps > FEW_STEPS || any_wide(k)      ? 2 * one
+                                                            : 4 * one;
+    if (p->form != LLVM_OVER_ROW || !longest_row(k, &longest)) return;
+    while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
+    if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone
+}
+
+static bool can_split(const struct fused_kernel *k)
+{
+    if (k->n_stages != 1 || fused_bucket(k) < SPLIT_BUCKET) return false;
+    for (int i = 0; i < k->n_out; i++) {
+        if (k->level[k->out[i].node] == LEVEL_ELEMENT) return false;
+        for (int d = k->n_dims - k->n_reduce; d < k->n_dims; d++)
+            if (k->out[i].to.strides[d]) return false;
+    }
+    return true;
+}
+
+kiln_status llvm_plan(const struct fused_kernel *k, struct codegen_plan *out)
+{
+    int n_parallel = is_flat(k) ? k->n_dims : k->n_dims - k->n_reduce, lanes = lanes_of(k);
+    uint32_t *c = out->choices;
+    int64_t longest = 1;
+    bool bounded = longest_row(k, &longest);
+    *out = (struct codegen_plan){.target = CODEGEN_LLVM, .n_access = (uint8_t)(k->n_in + k->n_out)};
+    out->form = lanes >= n_parallel ? LLVM_OVER_ROW : LLVM_OVER_POINTS;
+    c[LLVM_LANES_DIM] = lanes < 0 ? LLVM_NO_DIM : (uint32_t)lanes;
+    c[LLVM_VECTOR_BITS] = vector_bits();
+    c[LLVM_TAIL_WIDTH] = 1;
+    c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
+    if (lanes >= 0) choose_widths(k, out, lanes);
+    if (k->n_stages > 0) c[LLVM_WIDE_SUM] = fused_bucket(k) > SHORT_BUCKET;
+    if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
+    if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && bounded && longest <= KEEP_ELEMENTS)
+        c[LLVM_KEEP] = (uint32_t)longest;
+    out->has_end = k->has_total || c[LLVM_SPLIT_DIM] != LLVM_NO_DIM;
+    return KILN_OK;
+}

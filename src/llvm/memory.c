@@ -1,0 +1,265 @@
+// Loads and stores: from storage dtypes to classes and back, contiguous, strided, gathered, masked.
+//
+// An access that moves by one element from lane to lane is a vector in memory; one that does not move is a scalar; any
+// other is gathered, or scattered in the order of lanes. Lanes that do not exist, and lanes whose condition is false,
+// touch no memory.
+#include "llvm/emit.h"
+
+static LLVMTypeRef stored_type(const struct emitter *e, unsigned dtype)
+{
+    switch (dtype) {
+    case KILN_BOOL:
+    case KILN_U8:
+    case KILN_I8: return e->i8;
+    case KILN_I32: return e->i32;
+    case KILN_I64: return e->i64;
+    case KILN_F32: return e->f32;
+    case KILN_F64: return e->f64;
+    default: return e->i16;
+    }
+}
+
+static LLVMValueRef int_splat(struct emitter *e, uint32_t v, int width)
+{
+    return emit_splat_const(LLVMConstInt(e->i32, v, false), width);
+}
+
+static LLVMValueRef int_op(struct emitter *e, LLVMOpcode op, LLVMValueRef a, uint32_t b, int width)
+{
+    return LLVMBuildBinOp(e->b, op, a, int_splat(e, b, width), "");
+}
+
+static LLVMValueRef as_int(struct emitter *e, LLVMValueRef x, int width)
+{
+    return LLVMBuildBitCast(e->b, x, emit_vector(e->i32, width), "");
+}
+
+static LLVMValueRef as_float(struct emitter *e, LLVMValueRef x, int width)
+{
+    return LLVMBuildBitCast(e->b, x, emit_vector(e->f32, width), "");
+}
+
+// The formulas of base/float16.h.
+static LLVMValueRef f16_widened(struct emitter *e, LLVMValueRef h, int w)
+{
+    LLVMBuilderRef b = e->b;
+    LLVMValueRef bits = LLVMBuildZExt(b, h, emit_vector(e->i32, w), "");
+    LLVMValueRef sign = int_op(e, LLVMShl, int_op(e, LLVMAnd, bits, 0x8000, w), 16, w);
+    LLVMValueRef rest = int_op(e, LLVMShl, int_op(e, LLVMAnd, bits, 0x7fff, w), 13, w);
+    LLVMValueRef normal = int_op(e, LLVMAdd, rest, (127u - 15u) << 23, w);
+    LLVMValueRef special = int_op(e, LLVMOr, rest, 0x7f800000, w);
+    LLVMValueRef raised = as_float(e, int_op(e, LLVMAdd, rest, 113u << 23, w), w);
+    LLVMValueRef unit = as_float(e, int_splat(e, 113u << 23, w), w);
+    LLVMValueRef tiny = as_int(e, LLVMBuildFSub(b, raised, unit, ""), w);
+    LLVMValueRef is_tiny = LLVMBuildICmp(b, LLVMIntULT, rest, int_splat(e, 1u << 23, w), "");
+    LLVMValueRef is_special = LLVMBuildICmp(b, LLVMIntUGE, rest, int_splat(e, 31u << 23, w), "");
+    LLVMValueRef magnitude = LLVMBuildSelect(b, is_tiny, tiny, normal, "");
+    magnitude = LLVMBuildSelect(b, is_special, special, magnitude, "");
+    return as_float(e, LLVMBuildOr(b, sign, magnitude, ""), w);
+}
+
+static LLVMValueRef f16_narrowed(struct emitter *e, LLVMValueRef x, int w)
+{
+    LLVMBuilderRef b = e->b;
+    LLVMValueRef bits = as_int(e, x, w), sign = int_op(e, LLVMAnd, int_op(e, LLVMLShr, bits, 16, w), 0x8000, w);
+    LLVMValueRef size = int_op(e, LLVMAnd, bits, 0x7fffffff, w), shifted = int_op(e, LLVMLShr, size, 13, w);
+    LLVMValueRef normal = int_op(e, LLVMAdd, size, 0xfffu - ((127u - 15u) << 23), w);
+    normal = LLVMBuildAdd(b, normal, int_op(e, LLVMAnd, shifted, 1, w), "");
+    normal = int_op(e, LLVMLShr, normal, 13, w);
+    LLVMValueRef half_one = as_float(e, int_splat(e, 126u << 23, w), w);
+    LLVMValueRef tiny = as_int(e, LLVMBuildFAdd(b, as_float(e, size, w), half_one, ""), w);
+    tiny = int_op(e, LLVMSub, tiny, 126u << 23, w);
+    LLVMValueRef nan = int_op(e, LLVMOr, int_op(e, LLVMAnd, shifted, 0x3ff, w), 0x7e00, w);
+    LLVMValueRef is_tiny = LLVMBuildICmp(b, LLVMIntULT, size, int_splat(e, 113u << 23, w), "");
+    LLVMValueRef is_large = LLVMBuildICmp(b, LLVMIntUGE, size, int_splat(e, 0x477ff000, w), "");
+    LLVMValueRef is_nan = LLVMBuildICmp(b, LLVMIntUGT, size, int_splat(e, 0x7f800000, w), "");
+    LLVMValueRef magnitude = LLVMBuildSelect(b, is_tiny, tiny, normal, "");
+    magnitude = LLVMBuildSelect(b, is_large, int_splat(e, 0x7c00, w), magnitude, "");
+    magnitude = LLVMBuildSelect(b, is_nan, nan, magnitude, "");
+    return LLVMBuildTrunc(b, LLVMBuildOr(b, sign, magnitude, ""), emit_vector(e->i16, w), "");
+}
+
+static LLVMValueRef bf16_narrowed(struct emitter *e, LLVMValueRef x, int w)
+{
+    LLVMBuilderRef b = e->b;
+    LLVMValueRef bits = as_int(e, x, w), high = int_op(e, LLVMLShr, bits, 16, w);
+    LLVMValueRef rounded = int_op(e, LLVMAdd, bits, 0x7fff, w);
+    rounded = LLVMBuildAdd(b, rounded, int_op(e, LLVMAnd, high, 1, w), "");
+    rounded = int_op(e, LLVMLShr, rounded, 16, w);
+    LLVMValueRef nan = int_op(e, LLVMOr, high, 0x40, w);
+    LLVMValueRef is_nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+    return LLVMBuildTrunc(b, LLVMBuildSelect(b, is_nan, nan, rounded, ""), emit_vector(e->i16, w), "");
+}
+
+static LLVMValueRef widened(struct emitter *e, unsigned dtype, LLVMValueRef v, int w)
+{
+    LLVMTypeRef i32 = emit_vector(e->i32, w);
+    switch (dtype) {
+    case KILN_BOOL: return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    case KILN_U8: return LLVMBuildZExt(e->b, v, i32, "");
+    case KILN_I8:
+    case KILN_I16: return LLVMBuildSExt(e->b, v, i32, "");
+    case KILN_BF16: return as_float(e, int_op(e, LLVMShl, LLVMBuildZExt(e->b, v, i32, ""), 16, w), w);
+    case KILN_F16:
+        if (!e->has_f16) return f16_widened(e, v, w);
+        v = LLVMBuildBitCast(e->b, v, emit_vector(e->half, w), "");
+        return LLVMBuildFPExt(e->b, v, emit_vector(e->f32, w), "");
+    default: return v;
+    }
+}
+
+static LLVMValueRef narrowed(struct emitter *e, unsigned dtype, LLVMValueRef v, int w)
+{
+    switch (dtype) {
+    case KILN_BOOL: return LLVMBuildZExt(e->b, v, emit_vector(e->i8, w), "");
+    case KILN_U8:
+    case KILN_I8: return LLVMBuildTrunc(e->b, v, emit_vector(e->i8, w), "");
+    case KILN_I16: return LLVMBuildTrunc(e->b, v, emit_vector(e->i16, w), "");
+    case KILN_BF16: return bf16_narrowed(e, v, w);
+    case KILN_F16:
+        if (!e->has_f16) return f16_narrowed(e, v, w);
+        v = LLVMBuildFPTrunc(e->b, v, emit_vector(e->half, w), "");
+        return LLVMBuildBitCast(e->b, v, emit_vector(e->i16, w), "");
+    default: return v;
+    }
+}
+
+LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width)
+{
+    return LLVMBuildZExt(e->b, v, emit_vector(e->i8, width), "");
+}
+
+// Addresses of all lanes: those of the access, and `more` elements beyond (NULL: none; a scalar or a vector).
+static LLVMValueRef lane_addresses(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
+                                   LLVMValueRef more)
+{
+    int w = e->width;
+    LLVMTypeRef i64 = emit_vector(e->i64, w);
+    LLVMValueRef offset = LLVMConstNull(i64);
+    if (e->lanes_dim >= 0 && walker->moves[e->lanes_dim]) {
+        LLVMValueRef lane = LLVMBuildAdd(e->b, emit_splat(e, e->lane, w), emit_iota(e, e->i64, w), "");
+        offset = LLVMBuildMul(e->b, lane, emit_splat(e, walker->step[e->lanes_dim], w), "");
+    }
+    if (more) {
+        if (w > 1 && LLVMGetTypeKind(LLVMTypeOf(more)) != LLVMVectorTypeKind) more = emit_splat(e, more, w);
+        more = LLVMBuildMul(e->b, more, emit_splat_const(emit_int(e, size_B), w), "");
+        offset = LLVMBuildAdd(e->b, offset, more, "");
+    }
+    LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), offset);
+    return LLVMBuildBitCast(e->b, at, emit_vector(LLVMPointerType(type, 0), w), "");
+}
+
+// The address of the first lane.
+static LLVMValueRef address(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
+                            LLVMValueRef more, bool along_lanes)
+{
+    LLVMValueRef at = emit_load(e, e->bytes, walker->slot);
+    if (more) at = emit_at(e, at, LLVMBuildMul(e->b, more, emit_int(e, size_B), ""));
+    if (along_lanes) at = emit_at(e, at, LLVMBuildMul(e->b, e->lane, emit_int(e, size_B), ""));
+    return emit_typed(e, at, type);
+}
+
+static LLVMValueRef all_lanes(struct emitter *e, int w)
+{
+    return emit_splat_const(LLVMConstInt(e->i1, 1, false), w);
+}
+
+static bool along_lanes(const struct emitter *e, const struct fused_access *a)
+{
+    return e->lanes_dim >= 0 && a->strides[e->lanes_dim] == 1;
+}
+
+// One value; where the condition fails the address is that of a zero on the stack.
+static LLVMValueRef load_one(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
+                             LLVMValueRef more, LLVMValueRef where, bool moves)
+{
+    LLVMValueRef at;
+    if (moves && !along_lanes(e, fused_access_at(e->k, walker->code))) {
+        int width = e->width;
+        e->width = 1;
+        at = lane_addresses(e, walker, type, size_B, more);
+        e->width = width;
+    } else {
+        at = address(e, walker, type, size_B, more, moves);
+    }
+    if (where) {
+        LLVMValueRef zero = emit_slot(e, type);
+        emit_store(e, LLVMConstNull(type), zero);
+        at = LLVMBuildSelect(e->b, where, at, zero, "");
+    }
+    return LLVMBuildLoad2(e->b, type, at, "");
+}
+
+static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker *walker, LLVMTypeRef type,
+                               unsigned size_B, LLVMValueRef more, LLVMValueRef where)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    const struct fused_access *a = &e->k->in[n->code];
+    int w = e->width;
+    LLVMTypeRef vector = emit_vector(type, w);
+    LLVMValueRef mask = e->mask;
+    if (where) mask = mask ? LLVMBuildAnd(e->b, mask, where, "") : where;
+    bool in_a_row = along_lanes(e, a) && !(n->n_args > 0 && e->varies[n->arg[0]]);
+    if (in_a_row) {
+        LLVMValueRef at =
+            LLVMBuildBitCast(e->b, address(e, walker, type, size_B, more, true), LLVMPointerType(vector, 0), "");
+        if (!mask) {
+            LLVMValueRef v = LLVMBuildLoad2(e->b, vector, at, "");
+            LLVMSetAlignment(v, size_B);
+            return v;
+        }
+        LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask, LLVMConstNull(vector)};
+        LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
+        return emit_call(e, "llvm.masked.load", types, 2, args, 4);
+    }
+    LLVMValueRef at = lane_addresses(e, walker, type, size_B, more);
+    LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask ? mask : all_lanes(e, w),
+                           LLVMConstNull(vector)};
+    LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
+    return emit_call(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
+LLVMValueRef emit_access_load(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    const struct fused_access *a = &e->k->in[n->code];
+    const struct walker *walker = walker_find(e, WALK_ACCESS, n->code);
+    LLVMTypeRef type = stored_type(e, a->dtype);
+    unsigned size_B = llvm_host->dtype_size_B[a->dtype];
+    int w = e->varies[node] ? e->width : 1;
+    bool vector_place = n->n_args > 0 && e->varies[n->arg[0]];
+    LLVMValueRef more = n->n_args > 0 ? emit_value(e, n->arg[0], vector_place ? w : 1) : NULL;
+    LLVMValueRef where = n->n_args > 1 ? emit_value(e, n->arg[1], w) : NULL;
+    LLVMValueRef v = w == 1 ? load_one(e, walker, type, size_B, more, where,
+                                       e->varies[node] && e->lanes_dim >= 0 && a->strides[e->lanes_dim] != 0)
+                            : load_lanes(e, node, walker, type, size_B, more, where);
+    return widened(e, a->dtype, v, w);
+}
+
+void emit_access_store(struct emitter *e, int output)
+{
+    const struct fused_output *o = &e->k->out[output];
+    const struct walker *walker = walker_find(e, WALK_ACCESS, e->k->n_in + output);
+    LLVMTypeRef type = stored_type(e, o->to.dtype);
+    unsigned size_B = llvm_host->dtype_size_B[o->to.dtype];
+    int w = e->width;
+    LLVMValueRef v = narrowed(e, o->to.dtype, emit_value(e, o->node, w), w);
+    LLVMValueRef align = LLVMConstInt(e->i32, size_B, false);
+    if (along_lanes(e, &o->to) || w == 1) {
+        LLVMValueRef at = w == 1 && !along_lanes(e, &o->to) ? lane_addresses(e, walker, type, size_B, NULL)
+                                                            : address(e, walker, type, size_B, NULL, true);
+        at = LLVMBuildBitCast(e->b, at, LLVMPointerType(emit_vector(type, w), 0), "");
+        if (!e->mask) {
+            LLVMSetAlignment(LLVMBuildStore(e->b, v, at), size_B);
+            return;
+        }
+        LLVMValueRef args[] = {v, at, align, e->mask};
+        LLVMTypeRef types[] = {LLVMTypeOf(v), LLVMTypeOf(at)};
+        emit_call(e, "llvm.masked.store", types, 2, args, 4);
+        return;
+    }
+    LLVMValueRef at = lane_addresses(e, walker, type, size_B, NULL);
+    LLVMValueRef args[] = {v, at, align, e->mask ? e->mask : all_lanes(e, w)};
+    LLVMTypeRef types[] = {LLVMTypeOf(v), LLVMTypeOf(at)};
+    emit_call(e, "llvm.masked.scatter", types, 2, args, 4);
+}

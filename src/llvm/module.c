@@ -1,0 +1,225 @@
+// The module's entry: LLVM IR of a kernel, passes over it, the object; and what it offers the library.
+//
+// One context, module and target machine a compilation, so that threads share nothing. The IR is built with explicit
+// vectors and stack slots, so that few passes are needed: slots to values, common expressions, loop invariants out.
+#include "llvm/emit.h"
+#include "llvm/load.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <llvm/Config/llvm-config.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct llvm_host *llvm_host;
+
+static struct {
+    char *triple, *cpu, *features;
+} host;
+static pthread_once_t host_once = PTHREAD_ONCE_INIT;
+
+static void find_host(void)
+{
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    host.triple = LLVMGetDefaultTargetTriple();
+    host.cpu = LLVMGetHostCPUName();
+    host.features = LLVMGetHostCPUFeatures();
+}
+
+static LLVMTargetMachineRef machine_create(void)
+{
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(host.triple, &target, &message)) {
+        llvm_host->error(KILN_E_UNSUPPORTED, "LLVM has no target for %s: %s", host.triple, message);
+        LLVMDisposeMessage(message);
+        return NULL;
+    }
+    return LLVMCreateTargetMachine(target, host.triple, host.cpu, host.features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                   LLVMCodeModelSmall);
+}
+
+static void set_types(struct emitter *e)
+{
+    e->i1 = LLVMInt1TypeInContext(e->context);
+    e->i8 = LLVMInt8TypeInContext(e->context);
+    e->i16 = LLVMInt16TypeInContext(e->context);
+    e->i32 = LLVMInt32TypeInContext(e->context);
+    e->i64 = LLVMInt64TypeInContext(e->context);
+    e->f32 = LLVMFloatTypeInContext(e->context);
+    e->f64 = LLVMDoubleTypeInContext(e->context);
+    e->half = LLVMHalfTypeInContext(e->context);
+    e->bytes = LLVMPointerType(e->i8, 0);
+    e->has_f16 = strstr(host.features, "+f16c") != NULL;
+}
+
+static void add_attribute(struct emitter *e, LLVMValueRef fn, const char *name, const char *value)
+{
+    LLVMAttributeRef a =
+        LLVMCreateStringAttribute(e->context, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void set_attributes(struct emitter *e)
+{
+    char bits[16];
+    snprintf(bits, sizeof bits, "%u", e->plan->choices[LLVM_VECTOR_BITS]);
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+    for (LLVMValueRef fn = LLVMGetFirstFunction(e->module); fn; fn = LLVMGetNextFunction(fn)) {
+        if (LLVMIsDeclaration(fn)) continue;
+        add_attribute(e, fn, "target-cpu", host.cpu);
+        add_attribute(e, fn, "target-features", host.features);
+        add_attribute(e, fn, "prefer-vector-width", bits);
+        add_attribute(e, fn, "min-legal-vector-width", bits);
+        LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                LLVMCreateEnumAttribute(e->context, nounwind, 0));
+    }
+}
+
+// One piece of memory for all arrays of the emitter.
+static void *tables_make(struct emitter *e)
+{
+    size_t n = (size_t)e->k->dag.n_nodes + 1;
+    size_t values_B = n * sizeof *e->value, accs_B = n * sizeof *e->acc, words_B = CODEGEN_MAX_WORDS * sizeof *e->words;
+    char *at = calloc(1, 2 * values_B + 2 * accs_B + words_B + 5 * n);
+    if (!at) return NULL;
+    e->value = (LLVMValueRef *)(void *)at;
+    e->kept = e->value + n;
+    e->words = e->kept + n;
+    e->acc = (struct acc *)(void *)(at + 2 * values_B + words_B);
+    e->lane_acc = e->acc + n;
+    e->want = (uint8_t *)(e->lane_acc + n);
+    e->kept_pass = e->want + 3 * n;
+    e->varies = (bool *)(e->kept_pass + n);
+    return at;
+}
+
+static kiln_status run_passes(struct emitter *e, LLVMTargetMachineRef machine)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(e->module, "function(mem2reg,early-cse)", machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error) return KILN_OK;
+    char *message = LLVMGetErrorMessage(error);
+    kiln_status status = llvm_host->error(KILN_E_INTERNAL, "kernel %s: LLVM's passes: %s", e->k->name, message);
+    LLVMDisposeErrorMessage(message);
+    return status;
+}
+
+static kiln_status verify(struct emitter *e)
+{
+    char *message = NULL;
+    kiln_status status = KILN_OK;
+    if (e->wrong) return llvm_host->error(KILN_E_INTERNAL, "kernel %s: cannot emit %s", e->k->name, e->wrong);
+    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
+        status = llvm_host->error(KILN_E_INTERNAL, "kernel %s: LLVM refuses its IR: %s", e->k->name, message);
+    LLVMDisposeMessage(message);
+    return status;
+}
+
+// Builds the module of a kernel, ready for code generation. The caller disposes of context and machine.
+static kiln_status build(struct emitter *e, const struct fused_kernel *k, const struct codegen_code *code,
+                         LLVMTargetMachineRef *machine)
+{
+    *e = (struct emitter){.k = k, .plan = &code->plan};
+    pthread_once(&host_once, find_host);
+    *machine = machine_create();
+    if (!*machine) return KILN_E_UNSUPPORTED;
+    void *tables = tables_make(e);
+    if (!tables) return llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory for its code", k->name);
+    e->context = LLVMContextCreate();
+    e->module = LLVMModuleCreateWithNameInContext(k->name, e->context);
+    e->b = LLVMCreateBuilderInContext(e->context);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(*machine);
+    LLVMSetModuleDataLayout(e->module, layout);
+    LLVMDisposeTargetData(layout);
+    LLVMSetTarget(e->module, host.triple);
+    set_types(e);
+    emit_functions(e, code->symbol);
+    set_attributes(e);
+    kiln_status status = verify(e);
+    if (!status) status = run_passes(e, *machine);
+    free(tables);
+    return status;
+}
+
+static void unbuild(struct emitter *e, LLVMTargetMachineRef machine)
+{
+    if (e->b) LLVMDisposeBuilder(e->b);
+    if (e->module) LLVMDisposeModule(e->module);
+    if (e->context) LLVMContextDispose(e->context);
+    if (machine) LLVMDisposeTargetMachine(machine);
+}
+
+static kiln_status to_object(struct emitter *e, LLVMTargetMachineRef machine, struct codegen_code *code)
+{
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile, &message, &buffer)) {
+        kiln_status status =
+            llvm_host->error(KILN_E_INTERNAL, "kernel %s: LLVM makes no object: %s", e->k->name, message);
+        LLVMDisposeMessage(message);
+        return status;
+    }
+    code->size_B = LLVMGetBufferSize(buffer);
+    code->code = malloc(code->size_B);
+    if (code->code) memcpy(code->code, LLVMGetBufferStart(buffer), code->size_B);
+    LLVMDisposeMemoryBuffer(buffer);
+    return code->code ? KILN_OK : llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory for its code", e->k->name);
+}
+
+static kiln_status compile(const struct fused_kernel *k, struct codegen_code *code)
+{
+    struct emitter e;
+    LLVMTargetMachineRef machine = NULL;
+    kiln_status status = build(&e, k, code, &machine);
+    if (!status) status = to_object(&e, machine, code);
+    unbuild(&e, machine);
+    return status;
+}
+
+static char *text(const struct fused_kernel *k, const struct codegen_code *code)
+{
+    struct emitter e;
+    LLVMTargetMachineRef machine = NULL;
+    char *copy = NULL;
+    if (!build(&e, k, code, &machine)) {
+        char *printed = LLVMPrintModuleToString(e.module);
+        copy = strdup(printed);
+        LLVMDisposeMessage(printed);
+    }
+    unbuild(&e, machine);
+    return copy;
+}
+
+static char *host_key(void)
+{
+    char *key = NULL;
+    pthread_once(&host_once, find_host);
+    if (asprintf(&key, "llvm %s, %s, %s, %s", LLVM_VERSION_STRING, host.triple, host.cpu, host.features) < 0)
+        return NULL;
+    return key;
+}
+
+static kiln_status load(const struct codegen_code *code, struct llvm_function *out)
+{
+    pthread_once(&host_once, find_host);
+    return load_object(code, out);
+}
+
+__attribute__((visibility("default"))) llvm_module_fn kiln_llvm_module;
+
+const struct llvm_module *kiln_llvm_module(uint32_t version, const struct llvm_host *services)
+{
+    static const struct llvm_module module = {
+        LLVM_MODULE_VERSION, sizeof(struct fused_kernel), KILN_VERSION, compile, load, unload_object, text, host_key};
+    if (version != LLVM_MODULE_VERSION) return NULL;
+    llvm_host = services;
+    return &module;
+}

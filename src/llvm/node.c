@@ -1,0 +1,70 @@
+// Values of nodes: a scalar where all lanes agree, else a vector.
+#include "llvm/emit.h"
+#include "scalar/prim.h"
+
+LLVMValueRef emit_value(struct emitter *e, int node, int width)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    LLVMValueRef v = n->kind == SCALAR_CONST ? emit_const(e, n->cls, n->value) : e->value[node];
+    if (!v) {
+        e->wrong = "a value that is used before it is made";
+        return LLVMGetUndef(emit_class_type(e, n->cls, width));
+    }
+    bool is_vector = LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+    return width > 1 && !is_vector ? emit_splat(e, v, width) : v;
+}
+
+// A run-time scalar lies in its word as in union scalar_value.
+static LLVMValueRef scalar_input(struct emitter *e, const struct scalar_node *n)
+{
+    LLVMValueRef word = emit_word(e, llvm_scalar_at(e->k, n->code));
+    LLVMValueRef low = LLVMBuildTrunc(e->b, word, e->i32, "");
+    switch (n->cls) {
+    case CLASS_F32: return LLVMBuildBitCast(e->b, low, e->f32, "");
+    case CLASS_F64: return LLVMBuildBitCast(e->b, word, e->f64, "");
+    case CLASS_I32: return low;
+    case CLASS_I64: return word;
+    default: {
+        LLVMValueRef byte = LLVMBuildTrunc(e->b, word, e->i8, "");
+        return LLVMBuildICmp(e->b, LLVMIntNE, byte, LLVMConstNull(e->i8), "");
+    }
+    }
+}
+
+static LLVMValueRef primitive(struct emitter *e, int node)
+{
+    const struct scalar_node *nodes = e->k->dag.nodes, *n = &nodes[node];
+    LLVMValueRef arg[3] = {NULL, NULL, NULL};
+    int width = e->varies[node] ? e->width : 1;
+    for (int i = 0; i < n->n_args; i++) arg[i] = emit_value(e, n->arg[i], width);
+    enum scalar_class key = nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+    const struct scalar_node *count = n->n_args == 2 ? &nodes[n->arg[1]] : NULL;
+    const char *text = n->n_args ? llvm_host->prim_text(n->code, key, TARGET_LLVM, count) : NULL;
+    if (!text) {
+        e->wrong = "a primitive without a spelling";
+        return LLVMGetUndef(emit_class_type(e, n->cls, width));
+    }
+    return emit_spelling(e, text, arg, n->cls, width);
+}
+
+static LLVMValueRef computed(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    switch (n->kind) {
+    case SCALAR_INPUT: return scalar_input(e, n);
+    case SCALAR_SIZE: return emit_word(e, llvm_size_at(e->k, n->code));
+    case SCALAR_DIM: return walker_value(e, WALK_DIM, n->code);
+    case SCALAR_LOAD: return emit_access_load(e, node);
+    case SCALAR_PRIM: return primitive(e, node);
+    default: e->wrong = "a node of an unknown kind"; return NULL;
+    }
+}
+
+void emit_nodes(struct emitter *e, const uint8_t *want)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        enum scalar_kind kind = e->k->dag.nodes[i].kind;
+        if (!want[i] || e->value[i] || kind == SCALAR_CONST || kind == SCALAR_REDUCE) continue;
+        e->value[i] = computed(e, i);
+    }
+}
