@@ -144,6 +144,7 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
         put_divisor(p, l->divisor[d], (uint64_t)k->sizes[d]);
     }
     for (int i = 0; i < k->n_scalars; i++) {
+        p->out->scalar_at[i] = l->scalar[i];
         if (k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64)
             put_long(p, l->scalar[i], k->scalars[i]);
         else

@@ -354,7 +354,7 @@ kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor 
 {
     switch (s->kind) {
     case SOURCE_INPUT: *out = in[s->input]; break;
-    case SOURCE_NUMBER: *out = tensor_place(in[s->input], dev); break;
+    case SOURCE_NUMBER: *out = in[s->input]; break;
     case SOURCE_STORAGE: *out = tensor_on(in[s->input]->storage, &s->type, &s->layout); break;
     case SOURCE_LEAF: *out = tensor_on(s->storage, &s->type, &s->layout); break;
     default: *out = s->leaf->leaf->gradient;
