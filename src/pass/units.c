@@ -55,7 +55,6 @@ static void give_dtypes_back(const struct units *u, struct unit *unit)
 void unit_plain(const struct unit *u, struct launch *out)
 {
     *out = u->l;
-    if (!u->body) return;
     out->n_reduce = (uint8_t)u->row_dims;
     if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
 }
