@@ -16,7 +16,7 @@
 
 #define MAX_TENSORS 16
 
-static kiln_device *cpu;
+static kiln_device *cpu, *vulkan, *dev; // dev: the one under test
 
 typedef void fn(kiln_tensor *const *in, kiln_tensor **out);
 
@@ -169,6 +169,27 @@ static void batch_norm(kiln_tensor *const *in, kiln_tensor **out)
     out[2] = var;
 }
 
+static void gathered(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_add(kiln_mul(kiln_embedding(in[0], in[1]), scalar(3)), in[2]);
+}
+
+static void gathered_by_computed(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_gather(kiln_exp(in[0]), 1, kiln_sub(in[1], kiln_scalar_int(2))));
+}
+
+static void moved_bits(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_add(kiln_tril(kiln_mul(in[0], in[0]), 0), kiln_contiguous(kiln_transpose(in[0], 0, 1)));
+    out[1] = kiln_sum(kiln_one_hot(kiln_cast(kiln_abs(in[0]), KILN_I32), 3), NULL);
+}
+
+static void scanned(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_exp(kiln_cumsum(kiln_mul(in[0], in[0]), 1));
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -193,6 +214,10 @@ static const struct example examples[] = {
     {"backward of rms_norm", rms_norm_grad, 3, 2, {{2, A(6, 8)}, {1, A(8)}, {2, A(6, 8)}}, 2},
     {"mlp", mlp, 4, 1, {{2, A(5, 4)}, {2, A(4, 6)}, {1, A(6)}, {2, A(6, 3)}}, 4},
     {"argmax", argmax_of_sum, 2, 1, {{2, A(6, 9)}, {2, A(6, 9)}}, 1},
+    {"gathered", gathered, 3, 1, {{2, A(5, 6)}, {2, A(3, 4), KILN_I64}, {1, A(6)}}, 1},
+    {"gathered, computed", gathered_by_computed, 2, 1, {{2, A(4, 6)}, {2, A(4, 3), KILN_I64}}, 2},
+    {"moved bits", moved_bits, 1, 2, {{2, A(6, 6)}}, -1},
+    {"scanned", scanned, 1, 1, {{2, A(6, 9)}}, 3},
     {"batch norm", batch_norm, 1, 3, {{4, A(2, 3, 4, 4)}}, 1},
 };
 
@@ -216,7 +241,7 @@ static kiln_tensor *random_input(const struct example *e, size_t i)
     for (size_t d = 0; d < rank; d++) n *= dims[d];
     bool labels = e->in[i].dtype == KILN_I64;
     for (int64_t k = 0; k < n; k++) data[k] = (float)(labels ? fabs(floor(random_value() * 4)) : random_value() * 2);
-    kiln_tensor *t = kiln_from_data(cpu, KILN_F32, rank, dims, data);
+    kiln_tensor *t = kiln_from_data(dev, KILN_F32, rank, dims, data);
     if (e->in[i].dtype == KILN_I8) t = kiln_mul(t, kiln_scalar(60));
     if (e->in[i].dtype) t = kiln_cast(t, e->in[i].dtype);
     return e->in[i].transposed ? kiln_transpose(t, 0, 1) : t;
@@ -256,7 +281,9 @@ static double close_enough(const kiln_tensor *a, const kiln_tensor *b)
     return worst;
 }
 
-static void check(const struct example *e, bool off)
+enum how { SINGLE_OPS, REFERENCE, COMPILED };
+
+static void check(const struct example *e, enum how how)
 {
     kiln_scope *scope = kiln_scope_begin();
     kiln_tensor *in[MAX_TENSORS], *want[MAX_TENSORS] = {NULL}, *got[MAX_TENSORS] = {NULL};
@@ -268,11 +295,11 @@ static void check(const struct example *e, bool off)
     e->fn(in, want);
     struct kiln_graph *g = record(e, in);
     struct program *p;
-    struct program_options o = {.reference = true, .no_fusion = off, .name = "test"};
-    if (program_create(g, cpu, layouts, &o, &p)) fail_msg("%s: %s", e->name, kiln_error_message());
+    struct program_options o = {.reference = how == REFERENCE, .no_fusion = how == SINGLE_OPS, .name = "test"};
+    if (program_create(g, dev, layouts, &o, &p)) fail_msg("%s: %s", e->name, kiln_error_message());
     struct program_facts facts;
     program_get_facts(p, &facts);
-    if (!off && e->launches >= 0 && facts.n_launches != e->launches) {
+    if (how != SINGLE_OPS && e->launches >= 0 && facts.n_launches != e->launches) {
         struct str s;
         str_init(&s);
         program_explain(p, &s);
@@ -294,22 +321,41 @@ static void check(const struct example *e, bool off)
 
 static void fused_values_and_counts(void **unused)
 {
-    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], false);
+    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], REFERENCE);
 }
 
 static void single_ops(void **unused)
 {
-    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], true);
+    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], SINGLE_OPS);
+}
+
+static void compiled(void **unused)
+{
+    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], COMPILED);
+}
+
+static void compiled_for_vulkan(void **unused)
+{
+    if (!vulkan) {
+        print_message("skipped: there is no Vulkan device\n");
+        skip();
+    }
+    dev = vulkan;
+    for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], COMPILED);
+    dev = cpu;
 }
 
 static int set_up(void **unused)
 {
-    cpu = kiln_device_open("cpu");
+    dev = cpu = kiln_device_open("cpu");
+    vulkan = kiln_device_open("vulkan");
+    if (!vulkan) kiln_error_clear();
     return cpu ? 0 : -1;
 }
 
 static int tear_down(void **unused)
 {
+    kiln_device_close(&vulkan);
     kiln_device_close(&cpu);
     return 0;
 }
@@ -319,6 +365,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_ops),
         cmocka_unit_test(fused_values_and_counts),
+        cmocka_unit_test(compiled),
+        cmocka_unit_test(compiled_for_vulkan),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -34,7 +34,7 @@ struct action {
     struct action_operand *operands; // compiled: accesses
     int n_operands;
     uint64_t workspace_at_B; // in the arena
-    const char *why; // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
+    const char *why;         // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
 };
 
 struct program_output {
