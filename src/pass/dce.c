@@ -1,9 +1,9 @@
 // Dead code: what no output, write or effect needs.
 //
-// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it has no
-// results, or when one of them is used by what stays. A random draw that nothing uses goes: attributes say which
-// numbers each draw takes, so the others keep theirs. An owner of regions stays also when a node inside must; then all
-// results of its regions are used. One pass over the operands; inputs stay.
+// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it draws
+// random numbers (the draw moves the generator on), when it has no results, or when one of them is used by what stays.
+// An owner of regions stays also when a node inside must; then all results of its regions are used. One pass over the
+// operands; inputs stay.
 #include "pass/passes.h"
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static void mark_effects(struct liveness *l)
 {
     for (size_t i = 0; i < l->g->nodes.n; i++) {
         const struct ir_node *n = &l->g->nodes.v[i];
-        if (!(n->op->flags & OP_EFFECT) && ir_node_outputs(n)) continue;
+        if (!(n->op->flags & (OP_EFFECT | OP_RANDOM)) && ir_node_outputs(n)) continue;
         int32_t node = (int32_t)i;
         l->nodes[node] = true;
         for (int32_t region = l->g->nodes.v[node].region; region >= 0; region = l->g->nodes.v[node].region) {
