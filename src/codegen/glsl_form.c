@@ -24,11 +24,15 @@ int glsl_store_loop(const struct fused_kernel *k)
     return k->n_stages;
 }
 
-static int count_dense(const struct fused_kernel *k, int dim)
+bool glsl_takes_neighbours(const struct fused_kernel *k, int access)
 {
-    int n = 0;
-    for (int i = 0; i < k->n_in + k->n_out; i++) n += fused_access_at(k, i)->strides[dim] == 1;
-    return n;
+    if (k->n_dims == 0 || fused_access_at(k, access)->strides[k->n_dims - 1] != 1) return false;
+    if (access >= k->n_in) return true;
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args == 0) return true;
+    }
+    return false;
 }
 
 // Lanes go along R where that is dense in memory, or where nothing else is.
@@ -93,7 +97,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
         if (f->keep % 4) f->chunk = 1;
         f->splits = !f->keep && may_split(k);
     }
-    bool dense = k->n_dims > 0 && count_dense(k, k->n_dims - 1) > 0;
+    bool dense = false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
     f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }

@@ -15,6 +15,7 @@ struct packer {
     struct glsl_form form;
     struct glsl_layout layout;
     struct codegen_launch *out;
+    bool plain[FUSED_MAX_IN]; // accesses that are not gathered through
 };
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -46,27 +47,17 @@ static void put_divisor(struct packer *p, int at, uint64_t size)
     p->out->words[at + 1] = shift;
 }
 
-static uint64_t alignment_of(unsigned size_B)
-{
-    return size_B * 4 < 16 ? size_B * 4 : 16;
-}
-
-// Whether four neighbours along the fast dimension are one aligned access wherever they are not one element.
-static bool is_aligned(const struct packer *p, const uint64_t *addresses)
+// Whether strides and sizes let four neighbours along the fast dimension be one access wherever they are not one
+// element. That addresses are aligned, the kernel sees for itself: a program may replace them.
+static bool walks_by_neighbours(const struct packer *p)
 {
     const struct fused_kernel *k = p->k;
-    int fast = k->n_dims - 1, walked = glsl_first_walked(k, &p->form);
-    bool one_walk = fast == walked;
-    bool plain[FUSED_MAX_IN] = {false}; // gathers go element by element
-    for (int i = 0; i < k->dag.n_nodes; i++)
-        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) plain[k->dag.nodes[i].code] = true;
-    if (!one_walk && k->sizes[fast] % 4) return false;
+    int fast = k->n_dims - 1;
+    if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
-        unsigned size_B = dtype_size_B[a->dtype];
-        if (a->strides[fast] == 0 || (i < k->n_in && !plain[i])) continue;
+        if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
         if (a->strides[fast] != 1) return false;
-        if ((addresses[i] + (uint64_t)a->offset * size_B) % alignment_of(size_B)) return false;
         for (int d = 0; d < fast; d++)
             if (a->strides[d] % 4) return false;
     }
@@ -149,7 +140,7 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
         else
             p->out->words[l->scalar[i]] = (uint32_t)k->scalars[i];
     }
-    if (l->flags >= 0) p->out->words[l->flags] = is_aligned(p, addresses) ? GLSL_FLAG_ALIGNED : 0;
+    if (l->flags >= 0) p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
     if (l->workspace >= 0) put_long(p, l->workspace, 0);
 }
 
@@ -159,6 +150,8 @@ kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel
     struct packer p = {.k = k, .plan = plan, .out = out};
     uint64_t points = (uint64_t)fused_points(k), length = (uint64_t)fused_row_length(k);
     glsl_form_load(plan, &p.form);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) p.plain[k->dag.nodes[i].code] = true;
     glsl_layout_make(k, &p.form, plan->wide, &p.layout);
     out->workspace_B = 0;
     out->workspace_zeroed = false;
