@@ -13,6 +13,7 @@ kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t
     t->type = *type;
     layout_contiguous(type, &t->layout);
     t->builder = b;
+    t->capture = thread_state.capture;
     t->value = value;
     return t;
 }
@@ -70,7 +71,7 @@ static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *d
 
 void graph_sink_init(struct graph_sink *s, struct kiln_graph *g)
 {
-    *s = (struct graph_sink){{graph_apply}, {g}};
+    *s = (struct graph_sink){{graph_apply, NULL}, {g}};
 }
 
 static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f,
