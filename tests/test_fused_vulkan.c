@@ -393,6 +393,28 @@ static void the_forms_without_shuffles(void **state)
     few_long_rows_are_split(state);
 }
 
+// A workgroup is never larger than the device and its shared memory allow.
+static void workgroups_fit_the_device(void **state)
+{
+    dev->caps.parallelism = 1 << 17;
+    static const struct {
+        uint32_t max_local, max_shared_B;
+    } limits[] = {{1024, 32768}, {128, 32768}, {1024, 2048}, {16, 600}};
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        for (int columns = 0; columns < 2; columns++) {
+            struct build b;
+            dev->caps.max_local = limits[i].max_local;
+            dev->caps.max_shared_B = limits[i].max_shared_B;
+            build_sums(&b, 3, 17000, columns, true);
+            struct loaded l = compile(&b.k);
+            assert_true(l.plan.local[0] >= 8 && l.plan.local[0] <= limits[i].max_local);
+            dev->ops->unload_compiled(dev, l.compiled);
+            check_within(&b, 40, 0);
+            build_end(&b);
+        }
+    }
+}
+
 // --- random kernels
 
 struct value {
@@ -543,6 +565,7 @@ int main(int argc, char **argv)
         CASE(unaligned_starts),
         CASE(the_forms_of_a_large_device),
         CASE(the_forms_without_shuffles),
+        CASE(workgroups_fit_the_device),
         CASE(random_kernels_match_the_reference),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
