@@ -65,6 +65,8 @@ static inline struct fused_access new_access(struct build *b, unsigned dtype, co
         a.strides[d] = strides[d];
         *(strides[d] < 0 ? &lo : &hi) += strides[d] * (b->k.sizes[d] - 1);
     }
+    for (int d = 0; d < b->k.n_dims; d++)
+        if (b->k.sizes[d] == 0) lo = hi = 0; // nothing is touched
     a.offset -= lo;
     a.buffer = (uint16_t)new_buffer(b, dtype, skip + hi - lo + 1);
     return a;

@@ -393,6 +393,27 @@ static void the_forms_without_shuffles(void **state)
     few_long_rows_are_split(state);
 }
 
+// Sums of nothing: rows without elements, and no rows at all.
+static void empty_spaces(void **state)
+{
+    static const int64_t sizes[][2] = {{5, 0}, {0, 5}, {0, 0}};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        for (int n_reduce = 0; n_reduce < 3; n_reduce++) {
+            struct build b;
+            build_begin(&b, n_reduce, 2, sizes[i]);
+            int64_t strides[2] = {7, 1};
+            int x = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, strides), -1, -1);
+            int s = n_reduce ? dag_reduce(&b.dag, REDUCE_SUM, x) : x, one = expr1(&b, "a + 1.0", s);
+            if (n_reduce == 1) store(&b, KILN_F32, 1, one);
+            store(&b, KILN_F32, 0, dag_reduce(&b.dag, REDUCE_SUM | REDUCE_ACROSS, one));
+            store(&b, KILN_F32, 0, dag_reduce(&b.dag, REDUCE_MIN | REDUCE_ACROSS, one));
+            finish(&b);
+            check(&b);
+            build_end(&b);
+        }
+    }
+}
+
 // A workgroup is never larger than the device and its shared memory allow.
 static void workgroups_fit_the_device(void **state)
 {
@@ -565,6 +586,7 @@ int main(int argc, char **argv)
         CASE(unaligned_starts),
         CASE(the_forms_of_a_large_device),
         CASE(the_forms_without_shuffles),
+        CASE(empty_spaces),
         CASE(workgroups_fit_the_device),
         CASE(random_kernels_match_the_reference),
     };

@@ -42,6 +42,7 @@ static void put(struct packer *p, int at, uint64_t v)
 static void put_divisor(struct packer *p, int at, uint64_t size)
 {
     if (at < 0) return;
+    if (size == 0) size = 1; // nothing is divided by it
     uint32_t shift = size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
     p->out->words[at] = (uint32_t)(((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - size)) / size + 1);
     p->out->words[at + 1] = shift;
@@ -76,7 +77,8 @@ static uint32_t splits_of(const struct packer *p, const struct device_caps *caps
 {
     const struct glsl_form *f = &p->form;
     uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
-    if (!f->splits || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1) return 1;
+    if (!f->splits || blocks == 0 || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1)
+        return 1;
     uint64_t splits = room / busy, most = length / (f->lanes * UINT64_C(64));
     if (splits > most) splits = most;
     return splits > MAX_SPLITS ? MAX_SPLITS : splits < 2 ? 1 : (uint32_t)splits;
@@ -85,7 +87,7 @@ static uint32_t splits_of(const struct packer *p, const struct device_caps *caps
 static void fold_grid(uint64_t n, uint32_t *groups)
 {
     groups[0] = n <= GRID_X_MAX ? (uint32_t)n : GRID_X_MAX;
-    groups[1] = (uint32_t)ceil_div(n, groups[0]);
+    groups[1] = n ? (uint32_t)ceil_div(n, groups[0]) : 1;
     groups[2] = 1;
 }
 
@@ -101,7 +103,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
     if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;
     if (p->k->has_total) {
         uint64_t parties = splits > 1 ? blocks : blocks < MAX_PARTIES ? blocks : MAX_PARTIES;
-        if (splits == 1) groups = parties;
+        if (splits == 1) groups = parties ? parties : 1; // the total of nothing is stored, too
         if (parties > 1) slots += (uint64_t)count_folds(p->k, true) * parties;
         p->out->words[l->groups] = (uint32_t)groups;
     }
