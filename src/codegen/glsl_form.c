@@ -6,6 +6,7 @@
 
 #define POINT_LOCAL    256
 #define MAX_LANES      1024
+#define SPLIT_LANES    256
 #define SMALL_DEVICE   4096 // parallelism below which a device is a processor's few threads
 #define REGISTERS_KEPT 64   // values that a lane may keep between stages
 
@@ -127,6 +128,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
         if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
         if (f->keep % 4) f->chunk = 1;
         f->splits = !f->keep && may_split(k);
+        // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
+        if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }
     bool dense = false;
     for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);

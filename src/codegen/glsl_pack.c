@@ -5,9 +5,8 @@
 #include <string.h>
 
 #define GRID_X_MAX  65535 // what every Vulkan device has
-#define MAX_SPLITS  256
-#define MAX_PARTIES 1024 // workgroups that leave partial totals
-#define SPLIT_FROM  8192 // shorter rows are not worth a second round
+#define MAX_PARTIES 1024  // workgroups that leave partial totals
+#define SPLIT_FROM  8192  // shorter rows are not worth a second round
 
 struct packer {
     const struct fused_kernel *k;
@@ -72,16 +71,19 @@ static int count_folds(const struct fused_kernel *k, bool across)
     return n;
 }
 
-// How many workgroups share a row: more than one only where the rows alone leave most of the device idle.
+// How many workgroups share a row: more than one only where the rows alone leave most of the device idle, and so many
+// that it is filled twice over. Bounds: the work that is left to each lane, and what one lane combines at the end.
 static uint32_t splits_of(const struct packer *p, const struct device_caps *caps, uint64_t blocks, uint64_t length)
 {
     const struct glsl_form *f = &p->form;
     uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
     if (!f->splits || blocks == 0 || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1)
         return 1;
-    uint64_t splits = room / busy, most = length / (f->lanes * UINT64_C(64));
+    uint64_t splits = 2 * room / busy, most = length / (f->lanes * UINT64_C(16));
+    uint64_t combined = f->lanes * (f->kind == GLSL_COLUMNS ? 8 : 4);
     if (splits > most) splits = most;
-    return splits > MAX_SPLITS ? MAX_SPLITS : splits < 2 ? 1 : (uint32_t)splits;
+    if (splits > combined) splits = combined;
+    return splits < 2 ? 1 : (uint32_t)splits;
 }
 
 static void fold_grid(uint64_t n, uint32_t *groups)
