@@ -159,6 +159,7 @@ struct device_caps {
     uint32_t max_shared_B;
     uint32_t max_push_B;
     uint32_t parallelism; // rough count of work items that fill the device
+    uint32_t max_local;   // invocations of a workgroup
     bool shuffle;         // compute shaders may exchange values within a subgroup
 };
 
