@@ -424,8 +424,9 @@ static void random_kernel(struct fused_case *c, uint64_t seed)
 static void random_kernels(void **state)
 {
     (void)state;
-    const char *only = getenv("KILN_TEST_SEED");
-    uint64_t from = only ? strtoull(only, NULL, 10) : 1, to = only ? from : 300;
+    const char *first = getenv("KILN_TEST_SEED"), *count = getenv("KILN_TEST_SEEDS");
+    uint64_t from = first ? strtoull(first, NULL, 10) : 1;
+    uint64_t to = from - 1 + (count ? strtoull(count, NULL, 10) : first ? 1 : 300);
     for (uint64_t seed = from; seed <= to; seed++) {
         struct fused_case c;
         random_kernel(&c, seed);
