@@ -49,7 +49,7 @@ static int close_device(void **state)
     return n ? -1 : 0;
 }
 
-static kernel_id find_kernel(const char *name, enum scalar_class cls)
+static inline kernel_id find_kernel(const char *name, enum scalar_class cls)
 {
     for (int i = 0; i < kernel_count; i++) {
         const struct kernel_info *k = &kernel_catalogue[i];
@@ -67,7 +67,7 @@ static struct block block_new(uint64_t size_B, const void *data)
     return b;
 }
 
-static struct launch launch_new(const char *name, enum scalar_class cls, int rank, const int64_t *sizes)
+static inline struct launch launch_new(const char *name, enum scalar_class cls, int rank, const int64_t *sizes)
 {
     struct launch l = {.kernel = find_kernel(name, cls), .rank = (uint8_t)rank, .op = name};
     for (int d = 0; d < rank; d++) l.sizes[d] = sizes[d];
@@ -75,7 +75,7 @@ static struct launch launch_new(const char *name, enum scalar_class cls, int ran
 }
 
 // An operand whose element 0 lies `offset` elements into the block; the range is the whole block.
-static void add_operand(struct launch *l, const struct block *b, kiln_dtype dtype, int64_t offset,
+static inline void add_operand(struct launch *l, const struct block *b, kiln_dtype dtype, int64_t offset,
                         const int64_t *strides, bool write)
 {
     struct launch_operand *o = &l->operands[l->n_operands++];

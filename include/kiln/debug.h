@@ -1,5 +1,6 @@
 /// @file debug.h
-/// What runs and on what: the kernels of eager mode as text, and facts about devices and libraries. For tools.
+/// What runs and on what: the kernels of eager mode as text, passes over graphs, and facts about devices and libraries.
+/// For tools.
 ///
 ///     for (size_t i = 0; i < kiln_kernel_count(); i++) {
 ///         kiln_kernel_info k = {.size = sizeof k};
@@ -52,6 +53,46 @@ KILN_API const uint32_t *kiln_kernel_spirv(size_t kernel, size_t *n_words);
 /// The module disassembled by SPIRV-Tools. A string that the caller frees with free(). Errors: KILN_E_UNSUPPORTED where
 /// the kernel has no module, or the build no SPIRV-Tools.
 KILN_API char *kiln_kernel_disassemble(size_t kernel);
+
+/// One pass over graphs, in the order in which compilation runs them. Strings are static.
+typedef struct kiln_pass_info {
+    size_t size KILN_0;      ///< set to sizeof(kiln_pass_info) by the caller
+    const char *name KILN_0; ///< "cse"
+    const char *doc KILN_0;  ///< one sentence
+} kiln_pass_info;
+
+/// The number of passes; they are numbered from 0.
+KILN_API size_t kiln_pass_count(void);
+
+/// Fills *out (out->size must be set). Errors: KILN_E_ARGUMENT for a number out of range.
+KILN_API kiln_status kiln_pass_get_info(size_t pass, kiln_pass_info *out);
+
+/// One run of a pass over a graph. All strings are valid during the callback only.
+typedef struct kiln_pass_run {
+    const char *pass KILN_0;    ///< its name
+    const char *graph KILN_0;   ///< text of the graph after it
+    size_t nodes_before KILN_0; ///< nodes of the graph
+    size_t nodes_after KILN_0;  ///< nodes of the graph after it
+    uint64_t time_ns KILN_0;    ///< how long it took
+    bool changed KILN_0;        ///< whether the graph is another one now
+} kiln_pass_run;
+typedef void (*kiln_pass_fn)(void *user, const kiln_pass_run *run);
+
+/// Options of kiln_graph_text_optimize.
+typedef struct kiln_optimize_opts {
+    size_t size KILN_0;               ///< set to sizeof(kiln_optimize_opts) by the caller
+    const char *const *passes KILN_0; ///< names, run in this order; NULL: all passes, until they find nothing to do
+    size_t n_passes KILN_0;           ///< how many names
+    bool inexact KILN_0;              ///< allow rewrites that change rounding or the signs of zeros
+    kiln_pass_fn each KILN_0;         ///< called after each run; NULL: not called
+    void *user KILN_0;                ///< for `each`
+} kiln_optimize_opts;
+
+/// Reads a graph in text form (see the guide), runs passes over it, verifying after each, and returns its text, which
+/// the caller frees with free(). `name` stands for the text in messages. Opts may be NULL. NULL with an error:
+/// KILN_E_FORMAT for a text that is no graph, KILN_E_ARGUMENT for a name that is no pass.
+KILN_API char *kiln_graph_text_optimize(const char *text, size_t size_B, const char *name,
+                                        const kiln_optimize_opts *opts);
 
 /// What kind of value a fact has.
 typedef enum kiln_fact_kind {

@@ -9,6 +9,7 @@
 #include <kiln/grad.h>
 #include <kiln/graph.h>
 #include <kiln/io.h>
+#include <kiln/jit.h>
 #include <kiln/macros.h>
 #include <kiln/nn.h>
 #include <kiln/ops.h>

@@ -1,6 +1,7 @@
 // From the tables to kernels: classes of each row, gradient rows, parsed expressions, catalogue entries.
 #include "codegen/catalogue.h"
 #include "codegen/glsl.h"
+#include "ops/expr.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,71 +12,14 @@ static const uint8_t classes_of_type[] = {
     [TYPE_INTEGER] = CLASSES_I,   [TYPE_TEST] = CLASSES_FI,   [TYPE_SELECT] = CLASSES_ALL,
 };
 
-const char *elementwise_input_name(int n_in, int i)
-{
-    static const char *const names[] = {"a", "b", "c"};
-    return n_in == 1 ? "x" : names[i];
-}
-
 static bool is_int(enum scalar_class c)
 {
     return c == CLASS_I32 || c == CLASS_I64;
 }
 
-static const char *expr_for(const struct op_elementwise *e, enum scalar_class cls)
-{
-    if (is_int(cls) && e->iexpr) return e->iexpr;
-    if (cls == CLASS_BOOL && e->bexpr) return e->bexpr;
-    return e->expr;
-}
-
 static bool bool_result(uint8_t type)
 {
     return type == TYPE_COMPARE || type == TYPE_TEST || type == TYPE_LOGICAL;
-}
-
-static enum scalar_class class_by_name(const char *name, size_t n, enum scalar_class fallback)
-{
-    for (int c = 0; c < CLASS_COUNT; c++) {
-        const char *s = scalar_class_name((enum scalar_class)c);
-        if (strlen(s) == n && !strncmp(s, name, n)) return (enum scalar_class)c;
-    }
-    return fallback;
-}
-
-// "x t:i64" into parameters; a name without class has the program's.
-static int parse_names(struct arena *a, const char *text, enum scalar_class cls, struct scalar_param *out)
-{
-    int n = 0;
-    for (const char *p = text ? text : ""; *p;) {
-        while (*p == ' ') p++;
-        size_t len = strcspn(p, " ");
-        if (!len) break;
-        const char *colon = memchr(p, ':', len);
-        size_t name_len = colon ? (size_t)(colon - p) : len;
-        out[n].name = arena_strndup(a, p, name_len);
-        out[n].cls = colon ? class_by_name(colon + 1, len - name_len - 1, cls) : cls;
-        n++;
-        p += len;
-    }
-    return n;
-}
-
-// `$T` in an expression stands for the class's name, for conversions.
-static const char *with_class(struct arena *a, const char *text, enum scalar_class cls)
-{
-    struct str s;
-    str_init(&s);
-    for (const char *p = text; *p; p++) {
-        if (p[0] == '$' && p[1] == 'T') {
-            str_add(&s, scalar_class_name(cls));
-            p++;
-        } else
-            str_addn(&s, p, 1);
-    }
-    const char *r = arena_strdup(a, str_text(&s));
-    str_free(&s);
-    return r;
 }
 
 static const char *symbol_safe(struct arena *a, const char *name)
@@ -93,7 +37,7 @@ static kiln_status add_kernel(struct catalogue *g, int family, const char *name,
     struct catalogue_kernel *k = &g->kernels[family * CLASS_COUNT + (int)cls];
     struct kernel *body = &k->kernel;
     struct scalar_dag raw;
-    TRY(scalar_parse(&g->arena, with_class(&g->arena, expr, cls), params, n_in + n_scalars, cls, &raw));
+    TRY(expr_parse(&g->arena, expr, params, n_in + n_scalars, cls, &raw));
     TRY(scalar_expand(&g->arena, &raw, &body->dag));
     if (body->dag.nodes[body->dag.root].cls != out_cls)
         return error_set(KILN_E_ARGUMENT, "the result is %s, not %s",
@@ -155,7 +99,7 @@ static kiln_status add_elementwise(struct catalogue *g, int row)
         for (; n_scalars < ELEMENTWISE_MAX_PARAMS && r->e.params[n_scalars]; n_scalars++)
             p[n++] = (struct scalar_param){r->e.params[n_scalars], cls};
         enum scalar_class out = bool_result(r->e.type) ? CLASS_BOOL : cls;
-        if (add_kernel(g, row, r->name, KERNEL_POINTWISE, cls, expr_for(&r->e, cls), p, r->n_in, n_scalars, out,
+        if (add_kernel(g, row, r->name, KERNEL_POINTWISE, cls, elementwise_expr(&r->e, cls), p, r->n_in, n_scalars, out,
                        false)) {
             if (kiln_error() != KILN_E_UNSUPPORTED) return row_error(r->name, cls);
             kiln_error_clear();
@@ -250,6 +194,13 @@ static kiln_status add_custom(struct catalogue *g, const struct kernel_row *r, i
     return KILN_OK;
 }
 
+static enum scalar_class out_class(const struct kernel_row *r, enum scalar_class cls)
+{
+    for (int c = 0; c < CLASS_COUNT; c++)
+        if (!strcmp(scalar_class_name((enum scalar_class)c), r->out)) return (enum scalar_class)c;
+    return cls;
+}
+
 static kiln_status add_row_kernel(struct catalogue *g, int row)
 {
     const struct kernel_row *r = &kernel_rows[row];
@@ -262,8 +213,8 @@ static kiln_status add_row_kernel(struct catalogue *g, int row)
             continue;
         }
         struct scalar_param p[KERNEL_MAX_IN + 8];
-        int n_in = parse_names(&g->arena, r->in, cls, p), n_scalars = parse_names(&g->arena, r->scalars, cls, p + n_in);
-        enum scalar_class out = r->out ? class_by_name(r->out, strlen(r->out), cls) : cls;
+        int n_in = expr_params(&g->arena, r->in, cls, p), n_scalars = expr_params(&g->arena, r->scalars, cls, p + n_in);
+        enum scalar_class out = r->out ? out_class(r, cls) : cls;
         if (add_kernel(g, family, r->name, r->kind, cls, r->expr, p, n_in, n_scalars, out, r->cpu_only)) {
             if (kiln_error() != KILN_E_UNSUPPORTED) return row_error(r->name, cls);
             kiln_error_clear();

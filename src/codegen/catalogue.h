@@ -34,4 +34,3 @@ struct catalogue {
 kiln_status
 catalogue_init(struct catalogue *g); // tables -> gradients and kernels; a mistake in a row is an error naming it
 void catalogue_finish(struct catalogue *g);
-const char *elementwise_input_name(int n_in, int i);

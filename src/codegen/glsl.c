@@ -187,7 +187,7 @@ static void add_pointwise_main(struct writer *w)
 
 // --- row ---
 
-static const char *identity_of(unsigned code, enum scalar_class cls)
+const char *glsl_fold_identity(unsigned code, enum scalar_class cls)
 {
     static const char *const sum[] = {"0.0", "0.0lf", "0", "0l", "false"};
     static const char *const prod[] = {"1.0", "1.0lf", "1", "1l", "true"};
@@ -222,9 +222,9 @@ static void add_reduction_functions(struct writer *w)
         add_partial_type(w, n);
         str_addf(w->out, "\n#define COMBINE combine_%s\n#define IDENTITY ", reduce_name[n->code]);
         if (finds_place(n))
-            str_addf(w->out, "found_%s(%s, NOWHERE)", scalar_class_name(cls), identity_of(n->code, cls));
+            str_addf(w->out, "found_%s(%s, NOWHERE)", scalar_class_name(cls), glsl_fold_identity(n->code, cls));
         else
-            str_add(w->out, identity_of(n->code, cls));
+            str_add(w->out, glsl_fold_identity(n->code, cls));
         str_add(w->out, "\n#include \"reduction.glsl\"\n\n");
     }
 }

@@ -76,9 +76,51 @@ static void start(void)
     glslang_initialize_process();
 }
 
+// --- warming up
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool started, joined;
+} warming = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// The tables belong to a version and to the extensions that a text names.
+static void *warm_up(void *unused)
+{
+    struct spirv_source empty = {.name = "empty", .text = "#version 460\nvoid main() {}\n"};
+    struct spirv module;
+    if (spirv_compile(&empty, &module)) kiln_error_clear(); // whoever compiles next will see it
+    spirv_free(&module);
+    return unused;
+}
+
+void spirv_warm(void)
+{
+    pthread_once(&once, start); // the statics of the compiler are older than the handler, and outlive it
+    pthread_mutex_lock(&warming.lock);
+    if (!warming.started && !atexit(spirv_warm_end)) {
+        warming.started = true;
+        warming.joined = pthread_create(&warming.thread, NULL, warm_up, NULL) != 0;
+    }
+    pthread_mutex_unlock(&warming.lock);
+}
+
+void spirv_warm_end(void)
+{
+    pthread_mutex_lock(&warming.lock);
+    if (warming.started && !warming.joined) {
+        pthread_join(warming.thread, NULL);
+        warming.joined = true;
+    }
+    pthread_mutex_unlock(&warming.lock);
+}
+
 static kiln_status take_module(glslang_program_t *program, struct spirv *out)
 {
-    glslang_program_SPIRV_generate(program, GLSLANG_STAGE_COMPUTE);
+    // Left out are the optimiser and the validator, which would take a third of the time: spirv_validate is for
+    // callers.
+    glslang_spv_options_t options = {.disable_optimizer = true};
+    glslang_program_SPIRV_generate_with_options(program, GLSLANG_STAGE_COMPUTE, &options);
     size_t n_words = glslang_program_SPIRV_get_size(program);
     uint32_t *words = n_words ? malloc(n_words * sizeof *words) : NULL;
     if (!words) return error_set(KILN_E_MEMORY, "out of memory for a shader module");

@@ -22,6 +22,12 @@ struct spirv_source {
 
 // Compiles for Vulkan 1.2 (SPIR-V 1.5). KILN_E_FORMAT with the compiler's first message and the line it speaks of.
 kiln_status spirv_compile(const struct spirv_source *source, struct spirv *out);
+// The first compile builds the tables of built-in symbols, which takes 50 to 75 ms. This does so in a thread of its
+// own: the first call starts it, later ones do nothing. What is compiled meanwhile waits for the tables.
+void spirv_warm(void);
+// Waits for that thread. To be called before the compiler's statics go, which is when the process exits or the library
+// is unloaded; exit() sees to it, and a device's close may.
+void spirv_warm_end(void);
 void spirv_free(struct spirv *s);
 // Takes out, in place, what a driver does not need: names and source text, and functions that main() does not reach.
 kiln_status spirv_strip(struct spirv *s);

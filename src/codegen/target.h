@@ -33,8 +33,8 @@ struct codegen_code {
     char symbol[64]; // LLVM: name of the function
 };
 
-#define CODEGEN_MAX_WORDS                                                                                    \
-    (2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + FUSED_MAX_DIMS + (FUSED_MAX_IN + FUSED_MAX_OUT) * FUSED_MAX_DIMS + \
+#define CODEGEN_MAX_WORDS                                                                            \
+    (2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + FUSED_DIMS + (FUSED_MAX_IN + FUSED_MAX_OUT) * FUSED_DIMS + \
      2 * FUSED_MAX_SCALARS + 16)
 
 // One launch. GLSL: 32-bit words, an address takes two, low word first. LLVM: 64-bit words, an address takes one.

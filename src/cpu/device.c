@@ -2,6 +2,7 @@
 // thread, a large one on the threads of OpenMP. It is also the device that others fall back on.
 #include "device/device.h"
 #include "cpu/blas.h"
+#include "cpu/compiled.h"
 #include "cpu/isa.h"
 #include "cpu/parallel.h"
 #include "cpu/user.h"
@@ -186,6 +187,30 @@ static kiln_status cpu_synchronize(kiln_device *dev)
     return KILN_OK;
 }
 
+// Code that is loaded already: two functions.
+static kiln_status cpu_load_compiled(kiln_device *dev, const struct compiled_code *given, void **out)
+{
+    (void)dev;
+    struct compiled_code *copy = malloc(sizeof *copy);
+    if (!copy) return error_set(KILN_E_MEMORY, "cpu: out of memory for kernel %s", given->name);
+    *copy = *given;
+    *out = copy;
+    return KILN_OK;
+}
+
+static void cpu_unload_compiled(kiln_device *dev, void *compiled)
+{
+    (void)dev;
+    free(compiled);
+}
+
+static kiln_status cpu_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
+{
+    (void)dev;
+    const struct compiled_code *c = l->compiled;
+    return cpu_run_compiled(c->run, l->run_end ? c->end : NULL, l->words, l->units, l->unit_cost);
+}
+
 const struct device_ops cpu_device_ops = {
     .kind = "cpu",
     .open = cpu_open,
@@ -198,4 +223,7 @@ const struct device_ops cpu_device_ops = {
     .upload = cpu_upload,
     .download = cpu_download,
     .synchronize = cpu_synchronize,
+    .load_compiled = cpu_load_compiled,
+    .unload_compiled = cpu_unload_compiled,
+    .launch_compiled = cpu_launch_compiled,
 };

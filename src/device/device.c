@@ -183,6 +183,12 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
     return dev->ops->launch(dev, l);
 }
 
+kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
+{
+    STAT_ADD(dev, launches, 1);
+    return dev->ops->launch_compiled(dev, l);
+}
+
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;

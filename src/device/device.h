@@ -34,6 +34,11 @@ struct device_ops {
     kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);
     bool (*has_kernel)(kiln_device *dev, kernel_id kernel);
     const char *(*shader_text)(void *unused, const char *name);
+    // Code compiled while the program runs, of kernels that no catalogue lists; NULL where there is none. Loading
+    // copies the code. Unloading may come while launches are in flight. A launch is recorded in stream order.
+    kiln_status (*load_compiled)(kiln_device *dev, const struct compiled_code *code, void **out);
+    void (*unload_compiled)(kiln_device *dev, void *compiled);
+    kiln_status (*launch_compiled)(kiln_device *dev, const struct compiled_launch *l);
 };
 
 struct heap; // device/heap.c
@@ -74,6 +79,7 @@ kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
 bool heap_find(kiln_device *dev, uint64_t address, struct slab *out); // the slab that holds an address
 #define STAT_ADD(dev, field, n) ((void)__atomic_fetch_add(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED))
 kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
+kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l); // counts
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);

@@ -161,14 +161,15 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
         struct tape_edge base = {node_ref(edge->node), edge->out};
         if (covers_storage(t))
             f->type = t->type;
-        else if (edge->node || node_requires_grad(f->base.node)) {
+        else {
             node_unref(base.node);
-            TRY(scatter(&f->base, &f->type, t, edge, &base.node));
-            base.out = 0;
+            base = (struct tape_edge){NULL, 0};
+            if (node_requires_grad(edge->node) || node_requires_grad(f->base.node))
+                TRY(scatter(&f->base, &f->type, t, edge, &base.node));
         }
         node_unref(f->base.node);
         f->base = base;
-        f->of_leaf = false;
+        f->of_leaf = edge->node && edge->node->kind == NODE_LEAF;
         t->generation = ++f->generation;
     }
     tape_set_node(t, edge->node, edge->out);

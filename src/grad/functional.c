@@ -95,16 +95,12 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     if (!t) return NULL;
     tape_set_node(t, NULL, 0);
     if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
-    struct tape_node *n = node_new(NODE_INPUT, 1, 1, 0, 2 * from->type.rank);
+    struct tape_node *n = node_input(&from->type, &outer);
     if (!n) return NULL;
-    for (int k = 0; k < 2; k++)
-        n->values[k] = (struct tape_value){
-            .dtype = from->type.dtype, .rank = from->type.rank, .weak = from->type.weak, .state = VALUE_TYPE};
-    for (int d = 0; d < from->type.rank; d++) n->dims[d] = from->type.dims[d];
-    n->edges[0] = (struct tape_edge){node_ref(outer.node), outer.out};
     tape_set_node(t, n, 0);
     node_unref(n);
-    return t;
+    struct sink *capture = tensor_capture(t);
+    return capture && capture->capture->rebase(capture, t) ? NULL : t;
 }
 
 static kiln_status call_function(struct call *c)
@@ -178,6 +174,16 @@ static kiln_status differentiate(struct call *c)
     return status;
 }
 
+// In a capture the memory of an input has the place on the tape that its caller sees again.
+static kiln_status hand_back_variable(struct call *c, struct sink *capture, kiln_tensor *from)
+{
+    int32_t value = from->value;
+    struct tape_edge edge;
+    TRY(tape_current(from, &edge));
+    if (from->value != value && !c->outside) tape_set_node(from, NULL, 0);
+    return capture->capture->rebase(capture, from);
+}
+
 // What fn wrote into an input is the value of the caller's tensor from now on; a tape outside has to know. A leaf stays
 // a leaf: its memory has another value, as after a write without gradients.
 static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
@@ -185,6 +191,8 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
     for (size_t i = 0; i < c->n_in; i++) {
         struct tape_edge before, after;
         kiln_tensor *from = c->in[i], *t = c->inner[i];
+        struct sink *capture = tensor_capture(from);
+        if (capture) TRY(hand_back_variable(c, capture, from));
         if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
         TRY(tape_current(from, &before));
         TRY(tape_current(t, &after));

@@ -113,7 +113,30 @@ bool kiln_is_leaf(const kiln_tensor *t)
 kiln_tensor *kiln_gradient(kiln_tensor *param)
 {
     if (error_pending || tensor_check("gradient", "param", param)) return NULL;
+    struct sink *sink = thread_state.sink;
+    bool captured = sink && sink->capture && param->node && param->node->kind == NODE_LEAF;
+    if (captured && sink->capture->share(sink, param)) return NULL;
     return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
+}
+
+void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g)
+{
+    kiln_tensor *old = leaf->leaf->gradient;
+    leaf->leaf->gradient = g ? kiln_own(g) : NULL;
+    if (old) tensor_destroy(old);
+}
+
+kiln_status leaf_make_state(kiln_tensor *t)
+{
+    if (has_op_node(t))
+        return error_set(KILN_E_GRADIENT, "state: t is no leaf, it is the result of %s", node_name(t->node));
+    if (t->node) return KILN_OK;
+    struct tape_node *n = new_leaf(&t->type, NULL);
+    if (!n) return error_pending;
+    n->leaf->requires_grad = false;
+    kiln_status status = family_make_leaf(t, n, NULL);
+    node_unref(n);
+    return status;
 }
 
 kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)

@@ -101,6 +101,20 @@ struct tape_node *node_new(uint8_t kind, int n_in, int n_out, int n_attrs, int n
     n->dims = (int64_t *)(void *)(at + attrs_B);
     n->hooks = NULL;
     n->leaf = NULL;
+    n->held = NULL;
+    n->drop = NULL;
+    return n;
+}
+
+struct tape_node *node_input(const struct type *type, const struct tape_edge *outer)
+{
+    struct tape_node *n = node_new(NODE_INPUT, 1, 1, 0, 2 * type->rank);
+    if (!n) return NULL;
+    for (int k = 0; k < 2; k++)
+        n->values[k] =
+            (struct tape_value){.dtype = type->dtype, .rank = type->rank, .weak = type->weak, .state = VALUE_TYPE};
+    for (int d = 0; d < type->rank; d++) n->dims[d] = type->dims[d];
+    n->edges[0] = (struct tape_edge){node_ref(outer->node), outer->out};
     return n;
 }
 
@@ -149,6 +163,7 @@ static void destroy(struct tape_node *n)
         free(n->leaf);
     }
     node_release_saved(n);
+    if (n->drop) n->drop(n->held);
     pool_give(n);
 }
 

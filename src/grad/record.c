@@ -36,6 +36,8 @@ static void release(kiln_tensor *t)
 
 kiln_status tape_current(kiln_tensor *t, struct tape_edge *out)
 {
+    struct sink *capture = KILN_UNLIKELY(t->variable) ? tensor_capture(t) : NULL;
+    if (capture) TRY(capture->capture->refresh(capture, t));
     if (KILN_UNLIKELY(t->family && t->generation != t->family->generation)) TRY(family_refresh(t));
     out->node = node_requires_grad(t->node) ? t->node : NULL;
     out->out = t->node_out;
@@ -52,6 +54,7 @@ static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, c
                       const struct layout *l)
 {
     v->state = t ? VALUE_TYPE : VALUE_ABSENT;
+    v->lazy = false;
     v->storage = NULL;
     v->rank = 0;
     if (!t) return;
@@ -108,6 +111,11 @@ static void keep(struct tape_node *n, struct tape_value *v, const kiln_tensor *t
         v->number = t->number;
         v->integer = t->integer;
     }
+}
+
+void tape_keep(struct tape_node *n, int index, const kiln_tensor *t)
+{
+    keep(n, &n->values[index], t);
 }
 
 // What to keep, and which edges lead somewhere: an elementwise op may have no gradient by some input.
@@ -218,6 +226,17 @@ static kiln_status check_target(const struct op_call *c, kiln_tensor *t, bool an
     return KILN_OK;
 }
 
+static kiln_status may_write(const struct op_call *c, kiln_tensor *const *in)
+{
+    bool any = false;
+    for (int i = 0; i < c->n_in; i++) {
+        struct tape_edge edge = {NULL, 0};
+        if (in[i]) TRY(tape_current(in[i], &edge));
+        any |= edge.node != NULL;
+    }
+    return check_target(c, in[0], any);
+}
+
 static kiln_status before_write(const struct op_call *c, kiln_tensor *const *in, kiln_tensor **saved)
 {
     struct tape_edge edges[FEW];
@@ -244,7 +263,9 @@ static kiln_status after_write(const struct op_call *c, kiln_tensor *const *in, 
     bool any;
     TRY(find_edges(c, in, edges, &any));
     if (any && !(c->op->flags & OP_ZERO_GRAD)) TRY(make(c, edges, in, saved, in, &n));
-    struct tape_edge edge = {n, 0};
+    // A leaf that requires no gradient stays what it is.
+    bool frozen = !n && in[0]->node && in[0]->node->kind == NODE_LEAF;
+    struct tape_edge edge = {frozen ? in[0]->node : n, 0};
     kiln_status status = family_written(in[0], &edge);
     node_unref(n);
     return status;
@@ -291,6 +312,7 @@ kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
             t->integer = v->integer;
         } else if (t) {
             t->builder = v->builder;
+            t->capture = thread_state.capture;
             t->value = (int32_t)v->value;
         }
     }
@@ -307,5 +329,6 @@ kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
 
 __attribute__((constructor)) static void install(void)
 {
-    tensor_tape = (struct tape_hooks){record, family_viewed, before_write, after_write, release, family_share};
+    tensor_tape =
+        (struct tape_hooks){record, family_viewed, before_write, after_write, release, family_share, may_write};
 }

@@ -23,6 +23,7 @@ static kiln_status load(struct tape_node *n, struct run *r, kiln_tensor **values
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         values[i] = NULL;
+        if (n->values[i].lazy && !r->create_graph) continue;
         if (!r->builder)
             TRY(tape_unsave(n, i, &values[i]));
         else if (n->values[i].state > VALUE_TYPE) {
@@ -66,6 +67,11 @@ static const struct tape_node *asked(const char *function)
     if (current) return current->node;
     error_set(KILN_E_STATE, "%s: may be called inside a rule only", function);
     return NULL;
+}
+
+const struct tape_node *rule_node(void)
+{
+    return current ? current->node : NULL;
 }
 
 size_t kiln_rule_n_in(void)

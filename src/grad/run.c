@@ -14,7 +14,8 @@
 
 struct run_entry {
     struct tape_node *node; // a reference
-    kiln_tensor *grads[OP_MAX_OUT];
+    kiln_tensor **grads;    // n_out
+    kiln_tensor *few[OP_MAX_OUT];
     struct run_entry *next; // spare
 };
 
@@ -77,7 +78,10 @@ static kiln_status entry_of(struct run *r, struct tape_node *n, struct run_entry
         e = malloc(sizeof *e);
     if (!e) return error_set(KILN_E_MEMORY, "backward: out of memory");
     *e = (struct run_entry){.node = n};
-    if (node_map_put(&r->entries, n, e)) {
+    e->grads = n->n_out > OP_MAX_OUT ? calloc(n->n_out, sizeof(kiln_tensor *)) : e->few;
+    if (!e->grads || node_map_put(&r->entries, n, e)) {
+        if (!e->grads) error_set(KILN_E_MEMORY, "backward: out of memory");
+        if (e->grads != e->few) free(e->grads);
         free(e);
         return error_pending;
     }
@@ -90,8 +94,9 @@ static kiln_status entry_of(struct run *r, struct tape_node *n, struct run_entry
 
 static void retire(struct run *r, struct run_entry *e)
 {
-    for (int i = 0; i < OP_MAX_OUT; i++)
+    for (int i = 0; i < e->node->n_out; i++)
         if (e->grads[i]) tensor_destroy(e->grads[i]);
+    if (e->grads != e->few) free(e->grads);
     node_unref(e->node);
     e->next = r->spare;
     r->spare = e;
@@ -116,15 +121,8 @@ kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad
 
 kiln_tensor *grad_second_handle(const kiln_tensor *t)
 {
-    kiln_tensor *r = tensor_new();
+    kiln_tensor *r = tensor_second((kiln_tensor *)t);
     if (!r) return NULL;
-    r->type = t->type;
-    r->layout = t->layout;
-    r->storage = storage_ref(t->storage);
-    r->number = t->number;
-    r->integer = t->integer;
-    r->builder = t->builder;
-    r->value = t->value;
     tape_set_node(r, t->node, t->node_out);
     return r;
 }

@@ -43,6 +43,7 @@ struct tape_value {
     uint16_t dims_at;
     uint8_t dtype, rank, state;
     bool weak;
+    bool lazy; // asked for by gradients of gradients only
 };
 
 struct tape_hook {
@@ -77,6 +78,8 @@ struct tape_node {
     int64_t *dims;
     struct tape_hook *hooks;
     struct tape_leaf *leaf; // NODE_LEAF
+    void *held;             // what a node made by another layer needs; goes with the node
+    void (*drop)(void *held);
 };
 
 // Handles that alias each other share a family: the node of the whole storage, seen as `type` in row-major order. A
@@ -102,6 +105,14 @@ static inline bool node_requires_grad(const struct tape_node *n)
 }
 void node_value_type(const struct tape_node *n, const struct tape_value *v, struct type *out);
 void node_value_layout(const struct tape_node *n, const struct tape_value *v, struct layout *out);
+// An input of a function that is differentiated: where its gradient goes on to, if anywhere.
+struct tape_node *node_input(const struct type *type, const struct tape_edge *outer);
+// The value of input or output `index` as that of t.
+void tape_keep(struct tape_node *n, int index, const kiln_tensor *t);
+// Takes over g (NULL: none) as the leaf's gradient, in no scope.
+void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g);
+// Makes t a leaf that requires no gradient, unless it is a leaf already.
+kiln_status leaf_make_state(kiln_tensor *t);
 const char *node_name(const struct tape_node *n); // for messages
 
 // record.c

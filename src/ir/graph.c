@@ -1,4 +1,5 @@
 #include "ir/graph.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,8 @@ void ir_graph_destroy(struct kiln_graph **g)
     vec_free(&(*g)->outputs);
     vec_free(&(*g)->regions);
     vec_free(&(*g)->symbols);
+    vec_free(&(*g)->open);
+    vec_free(&(*g)->held);
     arena_finish(&(*g)->arena);
     free(*g);
     *g = NULL;
@@ -44,23 +47,87 @@ int32_t ir_add_number(struct kiln_graph *g, const struct type *type, double numb
     return add_value(g, &v);
 }
 
+// The slot of a constant, or the free one where it belongs. The table is never full.
+static int32_t *held_slot(const struct kiln_graph *g, const struct type *type, const void *held)
+{
+    size_t mask = g->held.n - 1;
+    for (size_t i = hash_u64(0, (uintptr_t)held) & mask;; i = (i + 1) & mask) {
+        int32_t *slot = &g->held.v[i];
+        if (!*slot) return slot;
+        const struct ir_value *v = (size_t)*slot <= g->values.n ? &g->values.v[*slot - 1] : NULL;
+        if (v && v->kind == IR_CONSTANT && v->held == held && type_equal(&v->type, type)) return slot;
+    }
+}
+
+// Twice the slots, a power of two, once half of them are taken.
+static kiln_status grow_held(struct kiln_graph *g)
+{
+    if (g->held.n > 2 * g->n_held) return KILN_OK;
+    struct kiln_graph old = {.held = {g->held.v, g->held.n, g->held.cap}};
+    size_t n = old.held.n ? 2 * old.held.n : 16;
+    g->held.v = NULL;
+    g->held.n = g->held.cap = 0;
+    if (vec_reserve(&g->held, n)) {
+        g->held.v = old.held.v, g->held.n = old.held.n, g->held.cap = old.held.cap;
+        return error_pending;
+    }
+    memset(g->held.v, 0, n * sizeof *g->held.v);
+    g->held.n = n;
+    for (size_t i = 0; i < old.held.n; i++) {
+        if (!old.held.v[i] || (size_t)old.held.v[i] > g->values.n) continue;
+        const struct ir_value *v = &g->values.v[old.held.v[i] - 1];
+        *held_slot(g, &v->type, v->held) = old.held.v[i];
+    }
+    vec_free(&old.held);
+    return KILN_OK;
+}
+
 int32_t ir_add_constant(struct kiln_graph *g, const struct type *type, const void *held)
 {
-    for (size_t i = 0; i < g->values.n; i++)
-        if (g->values.v[i].kind == IR_CONSTANT && g->values.v[i].held == held && type_equal(&g->values.v[i].type, type))
-            return (int32_t)i;
+    if (grow_held(g)) return -1;
+    int32_t *slot = held_slot(g, type, held);
+    if (*slot) return *slot - 1;
     struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1, .held = held};
+    int32_t value = add_value(g, &v);
+    if (value < 0) return -1;
+    *slot = value + 1;
+    g->n_held++;
+    return value;
+}
+
+int32_t ir_add_named_constant(struct kiln_graph *g, const struct type *type, const char *name)
+{
+    struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1};
+    if (name && !(v.name = arena_strdup(&g->arena, name))) return -1;
     return add_value(g, &v);
 }
 
-int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
+kiln_status ir_name_value(struct kiln_graph *g, int32_t value, const char *name)
+{
+    struct ir_value *v = value >= 0 && (size_t)value < g->values.n ? &g->values.v[value] : NULL;
+    if (!v || (v->kind != IR_INPUT && v->kind != IR_CONSTANT))
+        return error_set(KILN_E_ARGUMENT, "graph: value %d is neither input nor constant and has no name", (int)value);
+    char *copy = arena_strdup(&g->arena, name);
+    if (!copy) return error_pending;
+    v->name = copy;
+    return KILN_OK;
+}
+
+static int32_t innermost(const struct kiln_graph *g)
+{
+    return g->open.n ? g->open.v[g->open.n - 1] : -1;
+}
+
+// `token`: a last operand that is not among c->in; -1: none.
+static int32_t add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t token,
+                        uintptr_t caller)
 {
     struct ir_node n = {.op = c->op,
-                        .n_in = c->n_in,
+                        .n_in = c->n_in + (token >= 0),
                         .first_in = (int32_t)g->operands.n,
                         .first_out = (int32_t)g->values.n,
                         .caller = caller,
-                        .region = -1};
+                        .region = innermost(g)};
     if (c->op->n_attrs) {
         struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
         if (!attrs) return -1;
@@ -69,12 +136,36 @@ int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t
     }
     for (int i = 0; i < c->n_in; i++)
         if (vec_push(&g->operands, in[i])) return -1;
+    if (token >= 0 && vec_push(&g->operands, token)) return -1;
     if (vec_push(&g->nodes, n)) return -1;
     for (int i = 0; i < c->n_out; i++) {
         struct ir_value v = {.type = c->out[i], .kind = IR_NODE, .out = (uint8_t)i, .node = (int32_t)g->nodes.n - 1};
         if (add_value(g, &v) < 0) return -1;
     }
     return n.first_out;
+}
+
+int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
+{
+    return add_node(g, c, in, -1, caller);
+}
+
+int32_t ir_add_effect(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t *token,
+                      uintptr_t caller)
+{
+    if (!(c->op->flags & OP_EFFECT)) {
+        error_set(KILN_E_ARGUMENT, "graph: %s has no effect to order", c->op->name);
+        return -1;
+    }
+    int32_t after = *token >= 0 ? *token : ir_add_token(g);
+    int32_t first = after < 0 ? -1 : add_node(g, c, in, after, caller);
+    if (first < 0) return -1;
+    struct ir_value v = {.type = ir_token_type(), .kind = IR_NODE, .out = (uint8_t)c->n_out};
+    v.node = (int32_t)g->nodes.n - 1;
+    int32_t made = add_value(g, &v);
+    if (made < 0) return -1;
+    *token = made;
+    return first;
 }
 
 kiln_status ir_add_write(struct kiln_graph *g, int32_t value, int32_t target, const char *name)
@@ -93,6 +184,6 @@ int32_t ir_add_token(struct kiln_graph *g)
 {
     for (size_t i = 0; i < g->values.n; i++)
         if (g->values.v[i].kind == IR_TOKEN) return (int32_t)i;
-    struct ir_value v = {.type = {.dtype = DTYPE_TOKEN}, .kind = IR_TOKEN, .node = -1};
+    struct ir_value v = {.type = ir_token_type(), .kind = IR_TOKEN, .node = -1};
     return add_value(g, &v);
 }

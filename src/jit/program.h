@@ -10,9 +10,13 @@ struct program;
 
 struct program_options {
     bool no_fusion;   // one kernel an op, as eager mode would run it
+    bool reference;   // on the CPU: fused kernels are interpreted point by point, for tests
     bool round_casts; // round every intermediate value to its dtype, as eager mode does when it stores it
     bool background;  // compile kernels on other threads; until they are ready single ops run in their place
     const char *name; // of the function, for dumps and messages
+    // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
+    // unknown, so that what is written back is copied at the end.
+    const int32_t *aliases;
 };
 
 // The piece of the device's random stream that a run draws from. A random node of the graph has RNG_OF_RUN for its seed

@@ -152,6 +152,31 @@ static kiln_status null_launch(kiln_device *dev, const struct launch *l)
     return KILN_OK;
 }
 
+// Compiled code is not looked at: a handle is a name.
+static kiln_status null_load_compiled(kiln_device *dev, const struct compiled_code *code, void **out)
+{
+    (void)dev;
+    *out = strdup(code->name);
+    return *out ? KILN_OK : error_set(KILN_E_MEMORY, "%s: null: out of memory for a kernel", code->name);
+}
+
+static void null_unload_compiled(kiln_device *dev, void *compiled)
+{
+    (void)dev;
+    free(compiled);
+}
+
+static kiln_status null_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
+{
+    if (l->n_ranges > COMPILED_MAX_RANGES)
+        return error_set(KILN_E_INTERNAL, "null: %s: %u ranges, %d at most", l->op, l->n_ranges, COMPILED_MAX_RANGES);
+    for (uint32_t i = 0; i < l->n_ranges; i++) {
+        const struct compiled_range *r = &l->ranges[i];
+        TRY(check_range(dev, l->op, r->address + (uint64_t)r->lo_B, r->address + (uint64_t)r->hi_B));
+    }
+    return check_range(dev, l->op, l->workspace, l->workspace + l->workspace_B);
+}
+
 static kiln_status null_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
 {
     TRY(check_range(dev, "a copy", src, src + size_B));
@@ -189,4 +214,7 @@ const struct device_ops null_device_ops = {
     .upload = null_upload,
     .download = null_download,
     .synchronize = null_synchronize,
+    .load_compiled = null_load_compiled,
+    .unload_compiled = null_unload_compiled,
+    .launch_compiled = null_launch_compiled,
 };

@@ -108,7 +108,7 @@ kiln_status fused_finish(struct arena *a, struct fused_kernel *k)
     if (!k->level || !k->stage) return error_pending;
     k->n_stages = 0;
     k->has_total = false;
-    if (k->n_dims < 0 || k->n_dims > FUSED_MAX_DIMS || k->n_reduce < 0 || k->n_reduce > k->n_dims || k->n_out < 1)
+    if (k->n_dims < 0 || k->n_dims > FUSED_DIMS || k->n_reduce < 0 || k->n_reduce > k->n_dims || k->n_out < 1)
         return error_set(KILN_E_INTERNAL, "fused kernel %s: %d dimensions, %d of them reduced, %d outputs", k->name,
                          k->n_dims, k->n_reduce, k->n_out);
     for (int i = 0; i < k->n_in + k->n_out; i++) TRY(check_access(k, fused_access_at(k, i)));

@@ -58,6 +58,8 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
     }
     if (first)
         *dev = first->dev;
+    else if (!*dev && thread_state.capture && thread_state.sink)
+        *dev = thread_state.sink->capture->device(thread_state.sink);
     else if (!*dev && !abstract) {
         *dev = device_default();
         if (!*dev) return error_pending;
@@ -153,7 +155,8 @@ static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in
 {
     struct prepared p;
     TRY(prepare(&p, op, dev, n_in, in, attrs));
-    if (KILN_UNLIKELY(op->flags & OP_RANDOM) && p.dev) reserve_numbers(&p.call, p.dev);
+    if (KILN_UNLIKELY(op->flags & OP_RANDOM) && p.dev && !thread_state.capture && !thread_state.numbers_given)
+        reserve_numbers(&p.call, p.dev);
     struct sink *sink = thread_state.sink ? thread_state.sink : &eager_sink;
     kiln_status status = sink->apply(sink, &p.call, p.dev, in, out);
     if (p.type_list != p.types) free(p.type_list);
@@ -195,17 +198,17 @@ kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_ten
     return out[0];
 }
 
-static kiln_status check_target(const struct op *op, const struct op_call *c, kiln_tensor *t)
+kiln_status tensor_check_target(const struct op *op, const struct type *result, const kiln_tensor *t)
 {
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
-    if (!t->storage || t->builder)
+    if (!t->storage && !tensor_capture(t))
         return error_set(KILN_E_ARGUMENT, "%s_: %s cannot be written", op->name,
-                         t->type.weak ? "a weak scalar" : "an abstract value");
-    if (!type_same_shape(&c->out[0], &t->type))
-        return error_set(KILN_E_SHAPE, "%s_: the result is %s, %s is %s", op->name, type_text(&c->out[0], a, sizeof a),
+                         t->builder ? "an abstract value" : "a weak scalar");
+    if (!type_same_shape(result, &t->type))
+        return error_set(KILN_E_SHAPE, "%s_: the result is %s, %s is %s", op->name, type_text(result, a, sizeof a),
                          op->in_names[0], type_text(&t->type, b, sizeof b));
-    if (dtype_kind_of[c->out[0].dtype] > dtype_kind_of[t->type.dtype])
-        return error_set(KILN_E_DTYPE, "%s_: a result of %s does not go into %s", op->name, dtype_name(c->out[0].dtype),
+    if (dtype_kind_of[result->dtype] > dtype_kind_of[t->type.dtype])
+        return error_set(KILN_E_DTYPE, "%s_: a result of %s does not go into %s", op->name, dtype_name(result->dtype),
                          dtype_name(t->type.dtype));
     return KILN_OK;
 }
@@ -222,7 +225,7 @@ static kiln_status write_in_place(const struct op *op, int n_in, kiln_tensor *co
     struct prepared p;
     kiln_tensor *t = in[0], *safe[OP_MAX_OUT + 4] = {t}, *saved[OP_MAX_OUT + 4] = {NULL};
     TRY(prepare(&p, op, NULL, n_in, in, attrs));
-    TRY(check_target(op, &p.call, t));
+    TRY(tensor_check_target(op, &p.call.out[0], t));
     bool grad = tensor_tape.before_write && !thread_state.no_grad && wants_tape(n_in, in);
     if (grad) TRY(tensor_tape.before_write(&p.call, in, saved));
     thread_state.no_grad++;
@@ -239,8 +242,12 @@ kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *
 {
     if (error_pending) return error_pending;
     struct kiln_scope scope;
+    struct sink *sink = thread_state.sink;
     scope_enter(&scope);
-    kiln_status status = write_in_place(op, n_in, in, attrs);
+    kiln_status status = check_inputs(op, n_in, in);
+    if (!status)
+        status = sink && sink->capture ? sink->capture->write(sink, op, n_in, in, attrs)
+                                       : write_in_place(op, n_in, in, attrs);
     scope_leave(&scope, NULL, 0);
     return status;
 }

@@ -27,6 +27,8 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     struct type type;
     uint64_t size_B;
     if (error_pending || host_type("from_data", dtype, rank, dims, &type) || type_size_B(&type, &size_B)) return NULL;
+    struct sink *sink = thread_state.sink;
+    if (sink && sink->capture && sink->capture->host_data(sink, "from_data")) return NULL;
     if (size_B && !data) {
         error_set(KILN_E_ARGUMENT, "from_data: data is NULL");
         return NULL;
@@ -70,9 +72,10 @@ kiln_tensor *kiln_scalar_bool(bool value)
     return weak(KILN_BOOL, value, value);
 }
 
-kiln_tensor *kiln_alias(kiln_tensor *t)
+kiln_tensor *tensor_second(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("alias", "t", t)) return NULL;
+    struct sink *capture = tensor_capture(t);
+    if (capture && capture->capture->share(capture, t)) return NULL;
     kiln_tensor *r = tensor_new();
     if (!r) return NULL;
     r->type = t->type;
@@ -82,6 +85,18 @@ kiln_tensor *kiln_alias(kiln_tensor *t)
     r->integer = t->integer;
     r->builder = t->builder;
     r->value = t->value;
+    r->capture = t->capture;
+    r->variable = t->variable;
+    r->seen = t->seen;
+    r->constant = t->constant;
+    return r;
+}
+
+kiln_tensor *kiln_alias(kiln_tensor *t)
+{
+    if (error_pending || tensor_check("alias", "t", t)) return NULL;
+    kiln_tensor *r = tensor_second(t);
+    if (!r) return NULL;
     if (!tensor_tape.share || !tensor_tape.share(t, r)) return r;
     tensor_destroy(r);
     return NULL;
@@ -114,9 +129,19 @@ static kiln_status read_strided(const kiln_tensor *t, void *dst, uint64_t size_B
     return status;
 }
 
+// In a capture the host may read what the capture knows.
+static kiln_status force(const kiln_tensor **t)
+{
+    struct sink *s = thread_state.sink;
+    bool mine = s && s->capture && (!(*t)->builder || tensor_capture(*t));
+    if (mine) return s->capture->force(s, (kiln_tensor *)*t, (kiln_tensor **)t);
+    if (!(*t)->builder) return KILN_OK;
+    return error_set(KILN_E_STATE, "an abstract value has no data%s", (*t)->capture ? "; its capture has ended" : "");
+}
+
 kiln_status tensor_read(const kiln_tensor *t, void *dst)
 {
-    if (t->builder) return error_set(KILN_E_STATE, "read: an abstract value has no data");
+    if (KILN_UNLIKELY(t->builder || thread_state.capture)) TRY(force(&t));
     if (!t->storage) return read_scalar(t, dst);
     uint64_t size_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
     if (size_B == 0) return KILN_OK;

@@ -158,4 +158,4 @@ static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *d
     return status;
 }
 
-struct sink eager_sink = {eager_apply};
+struct sink eager_sink = {eager_apply, NULL};

@@ -4,6 +4,7 @@
 #include "tensor/apply.h"
 #include <kiln/graph.h>
 #include <stdlib.h>
+#include <string.h>
 
 kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t value)
 {
@@ -12,6 +13,7 @@ kiln_tensor *graph_tensor(struct ir_builder *b, const struct type *type, int32_t
     t->type = *type;
     layout_contiguous(type, &t->layout);
     t->builder = b;
+    t->capture = thread_state.capture;
     t->value = value;
     return t;
 }
@@ -69,7 +71,7 @@ static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *d
 
 void graph_sink_init(struct graph_sink *s, struct kiln_graph *g)
 {
-    *s = (struct graph_sink){{graph_apply}, {g}};
+    *s = (struct graph_sink){{graph_apply, NULL}, {g}};
 }
 
 static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f,
@@ -95,6 +97,26 @@ kiln_status kiln_graph_print(const kiln_graph *g, FILE *f)
 kiln_status kiln_graph_dot(const kiln_graph *g, FILE *f)
 {
     return write_text("graph_dot", g, f, ir_graph_dot_text);
+}
+
+kiln_graph *kiln_graph_parse(const char *text)
+{
+    if (error_pending) return NULL;
+    if (text) return ir_parse(text, strlen(text), "graph");
+    error_set(KILN_E_ARGUMENT, "graph_parse: text is NULL");
+    return NULL;
+}
+
+size_t kiln_graph_input_count(const kiln_graph *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; g && i < g->values.n; i++) n += g->values.v[i].kind == IR_INPUT;
+    return n;
+}
+
+size_t kiln_graph_output_count(const kiln_graph *g)
+{
+    return g ? g->outputs.n : 0;
 }
 
 size_t kiln_graph_node_count(const kiln_graph *g)

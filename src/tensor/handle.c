@@ -7,7 +7,10 @@ _Thread_local struct thread_state thread_state;
 struct tape_hooks tensor_tape;
 
 #define FREE_LIST_MAX 4096
-struct free_list { kiln_tensor *first; int count; };
+struct free_list {
+    kiln_tensor *first;
+    int count;
+};
 static _Thread_local struct free_list free_list;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
@@ -53,8 +56,10 @@ static void link_into(kiln_tensor *t, struct kiln_scope *s)
 static void unlink_tensor(kiln_tensor *t)
 {
     if (!t->scope) return;
-    if (t->prev) t->prev->next = t->next;
-    else t->scope->first = t->next;
+    if (t->prev)
+        t->prev->next = t->next;
+    else
+        t->scope->first = t->next;
     if (t->next) t->next->prev = t->prev;
     t->scope = NULL;
     t->prev = t->next = NULL;
@@ -85,6 +90,10 @@ kiln_tensor *tensor_new(void)
     t->detached = false;
     t->builder = NULL;
     t->value = -1;
+    t->capture = 0;
+    t->variable = 0;
+    t->seen = 0;
+    t->constant = false;
     t->type.weak = false;
     link_into(t, thread_state.scope);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
@@ -193,7 +202,7 @@ void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep)
         unlink_tensor(keep[i]);
         link_into(keep[i], s->outer);
     }
-    while (thread_state.scope != s) {      // user code left scopes open
+    while (thread_state.scope != s) { // user code left scopes open
         struct kiln_scope *inner = thread_state.scope;
         kiln_scope_end(&inner);
     }

@@ -44,17 +44,21 @@ const int64_t *kiln_strides(const kiln_tensor *t)
 
 bool kiln_is_contiguous(const kiln_tensor *t)
 {
-    return !bad("is_contiguous", t) && (!t->storage || layout_is_contiguous(&t->type, &t->layout));
+    return !bad("is_contiguous", t) && ((!t->storage && !t->builder) || layout_is_contiguous(&t->type, &t->layout));
 }
 
 bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base)
 {
-    return !bad("is_view_of", t) && !bad("is_view_of", base) && t->storage && t->storage == base->storage;
+    if (bad("is_view_of", t) || bad("is_view_of", base)) return false;
+    if (t->builder) return t->builder == base->builder && t->variable && t->variable == base->variable;
+    return t->storage && t->storage == base->storage;
 }
 
 kiln_device *kiln_tensor_device(const kiln_tensor *t)
 {
-    return bad("tensor_device", t) || !t->storage ? NULL : t->storage->dev;
+    if (bad("tensor_device", t)) return NULL;
+    struct sink *capture = tensor_capture(t);
+    return t->storage ? t->storage->dev : capture ? capture->capture->device(capture) : NULL;
 }
 
 uint64_t kiln_version(const kiln_tensor *t)

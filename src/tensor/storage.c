@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #define FREE_LIST_MAX 4096
-static _Thread_local struct { struct storage *first[FREE_LIST_MAX]; int count; } cache;
+static _Thread_local struct {
+    struct storage *first[FREE_LIST_MAX];
+    int count;
+} cache;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool exit_armed;
@@ -27,7 +30,8 @@ __attribute__((destructor)) static void drop_main_cache(void)
 struct storage *storage_new(kiln_device *dev, uint64_t size_B)
 {
     struct storage *s;
-    if (cache.count) s = cache.first[--cache.count];
+    if (cache.count)
+        s = cache.first[--cache.count];
     else {
         if (!exit_armed) {
             pthread_once(&exit_once, make_exit_key);
@@ -48,6 +52,7 @@ struct storage *storage_new(kiln_device *dev, uint64_t size_B)
     s->dev = device_ref(dev);
     s->version = 0;
     s->writer = NULL;
+    s->capture = thread_state.capture;
     STAT_ADD(dev, tensors, 1);
     return s;
 }
@@ -64,8 +69,10 @@ void storage_unref(struct storage *s)
     kiln_device *dev = s->dev;
     device_release(dev, &s->block);
     STAT_ADD(dev, tensors, -1);
-    if (cache.count < FREE_LIST_MAX && exit_armed) cache.first[cache.count++] = s;
-    else free(s);
+    if (cache.count < FREE_LIST_MAX && exit_armed)
+        cache.first[cache.count++] = s;
+    else
+        free(s);
     device_unref(dev);
 }
 

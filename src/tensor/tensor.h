@@ -12,6 +12,7 @@ struct storage {
     struct block block;
     uint64_t version;   // raised by each write
     const char *writer; // the op that wrote last, for messages
+    uint32_t capture;   // the capture on this thread in which it was made; 0: none
 };
 
 struct tape_node;  // grad/tape.h
@@ -34,6 +35,10 @@ struct kiln_tensor {
     bool detached;              // shares memory but not the graph of gradients (stop_gradient, no-grad views)
     struct ir_builder *builder; // abstract values only
     int32_t value;              // the value's number there
+    uint32_t capture;           // to which it belongs
+    int32_t variable;           // the memory that it shows, a capture's own numbering; 0: it aliases nothing
+    uint32_t seen;              // the variable's version when `value` was right
+    bool constant;              // a capture may take the value that it finds (kiln_constant)
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
     uintptr_t made_at;          // where handles are tracked: the line of the user's that made it
@@ -45,17 +50,41 @@ struct kiln_scope {
     struct kiln_scope *outer;
 };
 
+// What a capture does beyond taking ops. In a capture memory is a variable: a handle shows what was in it when the
+// handle was last brought up to date.
+struct sink;
+struct capture_ops {
+    // Before the host reads t (`*real` = t on entry): a tensor that holds its value, or an error.
+    kiln_status (*force)(struct sink *s, kiln_tensor *t, kiln_tensor **real);
+    kiln_status (*write)(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
+    kiln_status (*refresh)(struct sink *s, kiln_tensor *t); // value and place on the tape as of now
+    kiln_status (*share)(struct sink *s, kiln_tensor *t); // t is about to get a second handle, or is a parameter in use
+    kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's memory has t's place on the tape
+    kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
+    kiln_device *(*device)(struct sink *s);
+};
+
 // What ops go through on this thread.
 struct sink {
     kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out);
+    const struct capture_ops *capture; // NULL: none
 };
 struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
     int no_grad;              // depth
+    uint32_t capture;         // number of the capture in progress, 0: none
+    bool numbers_given;       // random ops come with their piece of the stream
 };
 extern _Thread_local struct thread_state thread_state;
+
+// The capture in progress that t is an abstract value of; NULL: none.
+static inline struct sink *tensor_capture(const kiln_tensor *t)
+{
+    bool mine = t->builder && t->capture == thread_state.capture && thread_state.sink && thread_state.sink->capture;
+    return mine ? thread_state.sink : NULL;
+}
 
 // Installed by the tape when the library is loaded.
 struct tape_hooks {
@@ -70,6 +99,8 @@ struct tape_hooks {
     kiln_status (*after_write)(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *saved);
     void (*release)(kiln_tensor *t);                          // node and family of a handle that goes
     kiln_status (*share)(kiln_tensor *from, kiln_tensor *to); // the same place in the graph of gradients
+    // Whether in[0] may be written.
+    kiln_status (*may_write)(const struct op_call *c, kiln_tensor *const *in);
 };
 extern struct tape_hooks tensor_tape;
 
@@ -93,6 +124,11 @@ kiln_tensor *tensor_on(struct storage *s, const struct type *t, const struct lay
 // A weak scalar as a tensor of the default dtype of its kind on `dev`.
 kiln_tensor *tensor_place(const kiln_tensor *t, kiln_device *dev);
 bool tensor_requires_grad(const kiln_tensor *t);
+
+// A second handle on the same value.
+kiln_tensor *tensor_second(kiln_tensor *t);
+// An op's result as what goes into t: its shape, and a dtype of no higher kind.
+kiln_status tensor_check_target(const struct op *op, const struct type *result, const kiln_tensor *t);
 
 // Runs a checked call on storages: what the eager sink and in-place ops share. `out` has storages and layouts already.
 kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor *const *out);

@@ -51,9 +51,10 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
         return error_set(KILN_E_ARGUMENT, "write: %s takes %llu bytes, size_B is %zu",
                          type_text(&dst->type, text, sizeof text), (unsigned long long)need_B, size_B);
     if (size_B && !data) return error_set(KILN_E_ARGUMENT, "write: data is NULL");
-    if (!dst->storage) return error_set(KILN_E_ARGUMENT, "write: dst is a weak scalar or an abstract value");
+    if (!dst->storage && !tensor_capture(dst))
+        return error_set(KILN_E_ARGUMENT, "write: dst is a weak scalar or an abstract value");
     if (size_B == 0) return KILN_OK;
-    if (layout_is_contiguous(&dst->type, &dst->layout) && !dst->node && !dst->family) {
+    if (!thread_state.capture && layout_is_contiguous(&dst->type, &dst->layout) && !dst->node && !dst->family) {
         dst->storage->version++;
         dst->storage->writer = "write";
         return device_upload(dst->storage->dev, tensor_address(dst), data, size_B);
@@ -61,7 +62,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *src =
-        kiln_from_data(dst->storage->dev, (kiln_dtype)dst->type.dtype, dst->type.rank, dst->type.dims, data);
+        kiln_from_data(kiln_tensor_device(dst), (kiln_dtype)dst->type.dtype, dst->type.rank, dst->type.dims, data);
     kiln_status status = src ? kiln_assign(dst, src) : error_pending;
     scope_leave(&scope, NULL, 0);
     return status;
@@ -92,7 +93,7 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
         return NULL;
     }
     if (t->type.weak && !t->storage) return tensor_place(t, dev);
-    if (t->storage && t->storage->dev == dev) return kiln_alias(t);
+    if (kiln_tensor_device(t) == dev) return kiln_alias(t);
     kiln_tensor *r = transfer(t, dev);
     if (!r) {
         error_name_op("to_device");

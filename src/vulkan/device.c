@@ -131,6 +131,7 @@ static void fill_info(struct vk_device *vk)
         .subgroup_size = p->subgroup_size,
         .max_shared_B = p->properties.limits.maxComputeSharedMemorySize,
         .max_push_B = PUSH_WORDS * 4,
+        .shuffle = p->shuffle,
         // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
         // the rest is sized for large GPUs, which costs a small one little.
         .parallelism = p->software     ? 1024
@@ -169,6 +170,7 @@ static void vk_close(kiln_device *dev)
     if (!vk) return;
     if (vk->fn.vkDestroyDevice) {
         if (!vk->lost && vk->timeline) (void)vk_stream_drain(vk);
+        vk_compiled_finish(vk);
         vk_pipelines_finish(vk);
         vk_slabs_finish(vk);
         vk_ring_finish(vk, &vk->upload);
@@ -255,4 +257,7 @@ const struct device_ops vulkan_device_ops = {
     .add_kernel = add_kernel,
     .has_kernel = has_kernel,
     .shader_text = shader_text,
+    .load_compiled = vk_load_compiled,
+    .unload_compiled = vk_unload_compiled,
+    .launch_compiled = vk_launch_compiled,
 };

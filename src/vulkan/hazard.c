@@ -22,6 +22,11 @@ bool vk_hazard_conflict(const struct vk_hazards *h, uint64_t lo, uint64_t hi, bo
     return overlaps(h->writes, h->n_writes, lo, hi) || (write && overlaps(h->reads, h->n_reads, lo, hi));
 }
 
+bool vk_hazard_has_room(const struct vk_hazards *h, uint32_t n)
+{
+    return (uint32_t)h->n_writes + n <= HAZARD_WRITES && (uint32_t)h->n_reads + n <= HAZARD_READS;
+}
+
 void vk_hazard_add(struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write)
 {
     struct vk_range range = {lo, hi};

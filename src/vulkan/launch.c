@@ -85,6 +85,30 @@ static struct vk_pipeline_key key_of(const struct launch *l, const struct plan *
     return key;
 }
 
+kiln_status vk_push_address(struct vk_device *vk, const uint32_t *words, uint32_t n_words, uint32_t pushed[2])
+{
+    uint64_t at_B;
+    TRY(vk_ring_take(vk, &vk->arguments, n_words * 4, &at_B));
+    memcpy(vk->arguments.buffer.host + at_B, words, n_words * 4);
+    uint64_t address = vk->arguments.buffer.address + at_B;
+    pushed[0] = (uint32_t)address;
+    pushed[1] = (uint32_t)(address >> 32);
+    return KILN_OK;
+}
+
+kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
+{
+    VkCommandBuffer commands = vk->batches[vk->batch].commands;
+    if (vk->bound != d->pipeline) {
+        vk->fn.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
+        vk->bound = d->pipeline;
+    }
+    if (d->n_words)
+        vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_words * 4, d->words);
+    vk->fn.vkCmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
+    return vk_stream_recorded(vk, d->work);
+}
+
 static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     uint32_t words[MAX_WORDS], n_words = pack_words(l, p, words);
@@ -96,24 +120,15 @@ static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct
     VkPipeline pipeline;
     TRY(vk_pipeline_get(vk, &key, &pipeline));
     TRY(vk_stream_open(vk));
-    if (p->form.indirect) {
-        uint64_t at_B;
-        TRY(vk_ring_take(vk, &vk->arguments, n_words * 4, &at_B));
-        memcpy(vk->arguments.buffer.host + at_B, words, n_words * 4);
-        uint64_t address = vk->arguments.buffer.address + at_B;
-        words[0] = (uint32_t)address;
-        words[1] = (uint32_t)(address >> 32);
-        n_words = 2;
-    }
+    uint32_t pushed[2];
+    if (p->form.indirect) TRY(vk_push_address(vk, words, n_words, pushed));
     order_after_conflicts(vk, l, p);
-    VkCommandBuffer commands = vk->batches[vk->batch].commands;
-    if (vk->bound != pipeline) {
-        vk->fn.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-        vk->bound = pipeline;
-    }
-    if (n_words) vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, n_words * 4, words);
-    vk->fn.vkCmdDispatch(commands, p->groups[0], p->groups[1], p->groups[2]);
-    return vk_stream_recorded(vk, p->work);
+    struct vk_dispatch d = {.pipeline = pipeline,
+                            .words = p->form.indirect ? pushed : words,
+                            .n_words = p->form.indirect ? 2 : n_words,
+                            .groups = {p->groups[0], p->groups[1], p->groups[2]},
+                            .work = p->work};
+    return vk_record(vk, &d);
 }
 
 static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l, struct plan *p)

@@ -111,14 +111,34 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
     }
 }
 
+kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size_t n_words,
+                               const VkSpecializationInfo *constants, VkPipeline *out)
+{
+    VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
+    VkShaderModule module = VK_NULL_HANDLE;
+    VK_TRY(vk, vkCreateShaderModule, vk->device, &module_info, NULL, &module);
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main",
+                  .pSpecializationInfo = constants},
+        .layout = vk->layout,
+    };
+    VkResult r = vk->fn.vkCreateComputePipelines(vk->device, vk->cache, 1, &info, NULL, out);
+    vk->fn.vkDestroyShaderModule(vk->device, module, NULL);
+    if (r < 0) return vk_failed(vk, r, "vkCreateComputePipelines");
+    STAT_ADD(vk->owner, pipelines, 1);
+    vk->n_new_pipelines++;
+    return KILN_OK;
+}
+
 // The driver gets the constants too: they are what is left when a module could not be specialised here.
 static kiln_status create_from(struct vk_device *vk, const uint32_t *words, uint32_t n_words,
                                const struct specialisation *s, VkPipeline *out)
 {
-    VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = (size_t)n_words * 4, .pCode = words};
-    VkShaderModule module = VK_NULL_HANDLE;
-    VK_TRY(vk, vkCreateShaderModule, vk->device, &module_info, NULL, &module);
     VkSpecializationMapEntry entries[SPEC_MAX];
     for (uint32_t i = 0; i < s->n; i++) {
         entries[i] = (VkSpecializationMapEntry){
@@ -128,18 +148,7 @@ static kiln_status create_from(struct vk_device *vk, const uint32_t *words, uint
     }
     VkSpecializationInfo constants = {
         .mapEntryCount = s->n, .pMapEntries = entries, .dataSize = s->n * sizeof s->values[0], .pData = s->values};
-    VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = "main",
-                  .pSpecializationInfo = &constants},
-        .layout = vk->layout,
-    };
-    VkResult r = vk->fn.vkCreateComputePipelines(vk->device, vk->cache, 1, &info, NULL, out);
-    vk->fn.vkDestroyShaderModule(vk->device, module, NULL);
-    return r < 0 ? vk_failed(vk, r, "vkCreateComputePipelines") : KILN_OK;
+    return vk_pipeline_create(vk, words, n_words, &constants, out);
 }
 
 static kiln_status create(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out)
@@ -155,10 +164,7 @@ static kiln_status create(struct vk_device *vk, const struct vk_pipeline_key *ke
     bool done = !vk->driver_specialises && vk_specialise(module, n_module, s.values, s.n, &words, &n_words);
     kiln_status status = create_from(vk, done ? words : module, done ? n_words : n_module, &s, out);
     free(words);
-    TRY(status);
-    STAT_ADD(vk->owner, pipelines, 1);
-    vk->n_new_pipelines++;
-    return KILN_OK;
+    return status;
 }
 
 static kiln_status get_slow(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out)

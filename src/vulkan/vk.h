@@ -43,6 +43,7 @@ struct vk_physical {
     char driver[192];
     uint8_t driver_uuid[VK_UUID_SIZE];
     uint32_t subgroup_size;
+    bool shuffle;      // compute shaders exchange values within a subgroup
     uint64_t memory_B; // of the device-local heaps
     bool software, integrated;
     bool f64;
@@ -62,7 +63,7 @@ struct vk_buffer {
 enum vk_memory_use { VK_MEMORY_DEVICE, VK_MEMORY_UPLOAD, VK_MEMORY_DOWNLOAD };
 
 // hazard.c: byte ranges touched since the last barrier.
-#define HAZARD_WRITES 32
+#define HAZARD_WRITES 64
 #define HAZARD_READS  64
 struct vk_range {
     uint64_t lo, hi;
@@ -72,6 +73,7 @@ struct vk_hazards {
     struct vk_range writes[HAZARD_WRITES], reads[HAZARD_READS];
 };
 bool vk_hazard_conflict(const struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write);
+bool vk_hazard_has_room(const struct vk_hazards *h, uint32_t n); // for n entries of either kind
 void vk_hazard_add(struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write);
 
 // ring.c: mapped memory handed out in order and reused when the batch that read it is done.
@@ -131,13 +133,16 @@ struct vk_device {
     struct vk_ring upload, download, arguments;
 
     // timestamp.c
-    VkQueryPool timestamps;      // made at the first mark
-    uint32_t timestamp_bits;     // valid ones on this queue; 0: it has no clock
-    uint32_t marks_set;          // bit by mark
+    VkQueryPool timestamps;  // made at the first mark
+    uint32_t timestamp_bits; // valid ones on this queue; 0: it has no clock
+    uint32_t marks_set;      // bit by mark
 
     // memory.c
     struct vk_buffer *slabs;
     uint32_t n_slabs, cap_slabs;
+
+    // compiled.c
+    struct vk_compiled *compiled; // loaded, or unloaded and still in use by the queue
 
     // pipeline.c
     VkPipelineLayout layout;
@@ -206,13 +211,32 @@ struct vk_device *vk_of(kiln_device *dev);
 kiln_status vk_pipelines_init(struct vk_device *vk);
 void vk_pipelines_finish(struct vk_device *vk);
 kiln_status vk_pipeline_get(struct vk_device *vk, const struct vk_pipeline_key *key, VkPipeline *out);
+// A pipeline from a module, counted; `constants` may be NULL.
+kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size_t n_words,
+                               const VkSpecializationInfo *constants, VkPipeline *out);
 
 // cache.c: the driver's pipeline cache on disk.
 VkPipelineCache vk_cache_load(struct vk_device *vk); // an empty cache when there is no usable file
 void vk_cache_save(struct vk_device *vk);
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
 
+// compiled.c: entries of the vtable, and what is left of them at close.
+kiln_status vk_load_compiled(kiln_device *dev, const struct compiled_code *code, void **out);
+void vk_unload_compiled(kiln_device *dev, void *compiled);
+kiln_status vk_launch_compiled(kiln_device *dev, const struct compiled_launch *l);
+void vk_compiled_finish(struct vk_device *vk);
+
 // launch.c
+// Argument block, pipeline and dispatch of one launch whose hazards are in order.
+struct vk_dispatch {
+    VkPipeline pipeline;
+    const uint32_t *words; // of the push constants
+    uint32_t n_words, groups[3];
+    uint64_t work;
+};
+kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
+// A block of arguments in memory, and its address as the words to push instead.
+kiln_status vk_push_address(struct vk_device *vk, const uint32_t *words, uint32_t n_words, uint32_t pushed[2]);
 enum vk_kernel_flags { VK_KERNEL_HERE = 1, VK_KERNEL_F64 = 2 }; // runs on this device; its module has class f64
 bool vk_supports(kiln_device *dev, const struct launch *l);
 kiln_status vk_launch(kiln_device *dev, const struct launch *l);

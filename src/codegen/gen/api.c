@@ -1,4 +1,5 @@
 // ops_api.c: the public functions of the rows. Each packs its arguments and calls op_apply.
+#include "ops/expr.h"
 #include "codegen/gen/gen.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // kiln/ops.h: every op's declaration with its documentation.
+#include "ops/expr.h"
 #include "codegen/gen/gen.h"
 #include <ctype.h>
 #include <stdio.h>

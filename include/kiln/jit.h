@@ -1,0 +1,111 @@
+/// @file jit.h
+/// Captured functions: a function is run once on abstract tensors, its ops become a graph, the graph is compiled; later
+/// calls run the compiled program. And the mode of a thread.
+///
+///     kiln_function *fast = kiln_jit(net, NULL, NULL);
+///     kiln_call(fast, in, 3, &out, 1);            // captured and compiled once, then replayed
+///     kiln_explain(fast, stderr);
+///     kiln_function_free(&fast);
+///
+/// A captured function sees three kinds of tensors beside what it makes: its inputs; parameters and state (see
+/// kiln_state), which are read anew at each call and may be written; and constants (kiln_constant). Any other tensor
+/// that it reaches is an error, since its value would go stale.
+#ifndef KILN_JIT_H
+#define KILN_JIT_H
+
+#include <kiln/grad.h>
+#include <kiln/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// How functions are run on a thread. In KILN_MODE_GRAPH cells run as graphs; single ops stay eager.
+typedef enum kiln_mode {
+    KILN_MODE_EAGER = 0,
+    KILN_MODE_GRAPH = 1,
+} kiln_mode;
+KILN_API kiln_status kiln_set_mode(kiln_mode mode); ///< of this thread
+KILN_API kiln_mode kiln_get_mode(void);
+
+/// How a function becomes a graph.
+typedef enum kiln_capture {
+    KILN_CAPTURE_STRICT = 0, ///< it runs once on abstract tensors; what needs their values is an error
+    KILN_CAPTURE_AUTO = 1,   ///< it runs at every call; where a value is needed the graph breaks
+    KILN_CAPTURE_TRACE = 2,  ///< like STRICT, but values that it reads are those of the first call, kept as constants
+} kiln_capture;
+
+/// What a STRICT capture allows.
+typedef enum kiln_syntax {
+    KILN_SYNTAX_LAX = 0,    ///< what depends on constants alone is evaluated while the function is captured
+    KILN_SYNTAX_STRICT = 1, ///< tensors of host data, and reads of constants, are errors
+} kiln_syntax;
+
+typedef struct kiln_function kiln_function;
+
+/// Options of kiln_jit; NULL means all zero.
+typedef struct kiln_jit_opts {
+    size_t size KILN_0;
+    kiln_capture capture KILN_0;
+    kiln_syntax syntax KILN_0;
+    kiln_tensors input_signature KILN_0;      ///< the dtypes and shapes that inputs must have; none given: any
+    uint64_t (*hash_args)(void *user) KILN_0; ///< called at each call: a new value is a new capture
+    uint64_t verify KILN_0;                   ///< TRACE: capture anew at every verify-th call and compare; 0: never
+    uint64_t loop_unrolling KILN_0;  ///< AUTO: copies of a repeated body before it is one piece; 0: as it likes
+    bool print_after_all KILN_0;     ///< print each graph to stderr when it is captured
+    bool background KILN_0;          ///< compile on other threads; single ops run until it is done
+    bool pure_host KILN_0;           ///< AUTO: the function has no effects on the host; it may be skipped
+    uint64_t recompile_limit KILN_0; ///< captures after the first; 0: 32, or $KILN_JIT_RECOMPILES
+    uint64_t cache_entries KILN_0;   ///< programs kept; 0: 64
+    uint64_t cache_B KILN_0;         ///< memory that they may plan for in all; 0: 1 GiB
+} kiln_jit_opts;
+#define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
+
+/// Makes a captured function of fn. Nothing runs yet. Free it with kiln_function_free. A function may be called from
+/// several threads at once.
+KILN_API kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts);
+
+/// Calls it: fills exactly n_out new handles, the same number at every call. Where inputs or parameters require a
+/// gradient, the call is one node on the tape, with a compiled backward.
+KILN_API kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+
+/// Frees it and nulls the pointer; NULL is fine. What its calls gave lives on.
+KILN_API void kiln_function_free(kiln_function **f);
+
+/// What happened to a function so far.
+typedef struct kiln_jit_stats {
+    size_t size KILN_0;               ///< set to sizeof(kiln_jit_stats) by the caller
+    uint64_t calls KILN_0;            ///< of the function, from outside of captures
+    uint64_t captures KILN_0;         ///< times that it was run to be recorded
+    uint64_t programs KILN_0;         ///< alive
+    uint64_t kernels_compiled KILN_0; ///< for it
+    uint64_t launches KILN_0;         ///< by its programs
+    uint64_t breaks KILN_0;           ///< of graphs, in AUTO
+    uint64_t guard_misses KILN_0;     ///< calls that no program there was made for, the first one not counted
+    uint64_t evictions KILN_0;        ///< programs dropped to keep the bounds
+    uint64_t fallbacks KILN_0;        ///< calls that ran eagerly: after the recompile limit, or with capture disabled
+    uint64_t nodes KILN_0;            ///< of the graph captured last
+} kiln_jit_stats;
+KILN_API void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out);
+
+/// Writes what was captured and why: each capture with the guard that failed and both values, each program.
+KILN_API void kiln_explain(kiln_function *f, FILE *file);
+
+/// Off: captured functions run eagerly from now on, in every thread, as with KILN_JIT=0 in the environment.
+KILN_API void kiln_jit_enable(bool on);
+
+/// A number that programs take at run time: any value runs the same program. A scalar tensor that takes the dtype of
+/// the other operand within its kind, as kiln_scalar does; differentiable.
+KILN_API kiln_tensor *kiln_mutable(double v);
+
+/// The value that t has, for a captured function to keep: later writes to t are not seen by it.
+KILN_API kiln_tensor *kiln_constant(kiln_tensor *t);
+
+/// Makes t state, as running statistics are: a captured function reads it anew at each call, as it does parameters, and
+/// may write it. It requires no gradient. Parameters are state already. Errors: KILN_E_GRADIENT for what is no leaf.
+KILN_API kiln_status kiln_state(kiln_tensor *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

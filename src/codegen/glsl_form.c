@@ -1,0 +1,162 @@
+// The choice of a form. All numbers follow from the family and the device, never from sizes that the family leaves
+// open: a plan serves every kernel of its family.
+#include "codegen/glsl_form.h"
+#include "scalar/prim.h"
+#include <string.h>
+
+#define POINT_LOCAL    256
+#define MAX_LANES      1024
+#define SMALL_DEVICE   4096 // parallelism below which a device is a processor's few threads
+#define REGISTERS_KEPT 64   // values that a lane may keep between stages
+
+bool glsl_stored_by_element(const struct fused_kernel *k, const struct fused_output *o)
+{
+    if (k->level[o->node] == LEVEL_TOTAL) return false;
+    for (int d = k->n_dims - k->n_reduce; d < k->n_dims; d++)
+        if (o->to.strides[d]) return true;
+    return k->level[o->node] == LEVEL_ELEMENT;
+}
+
+int glsl_store_loop(const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (glsl_stored_by_element(k, &k->out[i]) && k->stage[k->out[i].node] == k->n_stages) return k->n_stages + 1;
+    return k->n_stages;
+}
+
+static int count_dense(const struct fused_kernel *k, int dim)
+{
+    int n = 0;
+    for (int i = 0; i < k->n_in + k->n_out; i++) n += fused_access_at(k, i)->strides[dim] == 1;
+    return n;
+}
+
+// Lanes go along R where that is dense in memory, or where nothing else is.
+static bool lanes_along_rows(const struct fused_kernel *k)
+{
+    int across = k->n_dims - k->n_reduce - 1;
+    if (across < 0) return true;
+    int along = 0, beside = 0;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        along += a->strides[k->n_dims - 1] == 1;
+        beside += a->strides[across] == 1 && a->strides[k->n_dims - 1] != 0;
+    }
+    return along >= beside;
+}
+
+// The longest row of the family, as a power of two from 16 on.
+static uint64_t capacity(const struct fused_kernel *k)
+{
+    int bucket = fused_bucket(k);
+    return bucket <= 8 ? (uint64_t)(bucket ? bucket : 1) : UINT64_C(1) << (bucket - 8);
+}
+
+static void choose_rows(const struct device_caps *caps, uint64_t length, struct glsl_form *f)
+{
+    bool small = caps->parallelism < SMALL_DEVICE;
+    uint32_t most = small ? 8 : length <= 128 ? 32 : length <= 4096 ? 256 : length <= 8192 ? 512 : MAX_LANES;
+    uint32_t least = small ? 64 : 128;
+    f->lanes = 1;
+    while (length > 8 && f->lanes < most && f->lanes * 4 < length) f->lanes *= 2;
+    f->rows = f->lanes < least ? least / f->lanes : 1;
+}
+
+static void choose_columns(const struct device_caps *caps, uint64_t length, struct glsl_form *f)
+{
+    f->rows = caps->parallelism < SMALL_DEVICE ? 8 : 32;
+    f->lanes = 1;
+    while (f->lanes < 16 && f->lanes * 16 < length) f->lanes *= 2;
+}
+
+// Each workgroup of a split row goes over its part once; what needs the folds comes after.
+static bool may_split(const struct fused_kernel *k)
+{
+    return k->n_stages == 1 && glsl_store_loop(k) == 1;
+}
+
+void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
+{
+    struct glsl_form *f = out;
+    uint64_t length = capacity(k);
+    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .rows = POINT_LOCAL, .chunk = 4, .subgroup = 1};
+    if (caps->parallelism < SMALL_DEVICE) f->rows = 64;
+    if (k->n_reduce > 0) {
+        f->kind = lanes_along_rows(k) ? GLSL_ROWS : GLSL_COLUMNS;
+        if (f->kind == GLSL_ROWS)
+            choose_rows(caps, length, f);
+        else
+            choose_columns(caps, length, f);
+        uint64_t each = (length + f->lanes - 1) / f->lanes;
+        uint64_t most = caps->parallelism < SMALL_DEVICE ? 8 : 16;
+        if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
+        if (f->keep % 4) f->chunk = 1;
+        f->splits = !f->keep && may_split(k);
+    }
+    bool dense = k->n_dims > 0 && count_dense(k, k->n_dims - 1) > 0;
+    f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
+    if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
+}
+
+void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
+{
+    const uint32_t values[] = {f->kind, f->lanes, f->rows, f->chunk, f->keep, f->vector, f->splits, f->subgroup};
+    _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
+    memcpy(p->choices, values, sizeof values);
+    p->form = (uint8_t)f->kind;
+    p->local[0] = (uint16_t)(f->lanes * f->rows);
+    p->local[1] = p->local[2] = 1;
+}
+
+void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
+{
+    *out = (struct glsl_form){p->choices[0], p->choices[1], p->choices[2], p->choices[3],
+                              p->choices[4], p->choices[5], p->choices[6], p->choices[7]};
+}
+
+// --- the argument block ---
+
+static int take(struct glsl_layout *l, int n_words)
+{
+    int at = l->n_words;
+    l->n_words += n_words;
+    return at;
+}
+
+static void place_dims(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *l)
+{
+    int number = wide ? 2 : 1, first = glsl_first_walked(k, f);
+    bool named[FUSED_MAX_DIMS] = {false};
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_SIZE) named[k->dag.nodes[i].code] = true;
+    for (int d = 0; d < k->n_dims; d++) {
+        bool divides = d != 0 && d != first;
+        l->size[d] = divides || named[d] ? take(l, number) : -1;
+        l->divisor[d] = divides && !wide ? take(l, 2) : -1;
+    }
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        for (int d = 0; d < k->n_dims; d++) {
+            int64_t s = fused_access_at(k, i)->strides[d];
+            l->stride[i][d] = s == 0 || s == 1 ? -1 : take(l, number);
+        }
+    }
+}
+
+void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *out)
+{
+    struct glsl_layout *l = out;
+    int number = wide ? 2 : 1;
+    *l = (struct glsl_layout){.n_words = 2 * (k->n_in + k->n_out)};
+    l->points = take(l, number);
+    l->length = f->kind == GLSL_POINTS ? -1 : take(l, number);
+    l->flags = f->vector ? take(l, 1) : -1;
+    l->groups = k->has_total ? take(l, 1) : -1;
+    l->splits = f->splits ? take(l, 1) : -1;
+    l->part = f->splits ? take(l, number) : -1;
+    l->workspace = f->splits || k->has_total ? take(l, 2) : -1;
+    place_dims(k, f, wide, l);
+    for (int i = 0; i < k->n_scalars; i++) {
+        bool is_long = k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64;
+        l->scalar[i] = take(l, is_long ? 2 : 1);
+    }
+}

@@ -1,0 +1,175 @@
+// One launch of a fused kernel: its argument block, its grid and its workspace.
+#include "codegen/glsl_form.h"
+#include "ir/type.h"
+
+#include <string.h>
+
+#define GRID_X_MAX  65535 // what every Vulkan device has
+#define MAX_SPLITS  256
+#define MAX_PARTIES 1024 // workgroups that leave partial totals
+#define SPLIT_FROM  8192 // shorter rows are not worth a second round
+
+struct packer {
+    const struct fused_kernel *k;
+    const struct codegen_plan *plan;
+    struct glsl_form form;
+    struct glsl_layout layout;
+    struct codegen_launch *out;
+};
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static void put_long(struct packer *p, int at, uint64_t v)
+{
+    p->out->words[at] = (uint32_t)v;
+    p->out->words[at + 1] = v >> 32;
+}
+
+static void put(struct packer *p, int at, uint64_t v)
+{
+    if (at < 0) return;
+    if (p->plan->wide)
+        put_long(p, at, v);
+    else
+        p->out->words[at] = (uint32_t)v;
+}
+
+// n / size == (high(n * factor) + n) >> shift for n below 2^31.
+static void put_divisor(struct packer *p, int at, uint64_t size)
+{
+    if (at < 0) return;
+    uint32_t shift = size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
+    p->out->words[at] = (uint32_t)(((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - size)) / size + 1);
+    p->out->words[at + 1] = shift;
+}
+
+static uint64_t alignment_of(unsigned size_B)
+{
+    return size_B * 4 < 16 ? size_B * 4 : 16;
+}
+
+// Whether four neighbours along the fast dimension are one aligned access wherever they are not one element.
+static bool is_aligned(const struct packer *p, const uint64_t *addresses)
+{
+    const struct fused_kernel *k = p->k;
+    int fast = k->n_dims - 1, walked = glsl_first_walked(k, &p->form);
+    bool one_walk = fast == walked;
+    bool plain[FUSED_MAX_IN] = {false}; // gathers go element by element
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) plain[k->dag.nodes[i].code] = true;
+    if (!one_walk && k->sizes[fast] % 4) return false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        unsigned size_B = dtype_size_B[a->dtype];
+        if (a->strides[fast] == 0 || (i < k->n_in && !plain[i])) continue;
+        if (a->strides[fast] != 1) return false;
+        if ((addresses[i] + (uint64_t)a->offset * size_B) % alignment_of(size_B)) return false;
+        for (int d = 0; d < fast; d++)
+            if (a->strides[d] % 4) return false;
+    }
+    return true;
+}
+
+static int count_folds(const struct fused_kernel *k, bool across)
+{
+    int n = 0;
+    for (int i = 0; i < k->dag.n_nodes; i++) n += glsl_is_fold(&k->dag.nodes[i], across);
+    return n;
+}
+
+// How many workgroups share a row: more than one only where the rows alone leave most of the device idle.
+static uint32_t splits_of(const struct packer *p, const struct device_caps *caps, uint64_t blocks, uint64_t length)
+{
+    const struct glsl_form *f = &p->form;
+    uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
+    if (!f->splits || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1) return 1;
+    uint64_t splits = room / busy, most = length / (f->lanes * UINT64_C(64));
+    if (splits > most) splits = most;
+    return splits > MAX_SPLITS ? MAX_SPLITS : splits < 2 ? 1 : (uint32_t)splits;
+}
+
+static void fold_grid(uint64_t n, uint32_t *groups)
+{
+    groups[0] = n <= GRID_X_MAX ? (uint32_t)n : GRID_X_MAX;
+    groups[1] = (uint32_t)ceil_div(n, groups[0]);
+    groups[2] = 1;
+}
+
+static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, uint64_t points, uint64_t length)
+{
+    const struct glsl_form *f = &p->form;
+    const struct glsl_layout *l = &p->layout;
+    uint64_t local = f->lanes * f->rows, slots = 0;
+    bool by_points = f->kind == GLSL_POINTS;
+    uint64_t blocks = by_points ? ceil_div(points, local * f->chunk) : ceil_div(points, f->rows);
+    uint32_t splits = by_points ? 1 : splits_of(p, caps, blocks, length);
+    uint64_t groups = blocks * splits;
+    if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;
+    if (p->k->has_total) {
+        uint64_t parties = splits > 1 ? blocks : blocks < MAX_PARTIES ? blocks : MAX_PARTIES;
+        if (splits == 1) groups = parties;
+        if (parties > 1) slots += (uint64_t)count_folds(p->k, true) * parties;
+        p->out->words[l->groups] = (uint32_t)groups;
+    }
+    if (groups > (uint64_t)GRID_X_MAX * GRID_X_MAX)
+        return error_set(KILN_E_UNSUPPORTED, "kernel %s: a grid of %llu workgroups is too large", p->k->name,
+                         (unsigned long long)groups);
+    if (l->splits >= 0) {
+        p->out->words[l->splits] = splits;
+        uint64_t unit = (uint64_t)f->lanes * f->chunk;
+        put(p, l->part, ceil_div(ceil_div(length, splits), unit) * unit);
+    }
+    if (slots) {
+        p->out->workspace_B = GLSL_COUNTERS_B + slots * GLSL_PARTIAL_B;
+        p->out->workspace_zeroed = true;
+    }
+    fold_grid(groups, p->out->groups);
+    return KILN_OK;
+}
+
+static void put_arguments(struct packer *p, const uint64_t *addresses)
+{
+    const struct fused_kernel *k = p->k;
+    const struct glsl_layout *l = &p->layout;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        put_long(p, 2 * i, addresses[i] + (uint64_t)(a->offset * dtype_size_B[a->dtype]));
+        for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], (uint64_t)a->strides[d]);
+    }
+    for (int d = 0; d < k->n_dims; d++) {
+        put(p, l->size[d], (uint64_t)k->sizes[d]);
+        put_divisor(p, l->divisor[d], (uint64_t)k->sizes[d]);
+    }
+    for (int i = 0; i < k->n_scalars; i++) {
+        if (k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64)
+            put_long(p, l->scalar[i], k->scalars[i]);
+        else
+            p->out->words[l->scalar[i]] = (uint32_t)k->scalars[i];
+    }
+    if (l->flags >= 0) p->out->words[l->flags] = is_aligned(p, addresses) ? GLSL_FLAG_ALIGNED : 0;
+    if (l->workspace >= 0) put_long(p, l->workspace, 0);
+}
+
+kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel *k, const uint64_t *addresses,
+                      const struct device_caps *caps, struct codegen_launch *out)
+{
+    struct packer p = {.k = k, .plan = plan, .out = out};
+    uint64_t points = (uint64_t)fused_points(k), length = (uint64_t)fused_row_length(k);
+    glsl_form_load(plan, &p.form);
+    glsl_layout_make(k, &p.form, plan->wide, &p.layout);
+    out->workspace_B = 0;
+    out->workspace_zeroed = false;
+    out->units = out->unit_cost = 0;
+    out->failed_at = -1;
+    out->n_words = p.layout.n_words;
+    out->work = points * length;
+    put(&p, p.layout.points, points);
+    put(&p, p.layout.length, length);
+    put_arguments(&p, addresses);
+    TRY(plan_grid(&p, caps, points, length));
+    out->workspace_at = out->workspace_B ? p.layout.workspace : -1;
+    return KILN_OK;
+}

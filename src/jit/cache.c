@@ -1,0 +1,66 @@
+// The programs of a function, the one used last first. Bounded in entries and in bytes; what goes over the bounds
+// leaves the list, and its memory goes with the last call that runs it.
+#include "jit/function.h"
+#include <stdlib.h>
+
+struct entry *entry_ref(struct entry *e)
+{
+    if (e) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
+}
+
+void entry_unref(struct entry **ref)
+{
+    struct entry *e = *ref;
+    *ref = NULL;
+    if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
+    program_unref(&e->program);
+    guard_finish(&e->guard);
+    captured_finish(&e->captured);
+    free((char *)e->name);
+    free(e);
+}
+
+struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+                         enum guard_kind *failed, size_t *at)
+{
+    *failed = GUARD_OK;
+    for (struct entry **p = &f->first, *e; (e = *p); p = &e->next) {
+        size_t where;
+        enum guard_kind kind = guard_check(&e->guard, in, n_in, hash, &where);
+        if (kind == GUARD_OK) {
+            *p = e->next;
+            e->next = f->first;
+            f->first = e;
+            return entry_ref(e);
+        }
+        if (e != f->first) continue;
+        *failed = kind;
+        *at = where;
+    }
+    return NULL;
+}
+
+static void evict_last(struct kiln_function *f)
+{
+    struct entry **p = &f->first;
+    while ((*p)->next) p = &(*p)->next;
+    struct entry *e = *p;
+    *p = NULL;
+    f->n_entries--;
+    f->size_B -= e->size_B;
+    f->stats.evictions++;
+    function_note(f, "program %llu: evicted, %zu are kept", (unsigned long long)e->number, f->n_entries);
+    entry_unref(&e);
+}
+
+void cache_add(struct kiln_function *f, struct entry *e)
+{
+    uint64_t entries = f->o.cache_entries ? f->o.cache_entries : 64;
+    uint64_t size_B = f->o.cache_B ? f->o.cache_B : UINT64_C(1) << 30;
+    e->next = f->first;
+    f->first = e;
+    f->n_entries++;
+    f->size_B += e->size_B;
+    while (f->n_entries > 1 && (f->n_entries > entries || f->size_B > size_B)) evict_last(f);
+}

@@ -1,0 +1,398 @@
+// Capturing: the function runs once, on abstract tensors, under the recorder.
+//
+// Inputs that share memory in different layouts become views of one input, their whole storage, so that a write through
+// one is seen through the others. Each result is an output of the program, except where it shows memory that was there
+// before: that of an input or a parameter; then a call gives a handle on that memory, as the function itself would.
+#include "jit/recorder.h"
+#include "jit/capture.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct capturing {
+    struct capture_request *q;
+    struct recorder r;
+    kiln_tensor **inner;      // n_in: the handles that the function gets
+    kiln_tensor **made;       // n_out: what it gave
+    struct tape_node **nodes; // n_in: the places on the tape of `inner` at entry; references
+    uint64_t since, until;    // between them are the nodes made for inputs
+};
+
+// Inputs
+
+static bool same_place(const kiln_tensor *a, const kiln_tensor *b)
+{
+    return type_equal(&a->type, &b->type) && a->layout.offset == b->layout.offset &&
+           !memcmp(a->layout.strides, b->layout.strides, sizeof *a->layout.strides * a->type.rank);
+}
+
+// Whether input i shares its memory with another one that lies differently in it.
+static bool is_shared(const struct capture_request *q, size_t i)
+{
+    for (size_t k = 0; k < q->n_in; k++)
+        if (q->in[k]->storage == q->in[i]->storage && !same_place(q->in[k], q->in[i])) return true;
+    return false;
+}
+
+static kiln_status add_number(struct capturing *c, size_t i)
+{
+    kiln_tensor *t = c->q->in[i];
+    if (!c->q->run_time || !c->q->run_time[i]) {
+        c->inner[i] = tensor_second(t);
+        return c->inner[i] ? KILN_OK : error_pending;
+    }
+    char name[32];
+    struct source s = {.kind = SOURCE_NUMBER, .input = i, .type = t->type};
+    if (s.type.dtype == KILN_F64) s.type.dtype = KILN_F32;
+    snprintf(name, sizeof name, "in%zu", i);
+    int32_t variable;
+    TRY(recorder_add_source(&c->r, &s, &s.type, name, &variable));
+    c->inner[i] = variable_handle(&c->r, &s.type, s.value);
+    return c->inner[i] ? KILN_OK : error_pending;
+}
+
+// The function sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
+static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tape_node *outside)
+{
+    kiln_tensor *t = c->inner[i];
+    if (c->q->in[i]->node && c->q->in[i]->node->kind == NODE_LEAF)
+        tape_set_node(t, c->q->in[i]->node, 0);
+    else if (!outside || thread_state.no_grad)
+        tape_set_node(t, NULL, 0);
+    else {
+        const struct tape_edge none = {NULL, 0};
+        struct tape_node *n = node_input(&t->type, &none);
+        if (!n) return error_pending;
+        tape_set_node(t, n, 0);
+        node_unref(n);
+        kiln_tensor *current = c->r.variables.v[t->variable].current;
+        if (current->value == t->value && !current->node) tape_set_node(current, n, 0);
+    }
+    c->nodes[i] = node_ref(t->node);
+    return KILN_OK;
+}
+
+static kiln_status add_tensor(struct capturing *c, size_t i)
+{
+    kiln_tensor *t = c->q->in[i];
+    struct tape_edge edge;
+    char name[32];
+    TRY(tape_current(t, &edge));
+    struct source s = {.kind = SOURCE_INPUT, .input = i, .storage = t->storage, .type = t->type, .layout = t->layout};
+    if (t->node && t->node->kind == NODE_LEAF) s.leaf = t->node;
+    int32_t variable = variable_find(&c->r, t->storage);
+    if (!variable && is_shared(c->q, i)) {
+        s.kind = SOURCE_STORAGE;
+        s.leaf = NULL;
+        s.type = (struct type){.dtype = t->type.dtype, .rank = 1};
+        s.type.dims[0] = (int64_t)(t->storage->block.size_B / dtype_size_B[t->type.dtype]);
+        s.layout = (struct layout){0, {1}};
+    }
+    snprintf(name, sizeof name, "in%zu", i);
+    if (!variable) TRY(recorder_add_source(&c->r, &s, &s.type, name, &variable));
+    TRY(variable_show(&c->r, variable, &t->type, &t->layout, &c->inner[i]));
+    return place_on_tape(c, i, edge.node);
+}
+
+static kiln_status add_inputs(struct capturing *c)
+{
+    for (size_t i = 0; i < c->q->n_in; i++) {
+        const struct storage *s = c->q->in[i]->storage;
+        if (s && !c->r.dev) c->r.dev = s->dev;
+        if (s && s->dev != c->r.dev)
+            return error_set(KILN_E_DEVICE_MISMATCH, "call: input %zu of %s is on %s, another one on %s", i, c->q->name,
+                             s->dev->name, c->r.dev->name);
+        TRY(s ? add_tensor(c, i) : add_number(c, i));
+    }
+    return KILN_OK;
+}
+
+static kiln_status call_function(struct capturing *c)
+{
+    const struct capture_request *q = c->q;
+    kiln_status status = q->fn(q->user, c->inner, q->n_in, c->made, q->n_out);
+    if (error_pending) return error_pending;
+    if (status) return error_set(status, "call: %s failed with %s", q->name, kiln_status_name(status));
+    for (size_t i = 0; i < q->n_out; i++) {
+        if (!c->made[i]) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", q->name, i);
+        TRY(tensor_check("call", "an output", c->made[i]));
+    }
+    return KILN_OK;
+}
+
+// Outputs
+
+static kiln_status add_output(struct captured *out, int32_t value, const char *name, int32_t *index)
+{
+    *index = 0;
+    for (size_t i = 0; i < out->graph->outputs.n; i++) {
+        if (out->graph->outputs.v[i].value == value) return KILN_OK;
+        ++*index;
+    }
+    out->n_outputs++;
+    return ir_add_output(out->graph, value, name);
+}
+
+static bool shows_source(const struct capturing *c, const kiln_tensor *t, int32_t *source)
+{
+    *source = t->builder && t->variable ? c->r.variables.v[t->variable].source : -1;
+    if (*source < 0) return false;
+    uint8_t kind = c->r.sources.v[*source].kind;
+    return kind == SOURCE_INPUT || kind == SOURCE_STORAGE || kind == SOURCE_LEAF;
+}
+
+static bool shares_variable(const struct capturing *c, size_t i)
+{
+    for (size_t k = 0; k < c->q->n_out && c->made[i]->variable; k++)
+        if (k != i && c->made[k]->variable == c->made[i]->variable) return true;
+    return false;
+}
+
+static kiln_status add_result(struct capturing *c, struct captured *out, size_t i)
+{
+    kiln_tensor *t = c->made[i];
+    struct result *to = &out->results[i];
+    char name[32];
+    int32_t value;
+    *to = (struct result){.type = t->type, .layout = t->layout, .number = t->number, .integer = t->integer};
+    snprintf(name, sizeof name, "out%zu", i);
+    if (!t->storage && !t->builder) {
+        to->kind = RESULT_NUMBER;
+        return KILN_OK;
+    }
+    if (shows_source(c, t, &to->index)) {
+        to->kind = RESULT_SOURCE;
+        return KILN_OK;
+    }
+    TRY(recorder_value(&c->r, t, &value));
+    if (shares_variable(c, i)) {
+        const struct variable *v = &c->r.variables.v[t->variable];
+        to->part = true;
+        to->layout.offset -= v->layout.offset;
+        if (layout_is_contiguous(&v->current->type, &v->layout))
+            value = v->current->value;
+        else
+            to->part = false;
+    }
+    return add_output(out, value, name, &to->index);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct variable *x = *(const struct variable *const *)a, *y = *(const struct variable *const *)b;
+    return (x->written > y->written) - (x->written < y->written);
+}
+
+static kiln_status add_writes(struct capturing *c, struct captured *out)
+{
+    const struct variable **written = malloc(sizeof *written * (c->r.variables.n + 1));
+    size_t n = 0;
+    if (!written) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 1; i < c->r.variables.n; i++)
+        if (c->r.variables.v[i].written && c->r.variables.v[i].source >= 0) written[n++] = &c->r.variables.v[i];
+    qsort(written, n, sizeof *written, by_order);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        int32_t target = c->r.sources.v[written[i]->source].value;
+        status = ir_add_write(out->graph, written[i]->current->value, target, out->graph->values.v[target].name);
+    }
+    free(written);
+    return status;
+}
+
+static struct tape_node *leaf_of_source(const struct source *s)
+{
+    return s->kind == SOURCE_INPUT || s->kind == SOURCE_LEAF ? s->leaf : NULL;
+}
+
+// What kiln_backward left in parameters becomes outputs.
+static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        const struct tape_node *leaf = leaf_of_source(&c->r.sources.v[i]);
+        kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
+        if (!g || !g->builder) continue;
+        TRY(variable_refresh(&c->r, g));
+        struct left_gradient *left = &out->left[out->n_left++];
+        left->source = (int32_t)i;
+        TRY(add_output(out, g->value, "gradient", &left->output));
+    }
+    return KILN_OK;
+}
+
+// Parameters have the gradients again that they had before.
+static void restore_gradients(struct capturing *c)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        struct source *s = &c->r.sources.v[i];
+        struct tape_node *leaf = leaf_of_source(s);
+        kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
+        if (!g || !g->builder) continue;
+        leaf->leaf->gradient = s->gradient;
+        s->gradient = NULL;
+        tensor_destroy(g);
+    }
+}
+
+static kiln_status collect(struct capturing *c, struct captured *out)
+{
+    out->graph = c->r.sink.builder.graph;
+    out->results = calloc(c->q->n_out + 1, sizeof *out->results);
+    out->left = calloc(c->r.sources.n + 1, sizeof *out->left);
+    if (!out->results || !out->left) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->q->n_out; i++) {
+        kiln_tensor *t = c->made[i];
+        bool number = !t->storage && !t->builder;
+        if (!number) TRY(recorder_resolve(&c->r, "call", t, &c->made[i]));
+    }
+    for (size_t i = 0; i < c->q->n_out; i++) TRY(add_result(c, out, i));
+    out->n_results = c->q->n_out;
+    TRY(add_left_gradients(c, out));
+    return add_writes(c, out);
+}
+
+// What the program needs outlives the recorder.
+static kiln_status take_over(struct capturing *c, struct captured *out)
+{
+    out->constants = calloc(c->r.constants.n + 1, sizeof *out->constants);
+    if (!out->constants) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->r.constants.n; i++) {
+        out->constants[out->n_constants++] = c->r.constants.v[i].tensor;
+        c->r.constants.v[i].tensor = NULL;
+    }
+    out->dev = c->r.dev ? c->r.dev : device_default();
+    if (!out->dev) return error_pending;
+    out->sources = c->r.sources.v;
+    out->n_sources = c->r.sources.n;
+    out->counters = c->r.random_counters;
+    for (size_t i = 0; i < out->n_sources; i++) {
+        if (out->sources[i].gradient) tensor_destroy(out->sources[i].gradient);
+        out->sources[i].gradient = NULL;
+    }
+    c->r.sources.v = NULL;
+    c->r.sources.n = c->r.sources.cap = 0;
+    c->r.sink.builder.graph = NULL;
+    return KILN_OK;
+}
+
+static kiln_status record(struct capturing *c, struct captured *out)
+{
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    c->since = node_sequence();
+    kiln_status status = add_inputs(c);
+    c->until = node_sequence();
+    if (!status) status = call_function(c);
+    if (!status) status = collect(c, out);
+    if (!status) status = gradient_make(&c->r, out, c->q->in, c->q->n_in, c->made, c->nodes, c->since, c->until);
+    restore_gradients(c);
+    scope_leave(&scope, NULL, 0);
+    return status ? status : take_over(c, out);
+}
+
+static kiln_status real_input(struct recorder *r, const struct source *s, kiln_tensor **out)
+{
+    const struct capture_request *q = r->user;
+    return source_tensor(s, r->dev, q->in, out);
+}
+
+static kiln_status capture_with(struct capturing *c, struct captured *out)
+{
+    struct sink *sink = thread_state.sink;
+    uint32_t capture = thread_state.capture;
+    TRY(recorder_init(&c->r, c->q->name, c->q->kind, c->q->syntax));
+    if (c->q->kind == KILN_CAPTURE_TRACE) {
+        c->r.input_value = real_input;
+        c->r.user = c->q;
+    }
+    thread_state.sink = &c->r.sink.base;
+    thread_state.capture = c->r.capture;
+    kiln_status status = record(c, out);
+    thread_state.sink = sink;
+    thread_state.capture = capture;
+    c->q->must_be_constant = c->r.must_be_constant;
+    if (status && out->graph == c->r.sink.builder.graph) out->graph = NULL;
+    recorder_finish(&c->r);
+    return status;
+}
+
+kiln_status capture_run(struct capture_request *q, struct captured *out)
+{
+    struct capturing c = {.q = q};
+    *out = (struct captured){0};
+    void **room = calloc(2 * q->n_in + q->n_out + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    c.inner = (kiln_tensor **)room;
+    c.made = c.inner + q->n_in;
+    c.nodes = (struct tape_node **)(room + q->n_in + q->n_out);
+    kiln_status status = capture_with(&c, out);
+    if (status) captured_finish(out);
+    for (size_t i = 0; i < q->n_in; i++) node_unref(c.nodes[i]);
+    free(room);
+    return status;
+}
+
+void captured_finish(struct captured *c)
+{
+    for (size_t i = 0; i < c->n_sources; i++) {
+        node_unref(c->sources[i].leaf);
+        if (c->sources[i].kind == SOURCE_LEAF || c->sources[i].pinned) storage_unref(c->sources[i].storage);
+    }
+    for (size_t i = 0; i < c->n_constants; i++) tensor_destroy(c->constants[i]);
+    gradient_finish(&c->gradient);
+    free(c->sources);
+    free(c->results);
+    free(c->left);
+    free(c->constants);
+    ir_graph_destroy(&c->graph);
+    *c = (struct captured){0};
+}
+
+// Calls
+
+kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    switch (s->kind) {
+    case SOURCE_INPUT: *out = in[s->input]; break;
+    case SOURCE_NUMBER: *out = tensor_place(in[s->input], dev); break;
+    case SOURCE_STORAGE: *out = tensor_on(in[s->input]->storage, &s->type, &s->layout); break;
+    case SOURCE_LEAF: *out = tensor_on(s->storage, &s->type, &s->layout); break;
+    default: *out = s->leaf->leaf->gradient;
+    }
+    if (*out || error_pending) return error_pending;
+    return error_set(KILN_E_STATE, "call: a gradient that the function uses is gone");
+}
+
+static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *const *in)
+{
+    const kiln_tensor *t = s->kind == SOURCE_LEAF ? NULL : in[s->input];
+    struct layout layout = r->layout;
+    if (s->kind == SOURCE_INPUT) layout.offset += t->layout.offset - s->layout.offset;
+    return tensor_on(t ? t->storage : s->storage, &r->type, &layout);
+}
+
+static kiln_tensor *number_of(const struct result *r)
+{
+    kiln_tensor *t = r->type.dtype == KILN_F64   ? kiln_scalar(r->number)
+                     : r->type.dtype == KILN_I64 ? kiln_scalar_int(r->integer)
+                                                 : kiln_scalar_bool(r->integer != 0);
+    return t;
+}
+
+kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
+                             kiln_tensor **out)
+{
+    for (size_t i = 0; i < c->n_results; i++) {
+        const struct result *r = &c->results[i];
+        if (r->kind == RESULT_NUMBER)
+            out[i] = number_of(r);
+        else if (r->kind == RESULT_SOURCE)
+            out[i] = shown(&c->sources[r->index], r, in);
+        else {
+            const kiln_tensor *t = outputs[r->index];
+            out[i] = tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
+        }
+        if (!out[i]) return error_pending;
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,151 @@
+// Making a program for a call, and running it.
+#include "jit/function.h"
+#include <kiln/graph.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 32
+
+static kiln_status compile(struct kiln_function *f, struct entry *e)
+{
+    const struct captured *c = &e->captured;
+    const struct layout **layouts = calloc(c->n_sources + 1, sizeof *layouts);
+    if (!layouts) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->n_sources; i++)
+        if (!c->sources[i].row_major) layouts[i] = &c->sources[i].layout;
+    struct program_options options = {.background = f->o.background, .name = e->name};
+    kiln_status status = program_create(c->graph, c->dev, layouts, &options, &e->program);
+    free(layouts);
+    return status;
+}
+
+static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, uint64_t hash)
+{
+    TRY(guard_make(&e->guard, q->in, q->n_in, q->run_time, hash));
+    TRY(capture_run(q, &e->captured));
+    e->guard.sources = e->captured.sources;
+    e->guard.n_sources = e->captured.n_sources;
+    for (size_t i = 0; i < e->captured.n_sources; i++)
+        e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF && e->captured.sources[i].grad;
+    if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
+    return compile(f, e);
+}
+
+static kiln_status new_entry(const struct kiln_function *f, struct entry **out)
+{
+    struct entry *e = calloc(1, sizeof *e);
+    if (!e) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    atomic_init(&e->refs, 1);
+    e->name = strdup(f->name);
+    *out = e;
+    if (e->name) return KILN_OK;
+    entry_unref(out);
+    return error_set(KILN_E_MEMORY, "jit: out of memory");
+}
+
+static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
+{
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = 0; i < n_in; i++) flags[i] = i < f->n_scalars && f->scalars[i] == SCALAR_RUN_TIME;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static kiln_status keep_constant(struct kiln_function *f, size_t input)
+{
+    pthread_mutex_lock(&f->lock);
+    if (input < f->n_scalars) f->scalars[input] = SCALAR_ALWAYS_CONSTANT;
+    pthread_mutex_unlock(&f->lock);
+    log_warn("recompile-const: %s reads the value of its scalar input %zu: each new value is a new capture; pass a "
+             "tensor where the value is only computed with",
+             f->name, input);
+    return KILN_OK;
+}
+
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                       struct entry **out)
+{
+    uint8_t *flags = calloc(n_in + 1, 1);
+    struct capture_request q = {.fn = f->fn,
+                                .user = f->user,
+                                .name = f->name,
+                                .kind = f->o.capture,
+                                .syntax = f->o.syntax,
+                                .in = in,
+                                .n_in = n_in,
+                                .n_out = n_out,
+                                .run_time = flags};
+    if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status;
+    do { // once more for each scalar that turns out to be read
+        run_time_flags(f, n_in, flags);
+        q.must_be_constant = -1;
+        status = new_entry(f, out);
+        if (!status) status = capture(f, &q, *out, hash);
+        if (!status) break;
+        entry_unref(out);
+        if (q.must_be_constant < 0 || !flags[q.must_be_constant]) break;
+        kiln_error_clear();
+        status = keep_constant(f, (size_t)q.must_be_constant);
+    } while (!status);
+    free(flags);
+    if (status) return status;
+    struct program_facts facts;
+    program_get_facts((*out)->program, &facts);
+    (*out)->size_B = facts.arena_B;
+    (*out)->n_launches = (uint64_t)facts.n_launches;
+    return KILN_OK;
+}
+
+static struct program_rng reserve(kiln_device *dev, uint64_t counters)
+{
+    pthread_mutex_lock(&dev->lock);
+    struct program_rng rng = {dev->rng_seed, dev->rng_offset};
+    dev->rng_offset += counters;
+    pthread_mutex_unlock(&dev->lock);
+    return rng;
+}
+
+static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs)
+{
+    for (size_t i = 0; i < c->n_left; i++) {
+        const struct source *s = &c->sources[c->left[i].source];
+        struct tape_node *leaf = s->kind == SOURCE_INPUT ? in[s->input]->node : s->leaf;
+        const kiln_tensor *g = outputs[c->left[i].output];
+        kiln_tensor *mine = tensor_on(g->storage, &g->type, &g->layout);
+        if (!mine) return error_pending;
+        leaf_set_gradient(leaf, mine);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
+{
+    const struct captured *c = &e->captured;
+    kiln_tensor **outputs = tensors + c->n_sources;
+    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], c->dev, in, &tensors[i]));
+    struct program_rng rng = {0, 0};
+    if (c->counters) rng = reserve(c->dev, c->counters);
+    struct gradient_call call;
+    kiln_status status = gradient_begin(e, in, tensors, &call);
+    if (!status) status = program_run(e->program, tensors, &rng, outputs);
+    if (!status) status = leave_gradients(c, in, outputs);
+    if (!status) status = captured_results(c, in, outputs, out);
+    if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
+    node_unref(call.node);
+    return status;
+}
+
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+{
+    const struct captured *c = &e->captured;
+    size_t n = c->n_sources + c->n_outputs;
+    kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
+    if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = run(e, in, tensors, out);
+    scope_leave(&scope, out, status ? 0 : c->n_results);
+    for (size_t i = 0; i < c->n_results && status; i++) out[i] = NULL;
+    if (tensors != few) free(tensors);
+    return status;
+}

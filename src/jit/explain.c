@@ -1,0 +1,55 @@
+// What happened to a function, in lines.
+#include "jit/function.h"
+#include <stdlib.h>
+
+void function_note(struct kiln_function *f, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    str_addf(&f->log, "  %s\n", text);
+    if (debug_flag("guards")) log_warn("%s: %s", f->name, text);
+}
+
+static void explain_entry(const struct entry *e, struct str *s)
+{
+    struct program_facts facts;
+    program_get_facts(e->program, &facts);
+    str_addf(s, "  program %llu: %d nodes, %d launches, %llu bytes planned (%llu if each value had its own)\n",
+             (unsigned long long)e->number, facts.n_nodes, facts.n_launches, (unsigned long long)facts.arena_B,
+             (unsigned long long)facts.naive_B);
+    program_explain(e->program, s);
+}
+
+static void explain(struct kiln_function *f, struct str *s)
+{
+    static const char *const kinds[] = {"STRICT", "AUTO", "TRACE"};
+    pthread_mutex_lock(&f->lock);
+    const kiln_jit_stats *t = &f->stats;
+    str_addf(s, "%s, capture %s\n", f->name, kinds[f->o.capture]);
+    str_addf(
+        s,
+        "  calls %llu, captures %llu, programs %zu, guard misses %llu, breaks %llu, evictions %llu, fallbacks %llu\n",
+        (unsigned long long)t->calls, (unsigned long long)t->captures, f->n_entries,
+        (unsigned long long)t->guard_misses, (unsigned long long)t->breaks, (unsigned long long)t->evictions,
+        (unsigned long long)t->fallbacks);
+    str_add(s, str_text(&f->log));
+    for (const struct entry *e = f->first; e; e = e->next) explain_entry(e, s);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void kiln_explain(kiln_function *f, FILE *file)
+{
+    if (error_pending) return;
+    if (!f || !file) {
+        error_set(KILN_E_ARGUMENT, "explain: %s is NULL", f ? "file" : "f");
+        return;
+    }
+    struct str s;
+    str_init(&s);
+    explain(f, &s);
+    if (!str_check(&s) && fputs(str_text(&s), file) < 0) error_set(KILN_E_IO, "explain: the file cannot be written");
+    str_free(&s);
+}

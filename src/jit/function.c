@@ -1,0 +1,343 @@
+// kiln_jit and kiln_call: which way a call goes.
+//
+// Inside a capture, and where capture is off, the function itself runs. Else the programs are asked, the one used last
+// first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
+// one function take turns, so that two threads that miss alike capture once.
+#include "jit/function.h"
+#include "tensor/apply.h"
+#include <stdlib.h>
+#include <string.h>
+
+// Functions whose code runs on this thread inside a capture, innermost first.
+struct running {
+    const struct kiln_function *f;
+    struct running *outer;
+};
+static _Thread_local struct running *running;
+
+static kiln_status copy_signature(struct kiln_function *f)
+{
+    const kiln_tensors *s = &f->o.input_signature;
+    f->signature = calloc(s->count + 1, sizeof *f->signature);
+    if (!f->signature) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < s->count; i++) {
+        TRY(tensor_check("jit", ".input_signature", s->v[i]));
+        f->signature[i] = s->v[i]->type;
+    }
+    f->o.input_signature.v = NULL;
+    return KILN_OK;
+}
+
+static kiln_status check_options(const kiln_jit_opts *o)
+{
+    if ((unsigned)o->capture > KILN_CAPTURE_TRACE)
+        return error_set(KILN_E_ARGUMENT, "jit: .capture %d is not one of kiln_capture", (int)o->capture);
+    if ((unsigned)o->syntax > KILN_SYNTAX_STRICT)
+        return error_set(KILN_E_ARGUMENT, "jit: .syntax %d is not one of kiln_syntax", (int)o->syntax);
+    return KILN_OK;
+}
+
+static void function_unref(kiln_function *f)
+{
+    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+    while (f->first) {
+        struct entry *e = f->first;
+        f->first = e->next;
+        entry_unref(&e);
+    }
+    pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->capture_lock);
+    str_free(&f->log);
+    free(f->scalars);
+    free(f->signature);
+    free(f);
+}
+
+kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
+{
+    if (error_pending) return NULL;
+    kiln_function *f = fn ? calloc(1, sizeof *f) : NULL;
+    if (!f) {
+        error_set(fn ? KILN_E_MEMORY : KILN_E_ARGUMENT, fn ? "jit: out of memory" : "jit: fn is NULL");
+        return NULL;
+    }
+    options_copy(&f->o, sizeof f->o, opts);
+    f->fn = fn;
+    f->user = user;
+    f->n_out = -1;
+    atomic_init(&f->refs, 1);
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->capture_lock, NULL);
+    str_init(&f->log);
+    char place[CALLER_TEXT_MAX];
+    caller_describe((uintptr_t)fn, place, sizeof place);
+    snprintf(f->name, sizeof f->name, "the function at %.*s", CALLER_TEXT_MAX - 1, place);
+    if (!check_options(&f->o) && !copy_signature(f)) return f;
+    function_unref(f);
+    return NULL;
+}
+
+void kiln_function_free(kiln_function **f)
+{
+    if (!f || !*f) return;
+    function_unref(*f);
+    *f = NULL;
+}
+
+void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
+{
+    if (!f || !out) {
+        error_set(KILN_E_ARGUMENT, "function_stats: %s is NULL", f ? "out" : "f");
+        return;
+    }
+    pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
+    pthread_mutex_lock(lock);
+    kiln_jit_stats s = f->stats;
+    s.programs = f->n_entries;
+    pthread_mutex_unlock(lock);
+    size_t size = out->size < sizeof s ? out->size : sizeof s;
+    s.size = out->size;
+    memcpy(out, &s, size);
+}
+
+// The function itself, in a scope of its own; what it gives becomes new handles.
+static kiln_status run_itself(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor **made = calloc(n_out + 1, sizeof *made);
+    if (!made) return error_set(KILN_E_MEMORY, "call: out of memory");
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = f->fn(f->user, in, n_in, made, n_out);
+    if (error_pending)
+        status = error_pending;
+    else if (status)
+        error_set(status, "call: %s failed with %s", f->name, kiln_status_name(status));
+    for (size_t i = 0; i < n_out && !status; i++)
+        if (!made[i])
+            status = error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", f->name, i);
+        else if (!(out[i] = kiln_alias(made[i])))
+            status = error_pending;
+    scope_leave(&scope, out, status ? 0 : n_out);
+    for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
+    free(made);
+    return status;
+}
+
+// Inside another capture, a function is a part of that one's graph.
+static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    for (const struct running *r = running; r; r = r->outer)
+        if (r->f == f)
+            return error_set(KILN_E_STATE,
+                             "call: %s calls itself while it is captured, which would never end; recursion needs "
+                             "KILN_CAPTURE_AUTO or no capture",
+                             f->name);
+    struct running me = {f, running};
+    running = &me;
+    kiln_status status = run_itself(f, in, n_in, out, n_out);
+    running = me.outer;
+    return status;
+}
+
+static kiln_status check_signature(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
+{
+    size_t n = f->o.input_signature.count;
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    if (n && n != n_in)
+        return error_set(KILN_E_ARGUMENT, "call: the signature of %s has %zu inputs, %zu are given", f->name, n, n_in);
+    for (size_t i = 0; i < n; i++)
+        if (!type_equal(&f->signature[i], &in[i]->type))
+            return error_set(KILN_E_SHAPE, "call: input %zu of %s is %s, its signature says %s", i, f->name,
+                             type_text(&in[i]->type, a, sizeof a), type_text(&f->signature[i], b, sizeof b));
+    return KILN_OK;
+}
+
+static kiln_status check_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (!f) return error_set(KILN_E_ARGUMENT, "call: f is NULL");
+    if ((n_in && !in) || (n_out && !out))
+        return error_set(KILN_E_ARGUMENT, "call: %s is NULL", n_in && !in ? "in" : "out");
+    for (size_t i = 0; i < n_in; i++) TRY(tensor_check("call", "an input", in[i]));
+    return check_signature(f, in, n_in);
+}
+
+static uint64_t recompile_limit(const kiln_function *f)
+{
+    if (f->o.recompile_limit) return f->o.recompile_limit;
+    const char *text = getenv("KILN_JIT_RECOMPILES");
+    uint64_t n = text ? strtoull(text, NULL, 10) : 0;
+    return n ? n : 32;
+}
+
+// With the lock. Room for the states of scalar inputs; a scalar whose value changed is a run-time value from now on.
+static kiln_status note_scalars(kiln_function *f, size_t n_in, enum guard_kind failed, size_t at)
+{
+    if (f->n_scalars < n_in) {
+        uint8_t *more = realloc(f->scalars, n_in);
+        if (!more) return error_set(KILN_E_MEMORY, "call: out of memory");
+        memset(more + f->n_scalars, SCALAR_CONSTANT, n_in - f->n_scalars);
+        f->scalars = more;
+        f->n_scalars = n_in;
+    }
+    if (failed == GUARD_NUMBER && f->scalars[at] == SCALAR_CONSTANT) f->scalars[at] = SCALAR_RUN_TIME;
+    return KILN_OK;
+}
+
+struct missed {
+    enum guard_kind kind;
+    size_t at;
+    char why[400];
+};
+
+static void describe_miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash)
+{
+    snprintf(m->why, sizeof m->why, "first call");
+    if (!f->first) return;
+    struct str s;
+    str_init(&s);
+    guard_describe(&f->first->guard, m->kind, m->at, in, n_in, hash, &s);
+    snprintf(m->why, sizeof m->why, "guard %s", str_text(&s));
+    str_free(&s);
+}
+
+// With the lock: what a call that no program fits means. KILN_OK and *capture false: it runs eagerly.
+static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+                        bool *capture)
+{
+    describe_miss(f, m, in, n_in, hash);
+    bool first = f->stats.captures == 0;
+    if (!first) f->stats.guard_misses++;
+    *capture = !f->gave_up;
+    if (f->gave_up) return KILN_OK;
+    TRY(note_scalars(f, n_in, m->kind, m->at));
+    if (f->stats.captures <= recompile_limit(f)) return KILN_OK;
+    f->gave_up = true;
+    *capture = false;
+    function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
+    log_warn("%s%s was captured %llu times, its limit; calls that fit no program run eagerly. The last to fail: %s",
+             m->kind == GUARD_NUMBER ? "recompile-const: " : "", f->name, (unsigned long long)f->stats.captures,
+             m->why);
+    return KILN_OK;
+}
+
+#define TINY_NODES 2
+
+static void add_captured(kiln_function *f, struct entry *e, const struct missed *m)
+{
+    struct program_facts facts;
+    program_get_facts(e->program, &facts);
+    size_t n = e->captured.graph->nodes.n;
+    pthread_mutex_lock(&f->lock);
+    e->number = ++f->stats.captures;
+    f->stats.kernels_compiled += facts.kernels_compiled;
+    f->stats.nodes = n;
+    function_note(f, "capture %llu: %zu nodes, %zu inputs, %zu outputs; %s", (unsigned long long)e->number, n,
+                  e->captured.n_sources, e->captured.n_results, m->why);
+    cache_add(f, entry_ref(e));
+    pthread_mutex_unlock(&f->lock);
+    if (n < TINY_NODES)
+        log_warn("tiny-graph: %s has %zu op%s: its calls cost more than they gain; capture larger functions", f->name,
+                 n, n == 1 ? "" : "s");
+}
+
+static struct entry *find(kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash, struct missed *m)
+{
+    pthread_mutex_lock(&f->lock);
+    struct entry *e = cache_find(f, in, n_in, hash, &m->kind, &m->at);
+    pthread_mutex_unlock(&f->lock);
+    return e;
+}
+
+// A second look, then a capture. *out NULL: the call runs eagerly.
+static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                                   struct entry **out)
+{
+    struct missed m;
+    bool capture = false;
+    pthread_mutex_lock(&f->lock);
+    *out = cache_find(f, in, n_in, hash, &m.kind, &m.at);
+    kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, hash, &capture);
+    pthread_mutex_unlock(&f->lock);
+    if (status || *out || !capture) return status;
+    struct running me = {f, running};
+    running = &me;
+    status = entry_make(f, in, n_in, n_out, hash, out);
+    running = me.outer;
+    if (!status) add_captured(f, *out, &m);
+    return status;
+}
+
+static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                             struct entry **out)
+{
+    struct missed m;
+    *out = find(f, in, n_in, hash, &m);
+    if (*out) return KILN_OK;
+    pthread_mutex_lock(&f->capture_lock);
+    kiln_status status = find_or_capture(f, in, n_in, n_out, hash, out);
+    pthread_mutex_unlock(&f->capture_lock);
+    return status;
+}
+
+// Counts the call; the number of outputs is that of the first.
+static kiln_status enter(kiln_function *f, size_t n_out, bool eager)
+{
+    pthread_mutex_lock(&f->lock);
+    int64_t before = f->n_out;
+    if (before < 0) f->n_out = (int64_t)n_out;
+    f->stats.calls++;
+    f->stats.fallbacks += eager;
+    pthread_mutex_unlock(&f->lock);
+    if (before < 0 || before == (int64_t)n_out) return KILN_OK;
+    return error_set(KILN_E_ARGUMENT, "call: %s had %lld outputs at its first call, %zu are asked for", f->name,
+                     (long long)before, n_out);
+}
+
+static void count_launches(kiln_function *f, const struct entry *e)
+{
+    pthread_mutex_lock(&f->lock);
+    f->stats.launches += e->n_launches;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static bool runs_eagerly(const kiln_function *f)
+{
+    if (!jit_enabled()) return true;
+    if (f->o.capture != KILN_CAPTURE_AUTO) return false;
+    if (kiln_get_mode() == KILN_MODE_EAGER) return true;
+    log_warn("%s is marked KILN_CAPTURE_AUTO; in graph mode it is captured as STRICT", f->name);
+    return false;
+}
+
+static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    bool eager = runs_eagerly(f);
+    TRY(enter(f, n_out, eager));
+    if (eager) return run_itself(f, in, n_in, out, n_out);
+    uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
+    TRY(error_pending);
+    struct entry *e;
+    TRY(get_entry(f, in, n_in, n_out, hash, &e));
+    if (!e) {
+        pthread_mutex_lock(&f->lock);
+        f->stats.fallbacks++;
+        pthread_mutex_unlock(&f->lock);
+        return run_itself(f, in, n_in, out, n_out);
+    }
+    count_launches(f, e);
+    kiln_status status = entry_run(e, in, out);
+    entry_unref(&e);
+    return status;
+}
+
+kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (error_pending) return error_pending;
+    for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
+    TRY(check_call(f, in, n_in, out, n_out));
+    if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    kiln_status status = call(f, in, n_in, out, n_out);
+    function_unref(f);
+    return status;
+}

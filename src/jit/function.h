@@ -1,0 +1,60 @@
+// A captured function: its programs, and the conditions under which each runs.
+#pragma once
+#include "base/caller.h"
+#include "base/str.h"
+#include "jit/capture.h"
+#include "jit/guard.h"
+#include "jit/program.h"
+#include <pthread.h>
+
+// One capture, compiled. The function holds a reference, and so does each call in flight and each tape node.
+struct entry {
+    atomic_int refs;
+    struct entry *next; // used less lately
+    struct guard guard;
+    struct captured captured;
+    struct program *program;
+    uint64_t number; // of the capture, from 1
+    uint64_t size_B, n_launches;
+    const char *name; // the function's; owned
+};
+
+enum scalar_state { SCALAR_CONSTANT, SCALAR_RUN_TIME, SCALAR_ALWAYS_CONSTANT };
+
+struct kiln_function {
+    kiln_fn fn;
+    void *user;
+    kiln_jit_opts o;
+    struct type *signature; // o.input_signature.count
+    char name[CALLER_TEXT_MAX + 16];
+    atomic_int refs;              // the user's, and one a call
+    pthread_mutex_t lock;         // all that follows, for short times
+    pthread_mutex_t capture_lock; // one capture at a time; taken first
+    struct entry *first;          // used last
+    size_t n_entries;
+    uint64_t size_B;
+    int64_t n_out;    // -1: not called yet
+    uint8_t *scalars; // by input: enum scalar_state
+    size_t n_scalars;
+    bool gave_up; // too many captures: what fits no program runs eagerly
+    kiln_jit_stats stats;
+    struct str log;
+};
+
+// cache.c
+struct entry *entry_ref(struct entry *e);
+void entry_unref(struct entry **e);
+// The program for a call, or NULL with the guard that failed on the one used last. With the lock.
+struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+                         enum guard_kind *failed, size_t *at);
+void cache_add(struct kiln_function *f, struct entry *e); // takes the reference
+
+// entry.c
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                       struct entry **out);
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
+
+// explain.c
+void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+bool jit_enabled(void);

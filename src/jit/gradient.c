@@ -1,0 +1,224 @@
+// Differentiating a capture.
+//
+// The function has run on abstract tensors, and where its inputs or parameters require gradients the tape has recorded
+// it. The backward engine now runs back from the results, on abstract gradients, by the same rules as ever; the nodes
+// that it appends are the backward half of a joint graph. split_graph cuts that in two.
+#include "jit/gradient.h"
+#include "grad/run.h"
+#include "jit/capture.h"
+#include "jit/recorder.h"
+#include <stdlib.h>
+#include <string.h>
+
+void gradient_finish(struct gradient *g)
+{
+    program_unref(&g->program);
+    if (g->graph) pthread_mutex_destroy(&g->lock);
+    ir_graph_destroy(&g->graph);
+    free(g->targets);
+    free(g->saved);
+    free(g->rewritten);
+    free(g->types);
+    free(g->values);
+    free(g->douts);
+    *g = (struct gradient){0};
+}
+
+struct differentiation {
+    struct recorder *r;
+    struct captured *c;
+    struct gradient *g;
+    kiln_tensor *const *in, *const *made;
+    size_t n_in;
+    struct tape_node **nodes; // by target; references
+    kiln_tensor **grads;      // by target
+    kiln_tensor **roots;      // by output of the node
+    kiln_tensor **sens;       // by output of the node; NULL: nothing flows back
+};
+
+static int32_t source_of_input(const struct differentiation *d, size_t input)
+{
+    for (size_t i = 0; i < d->r->sources.n; i++) {
+        const struct source *s = &d->r->sources.v[i];
+        bool memory = s->kind == SOURCE_INPUT || s->kind == SOURCE_STORAGE;
+        if (memory && s->storage == d->in[input]->storage) return (int32_t)i;
+    }
+    return -1;
+}
+
+static bool is_target(const struct differentiation *d, const struct tape_node *n)
+{
+    for (size_t i = 0; i < d->g->n_targets; i++)
+        if (d->nodes[i] == n) return true;
+    return false;
+}
+
+static void add_target(struct differentiation *d, struct tape_node *n, int32_t input, int32_t source)
+{
+    if (is_target(d, n)) return;
+    d->nodes[d->g->n_targets] = node_ref(n);
+    d->g->targets[d->g->n_targets++] = (struct target){input, source, -1};
+}
+
+static kiln_status find_targets(struct differentiation *d, struct tape_node *const *nodes)
+{
+    for (size_t i = 0; i < d->n_in; i++) {
+        if (!node_requires_grad(nodes[i])) continue;
+        int32_t source = source_of_input(d, i);
+        if (source >= 0 && d->r->sources.v[source].kind == SOURCE_STORAGE)
+            return error_set(KILN_E_UNSUPPORTED,
+                             "call: input %zu of %s requires a gradient and shares its memory with another input; pass "
+                             "one of them, or a copy",
+                             i, d->r->name);
+        if (source >= 0) add_target(d, nodes[i], (int32_t)i, source);
+    }
+    for (size_t i = 0; i < d->r->sources.n; i++) {
+        const struct source *s = &d->r->sources.v[i];
+        if (s->kind == SOURCE_LEAF && s->grad) add_target(d, s->leaf, -1, (int32_t)i);
+    }
+    return KILN_OK;
+}
+
+// The memory of inputs that was written has a new place on the caller's tape. Parameters keep theirs.
+static void find_rewritten(struct differentiation *d)
+{
+    for (size_t i = 0; i < d->r->sources.n; i++) {
+        const struct source *s = &d->r->sources.v[i];
+        const struct variable *v = &d->r->variables.v[s->variable];
+        bool leaf = v->current->node && v->current->node->kind == NODE_LEAF;
+        if (s->kind != SOURCE_INPUT || !v->written || leaf) continue;
+        d->g->rewritten[d->g->n_rewritten] = (struct rewritten){(int32_t)s->input, -1};
+        d->roots[d->g->n_outputs++] = v->current;
+        d->g->n_rewritten++;
+    }
+}
+
+static kiln_status add_dout(struct differentiation *d, size_t i, const struct tape_edge *root, struct run *run)
+{
+    struct kiln_graph *graph = d->r->sink.builder.graph;
+    struct type type;
+    char name[32];
+    grad_type_of(&d->roots[i]->type, &type);
+    snprintf(name, sizeof name, "dout%zu", i);
+    int32_t value = ir_add_input(graph, &type, name);
+    kiln_tensor *dout = variable_handle(d->r, &type, value);
+    if (!dout) return error_pending;
+    d->sens[i] = dout;
+    d->g->douts[i] = value; // its place, later
+    d->g->n_douts++;
+    kiln_tensor *given = variable_handle(d->r, &type, value);
+    return given ? run_add(run, root, given) : error_pending;
+}
+
+static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t until)
+{
+    struct run run = {
+        .since = since, .inputs_until = until, .n_targets = d->g->n_targets, .targets = d->nodes, .captured = d->grads};
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < d->g->n_outputs && !status; i++) {
+        struct tape_edge root;
+        d->g->douts[i] = d->g->values[i] = -1;
+        d->g->types[i] = d->roots[i]->type;
+        status = tape_current(d->roots[i], &root);
+        if (status || !root.node || root.node->freed) continue;
+        if (i >= d->c->n_results) d->g->rewritten[i - d->c->n_results].output = (int32_t)i;
+        d->g->values[i] = d->roots[i]->value;
+        status = add_dout(d, i, &root, &run);
+    }
+    if (!status && d->g->n_douts) status = run_backward(&run);
+    run_finish(&run);
+    return status;
+}
+
+static kiln_status split(struct differentiation *d, struct split *s)
+{
+    struct gradient *g = d->g;
+    size_t n_sources = d->r->sources.n, n = 0;
+    int32_t *values = calloc(n_sources + g->n_outputs + g->n_targets + 1, sizeof *values);
+    bool *written = calloc(n_sources + 1, sizeof *written);
+    kiln_status status = values && written ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    int32_t *douts = values + n_sources, *grads = douts + g->n_outputs;
+    for (size_t i = 0; i < n_sources && !status; i++) {
+        values[i] = d->r->sources.v[i].value;
+        written[i] = d->r->variables.v[d->r->sources.v[i].variable].written > 0;
+    }
+    for (size_t i = 0; i < g->n_outputs && !status; i++)
+        if (g->douts[i] >= 0) {
+            douts[n] = g->douts[i];
+            g->douts[i] = (int32_t)n++;
+        }
+    int32_t next = 0;
+    for (size_t i = 0; i < g->n_targets && !status; i++) {
+        grads[i] = -1;
+        if (!d->grads[i]) continue;
+        status = recorder_resolve(d->r, "backward", d->grads[i], &d->grads[i]);
+        if (!status) status = recorder_value(d->r, d->grads[i], &grads[i]);
+        g->targets[i].output = next++;
+    }
+    s->sources = values, s->n_sources = n_sources, s->written = written;
+    s->douts = douts, s->n_douts = n;
+    s->grads = grads, s->n_grads = g->n_targets;
+    if (!status) status = split_graph(d->r->sink.builder.graph, s);
+    free(values);
+    free(written);
+    if (status) return status;
+    g->graph = s->backward;
+    g->saved = s->saved;
+    g->n_saved = s->n_saved;
+    pthread_mutex_init(&g->lock, NULL);
+    return KILN_OK;
+}
+
+static void count_outputs(struct captured *c)
+{
+    c->n_outputs = 0;
+    for (size_t i = 0; i < c->graph->outputs.n; i++) c->n_outputs += c->graph->outputs.v[i].target < 0;
+}
+
+static kiln_status differentiate(struct differentiation *d, struct tape_node *const *nodes, uint64_t since,
+                                 uint64_t until)
+{
+    struct kiln_graph *graph = d->r->sink.builder.graph;
+    TRY(find_targets(d, nodes));
+    if (d->g->n_targets == 0) return KILN_OK;
+    d->g->n_outputs = d->c->n_results;
+    for (size_t i = 0; i < d->c->n_results; i++) d->roots[i] = d->made[i];
+    find_rewritten(d);
+    if (d->g->n_outputs > UINT8_MAX)
+        return error_set(KILN_E_UNSUPPORTED, "call: %s has %zu results and written inputs, a gradient takes %d at most",
+                         d->r->name, d->g->n_outputs, UINT8_MAX);
+    for (size_t i = 0; i < d->g->n_outputs; i++) TRY(variable_refresh(d->r, d->roots[i]));
+    struct split s = {.n_nodes = graph->nodes.n, .n_values = graph->values.n, .n_operands = graph->operands.n};
+    TRY(run_back(d, since, until));
+    if (d->g->n_douts) TRY(split(d, &s));
+    count_outputs(d->c);
+    return KILN_OK;
+}
+
+kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,
+                          kiln_tensor *const *made, struct tape_node *const *nodes, uint64_t since, uint64_t until)
+{
+    struct gradient *g = &c->gradient;
+    if (thread_state.no_grad) return KILN_OK;
+    size_t n_targets = n_in + r->sources.n + 1, n_outputs = c->n_results + r->sources.n + 1;
+    struct differentiation d = {.r = r, .c = c, .g = g, .in = in, .made = made, .n_in = n_in};
+    void *room = calloc(2 * n_targets + 2 * n_outputs, sizeof(void *));
+    g->targets = calloc(n_targets, sizeof *g->targets);
+    g->rewritten = calloc(n_outputs, sizeof *g->rewritten);
+    g->types = calloc(n_outputs, sizeof *g->types);
+    g->values = calloc(n_outputs, sizeof *g->values);
+    g->douts = calloc(n_outputs, sizeof *g->douts);
+    bool ok = room && g->targets && g->rewritten && g->types && g->values && g->douts;
+    if (!ok) {
+        free(room);
+        return error_set(KILN_E_MEMORY, "jit: out of memory");
+    }
+    d.nodes = room;
+    d.grads = (kiln_tensor **)room + n_targets;
+    d.roots = (kiln_tensor **)room + 2 * n_targets;
+    d.sens = d.roots + n_outputs;
+    kiln_status status = differentiate(&d, nodes, since, until);
+    for (size_t i = 0; i < g->n_targets; i++) node_unref(d.nodes[i]);
+    free(room);
+    return status;
+}

@@ -1,0 +1,247 @@
+// A call of a captured function on the tape: one node, whose rule runs the backward program.
+//
+// The node's values are: one of each target (types only), one of each input of the graph, one of each saved output.
+// What the backward program reads is checked against later writes, as any rule's values are. The other inputs of the
+// graph are kept for gradients of gradients alone: then the forward graph is run again, op by op under the tape.
+#include "grad/registry.h"
+#include "grad/run.h"
+#include "jit/function.h"
+#include "jit/replay.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const value_names[] = {"value"};
+static const struct op call_op = {
+    .name = "jit", .flags = OP_HIDDEN | OP_VARIADIC, .min_in = 0, .max_in = 255, .n_out = 1, .in_names = value_names};
+
+// What the node holds: which program, and the random numbers of this call.
+struct held {
+    struct entry *entry;
+    struct program_rng rng;
+};
+
+static void drop_held(void *at)
+{
+    struct held *h = at;
+    entry_unref(&h->entry);
+    free(h);
+}
+
+// Gradients of gradients
+
+static kiln_status forward_again(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct held *h = user;
+    const struct gradient *g = &h->entry->captured.gradient;
+    int32_t values[UINT8_MAX];
+    size_t n = 0;
+    (void)n_in;
+    for (size_t i = 0; i < g->n_outputs; i++)
+        if (g->values[i] >= 0) values[n++] = g->values[i];
+    if (n != n_out) return KILN_E_INTERNAL;
+    return graph_evaluate(h->entry->captured.graph, in, &h->rng, n, values, out);
+}
+
+static kiln_status differentiate_again(const struct held *h, const struct tape_node *n, kiln_tensor *const *in,
+                                       kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct captured *c = &h->entry->captured;
+    const struct gradient *g = &c->gradient;
+    kiln_tensor **sources = calloc(c->n_sources + g->n_targets + 1, sizeof *sources), *sens[UINT8_MAX];
+    int64_t *wrt = calloc(g->n_targets + 1, sizeof *wrt);
+    kiln_status status = sources && wrt ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    size_t n_sens = 0;
+    for (size_t i = 0; i < c->n_sources && !status; i++) sources[i] = in[g->n_targets + i];
+    for (size_t i = 0; i < g->n_targets && !status; i++) {
+        kiln_tensor **at = &sources[g->targets[i].source];
+        *at = grad_second_handle(*at);
+        if (!*at)
+            status = error_pending;
+        else
+            tape_set_node(*at, n->edges[i].node, n->edges[i].out);
+        wrt[i] = g->targets[i].source;
+    }
+    for (size_t i = 0; i < g->n_outputs && !status; i++)
+        if (g->values[i] >= 0) sens[n_sens++] = dout[i];
+    kiln_grad_opts o = {.size = sizeof o, .wrt = {g->n_targets, wrt}, .sens = {n_sens, sens}, .outputs = n_sens};
+    if (!status) status = kiln_grad(forward_again, (void *)h, sources, c->n_sources, &o, din, g->n_targets);
+    free(sources);
+    free(wrt);
+    return status;
+}
+
+// The backward program
+
+static kiln_status compile(const struct entry *e, struct gradient *g)
+{
+    const struct captured *c = &e->captured;
+    const struct layout **layouts = calloc(g->n_douts + g->n_saved + 1, sizeof *layouts);
+    if (!layouts) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t i = 0; i < g->n_saved; i++) {
+        const struct source *s = g->saved[i].source < 0 ? NULL : &c->sources[g->saved[i].source];
+        if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
+    }
+    struct program_options options = {.name = e->name};
+    kiln_status status = program_create(g->graph, c->dev, layouts, &options, &g->program);
+    free(layouts);
+    return status;
+}
+
+static kiln_status get_program(const struct entry *e, struct gradient *g, struct program **out)
+{
+    pthread_mutex_lock(&g->lock);
+    kiln_status status = g->program ? KILN_OK : compile(e, g);
+    *out = g->program;
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+static kiln_status place_dout(const struct gradient *g, size_t i, kiln_device *dev, kiln_tensor *given,
+                              kiln_tensor **out)
+{
+    struct type type;
+    grad_type_of(&g->types[i], &type);
+    *out = given ? kiln_contiguous(given) : kiln_zeros(dev, (kiln_dtype)type.dtype, type.rank, type.dims);
+    return *out ? KILN_OK : error_pending;
+}
+
+static kiln_status run_program(const struct held *h, struct program *p, kiln_tensor *const *in,
+                               kiln_tensor *const *dout, kiln_tensor **room, kiln_tensor **din)
+{
+    const struct captured *c = &h->entry->captured;
+    const struct gradient *g = &c->gradient;
+    kiln_tensor **grads = room + g->n_douts + g->n_saved;
+    for (size_t i = 0; i < g->n_outputs; i++)
+        if (g->douts[i] >= 0) TRY(place_dout(g, i, c->dev, dout[i], &room[g->douts[i]]));
+    for (size_t i = 0; i < g->n_saved; i++) {
+        const struct saved *s = &g->saved[i];
+        size_t at = s->source >= 0 ? (size_t)s->source : c->n_sources + i;
+        room[g->n_douts + i] = in[g->n_targets + at];
+    }
+    TRY(program_run(p, room, &h->rng, grads));
+    for (size_t i = 0; i < g->n_targets; i++) din[i] = g->targets[i].output < 0 ? NULL : grads[g->targets[i].output];
+    return KILN_OK;
+}
+
+static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                        kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct tape_node *n = rule_node();
+    const struct held *h = n->held;
+    struct gradient *g = &h->entry->captured.gradient;
+    struct program *p;
+    if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
+    TRY(get_program(h->entry, g, &p));
+    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = run_program(h, p, in, dout, room, din);
+    free(room);
+    return status;
+}
+
+static const struct grad_rule call_rule = {.fn = rule};
+
+// Recording
+
+static bool reads_source(const struct gradient *g, size_t source)
+{
+    for (size_t i = 0; i < g->n_saved; i++)
+        if (g->saved[i].source == (int32_t)source) return true;
+    return false;
+}
+
+struct places {
+    struct tape_edge *edges;
+    const struct type **types;
+    const struct layout **layouts;
+};
+
+static kiln_status find_places(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                               const struct places *p)
+{
+    const struct gradient *g = &c->gradient;
+    for (size_t i = 0; i < g->n_targets; i++) {
+        const struct target *t = &g->targets[i];
+        if (t->input >= 0)
+            TRY(tape_current(in[t->input], &p->edges[i]));
+        else
+            p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
+        if (t->output < 0) p->edges[i].node = NULL; // nothing to hand on
+        p->types[i] = &sources[t->source]->type;
+    }
+    for (size_t i = 0; i < c->n_sources; i++) {
+        p->types[g->n_targets + i] = &sources[i]->type;
+        p->layouts[g->n_targets + i] = &sources[i]->layout;
+    }
+    for (size_t i = 0; i < g->n_saved; i++) {
+        size_t at = g->n_douts + i, n = 0, v = 0;
+        while (g->graph->values.v[v].kind != IR_INPUT || n++ != at) v++;
+        p->types[g->n_targets + c->n_sources + i] = &g->graph->values.v[v].type;
+    }
+    return KILN_OK;
+}
+
+static kiln_status make_node(const struct captured *c, const struct places *p, size_t n, struct tape_node **out)
+{
+    const struct gradient *g = &c->gradient;
+    TRY(tape_node_make(&call_op, (int)n, p->edges, p->types, p->layouts, (int)g->n_outputs, g->types, NULL, out));
+    (*out)->rule = &call_rule;
+    return KILN_OK;
+}
+
+kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor *const *sources,
+                           struct gradient_call *call)
+{
+    const struct captured *c = &e->captured;
+    const struct gradient *g = &c->gradient;
+    call->node = NULL;
+    if (!g->graph) return KILN_OK;
+    size_t n = g->n_targets + c->n_sources + g->n_saved;
+    if (n > UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "call: %s has too many values for a gradient", e->name);
+    struct places p = {calloc(n, sizeof *p.edges), calloc(n, sizeof *p.types), calloc(n, sizeof *p.layouts)};
+    kiln_status status = p.edges && p.types && p.layouts ? KILN_OK : error_set(KILN_E_MEMORY, "call: out of memory");
+    if (!status) status = find_places(c, in, sources, &p);
+    if (!status) status = make_node(c, &p, n, &call->node);
+    free(p.edges);
+    free((void *)p.types);
+    free((void *)p.layouts);
+    for (size_t i = 0; i < c->n_sources && !status; i++) {
+        int at = (int)(g->n_targets + i);
+        tape_keep(call->node, at, sources[i]);
+        call->node->values[at].lazy = !reads_source(g, i);
+    }
+    return status;
+}
+
+static kiln_status place_results(const struct captured *c, struct tape_node *n, kiln_tensor *const *in,
+                                 kiln_tensor *const *out)
+{
+    const struct gradient *g = &c->gradient;
+    for (size_t i = 0; i < c->n_results; i++)
+        if (g->values[i] >= 0) tape_set_node(out[i], n, (uint32_t)i);
+    for (size_t i = 0; i < g->n_rewritten; i++) {
+        const struct rewritten *w = &g->rewritten[i];
+        struct tape_edge edge = {w->output < 0 ? NULL : n, w->output < 0 ? 0 : (uint32_t)w->output};
+        TRY(family_written(in[w->input], &edge));
+    }
+    return KILN_OK;
+}
+
+kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
+                         kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out)
+{
+    const struct captured *c = &e->captured;
+    const struct gradient *g = &c->gradient;
+    struct tape_node *n = call->node;
+    if (!n) return KILN_OK;
+    struct held *h = malloc(sizeof *h);
+    if (!h) return error_set(KILN_E_MEMORY, "call: out of memory");
+    *h = (struct held){entry_ref(e), *rng};
+    n->held = h;
+    n->drop = drop_held;
+    for (size_t i = 0; i < g->n_saved; i++)
+        if (g->saved[i].source < 0) tape_keep(n, (int)(g->n_targets + c->n_sources + i), outputs[g->saved[i].output]);
+    return place_results(c, n, in, out);
+}

@@ -1,0 +1,196 @@
+#include "jit/guard.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t alias_of(kiln_tensor *const *in, size_t i)
+{
+    for (size_t k = 0; k < i && in[i]->storage; k++)
+        if (in[k]->storage == in[i]->storage) return (int32_t)k;
+    return -1;
+}
+
+static bool wants_gradient(const kiln_tensor *t)
+{
+    return (t->node || t->family) && !thread_state.no_grad && tensor_requires_grad(t);
+}
+
+kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time, uint64_t hash)
+{
+    *g = (struct guard){.n_in = n_in, .in = calloc(n_in + 1, sizeof *g->in), .mode = kiln_get_mode(), .hash = hash};
+    if (!g->in) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    g->no_grad = thread_state.no_grad > 0;
+    for (size_t i = 0; i < n_in; i++) {
+        const kiln_tensor *t = in[i];
+        struct guard_input *to = &g->in[i];
+        to->type = t->type;
+        to->alias = alias_of(in, i);
+        to->number = !t->storage;
+        to->run_time = run_time && run_time[i];
+        to->value = t->number;
+        to->integer = t->integer;
+        to->grad = wants_gradient(t);
+        g->sees_grad |= (t->node || t->family) && tensor_requires_grad(t);
+        if (to->number) continue;
+        to->dev = t->storage->dev;
+        to->row_major = layout_is_contiguous(&t->type, &t->layout);
+        memcpy(to->strides, t->layout.strides, sizeof to->strides);
+    }
+    return KILN_OK;
+}
+
+void guard_finish(struct guard *g)
+{
+    free(g->in);
+    g->in = NULL;
+}
+
+static bool same_strides(const struct guard_input *g, const kiln_tensor *t)
+{
+    for (int i = 0; i < t->type.rank; i++)
+        if (t->type.dims[i] > 1 && t->layout.strides[i] != g->strides[i]) return false;
+    return true;
+}
+
+static enum guard_kind check_number(const struct guard_input *g, const kiln_tensor *t)
+{
+    if (g->run_time) return GUARD_OK;
+    // Not by ==, which tells NaN from itself and takes -0 for 0.
+    return memcmp(&g->value, &t->number, sizeof g->value) || g->integer != t->integer ? GUARD_NUMBER : GUARD_OK;
+}
+
+static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tensor *const *in)
+{
+    const struct guard_input *g = &all->in[i];
+    const kiln_tensor *t = in[i];
+    if (g->number != !t->storage) return GUARD_KIND;
+    if (g->type.dtype != t->type.dtype || g->type.weak != t->type.weak) return GUARD_DTYPE;
+    if (g->type.rank != t->type.rank) return GUARD_RANK;
+    if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
+    if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;
+    if (g->number) return check_number(g, t);
+    if (g->dev != t->storage->dev) return GUARD_DEVICE;
+    if (g->row_major ? !layout_is_contiguous(&t->type, &t->layout) : !same_strides(g, t)) return GUARD_STRIDES;
+    return alias_of(in, i) == g->alias ? GUARD_OK : GUARD_ALIAS;
+}
+
+static bool gradient_fits(const struct source *s)
+{
+    const kiln_tensor *g = s->leaf->leaf->gradient;
+    return g && g->storage && type_equal(&g->type, &s->type) &&
+           layout_is_contiguous(&g->type, &g->layout) == s->row_major;
+}
+
+// A parameter whose handles are all gone was replaced by another one.
+static enum guard_kind check_source(const struct source *s, kiln_tensor *const *in, size_t n_in)
+{
+    if (s->pinned) return in[s->input]->storage == s->storage ? GUARD_OK : GUARD_PARAMETER;
+    if (s->kind == SOURCE_GRADIENT) return gradient_fits(s) ? GUARD_OK : GUARD_PARAMETER;
+    if (s->kind != SOURCE_LEAF) return GUARD_OK;
+    if (atomic_load_explicit(&s->leaf->leaf->handles, memory_order_relaxed) == 0) return GUARD_PARAMETER;
+    if (s->leaf->leaf->requires_grad != s->grad) return GUARD_GRADIENT;
+    for (size_t i = 0; i < n_in; i++)
+        if (in[i]->storage == s->storage) return GUARD_ALIAS;
+    return GUARD_OK;
+}
+
+enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, uint64_t hash, size_t *at)
+{
+    *at = 0;
+    if (g->n_in != n_in) return GUARD_COUNT;
+    if (g->mode != kiln_get_mode()) return GUARD_MODE;
+    if (g->hash != hash) return GUARD_HASH;
+    for (size_t i = 0; i < n_in; i++) {
+        enum guard_kind kind = check_input(g, i, in);
+        *at = i;
+        if (kind)
+            return g->sees_grad && kind == GUARD_GRADIENT && g->no_grad != (thread_state.no_grad > 0) ? GUARD_GRAD_MODE
+                                                                                                      : kind;
+    }
+    for (size_t i = 0; i < g->n_sources; i++) {
+        enum guard_kind kind = check_source(&g->sources[i], in, n_in);
+        *at = i;
+        if (kind) return kind;
+    }
+    return g->sees_grad && g->no_grad != (thread_state.no_grad > 0) ? GUARD_GRAD_MODE : GUARD_OK;
+}
+
+const char *guard_name(enum guard_kind kind)
+{
+    static const char *const names[] = {"none",   "count",     "kind",   "dtype",    "rank",
+                                        "dims",   "strides",   "device", "gradient", "alias",
+                                        "number", "parameter", "hash",   "mode",     "grad mode"};
+    return names[kind];
+}
+
+static void add_dims(struct str *s, int rank, const int64_t *v)
+{
+    str_add(s, "[");
+    for (int i = 0; i < rank; i++) str_addf(s, "%s%lld", i ? "," : "", (long long)v[i]);
+    str_add(s, "]");
+}
+
+static void describe_input(const struct guard_input *g, enum guard_kind kind, kiln_tensor *const *in, size_t at,
+                           struct str *out)
+{
+    const kiln_tensor *t = in[at];
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    switch (kind) {
+    case GUARD_STRIDES:
+        str_add(out, "strides were ");
+        add_dims(out, g->type.rank, g->strides);
+        str_add(out, ", are ");
+        add_dims(out, t->type.rank, t->layout.strides);
+        break;
+    case GUARD_DEVICE: str_addf(out, "device was %s, is %s", g->dev->name, t->storage->dev->name); break;
+    case GUARD_GRADIENT:
+        str_addf(out, "requires-grad was %s, is %s", g->grad ? "on" : "off", g->grad ? "off" : "on");
+        break;
+    case GUARD_ALIAS: str_addf(out, "alias was %d, is %d", (int)g->alias, (int)alias_of(in, at)); break;
+    case GUARD_NUMBER: str_addf(out, "number was %.17g, is %.17g", g->value, t->number); break;
+    case GUARD_KIND:
+        str_addf(out, "was a %s, is a %s", g->number ? "number" : "tensor", g->number ? "tensor" : "number");
+        break;
+    default: str_addf(out, "was %s, is %s", type_text(&g->type, a, sizeof a), type_text(&t->type, b, sizeof b));
+    }
+}
+
+static void describe_source(const struct guard *g, enum guard_kind kind, size_t at, struct str *out)
+{
+    const struct source *s = &g->sources[at];
+    const char *name = s->leaf && s->leaf->leaf->name ? s->leaf->leaf->name : "state";
+    if (kind == GUARD_PARAMETER && s->kind == SOURCE_GRADIENT)
+        str_addf(out, "the gradient of %s has another type or is gone", name);
+    else if (s->pinned)
+        str_addf(out, "input %zu was also reached from outside; another tensor is given", s->input);
+    else if (kind == GUARD_PARAMETER)
+        str_addf(out, "%s was freed", name);
+    else if (kind == GUARD_ALIAS)
+        str_addf(out, "%s is among the inputs, it was not", name);
+    else
+        str_addf(out, "requires-grad of %s was %s, is %s", name, s->grad ? "on" : "off", s->grad ? "off" : "on");
+}
+
+void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln_tensor *const *in, size_t n_in,
+                    uint64_t hash, struct str *out)
+{
+    str_addf(out, "%s: ", guard_name(kind));
+    bool of_source = kind == GUARD_PARAMETER;
+    if (kind == GUARD_GRADIENT || kind == GUARD_ALIAS) { // of an input, if one fails
+        of_source = at >= n_in || at >= g->n_in || check_input(g, at, in) != kind;
+    }
+    switch (kind) {
+    case GUARD_COUNT: str_addf(out, "%zu inputs were given, %zu are", g->n_in, n_in); break;
+    case GUARD_MODE: str_addf(out, "was %d, is %d", (int)g->mode, (int)kiln_get_mode()); break;
+    case GUARD_HASH: str_addf(out, "was %llu, is %llu", (unsigned long long)g->hash, (unsigned long long)hash); break;
+    case GUARD_GRAD_MODE:
+        str_addf(out, "gradients were %s, are %s", g->no_grad ? "off" : "on", thread_state.no_grad ? "off" : "on");
+        break;
+    default:
+        if (of_source) {
+            describe_source(g, kind, at, out);
+            break;
+        }
+        str_addf(out, "input %zu ", at);
+        describe_input(&g->in[at], kind, in, at, out);
+    }
+}

@@ -1,0 +1,277 @@
+// The table of compiled kernels, and their launches.
+//
+// A kernel is known by its device, by the plan that code generation chose for it, and by the canonical bytes of its
+// family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
+// others that want it wait.
+#include "jit/kernels.h"
+#include "base/hash.h"
+#include "codegen/glsl.h"
+#include "codegen/llvm.h"
+#include "codegen/spirv.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum kernel_state { KERNEL_COMPILING, KERNEL_READY, KERNEL_FAILED };
+
+struct jit_kernel {
+    struct jit_kernel *next;
+    kiln_device *dev; // not held: programs hold it
+    uint64_t hash;
+    char *key;
+    size_t key_B;
+    int refs;
+    uint8_t state;
+    bool compiled;
+    struct error_record error;
+    struct codegen_plan plan;
+    struct llvm_function function; // CPU
+    void *loaded;                  // the device's own
+    char *name;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    struct jit_kernel *first;
+} table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
+
+// What a kernel is compiled from.
+struct source {
+    const struct fused_kernel *k;
+    kiln_device *dev;
+    struct codegen_plan plan;
+    struct str text; // GLSL
+    struct str key;
+};
+
+static kiln_status describe(struct source *s)
+{
+    bool cpu = s->dev->caps.is_cpu;
+    memset(&s->plan, 0, sizeof s->plan);
+    if (cpu)
+        TRY(llvm_plan(s->k, &s->plan));
+    else
+        TRY(glsl_fused(s->k, &s->dev->caps, &s->plan, &s->text));
+    str_addn(&s->key, (const char *)&s->plan, sizeof s->plan);
+    fused_family(s->k, &s->key);
+    TRY(str_check(&s->text));
+    return str_check(&s->key);
+}
+
+// --- compiling ---
+
+static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
+{
+    struct codegen_code code = {.plan = s->plan};
+    TRY(llvm_compile(s->k, &s->plan, &code));
+    kiln_status status = llvm_load(&code, &kernel->function);
+    free(code.code);
+    TRY(status);
+    const struct compiled_code loaded = {
+        .name = kernel->name, .run = kernel->function.run, .end = kernel->function.end};
+    return s->dev->ops->load_compiled(s->dev, &loaded, &kernel->loaded);
+}
+
+#if KILN_WITH_GLSLANG
+static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
+{
+    struct spirv module = {NULL, 0};
+    const struct spirv_source source = {
+        .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
+    kiln_status status = spirv_compile(&source, &module);
+    if (!status) status = spirv_strip(&module);
+    if (!status && debug_flag("validate")) status = spirv_validate(kernel->name, module.words, module.n_words);
+    const struct compiled_code code = {
+        .name = kernel->name, .code = module.words, .code_B = module.n_words * 4, .indirect = s->plan.indirect};
+    if (!status) status = s->dev->ops->load_compiled(s->dev, &code, &kernel->loaded);
+    spirv_free(&module);
+    return status;
+}
+#else
+static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
+{
+    return error_set(KILN_E_MISSING, "%s: this build has no glslang", s->dev->name);
+}
+#endif
+
+static kiln_status compile(struct source *s, struct jit_kernel *kernel)
+{
+    if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
+    TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
+    STAT_ADD(s->dev, kernels_compiled, 1);
+    kernel->compiled = true;
+    return KILN_OK;
+}
+
+// --- the table ---
+
+static struct jit_kernel *find(const struct source *s, uint64_t hash)
+{
+    for (struct jit_kernel *k = table.first; k; k = k->next)
+        if (k->hash == hash && k->dev == s->dev && k->key_B == s->key.len &&
+            !memcmp(k->key, str_text(&s->key), k->key_B))
+            return k;
+    return NULL;
+}
+
+static struct jit_kernel *insert(const struct source *s, uint64_t hash)
+{
+    struct jit_kernel *k = calloc(1, sizeof *k);
+    if (k) {
+        k->key = malloc(s->key.len + 1);
+        k->name = strdup(s->k->name);
+    }
+    if (!k || !k->key || !k->name) {
+        error_set(KILN_E_MEMORY, "out of memory for a kernel");
+        if (k) {
+            free(k->key);
+            free(k->name);
+        }
+        free(k);
+        return NULL;
+    }
+    memcpy(k->key, str_text(&s->key), s->key.len);
+    k->key_B = s->key.len;
+    k->hash = hash;
+    k->dev = s->dev;
+    k->plan = s->plan;
+    k->next = table.first;
+    table.first = k;
+    return k;
+}
+
+static void destroy(struct jit_kernel *k)
+{
+    if (k->loaded) k->dev->ops->unload_compiled(k->dev, k->loaded);
+    llvm_unload(&k->function);
+    free(k->key);
+    free(k->name);
+    free(k);
+}
+
+void jit_kernel_unref(struct jit_kernel **kernel)
+{
+    struct jit_kernel *k = *kernel;
+    *kernel = NULL;
+    if (!k) return;
+    pthread_mutex_lock(&table.lock);
+    bool last = --k->refs == 0;
+    struct jit_kernel **at = &table.first;
+    while (last && *at != k) at = &(*at)->next;
+    if (last) *at = k->next;
+    pthread_mutex_unlock(&table.lock);
+    if (last) destroy(k);
+}
+
+// The entry, with one reference more; *mine: the caller has to compile it.
+static struct jit_kernel *take(const struct source *s, bool *mine)
+{
+    uint64_t hash = hash_bytes(0, str_text(&s->key), s->key.len);
+    pthread_mutex_lock(&table.lock);
+    struct jit_kernel *k = find(s, hash);
+    *mine = !k;
+    if (!k) k = insert(s, hash);
+    if (k) k->refs++;
+    while (k && !*mine && k->state == KERNEL_COMPILING) pthread_cond_wait(&table.done, &table.lock);
+    pthread_mutex_unlock(&table.lock);
+    return k;
+}
+
+static void publish(struct jit_kernel *k, kiln_status status)
+{
+    if (status) error_capture(&k->error);
+    pthread_mutex_lock(&table.lock);
+    k->state = status ? KERNEL_FAILED : KERNEL_READY;
+    pthread_cond_broadcast(&table.done);
+    pthread_mutex_unlock(&table.lock);
+}
+
+static kiln_status get(struct source *s, struct jit_kernel **out)
+{
+    bool mine;
+    TRY(describe(s));
+    struct jit_kernel *k = take(s, &mine);
+    if (!k) return error_pending;
+    if (mine) publish(k, compile(s, k));
+    if (k->state == KERNEL_FAILED) {
+        struct error_record error = k->error;
+        jit_kernel_unref(&k);
+        return error_raise(&error);
+    }
+    *out = k;
+    return KILN_OK;
+}
+
+kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struct jit_kernel **out)
+{
+    struct source s = {.k = k, .dev = dev};
+    *out = NULL;
+    str_init(&s.text);
+    str_init(&s.key);
+    kiln_status status = get(&s, out);
+    str_free(&s.text);
+    str_free(&s.key);
+    return status;
+}
+
+bool jit_kernel_was_compiled(const struct jit_kernel *k)
+{
+    return k->compiled;
+}
+
+// --- launches ---
+
+kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_kernel *kernel,
+                            const struct fused_kernel *k, kiln_device *dev)
+{
+    static const uint64_t nowhere[FUSED_MAX_IN + FUSED_MAX_OUT];
+    bool cpu = dev->caps.is_cpu;
+    *l = (struct jit_launch){.kernel = kernel, .name = kernel->name, .n_access = k->n_in + k->n_out};
+    TRY((cpu ? llvm_pack : glsl_pack)(&kernel->plan, k, nowhere, &dev->caps, &l->c));
+    size_t n = (size_t)l->c.n_words;
+    l->words = arena_alloc(a, n * (cpu ? sizeof *l->words : sizeof *l->narrow));
+    if (!l->words) return error_pending;
+    if (cpu) {
+        memcpy(l->words, l->c.words, n * sizeof *l->words);
+        return KILN_OK;
+    }
+    l->narrow = (uint32_t *)(void *)l->words;
+    for (size_t i = 0; i < n; i++) l->narrow[i] = (uint32_t)l->c.words[i];
+    return KILN_OK;
+}
+
+static void set_address(uint64_t *wide, uint32_t *narrow, int at, uint64_t address)
+{
+    if (!narrow) {
+        wide[at] = address;
+        return;
+    }
+    narrow[at] = (uint32_t)address;
+    narrow[at + 1] = (uint32_t)(address >> 32);
+}
+
+kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
+                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace, uint32_t *failed)
+{
+    uint64_t words[CODEGEN_MAX_WORDS];
+    size_t word_B = l->narrow ? sizeof *l->narrow : sizeof *words;
+    memcpy(words, l->words, (size_t)l->c.n_words * word_B);
+    uint32_t *narrow = l->narrow ? (uint32_t *)(void *)words : NULL;
+    for (int i = 0; i < l->n_access; i++) set_address(words, narrow, narrow ? 2 * i : i, addresses[i]);
+    if (l->c.workspace_at >= 0) set_address(words, narrow, l->c.workspace_at, workspace);
+    if (l->c.failed_at >= 0) set_address(words, narrow, l->c.failed_at, (uint64_t)(uintptr_t)failed);
+    const struct compiled_launch launch = {.compiled = l->kernel->loaded,
+                                           .op = l->name,
+                                           .words = words,
+                                           .n_words = (uint32_t)l->c.n_words,
+                                           .groups = {l->c.groups[0], l->c.groups[1], l->c.groups[2]},
+                                           .units = l->c.units,
+                                           .unit_cost = l->c.unit_cost,
+                                           .run_end = l->c.run_end,
+                                           .work = l->c.work,
+                                           .n_ranges = (uint32_t)n_ranges,
+                                           .ranges = ranges,
+                                           .workspace = workspace,
+                                           .workspace_B = l->c.workspace_B};
+    return device_launch_compiled(dev, &launch);
+}

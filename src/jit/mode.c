@@ -1,0 +1,67 @@
+// The mode of a thread, and what says how a captured function is to see a tensor.
+#include "jit/function.h"
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local kiln_mode mode;
+static atomic_int enabled = -1; // -1: the environment has not been asked yet
+
+kiln_status kiln_set_mode(kiln_mode wanted)
+{
+    if (error_pending) return error_pending;
+    if (wanted != KILN_MODE_EAGER && wanted != KILN_MODE_GRAPH)
+        return error_set(KILN_E_ARGUMENT, "set_mode: %d is not one of kiln_mode", (int)wanted);
+    mode = wanted;
+    return KILN_OK;
+}
+
+kiln_mode kiln_get_mode(void)
+{
+    return mode;
+}
+
+void kiln_jit_enable(bool on)
+{
+    atomic_store(&enabled, on);
+}
+
+bool jit_enabled(void)
+{
+    int on = atomic_load_explicit(&enabled, memory_order_relaxed);
+    if (on >= 0) return on;
+    const char *text = getenv("KILN_JIT");
+    int unknown = -1;
+    on = !text || strcmp(text, "0") != 0;
+    atomic_compare_exchange_strong(&enabled, &unknown, on);
+    return atomic_load(&enabled);
+}
+
+kiln_tensor *kiln_mutable(double v)
+{
+    kiln_device *dev = error_pending ? NULL : device_default();
+    if (!dev) return NULL;
+    kiln_tensor number = {.type = {.dtype = KILN_F32}, .number = v};
+    kiln_tensor *t = tensor_place(&number, dev);
+    if (t) t->type.weak = true;
+    return t;
+}
+
+kiln_tensor *kiln_constant(kiln_tensor *t)
+{
+    if (error_pending || tensor_check("constant", "t", t)) return NULL;
+    if (t->builder) {
+        error_set(KILN_E_STATE, "constant: an abstract value is not known yet");
+        return NULL;
+    }
+    kiln_tensor *r = tensor_second(t);
+    if (r) r->constant = true;
+    return r;
+}
+
+kiln_status kiln_state(kiln_tensor *t)
+{
+    if (error_pending) return error_pending;
+    TRY(tensor_check("state", "t", t));
+    if (!t->storage) return error_set(KILN_E_STATE, "state: t is %s", t->builder ? "an abstract value" : "a number");
+    return leaf_make_state(t);
+}

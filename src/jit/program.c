@@ -1,0 +1,364 @@
+// From a graph to a program: launches, fused kernels, places in memory.
+//
+// Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
+// run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
+// gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+#include "jit/program_impl.h"
+#include "pass/plan.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct maker {
+    struct program *p;
+    const struct kiln_graph *g;
+    const struct program_options *o;
+    struct units units;
+    struct schedule schedule;
+    VEC(struct action) actions;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void constant_layout(const void *held, struct layout *out)
+{
+    *out = ((const kiln_tensor *)held)->layout;
+}
+
+// --- actions ---
+
+static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
+{
+    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
+    if (!a.plain) return error_pending;
+    unit_plain(&m->units.v.v[unit], a.plain);
+    return vec_push(&m->actions, a);
+}
+
+static kiln_status fill_operands(struct maker *m, struct action *a, const struct fused_kernel *k)
+{
+    a->fused = k;
+    a->n_operands = k->n_in + k->n_out;
+    a->operands = arena_alloc(&m->p->arena, sizeof *a->operands * (size_t)a->n_operands);
+    if (!a->operands) return error_pending;
+    for (int i = 0; i < a->n_operands; i++) {
+        const struct fused_access *x = fused_access_at(k, i);
+        struct action_operand *o = &a->operands[i];
+        int64_t at_B = x->offset * dtype_size_B[x->dtype];
+        fused_range(k, x, &o->lo_B, &o->hi_B);
+        o->lo_B -= at_B;
+        o->hi_B -= at_B;
+        o->buffer = x->buffer;
+        o->at_B = at_B;
+        o->write = i >= k->n_in;
+    }
+    return KILN_OK;
+}
+
+// The kernel, if it can be had; else *done is false.
+static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, const char *why, bool *done)
+{
+    struct program *p = m->p;
+    struct action a = {.why = why};
+    *done = false;
+    if (!m->o->reference) {
+        struct jit_kernel *kernel;
+        kiln_status status = jit_kernel_get(p->dev, k, &kernel);
+        if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
+            log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
+            kiln_error_clear();
+            return KILN_OK;
+        }
+        TRY(status);
+        p->kernels[p->n_kernels++] = kernel;
+        p->facts.kernels_compiled += jit_kernel_was_compiled(kernel);
+        a.compiled = arena_alloc(&p->arena, sizeof *a.compiled);
+        if (!a.compiled) return error_pending;
+        TRY(jit_launch_init(&p->arena, a.compiled, kernel, k, p->dev));
+    }
+    TRY(fill_operands(m, &a, k));
+    *done = true;
+    return vec_push(&m->actions, a);
+}
+
+static kiln_status add_step(struct maker *m, size_t index)
+{
+    const struct step *s = &m->schedule.steps.v[index];
+    bool done = false;
+    if (s->kernel) TRY(add_kernel(m, s->kernel, s->why, &done));
+    if (done) {
+        m->p->facts.n_fused += s->n_units;
+        return KILN_OK;
+    }
+    for (int i = 0; i < s->n_units; i++) TRY(add_plain(m, s->units[i], s->why));
+    return KILN_OK;
+}
+
+// --- places ---
+
+struct use {
+    int32_t first, last;
+};
+
+static void touch(struct use *u, int32_t step)
+{
+    if (u->first < 0) u->first = step;
+    u->last = step;
+}
+
+static void find_uses(const struct maker *m, struct use *uses)
+{
+    for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct action *a = &m->actions.v[i];
+        for (int o = 0; o < a->n_operands; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
+        for (int o = 0; a->plain && o < a->plain->n_operands; o++)
+            if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
+                touch(&uses[a->plain->operands[o].slot], (int32_t)i);
+    }
+}
+
+static uint64_t buffer_B(const struct unit_buffer *b)
+{
+    return (uint64_t)b->numel * dtype_size_B[b->dtype];
+}
+
+static kiln_status place_given(struct maker *m, size_t i)
+{
+    struct program *p = m->p;
+    const struct unit_buffer *b = &m->units.buffers.v[i];
+    struct place *place = &p->places[i];
+    if (b->writer >= 0) p->targets[p->n_targets++] = (int32_t)i;
+    if (b->kind == BUFFER_INPUT) {
+        *place = (struct place){.kind = PLACE_INPUT, .index = p->n_inputs++};
+        return KILN_OK;
+    }
+    const kiln_tensor *t = m->g->values.v[b->value].held;
+    if (!t || !t->storage) return error_set(KILN_E_INTERNAL, "graph: a constant without memory");
+    *place = (struct place){.kind = PLACE_CONSTANT, .storage = storage_ref(t->storage)};
+    return KILN_OK;
+}
+
+// Workspaces of kernels join the buffers as temporaries of one step, those that must be zero have memory of their own.
+static kiln_status plan_arena(struct maker *m, const struct use *uses)
+{
+    struct program *p = m->p;
+    size_t n_buffers = m->units.buffers.n, n = n_buffers + m->actions.n;
+    struct plan_buffer *b = calloc(n + 1, sizeof *b);
+    struct plan plan = {0};
+    if (!b) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    for (size_t i = 0; i < n; i++) b[i].flags = PLAN_INPUT;
+    for (size_t i = 0; i < n_buffers; i++)
+        if (p->places[i].kind == PLACE_ARENA)
+            b[i] = (struct plan_buffer){buffer_B(&m->units.buffers.v[i]), uses[i].first, uses[i].last, 0};
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct jit_launch *l = m->actions.v[i].compiled;
+        if (l && l->c.workspace_B && !l->c.workspace_zeroed)
+            b[n_buffers + i] = (struct plan_buffer){l->c.workspace_B, (int32_t)i, (int32_t)i, 0};
+    }
+    kiln_status status = plan_make(b, (int32_t)n, NULL, 0, &plan);
+    for (size_t i = 0; i < n_buffers && !status; i++)
+        if (p->places[i].kind == PLACE_ARENA) p->places[i].offset_B = plan.offset_B[i];
+    for (size_t i = 0; i < m->actions.n && !status; i++)
+        if (!(b[n_buffers + i].flags & PLAN_INPUT)) m->actions.v[i].workspace_at_B = plan.offset_B[n_buffers + i];
+    p->arena_B = p->facts.arena_B = plan.total_B;
+    p->facts.naive_B = plan.naive_B;
+    plan_free(&plan);
+    free(b);
+    return status;
+}
+
+static kiln_status place_all(struct maker *m)
+{
+    struct program *p = m->p;
+    size_t n = m->units.buffers.n;
+    struct use *uses = malloc(sizeof *uses * (n + 1));
+    if (!uses) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    find_uses(m, uses);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        const struct unit_buffer *b = &m->units.buffers.v[i];
+        if (unit_buffer_is_given(b)) {
+            status = place_given(m, i);
+        } else if (b->kept) {
+            p->places[i] = (struct place){.kind = PLACE_OUTPUT, .index = p->n_fresh};
+            p->fresh_B[p->n_fresh++] = buffer_B(b);
+        } else if (uses[i].first >= 0) {
+            p->places[i].kind = PLACE_ARENA;
+        }
+    }
+    p->n_buffers = (int)n;
+    if (!status) status = plan_arena(m, uses);
+    free(uses);
+    return status;
+}
+
+static kiln_status make_zeroed(struct maker *m)
+{
+    struct program *p = m->p;
+    static const char zeros[4096];
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct jit_launch *l = m->actions.v[i].compiled;
+        if (!l || !l->c.workspace_B || !l->c.workspace_zeroed) continue;
+        m->actions.v[i].workspace_at_B = p->zeroed_B;
+        p->zeroed_B += (l->c.workspace_B + 255) / 256 * 256;
+    }
+    if (!p->zeroed_B) return KILN_OK;
+    p->zeroed = storage_new(p->dev, p->zeroed_B);
+    if (!p->zeroed) return error_pending;
+    for (uint64_t at = 0; at < p->zeroed_B; at += sizeof zeros) {
+        uint64_t n = p->zeroed_B - at < sizeof zeros ? p->zeroed_B - at : sizeof zeros;
+        TRY(device_upload(p->dev, p->zeroed->block.address + at, zeros, n));
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_outputs(struct maker *m)
+{
+    struct program *p = m->p;
+    for (size_t i = 0; i < m->g->outputs.n; i++) {
+        const struct ir_output *o = &m->g->outputs.v[i];
+        if (o->target >= 0) continue;
+        const struct ir_value *v = &m->g->values.v[o->value];
+        const struct unit_view *at = &m->units.values[o->value];
+        p->outputs[p->n_outputs++] = (struct program_output){.value = o->value,
+                                                             .place = at->buffer,
+                                                             .type = v->type,
+                                                             .layout = at->layout,
+                                                             .number = v->number,
+                                                             .integer = v->integer};
+    }
+    return KILN_OK;
+}
+
+// --- making ---
+
+static kiln_status make_room(struct maker *m)
+{
+    struct program *p = m->p;
+    size_t n = m->units.buffers.n + 1;
+    p->places = arena_alloc(&p->arena, sizeof *p->places * n);
+    p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
+    p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
+    p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
+    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1));
+    return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
+}
+
+static bool *find_shared(struct maker *m)
+{
+    const int32_t *aliases = m->o->aliases;
+    bool *shared = arena_alloc(&m->p->arena, m->g->values.n + 1);
+    int input = 0;
+    for (size_t i = 0; shared && i < m->g->values.n; i++) {
+        if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
+        if (m->g->values.v[i].kind != IR_INPUT) continue;
+        bool alone = aliases[input] == input;
+        for (int k = input + 1, n = input + 1; alone && (size_t)n < m->g->values.n; n++)
+            if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
+        shared[i] = !alone;
+        input++;
+    }
+    return shared;
+}
+
+static kiln_status build(struct maker *m, const struct layout *const *layouts)
+{
+    struct program *p = m->p;
+    struct units_options uo = {.caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout};
+    struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
+    if (m->o->aliases) {
+        uo.shared = find_shared(m);
+        if (!uo.shared) return error_pending;
+    }
+    TRY(units_make(&m->units, m->g, &uo));
+    TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
+    TRY(make_room(m));
+    for (size_t i = 0; i < m->schedule.steps.n; i++) TRY(add_step(m, i));
+    TRY(place_all(m));
+    TRY(make_zeroed(m));
+    TRY(add_outputs(m));
+    p->n_actions = (int)m->actions.n;
+    p->actions = arena_alloc(&p->arena, sizeof *p->actions * (m->actions.n + 1));
+    if (!p->actions) return error_pending;
+    if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
+    p->facts.n_launches = p->n_actions;
+    p->facts.n_nodes = (int)m->g->nodes.n;
+    p->random_counters = m->units.random_counters;
+    return KILN_OK;
+}
+
+kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const struct layout *const *layouts,
+                           const struct program_options *options, struct program **out)
+{
+    static const struct program_options none;
+    struct maker m = {.g = g, .o = options ? options : &none};
+    uint64_t from = now_ns();
+    *out = NULL;
+    struct program *p = m.p = calloc(1, sizeof *p);
+    if (!p) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    arena_init(&p->arena);
+    atomic_init(&p->refs, 1);
+    p->dev = device_ref(dev);
+    p->reference = m.o->reference;
+    p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
+    kiln_status status = build(&m, layouts);
+    units_finish(&m.units);
+    p->schedule = m.schedule.arena; // kernels and their names live there
+    vec_free(&m.schedule.steps);
+    vec_free(&m.actions);
+    p->facts.compile_ns = now_ns() - from;
+    if (status) program_unref(&p);
+    *out = p;
+    return status;
+}
+
+struct program *program_ref(struct program *p)
+{
+    if (p) atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+void program_unref(struct program **pp)
+{
+    struct program *p = *pp;
+    *pp = NULL;
+    if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
+    for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
+    storage_unref(p->zeroed);
+    arena_finish(&p->schedule);
+    arena_finish(&p->arena);
+    device_unref(p->dev);
+    free(p);
+}
+
+uint64_t program_random_counters(const struct program *p)
+{
+    return p->random_counters;
+}
+
+void program_get_facts(const struct program *p, struct program_facts *out)
+{
+    *out = p->facts;
+}
+
+void program_explain(const struct program *p, struct str *out)
+{
+    str_addf(out, "%s: %d launches for %d ops; %llu bytes for intermediate values, %llu if each had its own\n", p->name,
+             p->facts.n_launches, p->facts.n_nodes, (unsigned long long)p->facts.arena_B,
+             (unsigned long long)p->facts.naive_B);
+    for (int i = 0; i < p->n_actions; i++) {
+        const struct action *a = &p->actions[i];
+        if (a->fused)
+            fused_text(a->fused, out);
+        else
+            str_addf(out, "op %s\n", a->plain->op);
+        if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
+    }
+}

@@ -1,0 +1,69 @@
+// A program, inside: what program.c makes and program_run.c runs.
+#pragma once
+#include "jit/kernels.h"
+#include "jit/program.h"
+#include "pass/fuse.h"
+
+// Where a buffer lies.
+enum place_kind {
+    PLACE_NONE,     // only inside kernels
+    PLACE_INPUT,    // `index`: of the input
+    PLACE_CONSTANT, // in the storage
+    PLACE_OUTPUT,   // a fresh storage a run; `index` counts them
+    PLACE_ARENA,    // at offset_B
+};
+struct place {
+    uint8_t kind;
+    int32_t index;
+    uint64_t offset_B;
+    struct storage *storage; // CONSTANT, held
+};
+
+struct action_operand {
+    int32_t buffer;
+    int64_t at_B;       // of point 0, from the buffer's beginning
+    int64_t lo_B, hi_B; // touched, relative to point 0
+    bool write;
+};
+
+// One launch: a compiled kernel, or a kernel of the catalogue.
+struct action {
+    struct jit_launch *compiled; // NULL: `plain`
+    struct launch *plain;        // addresses are bytes within the operands' buffers
+    const struct fused_kernel *fused;
+    struct action_operand *operands; // compiled: accesses
+    int n_operands;
+    uint64_t workspace_at_B; // in the arena
+    const char *why;         // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
+};
+
+struct program_output {
+    int32_t value;
+    int32_t place; // buffer; -1: a number
+    struct type type;
+    struct layout layout;
+    double number;
+    int64_t integer;
+};
+
+struct program {
+    atomic_int refs;
+    kiln_device *dev; // held
+    struct arena arena;
+    struct arena schedule; // the kernels
+    char *name;
+    int n_inputs, n_buffers, n_actions, n_outputs, n_targets, n_fresh;
+    struct place *places;
+    struct action *actions;
+    struct program_output *outputs;
+    int32_t *targets;  // buffers that a run writes back
+    uint64_t *fresh_B; // sizes of the fresh storages
+    uint64_t arena_B, zeroed_B;
+    struct storage *zeroed; // workspaces that must be zero and are left so
+    uint64_t random_counters;
+    bool reference;
+    struct program_facts facts;
+    struct jit_kernel **kernels; // held
+    int n_kernels;
+    char *explanation;
+};

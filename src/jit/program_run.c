@@ -1,0 +1,171 @@
+// Running a program: addresses into the launches that stand ready, one after the other.
+#include "jit/program_impl.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW = 64 };
+
+struct run {
+    const struct program *p;
+    kiln_tensor *const *in;
+    struct storage *const *fresh;
+    uint64_t arena;
+    uint64_t *base; // by buffer
+    const struct program_rng *rng;
+};
+
+static void find_bases(struct run *r)
+{
+    const struct program *p = r->p;
+    for (int i = 0; i < p->n_buffers; i++) {
+        const struct place *at = &p->places[i];
+        switch (at->kind) {
+        case PLACE_INPUT: r->base[i] = tensor_address(r->in[at->index]); break;
+        case PLACE_CONSTANT: r->base[i] = at->storage->block.address; break;
+        case PLACE_OUTPUT: r->base[i] = r->fresh[at->index]->block.address; break;
+        default: r->base[i] = r->arena + at->offset_B;
+        }
+    }
+}
+
+static kiln_status index_error(const struct run *r, const struct action *a)
+{
+    return error_set(KILN_E_ARGUMENT, "%s: in %s an index is out of range for its axis", r->p->name, a->fused->name);
+}
+
+static kiln_status run_reference(const struct run *r, const struct action *a)
+{
+    void *buffers[UINT8_MAX];
+    struct fused_kernel k = *a->fused;
+    if (a->n_operands > UINT8_MAX) return error_set(KILN_E_INTERNAL, "program: too many operands");
+    for (int i = 0; i < a->n_operands; i++) {
+        buffers[i] = (void *)(uintptr_t)r->base[a->operands[i].buffer];
+        *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
+    }
+    uint32_t failed = 0;
+    TRY(fused_eval(&k, buffers, &failed));
+    return failed ? index_error(r, a) : KILN_OK;
+}
+
+static kiln_status run_compiled(const struct run *r, const struct action *a)
+{
+    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT];
+    struct compiled_range ranges[FUSED_MAX_IN + FUSED_MAX_OUT];
+    for (int i = 0; i < a->n_operands; i++) {
+        const struct action_operand *o = &a->operands[i];
+        addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
+        ranges[i] = (struct compiled_range){addresses[i], o->lo_B, o->hi_B, o->write};
+    }
+    uint64_t workspace = (a->compiled->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena) + a->workspace_at_B;
+    uint32_t failed = 0;
+    TRY(jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace, &failed));
+    return failed ? index_error(r, a) : KILN_OK;
+}
+
+static kiln_status run_plain(const struct run *r, const struct action *a)
+{
+    struct launch l = *a->plain;
+    for (int i = 0; i < l.n_operands; i++)
+        if (!(l.operands[i].flags & OPERAND_IMMEDIATE)) l.operands[i].address += r->base[l.operands[i].slot];
+    return device_launch(r->p->dev, &l);
+}
+
+static kiln_status run_actions(const struct run *r)
+{
+    for (int i = 0; i < r->p->n_actions; i++) {
+        const struct action *a = &r->p->actions[i];
+        if (a->plain)
+            TRY(run_plain(r, a));
+        else if (a->compiled)
+            TRY(run_compiled(r, a));
+        else
+            TRY(run_reference(r, a));
+    }
+    return KILN_OK;
+}
+
+static void mark_written(const struct run *r)
+{
+    for (int i = 0; i < r->p->n_targets; i++) {
+        const struct place *at = &r->p->places[r->p->targets[i]];
+        struct storage *s = at->kind == PLACE_INPUT ? r->in[at->index]->storage : at->storage;
+        s->version++;
+        s->writer = r->p->name;
+    }
+}
+
+// --- results ---
+
+static kiln_tensor *result(const struct run *r, const struct program_output *o)
+{
+    if (o->place < 0) {
+        kiln_tensor *t = tensor_new();
+        if (!t) return NULL;
+        t->type = o->type;
+        t->number = o->number;
+        t->integer = o->integer;
+        return t;
+    }
+    const struct place *at = &r->p->places[o->place];
+    struct layout l = o->layout;
+    struct storage *s = at->storage;
+    if (at->kind == PLACE_OUTPUT) s = r->fresh[at->index];
+    if (at->kind == PLACE_INPUT) {
+        s = r->in[at->index]->storage;
+        l.offset += r->in[at->index]->layout.offset;
+    }
+    return tensor_on(s, &o->type, &l);
+}
+
+static kiln_status give_results(const struct run *r, kiln_tensor **out)
+{
+    for (int i = 0; i < r->p->n_outputs; i++) {
+        out[i] = result(r, &r->p->outputs[i]);
+        if (out[i]) continue;
+        for (int k = 0; k < i; k++) tensor_destroy(out[k]);
+        for (int k = 0; k <= i; k++) out[k] = NULL;
+        return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **out)
+{
+    const struct program *p = r->p;
+    struct block arena = {0};
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < p->n_fresh && !status; i++) {
+        fresh[i] = storage_new(p->dev, p->fresh_B[i]);
+        if (!fresh[i])
+            status = error_pending;
+        else
+            fresh[i]->writer = p->name;
+    }
+    if (!status && p->arena_B) status = device_alloc(p->dev, p->arena_B, &arena);
+    if (!status) {
+        r->arena = arena.address;
+        find_bases(r);
+        status = run_actions(r);
+        if (p->arena_B) device_release(p->dev, &arena);
+    }
+    if (!status) mark_written(r);
+    if (!status) status = give_results(r, out);
+    for (int i = 0; i < p->n_fresh; i++) storage_unref(fresh[i]);
+    return status;
+}
+
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
+{
+    uint64_t few_bases[4 * FEW];
+    struct storage *few_fresh[FEW] = {NULL};
+    struct run r = {.p = p, .in = in, .rng = rng, .base = few_bases};
+    struct storage **fresh = few_fresh;
+    if (p->n_buffers > 4 * FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
+    if (p->n_fresh > FEW) fresh = calloc((size_t)p->n_fresh, sizeof *fresh);
+    kiln_status status = r.base && fresh ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    r.fresh = fresh;
+    if (!status) status = run_in(&r, fresh, out);
+    if (r.base != few_bases) free(r.base);
+    if (fresh != few_fresh) free(fresh);
+    return status;
+}

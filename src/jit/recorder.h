@@ -1,0 +1,69 @@
+// The recorder: a graph sink for user code. Ops on abstract tensors become nodes; tensors from outside become inputs of
+// the graph where they may change between calls, and constants where they may not; memory becomes variables.
+//
+// A variable is a piece of memory that handles show. It has a value, which writes replace, and a version. A handle
+// remembers the version at which its own value was right; when it is used later, it takes its part of the variable's
+// value. So every write is a new value, every read sees the last write through any view, and at the end what belongs to
+// tensors outside is written back, in order.
+#pragma once
+#include "base/vec.h"
+#include "grad/tape.h"
+#include "jit/source.h"
+#include "tensor/apply.h"
+#include "tensor/graph.h"
+#include <kiln/jit.h>
+
+struct variable {
+    kiln_tensor *current;    // the value, and its place on the tape; owned
+    struct layout layout;    // where its elements lie in the memory
+    uint32_t version;        // raised by each write
+    int32_t source;          // the input that it belongs to; -1: made in the capture
+    struct storage *storage; // by which it is found again (a reference), or NULL
+    uint64_t written;        // its last write's number; 0: never
+};
+
+// A tensor that was there before, or was made of host data.
+struct constant {
+    kiln_tensor *tensor;     // owned
+    struct storage *storage; // of the tensor that it was taken from; a reference
+    struct layout layout;
+};
+
+struct recorder {
+    struct graph_sink sink;
+    uint32_t capture; // its number
+    const char *name; // of the function, for messages
+    kiln_capture kind;
+    kiln_syntax syntax;
+    kiln_device *dev;               // NULL: not known yet
+    VEC(struct variable) variables; // from 1
+    VEC(struct source) sources;     // in the order of the graph's inputs
+    VEC(struct constant) constants;
+    VEC(kiln_tensor *) known; // by value: what was computed for reads; owned
+    uint64_t writes, random_counters;
+    int must_be_constant; // a scalar input that was read; -1: none
+    // The values of inputs, for reads while the function is traced; NULL otherwise.
+    kiln_status (*input_value)(struct recorder *r, const struct source *s, kiln_tensor **out);
+    void *user;
+};
+
+kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax);
+void recorder_finish(struct recorder *r); // frees the graph too, unless it was taken
+
+// A new input of the graph, of the type and in the place of t; `leaf` where t is a parameter. The variable's number.
+kiln_status recorder_add_source(struct recorder *r, struct source *s, const struct type *type, const char *name,
+                                int32_t *variable);
+// t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
+kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
+kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
+
+// variable.c
+kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory
+kiln_status variable_new(struct recorder *r, const kiln_tensor *value, const struct layout *layout, int32_t *out);
+int32_t variable_find(const struct recorder *r, const struct storage *s); // 0: none
+// A new handle on what lies at `layout`.
+kiln_status variable_show(struct recorder *r, int32_t variable, const struct type *type, const struct layout *layout,
+                          kiln_tensor **out);
+kiln_status variable_own(struct recorder *r, kiln_tensor *t); // gives t a variable if it has none
+kiln_status variable_refresh(struct recorder *r, kiln_tensor *t);
+kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *value); // value: of t's type

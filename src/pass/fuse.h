@@ -1,0 +1,42 @@
+// Fusion: which units of a graph become one kernel, and the kernel that they become. It looks at spaces, strides and
+// dependences, never at the names of ops.
+#pragma once
+#include "pass/fused.h"
+#include "pass/units.h"
+
+// One step of a program: a fused kernel, or a unit as it is. A unit that is cheap to compute again may be part of
+// several steps.
+struct step {
+    struct fused_kernel *kernel; // access.buffer: of the units; NULL: the unit runs by itself
+    const int32_t *units;        // in order
+    int n_units;
+    const char *why; // why it was not fused with what it reads or feeds, or NULL
+};
+
+struct schedule {
+    struct arena arena;
+    VEC(struct step) steps;
+};
+
+struct fuse_options {
+    bool off;         // each unit that has an expression is a kernel of its own
+    bool round_casts; // see struct program_options
+};
+
+kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
+                 struct schedule *out);
+void schedule_finish(struct schedule *s);
+
+// --- fuse_kernel.c ---
+
+// The kernel of a set of units. NULL without an error: these units do not fit into one kernel, and *why says why.
+struct fuse_set {
+    const struct units *u;
+    const int32_t *units; // in order
+    int n_units;
+    const bool *inside;  // by unit
+    const bool *escapes; // by buffer: it is read outside the set, or kept
+    bool round_casts;
+    bool checks; // indices out of range are reported
+};
+kiln_status fuse_kernel(struct arena *a, const struct fuse_set *set, struct fused_kernel **out, const char **why);

@@ -1,0 +1,334 @@
+#include "pass/units.h"
+#include "ops/body.h"
+#include "ops/lower.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct maker {
+    struct lowering base;
+    struct units *u;
+    const struct op_call *call;
+    const int32_t *in; // buffers of the call's inputs
+    int32_t out[OP_MAX_OUT];
+    int32_t node;
+    VEC(int32_t) temps;
+};
+
+static int32_t add_buffer(struct units *u, enum buffer_kind kind, const struct type *t, int32_t value)
+{
+    struct unit_buffer b = {
+        .kind = (uint8_t)kind, .dtype = t->dtype, .value = value, .numel = type_numel(t), .writer = -1};
+    if (u->buffers.n >= UINT16_MAX) {
+        error_set(KILN_E_UNSUPPORTED, "graph: more than %d buffers", UINT16_MAX);
+        return -1;
+    }
+    return vec_push(&u->buffers, b) ? -1 : (int32_t)u->buffers.n - 1;
+}
+
+static bool folds(const struct scalar_dag *d)
+{
+    for (int i = 0; i < d->n_nodes; i++)
+        if (d->nodes[i].kind == SCALAR_REDUCE) return true;
+    return false;
+}
+
+// What a device has no kernel for falls back to the CPU, op by op.
+static bool may_fuse(const struct kernel_info *k, const struct device_caps *caps)
+{
+    return caps->is_cpu || !k->cpu_only;
+}
+
+// What only moves elements was lowered on bits; fused, it moves values of the buffers' own dtype.
+static void give_dtypes_back(const struct units *u, struct unit *unit)
+{
+    struct launch_operand *from = &unit->l.operands[0], *to = &unit->l.operands[unit->n_in];
+    if (!unit->body->moves || (from->flags & OPERAND_IMMEDIATE)) return;
+    uint8_t dtype = u->buffers.v[from->slot].dtype;
+    if (dtype != u->buffers.v[to->slot].dtype || dtype_size_B[dtype] != dtype_size_B[from->dtype] ||
+        from->dtype != to->dtype)
+        return;
+    unit->bits_dtype = from->dtype;
+    from->dtype = to->dtype = dtype;
+    unit->in_cls[0] = dtype_class(dtype);
+}
+
+void unit_plain(const struct unit *u, struct launch *out)
+{
+    *out = u->l;
+    if (!u->body) return;
+    out->n_reduce = (uint8_t)u->row_dims;
+    if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
+}
+
+static kiln_status record(struct lowering *base, struct launch *l)
+{
+    struct maker *m = (struct maker *)base;
+    const struct kernel_info *k = kernel_info(l->kernel);
+    struct unit unit = {.l = *l, .node = m->node, .n_in = k->n_operands - k->n_out, .row_dims = l->n_reduce};
+    for (int i = 0; i < l->n_operands; i++) {
+        struct launch_operand *o = &unit.l.operands[i];
+        if (o->flags & OPERAND_IMMEDIATE) continue;
+        int32_t b = o->slot & SLOT_TEMP  ? m->temps.v[o->slot & ~SLOT_TEMP]
+                    : o->slot & SLOT_OUT ? m->out[o->slot & ~SLOT_OUT]
+                                         : m->in[o->slot];
+        if (b < 0) return error_set(KILN_E_INTERNAL, "%s: a launch names a slot without memory", l->op);
+        o->slot = (uint16_t)b;
+        if (!(o->flags & OPERAND_WRITE)) continue;
+        m->u->buffers.v[b].n_writes++;
+        m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
+    }
+    if (kernel_has_body(l->kernel) && may_fuse(k, base->caps)) {
+        unit.body = kernel_body(l->kernel);
+        if (!unit.body) return error_pending;
+        memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);
+        give_dtypes_back(m->u, &unit);
+        unit.folds = folds(&unit.body->dag);
+        if (!unit.folds) unit.l.n_reduce = 0;
+    }
+    return vec_push(&m->u->v, unit);
+}
+
+static kiln_status temp(struct lowering *base, const struct type *t, struct view *out)
+{
+    struct maker *m = (struct maker *)base;
+    struct layout l;
+    int32_t b = add_buffer(m->u, BUFFER_TEMP, t, -1);
+    if (b < 0) return error_pending;
+    layout_contiguous(t, &l);
+    *out = view_of(t, &l, (uint16_t)(SLOT_TEMP | m->temps.n));
+    return vec_push(&m->temps, b);
+}
+
+static void set_view(const struct units *u, int32_t value, uint16_t slot, struct view *out)
+{
+    const struct ir_value *v = &u->graph->values.v[value];
+    *out = view_of(&v->type, &u->values[value].layout, slot);
+    if (v->kind != IR_NUMBER) return;
+    out->immediate = true;
+    out->number = v->number;
+    out->integer = v->integer;
+}
+
+static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t *operands)
+{
+    struct view few[16], *vin = c->n_in > 16 ? malloc(sizeof *vin * (size_t)c->n_in) : few, vout[OP_MAX_OUT];
+    if (!vin) return error_set(KILN_E_MEMORY, "%s: out of memory", c->op->name);
+    for (int i = 0; i < c->n_in; i++)
+        if (operands[i] >= 0) set_view(m->u, operands[i], (uint16_t)i, &vin[i]);
+    for (int i = 0; i < c->n_out; i++) {
+        struct layout l;
+        layout_contiguous(&c->out[i], &l);
+        vout[i] = view_of(&c->out[i], &l, (uint16_t)(SLOT_OUT | i));
+    }
+    c->vin = vin;
+    c->vout = vout;
+    kiln_status status = c->op->fn->lower(c, &m->base);
+    if (vin != few) free(vin);
+    return status;
+}
+
+// A view that strides can express is no unit.
+static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int32_t out, bool *done)
+{
+    bool copy = false;
+    *done = false;
+    if (!(c->op->flags & OP_VIEW) || u->values[in].buffer < 0) return KILN_OK;
+    TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
+    *done = !copy;
+    if (*done) u->values[out].buffer = u->values[in].buffer;
+    return KILN_OK;
+}
+
+static kiln_status make_outputs(struct maker *m, const struct ir_node *n, struct op_call *c)
+{
+    struct units *u = m->u;
+    for (int i = 0; i < n->op->n_out; i++) {
+        int32_t value = n->first_out + i;
+        m->out[i] = add_buffer(u, BUFFER_VALUE, &c->out[i], value);
+        if (m->out[i] < 0) return error_pending;
+        u->values[value].buffer = m->out[i];
+        layout_contiguous(&c->out[i], &u->values[value].layout);
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
+{
+    struct units *u = m->u;
+    const struct kiln_graph *g = u->graph;
+    const int32_t *operands = ir_operands(g, n);
+    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->op->n_out, .in = types};
+    bool done;
+    c.attrs = (struct attr *)(uintptr_t)n->attrs; // infer and lower read them
+    for (int i = 0; i < n->n_in; i++) {
+        types[i] = operands[i] < 0 ? NULL : &g->values.v[operands[i]].type;
+        buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
+    }
+    TRY(n->op->fn->infer(&c));
+    TRY(try_view(u, &c, operands[0], n->first_out, &done));
+    if (done) return KILN_OK;
+    if (!n->op->fn->lower)
+        return error_set(KILN_E_UNSUPPORTED, "%s: cannot be compiled: it is a view that no strides express",
+                         n->op->name);
+    m->call = &c;
+    m->in = buffers;
+    m->base.op = n->op->name;
+    m->temps.n = 0;
+    TRY(make_outputs(m, n, &c));
+    return lower_call(m, &c, operands);
+}
+
+static kiln_status add_nodes(struct maker *m)
+{
+    const struct kiln_graph *g = m->u->graph;
+    size_t most = 1;
+    for (size_t i = 0; i < g->nodes.n; i++)
+        if ((size_t)g->nodes.v[i].n_in > most) most = (size_t)g->nodes.v[i].n_in;
+    const struct type **types = malloc(sizeof *types * most);
+    int32_t *buffers = malloc(sizeof *buffers * most);
+    kiln_status status = types && buffers ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
+    for (size_t i = 0; i < g->nodes.n && !status; i++) {
+        m->node = (int32_t)i;
+        status = add_node(m, &g->nodes.v[i], types, buffers);
+    }
+    free(types);
+    free(buffers);
+    return status;
+}
+
+static kiln_status add_given(struct units *u, const struct layout *const *layouts,
+                             units_constant_layout *constant_layout)
+{
+    const struct kiln_graph *g = u->graph;
+    int n_inputs = 0;
+    for (size_t i = 0; i < g->values.n; i++) {
+        const struct ir_value *v = &g->values.v[i];
+        struct unit_view *at = &u->values[i];
+        at->buffer = -1;
+        if (v->kind != IR_INPUT && v->kind != IR_CONSTANT) continue;
+        layout_contiguous(&v->type, &at->layout);
+        at->buffer = add_buffer(u, v->kind == IR_INPUT ? BUFFER_INPUT : BUFFER_CONSTANT, &v->type, (int32_t)i);
+        if (at->buffer < 0) return error_pending;
+        if (v->kind == IR_CONSTANT) {
+            constant_layout(v->held, &at->layout);
+            continue;
+        }
+        if (layouts && layouts[n_inputs]) at->layout = *layouts[n_inputs];
+        at->layout.offset = 0; // a run adds the tensor's own
+        n_inputs++;
+    }
+    return KILN_OK;
+}
+
+// What is fused through must be written once, by a unit that does not read it.
+static void find_ordered(struct units *u)
+{
+    for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1;
+    // A copy of what is written back reads no more than it writes: fusion looks at it closer.
+    for (size_t i = 0; i < u->v.n; i++) {
+        const struct unit *unit = &u->v.v[i];
+        for (int w = unit->n_in; unit->node >= 0 && w < unit->l.n_operands; w++)
+            for (int r = 0; r < unit->n_in; r++)
+                if (!(unit->l.operands[r].flags & OPERAND_IMMEDIATE) &&
+                    unit->l.operands[r].slot == unit->l.operands[w].slot)
+                    u->buffers.v[unit->l.operands[w].slot].ordered = true;
+    }
+}
+
+// The view of a value in a buffer, for a copy that is no op's.
+static struct view lying_view(const struct units *u, int32_t value, int32_t *buffer)
+{
+    struct view v;
+    *buffer = u->values[value].buffer;
+    set_view(u, value, 0, &v);
+    return v;
+}
+
+static kiln_status add_write(struct maker *m, const struct ir_output *o, bool shared)
+{
+    struct units *u = m->u;
+    struct unit_buffer *target = &u->buffers.v[u->values[o->target].buffer];
+    if (target->n_writes)
+        return error_set(KILN_E_INTERNAL, "graph: %s is written back twice", o->name ? o->name : "an input");
+    int32_t in[1];
+    struct view from = lying_view(u, o->value, &in[0]), to = lying_view(u, o->target, &m->out[0]);
+    to.slot = SLOT_OUT;
+    m->in = in;
+    m->node = -1;
+    m->base.op = "assign";
+    size_t before = u->v.n;
+    TRY(lower_copy(&m->base, &from, &to));
+    for (size_t i = before; i < u->v.n && shared; i++) u->v.v[i].body = NULL;
+    return KILN_OK;
+}
+
+static kiln_status add_writes(struct maker *m, const bool *shared)
+{
+    const struct kiln_graph *g = m->u->graph;
+    for (size_t i = 0; i < g->outputs.n; i++) {
+        const struct ir_output *o = &g->outputs.v[i];
+        if (o->target >= 0) TRY(add_write(m, o, !shared || shared[o->target]));
+    }
+    return KILN_OK;
+}
+
+// Units whose results nobody reads go, and the buffers keep their numbers.
+static void drop_dead(struct units *u)
+{
+    size_t n = 0;
+    for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
+        struct unit *unit = &u->v.v[i];
+        bool live = false;
+        for (int o = unit->n_in; o < unit->l.n_operands; o++) {
+            const struct unit_buffer *b = &u->buffers.v[unit->l.operands[o].slot];
+            live = live || b->kept || b->ordered || unit_buffer_is_given(b);
+        }
+        if (!live) unit->l.n_operands = 0;
+        for (int o = 0; o < (live ? unit->n_in : 0); o++)
+            if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
+    }
+    for (size_t i = 0; i < u->buffers.n; i++) {
+        struct unit_buffer *b = &u->buffers.v[i];
+        b->ordered = false;
+        b->n_writes = 0;
+        b->writer = -1;
+    }
+    for (size_t i = 0; i < u->v.n; i++) {
+        if (!u->v.v[i].l.n_operands) continue;
+        if (n != i) u->v.v[n] = u->v.v[i];
+        for (int o = u->v.v[n].n_in; o < u->v.v[n].l.n_operands; o++) {
+            struct unit_buffer *b = &u->buffers.v[u->v.v[n].l.operands[o].slot];
+            b->n_writes++;
+            b->writer = (int32_t)n;
+        }
+        n++;
+    }
+    u->v.n = n;
+}
+
+kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
+{
+    struct maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
+    *u = (struct units){.graph = g, .values = calloc(g->values.n + 1, sizeof *u->values)};
+    if (!u->values) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    kiln_status status = add_given(u, o->layouts, o->constant_layout);
+    if (!status) status = add_nodes(&m);
+    if (!status) status = add_writes(&m, o->shared);
+    vec_free(&m.temps);
+    if (status) return status;
+    for (size_t i = 0; i < g->outputs.n; i++) {
+        int32_t b = u->values[g->outputs.v[i].value].buffer;
+        if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
+    }
+    drop_dead(u);
+    find_ordered(u);
+    return KILN_OK;
+}
+
+void units_finish(struct units *u)
+{
+    vec_free(&u->v);
+    vec_free(&u->buffers);
+    free(u->values);
+    u->values = NULL;
+}
