@@ -10,12 +10,19 @@ static kiln_status compile(struct kiln_function *f, struct entry *e)
 {
     const struct captured *c = &e->captured;
     const struct layout **layouts = calloc(c->n_sources + 1, sizeof *layouts);
-    if (!layouts) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < c->n_sources; i++)
+    int32_t *aliases = calloc(c->n_sources + 1, sizeof *aliases);
+    bool apart = layouts && aliases; // the guards see to it that sources lie apart, those of gradients excepted
+    for (size_t i = 0; i < c->n_sources && layouts && aliases; i++) {
         if (!c->sources[i].row_major) layouts[i] = &c->sources[i].layout;
-    struct program_options options = {.background = f->o.background, .name = e->name};
-    kiln_status status = program_create(c->graph, c->dev, layouts, &options, &e->program);
+        aliases[i] = (int32_t)i;
+        apart &= c->sources[i].kind != SOURCE_GRADIENT;
+    }
+    struct program_options options = {
+        .background = f->o.background, .name = e->name, .aliases = apart ? aliases : NULL};
+    kiln_status status = layouts && aliases ? program_create(c->graph, c->dev, layouts, &options, &e->program)
+                                            : error_set(KILN_E_MEMORY, "jit: out of memory");
     free(layouts);
+    free(aliases);
     return status;
 }
 
