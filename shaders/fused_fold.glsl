@@ -1,13 +1,13 @@
 // One kind of fold in one class of a fused kernel. Included with FOLD (its name), PARTIAL (type of a partial value),
-// COMBINE(a, b) and NOTHING (the value of no elements). The form gives N_LOCAL, LANES, LANE_STEP (from one lane of a row
-// to the next) and SUBGROUP (invocations that shuffle). Gives:
+// COMBINE(a, b) and NOTHING (the value of no elements). The form gives N_LOCAL, LANES, LANE_STEP (from one lane of a
+// row to the next) and SUBGROUP (invocations that shuffle). Gives, where folds of that reach are made:
 //     nothing_F()      the value of no elements
 //     across_row_F(v)  the values of all lanes of a row, combined; every lane of the row gets the result
 //     across_all_F(v)  those of all invocations of the workgroup
 //
 // Distances double from step to step. Both partners of an exchange combine in the order of their numbers, so that all
-// lanes hold the same bits, and these depend neither on timing nor on which invocation asks. Steps within a subgroup are
-// shuffles; the rest goes through shared memory.
+// lanes hold the same bits, and these depend neither on timing nor on which invocation asks. Steps within a subgroup
+// are shuffles; the rest goes through shared memory.
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
@@ -36,8 +36,12 @@ PARTIAL JOIN(exchange_, FOLD)(PARTIAL v, const uint first, const uint n)
     }
     return v;
 }
+#ifdef ROWS_FOLD
 PARTIAL JOIN(across_row_, FOLD)(const PARTIAL v) { return JOIN(exchange_, FOLD)(v, LANE_STEP, LANES); }
+#endif
+#ifdef WORKSPACE
 PARTIAL JOIN(across_all_, FOLD)(const PARTIAL v) { return JOIN(exchange_, FOLD)(v, 1, N_LOCAL); }
+#endif
 #undef FOLD
 #undef PARTIAL
 #undef COMBINE

@@ -1,15 +1,24 @@
 // Folds of one class in a fused kernel: how two values become one, travel between lanes and lie in the workspace.
 // Included once a class, with VALUE (its type), IS_NAN(a), ABOVE(a, b), TO_BITS(v) and FROM_BITS(bits) for a uvec2,
-// EXCHANGED(v, distance) by shuffle, LOGICAL for bool, and FOUND when places are looked for.
+// EXCHANGED(v, distance) by shuffle, LOGICAL for bool, FOLDS_<fold> for the folds in use, and FOUND when places are
+// looked for.
 #ifdef LOGICAL
 #define combine_any(a, b) ((a) || (b))
 #define combine_all(a, b) ((a) && (b))
 #else
+#ifdef FOLDS_sum
 VALUE combine_sum(const VALUE a, const VALUE b) { precise VALUE r = a + b; return r; }
+#endif
+#ifdef FOLDS_prod
 VALUE combine_prod(const VALUE a, const VALUE b) { precise VALUE r = a * b; return r; }
 #endif
+#endif
+#ifdef FOLDS_max
 VALUE combine_max(const VALUE a, const VALUE b) { return ABOVE(a, b) || IS_NAN(a) ? a : b; }
+#endif
+#ifdef FOLDS_min
 VALUE combine_min(const VALUE a, const VALUE b) { return ABOVE(b, a) || IS_NAN(a) ? a : b; }
+#endif
 #ifdef SHUFFLES
 VALUE from_lane(const VALUE v, const uint distance) { return EXCHANGED(v, distance); }
 #endif
@@ -21,6 +30,7 @@ void restore(const uint64_t at, out VALUE v) { v = FROM_BITS(Partial64(at).v); }
 #ifdef FOUND
 // A value and its place: the first among equals, the first NaN before all else.
 struct FOUND { VALUE value; INDEX place; };
+#ifdef FOLDS_argmax
 #define BEFORE_IT(a, b) (IS_NAN(a) ? !IS_NAN(b) : ABOVE(a, b))
 FOUND combine_argmax(const FOUND a, const FOUND b)
 {
@@ -29,6 +39,8 @@ FOUND combine_argmax(const FOUND a, const FOUND b)
     return a;
 }
 #undef BEFORE_IT
+#endif
+#ifdef FOLDS_argmin
 #define BEFORE_IT(a, b) (IS_NAN(a) ? !IS_NAN(b) : ABOVE(b, a))
 FOUND combine_argmin(const FOUND a, const FOUND b)
 {
@@ -37,6 +49,7 @@ FOUND combine_argmin(const FOUND a, const FOUND b)
     return a;
 }
 #undef BEFORE_IT
+#endif
 #ifdef SHUFFLES
 FOUND from_lane(const FOUND v, const uint distance)
 {

@@ -110,6 +110,53 @@ static void mistakes_with_kernels(void **state)
     kiln_error_clear();
 }
 
+// --- passes
+
+struct steps {
+    int n, n_changed;
+    size_t first_nodes, last_nodes;
+};
+
+static void on_pass(void *user, const kiln_pass_run *run)
+{
+    struct steps *s = user;
+    if (s->n++ == 0) s->first_nodes = run->nodes_before;
+    s->n_changed += run->changed;
+    s->last_nodes = run->nodes_after;
+    assert_int_equal(strncmp(run->graph, "kiln 1\n", 7), 0);
+    assert_non_null(run->pass);
+}
+
+static void graphs_in_text_form_go_through_passes(void **state)
+{
+    static const char text[] = "%0: f32[3] = input \"x\"\n%1: f32[3] = neg(%0)\n%2: f32[3] = neg(%1)\n"
+                               "%3: f32[3] = exp(%2)\nreturn %3 \"y\"\n";
+    struct steps s = {0};
+    const char *const one[] = {"simplify", "dce"};
+    kiln_optimize_opts opts = {.size = sizeof opts, .each = on_pass, .user = &s, .passes = one, .n_passes = 2};
+    char *some = kiln_graph_text_optimize(text, strlen(text), "text", &opts);
+    assert_string_equal(some, "kiln 1\n%0: f32[3] = input \"x\"\n%1: f32[3] = exp(%0)\nreturn %1 \"y\"\n");
+    assert_int_equal(s.n, 2);
+    assert_int_equal(s.n_changed, 2);
+    assert_int_equal(s.first_nodes, 3);
+    assert_int_equal(s.last_nodes, 1);
+    char *all = kiln_graph_text_optimize(text, strlen(text), "text", NULL);
+    assert_string_equal(all, some);
+    free(all);
+    free(some);
+}
+
+static void passes_have_names(void **state)
+{
+    assert_true(kiln_pass_count() >= 8);
+    for (size_t i = 0; i < kiln_pass_count(); i++) {
+        kiln_pass_info info = {.size = sizeof info};
+        assert_int_equal(kiln_pass_get_info(i, &info), KILN_OK);
+        assert_true(strlen(info.name) && strlen(info.doc));
+        assert_int_equal(info.size, sizeof info);
+    }
+}
+
 // --- facts
 
 struct seen {
@@ -217,6 +264,8 @@ int main(void)
         cmocka_unit_test(every_generated_kernel_has_glsl),
         cmocka_unit_test(module_and_disassembly_agree),
         cmocka_unit_test(mistakes_with_kernels),
+        cmocka_unit_test(graphs_in_text_form_go_through_passes),
+        cmocka_unit_test(passes_have_names),
         cmocka_unit_test(facts_of_the_cpu_come_in_groups),
         cmocka_unit_test(facts_of_every_listed_device),
         cmocka_unit_test(mistakes_with_facts),

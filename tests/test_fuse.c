@@ -169,6 +169,27 @@ static void batch_norm(kiln_tensor *const *in, kiln_tensor **out)
     out[2] = var;
 }
 
+static void gathered(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_add(kiln_mul(kiln_embedding(in[0], in[1]), scalar(3)), in[2]);
+}
+
+static void gathered_by_computed(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_gather(kiln_exp(in[0]), 1, kiln_sub(in[1], kiln_scalar_int(2))));
+}
+
+static void moved_bits(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_add(kiln_tril(kiln_mul(in[0], in[0]), 0), kiln_contiguous(kiln_transpose(in[0], 0, 1)));
+    out[1] = kiln_sum(kiln_one_hot(kiln_cast(kiln_abs(in[0]), KILN_I32), 3), NULL);
+}
+
+static void scanned(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_exp(kiln_cumsum(kiln_mul(in[0], in[0]), 1));
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -193,6 +214,10 @@ static const struct example examples[] = {
     {"backward of rms_norm", rms_norm_grad, 3, 2, {{2, A(6, 8)}, {1, A(8)}, {2, A(6, 8)}}, 2},
     {"mlp", mlp, 4, 1, {{2, A(5, 4)}, {2, A(4, 6)}, {1, A(6)}, {2, A(6, 3)}}, 4},
     {"argmax", argmax_of_sum, 2, 1, {{2, A(6, 9)}, {2, A(6, 9)}}, 1},
+    {"gathered", gathered, 3, 1, {{2, A(5, 6)}, {2, A(3, 4), KILN_I64}, {1, A(6)}}, 1},
+    {"gathered, computed", gathered_by_computed, 2, 1, {{2, A(4, 6)}, {2, A(4, 3), KILN_I64}}, 2},
+    {"moved bits", moved_bits, 1, 2, {{2, A(6, 6)}}, -1},
+    {"scanned", scanned, 1, 1, {{2, A(6, 9)}}, 3},
     {"batch norm", batch_norm, 1, 3, {{4, A(2, 3, 4, 4)}}, 1},
 };
 

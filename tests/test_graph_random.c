@@ -284,11 +284,87 @@ static void hashes_tell_graphs_apart(void **state)
     for (size_t i = 0; i < COUNT_OF(hashes); i++) ir_graph_destroy(&graphs[i]);
 }
 
+static int64_t hostile_int(struct maker *m)
+{
+    static const int64_t far[] = {INT64_MAX,
+                                  INT64_MIN,
+                                  INT64_MAX - 1,
+                                  (int64_t)1 << 62,
+                                  -((int64_t)1 << 40),
+                                  (int64_t)1 << 47,
+                                  INT32_MAX,
+                                  INT32_MIN,
+                                  0,
+                                  -1};
+    return below(m, 3) ? (int64_t)below(m, 6) - 2 : far[below(m, COUNT_OF(far))];
+}
+
+static struct type hostile_type(struct maker *m)
+{
+    static const int64_t sizes[] = {0, 1, 2, 3, 4, 1 << 20, (int64_t)1 << 33, (int64_t)1 << 47, IR_MAX_NUMEL};
+    struct type t = {.rank = (uint8_t)(below(m, 2) ? 4 : below(m, MAX_RANK + 1)), .weak = !below(m, 8)};
+    int64_t left = IR_MAX_NUMEL;
+    t.dtype = below(m, 2) ? KILN_F32 : (uint8_t)below(m, DTYPE_COUNT);
+    for (int i = 0; i < t.rank; i++) {
+        t.dims[i] = sizes[below(m, below(m, 2) ? 5 : COUNT_OF(sizes))];
+        if (t.dims[i] > left) t.dims[i] = 1;
+        if (t.dims[i]) left /= t.dims[i];
+    }
+    return t;
+}
+
+static struct attr hostile_attr(struct maker *m, int kind, int rank)
+{
+    static const double floats[] = {0, -1, 0.5, 1e300, -1e300, 1e18, 1e19, (double)NAN, HUGE_VAL, -HUGE_VAL};
+    struct attr a = {.kind = (uint8_t)kind, .set = true};
+    switch (kind) {
+    case ATTR_INT: a.i = hostile_int(m); break;
+    case ATTR_BOOL: a.i = below(m, 2); break;
+    case ATTR_DTYPE: a.i = below(m, DTYPE_COUNT); break;
+    case ATTR_FLOAT: a.f = floats[below(m, COUNT_OF(floats))]; break;
+    default:
+        a.count = (uint8_t)(!below(m, 3) ? 2 : below(m, 2) ? (uint32_t)rank : below(m, MAX_RANK + 1));
+        for (int i = 0; i < a.count; i++) a.v[i] = hostile_int(m);
+    }
+    return a;
+}
+
+static void hostile_call(struct maker *m, const struct op *op)
+{
+    struct type types[4];
+    const struct type *in[5] = {NULL};
+    struct attr attrs[OP_MAX_ATTRS];
+    int most = op->max_in < 4 ? op->max_in : 4;
+    struct op_call c = {.op = op, .n_out = op->n_out, .in = in, .attrs = attrs};
+    c.n_in = op->min_in + (int)below(m, (uint32_t)(most - op->min_in) + 1);
+    for (int i = 0; i < c.n_in; i++) {
+        types[i] = i && below(m, 3) ? types[0] : hostile_type(m);
+        in[i] = i >= op->min_in && !(op->flags & OP_VARIADIC) && below(m, 2) ? NULL : &types[i];
+    }
+    for (int i = 0; i < op->n_attrs; i++) attrs[i] = hostile_attr(m, op->attrs[i].kind, c.n_in ? types[0].rank : 3);
+    if (!op->fn->infer(&c))
+        for (int i = 0; i < op->n_out; i++) {
+            assert_true(c.out[i].rank <= MAX_RANK && c.out[i].dtype < DTYPE_COUNT);
+            for (int d = 0; d < c.out[i].rank; d++) assert_true(c.out[i].dims[d] >= 0);
+        }
+    kiln_error_clear();
+}
+
+// A text may hold any sizes and attributes, so infer meets them: it must refuse, or give types that are types. What it
+// computes on the way is for sanitizers to judge.
+static void infer_meets_hostile_values(void **state)
+{
+    struct maker m = {.random = 5};
+    for (int round = 0; round < 1500; round++)
+        for (int i = 0; i < op_count; i++) hostile_call(&m, op_table[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_come_back),
         cmocka_unit_test(hashes_tell_graphs_apart),
+        cmocka_unit_test(infer_meets_hostile_values),
     };
     return cmocka_run_group_tests(tests, sample_setup, NULL);
 }

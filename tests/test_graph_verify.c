@@ -334,13 +334,28 @@ static void builders_refuse_what_is_out_of_turn(void **state)
     ir_graph_destroy(NULL);
 }
 
+static void a_constant_is_added_once(void **state)
+{
+    enum { CONSTANTS = 5000 };
+    static char held[CONSTANTS];
+    struct kiln_graph *g = ir_graph_create();
+    struct type f = sample_type(KILN_F32, 1, 4, 0), i = sample_type(KILN_I64, 1, 4, 0);
+    for (int round = 0; round < 2; round++)
+        for (int k = 0; k < CONSTANTS; k++) {
+            assert_int_equal(ir_add_constant(g, &f, held + k), 2 * k);
+            assert_int_equal(ir_add_constant(g, &i, held + k), 2 * k + 1);
+        }
+    assert_int_equal(g->values.n, 2 * CONSTANTS);
+    sample_fine(ir_verify(g));
+    ir_graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_break_is_seen),
-        cmocka_unit_test(errors_name_the_node),
-        cmocka_unit_test(random_breaks_are_harmless),
-        cmocka_unit_test(builders_refuse_what_is_out_of_turn),
+        cmocka_unit_test(each_break_is_seen),         cmocka_unit_test(errors_name_the_node),
+        cmocka_unit_test(random_breaks_are_harmless), cmocka_unit_test(builders_refuse_what_is_out_of_turn),
+        cmocka_unit_test(a_constant_is_added_once),
     };
     return cmocka_run_group_tests(tests, sample_setup, NULL);
 }

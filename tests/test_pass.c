@@ -99,6 +99,87 @@ static void regions_and_effects_stay(void **state)
     ir_graph_destroy(&kept);
 }
 
+struct nest {
+    struct kiln_graph *g;
+    uint64_t state;
+    int32_t seen[400]; // values of the regions around, f32[3]
+    int n_seen;
+};
+
+static int32_t any_seen(struct nest *n)
+{
+    return n->seen[sample_random(&n->state) % (uint64_t)n->n_seen];
+}
+
+static void add_random_nodes(struct nest *n, int depth);
+
+// An owner of two regions, each of which gives two values; a region may be empty.
+static int32_t add_owner(struct nest *n, int depth)
+{
+    struct type f = n->g->values.v[0].type;
+    int32_t first = ir_add_regions(n->g, 2), x = any_seen(n);
+    for (int i = 0; i < 2; i++) {
+        int around = n->n_seen;
+        assert_int_equal(ir_region_begin(n->g, first + i), KILN_OK);
+        if (sample_random(&n->state) % 2) n->seen[n->n_seen++] = ir_add_param(n->g, &f);
+        if (sample_random(&n->state) % 3) add_random_nodes(n, depth + 1);
+        ir_region_end(n->g, (int32_t[]){any_seen(n), any_seen(n)}, 2);
+        n->n_seen = around;
+    }
+    return sample_owner(n->g, SAMPLE_LOOP, 1, &x, &f, NULL, first, 2);
+}
+
+static void add_random_nodes(struct nest *n, int depth)
+{
+    static const char *const names[] = {"add", "mul", "sub", "maximum", "zeros_like", "neg"};
+    for (uint64_t count = 1 + sample_random(&n->state) % 6; count && n->n_seen < 300; count--) {
+        uint64_t r = sample_random(&n->state) % 12;
+        int32_t made, x = any_seen(n);
+        if (r < 4)
+            made = sample_binary(n->g, names[r], x, sample_random(&n->state) % 2 ? any_seen(n) : sample_weak(n->g, 1));
+        else if (r < 6)
+            made = sample_node(n->g, op_find(names[r]), 1, &x, NULL, NULL);
+        else if (r == 6) {
+            sample_node(n->g, &sample_ops[SAMPLE_CHECK], 1, &x, NULL, NULL);
+            continue;
+        } else if (depth < 4)
+            made = add_owner(n, depth);
+        else
+            continue;
+        assert_true(made >= 0);
+        n->seen[n->n_seen++] = made;
+    }
+}
+
+static void random_regions_stay_valid(void **state)
+{
+    struct type f = sample_type(KILN_F32, 1, 3, 0);
+    size_t before = 0, after = 0;
+    for (uint64_t seed = 1; seed < 1500; seed++) {
+        struct nest n = {.g = ir_graph_create(), .state = seed};
+        struct pass_options o = {.verify = true};
+        struct pass_report report = {0};
+        n.seen[n.n_seen++] = ir_add_input(n.g, &f, "x");
+        add_random_nodes(&n, 0);
+        ir_add_output(n.g, any_seen(&n), "y");
+        ir_add_write(n.g, any_seen(&n), 0, "x");
+        sample_fine(ir_verify(n.g));
+        before += n.g->nodes.n;
+        sample_fine(pass_run_all(&n.g, &o, &report));
+        assert_true(report.settled);
+        after += n.g->nodes.n;
+        char *text = sample_text(n.g, ir_graph_file_text);
+        struct kiln_graph *again = parse(text);
+        assert_true(ir_graph_equal(again, n.g));
+        ir_graph_destroy(&again);
+        pass_report_free(&report);
+        ir_graph_destroy(&n.g);
+        free(text);
+    }
+    print_message("%zu nodes became %zu\n", before, after);
+    assert_true(after < before);
+}
+
 static void dead_owners_take_their_regions_along(void **state)
 {
     struct kiln_graph *g = ir_graph_create();
@@ -322,13 +403,21 @@ int main(void)
 {
     setenv("KILN_DEBUG", "passes,verify,skip=cse", 1);
     const struct CMUnitTest tests[] = {
-        T(each_pass_makes_its_golden_graph),     T(regions_and_effects_stay),
-        T(dead_owners_take_their_regions_along), T(cse_respects_regions),
-        T(passes_are_left_out_by_name),          T(the_environment_sets_options),
-        T(runs_are_reported_and_printed),        T(a_wrong_type_is_found),
-        T(the_rewriter_refuses_nonsense),        T(inexact_rules_need_leave),
-        T(sizes_that_vary_are_not_folded),       T(writes_take_their_targets),
-        T(writes_that_would_be_seen_copy),       T(results_take_what_is_given),
+        T(each_pass_makes_its_golden_graph),
+        T(regions_and_effects_stay),
+        T(random_regions_stay_valid),
+        T(dead_owners_take_their_regions_along),
+        T(cse_respects_regions),
+        T(passes_are_left_out_by_name),
+        T(the_environment_sets_options),
+        T(runs_are_reported_and_printed),
+        T(a_wrong_type_is_found),
+        T(the_rewriter_refuses_nonsense),
+        T(inexact_rules_need_leave),
+        T(sizes_that_vary_are_not_folded),
+        T(writes_take_their_targets),
+        T(writes_that_would_be_seen_copy),
+        T(results_take_what_is_given),
     };
     return cmocka_run_group_tests(tests, sample_setup, NULL);
 }

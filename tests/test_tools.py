@@ -3,7 +3,7 @@
 
 usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized]
 
-NAME is kiln-info, kiln-shader-dump, kiln-bench or gpu-check.
+NAME is kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
 """
 import json
 import os
@@ -122,6 +122,42 @@ class ShaderDump(Common):
     def test_mistakes(self):
         self.bad(1, 'no kernel matches op nosuch', '--op', 'nosuch')
         self.bad(2, 'no such dtype: "q8"', '--dtype', 'q8')
+
+
+class Opt(Common):
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['a', 'b'], ['--pass', 'nothing', '-'], ['--all', '--pass', 'cse', '-'],
+                     ['--list', 'stray']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+    def test_list(self):
+        names = [line.split()[0] for line in self.good('--list').splitlines()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual({'fold', 'simplify', 'cse', 'dce'} - set(names), set())
+
+    def test_passes_over_a_file(self):
+        golden = ROOT / 'tests/golden/pass'
+        self.assertEqual(self.good('--pass', 'fold', str(golden / 'fold.in')), (golden / 'fold.out').read_text())
+        self.assertEqual(self.good('--all', str(golden / 'all.in')), (golden / 'all.out').read_text())
+        with open(golden / 'all.in') as piped:
+            done = subprocess.run([PROGRAM, '--time', '-'], stdin=piped, env=ENV, capture_output=True, text=True)
+        self.assertEqual(done.stdout, (golden / 'all.out').read_text())
+        self.assertRegex(done.stderr, r'(?m)^simplify +\d+ -> +\d+ nodes +[\d.]+ us$')
+
+    def test_printing(self):
+        text = self.good('--print-after-all', '--pass', 'cse', '--pass', 'dce', str(ROOT / 'tests/golden/pass/cse.in'))
+        self.assertIn('// ---- after cse\nkiln 1\n', text)
+        self.assertIn('// ---- result\nkiln 1\n', text)
+
+    def test_inexact(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text('%0: f32[3] = input "x"\n%2: f32[3] = pow(%0, 2.0)\nreturn %2 "y"\n')
+            self.assertIn('pow(', self.good(str(path)))
+            self.assertIn('square(', self.good('--inexact', str(path)))
+            path.write_text('%0: f32[3] = inputs\n')
+            self.bad(1, f'{path}:1:14', str(path))
+        self.bad(1, 'cannot be read', str(path))
 
 
 class Bench(Common):
@@ -294,7 +330,8 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-info': Info, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench, 'gpu-check': GpuCheck}
+SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
+          'gpu-check': GpuCheck}
 
 if __name__ == '__main__':
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(SUITES[NAME])

@@ -17,19 +17,25 @@ struct glsl_emitter {
     uint8_t *kept; // number of the loop over elements that hands its value on to later ones; 0: none does
 };
 
-// Loops over elements are numbered: loop s feeds the folds of stage s, loop n_stages + 1 stores.
-static inline int glsl_store_loop(const struct fused_kernel *k)
-{
-    return k->n_stages + 1;
-}
-
 // `indent` and four spaces more.
 const char *glsl_deeper(const char *indent);
+
+// glsl_write.c
+extern const char *const glsl_fold_name[REDUCE_ARGMIN + 1];
+unsigned glsl_fold_of(const struct scalar_node *n); // enum scalar_reduce without its flag
+bool glsl_finds_place(const struct scalar_node *n);
+enum scalar_class glsl_folded_class(const struct fused_kernel *k, int node);
+// The type of a partial value: the value's own, or a struct of value and place.
+void glsl_add_partial_type(struct str *s, const struct fused_kernel *k, int node);
 const char *glsl_type(enum scalar_class cls);
 // "sum_f32"
 void glsl_add_fold_name(struct str *s, const struct fused_kernel *k, int node);
-// "acc5 = combine_sum(acc5, t3)", with the place where the fold finds one.
-void glsl_add_collect(struct glsl_emitter *e, const char *indent, int node, const char *place);
+// "acc5 = combine_sum(acc5, t3)", with the place where the fold finds one; `into` is "acc" or "part".
+void glsl_add_collect(struct glsl_emitter *e, const char *indent, const char *into, int node, const char *place);
+// "float acc5 = nothing_sum_f32();"
+void glsl_add_accumulator(struct glsl_emitter *e, const char *indent, const char *name, int node);
+// "acc5 = combine_sum(acc5, part5);"
+void glsl_add_merge(struct glsl_emitter *e, const char *indent, int node);
 // Emits the wanted nodes that are not known, with all they stand on; `known` gets what is in scope then.
 void glsl_emit_wanted(struct glsl_emitter *e, const char *indent, uint8_t *known);
 // Indices i<d> of the dimensions [first, end) from the linear index `from`.
@@ -39,6 +45,11 @@ void glsl_add_place(struct glsl_emitter *e, const char *indent, char name, char 
 // "load_f32(A3 + ...)" and the like, at the place o<access>, or b<access>.
 void glsl_add_address(struct glsl_emitter *e, char name, int access);
 void glsl_add_store(struct glsl_emitter *e, const char *indent, char name, int output);
+
+// glsl_head.c
+// Folds that the code makes; those over the one element of an empty R are none.
+bool glsl_is_made(const struct glsl_emitter *e, int node);
+void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan);
 
 // glsl_loop.c
 void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want, uint8_t *kept);

@@ -17,6 +17,13 @@ bool glsl_stored_by_element(const struct fused_kernel *k, const struct fused_out
     return k->level[o->node] == LEVEL_ELEMENT;
 }
 
+int glsl_store_loop(const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (glsl_stored_by_element(k, &k->out[i]) && k->stage[k->out[i].node] == k->n_stages) return k->n_stages + 1;
+    return k->n_stages;
+}
+
 static int count_dense(const struct fused_kernel *k, int dim)
 {
     int n = 0;
@@ -48,7 +55,8 @@ static uint64_t capacity(const struct fused_kernel *k)
 static void choose_rows(const struct device_caps *caps, uint64_t length, struct glsl_form *f)
 {
     bool small = caps->parallelism < SMALL_DEVICE;
-    uint32_t most = small ? 8 : length <= 128 ? 32 : length <= 16384 ? 256 : MAX_LANES, least = small ? 64 : 128;
+    uint32_t most = small ? 8 : length <= 128 ? 32 : length <= 4096 ? 256 : length <= 8192 ? 512 : MAX_LANES;
+    uint32_t least = small ? 64 : 128;
     f->lanes = 1;
     while (length > 8 && f->lanes < most && f->lanes * 4 < length) f->lanes *= 2;
     f->rows = f->lanes < least ? least / f->lanes : 1;
@@ -61,12 +69,10 @@ static void choose_columns(const struct device_caps *caps, uint64_t length, stru
     while (f->lanes < 16 && f->lanes * 16 < length) f->lanes *= 2;
 }
 
+// Each workgroup of a split row goes over its part once; what needs the folds comes after.
 static bool may_split(const struct fused_kernel *k)
 {
-    if (k->n_stages != 1) return false;
-    for (int i = 0; i < k->n_out; i++)
-        if (glsl_stored_by_element(k, &k->out[i])) return false;
-    return true;
+    return k->n_stages == 1 && glsl_store_loop(k) == 1;
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)

@@ -51,4 +51,8 @@ static inline bool glsl_is_fold(const struct scalar_node *n, bool across)
 {
     return n->kind == SCALAR_REDUCE && ((n->code & REDUCE_ACROSS) != 0) == across;
 }
+// Loops over elements are numbered: loop s feeds the folds of stage s. Element outputs are stored in the last of them,
+// or in one more where they need its folds; never earlier, for an output may lie where an input does, and a later loop
+// may read that again.
+int glsl_store_loop(const struct fused_kernel *k);
 bool glsl_stored_by_element(const struct fused_kernel *k, const struct fused_output *o);

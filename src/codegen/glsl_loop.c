@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#define BLOCK_CHUNKS 16 // of each lane, to a block
+
 static const char *const vector_type[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
 
 // What a loop computes for its folds and stores, as marks; false when there is nothing.
@@ -41,7 +43,7 @@ void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want,
     const struct glsl_form rows = {.kind = GLSL_ROWS};
     memset(first, 0, (size_t)k->dag.n_nodes);
     memset(kept, 0, (size_t)k->dag.n_nodes);
-    for (int loop = 1; loop <= glsl_store_loop(k); loop++) {
+    for (int loop = 1; loop <= k->n_stages + 1; loop++) {
         if (!glsl_loop_wants(k, &rows, loop, want)) continue;
         for (int i = k->dag.n_nodes - 1; i >= 0; i--) {
             const struct scalar_node *n = &k->dag.nodes[i];
@@ -62,6 +64,7 @@ struct loop {
     int number;
     bool stores;     // outputs
     bool points;     // of a pointwise kernel
+    bool blocks;     // folds gather in blocks, which keeps rounding errors short
     bool places_all; // some value needs its indices, or an access its place, at each element
     const char *indent;
 };
@@ -234,7 +237,7 @@ static void add_element(struct glsl_emitter *e, const struct loop *l, const char
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
         bool feeds = l->points ? glsl_is_fold(n, true) : glsl_is_fold(n, false) && k->stage[i] == l->number;
-        if (feeds) glsl_add_collect(e, indent, i, "r");
+        if (feeds) glsl_add_collect(e, indent, l->blocks ? "part" : "acc", i, "r");
         if (e->form.keep && e->kept[i] == l->number) str_addf(e->out, "%sk%d[slot + c] = t%d;\n", indent, i, i);
     }
     add_element_stores(e, l, indent);
@@ -258,8 +261,8 @@ static void add_loop_head(struct glsl_emitter *e, const struct loop *l)
                  "%s    INDEX at = (b",
                  l->indent, stride, e->layout.groups, stride, l->indent);
     } else {
-        str_addf(e->out, "%sfor (INDEX b = begin; b < end; b += %uu) {\n%s    INDEX at = (b", l->indent, stride,
-                 l->indent);
+        str_addf(e->out, "%sfor (INDEX b = %s; b < %s; b += %uu) {\n%s    INDEX at = (b", l->indent,
+                 l->blocks ? "block_begin" : "begin", l->blocks ? "block_end" : "end", stride, l->indent);
     }
     if (f->vector) {
         str_addf(e->out, ") + INDEX(aligned ? lane * 4u : lane);\n%s    uint step = aligned ? 1u : %uu;\n", l->indent,
@@ -270,13 +273,11 @@ static void add_loop_head(struct glsl_emitter *e, const struct loop *l)
     }
 }
 
-void glsl_add_loop(struct glsl_emitter *e, const char *indent, int loop)
+// The body of a loop, and the loop where it has no blocks.
+static void add_chunks(struct glsl_emitter *e, const struct loop *loop)
 {
-    struct loop l = {.number = loop,
-                     .stores = loop == glsl_store_loop(e->k),
-                     .points = e->form.kind == GLSL_POINTS,
-                     .indent = indent};
-    if (!glsl_loop_wants(e->k, &e->form, loop, e->want)) return;
+    struct loop l = *loop;
+    const char *indent = l.indent;
     want_arguments(e, &l);
     const char *inner = glsl_deeper(indent);
     const char *body = glsl_deeper(glsl_deeper(inner));
@@ -291,4 +292,37 @@ void glsl_add_loop(struct glsl_emitter *e, const char *indent, int loop)
     memcpy(e->local, e->known, (size_t)e->k->dag.n_nodes);
     if (e->form.vector) add_vector_stores(e, &l, inner);
     str_addf(e->out, "%s}\n", indent);
+}
+
+static bool feeds_here(const struct glsl_emitter *e, int node, int loop)
+{
+    return glsl_is_fold(&e->k->dag.nodes[node], false) && e->k->stage[node] == loop;
+}
+
+static void add_blocks(struct glsl_emitter *e, struct loop *l, const char *indent)
+{
+    uint32_t block = e->form.lanes * e->form.chunk * BLOCK_CHUNKS;
+    const char *inner = glsl_deeper(indent);
+    str_addf(e->out, "%sfor (INDEX block_begin = begin; block_begin < end; block_begin += %uu) {\n", indent, block);
+    str_addf(e->out, "%sINDEX block_end = min(block_begin + %uu, end);\n", inner, block);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (feeds_here(e, i, l->number)) glsl_add_accumulator(e, inner, "part", i);
+    l->blocks = true;
+    l->indent = inner;
+    add_chunks(e, l);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (feeds_here(e, i, l->number)) glsl_add_merge(e, inner, i);
+    str_addf(e->out, "%s}\n", indent);
+}
+
+void glsl_add_loop(struct glsl_emitter *e, const char *indent, int loop)
+{
+    const struct fused_kernel *k = e->k;
+    struct loop l = {
+        .number = loop, .stores = loop == glsl_store_loop(k), .points = e->form.kind == GLSL_POINTS, .indent = indent};
+    if (!glsl_loop_wants(k, &e->form, loop, e->want)) return;
+    if (l.points || e->form.keep || loop > k->n_stages)
+        add_chunks(e, &l);
+    else
+        add_blocks(e, &l, indent);
 }

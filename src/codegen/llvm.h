@@ -41,6 +41,7 @@ enum llvm_choice {
     LLVM_VECTOR_BITS, // of a register
     LLVM_KEEP,        // elements of a row that a buffer on the stack holds; 0: nothing is kept
     LLVM_WIDE_SUM,    // sums of f32 are gathered in f64 from time to time
+    LLVM_TILE_DIM,    // a dimension along which some inputs lie in a row, and not along the lanes; LLVM_NO_DIM: none
     LLVM_CHOICE_COUNT
 };
 #define LLVM_NO_DIM 255u
@@ -56,6 +57,7 @@ enum llvm_word {
     LLVM_N_BLOCKS, // along the lanes
     LLVM_CHUNK,    // positions of a chunk along the split dimension
     LLVM_N_CHUNKS, // 1: rows are whole
+    LLVM_PANEL,    // positions of a chunk that all lanes of a block pass before the next ones; all of a whole row
     LLVM_POINTS,   // of P
     LLVM_UNITS,
     LLVM_WORKSPACE, // partial results of chunks, or of units

@@ -10,7 +10,9 @@ enum {
     TILE_POINTS = 512,    // ... where each point has a row
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
-    MOST_CHUNKS = 256
+    MOST_CHUNKS = 256,
+    PANEL_ROWS = 16,
+    PANEL_POINTS = 8192
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -19,7 +21,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 }
 
 struct division {
-    int64_t block, n_blocks, chunk, n_chunks, steps, per_unit, units, step_points;
+    int64_t block, n_blocks, chunk, n_chunks, panel, steps, per_unit, units, step_points;
 };
 
 // Rows are cut so that a chunk has enough elements, and only as far as there is use for more steps.
@@ -39,24 +41,40 @@ static void divide_rows(const struct codegen_plan *p, const struct fused_kernel 
     d->n_chunks = ceil_div(length, d->chunk);
 }
 
+// Few rows at a time, each read in a long piece: memory and its prefetchers like it better than long columns.
+static int64_t panel_of(const struct codegen_plan *p, const struct fused_kernel *k, const struct division *d)
+{
+    int64_t inner = fused_row_length(k) / k->sizes[p->choices[LLVM_SPLIT_DIM]];
+    int64_t positions = PANEL_POINTS / d->block > PANEL_ROWS ? PANEL_POINTS / d->block : PANEL_ROWS;
+    return ceil_div(positions, inner);
+}
+
 static struct division divide(const struct codegen_plan *p, const struct fused_kernel *k)
 {
     struct division d = {.block = 1, .n_blocks = 1};
     bool flat = k->n_stages == 0 && !k->has_total;
     int64_t row = flat ? 1 : fused_row_length(k),
             points = flat ? fused_points(k) * fused_row_length(k) : fused_points(k);
-    int64_t places = points, along = 1;
+    int64_t places = points, along = 1, tile = 1;
     if (p->form == LLVM_OVER_POINTS && p->choices[LLVM_LANES_DIM] != LLVM_NO_DIM) {
-        int64_t lanes = k->sizes[p->choices[LLVM_LANES_DIM]], most = row > 1 ? TILE_POINTS : BLOCK_POINTS;
-        // Where rows are long and points few, narrower blocks give each thread some.
-        while (row > 1 && most > 64 && points / most < 64) most /= 2;
+        bool cuts = p->choices[LLVM_SPLIT_DIM] != LLVM_NO_DIM;
+        int64_t lanes = k->sizes[p->choices[LLVM_LANES_DIM]], most = row > 1 && !cuts ? TILE_POINTS : BLOCK_POINTS;
+        // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
+        // better, for memory is read in longer pieces.
+        while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;
         d.block = along = lanes < most ? lanes : most;
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / lanes * d.n_blocks;
+        if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
+            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
+            tile = across < p->choices[LLVM_TAIL_WIDTH] ? across : p->choices[LLVM_TAIL_WIDTH];
+            places = places / across * ceil_div(across, p->choices[LLVM_TAIL_WIDTH]);
+        }
     }
     divide_rows(p, k, &d, places, along * row);
+    d.panel = d.n_chunks > 1 ? panel_of(p, k, &d) : d.chunk;
     d.steps = places * d.n_chunks;
-    d.step_points = ceil_div(along * row, d.n_chunks);
+    d.step_points = ceil_div(along * tile * row, d.n_chunks);
     d.per_unit = d.step_points >= UNIT_POINTS ? 1 : ceil_div(UNIT_POINTS, d.step_points);
     d.units = ceil_div(d.steps, d.per_unit);
     return d;
@@ -72,9 +90,9 @@ static int64_t cost_of(const struct fused_kernel *k, const struct division *d)
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)
 {
     const int64_t values[LLVM_WORD_COUNT] = {
-        [LLVM_PER_UNIT] = d->per_unit,   [LLVM_STEPS] = d->steps, [LLVM_BLOCK] = d->block,
-        [LLVM_N_BLOCKS] = d->n_blocks,   [LLVM_CHUNK] = d->chunk, [LLVM_N_CHUNKS] = d->n_chunks,
-        [LLVM_POINTS] = fused_points(k), [LLVM_UNITS] = d->units,
+        [LLVM_PER_UNIT] = d->per_unit, [LLVM_STEPS] = d->steps,         [LLVM_BLOCK] = d->block,
+        [LLVM_N_BLOCKS] = d->n_blocks, [LLVM_CHUNK] = d->chunk,         [LLVM_N_CHUNKS] = d->n_chunks,
+        [LLVM_PANEL] = d->panel,       [LLVM_POINTS] = fused_points(k), [LLVM_UNITS] = d->units,
     };
     for (int i = 0; i < LLVM_WORD_COUNT; i++) words[llvm_word_at(k, (enum llvm_word)i)] = (uint64_t)values[i];
 }

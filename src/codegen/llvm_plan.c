@@ -6,8 +6,8 @@
 #include "scalar/prim.h"
 
 enum {
-    FEW_STEPS = 12,    // arithmetic of a kernel whose vectors may fill four registers
-    MANY_STEPS = 60,   // ... only one
+    FEW_STEPS = 8,     // arithmetic of a kernel whose vectors fill the most registers
+    MANY_STEPS = 60,   // ... one alone
     SPLIT_BUCKET = 20, // rows of more than 2048 elements may be cut
     SHORT_BUCKET = 16, // rows of at most 256 elements are folded in one go
     KEEP_ELEMENTS = 8192
@@ -90,6 +90,19 @@ static int steps_of(const struct fused_kernel *k)
     return steps;
 }
 
+// A dimension of points that some inputs go along element by element while they do not along the lanes: those are
+// transposed tile by tile.
+static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
+{
+    for (int i = 0; i < k->n_in; i++) {
+        const int64_t *strides = k->in[i].strides;
+        if (strides[lanes] == 0 || strides[lanes] == 1 || has_place(k, i)) continue;
+        for (int d = 0; d < k->n_dims; d++)
+            if (strides[d] == 1) return (uint32_t)d;
+    }
+    return LLVM_NO_DIM;
+}
+
 static bool all_wide(const struct fused_kernel *k) // no access and no value of 32 bits
 {
     for (int i = 0; i < k->n_in + k->n_out; i++)
@@ -120,9 +133,9 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
     int steps = steps_of(k);
     int64_t longest;
     c[LLVM_TAIL_WIDTH] = one;
-    c[LLVM_WIDTH] = steps > MANY_STEPS || gathers(k, lanes) ? one
-                    : steps > FEW_STEPS || any_wide(k)      ? 2 * one
-                                                            : 4 * one;
+    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
+    bool few = steps <= FEW_STEPS && !any_wide(k), one_only = steps > MANY_STEPS || gathers(k, lanes);
+    c[LLVM_WIDTH] = one * (one_only ? 1 : folds ? (few ? 4 : 2) : (few ? 2 : 1));
     if (p->form != LLVM_OVER_ROW || !longest_row(k, &longest)) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone
@@ -152,6 +165,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, struct codegen_plan *out)
     c[LLVM_TAIL_WIDTH] = 1;
     c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
     if (lanes >= 0) choose_widths(k, out, lanes);
+    c[LLVM_TILE_DIM] = is_flat(k) && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = fused_bucket(k) > SHORT_BUCKET;
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && bounded && longest <= KEEP_ELEMENTS)

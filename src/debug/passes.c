@@ -12,7 +12,7 @@ size_t kiln_pass_count(void)
 kiln_status kiln_pass_get_info(size_t pass, kiln_pass_info *out)
 {
     if (error_pending) return error_pending;
-    if (!out) return error_set(KILN_E_ARGUMENT, "pass_get_info: out is NULL");
+    if (!out || !out->size) return error_set(KILN_E_ARGUMENT, "pass_get_info: out or out->size is not set");
     if (pass >= (size_t)pass_count)
         return error_set(KILN_E_ARGUMENT, "pass_get_info: pass %zu of %d", pass, pass_count);
     kiln_pass_info info = {.name = pass_table[pass].name, .doc = pass_table[pass].doc};
@@ -73,6 +73,10 @@ char *kiln_graph_text_optimize(const char *text, size_t size_B, const char *name
     if (error_pending) return NULL;
     if (!text || !name) {
         error_set(KILN_E_ARGUMENT, "graph_text_optimize: %s is NULL", text ? "name" : "text");
+        return NULL;
+    }
+    if (opts && !opts->size) {
+        error_set(KILN_E_ARGUMENT, "graph_text_optimize: opts->size is not set");
         return NULL;
     }
     if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);

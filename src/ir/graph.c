@@ -1,4 +1,5 @@
 #include "ir/graph.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ void ir_graph_destroy(struct kiln_graph **g)
     vec_free(&(*g)->regions);
     vec_free(&(*g)->symbols);
     vec_free(&(*g)->open);
+    vec_free(&(*g)->held);
     arena_finish(&(*g)->arena);
     free(*g);
     *g = NULL;
@@ -45,13 +47,52 @@ int32_t ir_add_number(struct kiln_graph *g, const struct type *type, double numb
     return add_value(g, &v);
 }
 
+// The slot of a constant, or the free one where it belongs. The table is never full.
+static int32_t *held_slot(const struct kiln_graph *g, const struct type *type, const void *held)
+{
+    size_t mask = g->held.n - 1;
+    for (size_t i = hash_u64(0, (uintptr_t)held) & mask;; i = (i + 1) & mask) {
+        int32_t *slot = &g->held.v[i];
+        if (!*slot) return slot;
+        const struct ir_value *v = (size_t)*slot <= g->values.n ? &g->values.v[*slot - 1] : NULL;
+        if (v && v->kind == IR_CONSTANT && v->held == held && type_equal(&v->type, type)) return slot;
+    }
+}
+
+// Twice the slots, a power of two, once half of them are taken.
+static kiln_status grow_held(struct kiln_graph *g)
+{
+    if (g->held.n > 2 * g->n_held) return KILN_OK;
+    struct kiln_graph old = {.held = {g->held.v, g->held.n, g->held.cap}};
+    size_t n = old.held.n ? 2 * old.held.n : 16;
+    g->held.v = NULL;
+    g->held.n = g->held.cap = 0;
+    if (vec_reserve(&g->held, n)) {
+        g->held.v = old.held.v, g->held.n = old.held.n, g->held.cap = old.held.cap;
+        return error_pending;
+    }
+    memset(g->held.v, 0, n * sizeof *g->held.v);
+    g->held.n = n;
+    for (size_t i = 0; i < old.held.n; i++) {
+        if (!old.held.v[i] || (size_t)old.held.v[i] > g->values.n) continue;
+        const struct ir_value *v = &g->values.v[old.held.v[i] - 1];
+        *held_slot(g, &v->type, v->held) = old.held.v[i];
+    }
+    vec_free(&old.held);
+    return KILN_OK;
+}
+
 int32_t ir_add_constant(struct kiln_graph *g, const struct type *type, const void *held)
 {
-    for (size_t i = 0; i < g->values.n; i++)
-        if (g->values.v[i].kind == IR_CONSTANT && g->values.v[i].held == held && type_equal(&g->values.v[i].type, type))
-            return (int32_t)i;
+    if (grow_held(g)) return -1;
+    int32_t *slot = held_slot(g, type, held);
+    if (*slot) return *slot - 1;
     struct ir_value v = {.type = *type, .kind = IR_CONSTANT, .node = -1, .held = held};
-    return add_value(g, &v);
+    int32_t value = add_value(g, &v);
+    if (value < 0) return -1;
+    *slot = value + 1;
+    g->n_held++;
+    return value;
 }
 
 int32_t ir_add_named_constant(struct kiln_graph *g, const struct type *type, const char *name)

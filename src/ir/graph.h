@@ -81,6 +81,8 @@ struct kiln_graph {
     VEC(struct ir_region) regions;
     VEC(struct ir_symbol) symbols;
     VEC(int32_t) open; // regions that are being built, innermost last
+    VEC(int32_t) held; // constants by what they hold, a hash table: 1 + value, or 0
+    size_t n_held;
 };
 
 // What builds a graph. Handles of abstract tensors point to it, so it outlives them.

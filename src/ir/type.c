@@ -21,7 +21,8 @@ const char *dtype_name(unsigned dtype)
 int64_t type_numel(const struct type *t)
 {
     int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dims[i];
+    for (int i = 0; i < t->rank; i++)
+        if (KILN_UNLIKELY(__builtin_mul_overflow(n, t->dims[i], &n))) n = INT64_MAX;
     return n;
 }
 

@@ -24,7 +24,7 @@ extern const uint8_t dtype_size_B[16]; // entries past DTYPE_COUNT are 0
 extern const uint8_t dtype_kind_of[16];
 const char *dtype_name(unsigned dtype);
 
-int64_t type_numel(const struct type *t);
+int64_t type_numel(const struct type *t); // INT64_MAX when there are more
 bool type_same_shape(const struct type *a, const struct type *b);
 bool type_equal(const struct type *a, const struct type *b);
 // Total bytes of a contiguous tensor; KILN_E_SHAPE when it overflows.

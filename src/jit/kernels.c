@@ -251,7 +251,7 @@ static void set_address(uint64_t *wide, uint32_t *narrow, int at, uint64_t addre
 }
 
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
-                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace)
+                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace, uint32_t *failed)
 {
     uint64_t words[CODEGEN_MAX_WORDS];
     size_t word_B = l->narrow ? sizeof *l->narrow : sizeof *words;
@@ -259,6 +259,7 @@ kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const u
     uint32_t *narrow = l->narrow ? (uint32_t *)(void *)words : NULL;
     for (int i = 0; i < l->n_access; i++) set_address(words, narrow, narrow ? 2 * i : i, addresses[i]);
     if (l->c.workspace_at >= 0) set_address(words, narrow, l->c.workspace_at, workspace);
+    if (l->c.failed_at >= 0) set_address(words, narrow, l->c.failed_at, (uint64_t)(uintptr_t)failed);
     const struct compiled_launch launch = {.compiled = l->kernel->loaded,
                                            .op = l->name,
                                            .words = words,

@@ -22,6 +22,7 @@ struct jit_launch {
 };
 kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_kernel *kernel,
                             const struct fused_kernel *k, kiln_device *dev);
-// `addresses`: of point 0 of each access; `ranges`: what they touch, inputs then outputs.
+// `addresses`: of point 0 of each access; `ranges`: what they touch, inputs then outputs. On the host *failed becomes 1
+// + the number of a check that did not hold.
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
-                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace);
+                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace, uint32_t *failed);

@@ -36,9 +36,7 @@ static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
 {
     struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
     if (!a.plain) return error_pending;
-    *a.plain = m->units.v.v[unit].l;
-    if (!m->units.v.v[unit].body) return vec_push(&m->actions, a);
-    a.plain->n_reduce = (uint8_t)m->units.v.v[unit].row_dims;
+    unit_plain(&m->units.v.v[unit], a.plain);
     return vec_push(&m->actions, a);
 }
 

@@ -28,6 +28,11 @@ static void find_bases(struct run *r)
     }
 }
 
+static kiln_status index_error(const struct run *r, const struct action *a)
+{
+    return error_set(KILN_E_ARGUMENT, "%s: in %s an index is out of range for its axis", r->p->name, a->fused->name);
+}
+
 static kiln_status run_reference(const struct run *r, const struct action *a)
 {
     void *buffers[UINT8_MAX];
@@ -37,7 +42,9 @@ static kiln_status run_reference(const struct run *r, const struct action *a)
         buffers[i] = (void *)(uintptr_t)r->base[a->operands[i].buffer];
         *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
     }
-    return fused_eval(&k, buffers, NULL);
+    uint32_t failed = 0;
+    TRY(fused_eval(&k, buffers, &failed));
+    return failed ? index_error(r, a) : KILN_OK;
 }
 
 static kiln_status run_compiled(const struct run *r, const struct action *a)
@@ -50,7 +57,9 @@ static kiln_status run_compiled(const struct run *r, const struct action *a)
         ranges[i] = (struct compiled_range){addresses[i], o->lo_B, o->hi_B, o->write};
     }
     uint64_t workspace = (a->compiled->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena) + a->workspace_at_B;
-    return jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace);
+    uint32_t failed = 0;
+    TRY(jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace, &failed));
+    return failed ? index_error(r, a) : KILN_OK;
 }
 
 static kiln_status run_plain(const struct run *r, const struct action *a)

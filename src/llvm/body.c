@@ -36,7 +36,7 @@ static LLVMValueRef tail_mask(struct emitter *e, LLVMValueRef left)
 }
 
 static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef limit, int width,
-                       LLVMValueRef to)
+                       LLVMValueRef to, bool once)
 {
     struct loop l;
     for (int i = 0; i < e->k->dag.n_nodes; i++)
@@ -47,7 +47,10 @@ static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef fr
     if (to && width > 1) e->mask = tail_mask(e, LLVMBuildSub(e->b, to, l.index, ""));
     s->body(e, s->pass);
     e->mask = NULL;
-    loop_end(e, &l);
+    if (once)
+        loop_leave(e, &l);
+    else
+        loop_end(e, &l);
     e->width = 1;
     e->lane = emit_int(e, 0);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
@@ -58,11 +61,12 @@ static void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, L
 {
     int64_t wide = e->plan->choices[LLVM_WIDTH];
     if (wide) {
-        sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL);
+        sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);
         LLVMValueRef done = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), emit_int(e, -wide), "");
         from = LLVMBuildAdd(e->b, from, done, "");
     }
-    sweep_once(e, s, from, to, (int)e->plan->choices[LLVM_TAIL_WIDTH], to);
+    int64_t narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    sweep_once(e, s, from, to, (int)narrow, to, wide == narrow);
 }
 
 static LLVMValueRef dim_count(struct emitter *e, int dim)
@@ -78,7 +82,9 @@ static void forget(struct emitter *e, bool elements_only, bool varying_only)
         enum fused_level level = pass_level(e, i);
         if (level == LEVEL_UNIFORM || level == LEVEL_TOTAL) continue;
         bool element = level == LEVEL_ELEMENT;
-        if (elements_only ? element && (e->varies[i] || !varying_only) : element || e->varies[i]) e->value[i] = NULL;
+        bool old = elements_only ? element && (e->varies[i] || !varying_only)
+                                 : element || e->varies[i] || e->tile_dim >= 0; // the row of the tile changes them all
+        if (old) e->value[i] = NULL;
     }
 }
 
@@ -195,6 +201,13 @@ static struct partials partials_of(struct emitter *e, LLVMValueRef chunk)
     return (struct partials){at, point, slot_B};
 }
 
+static void join_partials(struct emitter *e, LLVMValueRef chunk)
+{
+    struct partials p = partials_of(e, chunk);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (pass_folds(e, i, 0)) fold_join_saved(e, &e->acc[i], i, &p);
+}
+
 // Behind the only pass of a row that may be cut: go on, or leave the results for the second function.
 static void finish_or_leave(struct emitter *e)
 {
@@ -204,6 +217,15 @@ static void finish_or_leave(struct emitter *e)
     LLVMValueRef n = emit_word(e, llvm_word_at(e->k, LLVM_N_CHUNKS));
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, n, emit_int(e, 1), ""), whole, cut);
     LLVMPositionBuilderAtEnd(e->b, cut);
+    if (!e->over_row) {
+        LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(e->context, e->fn, "join");
+        LLVMBasicBlockRef save = LLVMAppendBasicBlockInContext(e->context, e->fn, "save");
+        LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->panel, emit_int(e, 0), ""), save, join);
+        LLVMPositionBuilderAtEnd(e->b, join);
+        join_partials(e, e->chunk_index);
+        LLVMBuildBr(e->b, save);
+        LLVMPositionBuilderAtEnd(e->b, save);
+    }
     struct partials p = partials_of(e, e->chunk_index);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
         if (pass_folds(e, i, 0)) fold_save(e, &e->acc[i], &p);
@@ -260,7 +282,7 @@ static void over_row_nest(struct emitter *e, int pass, int dim)
     walkers_save(e, dim, saved);
     loop_begin(e, &l, emit_int(e, 0), dim_count(e, dim), 1);
     over_row_nest(e, pass, dim + 1);
-    walkers_advance(e, dim, NULL);
+    walkers_advance(e, dim);
     loop_end(e, &l);
     walkers_restore(e, dim, saved);
 }
@@ -294,7 +316,7 @@ static void column_loop(struct emitter *e, int pass, int dim, LLVMValueRef from,
     struct loop l;
     loop_begin(e, &l, from, to, 1);
     column_body(e, pass);
-    walkers_advance(e, dim, NULL);
+    walkers_advance(e, dim);
     loop_end(e, &l);
 }
 
@@ -329,7 +351,7 @@ static void column_nest(struct emitter *e, int pass, int dim)
     } else {
         loop_begin(e, &l, emit_int(e, 0), dim_count(e, dim), 1);
         column_nest(e, pass, dim + 1);
-        walkers_advance(e, dim, NULL);
+        walkers_advance(e, dim);
         loop_end(e, &l);
     }
     walkers_restore(e, dim, saved);
@@ -353,15 +375,74 @@ static void over_points_body(struct emitter *e, int unused)
     row_finish(e);
 }
 
+// --- tiles: inputs that lie across the lanes ---
+
+// For each vector of points along the lanes, rows of points one after the other.
+static void tile_rows(struct emitter *e, LLVMValueRef rows, bool transposed)
+{
+    struct loop l;
+    LLVMValueRef saved[MAX_WALKERS];
+    walkers_save(e, e->tile_dim, saved);
+    loop_begin(e, &l, emit_int(e, 0), rows, 1);
+    e->tile_row = transposed ? l.index : NULL;
+    over_points_body(e, 0);
+    e->tile_row = NULL;
+    walkers_advance(e, e->tile_dim);
+    loop_end(e, &l);
+    walkers_restore(e, e->tile_dim, saved);
+}
+
+static void tile_body(struct emitter *e, int unused)
+{
+    (void)unused;
+    LLVMValueRef full = emit_int(e, e->width);
+    if (e->mask) { // lanes are missing: gathered
+        tile_rows(e, e->tile_rows, false);
+        return;
+    }
+    LLVMBasicBlockRef whole = LLVMAppendBasicBlockInContext(e->context, e->fn, "tile");
+    LLVMBasicBlockRef edge = LLVMAppendBasicBlockInContext(e->context, e->fn, "edge");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "tiled");
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->tile_rows, full, ""), whole, edge);
+    LLVMPositionBuilderAtEnd(e->b, edge);
+    tile_rows(e, e->tile_rows, false);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, whole);
+    emit_tiles(e);
+    tile_rows(e, full, true);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static void hoist_rows(struct emitter *e)
+{
+    if (e->tile_dim < 0) emit_rows(e, 0, true);
+}
+
 void body_step(struct emitter *e, LLVMValueRef lanes)
 {
-    struct sweep s = {over_points_body, -1};
+    struct sweep s = {e->tile_dim >= 0 ? tile_body : over_points_body, -1};
     if (e->over_row) {
         over_row_step(e);
         return;
     }
-    emit_rows(e, 0, true);
+    hoist_rows(e);
+    if (e->split_dim < 0) {
+        sweep(e, &s, emit_int(e, 0), lanes);
+        return;
+    }
+    // Panel by panel; the results of one wait in the workspace for the next.
+    struct loop l;
+    LLVMValueRef all = e->chunk, panel = emit_word(e, llvm_word_at(e->k, LLVM_PANEL)), saved[MAX_WALKERS];
+    e->panel = emit_int(e, 0);
+    loop_begin_by(e, &l, e->panel, all, panel);
+    e->panel = l.index;
+    e->chunk = emit_min(e, panel, LLVMBuildSub(e->b, all, l.index, ""));
+    walkers_save(e, e->split_dim, saved);
     sweep(e, &s, emit_int(e, 0), lanes);
+    walkers_restore(e, e->split_dim, saved);
+    walkers_advance_by(e, e->split_dim, panel);
+    loop_end(e, &l);
 }
 
 // --- the second function: rows that were cut ---
@@ -371,9 +452,7 @@ static void join_chunks(struct emitter *e)
     struct loop l;
     row_accumulators(e, 0, e->width, e->over_row || e->plan->choices[LLVM_WIDE_SUM]);
     loop_begin(e, &l, emit_int(e, 0), emit_word(e, llvm_word_at(e->k, LLVM_N_CHUNKS)), 1);
-    struct partials p = partials_of(e, l.index);
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, 0)) fold_join_saved(e, &e->acc[i], i, &p);
+    join_partials(e, l.index);
     loop_end(e, &l);
     row_results(e, 0);
     row_finish(e);
@@ -394,7 +473,8 @@ void body_end_step(struct emitter *e, LLVMValueRef lanes)
         return;
     }
     emit_rows(e, 0, true);
-    sweep(e, &s, emit_int(e, 0), lanes);
+    // There is little to do here: the narrow loop alone.
+    sweep_once(e, &s, emit_int(e, 0), lanes, (int)e->plan->choices[LLVM_TAIL_WIDTH], lanes, false);
 }
 
 // --- totals: folded by unit, then over the units in order ---

@@ -14,7 +14,8 @@ enum walker_kind { WALK_ACCESS, WALK_DIM, WALK_POINT, WALK_ROW };
 struct walker {
     enum walker_kind kind;
     int code;          // access, or dimension
-    LLVMValueRef slot; // its current value: i8* or i64
+    LLVMValueRef home; // its value at the place of the step, in memory
+    LLVMValueRef slot; // its current value within the step: i8* or i64
     LLVMValueRef step[FUSED_MAX_DIMS];
     bool moves[FUSED_MAX_DIMS];
 };
@@ -41,14 +42,19 @@ struct emitter {
     int n_parallel, lanes_dim; // -1: no lanes
     int split_dim;             // -1: none
     bool over_row;
-    int width;               // of the vectors being emitted
+    int tile_dim;                     // -1: none
+    LLVMValueRef tile_row;            // NULL: not in a tile; else the row of the tile that is computed
+    LLVMValueRef tile_rows;           // of the step
+    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs, rows of `width` elements
+    int width;                        // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
-    LLVMValueRef chunk, chunk_index, first_point; // of the step: length along split_dim, which chunk, which point
-    LLVMValueRef *value;                          // n_nodes
-    bool *varies;                                 // n_nodes: along the lanes
-    uint8_t *want;                                // n_nodes: what a pass computes; then 2 * n_nodes of scratch
-    uint8_t *kept_pass;                           // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
-    LLVMValueRef *kept;                           // n_nodes: their buffers
+    LLVMValueRef chunk, chunk_index, panel,
+        first_point;     // of the step: length along split_dim, which chunk, where in it, which point
+    LLVMValueRef *value; // n_nodes
+    bool *varies;        // n_nodes: along the lanes
+    uint8_t *want;       // n_nodes: what a pass computes; then 2 * n_nodes of scratch
+    uint8_t *kept_pass;  // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
+    LLVMValueRef *kept;  // n_nodes: their buffers
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
@@ -67,6 +73,7 @@ LLVMValueRef emit_call(struct emitter *e, const char *intrinsic, LLVMTypeRef *ov
                        LLVMValueRef *args, int n_args);
 LLVMValueRef emit_word(struct emitter *e, int index);
 LLVMValueRef emit_slot(struct emitter *e, LLVMTypeRef type);
+LLVMValueRef emit_home(struct emitter *e, LLVMTypeRef type); // stays in memory
 LLVMValueRef emit_load(struct emitter *e, LLVMTypeRef type, LLVMValueRef slot);
 void emit_store(struct emitter *e, LLVMValueRef v, LLVMValueRef slot);
 LLVMValueRef emit_at(struct emitter *e, LLVMValueRef bytes, LLVMValueRef offset); // bytes + offset
@@ -81,6 +88,7 @@ LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueR
 
 // --- memory.c: loads and stores of the accesses ---
 LLVMValueRef emit_access_load(struct emitter *e, int node);
+void emit_tiles(struct emitter *e); // the inputs that lie across the lanes, transposed into e->tiles
 void emit_access_store(struct emitter *e, int output);
 LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width);
 
@@ -107,12 +115,18 @@ struct loop {
     LLVMValueRef slot, index, limit, step;
 };
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step);
+void loop_begin_by(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, LLVMValueRef step);
 void loop_end(struct emitter *e, struct loop *l);
+void loop_leave(struct emitter *e, struct loop *l); // ends a loop whose body runs once at most
 void walkers_make(struct emitter *e);
 struct walker *walker_find(struct emitter *e, enum walker_kind kind, int code);
 LLVMValueRef walker_value(struct emitter *e, enum walker_kind kind, int code);
-void walkers_advance(struct emitter *e, int dim, LLVMValueRef times); // by `times` steps, NULL: one
-void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]);
+void walkers_advance(struct emitter *e, int dim); // by one step
+void walkers_advance_by(struct emitter *e, int dim, LLVMValueRef times);
+void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times);         // NULL: one
+void walkers_start(struct emitter *e);                                          // homes to the first point
+void walkers_go_home(struct emitter *e);                                        // all values from home
+void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]); // those that move along dim
 void walkers_restore(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]);
 
 // --- passes.c: which pass does what ---

@@ -15,8 +15,7 @@ struct wheel { // of the odometer, outermost first
 
 struct odometer {
     struct wheel wheels[FUSED_MAX_DIMS + 2];
-    int n, block, chunk; // which wheels are those; -1: none
-    LLVMValueRef start[MAX_WALKERS];
+    int n, block, chunk, tile; // which wheels are those; -1: none
 };
 
 static LLVMValueRef word(struct emitter *e, enum llvm_word w)
@@ -26,14 +25,21 @@ static LLVMValueRef word(struct emitter *e, enum llvm_word w)
 
 static void add_wheel(struct emitter *e, struct odometer *o, int dim, LLVMValueRef size, LLVMValueRef times)
 {
-    o->wheels[o->n++] = (struct wheel){dim, size, times, emit_slot(e, e->i64)};
+    o->wheels[o->n++] = (struct wheel){dim, size, times, emit_home(e, e->i64)};
 }
 
 static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
 {
-    *o = (struct odometer){.block = -1, .chunk = -1};
-    for (int d = 0; d < e->n_parallel; d++)
-        if (d != e->lanes_dim) add_wheel(e, o, d, emit_word(e, llvm_size_at(e->k, d)), NULL);
+    *o = (struct odometer){.block = -1, .chunk = -1, .tile = -1};
+    for (int d = 0; d < e->n_parallel; d++) {
+        LLVMValueRef size = emit_word(e, llvm_size_at(e->k, d));
+        if (d != e->lanes_dim && d != e->tile_dim) add_wheel(e, o, d, size, NULL);
+        if (d != e->tile_dim) continue;
+        int64_t rows = e->plan->choices[LLVM_TAIL_WIDTH];
+        size = LLVMBuildAdd(e->b, size, emit_int(e, rows - 1), "");
+        o->tile = o->n;
+        add_wheel(e, o, d, LLVMBuildUDiv(e->b, size, emit_int(e, rows), ""), emit_int(e, rows));
+    }
     if (!e->over_row && e->lanes_dim >= 0) {
         o->block = o->n;
         add_wheel(e, o, e->lanes_dim, word(e, LLVM_N_BLOCKS), word(e, LLVM_BLOCK));
@@ -42,18 +48,17 @@ static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
         o->chunk = o->n;
         add_wheel(e, o, e->split_dim, word(e, LLVM_N_CHUNKS), word(e, LLVM_CHUNK));
     }
-    walkers_save(e, -1, o->start);
 }
 
 static void set_odometer(struct emitter *e, struct odometer *o, LLVMValueRef step)
 {
-    walkers_restore(e, -1, o->start);
+    walkers_start(e);
     for (int i = o->n - 1; i >= 0; i--) {
         struct wheel *w = &o->wheels[i];
         LLVMValueRef index = i ? LLVMBuildURem(e->b, step, w->size, "") : step;
         if (i) step = LLVMBuildUDiv(e->b, step, w->size, "");
         emit_store(e, index, w->index);
-        walkers_advance(e, w->dim, w->times ? LLVMBuildMul(e->b, index, w->times, "") : index);
+        walkers_move_home(e, w->dim, w->times ? LLVMBuildMul(e->b, index, w->times, "") : index);
     }
 }
 
@@ -63,7 +68,7 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
     for (int i = o->n - 1; i >= 0; i--) {
         struct wheel *w = &o->wheels[i];
         LLVMValueRef next = LLVMBuildAdd(e->b, emit_load(e, e->i64, w->index), emit_int(e, 1), "");
-        walkers_advance(e, w->dim, w->times);
+        walkers_move_home(e, w->dim, w->times);
         emit_store(e, next, w->index);
         if (i == 0) break;
         LLVMBasicBlockRef full = LLVMAppendBasicBlockInContext(e->context, e->fn, "full");
@@ -71,7 +76,7 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
         LLVMPositionBuilderAtEnd(e->b, full);
         emit_store(e, emit_int(e, 0), w->index);
         LLVMValueRef back = LLVMBuildNeg(e->b, w->size, "");
-        walkers_advance(e, w->dim, w->times ? LLVMBuildMul(e->b, back, w->times, "") : back);
+        walkers_move_home(e, w->dim, w->times ? LLVMBuildMul(e->b, back, w->times, "") : back);
     }
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, done);
@@ -102,11 +107,13 @@ static void do_steps(struct emitter *e, struct odometer *o, LLVMValueRef from, L
     struct loop l;
     set_odometer(e, o, from);
     loop_begin(e, &l, from, to, 1);
+    walkers_go_home(e);
     LLVMValueRef lanes = o->block >= 0 ? turn_length(e, &o->wheels[o->block]) : emit_int(e, 1);
     if (o->chunk >= 0) {
         e->chunk = turn_length(e, &o->wheels[o->chunk]);
         e->chunk_index = emit_load(e, e->i64, o->wheels[o->chunk].index);
     }
+    if (o->tile >= 0) e->tile_rows = turn_length(e, &o->wheels[o->tile]);
     if (e->split_dim >= 0) e->first_point = first_point(e, o, l.index);
     if (end)
         body_end_step(e, lanes);
@@ -136,10 +143,14 @@ static void begin_function(struct emitter *e, const char *name, bool with_range)
     e->width = 1;
     e->lane = emit_int(e, 0);
     e->mask = NULL;
+    e->tile_row = NULL;
+    memset(e->tiles, 0, sizeof e->tiles);
     memset(e->words, 0, sizeof(LLVMValueRef) * CODEGEN_MAX_WORDS);
     memset(e->value, 0, sizeof(LLVMValueRef) * (size_t)n);
     memset(e->kept, 0, sizeof(LLVMValueRef) * (size_t)n);
     walkers_make(e);
+    walkers_start(e);
+    walkers_go_home(e);
     for (int i = 0; i < n; i++) e->want[i] = e->k->level[i] == LEVEL_UNIFORM;
     emit_nodes(e, e->want);
 }
@@ -227,6 +238,7 @@ void emit_functions(struct emitter *e, const char *symbol)
     e->over_row = e->plan->form == LLVM_OVER_ROW;
     e->lanes_dim = c[LLVM_LANES_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_LANES_DIM];
     e->split_dim = c[LLVM_SPLIT_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_SPLIT_DIM];
+    e->tile_dim = c[LLVM_TILE_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_TILE_DIM];
     e->n_parallel = pass_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
     find_varying(e);
     if (c[LLVM_KEEP]) pass_choose_kept(e);

@@ -1,17 +1,23 @@
 // Loops, and what moves with them.
 //
-// A walker is a value that changes by a fixed step along each dimension: the address of an access, an index. It lies in
-// a stack slot; a loop over a dimension saves it, adds the step behind each pass and puts the saved value back. Steps
+// A walker is a value that changes by a fixed step along each dimension: the address of an access, an index. Its home
+// holds it for the place of the step; a step copies it into a slot, and a loop over a dimension saves that, adds the
+// step of the dimension behind each pass and puts the saved value back. Steps
 // of 0 and 1 elements are constants, known from the family; others are words of the argument block.
 #include "llvm/emit.h"
 
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step)
 {
+    loop_begin_by(e, l, from, limit, emit_int(e, step));
+}
+
+void loop_begin_by(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, LLVMValueRef step)
+{
     l->body = LLVMAppendBasicBlockInContext(e->context, e->fn, "loop");
     l->exit = LLVMAppendBasicBlockInContext(e->context, e->fn, "done");
     l->slot = emit_slot(e, e->i64);
     l->limit = limit;
-    l->step = emit_int(e, step);
+    l->step = step;
     emit_store(e, from, l->slot);
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, limit, ""), l->body, l->exit);
     LLVMPositionBuilderAtEnd(e->b, l->body);
@@ -23,6 +29,12 @@ void loop_end(struct emitter *e, struct loop *l)
     LLVMValueRef next = LLVMBuildAdd(e->b, l->index, l->step, "");
     emit_store(e, next, l->slot);
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->limit, ""), l->body, l->exit);
+    LLVMPositionBuilderAtEnd(e->b, l->exit);
+}
+
+void loop_leave(struct emitter *e, struct loop *l)
+{
+    LLVMBuildBr(e->b, l->exit);
     LLVMPositionBuilderAtEnd(e->b, l->exit);
 }
 
@@ -61,6 +73,7 @@ static struct walker *add_walker(struct emitter *e, enum walker_kind kind, int c
     struct walker *w = &e->walkers[e->n_walkers++];
     *w = (struct walker){.kind = kind, .code = code};
     w->slot = emit_slot(e, kind == WALK_ACCESS ? e->bytes : e->i64);
+    w->home = emit_home(e, kind == WALK_ACCESS ? e->bytes : e->i64);
     switch (kind) {
     case WALK_ACCESS: access_steps(e, w); break;
     case WALK_DIM:
@@ -92,23 +105,6 @@ void walkers_make(struct emitter *e)
         if (n->kind != SCALAR_REDUCE || llvm_slots_of(n) == 1) continue;
         walker_find(e, n->code & REDUCE_ACROSS ? WALK_POINT : WALK_ROW, 0);
     }
-    for (int i = 0; i < e->n_walkers; i++) {
-        struct walker *w = &e->walkers[i];
-        LLVMValueRef zero = emit_int(e, 0);
-        if (w->kind == WALK_ACCESS) {
-            LLVMBasicBlockRef here;
-            LLVMValueRef word = emit_word(e, w->code);
-            emit_at_entry(e, &here);
-            zero = LLVMBuildIntToPtr(e->b, word, e->bytes, "");
-            emit_store(e, zero, w->slot);
-            emit_back(e, here);
-        } else {
-            LLVMBasicBlockRef here;
-            emit_at_entry(e, &here);
-            emit_store(e, zero, w->slot);
-            emit_back(e, here);
-        }
-    }
 }
 
 // An index at the current place: along the lanes a vector.
@@ -129,27 +125,63 @@ static LLVMTypeRef type_of(const struct emitter *e, const struct walker *w)
     return w->kind == WALK_ACCESS ? e->bytes : e->i64;
 }
 
-void walkers_advance(struct emitter *e, int dim, LLVMValueRef times)
+static void move(struct emitter *e, const struct walker *w, LLVMValueRef slot, LLVMValueRef by)
+{
+    LLVMValueRef v = emit_load(e, type_of(e, w), slot);
+    v = w->kind == WALK_ACCESS ? emit_at(e, v, by) : LLVMBuildAdd(e->b, v, by, "");
+    emit_store(e, v, slot);
+}
+
+static LLVMValueRef times_step(struct emitter *e, const struct walker *w, int dim, LLVMValueRef times)
+{
+    return times ? LLVMBuildMul(e->b, w->step[dim], times, "") : w->step[dim];
+}
+
+void walkers_advance_by(struct emitter *e, int dim, LLVMValueRef times)
 {
     for (int i = 0; i < e->n_walkers; i++) {
-        struct walker *w = &e->walkers[i];
-        if (!w->moves[dim]) continue;
-        LLVMValueRef by = times ? LLVMBuildMul(e->b, w->step[dim], times, "") : w->step[dim];
-        LLVMValueRef v = emit_load(e, type_of(e, w), w->slot);
-        v = w->kind == WALK_ACCESS ? emit_at(e, v, by) : LLVMBuildAdd(e->b, v, by, "");
-        emit_store(e, v, w->slot);
+        const struct walker *w = &e->walkers[i];
+        if (w->moves[dim]) move(e, w, w->slot, times_step(e, w, dim, times));
     }
+}
+
+void walkers_advance(struct emitter *e, int dim)
+{
+    walkers_advance_by(e, dim, NULL);
+}
+
+void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times)
+{
+    for (int i = 0; i < e->n_walkers; i++) {
+        const struct walker *w = &e->walkers[i];
+        if (w->moves[dim]) move(e, w, w->home, times_step(e, w, dim, times));
+    }
+}
+
+void walkers_start(struct emitter *e)
+{
+    for (int i = 0; i < e->n_walkers; i++) {
+        const struct walker *w = &e->walkers[i];
+        LLVMValueRef start =
+            w->kind == WALK_ACCESS ? LLVMBuildIntToPtr(e->b, emit_word(e, w->code), e->bytes, "") : emit_int(e, 0);
+        emit_store(e, start, w->home);
+    }
+}
+
+void walkers_go_home(struct emitter *e)
+{
+    for (int i = 0; i < e->n_walkers; i++)
+        emit_store(e, emit_load(e, type_of(e, &e->walkers[i]), e->walkers[i].home), e->walkers[i].slot);
 }
 
 void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS])
 {
     for (int i = 0; i < e->n_walkers; i++)
-        if (dim < 0 || e->walkers[i].moves[dim])
-            saved[i] = emit_load(e, type_of(e, &e->walkers[i]), e->walkers[i].slot);
+        if (e->walkers[i].moves[dim]) saved[i] = emit_load(e, type_of(e, &e->walkers[i]), e->walkers[i].slot);
 }
 
 void walkers_restore(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS])
 {
     for (int i = 0; i < e->n_walkers; i++)
-        if (dim < 0 || e->walkers[i].moves[dim]) emit_store(e, saved[i], e->walkers[i].slot);
+        if (e->walkers[i].moves[dim]) emit_store(e, saved[i], e->walkers[i].slot);
 }

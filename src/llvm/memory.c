@@ -190,6 +190,68 @@ static LLVMValueRef load_one(struct emitter *e, const struct walker *walker, LLV
     return LLVMBuildLoad2(e->b, type, at, "");
 }
 
+// --- tiles ---
+
+static bool in_tile(const struct emitter *e, int input)
+{
+    const struct fused_access *a = &e->k->in[input];
+    if (e->tile_dim < 0 || a->strides[e->tile_dim] != 1 || along_lanes(e, a) || !a->strides[e->lanes_dim]) return false;
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &e->k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == input && n->n_args > 0) return false;
+    }
+    return true;
+}
+
+// Transposes w vectors of w lanes by log2(w) rounds: round s exchanges, between vectors i and i + s, the lanes that
+// differ in bit s. After it bit s of the vector's index and of the lane have changed places.
+static void transpose(struct emitter *e, LLVMValueRef *v, int w)
+{
+    LLVMValueRef low[64], high[64];
+    for (int s = 1; s < w; s *= 2) {
+        for (int lane = 0; lane < w; lane++) {
+            bool set = (lane & s) != 0;
+            low[lane] = LLVMConstInt(e->i32, (unsigned long long)(set ? w + lane - s : lane), false);
+            high[lane] = LLVMConstInt(e->i32, (unsigned long long)(set ? w + lane : lane + s), false);
+        }
+        LLVMValueRef lows = LLVMConstVector(low, (unsigned)w), highs = LLVMConstVector(high, (unsigned)w);
+        for (int i = 0; i < w; i++) {
+            if (i & s) continue;
+            LLVMValueRef a = v[i], b = v[i + s];
+            v[i] = LLVMBuildShuffleVector(e->b, a, b, lows, "");
+            v[i + s] = LLVMBuildShuffleVector(e->b, a, b, highs, "");
+        }
+    }
+}
+
+static LLVMValueRef tile_at(struct emitter *e, int input, LLVMValueRef row, LLVMTypeRef vector)
+{
+    LLVMTypeRef tile = LLVMArrayType(vector, (unsigned)e->width);
+    if (!e->tiles[input]) e->tiles[input] = emit_slot(e, tile);
+    LLVMValueRef at[2] = {emit_int(e, 0), row};
+    return LLVMBuildGEP2(e->b, tile, e->tiles[input], at, 2, "");
+}
+
+void emit_tiles(struct emitter *e)
+{
+    int w = e->width;
+    for (int i = 0; i < e->k->n_in; i++) {
+        if (!in_tile(e, i)) continue;
+        const struct walker *walker = walker_find(e, WALK_ACCESS, i);
+        unsigned size_B = llvm_host->dtype_size_B[e->k->in[i].dtype];
+        LLVMTypeRef vector = emit_vector(stored_type(e, e->k->in[i].dtype), w);
+        LLVMValueRef v[64], step = walker->step[e->lanes_dim];
+        LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, step, ""));
+        for (int lane = 0; lane < w; lane++) {
+            v[lane] = LLVMBuildLoad2(e->b, vector, emit_typed(e, at, vector), "");
+            LLVMSetAlignment(v[lane], size_B);
+            at = emit_at(e, at, step);
+        }
+        transpose(e, v, w);
+        for (int row = 0; row < w; row++) LLVMBuildStore(e->b, v[row], tile_at(e, i, emit_int(e, row), vector));
+    }
+}
+
 static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker *walker, LLVMTypeRef type,
                                unsigned size_B, LLVMValueRef more, LLVMValueRef where)
 {
@@ -199,6 +261,8 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
     LLVMTypeRef vector = emit_vector(type, w);
     LLVMValueRef mask = e->mask;
     if (where) mask = mask ? LLVMBuildAnd(e->b, mask, where, "") : where;
+    if (e->tile_row && in_tile(e, n->code))
+        return LLVMBuildLoad2(e->b, vector, tile_at(e, n->code, e->tile_row, vector), "");
     bool in_a_row = along_lanes(e, a) && !(n->n_args > 0 && e->varies[n->arg[0]]);
     if (in_a_row) {
         LLVMValueRef at =

@@ -1,6 +1,7 @@
 // The module's entry: LLVM IR of a kernel, passes over it, the object; and what it offers the library.
 //
-// One context, module and target machine a compilation, so that threads share nothing. The IR is built with explicit
+// A compilation has a context, a module and a target machine of its own, so that threads
+// share nothing. The IR is built with explicit
 // vectors and stack slots, so that few passes are needed: slots to values, common expressions, loop invariants out.
 #include "llvm/emit.h"
 #include "llvm/load.h"
@@ -43,6 +44,33 @@ static LLVMTargetMachineRef machine_create(void)
     }
     return LLVMCreateTargetMachine(target, host.triple, host.cpu, host.features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                    LLVMCodeModelSmall);
+}
+
+// Machines that no compilation uses: a machine parses the features of the processor once, which costs as much as a
+// small kernel.
+enum { SPARE_MACHINES = 4 };
+static struct {
+    pthread_mutex_t lock;
+    LLVMTargetMachineRef machines[SPARE_MACHINES];
+    int n;
+} spare = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static LLVMTargetMachineRef machine_take(void)
+{
+    LLVMTargetMachineRef machine = NULL;
+    pthread_mutex_lock(&spare.lock);
+    if (spare.n) machine = spare.machines[--spare.n];
+    pthread_mutex_unlock(&spare.lock);
+    return machine ? machine : machine_create();
+}
+
+static void machine_give(LLVMTargetMachineRef machine)
+{
+    pthread_mutex_lock(&spare.lock);
+    bool keep = spare.n < SPARE_MACHINES;
+    if (keep) spare.machines[spare.n++] = machine;
+    pthread_mutex_unlock(&spare.lock);
+    if (!keep) LLVMDisposeTargetMachine(machine);
 }
 
 static void set_types(struct emitter *e)
@@ -129,7 +157,7 @@ static kiln_status build(struct emitter *e, const struct fused_kernel *k, const 
 {
     *e = (struct emitter){.k = k, .plan = &code->plan};
     pthread_once(&host_once, find_host);
-    *machine = machine_create();
+    *machine = machine_take();
     if (!*machine) return KILN_E_UNSUPPORTED;
     void *tables = tables_make(e);
     if (!tables) return llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory for its code", k->name);
@@ -154,7 +182,7 @@ static void unbuild(struct emitter *e, LLVMTargetMachineRef machine)
     if (e->b) LLVMDisposeBuilder(e->b);
     if (e->module) LLVMDisposeModule(e->module);
     if (e->context) LLVMContextDispose(e->context);
-    if (machine) LLVMDisposeTargetMachine(machine);
+    if (machine) machine_give(machine);
 }
 
 static kiln_status to_object(struct emitter *e, LLVMTargetMachineRef machine, struct codegen_code *code)

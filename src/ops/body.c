@@ -2,6 +2,7 @@
 #include "ops/elementwise.h"
 #include "ops/expr.h"
 #include "ops/families.h"
+#include "scalar/dag.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,14 +11,14 @@ extern const struct op op_instances[];
 static struct {
     pthread_mutex_t lock;
     struct arena arena;
-    const struct scalar_dag **dags; // by kernel id
+    const struct kernel_body **of; // by kernel id
 } bodies = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 __attribute__((destructor)) static void drop(void)
 {
-    if (bodies.dags) arena_finish(&bodies.arena);
-    free(bodies.dags);
-    bodies.dags = NULL;
+    if (bodies.of) arena_finish(&bodies.arena);
+    free(bodies.of);
+    bodies.of = NULL;
 }
 
 // Names of the inputs and the run-time scalars, with their classes, and the text.
@@ -41,36 +42,90 @@ static const char *row_text(struct arena *a, int family, const struct kernel_inf
     return elementwise_expr(op->elementwise, cls);
 }
 
-static const struct scalar_dag *parse(kernel_id id)
+static const struct kernel_row *custom_row(kernel_id k)
 {
-    const struct kernel_info *k = &kernel_catalogue[id];
-    struct scalar_param params[MAX_OPERANDS + 8];
-    struct scalar_dag raw, *dag = arena_alloc(&bodies.arena, sizeof *dag);
-    int n;
-    const char *text = row_text(&bodies.arena, id / CLASS_COUNT, k, params, &n);
-    if (!dag || expr_parse(&bodies.arena, text, params, n, (enum scalar_class)k->cls, &raw)) return NULL;
-    return scalar_expand(&bodies.arena, &raw, dag) ? NULL : dag;
+    int family = k / CLASS_COUNT;
+    if (k >= kernel_count || family < elementwise_row_count || family >= FAMILY_GRADIENTS) return NULL;
+    return &kernel_rows[family - elementwise_row_count];
 }
 
-const struct scalar_dag *kernel_body(kernel_id k)
+// The element of input 0 at the place that the expression gives, 0 outside.
+static kiln_status add_load(struct arena *a, const struct scalar_dag *place, enum scalar_class cls,
+                            struct kernel_body *out)
+{
+    struct dag_builder b;
+    int inputs[MAX_OPERANDS + 8], roots[2];
+    dag_begin(&b);
+    for (int i = 0; i < MAX_OPERANDS + 8; i++) inputs[i] = dag_input(&b, CLASS_I64, (uint16_t)i);
+    int at = dag_inline(&b, place, inputs);
+    int outside = dag_const(&b, CLASS_I64, (union scalar_value){.i64 = -INT64_MAX});
+    roots[1] = dag_prim(&b, PRIM_ne, at, outside, 0);
+    roots[0] = dag_load(&b, cls, 0, at, roots[1]);
+    kiln_status status = dag_finish_all(&b, a, roots, 2, &out->dag);
+    dag_end(&b);
+    out->dag.root = roots[0];
+    out->check = roots[1];
+    out->moves = true;
+    return status;
+}
+
+static const struct kernel_body *parse(kernel_id id)
+{
+    const struct kernel_info *k = &kernel_catalogue[id];
+    const struct kernel_row *row = custom_row(id);
+    struct arena *a = &bodies.arena;
+    struct scalar_param params[MAX_OPERANDS + 8];
+    struct scalar_dag raw, expanded;
+    struct kernel_body *body = arena_alloc(a, sizeof *body);
+    bool gathers = row && row->gathers;
+    int n;
+    const char *text = row_text(a, id / CLASS_COUNT, k, params, &n);
+    if (!body || expr_parse(a, text, params, n, gathers ? CLASS_I64 : (enum scalar_class)k->cls, &raw)) return NULL;
+    if (scalar_expand(a, &raw, &expanded)) return NULL;
+    for (int i = 0; i < k->n_operands - k->n_out; i++) body->in_cls[i] = params[i].cls;
+    body->check = -1;
+    body->dag = expanded;
+    const struct scalar_node *root = &expanded.nodes[expanded.root];
+    body->moves = root->kind == SCALAR_INPUT && root->code == 0 && root->cls == (enum scalar_class)k->cls;
+    return gathers && add_load(a, &expanded, (enum scalar_class)k->cls, body) ? NULL : body;
+}
+
+bool kernel_has_body(kernel_id k)
 {
     const struct kernel_info *info = kernel_info(k);
-    if (info->kind != KERNEL_POINTWISE && info->kind != KERNEL_ROW) {
-        error_set(KILN_E_INTERNAL, "kernel %s has no expression", info->name ? info->name : "?");
+    const struct kernel_row *row = custom_row(k);
+    if (k >= kernel_count) return user_kernel(k) && user_kernel(k)->dag;
+    return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW || (row && row->gathers);
+}
+
+// A user's kernel keeps its DAG itself.
+static const struct kernel_body *of_user(kernel_id k)
+{
+    const struct user_kernel *u = user_kernel(k);
+    struct kernel_body *body = arena_alloc(&bodies.arena, sizeof *body);
+    if (!body) return NULL;
+    body->dag = *u->dag;
+    body->check = -1;
+    for (int i = 0; i < u->info.n_operands - u->info.n_out; i++) body->in_cls[i] = (enum scalar_class)u->info.in_cls[i];
+    return body;
+}
+
+const struct kernel_body *kernel_body(kernel_id k)
+{
+    const char *name = kernel_info(k)->name;
+    int most = kernel_count + USER_KERNELS_MAX;
+    if (!kernel_has_body(k)) {
+        error_set(KILN_E_INTERNAL, "kernel %s has no expression", name ? name : "?");
         return NULL;
     }
-    if (k >= kernel_count) {
-        if (!user_kernel(k)->dag) error_set(KILN_E_UNSUPPORTED, "kernel %s has no expression", info->name);
-        return user_kernel(k)->dag;
-    }
     pthread_mutex_lock(&bodies.lock);
-    if (!bodies.dags) {
-        bodies.dags = calloc((size_t)kernel_count, sizeof *bodies.dags);
-        if (bodies.dags) arena_init(&bodies.arena);
+    if (!bodies.of) {
+        bodies.of = calloc((size_t)most, sizeof *bodies.of);
+        if (bodies.of) arena_init(&bodies.arena);
     }
-    const struct scalar_dag *dag = bodies.dags ? bodies.dags[k] : NULL;
-    if (bodies.dags && !dag) dag = bodies.dags[k] = parse(k);
+    const struct kernel_body *body = bodies.of ? bodies.of[k] : NULL;
+    if (bodies.of && !body) body = bodies.of[k] = k < kernel_count ? parse(k) : of_user(k);
     pthread_mutex_unlock(&bodies.lock);
-    if (!dag && !error_pending) error_set(KILN_E_MEMORY, "kernel %s: out of memory", info->name);
-    return dag;
+    if (!body && !error_pending) error_set(KILN_E_MEMORY, "kernel %s: out of memory", name);
+    return body;
 }

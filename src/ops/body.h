@@ -4,7 +4,16 @@
 #include "ir/launch.h"
 #include "scalar/scalar.h"
 
-// The expanded expression of a POINTWISE or ROW kernel over its inputs, then its run-time scalars (SCALAR_INPUT).
-// Parsed at the first use and kept for the life of the process; NULL with an error for other kernels. Safe from any
-// thread.
-const struct scalar_dag *kernel_body(kernel_id k);
+// What a kernel computes, over its inputs, then its run-time scalars (SCALAR_INPUT); an input that is gathered from is a
+// SCALAR_LOAD of its number. Expanded.
+struct kernel_body {
+    struct scalar_dag dag;
+    enum scalar_class in_cls[MAX_OPERANDS]; // into which each input is loaded
+    bool moves;                             // the output is an element of the first input as it is, whatever its dtype
+    int check;                              // a node that must hold everywhere; -1: none
+};
+
+bool kernel_has_body(kernel_id k);
+// Parsed at the first use and kept for the life of the process; NULL with an error for kernels that have none. Safe from
+// any thread.
+const struct kernel_body *kernel_body(kernel_id k);

@@ -27,6 +27,7 @@ static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
     }
     v->groups = c->attrs[at + 3].i;
     if (v->groups < 1) return op_fail(c, KILN_E_ARGUMENT, "groups %lld is not positive", (long long)v->groups);
+    if (v->groups > INT32_MAX) return op_fail(c, KILN_E_ARGUMENT, "groups is above %d", INT32_MAX);
     return KILN_OK;
 }
 
@@ -43,8 +44,15 @@ static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t padd
     return span < 0 ? -1 : span / stride + 1;
 }
 
+static bool is_side(int64_t size)
+{
+    return size >= 0 && size <= INT32_MAX;
+}
+
 static kiln_status out_sizes(const struct op_call *c, struct conv *v)
 {
+    if (!is_side(v->h) || !is_side(v->w) || !is_side(v->kh) || !is_side(v->kw))
+        return op_fail(c, KILN_E_SHAPE, "an image or a kernel has a side below 0 or above %d", INT32_MAX);
     v->oh = out_size(v->h, v->kh, v->stride[0], v->padding[0], v->dilation[0]);
     v->ow = out_size(v->w, v->kw, v->stride[1], v->padding[1], v->dilation[1]);
     if (v->kh > 0 && v->kw > 0 && v->oh >= 0 && v->ow >= 0) return KILN_OK;
@@ -120,7 +128,8 @@ static kiln_status conv_input_grad(const struct op_call *c, struct conv *v)
     TRY(rank4(c, 0));
     TRY(rank4(c, 1));
     TRY(read_options(c, 2, v));
-    v->n = dy->dims[0], v->o = w->dims[0], v->c = w->dims[1] * v->groups;
+    v->n = dy->dims[0], v->o = w->dims[0];
+    if (__builtin_mul_overflow(w->dims[1], v->groups, &v->c)) v->c = -1;
     v->h = attr_int(c, 0), v->w = attr_int(c, 1), v->kh = w->dims[2], v->kw = w->dims[3];
     TRY(check_groups(c, v, w->dims[1]));
     TRY(out_sizes(c, v));

@@ -21,7 +21,9 @@ static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
                            "kernel %lld, stride %lld and dilation %lld must be positive, padding %lld not negative",
                            (long long)p->kernel[i], (long long)p->stride[i], (long long)p->dilation[i],
                            (long long)p->padding[i]);
-        if (2 * p->padding[i] > p->kernel[i])
+        if (p->kernel[i] > INT32_MAX || p->stride[i] > INT32_MAX || p->dilation[i] > INT32_MAX)
+            return op_fail(c, KILN_E_ARGUMENT, "kernel, stride or dilation is above %d", INT32_MAX);
+        if (p->padding[i] > p->kernel[i] / 2)
             return op_fail(c, KILN_E_ARGUMENT, "padding %lld is more than half of the kernel, %lld",
                            (long long)p->padding[i], (long long)p->kernel[i]);
     }
@@ -48,6 +50,8 @@ static kiln_status pool_of(const struct op_call *c, int at, const struct type *x
         return op_fail(c, KILN_E_DTYPE, "takes floats, %s is %s", c->op->in_names[0], type_string(x).s);
     TRY(read_options(c, at, p));
     p->n = x->dims[0], p->c = x->dims[1], p->h = h, p->w = w;
+    if (h < 0 || w < 0 || h > INT32_MAX || w > INT32_MAX)
+        return op_fail(c, KILN_E_SHAPE, "an image has a side below 0 or above %d", INT32_MAX);
     p->oh = out_size(p, 0, h);
     p->ow = out_size(p, 1, w);
     if (p->oh >= 0 && p->ow >= 0) return KILN_OK;

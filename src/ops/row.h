@@ -39,12 +39,16 @@ struct kernel_row {
     const char *in;            // "x", "x t:i64 w": names of the inputs, each of the kernel's class or of the one named
     const char *scalars;       // "n eps k:i64": run-time scalars, in order
     const char *out;           // class of the output when it differs: "i64", "bool"
-    const char *expr;          // POINTWISE, ROW
+    const char *expr;          // POINTWISE, ROW; CUSTOM: see `gathers`
+    // CUSTOM: the output is the element of the first input that lies so many elements (i64) beyond the point's, as expr
+    // says of the other inputs and the scalars; PLACE_OUTSIDE: none. What fusion needs to take the kernel apart.
+    bool gathers;
     uint8_t n_operands, n_out; // CUSTOM
     uint16_t tile[3];
     bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself
     bool cpu_only;
 };
+#define PLACE_OUTSIDE "-0x7fffffffffffffff"
 extern const struct kernel_row kernel_rows[];
 extern const int kernel_row_count;
 

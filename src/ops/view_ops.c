@@ -468,7 +468,9 @@ static kiln_status diagonal_axes(const struct op_call *c, int *i, int *j, int64_
     TRY(op_axis(c, 2, 0, j));
     const struct type *x = c->in[0];
     if (*i == *j) return op_fail(c, KILN_E_AXIS, "axis0 and axis1 are both %d of %s", *i, type_string(x).s);
-    int64_t k = attr_int(c, 0), rows = x->dims[*i] - (k < 0 ? -k : 0), cols = x->dims[*j] - (k > 0 ? k : 0);
+    int64_t k = attr_int(c, 0), low = -x->dims[*i], high = x->dims[*j];
+    k = k < low ? low : k > high ? high : k; // beyond, there is no diagonal
+    int64_t rows = x->dims[*i] - (k < 0 ? -k : 0), cols = x->dims[*j] - (k > 0 ? k : 0);
     *length = rows < cols ? rows : cols;
     if (*length < 0) *length = 0;
     return KILN_OK;

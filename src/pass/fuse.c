@@ -174,7 +174,7 @@ static kiln_status try_set(struct fuser *f, const int32_t *roots, int n_roots, s
     for (int i = 0; i < n; i++)
         f->escapes[result_of(f, f->units[i])] =
             !f->r.inlined[f->units[i]] && is_read_outside(f, result_of(f, f->units[i]));
-    struct fuse_set set = {f->u, f->units, n, f->inside, f->escapes, f->o->round_casts};
+    struct fuse_set set = {f->u, f->units, n, f->inside, f->escapes, f->o->round_casts, f->caps->is_cpu};
     kiln_status status = fuse_kernel(&f->out->arena, &set, &out->k, why);
     for (int i = 0; i < n; i++) f->inside[f->units[i]] = false;
     if (!status && out->k) set_cost(out);

@@ -189,7 +189,7 @@ static int add_instance(struct builder *b, int32_t unit, const struct point_map 
     const struct unit *u = unit_at(b, unit);
     bool total;
     if (b->n_instances == MAX_INSTANCES || !fits(b, u, m, &total)) return -1;
-    if (finds_places(u->body) && (total || !keeps_order(b, u, m))) return -1;
+    if (finds_places(&u->body->dag) && (total || !keeps_order(b, u, m))) return -1;
     b->instances[b->n_instances] = (struct instance){.unit = unit, .total = total, .map = *m};
     return b->n_instances++;
 }
@@ -251,6 +251,10 @@ static bool follow(struct builder *b, int i)
     for (int o = 0; o < reader->n_in; o++) {
         const struct launch_operand *in = &reader->l.operands[o];
         int32_t maker = maker_of(b, in);
+        if (maker >= 0 && unit_gathers(reader, o)) {
+            b->why = "gathers from what it would compute";
+            return false;
+        }
         int n = maker < 0 ? -1 : instance_read(b, i, in, maker);
         if (maker >= 0 && n < 0) return false;
         b->instances[i].source[o] = (int16_t)n;
@@ -386,7 +390,7 @@ static int add_scalar(struct builder *b, enum scalar_class cls, uint64_t bits)
     return dag_input(&b->dag, cls, (uint16_t)i);
 }
 
-static int add_load(struct builder *b, const struct launch_operand *o, const struct form *f)
+static int add_access(struct builder *b, const struct launch_operand *o, const struct form *f)
 {
     struct fused_kernel *k = b->k;
     struct fused_access a = {
@@ -399,7 +403,17 @@ static int add_load(struct builder *b, const struct launch_operand *o, const str
         return -1;
     }
     if (i == k->n_in) k->in[k->n_in++] = a;
-    return dag_load(&b->dag, (enum scalar_class)a.cls, (uint16_t)i, -1, -1);
+    return i;
+}
+
+// `at`, `where`: see SCALAR_LOAD; -1 for none.
+static int add_load(struct builder *b, const struct instance *i, int o, int at, int where)
+{
+    const struct launch_operand *in = &unit_of(b, i)->l.operands[o];
+    struct form f;
+    affine_compose(&b->space, &i->map, in->strides, first_element(in), &f);
+    int access = add_access(b, in, &f);
+    return access < 0 ? -1 : dag_load(&b->dag, dtype_class(in->dtype), (uint16_t)access, at, where);
 }
 
 static int convert(struct builder *b, int node, enum scalar_class to)
@@ -461,14 +475,31 @@ static int through_storage(struct builder *b, int node, unsigned dtype)
     }
 }
 
+// The bits of a value of one dtype read as another of the same size: what moves bits meets what computes.
+static int as_dtype(struct builder *b, int node, unsigned from, unsigned to)
+{
+    enum scalar_class a = dtype_class(from), c = dtype_class(to);
+    if (from == to || node < 0) return node;
+    if ((from == KILN_F32 && to == KILN_I32) || (from == KILN_F64 && to == KILN_I64))
+        return dag_prim(&b->dag, PRIM_bits, node, 0, 0);
+    if ((from == KILN_I32 && to == KILN_F32) || (from == KILN_I64 && to == KILN_F64))
+        return dag_prim(&b->dag, PRIM_from_bits, node, 0, 0);
+    if ((from == KILN_BOOL || from == KILN_U8 || from == KILN_I8) &&
+        (to == KILN_U8 || to == KILN_I8 || to == KILN_BOOL))
+        return through_storage(b, convert(b, node, c), to);
+    (void)a;
+    b->why = "the bits of a 16-bit float are moved";
+    return -1;
+}
+
 static int operand_value(struct builder *b, const struct instance *i, int o, enum scalar_class cls)
 {
     const struct launch_operand *in = &unit_of(b, i)->l.operands[o];
     if (!in_memory(in)) return add_scalar(b, cls, in->address);
-    if (i->source[o] >= 0) return convert(b, b->instances[i->source[o]].node, cls);
-    struct form f;
-    affine_compose(&b->space, &i->map, in->strides, first_element(in), &f);
-    return convert(b, add_load(b, in, &f), cls);
+    if (i->source[o] < 0) return convert(b, add_load(b, i, o, -1, -1), cls);
+    const struct instance *from = &b->instances[i->source[o]];
+    const struct unit *maker = unit_of(b, from);
+    return convert(b, as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype), cls);
 }
 
 static int form_value(struct builder *b, const struct form *f)
@@ -516,9 +547,8 @@ static int fold_value(struct builder *b, const struct instance *i, const struct 
 static int node_value(struct builder *b, const struct instance *i, const struct scalar_node *n, const int *arg)
 {
     const struct unit *u = unit_of(b, i);
-    const struct kernel_info *info = kernel_info(u->l.kernel);
-    if (n->kind == SCALAR_INPUT && n->code < u->n_in)
-        return operand_value(b, i, n->code, (enum scalar_class)info->in_cls[n->code]);
+    if (n->kind == SCALAR_LOAD) return add_load(b, i, n->code, arg[0], arg[1]);
+    if (n->kind == SCALAR_INPUT && n->code < u->n_in) return operand_value(b, i, n->code, u->in_cls[n->code]);
     if (n->kind == SCALAR_INPUT) return add_scalar(b, n->cls, u->l.scalars[n->code - u->n_in]);
     if (n->kind == SCALAR_PRIM && n->code == PRIM_rindex) return row_position(b, i);
     if (n->kind == SCALAR_PRIM && n->code == PRIM_rcount) return add_scalar(b, CLASS_I64, (uint64_t)row_count(u));
@@ -529,7 +559,7 @@ static int node_value(struct builder *b, const struct instance *i, const struct 
 static kiln_status build_instance(struct builder *b, struct instance *i)
 {
     const struct unit *u = unit_of(b, i);
-    const struct scalar_dag *d = u->body;
+    const struct scalar_dag *d = &u->body->dag;
     int *at = arena_alloc(b->arena, sizeof *at * (size_t)d->n_nodes);
     if (!at) return error_pending;
     for (int n = 0; n < d->n_nodes; n++) {
@@ -539,6 +569,10 @@ static kiln_status build_instance(struct builder *b, struct instance *i)
         if (at[n] < 0) return error_pending; // or b->why
     }
     unsigned dtype = u->l.operands[u->n_in].dtype;
+    if (u->body->check >= 0 && b->set->checks) {
+        if (b->k->n_checks == FUSED_MAX_CHECKS) return no(b, "too many indices to check");
+        b->k->checks[b->k->n_checks++] = (uint16_t)at[u->body->check];
+    }
     i->node = through_storage(b, to_storage(b, at[d->root], dtype), dtype);
     return i->node < 0 ? error_pending : KILN_OK;
 }
@@ -609,10 +643,12 @@ static bool reads_elsewhere(const struct builder *b)
 static kiln_status finish(struct builder *b)
 {
     struct fused_kernel *k = b->k;
-    int roots[FUSED_MAX_OUT];
+    int roots[FUSED_MAX_OUT + FUSED_MAX_CHECKS];
     for (int i = 0; i < k->n_out; i++) roots[i] = k->out[i].node;
-    TRY(dag_finish_all(&b->dag, b->arena, roots, k->n_out, &k->dag));
+    for (int i = 0; i < k->n_checks; i++) roots[k->n_out + i] = k->checks[i];
+    TRY(dag_finish_all(&b->dag, b->arena, roots, k->n_out + k->n_checks, &k->dag));
     for (int i = 0; i < k->n_out; i++) k->out[i].node = (uint16_t)roots[i];
+    for (int i = 0; i < k->n_checks; i++) k->checks[i] = (uint16_t)roots[k->n_out + i];
     k->n_dims = b->space.n_dims;
     k->n_reduce = b->space.n_reduce;
     memcpy(k->sizes, b->space.sizes, sizeof *k->sizes * (size_t)k->n_dims);

@@ -41,7 +41,7 @@ static void count_readers(const struct roots *r, struct weight *w)
             if (!in_memory(in) || r->u->buffers.v[in->slot].writer < 0) continue;
             struct weight *maker = &w[r->u->buffers.v[in->slot].writer];
             maker->n_readers++;
-            maker->opaque_reader = maker->opaque_reader || !u->body;
+            maker->opaque_reader = maker->opaque_reader || !u->body || unit_gathers(u, o);
         }
     }
 }
@@ -49,7 +49,7 @@ static void count_readers(const struct roots *r, struct weight *w)
 static void weigh(const struct roots *r, int32_t i, struct weight *w)
 {
     const struct unit *u = &r->u->v.v[i];
-    w[i].steps = u->body ? body_steps(u->body) : 0;
+    w[i].steps = u->body ? body_steps(&u->body->dag) : 0;
     for (int o = 0; o < u->n_in; o++) {
         int32_t maker = inlined_maker(r, &u->l.operands[o]);
         w[i].reads += maker >= 0 ? w[maker].reads : in_memory(&u->l.operands[o]);

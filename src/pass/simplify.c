@@ -58,8 +58,10 @@ static kiln_status replace(struct ir_rewrite *r, const struct simplifying *s, in
 
 static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
 {
-    int32_t out = r->from->nodes.v[node].first_out, value;
+    const struct ir_node *n = &r->from->nodes.v[node];
+    int32_t out = n->first_out, value;
     TRY(ir_rewrite_copy(r, node));
+    if (!(n->op->flags & OP_ELEMENTWISE)) return KILN_OK;
     value = r->map[out];
     TRY(replace(r, user, &value));
     return value == r->map[out] ? KILN_OK : ir_rewrite_map(r, out, value);

@@ -35,8 +35,29 @@ static bool folds(const struct scalar_dag *d)
 // What a device has no kernel for falls back to the CPU, op by op.
 static bool may_fuse(const struct kernel_info *k, const struct device_caps *caps)
 {
-    if (k->kind != KERNEL_POINTWISE && k->kind != KERNEL_ROW) return false;
     return caps->is_cpu || !k->cpu_only;
+}
+
+// What only moves elements was lowered on bits; fused, it moves values of the buffers' own dtype.
+static void give_dtypes_back(const struct units *u, struct unit *unit)
+{
+    struct launch_operand *from = &unit->l.operands[0], *to = &unit->l.operands[unit->n_in];
+    if (!unit->body->moves || (from->flags & OPERAND_IMMEDIATE)) return;
+    uint8_t dtype = u->buffers.v[from->slot].dtype;
+    if (dtype != u->buffers.v[to->slot].dtype || dtype_size_B[dtype] != dtype_size_B[from->dtype] ||
+        from->dtype != to->dtype)
+        return;
+    unit->bits_dtype = from->dtype;
+    from->dtype = to->dtype = dtype;
+    unit->in_cls[0] = dtype_class(dtype);
+}
+
+void unit_plain(const struct unit *u, struct launch *out)
+{
+    *out = u->l;
+    if (!u->body) return;
+    out->n_reduce = (uint8_t)u->row_dims;
+    if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
 }
 
 static kiln_status record(struct lowering *base, struct launch *l)
@@ -56,10 +77,12 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].n_writes++;
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
-    if (may_fuse(k, base->caps)) {
+    if (kernel_has_body(l->kernel) && may_fuse(k, base->caps)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
-        unit.folds = folds(unit.body);
+        memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);
+        give_dtypes_back(m->u, &unit);
+        unit.folds = folds(&unit.body->dag);
         if (!unit.folds) unit.l.n_reduce = 0;
     }
     return vec_push(&m->u->v, unit);

@@ -4,6 +4,7 @@
 #pragma once
 #include "base/arena.h"
 #include "ir/graph.h"
+#include "ops/body.h"
 #include "scalar/scalar.h"
 
 enum buffer_kind { BUFFER_INPUT, BUFFER_CONSTANT, BUFFER_VALUE, BUFFER_TEMP };
@@ -23,9 +24,11 @@ struct unit {
     struct launch l; // operands[i].slot: the buffer; .address: bytes from its beginning, or immediate bits
     int32_t node;    // of the graph
     int n_in;        // operands that are read; the rest are written (and, by a hand-written kernel, perhaps read)
-    const struct scalar_dag *body; // NULL: not to be fused
-    int row_dims;                  // that rindex() counts along: n_reduce of the launch as it was lowered
-    bool folds;                    // the body reduces over the last n_reduce dimensions; else n_reduce is 0
+    const struct kernel_body *body; // NULL: not to be fused
+    enum scalar_class in_cls[MAX_OPERANDS];
+    uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
+    int row_dims; // that rindex() counts along: n_reduce of the launch as it was lowered
+    bool folds;   // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
 
 // Where a value of the graph lies.
@@ -53,6 +56,13 @@ struct units_options {
     const bool *shared;
 };
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
+// The operand is read at places that are computed: it must lie in memory.
+static inline bool unit_gathers(const struct unit *u, int operand)
+{
+    return operand == 0 && u->body && u->body->check >= 0;
+}
+// The launch as it was lowered.
+void unit_plain(const struct unit *u, struct launch *out);
 static inline bool unit_buffer_is_given(const struct unit_buffer *b)
 {
     return b->kind == BUFFER_INPUT || b->kind == BUFFER_CONSTANT;

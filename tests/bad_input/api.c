@@ -183,6 +183,16 @@ void wrong_debug_calls(void **state)
     BAD(kiln_kernel_glsl(1u << 30, false), KILN_E_ARGUMENT, "kernel_glsl: ", "1073741824");
     BAD(kiln_kernel_spirv(0, NULL), KILN_E_ARGUMENT, "kernel_spirv: ", "n_words is NULL");
     BAD(kiln_kernel_disassemble(1u << 30), KILN_E_ARGUMENT, "kernel_disassemble: ", "1073741824");
+    kiln_pass_info pass = {.size = sizeof pass}, no_size = {0};
+    kiln_optimize_opts opts = {.size = sizeof opts, .passes = (const char *[]){"fold", "fuel"}, .n_passes = 2},
+                       bare = {0};
+    BAD(kiln_pass_get_info(1u << 30, &pass), KILN_E_ARGUMENT, "pass_get_info: ", "1073741824");
+    BAD(kiln_pass_get_info(0, &no_size), KILN_E_ARGUMENT, "pass_get_info: ", "size");
+    BAD(kiln_graph_text_optimize(NULL, 0, "x", NULL), KILN_E_ARGUMENT, "graph_text_optimize: ", "text is NULL");
+    BAD(kiln_graph_text_optimize("", 0, NULL, NULL), KILN_E_ARGUMENT, "graph_text_optimize: ", "name is NULL");
+    BAD(kiln_graph_text_optimize("", 0, "x", &opts), KILN_E_ARGUMENT, "graph_text_optimize: ", "\"fuel\"");
+    BAD(kiln_graph_text_optimize("", 0, "x", &bare), KILN_E_ARGUMENT, "graph_text_optimize: ", "size");
+    BAD(kiln_graph_text_optimize("%0 = 1", 6, "x", NULL), KILN_E_FORMAT, "x:1:");
     BAD(kiln_library_facts(NULL, NULL), KILN_E_ARGUMENT, "library_facts: ", "fn is NULL");
     BAD(kiln_device_facts("tpu", ignore, NULL), KILN_E_ARGUMENT, "device_facts: ", "\"tpu\"");
     BAD(kiln_device_facts(NULL, ignore, NULL), KILN_E_ARGUMENT, "device_facts: ", "device is NULL");
