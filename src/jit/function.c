@@ -225,7 +225,7 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
 static void add_captured(kiln_function *f, struct entry *e, const struct missed *m)
 {
     struct program_facts facts;
-    program_get_facts(e->program, &facts);
+    entry_facts(e, &facts);
     size_t n = e->captured.graph->nodes.n;
     pthread_mutex_lock(&f->lock);
     e->number = ++f->stats.captures;
