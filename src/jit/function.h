@@ -47,6 +47,7 @@ void entry_unref(struct entry **e);
 // The program for a call, or NULL with the guard that failed on the one used last. With the lock.
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
                          enum guard_kind *failed, size_t *at);
+void cache_remove(struct kiln_function *f, struct entry *e);
 void cache_add(struct kiln_function *f, struct entry *e); // takes the reference
 
 // entry.c
