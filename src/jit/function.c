@@ -4,6 +4,7 @@
 // first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
 // one function take turns, so that two threads that miss alike capture once.
 #include "jit/function.h"
+#include "jit/kernels.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
     char place[CALLER_TEXT_MAX];
     caller_describe((uintptr_t)fn, place, sizeof place);
     snprintf(f->name, sizeof f->name, "the function at %.*s", CALLER_TEXT_MAX - 1, place);
+    jit_warm();
     if (!check_options(&f->o) && !copy_signature(f)) return f;
     function_unref(f);
     return NULL;

@@ -79,7 +79,6 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
     const struct spirv_source source = {
         .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
     kiln_status status = spirv_compile(&source, &module);
-    if (!status) status = spirv_strip(&module);
     if (!status && debug_flag("validate")) status = spirv_validate(kernel->name, module.words, module.n_words);
     const struct compiled_code code = {
         .name = kernel->name, .code = module.words, .code_B = module.n_words * 4, .indirect = s->plan.indirect};
@@ -212,6 +211,13 @@ kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struc
     str_free(&s.text);
     str_free(&s.key);
     return status;
+}
+
+void jit_warm(void)
+{
+#if KILN_WITH_GLSLANG
+    if (device_is_open("vulkan")) spirv_warm();
+#endif
 }
 
 bool jit_kernel_was_compiled(const struct jit_kernel *k)

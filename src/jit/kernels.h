@@ -5,6 +5,9 @@
 
 struct jit_kernel;
 
+// Where shaders may have to be compiled soon: the compiler makes its tables meanwhile, on another thread.
+void jit_warm(void);
+
 // Finds or compiles the kernel. KILN_E_MISSING or KILN_E_UNSUPPORTED: this build or device cannot; the caller then runs
 // single ops. Safe from several threads: of two that ask for the same kernel, one compiles and the other waits.
 kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struct jit_kernel **out);

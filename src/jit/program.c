@@ -4,6 +4,8 @@
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "jit/program_impl.h"
+#include "ir/rewrite.h"
+#include "pass/pass.h"
 #include "pass/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 struct maker {
     struct program *p;
     const struct kiln_graph *g;
+    struct kiln_graph *simplified; // g, once passes have run
     const struct program_options *o;
     struct units units;
     struct schedule schedule;
@@ -269,12 +272,63 @@ static bool *find_shared(struct maker *m)
     return shared;
 }
 
+// --- passes ---
+
+static int32_t memory_of(const struct kiln_graph *g, int32_t value)
+{
+    while (g->values.v[value].kind == IR_NODE) {
+        const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
+        if (!(n->op->flags & OP_VIEW)) break;
+        value = ir_operands(g, n)[0];
+    }
+    return value;
+}
+
+static bool is_given(const struct kiln_graph *g, int32_t value)
+{
+    return g->values.v[value].kind == IR_INPUT || g->values.v[value].kind == IR_CONSTANT;
+}
+
+// Passes find values that are equal. Results that were apart stay apart, for their owner may write into one of them.
+static bool *find_separate(struct arena *a, const struct kiln_graph *before, const struct kiln_graph *after)
+{
+    bool *separate = arena_alloc(a, before->outputs.n + 1);
+    for (size_t i = 0; separate && i < before->outputs.n; i++) {
+        if (before->outputs.v[i].target >= 0) continue;
+        int32_t was = memory_of(before, before->outputs.v[i].value), is = memory_of(after, after->outputs.v[i].value);
+        separate[i] = is_given(after, is) && !is_given(before, was);
+        for (size_t k = 0; k < i && !separate[i]; k++)
+            separate[i] = before->outputs.v[k].target < 0 && memory_of(after, after->outputs.v[k].value) == is &&
+                          memory_of(before, before->outputs.v[k].value) != was;
+    }
+    return separate;
+}
+
+static kiln_status copy_node(struct ir_rewrite *r, int32_t node, void *unused)
+{
+    (void)unused;
+    return ir_rewrite_copy(r, node);
+}
+
+static kiln_status simplify(struct maker *m, struct kiln_graph **out)
+{
+    struct pass_options o = {.why = m->o->name};
+    TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
+    pass_options_from_debug(&o);
+    return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
+}
+
 static kiln_status build(struct maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
+    const struct kiln_graph *before = m->g;
+    TRY(simplify(m, &m->simplified));
+    m->g = m->simplified;
     struct units_options uo = {
         .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
+    uo.separate = find_separate(&p->arena, before, m->g);
+    if (!uo.separate) return error_pending;
     if (m->o->aliases) {
         uo.shared = find_shared(m);
         if (!uo.shared) return error_pending;
@@ -291,7 +345,6 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     if (!p->actions) return error_pending;
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
-    p->facts.n_nodes = (int)m->g->nodes.n;
     p->random_counters = m->units.random_counters;
     return KILN_OK;
 }
@@ -311,7 +364,9 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
     kiln_status status = build(&m, layouts);
+    p->facts.n_nodes = (int)g->nodes.n;
     units_finish(&m.units);
+    ir_graph_destroy(&m.simplified);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
