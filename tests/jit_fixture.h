@@ -121,6 +121,19 @@ static inline bool equal(kiln_tensor *a, kiln_tensor *b)
     return true;
 }
 
+static inline void near(kiln_tensor *a, kiln_tensor *b, double by)
+{
+    double x[256], y[256];
+    assert_non_null(a);
+    assert_int_equal(kiln_numel(a), kiln_numel(b));
+    read_all(a, x);
+    read_all(b, y);
+    for (int64_t i = 0; i < kiln_numel(a); i++) {
+        if (!(fabs(x[i] - y[i]) <= by * (1 + fabs(y[i])))) print_error("element %d is %.9g, not %.9g\n", (int)i, x[i], y[i]);
+        assert_true(fabs(x[i] - y[i]) <= by * (1 + fabs(y[i])));
+    }
+}
+
 static inline void same(kiln_tensor *a, kiln_tensor *b)
 {
     if (!equal(a, b)) {

@@ -98,6 +98,14 @@ KILN_API void kiln_jit_enable(bool on);
 /// the other operand within its kind, as kiln_scalar does; differentiable.
 KILN_API kiln_tensor *kiln_mutable(double v);
 
+/// A number that a captured function asks the host for at each of its calls, such as a learning rate: fn(user), in the
+/// order in which the function made them. A scalar as kiln_mutable makes it. Outside of captures it is fn(user) as it
+/// is now. `user` must outlive the calls.
+KILN_API kiln_tensor *kiln_host_number(double (*fn)(void *user), void *user);
+
+/// Whether this thread is running a function to capture it.
+KILN_API bool kiln_is_capturing(void);
+
 /// The value that t has, for a captured function to keep: later writes to t are not seen by it.
 KILN_API kiln_tensor *kiln_constant(kiln_tensor *t);
 

@@ -19,6 +19,7 @@
 #define KILN_NN_H
 
 #include <kiln/grad.h>
+#include <kiln/jit.h>
 #include <kiln/tensor.h>
 
 #ifdef __cplusplus
@@ -117,6 +118,15 @@ KILN_API kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, s
 /// ...).
 KILN_API kiln_status kiln_cell_fn(void *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 
+/// Marks a cell: from now on its calls run as a captured function, in either mode. In KILN_MODE_GRAPH all cells do. A
+/// change of mode (training, inference) or of structure (children, parameters, hooks), of the cell or below it, is a
+/// new capture. `opts` as for kiln_jit; NULL: STRICT. Backward hooks then see the gradients once, while the backward
+/// graph is made.
+KILN_API kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts);
+/// The captured function of a cell that was marked or called in graph mode, for kiln_explain and kiln_function_stats;
+/// borrowed, NULL when there is none.
+KILN_API kiln_function *kiln_cell_function(const kiln_cell *cell);
+
 /// What the cell is ("conv2d"), its name in its parent ("" when it has none), and the user data of its function.
 /// Borrowed.
 KILN_API const char *kiln_cell_kind(const kiln_cell *cell);
@@ -185,7 +195,7 @@ typedef struct kiln_nn_conv2d_opts {
     const char *bias_init KILN_0;   ///< NULL: "zeros"
     const char *pad_mode KILN_0; ///< "pad" (NULL): by .padding; "valid": none; "same": output size = ceil(input size /
                                  ///< stride), an odd zero goes to the bottom and the right
-    kiln_dtype dtype KILN_0; ///< 0: KILN_F32
+    kiln_dtype dtype KILN_0;     ///< 0: KILN_F32
 } kiln_nn_conv2d_opts;
 #define KILN_NN_CONV2D(...) KILN_OPTS_(kiln_nn_conv2d_opts, __VA_ARGS__)
 /// Two-dimensional convolution (cross-correlation): [N, in, H, W] -> [N, out, H', W'] with a square kernel, or kernel x

@@ -145,6 +145,8 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
     TRY(tensor_check("set_gradient", "param", param));
     if (!param->node || param->node->kind != NODE_LEAF)
         return error_set(KILN_E_GRADIENT, "set_gradient: param is no leaf that requires a gradient");
+    struct sink *sink = thread_state.sink;
+    if (sink && sink->capture) TRY(sink->capture->share(sink, param));
     kiln_tensor *mine = NULL, *old = param->node->leaf->gradient;
     if (grad) {
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];

@@ -54,6 +54,17 @@ static void evict_last(struct kiln_function *f)
     entry_unref(&e);
 }
 
+void cache_remove(struct kiln_function *f, struct entry *e)
+{
+    struct entry **p = &f->first;
+    while (*p && *p != e) p = &(*p)->next;
+    if (!*p) return;
+    *p = e->next;
+    f->n_entries--;
+    f->size_B -= e->size_B;
+    entry_unref(&e);
+}
+
 void cache_add(struct kiln_function *f, struct entry *e)
 {
     uint64_t entries = f->o.cache_entries ? f->o.cache_entries : 64;

@@ -211,10 +211,12 @@ static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
     for (size_t i = 0; i < c->r.sources.n; i++) {
         const struct tape_node *leaf = leaf_of_source(&c->r.sources.v[i]);
         kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
-        if (!g || !g->builder) continue;
-        TRY(variable_refresh(&c->r, g));
+        bool dropped = !g && c->r.sources.v[i].gradient;
+        if (!dropped && (!g || !g->builder)) continue;
         struct left_gradient *left = &out->left[out->n_left++];
-        left->source = (int32_t)i;
+        *left = (struct left_gradient){(int32_t)i, -1};
+        if (dropped) continue;
+        TRY(variable_refresh(&c->r, g));
         TRY(add_output(out, g->value, "gradient", &left->output));
     }
     return KILN_OK;
@@ -227,10 +229,10 @@ static void restore_gradients(struct capturing *c)
         struct source *s = &c->r.sources.v[i];
         struct tape_node *leaf = leaf_of_source(s);
         kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
-        if (!g || !g->builder) continue;
+        if (!leaf || (g && !g->builder)) continue;
         leaf->leaf->gradient = s->gradient;
         s->gradient = NULL;
-        tensor_destroy(g);
+        if (g) tensor_destroy(g);
     }
 }
 
@@ -354,7 +356,8 @@ kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor 
 {
     switch (s->kind) {
     case SOURCE_INPUT: *out = in[s->input]; break;
-    case SOURCE_NUMBER: *out = tensor_place(in[s->input], dev); break;
+    case SOURCE_NUMBER: *out = in[s->input]; break;
+    case SOURCE_HOST: *out = kiln_scalar(s->number(s->user)); break;
     case SOURCE_STORAGE: *out = tensor_on(in[s->input]->storage, &s->type, &s->layout); break;
     case SOURCE_LEAF: *out = tensor_on(s->storage, &s->type, &s->layout); break;
     default: *out = s->leaf->leaf->gradient;

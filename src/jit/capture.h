@@ -24,7 +24,7 @@ struct result {
 // A gradient that kiln_backward, called inside, left in a parameter.
 struct left_gradient {
     int32_t source; // whose leaf
-    int32_t output;
+    int32_t output; // -1: it was dropped
 };
 
 struct captured {

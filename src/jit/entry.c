@@ -1,5 +1,6 @@
 // Making a program for a call, and running it.
 #include "jit/function.h"
+#include "jit/replay.h"
 #include <kiln/graph.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,21 @@
 static kiln_status compile(struct kiln_function *f, struct entry *e)
 {
     const struct captured *c = &e->captured;
+    if (debug_flag("replay")) return KILN_OK; // without a program, node by node
     const struct layout **layouts = calloc(c->n_sources + 1, sizeof *layouts);
-    if (!layouts) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < c->n_sources; i++)
+    int32_t *aliases = calloc(c->n_sources + 1, sizeof *aliases);
+    bool apart = layouts && aliases; // the guards see to it that sources lie apart, those of gradients excepted
+    for (size_t i = 0; i < c->n_sources && layouts && aliases; i++) {
         if (!c->sources[i].row_major) layouts[i] = &c->sources[i].layout;
-    struct program_options options = {.background = f->o.background, .name = e->name};
-    kiln_status status = program_create(c->graph, c->dev, layouts, &options, &e->program);
+        aliases[i] = (int32_t)i;
+        apart &= c->sources[i].kind != SOURCE_GRADIENT;
+    }
+    struct program_options options = {
+        .background = f->o.background, .name = e->name, .aliases = apart ? aliases : NULL};
+    kiln_status status = layouts && aliases ? program_create(c->graph, c->dev, layouts, &options, &e->program)
+                                            : error_set(KILN_E_MEMORY, "jit: out of memory");
     free(layouts);
+    free(aliases);
     return status;
 }
 
@@ -90,10 +99,28 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
     free(flags);
     if (status) return status;
     struct program_facts facts;
-    program_get_facts((*out)->program, &facts);
+    entry_facts(*out, &facts);
     (*out)->size_B = facts.arena_B;
     (*out)->n_launches = (uint64_t)facts.n_launches;
     return KILN_OK;
+}
+
+void entry_facts(const struct entry *e, struct program_facts *out)
+{
+    int n = (int)e->captured.graph->nodes.n;
+    *out = (struct program_facts){.n_nodes = n, .n_launches = n};
+    if (e->program) program_get_facts(e->program, out);
+}
+
+kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
+                            kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
+{
+    if (p) return program_run(p, in, rng, out);
+    thread_state.no_grad++;
+    kiln_status status = graph_replay(g, in, rng, out);
+    thread_state.no_grad--;
+    if (status) error_name_op(e->name);
+    return status;
 }
 
 static struct program_rng reserve(kiln_device *dev, uint64_t counters)
@@ -110,9 +137,9 @@ static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const 
     for (size_t i = 0; i < c->n_left; i++) {
         const struct source *s = &c->sources[c->left[i].source];
         struct tape_node *leaf = s->kind == SOURCE_INPUT ? in[s->input]->node : s->leaf;
-        const kiln_tensor *g = outputs[c->left[i].output];
-        kiln_tensor *mine = tensor_on(g->storage, &g->type, &g->layout);
-        if (!mine) return error_pending;
+        const kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
+        kiln_tensor *mine = g ? tensor_on(g->storage, &g->type, &g->layout) : NULL;
+        if (g && !mine) return error_pending;
         leaf_set_gradient(leaf, mine);
     }
     return KILN_OK;
@@ -127,7 +154,7 @@ static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **te
     if (c->counters) rng = reserve(c->dev, c->counters);
     struct gradient_call call;
     kiln_status status = gradient_begin(e, in, tensors, &call);
-    if (!status) status = program_run(e->program, tensors, &rng, outputs);
+    if (!status) status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (!status) status = leave_gradients(c, in, outputs);
     if (!status) status = captured_results(c, in, outputs, out);
     if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);

@@ -16,11 +16,11 @@ void function_note(struct kiln_function *f, const char *format, ...)
 static void explain_entry(const struct entry *e, struct str *s)
 {
     struct program_facts facts;
-    program_get_facts(e->program, &facts);
+    entry_facts(e, &facts);
     str_addf(s, "  program %llu: %d nodes, %d launches, %llu bytes planned (%llu if each value had its own)\n",
              (unsigned long long)e->number, facts.n_nodes, facts.n_launches, (unsigned long long)facts.arena_B,
              (unsigned long long)facts.naive_B);
-    program_explain(e->program, s);
+    if (e->program) program_explain(e->program, s);
 }
 
 static void explain(struct kiln_function *f, struct str *s)

@@ -225,7 +225,7 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
 static void add_captured(kiln_function *f, struct entry *e, const struct missed *m)
 {
     struct program_facts facts;
-    program_get_facts(e->program, &facts);
+    entry_facts(e, &facts);
     size_t n = e->captured.graph->nodes.n;
     pthread_mutex_lock(&f->lock);
     e->number = ++f->stats.captures;
@@ -293,6 +293,44 @@ static kiln_status enter(kiln_function *f, size_t n_out, bool eager)
                      (long long)before, n_out);
 }
 
+// A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
+static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                          struct entry **e)
+{
+    struct entry *again;
+    pthread_mutex_lock(&f->capture_lock);
+    struct running me = {f, running};
+    running = &me;
+    kiln_status status = entry_make(f, in, n_in, n_out, hash, &again);
+    running = me.outer;
+    if (status || ir_graph_equal((*e)->captured.graph, again->captured.graph)) {
+        entry_unref(&again);
+        pthread_mutex_unlock(&f->capture_lock);
+        return status;
+    }
+    struct missed m = {.why = "verify found another recording"};
+    pthread_mutex_lock(&f->lock);
+    cache_remove(f, *e);
+    pthread_mutex_unlock(&f->lock);
+    add_captured(f, again, &m);
+    pthread_mutex_unlock(&f->capture_lock);
+    log_warn("%s gave another recording than before: values that it reads, or what it reaches in C, have changed; the "
+             "calls since the last check used the old one",
+             f->name);
+    entry_unref(e);
+    *e = again;
+    return KILN_OK;
+}
+
+static bool is_due(kiln_function *f, uint64_t captures)
+{
+    pthread_mutex_lock(&f->lock);
+    bool due = f->o.capture == KILN_CAPTURE_TRACE && f->o.verify && f->stats.calls % f->o.verify == 0 &&
+               f->stats.captures == captures; // not just recorded
+    pthread_mutex_unlock(&f->lock);
+    return due;
+}
+
 static void count_launches(kiln_function *f, const struct entry *e)
 {
     pthread_mutex_lock(&f->lock);
@@ -317,7 +355,13 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
     uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
     TRY(error_pending);
     struct entry *e;
+    uint64_t captures = __atomic_load_n(&f->stats.captures, __ATOMIC_RELAXED);
     TRY(get_entry(f, in, n_in, n_out, hash, &e));
+    if (e && is_due(f, captures)) {
+        kiln_status status = verify(f, in, n_in, n_out, hash, &e);
+        if (status) entry_unref(&e);
+        TRY(status);
+    }
     if (!e) {
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;

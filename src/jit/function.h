@@ -47,11 +47,16 @@ void entry_unref(struct entry **e);
 // The program for a call, or NULL with the guard that failed on the one used last. With the lock.
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
                          enum guard_kind *failed, size_t *at);
+void cache_remove(struct kiln_function *f, struct entry *e);
 void cache_add(struct kiln_function *f, struct entry *e); // takes the reference
 
 // entry.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                        struct entry **out);
+void entry_facts(const struct entry *e, struct program_facts *out);
+// Runs a graph by its program; p NULL: node by node.
+kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
+                            kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
 
 // explain.c

@@ -119,7 +119,7 @@ static kiln_status run_program(const struct held *h, struct program *p, kiln_ten
         size_t at = s->source >= 0 ? (size_t)s->source : c->n_sources + i;
         room[g->n_douts + i] = in[g->n_targets + at];
     }
-    TRY(program_run(p, room, &h->rng, grads));
+    TRY(entry_run_graph(h->entry, p, g->graph, room, &h->rng, grads));
     for (size_t i = 0; i < g->n_targets; i++) din[i] = g->targets[i].output < 0 ? NULL : grads[g->targets[i].output];
     return KILN_OK;
 }
@@ -131,9 +131,9 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     const struct tape_node *n = rule_node();
     const struct held *h = n->held;
     struct gradient *g = &h->entry->captured.gradient;
-    struct program *p;
+    struct program *p = NULL; // on abstract values: node by node
     if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
-    TRY(get_program(h->entry, g, &p));
+    if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
     kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
     kiln_status status = run_program(h, p, in, dout, room, din);

@@ -88,6 +88,7 @@ static enum guard_kind check_source(const struct source *s, kiln_tensor *const *
     if (s->kind != SOURCE_LEAF) return GUARD_OK;
     if (atomic_load_explicit(&s->leaf->leaf->handles, memory_order_relaxed) == 0) return GUARD_PARAMETER;
     if (s->leaf->leaf->requires_grad != s->grad) return GUARD_GRADIENT;
+    if (s->no_gradient && s->leaf->leaf->gradient) return GUARD_PARAMETER;
     for (size_t i = 0; i < n_in; i++)
         if (in[i]->storage == s->storage) return GUARD_ALIAS;
     return GUARD_OK;
@@ -160,6 +161,8 @@ static void describe_source(const struct guard *g, enum guard_kind kind, size_t 
     const char *name = s->leaf && s->leaf->leaf->name ? s->leaf->leaf->name : "state";
     if (kind == GUARD_PARAMETER && s->kind == SOURCE_GRADIENT)
         str_addf(out, "the gradient of %s has another type or is gone", name);
+    else if (kind == GUARD_PARAMETER && s->no_gradient && s->leaf->leaf->gradient)
+        str_addf(out, "%s had no gradient, it has one", name);
     else if (s->pinned)
         str_addf(out, "input %zu was also reached from outside; another tensor is given", s->input);
     else if (kind == GUARD_PARAMETER)

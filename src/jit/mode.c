@@ -1,5 +1,6 @@
 // The mode of a thread, and what says how a captured function is to see a tensor.
 #include "jit/function.h"
+#include "jit/recorder.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,22 @@ kiln_tensor *kiln_mutable(double v)
     kiln_tensor *t = tensor_place(&number, dev);
     if (t) t->type.weak = true;
     return t;
+}
+
+kiln_tensor *kiln_host_number(double (*fn)(void *user), void *user)
+{
+    if (error_pending) return NULL;
+    if (!fn) {
+        error_set(KILN_E_ARGUMENT, "host_number: fn is NULL");
+        return NULL;
+    }
+    struct recorder *r = recorder_current();
+    return r ? recorder_host_number(r, fn, user) : kiln_scalar(fn(user));
+}
+
+bool kiln_is_capturing(void)
+{
+    return recorder_current() != NULL;
 }
 
 kiln_tensor *kiln_constant(kiln_tensor *t)

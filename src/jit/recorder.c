@@ -39,6 +39,15 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
     return KILN_OK;
 }
 
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user)
+{
+    char name[32];
+    int32_t variable;
+    struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F32, .weak = true}};
+    snprintf(name, sizeof name, "host%zu", r->sources.n);
+    return recorder_add_source(r, &s, &s.type, name, &variable) ? NULL : variable_handle(r, &s.type, s.value);
+}
+
 // What t is, where it comes from outside.
 
 static struct tape_node *leaf_of(kiln_tensor *t)
@@ -536,15 +545,26 @@ static kiln_status refresh(struct sink *s, kiln_tensor *t)
     return variable_refresh(recorder_of(s), t);
 }
 
-static kiln_status share(struct sink *s, kiln_tensor *t)
+// A parameter is in use: it is an input of the graph, and whether it has a gradient matters.
+static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
 {
-    if (t->builder) return variable_own(recorder_of(s), t);
     struct kiln_scope scope;
     kiln_tensor *unused;
     scope_enter(&scope);
-    kiln_status status = recorder_resolve(recorder_of(s), "gradient", t, &unused);
+    kiln_status status = recorder_resolve(r, "gradient", t, &unused);
     scope_leave(&scope, NULL, 0);
+    for (size_t i = 0; i < r->sources.n && !status; i++) {
+        struct source *s = &r->sources.v[i];
+        if (s->kind == SOURCE_LEAF && s->leaf == t->node && !s->gradient && !s->leaf->leaf->gradient)
+            s->no_gradient = true;
+    }
     return status;
+}
+
+static kiln_status share(struct sink *s, kiln_tensor *t)
+{
+    struct recorder *r = recorder_of(s);
+    return t->builder ? variable_own(r, t) : use_parameter(r, t);
 }
 
 static kiln_status rebase(struct sink *s, kiln_tensor *t)
@@ -571,6 +591,12 @@ static kiln_device *device(struct sink *s)
 }
 
 static const struct capture_ops capture_ops = {force, write, refresh, share, rebase, host_data, device};
+
+struct recorder *recorder_current(void)
+{
+    struct sink *s = thread_state.sink;
+    return s && s->capture == &capture_ops ? recorder_of(s) : NULL;
+}
 
 kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax)
 {

@@ -53,6 +53,9 @@ void recorder_finish(struct recorder *r); // frees the graph too, unless it was 
 // A new input of the graph, of the type and in the place of t; `leaf` where t is a parameter. The variable's number.
 kiln_status recorder_add_source(struct recorder *r, struct source *s, const struct type *type, const char *name,
                                 int32_t *variable);
+// A number that the host gives at each call; a handle of the open scope.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
+struct recorder *recorder_current(void); // of this thread; NULL: none
 // t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle

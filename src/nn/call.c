@@ -65,6 +65,11 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
 {
     if (out) memset(out, 0, n_out * sizeof *out);
     TRY(check_call(cell, in, n_in, out, n_out));
+    return cell_is_graph(cell) ? cell_run_graph(cell, in, n_in, out, n_out) : cell_run(cell, in, n_in, out, n_out);
+}
+
+kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
     kiln_tensor *few[16] = {0}, **room = few;
     if (n_in + n_out > COUNT_OF(few)) room = calloc(n_in + n_out, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "cell_call: host memory is exhausted");

@@ -93,6 +93,7 @@ void kiln_cell_free(kiln_cell **cell)
     }
     for (size_t i = 0; i < c->n_state_names; i++) free(c->state_names[i]);
     hooks_free(c);
+    kiln_function_free(&c->function);
     if (c->user_free) c->user_free(c->user);
     free(c->state_names);
     free(c->children);
@@ -166,7 +167,9 @@ kiln_tensor *kiln_cell_add_buffer(kiln_cell *cell, const char *name, kiln_tensor
         error_set(KILN_E_ARGUMENT, "cell_add_buffer: the value of \"%s\" is NULL", name);
         return NULL;
     }
-    return add_tensor(cell, name, own(kiln_alias(t)), false);
+    kiln_tensor *buffer = own(kiln_alias(t));
+    if (buffer && kiln_is_leaf(buffer) && kiln_state(buffer)) kiln_free(&buffer);
+    return add_tensor(cell, name, buffer, false);
 }
 
 static kiln_status adopt(kiln_cell *cell, const char *name, kiln_cell *child)

@@ -1,6 +1,7 @@
 // What a cell is made of; shared by the files of this folder.
 #pragma once
 #include "base/base.h"
+#include <kiln/jit.h>
 #include <kiln/nn.h>
 
 struct cell_tensor {
@@ -22,7 +23,9 @@ struct kiln_cell {
     void (*user_free)(void *user);
     size_t n_in, n_out; // 0: any number
     bool training;
-    bool appends; // a sequential cell: children are numbered
+    kiln_function *function; // that runs it as a graph; made at its first call as one
+    bool jitted;             // marked by kiln_cell_jit
+    bool appends;            // a sequential cell: children are numbered
     struct cell_tensor *tensors;
     size_t n_tensors;
     kiln_cell **children;
@@ -53,6 +56,12 @@ bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user);
 // does.
 size_t cell_path(const kiln_cell *root, const kiln_cell *owner, const char *name, char *out, size_t size_B);
 
+// call.c: the cell's function itself; jit.c: as a graph, where the mode or a mark asks for it.
+kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+bool cell_is_graph(const kiln_cell *cell);
+kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+
+uint64_t hooks_hash(const kiln_cell *cell); // another one when hooks come or go
 bool cell_has_hooks(const kiln_cell *cell, enum hook_kind kind);
 kiln_status hooks_run_pre(kiln_cell *cell, kiln_tensor **in, size_t n_in);
 kiln_status hooks_run_forward(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);

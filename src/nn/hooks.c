@@ -128,6 +128,13 @@ void hooks_free(kiln_cell *cell)
     }
 }
 
+uint64_t hooks_hash(const kiln_cell *cell)
+{
+    uint64_t sum = 0;
+    for (const struct cell_hook *h = cell->hooks; h; h = h->next) sum = sum * 31 + h->id;
+    return sum;
+}
+
 bool cell_has_hooks(const kiln_cell *cell, enum hook_kind kind)
 {
     for (const struct cell_hook *hook = cell->hooks; hook; hook = hook->next)

@@ -173,7 +173,8 @@ static kiln_tensor *moved(const struct cell_tensor *t, kiln_device *dev)
         bool trained = kiln_requires_grad(t->tensor);
         copy = kiln_parameter(copy, kiln_name(t->tensor));
         if (copy) kiln_set_requires_grad(copy, trained);
-    }
+    } else if (copy)
+        kiln_state(copy);
     if (kiln_error()) copy = NULL;
     if (copy) kiln_own(copy);
     kiln_scope_end(&scope);

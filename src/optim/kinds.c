@@ -5,23 +5,25 @@
 // that way.
 #include "optim/kinds.h"
 
+#include <kiln/jit.h>
 #include <kiln/ops.h>
 #include <math.h>
 #include <string.h>
 
-// The new state takes the place of the old one, outside the scope of the step.
+// The new state takes the place of the old one, outside the scope of the step. In a graph it is the memory that stays.
 static kiln_status replace(kiln_tensor **slot, kiln_tensor *next)
 {
     if (!next) return kiln_error();
+    if (kiln_is_capturing()) return kiln_assign(*slot, next);
     kiln_own(next);
     kiln_free(slot);
     *slot = next;
-    return KILN_OK;
+    return kiln_state(next);
 }
 
-static kiln_status descend(kiln_tensor *p, kiln_tensor *direction, double rate)
+static kiln_status descend(kiln_tensor *p, kiln_tensor *direction, const struct optim_step *s)
 {
-    return kiln_addcmul_(p, direction, kiln_scalar(-rate));
+    return kiln_addcmul_(p, direction, s->minus_rate);
 }
 
 static kiln_tensor *decayed(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g)
@@ -36,37 +38,54 @@ static kiln_tensor *square(kiln_tensor *g)
     return kiln_square(dtype == KILN_F16 || dtype == KILN_BF16 ? kiln_cast(g, KILN_F32) : g);
 }
 
-static kiln_status update_sgd(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots, double lr)
+static kiln_status update_sgd(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots,
+                              const struct optim_step *s)
 {
     g = decayed(opt, p, g);
-    if (opt->momentum == 0) return descend(p, g, lr);
+    if (opt->momentum == 0) return descend(p, g, s);
     kiln_tensor *share = opt->dampening > 0 ? kiln_mul(g, kiln_scalar(1 - opt->dampening)) : g;
     TRY(replace(&slots[0], kiln_addcmul(share, slots[0], kiln_scalar(opt->momentum))));
-    return descend(p, opt->nesterov ? kiln_addcmul(g, slots[0], kiln_scalar(opt->momentum)) : slots[0], lr);
+    return descend(p, opt->nesterov ? kiln_addcmul(g, slots[0], kiln_scalar(opt->momentum)) : slots[0], s);
 }
 
 // The corrections of both moments go into two numbers: with s^2 = c2,
 // lr (m / c1) / (sqrt(v / c2) + eps) = (lr s / c1) m / (sqrt(v) + s eps).
-static kiln_status update_adam(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots, double lr)
+static double adam_s(const kiln_optim *opt)
 {
-    double t = (double)opt->steps, c1 = 1 - pow(opt->beta1, t), s = sqrt(1 - pow(opt->beta2, t));
+    return sqrt(1 - pow(opt->beta2, (double)opt->steps));
+}
+
+static double adam_rate(const kiln_optim *opt)
+{
+    return opt->lr_now * adam_s(opt) / (1 - pow(opt->beta1, (double)opt->steps));
+}
+
+static double adam_eps(const kiln_optim *opt)
+{
+    return adam_s(opt) * opt->eps;
+}
+
+static kiln_status update_adam(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots,
+                               const struct optim_step *s)
+{
     if (!opt->decoupled) g = decayed(opt, p, g);
     TRY(kiln_lerp_(slots[0], g, kiln_scalar(1 - opt->beta1)));
     TRY(kiln_lerp_(slots[1], square(g), kiln_scalar(1 - opt->beta2)));
-    if (opt->decoupled && opt->weight_decay > 0) TRY(kiln_mul_(p, kiln_scalar(1 - lr * opt->weight_decay)));
-    kiln_tensor *direction = kiln_div(slots[0], kiln_add(kiln_sqrt(slots[1]), kiln_scalar(s * opt->eps)));
-    return descend(p, direction, lr * s / c1);
+    if (opt->decoupled && opt->weight_decay > 0) TRY(kiln_mul_(p, s->decay));
+    kiln_tensor *direction = kiln_div(slots[0], kiln_add(kiln_sqrt(slots[1]), s->eps));
+    return descend(p, direction, s);
 }
 
 // beta1 is the formula's alpha.
-static kiln_status update_rmsprop(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots, double lr)
+static kiln_status update_rmsprop(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots,
+                                  const struct optim_step *s)
 {
     g = decayed(opt, p, g);
     TRY(kiln_lerp_(slots[0], square(g), kiln_scalar(1 - opt->beta1)));
-    kiln_tensor *direction = kiln_div(g, kiln_add(kiln_sqrt(slots[0]), kiln_scalar(opt->eps)));
-    if (opt->momentum == 0) return descend(p, direction, lr);
+    kiln_tensor *direction = kiln_div(g, kiln_add(kiln_sqrt(slots[0]), s->eps));
+    if (opt->momentum == 0) return descend(p, direction, s);
     TRY(replace(&slots[1], kiln_addcmul(direction, slots[1], kiln_scalar(opt->momentum))));
-    return descend(p, slots[1], lr);
+    return descend(p, slots[1], s);
 }
 
 // Whether v is in [0, end), or [0, end] with `closed`; NaN is not.
@@ -105,7 +124,7 @@ static kiln_optim *adam(const char *name, bool decoupled, kiln_tensor *const *pa
 {
     kiln_adam_opts o = {0};
     if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
-    kiln_optim init = {.kind = {name, update_adam, {"moment1", "moment2"}},
+    kiln_optim init = {.kind = {name, update_adam, {"moment1", "moment2"}, adam_rate, adam_eps},
                        .lr = option_or(o.lr, 1e-3),
                        .beta1 = option_or(o.beta1, 0.9),
                        .beta2 = option_or(o.beta2, 0.999),

@@ -3,6 +3,7 @@
 #include "optim/kinds.h"
 
 #include <inttypes.h>
+#include <kiln/jit.h>
 #include <kiln/ops.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static kiln_status make_slots(kiln_optim *opt)
             kiln_tensor *zeros = kiln_zeros(kiln_tensor_device(p), dtype, kiln_rank(p), kiln_dims(p));
             if (!zeros) return kiln_error();
             opt->slots[i * opt->n_slots + j] = kiln_own(zeros);
+            TRY(kiln_state(zeros));
             opt->names[i * opt->n_slots + j] = strdup(name);
             if (!opt->names[i * opt->n_slots + j])
                 return error_set(KILN_E_MEMORY, "%s: host memory is exhausted", opt->kind.name);
@@ -98,7 +100,42 @@ void kiln_optim_free(kiln_optim **opt)
     free(o);
 }
 
-static kiln_status step_all(kiln_optim *opt, double lr)
+// The numbers of a step. A captured step asks for them at each of its calls, in the order in which it asks at first.
+
+static double advance(void *user)
+{
+    kiln_optim *opt = user;
+    opt->lr_now = kiln_optim_lr(opt);
+    opt->steps++; // the formulas count from 1
+    return opt->lr_now;
+}
+
+static double minus_rate(void *user)
+{
+    const kiln_optim *opt = user;
+    return -(opt->kind.rate ? opt->kind.rate(opt) : opt->lr_now);
+}
+
+static double eps_now(void *user)
+{
+    const kiln_optim *opt = user;
+    return opt->kind.eps ? opt->kind.eps(opt) : opt->eps;
+}
+
+static double decay_now(void *user)
+{
+    const kiln_optim *opt = user;
+    return 1 - opt->lr_now * opt->weight_decay;
+}
+
+static kiln_status begin_step(kiln_optim *opt, struct optim_step *s)
+{
+    bool ok = kiln_host_number(advance, opt) && (s->minus_rate = kiln_host_number(minus_rate, opt)) &&
+              (s->eps = kiln_host_number(eps_now, opt)) && (s->decay = kiln_host_number(decay_now, opt));
+    return ok ? KILN_OK : kiln_error();
+}
+
+static kiln_status step_all(kiln_optim *opt, const struct optim_step *s)
 {
     for (size_t i = 0; i < opt->n; i++) {
         kiln_tensor *p = opt->params[i], *g = kiln_gradient(p);
@@ -107,7 +144,7 @@ static kiln_status step_all(kiln_optim *opt, double lr)
             continue;
         }
         kiln_scope *scope = kiln_scope_begin();
-        kiln_status status = opt->kind.update(opt, p, g, opt->slots + i * opt->n_slots, lr);
+        kiln_status status = opt->kind.update(opt, p, g, opt->slots + i * opt->n_slots, s);
         kiln_scope_end(&scope);
         TRY(status);
     }
@@ -118,13 +155,17 @@ kiln_status kiln_optim_step(kiln_optim *opt)
 {
     if (kiln_error()) return kiln_error();
     if (!opt) return error_set(KILN_E_ARGUMENT, "optim_step: opt is NULL");
-    double lr = kiln_optim_lr(opt);
-    TRY(kiln_error());
-    opt->steps++; // the formulas count from 1
+    int64_t steps = opt->steps;
+    struct optim_step s;
+    kiln_scope *scope = kiln_scope_begin();
+    if (!scope) return kiln_error();
     kiln_no_grad_begin();
-    kiln_status status = step_all(opt, lr);
+    kiln_status status = begin_step(opt, &s);
+    if (!status) status = step_all(opt, &s);
     kiln_no_grad_end();
-    if (status) opt->steps--;
+    kiln_scope_end(&scope);
+    // What only recorded the step did not take it.
+    if (status || kiln_is_capturing()) opt->steps = steps;
     return status;
 }
 

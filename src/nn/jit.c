@@ -1,0 +1,70 @@
+// Cells as captured functions.
+#include "nn/cell.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What a graph of the cell depends on beside its inputs and tensors: modes, structure, hooks, of it and what is below.
+static uint64_t hash_of(const kiln_cell *cell)
+{
+    uint64_t h = hash_u64(cell->training, cell->n_tensors);
+    h = hash_u64(h, cell->n_children);
+    h = hash_u64(h, hooks_hash(cell));
+    for (size_t i = 0; i < cell->n_children; i++) {
+        h = hash_u64(h, (uint64_t)(uintptr_t)cell->children[i]);
+        h = hash_u64(h, hash_of(cell->children[i]));
+    }
+    return h;
+}
+
+static uint64_t hash_cell(void *cell)
+{
+    return hash_of(cell);
+}
+
+static kiln_status run(void *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return cell_run(cell, in, n_in, out, n_out);
+}
+
+static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts)
+{
+    kiln_jit_opts o = {0};
+    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    o.size = sizeof o;
+    if (o.hash_args) return error_set(KILN_E_ARGUMENT, "cell_jit: .hash_args is the cell's own");
+    o.hash_args = hash_cell;
+    kiln_function *f = kiln_jit(run, cell, &o);
+    if (!f) return kiln_error();
+    kiln_function_free(&cell->function);
+    cell->function = f;
+    return KILN_OK;
+}
+
+kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts)
+{
+    if (kiln_error()) return kiln_error();
+    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_jit: cell is NULL");
+    TRY(make_function(cell, opts));
+    cell->jitted = true;
+    return KILN_OK;
+}
+
+kiln_function *kiln_cell_function(const kiln_cell *cell)
+{
+    if (!kiln_error() && !cell) error_set(KILN_E_ARGUMENT, "cell_function: cell is NULL");
+    return cell ? cell->function : NULL;
+}
+
+// Inside a capture a cell is a part of that graph.
+bool cell_is_graph(const kiln_cell *cell)
+{
+    return (cell->jitted || kiln_get_mode() == KILN_MODE_GRAPH) && !kiln_is_capturing();
+}
+
+kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (!cell->function) TRY(make_function(cell, NULL));
+    return kiln_call(cell->function, in, n_in, out, n_out);
+}
