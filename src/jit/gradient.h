@@ -19,7 +19,8 @@ struct rewritten {
 };
 
 struct gradient {
-    struct kiln_graph *graph;
+    struct kiln_graph *graph;     // NULL: none
+    struct error_record *failure; // why there is none, for whoever asks for it; owned
     struct target *targets;
     size_t n_targets;
     struct saved *saved;

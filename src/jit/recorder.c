@@ -545,6 +545,15 @@ static kiln_status refresh(struct sink *s, kiln_tensor *t)
     return variable_refresh(recorder_of(s), t);
 }
 
+static void found_no_gradient(struct sink *sink, const struct tape_node *leaf)
+{
+    struct recorder *r = recorder_of(sink);
+    for (size_t i = 0; i < r->sources.n; i++) {
+        struct source *s = &r->sources.v[i];
+        if (s->kind == SOURCE_LEAF && s->leaf == leaf && !s->gradient) s->no_gradient = true;
+    }
+}
+
 // A parameter is in use: it is an input of the graph, and whether it has a gradient matters.
 static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
 {
@@ -553,11 +562,7 @@ static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
     scope_enter(&scope);
     kiln_status status = recorder_resolve(r, "gradient", t, &unused);
     scope_leave(&scope, NULL, 0);
-    for (size_t i = 0; i < r->sources.n && !status; i++) {
-        struct source *s = &r->sources.v[i];
-        if (s->kind == SOURCE_LEAF && s->leaf == t->node && !s->gradient && !s->leaf->leaf->gradient)
-            s->no_gradient = true;
-    }
+    if (!status && t->node && !t->node->leaf->gradient) found_no_gradient(&r->sink.base, t->node);
     return status;
 }
 
@@ -590,7 +595,8 @@ static kiln_device *device(struct sink *s)
     return r->dev;
 }
 
-static const struct capture_ops capture_ops = {force, write, refresh, share, rebase, host_data, device};
+static const struct capture_ops capture_ops = {force,  write,     refresh, share,
+                                               rebase, host_data, device,  found_no_gradient};
 
 struct recorder *recorder_current(void)
 {

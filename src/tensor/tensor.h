@@ -62,6 +62,7 @@ struct capture_ops {
     kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's memory has t's place on the tape
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
+    void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
 };
 
 // What ops go through on this thread.
