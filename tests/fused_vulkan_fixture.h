@@ -65,6 +65,8 @@ static inline struct fused_access new_access(struct build *b, unsigned dtype, co
         a.strides[d] = strides[d];
         *(strides[d] < 0 ? &lo : &hi) += strides[d] * (b->k.sizes[d] - 1);
     }
+    for (int d = 0; d < b->k.n_dims; d++)
+        if (b->k.sizes[d] == 0) lo = hi = 0; // nothing is touched
     a.offset -= lo;
     a.buffer = (uint16_t)new_buffer(b, dtype, skip + hi - lo + 1);
     return a;
@@ -233,7 +235,15 @@ static inline void make_ready(const struct loaded *l, const struct fused_kernel 
         addresses[i] = b->address;
         r->ranges[i] = (struct compiled_range){b->address, 0, (int64_t)b->size_B, i >= k->n_in};
     }
-    assert_ok(glsl_pack(&l->plan, k, addresses, &dev->caps, &r->packed));
+    // As a program does: laid out without knowing the addresses, which follow at each run.
+    static const uint64_t nowhere[FUSED_MAX_IN + FUSED_MAX_OUT];
+    assert_ok(glsl_pack(&l->plan, k, nowhere, &dev->caps, &r->packed));
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        addresses[i] += (uint64_t)a->offset * dtype_size_B[a->dtype];
+        r->packed.words[2 * i] = (uint32_t)addresses[i];
+        r->packed.words[2 * i + 1] = addresses[i] >> 32;
+    }
     r->workspace = (struct block){0};
     if (r->packed.workspace_B) {
         void *zeros = calloc(1, r->packed.workspace_B);

@@ -241,7 +241,7 @@ static inline uint64_t host_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-// Special values first, then random ones: whole numbers, near 1, and any bits.
+// Special values first, then random ones: near 1, some of them whole numbers, some of any size.
 static inline host_element host_sample(unsigned dtype, uint64_t k, uint64_t *state)
 {
     static const double floats[] = {0.0,  -0.0, 1, -1,    INFINITY, -INFINITY, NAN,  2,     -2,       0.5,
@@ -255,10 +255,8 @@ static inline host_element host_sample(unsigned dtype, uint64_t k, uint64_t *sta
         return host_narrow(host_class((host_element){.i64 = v}, CLASS_I64, dtype_class(dtype)), dtype);
     }
     double near = ((double)(r >> 11) * 0x1p-53 - 0.5) * 8;
-    return host_real(k < COUNT_OF(floats) ? floats[k]
-                     : r & 1              ? near
-                     : r & 2              ? rint(near)
-                                          : ldexp(near, (int)(r >> 2 & 63) - 32),
-                     dtype);
+    if (k >= COUNT_OF(floats) && (r & 7) == 0) near = ldexp(near, (int)(r >> 3 & 1023) - 512);
+    if (k >= COUNT_OF(floats) && (r & 7) == 1) near = rint(near);
+    return host_real(k < COUNT_OF(floats) ? floats[k] : near, dtype);
 }
 #define HOST_SPECIALS 20

@@ -1,6 +1,9 @@
 // Launches of compiled kernels: order, life, failures, and what they cost.
 #include "fused_vulkan_fixture.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 // --- the device
 
 static struct launch eager_binary(const char *name, const struct block *a, const struct block *b,
@@ -77,6 +80,70 @@ static void kernels_may_be_unloaded_in_flight(void **state)
     dev->ops->unload_compiled(dev, NULL);
     arrays_end(&b, &a);
     build_end(&b);
+}
+
+// Ranges that the lists of hazards have no room for become barriers.
+static void many_ranges_become_barriers(void **state)
+{
+    enum { N = 64 };
+    struct build b;
+    struct arrays a;
+    struct ready r;
+    struct compiled_range ranges[COMPILED_MAX_RANGES];
+    build_begin(&b, 0, 1, (const int64_t[]){N});
+    store(&b, KILN_F32, 1, expr1(&b, "a * a + 1.0", load(&b, KILN_F32, 1)));
+    finish(&b);
+    arrays_begin(&b, &a);
+    struct loaded l = compile(&b.k);
+    make_ready(&l, &b.k, a.blocks, &r);
+    for (int i = 0; i < COMPILED_MAX_RANGES; i++)
+        ranges[i] = (struct compiled_range){a.blocks[i & 1].address, 4 * i, 4 * i + 4, i & 1};
+    r.launch.ranges = ranges;
+    r.launch.n_ranges = COMPILED_MAX_RANGES;
+    struct vk_device *vk = vk_of(dev);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(device_launch_compiled(dev, &r.launch));
+        assert_true(vk->hazards.n_reads <= HAZARD_READS && vk->hazards.n_writes <= HAZARD_WRITES);
+    }
+    r.launch.n_ranges = COMPILED_MAX_RANGES + 1;
+    assert_int_equal(device_launch_compiled(dev, &r.launch), KILN_E_INTERNAL);
+    kiln_error_clear();
+    dev->ops->unload_compiled(dev, l.compiled);
+    arrays_end(&b, &a);
+    build_end(&b);
+}
+
+static long file_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? -1 : (long)st.st_size;
+}
+
+// Pipelines of compiled kernels go to the file as others do.
+static void compiled_pipelines_are_kept_on_disk(void **state)
+{
+    char folder[] = "/tmp/kiln-test-XXXXXX", path[4096];
+    char *before = getenv("KILN_CACHE_DIR"), *saved = before ? strdup(before) : NULL;
+    assert_non_null(mkdtemp(folder));
+    setenv("KILN_CACHE_DIR", folder, 1);
+    assert_ok(vk_cache_path(vk_of(dev), path, sizeof path));
+    struct build b;
+    build_begin(&b, 0, 1, (const int64_t[]){64});
+    store(&b, KILN_F32, 1, expr1(&b, "a * a + 1.0", load(&b, KILN_F32, 1)));
+    finish(&b);
+    assert_int_equal(file_size(path), -1);
+    (void)compile(&b.k);
+    build_end(&b);
+    kiln_device_close(&dev);
+    assert_true(file_size(path) > 64);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+    if (saved)
+        setenv("KILN_CACHE_DIR", saved, 1);
+    else
+        unsetenv("KILN_CACHE_DIR");
+    free(saved);
+    assert_int_equal(open_device(state), 0);
 }
 
 static VkResult VKAPI_PTR no_pipeline(VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i,
@@ -315,6 +382,8 @@ int main(int argc, char **argv)
         CASE(the_compiler_warms_up_once),
         CASE(launches_of_both_kinds_are_ordered),
         CASE(kernels_may_be_unloaded_in_flight),
+        CASE(many_ranges_become_barriers),
+        CASE(compiled_pipelines_are_kept_on_disk),
         CASE(failures_name_the_kernel),
         CASE(the_null_device_takes_compiled_launches),
         CASE(times),

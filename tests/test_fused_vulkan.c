@@ -393,6 +393,49 @@ static void the_forms_without_shuffles(void **state)
     few_long_rows_are_split(state);
 }
 
+// Sums of nothing: rows without elements, and no rows at all.
+static void empty_spaces(void **state)
+{
+    static const int64_t sizes[][2] = {{5, 0}, {0, 5}, {0, 0}};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        for (int n_reduce = 0; n_reduce < 3; n_reduce++) {
+            struct build b;
+            build_begin(&b, n_reduce, 2, sizes[i]);
+            int64_t strides[2] = {7, 1};
+            int x = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, strides), -1, -1);
+            int s = n_reduce ? dag_reduce(&b.dag, REDUCE_SUM, x) : x, one = expr1(&b, "a + 1.0", s);
+            if (n_reduce == 1) store(&b, KILN_F32, 1, one);
+            store(&b, KILN_F32, 0, dag_reduce(&b.dag, REDUCE_SUM | REDUCE_ACROSS, one));
+            store(&b, KILN_F32, 0, dag_reduce(&b.dag, REDUCE_MIN | REDUCE_ACROSS, one));
+            finish(&b);
+            check(&b);
+            build_end(&b);
+        }
+    }
+}
+
+// A workgroup is never larger than the device and its shared memory allow.
+static void workgroups_fit_the_device(void **state)
+{
+    dev->caps.parallelism = 1 << 17;
+    static const struct {
+        uint32_t max_local, max_shared_B;
+    } limits[] = {{1024, 32768}, {128, 32768}, {1024, 2048}, {16, 600}};
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        for (int columns = 0; columns < 2; columns++) {
+            struct build b;
+            dev->caps.max_local = limits[i].max_local;
+            dev->caps.max_shared_B = limits[i].max_shared_B;
+            build_sums(&b, 3, 17000, columns, true);
+            struct loaded l = compile(&b.k);
+            assert_true(l.plan.local[0] >= 8 && l.plan.local[0] <= limits[i].max_local);
+            dev->ops->unload_compiled(dev, l.compiled);
+            check_within(&b, 40, 0);
+            build_end(&b);
+        }
+    }
+}
+
 // --- random kernels
 
 struct value {
@@ -543,6 +586,8 @@ int main(int argc, char **argv)
         CASE(unaligned_starts),
         CASE(the_forms_of_a_large_device),
         CASE(the_forms_without_shuffles),
+        CASE(empty_spaces),
+        CASE(workgroups_fit_the_device),
         CASE(random_kernels_match_the_reference),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

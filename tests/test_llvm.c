@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint64_t random_seed; // of the kernel being tested, for messages
@@ -423,8 +424,9 @@ static void random_kernel(struct fused_case *c, uint64_t seed)
 static void random_kernels(void **state)
 {
     (void)state;
-    const char *only = getenv("KILN_TEST_SEED");
-    uint64_t from = only ? strtoull(only, NULL, 10) : 1, to = only ? from : 300;
+    const char *first = getenv("KILN_TEST_SEED"), *count = getenv("KILN_TEST_SEEDS");
+    uint64_t from = first ? strtoull(first, NULL, 10) : 1;
+    uint64_t to = from - 1 + (count ? strtoull(count, NULL, 10) : first ? 1 : 300);
     for (uint64_t seed = from; seed <= to; seed++) {
         struct fused_case c;
         random_kernel(&c, seed);
@@ -524,16 +526,75 @@ static void four_threads_compile(void **state)
     for (uint64_t i = 0; i < 4; i++) assert_int_equal(seeds[i], i);
 }
 
-#define T(f) cmocka_unit_test(f)
-int main(void)
+// --- the module ---
+
+// Run by a process of its own, which believes to lie in a folder without a module: exits with the status.
+static int compile_alone(void)
 {
+    struct fused_case c;
+    struct codegen_plan plan;
+    struct codegen_code code = {0};
+    struct llvm_function fn = {0};
+    case_begin(&c, 1, 0, SIZES(100));
+    int x = case_in(&c, KILN_F32, STRIDES(1));
+    case_out(&c, x, KILN_F32, STRIDES(1));
+    case_finish(&c);
+    kiln_status status = llvm_plan(&c.k, &plan);
+    if (!status) status = llvm_compile(&c.k, &plan, &code);
+    if (!status) status = llvm_load(&code, &fn);
+    llvm_unload(&fn);
+    free(code.code);
+    case_end(&c);
+    return status == KILN_E_MISSING ? 2 : status ? 3 : 0;
+}
+
+static int alone_with(const char *module)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        char place[] = "/no/such/folder/test_llvm", what[] = "alone";
+        char *const args[] = {place, what, NULL};
+        setenv("KILN_LLVM", module, 1);
+        execv("/proc/self/exe", args);
+        _exit(100);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+
+static void the_module_is_found_or_missed(void **state)
+{
+    (void)state;
+    const char *named = getenv("KILN_LLVM");
+    assert_int_equal(alone_with(""), 2);
+    assert_int_equal(alone_with("/no/such/libkiln-llvm.so"), 2);
+    assert_int_equal(alone_with("libm.so.6"), 2); // a library, but not this one
+    if (named) assert_int_equal(alone_with(named), 0);
+}
+
+#define T(f) cmocka_unit_test(f)
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "alone")) return compile_alone();
     const struct CMUnitTest tests[] = {
-        T(points_in_a_row),           T(every_dtype_in_and_out),     T(layouts_of_points),
-        T(a_kernel_of_one_point),     T(scalars_sizes_and_places),   T(computed_places),
-        T(rows_of_every_length),      T(reductions_of_every_class),  T(folds_across_the_rows),
-        T(long_rows_are_cut),         T(checks_that_fail),           T(random_kernels),
-        T(an_object_is_loaded_again), T(a_broken_object_is_refused), T(text_and_host),
+        T(points_in_a_row),
+        T(every_dtype_in_and_out),
+        T(layouts_of_points),
+        T(a_kernel_of_one_point),
+        T(scalars_sizes_and_places),
+        T(computed_places),
+        T(rows_of_every_length),
+        T(reductions_of_every_class),
+        T(folds_across_the_rows),
+        T(long_rows_are_cut),
+        T(checks_that_fail),
+        T(random_kernels),
+        T(an_object_is_loaded_again),
+        T(a_broken_object_is_refused),
+        T(text_and_host),
         T(four_threads_compile),
+        T(the_module_is_found_or_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "pass/match.h"
 #include "pass/passes.h"
 
-enum { N = HOST_SPECIALS * HOST_SPECIALS + 200 };
+enum { N = HOST_SPECIALS * HOST_SPECIALS + 800 };
 
 struct trial {
     struct kiln_graph *g;

@@ -6,6 +6,7 @@
 
 #define POINT_LOCAL    256
 #define MAX_LANES      1024
+#define SPLIT_LANES    256
 #define SMALL_DEVICE   4096 // parallelism below which a device is a processor's few threads
 #define REGISTERS_KEPT 64   // values that a lane may keep between stages
 
@@ -24,11 +25,15 @@ int glsl_store_loop(const struct fused_kernel *k)
     return k->n_stages;
 }
 
-static int count_dense(const struct fused_kernel *k, int dim)
+bool glsl_takes_neighbours(const struct fused_kernel *k, int access)
 {
-    int n = 0;
-    for (int i = 0; i < k->n_in + k->n_out; i++) n += fused_access_at(k, i)->strides[dim] == 1;
-    return n;
+    if (k->n_dims == 0 || fused_access_at(k, access)->strides[k->n_dims - 1] != 1) return false;
+    if (access >= k->n_in) return true;
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args == 0) return true;
+    }
+    return false;
 }
 
 // Lanes go along R where that is dense in memory, or where nothing else is.
@@ -52,21 +57,51 @@ static uint64_t capacity(const struct fused_kernel *k)
     return bucket <= 8 ? (uint64_t)(bucket ? bucket : 1) : UINT64_C(1) << (bucket - 8);
 }
 
-static void choose_rows(const struct device_caps *caps, uint64_t length, struct glsl_form *f)
+// Bytes that an invocation has in shared arrays: one for each kind and class of fold.
+static uint32_t shared_each_B(const struct fused_kernel *k)
+{
+    static const uint8_t class_B[CLASS_COUNT] = {4, 8, 4, 8, 4};
+    uint32_t sum_B = 0;
+    bool seen[REDUCE_ARGMIN + 1][CLASS_COUNT] = {{false}};
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind != SCALAR_REDUCE) continue;
+        unsigned fold = n->code & ~(unsigned)REDUCE_ACROSS, cls = k->dag.nodes[n->arg[0]].cls;
+        if (!seen[fold][cls]) sum_B += fold >= REDUCE_ARGMAX ? 16 : class_B[cls];
+        seen[fold][cls] = true;
+    }
+    return sum_B;
+}
+
+// The largest workgroup: a power of two, within what the device has room for, less a little for a flag.
+static uint32_t largest_local(const struct fused_kernel *k, const struct device_caps *caps)
+{
+    uint32_t local = MAX_LANES, each_B = shared_each_B(k);
+    while (local > 1 && (local > caps->max_local || local * each_B + 16 > caps->max_shared_B)) local /= 2;
+    return local;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void choose_rows(const struct device_caps *caps, uint64_t length, uint32_t largest, struct glsl_form *f)
 {
     bool small = caps->parallelism < SMALL_DEVICE;
     uint32_t most = small ? 8 : length <= 128 ? 32 : length <= 4096 ? 256 : length <= 8192 ? 512 : MAX_LANES;
-    uint32_t least = small ? 64 : 128;
+    uint32_t least = smaller(small ? 64 : 128, largest);
+    most = smaller(most, largest);
     f->lanes = 1;
     while (length > 8 && f->lanes < most && f->lanes * 4 < length) f->lanes *= 2;
     f->rows = f->lanes < least ? least / f->lanes : 1;
 }
 
-static void choose_columns(const struct device_caps *caps, uint64_t length, struct glsl_form *f)
+static void choose_columns(const struct device_caps *caps, uint64_t length, uint32_t largest, struct glsl_form *f)
 {
-    f->rows = caps->parallelism < SMALL_DEVICE ? 8 : 32;
+    f->rows = smaller(caps->parallelism < SMALL_DEVICE ? 8 : 32, largest);
     f->lanes = 1;
-    while (f->lanes < 16 && f->lanes * 16 < length) f->lanes *= 2;
+    while (f->lanes < 16 && f->lanes * 16 < length && f->rows * f->lanes * 2 <= largest) f->lanes *= 2;
 }
 
 // Each workgroup of a split row goes over its part once; what needs the folds comes after.
@@ -79,21 +114,25 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 {
     struct glsl_form *f = out;
     uint64_t length = capacity(k);
-    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .rows = POINT_LOCAL, .chunk = 4, .subgroup = 1};
-    if (caps->parallelism < SMALL_DEVICE) f->rows = 64;
+    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    uint32_t largest = largest_local(k, caps);
+    f->rows = smaller(caps->parallelism < SMALL_DEVICE ? 64 : POINT_LOCAL, largest);
     if (k->n_reduce > 0) {
         f->kind = lanes_along_rows(k) ? GLSL_ROWS : GLSL_COLUMNS;
         if (f->kind == GLSL_ROWS)
-            choose_rows(caps, length, f);
+            choose_rows(caps, length, largest, f);
         else
-            choose_columns(caps, length, f);
+            choose_columns(caps, length, largest, f);
         uint64_t each = (length + f->lanes - 1) / f->lanes;
         uint64_t most = caps->parallelism < SMALL_DEVICE ? 8 : 16;
         if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
         if (f->keep % 4) f->chunk = 1;
         f->splits = !f->keep && may_split(k);
+        // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
+        if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }
-    bool dense = k->n_dims > 0 && count_dense(k, k->n_dims - 1) > 0;
+    bool dense = false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
     f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }

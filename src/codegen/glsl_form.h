@@ -30,7 +30,7 @@ struct glsl_layout {
     int n_words;
 };
 
-#define GLSL_FLAG_ALIGNED 1u // in flags: four neighbours are one aligned access everywhere
+#define GLSL_FLAG_NEIGHBOURS 1u // in flags: strides and sizes let four neighbours be one access everywhere
 
 // Workspace: counters first, then 16 bytes for each partial value.
 #define GLSL_COUNTERS_B 4096
@@ -55,4 +55,6 @@ static inline bool glsl_is_fold(const struct scalar_node *n, bool across)
 // or in one more where they need its folds; never earlier, for an output may lie where an input does, and a later loop
 // may read that again.
 int glsl_store_loop(const struct fused_kernel *k);
+// Whether the access takes neighbours at a time: dense along the fast dimension, and not a gather.
+bool glsl_takes_neighbours(const struct fused_kernel *k, int access);
 bool glsl_stored_by_element(const struct fused_kernel *k, const struct fused_output *o);

@@ -11,6 +11,7 @@
 // and the order of every addition is fixed. Invariant: `known` marks the nodes whose names are in scope at the level of
 // main(), outside of loops over elements.
 #include "codegen/glsl_emit.h"
+#include "ir/type.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +248,18 @@ static void add_rows(struct glsl_emitter *e)
 
 // --- the whole ---
 
+// Whether neighbours go four at a time: strides and sizes allow it, and the addresses are aligned in this launch.
+static void add_alignment(struct glsl_emitter *e)
+{
+    const struct fused_kernel *k = e->k;
+    str_addf(e->out, "    bool aligned = (arg(%d) & %uu) != 0u && (0u", e->layout.flags, GLSL_FLAG_NEIGHBOURS);
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        unsigned four_B = dtype_size_B[fused_access_at(k, i)->dtype] * 4u;
+        if (glsl_takes_neighbours(k, i)) str_addf(e->out, " | (arg(%d) & %uu)", 2 * i, (four_B < 16 ? four_B : 16) - 1);
+    }
+    str_add(e->out, ") == 0u;\n");
+}
+
 static void mark_needed(const struct fused_kernel *k, uint8_t *needed)
 {
     for (int i = 0; i < k->n_out; i++) needed[k->out[i].node] = 1;
@@ -283,7 +296,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     mark_needed(k, e.needed);
     glsl_add_head(&e, plan);
     for (int i = 0; i < k->n_in + k->n_out; i++) str_addf(text, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
-    if (e.form.vector) str_addf(text, "    bool aligned = (arg(%d) & %uu) != 0u;\n", e.layout.flags, GLSL_FLAG_ALIGNED);
+    if (e.form.vector) add_alignment(&e);
     if (e.form.kind == GLSL_POINTS)
         add_points(&e);
     else

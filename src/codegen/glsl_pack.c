@@ -5,9 +5,8 @@
 #include <string.h>
 
 #define GRID_X_MAX  65535 // what every Vulkan device has
-#define MAX_SPLITS  256
-#define MAX_PARTIES 1024 // workgroups that leave partial totals
-#define SPLIT_FROM  8192 // shorter rows are not worth a second round
+#define MAX_PARTIES 1024  // workgroups that leave partial totals
+#define SPLIT_FROM  8192  // shorter rows are not worth a second round
 
 struct packer {
     const struct fused_kernel *k;
@@ -15,6 +14,7 @@ struct packer {
     struct glsl_form form;
     struct glsl_layout layout;
     struct codegen_launch *out;
+    bool plain[FUSED_MAX_IN]; // accesses that are not gathered through
 };
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -41,32 +41,23 @@ static void put(struct packer *p, int at, uint64_t v)
 static void put_divisor(struct packer *p, int at, uint64_t size)
 {
     if (at < 0) return;
+    if (size == 0) size = 1; // nothing is divided by it
     uint32_t shift = size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
     p->out->words[at] = (uint32_t)(((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - size)) / size + 1);
     p->out->words[at + 1] = shift;
 }
 
-static uint64_t alignment_of(unsigned size_B)
-{
-    return size_B * 4 < 16 ? size_B * 4 : 16;
-}
-
-// Whether four neighbours along the fast dimension are one aligned access wherever they are not one element.
-static bool is_aligned(const struct packer *p, const uint64_t *addresses)
+// Whether strides and sizes let four neighbours along the fast dimension be one access wherever they are not one
+// element. That addresses are aligned, the kernel sees for itself: a program may replace them.
+static bool walks_by_neighbours(const struct packer *p)
 {
     const struct fused_kernel *k = p->k;
-    int fast = k->n_dims - 1, walked = glsl_first_walked(k, &p->form);
-    bool one_walk = fast == walked;
-    bool plain[FUSED_MAX_IN] = {false}; // gathers go element by element
-    for (int i = 0; i < k->dag.n_nodes; i++)
-        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) plain[k->dag.nodes[i].code] = true;
-    if (!one_walk && k->sizes[fast] % 4) return false;
+    int fast = k->n_dims - 1;
+    if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
-        unsigned size_B = dtype_size_B[a->dtype];
-        if (a->strides[fast] == 0 || (i < k->n_in && !plain[i])) continue;
+        if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
         if (a->strides[fast] != 1) return false;
-        if ((addresses[i] + (uint64_t)a->offset * size_B) % alignment_of(size_B)) return false;
         for (int d = 0; d < fast; d++)
             if (a->strides[d] % 4) return false;
     }
@@ -80,21 +71,25 @@ static int count_folds(const struct fused_kernel *k, bool across)
     return n;
 }
 
-// How many workgroups share a row: more than one only where the rows alone leave most of the device idle.
+// How many workgroups share a row: more than one only where the rows alone leave most of the device idle, and so many
+// that it is filled twice over. Bounds: the work that is left to each lane, and what one lane combines at the end.
 static uint32_t splits_of(const struct packer *p, const struct device_caps *caps, uint64_t blocks, uint64_t length)
 {
     const struct glsl_form *f = &p->form;
     uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
-    if (!f->splits || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1) return 1;
-    uint64_t splits = room / busy, most = length / (f->lanes * UINT64_C(64));
+    if (!f->splits || blocks == 0 || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1)
+        return 1;
+    uint64_t splits = 2 * room / busy, most = length / (f->lanes * UINT64_C(16));
+    uint64_t combined = f->lanes * (f->kind == GLSL_COLUMNS ? 8 : 4);
     if (splits > most) splits = most;
-    return splits > MAX_SPLITS ? MAX_SPLITS : splits < 2 ? 1 : (uint32_t)splits;
+    if (splits > combined) splits = combined;
+    return splits < 2 ? 1 : (uint32_t)splits;
 }
 
 static void fold_grid(uint64_t n, uint32_t *groups)
 {
     groups[0] = n <= GRID_X_MAX ? (uint32_t)n : GRID_X_MAX;
-    groups[1] = (uint32_t)ceil_div(n, groups[0]);
+    groups[1] = n ? (uint32_t)ceil_div(n, groups[0]) : 1;
     groups[2] = 1;
 }
 
@@ -110,7 +105,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
     if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;
     if (p->k->has_total) {
         uint64_t parties = splits > 1 ? blocks : blocks < MAX_PARTIES ? blocks : MAX_PARTIES;
-        if (splits == 1) groups = parties;
+        if (splits == 1) groups = parties ? parties : 1; // the total of nothing is stored, too
         if (parties > 1) slots += (uint64_t)count_folds(p->k, true) * parties;
         p->out->words[l->groups] = (uint32_t)groups;
     }
@@ -144,12 +139,13 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
         put_divisor(p, l->divisor[d], (uint64_t)k->sizes[d]);
     }
     for (int i = 0; i < k->n_scalars; i++) {
+        p->out->scalar_at[i] = l->scalar[i];
         if (k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64)
             put_long(p, l->scalar[i], k->scalars[i]);
         else
             p->out->words[l->scalar[i]] = (uint32_t)k->scalars[i];
     }
-    if (l->flags >= 0) p->out->words[l->flags] = is_aligned(p, addresses) ? GLSL_FLAG_ALIGNED : 0;
+    if (l->flags >= 0) p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
     if (l->workspace >= 0) put_long(p, l->workspace, 0);
 }
 
@@ -159,6 +155,8 @@ kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel
     struct packer p = {.k = k, .plan = plan, .out = out};
     uint64_t points = (uint64_t)fused_points(k), length = (uint64_t)fused_row_length(k);
     glsl_form_load(plan, &p.form);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) p.plain[k->dag.nodes[i].code] = true;
     glsl_layout_make(k, &p.form, plan->wide, &p.layout);
     out->workspace_B = 0;
     out->workspace_zeroed = false;

@@ -111,7 +111,10 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         for (int j = 0; j < k->n_dims; j++) out->words[llvm_stride_at(k, i, j)] = (uint64_t)(a->strides[j] * size_B);
     }
     for (int j = 0; j < k->n_dims; j++) out->words[llvm_size_at(k, j)] = (uint64_t)k->sizes[j];
-    for (int i = 0; i < k->n_scalars; i++) out->words[llvm_scalar_at(k, i)] = k->scalars[i];
+    for (int i = 0; i < k->n_scalars; i++) {
+        out->scalar_at[i] = llvm_scalar_at(k, i);
+        out->words[out->scalar_at[i]] = k->scalars[i];
+    }
     pack_words(k, &d, out->words);
     out->units = d.units;
     out->unit_cost = cost_of(k, &d);

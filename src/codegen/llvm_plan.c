@@ -10,6 +10,7 @@ enum {
     MANY_STEPS = 60,   // ... one alone
     SPLIT_BUCKET = 20, // rows of more than 2048 elements may be cut
     SHORT_BUCKET = 16, // rows of at most 256 elements are folded in one go
+    BLOCK_BUCKET = 20, // ... and of at most 4096 where lanes share them
     KEEP_ELEMENTS = 8192
 };
 
@@ -166,7 +167,8 @@ kiln_status llvm_plan(const struct fused_kernel *k, struct codegen_plan *out)
     c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
     if (lanes >= 0) choose_widths(k, out, lanes);
     c[LLVM_TILE_DIM] = is_flat(k) && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
-    if (k->n_stages > 0) c[LLVM_WIDE_SUM] = fused_bucket(k) > SHORT_BUCKET;
+    if (k->n_stages > 0)
+        c[LLVM_WIDE_SUM] = fused_bucket(k) > (out->form == LLVM_OVER_ROW ? BLOCK_BUCKET : SHORT_BUCKET);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && bounded && longest <= KEEP_ELEMENTS)
         c[LLVM_KEEP] = (uint32_t)longest;

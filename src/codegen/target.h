@@ -45,6 +45,7 @@ struct codegen_launch {
     uint64_t workspace_B;     // scratch memory during the launch
     bool workspace_zeroed;    // ... whose first bytes are zero before, and are left zero (counters)
     uint64_t work;            // points, to bound what one submission does
+    int scalar_at[FUSED_MAX_SCALARS]; // first word of each scalar; GLSL: one word, or two of f64 and i64
     int n_words;
     int workspace_at, failed_at; // word index of the workspace's address, of the address of the u32 that a failed check
                                  // sets to 1 + its index; -1: none

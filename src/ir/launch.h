@@ -67,6 +67,8 @@ enum operand_flags {
 // Slots name buffers while a launch has no addresses yet.
 #define SLOT_OUT  0x4000
 #define SLOT_TEMP 0x8000
+// An immediate whose value is an input of the program, by its number; the bits are set at each run.
+#define SLOT_SCALAR 0x2000
 
 struct launch_operand {
     uint64_t address;   // device address of element 0 of the space (layout offset applied), or immediate bits
@@ -157,6 +159,7 @@ struct device_caps {
     uint32_t max_shared_B;
     uint32_t max_push_B;
     uint32_t parallelism; // rough count of work items that fill the device
+    uint32_t max_local;   // invocations of a workgroup
     bool shuffle;         // compute shaders may exchange values within a subgroup
 };
 

@@ -352,18 +352,12 @@ void captured_finish(struct captured *c)
 
 // Calls
 
-static kiln_tensor *place_number(double v, kiln_device *dev)
-{
-    const kiln_tensor number = {.type = {.dtype = KILN_F32}, .number = v};
-    return error_pending ? NULL : tensor_place(&number, dev);
-}
-
 kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
 {
     switch (s->kind) {
     case SOURCE_INPUT: *out = in[s->input]; break;
-    case SOURCE_NUMBER: *out = tensor_place(in[s->input], dev); break;
-    case SOURCE_HOST: *out = place_number(s->number(s->user), dev); break;
+    case SOURCE_NUMBER: *out = in[s->input]; break;
+    case SOURCE_HOST: *out = kiln_scalar(s->number(s->user)); break;
     case SOURCE_STORAGE: *out = tensor_on(in[s->input]->storage, &s->type, &s->layout); break;
     case SOURCE_LEAF: *out = tensor_on(s->storage, &s->type, &s->layout); break;
     default: *out = s->leaf->leaf->gradient;

@@ -221,6 +221,29 @@ bool jit_kernel_was_compiled(const struct jit_kernel *k)
 
 // --- launches ---
 
+static kiln_status find_scalars(struct arena *a, struct jit_launch *l, const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->n_scalars; i++) l->n_scalars += k->scalar_input[i] != 0;
+    l->scalars = arena_alloc(a, sizeof *l->scalars * (size_t)(l->n_scalars + 1));
+    if (!l->scalars) return error_pending;
+    for (int i = 0, n = 0; i < k->n_scalars; i++)
+        if (k->scalar_input[i])
+            l->scalars[n++] = (struct jit_scalar){(uint8_t)i, k->scalar_cls[i], (uint16_t)(k->scalar_input[i] - 1)};
+    return KILN_OK;
+}
+
+static void set_scalar(const struct jit_launch *l, uint64_t *wide, uint32_t *narrow, int i, uint64_t bits)
+{
+    int at = l->c.scalar_at[l->scalars[i].index];
+    uint8_t cls = l->scalars[i].cls;
+    if (!narrow) {
+        wide[at] = bits;
+        return;
+    }
+    narrow[at] = (uint32_t)bits;
+    if (cls == CLASS_F64 || cls == CLASS_I64) narrow[at + 1] = (uint32_t)(bits >> 32);
+}
+
 kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_kernel *kernel,
                             const struct fused_kernel *k, kiln_device *dev)
 {
@@ -229,6 +252,7 @@ kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_ke
     *l = (struct jit_launch){.kernel = kernel, .name = kernel->name, .n_access = k->n_in + k->n_out};
     TRY((cpu ? llvm_pack : glsl_pack)(&kernel->plan, k, nowhere, &dev->caps, &l->c));
     size_t n = (size_t)l->c.n_words;
+    TRY(find_scalars(a, l, k));
     l->words = arena_alloc(a, n * (cpu ? sizeof *l->words : sizeof *l->narrow));
     if (!l->words) return error_pending;
     if (cpu) {
@@ -251,13 +275,15 @@ static void set_address(uint64_t *wide, uint32_t *narrow, int at, uint64_t addre
 }
 
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
-                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace, uint32_t *failed)
+                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace,
+                           const uint64_t *scalars, uint32_t *failed)
 {
     uint64_t words[CODEGEN_MAX_WORDS];
     size_t word_B = l->narrow ? sizeof *l->narrow : sizeof *words;
     memcpy(words, l->words, (size_t)l->c.n_words * word_B);
     uint32_t *narrow = l->narrow ? (uint32_t *)(void *)words : NULL;
     for (int i = 0; i < l->n_access; i++) set_address(words, narrow, narrow ? 2 * i : i, addresses[i]);
+    for (int i = 0; i < l->n_scalars; i++) set_scalar(l, words, narrow, i, scalars[i]);
     if (l->c.workspace_at >= 0) set_address(words, narrow, l->c.workspace_at, workspace);
     if (l->c.failed_at >= 0) set_address(words, narrow, l->c.failed_at, (uint64_t)(uintptr_t)failed);
     const struct compiled_launch launch = {.compiled = l->kernel->loaded,

@@ -37,6 +37,7 @@ static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
     struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
     if (!a.plain) return error_pending;
     unit_plain(&m->units.v.v[unit], a.plain);
+    a.random = m->units.v.v[unit].random;
     return vec_push(&m->actions, a);
 }
 
@@ -228,6 +229,7 @@ static kiln_status add_outputs(struct maker *m)
         const struct unit_view *at = &m->units.values[o->value];
         p->outputs[p->n_outputs++] = (struct program_output){.value = o->value,
                                                              .place = at->buffer,
+                                                             .input = v->kind == IR_INPUT ? at->input : -1,
                                                              .type = v->type,
                                                              .layout = at->layout,
                                                              .number = v->number,

@@ -30,6 +30,7 @@ struct action_operand {
 struct action {
     struct jit_launch *compiled; // NULL: `plain`
     struct launch *plain;        // addresses are bytes within the operands' buffers
+    bool random;                 // plain: scalars 0 and 1 are the seed and the offset in the run's piece of the stream
     const struct fused_kernel *fused;
     struct action_operand *operands; // compiled: accesses
     int n_operands;
@@ -40,6 +41,7 @@ struct action {
 struct program_output {
     int32_t value;
     int32_t place; // buffer; -1: a number
+    int32_t input; // that brings the number; -1: it is known
     struct type type;
     struct layout layout;
     double number;

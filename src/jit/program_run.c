@@ -20,11 +20,25 @@ static void find_bases(struct run *r)
     for (int i = 0; i < p->n_buffers; i++) {
         const struct place *at = &p->places[i];
         switch (at->kind) {
-        case PLACE_INPUT: r->base[i] = tensor_address(r->in[at->index]); break;
+        case PLACE_INPUT: // a number has no address
+            r->base[i] = r->in[at->index]->storage ? tensor_address(r->in[at->index]) : 0;
+            break;
         case PLACE_CONSTANT: r->base[i] = at->storage->block.address; break;
         case PLACE_OUTPUT: r->base[i] = r->fresh[at->index]->block.address; break;
         default: r->base[i] = r->arena + at->offset_B;
         }
+    }
+}
+
+// A weak scalar in the class that a kernel takes it in.
+static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
+{
+    switch (cls) {
+    case CLASS_F32: return bits_f32((float)t->number);
+    case CLASS_F64: return bits_f64(t->number);
+    case CLASS_I32: return (uint32_t)(int32_t)t->integer;
+    case CLASS_I64: return (uint64_t)t->integer;
+    default: return t->number != 0 || t->integer != 0;
     }
 }
 
@@ -43,6 +57,8 @@ static kiln_status run_reference(const struct run *r, const struct action *a)
         *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
     }
     uint32_t failed = 0;
+    for (int i = 0; i < k.n_scalars; i++)
+        if (k.scalar_input[i]) k.scalars[i] = number_bits(r->in[k.scalar_input[i] - 1], k.scalar_cls[i]);
     TRY(fused_eval(&k, buffers, &failed));
     return failed ? index_error(r, a) : KILN_OK;
 }
@@ -57,16 +73,29 @@ static kiln_status run_compiled(const struct run *r, const struct action *a)
         ranges[i] = (struct compiled_range){addresses[i], o->lo_B, o->hi_B, o->write};
     }
     uint64_t workspace = (a->compiled->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena) + a->workspace_at_B;
+    uint64_t scalars[FUSED_MAX_SCALARS];
     uint32_t failed = 0;
-    TRY(jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace, &failed));
+    for (int i = 0; i < a->compiled->n_scalars; i++)
+        scalars[i] = number_bits(r->in[a->compiled->scalars[i].input], a->compiled->scalars[i].cls);
+    TRY(jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace, scalars, &failed));
     return failed ? index_error(r, a) : KILN_OK;
 }
 
 static kiln_status run_plain(const struct run *r, const struct action *a)
 {
     struct launch l = *a->plain;
-    for (int i = 0; i < l.n_operands; i++)
-        if (!(l.operands[i].flags & OPERAND_IMMEDIATE)) l.operands[i].address += r->base[l.operands[i].slot];
+    const struct kernel_info *k = kernel_info(l.kernel);
+    for (int i = 0; i < l.n_operands; i++) {
+        struct launch_operand *o = &l.operands[i];
+        if (!(o->flags & OPERAND_IMMEDIATE))
+            o->address += r->base[o->slot];
+        else if (o->slot)
+            o->address = number_bits(r->in[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
+    }
+    if (a->random && r->rng) {
+        l.scalars[0] = r->rng->seed;
+        l.scalars[1] += r->rng->offset;
+    }
     return device_launch(r->p->dev, &l);
 }
 
@@ -96,16 +125,20 @@ static void mark_written(const struct run *r)
 
 // --- results ---
 
+static kiln_tensor *number_result(const struct type *type, const kiln_tensor *value)
+{
+    kiln_tensor *t = tensor_new();
+    if (!t) return NULL;
+    t->type = *type;
+    t->number = value->number;
+    t->integer = value->integer;
+    return t;
+}
+
 static kiln_tensor *result(const struct run *r, const struct program_output *o)
 {
-    if (o->place < 0) {
-        kiln_tensor *t = tensor_new();
-        if (!t) return NULL;
-        t->type = o->type;
-        t->number = o->number;
-        t->integer = o->integer;
-        return t;
-    }
+    if (o->place < 0 && o->input >= 0) return number_result(&o->type, r->in[o->input]);
+    if (o->place < 0) return number_result(&o->type, &(kiln_tensor){.number = o->number, .integer = o->integer});
     const struct place *at = &r->p->places[o->place];
     struct layout l = o->layout;
     struct storage *s = at->storage;

@@ -39,8 +39,6 @@ static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef fr
                        LLVMValueRef to, bool once)
 {
     struct loop l;
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (sweep_folds(e, s, i)) fold_begin(e, &e->lane_acc[i], i, width, false);
     loop_begin(e, &l, from, limit, width);
     e->width = width;
     e->lane = l.index;
@@ -53,20 +51,43 @@ static void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef fr
         loop_end(e, &l);
     e->width = 1;
     e->lane = emit_int(e, 0);
+}
+
+static void sweep_begin(struct emitter *e, const struct sweep *s, int width)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (sweep_folds(e, s, i)) fold_begin(e, &e->lane_acc[i], i, width, false);
+}
+
+// The masked loop goes on with what the wide one has folded.
+static void sweep_narrow(struct emitter *e, const struct sweep *s, int width)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        if (!sweep_folds(e, s, i)) continue;
+        struct acc wide = e->lane_acc[i];
+        fold_begin(e, &e->lane_acc[i], i, width, false);
+        fold_join(e, &e->lane_acc[i], &wide, i);
+    }
+}
+
+static void sweep_end(struct emitter *e, const struct sweep *s)
+{
     for (int i = 0; i < e->k->dag.n_nodes; i++)
         if (sweep_folds(e, s, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
 }
 
 static void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef to)
 {
-    int64_t wide = e->plan->choices[LLVM_WIDTH];
+    int64_t wide = e->plan->choices[LLVM_WIDTH], narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    sweep_begin(e, s, (int)(wide ? wide : narrow));
     if (wide) {
         sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);
         LLVMValueRef done = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), emit_int(e, -wide), "");
         from = LLVMBuildAdd(e->b, from, done, "");
+        if (wide != narrow) sweep_narrow(e, s, (int)narrow);
     }
-    int64_t narrow = e->plan->choices[LLVM_TAIL_WIDTH];
     sweep_once(e, s, from, to, (int)narrow, to, wide == narrow);
+    sweep_end(e, s);
 }
 
 static LLVMValueRef dim_count(struct emitter *e, int dim)
@@ -474,7 +495,10 @@ void body_end_step(struct emitter *e, LLVMValueRef lanes)
     }
     emit_rows(e, 0, true);
     // There is little to do here: the narrow loop alone.
-    sweep_once(e, &s, emit_int(e, 0), lanes, (int)e->plan->choices[LLVM_TAIL_WIDTH], lanes, false);
+    int narrow = (int)e->plan->choices[LLVM_TAIL_WIDTH];
+    sweep_begin(e, &s, narrow);
+    sweep_once(e, &s, emit_int(e, 0), lanes, narrow, lanes, false);
+    sweep_end(e, &s);
 }
 
 // --- totals: folded by unit, then over the units in order ---

@@ -9,7 +9,10 @@
 #include "scalar/prim.h"
 #include <string.h>
 
-enum { WORTH_KEEPING = 8 }; // arithmetic steps; fewer are done again
+enum {
+    WORTH_KEEPING = 8, // arithmetic steps; fewer are done again
+    MOST_KEPT = 4      // buffers on the stack
+};
 
 bool pass_flat(const struct fused_kernel *k)
 {
@@ -118,16 +121,17 @@ static int cone_cost(const struct emitter *e, int node, uint8_t *mark)
 // lies below it is then not needed. kept_pass is 1 + the pass that computes the value.
 void pass_choose_kept(struct emitter *e)
 {
-    int n = e->k->dag.n_nodes;
+    int n = e->k->dag.n_nodes, n_kept = 0;
     uint8_t *first = e->want + n, *mark = e->want + 2 * n;
     memset(first, 0, (size_t)n);
     for (int pass = 0; pass <= e->k->n_stages; pass++) {
         if (!pass_has_elements(e, pass)) continue;
         pass_want(e, pass, e->want);
         for (int i = n - 1; i >= 0; i--) {
-            if (e->want[i] != 1 || !first[i] || !e->varies[i]) continue;
+            if (e->want[i] != 1 || !first[i] || !e->varies[i] || n_kept == MOST_KEPT) continue;
             if (cone_cost(e, i, mark) < WORTH_KEEPING) continue;
             e->kept_pass[i] = first[i];
+            n_kept++;
             pass_want(e, pass, e->want);
         }
         for (int i = 0; i < n; i++)

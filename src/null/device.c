@@ -30,6 +30,7 @@ static kiln_status null_open(kiln_device *dev, const char *spec)
                                      .i8_storage = true,
                                      .subgroup_size = 32,
                                      .max_shared_B = 32768,
+                                     .max_local = 1024,
                                      .max_push_B = 128,
                                      .parallelism = 1 << 16};
     return KILN_OK;

@@ -1,9 +1,9 @@
 // Dead code: what no output, write or effect needs.
 //
-// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it draws
-// random numbers (the draw moves the generator on), when it has no results, or when one of them is used by what stays.
-// An owner of regions stays also when a node inside must; then all results of its regions are used. One pass over the
-// operands; inputs stay.
+// Backwards over the nodes, which come after all that they use: a node stays when it has an effect, when it has no
+// results, or when one of them is used by what stays. A random draw stays too: a run reserves the numbers of the draws
+// in its graph, and eager mode draws whether the result is used or not. An owner of regions stays also when a node
+// inside must; then all results of its regions are used. One pass over the operands; inputs stay.
 #include "pass/passes.h"
 #include <stdlib.h>
 

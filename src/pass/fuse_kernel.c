@@ -373,11 +373,11 @@ static bool element_level(struct builder *b, int node)
     return b->level[node];
 }
 
-static int add_scalar(struct builder *b, enum scalar_class cls, uint64_t bits)
+static int add_scalar_of(struct builder *b, enum scalar_class cls, uint64_t bits, uint16_t input)
 {
     struct fused_kernel *k = b->k;
     int i = 0;
-    while (i < k->n_scalars && (k->scalar_cls[i] != cls || k->scalars[i] != bits)) i++;
+    while (i < k->n_scalars && (k->scalar_cls[i] != cls || k->scalars[i] != bits || k->scalar_input[i] != input)) i++;
     if (i == FUSED_MAX_SCALARS) {
         b->why = "too many scalars";
         return -1;
@@ -385,9 +385,15 @@ static int add_scalar(struct builder *b, enum scalar_class cls, uint64_t bits)
     if (i == k->n_scalars) {
         k->scalar_cls[i] = (uint8_t)cls;
         k->scalars[i] = bits;
+        k->scalar_input[i] = input;
         k->n_scalars++;
     }
     return dag_input(&b->dag, cls, (uint16_t)i);
+}
+
+static int add_scalar(struct builder *b, enum scalar_class cls, uint64_t bits)
+{
+    return add_scalar_of(b, cls, bits, 0);
 }
 
 static int add_access(struct builder *b, const struct launch_operand *o, const struct form *f)
@@ -495,6 +501,7 @@ static int as_dtype(struct builder *b, int node, unsigned from, unsigned to)
 static int operand_value(struct builder *b, const struct instance *i, int o, enum scalar_class cls)
 {
     const struct launch_operand *in = &unit_of(b, i)->l.operands[o];
+    if (!in_memory(in) && in->slot) return add_scalar_of(b, cls, 0, (uint16_t)((in->slot & ~SLOT_SCALAR) + 1));
     if (!in_memory(in)) return add_scalar(b, cls, in->address);
     if (i->source[o] < 0) return convert(b, add_load(b, i, o, -1, -1), cls);
     const struct instance *from = &b->instances[i->source[o]];

@@ -55,7 +55,6 @@ static void give_dtypes_back(const struct units *u, struct unit *unit)
 void unit_plain(const struct unit *u, struct launch *out)
 {
     *out = u->l;
-    if (!u->body) return;
     out->n_reduce = (uint8_t)u->row_dims;
     if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
 }
@@ -67,7 +66,11 @@ static kiln_status record(struct lowering *base, struct launch *l)
     struct unit unit = {.l = *l, .node = m->node, .n_in = k->n_operands - k->n_out, .row_dims = l->n_reduce};
     for (int i = 0; i < l->n_operands; i++) {
         struct launch_operand *o = &unit.l.operands[i];
-        if (o->flags & OPERAND_IMMEDIATE) continue;
+        if (o->flags & OPERAND_IMMEDIATE) {
+            o->slot = o->slot & SLOT_SCALAR; // none, or the number of the input
+            if (o->slot) o->slot = l->operands[i].slot;
+            continue;
+        }
         int32_t b = o->slot & SLOT_TEMP  ? m->temps.v[o->slot & ~SLOT_TEMP]
                     : o->slot & SLOT_OUT ? m->out[o->slot & ~SLOT_OUT]
                                          : m->in[o->slot];
@@ -77,6 +80,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].n_writes++;
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
+    unit.random = l->n_scalars == 2 && l->scalars[0] == (uint64_t)RNG_OF_RUN;
     if (kernel_has_body(l->kernel) && may_fuse(k, base->caps)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
@@ -103,6 +107,10 @@ static void set_view(const struct units *u, int32_t value, uint16_t slot, struct
 {
     const struct ir_value *v = &u->graph->values.v[value];
     *out = view_of(&v->type, &u->values[value].layout, slot);
+    if (v->kind == IR_INPUT && v->type.weak) { // a number that each run brings
+        out->immediate = true;
+        out->slot = (uint16_t)(SLOT_SCALAR | u->values[value].input);
+    }
     if (v->kind != IR_NUMBER) return;
     out->immediate = true;
     out->number = v->number;
@@ -132,7 +140,7 @@ static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int3
 {
     bool copy = false;
     *done = false;
-    if (!(c->op->flags & OP_VIEW) || u->values[in].buffer < 0) return KILN_OK;
+    if (!(c->op->flags & OP_VIEW)) return KILN_OK;
     TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
     *done = !copy;
     if (*done) u->values[out].buffer = u->values[in].buffer;
@@ -152,6 +160,36 @@ static kiln_status make_outputs(struct maker *m, const struct ir_node *n, struct
     return KILN_OK;
 }
 
+// As much as eager mode would reserve, so that later draws are the same.
+static void count_random(struct units *u, const struct op_call *c)
+{
+    if (!(c->op->flags & OP_RANDOM)) return;
+    int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
+    if (c->attrs[seed].i != RNG_OF_RUN) return;
+    uint64_t end = (uint64_t)c->attrs[offset].i + ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
+    if (end > u->random_counters) u->random_counters = end;
+}
+
+// A number of which a view is taken needs memory.
+static kiln_status place_number(struct maker *m, int32_t value)
+{
+    struct units *u = m->u;
+    struct type t = u->graph->values.v[value].type;
+    struct view from, to;
+    int32_t no_inputs[1];
+    if (t.dtype == KILN_F64) t.dtype = KILN_F32;
+    set_view(u, value, 0, &from);
+    m->out[0] = add_buffer(u, BUFFER_VALUE, &t, value);
+    if (m->out[0] < 0) return error_pending;
+    layout_contiguous(&t, &u->values[value].layout);
+    to = view_of(&t, &u->values[value].layout, SLOT_OUT);
+    m->in = no_inputs;
+    m->base.op = "full";
+    TRY(lower_copy(&m->base, &from, &to));
+    u->values[value].buffer = m->out[0];
+    return KILN_OK;
+}
+
 static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
 {
     struct units *u = m->u;
@@ -165,6 +203,9 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
     TRY(n->op->fn->infer(&c));
+    count_random(u, &c);
+    bool of_number = n->op->flags & OP_VIEW && u->values[operands[0]].buffer < 0;
+    if (of_number) TRY(place_number(m, operands[0]));
     TRY(try_view(u, &c, operands[0], n->first_out, &done));
     if (done) return KILN_OK;
     if (!n->op->fn->lower)
@@ -215,7 +256,9 @@ static kiln_status add_given(struct units *u, const struct layout *const *layout
         }
         if (layouts && layouts[n_inputs]) at->layout = *layouts[n_inputs];
         at->layout.offset = 0; // a run adds the tensor's own
-        n_inputs++;
+        at->input = n_inputs++;
+        if (v->type.weak) at->buffer = -1; // a number; the buffer counts as an input that nothing reads
+        if (n_inputs > SLOT_SCALAR) return error_set(KILN_E_UNSUPPORTED, "graph: more than %d inputs", SLOT_SCALAR);
     }
     return KILN_OK;
 }

@@ -27,13 +27,15 @@ struct unit {
     const struct kernel_body *body; // NULL: not to be fused
     enum scalar_class in_cls[MAX_OPERANDS];
     uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
-    int row_dims; // that rindex() counts along: n_reduce of the launch as it was lowered
-    bool folds;   // the body reduces over the last n_reduce dimensions; else n_reduce is 0
+    int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
+    bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
 
 // Where a value of the graph lies.
 struct unit_view {
     int32_t buffer; // -1: a number
+    int input;      // its number among the inputs
     struct layout layout;
 };
 

@@ -29,7 +29,7 @@
 // One host function a row. A primitive that does not use `b` still reads it: hence the casts to void.
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, glsl_, llvm_, ...)                                  \
+#define SPELL(id, key, res, glsl_, llvm_, ...)                                 \
     static union scalar_value host_##id##_##key(const union scalar_value v[3]) \
     {                                                                        \
         const TYPE_OF_##key a = v[0].key, b = v[1].key;                      \
@@ -50,7 +50,7 @@
 // And one loop a row, which the compiler vectorises. Arguments that a primitive lacks are given its first.
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, glsl_, llvm_, ...)                                             \
+#define SPELL(id, key, res, glsl_, llvm_, ...)                                           \
     static void block_##id##_##key(void *out, const void *const in[3], int n)           \
     {                                                                                   \
         const STORED_AS_##key *p = in[0], *q = in[1] ? in[1] : in[0];                   \
@@ -75,7 +75,8 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define PRIM(...)
 #define SHIFT(...)
 #define SPELL(id, key, res, glsl_, llvm_, ...) \
-    [PRIM_##id][CLASS_OF_##key] = {true, CLASS_OF_##res, glsl_, llvm_, #__VA_ARGS__, host_##id##_##key, block_##id##_##key},
+    [PRIM_##id][CLASS_OF_##key] = {true,  CLASS_OF_##res, glsl_, \
+                                   llvm_, #__VA_ARGS__,   host_##id##_##key, block_##id##_##key},
 #define SELECT(key)               \
     [PRIM_select][CLASS_OF_##key] = \
         {true, CLASS_OF_##key, "a ? b : c", "select(a, b, c)", "a ? b : c", host_select_##key, block_select_##key},

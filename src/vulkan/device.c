@@ -131,6 +131,7 @@ static void fill_info(struct vk_device *vk)
         .subgroup_size = p->subgroup_size,
         .max_shared_B = p->properties.limits.maxComputeSharedMemorySize,
         .max_push_B = PUSH_WORDS * 4,
+        .max_local = p->properties.limits.maxComputeWorkGroupInvocations,
         .shuffle = p->shuffle,
         // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
         // the rest is sized for large GPUs, which costs a small one little.
