@@ -15,7 +15,8 @@ static kiln_status compile(struct kiln_function *f, struct entry *e)
     int32_t *aliases = calloc(c->n_sources + 1, sizeof *aliases);
     bool apart = layouts && aliases; // the guards see to it that sources lie apart, those of gradients excepted
     for (size_t i = 0; i < c->n_sources && layouts && aliases; i++) {
-        if (!c->sources[i].row_major) layouts[i] = &c->sources[i].layout;
+        bool number = c->sources[i].kind == SOURCE_NUMBER || c->sources[i].kind == SOURCE_HOST;
+        if (!c->sources[i].row_major && !number) layouts[i] = &c->sources[i].layout;
         aliases[i] = (int32_t)i;
         apart &= c->sources[i].kind != SOURCE_GRADIENT;
     }
@@ -149,14 +150,14 @@ static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **te
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
-    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], c->dev, in, &tensors[i]));
+    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
     struct program_rng rng = {0, 0};
     if (c->counters) rng = reserve(c->dev, c->counters);
     struct gradient_call call;
     kiln_status status = gradient_begin(e, in, tensors, &call);
     if (!status) status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (!status) status = leave_gradients(c, in, outputs);
-    if (!status) status = captured_results(c, in, outputs, out);
+    if (!status) status = captured_results(c, in, tensors, outputs, out);
     if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
     node_unref(call.node);
     return status;

@@ -43,6 +43,7 @@ static int32_t source_of_input(const struct differentiation *d, size_t input)
         const struct source *s = &d->r->sources.v[i];
         bool memory = s->kind == SOURCE_INPUT || s->kind == SOURCE_STORAGE;
         if (memory && s->storage == d->in[input]->storage) return (int32_t)i;
+        if (s->kind == SOURCE_NUMBER && s->input == input) return (int32_t)i;
     }
     return -1;
 }

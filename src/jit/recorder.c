@@ -43,7 +43,7 @@ kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), 
 {
     char name[32];
     int32_t variable;
-    struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F32, .weak = true}};
+    struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F64, .weak = true}};
     snprintf(name, sizeof name, "host%zu", r->sources.n);
     return recorder_add_source(r, &s, &s.type, name, &variable) ? NULL : variable_handle(r, &s.type, s.value);
 }

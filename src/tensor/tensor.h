@@ -38,6 +38,7 @@ struct kiln_tensor {
     uint32_t capture;           // to which it belongs
     int32_t variable;           // the memory that it shows, a capture's own numbering; 0: it aliases nothing
     uint32_t seen;              // the variable's version when `value` was right
+    bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
