@@ -370,7 +370,7 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
 
 static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
 {
-    if (s->kind == SOURCE_NUMBER || s->kind == SOURCE_HOST) return tensor_second(source);
+    if (source_is_number(s)) return tensor_second(source);
     const kiln_tensor *t = s->kind == SOURCE_LEAF ? NULL : in[s->input];
     struct layout layout = r->layout;
     if (s->kind == SOURCE_INPUT) layout.offset += t->layout.offset - s->layout.offset;

@@ -13,19 +13,23 @@ static kiln_status compile(struct kiln_function *f, struct entry *e)
     if (debug_flag("replay")) return KILN_OK; // without a program, node by node
     const struct layout **layouts = calloc(c->n_sources + 1, sizeof *layouts);
     int32_t *aliases = calloc(c->n_sources + 1, sizeof *aliases);
-    bool apart = layouts && aliases; // the guards see to it that sources lie apart, those of gradients excepted
-    for (size_t i = 0; i < c->n_sources && layouts && aliases; i++) {
-        bool number = c->sources[i].kind == SOURCE_NUMBER || c->sources[i].kind == SOURCE_HOST;
-        if (!c->sources[i].row_major && !number) layouts[i] = &c->sources[i].layout;
+    bool *numbers = calloc(c->n_sources + 1, sizeof *numbers);
+    bool apart =
+        layouts && aliases && numbers; // the guards see to it that sources lie apart, those of gradients excepted
+    for (size_t i = 0; i < c->n_sources && layouts && aliases && numbers; i++) {
+        numbers[i] = source_is_number(&c->sources[i]);
+        if (!c->sources[i].row_major && !numbers[i]) layouts[i] = &c->sources[i].layout;
         aliases[i] = (int32_t)i;
         apart &= c->sources[i].kind != SOURCE_GRADIENT;
     }
     struct program_options options = {
-        .background = f->o.background, .name = e->name, .aliases = apart ? aliases : NULL};
-    kiln_status status = layouts && aliases ? program_create(c->graph, c->dev, layouts, &options, &e->program)
-                                            : error_set(KILN_E_MEMORY, "jit: out of memory");
+        .background = f->o.background, .name = e->name, .aliases = apart ? aliases : NULL, .numbers = numbers};
+    kiln_status status = layouts && aliases && numbers
+                             ? program_create(c->graph, c->dev, layouts, &options, &e->program)
+                             : error_set(KILN_E_MEMORY, "jit: out of memory");
     free(layouts);
     free(aliases);
+    free(numbers);
     return status;
 }
 

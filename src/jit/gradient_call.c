@@ -77,14 +77,17 @@ static kiln_status compile(const struct entry *e, struct gradient *g)
 {
     const struct captured *c = &e->captured;
     const struct layout **layouts = calloc(g->n_douts + g->n_saved + 1, sizeof *layouts);
-    if (!layouts) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    for (size_t i = 0; i < g->n_saved; i++) {
+    bool *numbers = calloc(g->n_douts + g->n_saved + 1, sizeof *numbers);
+    kiln_status status = layouts && numbers ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t i = 0; i < g->n_saved && !status; i++) {
         const struct source *s = g->saved[i].source < 0 ? NULL : &c->sources[g->saved[i].source];
+        numbers[g->n_douts + i] = s && source_is_number(s);
         if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
     }
-    struct program_options options = {.name = e->name};
-    kiln_status status = program_create(g->graph, c->dev, layouts, &options, &g->program);
+    struct program_options options = {.name = e->name, .numbers = numbers};
+    if (!status) status = program_create(g->graph, c->dev, layouts, &options, &g->program);
     free(layouts);
+    free(numbers);
     return status;
 }
 

@@ -226,7 +226,7 @@ static kiln_status add_outputs(struct maker *m)
         const struct ir_output *o = &m->g->outputs.v[i];
         if (o->target >= 0) continue;
         const struct ir_value *v = &m->g->values.v[o->value];
-        const struct unit_view *at = &m->units.values[o->value];
+        const struct unit_view *at = &m->units.outputs[i];
         p->outputs[p->n_outputs++] = (struct program_output){.value = o->value,
                                                              .place = at->buffer,
                                                              .input = v->kind == IR_INPUT ? at->input : -1,
@@ -272,7 +272,8 @@ static bool *find_shared(struct maker *m)
 static kiln_status build(struct maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
-    struct units_options uo = {.caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout};
+    struct units_options uo = {
+        .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
     if (m->o->aliases) {
         uo.shared = find_shared(m);

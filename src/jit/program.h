@@ -14,6 +14,9 @@ struct program_options {
     bool round_casts; // round every intermediate value to its dtype, as eager mode does when it stores it
     bool background;  // compile kernels on other threads; until they are ready single ops run in their place
     const char *name; // of the function, for dumps and messages
+    // By input: whether it is a number, a handle without memory, which kernels get as an argument. NULL: weak inputs
+    // are.
+    const bool *numbers;
     // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;

@@ -28,3 +28,9 @@ struct source {
     struct type type;
     struct layout layout;
 };
+
+// It comes as a number, without memory.
+static inline bool source_is_number(const struct source *s)
+{
+    return s->kind == SOURCE_NUMBER || s->kind == SOURCE_HOST;
+}

@@ -23,6 +23,7 @@ struct weight {
     int steps, reads; // with all that is inlined
     int n_readers;
     bool opaque_reader;
+    bool reads_written; // memory that is written back at the end: computed later, it would be another value
 };
 
 static int32_t inlined_maker(const struct roots *r, const struct launch_operand *o)
@@ -54,13 +55,16 @@ static void weigh(const struct roots *r, int32_t i, struct weight *w)
         int32_t maker = inlined_maker(r, &u->l.operands[o]);
         w[i].reads += maker >= 0 ? w[maker].reads : in_memory(&u->l.operands[o]);
         w[i].steps += maker >= 0 ? w[maker].steps : 0;
+        const struct unit_buffer *b = &r->u->buffers.v[u->l.operands[o].slot];
+        w[i].reads_written =
+            w[i].reads_written || (in_memory(&u->l.operands[o]) && unit_buffer_is_given(b) && b->writer >= 0);
     }
 }
 
 static bool may_inline(const struct roots *r, int32_t i, const struct weight *w)
 {
     const struct unit *u = &r->u->v.v[i];
-    if (!u->body || u->folds || w[i].opaque_reader) return false;
+    if (!u->body || u->folds || w[i].opaque_reader || w[i].reads_written) return false;
     const struct unit_buffer *b = &r->u->buffers.v[u->l.operands[u->n_in].slot];
     if (b->kept || b->ordered || unit_buffer_is_given(b)) return false;
     if (w[i].n_readers == 1) return w[i].reads <= MAX_CHAIN_READS && w[i].steps <= MAX_CHAIN_STEPS;

@@ -107,7 +107,7 @@ static void set_view(const struct units *u, int32_t value, uint16_t slot, struct
 {
     const struct ir_value *v = &u->graph->values.v[value];
     *out = view_of(&v->type, &u->values[value].layout, slot);
-    if (v->kind == IR_INPUT && v->type.weak) { // a number that each run brings
+    if (v->kind == IR_INPUT && u->values[value].is_number) { // that each run brings
         out->immediate = true;
         out->slot = (uint16_t)(SLOT_SCALAR | u->values[value].input);
     }
@@ -237,8 +237,7 @@ static kiln_status add_nodes(struct maker *m)
     return status;
 }
 
-static kiln_status add_given(struct units *u, const struct layout *const *layouts,
-                             units_constant_layout *constant_layout)
+static kiln_status add_given(struct units *u, const struct units_options *o)
 {
     const struct kiln_graph *g = u->graph;
     int n_inputs = 0;
@@ -251,13 +250,14 @@ static kiln_status add_given(struct units *u, const struct layout *const *layout
         at->buffer = add_buffer(u, v->kind == IR_INPUT ? BUFFER_INPUT : BUFFER_CONSTANT, &v->type, (int32_t)i);
         if (at->buffer < 0) return error_pending;
         if (v->kind == IR_CONSTANT) {
-            constant_layout(v->held, &at->layout);
+            o->constant_layout(v->held, &at->layout);
             continue;
         }
-        if (layouts && layouts[n_inputs]) at->layout = *layouts[n_inputs];
+        if (o->layouts && o->layouts[n_inputs]) at->layout = *o->layouts[n_inputs];
         at->layout.offset = 0; // a run adds the tensor's own
         at->input = n_inputs++;
-        if (v->type.weak) at->buffer = -1; // a number; the buffer counts as an input that nothing reads
+        at->is_number = o->numbers ? o->numbers[at->input] : v->type.weak;
+        if (at->is_number) at->buffer = -1; // the buffer counts as an input that nothing reads
         if (n_inputs > SLOT_SCALAR) return error_set(KILN_E_UNSUPPORTED, "graph: more than %d inputs", SLOT_SCALAR);
     }
     return KILN_OK;
@@ -287,20 +287,67 @@ static struct view lying_view(const struct units *u, int32_t value, int32_t *buf
     return v;
 }
 
-static kiln_status add_write(struct maker *m, const struct ir_output *o, bool shared)
+static bool is_target(const struct units *u, int32_t buffer)
+{
+    for (size_t i = 0; i < u->graph->outputs.n; i++) {
+        int32_t target = u->graph->outputs.v[i].target;
+        if (target >= 0 && u->values[target].buffer == buffer) return true;
+    }
+    return false;
+}
+
+// What is written back from memory that is itself written back is put aside first: two inputs may exchange their
+// values.
+static kiln_status put_aside(struct maker *m, const struct type *t, struct view *v, int32_t *buffer)
+{
+    struct layout l;
+    int32_t in[1] = {*buffer};
+    layout_contiguous(t, &l);
+    m->out[0] = add_buffer(m->u, BUFFER_VALUE, t, -1);
+    if (m->out[0] < 0) return error_pending;
+    struct view to = view_of(t, &l, SLOT_OUT);
+    m->in = in;
+    m->node = -1;
+    m->base.op = "contiguous";
+    TRY(lower_copy(&m->base, v, &to));
+    *v = to;
+    v->slot = 0;
+    *buffer = m->out[0];
+    return KILN_OK;
+}
+
+// A result that is memory which is written back is what was there before.
+static kiln_status keep_result(struct maker *m, const struct ir_output *o, struct unit_view *out)
 {
     struct units *u = m->u;
-    struct unit_buffer *target = &u->buffers.v[u->values[o->target].buffer];
+    *out = u->values[o->value];
+    if (out->buffer < 0 || !unit_buffer_is_given(&u->buffers.v[out->buffer]) || !is_target(u, out->buffer))
+        return KILN_OK;
+    const struct type *t = &u->graph->values.v[o->value].type;
+    struct view v = lying_view(u, o->value, &out->buffer);
+    layout_contiguous(t, &out->layout);
+    return put_aside(m, t, &v, &out->buffer);
+}
+
+struct write {
+    const struct ir_output *o;
+    struct view from;
+    int32_t buffer;
+};
+
+static kiln_status add_write(struct maker *m, struct write *w, bool shared)
+{
+    struct units *u = m->u;
+    struct unit_buffer *target = &u->buffers.v[u->values[w->o->target].buffer];
     if (target->n_writes)
-        return error_set(KILN_E_INTERNAL, "graph: %s is written back twice", o->name ? o->name : "an input");
-    int32_t in[1];
-    struct view from = lying_view(u, o->value, &in[0]), to = lying_view(u, o->target, &m->out[0]);
+        return error_set(KILN_E_INTERNAL, "graph: %s is written back twice", w->o->name ? w->o->name : "an input");
+    struct view to = lying_view(u, w->o->target, &m->out[0]);
     to.slot = SLOT_OUT;
-    m->in = in;
+    m->in = &w->buffer;
     m->node = -1;
     m->base.op = "assign";
     size_t before = u->v.n;
-    TRY(lower_copy(&m->base, &from, &to));
+    TRY(lower_copy(&m->base, &w->from, &to));
     for (size_t i = before; i < u->v.n && shared; i++) u->v.v[i].body = NULL;
     return KILN_OK;
 }
@@ -308,11 +355,25 @@ static kiln_status add_write(struct maker *m, const struct ir_output *o, bool sh
 static kiln_status add_writes(struct maker *m, const bool *shared)
 {
     const struct kiln_graph *g = m->u->graph;
-    for (size_t i = 0; i < g->outputs.n; i++) {
+    struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
+    kiln_status status = writes ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
+    int n = 0;
+    for (size_t i = 0; i < g->outputs.n && !status; i++) {
         const struct ir_output *o = &g->outputs.v[i];
-        if (o->target >= 0) TRY(add_write(m, o, !shared || shared[o->target]));
+        if (o->target < 0) {
+            status = keep_result(m, o, &m->u->outputs[i]);
+            continue;
+        }
+        struct write *w = &writes[n++];
+        w->o = o;
+        w->from = lying_view(m->u, o->value, &w->buffer);
+        bool given = w->buffer >= 0 && unit_buffer_is_given(&m->u->buffers.v[w->buffer]);
+        if (given && is_target(m->u, w->buffer))
+            status = put_aside(m, &g->values.v[o->value].type, &w->from, &w->buffer);
     }
-    return KILN_OK;
+    for (int i = 0; i < n && !status; i++) status = add_write(m, &writes[i], !shared || shared[writes[i].o->target]);
+    free(writes);
+    return status;
 }
 
 // Units whose results nobody reads go, and the buffers keep their numbers.
@@ -352,15 +413,17 @@ static void drop_dead(struct units *u)
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
     struct maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
-    *u = (struct units){.graph = g, .values = calloc(g->values.n + 1, sizeof *u->values)};
-    if (!u->values) return error_set(KILN_E_MEMORY, "graph: out of memory");
-    kiln_status status = add_given(u, o->layouts, o->constant_layout);
+    *u = (struct units){.graph = g,
+                        .values = calloc(g->values.n + 1, sizeof *u->values),
+                        .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};
+    if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    kiln_status status = add_given(u, o);
     if (!status) status = add_nodes(&m);
     if (!status) status = add_writes(&m, o->shared);
     vec_free(&m.temps);
     if (status) return status;
     for (size_t i = 0; i < g->outputs.n; i++) {
-        int32_t b = u->values[g->outputs.v[i].value].buffer;
+        int32_t b = u->outputs[i].buffer;
         if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
     }
     drop_dead(u);
@@ -373,5 +436,6 @@ void units_finish(struct units *u)
     vec_free(&u->v);
     vec_free(&u->buffers);
     free(u->values);
-    u->values = NULL;
+    free(u->outputs);
+    u->values = u->outputs = NULL;
 }

@@ -36,6 +36,7 @@ struct unit {
 struct unit_view {
     int32_t buffer; // -1: a number
     int input;      // its number among the inputs
+    bool is_number; // an input without memory
     struct layout layout;
 };
 
@@ -43,7 +44,8 @@ struct units {
     const struct kiln_graph *graph;
     VEC(struct unit) v;
     VEC(struct unit_buffer) buffers;
-    struct unit_view *values; // graph->values.n
+    struct unit_view *values;  // graph->values.n
+    struct unit_view *outputs; // graph->outputs.n
     uint64_t random_counters; // of the stream that a run draws from
 };
 
@@ -53,6 +55,7 @@ struct units_options {
     const struct device_caps *caps;
     const struct layout *const *layouts;
     units_constant_layout *constant_layout;
+    const bool *numbers; // by input: it has no memory; NULL: weak inputs have none
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
