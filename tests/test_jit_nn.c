@@ -5,7 +5,7 @@ static kiln_cell *make_net(struct fixture *f)
 {
     ok(kiln_seed(f->dev, 7));
     kiln_cell *net =
-        kiln_nn_sequential(KILN_CELLS(kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same", .bias = true)),
+        kiln_nn_sequential(KILN_CELLS(kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same")),
                                       kiln_nn_batch_norm2d(f->dev, 3, NULL), kiln_nn_relu(), kiln_nn_flatten(),
                                       kiln_nn_dropout(0.25), kiln_nn_dense(f->dev, 48, 5, NULL)));
     assert_non_null(net);
