@@ -11,6 +11,17 @@
 
 static const char *jit_device = "cpu";
 
+// From the command line. True: that device is not there, and the tests are skipped.
+static inline bool choose_device(int argc, char **argv)
+{
+    if (argc > 1) jit_device = argv[1];
+    kiln_device *dev = kiln_device_open(jit_device);
+    bool missing = !dev && (kiln_error() == KILN_E_MISSING || kiln_error() == KILN_E_ARGUMENT);
+    kiln_error_clear();
+    kiln_device_close(&dev);
+    return missing;
+}
+
 struct fixture {
     kiln_device *dev;
     kiln_scope *scope;

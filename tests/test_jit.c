@@ -528,6 +528,6 @@ int main(int argc, char **argv)
         FIXTURE(errors_inside_are_handed_out),
         FIXTURE(capture_can_be_switched_off),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

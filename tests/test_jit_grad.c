@@ -404,6 +404,6 @@ int main(int argc, char **argv)
         FIXTURE(gradients_accumulate),
         FIXTURE(mutable_numbers_are_differentiable),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

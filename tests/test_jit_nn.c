@@ -393,6 +393,6 @@ int main(int argc, char **argv)
         FIXTURE(the_host_is_asked_at_each_call),
         FIXTURE(auto_is_strict_in_graph_mode),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
