@@ -140,8 +140,9 @@ static inline void near(kiln_tensor *a, kiln_tensor *b, double by)
     read_all(a, x);
     read_all(b, y);
     for (int64_t i = 0; i < kiln_numel(a); i++) {
-        if (!(fabs(x[i] - y[i]) <= by * (1 + fabs(y[i])))) print_error("element %d is %.9g, not %.9g\n", (int)i, x[i], y[i]);
-        assert_true(fabs(x[i] - y[i]) <= by * (1 + fabs(y[i])));
+        bool close = fabs(x[i] - y[i]) <= by * (1 + fabs(y[i]));
+        if (!close) print_error("element %d is %.9g, not %.9g\n", (int)i, x[i], y[i]);
+        assert_true(close);
     }
 }
 
