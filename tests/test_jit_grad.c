@@ -340,6 +340,23 @@ static void mutable_numbers_are_differentiable(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status stopped(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_mul(kiln_mul(in[0], kiln_stop_gradient(user)), user), NULL);
+    return kiln_error();
+}
+
+static void stopped_gradients_stay_stopped(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 3, 4), "w"), *y = NULL;
+    kiln_function *j = kiln_jit(stopped, w, NULL);
+    ok(kiln_call(j, &x, 1, &y, 1));
+    ok(kiln_backward(y, NULL));
+    expect(kiln_gradient(w), 2, 3., 8.);
+    kiln_function_free(&j);
+}
+
 static kiln_status no_rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                            kiln_tensor **din)
 {
@@ -400,6 +417,7 @@ int main(int argc, char **argv)
         FIXTURE(later_writes_are_noticed),
         FIXTURE(leaves_are_not_written_under_gradients),
         FIXTURE(backward_draws_the_numbers_of_forward),
+        FIXTURE(stopped_gradients_stay_stopped),
         FIXTURE(a_missing_rule_is_missed_by_backward),
         FIXTURE(gradients_accumulate),
         FIXTURE(mutable_numbers_are_differentiable),

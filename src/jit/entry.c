@@ -41,7 +41,9 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     e->guard.n_sources = e->captured.n_sources;
     for (size_t i = 0; i < e->captured.n_sources; i++)
         e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF && e->captured.sources[i].grad;
+    const struct kiln_graph *backward = e->captured.gradient.graph;
     if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
+    if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
     return compile(f, e);
 }
 

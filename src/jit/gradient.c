@@ -10,6 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t gradient_kernels(struct gradient *g)
+{
+    struct program_facts facts = {0};
+    if (!g->graph) return 0;
+    pthread_mutex_lock(&g->lock);
+    if (g->program) program_get_facts(g->program, &facts);
+    pthread_mutex_unlock(&g->lock);
+    return facts.kernels_compiled;
+}
+
 void gradient_finish(struct gradient *g)
 {
     program_unref(&g->program);

@@ -36,6 +36,7 @@ struct gradient {
     pthread_mutex_t lock;
     struct program *program; // made at the first backward
 };
+uint64_t gradient_kernels(struct gradient *g); // compiled for its program
 void gradient_finish(struct gradient *g);
 
 struct recorder;
