@@ -96,6 +96,7 @@ void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
     pthread_mutex_lock(lock);
     kiln_jit_stats s = f->stats;
     s.programs = f->n_entries;
+    for (struct entry *e = f->first; e; e = e->next) s.kernels_compiled += gradient_kernels(&e->captured.gradient);
     pthread_mutex_unlock(lock);
     size_t size = out->size < sizeof s ? out->size : sizeof s;
     s.size = out->size;

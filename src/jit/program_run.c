@@ -135,6 +135,18 @@ static kiln_tensor *number_result(const struct type *type, const kiln_tensor *va
     return t;
 }
 
+// A result that is a constant: the caller may write what it gets.
+static kiln_tensor *copy_of_constant(const struct run *r, struct storage *from, const struct program_output *o)
+{
+    struct storage *s = storage_new(r->p->dev, from->block.size_B);
+    if (!s) return NULL;
+    s->writer = r->p->name;
+    kiln_status status = device_copy(r->p->dev, s->block.address, from->block.address, from->block.size_B);
+    kiln_tensor *t = status ? NULL : tensor_on(s, &o->type, &o->layout);
+    storage_unref(s);
+    return t;
+}
+
 static kiln_tensor *result(const struct run *r, const struct program_output *o)
 {
     if (o->place < 0 && o->input >= 0) return number_result(&o->type, r->in[o->input]);
@@ -142,6 +154,7 @@ static kiln_tensor *result(const struct run *r, const struct program_output *o)
     const struct place *at = &r->p->places[o->place];
     struct layout l = o->layout;
     struct storage *s = at->storage;
+    if (at->kind == PLACE_CONSTANT) return copy_of_constant(r, s, o);
     if (at->kind == PLACE_OUTPUT) s = r->fresh[at->index];
     if (at->kind == PLACE_INPUT) {
         s = r->in[at->index]->storage;
