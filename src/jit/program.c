@@ -44,15 +44,10 @@ static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
     return vec_push(&m->actions, a);
 }
 
-static kiln_status fill_operands(struct maker *m, struct action *a, const struct fused_kernel *k)
+static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
 {
-    a->fused = k;
-    a->n_operands = k->n_in + k->n_out;
-    a->operands = arena_alloc(&m->p->arena, sizeof *a->operands * (size_t)a->n_operands);
-    if (!a->operands) return error_pending;
-    for (int i = 0; i < a->n_operands; i++) {
+    for (int i = 0; i < k->n_in + k->n_out; i++, o++) {
         const struct fused_access *x = fused_access_at(k, i);
-        struct action_operand *o = &a->operands[i];
         int64_t at_B = x->offset * dtype_size_B[x->dtype];
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
@@ -64,42 +59,72 @@ static kiln_status fill_operands(struct maker *m, struct action *a, const struct
     return KILN_OK;
 }
 
-// The kernel, if it can be had; else *done is false.
-static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, const char *why, bool *done)
+static kiln_status action_room(struct maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
+{
+    struct arena *arena = &m->p->arena;
+    *a = (struct action){.n_entries = n_entries, .n_operands = k->n_in + k->n_out};
+    a->operands = arena_alloc(arena, sizeof *a->operands * (size_t)(a->n_operands * n_entries));
+    a->fused = arena_alloc(arena, sizeof *a->fused * (size_t)n_entries);
+    if (!m->o->reference) a->compiled = arena_alloc(arena, sizeof *a->compiled * (size_t)n_entries);
+    return a->operands && a->fused && (m->o->reference || a->compiled) ? KILN_OK : error_pending;
+}
+
+// The kernel, if it can be had; else *out is NULL.
+static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, struct jit_kernel **out)
 {
     struct program *p = m->p;
-    struct action a = {.why = why};
-    *done = false;
-    if (!m->o->reference) {
-        struct jit_kernel *kernel;
-        kiln_status status = jit_kernel_get(p->dev, k, &kernel);
-        if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
-            log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
-            kiln_error_clear();
-            return KILN_OK;
-        }
-        TRY(status);
-        p->kernels[p->n_kernels++] = kernel;
-        p->facts.kernels_compiled += jit_kernel_was_compiled(kernel);
-        a.compiled = arena_alloc(&p->arena, sizeof *a.compiled);
-        if (!a.compiled) return error_pending;
-        TRY(jit_launch_init(&p->arena, a.compiled, kernel, k, p->dev));
+    kiln_status status = jit_kernel_get(p->dev, k, out);
+    if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
+        log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
+        kiln_error_clear();
+        *out = NULL;
+        return KILN_OK;
     }
-    TRY(fill_operands(m, &a, k));
+    TRY(status);
+    p->kernels[p->n_kernels++] = *out;
+    p->facts.kernels_compiled += jit_kernel_was_compiled(*out);
+    return KILN_OK;
+}
+
+static kiln_status add_kernels(struct maker *m, const struct step *steps, int n, bool *done)
+{
+    struct action a;
+    struct jit_kernel *kernel = NULL;
+    *done = false;
+    TRY(action_room(m, &a, n, steps[0].kernel));
+    a.why = steps[0].why;
+    for (int i = 0; i < n; i++) {
+        const struct fused_kernel *k = a.fused[i] = steps[i].kernel;
+        if (!m->o->reference) {
+            TRY(get_kernel(m, k, &kernel));
+            if (!kernel) return KILN_OK;
+            TRY(jit_launch_init(&m->p->arena, &a.compiled[i], kernel, k, m->p->dev));
+        }
+        TRY(fill_operands(a.operands + i * a.n_operands, k));
+    }
     *done = true;
     return vec_push(&m->actions, a);
 }
 
-static kiln_status add_step(struct maker *m, size_t index)
+static int table_length(const struct maker *m, size_t first)
 {
-    const struct step *s = &m->schedule.steps.v[index];
+    size_t n = 1;
+    const struct step *s = m->schedule.steps.v;
+    while (s[first].table >= 0 && first + n < m->schedule.steps.n && s[first + n].table == s[first].table) n++;
+    return (int)n;
+}
+
+// Returns the number of steps taken through *n.
+static kiln_status add_steps(struct maker *m, size_t first, int *n)
+{
+    const struct step *s = &m->schedule.steps.v[first];
     bool done = false;
-    if (s->kernel) TRY(add_kernel(m, s->kernel, s->why, &done));
-    if (done) {
-        m->p->facts.n_fused += s->n_units;
-        return KILN_OK;
+    *n = table_length(m, first);
+    if (s->kernel) TRY(add_kernels(m, s, *n, &done));
+    for (int i = 0; i < *n; i++) {
+        if (done) m->p->facts.n_fused += s[i].n_units;
+        for (int k = 0; k < s[i].n_units && !done; k++) TRY(add_plain(m, s[i].units[k], s[i].why));
     }
-    for (int i = 0; i < s->n_units; i++) TRY(add_plain(m, s->units[i], s->why));
     return KILN_OK;
 }
 
@@ -120,7 +145,7 @@ static void find_uses(const struct maker *m, struct use *uses)
     for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
     for (size_t i = 0; i < m->actions.n; i++) {
         const struct action *a = &m->actions.v[i];
-        for (int o = 0; o < a->n_operands; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
+        for (int o = 0; o < a->n_operands * a->n_entries; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
         for (int o = 0; a->plain && o < a->plain->n_operands; o++)
             if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
                 touch(&uses[a->plain->operands[o].slot], (int32_t)i);
@@ -251,7 +276,7 @@ static kiln_status make_room(struct maker *m)
     p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
     p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
     p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
-    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1));
+    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1)); // one a step at most
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
@@ -336,7 +361,11 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     TRY(units_make(&m->units, m->g, &uo));
     TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
     TRY(make_room(m));
-    for (size_t i = 0; i < m->schedule.steps.n; i++) TRY(add_step(m, i));
+    for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
+        int taken;
+        TRY(add_steps(m, i, &taken));
+        n = (size_t)taken;
+    }
     TRY(place_all(m));
     TRY(make_zeroed(m));
     TRY(add_outputs(m));
@@ -413,10 +442,9 @@ void program_explain(const struct program *p, struct str *out)
              (unsigned long long)p->facts.naive_B);
     for (int i = 0; i < p->n_actions; i++) {
         const struct action *a = &p->actions[i];
-        if (a->fused)
-            fused_text(a->fused, out);
-        else
-            str_addf(out, "op %s\n", a->plain->op);
+        if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
+        for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
+        if (!a->fused) str_addf(out, "op %s\n", a->plain->op);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }
