@@ -289,7 +289,7 @@ static bool *find_shared(struct maker *m)
         if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
         if (m->g->values.v[i].kind != IR_INPUT) continue;
         bool alone = aliases[input] == input;
-        for (int k = input + 1, n = input + 1; alone && (size_t)n < m->g->values.n; n++)
+        for (size_t k = (size_t)input + 1, n = i + 1; alone && n < m->g->values.n; n++)
             if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
         shared[i] = !alone;
         input++;
