@@ -291,7 +291,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     *plan = (struct codegen_plan){.target = CODEGEN_GLSL,
                                   .n_access = (uint8_t)(k->n_in + k->n_out),
                                   .wide = e.wide,
-                                  .indirect = (uint32_t)e.layout.n_words * 4 > caps->max_push_B};
+                                  .indirect = k->table || (uint32_t)e.layout.n_words * 4 > caps->max_push_B};
     glsl_form_save(&e.form, plan);
     mark_needed(k, e.needed);
     glsl_add_head(&e, plan);

@@ -43,7 +43,7 @@ kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), 
 {
     char name[32];
     int32_t variable;
-    struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F32, .weak = true}};
+    struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F64, .weak = true}};
     snprintf(name, sizeof name, "host%zu", r->sources.n);
     return recorder_add_source(r, &s, &s.type, name, &variable) ? NULL : variable_handle(r, &s.type, s.value);
 }
@@ -201,7 +201,11 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
     if (source >= 0) pin(&r->sources.v[source]);
     if (!variable && is_constant(r, t)) return KILN_OK;
     if (!variable) TRY(add_outside(r, op, t, &variable));
-    return variable_show(r, variable, &t->type, &t->layout, out);
+    TRY(variable_show(r, variable, &t->type, &t->layout, out));
+    bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
+                   r->sources.v[r->variables.v[variable].source].kind == SOURCE_LEAF;
+    if (stopped) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
+    return KILN_OK;
 }
 
 kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value)
@@ -455,40 +459,49 @@ static kiln_status refuse(const struct recorder *r)
 }
 
 // Marks what `value` is made of; false when that includes inputs (unless they may be read) or random numbers.
-static bool is_known(const struct recorder *r, int32_t value)
+static bool mark_cone(const struct recorder *r, int32_t value, uint8_t *needed)
 {
     const struct kiln_graph *g = r->sink.builder.graph;
-    uint8_t *needed = calloc(g->values.n + 1, 1);
-    bool known = needed != NULL;
-    if (needed) needed[value] = 1;
-    for (size_t i = g->values.n; known && i-- > 0;) {
+    bool known = true;
+    needed[value] = 1;
+    for (size_t i = g->values.n; i-- > 0;) {
         const struct ir_value *v = &g->values.v[i];
         if (!needed[i]) continue;
-        if (v->kind == IR_INPUT) known = r->input_value != NULL;
+        known &= v->kind != IR_INPUT || r->input_value;
         if (v->kind != IR_NODE) continue;
         const struct ir_node *n = &g->nodes.v[v->node];
-        if (n->op->flags & OP_EFFECT || (n->op->flags & OP_RANDOM && !r->input_value)) known = false;
+        known &= !(n->op->flags & OP_EFFECT) && (!(n->op->flags & OP_RANDOM) || r->input_value);
         for (int k = 0; k < n->n_in; k++)
             if (ir_operands(g, n)[k] >= 0) needed[ir_operands(g, n)[k]] = 1;
     }
+    return known;
+}
+
+static bool is_known(const struct recorder *r, int32_t value)
+{
+    uint8_t *needed = calloc(r->sink.builder.graph->values.n + 1, 1);
+    bool known = needed && mark_cone(r, value, needed);
     free(needed);
     return known;
 }
 
 static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor **out)
 {
+    const struct kiln_graph *g = r->sink.builder.graph;
     kiln_tensor **in = calloc(r->sources.n + 1, sizeof *in);
-    if (!in) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; i < r->sources.n && r->input_value && !status; i++)
-        status = r->input_value(r, &r->sources.v[i], &in[i]);
+    uint8_t *needed = calloc(g->values.n + 1, 1);
+    kiln_status status = in && needed ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!status) mark_cone(r, value, needed);
+    for (size_t i = 0; i < r->sources.n && !status; i++)
+        if (needed[r->sources.v[i].value]) status = r->input_value(r, &r->sources.v[i], &in[i]);
     struct program_rng rng = {0, 0};
     if (r->dev) {
         rng.seed = r->dev->rng_seed;
         rng.offset = r->dev->rng_offset;
     }
-    if (!status) status = graph_evaluate(r->sink.builder.graph, in, &rng, 1, &value, out);
+    if (!status) status = graph_evaluate(g, in, &rng, 1, &value, out);
     free(in);
+    free(needed);
     return status;
 }
 
@@ -545,7 +558,16 @@ static kiln_status refresh(struct sink *s, kiln_tensor *t)
     return variable_refresh(recorder_of(s), t);
 }
 
-// A parameter is in use: it is an input of the graph, and whether it has a gradient matters.
+static void found_no_gradient(struct sink *sink, const struct tape_node *leaf)
+{
+    struct recorder *r = recorder_of(sink);
+    for (size_t i = 0; i < r->sources.n; i++) {
+        struct source *s = &r->sources.v[i];
+        if (s->kind == SOURCE_LEAF && s->leaf == leaf && !s->gradient) s->no_gradient = true;
+    }
+}
+
+// A parameter is in use: it is an input of the graph.
 static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
 {
     struct kiln_scope scope;
@@ -553,11 +575,6 @@ static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
     scope_enter(&scope);
     kiln_status status = recorder_resolve(r, "gradient", t, &unused);
     scope_leave(&scope, NULL, 0);
-    for (size_t i = 0; i < r->sources.n && !status; i++) {
-        struct source *s = &r->sources.v[i];
-        if (s->kind == SOURCE_LEAF && s->leaf == t->node && !s->gradient && !s->leaf->leaf->gradient)
-            s->no_gradient = true;
-    }
     return status;
 }
 
@@ -590,7 +607,8 @@ static kiln_device *device(struct sink *s)
     return r->dev;
 }
 
-static const struct capture_ops capture_ops = {force, write, refresh, share, rebase, host_data, device};
+static const struct capture_ops capture_ops = {force,  write,     refresh, share,
+                                               rebase, host_data, device,  found_no_gradient};
 
 struct recorder *recorder_current(void)
 {

@@ -139,8 +139,6 @@ static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t 
 static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int32_t out, bool *done)
 {
     bool copy = false;
-    *done = false;
-    if (!(c->op->flags & OP_VIEW)) return KILN_OK;
     TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
     *done = !copy;
     if (*done) u->values[out].buffer = u->values[in].buffer;
@@ -204,10 +202,11 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
     }
     TRY(n->op->fn->infer(&c));
     count_random(u, &c);
-    bool of_number = n->op->flags & OP_VIEW && u->values[operands[0]].buffer < 0;
-    if (of_number) TRY(place_number(m, operands[0]));
-    TRY(try_view(u, &c, operands[0], n->first_out, &done));
-    if (done) return KILN_OK;
+    if (n->op->flags & OP_VIEW) {
+        if (u->values[operands[0]].buffer < 0) TRY(place_number(m, operands[0]));
+        TRY(try_view(u, &c, operands[0], n->first_out, &done));
+        if (done) return KILN_OK;
+    }
     if (!n->op->fn->lower)
         return error_set(KILN_E_UNSUPPORTED, "%s: cannot be compiled: it is a view that no strides express",
                          n->op->name);
@@ -316,13 +315,15 @@ static kiln_status put_aside(struct maker *m, const struct type *t, struct view 
     return KILN_OK;
 }
 
-// A result that is memory which is written back is what was there before.
-static kiln_status keep_result(struct maker *m, const struct ir_output *o, struct unit_view *out)
+// A result that is memory which is written back is what was there before; one that the caller must be able to write
+// apart from another is a copy.
+static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, struct unit_view *out)
 {
     struct units *u = m->u;
     *out = u->values[o->value];
-    if (out->buffer < 0 || !unit_buffer_is_given(&u->buffers.v[out->buffer]) || !is_target(u, out->buffer))
-        return KILN_OK;
+    if (out->buffer < 0) return KILN_OK;
+    bool changes = unit_buffer_is_given(&u->buffers.v[out->buffer]) && is_target(u, out->buffer);
+    if (!changes && !separate) return KILN_OK;
     const struct type *t = &u->graph->values.v[o->value].type;
     struct view v = lying_view(u, o->value, &out->buffer);
     layout_contiguous(t, &out->layout);
@@ -352,7 +353,7 @@ static kiln_status add_write(struct maker *m, struct write *w, bool shared)
     return KILN_OK;
 }
 
-static kiln_status add_writes(struct maker *m, const bool *shared)
+static kiln_status add_writes(struct maker *m, const struct units_options *uo)
 {
     const struct kiln_graph *g = m->u->graph;
     struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
@@ -361,7 +362,7 @@ static kiln_status add_writes(struct maker *m, const bool *shared)
     for (size_t i = 0; i < g->outputs.n && !status; i++) {
         const struct ir_output *o = &g->outputs.v[i];
         if (o->target < 0) {
-            status = keep_result(m, o, &m->u->outputs[i]);
+            status = keep_result(m, o, uo->separate && uo->separate[i], &m->u->outputs[i]);
             continue;
         }
         struct write *w = &writes[n++];
@@ -371,7 +372,8 @@ static kiln_status add_writes(struct maker *m, const bool *shared)
         if (given && is_target(m->u, w->buffer))
             status = put_aside(m, &g->values.v[o->value].type, &w->from, &w->buffer);
     }
-    for (int i = 0; i < n && !status; i++) status = add_write(m, &writes[i], !shared || shared[writes[i].o->target]);
+    for (int i = 0; i < n && !status; i++)
+        status = add_write(m, &writes[i], !uo->shared || uo->shared[writes[i].o->target]);
     free(writes);
     return status;
 }
@@ -419,7 +421,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
     kiln_status status = add_given(u, o);
     if (!status) status = add_nodes(&m);
-    if (!status) status = add_writes(&m, o->shared);
+    if (!status) status = add_writes(&m, o);
     vec_free(&m.temps);
     if (status) return status;
     for (size_t i = 0; i < g->outputs.n; i++) {

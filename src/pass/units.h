@@ -46,7 +46,7 @@ struct units {
     VEC(struct unit_buffer) buffers;
     struct unit_view *values;  // graph->values.n
     struct unit_view *outputs; // graph->outputs.n
-    uint64_t random_counters; // of the stream that a run draws from
+    uint64_t random_counters;  // of the stream that a run draws from
 };
 
 // `layouts` of the inputs; NULL, or an entry NULL: row-major. Constants say theirs through `constant_layout`.
@@ -55,7 +55,8 @@ struct units_options {
     const struct device_caps *caps;
     const struct layout *const *layouts;
     units_constant_layout *constant_layout;
-    const bool *numbers; // by input: it has no memory; NULL: weak inputs have none
+    const bool *numbers;  // by input: it has no memory; NULL: weak inputs have none
+    const bool *separate; // by output: it gets memory of its own even where it is memory that is there; NULL: none
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
