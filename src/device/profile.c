@@ -127,8 +127,9 @@ static bool write_profile(void)
             profile.n_lost);
     fputs("{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"kiln\"}}", f);
     for (uint32_t i = 0; i < n_tracks; i++) {
-        fprintf(f, ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %" PRIu32 ", \"args\": {\"name\": ",
-                i);
+        fprintf(
+            f,
+            ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %" PRIu32 ", \"args\": {\"name\": ", i);
         write_text(f, tracks[i].name);
         fputs("}}", f);
     }

@@ -135,13 +135,13 @@ static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t 
     return status;
 }
 
-// A view that strides can express is no unit.
-static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int32_t out, bool *done)
+// A view that strides can express is no unit. `base` is where its operand lies.
+static kiln_status try_view(struct units *u, struct op_call *c, const struct unit_view *base, int32_t out, bool *done)
 {
     bool copy = false;
-    TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
+    TRY(c->op->fn->view(c, &base->layout, &u->values[out].layout, &copy));
     *done = !copy;
-    if (*done) u->values[out].buffer = u->values[in].buffer;
+    if (*done) u->values[out].buffer = base->buffer;
     return KILN_OK;
 }
 
@@ -168,24 +168,34 @@ static void count_random(struct units *u, const struct op_call *c)
     if (end > u->random_counters) u->random_counters = end;
 }
 
-// A number of which a view is taken needs memory.
-static kiln_status place_number(struct maker *m, int32_t value)
+// A dense, row-major copy: of a number of which a view is taken, of a value for a view by positions.
+static kiln_status make_dense(struct maker *m, int32_t value, struct unit_view *out)
 {
     struct units *u = m->u;
     struct type t = u->graph->values.v[value].type;
     struct view from, to;
-    int32_t no_inputs[1];
-    if (t.dtype == KILN_F64) t.dtype = KILN_F32;
+    int32_t in[1] = {out->buffer};
+    if (out->buffer < 0 && t.dtype == KILN_F64) t.dtype = KILN_F32;
     set_view(u, value, 0, &from);
     m->out[0] = add_buffer(u, BUFFER_VALUE, &t, value);
     if (m->out[0] < 0) return error_pending;
-    layout_contiguous(&t, &u->values[value].layout);
-    to = view_of(&t, &u->values[value].layout, SLOT_OUT);
-    m->in = no_inputs;
-    m->base.op = "full";
+    layout_contiguous(&t, &out->layout);
+    to = view_of(&t, &out->layout, SLOT_OUT);
+    m->in = in;
+    m->base.op = "contiguous";
     TRY(lower_copy(&m->base, &from, &to));
-    u->values[value].buffer = m->out[0];
+    out->buffer = m->out[0];
     return KILN_OK;
+}
+
+static kiln_status add_view(struct maker *m, struct op_call *c, int32_t operand, int32_t out, bool *done)
+{
+    struct unit_view base = m->u->values[operand];
+    const struct type *t = &m->u->graph->values.v[operand].type;
+    bool by_positions =
+        c->op->flags & OP_STORAGE_VIEW && (!layout_is_contiguous(t, &base.layout) || base.layout.offset != 0);
+    if (base.buffer < 0 || by_positions) TRY(make_dense(m, operand, &base));
+    return try_view(m->u, c, &base, out, done);
 }
 
 static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
@@ -202,11 +212,9 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
     }
     TRY(n->op->fn->infer(&c));
     count_random(u, &c);
-    if (n->op->flags & OP_VIEW) {
-        if (u->values[operands[0]].buffer < 0) TRY(place_number(m, operands[0]));
-        TRY(try_view(u, &c, operands[0], n->first_out, &done));
-        if (done) return KILN_OK;
-    }
+    done = false;
+    if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
+    if (done) return KILN_OK;
     if (!n->op->fn->lower)
         return error_set(KILN_E_UNSUPPORTED, "%s: cannot be compiled: it is a view that no strides express",
                          n->op->name);
