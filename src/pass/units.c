@@ -325,13 +325,16 @@ static kiln_status put_aside(struct maker *m, const struct type *t, struct view 
 
 // A result that is memory which is written back is what was there before; one that the caller must be able to write
 // apart from another is a copy.
-static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, struct unit_view *out)
+static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, bool dense,
+                               struct unit_view *out)
 {
     struct units *u = m->u;
     *out = u->values[o->value];
     if (out->buffer < 0) return KILN_OK;
     bool changes = unit_buffer_is_given(&u->buffers.v[out->buffer]) && is_target(u, out->buffer);
-    if (!changes && !separate) return KILN_OK;
+    const struct type *type = &u->graph->values.v[o->value].type;
+    bool lies_well = !dense || (out->layout.offset == 0 && layout_is_contiguous(type, &out->layout));
+    if (!changes && !separate && lies_well) return KILN_OK;
     const struct type *t = &u->graph->values.v[o->value].type;
     struct view v = lying_view(u, o->value, &out->buffer);
     layout_contiguous(t, &out->layout);
@@ -366,11 +369,12 @@ static kiln_status add_writes(struct maker *m, const struct units_options *uo)
     const struct kiln_graph *g = m->u->graph;
     struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
     kiln_status status = writes ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
-    int n = 0;
+    int n = 0, n_results = 0;
     for (size_t i = 0; i < g->outputs.n && !status; i++) {
         const struct ir_output *o = &g->outputs.v[i];
         if (o->target < 0) {
-            status = keep_result(m, o, uo->separate && uo->separate[i], &m->u->outputs[i]);
+            status = keep_result(m, o, uo->separate && uo->separate[i], uo->dense && uo->dense[n_results++],
+                                 &m->u->outputs[i]);
             continue;
         }
         struct write *w = &writes[n++];

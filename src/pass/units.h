@@ -57,6 +57,7 @@ struct units_options {
     units_constant_layout *constant_layout;
     const bool *numbers;  // by input: it has no memory; NULL: weak inputs have none
     const bool *separate; // by output: it gets memory of its own even where it is memory that is there; NULL: none
+    const bool *dense; // by output without a target: it must be row-major, from the beginning of its buffer; NULL: none
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
