@@ -25,6 +25,14 @@ const char *show_step_name(const struct units *u, const struct step *step)
     return step->kernel ? step->kernel->name : u->graph->nodes.v[u->v.v[step->units[0]].node].op->name;
 }
 
+const char *show_step_why(const struct units *u, const struct step *step)
+{
+    if (step->why || step->kernel) return step->why;
+    if (!u->v.v[step->units[0]].body)
+        return "its kernel is written by hand, without an expression that others could take";
+    return "what it reads and feeds is given, kept, or made by kernels without an expression";
+}
+
 // In place of a text: why there is none.
 static void explain_failure(struct str *s, const char *comment)
 {

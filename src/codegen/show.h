@@ -20,3 +20,5 @@ void show_step_free(struct show_step *s);
 kiln_status show_step(const struct units *u, const struct step *step, const struct show_target *t, struct show_step *s);
 // The kernel's name, or that of the op that runs by itself.
 const char *show_step_name(const struct units *u, const struct step *step);
+// Why it was not fused with what it reads or feeds; NULL: it was fused with all that it could be.
+const char *show_step_why(const struct units *u, const struct step *step);

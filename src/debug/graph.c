@@ -3,6 +3,7 @@
 #include "device/device.h"
 #include "pass/pass.h"
 #include <kiln/debug.h>
+#include <stdlib.h>
 
 struct showing {
     kiln_device *dev;
@@ -10,13 +11,21 @@ struct showing {
     void *user;
 };
 
-// Constants of a text have no data, and so no layout.
-static kiln_status no_data(const struct kiln_graph *g)
+// Constants of a text have no data. They are taken to lie row-major: `held` is the type.
+static struct type *hold_types(struct kiln_graph *g)
 {
-    for (size_t i = 0; i < g->values.n; i++)
-        if (g->values.v[i].kind == IR_CONSTANT)
-            return error_set(KILN_E_UNSUPPORTED, "graph_text_kernels: the constant %%%zu of a text has no data", i);
-    return KILN_OK;
+    struct type *types = calloc(g->values.n + 1, sizeof *types);
+    if (!types) error_set(KILN_E_MEMORY, "graph_text_kernels: out of memory");
+    for (size_t i = 0; i < g->values.n && types; i++) {
+        types[i] = g->values.v[i].type;
+        if (g->values.v[i].kind == IR_CONSTANT) g->values.v[i].held = &types[i];
+    }
+    return types;
+}
+
+static void constant_layout(const void *held, struct layout *out)
+{
+    layout_contiguous(held, out);
 }
 
 static kiln_status show(const struct showing *w, const struct units *u, const struct step *step)
@@ -26,11 +35,12 @@ static kiln_status show(const struct showing *w, const struct units *u, const st
     show_step_init(&s);
     kiln_status status = show_step(u, step, &target, &s);
     if (!status) {
+        const char *why = show_step_why(u, step);
         const kiln_graph_kernel k = {.size = sizeof k,
                                      .name = show_step_name(u, step),
                                      .fused = step->kernel != NULL,
                                      .nodes = str_text(&s.nodes),
-                                     .why = step->why ? step->why : "",
+                                     .why = why ? why : "",
                                      .kernel = str_text(&s.kernel),
                                      .glsl = str_text(&s.glsl),
                                      .spirv = str_text(&s.spirv),
@@ -45,9 +55,8 @@ static kiln_status compile(const struct showing *w, const struct kiln_graph *g)
 {
     struct units units = {0};
     struct schedule schedule = {0};
-    const struct units_options uo = {.caps = &w->dev->caps};
+    const struct units_options uo = {.caps = &w->dev->caps, .constant_layout = constant_layout};
     const struct fuse_options fo = {0};
-    TRY(no_data(g));
     kiln_status status = units_make(&units, g, &uo);
     if (!status) status = fuse(&units, &w->dev->caps, &fo, &schedule);
     for (size_t i = 0; i < schedule.steps.n && !status; i++) status = show(w, &units, &schedule.steps.v[i]);
@@ -70,9 +79,10 @@ kiln_status kiln_graph_text_kernels(const char *text, size_t size_B, const char 
     struct pass_options o = {.why = name};
     pass_options_from_debug(&o);
     struct kiln_graph *g = ir_parse(text, size_B, name);
-    if (!g) return error_pending;
-    kiln_status status = pass_run_all(&g, &o, NULL);
+    struct type *types = g ? hold_types(g) : NULL;
+    kiln_status status = types ? pass_run_all(&g, &o, NULL) : error_pending;
     if (!status) status = compile(&w, g);
     ir_graph_destroy(&g);
+    free(types);
     return status;
 }

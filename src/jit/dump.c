@@ -106,18 +106,20 @@ void dump_pass(void *user, const struct pass_stats *s, const struct kiln_graph *
     dump_graph(d, stage, g);
 }
 
-static void write_step(struct dump *d, int number, const char *name, const struct step *step, const struct show_step *s)
+static void write_step(struct dump *d, int number, const struct units *u, const struct step *step,
+                       const struct show_step *s)
 {
     const struct {
         const char *ending;
         const struct str *text;
     } files[] = {{"glsl", &s->glsl}, {"spvasm", &s->spirv}, {"ll", &s->llvm}};
+    const char *name = show_step_name(u, step), *why = show_step_why(u, step);
     char file[160];
     struct str text;
     str_init(&text);
     str_addf(&text, "%s\n%s", step->kernel ? "fused" : "by itself", str_text(&s->nodes));
     if (step->kernel) str_addf(&text, "\n%s", str_text(&s->kernel));
-    if (step->why) str_addf(&text, "\nnot fused further: %s\n", step->why);
+    if (why) str_addf(&text, "\nnot fused further: %s\n", why);
     snprintf(file, sizeof file, "k%02d-%.80s.txt", number, name);
     if (!str_check(&text)) dump_text(d, file, &text);
     str_free(&text);
@@ -135,8 +137,7 @@ void dump_steps(struct dump *d, const struct units *u, const struct schedule *sc
     for (size_t i = 0; i < schedule->steps.n; i++) {
         struct show_step s;
         show_step_init(&s);
-        if (!show_step(u, &schedule->steps.v[i], &target, &s))
-            write_step(d, (int)i, show_step_name(u, &schedule->steps.v[i]), &schedule->steps.v[i], &s);
+        if (!show_step(u, &schedule->steps.v[i], &target, &s)) write_step(d, (int)i, u, &schedule->steps.v[i], &s);
         show_step_free(&s);
     }
     forget_error(pending);
