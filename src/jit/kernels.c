@@ -4,6 +4,7 @@
 // family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
 // others that want it wait.
 #include "jit/kernels.h"
+#include "device/profile.h"
 #include "base/hash.h"
 #include "codegen/glsl.h"
 #include "codegen/llvm.h"
@@ -95,6 +96,7 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 
 static kiln_status compile(struct source *s, struct jit_kernel *kernel)
 {
+    PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
     TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
     STAT_ADD(s->dev, kernels_compiled, 1);

@@ -3,6 +3,8 @@
 // Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+#include "device/profile.h"
+#include "jit/dump.h"
 #include "jit/program_impl.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
@@ -16,6 +18,7 @@ struct maker {
     const struct kiln_graph *g;
     struct kiln_graph *simplified; // g, once passes have run
     const struct program_options *o;
+    struct dump *dump; // NULL: not asked for
     struct units units;
     struct schedule schedule;
     VEC(struct action) actions;
@@ -280,6 +283,15 @@ static kiln_status make_room(struct maker *m)
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
+static void dump_plan(struct maker *m)
+{
+    struct str s;
+    str_init(&s);
+    program_explain(m->p, &s);
+    dump_text(m->dump, "plan.txt", &s);
+    str_free(&s);
+}
+
 static bool *find_shared(struct maker *m)
 {
     const int32_t *aliases = m->o->aliases;
@@ -340,6 +352,11 @@ static kiln_status simplify(struct maker *m, struct kiln_graph **out)
     struct pass_options o = {.why = m->o->name};
     TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
     pass_options_from_debug(&o);
+    if (m->dump) {
+        o.each = dump_pass;
+        o.user = m->dump;
+        dump_graph(m->dump, "00-captured", *out);
+    }
     return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
 }
 
@@ -360,6 +377,8 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     }
     TRY(units_make(&m->units, m->g, &uo));
     TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
+    dump_graph(m->dump, "graph", m->g);
+    dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));
     for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
         int taken;
@@ -384,6 +403,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     static const struct program_options none;
     struct maker m = {.g = g, .o = options ? options : &none};
     uint64_t from = now_ns();
+    PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
     struct program *p = m.p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "graph: out of memory");
@@ -392,8 +412,11 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->dev = device_ref(dev);
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
+    m.dump = dump_open(m.o->name ? m.o->name : "graph");
     kiln_status status = build(&m, layouts);
     p->facts.n_nodes = (int)g->nodes.n;
+    if (m.dump && !status) dump_plan(&m);
+    dump_close(&m.dump);
     units_finish(&m.units);
     ir_graph_destroy(&m.simplified);
     p->schedule = m.schedule.arena; // kernels and their names live there
