@@ -29,6 +29,7 @@ struct unit {
     uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
     int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
     bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    bool anchor; // a product: what is fused around it takes the form of a tile kernel
     bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
 
@@ -46,7 +47,7 @@ struct units {
     VEC(struct unit_buffer) buffers;
     struct unit_view *values;  // graph->values.n
     struct unit_view *outputs; // graph->outputs.n
-    uint64_t random_counters; // of the stream that a run draws from
+    uint64_t random_counters;  // of the stream that a run draws from
 };
 
 // `layouts` of the inputs; NULL, or an entry NULL: row-major. Constants say theirs through `constant_layout`.
