@@ -335,10 +335,23 @@ static void random_numbers_are_those_of_eager(void **state)
 
 // Reads and constants
 
+static kiln_status read_held(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct held *h = user;
+    out[0] = kiln_mul(in[0], kiln_scalar(kiln_item(kiln_narrow(h->t, 0, 0, 1))));
+    return kiln_error();
+}
+
 static kiln_status read_input(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     double v = kiln_item(kiln_sum(in[0], NULL));
     out[0] = v > 0 ? kiln_neg(in[0]) : in[0];
+    return kiln_error();
+}
+
+static kiln_status print_it(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_print(in[0], stdout);
     return kiln_error();
 }
 
@@ -352,6 +365,23 @@ static void reads_of_inputs_are_refused(void **state)
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "kiln_cond or kiln_host_call");
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "(test_jit.c:");
     assert_null(out);
+    kiln_function_free(&j);
+    j = kiln_jit(print_it, NULL, NULL);
+    fails(kiln_call(j, &x, 1, NULL, 0), KILN_E_STATE, "print: the value depends on an input");
+    kiln_function_free(&j);
+    // A parameter's value is not known either.
+    struct held h = {kiln_parameter(x, "w"), 0};
+    j = kiln_jit(read_held, &h, NULL);
+    fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "item: the value depends on an input");
+    h.t = vec(f, 1, 3);
+    fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "uses a tensor from outside");
+    kiln_free(&h.t);
+    h.t = x;
+    kiln_tensor *gone[32]; // the first of many: it is not used again at once
+    for (int i = 0; i < 32; i++) gone[i] = vec(f, 1, 1);
+    h.t = gone[0];
+    for (int i = 0; i < 32; i++) kiln_free(&gone[i]);
+    fails(kiln_call(j, &x, 1, &out, 1), KILN_E_HANDLE, "narrow: x is a handle that was freed");
     kiln_function_free(&j);
 }
 
@@ -498,6 +528,6 @@ int main(int argc, char **argv)
         FIXTURE(errors_inside_are_handed_out),
         FIXTURE(capture_can_be_switched_off),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,90 @@ static void mutable_numbers_are_differentiable(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status fail_halfway(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY_(kiln_backward(kiln_sum(kiln_mul(user, in[0]), NULL), NULL));
+    return kiln_matmul(in[0], kiln_reshape(in[0], KILN_SHAPE(2, 1))) && kiln_add(in[0], NULL) ? KILN_OK : kiln_error();
+}
+
+static void a_failed_capture_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 3, 4), "w");
+    ok(kiln_backward(kiln_sum(kiln_square(w), NULL), NULL));
+    kiln_function *j = kiln_jit(fail_halfway, w, NULL);
+    fails(kiln_call(j, &x, 1, NULL, 0), KILN_E_ARGUMENT, "add: ");
+    expect(kiln_gradient(w), 2, 6., 8.);
+    assert_false(kiln_is_capturing());
+    assert_int_equal(stats_of(j).captures, 0);
+    kiln_function_free(&j);
+}
+
+static kiln_status stopped(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_mul(kiln_mul(in[0], kiln_stop_gradient(user)), user), NULL);
+    return kiln_error();
+}
+
+static void stopped_gradients_stay_stopped(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 3, 4), "w"), *y = NULL;
+    kiln_function *j = kiln_jit(stopped, w, NULL);
+    ok(kiln_call(j, &x, 1, &y, 1));
+    ok(kiln_backward(y, NULL));
+    expect(kiln_gradient(w), 2, 3., 8.);
+    kiln_function_free(&j);
+}
+
+static kiln_status no_rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                           kiln_tensor **din)
+{
+    return KILN_E_GRADIENT;
+}
+
+static kiln_status hard(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_sinh(kiln_mul(in[0], in[0])), NULL);
+    return kiln_error();
+}
+
+static void a_missing_rule_is_missed_by_backward(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = kiln_parameter(vec(f, 1, 0), "x"), *y = NULL;
+    ok(kiln_register_bprop("sinh", no_rule, NULL));
+    kiln_function *j = kiln_jit(hard, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        ok(kiln_call(j, &x, 1, &y, 1));
+        expect(y, 1, 0.);
+        fails(kiln_backward(y, NULL), KILN_E_GRADIENT, "the rule of sinh failed");
+    }
+    ok(kiln_register_bprop("sinh", NULL, NULL));
+    kiln_function_free(&j);
+}
+
+static kiln_status accumulate(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_backward_with(kiln_sum(kiln_mul(user, in[0]), NULL), KILN_BACKWARD(.accumulate = true));
+}
+
+static void gradients_accumulate(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 1, 1), "w");
+    kiln_function *j = kiln_jit(accumulate, w, NULL);
+    for (int i = 1; i < 4; i++) {
+        ok(kiln_call(j, &x, 1, NULL, 0));
+        expect(kiln_gradient(w), 2, 1. * i, 2. * i);
+    }
+    ok(kiln_set_gradient(w, NULL));
+    ok(kiln_call(j, &x, 1, NULL, 0));
+    expect(kiln_gradient(w), 2, 1., 2.);
+    assert_int_equal(stats_of(j).captures, 2);
+    kiln_function_free(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -352,8 +436,12 @@ int main(int argc, char **argv)
         FIXTURE(later_writes_are_noticed),
         FIXTURE(leaves_are_not_written_under_gradients),
         FIXTURE(backward_draws_the_numbers_of_forward),
+        FIXTURE(a_failed_capture_leaves_nothing),
+        FIXTURE(stopped_gradients_stay_stopped),
+        FIXTURE(a_missing_rule_is_missed_by_backward),
+        FIXTURE(gradients_accumulate),
         FIXTURE(mutable_numbers_are_differentiable),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,6 +408,6 @@ int main(int argc, char **argv)
         FIXTURE(explain_prints_what_happened),
         FIXTURE(threads_share_a_function),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,10 @@
 static kiln_cell *make_net(struct fixture *f)
 {
     ok(kiln_seed(f->dev, 7));
-    kiln_cell *net = kiln_nn_sequential(
-        KILN_CELLS(kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same", .bias = true)),
-                   kiln_nn_batch_norm2d(f->dev, 3, NULL), kiln_nn_relu(), kiln_nn_flatten(), kiln_nn_dropout(0.25),
-                   kiln_nn_dense(f->dev, 48, 5, NULL)));
+    kiln_cell *net =
+        kiln_nn_sequential(KILN_CELLS(kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same")),
+                                      kiln_nn_batch_norm2d(f->dev, 3, NULL), kiln_nn_relu(), kiln_nn_flatten(),
+                                      kiln_nn_dropout(0.25), kiln_nn_dense(f->dev, 48, 5, NULL)));
     assert_non_null(net);
     return net;
 }
@@ -23,9 +23,12 @@ static struct trainer make_trainer(struct fixture *f, int kind)
     kiln_tensor *params[8];
     size_t n = kiln_cell_parameters(t.net, params, 8);
     ok(kiln_cell_set_training(t.net, true));
-    if (kind == 0) t.opt = kiln_optim_adamw(params, n, KILN_ADAM(.lr = 0.01));
-    else if (kind == 1) t.opt = kiln_optim_sgd(params, n, KILN_SGD(.lr = 0.05, .momentum = 0.9));
-    else t.opt = kiln_optim_rmsprop(params, n, KILN_RMSPROP(.lr = 0.01, .momentum = 0.5));
+    if (kind == 0)
+        t.opt = kiln_optim_adamw(params, n, KILN_ADAM(.lr = 0.01));
+    else if (kind == 1)
+        t.opt = kiln_optim_sgd(params, n, KILN_SGD(.lr = 0.05, .momentum = 0.9));
+    else
+        t.opt = kiln_optim_rmsprop(params, n, KILN_RMSPROP(.lr = 0.01, .momentum = 0.5));
     ok(kiln_optim_set_schedule(t.opt, kiln_schedule_exponential(0.02, 0.7)));
     return t;
 }
@@ -163,8 +166,8 @@ static void run_documents(struct fixture *f, const kiln_jit_opts *o)
     ok(kiln_call(j, e1, 2, &out, 1));
     expect(out, 3, 4., 10., 18.);
     kiln_function_free(&j);
-    kiln_tensor *e3[] = {mat(f, 2, 3, .8, .6, .2, 1.8, 1.3, 1.1), mat(f, 3, 3, .11, 3.3, 1.1, 1.1, .2, 1.4, 1.1, 2.2, .3),
-                         vec(f, 1, 2)};
+    kiln_tensor *e3[] = {mat(f, 2, 3, .8, .6, .2, 1.8, 1.3, 1.1),
+                         mat(f, 3, 3, .11, 3.3, 1.1, 1.1, .2, 1.4, 1.1, 2.2, .3), vec(f, 1, 2)};
     j = kiln_jit(scaled_product, NULL, o);
     ok(kiln_grad(call_it, j, e3, 3, NULL, &out, 1));
     expect(out, 6, 9.02, 5.4, 7.2, 9.02, 5.4, 7.2);
@@ -179,8 +182,10 @@ static void run_documents(struct fixture *f, const kiln_jit_opts *o)
     j = kiln_jit(tensor_cal, NULL, o);
     ok(kiln_call(j, e5, 3, &out, 1));
     expect(out, 8, 4., 4., 4., 4., 4., 4., 4., 4.);
-    kiln_tensor *d10[] = {mat(f, 2, 3, .5, .6, .4, 1.2, 1.3, 1.1), mat(f, 3, 3, .01, .3, 1.1, .1, .2, 1.3, 2.1, 1.2, 3.3),
-                          kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(2, 3))}, *g[2];
+    kiln_tensor *d10[] = {mat(f, 2, 3, .5, .6, .4, 1.2, 1.3, 1.1),
+                          mat(f, 3, 3, .01, .3, 1.1, .1, .2, 1.3, 2.1, 1.2, 3.3),
+                          kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(2, 3))},
+                *g[2];
     ok(kiln_grad(call_it, j, d10, 3, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), g, 2));
     expect(g[0], 6, 1.41, 1.6, 6.6, 1.41, 1.6, 6.6);
     expect(g[1], 9, 1.7, 1.7, 1.7, 1.9, 1.9, 1.9, 1.5, 1.5, 1.5);
@@ -388,6 +393,6 @@ int main(int argc, char **argv)
         FIXTURE(the_host_is_asked_at_each_call),
         FIXTURE(auto_is_strict_in_graph_mode),
     };
-    jit_device = argc > 1 ? argv[1] : "cpu";
+    if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

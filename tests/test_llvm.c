@@ -313,6 +313,73 @@ static void checks_that_fail(void **state)
         }
 }
 
+// Outputs may lie where an input lies that is read element for element.
+static void results_in_place(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        struct fused_case c;
+        struct compiled code;
+        int64_t m = 37, n = 333;
+        const int64_t *matrix = form == 1 ? STRIDES(1, m) : STRIDES(n, 1);
+        case_begin(&c, 2, form == 2 ? 0 : 1, SIZES(m, n));
+        int x = case_in(&c, KILN_F32, matrix);
+        int f = case_expr(&c, "isfinite(x) ? x : 0.5", CLASS_F32, x, -1, -1);
+        if (form == 2) {
+            case_out(&c, case_expr(&c, "x * x + 1", CLASS_F32, f, -1, -1), KILN_F32, matrix);
+        } else {
+            case_out(&c, softmax_of(&c, f), KILN_F32, matrix);
+            case_out(&c, case_expr(&c, "x + 1", CLASS_F32, f, -1, -1), KILN_F32, matrix);
+        }
+        case_finish(&c);
+        compile(&c.k, &code);
+        assert_int_equal(fused_eval(&c.k, c.want, NULL), KILN_OK);
+        void *out = c.got[1];
+        c.got[1] = c.got[0];
+        run(&c, &code);
+        c.got[1] = out;
+        memcpy(c.got[1], c.got[0], c.size_B[1]);
+        memcpy(c.got[0], c.want[0], c.size_B[0]);
+        assert_true(case_same(&c, form == 2 ? 0 : 8));
+        discard(&code);
+        case_end(&c);
+    }
+}
+
+static void the_largest_kernel(void **state)
+{
+    (void)state;
+    for (int n_reduce = 0; n_reduce <= 8; n_reduce += 4) {
+        static const int64_t sizes[] = {2, 3, 2, 2, 3, 2, 2, 5};
+        struct fused_case c;
+        int sum = -1;
+        case_begin(&c, 8, n_reduce, sizes);
+        for (int i = 0; i < FUSED_MAX_IN; i++) {
+            int64_t strides[8], stride = 1;
+            for (int d = 0; d < 8; d++) {
+                strides[(d * 3 + i) % 8] = (i >> (d % 5)) & 1 ? 0 : stride;
+                stride *= 5;
+            }
+            if (i == 31) strides[7] = 1;
+            int x = case_in(&c, KILN_I32, strides);
+            sum = sum < 0 ? x : case_expr(&c, "x * 3 + y", CLASS_I32, sum, x, -1);
+        }
+        for (int i = 0; i < FUSED_MAX_SCALARS; i++)
+            sum = case_expr(&c, "x + y", CLASS_I32, sum, case_scalar(&c, CLASS_I32, (uint64_t)i * i + 1), -1);
+        for (int i = 0; i < FUSED_MAX_OUT; i++) {
+            int64_t strides[8] = {0}, stride = 1;
+            int y = case_expr(&c, "x ^ y", CLASS_I32, sum, dag_number(&c.b, CLASS_I32, i), -1);
+            if (n_reduce) y = dag_reduce(&c.b, i % 2 ? REDUCE_MAX : REDUCE_SUM, y);
+            for (int d = 7 - n_reduce; d >= 0; d--) {
+                strides[d] = stride;
+                stride *= sizes[d];
+            }
+            case_out(&c, y, KILN_I32, strides);
+        }
+        check_case(&c, 0);
+    }
+}
+
 // --- random kernels ---
 
 static const uint8_t all_dtypes[] = {KILN_BOOL, KILN_U8,  KILN_I8,   KILN_I16, KILN_I32,
@@ -589,6 +656,8 @@ int main(int argc, char **argv)
         T(folds_across_the_rows),
         T(long_rows_are_cut),
         T(checks_that_fail),
+        T(results_in_place),
+        T(the_largest_kernel),
         T(random_kernels),
         T(an_object_is_loaded_again),
         T(a_broken_object_is_refused),

@@ -178,7 +178,7 @@ class Bench(Common):
         rows = self.good('--list').split()
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start'])
+        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start', 'first_call'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
     def rows(self, *args):
@@ -186,18 +186,19 @@ class Bench(Common):
         self.good('--device', 'cpu', '--json', str(path), *args)
         document = json.loads(path.read_text())
         self.assertEqual(document['framework'], 'kiln')
-        return {row['name']: row for row in document['rows']}
+        return {row['name'] + ('' if row['mode'] == 'eager' else f'/{row["mode"]}'): row for row in document['rows']}
 
     def test_figures(self):
         page = self.dir / 'page.html'
         rows = self.rows('--budget', '0.02', '--filter', '[sd]*_[a1]*', '--html', str(page))
-        self.assertEqual(sorted(rows), ['dispatch_1000', 'sum_all'])
+        self.assertEqual(sorted(rows), ['dispatch_1000', 'dispatch_1000/jit', 'sum_all', 'sum_all/jit'])
         for row in rows.values():
             keys = {'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches', 'share'}
             self.assertEqual(keys - set(row), set())
             self.assertTrue(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'])
             self.assertGreaterEqual(row['runs'], 5)
         self.assertEqual(rows['dispatch_1000']['launches'], 1000)
+        self.assertLess(rows['dispatch_1000/jit']['launches'], 100)
         self.assertGreater(rows['dispatch_1000']['cpu_ns'], 0)
         self.assertEqual(rows['sum_all']['bytes'], 4 << 22)
         self.assertEqual(rows['sum_all']['ceiling'], 'read')
@@ -209,8 +210,19 @@ class Bench(Common):
             self.skipTest('the rows are too large for a build with sanitizers')
         rows = self.rows('--budget', '0.001')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), len(self.good('--list').split()) - 1)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 3) + 3)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
+        self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
+            self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
+
+    def test_modes(self):
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'jit')
+        self.assertEqual(list(rows), ['sum_all/jit'])
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'eager')
+        self.assertEqual(list(rows), ['sum_all'])
+        for modes in ('', 'jit,', 'eager,jitted'):
+            self.bad(2, 'not a list of modes', '--modes', modes)
 
     def test_memory_does_not_grow(self):
         row = self.rows('--memory', '--filter', 'train_10000')['train_10000']
@@ -218,16 +230,19 @@ class Bench(Common):
         self.assertEqual(row['heap_reserved_B_100'], row['heap_reserved_B_10000'])
         self.assertEqual(row['heap_allocs_100'], row['heap_allocs_10000'])
 
-    def test_compare_takes_the_better_mode_of_the_peer(self):
+    def test_compare_takes_the_better_mode_of_each(self):
         peer = self.write('peer.json', {'framework': 'p', 'device': 'd', 'size': 'small', 'rows': [
             {'name': 'add', 'mode': 'eager', 'time_ns': 8e6}, {'name': 'add', 'mode': 'compile', 'time_ns': 4e6},
             {'name': 'softmax', 'mode': 'eager', 'time_ns': 9e6},
             {'name': 'odd', 'mode': 'eager', 'error': 'no\u00e9 \\'}]})
         own = self.write('own.json', {'framework': 'k', 'device': 'd', 'size': 'small', 'rows': [
-            {'name': 'add', 'mode': 'eager', 'time_ns': 2e6}, {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6},
-            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}]})
+            {'name': 'add', 'mode': 'eager', 'time_ns': 3e6}, {'name': 'add', 'mode': 'jit', 'time_ns': 2e6},
+            {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6}, {'name': 'softmax', 'mode': 'jit', 'error': 'no'},
+            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}, {'name': 'bad', 'mode': 'jit', 'error': 'differs'}]})
         text = self.good('--compare', peer, own)
-        self.assertRegex(text, r'(?m)^add +eager +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertRegex(text, r'(?m)^add +jit +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertEqual(text.count('add '), 1)
+        self.assertRegex(text, r'(?m)^bad +jit +failed: differs$')
         self.assertRegex(text, r'(?m)^softmax +eager +18\.0000 +9\.0000 eager +0\.50$')
         self.assertRegex(text, r'(?m)^odd +eager +1\.0000 +-$')
         self.assertIn('geometric mean of 2 ratios: 1.000', text)
@@ -245,9 +260,9 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
                                '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
                               env=ENV, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^matmul_batch +eager +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
-        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 1))
+        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
 
     def test_compare_refuses_what_is_no_document(self):
         good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})
@@ -267,7 +282,7 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         self.bad(1, 'cannot be written', '--device', 'cpu', '--budget', '0.001', '--filter', 'matmul_batch', '--json',
                  str(self.dir / 'no/such/folder.json'))
         self.bad(2, 'no such size: "huge"', '--size', 'huge')
-        self.bad(2, 'no such mode: "jit"', '--modes', 'jit')
+        self.bad(2, 'not a list of modes: "fast"', '--modes', 'fast')
 
 
 class GpuCheck(Common):

@@ -4,6 +4,7 @@
 // best: an access that moves by one element there, or not at all, is a vector or a scalar; any other costs a gather.
 #include "codegen/llvm.h"
 #include "scalar/prim.h"
+#include <string.h>
 
 enum {
     FEW_STEPS = 8,     // arithmetic of a kernel whose vectors fill the most registers
@@ -159,7 +160,9 @@ kiln_status llvm_plan(const struct fused_kernel *k, struct codegen_plan *out)
     uint32_t *c = out->choices;
     int64_t longest = 1;
     bool bounded = longest_row(k, &longest);
-    *out = (struct codegen_plan){.target = CODEGEN_LLVM, .n_access = (uint8_t)(k->n_in + k->n_out)};
+    memset(out, 0, sizeof *out); // padding too: plans are compared and hashed as bytes
+    out->target = CODEGEN_LLVM;
+    out->n_access = (uint8_t)(k->n_in + k->n_out);
     out->form = lanes >= n_parallel ? LLVM_OVER_ROW : LLVM_OVER_POINTS;
     c[LLVM_LANES_DIM] = lanes < 0 ? LLVM_NO_DIM : (uint32_t)lanes;
     c[LLVM_VECTOR_BITS] = vector_bits();

@@ -137,6 +137,15 @@ kiln_device *device_default(void)
     return oldest;
 }
 
+bool device_is_open(const char *kind)
+{
+    bool open = false;
+    pthread_mutex_lock(&list_lock);
+    for (kiln_device *d = open_list; d; d = d->next) open = open || (!d->closed && !strcmp(d->ops->kind, kind));
+    pthread_mutex_unlock(&list_lock);
+    return open;
+}
+
 kiln_status kiln_set_device(kiln_device *dev)
 {
     if (error_pending) return error_pending;

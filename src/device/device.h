@@ -92,6 +92,7 @@ kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
 extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
 // This thread's default device: set, else the first open one; NULL and an error when there is none.
 kiln_device *device_default(void);
+bool device_is_open(const char *kind); // one of that kind, that is
 // The CPU device that runs fallbacks; opened at first use.
 kiln_status device_fallback_cpu(kiln_device **out);
 

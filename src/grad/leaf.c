@@ -116,6 +116,7 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     struct sink *sink = thread_state.sink;
     bool captured = sink && sink->capture && param->node && param->node->kind == NODE_LEAF;
     if (captured && sink->capture->share(sink, param)) return NULL;
+    if (captured && !param->node->leaf->gradient) sink->capture->found_no_gradient(sink, param->node);
     return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
 }
 
@@ -167,6 +168,9 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
 kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
 {
     if (error_pending || tensor_check("stop_gradient", "t", t)) return NULL;
+    struct sink *sink = thread_state.sink;
+    bool captured = sink && sink->capture && t->node && t->node->kind == NODE_LEAF;
+    if (captured && sink->capture->share(sink, t)) return NULL;
     kiln_tensor *r = grad_second_handle(t);
     if (r) tape_set_node(r, NULL, 0);
     return r;

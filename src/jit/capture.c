@@ -34,23 +34,6 @@ static bool is_shared(const struct capture_request *q, size_t i)
     return false;
 }
 
-static kiln_status add_number(struct capturing *c, size_t i)
-{
-    kiln_tensor *t = c->q->in[i];
-    if (!c->q->run_time || !c->q->run_time[i]) {
-        c->inner[i] = tensor_second(t);
-        return c->inner[i] ? KILN_OK : error_pending;
-    }
-    char name[32];
-    struct source s = {.kind = SOURCE_NUMBER, .input = i, .type = t->type};
-    if (s.type.dtype == KILN_F64) s.type.dtype = KILN_F32;
-    snprintf(name, sizeof name, "in%zu", i);
-    int32_t variable;
-    TRY(recorder_add_source(&c->r, &s, &s.type, name, &variable));
-    c->inner[i] = variable_handle(&c->r, &s.type, s.value);
-    return c->inner[i] ? KILN_OK : error_pending;
-}
-
 // The function sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
 static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tape_node *outside)
 {
@@ -70,6 +53,25 @@ static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tap
     }
     c->nodes[i] = node_ref(t->node);
     return KILN_OK;
+}
+
+static kiln_status add_number(struct capturing *c, size_t i)
+{
+    kiln_tensor *t = c->q->in[i];
+    bool run_time = t->run_time || t->node || (c->q->run_time && c->q->run_time[i]);
+    if (!run_time) {
+        c->inner[i] = tensor_second(t);
+        return c->inner[i] ? KILN_OK : error_pending;
+    }
+    char name[32];
+    struct source s = {.kind = SOURCE_NUMBER, .input = i, .type = t->type};
+    snprintf(name, sizeof name, "in%zu", i);
+    int32_t variable;
+    TRY(recorder_add_source(&c->r, &s, &s.type, name, &variable));
+    struct tape_edge edge;
+    TRY(tape_current(t, &edge));
+    TRY(variable_show(&c->r, variable, &s.type, &s.layout, &c->inner[i]));
+    return place_on_tape(c, i, edge.node);
 }
 
 static kiln_status add_tensor(struct capturing *c, size_t i)
@@ -138,7 +140,7 @@ static bool shows_source(const struct capturing *c, const kiln_tensor *t, int32_
     *source = t->builder && t->variable ? c->r.variables.v[t->variable].source : -1;
     if (*source < 0) return false;
     uint8_t kind = c->r.sources.v[*source].kind;
-    return kind == SOURCE_INPUT || kind == SOURCE_STORAGE || kind == SOURCE_LEAF;
+    return kind != SOURCE_GRADIENT;
 }
 
 static bool shares_variable(const struct capturing *c, size_t i)
@@ -295,7 +297,7 @@ static kiln_status record(struct capturing *c, struct captured *out)
 static kiln_status real_input(struct recorder *r, const struct source *s, kiln_tensor **out)
 {
     const struct capture_request *q = r->user;
-    return source_tensor(s, r->dev, q->in, out);
+    return source_tensor(s, q->in, out);
 }
 
 static kiln_status capture_with(struct capturing *c, struct captured *out)
@@ -352,10 +354,10 @@ void captured_finish(struct captured *c)
 
 // Calls
 
-kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     switch (s->kind) {
-    case SOURCE_INPUT: *out = in[s->input]; break;
+    case SOURCE_INPUT:
     case SOURCE_NUMBER: *out = in[s->input]; break;
     case SOURCE_HOST: *out = kiln_scalar(s->number(s->user)); break;
     case SOURCE_STORAGE: *out = tensor_on(in[s->input]->storage, &s->type, &s->layout); break;
@@ -366,8 +368,9 @@ kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor 
     return error_set(KILN_E_STATE, "call: a gradient that the function uses is gone");
 }
 
-static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *const *in)
+static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
 {
+    if (source_is_number(s)) return tensor_second(source);
     const kiln_tensor *t = s->kind == SOURCE_LEAF ? NULL : in[s->input];
     struct layout layout = r->layout;
     if (s->kind == SOURCE_INPUT) layout.offset += t->layout.offset - s->layout.offset;
@@ -382,15 +385,15 @@ static kiln_tensor *number_of(const struct result *r)
     return t;
 }
 
-kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
-                             kiln_tensor **out)
+kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                             kiln_tensor *const *outputs, kiln_tensor **out)
 {
     for (size_t i = 0; i < c->n_results; i++) {
         const struct result *r = &c->results[i];
         if (r->kind == RESULT_NUMBER)
             out[i] = number_of(r);
         else if (r->kind == RESULT_SOURCE)
-            out[i] = shown(&c->sources[r->index], r, in);
+            out[i] = shown(&c->sources[r->index], r, sources[r->index], in);
         else {
             const kiln_tensor *t = outputs[r->index];
             out[i] = tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);

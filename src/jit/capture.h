@@ -58,7 +58,7 @@ struct capture_request {
 kiln_status capture_run(struct capture_request *q, struct captured *out);
 void captured_finish(struct captured *c);
 // The tensor that an input of the graph gets in a call, of the open scope or borrowed.
-kiln_status source_tensor(const struct source *s, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out);
+kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out);
 // The handles of a call that has run, new ones of the open scope.
-kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
-                             kiln_tensor **out);
+kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                             kiln_tensor *const *outputs, kiln_tensor **out);

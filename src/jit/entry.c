@@ -18,7 +18,7 @@ static kiln_status compile(struct kiln_function *f, struct entry *e)
         layouts && aliases && numbers; // the guards see to it that sources lie apart, those of gradients excepted
     for (size_t i = 0; i < c->n_sources && layouts && aliases && numbers; i++) {
         numbers[i] = source_is_number(&c->sources[i]);
-        if (!c->sources[i].row_major) layouts[i] = &c->sources[i].layout;
+        if (!c->sources[i].row_major && !numbers[i]) layouts[i] = &c->sources[i].layout;
         aliases[i] = (int32_t)i;
         apart &= c->sources[i].kind != SOURCE_GRADIENT;
     }
@@ -41,7 +41,9 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     e->guard.n_sources = e->captured.n_sources;
     for (size_t i = 0; i < e->captured.n_sources; i++)
         e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF && e->captured.sources[i].grad;
+    const struct kiln_graph *backward = e->captured.gradient.graph;
     if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
+    if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
     return compile(f, e);
 }
 
@@ -154,14 +156,14 @@ static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **te
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
-    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], c->dev, in, &tensors[i]));
+    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
     struct program_rng rng = {0, 0};
     if (c->counters) rng = reserve(c->dev, c->counters);
     struct gradient_call call;
     kiln_status status = gradient_begin(e, in, tensors, &call);
     if (!status) status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (!status) status = leave_gradients(c, in, outputs);
-    if (!status) status = captured_results(c, in, outputs, out);
+    if (!status) status = captured_results(c, in, tensors, outputs, out);
     if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
     node_unref(call.node);
     return status;

@@ -21,6 +21,13 @@ static void explain_entry(const struct entry *e, struct str *s)
              (unsigned long long)e->number, facts.n_nodes, facts.n_launches, (unsigned long long)facts.arena_B,
              (unsigned long long)facts.naive_B);
     if (e->program) program_explain(e->program, s);
+    struct gradient *g = (struct gradient *)&e->captured.gradient;
+    if (!g->graph) return;
+    pthread_mutex_lock(&g->lock);
+    str_addf(s, "  backward of program %llu: %zu values kept, %zu gradients%s\n", (unsigned long long)e->number,
+             g->n_saved, g->n_targets, g->program ? "" : "; not compiled yet");
+    if (g->program) program_explain(g->program, s);
+    pthread_mutex_unlock(&g->lock);
 }
 
 static void explain(struct kiln_function *f, struct str *s)

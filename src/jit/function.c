@@ -4,6 +4,7 @@
 // first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
 // one function take turns, so that two threads that miss alike capture once.
 #include "jit/function.h"
+#include "jit/kernels.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
     char place[CALLER_TEXT_MAX];
     caller_describe((uintptr_t)fn, place, sizeof place);
     snprintf(f->name, sizeof f->name, "the function at %.*s", CALLER_TEXT_MAX - 1, place);
+    jit_warm();
     if (!check_options(&f->o) && !copy_signature(f)) return f;
     function_unref(f);
     return NULL;
@@ -94,6 +96,7 @@ void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
     pthread_mutex_lock(lock);
     kiln_jit_stats s = f->stats;
     s.programs = f->n_entries;
+    for (struct entry *e = f->first; e; e = e->next) s.kernels_compiled += gradient_kernels(&e->captured.gradient);
     pthread_mutex_unlock(lock);
     size_t size = out->size < sizeof s ? out->size : sizeof s;
     s.size = out->size;

@@ -10,11 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t gradient_kernels(struct gradient *g)
+{
+    struct program_facts facts = {0};
+    if (!g->graph) return 0;
+    pthread_mutex_lock(&g->lock);
+    if (g->program) program_get_facts(g->program, &facts);
+    pthread_mutex_unlock(&g->lock);
+    return facts.kernels_compiled;
+}
+
 void gradient_finish(struct gradient *g)
 {
     program_unref(&g->program);
     if (g->graph) pthread_mutex_destroy(&g->lock);
     ir_graph_destroy(&g->graph);
+    free(g->failure);
     free(g->targets);
     free(g->saved);
     free(g->rewritten);
@@ -42,6 +53,7 @@ static int32_t source_of_input(const struct differentiation *d, size_t input)
         const struct source *s = &d->r->sources.v[i];
         bool memory = s->kind == SOURCE_INPUT || s->kind == SOURCE_STORAGE;
         if (memory && s->storage == d->in[input]->storage) return (int32_t)i;
+        if (s->kind == SOURCE_NUMBER && s->input == input) return (int32_t)i;
     }
     return -1;
 }
@@ -175,6 +187,19 @@ static void count_outputs(struct captured *c)
     for (size_t i = 0; i < c->graph->outputs.n; i++) c->n_outputs += c->graph->outputs.v[i].target < 0;
 }
 
+// A function without a gradient may be called all the same; backward says what is missing.
+static kiln_status keep_failure(struct differentiation *d, const struct split *s)
+{
+    struct kiln_graph *graph = d->r->sink.builder.graph;
+    d->g->failure = malloc(sizeof *d->g->failure);
+    if (!d->g->failure) return error_pending;
+    error_capture(d->g->failure);
+    graph->nodes.n = s->n_nodes;
+    graph->values.n = s->n_values;
+    graph->operands.n = s->n_operands;
+    return KILN_OK;
+}
+
 static kiln_status differentiate(struct differentiation *d, struct tape_node *const *nodes, uint64_t since,
                                  uint64_t until)
 {
@@ -189,10 +214,11 @@ static kiln_status differentiate(struct differentiation *d, struct tape_node *co
                          d->r->name, d->g->n_outputs, UINT8_MAX);
     for (size_t i = 0; i < d->g->n_outputs; i++) TRY(variable_refresh(d->r, d->roots[i]));
     struct split s = {.n_nodes = graph->nodes.n, .n_values = graph->values.n, .n_operands = graph->operands.n};
-    TRY(run_back(d, since, until));
-    if (d->g->n_douts) TRY(split(d, &s));
+    kiln_status status = run_back(d, since, until);
+    if (!status && d->g->n_douts) status = split(d, &s);
+    if (status == KILN_E_GRADIENT) status = keep_failure(d, &s);
     count_outputs(d->c);
-    return KILN_OK;
+    return status;
 }
 
 kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,

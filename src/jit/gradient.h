@@ -19,7 +19,8 @@ struct rewritten {
 };
 
 struct gradient {
-    struct kiln_graph *graph;
+    struct kiln_graph *graph;     // NULL: none
+    struct error_record *failure; // why there is none, for whoever asks for it; owned
     struct target *targets;
     size_t n_targets;
     struct saved *saved;
@@ -35,6 +36,7 @@ struct gradient {
     pthread_mutex_t lock;
     struct program *program; // made at the first backward
 };
+uint64_t gradient_kernels(struct gradient *g); // compiled for its program
 void gradient_finish(struct gradient *g);
 
 struct recorder;

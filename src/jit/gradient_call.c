@@ -134,6 +134,7 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     const struct tape_node *n = rule_node();
     const struct held *h = n->held;
     struct gradient *g = &h->entry->captured.gradient;
+    if (g->failure) return error_raise(g->failure);
     struct program *p = NULL; // on abstract values: node by node
     if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
     if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
@@ -171,18 +172,14 @@ static kiln_status find_places(const struct captured *c, kiln_tensor *const *in,
             TRY(tape_current(in[t->input], &p->edges[i]));
         else
             p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
-        if (t->output < 0) p->edges[i].node = NULL; // nothing to hand on
+        if (t->output < 0 && !g->failure) p->edges[i].node = NULL; // nothing to hand on
         p->types[i] = &sources[t->source]->type;
     }
     for (size_t i = 0; i < c->n_sources; i++) {
         p->types[g->n_targets + i] = &sources[i]->type;
         p->layouts[g->n_targets + i] = &sources[i]->layout;
     }
-    for (size_t i = 0; i < g->n_saved; i++) {
-        size_t at = g->n_douts + i, n = 0, v = 0;
-        while (g->graph->values.v[v].kind != IR_INPUT || n++ != at) v++;
-        p->types[g->n_targets + c->n_sources + i] = &g->graph->values.v[v].type;
-    }
+    for (size_t i = 0; i < g->n_saved; i++) p->types[g->n_targets + c->n_sources + i] = &g->saved[i].type;
     return KILN_OK;
 }
 
@@ -200,7 +197,7 @@ kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor 
     const struct captured *c = &e->captured;
     const struct gradient *g = &c->gradient;
     call->node = NULL;
-    if (!g->graph) return KILN_OK;
+    if (!g->graph && !g->failure) return KILN_OK;
     size_t n = g->n_targets + c->n_sources + g->n_saved;
     if (n > UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "call: %s has too many values for a gradient", e->name);
     struct places p = {calloc(n, sizeof *p.edges), calloc(n, sizeof *p.types), calloc(n, sizeof *p.layouts)};

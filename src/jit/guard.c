@@ -25,7 +25,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         to->type = t->type;
         to->alias = alias_of(in, i);
         to->number = !t->storage;
-        to->run_time = run_time && run_time[i];
+        to->run_time = t->run_time || t->node || (run_time && run_time[i]);
         to->value = t->number;
         to->integer = t->integer;
         to->grad = wants_gradient(t);

@@ -39,11 +39,8 @@ bool jit_enabled(void)
 
 kiln_tensor *kiln_mutable(double v)
 {
-    kiln_device *dev = error_pending ? NULL : device_default();
-    if (!dev) return NULL;
-    kiln_tensor number = {.type = {.dtype = KILN_F32}, .number = v};
-    kiln_tensor *t = tensor_place(&number, dev);
-    if (t) t->type.weak = true;
+    kiln_tensor *t = kiln_scalar(v);
+    if (t) t->run_time = true;
     return t;
 }
 

@@ -4,6 +4,8 @@
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "jit/program_impl.h"
+#include "ir/rewrite.h"
+#include "pass/pass.h"
 #include "pass/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 struct maker {
     struct program *p;
     const struct kiln_graph *g;
+    struct kiln_graph *simplified; // g, once passes have run
     const struct program_options *o;
     struct units units;
     struct schedule schedule;
@@ -41,15 +44,10 @@ static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
     return vec_push(&m->actions, a);
 }
 
-static kiln_status fill_operands(struct maker *m, struct action *a, const struct fused_kernel *k)
+static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
 {
-    a->fused = k;
-    a->n_operands = k->n_in + k->n_out;
-    a->operands = arena_alloc(&m->p->arena, sizeof *a->operands * (size_t)a->n_operands);
-    if (!a->operands) return error_pending;
-    for (int i = 0; i < a->n_operands; i++) {
+    for (int i = 0; i < k->n_in + k->n_out; i++, o++) {
         const struct fused_access *x = fused_access_at(k, i);
-        struct action_operand *o = &a->operands[i];
         int64_t at_B = x->offset * dtype_size_B[x->dtype];
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
@@ -61,42 +59,72 @@ static kiln_status fill_operands(struct maker *m, struct action *a, const struct
     return KILN_OK;
 }
 
-// The kernel, if it can be had; else *done is false.
-static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, const char *why, bool *done)
+static kiln_status action_room(struct maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
+{
+    struct arena *arena = &m->p->arena;
+    *a = (struct action){.n_entries = n_entries, .n_operands = k->n_in + k->n_out};
+    a->operands = arena_alloc(arena, sizeof *a->operands * (size_t)(a->n_operands * n_entries));
+    a->fused = arena_alloc(arena, sizeof *a->fused * (size_t)n_entries);
+    if (!m->o->reference) a->compiled = arena_alloc(arena, sizeof *a->compiled * (size_t)n_entries);
+    return a->operands && a->fused && (m->o->reference || a->compiled) ? KILN_OK : error_pending;
+}
+
+// The kernel, if it can be had; else *out is NULL.
+static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, struct jit_kernel **out)
 {
     struct program *p = m->p;
-    struct action a = {.why = why};
-    *done = false;
-    if (!m->o->reference) {
-        struct jit_kernel *kernel;
-        kiln_status status = jit_kernel_get(p->dev, k, &kernel);
-        if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
-            log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
-            kiln_error_clear();
-            return KILN_OK;
-        }
-        TRY(status);
-        p->kernels[p->n_kernels++] = kernel;
-        p->facts.kernels_compiled += jit_kernel_was_compiled(kernel);
-        a.compiled = arena_alloc(&p->arena, sizeof *a.compiled);
-        if (!a.compiled) return error_pending;
-        TRY(jit_launch_init(&p->arena, a.compiled, kernel, k, p->dev));
+    kiln_status status = jit_kernel_get(p->dev, k, out);
+    if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
+        log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
+        kiln_error_clear();
+        *out = NULL;
+        return KILN_OK;
     }
-    TRY(fill_operands(m, &a, k));
+    TRY(status);
+    p->kernels[p->n_kernels++] = *out;
+    p->facts.kernels_compiled += jit_kernel_was_compiled(*out);
+    return KILN_OK;
+}
+
+static kiln_status add_kernels(struct maker *m, const struct step *steps, int n, bool *done)
+{
+    struct action a;
+    struct jit_kernel *kernel = NULL;
+    *done = false;
+    TRY(action_room(m, &a, n, steps[0].kernel));
+    a.why = steps[0].why;
+    for (int i = 0; i < n; i++) {
+        const struct fused_kernel *k = a.fused[i] = steps[i].kernel;
+        if (!m->o->reference) {
+            TRY(get_kernel(m, k, &kernel));
+            if (!kernel) return KILN_OK;
+            TRY(jit_launch_init(&m->p->arena, &a.compiled[i], kernel, k, m->p->dev));
+        }
+        TRY(fill_operands(a.operands + i * a.n_operands, k));
+    }
     *done = true;
     return vec_push(&m->actions, a);
 }
 
-static kiln_status add_step(struct maker *m, size_t index)
+static int table_length(const struct maker *m, size_t first)
 {
-    const struct step *s = &m->schedule.steps.v[index];
+    size_t n = 1;
+    const struct step *s = m->schedule.steps.v;
+    while (s[first].table >= 0 && first + n < m->schedule.steps.n && s[first + n].table == s[first].table) n++;
+    return (int)n;
+}
+
+// Returns the number of steps taken through *n.
+static kiln_status add_steps(struct maker *m, size_t first, int *n)
+{
+    const struct step *s = &m->schedule.steps.v[first];
     bool done = false;
-    if (s->kernel) TRY(add_kernel(m, s->kernel, s->why, &done));
-    if (done) {
-        m->p->facts.n_fused += s->n_units;
-        return KILN_OK;
+    *n = table_length(m, first);
+    if (s->kernel) TRY(add_kernels(m, s, *n, &done));
+    for (int i = 0; i < *n; i++) {
+        if (done) m->p->facts.n_fused += s[i].n_units;
+        for (int k = 0; k < s[i].n_units && !done; k++) TRY(add_plain(m, s[i].units[k], s[i].why));
     }
-    for (int i = 0; i < s->n_units; i++) TRY(add_plain(m, s->units[i], s->why));
     return KILN_OK;
 }
 
@@ -117,7 +145,7 @@ static void find_uses(const struct maker *m, struct use *uses)
     for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
     for (size_t i = 0; i < m->actions.n; i++) {
         const struct action *a = &m->actions.v[i];
-        for (int o = 0; o < a->n_operands; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
+        for (int o = 0; o < a->n_operands * a->n_entries; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
         for (int o = 0; a->plain && o < a->plain->n_operands; o++)
             if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
                 touch(&uses[a->plain->operands[o].slot], (int32_t)i);
@@ -248,7 +276,7 @@ static kiln_status make_room(struct maker *m)
     p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
     p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
     p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
-    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1));
+    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1)); // one a step at most
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
@@ -261,7 +289,7 @@ static bool *find_shared(struct maker *m)
         if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
         if (m->g->values.v[i].kind != IR_INPUT) continue;
         bool alone = aliases[input] == input;
-        for (int k = input + 1, n = input + 1; alone && (size_t)n < m->g->values.n; n++)
+        for (size_t k = (size_t)input + 1, n = i + 1; alone && n < m->g->values.n; n++)
             if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
         shared[i] = !alone;
         input++;
@@ -269,12 +297,63 @@ static bool *find_shared(struct maker *m)
     return shared;
 }
 
+// --- passes ---
+
+static int32_t memory_of(const struct kiln_graph *g, int32_t value)
+{
+    while (g->values.v[value].kind == IR_NODE) {
+        const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
+        if (!(n->op->flags & OP_VIEW)) break;
+        value = ir_operands(g, n)[0];
+    }
+    return value;
+}
+
+static bool is_given(const struct kiln_graph *g, int32_t value)
+{
+    return g->values.v[value].kind == IR_INPUT || g->values.v[value].kind == IR_CONSTANT;
+}
+
+// Passes find values that are equal. Results that were apart stay apart, for their owner may write into one of them.
+static bool *find_separate(struct arena *a, const struct kiln_graph *before, const struct kiln_graph *after)
+{
+    bool *separate = arena_alloc(a, before->outputs.n + 1);
+    for (size_t i = 0; separate && i < before->outputs.n; i++) {
+        if (before->outputs.v[i].target >= 0) continue;
+        int32_t was = memory_of(before, before->outputs.v[i].value), is = memory_of(after, after->outputs.v[i].value);
+        separate[i] = is_given(after, is) && !is_given(before, was);
+        for (size_t k = 0; k < i && !separate[i]; k++)
+            separate[i] = before->outputs.v[k].target < 0 && memory_of(after, after->outputs.v[k].value) == is &&
+                          memory_of(before, before->outputs.v[k].value) != was;
+    }
+    return separate;
+}
+
+static kiln_status copy_node(struct ir_rewrite *r, int32_t node, void *unused)
+{
+    (void)unused;
+    return ir_rewrite_copy(r, node);
+}
+
+static kiln_status simplify(struct maker *m, struct kiln_graph **out)
+{
+    struct pass_options o = {.why = m->o->name};
+    TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
+    pass_options_from_debug(&o);
+    return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
+}
+
 static kiln_status build(struct maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
+    const struct kiln_graph *before = m->g;
+    TRY(simplify(m, &m->simplified));
+    m->g = m->simplified;
     struct units_options uo = {
         .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
+    uo.separate = find_separate(&p->arena, before, m->g);
+    if (!uo.separate) return error_pending;
     if (m->o->aliases) {
         uo.shared = find_shared(m);
         if (!uo.shared) return error_pending;
@@ -282,7 +361,11 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     TRY(units_make(&m->units, m->g, &uo));
     TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
     TRY(make_room(m));
-    for (size_t i = 0; i < m->schedule.steps.n; i++) TRY(add_step(m, i));
+    for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
+        int taken;
+        TRY(add_steps(m, i, &taken));
+        n = (size_t)taken;
+    }
     TRY(place_all(m));
     TRY(make_zeroed(m));
     TRY(add_outputs(m));
@@ -291,7 +374,6 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     if (!p->actions) return error_pending;
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
-    p->facts.n_nodes = (int)m->g->nodes.n;
     p->random_counters = m->units.random_counters;
     return KILN_OK;
 }
@@ -311,7 +393,9 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
     kiln_status status = build(&m, layouts);
+    p->facts.n_nodes = (int)g->nodes.n;
     units_finish(&m.units);
+    ir_graph_destroy(&m.simplified);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
@@ -358,10 +442,9 @@ void program_explain(const struct program *p, struct str *out)
              (unsigned long long)p->facts.naive_B);
     for (int i = 0; i < p->n_actions; i++) {
         const struct action *a = &p->actions[i];
-        if (a->fused)
-            fused_text(a->fused, out);
-        else
-            str_addf(out, "op %s\n", a->plain->op);
+        if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
+        for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
+        if (!a->fused) str_addf(out, "op %s\n", a->plain->op);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }

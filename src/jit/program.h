@@ -10,6 +10,7 @@ struct program;
 
 struct program_options {
     bool no_fusion;   // one kernel an op, as eager mode would run it
+    bool no_passes;   // the graph as it is
     bool reference;   // on the CPU: fused kernels are interpreted point by point, for tests
     bool round_casts; // round every intermediate value to its dtype, as eager mode does when it stores it
     bool background;  // compile kernels on other threads; until they are ready single ops run in their place

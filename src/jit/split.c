@@ -109,7 +109,7 @@ static kiln_status add_saved(struct splitting *p, int32_t value)
     type.weak = v->kind == IR_INPUT && type.weak;
     p->number[value] = ir_add_input(s->backward, &type, name);
     if (p->number[value] < 0) return error_pending;
-    *to = (struct saved){source, -1};
+    *to = (struct saved){source, -1, type};
     if (source >= 0 && !s->written[source]) return KILN_OK;
     to->source = -1;
     to->output = 0;

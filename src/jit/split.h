@@ -6,6 +6,7 @@
 struct saved {
     int32_t source; // an input of the forward graph, by its place among them; -1: an output
     int32_t output; // of the forward graph, by its place among those without a target
+    struct type type;
 };
 
 struct split {

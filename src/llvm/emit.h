@@ -108,6 +108,7 @@ void fold_save(struct emitter *e, const struct acc *a, struct partials *p); // a
 void fold_join_saved(struct emitter *e, const struct acc *a, int node, struct partials *p);
 enum scalar_class fold_class(const struct emitter *e, int node);
 bool fold_finds_place(const struct emitter *e, int node);
+bool fold_is_across(const struct emitter *e, int node);
 
 // --- loop.c ---
 struct loop {
@@ -139,7 +140,7 @@ bool pass_has_elements(const struct emitter *e, int pass);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
 void pass_choose_kept(struct emitter *e);
 
-// --- body.c: what one step does; `lanes`: points along lanes_dim ---
+// --- body.c, end.c: what one step does; `lanes`: points along lanes_dim ---
 void body_step(struct emitter *e, LLVMValueRef lanes);
 void body_end_step(struct emitter *e, LLVMValueRef lanes);
 void body_totals_begin(struct emitter *e);

@@ -22,6 +22,12 @@ bool fold_finds_place(const struct emitter *e, int node)
     return llvm_slots_of(&e->k->dag.nodes[node]) == 2;
 }
 
+bool fold_is_across(const struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    return n->kind == SCALAR_REDUCE && (n->code & REDUCE_ACROSS);
+}
+
 static bool is_float(enum scalar_class cls)
 {
     return cls == CLASS_F32 || cls == CLASS_F64;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    WORTH_KEEPING = 8, // arithmetic steps; fewer are done again
-    MOST_KEPT = 4      // buffers on the stack
+    WORTH_KEEPING = 8,     // arithmetic steps; fewer are done again
+    MOST_KEPT_B = 80 << 10 // of buffers on the stack
 };
 
 bool pass_flat(const struct fused_kernel *k)
@@ -117,21 +117,29 @@ static int cone_cost(const struct emitter *e, int node, uint8_t *mark)
     return cost;
 }
 
+static bool is_narrow(const struct emitter *e, int node)
+{
+    enum scalar_class cls = e->k->dag.nodes[node].cls;
+    return cls != CLASS_F64 && cls != CLASS_I64;
+}
+
 // Pass by pass, costly values that an earlier pass has computed. A pass's needs are found again after each, for what
 // lies below it is then not needed. kept_pass is 1 + the pass that computes the value.
 void pass_choose_kept(struct emitter *e)
 {
-    int n = e->k->dag.n_nodes, n_kept = 0;
+    int n = e->k->dag.n_nodes, kept_B = 0;
     uint8_t *first = e->want + n, *mark = e->want + 2 * n;
     memset(first, 0, (size_t)n);
     for (int pass = 0; pass <= e->k->n_stages; pass++) {
         if (!pass_has_elements(e, pass)) continue;
         pass_want(e, pass, e->want);
         for (int i = n - 1; i >= 0; i--) {
-            if (e->want[i] != 1 || !first[i] || !e->varies[i] || n_kept == MOST_KEPT) continue;
+            if (e->want[i] != 1 || !first[i] || !e->varies[i]) continue;
+            int more_B = 8 * ((int)e->plan->choices[LLVM_KEEP] + 64) / (is_narrow(e, i) ? 2 : 1);
+            if (kept_B + more_B > MOST_KEPT_B) continue;
             if (cone_cost(e, i, mark) < WORTH_KEEPING) continue;
             e->kept_pass[i] = first[i];
-            n_kept++;
+            kept_B += more_B;
             pass_want(e, pass, e->want);
         }
         for (int i = 0; i < n; i++)

@@ -7,6 +7,7 @@
 // not much more, and when no path leads from one of the two to the other through a third. Rounds go on until none
 // succeeds, ten at most.
 #include "pass/fuse_roots.h"
+#include "pass/fuse_table.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -339,7 +340,9 @@ static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
     for (int i = 0; i < n_roots; i++)
         for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
             if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
-    struct step s = {.kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
+    struct step s = {.table = -1,
+                     .root = whole,
+                     .kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
                      .units = units,
                      .n_units = n,
                      .why = f->why[whole]};
@@ -381,6 +384,22 @@ static kiln_status order(struct fuser *f)
     return status;
 }
 
+static kiln_status make_tables(struct fuser *f)
+{
+    struct table_input in = {.out = f->out, .r = &f->r};
+    in.step_of = arena_alloc(&f->out->arena, sizeof *in.step_of * (f->u->v.n + 1));
+    in.kernels = arena_alloc(&f->out->arena, sizeof *in.kernels * (f->out->steps.n + 1));
+    if (!in.step_of || !in.kernels) return error_pending;
+    for (size_t i = 0; i < f->out->steps.n; i++) {
+        int32_t whole = f->out->steps.v[i].root;
+        int n;
+        const int32_t *roots = roots_of(f, &whole, &n);
+        for (int k = 0; k < n; k++) in.step_of[roots[k]] = (int32_t)i;
+        if (f->group_of[whole] >= 0) in.kernels[i] = f->groups[whole].k;
+    }
+    return fuse_tables(&in, f->caps->is_cpu);
+}
+
 static kiln_status run(struct fuser *f)
 {
     TRY(roots_find(&f->r, f->u, &f->out->arena));
@@ -393,7 +412,8 @@ static kiln_status run(struct fuser *f)
         if (any || f->prologues) continue;
         any = f->prologues = true; // what comes out of a product was offered to it before it is offered to the next
     }
-    return order(f);
+    TRY(order(f));
+    return f->o->off ? KILN_OK : make_tables(f);
 }
 
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,

@@ -11,6 +11,8 @@ struct step {
     const int32_t *units;        // in order
     int n_units;
     const char *why; // why it was not fused with what it reads or feeds, or NULL
+    int32_t table;   // steps that follow each other with the same number run as one launch; -1: by itself
+    int32_t root;    // the first of its roots
 };
 
 struct schedule {

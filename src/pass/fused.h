@@ -63,7 +63,8 @@ struct fused_kernel {
     uint64_t scalars[FUSED_MAX_SCALARS];      // bits, as in struct launch
     uint16_t scalar_input[FUSED_MAX_SCALARS]; // 1 + the input of the program that brings it; 0: it is what it is
     uint16_t checks[FUSED_MAX_CHECKS]; // bool nodes that must hold everywhere; a CPU reports the first that does not
-    struct scalar_dag dag;             // root unused
+    bool table; // one launch for several kernels of the family, each with an argument block of its own; no totals
+    struct scalar_dag dag; // root unused
     // Made by fused_finish, dag.n_nodes each:
     uint8_t *level;
     uint8_t *stage; // reductions over R on the longest path from the inputs

@@ -46,7 +46,7 @@ void fused_family(const struct fused_kernel *k, struct str *out)
     add_byte(out, (unsigned)k->n_in);
     add_byte(out, (unsigned)k->n_out);
     add_byte(out, (unsigned)k->n_scalars);
-    add_byte(out, (unsigned)k->n_checks);
+    add_byte(out, (unsigned)k->n_checks << 1 | k->table);
     for (int i = 0; i < k->n_in + k->n_out; i++) add_access(out, k, fused_access_at(k, i));
     for (int i = 0; i < k->n_out; i++) add_u16(out, k->out[i].node);
     for (int i = 0; i < k->n_scalars; i++) add_byte(out, k->scalar_cls[i]);

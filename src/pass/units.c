@@ -136,15 +136,13 @@ static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t 
     return status;
 }
 
-// A view that strides can express is no unit.
-static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int32_t out, bool *done)
+// A view that strides can express is no unit. `base` is where its operand lies.
+static kiln_status try_view(struct units *u, struct op_call *c, const struct unit_view *base, int32_t out, bool *done)
 {
     bool copy = false;
-    *done = false;
-    if (!(c->op->flags & OP_VIEW)) return KILN_OK;
-    TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
+    TRY(c->op->fn->view(c, &base->layout, &u->values[out].layout, &copy));
     *done = !copy;
-    if (*done) u->values[out].buffer = u->values[in].buffer;
+    if (*done) u->values[out].buffer = base->buffer;
     return KILN_OK;
 }
 
@@ -171,24 +169,34 @@ static void count_random(struct units *u, const struct op_call *c)
     if (end > u->random_counters) u->random_counters = end;
 }
 
-// A number of which a view is taken needs memory.
-static kiln_status place_number(struct maker *m, int32_t value)
+// A dense, row-major copy: of a number of which a view is taken, of a value for a view by positions.
+static kiln_status make_dense(struct maker *m, int32_t value, struct unit_view *out)
 {
     struct units *u = m->u;
     struct type t = u->graph->values.v[value].type;
     struct view from, to;
-    int32_t no_inputs[1];
-    if (t.dtype == KILN_F64) t.dtype = KILN_F32;
+    int32_t in[1] = {out->buffer};
+    if (out->buffer < 0 && t.dtype == KILN_F64) t.dtype = KILN_F32;
     set_view(u, value, 0, &from);
     m->out[0] = add_buffer(u, BUFFER_VALUE, &t, value);
     if (m->out[0] < 0) return error_pending;
-    layout_contiguous(&t, &u->values[value].layout);
-    to = view_of(&t, &u->values[value].layout, SLOT_OUT);
-    m->in = no_inputs;
-    m->base.op = "full";
+    layout_contiguous(&t, &out->layout);
+    to = view_of(&t, &out->layout, SLOT_OUT);
+    m->in = in;
+    m->base.op = "contiguous";
     TRY(lower_copy(&m->base, &from, &to));
-    u->values[value].buffer = m->out[0];
+    out->buffer = m->out[0];
     return KILN_OK;
+}
+
+static kiln_status add_view(struct maker *m, struct op_call *c, int32_t operand, int32_t out, bool *done)
+{
+    struct unit_view base = m->u->values[operand];
+    const struct type *t = &m->u->graph->values.v[operand].type;
+    bool by_positions =
+        c->op->flags & OP_STORAGE_VIEW && (!layout_is_contiguous(t, &base.layout) || base.layout.offset != 0);
+    if (base.buffer < 0 || by_positions) TRY(make_dense(m, operand, &base));
+    return try_view(m->u, c, &base, out, done);
 }
 
 static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
@@ -205,9 +213,8 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
     }
     TRY(n->op->fn->infer(&c));
     count_random(u, &c);
-    bool of_number = n->op->flags & OP_VIEW && u->values[operands[0]].buffer < 0;
-    if (of_number) TRY(place_number(m, operands[0]));
-    TRY(try_view(u, &c, operands[0], n->first_out, &done));
+    done = false;
+    if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
     if (done) return KILN_OK;
     if (!n->op->fn->lower)
         return error_set(KILN_E_UNSUPPORTED, "%s: cannot be compiled: it is a view that no strides express",
@@ -317,13 +324,15 @@ static kiln_status put_aside(struct maker *m, const struct type *t, struct view 
     return KILN_OK;
 }
 
-// A result that is memory which is written back is what was there before.
-static kiln_status keep_result(struct maker *m, const struct ir_output *o, struct unit_view *out)
+// A result that is memory which is written back is what was there before; one that the caller must be able to write
+// apart from another is a copy.
+static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, struct unit_view *out)
 {
     struct units *u = m->u;
     *out = u->values[o->value];
-    if (out->buffer < 0 || !unit_buffer_is_given(&u->buffers.v[out->buffer]) || !is_target(u, out->buffer))
-        return KILN_OK;
+    if (out->buffer < 0) return KILN_OK;
+    bool changes = unit_buffer_is_given(&u->buffers.v[out->buffer]) && is_target(u, out->buffer);
+    if (!changes && !separate) return KILN_OK;
     const struct type *t = &u->graph->values.v[o->value].type;
     struct view v = lying_view(u, o->value, &out->buffer);
     layout_contiguous(t, &out->layout);
@@ -353,7 +362,7 @@ static kiln_status add_write(struct maker *m, struct write *w, bool shared)
     return KILN_OK;
 }
 
-static kiln_status add_writes(struct maker *m, const bool *shared)
+static kiln_status add_writes(struct maker *m, const struct units_options *uo)
 {
     const struct kiln_graph *g = m->u->graph;
     struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
@@ -362,7 +371,7 @@ static kiln_status add_writes(struct maker *m, const bool *shared)
     for (size_t i = 0; i < g->outputs.n && !status; i++) {
         const struct ir_output *o = &g->outputs.v[i];
         if (o->target < 0) {
-            status = keep_result(m, o, &m->u->outputs[i]);
+            status = keep_result(m, o, uo->separate && uo->separate[i], &m->u->outputs[i]);
             continue;
         }
         struct write *w = &writes[n++];
@@ -372,7 +381,8 @@ static kiln_status add_writes(struct maker *m, const bool *shared)
         if (given && is_target(m->u, w->buffer))
             status = put_aside(m, &g->values.v[o->value].type, &w->from, &w->buffer);
     }
-    for (int i = 0; i < n && !status; i++) status = add_write(m, &writes[i], !shared || shared[writes[i].o->target]);
+    for (int i = 0; i < n && !status; i++)
+        status = add_write(m, &writes[i], !uo->shared || uo->shared[writes[i].o->target]);
     free(writes);
     return status;
 }
@@ -420,7 +430,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
     kiln_status status = add_given(u, o);
     if (!status) status = add_nodes(&m);
-    if (!status) status = add_writes(&m, o->shared);
+    if (!status) status = add_writes(&m, o);
     vec_free(&m.temps);
     if (status) return status;
     for (size_t i = 0; i < g->outputs.n; i++) {

@@ -56,7 +56,8 @@ struct units_options {
     const struct device_caps *caps;
     const struct layout *const *layouts;
     units_constant_layout *constant_layout;
-    const bool *numbers; // by input: it has no memory; NULL: weak inputs have none
+    const bool *numbers;  // by input: it has no memory; NULL: weak inputs have none
+    const bool *separate; // by output: it gets memory of its own even where it is memory that is there; NULL: none
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;

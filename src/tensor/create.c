@@ -88,6 +88,7 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->capture = t->capture;
     r->variable = t->variable;
     r->seen = t->seen;
+    r->run_time = t->run_time;
     r->constant = t->constant;
     return r;
 }

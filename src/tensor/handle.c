@@ -93,6 +93,7 @@ kiln_tensor *tensor_new(void)
     t->capture = 0;
     t->variable = 0;
     t->seen = 0;
+    t->run_time = false;
     t->constant = false;
     t->type.weak = false;
     link_into(t, thread_state.scope);

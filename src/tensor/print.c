@@ -384,8 +384,9 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
     if (size_B) {
         data = malloc(size_B);
         if (!data) return error_set(KILN_E_MEMORY, "%s: no memory for %" PRIu64 " bytes", function, size_B);
-        kiln_status status = kiln_read(t, data, size_B);
+        kiln_status status = tensor_read(t, data);
         if (status) {
+            error_name_op(function);
             free(data);
             return status;
         }

@@ -38,6 +38,7 @@ struct kiln_tensor {
     uint32_t capture;           // to which it belongs
     int32_t variable;           // the memory that it shows, a capture's own numbering; 0: it aliases nothing
     uint32_t seen;              // the variable's version when `value` was right
+    bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
@@ -62,6 +63,7 @@ struct capture_ops {
     kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's memory has t's place on the tape
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
+    void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
 };
 
 // What ops go through on this thread.

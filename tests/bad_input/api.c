@@ -155,6 +155,16 @@ void wrong_gradients(void **state)
     BAD(kiln_set_gradient(p, F32(3)), KILN_E_SHAPE, "set_gradient: ", "f32[3]", "f32[2]");
     BAD(kiln_set_gradient(x, F32(2)), KILN_E_GRADIENT, "set_gradient: ", "no leaf");
     BAD(kiln_gradient(NULL), KILN_E_ARGUMENT, "gradient: ", "NULL");
+    BAD(kiln_jit(NULL, NULL, NULL), KILN_E_ARGUMENT, "jit: fn is NULL");
+    BAD(kiln_jit(twice, NULL, KILN_JIT(.syntax = (kiln_syntax)3)), KILN_E_ARGUMENT, "jit: ", ".syntax 3");
+    BAD(kiln_call(NULL, in, 1, g, 1), KILN_E_ARGUMENT, "call: f is NULL");
+    BAD(kiln_set_mode((kiln_mode)9), KILN_E_ARGUMENT, "set_mode: ", "9");
+    BAD(kiln_constant(NULL), KILN_E_ARGUMENT, "constant: ", "NULL");
+    BAD(kiln_state(NULL), KILN_E_ARGUMENT, "state: ", "NULL");
+    BAD(kiln_state(y), KILN_E_GRADIENT, "state: ", "no leaf", "square");
+    BAD(kiln_state(kiln_scalar(1)), KILN_E_STATE, "state: ", "a number");
+    BAD(kiln_host_number(NULL, NULL), KILN_E_ARGUMENT, "host_number: ", "NULL");
+    BAD(kiln_cell_jit(NULL, NULL), KILN_E_ARGUMENT, "cell_jit: ", "NULL");
     BAD(kiln_stop_gradient(NULL), KILN_E_ARGUMENT, "NULL");
     BAD_VOID(kiln_no_grad_end(), KILN_E_STATE, "no_grad_end: ", "kiln_no_grad_begin");
     BAD(kiln_register_bprop("frobnicate", NULL, NULL), KILN_E_ARGUMENT, "register_bprop: ", "\"frobnicate\"");

@@ -6,11 +6,17 @@ static kiln_cell *relu;
 static kiln_optim *opt;
 static kiln_loader *loader;
 static kiln_checkpoint *c;
+static kiln_function *f;
 
 static kiln_status twice(void *user, kiln_tensor *const *x, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_add(x[0], x[0]);
     return kiln_error();
+}
+
+static double one(void *user)
+{
+    return 1;
 }
 
 static void ignore(void *user, const kiln_fact *fact) {}
@@ -30,6 +36,9 @@ static void makers_return_null(void)
         kiln_reshape(a, KILN_SHAPE(1, 2)),
         kiln_parameter(a, "q"),
         kiln_stop_gradient(p),
+        kiln_constant(a),
+        kiln_mutable(1),
+        kiln_host_number(one, NULL),
         kiln_cell_call(relu, a),
         kiln_loss_mse(a, a, KILN_REDUCTION_MEAN),
         kiln_initializer(dev, KILN_F32, KILN_SHAPE(2), "ones"),
@@ -45,6 +54,7 @@ static void makers_return_null(void)
     assert_null(kiln_npz_load("x.npz"));
     assert_null(kiln_schedule_constant(1));
     assert_null(kiln_backward_graph(y));
+    assert_null(kiln_jit(twice, NULL, NULL));
     kiln_device *none = kiln_device_open("cpu");
     assert_null(none);
     assert_null(kiln_get_device());
@@ -69,6 +79,10 @@ static void others_return_the_code(void)
         kiln_grad(twice, NULL, in, 1, NULL, out, 1),
         kiln_register_bprop("mul", NULL, NULL),
         kiln_set_gradient(p, a),
+        kiln_call(f, in, 1, out, 1),
+        kiln_set_mode(KILN_MODE_GRAPH),
+        kiln_state(a),
+        kiln_cell_jit(relu, NULL),
         kiln_cell_set_training(relu, true),
         kiln_optim_step(opt),
         kiln_optim_zero_grad(opt),
@@ -97,6 +111,7 @@ void pending_errors_stop_everything(void **state)
     opt = kiln_optim_sgd(params, 1, NULL);
     loader = kiln_loader_create(dev, in, 1, NULL);
     c = kiln_checkpoint_create();
+    f = kiln_jit(twice, NULL, NULL);
     uint64_t version = kiln_version(a);
     kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     kiln_device_get_stats(dev, &before);
@@ -116,6 +131,7 @@ void pending_errors_stop_everything(void **state)
     kiln_optim_free(&opt);
     kiln_loader_free(&loader);
     kiln_checkpoint_free(&c);
+    kiln_function_free(&f);
     kiln_scope *inner = kiln_scope_begin();
     assert_non_null(inner);
     kiln_scope_end(&inner);
@@ -124,6 +140,7 @@ void pending_errors_stop_everything(void **state)
     assert_string_equal(kiln_error_message(), text);
     kiln_error_clear();
 
+    assert_int_equal(kiln_get_mode(), KILN_MODE_EAGER);
     assert_null(kiln_gradient(p));
     assert_true(kiln_requires_grad(p));
     assert_int_equal(kiln_version(a), version);

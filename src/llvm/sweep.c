@@ -1,0 +1,71 @@
+// A sweep: one loop over the lanes, emitted wide without a mask, then narrow and masked for the elements that are left.
+//
+// Reductions that the sweep folds have vector accumulators of their own: those of the wide loop are folded to the width
+// of the masked one, which goes on with them, and its lanes are folded at the end.
+#include "llvm/body.h"
+
+static bool sweep_folds(const struct emitter *e, const struct sweep *s, int node)
+{
+    return s->pass < 0 ? fold_is_across(e, node) : pass_folds(e, node, s->pass);
+}
+
+static LLVMValueRef tail_mask(struct emitter *e, LLVMValueRef left)
+{
+    LLVMValueRef n = emit_splat(e, LLVMBuildTrunc(e->b, left, e->i32, ""), e->width);
+    return LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, e->width), n, "");
+}
+
+void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef limit, int width,
+                LLVMValueRef to, bool once)
+{
+    struct loop l;
+    loop_begin(e, &l, from, limit, width);
+    e->width = width;
+    e->lane = l.index;
+    if (to && width > 1) e->mask = tail_mask(e, LLVMBuildSub(e->b, to, l.index, ""));
+    s->body(e, s->pass);
+    e->mask = NULL;
+    if (once)
+        loop_leave(e, &l);
+    else
+        loop_end(e, &l);
+    e->width = 1;
+    e->lane = emit_int(e, 0);
+}
+
+void sweep_begin(struct emitter *e, const struct sweep *s, int width)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (sweep_folds(e, s, i)) fold_begin(e, &e->lane_acc[i], i, width, false);
+}
+
+// The masked loop goes on with what the wide one has folded.
+static void sweep_narrow(struct emitter *e, const struct sweep *s, int width)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        if (!sweep_folds(e, s, i)) continue;
+        struct acc wide = e->lane_acc[i];
+        fold_begin(e, &e->lane_acc[i], i, width, false);
+        fold_join(e, &e->lane_acc[i], &wide, i);
+    }
+}
+
+void sweep_end(struct emitter *e, const struct sweep *s)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (sweep_folds(e, s, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
+}
+
+void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef to)
+{
+    int64_t wide = e->plan->choices[LLVM_WIDTH], narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    sweep_begin(e, s, (int)(wide ? wide : narrow));
+    if (wide) {
+        sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);
+        LLVMValueRef done = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), emit_int(e, -wide), "");
+        from = LLVMBuildAdd(e->b, from, done, "");
+        if (wide != narrow) sweep_narrow(e, s, (int)narrow);
+    }
+    sweep_once(e, s, from, to, (int)narrow, to, wide == narrow);
+    sweep_end(e, s);
+}
