@@ -49,7 +49,8 @@ static void include_fold(struct glsl_emitter *e, int node)
 bool glsl_is_made(const struct glsl_emitter *e, int node)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
-    return glsl_is_fold(n, true) || (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS);
+    return glsl_is_fold(n, true) ||
+           (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS && e->form.kind != GLSL_TILES);
 }
 
 // Functions for each class that is folded, then for each kind and class of fold.
@@ -108,5 +109,4 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         break;
     }
     if (folds) include_folds(e);
-    str_addf(e->out, "\nvoid main()\n{\n%s", k->table ? "    find_entry();\n" : "");
 }

@@ -14,6 +14,7 @@ struct kernel_body {
 };
 
 bool kernel_has_body(kernel_id k);
+bool kernel_multiplies(kernel_id k); // written by hand for the CPU, an anchor of fused kernels elsewhere
 // Parsed at the first use and kept for the life of the process; NULL with an error for kernels that have none. Safe
 // from any thread.
 const struct kernel_body *kernel_body(kernel_id k);

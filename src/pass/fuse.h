@@ -29,6 +29,14 @@ kiln_status fuse(const struct units *u, const struct device_caps *caps, const st
                  struct schedule *out);
 void schedule_finish(struct schedule *s);
 
+// --- fuse_anchor.c ---
+
+// Steps, for each point of a product, of what is computed again on the way into it: once for each tile but the first
+// along the other side.
+double anchor_again(const struct fused_kernel *k);
+// Why the product `alone` should not become `both`, or NULL.
+const char *anchor_objects(const struct fused_kernel *alone, const struct fused_kernel *both);
+
 // --- fuse_kernel.c ---
 
 // The kernel of a set of units. NULL without an error: these units do not fit into one kernel, and *why says why.

@@ -18,6 +18,7 @@
 #include "ops/lower.h"
 #include "pass/affine.h"
 #include "pass/fuse.h"
+#include "pass/product.h"
 #include "scalar/dag.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +120,7 @@ static void choose_space(struct builder *b)
     memcpy(b->space.sizes, u->l.sizes, sizeof *u->l.sizes * u->l.rank);
     struct instance *first = &b->instances[b->n_instances++];
     *first = (struct instance){.unit = best, .map = {.n = u->l.rank}};
-    for (int d = 0; d < u->l.rank; d++) first->map.to[d].k[d] = 1;
+    for (int d = 0; d < u->l.rank; d++) first->map.to[d].k[d] = u->l.sizes[d] != 1;
 }
 
 static bool cut(struct builder *b, const struct cut *c)
@@ -647,6 +648,13 @@ static bool reads_elsewhere(const struct builder *b)
     return false;
 }
 
+static bool has_anchor(const struct builder *b)
+{
+    for (int i = 0; i < b->set->n_units; i++)
+        if (unit_at(b, b->set->units[i])->anchor) return true;
+    return false;
+}
+
 static kiln_status finish(struct builder *b)
 {
     struct fused_kernel *k = b->k;
@@ -660,11 +668,16 @@ static kiln_status finish(struct builder *b)
     k->n_reduce = b->space.n_reduce;
     memcpy(k->sizes, b->space.sizes, sizeof *k->sizes * (size_t)k->n_dims);
     if (reads_elsewhere(b)) return no(b, "a value that is written back is read at other places");
+    bool anchored = has_anchor(b);
+    if (anchored) product_arrange(k);
     fused_collapse(k);
     if (k->n_dims > FUSED_DIMS) return no(b, "too many dimensions");
     name_kernel(b);
     if (!k->name) return error_pending;
-    if (!fused_finish(b->arena, k)) return KILN_OK;
+    if (!fused_finish(b->arena, k)) {
+        if (anchored && !product_find(k)) return no(b, "a product takes no second fold, and no result by element");
+        return KILN_OK;
+    }
     if (kiln_error() != KILN_E_INTERNAL) return error_pending;
     kiln_error_clear();
     return no(b, "a total would be needed by rows");

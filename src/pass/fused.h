@@ -44,6 +44,14 @@ struct fused_output {
     uint16_t node; // whose value is stored, once for each point of its level
 };
 
+// The kernel is a product: one sum over R of values a times values b, where a does not depend on the dimensions N of P
+// and b not on M; P is batch dimensions, then M, then N. What else it computes is on the way into a and b, or made of
+// the sum. Such a kernel goes by tiles (pass/product.h).
+struct fused_product {
+    uint8_t n_batch, n_m, n_n; // dimensions of each; n_m == 0: no product
+    uint16_t a, b, sum;        // nodes
+};
+
 struct fused_kernel {
     const char *name; // for people: "mul_add_relu"; letters, digits, _
     int n_dims, n_reduce;
@@ -62,6 +70,7 @@ struct fused_kernel {
     uint8_t *stage; // reductions over R on the longest path from the inputs
     int n_stages;
     bool has_total;
+    struct fused_product product; // set by fusion, after the analysis
 };
 
 // Checks and analyses a kernel whose dag, accesses and outputs are set. KILN_E_INTERNAL names what is wrong.
@@ -70,6 +79,8 @@ kiln_status fused_finish(struct arena *a, struct fused_kernel *k);
 // Merges neighbouring dimensions that every access walks as one, and drops those of size 1. A reduction dimension never
 // merges with a parallel one; dimensions that SCALAR_DIM or SCALAR_SIZE name stay.
 void fused_collapse(struct fused_kernel *k);
+
+int fused_node_steps(const struct scalar_node *n); // what computing it costs; an addition is 1
 
 static inline const struct fused_access *fused_access_at(const struct fused_kernel *k, int i) // inputs, then outputs
 {

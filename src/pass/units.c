@@ -32,10 +32,10 @@ static bool folds(const struct scalar_dag *d)
     return false;
 }
 
-// What a device has no kernel for falls back to the CPU, op by op.
-static bool may_fuse(const struct kernel_info *k, const struct device_caps *caps)
+// What a device has no kernel for falls back to the CPU, op by op. Products on the CPU stay with its libraries.
+static bool may_fuse(kernel_id kernel, const struct device_caps *caps)
 {
-    return caps->is_cpu || !k->cpu_only;
+    return caps->is_cpu ? !kernel_multiplies(kernel) : !kernel_info(kernel)->cpu_only;
 }
 
 // What only moves elements was lowered on bits; fused, it moves values of the buffers' own dtype.
@@ -81,12 +81,13 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
     unit.random = l->n_scalars == 2 && l->scalars[0] == (uint64_t)RNG_OF_RUN;
-    if (kernel_has_body(l->kernel) && may_fuse(k, base->caps)) {
+    if (kernel_has_body(l->kernel) && may_fuse(l->kernel, base->caps)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
         memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);
         give_dtypes_back(m->u, &unit);
         unit.folds = folds(&unit.body->dag);
+        unit.anchor = kernel_multiplies(l->kernel);
         if (!unit.folds) unit.l.n_reduce = 0;
     }
     return vec_push(&m->u->v, unit);

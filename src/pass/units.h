@@ -29,6 +29,7 @@ struct unit {
     uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
     int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
     bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    bool anchor; // a product: what is fused around it takes the form of a tile kernel
     bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
 
