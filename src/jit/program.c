@@ -21,6 +21,7 @@ struct maker {
     struct dump *dump; // NULL: not asked for
     struct units units;
     struct schedule schedule;
+    struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
 };
 
@@ -309,6 +310,22 @@ static bool *find_shared(struct maker *m)
     return shared;
 }
 
+// Held until the program has its own references.
+static kiln_status compile_all(struct maker *m)
+{
+    size_t n = m->schedule.steps.n;
+    m->ahead = calloc(n + 1, sizeof *m->ahead);
+    if (!m->ahead) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    compile_ahead(m->p->dev, m->schedule.steps.v, n, m->ahead);
+    return KILN_OK;
+}
+
+static void release_ahead(struct maker *m)
+{
+    for (size_t i = 0; m->ahead && i < m->schedule.steps.n; i++) jit_kernel_unref(&m->ahead[i]);
+    free(m->ahead);
+}
+
 // --- passes ---
 
 static int32_t memory_of(const struct kiln_graph *g, int32_t value)
@@ -366,8 +383,11 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     const struct kiln_graph *before = m->g;
     TRY(simplify(m, &m->simplified));
     m->g = m->simplified;
-    struct units_options uo = {
-        .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers, .dense = m->o->dense};
+    struct units_options uo = {.caps = &p->dev->caps,
+                               .layouts = layouts,
+                               .constant_layout = constant_layout,
+                               .numbers = m->o->numbers,
+                               .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
@@ -380,6 +400,7 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     dump_graph(m->dump, "graph", m->g);
     dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));
+    if (!m->o->reference) TRY(compile_all(m));
     for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
         int taken;
         TRY(add_steps(m, i, &taken));
@@ -402,6 +423,12 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
 {
     static const struct program_options none;
     struct maker m = {.g = g, .o = options ? options : &none};
+    struct program_options at_once;
+    if (m.o->background) { // single ops first
+        at_once = *m.o;
+        at_once.no_fusion = true;
+        m.o = &at_once;
+    }
     uint64_t from = now_ns();
     PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
@@ -419,10 +446,12 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     dump_close(&m.dump);
     units_finish(&m.units);
     ir_graph_destroy(&m.simplified);
+    release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
     p->facts.compile_ns = now_ns() - from;
+    if (!status && m.o->background) status = background_start(p, g, layouts, options);
     if (status) program_unref(&p);
     *out = p;
     return status;
@@ -439,6 +468,7 @@ void program_unref(struct program **pp)
     struct program *p = *pp;
     *pp = NULL;
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    background_end(p);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -455,11 +485,13 @@ uint64_t program_random_counters(const struct program *p)
 
 void program_get_facts(const struct program *p, struct program_facts *out)
 {
-    *out = p->facts;
+    const struct program *better = background_better(p);
+    *out = better ? better->facts : p->facts;
 }
 
 void program_explain(const struct program *p, struct str *out)
 {
+    if (background_better(p)) p = background_better(p);
     str_addf(out, "%s: %d launches for %d ops; %llu bytes for intermediate values, %llu if each had its own\n", p->name,
              p->facts.n_launches, p->facts.n_nodes, (unsigned long long)p->facts.arena_B,
              (unsigned long long)p->facts.naive_B);
