@@ -19,7 +19,7 @@ class Profile(unittest.TestCase):
     def take(self, device, *args):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'trace.json')
-            env = {**os.environ, 'KILN_PROFILE': str(path), 'KILN_DEBUG': ''}
+            env = {**os.environ, 'KILN_PROFILE': str(path), 'KILN_DEBUG': '', 'KILN_CACHE_DIR': f'{folder}/cache'}
             command = [BENCH, '--device', device, '--budget', '0.001', *args]
             done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -54,6 +54,7 @@ class Profile(unittest.TestCase):
         self.check_inside(spans, 'capture', 'call')
         self.check_inside(spans, 'compile', 'call')
         self.check_inside(spans, 'kernel', 'compile')
+        self.check_inside(spans, 'load', 'compile')
         self.assertEqual(trace['otherData']['lost'], 0)
         return trace, spans
 

@@ -144,6 +144,7 @@ static kiln_status compile(struct source *s, struct jit_kernel *kernel)
     PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
     TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
+    if (!kernel->compiled) profile_span_.category = "load"; // its code was on disk
     if (kernel->compiled) STAT_ADD(s->dev, kernels_compiled, 1);
     return KILN_OK;
 }
