@@ -103,7 +103,6 @@ static void d3_host_loop_on_a_value(void **state)
     kiln_function_free(&j);
 }
 
-
 static kiln_status branches(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     FILE *null = user;
@@ -408,7 +407,7 @@ static void what_is_kept_outlives_a_region(void **state)
             other = kiln_keep(kiln_mul(kept, kiln_scalar(2)));
         }
         ok(kiln_mul_(x, kiln_scalar(2))); // what the region read
-        expect(other, 3, 4. , 6., 8.);
+        expect(other, 3, 4., 6., 8.);
         expect(kiln_add(kept, kiln_scalar(0)), 3, 2., 3., 4.);
         ok(kiln_assign(x, vec(f, 3, 1, 2, 3)));
     }

@@ -1,10 +1,10 @@
 // AUTO: a function runs on every call, and its ops are recorded instead of run.
 //
-// A recorded op gives handles on storages without memory. Such a storage has a `lazy`: the value of a segment that is to
-// lie in it. Views, versions, the tape and writes in place work on these storages as on any others, so that user code
-// sees what it sees eagerly. Whoever needs the memory calls storage_force, which breaks the graph: the segment ends, and
-// what is asked for is computed. So does a write to what was there before the segment: the storage gets a lazy, and its
-// memory stays what it was until the segment ends.
+// A recorded op gives handles on storages without memory. Such a storage has a `lazy`: the value of a segment that is
+// to lie in it. Views, versions, the tape and writes in place work on these storages as on any others, so that user
+// code sees what it sees eagerly. Whoever needs the memory calls storage_force, which breaks the graph: the segment
+// ends, and what is asked for is computed. So does a write to what was there before the segment: the storage gets a
+// lazy, and its memory stays what it was until the segment ends.
 //
 // A segment is a path in the function's trie from the root; its graph is made of that path when it is compiled. Values
 // have numbers that depend on the path alone, so that what was compiled for a path holds for every walk along it.
@@ -42,7 +42,7 @@ struct step {
     struct ref *in;
     struct type *in_types;
     uint8_t mode, n_out, n_in;
-    bool cut;      // a segment ends here for its size
+    bool cut;           // a segment ends here for its size
     struct layout base; // OP_VIEW: of the operand
     struct layout view; // STEP_VIEW
     struct type *out;
@@ -143,7 +143,7 @@ struct segment {
     VEC(struct number) numbers;
     int32_t n_values;
     struct lazy *lazies;
-    size_t kept;      // inputs that steps and writes so far account for
+    size_t kept; // inputs that steps and writes so far account for
     bool ended, random;
     uint64_t seed, offset; // of its random numbers
     struct error_record *failed;

@@ -1,11 +1,11 @@
 // Breaks: a segment ends, and what is needed of it is computed.
 //
 // What is needed: the value asked for, the effects so far, and what earlier walks asked for after a break at this step
-// and a storage still waits for. A value that is asked for after the break is computed op by op, with what it passes by,
-// and learnt, so that the next walk computes it at the break.
+// and a storage still waits for. A value that is asked for after the break is computed op by op, with what it passes
+// by, and learnt, so that the next walk computes it at the break.
 //
-// Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it. If a run
-// fails, its values have failed for good, and writes have not taken place.
+// Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it. If a
+// run fails, its values have failed for good, and writes have not taken place.
 #include "jit/auto.h"
 #include "jit/replay.h"
 #include "ops/families.h"

@@ -1,7 +1,7 @@
 // Scopes that record: a call of an AUTO function, and regions of user code.
 //
-// A scope's handles go before its last segment is run, so that what nobody can ask for any more is not computed. Effects
-// are run whatever way the scope is left, with an error pending too.
+// A scope's handles go before its last segment is run, so that what nobody can ask for any more is not computed.
+// Effects are run whatever way the scope is left, with an error pending too.
 #include "jit/auto.h"
 #include <kiln/ops.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // Recording: from ops to steps of a segment and handles on pending storages.
 //
 // Each operand is resolved to what it is within the segment: a value that a step made, an input, or a number. A storage
-// that another segment is to fill is computed first. A handle that shows its storage in a way that no step gave (a saved
-// value, a view that was made before a write) is an as_strided of the storage's whole value. If the last step has a
-// child for this op and these operands, the child tells the types of the results; else they are inferred and the child
-// is made.
+// that another segment is to fill is computed first. A handle that shows its storage in a way that no step gave (a
+// saved value, a view that was made before a write) is an as_strided of the storage's whole value. If the last step has
+// a child for this op and these operands, the child tells the types of the results; else they are inferred and the
+// child is made.
 //
 // A write replaces the value of the whole storage; its views of before are forgotten and made anew when they are asked
 // for.
@@ -366,8 +366,10 @@ static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, k
     TRY(segment_open(w, dev));
     if (c->op->flags & OP_VIEW) {
         struct storage *st = in[0]->storage;
+        copy = false;
         TRY(c->op->fn->view(c, &in[0]->layout, &view, &copy));
-        if (!copy && (!st->lazy || st->lazy->seg != w->seg)) return run_at_once(c, dev, in, out); // no memory is touched
+        if (!copy && (!st->lazy || st->lazy->seg != w->seg))
+            return run_at_once(c, dev, in, out); // no memory is touched
         if (!copy) TRY(eager_check_reach(c, st, &view));
     }
     kiln_status status = record_step(w, c, in, copy ? NULL : &view, out);

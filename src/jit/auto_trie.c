@@ -1,8 +1,8 @@
 // The trie of recordings: what was seen before, op by op.
 //
-// A child is found by the op, its attributes as asked for, and its operands: values by number, inputs by number, numbers
-// by bits. Inputs that a step is the first to read are compared by type and strides. Since values are numbered along the
-// path, two walks on one path have the same numbers, and their types need not be inferred again.
+// A child is found by the op, its attributes as asked for, and its operands: values by number, inputs by number,
+// numbers by bits. Inputs that a step is the first to read are compared by type and strides. Since values are numbered
+// along the path, two walks on one path have the same numbers, and their types need not be inferred again.
 #include "jit/auto.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ enum { STEPS_MAX = 1 << 16, PLANS_MAX = 256 };
 bool ref_equal(const struct ref *a, const struct ref *b)
 {
     if (a->kind != b->kind || a->index != b->index) return false;
-    return a->kind != REF_NUMBER || (a->dtype == b->dtype && a->integer == b->integer &&
-                                     !memcmp(&a->number, &b->number, sizeof a->number));
+    return a->kind != REF_NUMBER ||
+           (a->dtype == b->dtype && a->integer == b->integer && !memcmp(&a->number, &b->number, sizeof a->number));
 }
 
 static bool attr_equal(const struct attr *a, const struct attr *b)
@@ -69,10 +69,16 @@ static bool same_base(const struct step *s, const struct step_key *k)
     return !k->base || (k->base->offset == s->base.offset && same_strides(&s->in_types[0], k->base, &s->base));
 }
 
+// Whether an op's result is a view follows from the operand's layout.
+static bool same_mode(const struct step *s, const struct step_key *k)
+{
+    return (s->mode == STEP_INNER) == (k->mode == STEP_INNER);
+}
+
 struct step *step_find(const struct segment *seg, const struct step_key *k)
 {
     for (struct step *s = seg->at->children; s; s = s->next)
-        if (s->op == k->op && s->n_in == k->n_in && s->mode == k->mode && operands_equal(s, k) && attrs_equal(s, k) &&
+        if (s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && operands_equal(s, k) && attrs_equal(s, k) &&
             same_base(s, k) && inputs_equal(s, seg))
             return s;
     return NULL;
@@ -82,8 +88,8 @@ struct step *step_find(const struct segment *seg, const struct step_key *k)
 static struct step *find_like(struct step *at, const struct segment *seg, const struct step_key *k)
 {
     for (struct step *s = at ? at->children : NULL; s; s = s->next) {
-        bool like = s->op == k->op && s->n_in == k->n_in && s->mode == k->mode && attrs_equal(s, k) &&
-                    inputs_equal(s, seg);
+        bool like =
+            s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && attrs_equal(s, k) && inputs_equal(s, seg);
         for (int i = 0; i < k->n_in && like; i++)
             like = is_number(&k->in[i]) ? is_number(&s->in[i]) && s->in[i].dtype == k->in[i].dtype
                                         : ref_equal(&s->in[i], &k->in[i]);

@@ -66,8 +66,7 @@ void function_note(struct kiln_function *f, const char *format, ...) __attribute
 // function.c
 uint64_t function_recompile_limit(const struct kiln_function *f);
 // The function itself, in a scope of its own; what it gives becomes new handles.
-kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
-                         size_t n_out);
+kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 struct kiln_function *function_for_region(const char *file, int line);
 bool function_enter_region(struct kiln_function *f); // false: it gave up
 

@@ -50,7 +50,8 @@ kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int 
         return NULL;
     }
     // In a capture the block is a part of that, and with an error pending nothing is recorded.
-    kiln_function *f = error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
+    kiln_function *f =
+        error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
     if (f && function_enter_region(f) && !auto_enter(&r->scope, f, dev))
         r->records = true;
     else

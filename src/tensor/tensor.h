@@ -18,9 +18,9 @@ struct storage {
     struct lazy *lazy;           // NULL: the memory holds its value
     struct lazy_reader *readers; // NULL: none
     bool borrowed;               // the block belongs to another storage
-    uint64_t version;   // raised by each write
-    const char *writer; // the op that wrote last, for messages
-    uint32_t capture;   // the capture on this thread in which it was made; 0: none
+    uint64_t version;            // raised by each write
+    const char *writer;          // the op that wrote last, for messages
+    uint32_t capture;            // the capture on this thread in which it was made; 0: none
 };
 
 struct tape_node;  // grad/tape.h
