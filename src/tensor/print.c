@@ -31,24 +31,24 @@ enum { THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75, PRECISION = 8, WORD_MAX = 96
 // How elements are written, found by the first pass.
 struct style {
     bool exponential;
-    int left, right; // characters before and after the point
-    int precision;   // digits after the point in exponent notation
+    int left, right;            // characters before and after the point
+    int precision;              // digits after the point in exponent notation
     int exponent_digits;
-    int width; // of integers and bools
+    int width;                  // of integers and bools
 };
 
 struct printer {
     struct str *out;
     const struct type *type;
     const void *data;
-    int64_t strides[MAX_RANK]; // in elements
+    int64_t strides[MAX_RANK];  // in elements
     bool summarize;
     struct style style;
     // First pass.
-    double largest, smallest; // magnitudes, zero apart
+    double largest, smallest;   // magnitudes, zero apart
     bool any_finite, any_nan, any_inf, any_negative_inf;
     // Second pass.
-    size_t line_start; // where the current line begins in out
+    size_t line_start;          // where the current line begins in out
 };
 
 typedef void (*element_fn)(struct printer *p, int64_t index);
@@ -114,10 +114,8 @@ static void positional_digits(double magnitude, kiln_dtype dtype, int max_fracti
 {
     decimal_shortest(magnitude, dtype, d);
     int whole = d->exponent + 1, most = whole + max_fraction;
-    if (d->count > most && most > 0)
-        decimal_fixed(magnitude, dtype, most, d);
-    else if (d->count < whole)
-        decimal_fixed(magnitude, dtype, whole, d);
+    if (d->count > most && most > 0) decimal_fixed(magnitude, dtype, most, d);
+    else if (d->count < whole) decimal_fixed(magnitude, dtype, whole, d);
 }
 
 static int fraction_count(const struct decimal *d)
@@ -276,10 +274,8 @@ static void note_int_width(struct printer *p, int64_t index)
 static void element_word(struct printer *p, int64_t index, char *word)
 {
     if (is_float(p)) {
-        if (p->type->rank)
-            float_word(p, index, word);
-        else
-            scalar_word(p, word);
+        if (p->type->rank) float_word(p, index, word);
+        else scalar_word(p, word);
     } else if (p->type->dtype == KILN_BOOL) {
         const char *text = int_at(p, index) ? "True" : "False";
         snprintf(word, WORD_MAX, "%*s", p->type->rank ? 5 : 0, text);
@@ -368,10 +364,8 @@ kiln_status tensor_format(struct str *out, const struct type *t, const void *dat
         str_add(out, word);
         return str_check(out);
     }
-    if (is_float(&p))
-        choose_float_style(&p);
-    else if (t->dtype != KILN_BOOL)
-        each_shown(&p, 0, 0, note_int_width);
+    if (is_float(&p)) choose_float_style(&p);
+    else if (t->dtype != KILN_BOOL) each_shown(&p, 0, 0, note_int_width);
     add_axis(&p, 0, 0);
     return str_check(out);
 }
