@@ -39,6 +39,7 @@ struct kiln_function {
     bool gave_up; // too many captures: what fits no program runs eagerly
     kiln_jit_stats stats;
     struct str log;
+    struct trie *trie; // AUTO: what was recorded; see auto.h
 };
 
 // cache.c
@@ -61,5 +62,12 @@ kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out
 
 // explain.c
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// function.c
+uint64_t function_recompile_limit(const struct kiln_function *f);
+// The function itself, in a scope of its own; what it gives becomes new handles.
+kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+struct kiln_function *function_for_region(const char *file, int line);
+bool function_enter_region(struct kiln_function *f); // false: it gave up
 
 bool jit_enabled(void);
