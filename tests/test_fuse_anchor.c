@@ -304,6 +304,7 @@ static void sizes_share_a_kernel(void **unused)
 
 static int set_up(void **unused)
 {
+    setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // where no file can be: what is counted must be compiled here
     dev = kiln_device_open("vulkan");
     if (!dev) kiln_error_clear();
     return 0;

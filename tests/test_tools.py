@@ -122,6 +122,71 @@ class ShaderDump(Common):
     def test_mistakes(self):
         self.bad(1, 'no kernel matches op nosuch', '--op', 'nosuch')
         self.bad(2, 'no such dtype: "q8"', '--dtype', 'q8')
+        self.bad(2, 'exclude each other', '--graph', 'a', '--dump', 'b')
+        self.bad(2, 'not for graphs: "--expand"', '--graph', 'a', '--expand')
+        self.bad(2, 'only with --graph or --dump: "--llvm"', '--llvm')
+        self.bad(1, 'cannot be read', '--graph', '/nonexistent')
+        self.bad(1, 'cannot be read', '--dump', '/nonexistent')
+
+    GRAPH = ('%0: f32[8,16] = input "x"\n%1: f32[16,4] = input "w"\n%2: f32[4] = constant "b"\n'
+             '%3: f32[8,16] = tanh(%0)\n%4: f32[8,16] = mul(%3, %0)\n%5: f32[8,4] = matmul(%4, %1)\n'
+             '%6: f32[8,4] = add(%5, %2)\nreturn %6 "y"\n')
+
+    def graph(self, *args, text=GRAPH):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text(text)
+            return self.good('--graph', str(path), *args)
+
+    def test_graph(self):
+        text = self.graph()
+        self.assertRegex(text, r'(?m)^// ---- tanh_mul.*: fused$')
+        for line in ('tanh(%0)', 'mul(', 'kernel tanh_mul', 'v0: row f32 = load 0'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^not fused further: .+')
+        self.assertNotIn('define void', text)
+
+    def test_graph_as_llvm(self):
+        text = self.graph('--llvm', '--stats', '--op', 'tanh*')
+        if 'cannot be' in text or 'no libkiln-llvm' in text or 'this build' in text:
+            self.skipTest('no LLVM in this build')
+        self.assertRegex(text, r'define \w*.*void @k_tanh_mul')
+        self.assertRegex(text, r'(?m)^instructions \d{2,}, distinct \d+$')
+        self.assertRegex(text, r'(?m)^ +\d+ fmul$')
+
+    def test_graph_on_vulkan(self):
+        if not VULKAN:
+            return self.bad(1, '"vulkan" in this build', '--graph', '/dev/null', '--device', 'vulkan')
+        text = self.graph('--device', 'vulkan', '--op', 'tanh_mul*')
+        for line in ('#version 460', 'OpEntryPoint GLCompute', 'SPIR-V', 'statistics'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^ +\d+ OpFMul$')
+
+    def test_graph_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text('%0: f32[3] = inputs\n')
+            self.bad(1, f'{path}:1:14', '--graph', str(path))
+            path.write_text(self.GRAPH)
+            self.bad(1, 'no kernel matches', '--graph', str(path), '--op', 'nosuch')
+            self.bad(1, 'there are no kernels', '--dump', folder)
+
+    def test_folder_of_a_program(self):
+        bench = pathlib.Path(PROGRAM).resolve().parent.parent / 'bench/kiln-bench'
+        if not bench.exists():
+            self.skipTest('kiln-bench is not built')
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder, 'dump')
+            command = [bench, '--device', 'cpu', '--filter', 'rms_norm', '--modes', 'jit', '--budget', '0.001']
+            subprocess.run(command, env={**ENV, 'KILN_DUMP': str(root)}, check=True, capture_output=True, timeout=200)
+            program = sorted(root.iterdir())[0]
+            names = {path.name for path in program.iterdir()}
+            self.assertLessEqual({'00-captured.kiln', 'graph.kiln', 'plan.txt'}, names)
+            self.assertTrue(any(re.match(r'\d\d-\w+\.kiln$', name) and name[:2] > '00' for name in names), names)
+            text = self.good('--dump', str(root))
+            self.assertRegex(text, r'(?m)^// ==== 0001-')
+            self.assertRegex(text, r'(?m)^// ---- \w*mean_add_rsqrt\w*: fused$')
+            self.assertEqual(self.good('--graph', str(program / '00-captured.kiln'), '--list').count(': fused'), 1)
 
 
 class Opt(Common):

@@ -5,7 +5,6 @@
 // left out stands in the file. The file is opened when the profile begins, so that a bad path fails there, and written
 // when it ends.
 #include "device/profile.h"
-#include "base/vec.h"
 #include <kiln/device.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,7 +29,8 @@ static struct {
     FILE *file;
     char path[512];
     uint64_t from_ns, n_lost;
-    VEC(struct event) events;
+    struct event *events;
+    size_t n, cap;
 } profile;
 // Tracks keep their numbers for the life of the process.
 static struct {
@@ -76,13 +76,26 @@ static uint32_t track_of_thread(void)
     return my_track - 1;
 }
 
+// With the lock. A profile with a gap is better than a computation that fails: no error where memory is out.
+static bool has_room(void)
+{
+    if (profile.n < profile.cap) return true;
+    size_t cap = profile.cap ? 2 * profile.cap : 1024;
+    struct event *more = cap <= EVENTS_MAX ? realloc(profile.events, cap * sizeof *more) : NULL;
+    if (!more) return false;
+    profile.events = more;
+    profile.cap = cap;
+    return true;
+}
+
 void profile_add(uint32_t track, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns)
 {
     struct event e = {.start_ns = start_ns, .end_ns = end_ns, .category = category, .track = track};
     snprintf(e.name, sizeof e.name, "%s", name ? name : category);
     pthread_mutex_lock(&lock);
     if (profile.file && start_ns >= profile.from_ns) {
-        bool kept = profile.events.n < EVENTS_MAX && !vec_push(&profile.events, e);
+        bool kept = has_room();
+        if (kept) profile.events[profile.n++] = e;
         profile.n_lost += !kept;
     }
     pthread_mutex_unlock(&lock);
@@ -133,12 +146,14 @@ static bool write_profile(void)
         write_text(f, tracks[i].name);
         fputs("}}", f);
     }
-    for (size_t i = 0; i < profile.events.n; i++) write_event(f, &profile.events.v[i]);
+    for (size_t i = 0; i < profile.n; i++) write_event(f, &profile.events[i]);
     fputs("\n]}\n", f);
     bool ok = !ferror(f);
     ok &= !fclose(f);
     profile.file = NULL;
-    vec_free(&profile.events);
+    free(profile.events);
+    profile.events = NULL;
+    profile.n = profile.cap = 0;
     return ok;
 }
 

@@ -4,10 +4,12 @@
 // family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
 // others that want it wait.
 #include "jit/kernels.h"
+#include "device/profile.h"
 #include "base/hash.h"
 #include "codegen/glsl.h"
 #include "codegen/llvm.h"
 #include "codegen/spirv.h"
+#include "jit/disk.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,10 +62,35 @@ static kiln_status describe(struct source *s)
 
 // --- compiling ---
 
+// What a file of the cache is known by: the makers of the code, and all that it is made from.
+static void begin_key(struct str *key, const char *target)
+{
+    str_init(key);
+    str_addf(key, "%s %s\n", target, KILN_VERSION);
+}
+
+static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct codegen_code *code)
+{
+    struct str key;
+    *code = (struct codegen_code){.plan = s->plan};
+    begin_key(&key, "object");
+    kiln_status status = llvm_host_key(&key);
+    str_addn(&key, str_text(&s->key), s->key.len);
+    if (!status) status = str_check(&key);
+    if (!status) code->code = disk_load(&key, code->symbol, &code->size_B);
+    if (!status && !code->code) {
+        kernel->compiled = true;
+        status = llvm_compile(s->k, &s->plan, code);
+        if (!status) disk_store(&key, code->symbol, code->code, code->size_B);
+    }
+    str_free(&key);
+    return status;
+}
+
 static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
 {
-    struct codegen_code code = {.plan = s->plan};
-    TRY(llvm_compile(s->k, &s->plan, &code));
+    struct codegen_code code;
+    TRY(object_of(s, kernel, &code));
     kiln_status status = llvm_load(&code, &kernel->function);
     free(code.code);
     TRY(status);
@@ -73,12 +100,31 @@ static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
 }
 
 #if KILN_WITH_GLSLANG
+static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct spirv *out)
+{
+    const struct spirv_source source = {
+        .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
+    struct str key;
+    char no_symbol[64];
+    size_t size_B = 0;
+    begin_key(&key, "module");
+    kiln_status status = spirv_expand(&source, &key); // the whole text, so that a changed template is another key
+    if (!status) status = str_check(&key);
+    if (!status) out->words = disk_load(&key, no_symbol, &size_B);
+    out->n_words = size_B / 4;
+    if (!status && !out->words) {
+        kernel->compiled = true;
+        status = spirv_compile(&source, out);
+        if (!status) disk_store(&key, "", out->words, out->n_words * 4);
+    }
+    str_free(&key);
+    return status;
+}
+
 static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 {
     struct spirv module = {NULL, 0};
-    const struct spirv_source source = {
-        .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
-    kiln_status status = spirv_compile(&source, &module);
+    kiln_status status = module_of(s, kernel, &module);
     if (!status && debug_flag("validate")) status = spirv_validate(kernel->name, module.words, module.n_words);
     const struct compiled_code code = {
         .name = kernel->name, .code = module.words, .code_B = module.n_words * 4, .indirect = s->plan.indirect};
@@ -95,10 +141,11 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 
 static kiln_status compile(struct source *s, struct jit_kernel *kernel)
 {
+    PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
     TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
-    STAT_ADD(s->dev, kernels_compiled, 1);
-    kernel->compiled = true;
+    if (!kernel->compiled) profile_span_.category = "load"; // its code was on disk
+    if (kernel->compiled) STAT_ADD(s->dev, kernels_compiled, 1);
     return KILN_OK;
 }
 

@@ -3,6 +3,8 @@
 // Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+#include "device/profile.h"
+#include "jit/dump.h"
 #include "jit/program_impl.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
@@ -16,8 +18,10 @@ struct maker {
     const struct kiln_graph *g;
     struct kiln_graph *simplified; // g, once passes have run
     const struct program_options *o;
+    struct dump *dump; // NULL: not asked for
     struct units units;
     struct schedule schedule;
+    struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
 };
 
@@ -35,13 +39,33 @@ static void constant_layout(const void *held, struct layout *out)
 
 // --- actions ---
 
+static kiln_status add_launch(struct maker *m, const struct launch *l, bool random, const char *why)
+{
+    struct action a = {
+        .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
+    if (!a.plain) return error_pending;
+    *a.plain = *l;
+    return vec_push(&m->actions, a);
+}
+
 static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
 {
-    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
-    if (!a.plain) return error_pending;
-    unit_plain(&m->units.v.v[unit], a.plain);
-    a.random = m->units.v.v[unit].random;
-    return vec_push(&m->actions, a);
+    const struct unit *u = &m->units.v.v[unit];
+    struct launch l;
+    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
+    if (u->n_parts) return KILN_OK;
+    unit_plain(u, &l);
+    return add_launch(m, &l, u->random, why);
+}
+
+// Read at places that are computed: what is touched may be anything of the buffer.
+static bool is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
+    }
+    return false;
 }
 
 static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
@@ -52,6 +76,10 @@ static kiln_status fill_operands(struct action_operand *o, const struct fused_ke
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
         o->hi_B -= at_B;
+        if (i < k->n_in && is_placed(k, i)) {
+            o->lo_B = -at_B;
+            o->hi_B = INT64_C(1) << 46;
+        }
         o->buffer = x->buffer;
         o->at_B = at_B;
         o->write = i >= k->n_in;
@@ -280,6 +308,15 @@ static kiln_status make_room(struct maker *m)
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
+static void dump_plan(struct maker *m)
+{
+    struct str s;
+    str_init(&s);
+    program_explain(m->p, &s);
+    dump_text(m->dump, "plan.txt", &s);
+    str_free(&s);
+}
+
 static bool *find_shared(struct maker *m)
 {
     const int32_t *aliases = m->o->aliases;
@@ -295,6 +332,22 @@ static bool *find_shared(struct maker *m)
         input++;
     }
     return shared;
+}
+
+// Held until the program has its own references.
+static kiln_status compile_all(struct maker *m)
+{
+    size_t n = m->schedule.steps.n;
+    m->ahead = calloc(n + 1, sizeof *m->ahead);
+    if (!m->ahead) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    compile_ahead(m->p->dev, m->schedule.steps.v, n, m->ahead);
+    return KILN_OK;
+}
+
+static void release_ahead(struct maker *m)
+{
+    for (size_t i = 0; m->ahead && i < m->schedule.steps.n; i++) jit_kernel_unref(&m->ahead[i]);
+    free(m->ahead);
 }
 
 // --- passes ---
@@ -340,6 +393,11 @@ static kiln_status simplify(struct maker *m, struct kiln_graph **out)
     struct pass_options o = {.why = m->o->name};
     TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
     pass_options_from_debug(&o);
+    if (m->dump) {
+        o.each = dump_pass;
+        o.user = m->dump;
+        dump_graph(m->dump, "00-captured", *out);
+    }
     return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
 }
 
@@ -349,8 +407,11 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     const struct kiln_graph *before = m->g;
     TRY(simplify(m, &m->simplified));
     m->g = m->simplified;
-    struct units_options uo = {
-        .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers};
+    struct units_options uo = {.caps = &p->dev->caps,
+                               .layouts = layouts,
+                               .constant_layout = constant_layout,
+                               .numbers = m->o->numbers,
+                               .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
@@ -360,7 +421,10 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     }
     TRY(units_make(&m->units, m->g, &uo));
     TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
+    dump_graph(m->dump, "graph", m->g);
+    dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));
+    if (!m->o->reference) TRY(compile_all(m));
     for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
         int taken;
         TRY(add_steps(m, i, &taken));
@@ -383,7 +447,14 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
 {
     static const struct program_options none;
     struct maker m = {.g = g, .o = options ? options : &none};
+    struct program_options at_once;
+    if (m.o->background) { // single ops first
+        at_once = *m.o;
+        at_once.no_fusion = true;
+        m.o = &at_once;
+    }
     uint64_t from = now_ns();
+    PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
     struct program *p = m.p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "graph: out of memory");
@@ -392,14 +463,19 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->dev = device_ref(dev);
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
+    m.dump = dump_open(m.o->name ? m.o->name : "graph");
     kiln_status status = build(&m, layouts);
     p->facts.n_nodes = (int)g->nodes.n;
+    if (m.dump && !status) dump_plan(&m);
+    dump_close(&m.dump);
     units_finish(&m.units);
     ir_graph_destroy(&m.simplified);
+    release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
     p->facts.compile_ns = now_ns() - from;
+    if (!status && m.o->background) status = background_start(p, g, layouts, options);
     if (status) program_unref(&p);
     *out = p;
     return status;
@@ -416,6 +492,7 @@ void program_unref(struct program **pp)
     struct program *p = *pp;
     *pp = NULL;
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    background_end(p);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -432,11 +509,13 @@ uint64_t program_random_counters(const struct program *p)
 
 void program_get_facts(const struct program *p, struct program_facts *out)
 {
-    *out = p->facts;
+    const struct program *better = background_better(p);
+    *out = better ? better->facts : p->facts;
 }
 
 void program_explain(const struct program *p, struct str *out)
 {
+    if (background_better(p)) p = background_better(p);
     str_addf(out, "%s: %d launches for %d ops; %llu bytes for intermediate values, %llu if each had its own\n", p->name,
              p->facts.n_launches, p->facts.n_nodes, (unsigned long long)p->facts.arena_B,
              (unsigned long long)p->facts.naive_B);

@@ -49,7 +49,9 @@ struct program_output {
     int64_t integer;
 };
 
+struct background;
 struct program {
+    struct background *background; // a better program is made meanwhile, or has been; NULL: none
     atomic_int refs;
     kiln_device *dev; // held
     struct arena arena;
@@ -70,3 +72,13 @@ struct program {
     int n_kernels;
     char *explanation;
 };
+
+// program_background.c
+kiln_status background_start(struct program *p, const struct kiln_graph *g, const struct layout *const *layouts,
+                             const struct program_options *o);
+struct program *background_better(const struct program *p); // NULL: not yet, or never
+void background_end(struct program *p);
+
+// program_compile.c: compiles the kernels of these steps on several threads. What fails is tried again by whoever needs
+// it.
+void compile_ahead(kiln_device *dev, const struct step *steps, size_t n, struct jit_kernel **out);

@@ -229,6 +229,7 @@ static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **o
 
 kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
 {
+    if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
     struct storage *few_fresh[FEW] = {NULL};
     struct run r = {.p = p, .in = in, .rng = rng, .base = few_bases};

@@ -25,7 +25,7 @@ struct vk_profile {
 
 static kiln_status make(struct vk_device *vk)
 {
-    char name[NAME_B];
+    char name[160];
     VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                   .queryCount = MAX_BATCHES * 2 * SPANS};
