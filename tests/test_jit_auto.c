@@ -99,7 +99,7 @@ static void d3_host_loop_on_a_value(void **state)
         expect(out, 1, 6.);
     }
     assert_int_equal(stats_of(j).breaks, 6);
-    assert_true(explains(j, "break: read of f32[1], made by mul, at test_jit_auto.c:"));
+    assert_true(explains(j, "break: read of f32[1], made by mul, which is 3, at test_jit_auto.c:"));
     kiln_function_free(&j);
 }
 

@@ -223,19 +223,31 @@ static kiln_status choose(struct segment *s, const struct lazy *asked, struct re
 
 // Telling
 
-static void note(struct segment *s, const struct lazy *l, const char *why, size_t n)
+// What the host asks for, as text; its one element, where it has no more.
+static void describe(const struct type *type, struct storage *st, char *text, size_t size)
+{
+    char of[TYPE_TEXT_MAX];
+    const struct layout whole = {0, {0}};
+    type_text(type, of, sizeof of);
+    kiln_tensor *t = type_numel(type) == 1 && !error_pending ? tensor_on(st, type, &whole) : NULL;
+    if (t)
+        snprintf(text, size, " of %s, made by %s, which is %.9g,", of, st->writer ? st->writer : "an op", kiln_item(t));
+    else
+        snprintf(text, size, " of %s, made by %s,", of, st->writer ? st->writer : "an op");
+}
+
+// Once for each place in the trie.
+static void note(struct segment *s, const struct type *type, struct storage *asked, const char *why, size_t n)
 {
     kiln_function *f = s->trie->f;
     struct break_point *end = s->at->end;
-    if (!f || end->noted) return;
+    if (!f || !end || end->noted) return;
     end->noted = true;
-    char place[CALLER_TEXT_MAX] = "", type[TYPE_TEXT_MAX], of[TYPE_TEXT_MAX + 64] = "", text[700];
+    char place[CALLER_TEXT_MAX] = "", of[TYPE_TEXT_MAX + 64] = "", text[700];
     caller_describe(caller_find(), place, sizeof place);
-    if (l)
-        snprintf(of, sizeof of, " of %s, made by %s,", type_text(&l->base, type, sizeof type),
-                 l->storage->writer ? l->storage->writer : "an op");
-    snprintf(text, sizeof text, "break: %s%s%s%s; %d ops recorded, %zu value%s computed", why, of,
-             place[0] ? " at " : "", place, s->at->depth, n, n == 1 ? " is" : "s are");
+    if (asked) describe(type, asked, of, sizeof of);
+    snprintf(text, sizeof text, "%s%s%s%s%s: %d ops recorded, %zu value%s computed", why ? "break: " : "end: ",
+             why ? why : "of the scope", of, place[0] ? " at " : "", place, s->at->depth, n, n == 1 ? " is" : "s are");
     pthread_mutex_lock(&f->lock);
     function_note(f, "%s", text);
     pthread_mutex_unlock(&f->lock);
@@ -243,11 +255,11 @@ static void note(struct segment *s, const struct lazy *l, const char *why, size_
     if (f->o.print_after_all) fprintf(stderr, "# %s: %s\n", f->name, text);
 }
 
-static void count(struct segment *s, bool in_scope)
+static void count_break(struct segment *s)
 {
     if (!s->trie->f) return;
     pthread_mutex_lock(&s->trie->f->lock);
-    s->trie->f->stats.breaks += in_scope;
+    s->trie->f->stats.breaks++;
     pthread_mutex_unlock(&s->trie->f->lock);
 }
 
@@ -261,8 +273,9 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     s->ended = true;
     if (!end_of(s)) return error_pending;
     kiln_status status = choose(s, l, &wanted, &n);
-    if (why) count(s, true);
-    note(s, l, why ? why : "end of the scope", n);
+    const struct type type = l ? l->base : (struct type){0};
+    struct storage *asked = l ? storage_ref(l->storage) : NULL;
+    if (why) count_break(s);
     if (!status && n) status = get_plan(s, wanted, n, &p);
     if (!status && p) {
         p->used = ++s->trie->clock;
@@ -270,6 +283,8 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     }
     free(wanted);
     if (status) fail(s, p);
+    note(s, &type, status ? NULL : asked, why, n);
+    storage_unref(asked);
     return status;
 }
 

@@ -43,7 +43,7 @@ static kiln_status end_walk(struct walk *w, kiln_tensor *const *out, size_t n_ou
     return status;
 }
 
-// Walks that find nothing known cost more than they gain.
+// Walks that find something new more often than not cost more than they gain.
 static void count_miss(struct walk *w)
 {
     struct trie *t = w->trie;
@@ -55,7 +55,8 @@ static void count_miss(struct walk *w)
     if (w->missed && t->walked) {
         f->stats.guard_misses++;
         t->misses++;
-    }
+    } else if (!w->missed && t->misses)
+        t->misses--;
     t->walked = true;
     bool gave_up = t->misses > limit && !f->gave_up;
     f->gave_up |= gave_up;

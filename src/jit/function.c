@@ -382,13 +382,38 @@ static bool runs_eagerly(const kiln_function *f)
     return false;
 }
 
+// A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
+static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
+                          bool *done)
+{
+    uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
+    TRY(error_pending);
+    struct entry *e = NULL;
+    if (get_entry(f, in, n_in, n_out, hash, &e)) {
+        pthread_mutex_lock(&f->lock);
+        f->no_replay = true;
+        function_note(f, "runs at every call: %s", kiln_error_message());
+        pthread_mutex_unlock(&f->lock);
+        kiln_error_clear();
+    }
+    if (!e) return KILN_OK;
+    *done = true;
+    count_launches(f, e);
+    kiln_status status = entry_run(e, in, out);
+    entry_unref(&e);
+    return status;
+}
+
 static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     bool eager = runs_eagerly(f);
     TRY(enter(f, n_out, eager));
     if (eager) return function_run(f, in, n_in, out, n_out);
-    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER)
-        return auto_call(f, in, n_in, out, n_out);
+    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
+        bool done = false;
+        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
+        return done ? status : auto_call(f, in, n_in, out, n_out);
+    }
     uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
     TRY(error_pending);
     struct entry *e;

@@ -36,7 +36,8 @@ struct kiln_function {
     int64_t n_out;    // -1: not called yet
     uint8_t *scalars; // by input: enum scalar_state
     size_t n_scalars;
-    bool gave_up; // too many captures: what fits no program runs eagerly
+    bool no_replay; // AUTO and pure_host: it is no single graph
+    bool gave_up;   // too many captures: what fits no program runs eagerly
     kiln_jit_stats stats;
     struct str log;
     struct trie *trie; // AUTO: what was recorded; see auto.h
