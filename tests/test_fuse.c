@@ -186,6 +186,19 @@ static void moved_bits(kiln_tensor *const *in, kiln_tensor **out)
     out[1] = kiln_sum(kiln_one_hot(kiln_cast(kiln_abs(in[0]), KILN_I32), 3), NULL);
 }
 
+static void joined(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_add(kiln_concat(in, 2, 1), kiln_scalar(1));
+    out[1] = kiln_mul(kiln_concat(in + 2, 2, 0), in[4]);
+}
+
+static void stacked(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_exp(kiln_stack(in, 3, -1));
+    kiln_tensor *twice[] = {kiln_neg(in[0]), in[0]};
+    out[1] = kiln_sum(kiln_concat(twice, 2, -1), NULL);
+}
+
 static void scanned(kiln_tensor *const *in, kiln_tensor **out)
 {
     out[0] = kiln_exp(kiln_cumsum(kiln_mul(in[0], in[0]), 1));
@@ -218,6 +231,8 @@ static const struct example examples[] = {
     {"gathered", gathered, 3, 1, {{2, A(5, 6)}, {2, A(3, 4), KILN_I64}, {1, A(6)}}, 1},
     {"gathered, computed", gathered_by_computed, 2, 1, {{2, A(4, 6)}, {2, A(4, 3), KILN_I64}}, 2},
     {"moved bits", moved_bits, 1, 2, {{2, A(6, 6)}}, -1},
+    {"joined", joined, 5, 2, {{2, A(3, 4)}, {2, A(3, 5)}, {2, A(2, 4)}, {2, A(1, 4)}, {1, A(4)}}, 2},
+    {"stacked", stacked, 3, 2, {{2, A(3, 4)}, {2, A(3, 4)}, {2, A(3, 4)}}, -1},
     {"scanned", scanned, 1, 1, {{2, A(6, 9)}}, 3},
     {"batch norm", batch_norm, 1, 3, {{4, A(2, 3, 4, 4)}}, 1},
 };

@@ -118,7 +118,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
     uint64_t n = (uint64_t)glsl_section_size(k, &s, 2), enough = caps->parallelism / 512 + 1;
     bool wide_class = k->dag.nodes[k->product.sum].cls == CLASS_F64 || k->dag.nodes[k->product.sum].cls == CLASS_I64;
-    uint32_t tile = wide_class || caps->parallelism < SMALL_DEVICE ? 64 : 128;
+    uint32_t tile = wide_class ? 64 : 128;
     while (tile > 32 && ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * batches < enough) tile /= 2;
     while (tile > 32 && (m <= tile / 2 || n <= tile / 2)) tile /= 2;
     f->tile = tile;

@@ -39,13 +39,33 @@ static void constant_layout(const void *held, struct layout *out)
 
 // --- actions ---
 
+static kiln_status add_launch(struct maker *m, const struct launch *l, bool random, const char *why)
+{
+    struct action a = {
+        .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
+    if (!a.plain) return error_pending;
+    *a.plain = *l;
+    return vec_push(&m->actions, a);
+}
+
 static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
 {
-    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
-    if (!a.plain) return error_pending;
-    unit_plain(&m->units.v.v[unit], a.plain);
-    a.random = m->units.v.v[unit].random;
-    return vec_push(&m->actions, a);
+    const struct unit *u = &m->units.v.v[unit];
+    struct launch l;
+    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
+    if (u->n_parts) return KILN_OK;
+    unit_plain(u, &l);
+    return add_launch(m, &l, u->random, why);
+}
+
+// Read at places that are computed: what is touched may be anything of the buffer.
+static bool is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
+    }
+    return false;
 }
 
 static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
@@ -56,6 +76,10 @@ static kiln_status fill_operands(struct action_operand *o, const struct fused_ke
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
         o->hi_B -= at_B;
+        if (i < k->n_in && is_placed(k, i)) {
+            o->lo_B = -at_B;
+            o->hi_B = INT64_C(1) << 46;
+        }
         o->buffer = x->buffer;
         o->at_B = at_B;
         o->write = i >= k->n_in;

@@ -187,7 +187,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);
-    r->sink.base = (struct sink){apply, &capture_ops};
+    r->sink.base = (struct sink){.apply = apply, .capture = &capture_ops};
     do r->capture = atomic_fetch_add(&last, 1) + 1;
     while (!r->capture);
     return KILN_OK;

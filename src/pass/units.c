@@ -394,7 +394,6 @@ static kiln_status add_writes(struct maker *m, const struct units_options *uo)
 // Units whose results nobody reads go, and the buffers keep their numbers.
 static void drop_dead(struct units *u)
 {
-    size_t n = 0;
     for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
         struct unit *unit = &u->v.v[i];
         bool live = false;
@@ -406,11 +405,16 @@ static void drop_dead(struct units *u)
         for (int o = 0; o < (live ? unit->n_in : 0); o++)
             if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
     }
+    for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = false;
+}
+
+// Takes out units without operands, and counts the writers of each buffer.
+static void compact(struct units *u)
+{
+    size_t n = 0;
     for (size_t i = 0; i < u->buffers.n; i++) {
-        struct unit_buffer *b = &u->buffers.v[i];
-        b->ordered = false;
-        b->n_writes = 0;
-        b->writer = -1;
+        u->buffers.v[i].n_writes = 0;
+        u->buffers.v[i].writer = -1;
     }
     for (size_t i = 0; i < u->v.n; i++) {
         if (!u->v.v[i].l.n_operands) continue;
@@ -431,6 +435,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     *u = (struct units){.graph = g,
                         .values = calloc(g->values.n + 1, sizeof *u->values),
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};
+    arena_init(&u->arena);
     if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
     kiln_status status = add_given(u, o);
     if (!status) status = add_nodes(&m);
@@ -442,6 +447,9 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
         if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
     }
     drop_dead(u);
+    compact(u);
+    TRY(units_join(u));
+    compact(u);
     find_ordered(u);
     return KILN_OK;
 }
@@ -453,4 +461,5 @@ void units_finish(struct units *u)
     free(u->values);
     free(u->outputs);
     u->values = u->outputs = NULL;
+    arena_finish(&u->arena);
 }

@@ -1,0 +1,494 @@
+// Recording: from ops to steps of a segment and handles on pending storages.
+//
+// Each operand is resolved to what it is within the segment: a value that a step made, an input, or a number. A storage
+// that another segment is to fill is computed first. A handle that shows its storage in a way that no step gave (a
+// saved value, a view that was made before a write) is an as_strided of the storage's whole value. If the last step has
+// a child for this op and these operands, the child tells the types of the results; else they are inferred and the
+// child is made.
+//
+// A write replaces the value of the whole storage; its views of before are forgotten and made anew when they are asked
+// for.
+#include "jit/auto.h"
+#include "ops/families.h"
+#include <string.h>
+
+enum { STEPS_OF_SEGMENT = 2048, OPERANDS = 256, PERIOD_MAX = 512 };
+
+static struct walk *walk_of(struct sink *s)
+{
+    return (struct walk *)s;
+}
+
+// Handles remember their value, for as long as nothing is written.
+static void remember(kiln_tensor *t, const struct lazy *l, const struct ref *value)
+{
+    t->capture = l->serial;
+    t->seen = l->version;
+    t->value = value->kind == REF_STEP ? value->index : ~value->index;
+}
+
+static bool remembers(const kiln_tensor *t, const struct lazy *l, struct ref *out)
+{
+    if (t->capture != l->serial || t->seen != l->version) return false;
+    *out = (struct ref){.kind = t->value < 0 ? REF_INPUT : REF_STEP, .index = t->value < 0 ? ~t->value : t->value};
+    return true;
+}
+
+static bool covers(const struct type *base, const kiln_tensor *t)
+{
+    return t->layout.offset == 0 && type_numel(base) == type_numel(&t->type) &&
+           layout_is_contiguous(&t->type, &t->layout);
+}
+
+static bool same_layout(const struct shown *s, const kiln_tensor *t)
+{
+    if (s->layout.offset != t->layout.offset || !type_same_shape(&s->type, &t->type)) return false;
+    for (int i = 0; i < t->type.rank; i++)
+        if (t->type.dims[i] > 1 && s->layout.strides[i] != t->layout.strides[i]) return false;
+    return true;
+}
+
+// Steps that no call of the user's stands for
+
+static kiln_status infer_and_add(struct walk *w, const struct step_key *k, const struct type *const *types,
+                                 struct step **out)
+{
+    struct attr attrs[OP_MAX_ATTRS];
+    struct op_call c = {.op = k->op, .n_in = k->n_in, .n_out = k->op->n_out, .in = types, .attrs = attrs};
+    if (k->op->n_attrs) memcpy(attrs, k->asked, k->op->n_attrs * sizeof *attrs);
+    TRY(k->op->fn->infer(&c));
+    *out = step_add(w, k, &c, NULL);
+    return *out ? KILN_OK : error_pending;
+}
+
+kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
+                      const struct type *const *types, struct ref *out)
+{
+    struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = in, .mode = STEP_INNER};
+    struct step *s = step_find(w->seg, &k);
+    if (!s) TRY(infer_and_add(w, &k, types, &s));
+    *out = (struct ref){.kind = REF_STEP, .index = s->n_values};
+    return step_take(w, s, in);
+}
+
+static kiln_status emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
+                              struct ref *value)
+{
+    struct attr attrs[] = {attr_of_ints(to->rank, to->dims)};
+    return auto_emit(w, op, attrs, 1, value, &from, value);
+}
+
+static kiln_status emit_cast(struct walk *w, uint8_t dtype, const struct type *from, struct ref *value)
+{
+    struct attr attrs[] = {attr_of_dtype((kiln_dtype)dtype)};
+    return auto_emit(w, &op_instances[OP_cast], attrs, 1, value, &from, value);
+}
+
+static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_tensor *t, struct ref *out)
+{
+    const struct type *from = &l->base;
+    struct attr attrs[] = {attr_of_ints(t->type.rank, t->type.dims), attr_of_ints(t->type.rank, t->layout.strides),
+                           attr_of_int(t->layout.offset)};
+    struct ref whole = l->value;
+    if (!covers(&l->base, t)) return auto_emit(w, &op_instances[OP_as_strided], attrs, 1, &whole, &from, out);
+    *out = whole;
+    return emit_shape(w, &op_instances[OP_reshape], &t->type, from, out);
+}
+
+// Operands
+
+static kiln_status resolve_lazy(struct walk *w, struct lazy *l, kiln_tensor *t, struct ref *out)
+{
+    if (remembers(t, l, out)) return KILN_OK;
+    bool found = covers(&l->base, t) && type_same_shape(&l->base, &t->type);
+    if (found) *out = l->value;
+    for (size_t i = 0; i < l->shown.n && !found; i++) {
+        found = same_layout(&l->shown.v[i], t);
+        if (found) *out = l->shown.v[i].value;
+    }
+    if (!found) {
+        TRY(emit_part(w, l, t, out));
+        TRY(lazy_show(l, &t->type, &t->layout, out));
+    }
+    remember(t, l, out);
+    return KILN_OK;
+}
+
+static kiln_status resolve(struct walk *w, kiln_tensor *t, struct ref *out)
+{
+    *out = (struct ref){REF_NONE, 0, -1, 0, 0};
+    if (!t) return KILN_OK;
+    if (!t->storage) {
+        *out = (struct ref){REF_NUMBER, t->type.dtype, 0, t->number, t->integer};
+        return KILN_OK;
+    }
+    struct lazy *l = t->storage->lazy;
+    if (l && l->seg == w->seg) return resolve_lazy(w, l, t, out);
+    if (l) TRY(storage_force(t->storage, "a value from before the break is used"));
+    return segment_input(w->seg, t->storage, &t->type, &t->layout, out);
+}
+
+static kiln_status resolve_all(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs)
+{
+    for (int i = 0; i < n_in; i++) TRY(resolve(w, in[i], &refs[i]));
+    struct lazy *l = n_in && in[0] && in[0]->storage ? in[0]->storage->lazy : NULL;
+    if (l && op == &op_instances[OP_as_strided]) refs[0] = l->value; // it speaks of the memory
+    return KILN_OK;
+}
+
+// Results
+
+static kiln_status fresh_output(struct walk *w, const struct step *s, int i, kiln_tensor **out)
+{
+    uint64_t size_B;
+    struct lazy *l;
+    struct ref value = {.kind = REF_STEP, .index = s->n_values + i};
+    TRY(type_size_B(&s->out[i], &size_B));
+    struct storage *st = storage_pending(w->seg->dev, size_B);
+    if (!st) return error_pending;
+    struct layout layout;
+    layout_contiguous(&s->out[i], &layout);
+    *out = tensor_on(st, &s->out[i], &layout);
+    storage_unref(st);
+    if (!*out) return error_pending;
+    st->writer = s->op->name;
+    TRY(lazy_new(w->seg, st, &s->out[i], &value, false, &l));
+    remember(*out, l, &value);
+    return KILN_OK;
+}
+
+static kiln_status view_output(const struct step *s, kiln_tensor *base, kiln_tensor **out)
+{
+    struct ref value = {.kind = REF_STEP, .index = s->n_values};
+    struct lazy *l = base->storage->lazy;
+    *out = tensor_on(base->storage, &s->out[0], &s->view);
+    if (!*out) return error_pending;
+    TRY(lazy_show(l, &s->out[0], &s->view, &value));
+    remember(*out, l, &value);
+    return KILN_OK;
+}
+
+static bool wants_tape(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
+        if (in[i] && (in[i]->node || in[i]->family)) return true;
+    return false;
+}
+
+// `attrs`: what the tape is to keep.
+static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const *in, struct attr *attrs,
+                        kiln_tensor **out)
+{
+    for (int i = 0; i < s->n_out; i++)
+        TRY(s->mode == STEP_VIEW ? view_output(s, in[0], &out[i]) : fresh_output(w, s, i, &out[i]));
+    if (wants_tape(s->n_in, in)) {
+        const struct type *types[OPERANDS];
+        struct op_call c = {.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = types, .attrs = attrs};
+        for (int i = 0; i < s->n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
+        for (int i = 0; i < s->n_out; i++) c.out[i] = s->out[i];
+        TRY(tensor_tape.record(&c, in, out));
+    }
+    return s->mode == STEP_VIEW ? tensor_tape.viewed(in[0], out[0]) : KILN_OK;
+}
+
+static void drop(int n, kiln_tensor **out)
+{
+    for (int i = 0; i < n; i++) {
+        if (out[i]) tensor_destroy(out[i]);
+        out[i] = NULL;
+    }
+}
+
+// Loops
+
+static bool repeats(const struct step *last, int period, int times)
+{
+    const struct step *a = last, *b = last;
+    for (int i = 0; i < period; i++) b = b->op ? b->parent : b;
+    for (int i = 0; i < period * (times - 1); i++, a = a->parent, b = b->parent)
+        if (!b->op || a->op != b->op || a->n_in != b->n_in) return false;
+    return true;
+}
+
+static int find_period(const struct step *last, int times)
+{
+    for (int p = 1; p <= PERIOD_MAX && p * times <= last->depth; p++)
+        if (repeats(last, p, times)) return p;
+    return 0;
+}
+
+// A segment ends when it is too long; where it repeats itself it ends between two repetitions, so that the next one is
+// the same path again.
+static bool is_long(struct walk *w, const struct step *s)
+{
+    int times = w->trie->f ? (int)w->trie->f->o.loop_unrolling : 0;
+    if (times > 1 && !w->period && s->depth % 16 == 0) w->period = find_period(s, times);
+    if (times > 1 && w->period) return s->depth % (w->period * times) == 0;
+    int limit = w->period ? STEPS_OF_SEGMENT - STEPS_OF_SEGMENT % w->period : STEPS_OF_SEGMENT;
+    if (s->depth < limit) return false;
+    if (!w->period) w->period = find_period(s, 3);
+    return true;
+}
+
+static kiln_status end_if_long(struct walk *w, struct step *s, bool added)
+{
+    if (added && is_long(w, s)) s->cut = true;
+    return s->cut ? segment_break(w->seg, NULL, "size limit") : KILN_OK;
+}
+
+// Known ops
+
+static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, kiln_device **dev)
+{
+    if (op->flags & (OP_RANDOM | OP_EFFECT) || n_in >= OPERANDS || n_in < op->min_in) return false;
+    for (int i = 0; i < n_in; i++) {
+        const kiln_tensor *t = in[i];
+        if (!t && i >= op->min_in) continue;
+        if (!t || t->magic != TENSOR_ALIVE || t->builder) return false;
+        if (!t->storage) continue;
+        if (*dev && t->storage->dev != *dev) return false;
+        *dev = t->storage->dev;
+    }
+    if (op->flags & OP_VIEW && (!in[0]->storage || !in[0]->storage->lazy || in[0]->storage->lazy->seg != w->seg))
+        return false;
+    return *dev == w->seg->dev;
+}
+
+static bool match_locked(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                         kiln_tensor **out, kiln_status *status)
+{
+    struct ref refs[OPERANDS];
+    struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = refs};
+    *status = resolve_all(w, op, n_in, in, refs);
+    if (*status) return true;
+    if (op->flags & OP_VIEW) k.base = &in[0]->layout;
+    struct step *s = step_find(w->seg, &k);
+    if (!s) {
+        segment_forget_inputs(w->seg, w->seg->kept);
+        return false;
+    }
+    *status = step_take(w, s, refs);
+    if (!*status) *status = give(w, s, in, s->attrs, out);
+    if (*status) drop(s->n_out, out);
+    if (!*status && KILN_UNLIKELY(s->cut)) *status = end_if_long(w, s, false);
+    return true;
+}
+
+static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                  struct attr *attrs, kiln_tensor **out, kiln_status *status)
+{
+    struct walk *w = walk_of(sink);
+    bool done = false;
+    auto_lock();
+    if (w->seg && !w->seg->ended) {
+        kiln_device *of = n_in ? NULL : dev ? dev : device_default();
+        if (can_match(w, op, n_in, in, &of)) done = match_locked(w, op, n_in, in, attrs, out, status);
+    }
+    auto_unlock();
+    if (done) return true;
+    w->asked_op = op;
+    if (op->n_attrs) memcpy(w->asked, attrs, op->n_attrs * sizeof *attrs);
+    return false;
+}
+
+// Others
+
+static bool can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
+{
+    if (!dev || (w->only && w->only != dev) || c->op->flags & OP_EFFECT || c->n_in >= OPERANDS) return false;
+    for (int i = 0; i < c->n_in; i++)
+        if (in[i] && in[i]->builder) return false;
+    bool weak = c->n_in > 0;
+    for (int i = 0; i < c->n_in; i++) weak &= !in[i] || in[i]->type.weak;
+    return !weak;
+}
+
+static kiln_status run_at_once(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct sink *sink = thread_state.sink;
+    thread_state.sink = NULL;
+    kiln_status status = eager_sink.apply(&eager_sink, c, dev, in, out);
+    thread_state.sink = sink;
+    return status;
+}
+
+// Random ops have their numbers already: they are counted from the segment's first.
+static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct attr *attrs)
+{
+    int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
+    uint64_t first = (uint64_t)attrs[offset].i, of = (uint64_t)attrs[seed].i;
+    if (w->seg->random && w->seg->seed != of) {
+        kiln_device *dev = w->seg->dev;
+        TRY(segment_break(w->seg, NULL, "another random seed"));
+        TRY(segment_open(w, dev));
+    }
+    if (!w->seg->random) {
+        w->seg->random = true;
+        w->seg->seed = of;
+        w->seg->offset = first;
+    }
+    attrs[seed].i = RNG_OF_RUN;
+    attrs[offset].i = (int64_t)(first - w->seg->offset);
+    return KILN_OK;
+}
+
+static kiln_status record_step(struct walk *w, struct op_call *c, kiln_tensor *const *in, const struct layout *view,
+                               kiln_tensor **out)
+{
+    struct ref refs[OPERANDS];
+    struct attr attrs[OP_MAX_ATTRS], *mine = c->attrs;
+    if (c->op->n_attrs) memcpy(attrs, c->attrs, c->op->n_attrs * sizeof *attrs);
+    if (c->op->flags & OP_RANDOM) TRY(place_numbers(w, c, attrs));
+    TRY(resolve_all(w, c->op, c->n_in, in, refs));
+    bool based = c->op->flags & OP_VIEW && in[0]->storage->lazy;
+    struct step_key k = {.op = c->op,
+                         .asked = w->asked_op == c->op ? w->asked : attrs,
+                         .n_in = c->n_in,
+                         .in = refs,
+                         .base = based ? &in[0]->layout : NULL,
+                         .mode = view ? STEP_VIEW : STEP_FRESH};
+    struct step *s = step_find(w->seg, &k);
+    bool added = !s;
+    c->attrs = attrs;
+    if (!s) s = step_add(w, &k, c, view);
+    c->attrs = mine;
+    if (!s) return error_pending;
+    TRY(step_take(w, s, refs));
+    TRY(give(w, s, in, mine, out));
+    return end_if_long(w, s, added);
+}
+
+static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+                          kiln_tensor **out)
+{
+    struct layout view;
+    bool copy = true;
+    TRY(segment_open(w, dev));
+    if (c->op->flags & OP_VIEW) {
+        struct storage *st = in[0]->storage;
+        copy = false;
+        TRY(c->op->fn->view(c, &in[0]->layout, &view, &copy));
+        if (!copy && (!st->lazy || st->lazy->seg != w->seg))
+            return run_at_once(c, dev, in, out); // no memory is touched
+        if (!copy) TRY(eager_check_reach(c, st, &view));
+    }
+    kiln_status status = record_step(w, c, in, copy ? NULL : &view, out);
+    if (status) segment_forget_inputs(w->seg, w->seg->kept);
+    return status;
+}
+
+static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+                         kiln_tensor **out)
+{
+    struct walk *w = walk_of(sink);
+    if (!can_record(w, c, dev, in)) return run_at_once(c, dev, in, out);
+    auto_lock();
+    kiln_status status = record(w, c, dev, in, out);
+    auto_unlock();
+    if (status) {
+        error_name_op(c->op->name);
+        drop(c->n_out, out);
+    }
+    return status;
+}
+
+// Writes
+
+// The value that goes into t, of its type.
+static kiln_status new_value(struct walk *w, struct op_call *c, kiln_tensor *const *in, struct ref *out)
+{
+    struct ref refs[OPERANDS];
+    const struct type *to = &in[0]->type;
+    struct type from = c->out[0];
+    if (c->op != &op_instances[OP_assign]) {
+        TRY(resolve_all(w, c->op, c->n_in, in, refs));
+        TRY(auto_emit(w, c->op, c->attrs, c->n_in, refs, c->in, out));
+    } else if (!in[1]->storage) {
+        struct attr attrs[] = {attr_of_dtype((kiln_dtype)to->dtype), attr_of_ints(to->rank, to->dims),
+                               attr_of_float(in[1]->number)};
+        return auto_emit(w, &op_instances[OP_full], attrs, 0, refs, NULL, out);
+    } else {
+        from = in[1]->type;
+        TRY(resolve(w, in[1], out));
+        if (!type_same_shape(&from, to)) TRY(emit_shape(w, &op_instances[OP_expand], to, &from, out));
+        from.rank = to->rank;
+        memcpy(from.dims, to->dims, sizeof from.dims);
+    }
+    return from.dtype == to->dtype ? KILN_OK : emit_cast(w, to->dtype, &from, out);
+}
+
+// What was there before the segment: from now on the segment knows its value. `value` is that of t.
+static kiln_status make_known(struct walk *w, kiln_tensor *t, const struct ref *value, struct lazy **out)
+{
+    struct storage *st = t->storage;
+    struct type base = {.dtype = t->type.dtype, .rank = 1};
+    const struct layout line = {0, {1}};
+    struct ref before = {.kind = REF_INPUT};
+    base.dims[0] = (int64_t)(st->block.size_B / dtype_size_B[base.dtype]);
+    if (covers(&base, t)) return lazy_new(w->seg, st, &t->type, value, true, out);
+    TRY(segment_input(w->seg, st, &base, &line, &before));
+    return lazy_new(w->seg, st, &base, &before, true, out);
+}
+
+static kiln_status replace_part(struct walk *w, struct lazy *l, const kiln_tensor *t, struct ref *value)
+{
+    const struct type *types[] = {&l->base, &t->type};
+    struct attr attrs[] = {attr_of_ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
+    struct ref in[] = {l->value, *value};
+    return auto_emit(w, &op_instances[OP_as_strided_scatter], attrs, 2, in, types, &l->value);
+}
+
+static kiln_status record_write(struct walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in)
+{
+    kiln_tensor *t = in[0];
+    struct ref value;
+    TRY(segment_open(w, dev));
+    struct lazy *l = t->storage->lazy;
+    if (l && l->seg != w->seg) {
+        TRY(storage_force(t->storage, "a value from before the break is written"));
+        l = NULL;
+    }
+    TRY(new_value(w, c, in, &value));
+    if (!l) TRY(make_known(w, t, &value, &l));
+    bool whole = covers(&l->base, t);
+    if (!whole)
+        TRY(replace_part(w, l, t, &value));
+    else if (type_same_shape(&t->type, &l->base))
+        l->value = value;
+    else {
+        l->value = value;
+        TRY(emit_shape(w, &op_instances[OP_reshape], &l->base, &t->type, &l->value));
+    }
+    l->version++;
+    l->shown.n = 0;
+    if (!whole || l->value.index != value.index) TRY(lazy_show(l, &t->type, &t->layout, &value));
+    remember(t, l, &value);
+    w->seg->kept = w->seg->inputs.n;
+    return KILN_OK;
+}
+
+static bool is_exact(const kiln_tensor *t)
+{
+    return t->storage || t->type.dtype != KILN_I64 || (double)t->integer == t->number;
+}
+
+static kiln_status write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken)
+{
+    struct walk *w = walk_of(sink);
+    bool assigns = c->op == &op_instances[OP_assign];
+    *taken = can_record(w, c, dev, in) && in[0]->storage && !(c->op->flags & OP_RANDOM) &&
+             (!assigns || is_exact(in[1])) && !in[0]->type.weak && type_numel(&in[0]->type) > 0;
+    if (!*taken) return KILN_OK;
+    auto_lock();
+    kiln_status status = record_write(w, c, dev, in);
+    if (status && w->seg && !w->seg->ended) segment_forget_inputs(w->seg, w->seg->kept);
+    auto_unlock();
+    return status;
+}
+
+struct sink auto_sink = {.apply = apply, .match = match, .write = write};
+
+struct walk *walk_current(void)
+{
+    return thread_state.sink && thread_state.sink->apply == apply ? walk_of(thread_state.sink) : NULL;
+}
