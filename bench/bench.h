@@ -22,13 +22,17 @@ enum ceiling { CEILING_NONE, CEILING_READ, CEILING_COPY, CEILING_TRIAD };
 const char *ceiling_name(enum ceiling c);
 
 // A case while it is measured.
+enum { STATE_INPUTS = 4 };
+struct bench_case;
 struct state {
     kiln_device *dev;
     const struct sizes *z;
-    kiln_tensor *in[4];  // owned
-    struct trainer *net; // steps of training: nets.c
-    double flops, bytes; // of one call; 0: not stated
-    bool device_clock;   // times come from kiln_device_mark
+    kiln_tensor *in[STATE_INPUTS]; // owned
+    struct trainer *net;           // steps of training: nets.c
+    double flops, bytes;           // of one call; 0: not stated
+    bool device_clock;             // times come from kiln_device_mark
+    const struct bench_case *c;
+    kiln_function *function; // the case captured; NULL: it is called as it is
 };
 
 struct bench_case {
@@ -36,11 +40,24 @@ struct bench_case {
     enum ceiling ceiling;
     int ops;                               // ops a call, where their cost to the calling thread is asked for; else 0
     kiln_status (*setup)(struct state *s); // fills in, flops, bytes; runs in a scope
-    kiln_status (*run)(struct state *s);   // one call; runs in a scope
+    // One call with the inputs of the set-up, STATE_INPUTS of them; fills *out. Runs in a scope, and captured.
+    kiln_status (*run)(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 };
 extern const struct bench_case bench_cases[];
 extern const int bench_case_count;
 const struct sizes *bench_sizes(bool large);
+
+// How a case is called.
+enum mode { MODE_EAGER, MODE_JIT, MODE_COUNT };
+const char *mode_name(enum mode m);
+
+// modes.c
+kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z, const struct bench_case *c,
+                        enum mode mode);                    // sets up; state_finish also after a failure
+kiln_status state_call(struct state *s, kiln_tensor **out); // in the scope that is open
+// Where the captured case does not give what the eager one gives, says in *error by how much. Device errors stay
+// pending.
+void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size);
 
 // cases.c
 void own_input(struct state *s, int i, kiln_tensor *t);
@@ -51,7 +68,7 @@ kiln_status setup_lenet(struct state *s);
 kiln_status setup_mlp(struct state *s);
 kiln_status setup_gpt(struct state *s);
 kiln_status setup_small_net(struct state *s);
-kiln_status run_step(struct state *s);
+kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 void trainer_free(struct trainer **t);
 // Which keys a query sees: [length, length], lower triangle true.
 kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
@@ -75,6 +92,7 @@ struct row {
 struct plan {
     const char *device, *filter;
     bool large, memory;
+    bool modes[MODE_COUNT];
     double budget_s; // of timed runs, a row
 };
 
@@ -85,13 +103,13 @@ struct report {
     struct row *rows;
     int n_rows, cap_rows;
 };
-struct row *report_add(struct report *r, const char *name); // NULL when memory is out
+struct row *report_add(struct report *r, const char *name, const char *mode); // NULL when memory is out
 void report_free(struct report *r);
 
 // measure.c
 double now_ns(void);
 bool has_device_clock(kiln_device *dev); // a GPU whose clock answers
-void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct row *out);
+void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
 
 // ceiling.c: the time of the best pass of that kind over `bytes` bytes; NaN when it cannot be had.
 double ceiling_ns(kiln_device *dev, enum ceiling c, double bytes);
@@ -100,6 +118,10 @@ void ceiling_forget(void);
 // process.c: rows that measure more than calls.
 void measure_cold_start(struct row *out);
 int cold_child(void);
+// From kiln_call to the values of chain5 on 4,096 elements, in a new process; `warm`: with what the run before left on
+// disk.
+void measure_first_call(const struct plan *p, bool warm, struct row *out);
+int first_call_child(const char *device);
 void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
 extern const char *const memory_keys[6];
 

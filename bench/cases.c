@@ -49,12 +49,6 @@ void own_input(struct state *s, int i, kiln_tensor *t)
     s->in[i] = t ? kiln_own(t) : NULL;
 }
 
-void state_finish(struct state *s)
-{
-    for (size_t i = 0; i < sizeof s->in / sizeof s->in[0]; i++) kiln_free(&s->in[i]);
-    trainer_free(&s->net);
-}
-
 static void random_input(struct state *s, int i, size_t rank, const int64_t *dims)
 {
     own_input(s, i, kiln_normal(s->dev, KILN_F32, rank, dims, 0, 1));
@@ -90,23 +84,23 @@ static kiln_status setup_vector(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_add(struct state *s)
+static kiln_status run_add(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_add(s->in[0], s->in[1]);
+    *out = kiln_add(in[0], in[1]);
     return kiln_error();
 }
 
-static kiln_status run_chain5(struct state *s)
+static kiln_status run_chain5(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_tensor *x = s->in[0], *y = s->in[1];
+    kiln_tensor *x = in[0], *y = in[1];
     kiln_tensor *half = kiln_mul(kiln_relu(kiln_add(kiln_mul(x, y), x)), kiln_scalar(0.5));
-    kiln_add(kiln_sigmoid(kiln_tanh(kiln_sub(half, y))), x);
+    *out = kiln_add(kiln_sigmoid(kiln_tanh(kiln_sub(half, y))), x);
     return kiln_error();
 }
 
-static kiln_status run_sum_all(struct state *s)
+static kiln_status run_sum_all(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_sum(s->in[0], NULL);
+    *out = kiln_sum(in[0], NULL);
     return kiln_error();
 }
 
@@ -129,47 +123,47 @@ static kiln_status setup_matrix_read(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_broadcast(struct state *s)
+static kiln_status run_broadcast(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_mul(kiln_add(kiln_mul(s->in[0], s->in[1]), s->in[2]), kiln_scalar(0.5));
+    *out = kiln_mul(kiln_add(kiln_mul(in[0], in[1]), in[2]), kiln_scalar(0.5));
     return kiln_error();
 }
 
-static kiln_status run_sum_rows(struct state *s)
+static kiln_status run_sum_rows(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_sum(s->in[0], KILN_REDUCE(.axes = KILN_AXES(-1)));
+    *out = kiln_sum(in[0], KILN_REDUCE(.axes = KILN_AXES(-1)));
     return kiln_error();
 }
 
-static kiln_status run_sum_cols(struct state *s)
+static kiln_status run_sum_cols(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_sum(s->in[0], KILN_REDUCE(.axes = KILN_AXES(0)));
+    *out = kiln_sum(in[0], KILN_REDUCE(.axes = KILN_AXES(0)));
     return kiln_error();
 }
 
-static kiln_status run_transpose_add(struct state *s)
+static kiln_status run_transpose_add(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_add(kiln_contiguous(kiln_transpose(s->in[0], 0, 1)), kiln_scalar(1));
+    *out = kiln_add(kiln_contiguous(kiln_transpose(in[0], 0, 1)), kiln_scalar(1));
     return kiln_error();
 }
 
-static kiln_status run_softmax(struct state *s)
+static kiln_status run_softmax(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_softmax(s->in[0], -1);
+    *out = kiln_softmax(in[0], -1);
     return kiln_error();
 }
 
-static kiln_status run_layer_norm(struct state *s)
+static kiln_status run_layer_norm(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_layer_norm(s->in[0], 1, KILN_LAYER_NORM(.weight = s->in[1], .bias = s->in[1]));
+    *out = kiln_layer_norm(in[0], 1, KILN_LAYER_NORM(.weight = in[1], .bias = in[1]));
     return kiln_error();
 }
 
-static kiln_status run_rms_norm(struct state *s)
+static kiln_status run_rms_norm(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_tensor *m = s->in[0];
+    kiln_tensor *m = in[0];
     kiln_tensor *mean = kiln_mean(kiln_mul(m, m), KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true));
-    kiln_mul(kiln_mul(m, kiln_rsqrt(kiln_add(mean, kiln_scalar(1e-6)))), s->in[1]);
+    *out = kiln_mul(kiln_mul(m, kiln_rsqrt(kiln_add(mean, kiln_scalar(1e-6)))), in[1]);
     return kiln_error();
 }
 
@@ -187,15 +181,15 @@ static kiln_status setup_gather(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_cross_entropy(struct state *s)
+static kiln_status run_cross_entropy(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_cross_entropy(s->in[0], s->in[1], NULL);
+    *out = kiln_cross_entropy(in[0], in[1], NULL);
     return kiln_error();
 }
 
-static kiln_status run_gather_rows(struct state *s)
+static kiln_status run_gather_rows(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_index_select(s->in[0], 0, kiln_remainder(s->in[1], kiln_scalar_int(4096)));
+    *out = kiln_index_select(in[0], 0, kiln_remainder(in[1], kiln_scalar_int(4096)));
     return kiln_error();
 }
 
@@ -240,15 +234,15 @@ static kiln_status setup_product_batch(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_product(struct state *s)
+static kiln_status run_product(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_matmul(s->in[0], s->in[1]);
+    *out = kiln_matmul(in[0], in[1]);
     return kiln_error();
 }
 
-static kiln_status run_product_bias(struct state *s)
+static kiln_status run_product_bias(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_gelu_tanh(kiln_add(kiln_matmul(s->in[0], s->in[1]), s->in[2]));
+    *out = kiln_gelu_tanh(kiln_add(kiln_matmul(in[0], in[1]), in[2]));
     return kiln_error();
 }
 
@@ -261,9 +255,9 @@ static kiln_status setup_conv(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_conv(struct state *s)
+static kiln_status run_conv(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_conv2d(s->in[0], s->in[1], KILN_CONV2D(.padding = {1, 1}));
+    *out = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}));
     return kiln_error();
 }
 
@@ -286,9 +280,9 @@ static kiln_status setup_attention_causal(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_attention(struct state *s)
+static kiln_status run_attention(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    attention(s->in[0], s->in[1], s->in[2], s->in[3]);
+    *out = attention(in[0], in[1], in[2], in[3]);
     return kiln_error();
 }
 
@@ -300,14 +294,15 @@ static kiln_status setup_dispatch(struct state *s)
     return kiln_error();
 }
 
-static kiln_status run_dispatch(struct state *s)
+static kiln_status run_dispatch(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_tensor *one = kiln_scalar(1), *t = kiln_add(s->in[0], one);
+    kiln_tensor *one = kiln_scalar(1), *t = kiln_add(in[0], one);
     for (int i = 1; i < 1000; i++) {
         kiln_tensor *before = t;
         t = kiln_add(before, one);
         kiln_free(&before);
     }
+    *out = t;
     return kiln_error();
 }
 

@@ -1,4 +1,4 @@
-// Ratios of two documents, row by row: the peer's time over ours, against the better of the peer's modes.
+// Ratios of two documents, row by row: the peer's time over ours, each in its better mode.
 #include "bench.h"
 #include "json.h"
 
@@ -69,6 +69,31 @@ static void print_heading(const struct json *peer, const struct json *own, FILE 
     fprintf(f, "%-18s %-8s %12s %12s %-8s %8s\n", "row", "mode", "ours, ms", "peer, ms", "its mode", "ratio");
 }
 
+// Whether an earlier row of the document has that name.
+static bool is_repeated(const struct json *document, const struct json *row)
+{
+    const char *name = json_text(row, "name");
+    for (const struct json *r = json_get(document, "rows")->first; r != row; r = r->next)
+        if (!strcmp(json_text(r, "name"), name)) return true;
+    return false;
+}
+
+// Prints the line of a row; its ratio, or NaN where there is none.
+static double print_ratio(const struct json *peer, const struct json *own, const struct json *row, FILE *f)
+{
+    const char *name = json_text(row, "name");
+    const struct json *ours = best_mode(own, name), *theirs = best_mode(peer, name);
+    double own_ns = ours ? json_number(ours, "time_ns") : NAN, peer_ns = theirs ? json_number(theirs, "time_ns") : NAN;
+    if (!ours)
+        fprintf(f, "%-18s %-8s failed: %s\n", name, json_text(row, "mode"), json_text(row, "error"));
+    else if (!theirs)
+        fprintf(f, "%-18s %-8s %12.4f %12s\n", name, json_text(ours, "mode"), own_ns / 1e6, "-");
+    else
+        fprintf(f, "%-18s %-8s %12.4f %12.4f %-8s %8.2f\n", name, json_text(ours, "mode"), own_ns / 1e6, peer_ns / 1e6,
+                json_text(theirs, "mode"), peer_ns / own_ns);
+    return peer_ns / own_ns;
+}
+
 int compare(const char *peer_path, const char *own_path, FILE *f)
 {
     struct json *peer = load(peer_path), *own = peer ? load(own_path) : NULL;
@@ -76,20 +101,11 @@ int compare(const char *peer_path, const char *own_path, FILE *f)
     int n = 0;
     if (own) print_heading(peer, own, f);
     for (const struct json *r = own ? json_get(own, "rows")->first : NULL; r; r = r->next) {
-        const char *name = json_text(r, "name"), *mode = json_text(r, "mode");
-        const struct json *best = best_mode(peer, name);
-        double time_ns = json_number(r, "time_ns");
-        if (!(time_ns > 0)) {
-            fprintf(f, "%-18s %-8s failed: %s\n", name, mode, json_text(r, "error"));
-        } else if (!best) {
-            fprintf(f, "%-18s %-8s %12.4f %12s\n", name, mode, time_ns / 1e6, "-");
-        } else {
-            double peer_ns = json_number(best, "time_ns"), ratio = peer_ns / time_ns;
-            fprintf(f, "%-18s %-8s %12.4f %12.4f %-8s %8.2f\n", name, mode, time_ns / 1e6, peer_ns / 1e6,
-                    json_text(best, "mode"), ratio);
-            log_sum += log(ratio);
-            n++;
-        }
+        if (is_repeated(own, r)) continue;
+        double ratio = print_ratio(peer, own, r, f);
+        if (isnan(ratio)) continue;
+        log_sum += log(ratio);
+        n++;
     }
     if (n)
         fprintf(f, "geometric mean of %d ratios: %.3f\n", n, exp(log_sum / n));

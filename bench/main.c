@@ -12,25 +12,27 @@ static const char usage[] =
     "Times a fixed set of computations; the same set, timed with PyTorch, is bench/peers/torch_rows.py.\n"
     "  --device D     cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
     "  --size S       small (for CPUs) or large (for GPUs); default: small\n"
-    "  --modes LIST   eager, the one mode there is\n"
+    "  --modes LIST   eager, jit, or both with a comma between them (the default)\n"
     "  --filter GLOB  only rows whose name matches, as in file names\n"
     "  --budget S     seconds of timed runs a row (1)\n"
     "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
     "  --list         print the names of the rows and exit\n"
     "  --json FILE    write the figures as JSON; - is standard output\n"
     "  --html FILE    write them as a page\n"
-    "  --compare A B  print the ratio of two JSON files row by row, A's time over B's, against the best mode of A,\n"
-    "                 and the geometric mean\n"
+    "  --compare A B  print the ratio of two JSON files row by row, A's time over B's, each in its best mode, and the\n"
+    "                 geometric mean\n"
     "  --version      print the version and exit\n"
     "  --help         print this text and exit\n"
-    "Times are medians after a warm-up, inputs random. A row that fails says so, and the exit status is 1.\n";
+    "Times are medians after a warm-up, inputs random. A row that fails says so, and the exit status is 1; so it is "
+    "where\n"
+    "a row gives other values captured than eager.\n";
 
 static bool chosen(const struct plan *p, const char *name)
 {
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
-static const char memory_row[] = "train_10000", cold_row[] = "cold_start";
+static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call";
 
 static int list_rows(const struct plan *p)
 {
@@ -39,6 +41,7 @@ static int list_rows(const struct plan *p)
     }
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
+    if (chosen(p, first_row)) printf("%s\n", first_row);
     return 0;
 }
 
@@ -52,29 +55,51 @@ static bool show(const struct row *r)
     return !r->error[0];
 }
 
-static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct report *report)
+static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct report *report)
 {
     bool ok = true;
-    for (int i = 0; i < bench_case_count; i++) {
-        if (!chosen(p, bench_cases[i].name)) continue;
-        struct row *r = report_add(report, bench_cases[i].name);
+    for (enum mode m = 0; m < MODE_COUNT; m++) {
+        if (!p->modes[m]) continue;
+        struct row *r = report_add(report, c->name, mode_name(m));
         if (!r) return false;
-        measure_case(p, dev, &bench_cases[i], r);
+        measure_case(p, dev, c, m, r);
         ok &= show(r);
     }
+    return ok;
+}
+
+// The rows about the process.
+static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, struct report *report)
+{
+    static const char *const caches[] = {"cold", "warm"};
+    bool ok = true;
     if (p->memory && chosen(p, memory_row)) {
-        struct row *r = report_add(report, memory_row);
+        struct row *r = report_add(report, memory_row, "eager");
         if (!r) return false;
         measure_memory(p, dev, r);
         ok &= show(r);
     }
     if (on_cpu && chosen(p, cold_row)) {
-        struct row *r = report_add(report, cold_row);
+        struct row *r = report_add(report, cold_row, "eager");
         if (!r) return false;
         measure_cold_start(r);
         ok &= show(r);
     }
+    for (int warm = 0; warm < 2 && p->modes[MODE_JIT] && chosen(p, first_row); warm++) {
+        struct row *r = report_add(report, first_row, caches[warm]);
+        if (!r) return false;
+        measure_first_call(p, warm, r);
+        ok &= show(r);
+    }
     return ok;
+}
+
+static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct report *report)
+{
+    bool ok = true;
+    for (int i = 0; i < bench_case_count; i++)
+        if (chosen(p, bench_cases[i].name)) ok &= run_case(p, dev, &bench_cases[i], report);
+    return run_processes(p, dev, on_cpu, report) && ok;
 }
 
 static bool write_file(const char *path, const struct report *r, void (*write)(const struct report *, FILE *))
@@ -127,6 +152,21 @@ struct request {
     bool list;
 };
 
+// "eager,jit": false for a name that is no mode, and for none.
+static bool take_modes(const char *list, bool *modes)
+{
+    memset(modes, 0, MODE_COUNT * sizeof *modes);
+    for (;; list++) {
+        size_t length = strcspn(list, ",");
+        enum mode m = 0;
+        while (m < MODE_COUNT && (strlen(mode_name(m)) != length || memcmp(mode_name(m), list, length))) m++;
+        if (m == MODE_COUNT) return false;
+        modes[m] = true;
+        list += length;
+        if (!*list) return true;
+    }
+}
+
 // 0 to go on, else the exit status plus one.
 static int take_option(int c, struct request *q)
 {
@@ -137,7 +177,7 @@ static int take_option(int c, struct request *q)
         if (!q->plan.large && strcmp(optarg, "small")) return 1 + reject("no such size:", optarg);
         break;
     case 'm':
-        if (strcmp(optarg, "eager")) return 1 + reject("no such mode:", optarg);
+        if (!take_modes(optarg, q->plan.modes)) return 1 + reject("not a list of modes:", optarg);
         break;
     case 'f': q->plan.filter = optarg; break;
     case 'b':
@@ -150,6 +190,7 @@ static int take_option(int c, struct request *q)
     case 'H': q->html = optarg; break;
     case 'c': q->peer = optarg; break;
     case 'C': return 1 + cold_child();
+    case 'F': return 1 + first_call_child(optarg);
     case 'v': printf("kiln-bench %s\n", KILN_VERSION); return 1;
     case 'h': fputs(usage, stdout); return 1;
     default: fputs(usage, stderr); return 3;
@@ -160,11 +201,12 @@ static int take_option(int c, struct request *q)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'}, {"size", 1, NULL, 's'},    {"modes", 1, NULL, 'm'},      {"filter", 1, NULL, 'f'},
-        {"budget", 1, NULL, 'b'}, {"memory", 0, NULL, 'M'},  {"list", 0, NULL, 'l'},       {"json", 1, NULL, 'j'},
-        {"html", 1, NULL, 'H'},   {"compare", 1, NULL, 'c'}, {"cold-child", 0, NULL, 'C'}, {"version", 0, NULL, 'v'},
-        {"help", 0, NULL, 'h'},   {NULL, 0, NULL, 0}};
-    struct request q = {.plan = {.budget_s = 1}};
+        {"device", 1, NULL, 'd'},  {"size", 1, NULL, 's'},       {"modes", 1, NULL, 'm'},
+        {"filter", 1, NULL, 'f'},  {"budget", 1, NULL, 'b'},     {"memory", 0, NULL, 'M'},
+        {"list", 0, NULL, 'l'},    {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
+        {"compare", 1, NULL, 'c'}, {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
+        {"version", 0, NULL, 'v'}, {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    struct request q = {.plan = {.budget_s = 1, .modes = {true, true}}};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         int status = take_option(c, &q);
         if (status) return status - 1;

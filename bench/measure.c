@@ -29,12 +29,13 @@ struct sample {
     double time_ns, cpu_ns;
 };
 
-static struct sample once(struct state *s, const struct bench_case *c)
+static struct sample once(struct state *s)
 {
     if (s->device_clock) kiln_device_mark(s->dev, 0);
     double t0 = now_ns(), cpu0 = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    kiln_tensor *result = NULL;
     kiln_scope *scope = kiln_scope_begin();
-    c->run(s);
+    state_call(s, &result);
     kiln_scope_end(&scope);
     double cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu0;
     if (s->device_clock) {
@@ -73,18 +74,18 @@ static int runs_for(const struct plan *p, double estimate_ns)
     return n < MIN_RUNS ? MIN_RUNS : n > MAX_RUNS ? MAX_RUNS : (int)n;
 }
 
-static void repeat(const struct plan *p, struct state *s, const struct bench_case *c, struct row *out)
+static void repeat(const struct plan *p, struct state *s, struct row *out)
 {
     double times[MAX_RUNS], cpu[MAX_RUNS];
     kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     double t0 = now_ns();
-    once(s, c);
+    once(s);
     out->first_ns = now_ns() - t0;
-    for (int i = 0; i < WARM_UP && !kiln_error(); i++) once(s, c);
-    int n = runs_for(p, once(s, c).time_ns);
+    for (int i = 0; i < WARM_UP && !kiln_error(); i++) once(s);
+    int n = runs_for(p, once(s).time_ns);
     kiln_device_get_stats(s->dev, &before);
     for (int i = 0; i < n && !kiln_error(); i++) {
-        struct sample t = once(s, c);
+        struct sample t = once(s);
         times[i] = t.time_ns;
         cpu[i] = t.cpu_ns;
     }
@@ -97,25 +98,32 @@ static void repeat(const struct plan *p, struct state *s, const struct bench_cas
     out->launches = (double)(after.launches - before.launches) / n;
     out->submits = (double)(after.submits - before.submits) / n;
     out->waits = (double)(after.waits - before.waits) / n;
-    if (c->ops) out->cpu_ns = median(cpu, n) / c->ops;
+    if (s->c->ops && !s->function) out->cpu_ns = median(cpu, n) / s->c->ops;
 }
 
-void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct row *out)
+static void take_error(struct row *out)
 {
-    struct state s = {.dev = dev, .z = bench_sizes(p->large), .device_clock = has_device_clock(dev)};
-    kiln_scope *scope = kiln_scope_begin();
-    kiln_status status = c->setup(&s);
-    kiln_scope_end(&scope);
-    if (!status) repeat(p, &s, c, out);
+    if (!kiln_error()) return;
+    if (!out->error[0]) snprintf(out->error, sizeof out->error, "%s", kiln_error_message());
+    kiln_error_clear();
+}
+
+void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out)
+{
+    struct state s;
+    const struct sizes *z = bench_sizes(p->large);
+    if (!state_begin(&s, dev, z, c, mode)) repeat(p, &s, out);
     out->bytes = s.bytes;
     out->flops = s.flops;
     out->ceiling = c->ceiling;
-    if (kiln_error()) {
-        snprintf(out->error, sizeof out->error, "%s", kiln_error_message());
-        kiln_error_clear();
-    }
+    take_error(out);
     state_finish(&s);
     kiln_device_trim(dev);
+    if (mode == MODE_JIT && !out->error[0]) {
+        check_values(dev, z, c, out->error, sizeof out->error);
+        take_error(out);
+        kiln_device_trim(dev);
+    }
     if (out->ceiling && !out->error[0]) out->ceiling_ns = ceiling_ns(dev, out->ceiling, out->bytes);
     kiln_error_clear();
 }

@@ -22,18 +22,19 @@ void trainer_free(struct trainer **t)
     *t = NULL;
 }
 
-kiln_status run_step(struct state *s)
+kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     struct trainer *t = s->net;
     kiln_optim_zero_grad(t->opt);
-    kiln_tensor *logits = kiln_cell_call(t->net, s->in[0]);
-    kiln_tensor *labels = s->in[1];
+    kiln_tensor *logits = kiln_cell_call(t->net, in[0]);
+    kiln_tensor *labels = in[1];
     if (logits && kiln_rank(logits) > 2) {
         int64_t rows = kiln_numel(labels);
         logits = kiln_reshape(logits, KILN_SHAPE(rows, t->classes));
         labels = kiln_reshape(labels, KILN_SHAPE(rows));
     }
-    kiln_backward(kiln_cross_entropy(logits, labels, NULL), NULL);
+    *out = kiln_cross_entropy(logits, labels, NULL);
+    kiln_backward(*out, NULL);
     return kiln_optim_step(t->opt);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct row *report_add(struct report *r, const char *name)
+struct row *report_add(struct report *r, const char *name, const char *mode)
 {
     if (r->n_rows == r->cap_rows) {
         int cap = r->cap_rows ? 2 * r->cap_rows : 32;
@@ -15,8 +15,7 @@ struct row *report_add(struct report *r, const char *name)
         r->cap_rows = cap;
     }
     struct row *row = &r->rows[r->n_rows++];
-    *row = (struct row){.mode = "eager",
-                        .time_ns = NAN,
+    *row = (struct row){.time_ns = NAN,
                         .min_ns = NAN,
                         .p90_ns = NAN,
                         .first_ns = NAN,
@@ -26,6 +25,7 @@ struct row *report_add(struct report *r, const char *name)
                         .cpu_ns = NAN,
                         .ceiling_ns = NAN};
     snprintf(row->name, sizeof row->name, "%s", name);
+    snprintf(row->mode, sizeof row->mode, "%s", mode);
     return row;
 }
 

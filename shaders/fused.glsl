@@ -2,10 +2,10 @@
 // Every section is behind a macro, for the compiler's time counts.
 //
 // The including text defines N_LOCAL, the invocations of a workgroup; INDIRECT, when the argument block lies in memory
-// and the push constant holds its address; WIDE, when indices take 64 bits; MEMORY_<dtype> for each storage dtype; and
-// WORKSPACE, when workgroups leave partial values to each other, with AT_WORKSPACE, the word of its address. It gets
-// arg(i), a word of the block; load_<dtype>, store_<dtype>, and load4_ and store4_ for four neighbours that are
-// aligned. Values are of the dtype's own class.
+// and the push constant holds its address; TABLE, for a table of blocks there; WIDE, when indices take 64 bits;
+// MEMORY_<dtype> for each storage dtype; and WORKSPACE, when workgroups leave partial values to each other, with
+// AT_WORKSPACE, the word of its address. It gets arg(i), a word of the block; load_<dtype>, store_<dtype>, and load4_
+// and store4_ for four neighbours that are aligned. Values are of the dtype's own class.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -18,7 +18,25 @@
 
 layout(local_size_x = N_LOCAL) in;
 layout(push_constant, scalar) uniform Push { uint words[32]; } push;
-#ifdef INDIRECT
+#ifdef TABLE
+// One launch for several kernels. The push constant holds the address of: how many they are, the words of a block, the
+// number of the first workgroup of each, and their blocks.
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Block { uint words[]; };
+uint entry_words, entry_group;
+#define table_word(i) Block(packUint2x32(uvec2(push.words[0], push.words[1]))).words[i]
+#define arg(i) table_word(entry_words + (i))
+void find_entry()
+{
+    uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x, n = table_word(0), entry = 0, end = n;
+    while (end - entry > 1) {
+        uint middle = (entry + end) / 2;
+        if (table_word(2 + middle) <= group) entry = middle;
+        else end = middle;
+    }
+    entry_group = table_word(2 + entry);
+    entry_words = 2 + n + entry * table_word(1);
+}
+#elif defined INDIRECT
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Block { uint words[]; };
 #define arg(i) Block(packUint2x32(uvec2(push.words[0], push.words[1]))).words[i]
 #else
@@ -49,7 +67,11 @@ uint divide_by(const uint n, const uint factor, const uint shift)
 #endif
 
 // A number of a workgroup in a grid that is folded over x and y.
+#ifdef TABLE
+uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x - entry_group; }
+#else
 uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; }
+#endif
 
 #if defined MEMORY_bool || defined MEMORY_u8 || defined MEMORY_i8
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Memory8 { uint8_t v; };

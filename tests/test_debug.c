@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -256,6 +257,109 @@ static void marks_on_vulkan(void **state)
     marks_measure_work("vulkan");
 }
 
+// --- kernels of a graph
+
+struct kernels_seen {
+    int n, n_fused;
+    bool has_nodes, has_llvm;
+};
+
+static void see(void *user, const kiln_graph_kernel *k)
+{
+    struct kernels_seen *s = user;
+    s->n++;
+    s->n_fused += k->fused;
+    assert_int_equal(k->size, sizeof *k);
+    assert_true(k->name[0] && k->nodes[0]);
+    assert_int_equal(k->fused, k->kernel[0] != 0);
+    if (strstr(k->nodes, "tanh(") && strstr(k->nodes, "neg(")) s->has_nodes = true;
+    if (k->llvm[0]) s->has_llvm = true;
+}
+
+static const char chain[] = "%0: f32[8] = input \"x\"\n"
+                            "%1: f32[8] = tanh(%0)\n"
+                            "%2: f32[8] = neg(%1)\n"
+                            "return %2 \"y\"\n";
+
+static void a_text_becomes_kernels(void **state)
+{
+    kiln_device *dev = kiln_device_open("cpu");
+    struct kernels_seen s = {0};
+    assert_int_equal(kiln_graph_text_kernels(chain, sizeof chain - 1, "chain", dev, see, &s), KILN_OK);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.n_fused, 1);
+    assert_true(s.has_nodes && s.has_llvm);
+    kiln_device_close(&dev);
+}
+
+static void mistakes_with_kernels_of_texts(void **state)
+{
+    kiln_device *dev = kiln_device_open("cpu");
+    struct kernels_seen s = {0};
+    kiln_graph_text_kernels(NULL, 0, "chain", dev, see, &s);
+    assert_error(KILN_E_ARGUMENT, "text is NULL");
+    kiln_graph_text_kernels(chain, sizeof chain - 1, "chain", NULL, see, &s);
+    assert_error(KILN_E_ARGUMENT, "dev is NULL");
+    kiln_graph_text_kernels(chain, sizeof chain - 1, "chain", dev, NULL, &s);
+    assert_error(KILN_E_ARGUMENT, "fn is NULL");
+    kiln_graph_text_kernels("%0: f32[8] = inputs", 19, "chain", dev, see, &s);
+    assert_error(KILN_E_FORMAT, "chain:1:14");
+    assert_int_equal(s.n, 0);
+    kiln_device_close(&dev);
+}
+
+// --- profiles
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = calloc(1, 1 << 16);
+    assert_non_null(f);
+    assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
+    fclose(f);
+    return text;
+}
+
+static void a_profile_holds_what_ran_meanwhile(void **state)
+{
+    char path[] = "/tmp/kiln-profile-XXXXXX";
+    close(mkstemp(path));
+    kiln_device *dev = kiln_device_open("cpu");
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(8));
+    kiln_tanh(x);
+    assert_int_equal(kiln_profile_begin(path), KILN_OK);
+    kiln_sin(x);
+    assert_int_equal(kiln_profile_begin(path), KILN_E_STATE);
+    assert_error(KILN_E_STATE, path);
+    assert_int_equal(kiln_profile_end(), KILN_OK);
+    kiln_cos(x);
+    char *text = read_file(path);
+    assert_non_null(strstr(text, "\"traceEvents\": ["));
+    assert_non_null(strstr(text, "{\"name\": \"sin\", \"cat\": \"launch\", \"ph\": \"X\""));
+    assert_null(strstr(text, "tanh"));
+    assert_null(strstr(text, "\"cos\""));
+    free(text);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+    unlink(path);
+}
+
+static void mistakes_with_profiles(void **state)
+{
+    kiln_profile_begin(NULL);
+    assert_error(KILN_E_ARGUMENT, "path is NULL");
+    kiln_profile_begin("/nonexistent/trace.json");
+    assert_error(KILN_E_IO, "/nonexistent/trace.json cannot be written");
+    kiln_profile_end();
+    assert_error(KILN_E_STATE, "no profile is being taken");
+    assert_int_equal(kiln_profile_begin("/dev/full"), KILN_OK);
+    kiln_profile_end();
+    assert_error(KILN_E_IO, "/dev/full cannot be written");
+    kiln_profile_end();
+    assert_error(KILN_E_STATE, "no profile is being taken");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +375,10 @@ int main(void)
         cmocka_unit_test(mistakes_with_facts),
         cmocka_unit_test(marks_on_the_cpu),
         cmocka_unit_test(marks_on_vulkan),
+        cmocka_unit_test(a_text_becomes_kernels),
+        cmocka_unit_test(mistakes_with_kernels_of_texts),
+        cmocka_unit_test(a_profile_holds_what_ran_meanwhile),
+        cmocka_unit_test(mistakes_with_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,25 @@ static void mutable_numbers_are_differentiable(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status fail_halfway(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY_(kiln_backward(kiln_sum(kiln_mul(user, in[0]), NULL), NULL));
+    return kiln_matmul(in[0], kiln_reshape(in[0], KILN_SHAPE(2, 1))) && kiln_add(in[0], NULL) ? KILN_OK : kiln_error();
+}
+
+static void a_failed_capture_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 3, 4), "w");
+    ok(kiln_backward(kiln_sum(kiln_square(w), NULL), NULL));
+    kiln_function *j = kiln_jit(fail_halfway, w, NULL);
+    fails(kiln_call(j, &x, 1, NULL, 0), KILN_E_ARGUMENT, "add: ");
+    expect(kiln_gradient(w), 2, 6., 8.);
+    assert_false(kiln_is_capturing());
+    assert_int_equal(stats_of(j).captures, 0);
+    kiln_function_free(&j);
+}
+
 static kiln_status stopped(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_sum(kiln_mul(kiln_mul(in[0], kiln_stop_gradient(user)), user), NULL);
@@ -417,6 +436,7 @@ int main(int argc, char **argv)
         FIXTURE(later_writes_are_noticed),
         FIXTURE(leaves_are_not_written_under_gradients),
         FIXTURE(backward_draws_the_numbers_of_forward),
+        FIXTURE(a_failed_capture_leaves_nothing),
         FIXTURE(stopped_gradients_stay_stopped),
         FIXTURE(a_missing_rule_is_missed_by_backward),
         FIXTURE(gradients_accumulate),

@@ -122,6 +122,71 @@ class ShaderDump(Common):
     def test_mistakes(self):
         self.bad(1, 'no kernel matches op nosuch', '--op', 'nosuch')
         self.bad(2, 'no such dtype: "q8"', '--dtype', 'q8')
+        self.bad(2, 'exclude each other', '--graph', 'a', '--dump', 'b')
+        self.bad(2, 'not for graphs: "--expand"', '--graph', 'a', '--expand')
+        self.bad(2, 'only with --graph or --dump: "--llvm"', '--llvm')
+        self.bad(1, 'cannot be read', '--graph', '/nonexistent')
+        self.bad(1, 'cannot be read', '--dump', '/nonexistent')
+
+    GRAPH = ('%0: f32[8,16] = input "x"\n%1: f32[16,4] = input "w"\n%2: f32[4] = constant "b"\n'
+             '%3: f32[8,16] = tanh(%0)\n%4: f32[8,16] = mul(%3, %0)\n%5: f32[8,4] = matmul(%4, %1)\n'
+             '%6: f32[8,4] = add(%5, %2)\nreturn %6 "y"\n')
+
+    def graph(self, *args, text=GRAPH):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text(text)
+            return self.good('--graph', str(path), *args)
+
+    def test_graph(self):
+        text = self.graph()
+        self.assertRegex(text, r'(?m)^// ---- tanh_mul.*: fused$')
+        for line in ('tanh(%0)', 'mul(', 'kernel tanh_mul', 'v0: row f32 = load 0'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^not fused further: .+')
+        self.assertNotIn('define void', text)
+
+    def test_graph_as_llvm(self):
+        text = self.graph('--llvm', '--stats', '--op', 'tanh*')
+        if 'cannot be' in text or 'no libkiln-llvm' in text or 'this build' in text:
+            self.skipTest('no LLVM in this build')
+        self.assertRegex(text, r'define \w*.*void @k_tanh_mul')
+        self.assertRegex(text, r'(?m)^instructions \d{2,}, distinct \d+$')
+        self.assertRegex(text, r'(?m)^ +\d+ fmul$')
+
+    def test_graph_on_vulkan(self):
+        if not VULKAN:
+            return self.bad(1, '"vulkan" in this build', '--graph', '/dev/null', '--device', 'vulkan')
+        text = self.graph('--device', 'vulkan', '--op', 'tanh_mul*')
+        for line in ('#version 460', 'OpEntryPoint GLCompute', 'SPIR-V', 'statistics'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^ +\d+ OpFMul$')
+
+    def test_graph_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text('%0: f32[3] = inputs\n')
+            self.bad(1, f'{path}:1:14', '--graph', str(path))
+            path.write_text(self.GRAPH)
+            self.bad(1, 'no kernel matches', '--graph', str(path), '--op', 'nosuch')
+            self.bad(1, 'there are no kernels', '--dump', folder)
+
+    def test_folder_of_a_program(self):
+        bench = pathlib.Path(PROGRAM).resolve().parent.parent / 'bench/kiln-bench'
+        if not bench.exists():
+            self.skipTest('kiln-bench is not built')
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder, 'dump')
+            command = [bench, '--device', 'cpu', '--filter', 'rms_norm', '--modes', 'jit', '--budget', '0.001']
+            subprocess.run(command, env={**ENV, 'KILN_DUMP': str(root)}, check=True, capture_output=True, timeout=200)
+            program = sorted(root.iterdir())[0]
+            names = {path.name for path in program.iterdir()}
+            self.assertLessEqual({'00-captured.kiln', 'graph.kiln', 'plan.txt'}, names)
+            self.assertTrue(any(re.match(r'\d\d-\w+\.kiln$', name) and name[:2] > '00' for name in names), names)
+            text = self.good('--dump', str(root))
+            self.assertRegex(text, r'(?m)^// ==== 0001-')
+            self.assertRegex(text, r'(?m)^// ---- \w*mean_add_rsqrt\w*: fused$')
+            self.assertEqual(self.good('--graph', str(program / '00-captured.kiln'), '--list').count(': fused'), 1)
 
 
 class Opt(Common):
@@ -178,7 +243,7 @@ class Bench(Common):
         rows = self.good('--list').split()
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start'])
+        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start', 'first_call'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
     def rows(self, *args):
@@ -186,18 +251,19 @@ class Bench(Common):
         self.good('--device', 'cpu', '--json', str(path), *args)
         document = json.loads(path.read_text())
         self.assertEqual(document['framework'], 'kiln')
-        return {row['name']: row for row in document['rows']}
+        return {row['name'] + ('' if row['mode'] == 'eager' else f'/{row["mode"]}'): row for row in document['rows']}
 
     def test_figures(self):
         page = self.dir / 'page.html'
         rows = self.rows('--budget', '0.02', '--filter', '[sd]*_[a1]*', '--html', str(page))
-        self.assertEqual(sorted(rows), ['dispatch_1000', 'sum_all'])
+        self.assertEqual(sorted(rows), ['dispatch_1000', 'dispatch_1000/jit', 'sum_all', 'sum_all/jit'])
         for row in rows.values():
             keys = {'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches', 'share'}
             self.assertEqual(keys - set(row), set())
             self.assertTrue(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'])
             self.assertGreaterEqual(row['runs'], 5)
         self.assertEqual(rows['dispatch_1000']['launches'], 1000)
+        self.assertLess(rows['dispatch_1000/jit']['launches'], 100)
         self.assertGreater(rows['dispatch_1000']['cpu_ns'], 0)
         self.assertEqual(rows['sum_all']['bytes'], 4 << 22)
         self.assertEqual(rows['sum_all']['ceiling'], 'read')
@@ -209,8 +275,19 @@ class Bench(Common):
             self.skipTest('the rows are too large for a build with sanitizers')
         rows = self.rows('--budget', '0.001')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), len(self.good('--list').split()) - 1)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 3) + 3)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
+        self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
+            self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
+
+    def test_modes(self):
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'jit')
+        self.assertEqual(list(rows), ['sum_all/jit'])
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'eager')
+        self.assertEqual(list(rows), ['sum_all'])
+        for modes in ('', 'jit,', 'eager,jitted'):
+            self.bad(2, 'not a list of modes', '--modes', modes)
 
     def test_memory_does_not_grow(self):
         row = self.rows('--memory', '--filter', 'train_10000')['train_10000']
@@ -218,16 +295,19 @@ class Bench(Common):
         self.assertEqual(row['heap_reserved_B_100'], row['heap_reserved_B_10000'])
         self.assertEqual(row['heap_allocs_100'], row['heap_allocs_10000'])
 
-    def test_compare_takes_the_better_mode_of_the_peer(self):
+    def test_compare_takes_the_better_mode_of_each(self):
         peer = self.write('peer.json', {'framework': 'p', 'device': 'd', 'size': 'small', 'rows': [
             {'name': 'add', 'mode': 'eager', 'time_ns': 8e6}, {'name': 'add', 'mode': 'compile', 'time_ns': 4e6},
             {'name': 'softmax', 'mode': 'eager', 'time_ns': 9e6},
             {'name': 'odd', 'mode': 'eager', 'error': 'no\u00e9 \\'}]})
         own = self.write('own.json', {'framework': 'k', 'device': 'd', 'size': 'small', 'rows': [
-            {'name': 'add', 'mode': 'eager', 'time_ns': 2e6}, {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6},
-            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}]})
+            {'name': 'add', 'mode': 'eager', 'time_ns': 3e6}, {'name': 'add', 'mode': 'jit', 'time_ns': 2e6},
+            {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6}, {'name': 'softmax', 'mode': 'jit', 'error': 'no'},
+            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}, {'name': 'bad', 'mode': 'jit', 'error': 'differs'}]})
         text = self.good('--compare', peer, own)
-        self.assertRegex(text, r'(?m)^add +eager +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertRegex(text, r'(?m)^add +jit +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertEqual(text.count('add '), 1)
+        self.assertRegex(text, r'(?m)^bad +jit +failed: differs$')
         self.assertRegex(text, r'(?m)^softmax +eager +18\.0000 +9\.0000 eager +0\.50$')
         self.assertRegex(text, r'(?m)^odd +eager +1\.0000 +-$')
         self.assertIn('geometric mean of 2 ratios: 1.000', text)
@@ -245,9 +325,9 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
                                '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
                               env=ENV, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^matmul_batch +eager +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
-        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 1))
+        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
 
     def test_compare_refuses_what_is_no_document(self):
         good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})
@@ -267,7 +347,7 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         self.bad(1, 'cannot be written', '--device', 'cpu', '--budget', '0.001', '--filter', 'matmul_batch', '--json',
                  str(self.dir / 'no/such/folder.json'))
         self.bad(2, 'no such size: "huge"', '--size', 'huge')
-        self.bad(2, 'no such mode: "jit"', '--modes', 'jit')
+        self.bad(2, 'not a list of modes: "fast"', '--modes', 'fast')
 
 
 class GpuCheck(Common):

@@ -1,7 +1,10 @@
-// kiln-shader-dump: the kernels of eager mode as GLSL, as SPIR-V, and in numbers.
+// kiln-shader-dump: kernels as GLSL, SPIR-V and LLVM IR, and in numbers: those of eager mode, of a graph, of a program
+// that ran with KILN_DUMP.
+#include "shader_graph.h"
+#include "shader_stats.h"
+
 #include <kiln/debug.h>
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -10,7 +13,10 @@
 
 static const char usage[] =
     "usage: kiln-shader-dump [--list] [--op NAME] [--dtype T] [--glsl] [--expand] [--spirv] [--stats]\n"
-    "Shows the precompiled kernels that eager mode runs.\n"
+    "       kiln-shader-dump --graph FILE [--device D] [--op NAME] [--list] [--glsl] [--spirv] [--llvm] [--stats]\n"
+    "       kiln-shader-dump --dump DIR [--op NAME] [--list] [--glsl] [--spirv] [--llvm] [--stats]\n"
+    "Shows the precompiled kernels that eager mode runs; with --graph those that the graph in a text becomes; with\n"
+    "--dump those that a program left which ran with KILN_DUMP=DIR.\n"
     "  --list     one line a kernel: row, class, kind, operands, size of its SPIR-V module\n"
     "  --op NAME  only kernels of this row; * and ? match as in file names; NAME* finds the row's gradients too\n"
     "  --dtype T  only kernels that compute T: f32, f64, i32, i64, bool; f16 and bf16 compute as f32, i8, i16 and\n"
@@ -18,14 +24,19 @@ static const char usage[] =
     "  --glsl     the compute shader, as the build compiled it\n"
     "  --expand   the same with the files that it includes put in\n"
     "  --spirv    the SPIR-V module, disassembled\n"
+    "  --llvm     the LLVM IR, of a graph's kernel on the CPU\n"
     "  --stats    counts of words and instructions, capabilities\n"
+    "  --graph F  the kernels of a graph: which nodes are in each and why it was not fused further; - is standard "
+    "input\n"
+    "  --device D that it is compiled for: cpu (the default), vulkan, vulkan:N, gpu, null\n"
+    "  --dump DIR the same of each graph in a folder\n"
     "  --version  print the version and exit\n"
     "  --help     print this text and exit\n"
-    "Without --list, --glsl, --expand, --spirv and --stats: --list, or with --op all but --expand.\n";
+    "Without --list, --glsl, --expand, --spirv, --llvm and --stats: --list, or with --op all but --expand.\n";
 
 struct options {
-    const char *op, *dtype;
-    bool list, glsl, expand, spirv, stats;
+    const char *op, *dtype, *graph, *device, *dump;
+    bool list, glsl, expand, spirv, llvm, stats;
 };
 
 // The class in which a dtype computes; NULL for a name that is none.
@@ -40,83 +51,14 @@ static const char *class_of(const char *dtype)
     return NULL;
 }
 
-// --- statistics, counted in the disassembly: one instruction a line
-
-struct opcode_count {
-    char name[40];
-    size_t n;
-};
-
-struct counts {
-    size_t n_instructions, n_opcodes;
-    struct opcode_count opcodes[256];
-    char capabilities[512];
-};
-
-static void count_opcode(struct counts *c, const char *name, size_t length)
-{
-    c->n_instructions++;
-    for (size_t i = 0; i < c->n_opcodes; i++) {
-        struct opcode_count *o = &c->opcodes[i];
-        if (strlen(o->name) == length && !strncmp(o->name, name, length)) {
-            o->n++;
-            return;
-        }
-    }
-    if (c->n_opcodes == sizeof c->opcodes / sizeof c->opcodes[0]) return;
-    struct opcode_count *o = &c->opcodes[c->n_opcodes++];
-    snprintf(o->name, sizeof o->name, "%.*s", (int)length, name);
-    o->n = 1;
-}
-
-// "    %12 = OpIAdd %uint %10 %11": the word that begins with Op, behind an optional result.
-static void count_line(struct counts *c, const char *line, size_t length)
-{
-    const char *end = line + length, *p = line;
-    while (p < end && isspace((unsigned char)*p)) p++;
-    if (p < end && *p == '%') {
-        p = memchr(p, '=', (size_t)(end - p));
-        if (!p) return;
-        for (p++; p < end && *p == ' ';) p++;
-    }
-    if (end - p < 3 || strncmp(p, "Op", 2)) return;
-    size_t n = 0;
-    while (p + n < end && isalnum((unsigned char)p[n])) n++;
-    count_opcode(c, p, n);
-    if (n == 12 && !strncmp(p, "OpCapability", n)) {
-        size_t at = strlen(c->capabilities);
-        snprintf(c->capabilities + at, sizeof c->capabilities - at, "%.*s", (int)(end - p - (ptrdiff_t)n), p + n);
-    }
-}
-
-static int by_count(const void *a, const void *b)
-{
-    const struct opcode_count *x = a, *y = b;
-    return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->name, y->name);
-}
-
 static bool print_stats(size_t kernel)
 {
     char *text = kiln_kernel_disassemble(kernel);
-    struct counts *c = calloc(1, sizeof *c);
-    if (!text || !c) {
-        free(text);
-        free(c);
-        return false;
-    }
+    if (!text) return false;
     size_t n_words = 0;
     kiln_kernel_spirv(kernel, &n_words);
-    for (const char *p = text; *p;) {
-        size_t length = strcspn(p, "\n");
-        count_line(c, p, length);
-        p += length + (p[length] == '\n');
-    }
-    qsort(c->opcodes, c->n_opcodes, sizeof c->opcodes[0], by_count);
-    printf("words %zu, bytes %zu, instructions %zu, distinct %zu\ncapabilities%s\n", n_words, n_words * 4,
-           c->n_instructions, c->n_opcodes, c->capabilities);
-    for (size_t i = 0; i < c->n_opcodes; i++) printf("%8zu %s\n", c->opcodes[i].n, c->opcodes[i].name);
+    stats_spirv(text, n_words);
     free(text);
-    free(c);
     return true;
 }
 
@@ -205,34 +147,64 @@ static int reject(const char *what, const char *value)
     return 2;
 }
 
+static int show_graphs(const struct options *o)
+{
+    const struct shader_request r = {.op = o->op,
+                                     .device = o->device ? o->device : "cpu",
+                                     .list = o->list,
+                                     .glsl = o->glsl,
+                                     .spirv = o->spirv,
+                                     .llvm = o->llvm,
+                                     .stats = o->stats};
+    return o->graph ? shader_graph(o->graph, &r) : shader_dump(o->dump, &r);
+}
+
+// 0 to go on, else the exit status plus one.
+static int take_option(int c, struct options *o)
+{
+    switch (c) {
+    case 'l': o->list = true; break;
+    case 'o': o->op = optarg; break;
+    case 'd':
+        o->dtype = class_of(optarg);
+        if (!o->dtype) return 1 + reject("no such dtype:", optarg);
+        break;
+    case 'g': o->glsl = true; break;
+    case 'x': o->expand = true; break;
+    case 's': o->spirv = true; break;
+    case 'L': o->llvm = true; break;
+    case 'n': o->stats = true; break;
+    case 'G': o->graph = optarg; break;
+    case 'D': o->device = optarg; break;
+    case 'u': o->dump = optarg; break;
+    case 'h': fputs(usage, stdout); return 1;
+    case 'v': kiln_library_facts(print_version, NULL); return 1;
+    default: fputs(usage, stderr); return 3;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"list", 0, NULL, 'l'},  {"op", 1, NULL, 'o'},     {"dtype", 1, NULL, 'd'},
-                                          {"glsl", 0, NULL, 'g'},  {"expand", 0, NULL, 'x'}, {"spirv", 0, NULL, 's'},
-                                          {"stats", 0, NULL, 'n'}, {"help", 0, NULL, 'h'},   {"version", 0, NULL, 'v'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"list", 0, NULL, 'l'},    {"op", 1, NULL, 'o'},     {"dtype", 1, NULL, 'd'},
+                                          {"glsl", 0, NULL, 'g'},    {"expand", 0, NULL, 'x'}, {"spirv", 0, NULL, 's'},
+                                          {"llvm", 0, NULL, 'L'},    {"stats", 0, NULL, 'n'},  {"graph", 1, NULL, 'G'},
+                                          {"device", 1, NULL, 'D'},  {"dump", 1, NULL, 'u'},   {"help", 0, NULL, 'h'},
+                                          {"version", 0, NULL, 'v'}, {NULL, 0, NULL, 0}};
     struct options o = {0};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
-        switch (c) {
-        case 'l': o.list = true; break;
-        case 'o': o.op = optarg; break;
-        case 'd':
-            o.dtype = class_of(optarg);
-            if (!o.dtype) return reject("no such dtype:", optarg);
-            break;
-        case 'g': o.glsl = true; break;
-        case 'x': o.expand = true; break;
-        case 's': o.spirv = true; break;
-        case 'n': o.stats = true; break;
-        case 'h': fputs(usage, stdout); return 0;
-        case 'v': kiln_library_facts(print_version, NULL); return 0;
-        default: fputs(usage, stderr); return 2;
-        }
+        int status = take_option(c, &o);
+        if (status) return status - 1;
     }
     if (optind < argc) return reject("unexpected argument", argv[optind]);
-    if (!o.list && !o.glsl && !o.expand && !o.spirv && !o.stats) {
+    bool graphs = o.graph || o.dump;
+    if (o.graph && o.dump) return reject("--graph and --dump exclude each other:", o.dump);
+    if (graphs && (o.dtype || o.expand)) return reject("not for graphs:", o.dtype ? "--dtype" : "--expand");
+    if (!graphs && (o.llvm || o.device)) return reject("only with --graph or --dump:", o.llvm ? "--llvm" : "--device");
+    if (!o.list && !o.glsl && !o.expand && !o.spirv && !o.llvm && !o.stats) {
         o.list = true;
         o.glsl = o.spirv = o.stats = o.op != NULL;
+        o.llvm = graphs && o.op;
     }
-    return show_all(&o);
+    return graphs ? show_graphs(&o) : show_all(&o);
 }

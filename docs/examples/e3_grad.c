@@ -1,4 +1,5 @@
 // The gradient of a network by its first input: matmul(x * z, y) with a parameter z. Twice the sums of the rows of y.
+// Then as a graph: kiln_grad inside a captured function, and kiln_grad of a captured function.
 #include "check.h"
 
 static kiln_status construct(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
@@ -6,6 +7,28 @@ static kiln_status construct(kiln_cell *cell, void *user, kiln_tensor *const *in
 {
     out[0] = kiln_matmul(kiln_mul(in[0], kiln_cell_parameter(cell, "z")), in[1]);
     return kiln_error();
+}
+
+// The gradient as a function that can be captured itself.
+static kiln_status gradient(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_grad(kiln_cell_fn, user, in, n_in, NULL, out, 1);
+}
+
+static int as_graphs(kiln_cell *net, kiln_tensor *const *in)
+{
+    kiln_tensor *dx = NULL;
+    int failures = 0;
+    kiln_function *captured = kiln_jit(gradient, net, NULL);
+    kiln_call(captured, in, 2, &dx, 1);
+    failures += CHECK("d/dx, one graph of forward and backward", dx, 9.02, 5.4, 7.2, 9.02, 5.4, 7.2);
+    kiln_function_free(&captured);
+
+    kiln_set_mode(KILN_MODE_GRAPH);
+    kiln_grad(kiln_cell_fn, net, in, 2, NULL, &dx, 1);
+    failures += CHECK("d/dx in graph mode", dx, 9.02, 5.4, 7.2, 9.02, 5.4, 7.2);
+    kiln_set_mode(KILN_MODE_EAGER);
+    return failures;
 }
 
 int main(void)
@@ -36,6 +59,7 @@ int main(void)
     kiln_grad(kiln_cell_fn, net, in, 2, KILN_GRAD(.sens = KILN_TENSORS(sens)), both, 1);
     failures += CHECK("10 d/dx", both[0], 90.2, 54, 72, 90.2, 54, 72);
 
+    failures += as_graphs(net, in);
     kiln_cell_free(&net);
     kiln_scope_end(&scope);
     kiln_device_close(&dev);

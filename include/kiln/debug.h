@@ -10,7 +10,8 @@
 ///     char *glsl = kiln_kernel_glsl(0, false);
 ///     free(glsl);
 ///
-/// No function here needs an open device. Failures are reported as everywhere (see error.h).
+/// No function here but kiln_graph_text_kernels needs an open device. Failures are reported as everywhere (see
+/// error.h).
 #ifndef KILN_DEBUG_H
 #define KILN_DEBUG_H
 
@@ -93,6 +94,26 @@ typedef struct kiln_optimize_opts {
 /// KILN_E_FORMAT for a text that is no graph, KILN_E_ARGUMENT for a name that is no pass.
 KILN_API char *kiln_graph_text_optimize(const char *text, size_t size_B, const char *name,
                                         const kiln_optimize_opts *opts);
+
+/// One kernel of a compiled graph. All strings are valid during the callback only; "" where there is none.
+typedef struct kiln_graph_kernel {
+    size_t size KILN_0;        ///< sizeof(kiln_graph_kernel)
+    const char *name KILN_0;   ///< "mul_add_relu"; of an op that runs by itself, the op
+    bool fused KILN_0;         ///< whether its code is made for this graph; else it is a kernel of eager mode
+    const char *nodes KILN_0;  ///< the nodes that it computes, lines of the graph's text
+    const char *why KILN_0;    ///< why it was not fused with what it reads or feeds
+    const char *kernel KILN_0; ///< fused: its space, what it reads and writes, one line a value
+    const char *glsl KILN_0;   ///< fused, on Vulkan: its shader
+    const char *spirv KILN_0;  ///< fused, on Vulkan: that disassembled
+    const char *llvm KILN_0;   ///< fused, on the CPU: its LLVM IR
+} kiln_graph_kernel;
+typedef void (*kiln_graph_kernel_fn)(void *user, const kiln_graph_kernel *kernel);
+
+/// Reads a graph in text form, runs all passes over it and compiles it for a device, as a captured function's graph is;
+/// `fn` is called for each kernel in the order of launches. `name` stands for the text in messages. Errors:
+/// KILN_E_FORMAT for a text that is no graph, KILN_E_UNSUPPORTED for one that cannot be compiled.
+KILN_API kiln_status kiln_graph_text_kernels(const char *text, size_t size_B, const char *name, kiln_device *dev,
+                                             kiln_graph_kernel_fn fn, void *user);
 
 /// What kind of value a fact has.
 typedef enum kiln_fact_kind {

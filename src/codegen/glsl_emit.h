@@ -55,3 +55,6 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan);
 void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want, uint8_t *kept);
 bool glsl_loop_wants(const struct fused_kernel *k, const struct glsl_form *f, int loop, uint8_t *want);
 void glsl_add_loop(struct glsl_emitter *e, const char *indent, int loop);
+
+// glsl_product.c
+void glsl_add_product(struct glsl_emitter *e);

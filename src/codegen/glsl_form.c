@@ -110,11 +110,32 @@ static bool may_split(const struct fused_kernel *k)
     return k->n_stages == 1 && glsl_store_loop(k) == 1;
 }
 
+// The largest square that still gives the device enough workgroups and is not mostly outside.
+static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
+{
+    struct glsl_sections s;
+    glsl_sections_of(k, f, &s);
+    uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
+    uint64_t n = (uint64_t)glsl_section_size(k, &s, 2), enough = caps->parallelism / 512 + 1;
+    bool wide_class = k->dag.nodes[k->product.sum].cls == CLASS_F64 || k->dag.nodes[k->product.sum].cls == CLASS_I64;
+    uint32_t tile = wide_class ? 64 : 128;
+    while (tile > 32 && ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * batches < enough) tile /= 2;
+    while (tile > 32 && (m <= tile / 2 || n <= tile / 2)) tile /= 2;
+    f->tile = tile;
+    f->lanes = tile > 32 ? 256 : 64;
+    f->rows = f->chunk = 1;
+}
+
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
 {
     struct glsl_form *f = out;
     uint64_t length = capacity(k);
     *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    if (k->product.n_m) {
+        f->kind = GLSL_TILES;
+        choose_tiles(k, caps, f);
+        return;
+    }
     uint32_t largest = largest_local(k, caps);
     f->rows = smaller(caps->parallelism < SMALL_DEVICE ? 64 : POINT_LOCAL, largest);
     if (k->n_reduce > 0) {
@@ -139,7 +160,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind, f->lanes, f->rows, f->chunk, f->keep, f->vector, f->splits, f->subgroup};
+    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk, f->keep,
+                               f->vector, f->splits, f->subgroup, f->tile};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -149,8 +171,27 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
-    *out = (struct glsl_form){p->choices[0], p->choices[1], p->choices[2], p->choices[3],
-                              p->choices[4], p->choices[5], p->choices[6], p->choices[7]};
+    const uint32_t *c = p->choices;
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]};
+}
+
+void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)
+{
+    int parallel = k->n_dims - k->n_reduce, first = glsl_first_walked(k, f);
+    const struct fused_product *p = &k->product;
+    if (f->kind == GLSL_TILES)
+        *out = (struct glsl_sections){4, {0, p->n_batch, p->n_batch + p->n_m, parallel, k->n_dims}};
+    else if (first > 0)
+        *out = (struct glsl_sections){2, {0, first, k->n_dims}};
+    else
+        *out = (struct glsl_sections){1, {0, k->n_dims}};
+}
+
+int64_t glsl_section_size(const struct fused_kernel *k, const struct glsl_sections *s, int section)
+{
+    int64_t n = 1;
+    for (int d = s->begin[section]; d < s->begin[section + 1]; d++) n *= k->sizes[d];
+    return n;
 }
 
 // --- the argument block ---
@@ -164,12 +205,15 @@ static int take(struct glsl_layout *l, int n_words)
 
 static void place_dims(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *l)
 {
-    int number = wide ? 2 : 1, first = glsl_first_walked(k, f);
+    int number = wide ? 2 : 1;
+    struct glsl_sections sections;
+    glsl_sections_of(k, f, &sections);
     bool named[FUSED_MAX_DIMS] = {false};
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (k->dag.nodes[i].kind == SCALAR_SIZE) named[k->dag.nodes[i].code] = true;
     for (int d = 0; d < k->n_dims; d++) {
-        bool divides = d != 0 && d != first;
+        bool divides = true; // by the sizes of all but the outermost
+        for (int i = 0; i < sections.n; i++) divides = divides && d != sections.begin[i];
         l->size[d] = divides || named[d] ? take(l, number) : -1;
         l->divisor[d] = divides && !wide ? take(l, 2) : -1;
     }
@@ -188,6 +232,12 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     *l = (struct glsl_layout){.n_words = 2 * (k->n_in + k->n_out)};
     l->points = take(l, number);
     l->length = f->kind == GLSL_POINTS ? -1 : take(l, number);
+    l->m = l->n = l->batches = -1;
+    if (f->kind == GLSL_TILES) {
+        l->m = take(l, number);
+        l->n = take(l, number);
+        l->batches = take(l, number);
+    }
     l->flags = f->vector ? take(l, 1) : -1;
     l->groups = k->has_total ? take(l, 1) : -1;
     l->splits = f->splits ? take(l, 1) : -1;

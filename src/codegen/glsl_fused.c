@@ -269,6 +269,18 @@ static void mark_needed(const struct fused_kernel *k, uint8_t *needed)
     }
 }
 
+static void add_main(struct glsl_emitter *e)
+{
+    str_addf(e->out, "\nvoid main()\n{\n%s", e->k->table ? "    find_entry();\n" : "");
+    for (int i = 0; i < e->k->n_in + e->k->n_out; i++) str_addf(e->out, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
+    if (e->form.vector) add_alignment(e);
+    if (e->form.kind == GLSL_POINTS)
+        add_points(e);
+    else
+        add_rows(e);
+    str_add(e->out, "}\n");
+}
+
 kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *caps, struct codegen_plan *plan,
                        struct str *text)
 {
@@ -291,17 +303,14 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     *plan = (struct codegen_plan){.target = CODEGEN_GLSL,
                                   .n_access = (uint8_t)(k->n_in + k->n_out),
                                   .wide = e.wide,
-                                  .indirect = (uint32_t)e.layout.n_words * 4 > caps->max_push_B};
+                                  .indirect = k->table || (uint32_t)e.layout.n_words * 4 > caps->max_push_B};
     glsl_form_save(&e.form, plan);
     mark_needed(k, e.needed);
     glsl_add_head(&e, plan);
-    for (int i = 0; i < k->n_in + k->n_out; i++) str_addf(text, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
-    if (e.form.vector) add_alignment(&e);
-    if (e.form.kind == GLSL_POINTS)
-        add_points(&e);
+    if (e.form.kind == GLSL_TILES)
+        glsl_add_product(&e);
     else
-        add_rows(&e);
-    str_add(text, "}\n");
+        add_main(&e);
     free(marks);
     return str_check(text);
 }

@@ -49,7 +49,8 @@ static void include_fold(struct glsl_emitter *e, int node)
 bool glsl_is_made(const struct glsl_emitter *e, int node)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
-    return glsl_is_fold(n, true) || (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS);
+    return glsl_is_fold(n, true) ||
+           (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS && e->form.kind != GLSL_TILES);
 }
 
 // Functions for each class that is folded, then for each kind and class of fold.
@@ -89,6 +90,7 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
     for (int i = 0; i < k->dag.n_nodes; i++) folds = folds || glsl_is_made(e, i);
     for (int i = 0; i < k->n_in + k->n_out; i++) memory[fused_access_at(k, i)->dtype] = true;
     str_addf(e->out, "#version 460\n// %s\n#define N_LOCAL %u\n", k->name, f->lanes * f->rows);
+    if (k->table) str_add(e->out, "#define TABLE\n");
     if (plan->indirect) str_add(e->out, "#define INDIRECT\n");
     if (e->wide) str_add(e->out, "#define WIDE\n");
     for (unsigned i = 0; i < DTYPE_COUNT; i++)
@@ -107,5 +109,4 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         break;
     }
     if (folds) include_folds(e);
-    str_add(e->out, "\nvoid main()\n{\n");
 }

@@ -1,5 +1,6 @@
 // Opening, counting, the default device, and the way of a launch to its back end.
 #include "device/device.h"
+#include "device/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ static kiln_device *open_named(const char *name)
 kiln_device *kiln_device_open(const char *name)
 {
     if (error_pending) return NULL;
+    profile_from_environment();
     if (!name) name = getenv("KILN_DEVICE");
     if (name && *name) return open_named(name);
 #if KILN_WITH_VULKAN
@@ -125,6 +127,25 @@ void kiln_device_close(kiln_device **dev)
     d->closed = true;
     pthread_mutex_unlock(&list_lock);
     device_unref(d);
+}
+
+kiln_status profile_settle_devices(void)
+{
+    kiln_device *devices[64];
+    size_t n = 0;
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&list_lock);
+    for (kiln_device *d = open_list; d && n < COUNT_OF(devices); d = d->next) {
+        int refs = atomic_load(&d->refs); // 0: it is being freed
+        while (refs && !atomic_compare_exchange_weak(&d->refs, &refs, refs + 1)) {}
+        if (refs) devices[n++] = d;
+    }
+    pthread_mutex_unlock(&list_lock);
+    for (size_t i = 0; i < n; i++) {
+        if (!status) status = devices[i]->ops->synchronize(devices[i]);
+        device_unref(devices[i]);
+    }
+    return status;
 }
 
 kiln_device *device_default(void)
@@ -191,19 +212,26 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
         if (!dev->ops->supports(dev, l)) return device_fall_back(dev, l);
     }
     STAT_ADD(dev, launches, 1);
-    return dev->ops->launch(dev, l);
+    struct profile_span span = profile_span_begin("launch", l->op);
+    kiln_status status = dev->ops->launch(dev, l);
+    if (!dev->ops->elapsed) profile_span_end(&span); // else the device's clock tells
+    return status;
 }
 
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
 {
     STAT_ADD(dev, launches, 1);
-    return dev->ops->launch_compiled(dev, l);
+    struct profile_span span = profile_span_begin("launch", l->op);
+    kiln_status status = dev->ops->launch_compiled(dev, l);
+    if (!dev->ops->elapsed) profile_span_end(&span);
+    return status;
 }
 
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;
     STAT_ADD(dev, copies_B, size_B);
+    PROFILE("copy", "upload");
     return dev->ops->upload(dev, dst, src, size_B);
 }
 
@@ -211,6 +239,7 @@ kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t 
 {
     if (size_B == 0) return KILN_OK;
     STAT_ADD(dev, copies_B, size_B);
+    PROFILE("copy", "download");
     return dev->ops->download(dev, dst, src, size_B);
 }
 

@@ -3,6 +3,7 @@
 // Inputs that share memory in different layouts become views of one input, their whole storage, so that a write through
 // one is seen through the others. Each result is an output of the program, except where it shows memory that was there
 // before: that of an input or a parameter; then a call gives a handle on that memory, as the function itself would.
+#include "device/profile.h"
 #include "jit/recorder.h"
 #include "jit/capture.h"
 #include <kiln/ops.h>
@@ -323,6 +324,7 @@ static kiln_status capture_with(struct capturing *c, struct captured *out)
 kiln_status capture_run(struct capture_request *q, struct captured *out)
 {
     struct capturing c = {.q = q};
+    PROFILE("capture", q->name);
     *out = (struct captured){0};
     void **room = calloc(2 * q->n_in + q->n_out + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");

@@ -7,29 +7,49 @@
 
 #define FEW 32
 
+// What a program has to know of the inputs and results of a captured function.
+struct layout_room {
+    const struct layout **layouts;
+    int32_t *aliases;
+    bool *numbers, *dense;
+    bool apart; // the guards see to it that sources lie apart, those of gradients excepted
+};
+
+static kiln_status describe(const struct captured *c, struct layout_room *r)
+{
+    *r = (struct layout_room){.layouts = calloc(c->n_sources + 1, sizeof *r->layouts),
+                              .aliases = calloc(c->n_sources + 1, sizeof *r->aliases),
+                              .numbers = calloc(c->n_sources + 1, sizeof *r->numbers),
+                              .dense = calloc(c->n_outputs + 1, sizeof *r->dense),
+                              .apart = true};
+    if (!r->layouts || !r->aliases || !r->numbers || !r->dense) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->n_sources; i++) {
+        r->numbers[i] = source_is_number(&c->sources[i]);
+        if (!c->sources[i].row_major && !r->numbers[i]) r->layouts[i] = &c->sources[i].layout;
+        r->aliases[i] = (int32_t)i;
+        r->apart &= c->sources[i].kind != SOURCE_GRADIENT;
+    }
+    for (size_t i = 0; i < c->n_results; i++)
+        if (c->results[i].kind == RESULT_OUTPUT && c->results[i].part) r->dense[c->results[i].index] = true;
+    return KILN_OK;
+}
+
 static kiln_status compile(struct kiln_function *f, struct entry *e)
 {
     const struct captured *c = &e->captured;
+    struct layout_room r;
     if (debug_flag("replay")) return KILN_OK; // without a program, node by node
-    const struct layout **layouts = calloc(c->n_sources + 1, sizeof *layouts);
-    int32_t *aliases = calloc(c->n_sources + 1, sizeof *aliases);
-    bool *numbers = calloc(c->n_sources + 1, sizeof *numbers);
-    bool apart =
-        layouts && aliases && numbers; // the guards see to it that sources lie apart, those of gradients excepted
-    for (size_t i = 0; i < c->n_sources && layouts && aliases && numbers; i++) {
-        numbers[i] = source_is_number(&c->sources[i]);
-        if (!c->sources[i].row_major && !numbers[i]) layouts[i] = &c->sources[i].layout;
-        aliases[i] = (int32_t)i;
-        apart &= c->sources[i].kind != SOURCE_GRADIENT;
-    }
-    struct program_options options = {
-        .background = f->o.background, .name = e->name, .aliases = apart ? aliases : NULL, .numbers = numbers};
-    kiln_status status = layouts && aliases && numbers
-                             ? program_create(c->graph, c->dev, layouts, &options, &e->program)
-                             : error_set(KILN_E_MEMORY, "jit: out of memory");
-    free(layouts);
-    free(aliases);
-    free(numbers);
+    kiln_status status = describe(c, &r);
+    struct program_options options = {.background = f->o.background,
+                                      .name = e->name,
+                                      .aliases = r.apart ? r.aliases : NULL,
+                                      .numbers = r.numbers,
+                                      .dense = r.dense};
+    if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
+    free(r.layouts);
+    free(r.aliases);
+    free(r.numbers);
+    free(r.dense);
     return status;
 }
 

@@ -3,6 +3,8 @@
 // Inside a capture, and where capture is off, the function itself runs. Else the programs are asked, the one used last
 // first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
 // one function take turns, so that two threads that miss alike capture once.
+#include "jit/function.h"
+#include "device/profile.h"
 #include "jit/auto.h"
 #include "jit/kernels.h"
 #include "tensor/apply.h"
@@ -439,6 +441,7 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     if (error_pending) return error_pending;
     for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(check_call(f, in, n_in, out, n_out));
+    PROFILE("call", f->name);
     if (walk_current()) return function_run(f, in, n_in, out, n_out);
     if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);

@@ -4,10 +4,12 @@
 // family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
 // others that want it wait.
 #include "jit/kernels.h"
+#include "device/profile.h"
 #include "base/hash.h"
 #include "codegen/glsl.h"
 #include "codegen/llvm.h"
 #include "codegen/spirv.h"
+#include "jit/disk.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,10 +62,35 @@ static kiln_status describe(struct source *s)
 
 // --- compiling ---
 
+// What a file of the cache is known by: the makers of the code, and all that it is made from.
+static void begin_key(struct str *key, const char *target)
+{
+    str_init(key);
+    str_addf(key, "%s %s\n", target, KILN_VERSION);
+}
+
+static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct codegen_code *code)
+{
+    struct str key;
+    *code = (struct codegen_code){.plan = s->plan};
+    begin_key(&key, "object");
+    kiln_status status = llvm_host_key(&key);
+    str_addn(&key, str_text(&s->key), s->key.len);
+    if (!status) status = str_check(&key);
+    if (!status) code->code = disk_load(&key, code->symbol, &code->size_B);
+    if (!status && !code->code) {
+        kernel->compiled = true;
+        status = llvm_compile(s->k, &s->plan, code);
+        if (!status) disk_store(&key, code->symbol, code->code, code->size_B);
+    }
+    str_free(&key);
+    return status;
+}
+
 static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
 {
-    struct codegen_code code = {.plan = s->plan};
-    TRY(llvm_compile(s->k, &s->plan, &code));
+    struct codegen_code code;
+    TRY(object_of(s, kernel, &code));
     kiln_status status = llvm_load(&code, &kernel->function);
     free(code.code);
     TRY(status);
@@ -73,12 +100,31 @@ static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
 }
 
 #if KILN_WITH_GLSLANG
+static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct spirv *out)
+{
+    const struct spirv_source source = {
+        .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
+    struct str key;
+    char no_symbol[64];
+    size_t size_B = 0;
+    begin_key(&key, "module");
+    kiln_status status = spirv_expand(&source, &key); // the whole text, so that a changed template is another key
+    if (!status) status = str_check(&key);
+    if (!status) out->words = disk_load(&key, no_symbol, &size_B);
+    out->n_words = size_B / 4;
+    if (!status && !out->words) {
+        kernel->compiled = true;
+        status = spirv_compile(&source, out);
+        if (!status) disk_store(&key, "", out->words, out->n_words * 4);
+    }
+    str_free(&key);
+    return status;
+}
+
 static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 {
     struct spirv module = {NULL, 0};
-    const struct spirv_source source = {
-        .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
-    kiln_status status = spirv_compile(&source, &module);
+    kiln_status status = module_of(s, kernel, &module);
     if (!status && debug_flag("validate")) status = spirv_validate(kernel->name, module.words, module.n_words);
     const struct compiled_code code = {
         .name = kernel->name, .code = module.words, .code_B = module.n_words * 4, .indirect = s->plan.indirect};
@@ -95,10 +141,11 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 
 static kiln_status compile(struct source *s, struct jit_kernel *kernel)
 {
+    PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
     TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
-    STAT_ADD(s->dev, kernels_compiled, 1);
-    kernel->compiled = true;
+    if (!kernel->compiled) profile_span_.category = "load"; // its code was on disk
+    if (kernel->compiled) STAT_ADD(s->dev, kernels_compiled, 1);
     return KILN_OK;
 }
 
@@ -280,30 +327,108 @@ static void set_address(uint64_t *wide, uint32_t *narrow, int at, uint64_t addre
     narrow[at + 1] = (uint32_t)(address >> 32);
 }
 
-kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
-                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace,
-                           const uint64_t *scalars, uint32_t *failed)
+// The block with what the run brings, at `to`: 64-bit words for the host, else 32-bit ones.
+static void fill_block(const struct jit_launch *l, const struct jit_arguments *a, void *to)
+{
+    uint64_t *wide = l->narrow ? NULL : to;
+    uint32_t *narrow = l->narrow ? to : NULL;
+    memcpy(to, l->words, (size_t)l->c.n_words * (narrow ? sizeof *narrow : sizeof *wide));
+    for (int i = 0; i < l->n_access; i++) set_address(wide, narrow, narrow ? 2 * i : i, a->addresses[i]);
+    for (int i = 0; i < l->n_scalars; i++) set_scalar(l, wide, narrow, i, a->scalars[i]);
+    if (l->c.workspace_at >= 0) set_address(wide, narrow, l->c.workspace_at, a->workspace);
+    if (l->c.failed_at >= 0) set_address(wide, narrow, l->c.failed_at, (uint64_t)(uintptr_t)a->failed);
+}
+
+static struct compiled_launch launch_of(const struct jit_launch *l, const struct jit_arguments *a, const void *words)
+{
+    return (struct compiled_launch){.compiled = l->kernel->loaded,
+                                    .op = l->name,
+                                    .words = words,
+                                    .n_words = (uint32_t)l->c.n_words,
+                                    .groups = {l->c.groups[0], l->c.groups[1], l->c.groups[2]},
+                                    .units = l->c.units,
+                                    .unit_cost = l->c.unit_cost,
+                                    .run_end = l->c.run_end,
+                                    .work = l->c.work,
+                                    .n_ranges = (uint32_t)l->n_access,
+                                    .ranges = a->ranges,
+                                    .workspace = a->workspace,
+                                    .workspace_B = l->c.workspace_B};
+}
+
+kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a)
 {
     uint64_t words[CODEGEN_MAX_WORDS];
-    size_t word_B = l->narrow ? sizeof *l->narrow : sizeof *words;
-    memcpy(words, l->words, (size_t)l->c.n_words * word_B);
-    uint32_t *narrow = l->narrow ? (uint32_t *)(void *)words : NULL;
-    for (int i = 0; i < l->n_access; i++) set_address(words, narrow, narrow ? 2 * i : i, addresses[i]);
-    for (int i = 0; i < l->n_scalars; i++) set_scalar(l, words, narrow, i, scalars[i]);
-    if (l->c.workspace_at >= 0) set_address(words, narrow, l->c.workspace_at, workspace);
-    if (l->c.failed_at >= 0) set_address(words, narrow, l->c.failed_at, (uint64_t)(uintptr_t)failed);
+    fill_block(l, a, words);
+    const struct compiled_launch launch = launch_of(l, a, words);
+    return device_launch_compiled(dev, &launch);
+}
+
+// The host takes one after the other; that is one launch in the counts.
+static kiln_status run_on_host(const struct jit_launch *l, int n, kiln_device *dev, const struct jit_arguments *a)
+{
+    TRY(jit_launch_run(&l[0], dev, &a[0]));
+    for (int i = 1; i < n; i++) {
+        uint64_t words[CODEGEN_MAX_WORDS];
+        fill_block(&l[i], &a[i], words);
+        const struct compiled_launch launch = launch_of(&l[i], &a[i], words);
+        TRY(dev->ops->launch_compiled(dev, &launch));
+    }
+    return KILN_OK;
+}
+
+// See shaders/fused.glsl. Returns the number of workgroups.
+static uint64_t fill_table(const struct jit_launch *l, int n, const struct jit_arguments *a, uint32_t *words)
+{
+    uint64_t groups = 0;
+    uint32_t block_words = (uint32_t)l->c.n_words;
+    words[0] = (uint32_t)n;
+    words[1] = block_words;
+    for (int i = 0; i < n; i++) {
+        words[2 + i] = (uint32_t)groups;
+        groups += (uint64_t)l[i].c.groups[0] * l[i].c.groups[1];
+        fill_block(&l[i], &a[i], words + 2 + n + (size_t)i * block_words);
+    }
+    return groups;
+}
+
+// All ranges, or all of memory where they are too many to tell apart.
+static uint32_t table_ranges(const struct jit_launch *l, int n, const struct jit_arguments *a,
+                             struct compiled_range *out)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < l->n_access; k++) {
+            if (count == COMPILED_MAX_RANGES - 1) {
+                out[0] = (struct compiled_range){0, 0, INT64_MAX, true};
+                return 1;
+            }
+            out[count++] = a[i].ranges[k];
+        }
+    }
+    return count;
+}
+
+kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, const struct jit_arguments *a)
+{
+    enum { FOLD = 65535 };
+    if (!l->narrow) return run_on_host(l, n, dev, a);
+    size_t n_words = 2 + (size_t)n + (size_t)n * (size_t)l->c.n_words;
+    uint32_t few[2048], *words = n_words <= COUNT_OF(few) ? few : malloc(sizeof *words * n_words);
+    struct compiled_range ranges[COMPILED_MAX_RANGES];
+    if (!words) return error_set(KILN_E_MEMORY, "%s: out of memory for %d launches", l->name, n);
+    uint64_t groups = fill_table(l, n, a, words), work = 0;
+    for (int i = 0; i < n; i++) work += l[i].c.work;
+    uint32_t x = groups < FOLD ? (uint32_t)groups : FOLD;
     const struct compiled_launch launch = {.compiled = l->kernel->loaded,
                                            .op = l->name,
                                            .words = words,
-                                           .n_words = (uint32_t)l->c.n_words,
-                                           .groups = {l->c.groups[0], l->c.groups[1], l->c.groups[2]},
-                                           .units = l->c.units,
-                                           .unit_cost = l->c.unit_cost,
-                                           .run_end = l->c.run_end,
-                                           .work = l->c.work,
-                                           .n_ranges = (uint32_t)n_ranges,
-                                           .ranges = ranges,
-                                           .workspace = workspace,
-                                           .workspace_B = l->c.workspace_B};
-    return device_launch_compiled(dev, &launch);
+                                           .n_words = (uint32_t)n_words,
+                                           .groups = {x, x ? (uint32_t)((groups + x - 1) / x) : 1, 1},
+                                           .work = work,
+                                           .n_ranges = table_ranges(l, n, a, ranges),
+                                           .ranges = ranges};
+    kiln_status status = device_launch_compiled(dev, &launch);
+    if (words != few) free(words);
+    return status;
 }

@@ -32,8 +32,15 @@ struct jit_launch {
 };
 kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_kernel *kernel,
                             const struct fused_kernel *k, kiln_device *dev);
-// `addresses`: of point 0 of each access; `ranges`: what they touch, inputs then outputs; `scalars`: the bits of
-// l->scalars. On the host *failed becomes 1 + the number of a check that did not hold.
-kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const uint64_t *addresses,
-                           const struct compiled_range *ranges, int n_ranges, uint64_t workspace,
-                           const uint64_t *scalars, uint32_t *failed);
+// What a run brings to one launch. On the host *failed becomes 1 + the number of a check that did not hold.
+struct jit_arguments {
+    const uint64_t *addresses;           // of point 0 of each access
+    const struct compiled_range *ranges; // that they touch, inputs then outputs
+    const uint64_t *scalars;             // the bits of l->scalars
+    uint64_t workspace;
+    uint32_t *failed;
+};
+kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a);
+// n launches of kernels of one family, as one launch where the device has more to do for each. Their kernel was made
+// for tables (fused_kernel.table). `a`: one each.
+kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, const struct jit_arguments *a);

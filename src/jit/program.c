@@ -3,6 +3,8 @@
 // Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+#include "device/profile.h"
+#include "jit/dump.h"
 #include "jit/program_impl.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
@@ -16,8 +18,10 @@ struct maker {
     const struct kiln_graph *g;
     struct kiln_graph *simplified; // g, once passes have run
     const struct program_options *o;
+    struct dump *dump; // NULL: not asked for
     struct units units;
     struct schedule schedule;
+    struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
 };
 
@@ -35,28 +39,47 @@ static void constant_layout(const void *held, struct layout *out)
 
 // --- actions ---
 
-static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
+static kiln_status add_launch(struct maker *m, const struct launch *l, bool random, const char *why)
 {
-    struct action a = {.plain = arena_alloc(&m->p->arena, sizeof *a.plain), .why = why};
+    struct action a = {
+        .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
     if (!a.plain) return error_pending;
-    unit_plain(&m->units.v.v[unit], a.plain);
-    a.random = m->units.v.v[unit].random;
+    *a.plain = *l;
     return vec_push(&m->actions, a);
 }
 
-static kiln_status fill_operands(struct maker *m, struct action *a, const struct fused_kernel *k)
+static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
 {
-    a->fused = k;
-    a->n_operands = k->n_in + k->n_out;
-    a->operands = arena_alloc(&m->p->arena, sizeof *a->operands * (size_t)a->n_operands);
-    if (!a->operands) return error_pending;
-    for (int i = 0; i < a->n_operands; i++) {
+    const struct unit *u = &m->units.v.v[unit];
+    struct launch l;
+    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
+    if (u->n_parts) return KILN_OK;
+    unit_plain(u, &l);
+    return add_launch(m, &l, u->random, why);
+}
+
+// Read at places that are computed: what is touched may be anything of the buffer.
+static bool is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
+    }
+    return false;
+}
+
+static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->n_in + k->n_out; i++, o++) {
         const struct fused_access *x = fused_access_at(k, i);
-        struct action_operand *o = &a->operands[i];
         int64_t at_B = x->offset * dtype_size_B[x->dtype];
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
         o->hi_B -= at_B;
+        if (i < k->n_in && is_placed(k, i)) {
+            o->lo_B = -at_B;
+            o->hi_B = INT64_C(1) << 46;
+        }
         o->buffer = x->buffer;
         o->at_B = at_B;
         o->write = i >= k->n_in;
@@ -64,42 +87,72 @@ static kiln_status fill_operands(struct maker *m, struct action *a, const struct
     return KILN_OK;
 }
 
-// The kernel, if it can be had; else *done is false.
-static kiln_status add_kernel(struct maker *m, const struct fused_kernel *k, const char *why, bool *done)
+static kiln_status action_room(struct maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
+{
+    struct arena *arena = &m->p->arena;
+    *a = (struct action){.n_entries = n_entries, .n_operands = k->n_in + k->n_out};
+    a->operands = arena_alloc(arena, sizeof *a->operands * (size_t)(a->n_operands * n_entries));
+    a->fused = arena_alloc(arena, sizeof *a->fused * (size_t)n_entries);
+    if (!m->o->reference) a->compiled = arena_alloc(arena, sizeof *a->compiled * (size_t)n_entries);
+    return a->operands && a->fused && (m->o->reference || a->compiled) ? KILN_OK : error_pending;
+}
+
+// The kernel, if it can be had; else *out is NULL.
+static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, struct jit_kernel **out)
 {
     struct program *p = m->p;
-    struct action a = {.why = why};
-    *done = false;
-    if (!m->o->reference) {
-        struct jit_kernel *kernel;
-        kiln_status status = jit_kernel_get(p->dev, k, &kernel);
-        if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
-            log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
-            kiln_error_clear();
-            return KILN_OK;
-        }
-        TRY(status);
-        p->kernels[p->n_kernels++] = kernel;
-        p->facts.kernels_compiled += jit_kernel_was_compiled(kernel);
-        a.compiled = arena_alloc(&p->arena, sizeof *a.compiled);
-        if (!a.compiled) return error_pending;
-        TRY(jit_launch_init(&p->arena, a.compiled, kernel, k, p->dev));
+    kiln_status status = jit_kernel_get(p->dev, k, out);
+    if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
+        log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
+        kiln_error_clear();
+        *out = NULL;
+        return KILN_OK;
     }
-    TRY(fill_operands(m, &a, k));
+    TRY(status);
+    p->kernels[p->n_kernels++] = *out;
+    p->facts.kernels_compiled += jit_kernel_was_compiled(*out);
+    return KILN_OK;
+}
+
+static kiln_status add_kernels(struct maker *m, const struct step *steps, int n, bool *done)
+{
+    struct action a;
+    struct jit_kernel *kernel = NULL;
+    *done = false;
+    TRY(action_room(m, &a, n, steps[0].kernel));
+    a.why = steps[0].why;
+    for (int i = 0; i < n; i++) {
+        const struct fused_kernel *k = a.fused[i] = steps[i].kernel;
+        if (!m->o->reference) {
+            TRY(get_kernel(m, k, &kernel));
+            if (!kernel) return KILN_OK;
+            TRY(jit_launch_init(&m->p->arena, &a.compiled[i], kernel, k, m->p->dev));
+        }
+        TRY(fill_operands(a.operands + i * a.n_operands, k));
+    }
     *done = true;
     return vec_push(&m->actions, a);
 }
 
-static kiln_status add_step(struct maker *m, size_t index)
+static int table_length(const struct maker *m, size_t first)
 {
-    const struct step *s = &m->schedule.steps.v[index];
+    size_t n = 1;
+    const struct step *s = m->schedule.steps.v;
+    while (s[first].table >= 0 && first + n < m->schedule.steps.n && s[first + n].table == s[first].table) n++;
+    return (int)n;
+}
+
+// Returns the number of steps taken through *n.
+static kiln_status add_steps(struct maker *m, size_t first, int *n)
+{
+    const struct step *s = &m->schedule.steps.v[first];
     bool done = false;
-    if (s->kernel) TRY(add_kernel(m, s->kernel, s->why, &done));
-    if (done) {
-        m->p->facts.n_fused += s->n_units;
-        return KILN_OK;
+    *n = table_length(m, first);
+    if (s->kernel) TRY(add_kernels(m, s, *n, &done));
+    for (int i = 0; i < *n; i++) {
+        if (done) m->p->facts.n_fused += s[i].n_units;
+        for (int k = 0; k < s[i].n_units && !done; k++) TRY(add_plain(m, s[i].units[k], s[i].why));
     }
-    for (int i = 0; i < s->n_units; i++) TRY(add_plain(m, s->units[i], s->why));
     return KILN_OK;
 }
 
@@ -120,7 +173,7 @@ static void find_uses(const struct maker *m, struct use *uses)
     for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
     for (size_t i = 0; i < m->actions.n; i++) {
         const struct action *a = &m->actions.v[i];
-        for (int o = 0; o < a->n_operands; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
+        for (int o = 0; o < a->n_operands * a->n_entries; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
         for (int o = 0; a->plain && o < a->plain->n_operands; o++)
             if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
                 touch(&uses[a->plain->operands[o].slot], (int32_t)i);
@@ -251,8 +304,17 @@ static kiln_status make_room(struct maker *m)
     p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
     p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
     p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
-    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1));
+    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1)); // one a step at most
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
+}
+
+static void dump_plan(struct maker *m)
+{
+    struct str s;
+    str_init(&s);
+    program_explain(m->p, &s);
+    dump_text(m->dump, "plan.txt", &s);
+    str_free(&s);
 }
 
 static bool *find_shared(struct maker *m)
@@ -264,12 +326,28 @@ static bool *find_shared(struct maker *m)
         if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
         if (m->g->values.v[i].kind != IR_INPUT) continue;
         bool alone = aliases[input] == input;
-        for (int k = input + 1, n = input + 1; alone && (size_t)n < m->g->values.n; n++)
+        for (size_t k = (size_t)input + 1, n = i + 1; alone && n < m->g->values.n; n++)
             if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
         shared[i] = !alone;
         input++;
     }
     return shared;
+}
+
+// Held until the program has its own references.
+static kiln_status compile_all(struct maker *m)
+{
+    size_t n = m->schedule.steps.n;
+    m->ahead = calloc(n + 1, sizeof *m->ahead);
+    if (!m->ahead) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    compile_ahead(m->p->dev, m->schedule.steps.v, n, m->ahead);
+    return KILN_OK;
+}
+
+static void release_ahead(struct maker *m)
+{
+    for (size_t i = 0; m->ahead && i < m->schedule.steps.n; i++) jit_kernel_unref(&m->ahead[i]);
+    free(m->ahead);
 }
 
 // --- passes ---
@@ -315,6 +393,11 @@ static kiln_status simplify(struct maker *m, struct kiln_graph **out)
     struct pass_options o = {.why = m->o->name};
     TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
     pass_options_from_debug(&o);
+    if (m->dump) {
+        o.each = dump_pass;
+        o.user = m->dump;
+        dump_graph(m->dump, "00-captured", *out);
+    }
     return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
 }
 
@@ -324,8 +407,11 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     const struct kiln_graph *before = m->g;
     TRY(simplify(m, &m->simplified));
     m->g = m->simplified;
-    struct units_options uo = {
-        .caps = &p->dev->caps, .layouts = layouts, .constant_layout = constant_layout, .numbers = m->o->numbers};
+    struct units_options uo = {.caps = &p->dev->caps,
+                               .layouts = layouts,
+                               .constant_layout = constant_layout,
+                               .numbers = m->o->numbers,
+                               .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
@@ -335,8 +421,15 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
     }
     TRY(units_make(&m->units, m->g, &uo));
     TRY(fuse(&m->units, &p->dev->caps, &fo, &m->schedule));
+    dump_graph(m->dump, "graph", m->g);
+    dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));
-    for (size_t i = 0; i < m->schedule.steps.n; i++) TRY(add_step(m, i));
+    if (!m->o->reference) TRY(compile_all(m));
+    for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
+        int taken;
+        TRY(add_steps(m, i, &taken));
+        n = (size_t)taken;
+    }
     TRY(place_all(m));
     TRY(make_zeroed(m));
     TRY(add_outputs(m));
@@ -354,7 +447,14 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
 {
     static const struct program_options none;
     struct maker m = {.g = g, .o = options ? options : &none};
+    struct program_options at_once;
+    if (m.o->background) { // single ops first
+        at_once = *m.o;
+        at_once.no_fusion = true;
+        m.o = &at_once;
+    }
     uint64_t from = now_ns();
+    PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
     struct program *p = m.p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "graph: out of memory");
@@ -363,14 +463,19 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->dev = device_ref(dev);
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
+    m.dump = dump_open(m.o->name ? m.o->name : "graph");
     kiln_status status = build(&m, layouts);
     p->facts.n_nodes = (int)g->nodes.n;
+    if (m.dump && !status) dump_plan(&m);
+    dump_close(&m.dump);
     units_finish(&m.units);
     ir_graph_destroy(&m.simplified);
+    release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
     p->facts.compile_ns = now_ns() - from;
+    if (!status && m.o->background) status = background_start(p, g, layouts, options);
     if (status) program_unref(&p);
     *out = p;
     return status;
@@ -387,6 +492,7 @@ void program_unref(struct program **pp)
     struct program *p = *pp;
     *pp = NULL;
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    background_end(p);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -403,20 +509,21 @@ uint64_t program_random_counters(const struct program *p)
 
 void program_get_facts(const struct program *p, struct program_facts *out)
 {
-    *out = p->facts;
+    const struct program *better = background_better(p);
+    *out = better ? better->facts : p->facts;
 }
 
 void program_explain(const struct program *p, struct str *out)
 {
+    if (background_better(p)) p = background_better(p);
     str_addf(out, "%s: %d launches for %d ops; %llu bytes for intermediate values, %llu if each had its own\n", p->name,
              p->facts.n_launches, p->facts.n_nodes, (unsigned long long)p->facts.arena_B,
              (unsigned long long)p->facts.naive_B);
     for (int i = 0; i < p->n_actions; i++) {
         const struct action *a = &p->actions[i];
-        if (a->fused)
-            fused_text(a->fused, out);
-        else
-            str_addf(out, "op %s\n", a->plain->op);
+        if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
+        for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
+        if (!a->fused) str_addf(out, "op %s\n", a->plain->op);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }

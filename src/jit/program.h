@@ -18,6 +18,8 @@ struct program_options {
     // By input: whether it is a number, a handle without memory, which kernels get as an argument. NULL: weak inputs
     // are.
     const bool *numbers;
+    // By result: it must be row-major, from the beginning of its storage. NULL: none must.
+    const bool *dense;
     // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;

@@ -26,16 +26,17 @@ struct action_operand {
     bool write;
 };
 
-// One launch: a compiled kernel, or a kernel of the catalogue.
+// One launch: a compiled kernel, a table of kernels of one family, or a kernel of the catalogue.
 struct action {
     struct jit_launch *compiled; // NULL: `plain`
+    int n_entries;               // of the table: so many launches and fused kernels follow each other; else 1
     struct launch *plain;        // addresses are bytes within the operands' buffers
     bool random;                 // plain: scalars 0 and 1 are the seed and the offset in the run's piece of the stream
-    const struct fused_kernel *fused;
-    struct action_operand *operands; // compiled: accesses
-    int n_operands;
-    uint64_t workspace_at_B; // in the arena
-    const char *why;         // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
+    const struct fused_kernel **fused; // one an entry; NULL: plain
+    struct action_operand *operands;   // compiled: accesses
+    int n_operands;                    // of an entry; the operands of all entries follow each other
+    uint64_t workspace_at_B;           // in the arena
+    const char *why;                   // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
 };
 
 struct program_output {
@@ -48,7 +49,9 @@ struct program_output {
     int64_t integer;
 };
 
+struct background;
 struct program {
+    struct background *background; // a better program is made meanwhile, or has been; NULL: none
     atomic_int refs;
     kiln_device *dev; // held
     struct arena arena;
@@ -69,3 +72,13 @@ struct program {
     int n_kernels;
     char *explanation;
 };
+
+// program_background.c
+kiln_status background_start(struct program *p, const struct kiln_graph *g, const struct layout *const *layouts,
+                             const struct program_options *o);
+struct program *background_better(const struct program *p); // NULL: not yet, or never
+void background_end(struct program *p);
+
+// program_compile.c: compiles the kernels of these steps on several threads. What fails is tried again by whoever needs
+// it.
+void compile_ahead(kiln_device *dev, const struct step *steps, size_t n, struct jit_kernel **out);

@@ -44,16 +44,17 @@ static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
 
 static kiln_status index_error(const struct run *r, const struct action *a)
 {
-    return error_set(KILN_E_ARGUMENT, "%s: in %s an index is out of range for its axis", r->p->name, a->fused->name);
+    return error_set(KILN_E_ARGUMENT, "%s: in %s an index is out of range for its axis", r->p->name, a->fused[0]->name);
 }
 
-static kiln_status run_reference(const struct run *r, const struct action *a)
+static kiln_status run_reference(const struct run *r, const struct action *a, int entry)
 {
     void *buffers[UINT8_MAX];
-    struct fused_kernel k = *a->fused;
+    struct fused_kernel k = *a->fused[entry];
+    const struct action_operand *operands = a->operands + entry * a->n_operands;
     if (a->n_operands > UINT8_MAX) return error_set(KILN_E_INTERNAL, "program: too many operands");
     for (int i = 0; i < a->n_operands; i++) {
-        buffers[i] = (void *)(uintptr_t)r->base[a->operands[i].buffer];
+        buffers[i] = (void *)(uintptr_t)r->base[operands[i].buffer];
         *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
     }
     uint32_t failed = 0;
@@ -63,22 +64,48 @@ static kiln_status run_reference(const struct run *r, const struct action *a)
     return failed ? index_error(r, a) : KILN_OK;
 }
 
+struct argument_room {
+    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT], scalars[FUSED_MAX_SCALARS];
+    struct compiled_range ranges[FUSED_MAX_IN + FUSED_MAX_OUT];
+    uint32_t failed;
+};
+
+static void set_arguments(const struct run *r, const struct action *a, int entry, struct argument_room *room,
+                          struct jit_arguments *out)
+{
+    const struct action_operand *o = a->operands + entry * a->n_operands;
+    const struct jit_launch *l = &a->compiled[entry];
+    for (int i = 0; i < a->n_operands; i++, o++) {
+        room->addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
+        room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
+    }
+    for (int i = 0; i < l->n_scalars; i++)
+        room->scalars[i] = number_bits(r->in[l->scalars[i].input], l->scalars[i].cls);
+    room->failed = 0;
+    uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
+    *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
+                                  &room->failed};
+}
+
 static kiln_status run_compiled(const struct run *r, const struct action *a)
 {
-    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT];
-    struct compiled_range ranges[FUSED_MAX_IN + FUSED_MAX_OUT];
-    for (int i = 0; i < a->n_operands; i++) {
-        const struct action_operand *o = &a->operands[i];
-        addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
-        ranges[i] = (struct compiled_range){addresses[i], o->lo_B, o->hi_B, o->write};
-    }
-    uint64_t workspace = (a->compiled->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena) + a->workspace_at_B;
-    uint64_t scalars[FUSED_MAX_SCALARS];
-    uint32_t failed = 0;
-    for (int i = 0; i < a->compiled->n_scalars; i++)
-        scalars[i] = number_bits(r->in[a->compiled->scalars[i].input], a->compiled->scalars[i].cls);
-    TRY(jit_launch_run(a->compiled, r->p->dev, addresses, ranges, a->n_operands, workspace, scalars, &failed));
-    return failed ? index_error(r, a) : KILN_OK;
+    struct argument_room room;
+    struct jit_arguments arguments;
+    set_arguments(r, a, 0, &room, &arguments);
+    TRY(jit_launch_run(a->compiled, r->p->dev, &arguments));
+    return room.failed ? index_error(r, a) : KILN_OK;
+}
+
+static kiln_status run_table(const struct run *r, const struct action *a)
+{
+    size_t n = (size_t)a->n_entries;
+    struct argument_room *rooms = malloc((sizeof *rooms + sizeof(struct jit_arguments)) * n);
+    if (!rooms) return error_set(KILN_E_MEMORY, "%s: out of memory for a table of kernels", r->p->name);
+    struct jit_arguments *arguments = (struct jit_arguments *)(void *)(rooms + n);
+    for (int i = 0; i < a->n_entries; i++) set_arguments(r, a, i, &rooms[i], &arguments[i]);
+    kiln_status status = jit_table_run(a->compiled, a->n_entries, r->p->dev, arguments);
+    free(rooms);
+    return status;
 }
 
 static kiln_status run_plain(const struct run *r, const struct action *a)
@@ -106,9 +133,9 @@ static kiln_status run_actions(const struct run *r)
         if (a->plain)
             TRY(run_plain(r, a));
         else if (a->compiled)
-            TRY(run_compiled(r, a));
+            TRY(a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a));
         else
-            TRY(run_reference(r, a));
+            for (int k = 0; k < a->n_entries; k++) TRY(run_reference(r, a, k));
     }
     return KILN_OK;
 }
@@ -215,6 +242,7 @@ static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **o
 
 kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
 {
+    if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
     struct storage *few_fresh[FEW] = {NULL};
     struct run r = {.p = p, .in = in, .rng = rng, .base = few_bases};

@@ -60,6 +60,25 @@ struct recorder *recorder_current(void); // of this thread; NULL: none
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
 
+static inline struct recorder *recorder_of(struct sink *s)
+{
+    return (struct recorder *)s; // its first member
+}
+static inline bool is_number(const kiln_tensor *t)
+{
+    return !t->storage && !t->builder;
+}
+
+// recorder_resolve.c
+struct tape_node *recorder_leaf_of(kiln_tensor *t);                        // NULL: t is no parameter or state
+bool recorder_is_constant(const struct recorder *r, const kiln_tensor *t); // the capture may keep its value
+kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln_tensor *t); // one from outside
+kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
+
+// recorder_write.c, recorder_read.c
+kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
+kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
+
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory
 kiln_status variable_new(struct recorder *r, const kiln_tensor *value, const struct layout *layout, int32_t *out);

@@ -95,7 +95,13 @@ bool kernel_has_body(kernel_id k)
     const struct kernel_info *info = kernel_info(k);
     const struct kernel_row *row = custom_row(k);
     if (k >= kernel_count) return user_kernel(k) && user_kernel(k)->dag;
-    return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW || (row && row->gathers);
+    return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW || (row && (row->gathers || row->multiplies));
+}
+
+bool kernel_multiplies(kernel_id k)
+{
+    const struct kernel_row *row = custom_row(k);
+    return row && row->multiplies;
 }
 
 // A user's kernel keeps its DAG itself.

@@ -4,8 +4,8 @@
 #include "ir/launch.h"
 #include "scalar/scalar.h"
 
-// What a kernel computes, over its inputs, then its run-time scalars (SCALAR_INPUT); an input that is gathered from is a
-// SCALAR_LOAD of its number. Expanded.
+// What a kernel computes, over its inputs, then its run-time scalars (SCALAR_INPUT); an input that is gathered from is
+// a SCALAR_LOAD of its number. Expanded.
 struct kernel_body {
     struct scalar_dag dag;
     enum scalar_class in_cls[MAX_OPERANDS]; // into which each input is loaded
@@ -14,6 +14,7 @@ struct kernel_body {
 };
 
 bool kernel_has_body(kernel_id k);
-// Parsed at the first use and kept for the life of the process; NULL with an error for kernels that have none. Safe from
-// any thread.
+bool kernel_multiplies(kernel_id k); // written by hand for the CPU, an anchor of fused kernels elsewhere
+// Parsed at the first use and kept for the life of the process; NULL with an error for kernels that have none. Safe
+// from any thread.
 const struct kernel_body *kernel_body(kernel_id k);

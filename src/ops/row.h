@@ -34,15 +34,18 @@ extern const int options_row_count;
 // A kernel family that is no public op: pointwise and row programs in the scalar language, and hand-written kernels.
 struct kernel_row {
     const char *name;
-    uint8_t kind;              // enum kernel_kind
-    uint8_t classes;           // bit c: compute class c exists
-    const char *in;            // "x", "x t:i64 w": names of the inputs, each of the kernel's class or of the one named
-    const char *scalars;       // "n eps k:i64": run-time scalars, in order
-    const char *out;           // class of the output when it differs: "i64", "bool"
-    const char *expr;          // POINTWISE, ROW; CUSTOM: see `gathers`
+    uint8_t kind;        // enum kernel_kind
+    uint8_t classes;     // bit c: compute class c exists
+    const char *in;      // "x", "x t:i64 w": names of the inputs, each of the kernel's class or of the one named
+    const char *scalars; // "n eps k:i64": run-time scalars, in order
+    const char *out;     // class of the output when it differs: "i64", "bool"
+    const char *expr;    // POINTWISE, ROW; CUSTOM: see `gathers` and `multiplies`
     // CUSTOM: the output is the element of the first input that lies so many elements (i64) beyond the point's, as expr
     // says of the other inputs and the scalars; PLACE_OUTSIDE: none. What fusion needs to take the kernel apart.
     bool gathers;
+    // CUSTOM: expr is what the kernel computes, a sum of products along the last dimensions of its space. Devices that
+    // compile kernels make it the anchor of a fused one; the CPU keeps the kernel by hand.
+    bool multiplies;
     uint8_t n_operands, n_out; // CUSTOM
     uint16_t tile[3];
     bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself

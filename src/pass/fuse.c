@@ -7,7 +7,7 @@
 // not much more, and when no path leads from one of the two to the other through a third. Rounds go on until none
 // succeeds, ten at most.
 #include "pass/fuse_roots.h"
-#include "scalar/prim.h"
+#include "pass/fuse_table.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +18,7 @@ struct group {
     int n;          // 0: merged into another
     struct fused_kernel *k;
     double bytes, steps; // that its kernel moves and computes
+    bool anchored;       // around a product
 };
 
 struct pair {
@@ -40,6 +41,7 @@ struct fuser {
     int32_t *stack;   // of a search
     const char **why; // by root
     int32_t *units;   // of the set that is tried
+    bool prologues;   // products may take in what makes their operands
     VEC(struct pair) pairs;
 };
 
@@ -106,12 +108,6 @@ static double touched_B(const struct fused_kernel *k, const struct fused_access 
     return n;
 }
 
-static double node_steps(const struct scalar_node *n)
-{
-    if (n->kind != SCALAR_PRIM) return n->kind == SCALAR_REDUCE;
-    return n->code == PRIM_div || n->code == PRIM_sqrt ? 4 : 1;
-}
-
 static void set_cost(struct group *g)
 {
     const struct fused_kernel *k = g->k;
@@ -120,9 +116,11 @@ static void set_cost(struct group *g)
     for (int i = 0; i < k->n_in + k->n_out; i++) g->bytes += touched_B(k, fused_access_at(k, i));
     for (int i = 0; i < k->dag.n_nodes; i++) {
         int arg = k->dag.nodes[i].kind == SCALAR_REDUCE ? k->dag.nodes[i].arg[0] : i;
+        if (k->product.n_m && k->level[arg] == LEVEL_ELEMENT) continue;
         double times = k->level[arg] == LEVEL_ELEMENT ? points : k->level[arg] == LEVEL_ROW ? rows : 1;
-        g->steps += node_steps(&k->dag.nodes[i]) * times;
+        g->steps += fused_node_steps(&k->dag.nodes[i]) * times;
     }
+    if (k->product.n_m) g->steps += points * (2 + anchor_again(k));
 }
 
 // Few long rows whose folds are read along the row again: one workgroup, or thread, would walk each row alone.
@@ -187,11 +185,39 @@ static void merge_lists(const struct group *a, const struct group *b, int32_t *o
         out[n++] = j == b->n || (i < a->n && a->roots[i] < b->roots[j]) ? a->roots[i++] : b->roots[j++];
 }
 
+// Whether a root of group `reader` reads what one of group `maker` makes.
+static bool reads_from(const struct fuser *f, const struct group *reader, const struct group *maker)
+{
+    for (int i = 0; i < maker->n; i++) {
+        uint16_t b = result_of(f, maker->roots[i]);
+        for (int32_t r = f->r.first_reader[b]; r < f->r.first_reader[b + 1]; r++)
+            if (f->group_of[f->r.readers[r]] == reader->roots[0]) return true;
+    }
+    return false;
+}
+
+// A product and something else: what keeps them apart before they are tried, or NULL.
+static const char *not_around_product(const struct fuser *f, const struct group *a, const struct group *b)
+{
+    if (!a->anchored && !b->anchored) return NULL;
+    if (a->anchored && b->anchored) return "each is a product";
+    const struct group *product = a->anchored ? a : b, *other = a->anchored ? b : a;
+    bool before = reads_from(f, product, other), after = reads_from(f, other, product);
+    if (before && !f->prologues) return "a product takes in what reads it first";
+    return before || after ? NULL : "a product only shares an operand with it";
+}
+
+static const char *not_worth_around_product(const struct group *a, const struct group *b, const struct group *both)
+{
+    return anchor_objects(a->anchored ? a->k : b->k, both->k);
+}
+
 static const char *not_worth(const struct fuser *f, const struct group *a, const struct group *b,
                              const struct group *both)
 {
     double saved = a->bytes + b->bytes - both->bytes, more = both->steps - a->steps - b->steps;
     if (saved <= 0) return "one kernel would move as many bytes";
+    if (both->anchored && both->k->product.n_m) return not_worth_around_product(a, b, both);
     if (more > 2 * saved) return "values would be computed again too often";
     return starves(f, both->k) ? "few long rows" : NULL;
 }
@@ -200,11 +226,11 @@ static kiln_status try_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
 {
     int32_t first = x < y ? x : y, second = x < y ? y : x;
     struct group *a = &f->groups[first], *b = &f->groups[second], both = {.n = a->n + b->n};
-    const char *why = NULL;
+    const char *why = not_around_product(f, a, b);
     *done = false;
-    if (both.n > MAX_GROUP)
-        why = "the kernel would be too large";
-    else if (path_between(f, first, second) || path_between(f, second, first))
+    both.anchored = a->anchored || b->anchored;
+    if (!why && both.n > MAX_GROUP) why = "the kernel would be too large";
+    if (!why && (path_between(f, first, second) || path_between(f, second, first)))
         why = "what lies between them needs one and feeds the other";
     if (!why) {
         both.roots = arena_alloc(&f->out->arena, sizeof *both.roots * (size_t)both.n);
@@ -274,6 +300,7 @@ static kiln_status begin_group(struct fuser *f, int32_t root, const char **why)
     *g = (struct group){.roots = arena_alloc(&f->out->arena, sizeof *g->roots), .n = 1};
     if (!g->roots) return error_pending;
     g->roots[0] = root;
+    g->anchored = unit_at(f, root)->anchor;
     *why = NULL;
     return try_set(f, g->roots, 1, g, why);
 }
@@ -313,7 +340,9 @@ static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
     for (int i = 0; i < n_roots; i++)
         for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
             if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
-    struct step s = {.kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
+    struct step s = {.table = -1,
+                     .root = whole,
+                     .kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
                      .units = units,
                      .n_units = n,
                      .why = f->why[whole]};
@@ -355,6 +384,22 @@ static kiln_status order(struct fuser *f)
     return status;
 }
 
+static kiln_status make_tables(struct fuser *f)
+{
+    struct table_input in = {.out = f->out, .r = &f->r};
+    in.step_of = arena_alloc(&f->out->arena, sizeof *in.step_of * (f->u->v.n + 1));
+    in.kernels = arena_alloc(&f->out->arena, sizeof *in.kernels * (f->out->steps.n + 1));
+    if (!in.step_of || !in.kernels) return error_pending;
+    for (size_t i = 0; i < f->out->steps.n; i++) {
+        int32_t whole = f->out->steps.v[i].root;
+        int n;
+        const int32_t *roots = roots_of(f, &whole, &n);
+        for (int k = 0; k < n; k++) in.step_of[roots[k]] = (int32_t)i;
+        if (f->group_of[whole] >= 0) in.kernels[i] = f->groups[whole].k;
+    }
+    return fuse_tables(&in, f->caps->is_cpu);
+}
+
 static kiln_status run(struct fuser *f)
 {
     TRY(roots_find(&f->r, f->u, &f->out->arena));
@@ -362,8 +407,13 @@ static kiln_status run(struct fuser *f)
     if (f->o->off) TRY(roots_split(&f->r, 0));
     TRY(begin_groups(f));
     bool any = !f->o->off;
-    for (int round = 0; round < MAX_ROUNDS && any; round++) TRY(run_round(f, &any));
-    return order(f);
+    for (int round = 0; round < MAX_ROUNDS && any; round++) {
+        TRY(run_round(f, &any));
+        if (any || f->prologues) continue;
+        any = f->prologues = true; // what comes out of a product was offered to it before it is offered to the next
+    }
+    TRY(order(f));
+    return f->o->off ? KILN_OK : make_tables(f);
 }
 
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,

@@ -11,6 +11,8 @@ struct step {
     const int32_t *units;        // in order
     int n_units;
     const char *why; // why it was not fused with what it reads or feeds, or NULL
+    int32_t table;   // steps that follow each other with the same number run as one launch; -1: by itself
+    int32_t root;    // the first of its roots
 };
 
 struct schedule {
@@ -26,6 +28,14 @@ struct fuse_options {
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
                  struct schedule *out);
 void schedule_finish(struct schedule *s);
+
+// --- fuse_anchor.c ---
+
+// Steps, for each point of a product, of what is computed again on the way into it: once for each tile but the first
+// along the other side.
+double anchor_again(const struct fused_kernel *k);
+// Why the product `alone` should not become `both`, or NULL.
+const char *anchor_objects(const struct fused_kernel *alone, const struct fused_kernel *both);
 
 // --- fuse_kernel.c ---
 

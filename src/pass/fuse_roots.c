@@ -42,7 +42,7 @@ static void count_readers(const struct roots *r, struct weight *w)
             if (!in_memory(in) || r->u->buffers.v[in->slot].writer < 0) continue;
             struct weight *maker = &w[r->u->buffers.v[in->slot].writer];
             maker->n_readers++;
-            maker->opaque_reader = maker->opaque_reader || !u->body || unit_gathers(u, o);
+            maker->opaque_reader = maker->opaque_reader || !u->body || u->anchor || unit_gathers(u, o);
         }
     }
 }

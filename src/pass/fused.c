@@ -1,6 +1,7 @@
 // Checks, levels and shapes of fused kernels.
 #include "pass/fused.h"
 #include "ops/lower.h"
+#include "scalar/prim.h"
 #include <string.h>
 
 static bool varies(const struct fused_kernel *k, const struct fused_access *a, int from, int to)
@@ -185,6 +186,12 @@ void fused_collapse(struct fused_kernel *k)
 }
 
 // --- facts ---
+
+int fused_node_steps(const struct scalar_node *n)
+{
+    if (n->kind != SCALAR_PRIM) return n->kind == SCALAR_REDUCE;
+    return n->code == PRIM_div || n->code == PRIM_sqrt ? 4 : 1;
+}
 
 int64_t fused_points(const struct fused_kernel *k)
 {

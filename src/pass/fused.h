@@ -44,6 +44,14 @@ struct fused_output {
     uint16_t node; // whose value is stored, once for each point of its level
 };
 
+// The kernel is a product: one sum over R of values a times values b, where a does not depend on the dimensions N of P
+// and b not on M; P is batch dimensions, then M, then N. What else it computes is on the way into a and b, or made of
+// the sum. Such a kernel goes by tiles (pass/product.h).
+struct fused_product {
+    uint8_t n_batch, n_m, n_n; // dimensions of each; n_m == 0: no product
+    uint16_t a, b, sum;        // nodes
+};
+
 struct fused_kernel {
     const char *name; // for people: "mul_add_relu"; letters, digits, _
     int n_dims, n_reduce;
@@ -51,16 +59,18 @@ struct fused_kernel {
     int n_in, n_out, n_scalars, n_checks;
     struct fused_access in[FUSED_MAX_IN]; // SCALAR_LOAD: code
     struct fused_output out[FUSED_MAX_OUT];
-    uint8_t scalar_cls[FUSED_MAX_SCALARS]; // SCALAR_INPUT: code
-    uint64_t scalars[FUSED_MAX_SCALARS];   // bits, as in struct launch
+    uint8_t scalar_cls[FUSED_MAX_SCALARS];    // SCALAR_INPUT: code
+    uint64_t scalars[FUSED_MAX_SCALARS];      // bits, as in struct launch
     uint16_t scalar_input[FUSED_MAX_SCALARS]; // 1 + the input of the program that brings it; 0: it is what it is
     uint16_t checks[FUSED_MAX_CHECKS]; // bool nodes that must hold everywhere; a CPU reports the first that does not
-    struct scalar_dag dag;             // root unused
+    bool table; // one launch for several kernels of the family, each with an argument block of its own; no totals
+    struct scalar_dag dag; // root unused
     // Made by fused_finish, dag.n_nodes each:
     uint8_t *level;
     uint8_t *stage; // reductions over R on the longest path from the inputs
     int n_stages;
     bool has_total;
+    struct fused_product product; // set by fusion, after the analysis
 };
 
 // Checks and analyses a kernel whose dag, accesses and outputs are set. KILN_E_INTERNAL names what is wrong.
@@ -69,6 +79,8 @@ kiln_status fused_finish(struct arena *a, struct fused_kernel *k);
 // Merges neighbouring dimensions that every access walks as one, and drops those of size 1. A reduction dimension never
 // merges with a parallel one; dimensions that SCALAR_DIM or SCALAR_SIZE name stay.
 void fused_collapse(struct fused_kernel *k);
+
+int fused_node_steps(const struct scalar_node *n); // what computing it costs; an addition is 1
 
 static inline const struct fused_access *fused_access_at(const struct fused_kernel *k, int i) // inputs, then outputs
 {

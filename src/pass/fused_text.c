@@ -38,12 +38,15 @@ static void add_node(struct str *s, const struct scalar_node *n)
 void fused_family(const struct fused_kernel *k, struct str *out)
 {
     add_byte(out, (unsigned)k->n_dims << 4 | (unsigned)k->n_reduce);
-    add_byte(out, k->n_reduce ? (unsigned)fused_bucket(k) : 0);
+    bool product = k->product.n_m > 0; // walks R in steps, however long it is
+    add_byte(out, k->n_reduce && !product ? (unsigned)fused_bucket(k) : 0);
+    add_byte(out, product ? k->product.n_batch : 255u);
+    add_byte(out, k->product.n_m);
     add_byte(out, fused_needs_wide_index(k));
     add_byte(out, (unsigned)k->n_in);
     add_byte(out, (unsigned)k->n_out);
     add_byte(out, (unsigned)k->n_scalars);
-    add_byte(out, (unsigned)k->n_checks);
+    add_byte(out, (unsigned)k->n_checks << 1 | k->table);
     for (int i = 0; i < k->n_in + k->n_out; i++) add_access(out, k, fused_access_at(k, i));
     for (int i = 0; i < k->n_out; i++) add_u16(out, k->out[i].node);
     for (int i = 0; i < k->n_scalars; i++) add_byte(out, k->scalar_cls[i]);
@@ -94,7 +97,8 @@ void fused_text(const struct fused_kernel *k, struct str *out)
     str_addf(out, "kernel %s: space [", k->name);
     for (int d = 0; d < k->n_dims; d++)
         str_addf(out, "%s%lld", d == 0 ? "" : d == k->n_dims - k->n_reduce ? " | " : ", ", (long long)k->sizes[d]);
-    str_addf(out, "], %d stages%s\n", k->n_stages, k->has_total ? ", totals" : "");
+    str_addf(out, "], %d stages%s%s\n", k->n_stages, k->has_total ? ", totals" : "",
+             k->product.n_m ? ", by tiles" : "");
     for (int i = 0; i < k->n_in; i++) {
         access_text(out, k, "in", i);
         str_add(out, "\n");

@@ -32,10 +32,10 @@ static bool folds(const struct scalar_dag *d)
     return false;
 }
 
-// What a device has no kernel for falls back to the CPU, op by op.
-static bool may_fuse(const struct kernel_info *k, const struct device_caps *caps)
+// What a device has no kernel for falls back to the CPU, op by op. Products on the CPU stay with its libraries.
+static bool may_fuse(kernel_id kernel, const struct device_caps *caps)
 {
-    return caps->is_cpu || !k->cpu_only;
+    return caps->is_cpu ? !kernel_multiplies(kernel) : !kernel_info(kernel)->cpu_only;
 }
 
 // What only moves elements was lowered on bits; fused, it moves values of the buffers' own dtype.
@@ -81,12 +81,13 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
     unit.random = l->n_scalars == 2 && l->scalars[0] == (uint64_t)RNG_OF_RUN;
-    if (kernel_has_body(l->kernel) && may_fuse(k, base->caps)) {
+    if (kernel_has_body(l->kernel) && may_fuse(l->kernel, base->caps)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
         memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);
         give_dtypes_back(m->u, &unit);
         unit.folds = folds(&unit.body->dag);
+        unit.anchor = kernel_multiplies(l->kernel);
         if (!unit.folds) unit.l.n_reduce = 0;
     }
     return vec_push(&m->u->v, unit);
@@ -135,13 +136,13 @@ static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t 
     return status;
 }
 
-// A view that strides can express is no unit.
-static kiln_status try_view(struct units *u, struct op_call *c, int32_t in, int32_t out, bool *done)
+// A view that strides can express is no unit. `base` is where its operand lies.
+static kiln_status try_view(struct units *u, struct op_call *c, const struct unit_view *base, int32_t out, bool *done)
 {
     bool copy = false;
-    TRY(c->op->fn->view(c, &u->values[in].layout, &u->values[out].layout, &copy));
+    TRY(c->op->fn->view(c, &base->layout, &u->values[out].layout, &copy));
     *done = !copy;
-    if (*done) u->values[out].buffer = u->values[in].buffer;
+    if (*done) u->values[out].buffer = base->buffer;
     return KILN_OK;
 }
 
@@ -168,24 +169,34 @@ static void count_random(struct units *u, const struct op_call *c)
     if (end > u->random_counters) u->random_counters = end;
 }
 
-// A number of which a view is taken needs memory.
-static kiln_status place_number(struct maker *m, int32_t value)
+// A dense, row-major copy: of a number of which a view is taken, of a value for a view by positions.
+static kiln_status make_dense(struct maker *m, int32_t value, struct unit_view *out)
 {
     struct units *u = m->u;
     struct type t = u->graph->values.v[value].type;
     struct view from, to;
-    int32_t no_inputs[1];
-    if (t.dtype == KILN_F64) t.dtype = KILN_F32;
+    int32_t in[1] = {out->buffer};
+    if (out->buffer < 0 && t.dtype == KILN_F64) t.dtype = KILN_F32;
     set_view(u, value, 0, &from);
     m->out[0] = add_buffer(u, BUFFER_VALUE, &t, value);
     if (m->out[0] < 0) return error_pending;
-    layout_contiguous(&t, &u->values[value].layout);
-    to = view_of(&t, &u->values[value].layout, SLOT_OUT);
-    m->in = no_inputs;
-    m->base.op = "full";
+    layout_contiguous(&t, &out->layout);
+    to = view_of(&t, &out->layout, SLOT_OUT);
+    m->in = in;
+    m->base.op = "contiguous";
     TRY(lower_copy(&m->base, &from, &to));
-    u->values[value].buffer = m->out[0];
+    out->buffer = m->out[0];
     return KILN_OK;
+}
+
+static kiln_status add_view(struct maker *m, struct op_call *c, int32_t operand, int32_t out, bool *done)
+{
+    struct unit_view base = m->u->values[operand];
+    const struct type *t = &m->u->graph->values.v[operand].type;
+    bool by_positions =
+        c->op->flags & OP_STORAGE_VIEW && (!layout_is_contiguous(t, &base.layout) || base.layout.offset != 0);
+    if (base.buffer < 0 || by_positions) TRY(make_dense(m, operand, &base));
+    return try_view(m->u, c, &base, out, done);
 }
 
 static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
@@ -202,11 +213,9 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
     }
     TRY(n->op->fn->infer(&c));
     count_random(u, &c);
-    if (n->op->flags & OP_VIEW) {
-        if (u->values[operands[0]].buffer < 0) TRY(place_number(m, operands[0]));
-        TRY(try_view(u, &c, operands[0], n->first_out, &done));
-        if (done) return KILN_OK;
-    }
+    done = false;
+    if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
+    if (done) return KILN_OK;
     if (!n->op->fn->lower)
         return error_set(KILN_E_UNSUPPORTED, "%s: cannot be compiled: it is a view that no strides express",
                          n->op->name);
@@ -317,13 +326,16 @@ static kiln_status put_aside(struct maker *m, const struct type *t, struct view 
 
 // A result that is memory which is written back is what was there before; one that the caller must be able to write
 // apart from another is a copy.
-static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, struct unit_view *out)
+static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, bool dense,
+                               struct unit_view *out)
 {
     struct units *u = m->u;
     *out = u->values[o->value];
     if (out->buffer < 0) return KILN_OK;
     bool changes = unit_buffer_is_given(&u->buffers.v[out->buffer]) && is_target(u, out->buffer);
-    if (!changes && !separate) return KILN_OK;
+    const struct type *type = &u->graph->values.v[o->value].type;
+    bool lies_well = !dense || (out->layout.offset == 0 && layout_is_contiguous(type, &out->layout));
+    if (!changes && !separate && lies_well) return KILN_OK;
     const struct type *t = &u->graph->values.v[o->value].type;
     struct view v = lying_view(u, o->value, &out->buffer);
     layout_contiguous(t, &out->layout);
@@ -358,11 +370,12 @@ static kiln_status add_writes(struct maker *m, const struct units_options *uo)
     const struct kiln_graph *g = m->u->graph;
     struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
     kiln_status status = writes ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
-    int n = 0;
+    int n = 0, n_results = 0;
     for (size_t i = 0; i < g->outputs.n && !status; i++) {
         const struct ir_output *o = &g->outputs.v[i];
         if (o->target < 0) {
-            status = keep_result(m, o, uo->separate && uo->separate[i], &m->u->outputs[i]);
+            status = keep_result(m, o, uo->separate && uo->separate[i], uo->dense && uo->dense[n_results++],
+                                 &m->u->outputs[i]);
             continue;
         }
         struct write *w = &writes[n++];
@@ -381,7 +394,6 @@ static kiln_status add_writes(struct maker *m, const struct units_options *uo)
 // Units whose results nobody reads go, and the buffers keep their numbers.
 static void drop_dead(struct units *u)
 {
-    size_t n = 0;
     for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
         struct unit *unit = &u->v.v[i];
         bool live = false;
@@ -393,11 +405,16 @@ static void drop_dead(struct units *u)
         for (int o = 0; o < (live ? unit->n_in : 0); o++)
             if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
     }
+    for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = false;
+}
+
+// Takes out units without operands, and counts the writers of each buffer.
+static void compact(struct units *u)
+{
+    size_t n = 0;
     for (size_t i = 0; i < u->buffers.n; i++) {
-        struct unit_buffer *b = &u->buffers.v[i];
-        b->ordered = false;
-        b->n_writes = 0;
-        b->writer = -1;
+        u->buffers.v[i].n_writes = 0;
+        u->buffers.v[i].writer = -1;
     }
     for (size_t i = 0; i < u->v.n; i++) {
         if (!u->v.v[i].l.n_operands) continue;
@@ -418,6 +435,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     *u = (struct units){.graph = g,
                         .values = calloc(g->values.n + 1, sizeof *u->values),
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};
+    arena_init(&u->arena);
     if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
     kiln_status status = add_given(u, o);
     if (!status) status = add_nodes(&m);
@@ -429,6 +447,9 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
         if (b >= 0 && g->outputs.v[i].target < 0) u->buffers.v[b].kept = true;
     }
     drop_dead(u);
+    compact(u);
+    TRY(units_join(u));
+    compact(u);
     find_ordered(u);
     return KILN_OK;
 }
@@ -440,4 +461,5 @@ void units_finish(struct units *u)
     free(u->values);
     free(u->outputs);
     u->values = u->outputs = NULL;
+    arena_finish(&u->arena);
 }

@@ -26,9 +26,12 @@ struct unit {
     int n_in;        // operands that are read; the rest are written (and, by a hand-written kernel, perhaps read)
     const struct kernel_body *body; // NULL: not to be fused
     enum scalar_class in_cls[MAX_OPERANDS];
+    struct launch *parts; // n_parts launches that do the same, where the unit is not fused; NULL: `l` does
+    int n_parts;
     uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
     int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
     bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    bool anchor; // a product: what is fused around it takes the form of a tile kernel
     bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
 
@@ -41,6 +44,7 @@ struct unit_view {
 };
 
 struct units {
+    struct arena arena;
     const struct kiln_graph *graph;
     VEC(struct unit) v;
     VEC(struct unit_buffer) buffers;
@@ -57,6 +61,7 @@ struct units_options {
     units_constant_layout *constant_layout;
     const bool *numbers;  // by input: it has no memory; NULL: weak inputs have none
     const bool *separate; // by output: it gets memory of its own even where it is memory that is there; NULL: none
+    const bool *dense; // by output without a target: it must be row-major, from the beginning of its buffer; NULL: none
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
@@ -65,8 +70,11 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)
 {
-    return operand == 0 && u->body && u->body->check >= 0;
+    return u->n_parts > 0 || (operand == 0 && u->body && u->body->check >= 0);
 }
+// units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
+// operands.
+kiln_status units_join(struct units *u);
 // The launch as it was lowered.
 void unit_plain(const struct unit *u, struct launch *out);
 static inline bool unit_buffer_is_given(const struct unit_buffer *b)

@@ -262,7 +262,8 @@ int dag_inline(struct dag_builder *b, const struct scalar_dag *d, const int *inp
     return at[d->root];
 }
 
-kiln_status dag_finish_all(const struct dag_builder *b, struct arena *a, int *roots, int n_roots, struct scalar_dag *out)
+kiln_status dag_finish_all(const struct dag_builder *b, struct arena *a, int *roots, int n_roots,
+                           struct scalar_dag *out)
 {
     int top = -1, count = 0, n = 0;
     for (int i = 0; i < n_roots; i++) {

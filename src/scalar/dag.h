@@ -19,7 +19,8 @@ void dag_begin(struct dag_builder *b);
 void dag_end(struct dag_builder *b);       // frees the scratch memory
 kiln_status dag_finish(const struct dag_builder *b, struct arena *a, int root, struct scalar_dag *out);
 // The same for several roots, which are renamed in place; out->root is the last node.
-kiln_status dag_finish_all(const struct dag_builder *b, struct arena *a, int *roots, int n_roots, struct scalar_dag *out);
+kiln_status dag_finish_all(const struct dag_builder *b, struct arena *a, int *roots, int n_roots,
+                           struct scalar_dag *out);
 
 int dag_const(struct dag_builder *b, enum scalar_class cls, union scalar_value value);
 int dag_number(struct dag_builder *b, enum scalar_class cls, double value);   // rounded into the class

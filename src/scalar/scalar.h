@@ -25,8 +25,8 @@ union scalar_value { float f32; double f64; int32_t i32; int64_t i64; uint8_t b;
 // The last three are made by fusion, never by the parser: they speak of the iteration space of a fused kernel.
 enum scalar_kind {
     SCALAR_CONST, SCALAR_INPUT, SCALAR_PRIM, SCALAR_LIB, SCALAR_REDUCE,
-    SCALAR_LOAD,   // code: an access of the kernel; arg[0], if any: i64 elements beyond it; arg[1], if any: read only where
-                   // this bool holds, else the value is 0
+    SCALAR_LOAD,   // code: an access of the kernel; arg[0], if any: i64 elements beyond it; arg[1], if any: read only
+                   // where this bool holds, else the value is 0
     SCALAR_DIM,    // code: a dimension; the i64 index of the point along it
     SCALAR_SIZE    // code: a dimension; its i64 size
 };

@@ -171,6 +171,7 @@ static void vk_close(kiln_device *dev)
     if (!vk) return;
     if (vk->fn.vkDestroyDevice) {
         if (!vk->lost && vk->timeline) (void)vk_stream_drain(vk);
+        vk_profile_finish(vk);
         vk_compiled_finish(vk);
         vk_pipelines_finish(vk);
         vk_slabs_finish(vk);

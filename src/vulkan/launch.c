@@ -1,4 +1,5 @@
 // From a launch to commands: which form the kernel runs in, its argument block, its hazards, its dispatch.
+#include "device/profile.h"
 #include "scalar/scalar.h"
 #include "vulkan/form.h"
 #include "vulkan/vk.h"
@@ -105,7 +106,10 @@ kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
     }
     if (d->n_words)
         vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_words * 4, d->words);
+    bool timed = false;
+    if (profile_on()) TRY(vk_profile_before(vk, &timed));
     vk->fn.vkCmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
+    if (timed) vk_profile_after(vk);
     return vk_stream_recorded(vk, d->work);
 }
 

@@ -52,8 +52,9 @@ void vk_stream_finish(struct vk_device *vk)
 
 kiln_status vk_stream_poll(struct vk_device *vk)
 {
-    if (vk->completed == vk->submitted) return KILN_OK;
-    VK_TRY(vk, vkGetSemaphoreCounterValue, vk->device, vk->timeline, &vk->completed);
+    if (vk->completed != vk->submitted)
+        VK_TRY(vk, vkGetSemaphoreCounterValue, vk->device, vk->timeline, &vk->completed);
+    if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_collect(vk);
     return KILN_OK;
 }
 
@@ -91,6 +92,7 @@ kiln_status vk_stream_open(struct vk_device *vk)
         TRY(vk_stream_poll(vk));
         if (b->value > vk->completed) TRY(vk_stream_wait(vk, b->value));
     }
+    if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_collect(vk);
     VK_TRY(vk, vkResetCommandPool, vk->device, b->pool, 0);
     VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
@@ -151,6 +153,7 @@ kiln_status vk_stream_submit(struct vk_device *vk)
     VK_TRY(vk, vkQueueSubmit2, vk->queue, 1, &info, VK_NULL_HANDLE);
     STAT_ADD(vk->owner, submits, 1);
     b->value = ++vk->submitted;
+    if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_submitted(vk, vk->batch);
     vk_ring_mark(&vk->upload, b->value);
     vk_ring_mark(&vk->download, b->value);
     vk_ring_mark(&vk->arguments, b->value);
@@ -171,5 +174,6 @@ kiln_status vk_stream_drain(struct vk_device *vk)
 {
     TRY(vk_alive(vk));
     TRY(vk_stream_submit(vk));
-    return vk_stream_wait(vk, vk->submitted);
+    TRY(vk_stream_wait(vk, vk->submitted));
+    return KILN_UNLIKELY(vk->profile != NULL) ? vk_stream_poll(vk) : KILN_OK;
 }

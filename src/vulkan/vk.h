@@ -137,6 +137,9 @@ struct vk_device {
     uint32_t timestamp_bits; // valid ones on this queue; 0: it has no clock
     uint32_t marks_set;      // bit by mark
 
+    // profile.c
+    struct vk_profile *profile; // made at the first launch while a profile is taken
+
     // memory.c
     struct vk_buffer *slabs;
     uint32_t n_slabs, cap_slabs;
@@ -198,6 +201,14 @@ void vk_ring_mark(struct vk_ring *r, uint64_t value); // what was taken so far i
 // timestamp.c: entries of the vtable.
 kiln_status vk_mark(kiln_device *dev, unsigned mark);
 kiln_status vk_elapsed(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
+
+// profile.c: with the lock of the device. Before and after the command of a launch; what follows only where that said
+// so. The rest only where vk->profile is set.
+kiln_status vk_profile_before(struct vk_device *vk, bool *timed);
+void vk_profile_after(struct vk_device *vk);
+void vk_profile_submitted(struct vk_device *vk, int batch);
+void vk_profile_collect(struct vk_device *vk); // reads what is done
+void vk_profile_finish(struct vk_device *vk);
 
 // transfer.c
 kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
