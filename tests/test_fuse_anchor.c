@@ -113,6 +113,40 @@ static void linear_backward(kiln_tensor *const *in, kiln_tensor **out)
     kiln_grad(linear_loss, NULL, in, 4, KILN_GRAD(.wrt = KILN_ARGS(0, 1, 2)), out, 3);
 }
 
+static void conv_norm_relu(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}));
+    out[0] = kiln_relu(kiln_batch_norm(y, in[2], in[3], KILN_BATCH_NORM(.weight = in[4], .bias = in[5])));
+}
+
+static void conv_bias_relu(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_relu(kiln_conv2d(in[0], in[1], KILN_CONV2D(.bias = in[2])));
+}
+
+static void conv_strided(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {2, 1}, .stride = {2, 3}, .dilation = {2, 1}));
+    out[0] = kiln_add(y, in[2]);
+}
+
+static void conv_groups(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}, .groups = 2)));
+}
+
+static void conv_of_exp(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_conv2d(kiln_exp(in[0]), in[1], KILN_CONV2D(.padding = {1, 1})));
+}
+
+static void conv_half(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y =
+        kiln_conv2d(kiln_cast(in[0], KILN_F16), kiln_cast(in[1], KILN_F16), KILN_CONV2D(.padding = {1, 1}));
+    out[0] = kiln_cast(kiln_relu(y), KILN_F32);
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -151,6 +185,24 @@ static const struct example examples[] = {
     {"operand read twice", operand_twice, 2, 2, {S(40, 50), S(50, 70)}, 2, 4e-6},
     {"rows of a product", row_then_product, 2, 1, {S(40, 50), S(50, 70)}, 2},
     {"slices", slices, 2, 1, {S(40, 50), S(16, 70)}, 1},
+    {"conv, norm, relu",
+     conv_norm_relu,
+     6,
+     1,
+     {{4, A(2, 3, 17, 13)}, {4, A(11, 3, 3, 3)}, {1, A(11)}, {1, A(11), .positive = true}, {1, A(11)}, {1, A(11)}},
+     1},
+    {"conv 1x1", conv_bias_relu, 3, 1, {{4, A(2, 30, 9, 8)}, {4, A(40, 30, 1, 1)}, {1, A(40)}}, 1},
+    {"conv of one channel", conv_bias_relu, 3, 1, {{4, A(3, 1, 20, 20)}, {4, A(6, 1, 5, 5)}, {1, A(6)}}, 1},
+    {"conv of one row",
+     conv_norm_relu,
+     6,
+     1,
+     {{4, A(2, 1, 17, 13)}, {4, A(9, 1, 3, 3)}, {1, A(9)}, {1, A(9), .positive = true}, {1, A(9)}, {1, A(9)}},
+     1},
+    {"conv, strides", conv_strided, 3, 1, {{4, A(2, 5, 17, 23)}, {4, A(9, 5, 3, 4)}, {4, A(2, 9, 9, 8)}}, 1},
+    {"conv, groups", conv_groups, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 3, 3, 3)}}, 1},
+    {"conv of exp", conv_of_exp, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 6, 3, 3)}}, 2, 4e-6},
+    {"conv of halves", conv_half, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 6, 3, 3)}}, 2, 2e-3},
     {"backward of a layer", linear_backward, 4, 3, {S(40, 50), S(50, 70), {1, A(70)}, S(40, 70)}, 4, 4e-6},
 };
 

@@ -7,19 +7,22 @@ enum glsl_form_kind {
     GLSL_POINTS,  // an invocation takes points of P in turn; R is empty, or of length 1
     GLSL_ROWS,    // neighbouring invocations are lanes of one row
     GLSL_COLUMNS, // neighbouring invocations belong to neighbouring rows
-    GLSL_TILES    // a product: a workgroup computes a square of M x N
+    GLSL_TILES,   // a product: a workgroup computes a square of M x N
+    GLSL_TAPS     // a product whose sum goes over taps of an image: see shaders/direct.glsl
 };
+
+#define GLSL_MAX_TAP_DIMS 3
 
 // Fixed for a family; kept in codegen_plan.choices in this order.
 struct glsl_form {
     uint32_t kind;
-    uint32_t lanes, rows; // of a workgroup: lanes to a row, rows; lanes * rows invocations
-    uint32_t chunk;       // elements a lane takes at a time: 4 or 1
-    uint32_t keep;        // elements that a lane keeps in registers; 0: each stage computes them again
-    uint32_t vector;      // neighbours may be loaded and stored four at a time, where the addresses allow
-    uint32_t splits;      // several workgroups may share a row
-    uint32_t subgroup;    // lanes that exchange values without memory; 1: none do
-    uint32_t tile;        // side of the square; 0: no product
+    uint32_t lanes, rows;    // of a workgroup: lanes to a row, rows; lanes * rows invocations
+    uint32_t chunk;          // elements a lane takes at a time: 4 or 1
+    uint32_t keep;           // elements that a lane keeps in registers; 0: each stage computes them again
+    uint32_t vector;         // neighbours may be loaded and stored four at a time, where the addresses allow
+    uint32_t splits;         // several workgroups may share a row
+    uint32_t subgroup;       // lanes that exchange values without memory; 1: none do
+    uint32_t tile_m, tile_n; // results of a workgroup; 0: no product
 };
 
 // First word of each argument, -1 for none. A number is one word, or two where indices are wide; a division constant is
@@ -52,6 +55,11 @@ struct glsl_sections {
 };
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out);
 int64_t glsl_section_size(const struct fused_kernel *k, const struct glsl_sections *s, int section);
+
+static inline bool glsl_is_product(const struct glsl_form *f)
+{
+    return f->kind == GLSL_TILES || f->kind == GLSL_TAPS;
+}
 
 // Dimensions that the form's loop over elements walks: [first, n_dims). The others are found once for each row.
 static inline int glsl_first_walked(const struct fused_kernel *k, const struct glsl_form *f)

@@ -1,4 +1,5 @@
-// Fused kernels around a sum of products, by tiles: the text between the head and the template shaders/product.glsl.
+// Fused kernels around a sum of products, by tiles: the text between the head and the template, shaders/product.glsl
+// or, where the sum goes over the taps of an image, shaders/direct.glsl.
 //
 // The template asks for an element of each side and says what a sum is; the kernel's values on the way into the sum
 // become the functions a_value and b_value, those made of the sum become store_result. A function computes uniform
@@ -17,6 +18,7 @@ struct part {
     int first, second; // sections that it is asked with
     const char *first_name, *second_name;
     bool access[FUSED_MAX_IN + FUSED_MAX_OUT];
+    bool taps; // along K it is asked with outer, ky, kx
 };
 
 static void mark_wanted(struct glsl_emitter *e, struct part *p)
@@ -73,12 +75,27 @@ static void add_indices(struct glsl_emitter *e, const struct glsl_sections *s, i
     glsl_add_indices(e, "    ", name, s->begin[section], s->begin[section + 1]);
 }
 
+// The dimensions of K from the outermost: (outer), (outer, kx) or (outer, ky, kx).
+static const char *tap_name(const struct glsl_sections *s, int d)
+{
+    int at = d - s->begin[3], n = s->begin[4] - s->begin[3];
+    return at == 0 ? "outer" : at == n - 1 ? "kx" : "ky";
+}
+
+static void add_taps(struct glsl_emitter *e, const struct glsl_sections *s)
+{
+    for (int d = s->begin[3]; d < s->begin[4]; d++) str_addf(e->out, "    INDEX i%d = %s;\n", d, tap_name(s, d));
+}
+
 static void add_body(struct glsl_emitter *e, const struct glsl_sections *s, const struct part *p)
 {
     const struct fused_kernel *k = e->k;
     if (names_batch(e)) add_indices(e, s, 0, "s.batch");
     add_indices(e, s, p->first, p->first_name);
-    add_indices(e, s, p->second, p->second_name);
+    if (p->taps)
+        add_taps(e, s);
+    else
+        add_indices(e, s, p->second, p->second_name);
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         if (!p->access[i]) continue;
         str_addf(e->out, "    uint64_t A%d = arg64(%d);\n    OFFSET b%d = s.b%d;\n", i, 2 * i, i, i);
@@ -93,8 +110,9 @@ static void add_side(struct glsl_emitter *e, const struct glsl_sections *s, stru
     int node = p->letter == 'a' ? k->product.a : k->product.b;
     mark_wanted(e, p);
     add_struct(e, p);
-    str_addf(e->out, "%s %c_value(const %c_side s, const uint %s, const uint k)\n{\n",
-             glsl_type(k->dag.nodes[node].cls), p->letter, p->letter, p->first_name);
+    str_addf(e->out, "%s %c_value(const %c_side s, const uint %s, const uint %s)\n{\n",
+             glsl_type(k->dag.nodes[node].cls), p->letter, p->letter, p->first_name,
+             p->taps ? "outer, const uint ky, const uint kx" : "k");
     add_body(e, s, p);
     str_add(e->out, "    return ");
     scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, node);
@@ -127,6 +145,8 @@ static bool dense_along_k(const struct fused_kernel *k, const struct part *p, co
 static void add_main(struct glsl_emitter *e, bool a_k_first, bool b_k_first)
 {
     const struct glsl_layout *l = &e->layout;
+    str_addf(e->out, "#define TILE %uu\n#define QUAD %s\n", e->form.tile_n,
+             quad_type[e->k->dag.nodes[e->k->product.sum].cls]);
     str_addf(e->out,
              "#define RESULTS [[dont_unroll]]\n#include \"product.glsl\"\n\nvoid main()\n{\n"
              "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)), %s, %s);\n"
@@ -138,16 +158,82 @@ static void add_main(struct glsl_emitter *e, bool a_k_first, bool b_k_first)
              l->m, l->n, l->length, a_k_first ? "true" : "false", b_k_first ? "true" : "false", l->batches);
 }
 
+// --- taps ---
+
+// What is known of a pixel for all its taps: indices and places of side b, kept for each pixel at hand.
+static void add_neighbours(struct glsl_emitter *e, const struct glsl_sections *s, struct part *p)
+{
+    const struct fused_kernel *k = e->k;
+    int first = s->begin[2], end = s->begin[3], node = k->product.b;
+    mark_wanted(e, p);
+    add_struct(e, p);
+    str_add(e->out, "a_side a_at;\nb_side b_at;\nc_side c_at;\n");
+    for (int d = first; d < end; d++) str_addf(e->out, "INDEX pixel_i%d[4];\n", d);
+    for (int i = 0; i < k->n_in; i++)
+        if (p->access[i]) str_addf(e->out, "OFFSET pixel_b%d[4];\n", i);
+    str_add(e->out, "void locate_pixel(const uint i, const uint p)\n{\n");
+    add_indices(e, s, 2, "p");
+    for (int d = first; d < end; d++) str_addf(e->out, "    pixel_i%d[i] = i%d;\n", d, d);
+    for (int i = 0; i < k->n_in; i++) {
+        if (!p->access[i]) continue;
+        str_addf(e->out, "    OFFSET b%d = b_at.b%d;\n", i, i);
+        glsl_add_place(e, "    ", 'o', 'b', i, first, end);
+        str_addf(e->out, "    pixel_b%d[i] = o%d;\n", i, i);
+    }
+    str_addf(e->out, "}\n%s neighbour(const uint i, const uint outer, const uint ky, const uint kx)\n{\n",
+             glsl_type(k->dag.nodes[node].cls));
+    if (names_batch(e)) add_indices(e, s, 0, "b_at.batch");
+    for (int d = first; d < end; d++) str_addf(e->out, "    INDEX i%d = pixel_i%d[i];\n", d, d);
+    add_taps(e, s);
+    for (int i = 0; i < k->n_in; i++) {
+        if (!p->access[i]) continue;
+        str_addf(e->out, "    uint64_t A%d = arg64(%d);\n    OFFSET b%d = pixel_b%d[i];\n", i, 2 * i, i, i);
+        glsl_add_place(e, "    ", 'o', 'b', i, s->begin[3], k->n_dims);
+    }
+    glsl_emit_wanted(e, "    ", e->local);
+    str_add(e->out, "    return ");
+    scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, node);
+    str_add(e->out, ";\n}\n");
+}
+
+static void add_taps_main(struct glsl_emitter *e, const struct glsl_sections *s)
+{
+    const struct glsl_layout *l = &e->layout;
+    int n = s->begin[4] - s->begin[3], last = s->begin[4] - 1;
+    char height[48] = "1u", width[48] = "1u";
+    if (n > 2) snprintf(height, sizeof height, "uint(arg_index(%d))", l->size[last - 1]);
+    if (n > 1) snprintf(width, sizeof width, "uint(arg_index(%d))", l->size[last]);
+    str_addf(e->out, "#define VALUE %s\n#define KERNEL_H %s\n#define KERNEL_W %s\n",
+             glsl_type(e->k->dag.nodes[e->k->product.sum].cls), height, width);
+    str_addf(e->out,
+             "#define weight(m, outer, ky, kx) a_value(a_at, m, outer, ky, kx)\n"
+             "#define result(i, p, m, v) store_result(c_at, m, p, v)\n"
+             "#define RESULTS [[dont_unroll]]\n#include \"direct.glsl\"\n\nvoid main()\n{\n"
+             "    uint m_size = uint(arg_index(%d)), p_size = uint(arg_index(%d)), k_size = uint(arg_index(%d));\n"
+             "    uint tiles_p = (p_size + PIXELS - 1) / PIXELS, tiles_m = (m_size + ROWS - 1) / ROWS;\n"
+             "    uint t = group_index() / tiles_p, batch = t / tiles_m;\n"
+             "    if (batch >= uint(arg_index(%d))) return;\n"
+             "    a_at = a_of(batch);\n    b_at = b_of(batch);\n    c_at = c_of(batch);\n"
+             "    convolve((t - batch * tiles_m) * ROWS, (group_index() - t * tiles_p) * PIXELS, m_size, p_size,\n"
+             "             k_size / (KERNEL_H * KERNEL_W));\n}\n",
+             l->m, l->n, l->length, l->batches);
+}
+
 void glsl_add_product(struct glsl_emitter *e)
 {
     struct glsl_sections s;
     struct part a = {'a', 1, 3, "m", "k", {false}}, b = {'b', 2, 3, "n", "k", {false}};
     struct part c = {'c', 1, 2, "m", "n", {false}};
     glsl_sections_of(e->k, &e->form, &s);
-    str_addf(e->out, "#define TILE %uu\n#define QUAD %s\n", e->form.tile,
-             quad_type[e->k->dag.nodes[e->k->product.sum].cls]);
+    bool taps = e->form.kind == GLSL_TAPS;
+    a.taps = b.taps = taps;
     add_side(e, &s, &a);
-    add_side(e, &s, &b);
+    if (!taps) add_side(e, &s, &b);
     add_store(e, &s, &c);
-    add_main(e, dense_along_k(e->k, &a, &s), dense_along_k(e->k, &b, &s));
+    if (taps) {
+        add_neighbours(e, &s, &b);
+        add_taps_main(e, &s);
+    } else {
+        add_main(e, dense_along_k(e->k, &a, &s), dense_along_k(e->k, &b, &s));
+    }
 }

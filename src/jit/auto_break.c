@@ -110,24 +110,39 @@ static int find(const struct plan *p, const struct ref *r)
     return -1;
 }
 
-static kiln_status install_one(struct segment *s, struct lazy *l, kiln_tensor **from)
+static size_t count_lazies(const struct segment *s)
 {
-    struct block b;
-    struct storage *st = l->storage;
-    TRY(take_block(s, l, from, &b));
-    TRY(storage_replace(st, &b));
-    lazy_free(l);
-    return KILN_OK;
+    size_t n = 0;
+    for (const struct lazy *l = s->lazies; l; l = l->next) n++;
+    return n;
 }
 
+// All or nothing: the memory of each is there before the first changes hands.
 static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor **results)
 {
-    for (struct lazy *l = s->lazies, *next; l; l = next) {
-        next = l->next;
+    struct taken {
+        struct lazy *l;
+        struct block b;
+    } *taken = malloc(sizeof *taken * (count_lazies(s) + 1));
+    if (!taken) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status = KILN_OK;
+    size_t n = 0;
+    for (struct lazy *l = s->lazies; l && !status; l = l->next) {
         int i = l->failed ? -1 : find(p, &l->value);
-        if (i >= 0) TRY(install_one(s, l, &results[i]));
+        if (i < 0) continue;
+        taken[n].l = l;
+        status = take_block(s, l, &results[i], &taken[n].b);
+        n += !status;
     }
-    return KILN_OK;
+    for (size_t i = 0; i < n; i++) {
+        if (!status) status = storage_replace(taken[i].l->storage, &taken[i].b);
+        if (!status)
+            lazy_free(taken[i].l);
+        else
+            device_release(s->dev, &taken[i].b);
+    }
+    free(taken);
+    return status;
 }
 
 // One tensor for each wanted value: a result, or an input as it is.
@@ -136,6 +151,8 @@ static kiln_status gather(struct segment *s, const struct plan *p, kiln_tensor *
     size_t n = 0;
     for (size_t i = 0; i < p->n_wanted; i++) {
         const struct ref *r = &p->wanted[i];
+        // Another walk wanted it: an input that only a write named.
+        if (r->kind == REF_INPUT && (size_t)r->index >= s->inputs.n) continue;
         results[i] = r->kind == REF_STEP ? out[n++] : input_tensor(s->inputs.v[r->index]);
         if (!results[i]) return error_pending;
     }
@@ -211,10 +228,8 @@ static kiln_status get_plan(struct segment *s, const struct ref *wanted, size_t 
 static kiln_status choose(struct segment *s, const struct lazy *asked, struct ref **wanted, size_t *n)
 {
     const struct break_point *end = s->at->end;
-    size_t room = 1;
     *n = 0;
-    for (const struct lazy *l = s->lazies; l; l = l->next) room++;
-    *wanted = malloc(room * sizeof **wanted);
+    *wanted = malloc((count_lazies(s) + 1) * sizeof **wanted);
     if (!*wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (const struct lazy *l = s->lazies; l; l = l->next)
         if (l == asked || l->outside || l->asked || has(end->learnt.v, end->learnt.n, &l->value))
@@ -247,8 +262,9 @@ static void note(struct segment *s, const struct type *type, struct storage *ask
     char place[CALLER_TEXT_MAX] = "", of[TYPE_TEXT_MAX + 64] = "", text[700];
     caller_describe(caller_find(), place, sizeof place);
     if (asked) describe(type, asked, of, sizeof of);
-    snprintf(text, sizeof text, "%s%s%s%s%s: %d ops recorded, %zu value%s computed", why ? "break: " : "end: ",
-             why ? why : "of the scope", of, place[0] ? " at " : "", place, s->at->depth, n, n == 1 ? " is" : "s are");
+    snprintf(text, sizeof text, "%s%s%s%s%s: %d ops recorded, %zu value%s computed",
+             why ? "break: " : "end: ", why ? why : "of the scope", of, place[0] ? " at " : "", place, s->at->depth, n,
+             n == 1 ? " is" : "s are");
     pthread_mutex_lock(&f->lock);
     function_note(f, "%s", text);
     pthread_mutex_unlock(&f->lock);

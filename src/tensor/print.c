@@ -401,7 +401,8 @@ void kiln_print(const kiln_tensor *t, FILE *f)
     struct str text;
     struct sink *sink = thread_state.sink;
     if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
-    if (!error_pending && t && t->magic == TENSOR_ALIVE && t->builder && sink && sink->capture && sink->capture->print) {
+    bool abstract = !error_pending && t && t->magic == TENSOR_ALIVE && t->builder;
+    if (abstract && sink && sink->capture && sink->capture->print) {
         (void)sink->capture->print(sink, (kiln_tensor *)(uintptr_t)t, f);
         return;
     }
