@@ -35,6 +35,7 @@ typedef struct kiln_device_stats {
     uint64_t heap_reserved_B KILN_0;  ///< bytes taken from the system
     uint64_t heap_allocs KILN_0;      ///< allocations from the system since the device was opened
     uint64_t tensors KILN_0;          ///< storages alive
+    uint64_t pipeline_ns KILN_0;      ///< time that the driver took to create its pipelines
 } kiln_device_stats;
 
 /// What a device is. Strings live as long as the device.
