@@ -229,9 +229,15 @@ static kiln_status end_if_long(struct walk *w, struct step *s, bool added)
 
 // Known ops
 
+// Random ops, and those that draw the numbers of another one again.
+static bool takes_numbers(const struct op *op)
+{
+    return op->flags & OP_RANDOM || (op->n_attrs >= 2 && op_attr_index(op, "seed") >= 0);
+}
+
 static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, kiln_device **dev)
 {
-    if (op->flags & (OP_RANDOM | OP_EFFECT) || n_in >= AUTO_OPERANDS || n_in < op->min_in) return false;
+    if (op->flags & OP_EFFECT || takes_numbers(op) || n_in >= AUTO_OPERANDS || n_in < op->min_in) return false;
     for (int i = 0; i < n_in; i++) {
         const kiln_tensor *t = in[i];
         if (!t && i >= op->min_in) continue;
@@ -309,6 +315,7 @@ static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct
     int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
     uint64_t first = (uint64_t)attrs[offset].i, of = (uint64_t)attrs[seed].i;
     if (w->seg->random && w->seg->seed != of) {
+        if (!(c->op->flags & OP_RANDOM)) return KILN_OK;
         kiln_device *dev = w->seg->dev;
         TRY(segment_break(w->seg, NULL, "another random seed"));
         TRY(segment_open(w, dev));
@@ -329,11 +336,11 @@ static kiln_status record_step(struct walk *w, struct op_call *c, kiln_tensor *c
     struct ref refs[AUTO_OPERANDS];
     struct attr attrs[OP_MAX_ATTRS], *mine = c->attrs;
     if (c->op->n_attrs) memcpy(attrs, c->attrs, c->op->n_attrs * sizeof *attrs);
-    if (c->op->flags & OP_RANDOM) TRY(place_numbers(w, c, attrs));
+    if (takes_numbers(c->op)) TRY(place_numbers(w, c, attrs));
     TRY(auto_resolve(w, c->op, c->n_in, in, refs));
     bool based = c->op->flags & OP_VIEW && in[0]->storage->lazy;
     struct step_key k = {.op = c->op,
-                         .asked = w->asked_op == c->op ? w->asked : attrs,
+                         .asked = w->asked_op == c->op && !takes_numbers(c->op) ? w->asked : attrs,
                          .n_in = c->n_in,
                          .in = refs,
                          .base = based ? &in[0]->layout : NULL,
