@@ -6,13 +6,6 @@ static kiln_function *automatic(kiln_fn fn, void *user)
     return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
 }
 
-static uint64_t launches_of(struct fixture *f)
-{
-    kiln_device_stats s = {.size = sizeof s};
-    kiln_device_get_stats(f->dev, &s);
-    return s.launches;
-}
-
 static bool explains(kiln_function *j, const char *part)
 {
     char *text = NULL;
@@ -38,13 +31,14 @@ static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
 static void a_chain_is_one_kernel(void **state)
 {
     struct fixture *f = *state;
+    bool fused = fuses(f);
     int runs = 0;
     kiln_tensor *in[] = {vec(f, 3, 1, 2, 3), vec(f, 3, 0.5, 2, -1)}, *out = NULL;
     kiln_function *j = automatic(chain, &runs);
     for (int i = 0; i < 3; i++) {
         uint64_t before = launches_of(f);
         ok(kiln_call(j, in, 2, &out, 1));
-        if (i) assert_int_equal(launches_of(f) - before, 1);
+        if (i && fused) assert_int_equal(launches_of(f) - before, 1);
         expect(out, 3, 0., 3., 0.);
     }
     assert_int_equal(runs, 3);
@@ -54,7 +48,7 @@ static void a_chain_is_one_kernel(void **state)
     assert_int_equal(s.programs, 1);
     assert_int_equal(s.guard_misses, 0);
     assert_int_equal(s.breaks, 0);
-    assert_int_equal(s.launches, 3);
+    if (fused) assert_int_equal(s.launches, 3);
     kiln_function_free(&j);
 }
 
@@ -121,6 +115,7 @@ static kiln_status branches(void *user, kiln_tensor *const *in, size_t n_in, kil
 static void branches_take_the_right_way(void **state)
 {
     struct fixture *f = *state;
+    bool fused = fuses(f);
     FILE *null = fopen("/dev/null", "w");
     kiln_tensor *small = vec(f, 2, 0, 1), *large = vec(f, 2, 3, 4), *out = NULL;
     kiln_function *j = automatic(branches, null);
@@ -132,7 +127,7 @@ static void branches_take_the_right_way(void **state)
     }
     uint64_t before = launches_of(f);
     ok(kiln_call(j, &small, 1, &out, 1));
-    assert_true(launches_of(f) - before <= 4); // to print, the sum, and the rest
+    if (fused) assert_true(launches_of(f) - before <= 4); // to print, the sum, and the rest
     assert_int_equal(stats_of(j).breaks, 2 * 9);
     fclose(null);
     kiln_function_free(&j);
@@ -150,13 +145,14 @@ static kiln_status nested_read(void *user, kiln_tensor *const *in, size_t n_in, 
 static void a_read_of_a_nested_expression_is_one_kernel(void **state)
 {
     struct fixture *f = *state;
+    bool fused = fuses(f);
     float sum = 0;
     kiln_tensor *in[] = {vec(f, 4, 1, 2, 3, 4), vec(f, 4, 1, -1, 1, 1), vec(f, 4, 1, 1, 1, 1)};
     kiln_function *j = automatic(nested_read, &sum);
     for (int i = 0; i < 3; i++) {
         uint64_t before = launches_of(f);
         ok(kiln_call(j, in, 3, NULL, 0));
-        if (i) assert_int_equal(launches_of(f) - before, 1);
+        if (i && fused) assert_int_equal(launches_of(f) - before, 1);
         assert_true(sum == 2 + 0 + 4 + 5);
         sum = 0;
     }

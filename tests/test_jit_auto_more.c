@@ -7,13 +7,6 @@ static kiln_function *automatic(kiln_fn fn, void *user)
     return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
 }
 
-static uint64_t launches_of(struct fixture *f)
-{
-    kiln_device_stats s = {.size = sizeof s};
-    kiln_device_get_stats(f->dev, &s);
-    return s.launches;
-}
-
 static char *explanation_of(kiln_function *j)
 {
     char *text = NULL;
@@ -59,7 +52,7 @@ static void earlier_values_may_be_read_after_later_breaks(void **state)
         assert_true(read[0] == 5 && read[1] == 10 && read[2] == 6);
         expect(x, 2, 0., 0.);
     }
-    assert_true(last <= 4); // `unused` is never computed: the first break, the write and the sum
+    if (fuses(f)) assert_true(last <= 4); // `unused` is never computed: the first break, the write and the sum
     assert_int_equal(stats_of(j).captures, 1);
     kiln_function_free(&j);
 }
@@ -250,13 +243,14 @@ static kiln_status differentiates(void *user, kiln_tensor *const *in, size_t n_i
 static void gradients_inside(void **state)
 {
     struct fixture *f = *state;
+    bool fused = fuses(f);
     int hooks = 0;
     kiln_tensor *x = vec(f, 2, 1, 2), *out[2];
     kiln_function *j = automatic(differentiates, &hooks);
     for (int i = 0; i < 3; i++) {
         uint64_t before = launches_of(f);
         ok(kiln_call(j, &x, 1, out, 2));
-        if (i) assert_true(launches_of(f) - before <= 2);
+        if (i && fused) assert_true(launches_of(f) - before <= 2);
         expect(out[0], 2, 3., 12.);
         expect(out[1], 2, 4., 16.);
     }
@@ -312,13 +306,14 @@ static kiln_status calls_others(void *user, kiln_tensor *const *in, size_t n_in,
 static void captures_inside_are_parts(void **state)
 {
     struct fixture *f = *state;
+    bool fused = fuses(f);
     struct pair p = {kiln_jit(cube, NULL, NULL), automatic(cube, NULL), f};
     kiln_tensor *x = vec(f, 2, 1, 2), *out = NULL;
     kiln_function *j = automatic(calls_others, &p);
     for (int i = 0; i < 3; i++) {
         uint64_t before = launches_of(f);
         ok(kiln_call(j, &x, 1, &out, 1));
-        assert_int_equal(launches_of(f) - before, 1);
+        if (fused) assert_int_equal(launches_of(f) - before, 1);
         expect(out, 2, 2., 514.);
     }
     assert_int_equal(stats_of(p.strict).calls + stats_of(p.automatic).calls, 0);

@@ -13,7 +13,7 @@
 #include "jit/function.h"
 #include "tensor/apply.h"
 
-enum { FEW_OPERANDS = 16 };
+enum { AUTO_OPERANDS = 256 };
 
 enum ref_kind { REF_NONE, REF_STEP, REF_INPUT, REF_NUMBER, REF_RUN_TIME };
 
@@ -209,6 +209,16 @@ kiln_status storage_replace(struct storage *s, struct block *b);
 // auto_record.c
 kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
                       const struct type *const *types, struct ref *out);
+
+kiln_status auto_emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
+                            struct ref *value);
+kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs);
+void auto_remember(kiln_tensor *t, const struct lazy *l, const struct ref *value);
+bool auto_covers(const struct type *base, const kiln_tensor *t); // t shows all of it, in its order
+bool auto_can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in);
+
+// auto_write.c
+kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken);
 
 // auto_build.c
 // What computes `wanted`. With `more`, op by op, and with what it passes by that storages wait for.

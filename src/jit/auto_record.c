@@ -5,14 +5,11 @@
 // saved value, a view that was made before a write) is an as_strided of the storage's whole value. If the last step has
 // a child for this op and these operands, the child tells the types of the results; else they are inferred and the
 // child is made.
-//
-// A write replaces the value of the whole storage; its views of before are forgotten and made anew when they are asked
-// for.
 #include "jit/auto.h"
 #include "ops/families.h"
 #include <string.h>
 
-enum { STEPS_OF_SEGMENT = 2048, OPERANDS = 256, PERIOD_MAX = 512 };
+enum { STEPS_OF_SEGMENT = 2048, PERIOD_MAX = 512 };
 
 static struct walk *walk_of(struct sink *s)
 {
@@ -20,7 +17,7 @@ static struct walk *walk_of(struct sink *s)
 }
 
 // Handles remember their value, for as long as nothing is written.
-static void remember(kiln_tensor *t, const struct lazy *l, const struct ref *value)
+void auto_remember(kiln_tensor *t, const struct lazy *l, const struct ref *value)
 {
     t->capture = l->serial;
     t->seen = l->version;
@@ -34,7 +31,7 @@ static bool remembers(const kiln_tensor *t, const struct lazy *l, struct ref *ou
     return true;
 }
 
-static bool covers(const struct type *base, const kiln_tensor *t)
+bool auto_covers(const struct type *base, const kiln_tensor *t)
 {
     return t->layout.offset == 0 && type_numel(base) == type_numel(&t->type) &&
            layout_is_contiguous(&t->type, &t->layout);
@@ -71,17 +68,11 @@ kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *at
     return step_take(w, s, in);
 }
 
-static kiln_status emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
-                              struct ref *value)
+kiln_status auto_emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
+                            struct ref *value)
 {
     struct attr attrs[] = {attr_of_ints(to->rank, to->dims)};
     return auto_emit(w, op, attrs, 1, value, &from, value);
-}
-
-static kiln_status emit_cast(struct walk *w, uint8_t dtype, const struct type *from, struct ref *value)
-{
-    struct attr attrs[] = {attr_of_dtype((kiln_dtype)dtype)};
-    return auto_emit(w, &op_instances[OP_cast], attrs, 1, value, &from, value);
 }
 
 static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_tensor *t, struct ref *out)
@@ -90,9 +81,9 @@ static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_te
     struct attr attrs[] = {attr_of_ints(t->type.rank, t->type.dims), attr_of_ints(t->type.rank, t->layout.strides),
                            attr_of_int(t->layout.offset)};
     struct ref whole = l->value;
-    if (!covers(&l->base, t)) return auto_emit(w, &op_instances[OP_as_strided], attrs, 1, &whole, &from, out);
+    if (!auto_covers(&l->base, t)) return auto_emit(w, &op_instances[OP_as_strided], attrs, 1, &whole, &from, out);
     *out = whole;
-    return emit_shape(w, &op_instances[OP_reshape], &t->type, from, out);
+    return auto_emit_shape(w, &op_instances[OP_reshape], &t->type, from, out);
 }
 
 // Operands
@@ -100,7 +91,7 @@ static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_te
 static kiln_status resolve_lazy(struct walk *w, struct lazy *l, kiln_tensor *t, struct ref *out)
 {
     if (remembers(t, l, out)) return KILN_OK;
-    bool found = covers(&l->base, t) && type_same_shape(&l->base, &t->type);
+    bool found = auto_covers(&l->base, t) && type_same_shape(&l->base, &t->type);
     if (found) *out = l->value;
     for (size_t i = 0; i < l->shown.n && !found; i++) {
         found = same_layout(&l->shown.v[i], t);
@@ -110,7 +101,7 @@ static kiln_status resolve_lazy(struct walk *w, struct lazy *l, kiln_tensor *t, 
         TRY(emit_part(w, l, t, out));
         TRY(lazy_show(l, &t->type, &t->layout, out));
     }
-    remember(t, l, out);
+    auto_remember(t, l, out);
     return KILN_OK;
 }
 
@@ -128,7 +119,7 @@ static kiln_status resolve(struct walk *w, kiln_tensor *t, struct ref *out)
     return segment_input(w->seg, t->storage, &t->type, &t->layout, out);
 }
 
-static kiln_status resolve_all(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs)
+kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs)
 {
     for (int i = 0; i < n_in; i++) TRY(resolve(w, in[i], &refs[i]));
     struct lazy *l = n_in && in[0] && in[0]->storage ? in[0]->storage->lazy : NULL;
@@ -153,7 +144,7 @@ static kiln_status fresh_output(struct walk *w, const struct step *s, int i, kil
     if (!*out) return error_pending;
     st->writer = s->op->name;
     TRY(lazy_new(w->seg, st, &s->out[i], &value, false, &l));
-    remember(*out, l, &value);
+    auto_remember(*out, l, &value);
     return KILN_OK;
 }
 
@@ -164,7 +155,7 @@ static kiln_status view_output(const struct step *s, kiln_tensor *base, kiln_ten
     *out = tensor_on(base->storage, &s->out[0], &s->view);
     if (!*out) return error_pending;
     TRY(lazy_show(l, &s->out[0], &s->view, &value));
-    remember(*out, l, &value);
+    auto_remember(*out, l, &value);
     return KILN_OK;
 }
 
@@ -182,7 +173,7 @@ static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const
     for (int i = 0; i < s->n_out; i++)
         TRY(s->mode == STEP_VIEW ? view_output(s, in[0], &out[i]) : fresh_output(w, s, i, &out[i]));
     if (wants_tape(s->n_in, in)) {
-        const struct type *types[OPERANDS];
+        const struct type *types[AUTO_OPERANDS];
         struct op_call c = {.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = types, .attrs = attrs};
         for (int i = 0; i < s->n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
         for (int i = 0; i < s->n_out; i++) c.out[i] = s->out[i];
@@ -238,9 +229,15 @@ static kiln_status end_if_long(struct walk *w, struct step *s, bool added)
 
 // Known ops
 
+// Random ops, and those that draw the numbers of another one again.
+static bool takes_numbers(const struct op *op)
+{
+    return op->flags & OP_RANDOM || (op->n_attrs >= 2 && op_attr_index(op, "seed") >= 0);
+}
+
 static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, kiln_device **dev)
 {
-    if (op->flags & (OP_RANDOM | OP_EFFECT) || n_in >= OPERANDS || n_in < op->min_in) return false;
+    if (op->flags & OP_EFFECT || takes_numbers(op) || n_in >= AUTO_OPERANDS || n_in < op->min_in) return false;
     for (int i = 0; i < n_in; i++) {
         const kiln_tensor *t = in[i];
         if (!t && i >= op->min_in) continue;
@@ -257,9 +254,9 @@ static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_
 static bool match_locked(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs,
                          kiln_tensor **out, kiln_status *status)
 {
-    struct ref refs[OPERANDS];
+    struct ref refs[AUTO_OPERANDS];
     struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = refs};
-    *status = resolve_all(w, op, n_in, in, refs);
+    *status = auto_resolve(w, op, n_in, in, refs);
     if (*status) return true;
     if (op->flags & OP_VIEW) k.base = &in[0]->layout;
     struct step *s = step_find(w->seg, &k);
@@ -293,9 +290,9 @@ static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int 
 
 // Others
 
-static bool can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
+bool auto_can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
 {
-    if (!dev || (w->only && w->only != dev) || c->op->flags & OP_EFFECT || c->n_in >= OPERANDS) return false;
+    if (!dev || (w->only && w->only != dev) || c->op->flags & OP_EFFECT || c->n_in >= AUTO_OPERANDS) return false;
     for (int i = 0; i < c->n_in; i++)
         if (in[i] && in[i]->builder) return false;
     bool weak = c->n_in > 0;
@@ -318,6 +315,7 @@ static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct
     int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
     uint64_t first = (uint64_t)attrs[offset].i, of = (uint64_t)attrs[seed].i;
     if (w->seg->random && w->seg->seed != of) {
+        if (!(c->op->flags & OP_RANDOM)) return KILN_OK;
         kiln_device *dev = w->seg->dev;
         TRY(segment_break(w->seg, NULL, "another random seed"));
         TRY(segment_open(w, dev));
@@ -335,14 +333,14 @@ static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct
 static kiln_status record_step(struct walk *w, struct op_call *c, kiln_tensor *const *in, const struct layout *view,
                                kiln_tensor **out)
 {
-    struct ref refs[OPERANDS];
+    struct ref refs[AUTO_OPERANDS];
     struct attr attrs[OP_MAX_ATTRS], *mine = c->attrs;
     if (c->op->n_attrs) memcpy(attrs, c->attrs, c->op->n_attrs * sizeof *attrs);
-    if (c->op->flags & OP_RANDOM) TRY(place_numbers(w, c, attrs));
-    TRY(resolve_all(w, c->op, c->n_in, in, refs));
+    if (takes_numbers(c->op)) TRY(place_numbers(w, c, attrs));
+    TRY(auto_resolve(w, c->op, c->n_in, in, refs));
     bool based = c->op->flags & OP_VIEW && in[0]->storage->lazy;
     struct step_key k = {.op = c->op,
-                         .asked = w->asked_op == c->op ? w->asked : attrs,
+                         .asked = w->asked_op == c->op && !takes_numbers(c->op) ? w->asked : attrs,
                          .n_in = c->n_in,
                          .in = refs,
                          .base = based ? &in[0]->layout : NULL,
@@ -381,7 +379,7 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
                          kiln_tensor **out)
 {
     struct walk *w = walk_of(sink);
-    if (!can_record(w, c, dev, in)) return run_at_once(c, dev, in, out);
+    if (!auto_can_record(w, c, dev, in)) return run_at_once(c, dev, in, out);
     auto_lock();
     kiln_status status = record(w, c, dev, in, out);
     auto_unlock();
@@ -392,101 +390,7 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
     return status;
 }
 
-// Writes
-
-// The value that goes into t, of its type.
-static kiln_status new_value(struct walk *w, struct op_call *c, kiln_tensor *const *in, struct ref *out)
-{
-    struct ref refs[OPERANDS];
-    const struct type *to = &in[0]->type;
-    struct type from = c->out[0];
-    if (c->op != &op_instances[OP_assign]) {
-        TRY(resolve_all(w, c->op, c->n_in, in, refs));
-        TRY(auto_emit(w, c->op, c->attrs, c->n_in, refs, c->in, out));
-    } else if (!in[1]->storage) {
-        struct attr attrs[] = {attr_of_dtype((kiln_dtype)to->dtype), attr_of_ints(to->rank, to->dims),
-                               attr_of_float(in[1]->number)};
-        return auto_emit(w, &op_instances[OP_full], attrs, 0, refs, NULL, out);
-    } else {
-        from = in[1]->type;
-        TRY(resolve(w, in[1], out));
-        if (!type_same_shape(&from, to)) TRY(emit_shape(w, &op_instances[OP_expand], to, &from, out));
-        from.rank = to->rank;
-        memcpy(from.dims, to->dims, sizeof from.dims);
-    }
-    return from.dtype == to->dtype ? KILN_OK : emit_cast(w, to->dtype, &from, out);
-}
-
-// What was there before the segment: from now on the segment knows its value. `value` is that of t.
-static kiln_status make_known(struct walk *w, kiln_tensor *t, const struct ref *value, struct lazy **out)
-{
-    struct storage *st = t->storage;
-    struct type base = {.dtype = t->type.dtype, .rank = 1};
-    const struct layout line = {0, {1}};
-    struct ref before = {.kind = REF_INPUT};
-    base.dims[0] = (int64_t)(st->block.size_B / dtype_size_B[base.dtype]);
-    if (covers(&base, t)) return lazy_new(w->seg, st, &t->type, value, true, out);
-    TRY(segment_input(w->seg, st, &base, &line, &before));
-    return lazy_new(w->seg, st, &base, &before, true, out);
-}
-
-static kiln_status replace_part(struct walk *w, struct lazy *l, const kiln_tensor *t, struct ref *value)
-{
-    const struct type *types[] = {&l->base, &t->type};
-    struct attr attrs[] = {attr_of_ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
-    struct ref in[] = {l->value, *value};
-    return auto_emit(w, &op_instances[OP_as_strided_scatter], attrs, 2, in, types, &l->value);
-}
-
-static kiln_status record_write(struct walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in)
-{
-    kiln_tensor *t = in[0];
-    struct ref value;
-    TRY(segment_open(w, dev));
-    struct lazy *l = t->storage->lazy;
-    if (l && l->seg != w->seg) {
-        TRY(storage_force(t->storage, "a value from before the break is written"));
-        l = NULL;
-    }
-    TRY(new_value(w, c, in, &value));
-    if (!l) TRY(make_known(w, t, &value, &l));
-    bool whole = covers(&l->base, t);
-    if (!whole)
-        TRY(replace_part(w, l, t, &value));
-    else if (type_same_shape(&t->type, &l->base))
-        l->value = value;
-    else {
-        l->value = value;
-        TRY(emit_shape(w, &op_instances[OP_reshape], &l->base, &t->type, &l->value));
-    }
-    l->version++;
-    l->shown.n = 0;
-    if (!whole || l->value.index != value.index) TRY(lazy_show(l, &t->type, &t->layout, &value));
-    remember(t, l, &value);
-    w->seg->kept = w->seg->inputs.n;
-    return KILN_OK;
-}
-
-static bool is_exact(const kiln_tensor *t)
-{
-    return t->storage || t->type.dtype != KILN_I64 || (double)t->integer == t->number;
-}
-
-static kiln_status write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken)
-{
-    struct walk *w = walk_of(sink);
-    bool assigns = c->op == &op_instances[OP_assign];
-    *taken = can_record(w, c, dev, in) && in[0]->storage && !(c->op->flags & OP_RANDOM) &&
-             (!assigns || is_exact(in[1])) && !in[0]->type.weak && type_numel(&in[0]->type) > 0;
-    if (!*taken) return KILN_OK;
-    auto_lock();
-    kiln_status status = record_write(w, c, dev, in);
-    if (status && w->seg && !w->seg->ended) segment_forget_inputs(w->seg, w->seg->kept);
-    auto_unlock();
-    return status;
-}
-
-struct sink auto_sink = {.apply = apply, .match = match, .write = write};
+struct sink auto_sink = {.apply = apply, .match = match, .write = auto_write};
 
 struct walk *walk_current(void)
 {
