@@ -134,11 +134,23 @@ static bool goes_over_taps(const struct fused_kernel *k)
     return b->kind == SCALAR_LOAD && b->n_args == 2;
 }
 
+static void choose_attention(const struct fused_kernel *k, struct glsl_form *f)
+{
+    struct glsl_sections s;
+    *f = (struct glsl_form){.kind = GLSL_ATTENTION, .lanes = 256, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 64};
+    glsl_sections_of(k, f, &s);
+    f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
+}
+
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
 {
     struct glsl_form *f = out;
     uint64_t length = capacity(k);
     *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    if (k->attention.n_m) {
+        choose_attention(k, f);
+        return;
+    }
     if (goes_over_taps(k)) {
         *f = (struct glsl_form){
             .kind = GLSL_TAPS, .lanes = 64, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 8, .tile_n = 256};
@@ -192,7 +204,11 @@ void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, s
 {
     int parallel = k->n_dims - k->n_reduce, first = glsl_first_walked(k, f);
     const struct fused_product *p = &k->product;
-    if (glsl_is_product(f))
+    const struct fused_attention *t = &k->attention;
+    int d = t->n_batch + t->n_m;
+    if (f->kind == GLSL_ATTENTION)
+        *out = (struct glsl_sections){5, {0, t->n_batch, d, d + t->n_d, d + t->n_d + t->n_n, k->n_dims}};
+    else if (glsl_is_product(f))
         *out = (struct glsl_sections){4, {0, p->n_batch, p->n_batch + p->n_m, parallel, k->n_dims}};
     else if (first > 0)
         *out = (struct glsl_sections){2, {0, first, k->n_dims}};
@@ -245,7 +261,11 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     *l = (struct glsl_layout){.n_words = 2 * (k->n_in + k->n_out)};
     l->points = take(l, number);
     l->length = f->kind == GLSL_POINTS ? -1 : take(l, number);
-    l->m = l->n = l->batches = -1;
+    l->m = l->n = l->batches = l->keys = l->depth = -1;
+    if (f->kind == GLSL_ATTENTION) {
+        l->keys = take(l, number);
+        l->depth = take(l, number);
+    }
     if (glsl_is_product(f)) {
         l->m = take(l, number);
         l->n = take(l, number);

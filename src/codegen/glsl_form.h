@@ -4,11 +4,12 @@
 #include "codegen/target.h"
 
 enum glsl_form_kind {
-    GLSL_POINTS,  // an invocation takes points of P in turn; R is empty, or of length 1
-    GLSL_ROWS,    // neighbouring invocations are lanes of one row
-    GLSL_COLUMNS, // neighbouring invocations belong to neighbouring rows
-    GLSL_TILES,   // a product: a workgroup computes a square of M x N
-    GLSL_TAPS     // a product whose sum goes over taps of an image: see shaders/direct.glsl
+    GLSL_POINTS,    // an invocation takes points of P in turn; R is empty, or of length 1
+    GLSL_ROWS,      // neighbouring invocations are lanes of one row
+    GLSL_COLUMNS,   // neighbouring invocations belong to neighbouring rows
+    GLSL_TILES,     // a product: a workgroup computes a square of M x N
+    GLSL_ATTENTION, // a workgroup computes rows of M, all of D
+    GLSL_TAPS       // a product whose sum goes over taps of an image: see shaders/direct.glsl
 };
 
 #define GLSL_MAX_TAP_DIMS 3
@@ -29,7 +30,8 @@ struct glsl_form {
 // always two.
 struct glsl_layout {
     int points, length, flags, groups, splits, part, workspace;
-    int m, n, batches; // of a product: how many of each
+    int m, n, batches; // of a product: how many of each; of attention, n is D
+    int keys, depth;   // of attention: N and K
     int size[FUSED_MAX_DIMS], divisor[FUSED_MAX_DIMS];
     int stride[FUSED_MAX_IN + FUSED_MAX_OUT][FUSED_MAX_DIMS];
     int scalar[FUSED_MAX_SCALARS];
@@ -49,7 +51,7 @@ void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out);
 void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *out);
 
 // The dimensions of a kernel are cut into sections that are counted one by one: [begin[i], begin[i + 1]).
-#define GLSL_MAX_SECTIONS 4
+#define GLSL_MAX_SECTIONS 5
 struct glsl_sections {
     int n, begin[GLSL_MAX_SECTIONS + 1];
 };
@@ -58,7 +60,7 @@ int64_t glsl_section_size(const struct fused_kernel *k, const struct glsl_sectio
 
 static inline bool glsl_is_product(const struct glsl_form *f)
 {
-    return f->kind == GLSL_TILES || f->kind == GLSL_TAPS;
+    return f->kind == GLSL_TILES || f->kind == GLSL_TAPS || f->kind == GLSL_ATTENTION;
 }
 
 // Dimensions that the form's loop over elements walks: [first, n_dims). The others are found once for each row.

@@ -104,6 +104,10 @@ static uint64_t put_tiles(struct packer *p)
     put(p, p->layout.m, m);
     put(p, p->layout.n, n);
     put(p, p->layout.batches, batches);
+    if (p->form.kind == GLSL_ATTENTION) {
+        put(p, p->layout.keys, (uint64_t)glsl_section_size(p->k, &s, 3));
+        put(p, p->layout.depth, (uint64_t)glsl_section_size(p->k, &s, 4));
+    }
     return ceil_div(m, p->form.tile_m) * ceil_div(n, p->form.tile_n) * batches;
 }
 

@@ -718,13 +718,14 @@ static kiln_status finish(struct builder *b)
     memcpy(k->sizes, b->space.sizes, sizeof *k->sizes * (size_t)k->n_dims);
     if (reads_elsewhere(b)) return no(b, "a value that is written back is read at other places");
     bool anchored = has_anchor(b);
-    if (anchored) product_arrange(k);
+    if (anchored && !b->set->for_attention) product_arrange(k);
     fused_collapse(k);
     if (k->n_dims > FUSED_DIMS) return no(b, "too many dimensions");
     name_kernel(b);
     if (!k->name) return error_pending;
     if (!fused_finish(b->arena, k)) {
-        if (anchored && !product_find(k)) return no(b, "a product takes no second fold, and no result by element");
+        if (anchored && !b->set->for_attention && !product_find(k))
+            return no(b, "a product takes no second fold, and no result by element");
         return KILN_OK;
     }
     if (kiln_error() != KILN_E_INTERNAL) return error_pending;
