@@ -46,7 +46,8 @@ class Picture:
 
     def write(self, name):
         w, h = int(self.width + 12), int(self.height + 12)
-        (HERE / name).write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
+        (HERE / name).write_text('<svg xmlns="http://www.w3.org/2000/svg" '
+                                 f'width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
                                  f'{STYLE}<rect width="{w}" height="{h}" fill="#fff" style="stroke:none"/>\n'
                                  + '\n'.join(self.parts) + '\n</svg>\n')
 
@@ -107,7 +108,7 @@ def draw_graph(name, text):
 # --- the way of an op, from call stacks
 
 def stacks(program):
-    """Call stacks, outermost frame first, each a list of (function, file:line)."""
+    """Call stacks, outermost frame first, each a list of (function, file)."""
     commands = ['set breakpoint pending on', 'set print frame-arguments none']
     for function in ('device_launch', 'device_launch_compiled'):
         commands += [f'break {function}', 'commands', 'bt', 'continue', 'end']
@@ -119,7 +120,7 @@ def stacks(program):
     for frame in re.finditer(r'^#(\d+) +(?:0x\w+ in )?(\w+) \(.*\) at (\S+)$', text, re.M):
         if frame[1] == '0':
             found.append([])
-        place = re.sub(r'^.*?(src/|docs/)', r'\1', frame[3])
+        place = re.sub(r'^.*(src/|docs/)|:\d+$', r'\1', frame[3])
         if not found[-1] or found[-1][0][0] != frame[2]:
             found[-1].insert(0, (frame[2], place))
     return found
