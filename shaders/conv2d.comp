@@ -29,19 +29,21 @@ VALUE neighbour(const uint i, const uint c, const uint ky, const uint kx)
     return LOAD(0, offset4(0, image[i], group * (CHANNELS / GROUPS) + c, iy, ix));
 }
 
-void result(const uint i, const uint m, const VALUE v)
+void result(const uint i, const uint p, const uint m, const VALUE v)
 {
     uint o = group * (OUTPUTS / GROUPS) + m;
     VALUE bias = LOAD(2, int64_t(int(o)) * int64_t(arg_stride(2, 1)));
     STORE(3, offset4(3, image[i], o, out_y[i], out_x[i]), v + bias);
 }
 
+#define RESULTS [[unroll]]
 #include "direct.glsl"
 
 void main()
 {
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
-        convolve(OUTPUTS / GROUPS, BATCH * uint(OUT_HEIGHT * OUT_WIDTH), CHANNELS / GROUPS);
+        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, OUTPUTS / GROUPS,
+                 BATCH * uint(OUT_HEIGHT * OUT_WIDTH), CHANNELS / GROUPS);
     }
 }

@@ -38,17 +38,19 @@ VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
     return LOAD(0, offset4(0, image[i], group * (OUTPUTS / GROUPS) + o, oy, ox));
 }
 
-void result(const uint i, const uint m, const VALUE v)
+void result(const uint i, const uint p, const uint m, const VALUE v)
 {
     STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i], in_x[i]), v);
 }
 
+#define RESULTS [[unroll]]
 #include "direct.glsl"
 
 void main()
 {
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
-        convolve(CHANNELS / GROUPS, BATCH * uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
+        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, CHANNELS / GROUPS,
+                 BATCH * uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
     }
 }

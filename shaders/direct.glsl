@@ -6,7 +6,8 @@
 // (outer, ky, kx) is counted, not divided. Sums run along k in order: the same bits from run to run.
 //
 // The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), VALUE neighbour(i, outer, ky, kx)
-// of the ith located pixel (zero outside), and void result(i, m, v).
+// of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]] where
+// result is short, [[dont_unroll]] where it is long.
 const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
 const uint ROWS = 8, CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
@@ -31,9 +32,10 @@ void fill_weights(const uint m0, const uint m_size, const uint k0, const uint k_
     }
 }
 
-void convolve(const uint m_size, const uint p_size, const uint outer_size)
+// The tile that begins with row m0 and pixel first.
+void convolve(const uint m0, const uint first, const uint m_size, const uint p_size, const uint outer_size)
 {
-    uint m0 = gl_WorkGroupID.y * ROWS, p0 = gl_WorkGroupID.x * PIXELS + gl_LocalInvocationIndex;
+    uint p0 = first + gl_LocalInvocationIndex;
     uint k_size = outer_size * KERNEL_H * KERNEL_W;
     VALUE sums[EACH][ROWS];
     [[unroll]] for (uint i = 0; i < EACH; i++) {
@@ -65,10 +67,17 @@ void convolve(const uint m_size, const uint p_size, const uint outer_size)
             }
         }
     }
-    [[unroll]] for (uint i = 0; i < EACH; i++) {
-        if (p0 + i * INVOCATIONS >= p_size) continue;
-        [[unroll]] for (uint j = 0; j < ROWS; j++) {
-            if (m0 + j < m_size) result(i, m0 + j, sums[i][j]);
+    RESULTS for (uint i = 0; i < EACH; i++) {
+        uint p = p0 + i * INVOCATIONS;
+        if (p >= p_size) continue;
+        // Chosen by constant numbers, so that sums stay in registers when the loop is not unrolled.
+        VALUE of_pixel[ROWS];
+        [[unroll]] for (uint s = 0; s < EACH; s++)
+            [[unroll]] for (uint j = 0; j < ROWS; j++) if (s == i) of_pixel[j] = sums[s][j];
+        RESULTS for (uint j = 0; j < ROWS; j++) {
+            VALUE v = of_pixel[0];
+            [[unroll]] for (uint s = 1; s < ROWS; s++) if (s == j) v = of_pixel[s];
+            if (m0 + j < m_size) result(i, p, m0 + j, v);
         }
     }
 }

@@ -30,6 +30,7 @@ struct example {
         kiln_dtype dtype; // 0: f32
         bool transposed;  // the last two dimensions
         bool positive;
+        bool counts; // 0, 1, 2 and so on
     } in[6];
     int launches;
     double tolerance; // 0: 2e-6
@@ -113,6 +114,84 @@ static void linear_backward(kiln_tensor *const *in, kiln_tensor **out)
     kiln_grad(linear_loss, NULL, in, 4, KILN_GRAD(.wrt = KILN_ARGS(0, 1, 2)), out, 3);
 }
 
+static void conv_norm_relu(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}));
+    out[0] = kiln_relu(kiln_batch_norm(y, in[2], in[3], KILN_BATCH_NORM(.weight = in[4], .bias = in[5])));
+}
+
+static void conv_bias_relu(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_relu(kiln_conv2d(in[0], in[1], KILN_CONV2D(.bias = in[2])));
+}
+
+static void conv_strided(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {2, 1}, .stride = {2, 3}, .dilation = {2, 1}));
+    out[0] = kiln_add(y, in[2]);
+}
+
+static void conv_groups(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}, .groups = 2)));
+}
+
+static void conv_of_exp(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_neg(kiln_conv2d(kiln_exp(in[0]), in[1], KILN_CONV2D(.padding = {1, 1})));
+}
+
+static void conv_half(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *y =
+        kiln_conv2d(kiln_cast(in[0], KILN_F16), kiln_cast(in[1], KILN_F16), KILN_CONV2D(.padding = {1, 1}));
+    out[0] = kiln_cast(kiln_relu(y), KILN_F32);
+}
+
+static kiln_tensor *scores_of(kiln_tensor *q, kiln_tensor *k)
+{
+    return kiln_mul(kiln_matmul(q, kiln_transpose(k, -2, -1)), kiln_scalar(0.3));
+}
+
+static void attention_plain(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_matmul(kiln_softmax(scores_of(in[0], in[1]), -1), in[2]);
+}
+
+static void attention_additive(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_matmul(kiln_softmax(kiln_add(scores_of(in[0], in[1]), in[3]), -1), in[2]);
+}
+
+// A mask of numbers: seen where it is positive.
+static void attention_where(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *seen = kiln_greater(in[3], kiln_scalar(-0.5));
+    kiln_tensor *s = kiln_matmul(kiln_mul(in[0], kiln_scalar(0.3)), kiln_transpose(in[1], -2, -1));
+    out[0] = kiln_matmul(kiln_softmax(kiln_where(seen, s, kiln_scalar(-INFINITY)), -1), in[2]);
+}
+
+// Causal: positions are numbers along the rows and the columns.
+static void attention_causal(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *seen = kiln_less_equal(in[3], in[4]);
+    out[0] = kiln_matmul(kiln_softmax(kiln_where(seen, scores_of(in[0], in[1]), kiln_scalar(-INFINITY)), -1), in[2]);
+}
+
+static void attention_by_hand(kiln_tensor *const *in, kiln_tensor **out)
+{
+    const int64_t axis[] = {-1};
+    const kiln_reduce_opts o = {.size = sizeof o, .axes = {1, axis}, .keepdims = true};
+    kiln_tensor *s = scores_of(in[0], in[1]), *e = kiln_exp(kiln_sub(s, kiln_max(s, &o)));
+    out[0] = kiln_relu(kiln_matmul(kiln_div(e, kiln_sum(e, &o)), in[2]));
+}
+
+static void attention_seen(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[1] = kiln_softmax(scores_of(in[0], in[1]), -1);
+    out[0] = kiln_matmul(out[1], in[2]);
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -151,6 +230,70 @@ static const struct example examples[] = {
     {"operand read twice", operand_twice, 2, 2, {S(40, 50), S(50, 70)}, 2, 4e-6},
     {"rows of a product", row_then_product, 2, 1, {S(40, 50), S(50, 70)}, 2},
     {"slices", slices, 2, 1, {S(40, 50), S(16, 70)}, 1},
+    {"conv, norm, relu",
+     conv_norm_relu,
+     6,
+     1,
+     {{4, A(2, 3, 17, 13)}, {4, A(11, 3, 3, 3)}, {1, A(11)}, {1, A(11), .positive = true}, {1, A(11)}, {1, A(11)}},
+     1},
+    {"conv 1x1", conv_bias_relu, 3, 1, {{4, A(2, 30, 9, 8)}, {4, A(40, 30, 1, 1)}, {1, A(40)}}, 1},
+    {"conv of one channel", conv_bias_relu, 3, 1, {{4, A(3, 1, 20, 20)}, {4, A(6, 1, 5, 5)}, {1, A(6)}}, 1},
+    {"conv of one row",
+     conv_norm_relu,
+     6,
+     1,
+     {{4, A(2, 1, 17, 13)}, {4, A(9, 1, 3, 3)}, {1, A(9)}, {1, A(9), .positive = true}, {1, A(9)}, {1, A(9)}},
+     1},
+    {"conv, strides", conv_strided, 3, 1, {{4, A(2, 5, 17, 23)}, {4, A(9, 5, 3, 4)}, {4, A(2, 9, 9, 8)}}, 1},
+    {"conv, groups", conv_groups, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 3, 3, 3)}}, 1},
+    {"conv of exp", conv_of_exp, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 6, 3, 3)}}, 2, 4e-6},
+    {"conv of halves", conv_half, 2, 1, {{4, A(2, 6, 9, 8)}, {4, A(10, 6, 3, 3)}}, 2, 2e-3},
+    {"attention", attention_plain, 3, 1, {S(70, 16), S(90, 16), S(90, 24)}, 1, 1e-5},
+    {"attention, one tile", attention_plain, 3, 1, {S(7, 5), S(9, 5), S(9, 3)}, 1, 1e-5},
+    {"attention, heads",
+     attention_plain,
+     3,
+     1,
+     {{4, A(2, 3, 50, 20)}, {4, A(2, 3, 80, 20)}, {4, A(2, 3, 80, 20)}},
+     1,
+     1e-5},
+    {"attention, 256", attention_plain, 3, 1, {S(70, 256), S(90, 256), S(90, 256)}, 1, 1e-5},
+    {"attention, 130", attention_plain, 3, 1, {S(65, 130), S(64, 130), S(64, 130)}, 1, 1e-5},
+    {"attention, wider", attention_plain, 3, 1, {S(10, 16), S(20, 16), S(20, 257)}, 3, 1e-5},
+    {"attention, additive mask",
+     attention_additive,
+     4,
+     1,
+     {{3, A(3, 50, 20)}, {3, A(3, 80, 20)}, {3, A(3, 80, 30)}, S(50, 80)},
+     1,
+     1e-5},
+    {"attention, mask",
+     attention_where,
+     4,
+     1,
+     {{3, A(3, 50, 20)}, {3, A(3, 80, 20)}, {3, A(3, 80, 30)}, S(50, 80)},
+     1,
+     1e-5},
+    {"attention, causal",
+     attention_causal,
+     5,
+     1,
+     {{3, A(3, 70, 20)},
+      {3, A(3, 70, 20)},
+      {3, A(3, 70, 30)},
+      {1, A(70), .counts = true},
+      {2, A(70, 1), .counts = true}},
+     1,
+     1e-5},
+    {"attention by hand", attention_by_hand, 3, 1, {S(70, 16), S(90, 16), S(90, 24)}, 1, 1e-5},
+    {"attention, weights seen", attention_seen, 3, 2, {S(70, 16), S(90, 16), S(90, 24)}, 3, 1e-5},
+    {"attention, transposed values",
+     attention_plain,
+     3,
+     1,
+     {{2, A(70, 16), .transposed = true}, S(90, 16), {2, A(90, 24), .transposed = true}},
+     1,
+     1e-5},
     {"backward of a layer", linear_backward, 4, 3, {S(40, 50), S(50, 70), {1, A(70)}, S(40, 70)}, 4, 4e-6},
 };
 
@@ -177,7 +320,7 @@ static kiln_tensor *random_input(const struct example *e, int i)
     bool whole = dtype == KILN_I32 || dtype == KILN_I64;
     for (int64_t k = 0; k < n; k++) {
         double v = random_value();
-        data[k] = (float)(e->in[i].positive ? fabs(v) + 0.1 : whole ? floor(v * 100) : v);
+        data[k] = (float)(e->in[i].counts ? (double)k : e->in[i].positive ? fabs(v) + 0.1 : whole ? floor(v * 100) : v);
     }
     kiln_tensor *t = kiln_from_data(dev, KILN_F32, rank, dims, data);
     free(data);

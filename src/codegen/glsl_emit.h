@@ -57,4 +57,26 @@ bool glsl_loop_wants(const struct fused_kernel *k, const struct glsl_form *f, in
 void glsl_add_loop(struct glsl_emitter *e, const char *indent, int loop);
 
 // glsl_product.c
+// A function that a template asks with the point along two sections: the value of a node, or, without a root, what is
+// stored. What lies in the batch is found once for each tile: the struct <letter>_side carries the place of each
+// access.
+struct glsl_part {
+    char letter;
+    int first, second; // sections
+    const char *first_name, *second_name;
+    int root;     // -1: the outputs
+    int given[2]; // nodes that are known; the first is a parameter; -1: none
+    bool access[FUSED_MAX_IN + FUSED_MAX_OUT];
+    bool taps; // along the second section it is asked with outer, ky, kx
+};
+void glsl_part_mark(struct glsl_emitter *e, struct glsl_part *p); // what it needs
+void glsl_part_struct(struct glsl_emitter *e, const struct glsl_part *p, int n_batch);
+void glsl_part_body(struct glsl_emitter *e, const struct glsl_sections *s, const struct glsl_part *p);
+void glsl_part_value(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p); // the whole function
+void glsl_part_store(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p);
+// Whether neighbours along the second section are nearer in memory than those along the first.
+bool glsl_part_dense_along(const struct fused_kernel *k, const struct glsl_part *p, const struct glsl_sections *s);
 void glsl_add_product(struct glsl_emitter *e);
+
+// glsl_attention.c
+void glsl_add_attention(struct glsl_emitter *e);

@@ -121,9 +121,25 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     uint32_t tile = wide_class ? 64 : 128;
     while (tile > 32 && ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * batches < enough) tile /= 2;
     while (tile > 32 && (m <= tile / 2 || n <= tile / 2)) tile /= 2;
-    f->tile = tile;
+    f->tile_m = f->tile_n = tile;
     f->lanes = tile > 32 ? 256 : 64;
     f->rows = f->chunk = 1;
+}
+
+// Neighbours of an image are read one by one, with a condition for each, and again for each tap: no tile is filled.
+static bool goes_over_taps(const struct fused_kernel *k)
+{
+    if (!k->product.n_m || k->n_reduce > GLSL_MAX_TAP_DIMS) return false;
+    const struct scalar_node *b = &k->dag.nodes[k->product.b];
+    return b->kind == SCALAR_LOAD && b->n_args == 2;
+}
+
+static void choose_attention(const struct fused_kernel *k, struct glsl_form *f)
+{
+    struct glsl_sections s;
+    *f = (struct glsl_form){.kind = GLSL_ATTENTION, .lanes = 256, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 64};
+    glsl_sections_of(k, f, &s);
+    f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
@@ -131,6 +147,15 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     struct glsl_form *f = out;
     uint64_t length = capacity(k);
     *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    if (k->attention.n_m) {
+        choose_attention(k, f);
+        return;
+    }
+    if (goes_over_taps(k)) {
+        *f = (struct glsl_form){
+            .kind = GLSL_TAPS, .lanes = 64, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 8, .tile_n = 256};
+        return;
+    }
     if (k->product.n_m) {
         f->kind = GLSL_TILES;
         choose_tiles(k, caps, f);
@@ -160,8 +185,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk, f->keep,
-                               f->vector, f->splits, f->subgroup, f->tile};
+    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk,  f->keep,
+                               f->vector, f->splits, f->subgroup, f->tile_m, f->tile_n};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -172,14 +197,18 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)
 {
     int parallel = k->n_dims - k->n_reduce, first = glsl_first_walked(k, f);
     const struct fused_product *p = &k->product;
-    if (f->kind == GLSL_TILES)
+    const struct fused_attention *t = &k->attention;
+    int d = t->n_batch + t->n_m;
+    if (f->kind == GLSL_ATTENTION)
+        *out = (struct glsl_sections){5, {0, t->n_batch, d, d + t->n_d, d + t->n_d + t->n_n, k->n_dims}};
+    else if (glsl_is_product(f))
         *out = (struct glsl_sections){4, {0, p->n_batch, p->n_batch + p->n_m, parallel, k->n_dims}};
     else if (first > 0)
         *out = (struct glsl_sections){2, {0, first, k->n_dims}};
@@ -232,8 +261,12 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     *l = (struct glsl_layout){.n_words = 2 * (k->n_in + k->n_out)};
     l->points = take(l, number);
     l->length = f->kind == GLSL_POINTS ? -1 : take(l, number);
-    l->m = l->n = l->batches = -1;
-    if (f->kind == GLSL_TILES) {
+    l->m = l->n = l->batches = l->keys = l->depth = -1;
+    if (f->kind == GLSL_ATTENTION) {
+        l->keys = take(l, number);
+        l->depth = take(l, number);
+    }
+    if (glsl_is_product(f)) {
         l->m = take(l, number);
         l->n = take(l, number);
         l->batches = take(l, number);

@@ -307,7 +307,9 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
     glsl_form_save(&e.form, plan);
     mark_needed(k, e.needed);
     glsl_add_head(&e, plan);
-    if (e.form.kind == GLSL_TILES)
+    if (e.form.kind == GLSL_ATTENTION)
+        glsl_add_attention(&e);
+    else if (glsl_is_product(&e.form))
         glsl_add_product(&e);
     else
         add_main(&e);

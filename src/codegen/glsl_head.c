@@ -50,7 +50,7 @@ bool glsl_is_made(const struct glsl_emitter *e, int node)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
     return glsl_is_fold(n, true) ||
-           (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS && e->form.kind != GLSL_TILES);
+           (glsl_is_fold(n, false) && e->form.kind != GLSL_POINTS && !glsl_is_product(&e->form));
 }
 
 // Functions for each class that is folded, then for each kind and class of fold.

@@ -53,7 +53,7 @@ static bool walks_by_neighbours(const struct packer *p)
 {
     const struct fused_kernel *k = p->k;
     int fast = k->n_dims - 1;
-    if (p->form.kind == GLSL_TILES) return false;
+    if (glsl_is_product(&p->form)) return false;
     if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
@@ -94,7 +94,7 @@ static void fold_grid(uint64_t n, uint32_t *groups)
     groups[2] = 1;
 }
 
-// One workgroup for each square of each batch.
+// One workgroup for each tile of each batch.
 static uint64_t put_tiles(struct packer *p)
 {
     struct glsl_sections s;
@@ -104,7 +104,11 @@ static uint64_t put_tiles(struct packer *p)
     put(p, p->layout.m, m);
     put(p, p->layout.n, n);
     put(p, p->layout.batches, batches);
-    return ceil_div(m, p->form.tile) * ceil_div(n, p->form.tile) * batches;
+    if (p->form.kind == GLSL_ATTENTION) {
+        put(p, p->layout.keys, (uint64_t)glsl_section_size(p->k, &s, 3));
+        put(p, p->layout.depth, (uint64_t)glsl_section_size(p->k, &s, 4));
+    }
+    return ceil_div(m, p->form.tile_m) * ceil_div(n, p->form.tile_n) * batches;
 }
 
 static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, uint64_t points, uint64_t length)
@@ -115,7 +119,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
     bool by_points = f->kind == GLSL_POINTS;
     uint64_t blocks = by_points ? ceil_div(points, local * f->chunk) : ceil_div(points, f->rows);
     uint32_t splits = by_points ? 1 : splits_of(p, caps, blocks, length);
-    uint64_t groups = f->kind == GLSL_TILES ? put_tiles(p) : blocks * splits;
+    uint64_t groups = glsl_is_product(f) ? put_tiles(p) : blocks * splits;
     if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;
     if (p->k->has_total) {
         uint64_t parties = splits > 1 ? blocks : blocks < MAX_PARTIES ? blocks : MAX_PARTIES;

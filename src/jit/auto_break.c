@@ -6,6 +6,7 @@
 //
 // Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it. If a
 // run fails, its values have failed for good, and writes have not taken place.
+#include "device/profile.h"
 #include "jit/auto.h"
 #include "jit/replay.h"
 #include "ops/families.h"
@@ -286,6 +287,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     struct ref *wanted = NULL;
     struct plan *p = NULL;
     size_t n = 0;
+    PROFILE(why ? "break" : "segment", why ? why : s->trie->f->name);
     s->ended = true;
     if (!end_of(s)) return error_pending;
     kiln_status status = choose(s, l, &wanted, &n);

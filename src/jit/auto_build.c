@@ -3,6 +3,7 @@
 // Input: a segment, whose last step names a path, and the values that are wanted. The path is walked back once to mark
 // what they need, then forward to make the nodes; inputs and run-time numbers become inputs of the graph at their first
 // use. Graphs that are equal, as those of a loop's repetitions are, share one body.
+#include "device/profile.h"
 #include "jit/auto.h"
 #include <kiln/graph.h>
 #include <stdlib.h>
@@ -274,6 +275,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
 kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct plan **out)
 {
     struct build b = {.s = s};
+    PROFILE("capture", s->trie->f->name);
     struct plan *p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "jit: out of memory");
     s->trie->n_plans++;

@@ -98,6 +98,12 @@ bool kernel_has_body(kernel_id k)
     return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW || (row && (row->gathers || row->multiplies));
 }
 
+int kernel_unfold(kernel_id k, struct launch *l, struct launch_window *windows)
+{
+    const struct kernel_row *row = custom_row(k);
+    return row && row->unfold ? row->unfold(l, windows) : 0;
+}
+
 bool kernel_multiplies(kernel_id k)
 {
     const struct kernel_row *row = custom_row(k);

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/arena.h"
 #include "ir/launch.h"
+#include "ops/row.h"
 #include "scalar/scalar.h"
 
 // What a kernel computes, over its inputs, then its run-time scalars (SCALAR_INPUT); an input that is gathered from is
@@ -15,6 +16,8 @@ struct kernel_body {
 
 bool kernel_has_body(kernel_id k);
 bool kernel_multiplies(kernel_id k); // written by hand for the CPU, an anchor of fused kernels elsewhere
+// The launch of such a kernel as its expression sees it: see struct kernel_row. Returns the number of windows.
+int kernel_unfold(kernel_id k, struct launch *l, struct launch_window *windows);
 // Parsed at the first use and kept for the life of the process; NULL with an error for kernels that have none. Safe
 // from any thread.
 const struct kernel_body *kernel_body(kernel_id k);

@@ -167,6 +167,50 @@ kiln_status infer_conv2d_weight_grad(struct op_call *c)
     return KILN_OK;
 }
 
+// --- as a sum of products ---
+
+static void set_strides(struct launch_operand *o, const int64_t (*of)[4])
+{
+    int64_t old[4];
+    memcpy(old, o->strides, sizeof old);
+    for (int d = 0; d < 8; d++) {
+        o->strides[d] = 0;
+        for (int i = 0; i < 4; i++) o->strides[d] += of[d][i] * old[i];
+    }
+}
+
+// y[n, g, o, oy, ox] = b[g, o] + sum over c, ky, kx of x[n, g, c, oy * S - P + ky * D, ...] * w[g, o, c, ky, kx]:
+// strides alone, but for the image's border.
+int unfold_conv2d(struct launch *l, struct launch_window *windows)
+{
+    const int64_t *s = (const int64_t *)l->scalars; // N C H W O OH OW KH KW SH SW PH PW DH DW G
+    int64_t groups = s[15], c = s[1] / groups, o = s[4] / groups;
+    const int64_t sizes[MAX_RANK] = {s[0], groups, o, s[5], s[6], c, s[7], s[8]};
+    const int64_t x[8][4] = {{1}, {0, c}, {0}, {0, 0, s[9]}, {0, 0, 0, s[10]}, {0, 1}, {0, 0, s[13]}, {0, 0, 0, s[14]}};
+    const int64_t w[8][4] = {{0}, {o}, {1}, {0}, {0}, {0, 1}, {0, 0, 1}, {0, 0, 0, 1}};
+    const int64_t bias[8][4] = {{0}, {0, o}, {0, 1}}, y[8][4] = {{1}, {0, o}, {0, 1}, {0, 0, 1}, {0, 0, 0, 1}};
+    struct launch_operand *image = &l->operands[0];
+    int64_t corner = s[11] * image->strides[2] + s[12] * image->strides[3];
+    image->address -= (uint64_t)(corner * (int64_t)dtype_size_B[image->dtype]);
+    set_strides(image, x);
+    set_strides(&l->operands[1], w);
+    set_strides(&l->operands[2], bias);
+    set_strides(&l->operands[3], y);
+    memcpy(l->sizes, sizes, sizeof sizes);
+    l->rank = 8;
+    l->n_reduce = 3;
+    l->n_scalars = 0;
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t step = s[9 + i], padding = s[11 + i], tap = s[13 + i], size = s[2 + i];
+        int64_t last = step * (s[5 + i] - 1) - padding + tap * (s[7 + i] - 1);
+        if (padding == 0 && last < size) continue;
+        windows[n++] = (struct launch_window){(uint8_t)(3 + i), (uint8_t)(6 + i),  (int32_t)step,
+                                              (int32_t)tap,     (int32_t)-padding, (int32_t)size};
+    }
+    return n;
+}
+
 static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv *v,
                                const struct view *bias)
 {

@@ -1,5 +1,6 @@
 // Rows of the tables that are not elementwise: structured ops, their options, and the kernels that families launch.
 #pragma once
+#include "ir/launch.h"
 #include "ir/op.h"
 #include "ops/elementwise.h"
 
@@ -31,6 +32,14 @@ struct options_row {
 extern const struct options_row options_rows[];
 extern const int options_row_count;
 
+// The first operand of a launch is read, instead of 0, only where first + step * i[outer] + tap * i[inner] lies in
+// [0, size), i being the point.
+struct launch_window {
+    uint8_t outer, inner; // dimensions
+    int32_t step, tap, first, size;
+};
+#define MAX_WINDOWS 2
+
 // A kernel family that is no public op: pointwise and row programs in the scalar language, and hand-written kernels.
 struct kernel_row {
     const char *name;
@@ -46,12 +55,16 @@ struct kernel_row {
     // CUSTOM: expr is what the kernel computes, a sum of products along the last dimensions of its space. Devices that
     // compile kernels make it the anchor of a fused one; the CPU keeps the kernel by hand.
     bool multiplies;
+    // ... where that space is another than the launch's: rewrites the launch, says where the first operand is read, and
+    // returns the number of such conditions. NULL: it is the same.
+    int (*unfold)(struct launch *l, struct launch_window *windows);
     uint8_t n_operands, n_out; // CUSTOM
     uint16_t tile[3];
     bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself
     bool cpu_only;
 };
 #define PLACE_OUTSIDE "-0x7fffffffffffffff"
+int unfold_conv2d(struct launch *l, struct launch_window *windows); // conv.c
 extern const struct kernel_row kernel_rows[];
 extern const int kernel_row_count;
 

@@ -47,6 +47,7 @@ struct fuse_set {
     const bool *inside;  // by unit
     const bool *escapes; // by buffer: it is read outside the set, or kept
     bool round_casts;
-    bool checks; // indices out of range are reported
+    bool for_attention; // rows and their product, which only attention computes together
+    bool checks;        // indices out of range are reported
 };
 kiln_status fuse_kernel(struct arena *a, const struct fuse_set *set, struct fused_kernel **out, const char **why);

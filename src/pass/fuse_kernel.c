@@ -487,6 +487,51 @@ static int through_storage(struct builder *b, int node, unsigned dtype)
     }
 }
 
+static int add_i32(struct builder *b, int64_t v)
+{
+    return add_scalar(b, CLASS_I32, (uint32_t)(int32_t)v);
+}
+
+static int form_i32(struct builder *b, const struct form *f)
+{
+    struct dag_builder *d = &b->dag;
+    int sum = add_i32(b, f->offset);
+    for (int i = 0; i < b->space.n_dims; i++) {
+        if (!f->k[i] || b->space.sizes[i] == 1) continue;
+        int term = convert(b, dag_dim(d, (uint16_t)i), CLASS_I32);
+        if (f->k[i] != 1) term = dag_prim(d, PRIM_mul, term, add_i32(b, f->k[i]), 0);
+        sum = dag_prim(d, PRIM_add, sum, term, 0);
+    }
+    return sum;
+}
+
+// Where the unit reads its first operand.
+static int in_windows(struct builder *b, const struct instance *i)
+{
+    struct dag_builder *d = &b->dag;
+    const struct unit *u = unit_of(b, i);
+    int inside = -1;
+    for (int n = 0; n < u->n_windows; n++) {
+        const struct launch_window *w = &u->windows[n];
+        struct form at = {.offset =
+                              w->first + w->step * i->map.to[w->outer].offset + w->tap * i->map.to[w->inner].offset};
+        for (int k = 0; k < b->space.n_dims; k++)
+            at.k[k] = w->step * i->map.to[w->outer].k[k] + w->tap * i->map.to[w->inner].k[k];
+        int place = form_i32(b, &at);
+        int above = dag_prim(d, PRIM_ge, place, dag_const(d, CLASS_I32, (union scalar_value){.i32 = 0}), 0);
+        int both = dag_prim(d, PRIM_and, above, dag_prim(d, PRIM_lt, place, add_i32(b, w->size), 0), 0);
+        inside = inside < 0 ? both : dag_prim(d, PRIM_and, inside, both, 0);
+    }
+    return inside;
+}
+
+static int memory_value(struct builder *b, const struct instance *i, int o)
+{
+    if (o > 0 || !unit_of(b, i)->n_windows) return add_load(b, i, o, -1, -1);
+    int as_strides_say = dag_const(&b->dag, CLASS_I64, (union scalar_value){.i64 = 0});
+    return add_load(b, i, o, as_strides_say, in_windows(b, i));
+}
+
 // The bits of a value of one dtype read as another of the same size: what moves bits meets what computes.
 static int as_dtype(struct builder *b, int node, unsigned from, unsigned to)
 {
@@ -508,7 +553,7 @@ static int operand_value(struct builder *b, const struct instance *i, int o, enu
     const struct launch_operand *in = &unit_of(b, i)->l.operands[o];
     if (!in_memory(in) && in->slot) return add_scalar_of(b, cls, 0, (uint16_t)((in->slot & ~SLOT_SCALAR) + 1));
     if (!in_memory(in)) return add_scalar(b, cls, in->address);
-    if (i->source[o] < 0) return convert(b, add_load(b, i, o, -1, -1), cls);
+    if (i->source[o] < 0) return convert(b, memory_value(b, i, o), cls);
     const struct instance *from = &b->instances[i->source[o]];
     const struct unit *maker = unit_of(b, from);
     return convert(b, as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype), cls);
@@ -673,13 +718,14 @@ static kiln_status finish(struct builder *b)
     memcpy(k->sizes, b->space.sizes, sizeof *k->sizes * (size_t)k->n_dims);
     if (reads_elsewhere(b)) return no(b, "a value that is written back is read at other places");
     bool anchored = has_anchor(b);
-    if (anchored) product_arrange(k);
+    if (anchored && !b->set->for_attention) product_arrange(k);
     fused_collapse(k);
     if (k->n_dims > FUSED_DIMS) return no(b, "too many dimensions");
     name_kernel(b);
     if (!k->name) return error_pending;
     if (!fused_finish(b->arena, k)) {
-        if (anchored && !product_find(k)) return no(b, "a product takes no second fold, and no result by element");
+        if (anchored && !b->set->for_attention && !product_find(k))
+            return no(b, "a product takes no second fold, and no result by element");
         return KILN_OK;
     }
     if (kiln_error() != KILN_E_INTERNAL) return error_pending;

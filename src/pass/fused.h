@@ -52,6 +52,13 @@ struct fused_product {
     uint16_t a, b, sum;        // nodes
 };
 
+// The kernel is attention (pass/attention.h): P is batch dimensions, M, D, and R is N, K. Only the fold `score` goes
+// over K; the others go over N. The score, not a load, is what x is made of.
+struct fused_attention {
+    uint8_t n_batch, n_m, n_d, n_n, n_k; // dimensions of each; n_m == 0: no attention
+    uint16_t q, k, score, x, peak, e, v, out;
+};
+
 struct fused_kernel {
     const char *name; // for people: "mul_add_relu"; letters, digits, _
     int n_dims, n_reduce;
@@ -70,6 +77,7 @@ struct fused_kernel {
     uint8_t *stage; // reductions over R on the longest path from the inputs
     int n_stages;
     bool has_total;
+    struct fused_attention attention;
     struct fused_product product; // set by fusion, after the analysis
 };
 

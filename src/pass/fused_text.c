@@ -38,10 +38,14 @@ static void add_node(struct str *s, const struct scalar_node *n)
 void fused_family(const struct fused_kernel *k, struct str *out)
 {
     add_byte(out, (unsigned)k->n_dims << 4 | (unsigned)k->n_reduce);
-    bool product = k->product.n_m > 0; // walks R in steps, however long it is
+    bool product = k->product.n_m > 0 || k->attention.n_m > 0; // walks R in steps, however long it is
     add_byte(out, k->n_reduce && !product ? (unsigned)fused_bucket(k) : 0);
     add_byte(out, product ? k->product.n_batch : 255u);
     add_byte(out, k->product.n_m);
+    add_byte(out, k->attention.n_batch);
+    add_byte(out, k->attention.n_m);
+    add_byte(out, k->attention.n_d);
+    add_byte(out, k->attention.n_n);
     add_byte(out, fused_needs_wide_index(k));
     add_byte(out, (unsigned)k->n_in);
     add_byte(out, (unsigned)k->n_out);
@@ -98,7 +102,9 @@ void fused_text(const struct fused_kernel *k, struct str *out)
     for (int d = 0; d < k->n_dims; d++)
         str_addf(out, "%s%lld", d == 0 ? "" : d == k->n_dims - k->n_reduce ? " | " : ", ", (long long)k->sizes[d]);
     str_addf(out, "], %d stages%s%s\n", k->n_stages, k->has_total ? ", totals" : "",
-             k->product.n_m ? ", by tiles" : "");
+             k->product.n_m     ? ", by tiles"
+             : k->attention.n_m ? ", attention"
+                                : "");
     for (int i = 0; i < k->n_in; i++) {
         access_text(out, k, "in", i);
         str_add(out, "\n");

@@ -54,9 +54,20 @@ static void give_dtypes_back(const struct units *u, struct unit *unit)
 
 void unit_plain(const struct unit *u, struct launch *out)
 {
-    *out = u->l;
+    *out = u->plain ? *u->plain : u->l;
     out->n_reduce = (uint8_t)u->row_dims;
     if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
+}
+
+static kiln_status unfold(struct units *u, struct unit *unit)
+{
+    struct launch plain = unit->l;
+    unit->n_windows = kernel_unfold(unit->l.kernel, &unit->l, unit->windows);
+    if (unit->l.rank == plain.rank) return KILN_OK;
+    unit->plain = arena_alloc(&u->arena, sizeof plain);
+    if (!unit->plain) return error_pending;
+    *unit->plain = plain;
+    return KILN_OK;
 }
 
 static kiln_status record(struct lowering *base, struct launch *l)
@@ -88,6 +99,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
         give_dtypes_back(m->u, &unit);
         unit.folds = folds(&unit.body->dag);
         unit.anchor = kernel_multiplies(l->kernel);
+        if (unit.anchor) TRY(unfold(m->u, &unit));
         if (!unit.folds) unit.l.n_reduce = 0;
     }
     return vec_push(&m->u->v, unit);

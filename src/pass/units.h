@@ -31,6 +31,9 @@ struct unit {
     uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
     int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
     bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    struct launch *plain; // as it was lowered, where the expression has a space of its own; else NULL
+    int n_windows;        // conditions on reading the first operand
+    struct launch_window windows[MAX_WINDOWS];
     bool anchor; // a product: what is fused around it takes the form of a tile kernel
     bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
 };
@@ -70,7 +73,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)
 {
-    return u->n_parts > 0 || (operand == 0 && u->body && u->body->check >= 0);
+    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->check >= 0 || u->n_windows));
 }
 // units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
 // operands.

@@ -5,6 +5,7 @@
 #include "ir/op.h"
 #include <kiln/tensor.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 // Memory may be pending: what is to be in it was recorded and not computed yet. `lazy` then says by what, and the block
 // has a size alone, or what was there before. `readers` are recordings that still need what is there now.
@@ -72,6 +73,9 @@ struct capture_ops {
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
+    // The value that t has now is printed at each run, after those that were asked for before. NULL: forced and
+    // printed.
+    kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f);
 };
 
 // What ops go through on this thread.
