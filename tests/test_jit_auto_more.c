@@ -100,6 +100,30 @@ static void numbers_that_change_are_taken_at_run_time(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status fills(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    double v = *(double *)user;
+    kiln_tensor *a = kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(2), v), *b = kiln_zeros_like(in[0]);
+    kiln_tensor *n = kiln_full(kiln_tensor_device(in[0]), KILN_I32, KILN_SHAPE(2), floor(v));
+    TRY_(kiln_assign(b, kiln_scalar(2 * v)));
+    out[0] = kiln_add(kiln_add(kiln_add(a, b), in[0]), n);
+    return kiln_error();
+}
+
+static void fills_that_change_are_taken_at_run_time(void **state)
+{
+    struct fixture *f = *state;
+    double v;
+    kiln_tensor *x = vec(f, 2, 1, 2), *out = NULL;
+    kiln_function *j = automatic(fills, &v);
+    for (v = -0.5; v < 8; v++) {
+        ok(kiln_call(j, &x, 1, &out, 1));
+        expect(out, 2, 1 + 3 * v + floor(v), 2 + 3 * v + floor(v));
+    }
+    assert_true(stats_of(j).captures <= 6);
+    kiln_function_free(&j);
+}
+
 static kiln_status decay(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     int n = *(int *)user;
@@ -255,6 +279,32 @@ static void gradients_inside(void **state)
         expect(out[1], 2, 4., 16.);
     }
     assert_int_equal(hooks, 3);
+    assert_int_equal(stats_of(j).captures, 1);
+    kiln_function_free(&j);
+}
+
+static kiln_status drops(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *w = user;
+    kiln_tensor *y = kiln_dropout(kiln_mul(w, in[0]), 0.5);
+    TRY_(kiln_backward(kiln_sum(kiln_square(y), NULL), NULL));
+    out[0] = kiln_alias(kiln_gradient(w));
+    return kiln_error();
+}
+
+static void dropout_and_its_gradient_agree_with_eager(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = kiln_arange(f->dev, KILN_F32, 1, 65, 1), *out = NULL, *want[3];
+    kiln_tensor *w = kiln_parameter(kiln_ones(f->dev, KILN_F32, KILN_SHAPE(64)), "w");
+    kiln_function *j = automatic(drops, w);
+    ok(kiln_seed(f->dev, 3));
+    for (int i = 0; i < 3; i++) ok(drops(w, &x, 1, &want[i], 1));
+    ok(kiln_seed(f->dev, 3));
+    for (int i = 0; i < 3; i++) {
+        ok(kiln_call(j, &x, 1, &out, 1));
+        near(out, want[i], 1e-5);
+    }
     assert_int_equal(stats_of(j).captures, 1);
     kiln_function_free(&j);
 }
@@ -519,11 +569,13 @@ int main(int argc, char **argv)
         FIXTURE(earlier_values_may_be_read_after_later_breaks),
         FIXTURE(what_nobody_asks_for_is_not_computed),
         FIXTURE(numbers_that_change_are_taken_at_run_time),
+        FIXTURE(fills_that_change_are_taken_at_run_time),
         FIXTURE(repeated_segments_are_one_body),
         FIXTURE(long_loops_are_cut),
         FIXTURE(too_many_recordings_run_eagerly),
         FIXTURE(pure_functions_need_not_run),
         FIXTURE(gradients_inside),
+        FIXTURE(dropout_and_its_gradient_agree_with_eager),
         FIXTURE(recursion_is_fine),
         FIXTURE(captures_inside_are_parts),
         FIXTURE(a_failed_run_fails_its_values),

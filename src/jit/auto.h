@@ -178,6 +178,7 @@ struct step_key {
     struct ref *in;
     const struct layout *base; // OP_VIEW
     uint8_t mode;
+    bool run_time; // a new step takes its numbers at run time
 };
 // The child of the segment's last step that is this op, or NULL.
 struct step *step_find(const struct segment *s, const struct step_key *k);
@@ -207,6 +208,7 @@ kiln_status lazy_show(struct lazy *l, const struct type *type, const struct layo
 kiln_status storage_replace(struct storage *s, struct block *b);
 
 // auto_record.c
+kiln_status auto_emit_key(struct walk *w, const struct step_key *k, const struct type *const *types, struct ref *out);
 kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
                       const struct type *const *types, struct ref *out);
 
@@ -216,6 +218,10 @@ kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_ten
 void auto_remember(kiln_tensor *t, const struct lazy *l, const struct ref *value);
 bool auto_covers(const struct type *base, const kiln_tensor *t); // t shows all of it, in its order
 bool auto_can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in);
+
+// auto_fill.c: by the attributes of `full`.
+bool auto_fill_changes(const struct walk *w, const struct attr *attrs); // another number was seen here
+kiln_status auto_emit_fill(struct walk *w, const struct attr *attrs, struct ref *out);
 
 // auto_write.c
 kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken);

@@ -58,14 +58,20 @@ static kiln_status infer_and_add(struct walk *w, const struct step_key *k, const
     return *out ? KILN_OK : error_pending;
 }
 
+kiln_status auto_emit_key(struct walk *w, const struct step_key *k, const struct type *const *types, struct ref *out)
+{
+    struct step *s = step_find(w->seg, k);
+    if (!s) TRY(infer_and_add(w, k, types, &s));
+    TRY(step_take(w, s, k->in)); // first: *out may be an operand
+    *out = (struct ref){.kind = REF_STEP, .index = s->n_values};
+    return KILN_OK;
+}
+
 kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
                       const struct type *const *types, struct ref *out)
 {
-    struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = in, .mode = STEP_INNER};
-    struct step *s = step_find(w->seg, &k);
-    if (!s) TRY(infer_and_add(w, &k, types, &s));
-    *out = (struct ref){.kind = REF_STEP, .index = s->n_values};
-    return step_take(w, s, in);
+    const struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = in, .mode = STEP_INNER};
+    return auto_emit_key(w, &k, types, out);
 }
 
 kiln_status auto_emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
@@ -129,21 +135,22 @@ kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_ten
 
 // Results
 
-static kiln_status fresh_output(struct walk *w, const struct step *s, int i, kiln_tensor **out)
+static kiln_status fresh_output(struct walk *w, const struct op *op, const struct type *type, int32_t index,
+                                kiln_tensor **out)
 {
     uint64_t size_B;
     struct lazy *l;
-    struct ref value = {.kind = REF_STEP, .index = s->n_values + i};
-    TRY(type_size_B(&s->out[i], &size_B));
+    struct ref value = {.kind = REF_STEP, .index = index};
+    TRY(type_size_B(type, &size_B));
     struct storage *st = storage_pending(w->seg->dev, size_B);
     if (!st) return error_pending;
     struct layout layout;
-    layout_contiguous(&s->out[i], &layout);
-    *out = tensor_on(st, &s->out[i], &layout);
+    layout_contiguous(type, &layout);
+    *out = tensor_on(st, type, &layout);
     storage_unref(st);
     if (!*out) return error_pending;
-    st->writer = s->op->name;
-    TRY(lazy_new(w->seg, st, &s->out[i], &value, false, &l));
+    st->writer = op->name;
+    TRY(lazy_new(w->seg, st, type, &value, false, &l));
     auto_remember(*out, l, &value);
     return KILN_OK;
 }
@@ -171,7 +178,8 @@ static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const
                         kiln_tensor **out)
 {
     for (int i = 0; i < s->n_out; i++)
-        TRY(s->mode == STEP_VIEW ? view_output(s, in[0], &out[i]) : fresh_output(w, s, i, &out[i]));
+        TRY(s->mode == STEP_VIEW ? view_output(s, in[0], &out[i])
+                                 : fresh_output(w, s->op, &s->out[i], s->n_values + i, &out[i]));
     if (wants_tape(s->n_in, in)) {
         const struct type *types[AUTO_OPERANDS];
         struct op_call c = {.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = types, .attrs = attrs};
@@ -362,6 +370,11 @@ static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, k
     struct layout view;
     bool copy = true;
     TRY(segment_open(w, dev));
+    if (c->op == &op_instances[OP_full] && auto_fill_changes(w, c->attrs)) {
+        struct ref value;
+        TRY(auto_emit_fill(w, c->attrs, &value));
+        return fresh_output(w, c->op, &c->out[0], value.index, &out[0]);
+    }
     if (c->op->flags & OP_VIEW) {
         struct storage *st = in[0]->storage;
         copy = false;

@@ -159,8 +159,9 @@ struct step *step_add(struct walk *w, const struct step_key *k, const struct op_
     fill(s, k, call, seg);
     if (view) s->view = *view;
     int32_t n = s->n_numbers;
-    for (int i = 0; i < k->n_in && like; i++)
-        if (like->in[i].kind == REF_RUN_TIME || (like->in[i].kind == REF_NUMBER && !ref_equal(&like->in[i], &s->in[i])))
+    for (int i = 0; i < k->n_in; i++)
+        if (s->in[i].kind == REF_NUMBER &&
+            (k->run_time || (like && (like->in[i].kind == REF_RUN_TIME || !ref_equal(&like->in[i], &s->in[i])))))
             s->in[i] = (struct ref){.kind = REF_RUN_TIME, .dtype = s->in[i].dtype, .index = n++};
     w->shadow = like;
     s->caller = caller_find();

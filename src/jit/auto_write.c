@@ -25,7 +25,7 @@ static kiln_status new_value(struct walk *w, struct op_call *c, kiln_tensor *con
     } else if (!in[1]->storage) {
         struct attr attrs[] = {attr_of_dtype((kiln_dtype)to->dtype), attr_of_ints(to->rank, to->dims),
                                attr_of_float(in[1]->number)};
-        return auto_emit(w, &op_instances[OP_full], attrs, 0, refs, NULL, out);
+        return auto_emit_fill(w, attrs, out);
     } else {
         from = in[1]->type;
         TRY(auto_resolve(w, NULL, 1, &in[1], out));

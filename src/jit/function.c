@@ -125,11 +125,13 @@ void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
         return;
     }
     pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
+    auto_lock();
     pthread_mutex_lock(lock);
     kiln_jit_stats s = f->stats;
     s.programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
     for (struct entry *e = f->first; e; e = e->next) s.kernels_compiled += gradient_kernels(&e->captured.gradient);
     pthread_mutex_unlock(lock);
+    auto_unlock();
     size_t size = out->size < sizeof s ? out->size : sizeof s;
     s.size = out->size;
     memcpy(out, &s, size);
