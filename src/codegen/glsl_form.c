@@ -134,10 +134,15 @@ static bool goes_over_taps(const struct fused_kernel *k)
     return b->kind == SCALAR_LOAD && b->n_args == 2;
 }
 
-static void choose_attention(const struct fused_kernel *k, struct glsl_form *f)
+static void choose_attention(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
 {
     struct glsl_sections s;
-    *f = (struct glsl_form){.kind = GLSL_ATTENTION, .lanes = 256, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 64};
+    *f = (struct glsl_form){.kind = GLSL_ATTENTION,
+                            .lanes = caps->parallelism < SMALL_DEVICE ? 64 : 256,
+                            .rows = 1,
+                            .chunk = 1,
+                            .subgroup = 1,
+                            .tile_m = 64};
     glsl_sections_of(k, f, &s);
     f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
 }
@@ -148,7 +153,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     uint64_t length = capacity(k);
     *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
     if (k->attention.n_m) {
-        choose_attention(k, f);
+        choose_attention(k, caps, f);
         return;
     }
     if (goes_over_taps(k)) {

@@ -19,7 +19,7 @@ enum { BATCH, M, D, N, K, SECTIONS };
 
 struct maker {
     struct arena *arena;
-    const struct fused_kernel *score, *rest;
+    struct fused_kernel *score, *rest; // copies, whose dimensions may be cut
     struct fused_kernel *k;
     int read;                                              // the input of rest that is the score
     int of_score[FUSED_MAX_DIMS], of_rest[FUSED_MAX_DIMS]; // where their dimensions went
@@ -41,6 +41,58 @@ static bool find_read(struct maker *m)
         m->read = i;
     }
     return m->read >= 0;
+}
+
+static kiln_status copy_kernel(struct arena *a, const struct fused_kernel *k, struct fused_kernel **out)
+{
+    size_t size_B = sizeof *k->dag.nodes * (size_t)k->dag.n_nodes;
+    struct scalar_node *nodes = arena_alloc(a, size_B);
+    *out = arena_alloc(a, sizeof **out);
+    if (!nodes || !*out) return error_pending;
+    **out = *k;
+    memcpy(nodes, k->dag.nodes, size_B);
+    (*out)->dag.nodes = nodes;
+    return KILN_OK;
+}
+
+// Dimension d becomes two, the inner one of this size. False where an index along d is a value.
+static bool split_dim(struct fused_kernel *k, int d, int64_t inner)
+{
+    struct scalar_node *nodes = (struct scalar_node *)(uintptr_t)k->dag.nodes; // a copy of our own
+    if (k->n_dims == FUSED_MAX_DIMS) return false;
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if ((nodes[i].kind == SCALAR_DIM || nodes[i].kind == SCALAR_SIZE) && nodes[i].code == d) return false;
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        nodes[i].code = (uint16_t)(nodes[i].code + ((nodes[i].kind == SCALAR_DIM || nodes[i].kind == SCALAR_SIZE) &&
+                                                    nodes[i].code > d));
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        int64_t *s = i < k->n_in ? k->in[i].strides : k->out[i - k->n_in].to.strides;
+        memmove(s + d + 1, s + d, sizeof *s * (size_t)(k->n_dims - d));
+        s[d] *= inner;
+    }
+    memmove(k->sizes + d + 1, k->sizes + d, sizeof *k->sizes * (size_t)(k->n_dims - d));
+    k->sizes[d] /= inner;
+    k->sizes[d + 1] = inner;
+    struct fused_product *p = &k->product;
+    *(d < p->n_batch ? &p->n_batch : d < p->n_batch + p->n_m ? &p->n_m : &p->n_n) += 1;
+    if (d >= k->n_dims - k->n_reduce) k->n_reduce++;
+    k->n_dims++;
+    return true;
+}
+
+// One cut of a dimension that the other kernel has in two; false when there is none to be made.
+static bool refine(struct maker *m)
+{
+    struct fused_kernel *s = m->score, *r = m->rest;
+    for (int d = 0; d < s->n_dims - s->n_reduce; d++) {
+        for (int i = 0; i < r->n_dims; i++) {
+            int64_t a = s->sizes[d], b = r->sizes[i], stride = r->in[m->read].strides[i];
+            if (!stride || stride != s->out[0].to.strides[d] || a == b) continue;
+            if (a > b && a % b == 0 && split_dim(s, d, b)) return true;
+            if (b > a && b % a == 0 && split_dim(r, i, a)) return true;
+        }
+    }
+    return false;
 }
 
 static bool match_dims(struct maker *m)
@@ -304,10 +356,14 @@ static bool depends_as_attention(const struct maker *m)
 kiln_status attention_make(struct arena *a, const struct fused_kernel *score, const struct fused_kernel *rest,
                            struct fused_kernel **out)
 {
-    struct maker m = {.arena = a, .score = score, .rest = rest, .k = arena_alloc(a, sizeof *m.k)};
+    struct maker m = {.arena = a, .k = arena_alloc(a, sizeof *m.k)};
     *out = NULL;
     if (!m.k) return error_pending;
-    if (!score->product.n_m || score->n_out != 1 || rest->n_checks || !find_read(&m) || !match_dims(&m)) return KILN_OK;
+    TRY(copy_kernel(a, score, &m.score));
+    TRY(copy_kernel(a, rest, &m.rest));
+    if (!score->product.n_m || score->n_out != 1 || rest->n_checks || !find_read(&m)) return KILN_OK;
+    while (refine(&m)) {}
+    if (!match_dims(&m)) return KILN_OK;
     m.swapped = !sections_fit(&m);
     if (m.swapped && !sections_fit(&m)) return KILN_OK;
     if (!place_dims(&m) || !join_arguments(&m)) return KILN_OK;
