@@ -337,7 +337,8 @@ static void check(const struct example *e, enum how how)
     struct program_facts facts;
     program_get_facts(p, &facts);
     int launches = dev == vulkan && e->by_tiles ? e->by_tiles : e->launches;
-    if (how != SINGLE_OPS && launches >= 0 && facts.n_launches != launches) {
+    bool fuses = how == REFERENCE || (how == COMPILED && (dev != cpu || KILN_WITH_LLVM));
+    if (fuses && launches >= 0 && facts.n_launches != launches) {
         struct str s;
         str_init(&s);
         program_explain(p, &s);

@@ -138,7 +138,7 @@ kiln_status ir_mark_symbol(struct kiln_graph *g, int32_t value, int dim, int32_t
 
 static inline const int32_t *ir_operands(const struct kiln_graph *g, const struct ir_node *n)
 {
-    return g->operands.v + n->first_in;
+    return n->n_in ? g->operands.v + n->first_in : NULL; // a graph may have no operands at all
 }
 // The token of an effect counted.
 static inline int ir_node_outputs(const struct ir_node *n)

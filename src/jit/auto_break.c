@@ -262,9 +262,10 @@ static void note(struct segment *s, const struct type *type, struct storage *ask
     char place[CALLER_TEXT_MAX] = "", of[TYPE_TEXT_MAX + 64] = "", text[700];
     caller_describe(caller_find(), place, sizeof place);
     if (asked) describe(type, asked, of, sizeof of);
-    snprintf(text, sizeof text, "%s%s%s%s%s: %d ops recorded, %zu value%s computed",
-             why ? "break: " : "end: ", why ? why : "of the scope", of, place[0] ? " at " : "", place, s->at->depth, n,
-             n == 1 ? " is" : "s are");
+    int ops = s->at->depth;
+    snprintf(text, sizeof text, "%s%s%s%s%s; %d op%s recorded, %zu value%s computed",
+             why ? "break: " : "end: ", why ? why : "of the scope", of, place[0] ? " at " : "", place, ops,
+             ops == 1 ? "" : "s", n, n == 1 ? " is" : "s are");
     pthread_mutex_lock(&f->lock);
     function_note(f, "%s", text);
     pthread_mutex_unlock(&f->lock);
