@@ -20,6 +20,12 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+// A fold over no elements still gives a value for each point.
+static int64_t at_least_one(int64_t n)
+{
+    return n < 1 ? 1 : n;
+}
+
 struct division {
     int64_t block, n_blocks, chunk, n_chunks, panel, steps, per_unit, units, step_points;
 };
@@ -36,9 +42,9 @@ static void divide_rows(const struct codegen_plan *p, const struct fused_kernel 
     if (n > MOST_CHUNKS) n = MOST_CHUNKS;
     if (n > length) n = length;
     if (n < 1) n = 1;
-    d->chunk = ceil_div(length, n);
+    d->chunk = at_least_one(ceil_div(length, n));
     if (p->choices[LLVM_SPLIT_DIM] == p->choices[LLVM_LANES_DIM]) d->chunk = ceil_div(d->chunk, 4096) * 4096;
-    d->n_chunks = ceil_div(length, d->chunk);
+    d->n_chunks = at_least_one(ceil_div(length, d->chunk));
 }
 
 // Few rows at a time, each read in a long piece: memory and its prefetchers like it better than long columns.
@@ -62,9 +68,9 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
         // better, for memory is read in longer pieces.
         while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;
-        d.block = along = lanes < most ? lanes : most;
+        d.block = along = at_least_one(lanes < most ? lanes : most);
         d.n_blocks = ceil_div(lanes, d.block);
-        places = points / lanes * d.n_blocks;
+        places = points / at_least_one(lanes) * d.n_blocks;
         if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
             int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
             tile = across < p->choices[LLVM_TAIL_WIDTH] ? across : p->choices[LLVM_TAIL_WIDTH];
@@ -74,7 +80,7 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     divide_rows(p, k, &d, places, along * row);
     d.panel = d.n_chunks > 1 ? panel_of(p, k, &d) : d.chunk;
     d.steps = places * d.n_chunks;
-    d.step_points = ceil_div(along * tile * row, d.n_chunks);
+    d.step_points = at_least_one(ceil_div(along * tile * row, d.n_chunks));
     d.per_unit = d.step_points >= UNIT_POINTS ? 1 : ceil_div(UNIT_POINTS, d.step_points);
     d.units = ceil_div(d.steps, d.per_unit);
     return d;

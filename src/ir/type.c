@@ -146,3 +146,18 @@ void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bo
     else
         *dtype = high->dtype;
 }
+
+kiln_status layout_check_within(const char *op, const struct type *t, const struct layout *l, int64_t n)
+{
+    int64_t lo = l->offset, hi = l->offset;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t reach;
+        if (t->dims[i] == 0) return KILN_OK;
+        if (__builtin_mul_overflow(l->strides[i], t->dims[i] - 1, &reach) ||
+            __builtin_add_overflow(reach < 0 ? lo : hi, reach, reach < 0 ? &lo : &hi))
+            return error_set(KILN_E_SHAPE, "%s: strides and shape overflow", op);
+    }
+    if (lo >= 0 && hi < n) return KILN_OK;
+    return error_set(KILN_E_SHAPE, "%s: elements %lld to %lld are asked for, there are %lld", op, (long long)lo,
+                     (long long)hi, (long long)n);
+}

@@ -35,6 +35,8 @@ char *type_text(const struct type *t, char *buf, size_t cap);
 
 void layout_contiguous(const struct type *t, struct layout *out);
 bool layout_is_contiguous(const struct type *t, const struct layout *l);
+// KILN_E_SHAPE, by `op`, unless all elements lie in a memory of n elements.
+kiln_status layout_check_within(const char *op, const struct type *t, const struct layout *l, int64_t n);
 // NumPy broadcasting of two shapes into out->rank/dims. False when they do not fit.
 bool shape_broadcast(const struct type *a, const struct type *b, struct type *out);
 // Axis in [-rank, rank) to [0, rank); -1 when out of range.

@@ -144,7 +144,7 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
 {
     if (p) return program_run(p, in, rng, out);
     thread_state.no_grad++;
-    kiln_status status = graph_replay(g, in, rng, out);
+    kiln_status status = graph_replay(g, e->captured.dev, in, rng, out);
     thread_state.no_grad--;
     if (status) error_name_op(e->name);
     return status;

@@ -40,7 +40,7 @@ static kiln_status forward_again(void *user, kiln_tensor *const *in, size_t n_in
     for (size_t i = 0; i < g->n_outputs; i++)
         if (g->values[i] >= 0) values[n++] = g->values[i];
     if (n != n_out) return KILN_E_INTERNAL;
-    return graph_evaluate(h->entry->captured.graph, in, &h->rng, n, values, out);
+    return graph_evaluate(h->entry->captured.graph, h->entry->captured.dev, in, &h->rng, n, values, out);
 }
 
 static kiln_status differentiate_again(const struct held *h, const struct tape_node *n, kiln_tensor *const *in,

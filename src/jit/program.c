@@ -415,7 +415,8 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
                                .dense = m->o->dense};
-    struct fuse_options fo = {.off = m->o->no_fusion, .round_casts = m->o->round_casts};
+    struct fuse_options fo = {
+        .off = m->o->no_fusion, .alone = debug_flag("fuse-all"), .round_casts = m->o->round_casts};
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
     if (m->o->aliases) {

@@ -44,7 +44,8 @@ static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
 
 static kiln_status index_error(const struct run *r, const struct action *a)
 {
-    return error_set(KILN_E_ARGUMENT, "%s: in %s an index is out of range for its axis", r->p->name, a->fused[0]->name);
+    return error_set(KILN_E_ARGUMENT, "%s: an index is out of range for its axis, in %s", a->fused[0]->name,
+                     r->p->name);
 }
 
 static kiln_status run_reference(const struct run *r, const struct action *a, int entry)

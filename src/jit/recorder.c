@@ -55,6 +55,17 @@ static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, s
     return KILN_OK;
 }
 
+// In eager mode the storage is the bound, here the value.
+static kiln_status check_positions(const struct op_call *c, const kiln_tensor *base)
+{
+    struct layout layout, row_major;
+    bool copy;
+    if (!(c->op->flags & OP_STORAGE_VIEW) || !base->builder) return KILN_OK;
+    layout_contiguous(&base->type, &row_major);
+    TRY(c->op->fn->view(c, &row_major, &layout, &copy));
+    return layout_check_within(c->op->name, &c->out[0], &layout, type_numel(&base->type));
+}
+
 // A view shows the memory of its operand.
 static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const struct attr *attrs, kiln_tensor *base,
                                     kiln_tensor *view)
@@ -86,7 +97,10 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
     const struct attr *asked = c->attrs;
     kiln_tensor *base = c->n_in ? in[0] : NULL;
     if (c->op->flags & OP_RANDOM) take_numbers(r, c);
-    if (c->op->flags & OP_VIEW) TRY(translate_as_strided(r, c, translated, in));
+    if (c->op->flags & OP_VIEW) {
+        TRY(translate_as_strided(r, c, translated, in));
+        TRY(check_positions(c, in[0]));
+    }
     for (int i = 0; i < c->n_in; i++) TRY(recorder_value(r, in[i], &values[i]));
     int32_t first = ir_add_node(r->sink.builder.graph, c, values, caller_find());
     if (first < 0) return error_pending;

@@ -63,7 +63,7 @@ static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor
         rng.seed = r->dev->rng_seed;
         rng.offset = r->dev->rng_offset;
     }
-    if (!status) status = graph_evaluate(g, in, &rng, 1, &value, out);
+    if (!status) status = graph_evaluate(g, r->dev, in, &rng, 1, &value, out);
     free(in);
     free(needed);
     return status;

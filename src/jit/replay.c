@@ -11,6 +11,7 @@
 
 struct replay {
     const struct kiln_graph *g;
+    kiln_device *dev;
     const struct program_rng *rng;
     kiln_tensor **values; // by value; borrowed for inputs and constants
     int32_t *uses;        // by value: how often it is still asked for
@@ -99,7 +100,7 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     TRY(place_numbers(r, n->op, attrs));
     bool given = thread_state.numbers_given;
     thread_state.numbers_given = true;
-    kiln_status status = op_apply(n->op, NULL, n->n_in, in, attrs, out);
+    kiln_status status = op_apply(n->op, n->op->flags & OP_CREATES ? r->dev : NULL, n->n_in, in, attrs, out);
     thread_state.numbers_given = given;
     TRY(status);
     for (int i = 0; i < n->op->n_out; i++) r->values[n->first_out + i] = out[i];
@@ -183,11 +184,11 @@ static kiln_status run(struct replay *r, kiln_tensor *const *in, const struct as
     return n_writes ? write_back(r, n_writes) : KILN_OK;
 }
 
-static kiln_status start(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                         const struct asked *asked, kiln_tensor **out)
+static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                         const struct program_rng *rng, const struct asked *asked, kiln_tensor **out)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
     for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
     struct kiln_scope scope;
     scope_enter(&scope);
@@ -200,17 +201,17 @@ static kiln_status start(const struct kiln_graph *g, kiln_tensor *const *in, con
     return status;
 }
 
-kiln_status graph_replay(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                         kiln_tensor **out)
+kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                         const struct program_rng *rng, kiln_tensor **out)
 {
     struct asked all = {0, NULL};
     for (size_t i = 0; i < g->outputs.n; i++) all.n += g->outputs.v[i].target < 0;
-    return start(g, in, rng, &all, out);
+    return start(g, dev, in, rng, &all, out);
 }
 
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng, size_t n,
-                           const int32_t *values, kiln_tensor **out)
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                           const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out)
 {
     const struct asked some = {n, values};
-    return start(g, in, rng, &some, out);
+    return start(g, dev, in, rng, &some, out);
 }

@@ -5,9 +5,9 @@
 
 // `in`: a tensor for each IR_INPUT value in order. Fills a new handle, of the scope that is open, for each output
 // without a target; the others are written into the input or constant that they name, in order. `rng`: the piece of the
-// stream that the graph's random nodes take; NULL where it has none.
-kiln_status graph_replay(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng,
-                         kiln_tensor **out);
+// stream that the graph's random nodes take; NULL where it has none. `dev`: where tensors without operands are made.
+kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                         const struct program_rng *rng, kiln_tensor **out);
 // The values asked for, as new handles; nothing that they do not need is run, and nothing written.
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_tensor *const *in, const struct program_rng *rng, size_t n,
-                           const int32_t *values, kiln_tensor **out);
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                           const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out);

@@ -435,9 +435,10 @@ static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
     for (int i = 0; i < n_roots; i++)
         for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
             if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
+    bool kernel = f->group_of[whole] >= 0 && (n > 1 || f->o->alone);
     struct step s = {.table = -1,
                      .root = whole,
-                     .kernel = n > 1 && f->group_of[whole] >= 0 ? f->groups[whole].k : NULL,
+                     .kernel = kernel ? f->groups[whole].k : NULL,
                      .units = units,
                      .n_units = n,
                      .why = f->why[whole]};

@@ -22,6 +22,7 @@ struct schedule {
 
 struct fuse_options {
     bool off;         // each unit that has an expression is a kernel of its own
+    bool alone;       // a unit that ends by itself becomes a kernel too; it runs as it is otherwise
     bool round_casts; // see struct program_options
 };
 

@@ -37,9 +37,9 @@ static void count_readers(const struct roots *r, struct weight *w)
 {
     for (size_t i = 0; i < r->u->v.n; i++) {
         const struct unit *u = &r->u->v.v[i];
-        for (int o = 0; o < u->n_in; o++) {
+        for (int o = 0; o < u->l.n_operands; o++) {
             const struct launch_operand *in = &u->l.operands[o];
-            if (!in_memory(in) || r->u->buffers.v[in->slot].writer < 0) continue;
+            if (!unit_reads(u, o) || r->u->buffers.v[in->slot].writer < 0) continue;
             struct weight *maker = &w[r->u->buffers.v[in->slot].writer];
             maker->n_readers++;
             maker->opaque_reader = maker->opaque_reader || !u->body || u->anchor || unit_gathers(u, o);
@@ -148,13 +148,14 @@ static void walk(struct roots *r, struct tally *t)
     for (int32_t root = 0; root < (int32_t)r->u->v.n; root++) {
         for (int k = 0; k < r->n_closure[root]; k++) {
             const struct unit *u = &r->u->v.v[r->closure[root][k]];
-            for (int o = 0; o < u->n_in; o++)
-                if (in_memory(&u->l.operands[o]) && inlined_maker(r, &u->l.operands[o]) < 0)
+            for (int o = 0; o < u->l.n_operands; o++)
+                if (unit_reads(u, o) && inlined_maker(r, &u->l.operands[o]) < 0)
                     read_buffer(r, t, root, u->l.operands[o].slot);
         }
         if (r->inlined[root]) continue;
         const struct unit *u = &r->u->v.v[root];
-        for (int o = u->n_in; o < u->l.n_operands; o++) {
+        for (int o = 0; o < u->l.n_operands; o++) {
+            if (!unit_writes(u, o)) continue;
             add_after(r, t, t->before[u->l.operands[o].slot], root);
             t->before[u->l.operands[o].slot] = root;
         }

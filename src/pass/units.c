@@ -154,6 +154,8 @@ static kiln_status try_view(struct units *u, struct op_call *c, const struct uni
     bool copy = false;
     TRY(c->op->fn->view(c, &base->layout, &u->values[out].layout, &copy));
     *done = !copy;
+    const struct layout *l = &u->values[out].layout; // by positions: the operand is dense here
+    if (c->op->flags & OP_STORAGE_VIEW) TRY(layout_check_within(c->op->name, &c->out[0], l, type_numel(c->in[0])));
     if (*done) u->values[out].buffer = base->buffer;
     return KILN_OK;
 }
@@ -290,10 +292,9 @@ static void find_ordered(struct units *u)
     // A copy of what is written back reads no more than it writes: fusion looks at it closer.
     for (size_t i = 0; i < u->v.n; i++) {
         const struct unit *unit = &u->v.v[i];
-        for (int w = unit->n_in; unit->node >= 0 && w < unit->l.n_operands; w++)
-            for (int r = 0; r < unit->n_in; r++)
-                if (!(unit->l.operands[r].flags & OPERAND_IMMEDIATE) &&
-                    unit->l.operands[r].slot == unit->l.operands[w].slot)
+        for (int w = 0; unit->node >= 0 && w < unit->l.n_operands; w++)
+            for (int r = 0; r < unit->l.n_operands && unit_writes(unit, w); r++)
+                if (unit_reads(unit, r) && unit->l.operands[r].slot == unit->l.operands[w].slot)
                     u->buffers.v[unit->l.operands[w].slot].ordered = true;
     }
 }
@@ -409,13 +410,13 @@ static void drop_dead(struct units *u)
     for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
         struct unit *unit = &u->v.v[i];
         bool live = false;
-        for (int o = unit->n_in; o < unit->l.n_operands; o++) {
+        for (int o = 0; o < unit->l.n_operands; o++) {
             const struct unit_buffer *b = &u->buffers.v[unit->l.operands[o].slot];
-            live = live || b->kept || b->ordered || unit_buffer_is_given(b);
+            live = live || (unit_writes(unit, o) && (b->kept || b->ordered || unit_buffer_is_given(b)));
         }
         if (!live) unit->l.n_operands = 0;
-        for (int o = 0; o < (live ? unit->n_in : 0); o++)
-            if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
+        for (int o = 0; o < unit->l.n_operands; o++)
+            if (unit_reads(unit, o)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
     }
     for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = false;
 }
@@ -431,7 +432,8 @@ static void compact(struct units *u)
     for (size_t i = 0; i < u->v.n; i++) {
         if (!u->v.v[i].l.n_operands) continue;
         if (n != i) u->v.v[n] = u->v.v[i];
-        for (int o = u->v.v[n].n_in; o < u->v.v[n].l.n_operands; o++) {
+        for (int o = 0; o < u->v.v[n].l.n_operands; o++) {
+            if (!unit_writes(&u->v.v[n], o)) continue;
             struct unit_buffer *b = &u->buffers.v[u->v.v[n].l.operands[o].slot];
             b->n_writes++;
             b->writer = (int32_t)n;

@@ -23,7 +23,7 @@ struct unit_buffer {
 struct unit {
     struct launch l; // operands[i].slot: the buffer; .address: bytes from its beginning, or immediate bits
     int32_t node;    // of the graph
-    int n_in;        // operands that are read; the rest are written (and, by a hand-written kernel, perhaps read)
+    int n_in;        // with a body: operands that are read; the rest are written
     const struct kernel_body *body; // NULL: not to be fused
     enum scalar_class in_cls[MAX_OPERANDS];
     struct launch *parts; // n_parts launches that do the same, where the unit is not fused; NULL: `l` does
@@ -70,6 +70,15 @@ struct units_options {
     const bool *shared;
 };
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
+// Hand-written kernels may read an operand behind one that they write; those that write may read it, too.
+static inline bool unit_reads(const struct unit *u, int operand)
+{
+    return !(u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE));
+}
+static inline bool unit_writes(const struct unit *u, int operand)
+{
+    return (u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE)) == OPERAND_WRITE;
+}
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)
 {

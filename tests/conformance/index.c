@@ -31,6 +31,12 @@ static kiln_tensor *indices(struct host *h, int dtype, int rank, const int64_t *
     return host_tensor(suite.dev, h, layout);
 }
 
+// A compiled kernel only says that there is one.
+bool names_index(const char *value)
+{
+    return strstr(kiln_error_message(), suite.jit ? "index" : value) != NULL;
+}
+
 // An index out of range: the CPU says which, at the latest when the result is read; a GPU gives 0 (or drops it).
 static void out_of_range(kiln_tensor *y, const char *op, const char *value, int64_t at)
 {
@@ -39,7 +45,7 @@ static void out_of_range(kiln_tensor *y, const char *op, const char *value, int6
     if (strcmp(suite.device, "cpu") == 0) {
         if (!kiln_error())
             record_mistake("%s: an index out of range is no error", op);
-        else if (strncmp(kiln_error_message(), op, strlen(op)) != 0 || !strstr(kiln_error_message(), value))
+        else if (strncmp(kiln_error_message(), op, strlen(op)) != 0 || !names_index(value))
             record_mistake("%s: the message of an index out of range names neither: %s", op, kiln_error_message());
     } else if (kiln_error())
         record_mistake("%s: %s", op, kiln_error_message());

@@ -26,3 +26,5 @@ const char *case_text(const char *op, const struct host *x, enum host_layout lay
 // Whether this combination is left out where kernels are slow to make: keeps about one in `n`.
 bool thinned(int index, int n);
 int float_result(int dtype); // f32 for integers and bool
+// Whether the pending error names the index that is out of range.
+bool names_index(const char *value);

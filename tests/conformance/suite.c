@@ -17,6 +17,7 @@ void record_begin(const char *test)
     memset(&record, 0, sizeof record);
     record.test = test;
     kiln_error_clear();
+    jit_drop_functions();
 }
 
 void record_mistake(const char *format, ...)
@@ -100,12 +101,14 @@ static bool is_there(const char *device)
 #endif
 }
 
-// One message of the validation layer is a failure, and so is a kernel that was compiled at run time.
+// One message of the validation layer is a failure, and so is a kernel that was compiled at run time; where ops are
+// captured it is a failure that none was.
 static int count_objections(const kiln_device_stats *stats)
 {
-    if (stats->kernels_compiled)
+    bool compiled = stats->kernels_compiled != 0;
+    if (compiled || suite.jit)
         fprintf(stderr, "%llu kernels were compiled at run time\n", (unsigned long long)stats->kernels_compiled);
-    int n = stats->kernels_compiled != 0;
+    int n = compiled != suite.jit;
 #if KILN_WITH_VULKAN
     const char *text = "";
     bool said = vk_validation_messages(suite.dev, &text) != 0;
@@ -115,16 +118,26 @@ static int count_objections(const kiln_device_stats *stats)
     return n;
 }
 
-int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest *tests, size_t n)
+static void read_options(int *argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: %s <device> [test pattern]\n", argv[0]);
-        return 2;
+    suite.jit = *argc > 2 && !strcmp(argv[2], "--jit");
+    if (suite.jit) {
+        argv[2] = argv[3]; // the list ends with NULL
+        --*argc;
     }
     suite.device = argv[1];
     suite.is_null = strcmp(argv[1], "null") == 0;
-    suite.sparse = strncmp(argv[1], "vulkan", 6) == 0 && !getenv("KILN_TEST_FULL");
+    suite.sparse = (suite.jit || strncmp(argv[1], "vulkan", 6) == 0) && !getenv("KILN_TEST_FULL");
     suite.verbose = getenv("KILN_TEST_VERBOSE") != NULL;
+}
+
+int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest *tests, size_t n)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s <device> [--jit] [test pattern]\n", argv[0]);
+        return 2;
+    }
+    read_options(&argc, argv);
     if (!is_wanted(argv[1])) {
         printf("skipped: KILN_TEST_DEVICES does not name %s\n", argv[1]);
         return SKIPPED;
@@ -140,7 +153,9 @@ int suite_main(int argc, char **argv, const char *group, const struct CMUnitTest
         return 1;
     }
     if (argc > 2) cmocka_set_test_filter(argv[2]);
+    if (suite.jit) jit_begin();
     int failed = _cmocka_run_group_tests(group, tests, n, NULL, NULL);
+    if (suite.jit) jit_end();
     printf("%s: %llu cases, %llu values compared\n", suite.device, (unsigned long long)suite.total_cases,
            (unsigned long long)suite.total_values);
     kiln_device_stats stats = {.size = sizeof stats};

@@ -8,6 +8,7 @@ struct suite {
     const char *device; // "cpu", "vulkan", "null"
     bool is_null;       // computes nothing: only shapes, dtypes and errors are compared
     bool verbose;
+    bool jit;    // each op is captured as a function of its own; needs KILN_DEBUG=fuse-all to test compiled kernels
     bool sparse; // each new kernel variant costs milliseconds: fewer combinations
     uint64_t total_cases, total_values;
 };
@@ -33,6 +34,11 @@ bool no_error(const char *what);
 void expect_error(kiln_status status, const char *op, const char *what);
 // Whether a tensor has a dtype and a shape.
 bool same_type(kiln_tensor *t, int dtype, int rank, const int64_t *dims, const char *what);
+
+// From here on every op of this thread is captured, compiled and called instead of run; jit.c.
+void jit_begin(void);
+void jit_drop_functions(void); // kernels are kept until then, for the ops that need the same
+void jit_end(void);
 
 // Runs all tests for the device of the command line; the exit status of main.
 struct CMUnitTest;
