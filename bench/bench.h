@@ -82,7 +82,8 @@ struct row {
     int runs;
     double bytes, flops;
     double launches, submits, waits;
-    double cpu_ns; // of the calling thread, an op
+    double cpu_ns;    // of the calling thread, an op
+    double driver_ns; // first_call on Vulkan: of the time, what the driver took to create pipelines
     enum ceiling ceiling;
     double ceiling_ns; // what the ceiling would take for the row's bytes
     double extra[6];   // memory rows: see memory.c

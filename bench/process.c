@@ -91,7 +91,18 @@ static const struct bench_case *case_named(const char *name)
     return NULL;
 }
 
-// Writes the time as a double.
+struct first_call {
+    double time_ns, driver_ns;
+};
+
+static double driver_time(kiln_device *dev)
+{
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_device_get_stats(dev, &stats);
+    return (double)stats.pipeline_ns;
+}
+
+// Writes a struct first_call.
 int first_call_child(const char *device)
 {
     static const struct sizes few = {.n = FIRST_ELEMENTS};
@@ -102,11 +113,12 @@ int first_call_child(const char *device)
     state_begin(&s, dev, &few, case_named("chain5"), MODE_JIT);
     kiln_device_synchronize(dev);
     kiln_scope *scope = kiln_scope_begin();
-    double t0 = now_ns();
+    double t0 = now_ns(), driver_ns = dev ? driver_time(dev) : 0;
     state_call(&s, &out);
     kiln_read(out, values, sizeof values);
-    double time_ns = now_ns() - t0;
-    bool ok = !kiln_error() && isfinite(values[0]) && write(STDOUT_FILENO, &time_ns, sizeof time_ns) == sizeof time_ns;
+    struct first_call call = {.time_ns = now_ns() - t0};
+    call.driver_ns = dev ? driver_time(dev) - driver_ns : 0;
+    bool ok = !kiln_error() && isfinite(values[0]) && write(STDOUT_FILENO, &call, sizeof call) == sizeof call;
     if (kiln_error()) fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
     kiln_scope_end(&scope);
     state_finish(&s);
@@ -114,10 +126,10 @@ int first_call_child(const char *device)
     return ok ? 0 : 1;
 }
 
-static double first_call_once(const char *device, const char *cache)
+static bool first_call_once(const char *device, const char *cache, struct first_call *out)
 {
     int ends[2];
-    if (pipe(ends)) return -1;
+    if (pipe(ends)) return false;
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);
@@ -128,12 +140,11 @@ static double first_call_once(const char *device, const char *cache)
         _exit(127);
     }
     close(ends[1]);
-    double time_ns = -1;
-    bool told = child > 0 && read(ends[0], &time_ns, sizeof time_ns) == sizeof time_ns;
+    bool told = child > 0 && read(ends[0], out, sizeof *out) == sizeof *out;
     close(ends[0]);
     int status = 1;
     if (child > 0) waitpid(child, &status, 0);
-    return told && status == 0 ? time_ns : -1;
+    return told && status == 0;
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
@@ -144,36 +155,40 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
-// The times in a cache folder of their own, which goes afterwards; negative where there is none.
-static double first_calls(const char *device, int n, double *times)
+// The calls with a cache folder of their own, which goes afterwards.
+static bool first_calls(const char *device, int n, struct first_call *calls)
 {
     const char *temporary = getenv("TMPDIR");
     char folder[512];
     snprintf(folder, sizeof folder, "%s/kiln-bench-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return -1;
-    double worst = INFINITY;
-    for (int i = 0; i < n; i++) {
-        times[i] = first_call_once(device, folder);
-        worst = fmin(worst, times[i]);
-    }
+    if (!mkdtemp(folder)) return false;
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) ok = first_call_once(device, folder, &calls[i]);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    return worst;
+    return ok;
 }
 
 void measure_first_call(const struct plan *p, bool warm, struct row *out)
 {
-    double times[COLD_RUNS + 1];
+    struct first_call calls[COLD_RUNS + 1];
+    double times[COLD_RUNS], driver[COLD_RUNS];
     bool ok = true;
     if (warm)
-        ok = first_calls(p->device, COLD_RUNS + 1, times) >= 0;
+        ok = first_calls(p->device, COLD_RUNS + 1, calls);
     else
-        for (int i = 0; i <= COLD_RUNS && ok; i++) ok = first_calls(p->device, 1, &times[i]) >= 0;
+        for (int i = 0; i <= COLD_RUNS && ok; i++) ok = first_calls(p->device, 1, &calls[i]);
     if (!ok) {
         snprintf(out->error, sizeof out->error, "the new process gave no result");
         return;
     }
-    out->first_ns = times[0];
-    take_times(out, times + 1, COLD_RUNS);
+    out->first_ns = calls[0].time_ns;
+    for (int i = 0; i < COLD_RUNS; i++) {
+        times[i] = calls[i + 1].time_ns;
+        driver[i] = calls[i + 1].driver_ns;
+    }
+    take_times(out, times, COLD_RUNS);
+    qsort(driver, COLD_RUNS, sizeof *driver, by_value);
+    if (driver[COLD_RUNS - 1] > 0) out->driver_ns = driver[COLD_RUNS / 2];
 }
 
 // --- memory: figures of the heap after 100 steps of training, and after 10,000

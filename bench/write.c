@@ -23,6 +23,7 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
                         .submits = NAN,
                         .waits = NAN,
                         .cpu_ns = NAN,
+                        .driver_ns = NAN,
                         .ceiling_ns = NAN};
     snprintf(row->name, sizeof row->name, "%s", name);
     snprintf(row->mode, sizeof row->mode, "%s", mode);
@@ -51,6 +52,7 @@ void write_row(const struct row *r, FILE *f)
     if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
     if (!isnan(r->cpu_ns))
         fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
+    if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
     if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
     fputc('\n', f);
     for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
@@ -105,6 +107,7 @@ static void write_json_row(const struct row *r, FILE *f)
     write_number("submits", r->submits, f);
     write_number("waits", r->waits, f);
     if (!isnan(r->cpu_ns)) write_number("cpu_ns", r->cpu_ns, f);
+    if (!isnan(r->driver_ns)) write_number("driver_ns", r->driver_ns, f);
     fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));
     write_number("ceiling_ns", r->ceiling_ns, f);
     write_number("share", share(r), f);

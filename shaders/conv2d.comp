@@ -43,6 +43,7 @@ void main()
 {
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
-        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, OUTPUTS / GROUPS, BATCH * uint(OUT_HEIGHT * OUT_WIDTH), CHANNELS / GROUPS);
+        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, OUTPUTS / GROUPS,
+                 BATCH * uint(OUT_HEIGHT * OUT_WIDTH), CHANNELS / GROUPS);
     }
 }

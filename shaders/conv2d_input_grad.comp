@@ -50,6 +50,7 @@ void main()
 {
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
-        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, CHANNELS / GROUPS, BATCH * uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
+        convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, CHANNELS / GROUPS,
+                 BATCH * uint(HEIGHT * WIDTH), OUTPUTS / GROUPS);
     }
 }

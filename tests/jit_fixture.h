@@ -183,3 +183,31 @@ static inline kiln_jit_stats stats_of(const kiln_function *f)
     kiln_function_stats(f, &s);
     return s;
 }
+
+static inline uint64_t launches_of(struct fixture *f)
+{
+    kiln_device_stats s = {.size = sizeof s};
+    kiln_device_get_stats(f->dev, &s);
+    return s.launches;
+}
+
+static inline kiln_status two_ops(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_exp(kiln_add(in[0], in[0]));
+    return kiln_error();
+}
+
+// Whether programs run fused kernels here: not without a compiler, nor node by node.
+static inline bool fuses(struct fixture *f)
+{
+    kiln_scope *s = kiln_scope_begin();
+    kiln_function *j = kiln_jit(two_ops, NULL, NULL);
+    kiln_tensor *x = vec(f, 2, 1, 2), *out = NULL;
+    ok(kiln_call(j, &x, 1, &out, 1));
+    uint64_t before = launches_of(f);
+    ok(kiln_call(j, &x, 1, &out, 1));
+    bool one = launches_of(f) - before == 1;
+    kiln_function_free(&j);
+    kiln_scope_end(&s);
+    return one;
+}

@@ -186,6 +186,25 @@ static void moved_bits(kiln_tensor *const *in, kiln_tensor **out)
     out[1] = kiln_sum(kiln_one_hot(kiln_cast(kiln_abs(in[0]), KILN_I32), 3), NULL);
 }
 
+// The same update of two parameters of different sizes.
+static void updates(kiln_tensor *const *in, kiln_tensor **out)
+{
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *p = in[3 * i], *m = in[3 * i + 1], *g = in[3 * i + 2];
+        m = kiln_add(kiln_mul(m, scalar(0.9)), kiln_mul(g, scalar(0.1)));
+        kiln_tensor *scale = kiln_add(kiln_sqrt(kiln_abs(m)), scalar(1e-3));
+        out[2 * i] = kiln_sub(p, kiln_div(kiln_mul(m, scalar(0.01)), scale));
+        out[2 * i + 1] = m;
+    }
+}
+
+static void squared_again(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *x = kiln_mul(in[0], scalar(0.25));
+    for (int i = 0; i < 40; i++) x = kiln_add(kiln_mul(x, x), scalar(0.1)); // 2^40 ways lead to the input
+    out[0] = x;
+}
+
 static void joined(kiln_tensor *const *in, kiln_tensor **out)
 {
     out[0] = kiln_add(kiln_concat(in, 2, 1), kiln_scalar(1));
@@ -231,6 +250,8 @@ static const struct example examples[] = {
     {"gathered", gathered, 3, 1, {{2, A(5, 6)}, {2, A(3, 4), KILN_I64}, {1, A(6)}}, 1},
     {"gathered, computed", gathered_by_computed, 2, 1, {{2, A(4, 6)}, {2, A(4, 3), KILN_I64}}, 2},
     {"moved bits", moved_bits, 1, 2, {{2, A(6, 6)}}, -1},
+    {"updates", updates, 6, 4, {{2, A(5, 7)}, {2, A(5, 7)}, {2, A(5, 7)}, {1, A(70)}, {1, A(70)}, {1, A(70)}}, 1},
+    {"squared again", squared_again, 1, 1, {{2, A(5, 7)}}, 1},
     {"joined", joined, 5, 2, {{2, A(3, 4)}, {2, A(3, 5)}, {2, A(2, 4)}, {2, A(1, 4)}, {1, A(4)}}, 2},
     {"stacked", stacked, 3, 2, {{2, A(3, 4)}, {2, A(3, 4)}, {2, A(3, 4)}}, -1},
     {"scanned", scanned, 1, 1, {{2, A(6, 9)}}, 3},

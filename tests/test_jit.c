@@ -279,6 +279,39 @@ static void an_input_from_outside_is_that_input(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status print_on_the_way(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    FILE *f = user;
+    kiln_tensor *y = kiln_add(in[0], kiln_scalar(1));
+    kiln_print(y, f);
+    kiln_add_(in[0], y);
+    kiln_print(in[0], f);
+    out[0] = kiln_mul(y, y);
+    kiln_print(out[0], f);
+    return kiln_error();
+}
+
+static void prints_come_in_order_at_each_call(void **state)
+{
+    struct fixture *f = *state;
+    char *a = NULL, *b = NULL;
+    size_t a_B, b_B;
+    FILE *to_a = open_memstream(&a, &a_B), *to_b = open_memstream(&b, &b_B);
+    kiln_tensor *x = vec(f, 2, 1, 2), *y = vec(f, 2, 1, 2), *out = NULL;
+    kiln_function *j = kiln_jit(print_on_the_way, to_a, NULL);
+    for (int i = 0; i < 3; i++) {
+        ok(kiln_call(j, &x, 1, &out, 1));
+        ok(print_on_the_way(to_b, &y, 1, &out, 1));
+    }
+    fclose(to_a);
+    fclose(to_b);
+    assert_string_equal(a, b);
+    assert_int_equal(stats_of(j).captures, 1);
+    kiln_function_free(&j);
+    free(a);
+    free(b);
+}
+
 static kiln_status train(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     kiln_tensor *w = user;
@@ -349,9 +382,10 @@ static kiln_status read_input(void *user, kiln_tensor *const *in, size_t n_in, k
     return kiln_error();
 }
 
-static kiln_status print_it(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status text_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    kiln_print(in[0], stdout);
+    char *text = kiln_to_string(in[0]);
+    free(text);
     return kiln_error();
 }
 
@@ -366,8 +400,8 @@ static void reads_of_inputs_are_refused(void **state)
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "(test_jit.c:");
     assert_null(out);
     kiln_function_free(&j);
-    j = kiln_jit(print_it, NULL, NULL);
-    fails(kiln_call(j, &x, 1, NULL, 0), KILN_E_STATE, "print: the value depends on an input");
+    j = kiln_jit(text_of, NULL, NULL);
+    fails(kiln_call(j, &x, 1, NULL, 0), KILN_E_STATE, "to_string: the value depends on an input");
     kiln_function_free(&j);
     // A parameter's value is not known either.
     struct held h = {kiln_parameter(x, "w"), 0};
@@ -519,6 +553,7 @@ int main(int argc, char **argv)
         FIXTURE(parameters_are_read_anew),
         FIXTURE(bare_tensors_are_refused),
         FIXTURE(an_input_from_outside_is_that_input),
+        FIXTURE(prints_come_in_order_at_each_call),
         FIXTURE(a_training_step_is_one_function),
         FIXTURE(random_numbers_are_those_of_eager),
         FIXTURE(reads_of_inputs_are_refused),

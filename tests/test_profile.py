@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What a profile of a run holds: kiln-bench with KILN_PROFILE set, and the trace that it leaves.
+"""What a profile of a run holds: programs with KILN_PROFILE set, and the trace that they leave.
 
-usage: test_profile.py BENCH [vulkan]
+usage: test_profile.py BENCH EXAMPLE [vulkan]
+
+EXAMPLE is a program with a captured function in AUTO.
 """
 import json
 import os
@@ -11,16 +13,19 @@ import sys
 import tempfile
 import unittest
 
-BENCH = sys.argv[1]
-VULKAN = 'vulkan' in sys.argv[2:]
+BENCH, EXAMPLE = sys.argv[1:3]
+VULKAN = 'vulkan' in sys.argv[3:]
 
 
 class Profile(unittest.TestCase):
     def take(self, device, *args):
+        return self.run_program([BENCH, '--device', device, '--budget', '0.001', *args])
+
+    def run_program(self, command):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'trace.json')
-            env = {**os.environ, 'KILN_PROFILE': str(path), 'KILN_DEBUG': '', 'KILN_CACHE_DIR': f'{folder}/cache'}
-            command = [BENCH, '--device', device, '--budget', '0.001', *args]
+            env = {**os.environ, 'KILN_PROFILE': str(path), 'KILN_DEBUG': '', 'KILN_CACHE_DIR': f'{folder}/cache',
+                   'KILN_DEVICE': 'cpu'}
             done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
             self.assertEqual(done.returncode, 0, done.stderr)
             return json.loads(path.read_text())
@@ -70,6 +75,13 @@ class Profile(unittest.TestCase):
         spans = self.spans(self.take('cpu', '--filter', 'chain5', '--modes', 'eager'))
         self.assertGreaterEqual(sum(e['name'] == 'tanh' for e in spans), 10)
         self.assertNotIn('capture', {e['cat'] for e in spans})
+
+    def test_auto(self):
+        spans = self.spans(self.run_program([EXAMPLE]))
+        counts = {cat: sum(e['cat'] == cat for e in spans) for cat in ('call', 'capture', 'segment', 'break')}
+        self.assertEqual(counts, {'call': 3, 'capture': 1, 'segment': 3, 'break': 0})
+        self.check_inside(spans, 'capture', 'segment')
+        self.check_inside(spans, 'segment', 'call')
 
     @unittest.skipUnless(VULKAN, 'no Vulkan device in this build')
     def test_vulkan_launches_have_a_track_of_the_device(self):

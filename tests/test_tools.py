@@ -146,6 +146,12 @@ class ShaderDump(Common):
         self.assertRegex(text, r'(?m)^not fused further: .+')
         self.assertNotIn('define void', text)
 
+    def test_graph_that_writes(self):
+        text = self.graph(text='%0: f32[8] = input "x"\n%1: f32[8] = tanh(%0)\nwrite %1 to %0 "x"\n')
+        self.assertIn('tanh(%0)\n# assign: into memory that outlives the run\n', text)
+        text = self.graph(text='%0: f32[8] = input "x"\n%1: f32[8] = input "y"\nwrite %1 to %0 "x"\n')
+        self.assertIn('# assign: into memory that outlives the run\n', text)
+
     def test_graph_as_llvm(self):
         text = self.graph('--llvm', '--stats', '--op', 'tanh*')
         if 'cannot be' in text or 'no libkiln-llvm' in text or 'this build' in text:

@@ -35,6 +35,7 @@ typedef struct kiln_device_stats {
     uint64_t heap_reserved_B KILN_0;  ///< bytes taken from the system
     uint64_t heap_allocs KILN_0;      ///< allocations from the system since the device was opened
     uint64_t tensors KILN_0;          ///< storages alive
+    uint64_t pipeline_ns KILN_0;      ///< time that the driver took to create its pipelines
 } kiln_device_stats;
 
 /// What a device is. Strings live as long as the device.
@@ -100,10 +101,10 @@ KILN_API kiln_status kiln_device_mark(kiln_device *dev, unsigned mark);
 KILN_API double kiln_device_elapsed(kiln_device *dev, unsigned from, unsigned to);
 
 /// Notes from now on what the process does, for a file in the format of Chrome's trace viewer (chrome://tracing,
-/// Perfetto): captures, compilation, calls of captured functions, copies, launches. A launch has the device's own time
-/// where the device has a clock, on the CPU the host's. In a whole run KILN_PROFILE=FILE in the environment does the
-/// same. Errors: KILN_E_ARGUMENT for NULL, KILN_E_STATE while a profile is being taken, KILN_E_IO for a file that
-/// cannot be written.
+/// Perfetto): captures and breaks, compilation, calls of captured functions, copies, launches. A launch has the
+/// device's own time where the device has a clock, on the CPU the host's. In a whole run KILN_PROFILE=FILE in the
+/// environment does the same. Errors: KILN_E_ARGUMENT for NULL, KILN_E_STATE while a profile is being taken, KILN_E_IO
+/// for a file that cannot be written.
 KILN_API kiln_status kiln_profile_begin(const char *path);
 
 /// Waits for the devices, writes the file and stops noting. Errors: KILN_E_STATE when no profile is being taken,

@@ -88,6 +88,28 @@ typedef struct kiln_jit_stats {
 } kiln_jit_stats;
 KILN_API void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out);
 
+/// A block of code that records as an AUTO function does, without a function of its own:
+///
+///     KILN_CAPTURE(dev) {
+///         kiln_tensor *loss = step(x, y);
+///         printf("%g\n", kiln_item(loss));
+///     }
+///
+/// It may be left in any way: at its end, by break, return, goto or an exception. Its handles go with it, but for those
+/// that kiln_keep or kiln_own took out. Ops on other devices than `dev` run at once; NULL: none do. Inside a capture
+/// the block is a part of that capture. What was recorded is kept by the block's place in the source until `dev` is
+/// closed.
+#define KILN_CAPTURE(dev)                                                                                      \
+    for (kiln_capture_region * KILN_NAME_(kiln_region_, __LINE__) __attribute__((cleanup(kiln_capture_end))) = \
+             kiln_capture_begin(dev, __FILE__, __LINE__);                                                      \
+         kiln_capture_next(KILN_NAME_(kiln_region_, __LINE__));)
+#define KILN_NAME_(a, b)    KILN_NAME_OF_(a, b)
+#define KILN_NAME_OF_(a, b) a##b
+typedef struct kiln_capture_region kiln_capture_region;
+KILN_API kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int line);
+KILN_API bool kiln_capture_next(kiln_capture_region *r); ///< true once
+KILN_API void kiln_capture_end(kiln_capture_region **r); ///< ends the region and nulls the pointer; NULL is fine
+
 /// Writes what was captured and why: each capture with the guard that failed and both values, each program.
 KILN_API void kiln_explain(kiln_function *f, FILE *file);
 

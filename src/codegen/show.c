@@ -22,7 +22,9 @@ void show_step_free(struct show_step *s)
 
 const char *show_step_name(const struct units *u, const struct step *step)
 {
-    return step->kernel ? step->kernel->name : u->graph->nodes.v[u->v.v[step->units[0]].node].op->name;
+    if (step->kernel) return step->kernel->name;
+    const struct unit *unit = &u->v.v[step->units[0]];
+    return unit->node >= 0 ? u->graph->nodes.v[unit->node].op->name : unit->l.op;
 }
 
 const char *show_step_why(const struct units *u, const struct step *step)
@@ -40,13 +42,15 @@ static void explain_failure(struct str *s, const char *comment)
     kiln_error_clear();
 }
 
-// Units of one node follow each other.
+// Units of one node follow each other; those behind the last node write what outlives the run.
 static void show_nodes(const struct units *u, const struct step *step, struct str *s)
 {
     int32_t last = -1;
     for (int i = 0; i < step->n_units; i++) {
         int32_t node = u->v.v[step->units[i]].node;
-        if (node != last) {
+        if (node < 0) {
+            str_addf(s, "# %s: into memory that outlives the run\n", u->v.v[step->units[i]].l.op);
+        } else if (node != last) {
             ir_node_text(u->graph, node, s);
             str_add(s, "\n");
         }

@@ -51,17 +51,27 @@ static kiln_status show(const struct showing *w, const struct units *u, const st
     return status;
 }
 
-static kiln_status compile(const struct showing *w, const struct kiln_graph *g)
+// Inputs are taken to lie apart, as those of most calls do: `shared` holds no value.
+static kiln_status compile_apart(const struct showing *w, const struct kiln_graph *g, const bool *shared)
 {
     struct units units = {0};
     struct schedule schedule = {0};
-    const struct units_options uo = {.caps = &w->dev->caps, .constant_layout = constant_layout};
+    const struct units_options uo = {.caps = &w->dev->caps, .constant_layout = constant_layout, .shared = shared};
     const struct fuse_options fo = {0};
     kiln_status status = units_make(&units, g, &uo);
     if (!status) status = fuse(&units, &w->dev->caps, &fo, &schedule);
     for (size_t i = 0; i < schedule.steps.n && !status; i++) status = show(w, &units, &schedule.steps.v[i]);
     schedule_finish(&schedule);
     units_finish(&units);
+    return status;
+}
+
+static kiln_status compile(const struct showing *w, const struct kiln_graph *g)
+{
+    bool *shared = calloc(g->values.n + 1, sizeof *shared);
+    if (!shared) return error_set(KILN_E_MEMORY, "graph_text_kernels: out of memory");
+    kiln_status status = compile_apart(w, g, shared);
+    free(shared);
     return status;
 }
 

@@ -14,6 +14,7 @@ static const struct device_ops *const kinds[] = {
 };
 
 void (*device_closing)(kiln_device *dev);
+void (*device_forget)(kiln_device *dev);
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static kiln_device *open_list; // newest first; the default is the oldest that is not closed
 static _Thread_local kiln_device *thread_default;
@@ -120,6 +121,7 @@ void kiln_device_close(kiln_device **dev)
     kiln_device *d = *dev;
     *dev = NULL;
     if (thread_default == d) thread_default = NULL;
+    if (device_forget) device_forget(d);
     if (device_closing) device_closing(d);
     pthread_mutex_lock(&list_lock);
     d->closed = true;

@@ -87,6 +87,8 @@ kiln_device *device_ref(kiln_device *dev);
 void device_unref(kiln_device *dev);
 extern void (*device_closing)(
     kiln_device *dev); // set by the tensor layer: reports handles alive at close in debug builds
+// Set by the jit layer: what the library itself keeps for a device that is being closed goes.
+extern void (*device_forget)(kiln_device *dev);
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
 // Set by the jit layer: compiles a user's kernel for a device that has add_kernel.
 extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);

@@ -31,8 +31,9 @@ static inline void profile_span_end(struct profile_span *s)
 {
     if (KILN_UNLIKELY(s->start_ns != 0)) profile_span_add(s);
 }
-#define PROFILE(category, name) \
-    struct profile_span profile_span_ __attribute__((cleanup(profile_span_end))) = profile_span_begin(category, name)
+#define PROFILE(category, name)                                                            \
+    struct profile_span profile_span_ __attribute__((cleanup(profile_span_end), unused)) = \
+        profile_span_begin(category, name)
 
 // Begins a profile of the whole process where KILN_PROFILE names a file; looked at once.
 void profile_from_environment(void);

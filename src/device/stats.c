@@ -30,6 +30,7 @@ void kiln_device_reset_stats(kiln_device *dev)
     kiln_device_stats *s = &dev->stats;
     memset(s, 0, offsetof(kiln_device_stats, heap_used_B));
     s->heap_peak_B = s->heap_used_B;
+    s->pipeline_ns = 0;
 }
 
 kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B)

@@ -225,6 +225,16 @@ static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
     return KILN_OK;
 }
 
+static kiln_status add_prints(struct capturing *c, struct captured *out)
+{
+    for (size_t i = 0; i < c->r.prints.n; i++) {
+        struct printed *p = &out->prints[out->n_prints++];
+        *p = c->r.prints.v[i];
+        TRY(add_output(out, c->r.prints.v[i].output, "print", &p->output));
+    }
+    return KILN_OK;
+}
+
 // Parameters have the gradients again that they had before.
 static void restore_gradients(struct capturing *c)
 {
@@ -244,7 +254,8 @@ static kiln_status collect(struct capturing *c, struct captured *out)
     out->graph = c->r.sink.builder.graph;
     out->results = calloc(c->q->n_out + 1, sizeof *out->results);
     out->left = calloc(c->r.sources.n + 1, sizeof *out->left);
-    if (!out->results || !out->left) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    out->prints = calloc(c->r.prints.n + 1, sizeof *out->prints);
+    if (!out->results || !out->left || !out->prints) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->q->n_out; i++) {
         kiln_tensor *t = c->made[i];
         bool number = !t->storage && !t->builder;
@@ -253,6 +264,7 @@ static kiln_status collect(struct capturing *c, struct captured *out)
     for (size_t i = 0; i < c->q->n_out; i++) TRY(add_result(c, out, i));
     out->n_results = c->q->n_out;
     TRY(add_left_gradients(c, out));
+    TRY(add_prints(c, out));
     return add_writes(c, out);
 }
 
@@ -349,6 +361,7 @@ void captured_finish(struct captured *c)
     free(c->sources);
     free(c->results);
     free(c->left);
+    free(c->prints);
     free(c->constants);
     ir_graph_destroy(&c->graph);
     *c = (struct captured){0};

@@ -36,6 +36,8 @@ struct captured {
     size_t n_results;
     struct left_gradient *left;
     size_t n_left;
+    struct printed *prints;
+    size_t n_prints;
     struct gradient gradient; // graph NULL: none
     kiln_tensor **constants;  // held by the graph; owned
     size_t n_constants;

@@ -184,6 +184,10 @@ static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **te
     if (!status) status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (!status) status = leave_gradients(c, in, outputs);
     if (!status) status = captured_results(c, in, tensors, outputs, out);
+    for (size_t i = 0; i < c->n_prints && !status; i++) {
+        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
+        status = error_pending;
+    }
     if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
     node_unref(call.node);
     return status;

@@ -1,5 +1,5 @@
 // What happened to a function, in lines.
-#include "jit/function.h"
+#include "jit/auto.h"
 #include <stdlib.h>
 
 void function_note(struct kiln_function *f, const char *format, ...)
@@ -45,6 +45,7 @@ static void explain(struct kiln_function *f, struct str *s)
     str_add(s, str_text(&f->log));
     for (const struct entry *e = f->first; e; e = e->next) explain_entry(e, s);
     pthread_mutex_unlock(&f->lock);
+    if (f->trie) auto_explain(f->trie, s);
 }
 
 void kiln_explain(kiln_function *f, FILE *file)

@@ -5,6 +5,7 @@
 // one function take turns, so that two threads that miss alike capture once.
 #include "jit/function.h"
 #include "device/profile.h"
+#include "jit/auto.h"
 #include "jit/kernels.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
@@ -47,6 +48,12 @@ static void function_unref(kiln_function *f)
         f->first = e->next;
         entry_unref(&e);
     }
+    if (f->trie) {
+        auto_lock();
+        f->trie->f = NULL; // segments may outlive it
+        trie_unref(f->trie);
+        auto_unlock();
+    }
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->capture_lock);
     str_free(&f->log);
@@ -80,6 +87,30 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
     return NULL;
 }
 
+kiln_function *function_for_region(const char *file, int line)
+{
+    kiln_function *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    f->o.capture = KILN_CAPTURE_AUTO;
+    atomic_init(&f->refs, 1);
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->capture_lock, NULL);
+    str_init(&f->log);
+    const char *name = strrchr(file, '/');
+    snprintf(f->name, sizeof f->name, "the region at %.*s:%d", CALLER_TEXT_MAX - 16, name ? name + 1 : file, line);
+    return f;
+}
+
+bool function_enter_region(kiln_function *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->stats.calls++;
+    f->stats.fallbacks += f->gave_up;
+    bool records = !f->gave_up;
+    pthread_mutex_unlock(&f->lock);
+    return records;
+}
+
 void kiln_function_free(kiln_function **f)
 {
     if (!f || !*f) return;
@@ -94,18 +125,20 @@ void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
         return;
     }
     pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
+    auto_lock();
     pthread_mutex_lock(lock);
     kiln_jit_stats s = f->stats;
-    s.programs = f->n_entries;
+    s.programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
     for (struct entry *e = f->first; e; e = e->next) s.kernels_compiled += gradient_kernels(&e->captured.gradient);
     pthread_mutex_unlock(lock);
+    auto_unlock();
     size_t size = out->size < sizeof s ? out->size : sizeof s;
     s.size = out->size;
     memcpy(out, &s, size);
 }
 
 // The function itself, in a scope of its own; what it gives becomes new handles.
-static kiln_status run_itself(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     kiln_tensor **made = calloc(n_out + 1, sizeof *made);
     if (!made) return error_set(KILN_E_MEMORY, "call: out of memory");
@@ -138,7 +171,7 @@ static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n
                              f->name);
     struct running me = {f, running};
     running = &me;
-    kiln_status status = run_itself(f, in, n_in, out, n_out);
+    kiln_status status = function_run(f, in, n_in, out, n_out);
     running = me.outer;
     return status;
 }
@@ -165,7 +198,7 @@ static kiln_status check_call(kiln_function *f, kiln_tensor *const *in, size_t n
     return check_signature(f, in, n_in);
 }
 
-static uint64_t recompile_limit(const kiln_function *f)
+uint64_t function_recompile_limit(const kiln_function *f)
 {
     if (f->o.recompile_limit) return f->o.recompile_limit;
     const char *text = getenv("KILN_JIT_RECOMPILES");
@@ -214,7 +247,7 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
     *capture = !f->gave_up;
     if (f->gave_up) return KILN_OK;
     TRY(note_scalars(f, n_in, m->kind, m->at));
-    if (f->stats.captures <= recompile_limit(f)) return KILN_OK;
+    if (f->stats.captures <= function_recompile_limit(f)) return KILN_OK;
     f->gave_up = true;
     *capture = false;
     function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
@@ -346,16 +379,43 @@ static bool runs_eagerly(const kiln_function *f)
 {
     if (!jit_enabled()) return true;
     if (f->o.capture != KILN_CAPTURE_AUTO) return false;
-    if (kiln_get_mode() == KILN_MODE_EAGER) return true;
+    if (kiln_get_mode() == KILN_MODE_EAGER) return f->gave_up;
     log_warn("%s is marked KILN_CAPTURE_AUTO; in graph mode it is captured as STRICT", f->name);
     return false;
+}
+
+// A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
+static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
+                          bool *done)
+{
+    uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
+    TRY(error_pending);
+    struct entry *e = NULL;
+    if (get_entry(f, in, n_in, n_out, hash, &e)) {
+        pthread_mutex_lock(&f->lock);
+        f->no_replay = true;
+        function_note(f, "runs at every call: %s", kiln_error_message());
+        pthread_mutex_unlock(&f->lock);
+        kiln_error_clear();
+    }
+    if (!e) return KILN_OK;
+    *done = true;
+    count_launches(f, e);
+    kiln_status status = entry_run(e, in, out);
+    entry_unref(&e);
+    return status;
 }
 
 static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     bool eager = runs_eagerly(f);
     TRY(enter(f, n_out, eager));
-    if (eager) return run_itself(f, in, n_in, out, n_out);
+    if (eager) return function_run(f, in, n_in, out, n_out);
+    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
+        bool done = false;
+        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
+        return done ? status : auto_call(f, in, n_in, out, n_out);
+    }
     uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
     TRY(error_pending);
     struct entry *e;
@@ -370,7 +430,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;
         pthread_mutex_unlock(&f->lock);
-        return run_itself(f, in, n_in, out, n_out);
+        return function_run(f, in, n_in, out, n_out);
     }
     count_launches(f, e);
     kiln_status status = entry_run(e, in, out);
@@ -384,6 +444,7 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(check_call(f, in, n_in, out, n_out));
     PROFILE("call", f->name);
+    if (walk_current()) return function_run(f, in, n_in, out, n_out);
     if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
     kiln_status status = call(f, in, n_in, out, n_out);

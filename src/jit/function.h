@@ -36,9 +36,11 @@ struct kiln_function {
     int64_t n_out;    // -1: not called yet
     uint8_t *scalars; // by input: enum scalar_state
     size_t n_scalars;
-    bool gave_up; // too many captures: what fits no program runs eagerly
+    bool no_replay; // AUTO and pure_host: it is no single graph
+    bool gave_up;   // too many captures: what fits no program runs eagerly
     kiln_jit_stats stats;
     struct str log;
+    struct trie *trie; // AUTO: what was recorded; see auto.h
 };
 
 // cache.c
@@ -61,5 +63,12 @@ kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out
 
 // explain.c
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// function.c
+uint64_t function_recompile_limit(const struct kiln_function *f);
+// The function itself, in a scope of its own; what it gives becomes new handles.
+kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+struct kiln_function *function_for_region(const char *file, int line);
+bool function_enter_region(struct kiln_function *f); // false: it gave up
 
 bool jit_enabled(void);

@@ -202,11 +202,24 @@ static kiln_status give_results(const struct run *r, kiln_tensor **out)
     return KILN_OK;
 }
 
+// What is pending in inputs and targets is computed, and who still needs what a target holds keeps it.
+static kiln_status prepare_memory(const struct run *r)
+{
+    const struct program *p = r->p;
+    for (int i = 0; i < p->n_buffers; i++)
+        if (p->places[i].kind == PLACE_INPUT) TRY(tensor_force(r->in[p->places[i].index], p->name));
+    for (int i = 0; i < p->n_targets; i++) {
+        const struct place *at = &p->places[p->targets[i]];
+        TRY(storage_prepare_write(at->kind == PLACE_INPUT ? r->in[at->index]->storage : at->storage, p->name));
+    }
+    return KILN_OK;
+}
+
 static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **out)
 {
     const struct program *p = r->p;
     struct block arena = {0};
-    kiln_status status = KILN_OK;
+    kiln_status status = prepare_memory(r);
     for (int i = 0; i < p->n_fresh && !status; i++) {
         fresh[i] = storage_new(p->dev, p->fresh_B[i]);
         if (!fresh[i])

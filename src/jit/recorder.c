@@ -171,8 +171,8 @@ static kiln_device *device(struct sink *s)
     return r->dev;
 }
 
-static const struct capture_ops capture_ops = {recorder_force, recorder_write, refresh, share,
-                                               rebase,         host_data,      device,  found_no_gradient};
+static const struct capture_ops capture_ops = {recorder_force, recorder_write, refresh,           share,         rebase,
+                                               host_data,      device,         found_no_gradient, recorder_print};
 
 struct recorder *recorder_current(void)
 {
@@ -187,7 +187,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);
-    r->sink.base = (struct sink){apply, &capture_ops};
+    r->sink.base = (struct sink){.apply = apply, .capture = &capture_ops};
     do r->capture = atomic_fetch_add(&last, 1) + 1;
     while (!r->capture);
     return KILN_OK;
@@ -195,6 +195,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
 
 void recorder_finish(struct recorder *r)
 {
+    vec_free(&r->prints);
     for (size_t i = 1; i < r->variables.n; i++) {
         if (r->variables.v[i].current) tensor_destroy(r->variables.v[i].current);
         storage_unref(r->variables.v[i].storage);

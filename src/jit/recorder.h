@@ -39,7 +39,8 @@ struct recorder {
     VEC(struct variable) variables; // from 1
     VEC(struct source) sources;     // in the order of the graph's inputs
     VEC(struct constant) constants;
-    VEC(kiln_tensor *) known; // by value: what was computed for reads; owned
+    VEC(struct printed) prints; // in order; `output` is a value of the graph
+    VEC(kiln_tensor *) known;   // by value: what was computed for reads; owned
     uint64_t writes, random_counters;
     int must_be_constant; // a scalar input that was read; -1: none
     // The values of inputs, for reads while the function is traced; NULL otherwise.
@@ -78,6 +79,7 @@ kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_devic
 // recorder_write.c, recorder_read.c
 kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
+kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f);
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

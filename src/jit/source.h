@@ -1,6 +1,7 @@
 // Where the inputs of a captured graph come from at each call.
 #pragma once
 #include "grad/tape.h"
+#include <stdio.h>
 
 enum source_kind {
     SOURCE_INPUT,    // an input of the call
@@ -34,3 +35,9 @@ static inline bool source_is_number(const struct source *s)
 {
     return s->kind == SOURCE_NUMBER || s->kind == SOURCE_HOST;
 }
+
+// What kiln_print was asked for inside.
+struct printed {
+    int32_t output; // of the program
+    FILE *file;     // the user's
+};

@@ -28,7 +28,8 @@
 
 struct instance {
     int32_t unit;
-    bool total; // folds across the rows
+    bool total;    // folds across the rows
+    bool of_total; // ... or is made of what does
     struct point_map map;
     int16_t source[MAX_OPERANDS]; // by input: the instance that makes it, -1: memory
     int node;                     // of its result
@@ -309,14 +310,18 @@ static void mark_needed(struct builder *b, int i, bool *needed)
         if (b->instances[i].source[o] >= 0) mark_needed(b, b->instances[i].source[o], needed);
 }
 
-// Whether the instance's value comes from a fold across the rows.
-static bool is_total(const struct builder *b, int instance)
+// Which instances' values come from a fold across the rows. Makers are earlier units, but may be later instances.
+static void find_totals(struct builder *b)
 {
-    const struct instance *i = &b->instances[instance];
-    if (i->total) return true;
-    for (int o = 0; o < unit_of(b, i)->n_in; o++)
-        if (i->source[o] >= 0 && is_total(b, i->source[o])) return true;
-    return false;
+    for (int i = 0; i < b->n_instances; i++) b->instances[i].of_total = b->instances[i].total;
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < b->n_instances; i++) {
+            struct instance *x = &b->instances[i];
+            for (int o = 0; o < unit_of(b, x)->n_in && !x->of_total; o++)
+                if (x->source[o] >= 0 && b->instances[x->source[o]].of_total) x->of_total = more = true;
+        }
+    }
 }
 
 // The instance whose result is stored: it meets each of the unit's points, and no row of the space twice.
@@ -330,7 +335,7 @@ static int find_stored(const struct builder *b, int32_t unit)
         struct point_map m = i->map;
         m.n = rows;
         bool good = i->unit == unit && map_covers(&b->space, &m, u->l.sizes);
-        bool total = good && is_total(b, k);
+        bool total = good && i->of_total;
         for (int d = 0; good && d < parallel && !total; d++) good = b->space.sizes[d] == 1 || map_depends(&m, d);
         int along = 0, across = 0;
         for (int d = parallel; d < b->space.n_dims; d++)
@@ -530,7 +535,7 @@ static int memory_value(struct builder *b, const struct instance *i, int o)
 // The bits of a value of one dtype read as another of the same size: what moves bits meets what computes.
 static int as_dtype(struct builder *b, int node, unsigned from, unsigned to)
 {
-    enum scalar_class a = dtype_class(from), c = dtype_class(to);
+    enum scalar_class c = dtype_class(to);
     if (from == to || node < 0) return node;
     if ((from == KILN_F32 && to == KILN_I32) || (from == KILN_F64 && to == KILN_I64))
         return dag_prim(&b->dag, PRIM_bits, node, 0, 0);
@@ -539,7 +544,6 @@ static int as_dtype(struct builder *b, int node, unsigned from, unsigned to)
     if ((from == KILN_BOOL || from == KILN_U8 || from == KILN_I8) &&
         (to == KILN_U8 || to == KILN_I8 || to == KILN_BOOL))
         return through_storage(b, convert(b, node, c), to);
-    (void)a;
     b->why = "the bits of a 16-bit float are moved";
     return -1;
 }
@@ -736,6 +740,7 @@ static kiln_status build(struct builder *b)
     place_all(b);
     for (int i = 0; i < b->n_instances; i++)
         if (!follow(b, i)) return KILN_OK;
+    find_totals(b);
     for (int i = 0; i < b->set->n_units; i++) {
         if (!stored(b, b->set->units[i])) continue;
         int at = find_stored(b, b->set->units[i]);

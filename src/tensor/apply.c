@@ -154,6 +154,10 @@ static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in
                                  struct attr *attrs, kiln_tensor **out)
 {
     struct prepared p;
+    kiln_status taken;
+    struct sink *matches = thread_state.sink;
+    if (KILN_UNLIKELY(matches && matches->match) && matches->match(matches, op, dev, n_in, in, attrs, out, &taken))
+        return taken;
     TRY(prepare(&p, op, dev, n_in, in, attrs));
     if (KILN_UNLIKELY(op->flags & OP_RANDOM) && p.dev && !thread_state.capture && !thread_state.numbers_given)
         reserve_numbers(&p.call, p.dev);
@@ -220,19 +224,32 @@ static bool wants_tape(int n_in, kiln_tensor *const *in)
     return false;
 }
 
+// At once, or as a part of what is being recorded.
+static kiln_status write_values(struct prepared *p, kiln_tensor *const *in)
+{
+    kiln_tensor *t = in[0], *safe[OP_MAX_OUT + 4] = {t};
+    struct sink *sink = thread_state.sink;
+    bool taken = false;
+    if (sink && sink->write) TRY(sink->write(sink, &p->call, p->dev, in, &taken));
+    if (taken) return KILN_OK;
+    thread_state.no_grad++;
+    thread_state.sink = NULL;
+    for (int i = 1; i < p->call.n_in; i++) safe[i] = write_safe_operand(t, in[i]);
+    thread_state.sink = sink;
+    thread_state.no_grad--;
+    if (error_pending) return error_pending;
+    return eager_lower(&p->call, p->dev, safe, &t);
+}
+
 static kiln_status write_in_place(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
 {
     struct prepared p;
-    kiln_tensor *t = in[0], *safe[OP_MAX_OUT + 4] = {t}, *saved[OP_MAX_OUT + 4] = {NULL};
+    kiln_tensor *t = in[0], *saved[OP_MAX_OUT + 4] = {NULL};
     TRY(prepare(&p, op, NULL, n_in, in, attrs));
     TRY(tensor_check_target(op, &p.call.out[0], t));
     bool grad = tensor_tape.before_write && !thread_state.no_grad && wants_tape(n_in, in);
     if (grad) TRY(tensor_tape.before_write(&p.call, in, saved));
-    thread_state.no_grad++;
-    for (int i = 1; i < n_in; i++) safe[i] = write_safe_operand(t, in[i]);
-    thread_state.no_grad--;
-    if (error_pending) return error_pending;
-    TRY(eager_lower(&p.call, p.dev, safe, &t));
+    TRY(write_values(&p, in));
     t->storage->version++;
     t->storage->writer = op->name;
     return grad ? tensor_tape.after_write(&p.call, in, saved) : KILN_OK;

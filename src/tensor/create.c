@@ -147,6 +147,7 @@ kiln_status tensor_read(const kiln_tensor *t, void *dst)
     uint64_t size_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
     if (size_B == 0) return KILN_OK;
     if (!layout_is_contiguous(&t->type, &t->layout)) return read_strided(t, dst, size_B);
+    TRY(tensor_force(t, "read"));
     return device_download(t->storage->dev, dst, tensor_address(t), size_B);
 }
 

@@ -70,6 +70,9 @@ static void view_of_tensor(struct view *v, const kiln_tensor *t, uint16_t slot)
 
 kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor *const *out)
 {
+    for (int i = 0; i < c->n_in; i++)
+        if (in[i]) TRY(tensor_force(in[i], c->op->name));
+    for (int i = 0; i < c->n_out; i++) TRY(storage_prepare_write(out[i]->storage, c->op->name));
     struct eager e;
     e.base = (struct lowering){.caps = &dev->caps, .launch = launch, .temp = temp, .op = c->op->name};
     e.dev = dev;
@@ -92,7 +95,7 @@ kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const 
 }
 
 // Every element of a view must lie in its storage; only as_strided can ask for others.
-static kiln_status check_reach(const struct op_call *c, const struct storage *s, const struct layout *l)
+kiln_status eager_check_reach(const struct op_call *c, const struct storage *s, const struct layout *l)
 {
     const struct type *t = &c->out[0];
     int64_t lo = l->offset, hi = l->offset, size = (int64_t)(s->block.size_B / dtype_size_B[t->dtype]);
@@ -114,7 +117,7 @@ static kiln_status view_output(struct op_call *c, kiln_tensor *const *in, kiln_t
     *copy = false;
     TRY(c->op->fn->view(c, &in[0]->layout, &l, copy));
     if (*copy) return KILN_OK;
-    TRY(check_reach(c, in[0]->storage, &l));
+    TRY(eager_check_reach(c, in[0]->storage, &l));
     out[0] = tensor_on(in[0]->storage, &c->out[0], &l);
     return out[0] ? KILN_OK : error_pending;
 }
@@ -158,4 +161,4 @@ static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *d
     return status;
 }
 
-struct sink eager_sink = {eager_apply, NULL};
+struct sink eager_sink = {.apply = eager_apply};

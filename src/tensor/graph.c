@@ -71,7 +71,7 @@ static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *d
 
 void graph_sink_init(struct graph_sink *s, struct kiln_graph *g)
 {
-    *s = (struct graph_sink){{graph_apply, NULL}, {g}};
+    *s = (struct graph_sink){{.apply = graph_apply}, {g}};
 }
 
 static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f,

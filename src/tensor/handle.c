@@ -5,6 +5,7 @@
 
 _Thread_local struct thread_state thread_state;
 struct tape_hooks tensor_tape;
+struct lazy_hooks tensor_lazy;
 
 #define FREE_LIST_MAX 4096
 struct free_list {

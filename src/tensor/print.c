@@ -399,8 +399,14 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
 void kiln_print(const kiln_tensor *t, FILE *f)
 {
     struct str text;
-    str_init(&text);
+    struct sink *sink = thread_state.sink;
     if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
+    bool abstract = !error_pending && t && t->magic == TENSOR_ALIVE && t->builder;
+    if (abstract && sink && sink->capture && sink->capture->print) {
+        (void)sink->capture->print(sink, (kiln_tensor *)(uintptr_t)t, f);
+        return;
+    }
+    str_init(&text);
     if (format_tensor("print", &text, t) == KILN_OK) {
         str_add(&text, "\n");
         if (str_check(&text) == KILN_OK && fwrite(text.text, 1, text.len, f) != text.len)

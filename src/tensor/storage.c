@@ -27,7 +27,7 @@ __attribute__((destructor)) static void drop_main_cache(void)
     drop_cache(NULL);
 }
 
-struct storage *storage_new(kiln_device *dev, uint64_t size_B)
+static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pending)
 {
     struct storage *s;
     if (cache.count)
@@ -44,7 +44,8 @@ struct storage *storage_new(kiln_device *dev, uint64_t size_B)
         error_set(KILN_E_MEMORY, "out of memory for a storage");
         return NULL;
     }
-    if (device_alloc(dev, size_B, &s->block)) {
+    s->block = (struct block){.size_B = size_B};
+    if (!pending && device_alloc(dev, size_B, &s->block)) {
         free(s);
         return NULL;
     }
@@ -52,9 +53,22 @@ struct storage *storage_new(kiln_device *dev, uint64_t size_B)
     s->dev = device_ref(dev);
     s->version = 0;
     s->writer = NULL;
+    s->lazy = NULL;
+    s->readers = NULL;
+    s->borrowed = false;
     s->capture = thread_state.capture;
     STAT_ADD(dev, tensors, 1);
     return s;
+}
+
+struct storage *storage_new(kiln_device *dev, uint64_t size_B)
+{
+    return new_storage(dev, size_B, false);
+}
+
+struct storage *storage_pending(kiln_device *dev, uint64_t size_B)
+{
+    return new_storage(dev, size_B, true);
 }
 
 struct storage *storage_ref(struct storage *s)
@@ -67,7 +81,8 @@ void storage_unref(struct storage *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     kiln_device *dev = s->dev;
-    device_release(dev, &s->block);
+    if (KILN_UNLIKELY(s->lazy != NULL)) tensor_lazy.release(s);
+    if (s->block.address && !s->borrowed) device_release(dev, &s->block);
     STAT_ADD(dev, tensors, -1);
     if (cache.count < FREE_LIST_MAX && exit_armed)
         cache.first[cache.count++] = s;

@@ -5,14 +5,23 @@
 #include "ir/op.h"
 #include <kiln/tensor.h>
 #include <stdatomic.h>
+#include <stdio.h>
+
+// Memory may be pending: what is to be in it was recorded and not computed yet. `lazy` then says by what, and the block
+// has a size alone, or what was there before. `readers` are recordings that still need what is there now.
+struct lazy;
+struct lazy_reader;
 
 struct storage {
     atomic_int refs;
     kiln_device *dev;
     struct block block;
-    uint64_t version;   // raised by each write
-    const char *writer; // the op that wrote last, for messages
-    uint32_t capture;   // the capture on this thread in which it was made; 0: none
+    struct lazy *lazy;           // NULL: the memory holds its value
+    struct lazy_reader *readers; // NULL: none
+    bool borrowed;               // the block belongs to another storage
+    uint64_t version;            // raised by each write
+    const char *writer;          // the op that wrote last, for messages
+    uint32_t capture;            // the capture on this thread in which it was made; 0: none
 };
 
 struct tape_node;  // grad/tape.h
@@ -64,14 +73,43 @@ struct capture_ops {
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
+    // The value that t has now is printed at each run, after those that were asked for before. NULL: forced and
+    // printed.
+    kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f);
 };
 
 // What ops go through on this thread.
 struct sink {
+    // Before anything is checked or inferred: true when the op was taken, with *status. NULL: none.
+    bool (*match)(struct sink *s, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                  struct attr *attrs, kiln_tensor **out, kiln_status *status);
+    // A checked write into in[0], instead of the launches; *taken false: it is to be done at once. NULL: none.
+    kiln_status (*write)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken);
     kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out);
     const struct capture_ops *capture; // NULL: none
 };
+
+// Installed by the layer that defers work.
+struct lazy_hooks {
+    kiln_status (*force)(struct storage *s, const char *why); // afterwards the memory holds its value
+    kiln_status (*keep)(struct storage *s);                   // the memory is about to change: readers keep what it is
+    void (*release)(struct storage *s);                       // a pending storage goes
+};
+extern struct lazy_hooks tensor_lazy;
+// Before memory is read, and before it is written.
+static inline kiln_status storage_force(struct storage *s, const char *why)
+{
+    return KILN_UNLIKELY(s && __atomic_load_n(&s->lazy, __ATOMIC_ACQUIRE)) ? tensor_lazy.force(s, why) : KILN_OK;
+}
+static inline kiln_status storage_prepare_write(struct storage *s, const char *why)
+{
+    TRY(storage_force(s, why));
+    return KILN_UNLIKELY(s && __atomic_load_n(&s->readers, __ATOMIC_ACQUIRE)) ? tensor_lazy.keep(s) : KILN_OK;
+}
+// What everything calls that needs the memory of a handle.
+#define tensor_force(t, why) storage_force((t)->storage, why)
+
 struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
@@ -113,6 +151,7 @@ void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed
 struct storage *storage_new(kiln_device *dev, uint64_t size_B);
+struct storage *storage_pending(kiln_device *dev, uint64_t size_B); // without memory yet
 struct storage *storage_ref(struct storage *s);
 void storage_unref(struct storage *s);
 static inline uint64_t tensor_address(const kiln_tensor *t)
@@ -135,6 +174,8 @@ kiln_status tensor_check_target(const struct op *op, const struct type *result, 
 // Runs a checked call on storages: what the eager sink and in-place ops share. `out` has storages and layouts already.
 kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor *const *out);
 extern struct sink eager_sink;
+// Whether a view's elements all lie in the storage.
+kiln_status eager_check_reach(const struct op_call *c, const struct storage *s, const struct layout *l);
 // `src` itself, or a copy when it overlaps dst other than in place.
 kiln_tensor *write_safe_operand(const kiln_tensor *dst, kiln_tensor *src);
 // Copies t's elements into dst row-major.

@@ -55,6 +55,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
         return error_set(KILN_E_ARGUMENT, "write: dst is a weak scalar or an abstract value");
     if (size_B == 0) return KILN_OK;
     if (!thread_state.capture && layout_is_contiguous(&dst->type, &dst->layout) && !dst->node && !dst->family) {
+        TRY(storage_prepare_write(dst->storage, "write"));
         dst->storage->version++;
         dst->storage->writer = "write";
         return device_upload(dst->storage->dev, tensor_address(dst), data, size_B);

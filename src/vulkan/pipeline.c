@@ -2,6 +2,7 @@
 //
 // The hot path is one probe of a direct-mapped table. Behind it lies an open-addressing table of all pipelines, which
 // only grows; the driver's own cache, kept on disk, makes a second run's creations cheap.
+#include "device/profile.h"
 #include "base/hash.h"
 #include "vulkan/form.h"
 #include "vulkan/specialise.h"
@@ -127,7 +128,10 @@ kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size
                   .pSpecializationInfo = constants},
         .layout = vk->layout,
     };
+    uint64_t from_ns = profile_now_ns();
+    PROFILE("pipeline", vk->op);
     VkResult r = vk->fn.vkCreateComputePipelines(vk->device, vk->cache, 1, &info, NULL, out);
+    STAT_ADD(vk->owner, pipeline_ns, profile_now_ns() - from_ns);
     vk->fn.vkDestroyShaderModule(vk->device, module, NULL);
     if (r < 0) return vk_failed(vk, r, "vkCreateComputePipelines");
     STAT_ADD(vk->owner, pipelines, 1);

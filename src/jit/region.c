@@ -1,0 +1,112 @@
+// KILN_CAPTURE: a block of user code that records as an AUTO function does. What was seen of a block is kept by its
+// place in the source, until the device that it ran on is closed.
+#include "jit/auto.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct site {
+    struct site *next;
+    kiln_function *f;
+    int line;
+    char file[];
+};
+
+static struct site *sites;
+
+struct kiln_capture_region {
+    struct auto_scope scope;
+    bool entered, records;
+};
+
+static kiln_function *function_of(const char *file, int line)
+{
+    auto_lock();
+    struct site *s = sites;
+    while (s && (s->line != line || strcmp(s->file, file) != 0)) s = s->next;
+    if (!s) {
+        size_t n = strlen(file) + 1;
+        s = calloc(1, sizeof *s + n);
+        if (s) s->f = function_for_region(file, line);
+        if (s && s->f) {
+            s->line = line;
+            memcpy(s->file, file, n);
+            s->next = sites;
+            sites = s;
+        } else {
+            free(s);
+            s = NULL;
+            error_set(KILN_E_MEMORY, "capture: out of memory");
+        }
+    }
+    auto_unlock();
+    return s ? s->f : NULL;
+}
+
+kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int line)
+{
+    kiln_capture_region *r = calloc(1, sizeof *r);
+    if (!r) {
+        error_set(KILN_E_MEMORY, "capture: out of memory");
+        return NULL;
+    }
+    // In a capture the block is a part of that, and with an error pending nothing is recorded.
+    kiln_function *f =
+        error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
+    if (f && function_enter_region(f) && !auto_enter(&r->scope, f, dev))
+        r->records = true;
+    else
+        scope_enter(&r->scope.scope);
+    return r;
+}
+
+bool kiln_capture_next(kiln_capture_region *r)
+{
+    bool first = r && !r->entered;
+    if (r) r->entered = true;
+    return first;
+}
+
+void kiln_capture_end(kiln_capture_region **region)
+{
+    kiln_capture_region *r = region ? *region : NULL;
+    if (!r) return;
+    *region = NULL;
+    if (r->records)
+        auto_leave(&r->scope, NULL, 0, false);
+    else
+        scope_leave(&r->scope.scope, NULL, 0);
+    free(r);
+}
+
+// Programs hold their device: what is kept for a device goes when its user closes it.
+static void forget(kiln_device *dev)
+{
+    auto_lock();
+    for (struct site **p = &sites, *s; (s = *p);) {
+        struct root *r = s->f->trie ? s->f->trie->roots : NULL;
+        while (r && r->dev != dev) r = r->next;
+        if (!r) {
+            p = &s->next;
+            continue;
+        }
+        *p = s->next;
+        kiln_function_free(&s->f);
+        free(s);
+    }
+    auto_unlock();
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    device_forget = forget;
+}
+
+__attribute__((destructor)) static void drop_sites(void)
+{
+    while (sites) {
+        struct site *s = sites;
+        sites = s->next;
+        kiln_function_free(&s->f);
+        free(s);
+    }
+}
