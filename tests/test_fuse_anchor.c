@@ -48,6 +48,11 @@ static void of_exp(kiln_tensor *const *in, kiln_tensor **out)
     out[0] = kiln_matmul(kiln_exp(in[0]), in[1]);
 }
 
+static void of_gelu(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_matmul(kiln_gelu(in[0]), in[1]);
+}
+
 static void product(kiln_tensor *const *in, kiln_tensor **out)
 {
     out[0] = kiln_relu(kiln_matmul(in[0], in[1]));
@@ -207,6 +212,8 @@ static const struct example examples[] = {
     {"large", bias_gelu_residual, 4, 1, {S(300, 130), S(130, 260), {1, A(260)}, S(300, 260)}, 1},
     {"of exp", of_exp, 2, 1, {S(40, 50), S(50, 70)}, 1, 4e-6},
     {"of exp, batches", of_exp, 2, 1, {{3, A(3, 20, 30)}, {3, A(3, 30, 40)}}, 1, 4e-6},
+    {"too much to do again", of_gelu, 2, 1, {S(40, 50), S(50, 700)}, 2, 4e-6},
+    {"done once", of_gelu, 2, 1, {S(40, 50), S(50, 60)}, 1, 4e-6},
     {"transposed a", product, 2, 1, {{2, A(40, 50), .transposed = true}, S(50, 70)}, 1},
     {"transposed b", product, 2, 1, {S(40, 50), {2, A(50, 70), .transposed = true}}, 1},
     {"batches", product, 2, 1, {{4, A(2, 3, 20, 30)}, {4, A(2, 3, 30, 10)}}, 1},
