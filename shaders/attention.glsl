@@ -10,9 +10,9 @@
 // A workgroup of SIDE x SIDE invocations keeps TILE rows and all of d; it walks along n in steps of TILE. An invocation
 // has Q x Q blocks of 4 x 4 scores, and of the result the same rows and every SIDE-th group of four columns. Sums are
 // relative to the largest x of the row so far: when that grows, sums and results so far are scaled. Invariant after
-// each step: acc = sum of exp(x - peak) * v and total = sum of exp(x - peak) over all n so far. A row that has only seen
-// -infinity is relative to 0, so that nothing becomes NaN; its total stays 0, and 0 / 0 is what a softmax of nothing
-// else gives.
+// each step: acc = sum of exp(x - peak) * v and total = sum of exp(x - peak) over all n so far. A row that has only
+// seen -infinity is relative to 0, so that nothing becomes NaN; its total stays 0, and 0 / 0 is what a softmax of
+// nothing else gives.
 const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q;
 const uint TILE = 64, DEPTH = 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = WIDTH > 128 ? 8 : 16, BLOCKS = V_UNITS / SIDE;

@@ -68,7 +68,7 @@ static kiln_status run_body(struct segment *s, const struct plan *p, kiln_tensor
         pthread_mutex_unlock(&s->trie->f->lock);
     }
     return p->body->program ? program_run(p->body->program, in, &rng, out)
-                            : graph_replay(p->body->graph, in, &rng, out);
+                            : graph_replay(p->body->graph, s->dev, in, &rng, out);
 }
 
 // Installing

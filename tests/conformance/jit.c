@@ -90,7 +90,7 @@ static kiln_status jit_apply(struct sink *s, struct op_call *c, kiln_device *dev
     return status;
 }
 
-static struct sink jit_sink = {jit_apply, NULL};
+static struct sink jit_sink = {.apply = jit_apply};
 
 // A kernel that cannot be compiled runs as it is, with a warning: here that is a failure.
 static void note_warning(void *user, const char *message)
