@@ -134,7 +134,11 @@ static void gradients_agree(void **state)
 {
     struct fixture *f = *state;
     int compared = 0;
-    for (uint32_t seed = 1; seed <= 300; seed++) {
+    static const uint32_t once_wrong[] = {1190,  // the backward program reads a view that the forward one saved
+                                          4191}; // groups on both sides of another one
+    const uint32_t n_once = sizeof once_wrong / sizeof *once_wrong;
+    for (uint32_t i_seed = 1; i_seed <= 300 + n_once; i_seed++) {
+        uint32_t seed = i_seed <= 300 ? i_seed : once_wrong[i_seed - 301];
         kiln_scope *scope = kiln_scope_begin();
         struct summed s = {{seed, true}, NULL};
         kiln_tensor *in[] = {mat(f, 2, 3, .1, -.2, .3, .4, -.5, .6), mat(f, 3, 2, .7, .8, -.9, 1., .2, -.3),

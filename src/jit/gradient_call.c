@@ -229,6 +229,14 @@ static kiln_status place_results(const struct captured *c, struct tape_node *n, 
     return KILN_OK;
 }
 
+static kiln_tensor *dense_copy(kiln_tensor *t)
+{
+    thread_state.no_grad++;
+    kiln_tensor *copy = kiln_contiguous(t);
+    thread_state.no_grad--;
+    return copy;
+}
+
 kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
                          kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out)
 {
@@ -241,7 +249,12 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
     *h = (struct held){entry_ref(e), *rng};
     n->held = h;
     n->drop = drop_held;
-    for (size_t i = 0; i < g->n_saved; i++)
-        if (g->saved[i].source < 0) tape_keep(n, (int)(g->n_targets + c->n_sources + i), outputs[g->saved[i].output]);
+    for (size_t i = 0; i < g->n_saved; i++) {
+        if (g->saved[i].source >= 0) continue;
+        kiln_tensor *t = outputs[g->saved[i].output]; // without a program it may be a view
+        if (!layout_is_contiguous(&t->type, &t->layout)) t = dense_copy(t);
+        if (!t) return error_pending;
+        tape_keep(n, (int)(g->n_targets + c->n_sources + i), t);
+    }
     return place_results(c, n, in, out);
 }
