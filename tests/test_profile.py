@@ -15,6 +15,7 @@ import unittest
 
 BENCH, EXAMPLE = sys.argv[1:3]
 VULKAN = 'vulkan' in sys.argv[3:]
+LLVM = 'no-llvm' not in sys.argv[3:]
 
 
 class Profile(unittest.TestCase):
@@ -63,6 +64,7 @@ class Profile(unittest.TestCase):
         self.assertEqual(trace['otherData']['lost'], 0)
         return trace, spans
 
+    @unittest.skipUnless(LLVM, 'no LLVM in this build')
     def test_cpu(self):
         trace, spans = self.check_jit('cpu')
         fused = self.fused(spans)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a tool as a user does and checks what it prints, where, and with which status.
 
-usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized]
+usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
 
 NAME is kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
 """
@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME, PROGRAM = sys.argv[1:3]
 VULKAN = 'vulkan' in sys.argv[3:]
 SANITIZED = 'sanitized' in sys.argv[3:]
+LLVM = 'no-llvm' not in sys.argv[3:]
 ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
 
 
@@ -154,7 +155,7 @@ class ShaderDump(Common):
 
     def test_graph_as_llvm(self):
         text = self.graph('--llvm', '--stats', '--op', 'tanh*')
-        if 'cannot be' in text or 'no libkiln-llvm' in text or 'this build' in text:
+        if 'built without LLVM' in text:
             self.skipTest('no LLVM in this build')
         self.assertRegex(text, r'define \w*.*void @k_tanh_mul')
         self.assertRegex(text, r'(?m)^instructions \d{2,}, distinct \d+$')
@@ -269,7 +270,8 @@ class Bench(Common):
             self.assertTrue(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'])
             self.assertGreaterEqual(row['runs'], 5)
         self.assertEqual(rows['dispatch_1000']['launches'], 1000)
-        self.assertLess(rows['dispatch_1000/jit']['launches'], 100)
+        if LLVM:  # else single ops run in the place of kernels
+            self.assertLess(rows['dispatch_1000/jit']['launches'], 100)
         self.assertGreater(rows['dispatch_1000']['cpu_ns'], 0)
         self.assertEqual(rows['sum_all']['bytes'], 4 << 22)
         self.assertEqual(rows['sum_all']['ceiling'], 'read')

@@ -63,7 +63,8 @@ static void whole_graph(kiln_device *dev)
     must(kiln_call(f, in, 2, &out, 1));
     uint64_t launches = stats_of(dev).launches;
     must(kiln_call(f, in, 2, &out, 1));
-    assert_int_equal(stats_of(dev).launches, launches + 1); // three ops, one kernel
+    // Three ops, one kernel; where none can be compiled, each by itself.
+    assert_int_equal(stats_of(dev).launches, launches + (dev != cpu() || KILN_WITH_LLVM ? 1 : 3));
     EXPECT(out, 1e-6, 3, 9, 0);
     assert_int_equal(jit_stats_of(f).nodes, 3);
     kiln_function_free(&f);
