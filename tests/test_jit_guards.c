@@ -344,7 +344,7 @@ static void explain_prints_what_happened(void **state)
     kiln_explain(j, NULL);
     fails(kiln_error(), KILN_E_ARGUMENT, "file is NULL");
     kiln_function_stats(j, NULL);
-    fails(kiln_error(), KILN_E_ARGUMENT, "out is NULL");
+    fails(kiln_error(), KILN_E_ARGUMENT, "out or out->size is not set");
     kiln_function_free(&j);
 }
 

@@ -65,8 +65,8 @@ typedef struct kiln_jit_opts {
 /// several threads at once.
 KILN_API kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts);
 
-/// Calls it: fills exactly n_out new handles, the same number at every call. Where inputs or parameters require a
-/// gradient, the call is one node on the tape, with a compiled backward.
+/// Calls it: fills exactly n_out new handles, the same number at every call. `in` and `out` may not overlap. Where
+/// inputs or parameters require a gradient, the call is one node on the tape, with a compiled backward.
 KILN_API kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 
 /// Frees it and nulls the pointer; NULL is fine. What its calls gave lives on.

@@ -110,16 +110,20 @@ static kiln_status add_inputs(struct capturing *c)
     return KILN_OK;
 }
 
+kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t)
+{
+    if (!t) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", name, i);
+    if (t->magic == TENSOR_ALIVE) return KILN_OK;
+    return error_set(KILN_E_HANDLE, "call: output %zu of %s is a handle that was freed, or no tensor", i, name);
+}
+
 static kiln_status call_function(struct capturing *c)
 {
     const struct capture_request *q = c->q;
     kiln_status status = q->fn(q->user, c->inner, q->n_in, c->made, q->n_out);
     if (error_pending) return error_pending;
     if (status) return error_set(status, "call: %s failed with %s", q->name, kiln_status_name(status));
-    for (size_t i = 0; i < q->n_out; i++) {
-        if (!c->made[i]) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", q->name, i);
-        TRY(tensor_check("call", "an output", c->made[i]));
-    }
+    for (size_t i = 0; i < q->n_out; i++) TRY(captured_check_output(q->name, i, c->made[i]));
     return KILN_OK;
 }
 

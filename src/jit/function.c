@@ -21,10 +21,13 @@ static _Thread_local struct running *running;
 static kiln_status copy_signature(struct kiln_function *f)
 {
     const kiln_tensors *s = &f->o.input_signature;
+    if (s->count && !s->v) return error_set(KILN_E_ARGUMENT, "jit: .input_signature is NULL, of %zu entries", s->count);
     f->signature = calloc(s->count + 1, sizeof *f->signature);
     if (!f->signature) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < s->count; i++) {
-        TRY(tensor_check("jit", ".input_signature", s->v[i]));
+        char entry[48];
+        snprintf(entry, sizeof entry, ".input_signature entry %zu", i);
+        TRY(tensor_check("jit", entry, s->v[i]));
         f->signature[i] = s->v[i]->type;
     }
     f->o.input_signature.v = NULL;
@@ -120,8 +123,8 @@ void kiln_function_free(kiln_function **f)
 
 void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
 {
-    if (!f || !out) {
-        error_set(KILN_E_ARGUMENT, "function_stats: %s is NULL", f ? "out" : "f");
+    if (!f || !out || !out->size) {
+        error_set(KILN_E_ARGUMENT, "function_stats: %s", !f ? "f is NULL" : "out or out->size is not set");
         return;
     }
     pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
@@ -150,9 +153,7 @@ kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, 
     else if (status)
         error_set(status, "call: %s failed with %s", f->name, kiln_status_name(status));
     for (size_t i = 0; i < n_out && !status; i++)
-        if (!made[i])
-            status = error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", f->name, i);
-        else if (!(out[i] = kiln_alias(made[i])))
+        if (!(status = captured_check_output(f->name, i, made[i])) && !(out[i] = kiln_alias(made[i])))
             status = error_pending;
     scope_leave(&scope, out, status ? 0 : n_out);
     for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
@@ -189,12 +190,32 @@ static kiln_status check_signature(const kiln_function *f, kiln_tensor *const *i
     return KILN_OK;
 }
 
-static kiln_status check_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+// Where they share memory, what the function takes would go while it runs.
+static bool lists_overlap(kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out)
+{
+    uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
+    return a < b + n_out * sizeof *out && b < a + n_in * sizeof *in;
+}
+
+static kiln_status check_lists(const kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                               size_t n_out)
 {
     if (!f) return error_set(KILN_E_ARGUMENT, "call: f is NULL");
-    if ((n_in && !in) || (n_out && !out))
-        return error_set(KILN_E_ARGUMENT, "call: %s is NULL", n_in && !in ? "in" : "out");
-    for (size_t i = 0; i < n_in; i++) TRY(tensor_check("call", "an input", in[i]));
+    if (n_in && !in) return error_set(KILN_E_ARGUMENT, "call: in is NULL, of %zu inputs of %s", n_in, f->name);
+    if (n_out && !out) return error_set(KILN_E_ARGUMENT, "call: out is NULL, of %zu outputs of %s", n_out, f->name);
+    if (n_in && n_out && lists_overlap(in, n_in, out, n_out))
+        return error_set(KILN_E_ARGUMENT, "call: the lists of inputs and outputs of %s overlap", f->name);
+    return KILN_OK;
+}
+
+static kiln_status check_inputs(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
+{
+    for (size_t i = 0; i < n_in; i++) {
+        if (KILN_LIKELY(in[i] && in[i]->magic == TENSOR_ALIVE)) continue;
+        char input[sizeof f->name + 32];
+        snprintf(input, sizeof input, "input %zu of %s", i, f->name);
+        return tensor_check("call", input, in[i]);
+    }
     return check_signature(f, in, n_in);
 }
 
@@ -304,19 +325,30 @@ static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, siz
     return status;
 }
 
+static kiln_status refuse_outputs(const kiln_function *f, size_t before, size_t n_out)
+{
+    return error_set(KILN_E_ARGUMENT, "call: %s had %zu outputs at its first call, %zu are asked for", f->name, before,
+                     n_out);
+}
+
 static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                              struct entry **out)
 {
     struct missed m;
+    kiln_status status = KILN_OK;
     *out = find(f, in, n_in, hash, &m);
-    if (*out) return KILN_OK;
-    pthread_mutex_lock(&f->capture_lock);
-    kiln_status status = find_or_capture(f, in, n_in, n_out, hash, out);
-    pthread_mutex_unlock(&f->capture_lock);
-    return status;
+    if (!*out) {
+        pthread_mutex_lock(&f->capture_lock);
+        status = find_or_capture(f, in, n_in, n_out, hash, out);
+        pthread_mutex_unlock(&f->capture_lock);
+    }
+    size_t n = *out ? (*out)->captured.n_results : n_out;
+    if (status || n == n_out) return status;
+    entry_unref(out); // of another thread, whose first call began before this one
+    return refuse_outputs(f, n, n_out);
 }
 
-// Counts the call; the number of outputs is that of the first.
+// Counts the call; the number of outputs is that of the first, unless that fails.
 static kiln_status enter(kiln_function *f, size_t n_out, bool eager)
 {
     pthread_mutex_lock(&f->lock);
@@ -326,8 +358,18 @@ static kiln_status enter(kiln_function *f, size_t n_out, bool eager)
     f->stats.fallbacks += eager;
     pthread_mutex_unlock(&f->lock);
     if (before < 0 || before == (int64_t)n_out) return KILN_OK;
-    return error_set(KILN_E_ARGUMENT, "call: %s had %lld outputs at its first call, %zu are asked for", f->name,
-                     (long long)before, n_out);
+    return refuse_outputs(f, (size_t)before, n_out);
+}
+
+static void leave(kiln_function *f, bool failed)
+{
+    if (KILN_LIKELY(atomic_load_explicit(&f->has_worked, memory_order_relaxed))) return;
+    pthread_mutex_lock(&f->lock);
+    if (!failed)
+        atomic_store_explicit(&f->has_worked, true, memory_order_relaxed);
+    else if (!f->has_worked)
+        f->n_out = -1;
+    pthread_mutex_unlock(&f->lock);
 }
 
 // A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
@@ -441,13 +483,16 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
 kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     if (error_pending) return error_pending;
-    for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
-    TRY(check_call(f, in, n_in, out, n_out));
+    size_t n_clear = out && !lists_overlap(in, n_in, out, n_out) ? n_out : 0;
+    for (size_t i = 0; i < n_clear; i++) out[i] = NULL;
+    TRY(check_lists(f, in, n_in, out, n_out));
+    TRY(check_inputs(f, in, n_in));
     PROFILE("call", f->name);
     if (walk_current()) return function_run(f, in, n_in, out, n_out);
     if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
     kiln_status status = call(f, in, n_in, out, n_out);
+    leave(f, status != KILN_OK);
     function_unref(f);
     return status;
 }

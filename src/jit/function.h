@@ -33,7 +33,8 @@ struct kiln_function {
     struct entry *first;          // used last
     size_t n_entries;
     uint64_t size_B;
-    int64_t n_out;    // -1: not called yet
+    int64_t n_out; // -1: no call has worked yet
+    atomic_bool has_worked;
     uint8_t *scalars; // by input: enum scalar_state
     size_t n_scalars;
     bool no_replay; // AUTO and pure_host: it is no single graph

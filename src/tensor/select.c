@@ -49,6 +49,7 @@ kiln_tensor *kiln_nonzero(kiln_tensor *x)
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *r = nonzero(x);
+    error_name_op("nonzero");
     scope_leave(&scope, &r, r ? 1 : 0);
     return r;
 }
@@ -79,6 +80,7 @@ kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask)
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *r = masked_select(x, mask, &both);
+    error_name_op("masked_select");
     scope_leave(&scope, &r, r ? 1 : 0);
     return r;
 }
@@ -114,6 +116,7 @@ kiln_status kiln_unique(kiln_tensor *x, kiln_tensor **values, kiln_tensor **inve
     struct kiln_scope scope;
     scope_enter(&scope);
     unique(x, r);
+    error_name_op("unique");
     scope_leave(&scope, r, error_pending ? 0 : 3);
     for (int i = 0; i < 3; i++) {
         if (to[i])
