@@ -13,10 +13,11 @@
 
 #include <cmocka.h>
 
-#define CAPABILITIES(X) \
-    X(01) X(02) X(03) X(04) X(05) X(06) X(07) X(08) X(09) X(10) X(12) X(13) X(14) X(15) X(16) X(17) \
-    X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(27) X(28) X(29) X(34) X(42) X(43) X(45) X(46) \
-    X(47) X(48) X(64) X(65) X(68) X(69) X(70) X(72)
+#define CAPABILITIES(X)                                                                                               \
+    X(01)                                                                                                             \
+    X(02) X(03) X(04) X(05) X(06) X(07) X(08) X(09) X(10) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) \
+        X(22) X(23) X(24) X(25) X(27) X(28) X(29) X(30) X(31) X(32) X(34) X(42) X(43) X(45) X(46) X(47) X(48) X(64)   \
+            X(65) X(68) X(69) X(70) X(72)
 #define DECLARE(nn) void capability_##nn(void **state);
 CAPABILITIES(DECLARE)
 #undef DECLARE
@@ -29,6 +30,13 @@ kiln_device *vulkan(void);
 void on_each_device(void (*fn)(kiln_device *dev));
 
 kiln_device_stats stats_of(kiln_device *dev);
+kiln_jit_stats jit_stats_of(const kiln_function *f);
+char *explanation_of(kiln_function *f); // to be freed
+void must(kiln_status status);          // fails the test with the pending error
+bool fuses(kiln_device *dev);           // kernels are compiled for it in this build
+// What the library warned of since, joined.
+extern char warned[4096];
+void listen_to_log(void);
 
 // An f32 tensor from numbers.
 kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t *dims);

@@ -3,42 +3,6 @@
 
 #include <kiln/ops.h>
 
-static kiln_jit_stats jit_stats_of(const kiln_function *f)
-{
-    kiln_jit_stats s = {.size = sizeof s};
-    kiln_function_stats(f, &s);
-    return s;
-}
-
-static char *explanation_of(kiln_function *f)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    kiln_explain(f, file);
-    fclose(file);
-    return text;
-}
-
-static void must(kiln_status status)
-{
-    if (status) fail_msg("%s", kiln_error_message());
-}
-
-// What the library warned of, joined.
-static char warned[4096];
-static void note_warning(void *user, const char *message)
-{
-    size_t n = strlen(warned);
-    snprintf(warned + n, sizeof warned - n, "%s\n", message);
-}
-
-static void listen(void)
-{
-    warned[0] = '\0';
-    kiln_set_log(note_warning, NULL);
-}
-
 static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     if (user) ++*(int *)user;
@@ -323,7 +287,7 @@ static kiln_status repeat(void *user, kiln_tensor *const *in, size_t n_in, kiln_
 static void advice(kiln_device *dev)
 {
     kiln_tensor *x = make_pair(dev)[0], *out = NULL;
-    listen();
+    listen_to_log();
     kiln_function *f = kiln_jit(repeat, NULL, KILN_JIT(.recompile_limit = 2));
     for (int i = 1; i < 6; i++) {
         kiln_tensor *in[] = {x, kiln_scalar_int(i)};
@@ -431,7 +395,7 @@ void capability_45(void **state)
 static void auto_in_graph_mode(kiln_device *dev)
 {
     kiln_tensor *x = make_pair(dev)[0], *out = NULL;
-    listen();
+    listen_to_log();
     kiln_function *f = kiln_jit(branch, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
     must(kiln_call(f, &x, 1, &out, 1));
     EXPECT(out, 1e-6, -1, -2, -3);

@@ -56,6 +56,46 @@ kiln_device_stats stats_of(kiln_device *dev)
     return stats;
 }
 
+kiln_jit_stats jit_stats_of(const kiln_function *f)
+{
+    kiln_jit_stats s = {.size = sizeof s};
+    kiln_function_stats(f, &s);
+    return s;
+}
+
+char *explanation_of(kiln_function *f)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    kiln_explain(f, file);
+    fclose(file);
+    return text;
+}
+
+void must(kiln_status status)
+{
+    if (status) fail_msg("%s", kiln_error_message());
+}
+
+char warned[4096];
+static void note_warning(void *user, const char *message)
+{
+    size_t n = strlen(warned);
+    snprintf(warned + n, sizeof warned - n, "%s\n", message);
+}
+
+void listen_to_log(void)
+{
+    warned[0] = '\0';
+    kiln_set_log(note_warning, NULL);
+}
+
+bool fuses(kiln_device *dev)
+{
+    return dev == cpu() ? KILN_WITH_LLVM : KILN_WITH_GLSLANG;
+}
+
 kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t *dims)
 {
     float f[256];

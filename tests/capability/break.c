@@ -1,0 +1,305 @@
+// Rows 30 to 33 and 35: functions of which as much becomes graphs as can, with breaks where the host needs a value.
+#include "capability.h"
+
+#include <pthread.h>
+
+static kiln_function *automatic(kiln_fn fn, void *user)
+{
+    return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+}
+
+static uint64_t launches_of(kiln_device *dev)
+{
+    return stats_of(dev).launches;
+}
+
+// Whether two tensors hold the same, one kind of rounding apart.
+static void expect_same(kiln_tensor *got, kiln_tensor *want, const char *what)
+{
+    double a[256], b[256];
+    if (!got || !want || kiln_error()) fail_msg("%s: %s", what, kiln_error_message());
+    int64_t n = kiln_numel(want);
+    assert_true(n <= 256);
+    if (kiln_numel(got) != n || kiln_rank(got) != kiln_rank(want) || kiln_tensor_dtype(got) != kiln_tensor_dtype(want))
+        fail_msg("%s: another type", what);
+    must(kiln_read(kiln_cast(got, KILN_F64), a, sizeof *a * (size_t)n));
+    must(kiln_read(kiln_cast(want, KILN_F64), b, sizeof *b * (size_t)n));
+    for (int64_t i = 0; i < n; i++) {
+        bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) || fabs(a[i] - b[i]) <= 1e-5 * (1 + fabs(b[i]));
+        if (!same) fail_msg("%s: element %d is %.9g, eagerly %.9g", what, (int)i, a[i], b[i]);
+    }
+}
+
+// --- 30: what STRICT refuses is a break, and what lies before and after it is a graph
+
+static kiln_status two_parts(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *a = kiln_relu(kiln_add(kiln_mul(in[0], in[1]), kiln_scalar(1)));
+    double scale = kiln_item(kiln_select(a, 0, 0)) > 4 ? -1 : 1;
+    out[0] = kiln_square(kiln_sub(kiln_mul(a, kiln_scalar(scale)), in[0]));
+    return kiln_error();
+}
+
+static void falls_back(kiln_device *dev)
+{
+    kiln_tensor *in[] = {from(dev, NUMBERS(1, 2, 3), KILN_SHAPE(3)), from(dev, NUMBERS(2, 3, -4), KILN_SHAPE(3))};
+    kiln_tensor *large = from(dev, NUMBERS(2, 2, 3), KILN_SHAPE(3)), *out = NULL;
+    kiln_function *strict = kiln_jit(two_parts, NULL, NULL), *f = automatic(two_parts, NULL);
+    assert_int_equal(kiln_call(strict, in, 2, &out, 1), KILN_E_STATE);
+    EXPECT_ERROR(KILN_E_STATE, "item: ", "KILN_CAPTURE_AUTO");
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = launches_of(dev);
+        must(kiln_call(f, in, 2, &out, 1));
+        // Three ops, a read, three ops; the first part's values go on to the second.
+        if (i && fuses(dev)) assert_int_equal(launches_of(dev) - before, 2);
+        EXPECT(out, 1e-6, 4, 25, 9);
+        must(kiln_call(f, (kiln_tensor *[]){large, in[1]}, 2, &out, 1)); // the other branch
+        EXPECT(out, 1e-6, 49, 81, 9);
+    }
+    assert_int_equal(jit_stats_of(f).breaks, 6);
+    assert_int_equal(jit_stats_of(f).captures, 2);
+    assert_int_equal(jit_stats_of(f).fallbacks, 0);
+    kiln_function_free(&strict);
+    kiln_function_free(&f);
+}
+
+void capability_30(void **state)
+{
+    on_each_device(falls_back);
+}
+
+// --- 31: six steps. (1) All calls of a scope are seen, on its thread alone, however it is left; (2, 3) types without
+// values, constants folded; (4) a graph of what is needed; (5) guards choose; (6) what is rarely used is recycled
+
+static void *run_elsewhere(void *user)
+{
+    kiln_device *dev = user;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *y = kiln_neg(kiln_ones(dev, KILN_F32, KILN_SHAPE(2)));
+    kiln_scope_end(&scope);
+    return y ? NULL : dev;
+}
+
+static int leave_region(kiln_device *dev, kiln_tensor *x, int way)
+{
+    for (int i = 0; i < 2; i++) {
+        KILN_CAPTURE(dev)
+        {
+            uint64_t before = launches_of(dev);
+            kiln_tensor *y = kiln_matmul(kiln_mul(x, kiln_scalar(2)), kiln_transpose(x, 0, 1));
+            assert_int_equal(launches_of(dev), before); // recorded, not run
+            assert_int_equal(kiln_dim(y, 0), 2);
+            assert_int_equal(kiln_dim(y, 1), 2);
+            assert_int_equal(kiln_tensor_dtype(y), KILN_F32);
+            if (way == 0) break;
+            if (way == 1) return 1;
+            if (way == 2) goto out;
+        }
+    }
+out:
+    return way;
+}
+
+static void captures_scope(kiln_device *dev)
+{
+    kiln_tensor *x = from(dev, NUMBERS(1, 2, 3, 4, 5, 6), KILN_SHAPE(2, 3));
+    for (int way = 0; way < 4; way++) {
+        uint64_t before = launches_of(dev);
+        assert_int_equal(leave_region(dev, x, way), way);
+        assert_int_equal(launches_of(dev), before); // nothing was asked for
+        EXPECT(kiln_neg(kiln_select(x, 0, 0)), 0, -1, -2, -3);
+        assert_int_equal(launches_of(dev), before + 2); // eager again; the test's cast is the second
+    }
+    KILN_CAPTURE(dev)
+    {
+        pthread_t other;
+        void *failed = dev;
+        uint64_t before = launches_of(dev);
+        assert_int_equal(pthread_create(&other, NULL, run_elsewhere, dev), 0);
+        assert_int_equal(pthread_join(other, &failed), 0);
+        assert_null(failed);
+        assert_int_equal(launches_of(dev), before + 2);
+    }
+}
+
+static kiln_status with_dead_code(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *dead = kiln_exp(kiln_matmul(in[0], kiln_transpose(in[0], 0, 1)));
+    kiln_tensor *half = kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(1), 0.5);
+    out[0] = kiln_tanh(kiln_mul(in[0], kiln_add(half, half))); // a product by one
+    return dead ? kiln_error() : KILN_E_INTERNAL;
+}
+
+static void chooses_graph(kiln_device *dev)
+{
+    kiln_function *f = automatic(with_dead_code, NULL);
+    kiln_tensor *out = NULL, *in[3];
+    for (int64_t i = 0; i < 3; i++) in[i] = kiln_full(dev, KILN_F32, KILN_SHAPE(i + 1, 2), 0.25 * (double)(i + 1));
+    for (int i = 0; i < 9; i++) {
+        uint64_t before = launches_of(dev);
+        must(kiln_call(f, &in[i % 3], 1, &out, 1));
+        // tanh alone: what nobody asks for and the product by one are no part of the graph.
+        assert_int_equal(launches_of(dev) - before, 1);
+        assert_true(fabs(kiln_item(kiln_max(out, NULL)) - tanh(0.25 * (i % 3 + 1))) < 1e-6);
+    }
+    char *text = explanation_of(f);
+    assert_null(strstr(text, "mul"));
+    assert_null(strstr(text, "exp"));
+    free(text);
+    kiln_jit_stats s = jit_stats_of(f);
+    assert_int_equal(s.captures, 3);
+    assert_int_equal(s.programs, 3);
+    assert_int_equal(s.guard_misses, 2);
+    kiln_function_free(&f);
+}
+
+// A shape in use all the time, among others that come once.
+static void recycles(kiln_device *dev)
+{
+    const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_AUTO};
+    for (int k = 0; k < 2; k++) {
+        kiln_function *f = kiln_jit(with_dead_code, NULL, KILN_JIT(.capture = kinds[k], .cache_entries = 2));
+        for (int64_t i = 0; i < 12; i++) {
+            kiln_tensor *x = kiln_full(dev, KILN_F32, KILN_SHAPE(i % 2 ? i : 1, 2), 0.5), *out = NULL;
+            must(kiln_call(f, &x, 1, &out, 1));
+            EXPECT(kiln_max(out, NULL), 1e-6, 0.46211716);
+        }
+        kiln_jit_stats s = jit_stats_of(f);
+        assert_int_equal(s.captures, 6); // 1 (twice the same), 3, 5 to 11: the one in use was never made again
+        assert_true(s.programs <= 3 && s.evictions >= 3);
+        kiln_function_free(&f);
+    }
+}
+
+void capability_31(void **state)
+{
+    on_each_device(captures_scope);
+    on_each_device(chooses_graph);
+    on_each_device(recycles);
+}
+
+// --- 32: AUTO never fails where eager mode succeeds, and gives the same
+
+static kiln_status value_loop(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = in[0];
+    while (kiln_item(kiln_max(out[0], NULL)) < 100) out[0] = kiln_add(kiln_mul(out[0], kiln_scalar(2)), in[1]);
+    return kiln_error();
+}
+
+static kiln_status host_detour(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    float v[4];
+    kiln_tensor *y = kiln_exp(kiln_neg(kiln_abs(in[0])));
+    if (kiln_read(kiln_transpose(y, 0, 1), v, sizeof v)) return kiln_error();
+    for (int i = 0; i < 2; i++) v[i] += v[3 - i];
+    kiln_tensor *back = kiln_from_data(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(4), v);
+    out[0] = kiln_add(kiln_reshape(back, KILN_SHAPE(2, 2)), y);
+    return kiln_error();
+}
+
+static kiln_status data_shapes(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *mask = kiln_greater(in[0], kiln_scalar(0)), *values = NULL, *counts = NULL;
+    kiln_unique(kiln_round(in[1]), &values, NULL, &counts);
+    kiln_tensor *sums[] = {kiln_sum(kiln_masked_select(in[0], mask), NULL),
+                           kiln_sum(kiln_cast(kiln_nonzero(mask), KILN_F32), NULL),
+                           kiln_sum(kiln_mul(values, kiln_cast(counts, KILN_F32)), NULL)};
+    out[0] = kiln_stack(sums, 3, 0);
+    return kiln_error();
+}
+
+static kiln_status writes_views(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_contiguous(kiln_transpose(in[0], 0, 1)), *row = kiln_select(y, 0, 1);
+    kiln_add_(row, kiln_scalar(10));
+    double seen = kiln_item(kiln_sum(y, NULL));
+    kiln_assign(kiln_select(y, 1, 0), kiln_scalar(seen));
+    out[0] = kiln_add(kiln_reshape(y, KILN_SHAPE(-1)), kiln_mul(kiln_sum(row, NULL), kiln_scalar(1)));
+    return kiln_error();
+}
+
+static kiln_status handles_error(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *y = kiln_matmul(in[0], kiln_reshape(in[1], KILN_SHAPE(4, 1))); // no such product
+    bool failed = y == NULL && kiln_error() == KILN_E_SHAPE;
+    kiln_error_clear();
+    out[0] = kiln_keep(failed ? kiln_matmul(in[0], in[1]) : kiln_neg(in[0]));
+    kiln_scope_end(&scope);
+    return kiln_error();
+}
+
+static kiln_status differentiates(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *w = kiln_parameter(kiln_add(in[0], in[1]), "w"), *y = kiln_tanh(w);
+    kiln_tensor *loss = kiln_item(kiln_sum(y, NULL)) > 0 ? kiln_sum(kiln_square(y), NULL) : kiln_mean(y, NULL);
+    kiln_backward(loss, NULL);
+    out[0] = kiln_alias(kiln_gradient(w));
+    return kiln_error();
+}
+
+static kiln_status reseeds(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_device *dev = kiln_tensor_device(in[0]);
+    kiln_seed(dev, 5);
+    kiln_tensor *a = kiln_uniform(dev, KILN_F32, KILN_SHAPE(2, 2), 0, 1);
+    kiln_seed(dev, 6);
+    out[0] = kiln_add(kiln_mul(a, in[0]), kiln_normal(dev, KILN_F32, KILN_SHAPE(2, 2), 0, 1));
+    return kiln_error();
+}
+
+static kiln_status other_device(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *there = kiln_to_device(kiln_mul(in[0], kiln_scalar(3)), cpu());
+    kiln_tensor *back = kiln_to_device(kiln_sub(there, kiln_scalar(1)), kiln_tensor_device(in[0]));
+    out[0] = kiln_matmul(back, in[1]);
+    return kiln_error();
+}
+
+static kiln_status grows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    int *calls = user;
+    out[0] = kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(2, 2), 0);
+    for (int i = 0; i <= *calls; i++) out[0] = kiln_add(kiln_mul(out[0], in[0]), in[1]);
+    ++*calls;
+    return kiln_error();
+}
+
+static kiln_status any_results(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    KILN_CAPTURE(NULL) out[0] = kiln_keep(kiln_narrow(kiln_neg(in[0]), 0, 0, 0)); // no element
+    if (kiln_numel(out[0]) == 0) out[0] = kiln_transpose(in[1], 0, 1);            // the input's own memory
+    return kiln_error();
+}
+
+static void never_fails(kiln_device *dev)
+{
+    static const struct {
+        const char *name;
+        kiln_fn fn;
+    } rows[] = {{"value_loop", value_loop},     {"host_detour", host_detour},     {"data_shapes", data_shapes},
+                {"writes_views", writes_views}, {"handles_error", handles_error}, {"differentiates", differentiates},
+                {"reseeds", reseeds},           {"other_device", other_device},   {"grows", grows},
+                {"any_results", any_results}};
+    kiln_tensor *a = from(dev, NUMBERS(1, -2, 3, 4), KILN_SHAPE(2, 2));
+    kiln_tensor *b = from(dev, NUMBERS(0.5, 2, 2, -0.25), KILN_SHAPE(2, 2));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int eager_calls = 0, calls = 0;
+        kiln_function *f = automatic(rows[i].fn, &calls);
+        for (int k = 0; k < 4; k++) {
+            kiln_tensor *in[] = {k % 2 ? b : a, k % 2 ? a : b}, *want = NULL, *got = NULL;
+            if (rows[i].fn(&eager_calls, in, 2, &want, 1)) fail_msg("%s: %s", rows[i].name, kiln_error_message());
+            if (kiln_call(f, in, 2, &got, 1)) fail_msg("%s: %s", rows[i].name, kiln_error_message());
+            expect_same(got, want, rows[i].name);
+        }
+        assert_int_equal(jit_stats_of(f).calls, 4);
+        assert_int_equal(jit_stats_of(f).fallbacks, 0);
+        kiln_function_free(&f);
+    }
+}
+
+void capability_32(void **state)
+{
+    on_each_device(never_fails);
+}
