@@ -33,15 +33,22 @@ static void explain_entry(const struct entry *e, struct str *s)
 static void explain(struct kiln_function *f, struct str *s)
 {
     static const char *const kinds[] = {"STRICT", "AUTO", "TRACE"};
+    kiln_jit_stats stats = {.size = sizeof stats};
+    const kiln_jit_stats *t = &stats;
+    kiln_function_stats(f, &stats);
     pthread_mutex_lock(&f->lock);
-    const kiln_jit_stats *t = &f->stats;
     str_addf(s, "%s, capture %s\n", f->name, kinds[f->o.capture]);
     str_addf(
         s,
-        "  calls %llu, captures %llu, programs %zu, guard misses %llu, breaks %llu, evictions %llu, fallbacks %llu\n",
-        (unsigned long long)t->calls, (unsigned long long)t->captures, f->n_entries,
+        "  calls %llu, captures %llu, programs %llu, guard misses %llu, breaks %llu, evictions %llu, fallbacks %llu\n",
+        (unsigned long long)t->calls, (unsigned long long)t->captures, (unsigned long long)t->programs,
         (unsigned long long)t->guard_misses, (unsigned long long)t->breaks, (unsigned long long)t->evictions,
         (unsigned long long)t->fallbacks);
+    if (f->o.capture == KILN_CAPTURE_AUTO)
+        str_addf(s, "  %llu ops in graphs, %llu by themselves\n", (unsigned long long)t->graph_ops,
+                 (unsigned long long)t->single_ops);
+    for (const struct break_count *b = f->breaks; b < f->breaks + BREAK_REASONS && b->n; b++)
+        str_addf(s, "  breaks for %s: %llu\n", b->why, (unsigned long long)b->n);
     str_add(s, str_text(&f->log));
     for (const struct entry *e = f->first; e; e = e->next) explain_entry(e, s);
     pthread_mutex_unlock(&f->lock);

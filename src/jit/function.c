@@ -368,11 +368,17 @@ static bool is_due(kiln_function *f, uint64_t captures)
     return due;
 }
 
-static void count_launches(kiln_function *f, const struct entry *e)
+void function_count_ops(kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops)
 {
     pthread_mutex_lock(&f->lock);
-    f->stats.launches += e->n_launches;
+    f->stats.launches += launches;
+    *(in_graph ? &f->stats.graph_ops : &f->stats.single_ops) += ops;
     pthread_mutex_unlock(&f->lock);
+}
+
+static void count_launches(kiln_function *f, const struct entry *e)
+{
+    function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
 }
 
 static bool runs_eagerly(const kiln_function *f)

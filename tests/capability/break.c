@@ -2,6 +2,7 @@
 #include "capability.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 static kiln_function *automatic(kiln_fn fn, void *user)
 {
@@ -176,6 +177,81 @@ void capability_31(void **state)
     on_each_device(captures_scope);
     on_each_device(chooses_graph);
     on_each_device(recycles);
+}
+
+// --- 33: what is accelerated and what is not: breaks by reason, ops in graphs and beside them, time a segment
+
+static kiln_status many_breaks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_mul(kiln_add(in[0], kiln_scalar(1)), in[0]);
+    for (int i = 0; i < 3; i++) y = kiln_mul(y, kiln_scalar(kiln_item(kiln_max(y, NULL)) > 50 ? 0.5 : 2)); // a read
+    out[0] = kiln_neg(kiln_masked_select(y, kiln_greater(y, kiln_scalar(10))));
+    return kiln_error();
+}
+
+static kiln_status no_breaks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_neg(kiln_mul(kiln_add(in[0], kiln_scalar(1)), in[0]));
+    return kiln_error();
+}
+
+// How many spans of this category the profile has, each with a time.
+static int count_spans(const char *path, const char *category)
+{
+    static char text[1 << 18];
+    char wanted[64];
+    int n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t size = fread(text, 1, sizeof text - 1, f);
+    text[size] = '\0';
+    fclose(f);
+    assert_true(size < sizeof text - 1);
+    snprintf(wanted, sizeof wanted, "\"cat\": \"%s\"", category);
+    for (const char *p = text; (p = strstr(p, wanted)); p++, n++) assert_non_null(strstr(p, "\"dur\": "));
+    return n;
+}
+
+static void is_accounted_for(kiln_device *dev)
+{
+    char path[] = "/tmp/kiln-test-XXXXXX";
+    kiln_tensor *x = from(dev, NUMBERS(1, 5, 7), KILN_SHAPE(3)), *out = NULL;
+    kiln_function *f = automatic(many_breaks, NULL), *g = automatic(no_breaks, NULL);
+    for (int i = 0; i < 3; i++) {
+        must(kiln_call(f, &x, 1, &out, 1));
+        EXPECT(out, 1e-6, -15, -28);
+        must(kiln_call(g, &x, 1, &out, 1));
+        EXPECT(out, 1e-6, -2, -30, -56);
+    }
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    must(kiln_profile_begin(path));
+    must(kiln_call(f, &x, 1, &out, 1));
+    must(kiln_profile_end());
+    assert_int_equal(count_spans(path, "break"), 4);
+    assert_int_equal(count_spans(path, "segment"), 1); // the last one, to the end
+    assert_int_equal(unlink(path), 0);
+    kiln_jit_stats s = jit_stats_of(f), whole = jit_stats_of(g);
+    // Of each call 3 + 2 + 2 + 5 + 8 ops are in graphs. The first one learns what is asked for after its breaks.
+    assert_int_equal(s.breaks, 16);
+    assert_int_equal(s.graph_ops, 4 * 20);
+    assert_int_equal(s.single_ops, 7);
+    assert_int_equal(whole.graph_ops, 3 * 3);
+    assert_int_equal(whole.single_ops + whole.breaks, 0);
+    char *text = explanation_of(f);
+    const char *const parts[] = {"breaks for read: 16\n", "80 ops in graphs, 7 by themselves\n", "programs 9,",
+                                 "break: read of f32[], made by max, which is 56, at break.c:", "end: of the scope"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i])) fail_msg("no \"%s\" in %s", parts[i], text);
+    free(text);
+    kiln_function_free(&f);
+    kiln_function_free(&g);
+}
+
+void capability_33(void **state)
+{
+    on_each_device(is_accounted_for);
 }
 
 // --- 32: AUTO never fails where eager mode succeeds, and gives the same
