@@ -13,6 +13,23 @@ void function_note(struct kiln_function *f, const char *format, ...)
     if (debug_flag("guards")) log_warn("%s: %s", f->name, text);
 }
 
+size_t captured_unread(const struct captured *c)
+{
+    const struct kiln_graph *g = c->graph;
+    size_t n = 0;
+    uint8_t *read = calloc(g->values.n + 1, 1);
+    for (size_t i = 0; read && i < g->operands.n; i++)
+        if (g->operands.v[i] >= 0) read[g->operands.v[i]] = 1;
+    for (size_t i = 0; read && i < g->outputs.n; i++) read[g->outputs.v[i].value] = 1;
+    for (size_t i = 0; read && i < c->n_results; i++)
+        if (c->results[i].kind == RESULT_SOURCE) read[c->sources[c->results[i].index].value] = 1;
+    for (size_t i = 0; read && i < c->gradient.n_saved; i++)
+        if (c->gradient.saved[i].source >= 0) read[c->sources[c->gradient.saved[i].source].value] = 1;
+    for (size_t i = 0; read && i < c->n_sources; i++) n += !read[c->sources[i].value];
+    free(read);
+    return n;
+}
+
 static void explain_entry(const struct entry *e, struct str *s)
 {
     struct program_facts facts;

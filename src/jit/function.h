@@ -67,6 +67,7 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
 
 // explain.c
+size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // function.c
