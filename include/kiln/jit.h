@@ -85,6 +85,8 @@ typedef struct kiln_jit_stats {
     uint64_t evictions KILN_0;        ///< programs dropped to keep the bounds
     uint64_t fallbacks KILN_0;        ///< calls that ran eagerly: after the recompile limit, or with capture disabled
     uint64_t nodes KILN_0;            ///< of the graph captured last
+    uint64_t graph_ops KILN_0;        ///< ops that ran as parts of its compiled graphs
+    uint64_t single_ops KILN_0;       ///< ops that ran one by one between the graphs of AUTO, fallbacks not counted
 } kiln_jit_stats;
 KILN_API void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out);
 

@@ -62,11 +62,8 @@ static kiln_status run_body(struct segment *s, const struct plan *p, kiln_tensor
         in[i] = r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : number_tensor(&s->numbers.v[r->index]);
         if (!in[i]) return error_pending;
     }
-    if (s->trie->f) {
-        pthread_mutex_lock(&s->trie->f->lock);
-        s->trie->f->stats.launches += (uint64_t)p->body->launches;
-        pthread_mutex_unlock(&s->trie->f->lock);
-    }
+    if (s->trie->f)
+        function_count_ops(s->trie->f, p->body->program != NULL, (uint64_t)p->body->launches, p->body->graph->nodes.n);
     return p->body->program ? program_run(p->body->program, in, &rng, out)
                             : graph_replay(p->body->graph, s->dev, in, &rng, out);
 }
@@ -273,12 +270,16 @@ static void note(struct segment *s, const struct type *type, struct storage *ask
     if (f->o.print_after_all) fprintf(stderr, "# %s: %s\n", f->name, text);
 }
 
-static void count_break(struct segment *s)
+static void count_break(struct segment *s, const char *why)
 {
-    if (!s->trie->f) return;
-    pthread_mutex_lock(&s->trie->f->lock);
-    s->trie->f->stats.breaks++;
-    pthread_mutex_unlock(&s->trie->f->lock);
+    kiln_function *f = s->trie->f;
+    if (!f) return;
+    pthread_mutex_lock(&f->lock);
+    struct break_count *b = f->breaks;
+    while (b->n && strncmp(b->why, why, sizeof b->why - 1) != 0 && b < f->breaks + BREAK_REASONS - 1) b++;
+    if (!b->n++) snprintf(b->why, sizeof b->why, "%s", why);
+    f->stats.breaks++;
+    pthread_mutex_unlock(&f->lock);
 }
 
 // Breaking
@@ -294,7 +295,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     kiln_status status = choose(s, l, &wanted, &n);
     const struct type type = l ? l->base : (struct type){0};
     struct storage *asked = l ? storage_ref(l->storage) : NULL;
-    if (why) count_break(s);
+    if (why) count_break(s, why);
     if (!status && n) status = get_plan(s, wanted, n, &p);
     if (!status && p) {
         p->used = ++s->trie->clock;

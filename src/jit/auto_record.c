@@ -392,7 +392,10 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
                          kiln_tensor **out)
 {
     struct walk *w = walk_of(sink);
-    if (!auto_can_record(w, c, dev, in)) return run_at_once(c, dev, in, out);
+    if (!auto_can_record(w, c, dev, in)) {
+        if (w->trie->f) function_count_ops(w->trie->f, false, 0, 1);
+        return run_at_once(c, dev, in, out);
+    }
     auto_lock();
     kiln_status status = record(w, c, dev, in, out);
     auto_unlock();

@@ -284,13 +284,15 @@ static void add_captured(kiln_function *f, struct entry *e, const struct missed 
 {
     struct program_facts facts;
     entry_facts(e, &facts);
-    size_t n = e->captured.graph->nodes.n;
+    size_t n = e->captured.graph->nodes.n, unread = captured_unread(&e->captured);
+    char dropped[64] = "";
+    if (unread) snprintf(dropped, sizeof dropped, " (%zu dropped, nothing reads them)", unread);
     pthread_mutex_lock(&f->lock);
     e->number = ++f->stats.captures;
     f->stats.kernels_compiled += facts.kernels_compiled;
     f->stats.nodes = n;
-    function_note(f, "capture %llu: %zu nodes, %zu inputs, %zu outputs; %s", (unsigned long long)e->number, n,
-                  e->captured.n_sources, e->captured.n_results, m->why);
+    function_note(f, "capture %llu: %zu nodes, %zu inputs%s, %zu outputs; %s", (unsigned long long)e->number, n,
+                  e->captured.n_sources, dropped, e->captured.n_results, m->why);
     cache_add(f, entry_ref(e));
     pthread_mutex_unlock(&f->lock);
     if (n < TINY_NODES)
@@ -410,11 +412,17 @@ static bool is_due(kiln_function *f, uint64_t captures)
     return due;
 }
 
-static void count_launches(kiln_function *f, const struct entry *e)
+void function_count_ops(kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops)
 {
     pthread_mutex_lock(&f->lock);
-    f->stats.launches += e->n_launches;
+    f->stats.launches += launches;
+    *(in_graph ? &f->stats.graph_ops : &f->stats.single_ops) += ops;
     pthread_mutex_unlock(&f->lock);
+}
+
+static void count_launches(kiln_function *f, const struct entry *e)
+{
+    function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
 }
 
 static bool runs_eagerly(const kiln_function *f)

@@ -19,6 +19,7 @@ struct entry {
     const char *name; // the function's; owned
 };
 
+enum { BREAK_REASONS = 32 };
 enum scalar_state { SCALAR_CONSTANT, SCALAR_RUN_TIME, SCALAR_ALWAYS_CONSTANT };
 
 struct kiln_function {
@@ -40,6 +41,10 @@ struct kiln_function {
     bool no_replay; // AUTO and pure_host: it is no single graph
     bool gave_up;   // too many captures: what fits no program runs eagerly
     kiln_jit_stats stats;
+    struct break_count { // by reason; the last one takes what finds no place
+        char why[48];
+        uint64_t n;
+    } breaks[BREAK_REASONS];
     struct str log;
     struct trie *trie; // AUTO: what was recorded; see auto.h
 };
@@ -63,9 +68,11 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
 
 // explain.c
+size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // function.c
+void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
 uint64_t function_recompile_limit(const struct kiln_function *f);
 // The function itself, in a scope of its own; what it gives becomes new handles.
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);

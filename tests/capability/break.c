@@ -1,7 +1,8 @@
-// Rows 30 to 33 and 35: functions of which as much becomes graphs as can, with breaks where the host needs a value.
+// Rows 30, 31, 33 and 35: functions of which as much becomes graphs as can, with breaks where the host needs a value.
 #include "capability.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 static kiln_function *automatic(kiln_fn fn, void *user)
 {
@@ -11,23 +12,6 @@ static kiln_function *automatic(kiln_fn fn, void *user)
 static uint64_t launches_of(kiln_device *dev)
 {
     return stats_of(dev).launches;
-}
-
-// Whether two tensors hold the same, one kind of rounding apart.
-static void expect_same(kiln_tensor *got, kiln_tensor *want, const char *what)
-{
-    double a[256], b[256];
-    if (!got || !want || kiln_error()) fail_msg("%s: %s", what, kiln_error_message());
-    int64_t n = kiln_numel(want);
-    assert_true(n <= 256);
-    if (kiln_numel(got) != n || kiln_rank(got) != kiln_rank(want) || kiln_tensor_dtype(got) != kiln_tensor_dtype(want))
-        fail_msg("%s: another type", what);
-    must(kiln_read(kiln_cast(got, KILN_F64), a, sizeof *a * (size_t)n));
-    must(kiln_read(kiln_cast(want, KILN_F64), b, sizeof *b * (size_t)n));
-    for (int64_t i = 0; i < n; i++) {
-        bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) || fabs(a[i] - b[i]) <= 1e-5 * (1 + fabs(b[i]));
-        if (!same) fail_msg("%s: element %d is %.9g, eagerly %.9g", what, (int)i, a[i], b[i]);
-    }
 }
 
 // --- 30: what STRICT refuses is a break, and what lies before and after it is a graph
@@ -178,128 +162,135 @@ void capability_31(void **state)
     on_each_device(recycles);
 }
 
-// --- 32: AUTO never fails where eager mode succeeds, and gives the same
+// --- 33: what is accelerated and what is not: breaks by reason, ops in graphs and beside them, time a segment
 
-static kiln_status value_loop(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status many_breaks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    out[0] = in[0];
-    while (kiln_item(kiln_max(out[0], NULL)) < 100) out[0] = kiln_add(kiln_mul(out[0], kiln_scalar(2)), in[1]);
+    kiln_tensor *y = kiln_mul(kiln_add(in[0], kiln_scalar(1)), in[0]);
+    for (int i = 0; i < 3; i++) y = kiln_mul(y, kiln_scalar(kiln_item(kiln_max(y, NULL)) > 50 ? 0.5 : 2)); // a read
+    out[0] = kiln_neg(kiln_masked_select(y, kiln_greater(y, kiln_scalar(10))));
     return kiln_error();
 }
 
-static kiln_status host_detour(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status no_breaks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    float v[4];
-    kiln_tensor *y = kiln_exp(kiln_neg(kiln_abs(in[0])));
-    if (kiln_read(kiln_transpose(y, 0, 1), v, sizeof v)) return kiln_error();
-    for (int i = 0; i < 2; i++) v[i] += v[3 - i];
-    kiln_tensor *back = kiln_from_data(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(4), v);
-    out[0] = kiln_add(kiln_reshape(back, KILN_SHAPE(2, 2)), y);
+    out[0] = kiln_neg(kiln_mul(kiln_add(in[0], kiln_scalar(1)), in[0]));
     return kiln_error();
 }
 
-static kiln_status data_shapes(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+// How many spans of this category the profile has, each with a time.
+static int count_spans(const char *path, const char *category)
 {
-    kiln_tensor *mask = kiln_greater(in[0], kiln_scalar(0)), *values = NULL, *counts = NULL;
-    kiln_unique(kiln_round(in[1]), &values, NULL, &counts);
-    kiln_tensor *sums[] = {kiln_sum(kiln_masked_select(in[0], mask), NULL),
-                           kiln_sum(kiln_cast(kiln_nonzero(mask), KILN_F32), NULL),
-                           kiln_sum(kiln_mul(values, kiln_cast(counts, KILN_F32)), NULL)};
-    out[0] = kiln_stack(sums, 3, 0);
-    return kiln_error();
+    static char text[1 << 18];
+    char wanted[64];
+    int n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t size = fread(text, 1, sizeof text - 1, f);
+    text[size] = '\0';
+    fclose(f);
+    assert_true(size < sizeof text - 1);
+    snprintf(wanted, sizeof wanted, "\"cat\": \"%s\"", category);
+    for (const char *p = text; (p = strstr(p, wanted)); p++, n++) assert_non_null(strstr(p, "\"dur\": "));
+    return n;
 }
 
-static kiln_status writes_views(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static void is_accounted_for(kiln_device *dev)
 {
-    kiln_tensor *y = kiln_contiguous(kiln_transpose(in[0], 0, 1)), *row = kiln_select(y, 0, 1);
-    kiln_add_(row, kiln_scalar(10));
-    double seen = kiln_item(kiln_sum(y, NULL));
-    kiln_assign(kiln_select(y, 1, 0), kiln_scalar(seen));
-    out[0] = kiln_add(kiln_reshape(y, KILN_SHAPE(-1)), kiln_mul(kiln_sum(row, NULL), kiln_scalar(1)));
-    return kiln_error();
-}
-
-static kiln_status handles_error(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *y = kiln_matmul(in[0], kiln_reshape(in[1], KILN_SHAPE(4, 1))); // no such product
-    bool failed = y == NULL && kiln_error() == KILN_E_SHAPE;
-    kiln_error_clear();
-    out[0] = kiln_keep(failed ? kiln_matmul(in[0], in[1]) : kiln_neg(in[0]));
-    kiln_scope_end(&scope);
-    return kiln_error();
-}
-
-static kiln_status differentiates(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    kiln_tensor *w = kiln_parameter(kiln_add(in[0], in[1]), "w"), *y = kiln_tanh(w);
-    kiln_tensor *loss = kiln_item(kiln_sum(y, NULL)) > 0 ? kiln_sum(kiln_square(y), NULL) : kiln_mean(y, NULL);
-    kiln_backward(loss, NULL);
-    out[0] = kiln_alias(kiln_gradient(w));
-    return kiln_error();
-}
-
-static kiln_status reseeds(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    kiln_device *dev = kiln_tensor_device(in[0]);
-    kiln_seed(dev, 5);
-    kiln_tensor *a = kiln_uniform(dev, KILN_F32, KILN_SHAPE(2, 2), 0, 1);
-    kiln_seed(dev, 6);
-    out[0] = kiln_add(kiln_mul(a, in[0]), kiln_normal(dev, KILN_F32, KILN_SHAPE(2, 2), 0, 1));
-    return kiln_error();
-}
-
-static kiln_status other_device(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    kiln_tensor *there = kiln_to_device(kiln_mul(in[0], kiln_scalar(3)), cpu());
-    kiln_tensor *back = kiln_to_device(kiln_sub(there, kiln_scalar(1)), kiln_tensor_device(in[0]));
-    out[0] = kiln_matmul(back, in[1]);
-    return kiln_error();
-}
-
-static kiln_status grows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    int *calls = user;
-    out[0] = kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(2, 2), 0);
-    for (int i = 0; i <= *calls; i++) out[0] = kiln_add(kiln_mul(out[0], in[0]), in[1]);
-    ++*calls;
-    return kiln_error();
-}
-
-static kiln_status any_results(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    KILN_CAPTURE(NULL) out[0] = kiln_keep(kiln_narrow(kiln_neg(in[0]), 0, 0, 0)); // no element
-    if (kiln_numel(out[0]) == 0) out[0] = kiln_transpose(in[1], 0, 1);            // the input's own memory
-    return kiln_error();
-}
-
-static void never_fails(kiln_device *dev)
-{
-    static const struct {
-        const char *name;
-        kiln_fn fn;
-    } rows[] = {{"value_loop", value_loop},     {"host_detour", host_detour},     {"data_shapes", data_shapes},
-                {"writes_views", writes_views}, {"handles_error", handles_error}, {"differentiates", differentiates},
-                {"reseeds", reseeds},           {"other_device", other_device},   {"grows", grows},
-                {"any_results", any_results}};
-    kiln_tensor *a = from(dev, NUMBERS(1, -2, 3, 4), KILN_SHAPE(2, 2));
-    kiln_tensor *b = from(dev, NUMBERS(0.5, 2, 2, -0.25), KILN_SHAPE(2, 2));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int eager_calls = 0, calls = 0;
-        kiln_function *f = automatic(rows[i].fn, &calls);
-        for (int k = 0; k < 4; k++) {
-            kiln_tensor *in[] = {k % 2 ? b : a, k % 2 ? a : b}, *want = NULL, *got = NULL;
-            if (rows[i].fn(&eager_calls, in, 2, &want, 1)) fail_msg("%s: %s", rows[i].name, kiln_error_message());
-            if (kiln_call(f, in, 2, &got, 1)) fail_msg("%s: %s", rows[i].name, kiln_error_message());
-            expect_same(got, want, rows[i].name);
-        }
-        assert_int_equal(jit_stats_of(f).calls, 4);
-        assert_int_equal(jit_stats_of(f).fallbacks, 0);
-        kiln_function_free(&f);
+    char path[] = "/tmp/kiln-test-XXXXXX";
+    kiln_tensor *x = from(dev, NUMBERS(1, 5, 7), KILN_SHAPE(3)), *out = NULL;
+    kiln_function *f = automatic(many_breaks, NULL), *g = automatic(no_breaks, NULL);
+    for (int i = 0; i < 3; i++) {
+        must(kiln_call(f, &x, 1, &out, 1));
+        EXPECT(out, 1e-6, -15, -28);
+        must(kiln_call(g, &x, 1, &out, 1));
+        EXPECT(out, 1e-6, -2, -30, -56);
     }
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    must(kiln_profile_begin(path));
+    must(kiln_call(f, &x, 1, &out, 1));
+    must(kiln_profile_end());
+    assert_int_equal(count_spans(path, "break"), 4);
+    assert_int_equal(count_spans(path, "segment"), 1); // the last one, to the end
+    assert_int_equal(unlink(path), 0);
+    kiln_jit_stats s = jit_stats_of(f), whole = jit_stats_of(g);
+    // Of each call 3 + 2 + 2 + 5 + 8 ops are in graphs. The first one learns what is asked for after its breaks.
+    assert_int_equal(s.breaks, 16);
+    assert_int_equal(s.graph_ops, 4 * 20);
+    assert_int_equal(s.single_ops, 7);
+    assert_int_equal(whole.graph_ops, 3 * 3);
+    assert_int_equal(whole.single_ops + whole.breaks, 0);
+    char *text = explanation_of(f);
+    const char *const parts[] = {"breaks for read: 16\n", "80 ops in graphs, 7 by themselves\n", "programs 9,",
+                                 "break: read of f32[], made by max, which is 56, at break.c:", "end: of the scope"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i])) fail_msg("no \"%s\" in %s", parts[i], text);
+    free(text);
+    kiln_function_free(&f);
+    kiln_function_free(&g);
 }
 
-void capability_32(void **state)
+void capability_33(void **state)
 {
-    on_each_device(never_fails);
+    on_each_device(is_accounted_for);
+}
+
+// --- 35: a function that was split stays correct: values, views and writes on both sides of each break
+
+static int break_lines[2];
+
+static kiln_status splits(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *w = user, *a = kiln_add(kiln_mul(in[0], in[1]), kiln_scalar(1)), *half = kiln_narrow(a, 0, 0, 2);
+    break_lines[0] = __LINE__ + 1;
+    if (kiln_item(kiln_max(a, NULL)) > 3) a = kiln_sub(a, in[1]);
+    kiln_tensor *b = kiln_exp(kiln_neg(kiln_abs(a)));
+    if (kiln_add_(kiln_select(w, 0, 1), b)) return kiln_error();
+    break_lines[1] = __LINE__ + 1;
+    int times = 1 + (int)kiln_item(kiln_sum(w, NULL)) % 3;
+    for (int i = 0; i < times; i++) b = kiln_mul(b, a);
+    if (kiln_mul_(kiln_select(w, 0, 0), b)) return kiln_error();
+    out[0] = kiln_add(b, a);
+    out[1] = kiln_square(half); // from before both breaks
+    out[2] = kiln_select(w, 1, 3);
+    return kiln_error();
+}
+
+static void expect_break_list(kiln_function *f)
+{
+    char *text = explanation_of(f), line[64];
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "at break.c:%d; ", break_lines[i]);
+        const char *found = strstr(text, i ? "break: read of f32[], made by sum" : "break: read of f32[], made by max");
+        if (!found || !strstr(found, line)) fail_msg("no break %s in %s", line, text);
+    }
+    free(text);
+}
+
+static void is_split(kiln_device *dev)
+{
+    const double rows[][4] = {{1, 2, 3, 4}, {0.5, -1, 0, 0.25}, {-3, 0, 2, 1}, {0.1, 0.2, 0.3, 0.4}};
+    kiln_tensor *w = kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 4)), *v = kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 4));
+    kiln_tensor *half = kiln_full(dev, KILN_F32, KILN_SHAPE(4), 0.5);
+    kiln_function *f = automatic(splits, w);
+    for (int i = 0; i < 12; i++) {
+        kiln_tensor *in[] = {from(dev, rows[i % 4], KILN_SHAPE(4)), half}, *got[3] = {NULL}, *want[3] = {NULL};
+        must(splits(v, in, 2, want, 3));
+        must(kiln_call(f, in, 2, got, 3));
+        for (int k = 0; k < 3; k++) expect_same(got[k], want[k], "a result");
+        expect_same(w, v, "what was written");
+        assert_true(kiln_is_view_of(got[2], w));
+        assert_int_equal(kiln_version(w), kiln_version(v));
+    }
+    assert_int_equal(jit_stats_of(f).breaks, 2 * 12);
+    assert_int_equal(jit_stats_of(f).fallbacks, 0);
+    expect_break_list(f);
+    kiln_function_free(&f);
+}
+
+void capability_35(void **state)
+{
+    on_each_device(is_split);
 }

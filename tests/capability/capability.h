@@ -13,11 +13,14 @@
 
 #include <cmocka.h>
 
-#define CAPABILITIES(X)                                                                                               \
-    X(01)                                                                                                             \
-    X(02) X(03) X(04) X(05) X(06) X(07) X(08) X(09) X(10) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) \
-        X(22) X(23) X(24) X(25) X(27) X(28) X(29) X(30) X(31) X(32) X(34) X(42) X(43) X(45) X(46) X(47) X(48) X(64)   \
-            X(65) X(68) X(69) X(70) X(72)
+// clang-format off
+#define CAPABILITIES(X) \
+    X(01) X(02) X(03) X(04) X(05) X(06) X(07) X(08) X(09) X(10) X(11) X(12) \
+    X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) \
+    X(25) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(37) X(38) \
+    X(39) X(40) X(42) X(43) X(45) X(46) X(47) X(48) X(64) X(65) X(68) X(69) \
+    X(70) X(72)
+// clang-format on
 #define DECLARE(nn) void capability_##nn(void **state);
 CAPABILITIES(DECLARE)
 #undef DECLARE
@@ -50,6 +53,8 @@ kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t 
 void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *want, int line);
 #define EXPECT(t, tolerance, ...) \
     expect_values(t, tolerance, sizeof(NUMBERS(__VA_ARGS__)) / sizeof(double), NUMBERS(__VA_ARGS__), __LINE__)
+// Fails unless both have the same type and, to a small relative tolerance, the same values.
+void expect_same(kiln_tensor *got, kiln_tensor *want, const char *what);
 // Fails unless this error is pending with a text that holds all of these; clears it.
 void expect_error_text(kiln_status code, const char *const *parts, int line);
 #define EXPECT_ERROR(code, ...) expect_error_text(code, (const char *const[]){__VA_ARGS__, NULL}, __LINE__)

@@ -123,6 +123,22 @@ void expect_values(kiln_tensor *t, double tolerance, size_t n, const double *wan
     kiln_free(&wide);
 }
 
+void expect_same(kiln_tensor *got, kiln_tensor *want, const char *what)
+{
+    double a[256], b[256];
+    if (!got || !want || kiln_error()) fail_msg("%s: %s", what, kiln_error_message());
+    int64_t n = kiln_numel(want);
+    assert_true(n <= 256);
+    if (kiln_numel(got) != n || kiln_rank(got) != kiln_rank(want) || kiln_tensor_dtype(got) != kiln_tensor_dtype(want))
+        fail_msg("%s: another type", what);
+    must(kiln_read(kiln_cast(got, KILN_F64), a, sizeof *a * (size_t)n));
+    must(kiln_read(kiln_cast(want, KILN_F64), b, sizeof *b * (size_t)n));
+    for (int64_t i = 0; i < n; i++) {
+        bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) || fabs(a[i] - b[i]) <= 1e-5 * (1 + fabs(b[i]));
+        if (!same) fail_msg("%s: element %d is %.9g, eagerly %.9g", what, (int)i, a[i], b[i]);
+    }
+}
+
 void expect_error_text(kiln_status code, const char *const *parts, int line)
 {
     if (kiln_error() != code)
