@@ -78,6 +78,8 @@ kiln_status heap_trim(kiln_device *dev);
 kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
 bool heap_find(kiln_device *dev, uint64_t address, struct slab *out); // the slab that holds an address
 #define STAT_ADD(dev, field, n) ((void)__atomic_fetch_add(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED))
+#define STAT_SET(dev, field, n) __atomic_store_n(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED)
+#define STAT_GET(dev, field)    __atomic_load_n(&(dev)->stats.field, __ATOMIC_RELAXED)
 kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l); // counts
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);

@@ -214,8 +214,9 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
         status = carve(dev, rounded_B, out);
     if (!status) {
         out->slab->live++;
-        dev->stats.heap_used_B += size_B;
-        if (dev->stats.heap_used_B > dev->stats.heap_peak_B) dev->stats.heap_peak_B = dev->stats.heap_used_B;
+        STAT_ADD(dev, heap_used_B, size_B);
+        if (STAT_GET(dev, heap_used_B) > STAT_GET(dev, heap_peak_B))
+            STAT_SET(dev, heap_peak_B, STAT_GET(dev, heap_used_B));
     }
     pthread_mutex_unlock(&h->lock);
     return status;
@@ -241,7 +242,7 @@ void device_release(kiln_device *dev, const struct block *b)
     pthread_mutex_lock(&h->lock);
     push(&h->bins[b->bin], b);
     b->slab->live--;
-    dev->stats.heap_used_B -= b->size_B;
+    STAT_ADD(dev, heap_used_B, -b->size_B);
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -1,5 +1,6 @@
 // What a device tells of itself.
 #include "device/device.h"
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,18 +20,21 @@ void kiln_device_get_stats(kiln_device *dev, kiln_device_stats *out)
         error_set(KILN_E_ARGUMENT, "device_get_stats: %s", !dev ? "dev is NULL" : "out or out->size is not set");
         return;
     }
-    kiln_device_stats s = dev->stats;
+    // Word by word: other threads count meanwhile.
+    static_assert(sizeof dev->stats % sizeof(uint64_t) == 0, "the figures are 64-bit words");
+    uint64_t s[sizeof dev->stats / sizeof(uint64_t)];
+    for (size_t i = 0; i < COUNT_OF(s); i++) s[i] = __atomic_load_n((uint64_t *)&dev->stats + i, __ATOMIC_RELAXED);
     size_t n = out->size < sizeof s ? out->size : sizeof s;
-    memcpy((char *)out + sizeof out->size, (char *)&s + sizeof out->size, n - sizeof out->size);
+    memcpy((char *)out + sizeof out->size, (char *)s + sizeof out->size, n - sizeof out->size);
 }
 
 void kiln_device_reset_stats(kiln_device *dev)
 {
     if (!dev) return;
-    kiln_device_stats *s = &dev->stats;
-    memset(s, 0, offsetof(kiln_device_stats, heap_used_B));
-    s->heap_peak_B = s->heap_used_B;
-    s->pipeline_ns = 0;
+    const size_t counters = offsetof(kiln_device_stats, heap_used_B) / sizeof(uint64_t);
+    for (size_t i = 0; i < counters; i++) __atomic_store_n((uint64_t *)&dev->stats + i, 0, __ATOMIC_RELAXED);
+    STAT_SET(dev, heap_peak_B, STAT_GET(dev, heap_used_B));
+    STAT_SET(dev, pipeline_ns, 0);
 }
 
 kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B)
