@@ -17,8 +17,8 @@ static kiln_status unknown_value(const struct recorder *r)
 {
     return error_set(
         KILN_E_STATE,
-        "the value depends on an input of %s, which is being captured and has no values yet; use kiln_cond "
-        "or kiln_host_call, or capture with KILN_CAPTURE_AUTO",
+        "the value depends on an input of %s, which is being captured and has no values yet; choose by kiln_where, "
+        "return the value and read it outside, or capture with KILN_CAPTURE_AUTO",
         r->name);
 }
 

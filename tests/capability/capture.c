@@ -180,7 +180,7 @@ static void strict_errors(kiln_device *dev)
     EXPECT(out, 1e-6, -1, -2, -3);
     kiln_function *f = kiln_jit(branch, NULL, NULL);
     assert_int_equal(kiln_call(f, &x, 1, &out, 1), KILN_E_STATE);
-    EXPECT_ERROR(KILN_E_STATE, "item: ", "kiln_cond", "kiln_host_call", "KILN_CAPTURE_AUTO", "(capture.c:");
+    EXPECT_ERROR(KILN_E_STATE, "item: ", "kiln_where", "read it outside", "KILN_CAPTURE_AUTO", "(capture.c:");
     kiln_function_free(&f);
 }
 
