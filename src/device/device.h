@@ -34,8 +34,9 @@ struct device_ops {
     kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);
     bool (*has_kernel)(kiln_device *dev, kernel_id kernel);
     const char *(*shader_text)(void *unused, const char *name);
-    // Code compiled while the program runs, of kernels that no catalogue lists; NULL where there is none. Loading
-    // copies the code. Unloading may come while launches are in flight. A launch is recorded in stream order.
+    // Code compiled while the program runs, of kernels that no catalogue lists; NULL where there is none. A device that
+    // is not a CPU and has no shader_text does not look at the code. Loading copies the code. Unloading may come while
+    // launches are in flight. A launch is recorded in stream order.
     kiln_status (*load_compiled)(kiln_device *dev, const struct compiled_code *code, void **out);
     void (*unload_compiled)(kiln_device *dev, void *compiled);
     kiln_status (*launch_compiled)(kiln_device *dev, const struct compiled_launch *l);

@@ -139,11 +139,21 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
 }
 #endif
 
+// For a device that does not look at code: no more than the text is made.
+static kiln_status load_text(struct source *s, struct jit_kernel *kernel)
+{
+    const struct compiled_code code = {
+        .name = kernel->name, .code = str_text(&s->text), .code_B = s->text.len, .indirect = s->plan.indirect};
+    kernel->compiled = true;
+    return s->dev->ops->load_compiled(s->dev, &code, &kernel->loaded);
+}
+
 static kiln_status compile(struct source *s, struct jit_kernel *kernel)
 {
     PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
-    TRY(s->dev->caps.is_cpu ? compile_llvm(s, kernel) : compile_glsl(s, kernel));
+    bool shaders = s->dev->ops->shader_text != NULL;
+    TRY((s->dev->caps.is_cpu ? compile_llvm : shaders ? compile_glsl : load_text)(s, kernel));
     if (!kernel->compiled) profile_span_.category = "load"; // its code was on disk
     if (kernel->compiled) STAT_ADD(s->dev, kernels_compiled, 1);
     return KILN_OK;
