@@ -66,6 +66,9 @@ static void other_types_are_other_paths(void **state)
     }
     assert_int_equal(stats_of(j).captures, 2);
     assert_int_equal(stats_of(j).programs, 2);
+    assert_true(explains(j, "calls 6, captures 2, programs 2, guard misses 1"));
+    assert_true(explains(j, "\n  program 2: 3 ops"));
+    assert_true(explains(j, "\n  program 1: 3 ops"));
     kiln_function_free(&j);
 }
 

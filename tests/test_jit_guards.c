@@ -328,6 +328,23 @@ static void a_signature_is_held_to(void **state)
     kiln_function_free(&j);
 }
 
+static void explanations_of_long_runs_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 1, 2), *out = NULL;
+    struct knob k = {1, 0};
+    kiln_function *j = kiln_jit(turn, &k, KILN_JIT(.hash_args = hash_of, .cache_entries = 1, .recompile_limit = 2000));
+    for (k.hash = 1; k.hash <= 1000; k.hash++) ok(kiln_call(j, &x, 1, &out, 1));
+    assert_int_equal(stats_of(j).captures, 1000);
+    char *text = explanation(j);
+    assert_in_range(strlen(text), 1 << 16, (1 << 16) + 4096);
+    assert_non_null(strstr(text, "guard hash: was 1, is 2\n"));
+    assert_null(strstr(text, "guard hash: was 998, is 999\n"));
+    assert_non_null(strstr(text, "(what came later is left out)\n  program 1000: 1 op"));
+    free(text);
+    kiln_function_free(&j);
+}
+
 static void explain_prints_what_happened(void **state)
 {
     struct fixture *f = *state;
@@ -335,9 +352,12 @@ static void explain_prints_what_happened(void **state)
     kiln_function *j = kiln_jit(mixed, NULL, NULL);
     ok(kiln_call(j, &x, 1, &out, 1));
     char *text = explanation(j);
-    assert_non_null(strstr(text, "the function at test_jit_guards.c:"));
+    const char name[] = "the function at test_jit_guards.c:";
+    assert_non_null(strstr(text, name));
+    assert_null(strstr(text + sizeof name, "the function at")); // once, at the beginning
     assert_non_null(strstr(text, "capture STRICT"));
-    assert_non_null(strstr(text, "capture 1: 2 nodes, 1 inputs, 1 outputs; first call"));
+    assert_non_null(strstr(text, "\n  program 1: 2 ops"));
+    assert_non_null(strstr(text, "capture 1: 2 ops, 1 input, 1 output; first call"));
     free(text);
     kiln_explain(NULL, stderr);
     fails(kiln_error(), KILN_E_ARGUMENT, "f is NULL");
@@ -406,6 +426,7 @@ int main(int argc, char **argv)
         FIXTURE(small_functions_are_warned_of_once),
         FIXTURE(a_signature_is_held_to),
         FIXTURE(explain_prints_what_happened),
+        FIXTURE(explanations_of_long_runs_are_bounded),
         FIXTURE(threads_share_a_function),
     };
     if (choose_device(argc, argv)) return 77;

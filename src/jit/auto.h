@@ -59,6 +59,7 @@ struct body { // a compiled graph, shared by equal segments
     struct body *next;
     kiln_device *dev;
     uint64_t hash;
+    uint64_t number; // of the trie's bodies, in the order in which they were made
     struct kiln_graph *graph;
     struct input_type *inputs; // of the graph
     size_t n_inputs;
@@ -95,6 +96,7 @@ struct trie {
     struct body *bodies;
     uint64_t clock;
     size_t n_steps, n_plans, n_bodies;
+    uint64_t made;   // bodies so far
     uint64_t misses; // walks that recorded something new, but for the first
     bool walked;
     int refs; // the function, and segments
@@ -245,5 +247,4 @@ struct auto_scope {
 kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only);
 // After the handles that are not kept have gone: what is left to do.
 kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool failed);
-void auto_explain(struct trie *t, struct str *s);
 kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);

@@ -344,15 +344,3 @@ kiln_status segment_break(struct segment *s, struct lazy *l, const char *why)
     }
     return status ? status : error_pending;
 }
-
-void auto_explain(struct trie *t, struct str *s)
-{
-    size_t n = 0;
-    auto_lock();
-    for (const struct body *b = t->bodies; b; b = b->next) {
-        str_addf(s, "  program %zu: %zu nodes, %d launches%s\n", ++n, b->graph->nodes.n, b->launches,
-                 b->program ? "" : ", op by op");
-        if (b->program) program_explain(b->program, s);
-    }
-    auto_unlock();
-}

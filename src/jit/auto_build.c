@@ -177,6 +177,14 @@ void body_unref(struct trie *t, struct body *b)
     free(b);
 }
 
+static void note_failure(struct kiln_function *f)
+{
+    if (!f) return;
+    pthread_mutex_lock(&f->lock);
+    function_note(f, "op by op: %s", kiln_error_message());
+    pthread_mutex_unlock(&f->lock);
+}
+
 // A new body of the graph that was built, whose inputs it takes over. What cannot be compiled runs op by op.
 static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t hash, bool alone, struct body **out)
 {
@@ -193,10 +201,11 @@ static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t
         y->next = t->bodies;
         t->bodies = y;
         t->n_bodies++;
+        y->number = ++t->made;
     }
     if (!alone && t->f && t->f->o.print_after_all) TRY(kiln_graph_print(y->graph, stderr));
     if (!alone && !debug_flag("replay") && compile(t, y)) {
-        if (t->f) function_note(t->f, "op by op: %s", kiln_error_message());
+        note_failure(t->f);
         kiln_error_clear();
     }
     count(t, y);

@@ -291,7 +291,9 @@ void trie_trim(struct trie *t)
         *p = s->next;
         free_steps(t, s);
         if (!t->f) continue;
+        pthread_mutex_lock(&t->f->lock);
         t->f->stats.evictions++;
         function_note(t->f, "a recording was evicted, %zu programs are kept", t->n_plans);
+        pthread_mutex_unlock(&t->f->lock);
     }
 }

@@ -41,7 +41,7 @@ struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t
     return NULL;
 }
 
-static void evict_last(struct kiln_function *f)
+static struct entry *evict_last(struct kiln_function *f)
 {
     struct entry **p = &f->first;
     while ((*p)->next) p = &(*p)->next;
@@ -51,7 +51,7 @@ static void evict_last(struct kiln_function *f)
     f->size_B -= e->size_B;
     f->stats.evictions++;
     function_note(f, "program %llu: evicted, %zu are kept", (unsigned long long)e->number, f->n_entries);
-    entry_unref(&e);
+    return e;
 }
 
 void cache_remove(struct kiln_function *f, struct entry *e)
@@ -65,7 +65,7 @@ void cache_remove(struct kiln_function *f, struct entry *e)
     entry_unref(&e);
 }
 
-void cache_add(struct kiln_function *f, struct entry *e)
+struct entry *cache_add(struct kiln_function *f, struct entry *e)
 {
     uint64_t entries = f->o.cache_entries ? f->o.cache_entries : 64;
     uint64_t size_B = f->o.cache_B ? f->o.cache_B : UINT64_C(1) << 30;
@@ -73,5 +73,11 @@ void cache_add(struct kiln_function *f, struct entry *e)
     f->first = e;
     f->n_entries++;
     f->size_B += e->size_B;
-    while (f->n_entries > 1 && (f->n_entries > entries || f->size_B > size_B)) evict_last(f);
+    struct entry *dropped = NULL;
+    while (f->n_entries > 1 && (f->n_entries > entries || f->size_B > size_B)) {
+        struct entry *last = evict_last(f);
+        last->next = dropped;
+        dropped = last;
+    }
+    return dropped;
 }

@@ -247,6 +247,7 @@ static void restore_gradients(struct capturing *c)
         struct tape_node *leaf = leaf_of_source(s);
         kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
         if (!leaf || (g && !g->builder)) continue;
+        if (!g && !s->gradient) continue; // others may be reading a parameter that was only read here
         leaf->leaf->gradient = s->gradient;
         s->gradient = NULL;
         if (g) tensor_destroy(g);

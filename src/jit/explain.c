@@ -1,6 +1,9 @@
-// What happened to a function, in lines.
+// What happened to a function, in lines: counts, what was captured and why, and each program with its launches.
 #include "jit/auto.h"
 #include <stdlib.h>
+#include <string.h>
+
+enum { LOG_MAX_B = 1 << 16 }; // of a function that runs for days, the beginning
 
 void function_note(struct kiln_function *f, const char *format, ...)
 {
@@ -9,7 +12,10 @@ void function_note(struct kiln_function *f, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    str_addf(&f->log, "  %s\n", text);
+    if (f->log.len < LOG_MAX_B) {
+        str_addf(&f->log, "  %s\n", text);
+        if (f->log.len >= LOG_MAX_B) str_add(&f->log, "  (what came later is left out)\n");
+    }
     if (debug_flag("guards")) log_warn("%s: %s", f->name, text);
 }
 
@@ -30,30 +36,55 @@ size_t captured_unread(const struct captured *c)
     return n;
 }
 
+// The rest of the line that names a program, and its launches below.
+static void add_program(const struct program *p, size_t n_nodes, struct str *s)
+{
+    if (!p) {
+        str_addf(s, "%zu op%s, node by node\n", n_nodes, n_nodes == 1 ? "" : "s");
+        return;
+    }
+    struct str text;
+    str_init(&text);
+    program_explain(p, &text);
+    bool below = false;
+    for (const char *line = str_text(&text), *end; *line; line = end + 1, below = true) {
+        end = strchr(line, '\n');
+        str_addf(s, "%s%.*s\n", below ? "    " : "", (int)(end - line), line);
+    }
+    str_free(&text);
+}
+
 static void explain_entry(const struct entry *e, struct str *s)
 {
-    struct program_facts facts;
-    entry_facts(e, &facts);
-    str_addf(s, "  program %llu: %d nodes, %d launches, %llu bytes planned (%llu if each value had its own)\n",
-             (unsigned long long)e->number, facts.n_nodes, facts.n_launches, (unsigned long long)facts.arena_B,
-             (unsigned long long)facts.naive_B);
-    if (e->program) program_explain(e->program, s);
-    struct gradient *g = (struct gradient *)&e->captured.gradient;
+    const struct gradient *g = &e->captured.gradient;
+    str_addf(s, "  program %llu: ", (unsigned long long)e->number);
+    add_program(e->program, e->captured.graph->nodes.n, s);
     if (!g->graph) return;
-    pthread_mutex_lock(&g->lock);
-    str_addf(s, "  backward of program %llu: %zu values kept, %zu gradients%s\n", (unsigned long long)e->number,
-             g->n_saved, g->n_targets, g->program ? "" : "; not compiled yet");
-    if (g->program) program_explain(g->program, s);
-    pthread_mutex_unlock(&g->lock);
+    const struct program *p = atomic_load(&g->program);
+    str_addf(s, "  backward of program %llu: %zu gradient%s, from %zu kept value%s; ", (unsigned long long)e->number,
+             g->n_targets, g->n_targets == 1 ? "" : "s", g->n_saved, g->n_saved == 1 ? "" : "s");
+    if (p || debug_flag("replay"))
+        add_program(p, g->graph->nodes.n, s);
+    else
+        str_add(s, "not compiled yet\n");
+}
+
+static void explain_bodies(const struct trie *t, struct str *s)
+{
+    for (const struct body *b = t->bodies; b; b = b->next) {
+        str_addf(s, "  program %llu: ", (unsigned long long)b->number);
+        add_program(b->program, b->graph->nodes.n, s);
+    }
 }
 
 static void explain(struct kiln_function *f, struct str *s)
 {
     static const char *const kinds[] = {"STRICT", "AUTO", "TRACE"};
-    kiln_jit_stats stats = {.size = sizeof stats};
+    kiln_jit_stats stats;
     const kiln_jit_stats *t = &stats;
-    kiln_function_stats(f, &stats);
+    auto_lock();
     pthread_mutex_lock(&f->lock);
+    function_gather_stats(f, &stats);
     str_addf(s, "%s, capture %s\n", f->name, kinds[f->o.capture]);
     str_addf(
         s,
@@ -69,7 +100,8 @@ static void explain(struct kiln_function *f, struct str *s)
     str_add(s, str_text(&f->log));
     for (const struct entry *e = f->first; e; e = e->next) explain_entry(e, s);
     pthread_mutex_unlock(&f->lock);
-    if (f->trie) auto_explain(f->trie, s);
+    if (f->trie) explain_bodies(f->trie, s);
+    auto_unlock();
 }
 
 void kiln_explain(kiln_function *f, FILE *file)

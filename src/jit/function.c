@@ -43,7 +43,12 @@ static kiln_status check_options(const kiln_jit_opts *o)
     return KILN_OK;
 }
 
-static void function_unref(kiln_function *f)
+void function_ref(kiln_function *f)
+{
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+}
+
+void function_unref(kiln_function *f)
 {
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
     while (f->first) {
@@ -121,6 +126,13 @@ void kiln_function_free(kiln_function **f)
     *f = NULL;
 }
 
+void function_gather_stats(const kiln_function *f, kiln_jit_stats *out)
+{
+    *out = f->stats;
+    out->programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
+    for (struct entry *e = f->first; e; e = e->next) out->kernels_compiled += gradient_kernels(&e->captured.gradient);
+}
+
 void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
 {
     if (!f || !out || !out->size) {
@@ -130,9 +142,8 @@ void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
     pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
     auto_lock();
     pthread_mutex_lock(lock);
-    kiln_jit_stats s = f->stats;
-    s.programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
-    for (struct entry *e = f->first; e; e = e->next) s.kernels_compiled += gradient_kernels(&e->captured.gradient);
+    kiln_jit_stats s;
+    function_gather_stats(f, &s);
     pthread_mutex_unlock(lock);
     auto_unlock();
     size_t size = out->size < sizeof s ? out->size : sizeof s;
@@ -285,16 +296,22 @@ static void add_captured(kiln_function *f, struct entry *e, const struct missed 
     struct program_facts facts;
     entry_facts(e, &facts);
     size_t n = e->captured.graph->nodes.n, unread = captured_unread(&e->captured);
-    char dropped[64] = "";
-    if (unread) snprintf(dropped, sizeof dropped, " (%zu dropped, nothing reads them)", unread);
+    char unread_text[64] = "";
+    if (unread) snprintf(unread_text, sizeof unread_text, " (%zu dropped, nothing reads them)", unread);
     pthread_mutex_lock(&f->lock);
     e->number = ++f->stats.captures;
     f->stats.kernels_compiled += facts.kernels_compiled;
     f->stats.nodes = n;
-    function_note(f, "capture %llu: %zu nodes, %zu inputs%s, %zu outputs; %s", (unsigned long long)e->number, n,
-                  e->captured.n_sources, dropped, e->captured.n_results, m->why);
-    cache_add(f, entry_ref(e));
+    size_t n_in = e->captured.n_sources, n_out = e->captured.n_results;
+    function_note(f, "capture %llu: %zu op%s, %zu input%s%s, %zu output%s; %s", (unsigned long long)e->number, n,
+                  n == 1 ? "" : "s", n_in, n_in == 1 ? "" : "s", unread_text, n_out, n_out == 1 ? "" : "s", m->why);
+    struct entry *dropped = cache_add(f, entry_ref(e));
     pthread_mutex_unlock(&f->lock);
+    while (dropped) { // without the lock: a program may wait for what compiles in the background
+        struct entry *next = dropped->next;
+        entry_unref(&dropped);
+        dropped = next;
+    }
     if (n < TINY_NODES)
         log_warn("tiny-graph: %s has %zu op%s: its calls cost more than they gain; capture larger functions", f->name,
                  n, n == 1 ? "" : "s");
@@ -350,14 +367,15 @@ static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_
     return refuse_outputs(f, n, n_out);
 }
 
-// Counts the call; the number of outputs is that of the first, unless that fails.
-static kiln_status enter(kiln_function *f, size_t n_out, bool eager)
+// Counts the call; the number of outputs is that of the first, unless that fails. *captures: before this call.
+static kiln_status enter(kiln_function *f, size_t n_out, bool eager, uint64_t *captures)
 {
     pthread_mutex_lock(&f->lock);
     int64_t before = f->n_out;
     if (before < 0) f->n_out = (int64_t)n_out;
     f->stats.calls++;
     f->stats.fallbacks += eager;
+    *captures = f->stats.captures;
     pthread_mutex_unlock(&f->lock);
     if (before < 0 || before == (int64_t)n_out) return KILN_OK;
     return refuse_outputs(f, (size_t)before, n_out);
@@ -459,7 +477,8 @@ static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in,
 static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     bool eager = runs_eagerly(f);
-    TRY(enter(f, n_out, eager));
+    uint64_t captures;
+    TRY(enter(f, n_out, eager, &captures));
     if (eager) return function_run(f, in, n_in, out, n_out);
     if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
         bool done = false;
@@ -469,7 +488,6 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
     uint64_t hash = f->o.hash_args ? f->o.hash_args(f->user) : 0;
     TRY(error_pending);
     struct entry *e;
-    uint64_t captures = __atomic_load_n(&f->stats.captures, __ATOMIC_RELAXED);
     TRY(get_entry(f, in, n_in, n_out, hash, &e));
     if (e && is_due(f, captures)) {
         kiln_status status = verify(f, in, n_in, n_out, hash, &e);
@@ -498,7 +516,7 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     PROFILE("call", f->name);
     if (walk_current()) return function_run(f, in, n_in, out, n_out);
     if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
-    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    function_ref(f);
     kiln_status status = call(f, in, n_in, out, n_out);
     leave(f, status != KILN_OK);
     function_unref(f);

@@ -38,8 +38,8 @@ struct kiln_function {
     atomic_bool has_worked;
     uint8_t *scalars; // by input: enum scalar_state
     size_t n_scalars;
-    bool no_replay; // AUTO and pure_host: it is no single graph
-    bool gave_up;   // too many captures: what fits no program runs eagerly
+    atomic_bool no_replay; // AUTO and pure_host: it is no single graph; read without the lock, as is the next
+    atomic_bool gave_up;   // too many captures: what fits no program runs eagerly
     kiln_jit_stats stats;
     struct break_count { // by reason; the last one takes what finds no place
         char why[48];
@@ -56,7 +56,8 @@ void entry_unref(struct entry **e);
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
                          enum guard_kind *failed, size_t *at);
 void cache_remove(struct kiln_function *f, struct entry *e);
-void cache_add(struct kiln_function *f, struct entry *e); // takes the reference
+// Takes the reference. What goes over the bounds is handed out, for whoever has no lock any more.
+struct entry *cache_add(struct kiln_function *f, struct entry *e);
 
 // entry.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
@@ -69,9 +70,13 @@ kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out
 
 // explain.c
 size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads
+// A line for kiln_explain. With the lock.
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // function.c
+void function_ref(struct kiln_function *f);
+void function_unref(struct kiln_function *f);
+void function_gather_stats(const struct kiln_function *f, kiln_jit_stats *out); // with the lock and AUTO's
 void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
 uint64_t function_recompile_limit(const struct kiln_function *f);
 // The function itself, in a scope of its own; what it gives becomes new handles.

@@ -13,16 +13,15 @@
 uint64_t gradient_kernels(struct gradient *g)
 {
     struct program_facts facts = {0};
-    if (!g->graph) return 0;
-    pthread_mutex_lock(&g->lock);
-    if (g->program) program_get_facts(g->program, &facts);
-    pthread_mutex_unlock(&g->lock);
+    const struct program *p = atomic_load(&g->program);
+    if (p) program_get_facts(p, &facts);
     return facts.kernels_compiled;
 }
 
 void gradient_finish(struct gradient *g)
 {
-    program_unref(&g->program);
+    struct program *p = atomic_load(&g->program);
+    program_unref(&p);
     if (g->graph) pthread_mutex_destroy(&g->lock);
     ir_graph_destroy(&g->graph);
     free(g->failure);

@@ -33,8 +33,8 @@ struct gradient {
     int32_t *values; // in the forward graph; -1: nothing flows back from it
     int32_t *douts;  // the place of its gradient among the backward graph's inputs; -1: none
     size_t n_douts;
-    pthread_mutex_t lock;
-    struct program *program; // made at the first backward
+    pthread_mutex_t lock;              // of who makes the program, for as long as that takes
+    _Atomic(struct program *) program; // made at the first backward
 };
 uint64_t gradient_kernels(struct gradient *g); // compiled for its program
 void gradient_finish(struct gradient *g);

@@ -73,7 +73,7 @@ static kiln_status differentiate_again(const struct held *h, const struct tape_n
 
 // The backward program
 
-static kiln_status compile(const struct entry *e, struct gradient *g)
+static kiln_status compile(const struct entry *e, struct gradient *g, struct program **out)
 {
     const struct captured *c = &e->captured;
     const struct layout **layouts = calloc(g->n_douts + g->n_saved + 1, sizeof *layouts);
@@ -85,7 +85,7 @@ static kiln_status compile(const struct entry *e, struct gradient *g)
         if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
     }
     struct program_options options = {.name = e->name, .numbers = numbers};
-    if (!status) status = program_create(g->graph, c->dev, layouts, &options, &g->program);
+    if (!status) status = program_create(g->graph, c->dev, layouts, &options, out);
     free(layouts);
     free(numbers);
     return status;
@@ -94,8 +94,9 @@ static kiln_status compile(const struct entry *e, struct gradient *g)
 static kiln_status get_program(const struct entry *e, struct gradient *g, struct program **out)
 {
     pthread_mutex_lock(&g->lock);
-    kiln_status status = g->program ? KILN_OK : compile(e, g);
-    *out = g->program;
+    *out = atomic_load(&g->program);
+    kiln_status status = *out ? KILN_OK : compile(e, g, out);
+    atomic_store(&g->program, *out);
     pthread_mutex_unlock(&g->lock);
     return status;
 }

@@ -315,6 +315,7 @@ static void dump_plan(struct maker *m)
 {
     struct str s;
     str_init(&s);
+    str_addf(&s, "%s: ", m->p->name);
     program_explain(m->p, &s);
     dump_text(m->dump, "plan.txt", &s);
     str_free(&s);
@@ -520,9 +521,14 @@ void program_get_facts(const struct program *p, struct program_facts *out)
 void program_explain(const struct program *p, struct str *out)
 {
     if (background_better(p)) p = background_better(p);
-    str_addf(out, "%s: %d launches for %d ops; %llu bytes for intermediate values, %llu if each had its own\n", p->name,
-             p->facts.n_launches, p->facts.n_nodes, (unsigned long long)p->facts.arena_B,
-             (unsigned long long)p->facts.naive_B);
+    const struct program_facts *t = &p->facts;
+    str_addf(out, "%d op%s in %d launch%s; ", t->n_nodes, t->n_nodes == 1 ? "" : "s", t->n_launches,
+             t->n_launches == 1 ? "" : "es");
+    if (t->naive_B)
+        str_addf(out, "%llu bytes for intermediate values, %llu if each had its own\n", (unsigned long long)t->arena_B,
+                 (unsigned long long)t->naive_B);
+    else
+        str_add(out, "no intermediate values in memory\n");
     for (int i = 0; i < p->n_actions; i++) {
         const struct action *a = &p->actions[i];
         if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);

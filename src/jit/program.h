@@ -54,5 +54,5 @@ struct program_facts {
     uint64_t compile_ns;
 };
 void program_get_facts(const struct program *p, struct program_facts *out);
-// What runs, kernel by kernel, with the nodes in each and why neighbours were not fused.
+// What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.
 void program_explain(const struct program *p, struct str *out);

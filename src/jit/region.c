@@ -15,9 +15,11 @@ static struct site *sites;
 
 struct kiln_capture_region {
     struct auto_scope scope;
+    kiln_function *f; // of the place; a reference, for its device may be closed inside
     bool entered, records;
 };
 
+// With a reference.
 static kiln_function *function_of(const char *file, int line)
 {
     auto_lock();
@@ -38,6 +40,7 @@ static kiln_function *function_of(const char *file, int line)
             error_set(KILN_E_MEMORY, "capture: out of memory");
         }
     }
+    if (s) function_ref(s->f);
     auto_unlock();
     return s ? s->f : NULL;
 }
@@ -52,6 +55,7 @@ kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int 
     // In a capture the block is a part of that, and with an error pending nothing is recorded.
     kiln_function *f =
         error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
+    r->f = f;
     if (f && function_enter_region(f) && !auto_enter(&r->scope, f, dev))
         r->records = true;
     else
@@ -75,6 +79,7 @@ void kiln_capture_end(kiln_capture_region **region)
         auto_leave(&r->scope, NULL, 0, false);
     else
         scope_leave(&r->scope.scope, NULL, 0);
+    if (r->f) function_unref(r->f);
     free(r);
 }
 

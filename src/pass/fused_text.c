@@ -99,9 +99,11 @@ static void operation_text(struct str *s, const struct scalar_node *n)
 void fused_text(const struct fused_kernel *k, struct str *out)
 {
     str_addf(out, "kernel %s: space [", k->name);
-    for (int d = 0; d < k->n_dims; d++)
-        str_addf(out, "%s%lld", d == 0 ? "" : d == k->n_dims - k->n_reduce ? " | " : ", ", (long long)k->sizes[d]);
-    str_addf(out, "], %d stages%s%s\n", k->n_stages, k->has_total ? ", totals" : "",
+    for (int d = 0; d < k->n_dims; d++) {
+        bool reduced = k->n_reduce && d == k->n_dims - k->n_reduce;
+        str_addf(out, "%s%lld", d == 0 ? (reduced ? "| " : "") : reduced ? " | " : ", ", (long long)k->sizes[d]);
+    }
+    str_addf(out, "], %d stage%s%s%s\n", k->n_stages, k->n_stages == 1 ? "" : "s", k->has_total ? ", totals" : "",
              k->product.n_m     ? ", by tiles"
              : k->attention.n_m ? ", attention"
                                 : "");
