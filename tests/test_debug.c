@@ -345,6 +345,49 @@ static void a_profile_holds_what_ran_meanwhile(void **state)
     unlink(path);
 }
 
+static kiln_status keep_one(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    *(kiln_tensor **)user = kiln_own(kiln_add(in[0], kiln_scalar(2)));
+    return kiln_error();
+}
+
+static kiln_function *freed_inside;
+
+static kiln_status free_itself(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_function_free(&freed_inside);
+    out[0] = kiln_mul(in[0], in[0]);
+    return kiln_error();
+}
+
+static void functions_may_be_gone_when_a_profile_names_them(void **state)
+{
+    char path[] = "/tmp/kiln-profile-XXXXXX";
+    close(mkstemp(path));
+    kiln_device *dev = kiln_device_open("cpu");
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(8)), *kept = NULL, *out = NULL;
+    kiln_function *j = kiln_jit(keep_one, &kept, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+    assert_int_equal(kiln_call(j, &x, 1, NULL, 0), KILN_OK);
+    kiln_function_free(&j);
+    assert_int_equal(kiln_profile_begin(path), KILN_OK);
+    assert_true(kiln_item(kiln_max(kept, NULL)) == 3); // computed now
+    freed_inside = j = kiln_jit(free_itself, NULL, NULL);
+    assert_int_equal(kiln_call(j, &x, 1, &out, 1), KILN_OK);
+    assert_int_equal(kiln_profile_end(), KILN_OK);
+    char *text = read_file(path);
+    assert_non_null(strstr(text, "{\"name\": \"a segment\", \"cat\": \"capture\""));
+    char *call = strstr(text, "\"cat\": \"call\"");
+    assert_non_null(call);
+    *call = '\0';
+    assert_non_null(strstr(strrchr(text, '{'), "\"name\": \"the function at test_debug.c:"));
+    free(text);
+    kiln_free(&kept);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+    unlink(path);
+}
+
 static void mistakes_with_profiles(void **state)
 {
     kiln_profile_begin(NULL);
@@ -378,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_text_becomes_kernels),
         cmocka_unit_test(mistakes_with_kernels_of_texts),
         cmocka_unit_test(a_profile_holds_what_ran_meanwhile),
+        cmocka_unit_test(functions_may_be_gone_when_a_profile_names_them),
         cmocka_unit_test(mistakes_with_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,9 +99,13 @@ struct trie {
     uint64_t made;   // bodies so far
     uint64_t misses; // walks that recorded something new, but for the first
     bool walked;
-    int refs; // the function, and segments
-    kiln_function *f;
+    int refs;         // the function, and segments
+    kiln_function *f; // NULL: it is gone
 };
+static inline const char *trie_name(const struct trie *t)
+{
+    return t->f ? t->f->name : "a segment";
+}
 
 // A value that is to lie in a storage.
 struct shown {

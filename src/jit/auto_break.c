@@ -289,7 +289,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     struct ref *wanted = NULL;
     struct plan *p = NULL;
     size_t n = 0;
-    PROFILE(why ? "break" : "segment", why ? why : s->trie->f->name);
+    PROFILE(why ? "break" : "segment", why ? why : trie_name(s->trie));
     s->ended = true;
     if (!end_of(s)) return error_pending;
     kiln_status status = choose(s, l, &wanted, &n);

@@ -143,7 +143,7 @@ static kiln_status compile(struct trie *t, struct body *y)
             layouts[i] = &y->inputs[i].layout;
     }
     struct program_options options = {
-        .numbers = numbers, .name = t->f ? t->f->name : "a segment", .background = t->f && t->f->o.background};
+        .numbers = numbers, .name = trie_name(t), .background = t->f && t->f->o.background};
     if (!status) status = program_create(y->graph, y->dev, layouts, &options, &y->program);
     free(layouts);
     free(numbers);
@@ -284,7 +284,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
 kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct plan **out)
 {
     struct build b = {.s = s};
-    PROFILE("capture", s->trie->f->name);
+    PROFILE("capture", trie_name(s->trie));
     struct plan *p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "jit: out of memory");
     s->trie->n_plans++;

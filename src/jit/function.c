@@ -506,6 +506,16 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
     return status;
 }
 
+static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    PROFILE("call", f->name);
+    if (walk_current()) return function_run(f, in, n_in, out, n_out);
+    if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
+    kiln_status status = call(f, in, n_in, out, n_out);
+    leave(f, status != KILN_OK);
+    return status;
+}
+
 kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     if (error_pending) return error_pending;
@@ -513,12 +523,8 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     for (size_t i = 0; i < n_clear; i++) out[i] = NULL;
     TRY(check_lists(f, in, n_in, out, n_out));
     TRY(check_inputs(f, in, n_in));
-    PROFILE("call", f->name);
-    if (walk_current()) return function_run(f, in, n_in, out, n_out);
-    if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
-    function_ref(f);
-    kiln_status status = call(f, in, n_in, out, n_out);
-    leave(f, status != KILN_OK);
+    function_ref(f); // it may be freed meanwhile
+    kiln_status status = call_by_mode(f, in, n_in, out, n_out);
     function_unref(f);
     return status;
 }
