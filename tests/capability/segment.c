@@ -329,8 +329,8 @@ static void interface(kiln_device *dev)
         char *text = explanation_of(f);
         if (all_captures[k] != KILN_CAPTURE_AUTO) assert_non_null(strstr(text, "3 inputs (1 dropped, nothing reads"));
         if (fuses(dev)) {
-            assert_int_equal(count_of(text, "\n  in "), 2);
-            assert_int_equal(count_of(text, "\n  out "), 1);
+            assert_int_equal(count_of(text, "\n      in "), 2);
+            assert_int_equal(count_of(text, "\n      out "), 1);
         }
         free(text);
         kiln_function_free(&f);
