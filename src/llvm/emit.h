@@ -37,7 +37,7 @@ struct emitter {
     LLVMBasicBlockRef slots_block, entry_block;               // stack slots; what is computed once
     LLVMValueRef *words;                                      // of the argument block, once loaded
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, half, bytes; // bytes: i8*
-    bool has_f16;                                             // the host converts f16
+    bool has_f16, has_fma, has_avx512;                        // the host converts f16, fuses a product with a sum
 
     int n_parallel, lanes_dim; // -1: no lanes
     int split_dim;             // -1: none
