@@ -1,4 +1,5 @@
 // The module that holds LLVM: found, opened once, and called.
+#include "base/build_id.h"
 #include "base/hash.h"
 #include "codegen/llvm.h"
 #include "scalar/prim.h"
@@ -142,7 +143,8 @@ kiln_status llvm_host_key(struct str *out)
     if (!m) return error_pending;
     char *key = m->host_key();
     if (!key) return error_set(KILN_E_MEMORY, "out of memory for the description of the processor");
-    str_add(out, key);
+    str_addf(out, "%s, ", key);
+    build_id_add(out, m);
     free(key);
     return KILN_OK;
 }

@@ -138,6 +138,8 @@ bool pass_by_element(const struct emitter *e, int output);
 bool pass_folds(const struct emitter *e, int node, int pass); // a reduction over the row
 bool pass_has_elements(const struct emitter *e, int pass);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
+// Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.
+int pass_steps(struct emitter *e, int pass, bool *wide_lanes);
 void pass_choose_kept(struct emitter *e);
 
 // --- body.c, end.c: what one step does; `lanes`: points along lanes_dim ---

@@ -4,7 +4,7 @@
 
 // exp: x * log2(e) is rounded to n by adding 1.5 * 2^23 (2^52), whose low bits then hold n; r = x - n * ln 2 with ln 2
 // in two parts, the first short enough that n * part is exact; expm1(r) = r + r^2 * P(r) on |r| <= ln(2) / 2.
-// Binds t, k (n as a float), r, w = expm1(r). `c` must be clamped.
+// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped.
 #define EXPM1_SERIES_F32                                                                                               \
     "mad(r * r, mad(mad(mad(mad(0.00139176159, r, 0.0083670998), r, 0.041666612), r, 0.16666539), r, 0.5), r)"
 #define EXPM1_SERIES_F64                                                                                               \
@@ -12,14 +12,20 @@
     "r, 2.7557239526913109e-07), r, 2.7557244017119101e-06), r, 2.4801587363995493e-05), r, "                          \
     "0.00019841269886306545), r, 0.0013888888888865278), r, 0.0083333333333215649), r, "                               \
     "0.041666666666666706), r, 0.16666666666666677), r, 0.5), r)"
-#define EXP_F32(c)                                                                                                     \
+// 1 + w, with one step less.
+#define EXP_SERIES_F32                                                                                                 \
+    "mad(mad(mad(mad(mad(mad(0.00139176159, r, 0.0083670998), r, 0.041666612), r, 0.16666539), r, 0.5), r, 1), r, 1)"
+#define EXP_SERIES_F64                                                                                                 \
+    "mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(2.0925529825346334e-09, r, 2.510910737972192e-08), r,"            \
+    " 2.7557239526913109e-07), r, 2.7557244017119101e-06), r, 2.4801587363995493e-05), r,"                             \
+    " 0.00019841269886306545), r, 0.0013888888888865278), r, 0.0083333333333215649), r,"                               \
+    " 0.041666666666666706), r, 0.16666666666666677), r, 0.5), r, 1), r, 1)"
+#define EXP_SPLIT_F32(c)                                                                                               \
     "t = mad(" c ", 1.44269504, 12582912); k = t - 12582912;"                                                          \
-    "r = mad(k, 2.12194440e-4, mad(k, -0.693359375, " c "));"                                                          \
-    "w = " EXPM1_SERIES_F32 ";"
-#define EXP_F64(c)                                                                                                     \
+    "r = mad(k, 2.12194440e-4, mad(k, -0.693359375, " c "));"
+#define EXP_SPLIT_F64(c)                                                                                               \
     "t = mad(" c ", 1.4426950408889634, 6755399441055744); k = t - 6755399441055744;"                                  \
-    "r = mad(k, -1.90821492927058770002e-10, mad(k, -6.93147180369123816490e-01, " c "));"                             \
-    "w = " EXPM1_SERIES_F64 ";"
+    "r = mad(k, -1.90821492927058770002e-10, mad(k, -6.93147180369123816490e-01, " c "));"
 
 // log: u = 2^e * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), denormal u scaled first. Binds v, j, e, f.
 #define LOG_SPLIT_F32(u)                                                                                               \
