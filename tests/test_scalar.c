@@ -677,7 +677,8 @@ static void gradients_of_expressions(void **state)
 {
     static const char *const texts[] = {
         "a * b + a", "a / b", "sqrt(a * a + b)", "abs(a - b)", "max(a, b) * min(a, 1.5)", "a > b ? a * a : b * b * a",
-        "copysign(a, -b)", "s = sigmoid(a); s * s * b", "f64(f32(0.5)) * a", "mad(a, sin(b), a * b)", "exp(sin(a) * b) / (1 + exp(b))",
+        "copysign(a, -b)", "s = sigmoid(a); s * s * b", "f64(f32(0.5)) * a",
+        "mad(a, sin(b), a * b)", "exp(sin(a) * b) / (1 + exp(b))",
         "a * a * a * a", "-(a - b) * (b - a)", "log(a + b) * pow(a, b)", "floor(a) * b + trunc(b)",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {

@@ -474,7 +474,7 @@ static bool compare(const struct options *o, kiln_device *gpu, kiln_device *cpu,
     for (int i = 1; i >= 0; i--) {
         nets[i] = make_net(devices[i], o->batch_norm);
         if (i == 0) copy_state(nets[0], nets[1]);
-        opts[i] = make_optim(nets[i], 0.02);
+        opts[i] = make_optim(nets[i], 0.01);
         kiln_cell_set_training(nets[i], true);
     }
     for (; steps < o->compare && !kiln_error(); steps++) {

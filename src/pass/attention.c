@@ -266,12 +266,12 @@ static bool is_like(struct likeness *l, int node, int model)
     return same;
 }
 
-// Sets *yes when `node` is exp(arg).
+// Sets *yes when `node` is exp(arg - the largest arg of the row).
 static kiln_status find_exp(struct maker *m, int node, int arg, bool *yes)
 {
     const struct scalar_param x = {"x", m->k->dag.nodes[arg].cls};
     struct scalar_dag call, model;
-    TRY(scalar_parse(m->arena, "exp(x)", &x, 1, x.cls, &call));
+    TRY(scalar_parse(m->arena, "exp(x - rmax(x))", &x, 1, x.cls, &call));
     TRY(scalar_expand(m->arena, &call, &model));
     struct likeness l = {.d = &m->k->dag, .model = &model, .arg = arg};
     l.equal = arena_alloc(m->arena, sizeof *l.equal * (size_t)model.n_nodes);
@@ -307,10 +307,7 @@ static kiln_status find_softmax(struct maker *m)
     for (int side = 0; side < 2; side++) {
         int y = nodes[times].arg[side], v = nodes[times].arg[1 - side];
         if (!is_prim(&m->k->dag, y, PRIM_div) || nodes[y].arg[0] != e || nodes[y].arg[1] != fold[1]) continue;
-        for (int i = 0; i < m->k->dag.n_nodes && !yes; i++) {
-            if (!is_prim(&m->k->dag, i, PRIM_sub) || nodes[i].arg[0] != x || nodes[i].arg[1] != fold[0]) continue;
-            TRY(find_exp(m, e, i, &yes));
-        }
+        TRY(find_exp(m, e, x, &yes));
         t->x = (uint16_t)x, t->peak = (uint16_t)fold[0], t->e = (uint16_t)e, t->v = (uint16_t)v;
         t->out = (uint16_t)fold[2];
         if (yes) break;

@@ -4,7 +4,7 @@
 
 // exp: x * log2(e) is rounded to n by adding 1.5 * 2^23 (2^52), whose low bits then hold n; r = x - n * ln 2 with ln 2
 // in two parts, the first short enough that n * part is exact; expm1(r) = r + r^2 * P(r) on |r| <= ln(2) / 2.
-// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped.
+// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped. One product is no mad, for drivers may join two.
 #define EXPM1_SERIES_F32                                                                                               \
     "mad(r * r, mad(mad(mad(mad(0.00139176159, r, 0.0083670998), r, 0.041666612), r, 0.16666539), r, 0.5), r)"
 #define EXPM1_SERIES_F64                                                                                               \
@@ -22,10 +22,10 @@
     " 0.041666666666666706), r, 0.16666666666666677), r, 0.5), r, 1), r, 1)"
 #define EXP_SPLIT_F32(c)                                                                                               \
     "t = mad(" c ", 1.44269504, 12582912); k = t - 12582912;"                                                          \
-    "r = mad(k, 2.12194440e-4, mad(k, -0.693359375, " c "));"
+    "r = mad(k, 2.12194440e-4, " c " - k * 0.693359375);"
 #define EXP_SPLIT_F64(c)                                                                                               \
     "t = mad(" c ", 1.4426950408889634, 6755399441055744); k = t - 6755399441055744;"                                  \
-    "r = mad(k, -1.90821492927058770002e-10, mad(k, -6.93147180369123816490e-01, " c "));"
+    "r = mad(k, -1.90821492927058770002e-10, " c " - k * 6.93147180369123816490e-01);"
 
 // log: u = 2^e * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), denormal u scaled first. Binds v, j, e, f.
 #define LOG_SPLIT_F32(u)                                                                                               \

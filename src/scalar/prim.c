@@ -131,8 +131,8 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
     [PRIM_select][CLASS_OF_##key] = \
         {true, CLASS_OF_##key, "a ? b : c", "select(a, b, c)", "a ? b : c", host_select_##key, block_select_##key},
 #define MAD(key)                                                                                              \
-    [PRIM_mad][CLASS_OF_##key] = {true, CLASS_OF_##key, "a * b + c", "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", \
-                                  host_mad_##key, block_mad_##key},
+    [PRIM_mad][CLASS_OF_##key] = {true,           CLASS_OF_##key,                 "fma(a, b, c)",                 \
+                                  "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", host_mad_##key, block_mad_##key},
 #include "scalar/prim.def"
 };
 
