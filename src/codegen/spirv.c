@@ -1,6 +1,7 @@
 // The compiler's front door. Includes are put in before the compiler sees the text: the C interface of older versions
 // has no way to hand them in.
 #include "codegen/spirv.h"
+#include "base/cache.h"
 #include "scalar/scalar.h"
 
 #include <glslang/Include/glslang_c_interface.h>
@@ -49,6 +50,16 @@ static kiln_status expand(const struct spirv_source *source, const char *text, i
 kiln_status spirv_expand(const struct spirv_source *source, struct str *out)
 {
     return expand(source, source->text, 0, out);
+}
+
+void spirv_add_builds(struct str *key)
+{
+    static const char here;
+    str_add(key, "builds ");
+    cache_add_build(key, &here);
+    str_add(key, " ");
+    cache_add_build(key, (const void *)(uintptr_t)&glslang_initialize_process);
+    str_add(key, "\n");
 }
 
 // The first message of the log, and the source line that it names ("ERROR: 0:12: ...").
