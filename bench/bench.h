@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// The sizes of all cases; --size small fits CPUs, large GPUs. The letters are those of peers/torch_rows.py.
+// The sizes of all cases; --size small fits CPUs, large GPUs, tiny is for counts and values instead of times. The
+// letters are those of peers/torch_rows.py.
 struct sizes {
     int64_t n;                                    // elements of a vector
     int64_t r, c;                                 // rows and columns of a matrix
@@ -45,7 +46,7 @@ struct bench_case {
 };
 extern const struct bench_case bench_cases[];
 extern const int bench_case_count;
-const struct sizes *bench_sizes(bool large);
+const struct sizes *bench_sizes(const char *name); // NULL: there are none of that name
 
 // How a case is called.
 enum mode { MODE_EAGER, MODE_JIT, MODE_COUNT };
@@ -91,8 +92,8 @@ struct row {
 };
 
 struct plan {
-    const char *device, *filter;
-    bool large, memory;
+    const char *device, *filter, *size;
+    bool memory;
     bool modes[MODE_COUNT];
     double budget_s; // of timed runs, a row
 };

@@ -4,9 +4,27 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
-const struct sizes *bench_sizes(bool large)
+const struct sizes *bench_sizes(const char *name)
 {
+    static const struct sizes tiny = {.n = 1 << 12,
+                                      .r = 128,
+                                      .c = 128,
+                                      .g = 64,
+                                      .b = 2,
+                                      .s = 32,
+                                      .h = 2,
+                                      .d = 16,
+                                      .qb = 1,
+                                      .bl = 4,
+                                      .bm = 32,
+                                      .vocab = 64,
+                                      .dm = 32,
+                                      .heads = 2,
+                                      .layers = 2,
+                                      .seq = 16,
+                                      .batch = 2};
     static const struct sizes small = {.n = 1 << 22,
                                        .r = 4096,
                                        .c = 1024,
@@ -41,7 +59,7 @@ const struct sizes *bench_sizes(bool large)
                                      .layers = 12,
                                      .seq = 1024,
                                      .batch = 4};
-    return large ? &big : &small;
+    return !strcmp(name, "tiny") ? &tiny : !strcmp(name, "small") ? &small : !strcmp(name, "large") ? &big : NULL;
 }
 
 void own_input(struct state *s, int i, kiln_tensor *t)

@@ -11,7 +11,7 @@ static const char usage[] =
     "       kiln-bench --compare PEER.json OWN.json\n"
     "Times a fixed set of computations; the same set, timed with PyTorch, is bench/peers/torch_rows.py.\n"
     "  --device D     cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
-    "  --size S       small (for CPUs) or large (for GPUs); default: small\n"
+    "  --size S       small (for CPUs), large (for GPUs) or tiny (to try the rows; times mean little); default: small\n"
     "  --modes LIST   eager, jit, or both with a comma between them (the default)\n"
     "  --filter GLOB  only rows whose name matches, as in file names\n"
     "  --budget S     seconds of timed runs a row (1)\n"
@@ -122,7 +122,7 @@ static int run(const struct plan *p, const char *json, const char *html)
         fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
         return 1;
     }
-    struct report report = {.size = p->large ? "large" : "small", .threads = info.threads};
+    struct report report = {.size = p->size, .threads = info.threads};
     snprintf(report.device, sizeof report.device, "%s: %s", info.kind, info.name);
     snprintf(report.driver, sizeof report.driver, "%s", info.driver);
     fprintf(progress, "%s, %s, size %s\n", report.device, report.driver, report.size);
@@ -173,8 +173,8 @@ static int take_option(int c, struct request *q)
     switch (c) {
     case 'd': q->plan.device = optarg; break;
     case 's':
-        q->plan.large = !strcmp(optarg, "large");
-        if (!q->plan.large && strcmp(optarg, "small")) return 1 + reject("no such size:", optarg);
+        q->plan.size = optarg;
+        if (!bench_sizes(optarg)) return 1 + reject("no such size:", optarg);
         break;
     case 'm':
         if (!take_modes(optarg, q->plan.modes)) return 1 + reject("not a list of modes:", optarg);
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         {"list", 0, NULL, 'l'},    {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
         {"compare", 1, NULL, 'c'}, {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
         {"version", 0, NULL, 'v'}, {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
-    struct request q = {.plan = {.budget_s = 1, .modes = {true, true}}};
+    struct request q = {.plan = {.size = "small", .budget_s = 1, .modes = {true, true}}};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         int status = take_option(c, &q);
         if (status) return status - 1;

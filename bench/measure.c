@@ -111,7 +111,7 @@ static void take_error(struct row *out)
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out)
 {
     struct state s;
-    const struct sizes *z = bench_sizes(p->large);
+    const struct sizes *z = bench_sizes(p->size);
     if (!state_begin(&s, dev, z, c, mode)) repeat(p, &s, out);
     out->bytes = s.bytes;
     out->flops = s.flops;

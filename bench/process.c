@@ -218,7 +218,7 @@ static void steps(struct state *s, int n)
 
 void measure_memory(const struct plan *p, kiln_device *dev, struct row *out)
 {
-    struct state s = {.dev = dev, .z = bench_sizes(p->large)};
+    struct state s = {.dev = dev, .z = bench_sizes(p->size)};
     kiln_scope *scope = kiln_scope_begin();
     kiln_status status = setup_small_net(&s);
     kiln_scope_end(&scope);

@@ -1,5 +1,6 @@
 // The base layer: error state, places of callers, log, arena, strings, arrays, hashes, 16-bit floats.
 #include "base/arena.h"
+#include "base/build_id.h"
 #include "base/caller.h"
 #include "base/float16.h"
 #include "base/hash.h"
@@ -263,6 +264,29 @@ static void hash_spreads(void **state)
     for (size_t i = 0; i < COUNT_OF(buckets); i++) assert_in_range(buckets[i], 60, 140);
 }
 
+// --- builds
+
+static const char test_names[] = "in this program";
+
+static void builds_have_ids(void **state)
+{
+    struct str a, b, c;
+    str_init(&a);
+    str_init(&b);
+    str_init(&c);
+    build_id_add(&a, test_names);
+    build_id_add(&b, &a);     // on the stack: of no file
+    build_id_add(&c, stdout); // in the C library
+    assert_int_equal(b.len, 0);
+    assert_int_equal(a.len % 2, 0);
+    assert_int_equal(strspn(str_text(&a), "0123456789abcdef"), a.len);
+    // Linkers may be told to leave them out; if both files have one, they differ.
+    if (a.len && c.len) assert_string_not_equal(str_text(&a), str_text(&c));
+    str_free(&a);
+    str_free(&b);
+    str_free(&c);
+}
+
 // --- 16-bit floats
 
 // The definition, in double arithmetic: sign, exponent e of 5 bits, fraction f of 10 bits.
@@ -345,6 +369,7 @@ int main(void)
         cmocka_unit_test_teardown(vec_grows, clear_error),
         cmocka_unit_test(hash_tells_apart),
         cmocka_unit_test(hash_spreads),
+        cmocka_unit_test(builds_have_ids),
         cmocka_unit_test(f16_widens_exactly),
         cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_rounds_to_nearest_even),

@@ -312,6 +312,53 @@ static void prints_come_in_order_at_each_call(void **state)
     free(b);
 }
 
+struct printing {
+    kiln_tensor *w, *outside;
+    FILE *file;
+};
+
+static kiln_status print_what_is_held(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct printing *p = user;
+    kiln_tensor *c = kiln_from_data(NULL, KILN_F32, KILN_SHAPE(2), (const float[]){7, 7});
+    kiln_print(c, p->file);
+    kiln_print(kiln_scalar(9), p->file);
+    kiln_print(p->w, p->file);
+    if (p->outside) kiln_print(p->outside, p->file);
+    out[0] = kiln_mul(in[0], c);
+    return kiln_error();
+}
+
+// A constant is printed while the function is captured; a parameter at each call, with the value it has then.
+static void constants_are_printed_at_once(void **state)
+{
+    struct fixture *f = *state;
+    char *text = NULL;
+    size_t text_B;
+    kiln_tensor *x = vec(f, 2, 1, 2), *w = kiln_parameter(vec(f, 2, 1, 2), "w"), *out = NULL;
+    struct printing p = {w, NULL, open_memstream(&text, &text_B)};
+    kiln_function *j = kiln_jit(print_what_is_held, &p, NULL);
+    for (int i = 1; i < 4; i++) {
+        ok(kiln_call(j, &x, 1, &out, 1));
+        expect(out, 2, 7., 14.);
+        kiln_no_grad_begin();
+        ok(kiln_assign(w, vec(f, 2, 1 + i, 2)));
+        kiln_no_grad_end();
+    }
+    kiln_function_free(&j);
+    fclose(p.file);
+    assert_string_equal(text, "[7. 7.]\n9.0\n[1. 2.]\n[2. 2.]\n[3. 2.]\n");
+    free(text);
+
+    p.outside = x;
+    p.file = stdout;
+    j = kiln_jit(print_what_is_held, &p, NULL);
+    kiln_tensor *y = vec(f, 2, 5, 5);
+    fails(kiln_call(j, &y, 1, &out, 1), KILN_E_STATE, "a tensor from outside");
+    kiln_function_free(&j);
+    kiln_free(&w);
+}
+
 static kiln_status train(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     kiln_tensor *w = user;
@@ -554,6 +601,7 @@ int main(int argc, char **argv)
         FIXTURE(bare_tensors_are_refused),
         FIXTURE(an_input_from_outside_is_that_input),
         FIXTURE(prints_come_in_order_at_each_call),
+        FIXTURE(constants_are_printed_at_once),
         FIXTURE(a_training_step_is_one_function),
         FIXTURE(random_numbers_are_those_of_eager),
         FIXTURE(reads_of_inputs_are_refused),

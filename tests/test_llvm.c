@@ -405,6 +405,18 @@ static void random_strides(struct fused_case *c, int64_t *strides, int to, bool 
     }
 }
 
+// `scale` takes what holds a whole number in its low bits: made of any node.
+static int whole_in_low_bits(struct fused_case *c, int node)
+{
+    struct dag_builder *b = &c->b;
+    bool is_f32 = dag_class(b, node) == CLASS_F32;
+    enum scalar_class cls = is_f32 ? CLASS_I32 : CLASS_I64;
+    int low = dag_prim(b, PRIM_and, dag_prim(b, PRIM_bits, node, 0, 0), dag_number(b, cls, is_f32 ? 255 : 2047), 0);
+    union scalar_value least = {.i64 = INT64_C(0x4338000000000000) - 1080};
+    if (is_f32) least = (union scalar_value){.i32 = 0x4b400000 - 150};
+    return dag_prim(b, PRIM_from_bits, dag_prim(b, PRIM_add, low, dag_const(b, cls, least), 0), 0, 0);
+}
+
 // A primitive over nodes that are there; -1 where no choice of arguments fits.
 static int random_prim(struct fused_case *c, const int *nodes, int n)
 {
@@ -416,6 +428,7 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
     enum scalar_class key = dag_class(&c->b, arg[first]);
     for (int i = first; i < prim_arity((uint16_t)p); i++)
         if (dag_class(&c->b, arg[i]) != key) return -1;
+    if (p == PRIM_scale && prim_spelling(PRIM_scale, key)) arg[1] = whole_in_low_bits(c, arg[1]);
     return prim_spelling((uint16_t)p, key) ? dag_prim(&c->b, p, arg[0], arg[1], arg[2]) : -1;
 }
 

@@ -183,6 +183,27 @@ static void integers_wrap(void **state)
     assert_int_equal(i32_of("umulhi(a, b)", 65536, 65536), 1);
 }
 
+static void scales_round_once(void **state)
+{
+    const float bias = 0x1.8p23f;
+    assert_true(same_f32(f32_of("scale(a, b)", 1.5f, bias + 4), 24.0f));
+    assert_true(same_f32(f32_of("scale(a, b)", 1, bias - 149), 0x1p-149f));
+    assert_true(same_f32(f32_of("scale(a, b)", -1.5f, bias - 149), -0x1p-148f)); // half to even
+    assert_true(same_f32(f32_of("scale(a, b)", 0x1.fffffep-1f, bias + 128), 0x1.fffffep127f));
+    assert_true(same_f32(f32_of("scale(a, b)", 1, bias + 128), INFINITY));
+    assert_true(isnan(f32_of("scale(a, b)", NAN, bias)));
+}
+
+// One rounding or two, but one of them.
+static void products_may_meet_sums(void **state)
+{
+    float a = 1 + 0x1p-12f, c = -1 - 0x1p-11f, once = 0x1p-24f, twice = 0;
+    float got = f32_of("mad(a, a, b)", a, c);
+    assert_true(same_f32(got, once) || same_f32(got, twice));
+    assert_true(same_f32(f32_of("mad(a, b, 3)", 2, 5), 13.0f));
+    assert_true(isnan(f32_of("mad(a, b, a)", INFINITY, -1)));
+}
+
 static void integer_division(void **state)
 {
     static const struct { int32_t a, b, quotient, floor, remainder; } cases[] = {
@@ -656,7 +677,7 @@ static void gradients_of_expressions(void **state)
 {
     static const char *const texts[] = {
         "a * b + a", "a / b", "sqrt(a * a + b)", "abs(a - b)", "max(a, b) * min(a, 1.5)", "a > b ? a * a : b * b * a",
-        "copysign(a, -b)", "s = sigmoid(a); s * s * b", "f64(f32(0.5)) * a", "exp(sin(a) * b) / (1 + exp(b))",
+        "copysign(a, -b)", "s = sigmoid(a); s * s * b", "f64(f32(0.5)) * a", "mad(a, sin(b), a * b)", "exp(sin(a) * b) / (1 + exp(b))",
         "a * a * a * a", "-(a - b) * (b - a)", "log(a + b) * pow(a, b)", "floor(a) * b + trunc(b)",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
@@ -827,6 +848,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistakes_are_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nodes_are_shared_and_ordered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(integers_wrap, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(scales_round_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(products_may_meet_sums, set_up, tear_down),
         cmocka_unit_test_setup_teardown(integer_division, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shifts_and_bits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(float_semantics, set_up, tear_down),

@@ -1,9 +1,7 @@
 #include "base/cache.h"
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,53 +114,4 @@ void cache_write(const char *path, const void *head, size_t head_B, const void *
     bool written = write_all(fd, head, head_B) && write_all(fd, data, size_B);
     written = !close(fd) && written;
     if (!written || rename(temporary, path)) unlink(temporary);
-}
-
-// --- what build this is ---
-
-struct search {
-    uintptr_t address;
-    struct str *key;
-};
-
-static bool holds(const struct dl_phdr_info *object, uintptr_t address)
-{
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
-        if (p->p_type == PT_LOAD && address - (object->dlpi_addr + p->p_vaddr) < p->p_memsz) return true;
-    }
-    return false;
-}
-
-// Notes follow one another: a header, a name and a description, both padded.
-static void add_build_of(const char *at, size_t left_B, size_t align, struct str *key)
-{
-    while (left_B >= sizeof(ElfW(Nhdr))) {
-        const ElfW(Nhdr) *note = (const void *)at;
-        size_t name = sizeof *note, id = (name + note->n_namesz + align - 1) / align * align,
-               size_B = (id + note->n_descsz + align - 1) / align * align;
-        if (size_B > left_B) return;
-        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !memcmp(at + name, "GNU", 4))
-            for (size_t i = 0; i < note->n_descsz; i++) str_addf(key, "%02x", (unsigned char)at[id + i]);
-        at += size_B;
-        left_B -= size_B;
-    }
-}
-
-static int add_build(struct dl_phdr_info *object, size_t size, void *user)
-{
-    const struct search *s = user;
-    if (!holds(object, s->address)) return 0;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
-        const char *notes = (const char *)object->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_NOTE) add_build_of(notes, p->p_memsz, p->p_align == 8 ? 8 : 4, s->key);
-    }
-    return 1;
-}
-
-void cache_add_build(struct str *key, const void *address)
-{
-    struct search s = {(uintptr_t)address, key};
-    dl_iterate_phdr(add_build, &s);
 }

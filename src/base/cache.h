@@ -1,7 +1,7 @@
 // Files that only save time: in the owner's cache folder, whole or absent, ignored when anything about them is odd.
 // None of these functions reports an error.
 #pragma once
-#include "base/str.h"
+#include "base/base.h"
 
 // $KILN_CACHE_DIR, else kiln in $XDG_CACHE_HOME, else .cache/kiln in the home folder. False when there is none.
 bool cache_folder(char *out, size_t cap);
@@ -12,5 +12,3 @@ void *cache_read(const char *path, size_t max_B, size_t *size_B);
 void cache_write(const char *path, const void *head, size_t head_B, const void *data, size_t size_B);
 // Whether the folder holds anything.
 bool cache_has_files(const char *folder);
-// Adds the linker's build id of the library or program that holds `address`: code of another build has another one.
-void cache_add_build(struct str *key, const void *address);

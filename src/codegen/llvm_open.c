@@ -1,5 +1,5 @@
 // The module that holds LLVM: found, opened once, and called.
-#include "base/cache.h"
+#include "base/build_id.h"
 #include "base/hash.h"
 #include "codegen/llvm.h"
 #include "scalar/prim.h"
@@ -139,15 +139,12 @@ kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out)
 
 kiln_status llvm_host_key(struct str *out)
 {
-    static const char here;
     const struct llvm_module *m = module_get();
     if (!m) return error_pending;
     char *key = m->host_key();
     if (!key) return error_set(KILN_E_MEMORY, "out of memory for the description of the processor");
-    str_addf(out, "%s, builds ", key);
+    str_addf(out, "%s, ", key);
+    build_id_add(out, m);
     free(key);
-    cache_add_build(out, m);
-    str_add(out, " ");
-    cache_add_build(out, &here);
     return KILN_OK;
 }

@@ -11,7 +11,7 @@ enum {
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
     MOST_CHUNKS = 256,
-    PANEL_ROWS = 16,
+    PANEL_ROWS = 8,
     PANEL_POINTS = 8192
 };
 

@@ -7,8 +7,6 @@
 #include <string.h>
 
 enum {
-    FEW_STEPS = 8,     // arithmetic of a kernel whose vectors fill the most registers
-    MANY_STEPS = 60,   // ... one alone
     SPLIT_BUCKET = 20, // rows of more than 2048 elements may be cut
     SHORT_BUCKET = 16, // rows of at most 256 elements are folded in one go
     BLOCK_BUCKET = 20, // ... and of at most 4096 where lanes share them
@@ -32,12 +30,14 @@ static bool is_flat(const struct fused_kernel *k)
     return k->n_stages == 0 && !k->has_total;
 }
 
-static bool has_place(const struct fused_kernel *k, int access) // a computed one
+// Whether an access is at a computed place that may differ between the lanes.
+static bool has_place(const struct fused_kernel *k, int access, int lanes)
 {
+    bool over_row = !is_flat(k) && lanes >= k->n_dims - k->n_reduce;
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
-        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0 && k->level[n->arg[0]] != LEVEL_UNIFORM)
-            return true;
+        if (n->kind != SCALAR_LOAD || n->code != access || n->n_args == 0) continue;
+        if (k->level[n->arg[0]] > (over_row ? LEVEL_ROW : LEVEL_UNIFORM)) return true;
     }
     return false;
 }
@@ -51,7 +51,7 @@ static int dim_score(const struct fused_kernel *k, int dim)
         if (stride == 1)
             score += 1;
         else if (stride != 0)
-            score -= is_output ? 12 : has_place(k, i) ? 2 : 8;
+            score -= is_output ? 12 : has_place(k, i, dim) ? 2 : 8;
     }
     return score;
 }
@@ -74,22 +74,9 @@ static bool gathers(const struct fused_kernel *k, int lanes)
 {
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         int64_t stride = fused_access_at(k, i)->strides[lanes];
-        if ((stride != 0 && stride != 1) || (i < k->n_in && has_place(k, i))) return true;
+        if ((stride != 0 && stride != 1) || (i < k->n_in && has_place(k, i, lanes))) return true;
     }
     return false;
-}
-
-static int steps_of(const struct fused_kernel *k)
-{
-    int steps = 0;
-    for (int i = 0; i < k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &k->dag.nodes[i];
-        steps += n->kind == SCALAR_PRIM;
-        // These go lane by lane, or by two vectors of f64.
-        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && n->cls != CLASS_F32 && n->cls != CLASS_F64)
-            steps += MANY_STEPS;
-    }
-    return steps;
 }
 
 // A dimension of points that some inputs go along element by element while they do not along the lanes: those are
@@ -98,7 +85,7 @@ static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
 {
     for (int i = 0; i < k->n_in; i++) {
         const int64_t *strides = k->in[i].strides;
-        if (strides[lanes] == 0 || strides[lanes] == 1 || has_place(k, i)) continue;
+        if (strides[lanes] == 0 || strides[lanes] == 1 || has_place(k, i, lanes)) continue;
         for (int d = 0; d < k->n_dims; d++)
             if (strides[d] == 1) return (uint32_t)d;
     }
@@ -115,13 +102,6 @@ static bool all_wide(const struct fused_kernel *k) // no access and no value of 
     return true;
 }
 
-static bool any_wide(const struct fused_kernel *k)
-{
-    for (int i = 0; i < k->dag.n_nodes; i++)
-        if (k->dag.nodes[i].cls == CLASS_F64 || k->dag.nodes[i].cls == CLASS_I64) return true;
-    return false;
-}
-
 static bool longest_row(const struct fused_kernel *k, int64_t *out) // of the bucket; false: no bound that matters
 {
     int bucket = fused_bucket(k);
@@ -129,15 +109,14 @@ static bool longest_row(const struct fused_kernel *k, int64_t *out) // of the bu
     return bucket < 40;
 }
 
+// LLVM_WIDTH is the most that a sweep takes; see sweep_width.
 static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, int lanes)
 {
     uint32_t *c = p->choices, one = c[LLVM_VECTOR_BITS] / (all_wide(k) ? 64 : 32);
-    int steps = steps_of(k);
+    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
     int64_t longest;
     c[LLVM_TAIL_WIDTH] = one;
-    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
-    bool few = steps <= FEW_STEPS && !any_wide(k), one_only = steps > MANY_STEPS || gathers(k, lanes);
-    c[LLVM_WIDTH] = one * (one_only ? 1 : folds ? (few ? 4 : 2) : (few ? 2 : 1));
+    c[LLVM_WIDTH] = one * (gathers(k, lanes) ? 1 : folds ? 4 : 2);
     if (p->form != LLVM_OVER_ROW || !longest_row(k, &longest)) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone

@@ -1,7 +1,7 @@
 // The compiler's front door. Includes are put in before the compiler sees the text: the C interface of older versions
 // has no way to hand them in.
 #include "codegen/spirv.h"
-#include "base/cache.h"
+#include "base/build_id.h"
 #include "scalar/scalar.h"
 
 #include <glslang/Include/glslang_c_interface.h>
@@ -52,13 +52,9 @@ kiln_status spirv_expand(const struct spirv_source *source, struct str *out)
     return expand(source, source->text, 0, out);
 }
 
-void spirv_add_builds(struct str *key)
+void spirv_add_build(struct str *key)
 {
-    static const char here;
-    str_add(key, "builds ");
-    cache_add_build(key, &here);
-    str_add(key, " ");
-    cache_add_build(key, (const void *)(uintptr_t)&glslang_initialize_process);
+    build_id_add(key, (const void *)(uintptr_t)&glslang_initialize_process);
     str_add(key, "\n");
 }
 

@@ -4,8 +4,9 @@
 // family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
 // others that want it wait.
 #include "jit/kernels.h"
-#include "device/profile.h"
+#include "base/build_id.h"
 #include "base/hash.h"
+#include "device/profile.h"
 #include "codegen/glsl.h"
 #include "codegen/llvm.h"
 #include "codegen/spirv.h"
@@ -63,11 +64,14 @@ static kiln_status describe(struct source *s)
 
 // --- compiling ---
 
-// What a file of the cache is known by: the makers of the code, and all that it is made from.
+// What a file of the cache is known by: the makers of the code, and all that it is made from. Rows of tables stand in
+// it as numbers, and code generation changes between releases, so the build counts as well as the version.
 static void begin_key(struct str *key, const char *target)
 {
     str_init(key);
-    str_addf(key, "%s %s\n", target, KILN_VERSION);
+    str_addf(key, "%s %s ", target, KILN_VERSION);
+    build_id_add(key, &table);
+    str_add(key, "\n");
 }
 
 static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct codegen_code *code)
@@ -110,7 +114,7 @@ static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct
     char no_symbol[64];
     size_t size_B = 0;
     begin_key(&key, "module");
-    spirv_add_builds(&key);
+    spirv_add_build(&key);
     kiln_status status = spirv_expand(&source, &key); // the whole text, so that a changed template is another key
     if (!status) status = str_check(&key);
     if (!status && !s->anew) out->words = disk_load(DISK_MODULE, &key, no_symbol, &size_B);

@@ -79,7 +79,7 @@ kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_devic
 // recorder_write.c, recorder_read.c
 kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
-kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f);
+kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

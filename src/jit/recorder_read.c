@@ -6,11 +6,19 @@
 #include "jit/replay.h"
 #include <stdlib.h>
 
-kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f)
+// Constants are printed at once.
+kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken)
 {
     struct recorder *r = recorder_of(s);
-    TRY(variable_refresh(r, t));
-    return vec_push(&r->prints, ((struct printed){t->value, f}));
+    struct kiln_scope scope;
+    if (recorder_is_constant(r, t)) return KILN_OK;
+    *taken = true;
+    scope_enter(&scope);
+    kiln_status status = recorder_resolve(r, "print", t, &t);
+    if (!status) status = variable_refresh(r, t);
+    if (!status) status = vec_push(&r->prints, ((struct printed){t->value, f}));
+    scope_leave(&scope, NULL, 0);
+    return status;
 }
 
 static kiln_status unknown_value(const struct recorder *r)

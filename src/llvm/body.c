@@ -63,7 +63,7 @@ static void over_row_nest(struct emitter *e, int pass, int dim)
 static void over_row_step(struct emitter *e)
 {
     for (int pass = 0; pass <= e->k->n_stages; pass++) {
-        row_values(e, pass, false);
+        row_values_for(e, pass);
         if (!pass_has_elements(e, pass)) continue;
         row_accumulators(e, pass, 1, true);
         over_row_nest(e, pass, e->n_parallel);

@@ -16,7 +16,8 @@ void sweep_end(struct emitter *e, const struct sweep *s);
 // Values that another point or element has: of elements alone, and of those only what differs between lanes.
 void row_forget(struct emitter *e, bool elements_only, bool varying_only);
 void row_values(struct emitter *e, int stage, bool hoisted); // of points; hoisted: the same in all lanes
-void row_element(struct emitter *e, int pass);               // one vector of elements: values, folds, stores, checks
+void row_values_for(struct emitter *e, int pass);
+void row_element(struct emitter *e, int pass); // one vector of elements: values, folds, stores, checks
 void row_accumulators(struct emitter *e, int pass, int width, bool wide);
 void row_results(struct emitter *e, int pass);
 void row_finish(struct emitter *e);          // values, checks and outputs of the point, its share of totals

@@ -37,7 +37,7 @@ struct emitter {
     LLVMBasicBlockRef slots_block, entry_block;               // stack slots; what is computed once
     LLVMValueRef *words;                                      // of the argument block, once loaded
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, half, bytes; // bytes: i8*
-    bool has_f16;                                             // the host converts f16
+    bool has_f16, has_fma, has_avx512;                        // the host converts f16, fuses a product with a sum
 
     int n_parallel, lanes_dim; // -1: no lanes
     int split_dim;             // -1: none
@@ -138,6 +138,8 @@ bool pass_by_element(const struct emitter *e, int output);
 bool pass_folds(const struct emitter *e, int node, int pass); // a reduction over the row
 bool pass_has_elements(const struct emitter *e, int pass);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
+// Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.
+int pass_steps(struct emitter *e, int pass, bool *wide_lanes);
 void pass_choose_kept(struct emitter *e);
 
 // --- body.c, end.c: what one step does; `lanes`: points along lanes_dim ---

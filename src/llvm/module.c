@@ -91,6 +91,15 @@ static void machine_give(LLVMTargetMachineRef machine)
     if (!keep) LLVMDisposeTargetMachine(machine);
 }
 
+static bool has_feature(const char *name)
+{
+    for (const char *at = host.features; (at = strstr(at, name)); at++) {
+        char end = at[strlen(name)];
+        if (at > host.features && at[-1] == '+' && (end == ',' || !end)) return true;
+    }
+    return false;
+}
+
 static void set_types(struct emitter *e)
 {
     e->i1 = LLVMInt1TypeInContext(e->context);
@@ -102,7 +111,9 @@ static void set_types(struct emitter *e)
     e->f64 = LLVMDoubleTypeInContext(e->context);
     e->half = LLVMHalfTypeInContext(e->context);
     e->bytes = LLVMPointerType(e->i8, 0);
-    e->has_f16 = strstr(host.features, "+f16c") != NULL;
+    e->has_f16 = has_feature("f16c");
+    e->has_fma = has_feature("fma");
+    e->has_avx512 = has_feature("avx512f");
 }
 
 static void add_attribute(struct emitter *e, LLVMValueRef fn, const char *name, const char *value)

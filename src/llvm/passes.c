@@ -123,6 +123,23 @@ static bool is_narrow(const struct emitter *e, int node)
     return cls != CLASS_F64 && cls != CLASS_I64;
 }
 
+int pass_steps(struct emitter *e, int pass, bool *wide_lanes)
+{
+    enum { BY_LANES = 60 }; // divisions of integers go lane by lane, or by two vectors of f64
+    int steps = 0;
+    bool by_row = e->over_row && pass >= 0;
+    if (by_row) pass_want(e, pass, e->want);
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &e->k->dag.nodes[i];
+        bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
+        if (by_row && e->want[i] != 1) continue;
+        *wide_lanes = *wide_lanes || n->cls == CLASS_F64 || n->cls == CLASS_I64;
+        steps += n->kind == SCALAR_PRIM;
+        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float) steps += BY_LANES;
+    }
+    return steps;
+}
+
 // Pass by pass, costly values that an earlier pass has computed. A pass's needs are found again after each, for what
 // lies below it is then not needed. kept_pass is 1 + the pass that computes the value.
 void pass_choose_kept(struct emitter *e)

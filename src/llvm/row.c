@@ -21,6 +21,25 @@ void row_values(struct emitter *e, int stage, bool hoisted)
     emit_nodes(e, e->want);
 }
 
+// Those that the elements of a pass need. The others wait for the row's end: a load of one element of the row, say,
+// finds it in the cache then.
+void row_values_for(struct emitter *e, int pass)
+{
+    const struct fused_kernel *k = e->k;
+    pass_want(e, pass, e->want);
+    for (int i = 0; i < k->dag.n_nodes; i++) // what is folded or stored by element need not be a value by element
+        if (pass_folds(e, i, pass) && !e->want[k->dag.nodes[i].arg[0]]) e->want[k->dag.nodes[i].arg[0]] = 1;
+    for (int i = 0; i < k->n_out; i++)
+        if (pass_stores(e, i, pass) && !e->want[k->out[i].node]) e->want[k->out[i].node] = 1;
+    for (int i = k->dag.n_nodes - 1; i >= 0; i--) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        for (int a = 0; e->want[i] == 1 && a < n->n_args && n->kind != SCALAR_REDUCE; a++)
+            if (!e->want[n->arg[a]]) e->want[n->arg[a]] = 1;
+    }
+    for (int i = 0; i < k->dag.n_nodes; i++) e->want[i] = e->want[i] == 1 && pass_level(e, i) == LEVEL_ROW;
+    emit_nodes(e, e->want);
+}
+
 // The first check that fails, 1 + its index, stays.
 static void emit_check(struct emitter *e, int check)
 {

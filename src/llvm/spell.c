@@ -72,6 +72,49 @@ static LLVMValueRef number_of(struct speller *s, const char *text, LLVMTypeRef t
     return emit_splat_const(v, s->width);
 }
 
+static LLVMValueRef mad(struct emitter *e, LLVMValueRef v[3])
+{
+    LLVMTypeRef type = LLVMTypeOf(v[0]);
+    if (e->has_fma) return emit_call(e, "llvm.fma", &type, 1, v, 3);
+    return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, v[0], v[1], ""), v[2], "");
+}
+
+static LLVMValueRef lanes_of(struct emitter *e, LLVMValueRef a, LLVMValueRef b, int from, int n)
+{
+    LLVMValueRef lanes[64];
+    for (int i = 0; i < n; i++) lanes[i] = LLVMConstInt(e->i32, (unsigned long long)(from + i), false);
+    return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetUndef(LLVMTypeOf(a)), LLVMConstVector(lanes, (unsigned)n),
+                                  "");
+}
+
+// v * 2^n of vectors that fill registers of AVX-512: by halves, until they fill one.
+static LLVMValueRef scaled(struct emitter *e, LLVMValueRef v, LLVMValueRef n, bool is_f32, int width)
+{
+    enum { CURRENT_ROUNDING = 4 };
+    if (width == (is_f32 ? 16 : 8)) {
+        LLVMValueRef args[] = {v, n, LLVMConstNull(LLVMTypeOf(v)), LLVMConstAllOnes(is_f32 ? e->i16 : e->i8),
+                               LLVMConstInt(e->i32, CURRENT_ROUNDING, false)};
+        return emit_call(e, is_f32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512", NULL,
+                         0, args, 5);
+    }
+    LLVMValueRef half[2];
+    for (int i = 0; i < 2; i++)
+        half[i] = scaled(e, lanes_of(e, v, NULL, i * width / 2, width / 2),
+                         lanes_of(e, n, NULL, i * width / 2, width / 2), is_f32, width / 2);
+    return lanes_of(e, half[0], half[1], 0, width);
+}
+
+// a * 2^n with b = n + 1.5 * 2^23 (2^52): by an instruction where there is one, else the third argument.
+static LLVMValueRef scale(struct speller *s, LLVMValueRef v[3])
+{
+    struct emitter *e = s->e;
+    bool is_f32 = s->result == CLASS_F32;
+    if (!e->has_avx512 || s->width < (is_f32 ? 16 : 8)) return v[2];
+    LLVMValueRef bias =
+        emit_splat_const(LLVMConstReal(is_f32 ? e->f32 : e->f64, is_f32 ? 0x1.8p23 : 0x1.8p52), s->width);
+    return scaled(e, v[0], LLVMBuildFSub(e->b, v[1], bias, ""), is_f32, s->width);
+}
+
 static LLVMValueRef build(struct speller *s, const char *name, const char *suffix, LLVMValueRef v[3])
 {
     LLVMBuilderRef b = s->e->b;
@@ -79,6 +122,8 @@ static LLVMValueRef build(struct speller *s, const char *name, const char *suffi
     if (binary >= 0) return LLVMBuildBinOp(b, (LLVMOpcode)binary, v[0], v[1], "");
     if (cast >= 0 && type_named(s, suffix)) return LLVMBuildCast(b, (LLVMOpcode)cast, v[0], type_named(s, suffix), "");
     if (!strcmp(name, "fneg")) return LLVMBuildFNeg(b, v[0], "");
+    if (!strcmp(name, "mad")) return mad(s->e, v);
+    if (!strcmp(name, "scale")) return scale(s, v);
     if (!strcmp(name, "select")) return LLVMBuildSelect(b, v[0], v[1], v[2], "");
     if (!strcmp(name, "icmp"))
         return LLVMBuildICmp(b, (LLVMIntPredicate)CODE_OF(int_predicates, suffix), v[0], v[1], "");

@@ -56,9 +56,22 @@ void sweep_end(struct emitter *e, const struct sweep *s)
         if (sweep_folds(e, s, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
 }
 
+// The more a sweep computes, the fewer registers a value gets: of a short sweep several hide the latency of its
+// accumulators, those of a long one would not fit.
+static int64_t sweep_width(struct emitter *e, const struct sweep *s)
+{
+    enum { FEW_STEPS = 8, MANY_STEPS = 60 };
+    int64_t widest = e->plan->choices[LLVM_WIDTH], one = e->plan->choices[LLVM_TAIL_WIDTH];
+    bool wide_lanes = false;
+    int steps = pass_steps(e, s->pass, &wide_lanes);
+    int64_t times = steps > MANY_STEPS ? 1 : steps <= FEW_STEPS && !wide_lanes ? 4 : 2;
+    if (e->k->n_stages == 0 && !e->k->has_total && times > 1) times /= 2;
+    return widest < one * times ? widest : one * times;
+}
+
 void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef to)
 {
-    int64_t wide = e->plan->choices[LLVM_WIDTH], narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    int64_t wide = sweep_width(e, s), narrow = e->plan->choices[LLVM_TAIL_WIDTH];
     sweep_begin(e, s, (int)(wide ? wide : narrow));
     if (wide) {
         sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);

@@ -149,9 +149,12 @@ kiln_status lower_cross_entropy(const struct op_call *c, struct lowering *lo)
     struct view loss = c->vout[0];
     if (a.reduction != REDUCTION_NONE) TRY(lower_temp(lo, temp_dtype(rest.dtype), rest.rank, rest.dims, &loss));
     struct view in[2] = {s.x, s.t}, out = view_insert(&loss, loss.rank);
-    double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
-    TRY(lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1, 2, in, &out,
-                  soft(c) ? 2 : 3, scalars));
+    double of_soft[2] = {s.n, a.smooth}, of_hard[3] = {a.ignore ? (double)a.ignore_index : -0x1p62, s.n, a.smooth};
+    if (soft(c))
+        TRY(lower_row(lo, FAMILY_cross_entropy_soft, s.cls, s.rank, s.dims, 1, 2, in, &out, 2, of_soft));
+    else // without smoothing the other classes' logits do not count, and may be infinite
+        TRY(lower_row(lo, a.smooth > 0 ? FAMILY_cross_entropy_smooth : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1,
+                      2, in, &out, a.smooth > 0 ? 3 : 1, of_hard));
     return a.reduction == REDUCTION_NONE ? KILN_OK : reduce_loss(c, lo, &s, &loss);
 }
 

@@ -402,20 +402,25 @@ static int add_scalar(struct builder *b, enum scalar_class cls, uint64_t bits)
     return add_scalar_of(b, cls, bits, 0);
 }
 
-static int add_access(struct builder *b, const struct launch_operand *o, const struct form *f)
+static int access_of(struct builder *b, const struct fused_access *a)
 {
     struct fused_kernel *k = b->k;
-    struct fused_access a = {
-        .buffer = o->slot, .dtype = o->dtype, .cls = (uint8_t)dtype_class(o->dtype), .offset = f->offset};
-    for (int d = 0; d < b->space.n_dims; d++) a.strides[d] = b->space.sizes[d] == 1 ? 0 : f->k[d];
     int i = 0;
-    while (i < k->n_in && memcmp(&k->in[i], &a, sizeof a)) i++;
+    while (i < k->n_in && memcmp(&k->in[i], a, sizeof *a)) i++;
     if (i == FUSED_MAX_IN) {
         b->why = "too many inputs";
         return -1;
     }
-    if (i == k->n_in) k->in[k->n_in++] = a;
+    if (i == k->n_in) k->in[k->n_in++] = *a;
     return i;
+}
+
+static int add_access(struct builder *b, const struct launch_operand *o, const struct form *f)
+{
+    struct fused_access a = {
+        .buffer = o->slot, .dtype = o->dtype, .cls = (uint8_t)dtype_class(o->dtype), .offset = f->offset};
+    for (int d = 0; d < b->space.n_dims; d++) a.strides[d] = b->space.sizes[d] == 1 ? 0 : f->k[d];
+    return access_of(b, &a);
 }
 
 // `at`, `where`: see SCALAR_LOAD; -1 for none.
@@ -594,9 +599,65 @@ static int64_t row_count(const struct unit *u)
     return n;
 }
 
+// The one dimension of the row, -1 where there are more. *empty: the row has no elements.
+static int only_reduced(const struct builder *b, bool *empty)
+{
+    int only = -1, n = 0;
+    *empty = false;
+    for (int d = b->space.n_dims - b->space.n_reduce; d < b->space.n_dims; d++) {
+        *empty = *empty || b->space.sizes[d] == 0;
+        if (b->space.sizes[d] != 1) only = d, n++;
+    }
+    return n == 1 ? only : -1;
+}
+
+// select(place == DIM, load, 0) with a place that is the same for the row: the place, else -1.
+static int picked_place(struct builder *b, const struct scalar_node *n, int dim)
+{
+    const struct scalar_node *nodes = b->dag.nodes;
+    if (n->kind != SCALAR_PRIM || n->code != PRIM_select) return -1;
+    const struct scalar_node *c = &nodes[n->arg[0]], *load = &nodes[n->arg[1]], *zero = &nodes[n->arg[2]];
+    if (c->kind != SCALAR_PRIM || c->code != PRIM_eq || load->kind != SCALAR_LOAD || load->n_args) return -1;
+    if (zero->kind != SCALAR_CONST || zero->value.bits) return -1;
+    for (int a = 0; a < 2; a++) {
+        const struct scalar_node *d = &nodes[c->arg[a]];
+        int place = c->arg[1 - a];
+        if (d->kind == SCALAR_DIM && d->code == dim && !element_level(b, place)) return place;
+    }
+    return -1;
+}
+
+// A sum that picks one element of the row is a load of that element: input `x` is what is summed. -1: it picks none.
+static int pick(struct builder *b, int x)
+{
+    struct dag_builder *d = &b->dag;
+    bool empty;
+    int dim = only_reduced(b, &empty), place = dim < 0 || x < 0 ? -1 : picked_place(b, &d->nodes[x], dim);
+    if (place < 0 || b->k->n_in == FUSED_MAX_IN) return -1;
+    const struct scalar_node load = d->nodes[d->nodes[x].arg[1]];
+    struct fused_access a = b->k->in[load.code];
+    int at = dag_prim(d, PRIM_mul, place, add_scalar(b, CLASS_I64, (uint64_t)a.strides[dim]), 0);
+    int below = dag_prim(d, PRIM_lt, place, add_scalar(b, CLASS_I64, (uint64_t)b->space.sizes[dim]), 0);
+    int above = dag_prim(d, PRIM_ge, place, dag_const(d, CLASS_I64, (union scalar_value){.i64 = 0}), 0);
+    a.strides[dim] = 0;
+    int value = dag_load(d, load.cls, (uint16_t)access_of(b, &a), at, dag_prim(d, PRIM_and, above, below, 0));
+    return dag_prim(d, PRIM_add, value, dag_number(d, load.cls, 0), 0); // a sum is never -0
+}
+
+static bool same_over_row(const struct builder *b, enum scalar_reduce how)
+{
+    bool empty;
+    only_reduced(b, &empty);
+    return !empty && (how == REDUCE_MAX || how == REDUCE_MIN || how == REDUCE_ANY || how == REDUCE_ALL);
+}
+
 static int fold_value(struct builder *b, const struct instance *i, const struct scalar_node *n, int x)
 {
-    if (!i->total) return dag_reduce(&b->dag, (enum scalar_reduce)n->code, x);
+    enum scalar_reduce how = (enum scalar_reduce)n->code;
+    if (!i->total && x >= 0 && same_over_row(b, how) && !element_level(b, x)) return x;
+    int picked = !i->total && how == REDUCE_SUM ? pick(b, x) : -1;
+    if (picked >= 0) return picked;
+    if (!i->total) return dag_reduce(&b->dag, how, x);
     if (x >= 0 && element_level(b, x)) x = dag_reduce(&b->dag, (enum scalar_reduce)n->code, x);
     return dag_reduce(&b->dag, (enum scalar_reduce)(n->code | REDUCE_ACROSS), x);
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_NODES = 65535 };   // node indices are 16 bits
+enum { MAX_NODES = 65535 }; // node indices are 16 bits
 
 void dag_begin(struct dag_builder *b)
 {
@@ -28,8 +28,7 @@ static uint32_t node_hash(const struct scalar_node *n)
 static bool node_equal(const struct scalar_node *x, const struct scalar_node *y)
 {
     return x->kind == y->kind && x->cls == y->cls && x->code == y->code && x->n_args == y->n_args &&
-           x->arg[0] == y->arg[0] && x->arg[1] == y->arg[1] && x->arg[2] == y->arg[2] &&
-           x->value.bits == y->value.bits;
+           x->arg[0] == y->arg[0] && x->arg[1] == y->arg[1] && x->arg[2] == y->arg[2] && x->value.bits == y->value.bits;
 }
 
 static uint32_t *find_slot(const struct dag_builder *b, const struct scalar_node *n)
@@ -109,7 +108,7 @@ int dag_reduce(struct dag_builder *b, enum scalar_reduce how, int x)
     bool finds_place = (how & ~REDUCE_ACROSS) == REDUCE_ARGMAX || (how & ~REDUCE_ACROSS) == REDUCE_ARGMIN;
     enum scalar_class cls = finds_place ? CLASS_I64 : dag_class(b, x);
     return intern(b, &(struct scalar_node){
-        .kind = SCALAR_REDUCE, .cls = cls, .code = (uint16_t)how, .n_args = 1, .arg = {(uint16_t)x}});
+                         .kind = SCALAR_REDUCE, .cls = cls, .code = (uint16_t)how, .n_args = 1, .arg = {(uint16_t)x}});
 }
 
 int dag_load(struct dag_builder *b, enum scalar_class cls, uint16_t access, int at, int where)
@@ -160,7 +159,17 @@ static int arg_of_prim(const struct dag_builder *b, int node, enum scalar_prim p
     return n->kind == SCALAR_PRIM && n->code == prim ? n->arg[0] : -1;
 }
 
-// An existing node of the same value for every input, NaN and -0 included; -1 when there is none.
+// x - max over x is 0 at most, or NaN: what keeps its exponential from overflow is not needed.
+static bool never_above(const struct dag_builder *b, int difference, int bound)
+{
+    const struct scalar_node *n = &b->nodes[difference], *c = &b->nodes[bound];
+    if (n->kind != SCALAR_PRIM || n->code != PRIM_sub || c->kind != SCALAR_CONST) return false;
+    const struct scalar_node *most = &b->nodes[n->arg[1]];
+    bool below = most->kind == SCALAR_REDUCE && most->code == REDUCE_MAX && most->arg[0] == n->arg[0];
+    return below && ((n->cls == CLASS_F32 && c->value.f32 >= 0) || (n->cls == CLASS_F64 && c->value.f64 >= 0));
+}
+
+// A node of the same value for every input, NaN and -0 included; -1 when there is none.
 static int simplify(struct dag_builder *b, enum scalar_prim prim, int x, int y, int z)
 {
     enum scalar_class cls = dag_class(b, x);
@@ -180,6 +189,7 @@ static int simplify(struct dag_builder *b, enum scalar_prim prim, int x, int y, 
     case PRIM_shl:
     case PRIM_shr:
     case PRIM_shru: return is_const(b, y, 0) ? x : -1;
+    case PRIM_gt: return never_above(b, x, y) ? dag_number(b, CLASS_BOOL, 0) : -1;
     case PRIM_neg: return arg_of_prim(b, x, PRIM_neg);
     case PRIM_not: return arg_of_prim(b, x, PRIM_not);
     case PRIM_bits: return arg_of_prim(b, x, PRIM_from_bits);
@@ -240,8 +250,7 @@ int dag_copy(struct dag_builder *b, const struct scalar_node *n, const int arg[3
     case SCALAR_PRIM: return dag_prim(b, (enum scalar_prim)n->code, arg[0], arg[1], arg[2]);
     case SCALAR_LIB: return dag_lib(b, n->code, arg);
     case SCALAR_REDUCE: return dag_reduce(b, (enum scalar_reduce)n->code, arg[0]);
-    case SCALAR_LOAD:
-        return dag_load(b, n->cls, n->code, n->n_args > 0 ? arg[0] : -1, n->n_args > 1 ? arg[1] : -1);
+    case SCALAR_LOAD: return dag_load(b, n->cls, n->code, n->n_args > 0 ? arg[0] : -1, n->n_args > 1 ? arg[1] : -1);
     case SCALAR_DIM: return dag_dim(b, n->code);
     case SCALAR_SIZE: return dag_size(b, n->code);
     }

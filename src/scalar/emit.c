@@ -14,7 +14,16 @@ static const char c_prelude[] =
     "#include <stdint.h>\n"
 #define HELPER(...) #__VA_ARGS__ "\n"
 #include "scalar/prim_helper.def"
-    ;
+    "#ifdef __FMA__\n"
+    "#define SCALAR_MAD(a, b, c, fused) fused(a, b, c)\n"
+    "#else\n"
+    "#define SCALAR_MAD(a, b, c, fused) (a) * (b) + (c)\n"
+    "#endif\n"
+    "static inline float scalar_mad_f32(float a, float b, float c) { return SCALAR_MAD(a, b, c, __builtin_fmaf); }\n"
+    "static inline double scalar_mad_f64(double a, double b, double c)\n"
+    "{\n"
+    "    return SCALAR_MAD(a, b, c, __builtin_fma);\n"
+    "}\n";
 
 static const char glsl_prelude[] =
     "int scalar_umulhi(int a, int b)\n"

@@ -1,5 +1,6 @@
 // Tables of the primitives, unrolled from prim.def.
 #include "scalar/prim.h"
+#include <math.h>
 #include <string.h>
 
 #ifdef __clang__
@@ -26,6 +27,31 @@
 #define STORED_AS_i64 int64_t
 #define STORED_AS_b uint8_t
 
+// The host fuses where the code that is compiled for it does.
+#if defined(__x86_64__) && !defined(__FMA__)
+static bool host_fuses(void)
+{
+    return __builtin_cpu_supports("fma");
+}
+#define TARGET_FMA __attribute__((target("avx2,fma")))
+#elif defined(__FMA__)
+static bool host_fuses(void)
+{
+    return true;
+}
+#define TARGET_FMA
+#else
+static bool host_fuses(void)
+{
+    return false;
+}
+#define TARGET_FMA
+#endif
+#define FUSED_f32 fmaf
+#define FUSED_f64 fma
+#define BUILTIN_FUSED_f32 __builtin_fmaf
+#define BUILTIN_FUSED_f64 __builtin_fma
+
 // One host function a row. A primitive that does not use `b` still reads it: hence the casts to void.
 #define PRIM(...)
 #define SHIFT(...)
@@ -44,6 +70,13 @@
         union scalar_value r = {.bits = 0};                                      \
         r.key = v[0].b ? v[1].key : v[2].key;                                    \
         return r;                                                                \
+    }
+#define MAD(key)                                                                                                     \
+    static union scalar_value host_mad_##key(const union scalar_value v[3])                                          \
+    {                                                                                                                \
+        union scalar_value r = {.bits = 0};                                                                          \
+        r.key = host_fuses() ? FUSED_##key(v[0].key, v[1].key, v[2].key) : v[0].key * v[1].key + v[2].key;           \
+        return r;                                                                                                    \
     }
 #include "scalar/prim.def"
 
@@ -69,6 +102,23 @@
         STORED_AS_##key *r = out;                                                       \
         for (int i = 0; i < n; i++) r[i] = a[i] ? b[i] : c[i];                          \
     }
+#define MAD(key)                                                                                                \
+    TARGET_FMA static void block_fused_mad_##key(void *out, const void *const in[3], int n)                     \
+    {                                                                                                           \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                                               \
+        STORED_AS_##key *r = out;                                                                               \
+        for (int i = 0; i < n; i++) r[i] = BUILTIN_FUSED_##key(a[i], b[i], c[i]);                               \
+    }                                                                                                           \
+    static void block_mad_##key(void *out, const void *const in[3], int n)                                      \
+    {                                                                                                           \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                                               \
+        STORED_AS_##key *r = out;                                                                               \
+        if (host_fuses()) {                                                                                     \
+            block_fused_mad_##key(out, in, n);                                                                  \
+            return;                                                                                             \
+        }                                                                                                       \
+        for (int i = 0; i < n; i++) r[i] = a[i] * b[i] + c[i];                                                  \
+    }
 #include "scalar/prim.def"
 
 static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
@@ -80,6 +130,9 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define SELECT(key)               \
     [PRIM_select][CLASS_OF_##key] = \
         {true, CLASS_OF_##key, "a ? b : c", "select(a, b, c)", "a ? b : c", host_select_##key, block_select_##key},
+#define MAD(key)                                                                                              \
+    [PRIM_mad][CLASS_OF_##key] = {true, CLASS_OF_##key, "a * b + c", "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", \
+                                  host_mad_##key, block_mad_##key},
 #include "scalar/prim.def"
 };
 
@@ -87,6 +140,7 @@ static const struct { const char *glsl, *llvm, *c; } shifts[PRIM_COUNT][CLASS_CO
 #define PRIM(...)
 #define SPELL(...)
 #define SELECT(...)
+#define MAD(...)
 #define SHIFT(id, key, glsl_, llvm_, ...) [PRIM_##id][CLASS_OF_##key] = {glsl_, llvm_, #__VA_ARGS__},
 #include "scalar/prim.def"
 };
@@ -95,6 +149,7 @@ static const struct { const char *name, *op, *op_bool; uint8_t arity; } prims[PR
 #define PRIM(id, arity_, name_, op_, op_bool_) [PRIM_##id] = {name_, op_, op_bool_, arity_},
 #define SPELL(...)
 #define SELECT(...)
+#define MAD(...)
 #define SHIFT(...)
 #include "scalar/prim.def"
 };

@@ -7,6 +7,7 @@ enum scalar_prim {
 #define PRIM(id, ...) PRIM_##id,
 #define SPELL(...)
 #define SELECT(...)
+#define MAD(...)
 #define SHIFT(...)
 #include "scalar/prim.def"
     PRIM_COUNT

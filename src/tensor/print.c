@@ -401,11 +401,10 @@ void kiln_print(const kiln_tensor *t, FILE *f)
     struct str text;
     struct sink *sink = thread_state.sink;
     if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
-    bool abstract = !error_pending && t && t->magic == TENSOR_ALIVE && t->builder;
-    if (abstract && sink && sink->capture && sink->capture->print) {
-        (void)sink->capture->print(sink, (kiln_tensor *)(uintptr_t)t, f);
-        return;
-    }
+    bool alive = !error_pending && t && t->magic == TENSOR_ALIVE, taken = false;
+    if (alive && sink && sink->capture && sink->capture->print)
+        (void)sink->capture->print(sink, (kiln_tensor *)(uintptr_t)t, f, &taken);
+    if (taken) return;
     str_init(&text);
     if (format_tensor("print", &text, t) == KILN_OK) {
         str_add(&text, "\n");

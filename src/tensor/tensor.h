@@ -73,9 +73,9 @@ struct capture_ops {
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
-    // The value that t has now is printed at each run, after those that were asked for before. NULL: forced and
-    // printed.
-    kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f);
+    // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
+    // forced and printed.
+    kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
 };
 
 // What ops go through on this thread.

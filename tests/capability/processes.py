@@ -13,9 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHANGED = ('KILN_DEVICE', 'KILN_DEBUG', 'CFLAGS', 'CXXFLAGS', 'LDFLAGS')
+GRAPH = ('%0: f32[8,16] = input "x"\n%1: f32[8,16] = tanh(%0)\n%2: f32[8,16] = mul(%1, %0)\n'
+         '%3: f32[8] = sum(%2) {axes = [1], keepdims = false}\nreturn %3 "y"\n')
 CLEAN = {k: v for k, v in os.environ.items() if k not in CHANGED}
 GRADIENT = [9.02, 5.4, 7.2] * 2
 
@@ -130,7 +133,127 @@ def capability_74(build, source, bench):
         check(done.returncode != 0 and 'no_such_row' in done.stderr, 'a filter that matches nothing passes')
 
 
-def capability_76(build, source, info, test_program):
+def has_vulkan(info):
+    return any(d['device'].get('usable') for d in json.loads(run(info, '--json').stdout)['devices'])
+
+
+ALL_FORMS = ('--list', '--glsl', '--spirv', '--llvm')
+
+
+def check_glsl(text, *others):
+    for part in ('#version 460', 'void main()', '; SPIR-V', 'OpEntryPoint GLCompute', *others):
+        check(part in text, f'no {part} in:\n{text[:8000]}')
+
+
+def dump_while_running(dump, bench, device, folder):
+    """What kiln-shader-dump shows of a program's folder while the program runs."""
+    kernel = '*.ll' if device == 'cpu' else '*.spvasm'
+    command = [bench, '--device', device, '--size', 'tiny', '--filter', 'rms_norm', '--modes', 'jit', '--budget', '60']
+    running = subprocess.Popen([str(c) for c in command], env={**CLEAN, 'KILN_DUMP': folder},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 100
+        while not list(pathlib.Path(folder).rglob(kernel)):
+            check(running.poll() is None, f'the program ended with status {running.returncode}')
+            check(time.monotonic() < end, f'no kernel was dumped: {list(pathlib.Path(folder).rglob("*"))}')
+            time.sleep(0.02)
+        text = run(dump, '--dump', folder, *ALL_FORMS).stdout
+        check(running.poll() is None, 'the program ended before it was looked at')
+    finally:
+        running.terminate()
+        running.wait(100)
+    return text
+
+
+def capability_75(build, source, dump, bench, info):
+    """kiln-shader-dump shows GLSL and SPIR-V of eager kernels, of a graph, of a running program."""
+    check_glsl(run(dump, '--op', 'tanh', '--dtype', 'f32').stdout, 'OpFMul')
+    devices = ['cpu', 'vulkan'] if has_vulkan(info) else ['cpu']
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, 'graph.kiln')
+        path.write_text(GRAPH)
+        for device in devices:
+            graph = run(dump, '--graph', path, '--device', device, *ALL_FORMS).stdout
+            program = dump_while_running(dump, bench, device, f'{folder}/{device}')
+            for text in (graph, program):
+                check(': fused' in text, text)
+                if device == 'vulkan':
+                    check_glsl(text)
+                else:
+                    check(re.search(r'^define .*@k_\w+', text, re.M), text[:8000])
+            for op in ('tanh(', 'mul(', 'sum('):
+                check(op in graph, f'the node {op} is not shown:\n{graph}')
+        print(f'shown for {" and ".join(devices)}')
+
+
+def rows_of(bench, *args):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, 'rows.json')
+        run(bench, '--budget', '0.001', '--json', path, *args, MALLOC_PERTURB_='0')  # which costs time
+        rows = json.loads(path.read_text())['rows']
+    return {(row['name'], row['mode']): row for row in rows}
+
+
+def check_faster(bench, rounds, names, *args):
+    """The fastest call of each row, captured, is faster than the fastest eager one; on a busy machine after a while."""
+    best = {}
+    for _ in range(rounds):
+        for key, row in rows_of(bench, *args).items():
+            best[key] = min(row['min_ns'], best.get(key, row['min_ns']))
+        slower = [name for name in names if best[name, 'jit'] >= best[name, 'eager']]
+        if not slower:
+            break
+    check(not slower, f'captured is not faster: {slower} of {best}')
+    print(', '.join(f'{name} {best[name, "eager"] / best[name, "jit"]:.1f} times as fast' for name in names))
+
+
+def capability_77(build, source, bench, info):
+    """Where ops of a bench row fuse, the captured row takes fewer launches, and less time."""
+    one_op = {'softmax', 'layer_norm', 'conv3x3', 'matmul_f32', 'matmul_bf16', 'matmul_f16', 'matmul_batch'}
+    others = {'cold_start', 'first_call', 'train_10000'}
+    listed = set(run(bench, '--list').stdout.split())
+    for device in ['cpu', 'vulkan'] if has_vulkan(info) else ['cpu']:
+        rows = {}
+        for some in ('?[!aio]*', '[!ml]a*s', 'matmul_bias*', 'dispatch_*'):
+            rows.update(rows_of(bench, '--device', device, '--size', 'tiny', '--filter', some))
+        check({name for name, _ in rows} == listed - one_op - others, f'rows are missing: {sorted(rows)}')
+        several = [name for name, mode in rows if mode == 'eager' and rows[name, mode]['launches'] >= 2]
+        counts = {name: (int(rows[name, 'eager']['launches']), int(rows[name, 'jit']['launches'])) for name in several}
+        print(f'{device}: launches eager, captured: {counts}')
+        alone = {name for name, (eager, jit) in counts.items() if jit >= eager}
+        # On the CPU this row is two products by BLAS, with nothing beside the softmax and the scale that could fuse.
+        check(alone <= ({'attention'} if device == 'cpu' else set()), f'{device}: no fewer launches: {alone}')
+        check(len(several) >= 12, several)
+    check_faster(bench, 3, ['chain5', 'broadcast', 'transpose_add', 'rms_norm'], '--device', 'cpu', '--filter',
+                 '[cbrt][hrm]*[5tmd]')
+    if has_vulkan(info):
+        check_faster(bench, 3, ['gather_rows'], '--device', 'vulkan', '--filter', 'gather_rows')
+        check_faster(bench, 3, ['chain5', 'rms_norm'], '--device', 'vulkan', '--size', 'tiny', '--filter', '[cr]*[5m]')
+
+
+def check_llvm(build, bench):
+    """A kernel that LLVM compiled in this process has run: with the module one launch does what six do without."""
+    check('libLLVM' in run('readelf', '-d', build / 'libkiln-llvm.so').stdout, 'the module is without LLVM')
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder, 'trace.json')
+        row = rows_of_traced(bench, trace, folder)
+        spans = [e for e in json.loads(trace.read_text())['traceEvents'] if e['ph'] == 'X']
+        compiled = {e['name'] for e in spans if e['cat'] == 'kernel'}
+        launched = [e for e in spans if e['cat'] == 'launch' and e['name'] in compiled]
+        check(compiled and row['launches'] == 1 and len(launched) >= row['runs'], f'{compiled}, {row}')
+        objects = [p for p in pathlib.Path(folder, 'cache/objects').iterdir() if b'\x7fELF' in p.read_bytes()]
+        check(len(objects) == len(compiled), f'{len(objects)} objects for {compiled}')
+        print(f'{compiled} compiled by LLVM, {len(launched)} launches')
+
+
+def rows_of_traced(bench, trace, folder):
+    path = pathlib.Path(folder, 'row.json')
+    run(bench, '--budget', '0.001', '--json', path, '--device', 'cpu', '--size', 'tiny', '--filter', 'rms_norm',
+        '--modes', 'jit', KILN_PROFILE=str(trace), KILN_CACHE_DIR=f'{folder}/cache')
+    return json.loads(path.read_text())['rows'][0]
+
+
+def capability_76(build, source, info, test_program, bench):
     """Plain Meson works with the distribution's packages, and each of them is in use."""
     with tempfile.TemporaryDirectory() as folder:
         plain = run('meson', 'setup', f'{folder}/plain', source).stdout
@@ -153,8 +276,10 @@ def capability_76(build, source, info, test_program):
     library = json.loads(run(info, '--json').stdout)['library']
     check(library['blas'] is True and 'openblas' in library['blas path'], library)
     check('libvulkan' in json.dumps(library), f'no Vulkan loader: {library}')
+    check_llvm(build, bench)
 
 
 if __name__ == '__main__':
-    test = {f.__name__: f for f in (capability_15, capability_73, capability_74, capability_76)}[sys.argv[1]]
+    tests = (capability_15, capability_73, capability_74, capability_75, capability_76, capability_77)
+    test = {f.__name__: f for f in tests}[sys.argv[1]]
     test(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), *sys.argv[4:])

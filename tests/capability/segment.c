@@ -235,6 +235,7 @@ static kiln_status loop(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
     const struct loop *l = user;
     kiln_tensor *x = in[0];
     for (int i = 0; i < l->n; i++) {
+        // Two negations cancel out where the graph is optimised, and are part of what repeats.
         x = kiln_neg(kiln_neg(kiln_sub(kiln_add(x, in[1]), in[2])));
         if (l->reads && kiln_item(kiln_max(x, NULL)) > 1000) break;
     }
@@ -340,4 +341,75 @@ static void interface(kiln_device *dev)
 void capability_40(void **state)
 {
     on_each_device(interface);
+}
+
+// --- 41: effects come in the order of the program: prints, writes through views, random draws, what the host does
+
+struct effects {
+    kiln_tensor *w; // state
+    FILE *file;
+    bool host; // writes to the file by itself, too
+    int calls;
+};
+
+static kiln_status has_effects(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct effects *e = user;
+    kiln_device *dev = kiln_tensor_device(in[0]);
+    kiln_tensor *a = kiln_add(in[0], kiln_uniform(dev, KILN_F32, KILN_SHAPE(2), 0, 1));
+    e->calls++;
+    kiln_print(a, e->file);
+    kiln_add_(e->w, a);
+    if (e->host) fprintf(e->file, "call %d\n", e->calls);
+    kiln_print(e->w, e->file);
+    kiln_assign(kiln_narrow(e->w, 0, 0, 1), kiln_scalar(0.5));
+    kiln_print(e->w, e->file);
+    out[0] = kiln_mul(e->w, kiln_normal(dev, KILN_F32, KILN_SHAPE(2), 0, 1)); // before the next write
+    kiln_mul_(e->w, kiln_scalar(2));
+    if (e->host) fprintf(e->file, "end %d\n", e->calls);
+    out[1] = kiln_neg(kiln_narrow(e->w, 0, 1, 1));
+    return kiln_error();
+}
+
+enum { EFFECT_CALLS = 3 };
+
+// The text, to be freed; results and state of all calls go to `seen`.
+static char *run_effects(kiln_device *dev, const kiln_capture *capture, bool host, double seen[EFFECT_CALLS][5])
+{
+    char *text = NULL;
+    size_t size;
+    struct effects e = {kiln_ones(dev, KILN_F32, KILN_SHAPE(2)), open_memstream(&text, &size), host};
+    kiln_tensor *x = from(dev, NUMBERS(1, 2), KILN_SHAPE(2)), *out[2];
+    must(kiln_state(e.w));
+    must(kiln_seed(dev, 11));
+    kiln_function *f = capture ? kiln_jit(has_effects, &e, KILN_JIT(.capture = *capture)) : NULL;
+    for (int i = 0; i < EFFECT_CALLS; i++) {
+        must(f ? kiln_call(f, &x, 1, out, 2) : has_effects(&e, &x, 1, out, 2));
+        kiln_tensor *all = kiln_cast(kiln_concat((kiln_tensor *[]){out[0], out[1], e.w}, 3, 0), KILN_F64);
+        must(kiln_read(all, seen[i], sizeof seen[i]));
+    }
+    assert_int_equal(e.calls, capture && *capture != KILN_CAPTURE_AUTO ? 1 : EFFECT_CALLS);
+    fclose(e.file);
+    kiln_function_free(&f);
+    return text;
+}
+
+static void effects_in_order(kiln_device *dev)
+{
+    for (int k = 0; k < 4; k++) { // AUTO once more, with effects of the host
+        double want[EFFECT_CALLS][5], got[EFFECT_CALLS][5];
+        char *eager = run_effects(dev, NULL, k == 3, want);
+        char *captured = run_effects(dev, k == 3 ? &all_captures[1] : &all_captures[k], k == 3, got);
+        assert_int_equal(count_of(eager, "\n"), EFFECT_CALLS * (k == 3 ? 5 : 3));
+        assert_string_equal(captured, eager);
+        for (int i = 0; i < EFFECT_CALLS; i++)
+            for (int n = 0; n < 5; n++) assert_true(fabs(got[i][n] - want[i][n]) <= 1e-6 * (1 + fabs(want[i][n])));
+        free(eager);
+        free(captured);
+    }
+}
+
+void capability_41(void **state)
+{
+    on_each_device(effects_in_order);
 }

@@ -42,6 +42,14 @@ static kiln_status run_with_gaps(void *user, kiln_tensor *const *in, size_t n_in
 enum { KEPT = 4096 };
 static kiln_function *kept[KEPT];
 static size_t n_kept, n_calls;
+static uint64_t n_compiled;
+
+static uint64_t ops_in_programs(const kiln_function *f)
+{
+    kiln_jit_stats stats = {.size = sizeof stats};
+    kiln_function_stats(f, &stats);
+    return stats.graph_ops;
+}
 
 void jit_drop_functions(void)
 {
@@ -76,6 +84,7 @@ static kiln_status call_captured(struct op_call *c, kiln_device *dev, kiln_tenso
     if (!f) return kiln_error();
     give_numbers_back(c, dev);
     kiln_status status = kiln_call(f, there, n, out, (size_t)c->n_out);
+    n_compiled += ops_in_programs(f);
     kept[n_kept++] = f;
     return status;
 }
@@ -105,9 +114,10 @@ void jit_begin(void)
     thread_state.sink = &jit_sink;
 }
 
-void jit_end(void)
+uint64_t jit_end(void)
 {
     thread_state.sink = NULL;
     jit_drop_functions();
     kiln_set_log(NULL, NULL);
+    return n_compiled;
 }
