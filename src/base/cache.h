@@ -10,3 +10,5 @@ void *cache_read(const char *path, size_t max_B, size_t *size_B);
 // Writes `head`, then `data`, to a new file and renames it to `path`. Makes the folder that `path` is in, open to the
 // owner alone; does nothing when that belongs to someone else or others may write there.
 void cache_write(const char *path, const void *head, size_t head_B, const void *data, size_t size_B);
+// Whether the folder holds anything.
+bool cache_has_files(const char *folder);

@@ -1,6 +1,7 @@
 // The compiler's front door. Includes are put in before the compiler sees the text: the C interface of older versions
 // has no way to hand them in.
 #include "codegen/spirv.h"
+#include "base/build_id.h"
 #include "scalar/scalar.h"
 
 #include <glslang/Include/glslang_c_interface.h>
@@ -49,6 +50,12 @@ static kiln_status expand(const struct spirv_source *source, const char *text, i
 kiln_status spirv_expand(const struct spirv_source *source, struct str *out)
 {
     return expand(source, source->text, 0, out);
+}
+
+void spirv_add_build(struct str *key)
+{
+    build_id_add(key, (const void *)(uintptr_t)&glslang_initialize_process);
+    str_add(key, "\n");
 }
 
 // The first message of the log, and the source line that it names ("ERROR: 0:12: ...").

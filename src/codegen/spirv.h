@@ -22,6 +22,8 @@ struct spirv_source {
 
 // Compiles for Vulkan 1.2 (SPIR-V 1.5). KILN_E_FORMAT with the compiler's first message and the line it speaks of.
 kiln_status spirv_compile(const struct spirv_source *source, struct spirv *out);
+// Appends which build of the compiler this is, for keys of a cache.
+void spirv_add_build(struct str *key);
 // The first compile builds the tables of built-in symbols, which takes 50 to 75 ms. This does so in a thread of its
 // own: the first call starts it, later ones do nothing. What is compiled meanwhile waits for the tables.
 void spirv_warm(void);

@@ -45,6 +45,7 @@ struct source {
     struct codegen_plan plan;
     struct str text; // GLSL
     struct str key;
+    bool anew, found; // the disk is not asked; it had the code
 };
 
 static kiln_status describe(struct source *s)
@@ -81,11 +82,12 @@ static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct
     kiln_status status = llvm_host_key(&key);
     str_addn(&key, str_text(&s->key), s->key.len);
     if (!status) status = str_check(&key);
-    if (!status) code->code = disk_load(&key, code->symbol, &code->size_B);
-    if (!status && !code->code) {
+    if (!status && !s->anew) code->code = disk_load(DISK_OBJECT, &key, code->symbol, &code->size_B);
+    s->found = code->code != NULL;
+    if (!status && !s->found) {
         kernel->compiled = true;
         status = llvm_compile(s->k, &s->plan, code);
-        if (!status) disk_store(&key, code->symbol, code->code, code->size_B);
+        if (!status) disk_store(DISK_OBJECT, &key, code->symbol, code->code, code->size_B);
     }
     str_free(&key);
     return status;
@@ -112,14 +114,16 @@ static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct
     char no_symbol[64];
     size_t size_B = 0;
     begin_key(&key, "module");
+    spirv_add_build(&key);
     kiln_status status = spirv_expand(&source, &key); // the whole text, so that a changed template is another key
     if (!status) status = str_check(&key);
-    if (!status) out->words = disk_load(&key, no_symbol, &size_B);
+    if (!status && !s->anew) out->words = disk_load(DISK_MODULE, &key, no_symbol, &size_B);
     out->n_words = size_B / 4;
-    if (!status && !out->words) {
+    s->found = out->words != NULL;
+    if (!status && !s->found) {
         kernel->compiled = true;
         status = spirv_compile(&source, out);
-        if (!status) disk_store(&key, "", out->words, out->n_words * 4);
+        if (!status) disk_store(DISK_MODULE, &key, "", out->words, out->n_words * 4);
     }
     str_free(&key);
     return status;
@@ -157,7 +161,16 @@ static kiln_status compile(struct source *s, struct jit_kernel *kernel)
     PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
     bool shaders = s->dev->ops->shader_text != NULL;
-    TRY((s->dev->caps.is_cpu ? compile_llvm : shaders ? compile_glsl : load_text)(s, kernel));
+    kiln_status (*make)(struct source *, struct jit_kernel *) = s->dev->caps.is_cpu ? compile_llvm
+                                                                : shaders           ? compile_glsl
+                                                                                    : load_text;
+    kiln_status status = make(s, kernel);
+    if (status && s->found) { // whole, and yet it cannot be loaded
+        kiln_error_clear();
+        s->anew = true;
+        status = make(s, kernel);
+    }
+    TRY(status);
     if (!kernel->compiled) profile_span_.category = "load"; // its code was on disk
     if (kernel->compiled) STAT_ADD(s->dev, kernels_compiled, 1);
     return KILN_OK;
@@ -277,7 +290,10 @@ kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struc
 void jit_warm(void)
 {
 #if KILN_WITH_GLSLANG
-    if (device_is_open("vulkan")) spirv_warm();
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    if (!device_is_open("vulkan") || atomic_flag_test_and_set(&done) || disk_has(DISK_MODULE)) return;
+    PROFILE("warm", "glslang");
+    spirv_warm();
 #endif
 }
 

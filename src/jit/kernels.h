@@ -5,7 +5,8 @@
 
 struct jit_kernel;
 
-// Where shaders may have to be compiled soon: the compiler makes its tables meanwhile, on another thread.
+// Where shaders will have to be compiled soon, as the disk holds none: the compiler makes its tables meanwhile, on
+// another thread.
 void jit_warm(void);
 
 // Finds or compiles the kernel. KILN_E_MISSING or KILN_E_UNSUPPORTED: this build or device cannot; the caller then runs

@@ -22,25 +22,47 @@ static struct {
     pthread_mutex_t lock;
     LLVMOrcLLJITRef jit; // lives as long as the process: threads may be in its code until the end
     struct loaded *all;
+    char reported[256]; // what went wrong below the call that fails
 } linker = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static kiln_status failed(const char *symbol, LLVMErrorRef error)
 {
     char *message = LLVMGetErrorMessage(error);
-    kiln_status status = llvm_host->error(KILN_E_INTERNAL, "kernel %s: cannot be loaded: %s", symbol, message);
+    kiln_status status = llvm_host->error(KILN_E_INTERNAL, "kernel %s: cannot be loaded: %s", symbol,
+                                          *linker.reported ? linker.reported : message);
     LLVMDisposeErrorMessage(message);
     return status;
+}
+
+// In place of LLVM's own reporter, which prints.
+static void report(void *unused, LLVMErrorRef error)
+{
+    char *message = LLVMGetErrorMessage(error);
+    if (!*linker.reported) snprintf(linker.reported, sizeof linker.reported, "%s", message);
+    LLVMDisposeErrorMessage(message);
+}
+
+// Of the machine, only its kind matters to a linker. Left to itself LLVM would ask what this processor is capable of.
+static kiln_status start(void)
+{
+    LLVMTargetMachineRef machine = machine_for_linking();
+    if (!machine) return KILN_E_UNSUPPORTED;
+    LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
+    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder,
+                                                  LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
+    LLVMErrorRef error = LLVMOrcCreateLLJIT(&linker.jit, builder);
+    if (error) return failed("linker", error);
+    LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(linker.jit), report, NULL);
+    return KILN_OK;
 }
 
 static LLVMErrorRef link(const struct codegen_code *code, struct loaded *l)
 {
     char end[sizeof l->symbol + 8];
-    LLVMErrorRef error = linker.jit ? NULL : LLVMOrcCreateLLJIT(&linker.jit, NULL);
-    if (error) return error;
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(linker.jit);
     LLVMMemoryBufferRef object = LLVMCreateMemoryBufferWithMemoryRangeCopy(code->code, code->size_B, code->symbol);
     l->tracker = LLVMOrcJITDylibCreateResourceTracker(library);
-    error = LLVMOrcLLJITAddObjectFileWithRT(linker.jit, l->tracker, object);
+    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(linker.jit, l->tracker, object);
     if (!error) error = LLVMOrcLLJITLookup(linker.jit, &l->run, code->symbol);
     snprintf(end, sizeof end, "%s_end", code->symbol);
     if (!error && code->plan.has_end) error = LLVMOrcLLJITLookup(linker.jit, &l->end, end);
@@ -66,12 +88,15 @@ static struct loaded *find(const char *symbol)
 
 static kiln_status add(const struct codegen_code *code, struct loaded **out)
 {
+    *linker.reported = 0;
+    kiln_status status = linker.jit ? KILN_OK : start();
+    if (status) return status;
     struct loaded *l = calloc(1, sizeof *l);
     if (!l) return llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory to load it", code->symbol);
     snprintf(l->symbol, sizeof l->symbol, "%s", code->symbol);
     LLVMErrorRef error = link(code, l);
     if (error) {
-        kiln_status status = failed(code->symbol, error);
+        status = failed(code->symbol, error);
         release(l);
         return status;
     }

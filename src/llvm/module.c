@@ -22,28 +22,45 @@ const struct llvm_host *llvm_host;
 static struct {
     char *triple, *cpu, *features;
 } host;
-static pthread_once_t host_once = PTHREAD_ONCE_INIT;
+static pthread_once_t host_once = PTHREAD_ONCE_INIT, target_once = PTHREAD_ONCE_INIT,
+                      generator_once = PTHREAD_ONCE_INIT;
 
 static void find_host(void)
 {
-    LLVMInitializeNativeTarget();
-    LLVMInitializeNativeAsmPrinter();
     host.triple = LLVMGetDefaultTargetTriple();
     host.cpu = LLVMGetHostCPUName();
     host.features = LLVMGetHostCPUFeatures();
 }
 
-static LLVMTargetMachineRef machine_create(void)
+// Objects are loaded without the code generator.
+static void start_target(void)
+{
+    LLVMInitializeNativeTarget();
+}
+
+static void start_generator(void)
+{
+    LLVMInitializeNativeAsmPrinter();
+}
+
+static LLVMTargetMachineRef machine_create(const char *cpu, const char *features)
 {
     LLVMTargetRef target;
     char *message = NULL;
+    pthread_once(&host_once, find_host);
+    pthread_once(&target_once, start_target);
     if (LLVMGetTargetFromTriple(host.triple, &target, &message)) {
         llvm_host->error(KILN_E_UNSUPPORTED, "LLVM has no target for %s: %s", host.triple, message);
         LLVMDisposeMessage(message);
         return NULL;
     }
-    return LLVMCreateTargetMachine(target, host.triple, host.cpu, host.features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+    return LLVMCreateTargetMachine(target, host.triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                    LLVMCodeModelSmall);
+}
+
+LLVMTargetMachineRef machine_for_linking(void)
+{
+    return machine_create("", "");
 }
 
 // Machines that no compilation uses: a machine parses the features of the processor once, which costs as much as a
@@ -61,7 +78,8 @@ static LLVMTargetMachineRef machine_take(void)
     pthread_mutex_lock(&spare.lock);
     if (spare.n) machine = spare.machines[--spare.n];
     pthread_mutex_unlock(&spare.lock);
-    return machine ? machine : machine_create();
+    pthread_once(&generator_once, start_generator);
+    return machine ? machine : machine_create(host.cpu, host.features);
 }
 
 static void machine_give(LLVMTargetMachineRef machine)
@@ -246,18 +264,18 @@ static char *host_key(void)
     return key;
 }
 
-static kiln_status load(const struct codegen_code *code, struct llvm_function *out)
-{
-    pthread_once(&host_once, find_host);
-    return load_object(code, out);
-}
-
 __attribute__((visibility("default"))) llvm_module_fn kiln_llvm_module;
 
 const struct llvm_module *kiln_llvm_module(uint32_t version, const struct llvm_host *services)
 {
-    static const struct llvm_module module = {
-        LLVM_MODULE_VERSION, sizeof(struct fused_kernel), KILN_VERSION, compile, load, unload_object, text, host_key};
+    static const struct llvm_module module = {LLVM_MODULE_VERSION,
+                                              sizeof(struct fused_kernel),
+                                              KILN_VERSION,
+                                              compile,
+                                              load_object,
+                                              unload_object,
+                                              text,
+                                              host_key};
     if (version != LLVM_MODULE_VERSION) return NULL;
     llvm_host = services;
     return &module;

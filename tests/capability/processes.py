@@ -241,7 +241,7 @@ def check_llvm(build, bench):
         compiled = {e['name'] for e in spans if e['cat'] == 'kernel'}
         launched = [e for e in spans if e['cat'] == 'launch' and e['name'] in compiled]
         check(compiled and row['launches'] == 1 and len(launched) >= row['runs'], f'{compiled}, {row}')
-        objects = [p for p in pathlib.Path(folder, 'cache/kernels').iterdir() if b'\x7fELF' in p.read_bytes()]
+        objects = [p for p in pathlib.Path(folder, 'cache/objects').iterdir() if b'\x7fELF' in p.read_bytes()]
         check(len(objects) == len(compiled), f'{len(objects)} objects for {compiled}')
         print(f'{compiled} compiled by LLVM, {len(launched)} launches')
 

@@ -110,7 +110,7 @@ static void keep_as(const struct entry *e, const char *key, const char *folder, 
     unlink(path);
     str_init(&foreign);
     str_addn(&foreign, key, e->key.len);
-    disk_store(&foreign, e->symbol, e->code, e->code_B);
+    disk_store(*key == 'o' ? DISK_OBJECT : DISK_MODULE, &foreign, e->symbol, e->code, e->code_B);
     str_free(&foreign);
     assert_int_equal(find_files(folder, "", other, sizeof other), 1);
     assert_int_equal(rename(other, path), 0);

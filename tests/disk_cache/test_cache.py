@@ -1,0 +1,492 @@
+#!/usr/bin/env python3
+"""The cache of compiled kernels on disk, as processes that share its folder see it.
+
+usage: test_cache.py STEPS [bench=BENCH] [full_disk=LIBRARY] [no_compiler=LIBRARY] DEVICE
+
+STEPS trains a small network and prints what came out and what was compiled. BENCH is kiln-bench; the libraries are
+preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the folder can be
+written again, files that the next process uses.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+STEPS, DEVICE = sys.argv[1], sys.argv[-1]
+TOOLS = dict(a.split('=', 1) for a in sys.argv[2:-1])
+CPU = DEVICE == 'cpu'
+FOLDER = 'objects' if CPU else 'modules'
+LENET = [TOOLS.get('bench'), '--device', DEVICE, '--filter', 'lenet_step', '--modes', 'jit', '--budget', '0.001']
+ROUNDS = 24 if CPU else 3
+CAUGHT = 99  # of no_compiler.c
+MISSING = 77  # of steps.c: there is no such device
+
+# Files are read and written by the same code for all devices.
+once = unittest.skipUnless(CPU, 'shown by the run for the CPU')
+
+# --- an entry: magic, sizes of key and code, hash, the function's name, key, code
+
+HEAD = struct.Struct('<8sQQQ64s')
+ALL = (1 << 64) - 1
+
+
+def mix(a, b):
+    product = a * b
+    return (product ^ product >> 64) & ALL
+
+
+def hash_bytes(h, data):
+    """As src/base/hash.h has it."""
+    words = [data[i:i + 8].ljust(8, b'\0') for i in range(0, len(data), 8)]
+    for word in [*(int.from_bytes(w, 'little') for w in words), len(data)]:
+        h = mix(h ^ 0xa0761d6478bd642f, word ^ 0xe7037ed1a0b428db)
+    return h
+
+
+class Entry:
+    def __init__(self, data):
+        self.magic, key_B, code_B, _, symbol = HEAD.unpack_from(data)
+        self.symbol = symbol.rstrip(b'\0')
+        self.key = data[HEAD.size:HEAD.size + key_B]
+        self.code = data[HEAD.size + key_B:]
+        assert len(self.code) == code_B
+
+    def name(self):
+        return f'{hash_bytes(1, self.key):016x}{hash_bytes(2, self.key):016x}'
+
+    def pack(self):
+        """With the hash that fits, whatever was changed."""
+        h = hash_bytes(hash_bytes(hash_bytes(0, self.key), self.code), self.symbol)
+        return HEAD.pack(self.magic, len(self.key), len(self.code), h, self.symbol) + self.key + self.code
+
+
+def changed(data, **changes):
+    entry = Entry(data)
+    for part, change in changes.items():
+        setattr(entry, part, change(getattr(entry, part)))
+    return entry.pack()
+
+
+def flip(data, bit):
+    out = bytearray(data)
+    out[bit // 8] ^= 1 << bit % 8
+    return bytes(out)
+
+
+def unresolved(code):
+    """The ELF object, whose relocations now ask for a symbol that nobody has, in place of the file's name."""
+    out = bytearray(code)
+    table_at, = struct.unpack_from('<Q', code, 40)
+    header_B, n = struct.unpack_from('<HH', code, 58)
+    for header_at in range(table_at, table_at + n * header_B, header_B):
+        kind, = struct.unpack_from('<I', code, header_at + 4)
+        at, size_B = struct.unpack_from('<QQ', code, header_at + 24)
+        if kind == 2:  # symbols, the function last
+            name, = struct.unpack_from('<I', code, at + size_B - 24)
+            struct.pack_into('<IBBH', out, at + 24, name + 2, 0x10, 0, 0)
+        if kind == 4:  # relocations
+            for entry_at in range(at, at + size_B, 24):
+                struct.pack_into('<I', out, entry_at + 12, 1)
+    return bytes(out)
+
+
+def write(path, data):
+    """A file of the cache is its owner's alone."""
+    path.write_bytes(data)
+    path.chmod(0o600)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.home = pathlib.Path(temporary.name)
+        self.folder = self.home / 'cache'
+
+    def environment(self, **more):
+        env = {**os.environ, 'KILN_CACHE_DIR': str(self.folder), 'KILN_DEBUG': '', 'KILN_DEVICE': 'cpu', **more}
+        return {k: v for k, v in env.items() if v is not None}
+
+    def start(self, env=None, prepare=None):
+        return subprocess.Popen([STEPS, DEVICE], env=env or self.environment(), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, preexec_fn=prepare)
+
+    def finish(self, process):
+        out, err = process.communicate(timeout=240)
+        self.assertEqual((process.returncode, err), (0, ''))
+        return json.loads(out)
+
+    def run_steps(self, env=None, prepare=None):
+        """What a process prints; its numbers are those of every process before it."""
+        result = self.finish(self.start(env, prepare))
+        self.assertEqual((result['losses'], result['weights']), (EXPECTED['losses'], EXPECTED['weights']))
+        return result['compiled_on_device']
+
+    def files(self):
+        """The entries, by name; nothing else lies there."""
+        return {p.name: p.read_bytes() for p in sorted((self.folder / FOLDER).glob('*'))}
+
+    def fill(self):
+        """A folder as the first process left it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(FULL, self.folder, copy_function=shutil.copy2)
+        return self.files()
+
+    def check_healed(self, good, compiled):
+        """The process compiles so many kernels, and leaves the folder as it was."""
+        self.assertEqual(self.run_steps(), compiled)
+        self.assertEqual(self.files(), good)
+
+    def damage(self, change):
+        """All entries, each by change(data, name)."""
+        good = self.fill()
+        for name, data in good.items():
+            path = self.folder / FOLDER / name
+            bad = change(data, name)
+            self.assertNotEqual(bad, data)
+            write(path, bad)
+        return good
+
+    def check_damage(self, change):
+        good = self.damage(change)
+        self.check_healed(good, len(good))
+
+
+class Warm(Case):
+    """What a second process does."""
+
+    def profile(self, command):
+        path = self.home / 'trace.json'
+        done = subprocess.run(command, env=self.environment(KILN_PROFILE=str(path)), capture_output=True, text=True,
+                              timeout=240)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        spans = [e['cat'] for e in json.loads(path.read_text())['traceEvents'] if e['ph'] == 'X']
+        return {kind: spans.count(kind) for kind in ('compile', 'kernel', 'load', 'warm', 'launch')}
+
+    def check_second(self, command):
+        """Returns how many kernels the first process compiled, and how often it loaded one that it had let go."""
+        first, second = self.profile(command), self.profile(command)
+        self.assertGreater(first['kernel'], 3)
+        self.assertEqual(first['kernel'], len(self.files()))
+        self.assertEqual(first['warm'], 0 if CPU else 1)  # glslang made its tables
+        self.assertEqual((second['kernel'], second['warm']), (0, 0))
+        self.assertEqual(second['load'], first['kernel'] + first['load'])
+        return first['kernel'], first['load']
+
+    def test_steps(self):
+        self.assertEqual(self.check_second([STEPS, DEVICE]), (EXPECTED['compiled_on_device'], 0))
+        self.assertEqual(self.run_steps(), 0)
+
+    @unittest.skipUnless('bench' in TOOLS, 'there is no kiln-bench')
+    def test_lenet(self):
+        """kiln-bench itself compares what the captured step gives with eager mode."""
+        self.check_second(LENET)
+
+    @unittest.skipUnless(CPU and 'no_compiler' in TOOLS, 'LLVM is for the CPU; a sanitizer lets nothing be preloaded')
+    def test_llvm_is_idle(self):
+        env = self.environment(LD_PRELOAD=TOOLS['no_compiler'])
+        cold = self.start(env)
+        self.assertIn('called: LLVM', cold.communicate(timeout=240)[1])
+        self.assertEqual(cold.returncode, CAUGHT)
+        self.fill()
+        self.assertEqual(self.run_steps(env), 0)
+        if 'bench' in TOOLS:
+            codes = [subprocess.run(LENET, env=e, capture_output=True, timeout=240).returncode
+                     for e in (env, self.environment(), env)]
+            self.assertEqual(codes, [CAUGHT, 0, 0])
+
+
+class Corrupt(Case):
+    def test_form(self):
+        """What follows forges entries: this is how they are made."""
+        for name, data in self.fill().items():
+            entry = Entry(data)
+            self.assertEqual((entry.name(), entry.pack()), (name, data))
+
+    def test_bit_flipped(self):
+        chance = random.Random(1)
+        for i in range(ROUNDS):
+            with self.subTest(round=i):
+                end_B = HEAD.size if i % 3 == 0 else None
+                self.check_damage(lambda data, _: flip(data, chance.randrange(8 * len(data[:end_B]))))
+
+    def test_truncated(self):
+        chance = random.Random(2)
+        for at in (lambda n: n - 1, lambda n: HEAD.size, lambda n: HEAD.size - 1, lambda n: 1, lambda n: n // 2,
+                   chance.randrange)[:6 if CPU else 2]:
+            self.check_damage(lambda data, _: data[:at(len(data))])
+
+    def test_empty(self):
+        self.check_damage(lambda data, _: b'')
+
+    @once
+    def test_longer(self):
+        self.check_damage(lambda data, _: data + b'\0')
+
+    @once
+    def test_sizes(self):
+        """Sizes that are not those of the parts."""
+        def grown(data, _):
+            magic, key_B, code_B, h, symbol = HEAD.unpack_from(data)
+            return HEAD.pack(magic, key_B + 1 & ALL, code_B - 1 & ALL, h, symbol) + data[HEAD.size:]
+
+        def huge(data, _):
+            magic, key_B, code_B, h, symbol = HEAD.unpack_from(data)
+            return HEAD.pack(magic, key_B, code_B + (1 << 63) & ALL, h, symbol) + data[HEAD.size:]
+        self.check_damage(grown)
+        self.check_damage(huge)
+
+    def test_magic(self):
+        self.check_damage(lambda data, _: changed(data, magic=lambda m: b'kilnk00\0'))
+        self.check_damage(lambda data, _: b'\x7fELF' + data[4:])
+
+    @once
+    def test_name(self):
+        """Bytes behind the name's end."""
+        for at in (HEAD.size - 1, HEAD.size - 2):
+            self.check_damage(lambda data, _: flip(data, 8 * at))
+
+    @once
+    def test_zeros(self):
+        """As a file system leaves a file after a loss of power."""
+        self.check_damage(lambda data, _: bytes(len(data)))
+
+
+class Foreign(Case):
+    """Whole entries of others, under the names of ours."""
+
+    def check_foreign(self, change):
+        self.check_damage(lambda data, _: changed(data, key=change))
+
+    def test_version(self):
+        def older(key):
+            first, rest = key.split(b'\n', 1)
+            kind, version, build = first.split(b' ')
+            return b' '.join((kind, b'9' * len(version), build)) + b'\n' + rest
+        self.check_foreign(older)
+
+    def test_build(self):
+        """The library's and the compiler's."""
+        def other(key, which):
+            builds = list(re.finditer(rb'(?<![0-9a-f])[0-9a-f]{40}', key[:4096]))
+            self.assertEqual(len(builds), 2)
+            at = builds[which].start()
+            return key[:at] + bytes([key[at] ^ 1]) + key[at + 1:]
+        for which in (0, 1):
+            self.check_foreign(lambda key: other(key, which))
+
+    @unittest.skipUnless(CPU, 'a module is for every processor')
+    def test_processor(self):
+        """LLVM's version, the kind of machine, the processor, its features."""
+        def other(key, part):
+            words = key.split(b', ')
+            self.assertGreater(len(words[part]), 4)
+            words[part] = words[part][:-1] + bytes([words[part][-1] ^ 1])
+            return b', '.join(words)
+        for part in range(4):
+            self.check_foreign(lambda key: other(key, part))
+
+    def test_kernel(self):
+        """Each under the name of the next."""
+        good = self.fill()
+        names = list(good)
+        self.check_damage(lambda data, name: good[names[names.index(name) - 1]])
+
+    def test_family(self):
+        self.check_foreign(lambda key: flip(key, 8 * len(key) - 4))
+        self.check_foreign(lambda key: key + b'\0')
+        self.check_foreign(lambda key: b'')
+
+    @unittest.skipUnless(CPU, 'what a driver does with words that are no module is its own affair')
+    def test_code_that_does_not_load(self):
+        """Entries in order in which there is no such function: compiled anew, and again nothing is printed."""
+        good = self.fill()
+        codes = [Entry(data).code for data in good.values()]
+        others = dict(zip(good, [*codes[1:], codes[0]]))
+        self.check_damage(lambda data, _: changed(data, code=lambda code: b'no object' * 50))
+        self.check_damage(lambda data, _: changed(data, code=lambda code: b''))
+        self.check_damage(lambda data, _: changed(data, code=lambda code: code[:len(code) // 2]))
+        self.check_damage(lambda data, name: changed(data, code=lambda code: others[name]))
+        self.check_damage(lambda data, _: changed(data, code=unresolved))
+        self.check_damage(lambda data, _: changed(data, symbol=lambda symbol: b'k_other'))
+
+    @unittest.skipIf(CPU, "pipelines are a driver's")
+    def test_driver(self):
+        """The file of the driver's pipelines: of another device, another driver, damaged."""
+        good_modules = self.fill()
+        path, = self.folder.glob('pipelines-*')
+        good = path.read_bytes()
+        self.assertEqual(self.run_steps(), 0)
+        self.assertEqual(path.read_bytes(), good)
+        vendor, version, uuid, driver, head_B = 24, 32, 40, 56, 72
+        bad = [flip(good, 8 * at) for at in (0, 8, 16, vendor, version, uuid, driver, head_B)]
+        for data in [*bad, b'', good[:head_B], good + b'\0']:
+            write(path, data)
+            self.assertEqual(self.run_steps(), 0)
+            self.assertEqual(path.read_bytes(), good)
+        self.assertEqual(self.files(), good_modules)
+
+
+class Odd(Case):
+    """Entries that are no files of ours, and folders that cannot be used."""
+
+    def check_odd(self, make, heals):
+        good = self.fill()
+        for name in good:
+            path = self.folder / FOLDER / name
+            path.unlink()
+            make(path, good[name])
+        self.assertEqual(self.run_steps(), len(good))
+        left = sorted(p.name for p in (self.folder / FOLDER).glob('*'))
+        self.assertEqual(left, sorted(good))
+        if heals:
+            self.assertEqual(self.files(), good)
+            self.assertEqual(self.run_steps(), 0)
+
+    def test_link(self):
+        def make(path, data):
+            elsewhere = self.home / path.name
+            write(elsewhere, data)
+            path.symlink_to(elsewhere)
+        self.check_odd(make, True)
+        self.check_odd(lambda path, data: path.symlink_to(path), True)
+
+    @once
+    def test_pipe(self):
+        self.check_odd(lambda path, data: os.mkfifo(path, 0o600), True)
+
+    @once
+    def test_folder(self):
+        self.check_odd(lambda path, data: path.mkdir(), False)
+
+    @once
+    def test_open_to_others(self):
+        def make(path, data):
+            path.write_bytes(data)
+            path.chmod(0o666)
+        self.check_odd(make, True)
+
+    @once
+    @unittest.skipUnless(os.geteuid() == 0, 'only the superuser can give a file away')
+    def test_of_another_user(self):
+        def make(path, data):
+            write(path, data)
+            os.chown(path, 12345, -1)
+        self.check_odd(make, True)
+
+    def check_unused(self, folder, **more):
+        """Nothing is kept, and nothing is lost."""
+        env = self.environment(KILN_CACHE_DIR=folder, **more)
+        self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
+
+    def test_no_folder(self):
+        file = self.home / 'file'
+        file.write_text('mine')
+        loop = self.home / 'loop'
+        loop.symlink_to(loop)
+        for folder in (file, file / 'below', loop, '/dev/null', '/proc/none/cache', self.home / ('long/' * 1000),
+                       self.home / ('x' * 300))[:None if CPU else 2]:
+            with self.subTest(folder=str(folder)[:40]):
+                self.check_unused(str(folder))
+        self.assertEqual(file.read_text(), 'mine')
+        self.check_unused(None, HOME=None, XDG_CACHE_HOME=None)
+
+    @unittest.skipIf(os.geteuid() == 0, 'the superuser writes everywhere')
+    def test_not_writable(self):
+        self.folder.mkdir(mode=0o500)
+        self.check_unused(str(self.folder))
+        self.assertEqual(self.files(), {})
+
+    @once
+    def test_others_may_write(self):
+        self.folder.mkdir()
+        (self.folder / FOLDER).mkdir()
+        (self.folder / FOLDER).chmod(0o777)
+        self.check_unused(str(self.folder))
+        self.assertEqual(self.files(), {})
+
+    @once
+    def test_places(self):
+        """Where the variables say, made on the way, for the owner alone."""
+        for more, place in (({'XDG_CACHE_HOME': f'{self.home}/a/b'}, 'a/b/kiln'),
+                            ({'XDG_CACHE_HOME': None, 'HOME': str(self.home)}, '.cache/kiln')):
+            env = self.environment(KILN_CACHE_DIR=None, MESA_SHADER_CACHE_DISABLE='true', **more)
+            self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
+            self.assertEqual(self.run_steps(env), 0)
+            folder = self.home / place / FOLDER
+            self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
+            self.assertEqual({p.stat().st_mode & 0o777 for p in folder.iterdir()}, {0o600})
+
+    def test_file_limit(self):
+        """A file that may not grow so large is not begun: the signal would end the process."""
+        sizes = sorted(len(data) for data in self.fill().values())
+        for limit in (0, 100, sizes[len(sizes) // 2]):
+            shutil.rmtree(self.folder)
+            self.assertEqual(self.run_steps(prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+                             EXPECTED['compiled_on_device'])
+            self.assertEqual(sorted(len(data) for data in self.files().values()), [n for n in sizes if n <= limit])
+            self.folder.mkdir(exist_ok=True)
+        self.assertEqual(self.run_steps(), sum(n > limit for n in sizes))
+
+    @unittest.skipUnless('full_disk' in TOOLS, 'a sanitizer lets nothing be preloaded')
+    def test_full_disk(self):
+        env = self.environment(LD_PRELOAD=TOOLS['full_disk'])
+        self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
+        self.assertEqual(self.files(), {})
+        self.assertEqual(self.run_steps(), EXPECTED['compiled_on_device'])
+        self.assertEqual(self.run_steps(), 0)
+
+
+class Together(Case):
+    def test_at_once(self):
+        for _ in range(3 if CPU else 1):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            processes = [self.start() for _ in range(6 if CPU else 3)]
+            for result in map(self.finish, processes):
+                self.assertEqual(result['losses'], EXPECTED['losses'])
+                self.assertEqual(result['weights'], EXPECTED['weights'])
+            self.assertEqual(len(self.files()), EXPECTED['compiled_on_device'])
+            self.assertEqual(self.run_steps(), 0)
+
+    def test_killed(self):
+        """Processes that end while they write leave whole entries or none."""
+        chance = random.Random(3)
+        for _ in range(12 if CPU else 3):
+            process = self.start()
+            time.sleep(chance.uniform(0.01, 0.12 if CPU else 0.5))
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            names = {Entry(data).name() if len(data) > HEAD.size else '' for name, data in self.files().items()
+                     if '.' not in name}
+            self.assertLessEqual(names, set(self.files()))
+        self.run_steps()
+        self.assertEqual(self.run_steps(), 0)
+
+
+def take_expected(folder):
+    """What a process with an empty folder gives; the folder is full then."""
+    env = {**os.environ, 'KILN_CACHE_DIR': str(folder), 'KILN_DEBUG': ''}
+    done = subprocess.run([STEPS, DEVICE], env=env, capture_output=True, text=True, timeout=240)
+    if done.returncode == MISSING:
+        print(done.stderr)
+        sys.exit(MISSING)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+if __name__ == '__main__':
+    with tempfile.TemporaryDirectory() as place:
+        FULL = pathlib.Path(place, 'full')
+        EXPECTED = take_expected(FULL)
+        program = unittest.main(argv=[sys.argv[0], '-v'], exit=False)
+    sys.exit(not program.result.wasSuccessful())
