@@ -6,7 +6,7 @@
 // where they are few and columns long, threads share out the chunks of one tile at a time.
 #include "cpu/kernels/row_job.h"
 
-enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, BLOCK = 32, CHUNK = 1024, MOST_CHUNKS = 256 };
+enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, LONG_PIECE = 1024, BLOCK = 32, CHUNK = 1024, MOST_CHUNKS = 256 };
 enum { CACHED = 1 << 20 }; // elements of a tile that several passes read: what half a level-2 cache holds
 
 struct state {                    // accumulators of one tile
@@ -346,6 +346,17 @@ static kiln_status split_tiles(struct cols *c)
     return KILN_OK;
 }
 
+// Whether the columns are read once, where they lie, and threads can share out their chunks: then memory is best read in
+// long pieces, whatever the number of tiles.
+static bool streams(const struct cols *c)
+{
+    const struct row_job *j = c->j;
+    if (j->k->n_stages != 1 || !j->k->row_out || j->count < 2 * j->chunk) return false;
+    for (int i = 0; i < j->n_in; i++)
+        if (!j->side[i].native || j->side[i].constant || j->strides[i][c->dim] != j->side[i].size_B) return false;
+    return true;
+}
+
 kiln_status CPU_FN(cpu_col_form)(struct row_job *j, int col_dim)
 {
     struct cols c = {.j = j, .dim = col_dim, .width = MOST_COLUMNS, .outer = j->rows / j->sizes[col_dim]};
@@ -356,6 +367,7 @@ kiln_status CPU_FN(cpu_col_form)(struct row_job *j, int col_dim)
     // Width does not change results: enough tiles for all threads, but not so narrow that memory is read in crumbs.
     if (c.width > FEW_COLUMNS && c.outer * ((j->sizes[col_dim] + c.width - 1) / c.width) < 2 * threads)
         c.width = FEW_COLUMNS;
+    if (streams(&c)) c.width = LONG_PIECE;
     if (c.width < 16) c.width = 16;
     if (c.width > j->sizes[col_dim]) c.width = (j->sizes[col_dim] + 15) & ~(int64_t)15;
     c.tiles = (j->sizes[col_dim] + c.width - 1) / c.width;
