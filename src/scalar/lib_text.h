@@ -4,7 +4,7 @@
 
 // exp: x * log2(e) is rounded to n by adding 1.5 * 2^23 (2^52), whose low bits then hold n; r = x - n * ln 2 with ln 2
 // in two parts, the first short enough that n * part is exact; expm1(r) = r + r^2 * P(r) on |r| <= ln(2) / 2.
-// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped. One product is no mad, for drivers may join two.
+// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped. One product is no mad: a driver may join two of them.
 #define EXPM1_SERIES_F32                                                                                               \
     "mad(r * r, mad(mad(mad(mad(0.00139176159, r, 0.0083670998), r, 0.041666612), r, 0.16666539), r, 0.5), r)"
 #define EXPM1_SERIES_F64                                                                                               \
