@@ -215,6 +215,7 @@ void lazy_free(struct lazy *l)
     if (l->outside) storage_unref(l->storage);
     vec_free(&l->shown);
     free(l);
+    if (!s->lazies && s->ended) segment_forget_inputs(s, 0);
     segment_unref(s);
 }
 
