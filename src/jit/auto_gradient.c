@@ -310,6 +310,17 @@ static void install(struct collapse *c)
     }
 }
 
+// Tags are for this, and hold the recording.
+static void untag(struct collapse *c)
+{
+    for (size_t i = 0; i < c->members.n; i++) {
+        struct tape_node *n = c->members.v[i].n;
+        if (!auto_is_tagged(n)) continue;
+        n->drop = NULL;
+        segment_unref(n->held);
+    }
+}
+
 static kiln_status run(struct collapse *c, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out)
 {
     for (size_t i = 0; i < n_out; i++) TRY(add_slot(c, out[i]));
@@ -327,6 +338,7 @@ kiln_status auto_collapse(struct walk *w, kiln_tensor *const *in, size_t n_in, k
 {
     struct collapse c = {.w = w};
     kiln_status status = run(&c, in, n_in, out, n_out);
+    untag(&c);
     for (size_t i = 0; i < c.made.n; i++) node_unref(c.made.v[i]);
     vec_free(&c.slots);
     vec_free(&c.members);
