@@ -452,6 +452,37 @@ static void results_of_every_kind(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status two_results(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = kiln_exp(kiln_sin(kiln_tanh(kiln_matmul(in[0], n->w[0]))));
+    out[0] = kiln_sum(kiln_square(h), NULL);
+    out[1] = kiln_sum(kiln_log(kiln_mul(kiln_sub(h, h), n->w[1])), NULL); // its gradient is infinite
+    return kiln_error();
+}
+
+static void a_result_that_is_not_asked_has_no_part_in_it(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = automatic(two_results, &a);
+    for (int i = 0; i < 5; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        bool both = i == 3; // not what was learnt
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(two_results(&b, &y, 1, want, 2));
+        uint64_t before = launches_of(f);
+        ok(kiln_backward(both ? kiln_add(mine[0], mine[1]) : mine[0], NULL));
+        uint64_t mine_took = launches_of(f) - before;
+        ok(kiln_backward(both ? kiln_add(want[0], want[1]) : want[0], NULL));
+        uint64_t eager_took = launches_of(f) - before - mine_took;
+        if (i == 2 && fuses(f)) assert_true(mine_took < eager_took);
+        assert_true(both == (kiln_gradient(a.w[1]) != NULL));
+        same_gradients(&a, &b, x, y);
+    }
+    kiln_function_free(&j);
+}
+
 static kiln_status into_input(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     struct net *n = user;
@@ -671,6 +702,7 @@ int main(int argc, char **argv)
         FIXTURE(what_is_kept_stays_on_the_tape),
         FIXTURE(hooks_on_results_work),
         FIXTURE(results_of_every_kind),
+        FIXTURE(a_result_that_is_not_asked_has_no_part_in_it),
         FIXTURE(written_inputs_have_gradients),
         FIXTURE(later_writes_are_refused_where_eager_refuses_them),
         FIXTURE(rules_of_users_run_at_each_backward),

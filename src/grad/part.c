@@ -110,14 +110,14 @@ static kiln_status check_not_used_up(const struct tape_part *p)
     return KILN_OK;
 }
 
-kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, kiln_tensor *const *dout,
-                           kiln_tensor **din)
+kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, bool create_graph,
+                           kiln_tensor *const *dout, kiln_tensor **din)
 {
     TRY(check_not_used_up(p));
     struct tape_node **room = calloc(p->n_outside + p->n_nodes + 1, sizeof *room), **copies = room + p->n_outside;
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
     struct run run = {.keep = true,
-                      .create_graph = true,
+                      .create_graph = create_graph,
                       .since = node_sequence(),
                       .n_targets = p->n_outside,
                       .targets = room,

@@ -29,7 +29,7 @@ kiln_status part_copy(const struct tape_part *p, const struct tape_edge *onward,
 void part_drop(size_t n, struct tape_node **nodes);
 size_t part_index(const struct tape_part *p, const struct tape_node *n); // n_nodes: it is none of them
 
-// Gradients that themselves have a tape, by the rules of the nodes: from dout, by what leaves, to din, by place
-// outside.
-kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, kiln_tensor *const *dout,
-                           kiln_tensor **din);
+// Gradients by the rules of the nodes: from dout (NULL: none arrived), by what leaves, to din, by place outside. With
+// `create_graph` they have a tape themselves.
+kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, bool create_graph,
+                           kiln_tensor *const *dout, kiln_tensor **din);

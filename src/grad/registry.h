@@ -10,6 +10,7 @@ struct grad_rule {
     uint32_t needs_in, needs_out; // what is kept
     uint32_t needs_for[4];        // by input: which inputs its gradient needs; all zero: needs_in
     bool by_input;                // needs_for is given
+    bool takes_missing;           // gradients that did not arrive are NULL, not zeros
     const struct grad_rule *next; // all rules, for freeing at exit
 };
 

@@ -29,6 +29,7 @@ struct auto_gradient {
     struct auto_gradient *next;
     int64_t *key;
     size_t n_key;
+    bool *present;       // by what leaves the part: whether a gradient arrives
     struct entry *entry; // NULL: it cannot be compiled
     struct origin *origins;
 };
@@ -93,7 +94,7 @@ static kiln_status put_node(struct key *k, const struct tape_node *n, const int3
 {
     TRY(put_op(k, n));
     TRY(put(k, n->n_in));
-    for (int i = 0; i < n->n_in; i++) TRY(put(k, (int64_t)places[i] << 8 | n->edges[i].out));
+    for (int i = 0; i < n->n_in; i++) TRY(put(k, (int64_t)places[i] * 256 + n->edges[i].out));
     for (int i = 0; i < n->n_in + n->n_out; i++) TRY(put(k, n->values[i].state));
     return KILN_OK;
 }
@@ -110,10 +111,20 @@ static kiln_status make_key(const struct tape_part *p, struct key *k)
     return KILN_OK;
 }
 
-static struct auto_gradient *find(const struct step *at, const struct key *k)
+static bool is_for(const struct auto_gradient *g, const struct key *k)
 {
-    for (struct auto_gradient *g = at->gradients; g; g = g->next)
-        if (g->n_key == k->v.n && !memcmp(g->key, k->v.v, k->v.n * sizeof *g->key)) return g;
+    return g->n_key == k->v.n && !memcmp(g->key, k->v.v, k->v.n * sizeof *g->key);
+}
+
+// The one used last; `present`: for these gradients.
+static struct auto_gradient *find(struct step *at, const struct key *k, const bool *present, size_t n)
+{
+    for (struct auto_gradient **p = &at->gradients, *g; (g = *p); p = &g->next) {
+        if (!is_for(g, k) || (present && memcmp(g->present, present, n) != 0)) continue;
+        *p = g->next;
+        g->next = at->gradients;
+        return at->gradients = g;
+    }
     return NULL;
 }
 
@@ -121,6 +132,7 @@ static void free_one(struct auto_gradient *g)
 {
     entry_unref(&g->entry);
     free(g->key);
+    free(g->present);
     free(g->origins);
     free(g);
 }
@@ -281,7 +293,7 @@ static kiln_status find_at_hand(struct derivation *d)
     return KILN_OK;
 }
 
-static kiln_status make_roots(struct derivation *d, kiln_tensor **roots)
+static kiln_status make_roots(struct derivation *d, const bool *present, kiln_tensor **roots)
 {
     for (size_t i = 0; i < d->p->n_leaving; i++) {
         const struct tape_edge *e = &d->p->leaving[i];
@@ -289,16 +301,16 @@ static kiln_status make_roots(struct derivation *d, kiln_tensor **roots)
         node_value_type(e->node, &e->node->values[e->node->n_in + (int)e->out], &type);
         roots[i] = variable_handle(&d->r, &type, 0);
         if (!roots[i]) return error_pending;
-        tape_set_node(roots[i], d->copies[part_index(d->p, e->node)], e->out);
+        if (present[i]) tape_set_node(roots[i], d->copies[part_index(d->p, e->node)], e->out);
     }
     return KILN_OK;
 }
 
-static kiln_status differentiate(struct derivation *d, kiln_tensor **roots, struct gradient *g)
+static kiln_status differentiate(struct derivation *d, const bool *present, kiln_tensor **roots, struct gradient *g)
 {
     TRY(make_copies(d));
     TRY(find_at_hand(d));
-    kiln_status status = make_roots(d, roots);
+    kiln_status status = make_roots(d, present, roots);
     const struct part_graph p = {.sources = d->sources.v,
                                  .written = d->written,
                                  .n_sources = d->sources.n,
@@ -316,7 +328,7 @@ static kiln_status differentiate(struct derivation *d, kiln_tensor **roots, stru
     return KILN_OK;
 }
 
-static kiln_status under_recorder(struct derivation *d, const struct step *at, struct gradient *g)
+static kiln_status under_recorder(struct derivation *d, const struct step *at, const bool *present, struct gradient *g)
 {
     struct sink *sink = thread_state.sink;
     uint32_t capture = thread_state.capture;
@@ -330,7 +342,7 @@ static kiln_status under_recorder(struct derivation *d, const struct step *at, s
     thread_state.sink = &d->r.sink.base;
     thread_state.capture = d->r.capture;
     kiln_status status = make_forward(d, at);
-    if (!status) status = differentiate(d, (kiln_tensor **)(room + n_nodes + n_outside), g);
+    if (!status) status = differentiate(d, present, (kiln_tensor **)(room + n_nodes + n_outside), g);
     thread_state.sink = sink;
     thread_state.capture = capture;
     scope_leave(&scope, NULL, 0);
@@ -406,7 +418,7 @@ static kiln_status derive(struct trie *t, const struct tape_part *p, struct segm
     struct captured *c = &g->entry->captured;
     TRY(recorder_init(&d.r, t->f->name, KILN_CAPTURE_STRICT, KILN_SYNTAX_LAX));
     d.r.dev = c->dev = s->dev;
-    kiln_status status = under_recorder(&d, at, &c->gradient);
+    kiln_status status = under_recorder(&d, at, g->present, &c->gradient);
     if (!status) status = fill_entry(&d, c, &g->origins);
     if (!status && t->f->o.print_after_all) status = kiln_graph_print(c->gradient.graph, stderr);
     finish(&d);
@@ -425,32 +437,67 @@ static void tell(kiln_function *f, const struct tape_part *p, const struct entry
 }
 
 // What could not be derived stays op by op.
-static kiln_status get(struct trie *t, const struct tape_part *p, struct segment *s, struct step *at,
-                       struct auto_gradient **out)
+static kiln_status add(struct trie *t, const struct tape_part *p, struct segment *s, struct step *at,
+                       struct auto_gradient *g)
 {
-    struct key k = {{0}};
-    kiln_status status = make_key(p, &k);
-    *out = status ? NULL : find(at, &k);
-    size_t n = 0;
-    for (const struct auto_gradient *g = at->gradients; g; g = g->next) n++;
-    if (status || *out || n >= GRADIENTS_OF_STEP) {
-        vec_free(&k.v);
-        return status;
-    }
-    struct auto_gradient *g = calloc(1, sizeof *g);
-    if (!g) {
-        vec_free(&k.v);
-        return error_set(KILN_E_MEMORY, "jit: out of memory");
-    }
-    g->key = k.v.v;
-    g->n_key = k.v.n;
     if (derive(t, p, s, at, g)) entry_unref(&g->entry);
     tell(t->f, p, g->entry);
     kiln_error_clear();
     g->next = at->gradients;
     at->gradients = g;
-    *out = g;
     return KILN_OK;
+}
+
+static kiln_status make_new(const struct tape_part *p, const struct key *k, const bool *present,
+                            struct auto_gradient **out)
+{
+    struct auto_gradient *g = calloc(1, sizeof *g);
+    if (g) g->key = malloc(k->v.n * sizeof *g->key);
+    if (g) g->present = malloc(p->n_leaving);
+    *out = g;
+    if (g && g->key && g->present) {
+        g->n_key = k->v.n;
+        memcpy(g->key, k->v.v, k->v.n * sizeof *g->key);
+        if (present)
+            memcpy(g->present, present, p->n_leaving);
+        else
+            memset(g->present, true, p->n_leaving);
+        return KILN_OK;
+    }
+    if (g) free_one(g);
+    return error_set(KILN_E_MEMORY, "jit: out of memory");
+}
+
+// Which gradients arrived in the last backward of it, where others did than it was made for.
+static bool has_changed(const struct auto_gradient *g, size_t n, bool *arrived)
+{
+    bool changed = false;
+    if (!g->entry) return false;
+    struct gradient *of = &g->entry->captured.gradient;
+    pthread_mutex_lock(&of->lock);
+    if (of->arrived) memcpy(arrived, of->arrived, n);
+    changed = of->arrived && memcmp(arrived, g->present, n) != 0;
+    pthread_mutex_unlock(&of->lock);
+    return changed;
+}
+
+static kiln_status get(struct trie *t, const struct tape_part *p, struct segment *s, struct step *at,
+                       struct auto_gradient **out)
+{
+    struct key k = {{0}};
+    bool arrived[UINT8_MAX], changed = false;
+    kiln_status status = make_key(p, &k);
+    size_t n = 0;
+    *out = status ? NULL : find(at, &k, NULL, 0);
+    if (*out) changed = has_changed(*out, p->n_leaving, arrived);
+    if (changed) *out = find(at, &k, arrived, p->n_leaving);
+    for (const struct auto_gradient *g = at->gradients; g; g = g->next) n++;
+    if (!status && !*out && n < GRADIENTS_OF_STEP) {
+        status = make_new(p, &k, changed ? arrived : NULL, out);
+        if (!status) status = add(t, p, s, at, *out);
+    }
+    vec_free(&k.v);
+    return status;
 }
 
 // Calls

@@ -32,6 +32,7 @@ void gradient_finish(struct gradient *g)
     free(g->types);
     free(g->values);
     free(g->douts);
+    free(g->arrived);
     *g = (struct gradient){0};
 }
 

@@ -36,6 +36,8 @@ struct gradient {
     size_t n_douts;
     pthread_mutex_t lock;
     struct program *program; // made at the first backward
+    // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
+    bool *arrived;
 };
 uint64_t gradient_kernels(struct gradient *g); // compiled for its program
 void gradient_finish(struct gradient *g);
@@ -55,7 +57,7 @@ struct part_graph {
     const int32_t *sources; // inputs of the forward graph
     const bool *written;    // by source: its value is not at hand afterwards
     size_t n_sources;
-    kiln_tensor *const *roots; // abstract tensors with their places on the tape
+    kiln_tensor *const *roots; // abstract tensors; those without a place on the tape get no gradient
     size_t n_roots;
     struct tape_node *const *targets;
     size_t n_targets;

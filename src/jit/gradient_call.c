@@ -132,6 +132,17 @@ static kiln_status run_program(const struct held *h, struct program *p, kiln_ten
     return KILN_OK;
 }
 
+static kiln_status run_backward_graph(const struct held *h, struct program *p, kiln_tensor *const *in,
+                                      kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct gradient *g = &h->entry->captured.gradient;
+    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = run_program(h, p, in, dout, room, din);
+    free(room);
+    return status;
+}
+
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
@@ -141,18 +152,42 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     struct gradient *g = &h->entry->captured.gradient;
     if (g->failure) return error_raise(g->failure);
     struct program *p = NULL; // on abstract values: node by node
-    if (!thread_state.no_grad && h->part) return part_gradients(h->part, n->edges, dout, din);
     if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
-    bool compiled = h->part ? !debug_flag("replay") : h->entry->program != NULL;
-    if (!thread_state.sink && compiled) TRY(get_program(h->entry, g, &p));
-    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
-    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    kiln_status status = run_program(h, p, in, dout, room, din);
-    free(room);
-    return status;
+    if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
+    return run_backward_graph(h, p, in, dout, din);
+}
+
+// Whether the gradients arrived that the program was made for. The next one is made for those that did.
+static bool is_made_for(struct gradient *g, kiln_tensor *const *dout)
+{
+    bool same = true;
+    pthread_mutex_lock(&g->lock);
+    if (!g->arrived) g->arrived = calloc(g->n_outputs + 1, sizeof *g->arrived);
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        same &= (g->douts[i] >= 0) == (dout[i] != NULL);
+        if (g->arrived) g->arrived[i] = dout[i] != NULL;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return same;
+}
+
+// Of a part of the tape. What the program was not made for goes op by op, as what single ops left would.
+static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct tape_node *n = rule_node();
+    const struct held *h = n->held;
+    struct gradient *g = &h->entry->captured.gradient;
+    struct program *p = NULL;
+    bool create_graph = !thread_state.no_grad;
+    if (!is_made_for(g, dout) || create_graph) return part_gradients(h->part, n->edges, create_graph, dout, din);
+    if (!thread_state.sink && !debug_flag("replay")) TRY(get_program(h->entry, g, &p));
+    return run_backward_graph(h, p, in, dout, din);
 }
 
 static const struct grad_rule call_rule = {.fn = rule};
+static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true};
 
 // Recording
 
@@ -193,20 +228,20 @@ static void find_part_places(const struct gradient *g, const struct tape_part *p
     }
 }
 
-static kiln_status make_node(const struct captured *c, const struct places *p, kiln_tensor *const *sources,
-                             struct tape_node **out)
+static kiln_status make_node(const struct captured *c, const struct places *p, const struct grad_rule *of,
+                             kiln_tensor *const *sources, struct tape_node **out)
 {
     const struct gradient *g = &c->gradient;
     size_t n = g->n_targets + c->n_sources + g->n_saved;
     for (size_t i = 0; i < g->n_targets; i++)
-        if (g->targets[i].output < 0 && !g->failure) p->edges[i].node = NULL; // nothing to hand on
+        if (g->targets[i].output < 0 && !g->failure && of == &call_rule) p->edges[i].node = NULL; // nothing to hand on
     for (size_t i = 0; i < c->n_sources; i++) {
         p->types[g->n_targets + i] = &sources[i]->type;
         p->layouts[g->n_targets + i] = &sources[i]->layout;
     }
     for (size_t i = 0; i < g->n_saved; i++) p->types[g->n_targets + c->n_sources + i] = &g->saved[i].type;
     TRY(tape_node_make(&call_op, (int)n, p->edges, p->types, p->layouts, (int)g->n_outputs, g->types, NULL, out));
-    (*out)->rule = &call_rule;
+    (*out)->rule = of;
     for (size_t i = 0; i < c->n_sources; i++) {
         int at = (int)(g->n_targets + i);
         tape_keep(*out, at, sources[i]);
@@ -229,7 +264,7 @@ static kiln_status place_node(struct entry *e, kiln_tensor *const *in, const str
         find_part_places(g, part, onward, &p);
     else if (!status)
         status = find_places(c, in, sources, &p);
-    if (!status) status = make_node(c, &p, sources, out);
+    if (!status) status = make_node(c, &p, part ? &part_rule : &call_rule, sources, out);
     free(p.edges);
     free((void *)p.types);
     free((void *)p.layouts);
