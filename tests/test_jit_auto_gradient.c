@@ -535,6 +535,28 @@ static void later_writes_are_refused_where_eager_refuses_them(void **state)
     }
 }
 
+static void the_reverse_graph_is_that_of_eager(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f);
+    kiln_function *j = automatic(two_results, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(two_results(&a, &x, 1, want, 2));
+        for (int k = 0; k < 2; k++) {
+            kiln_graph *g = kiln_backward_graph(mine[k]), *of_eager = kiln_backward_graph(want[k]);
+            assert_non_null(g);
+            assert_int_equal(kiln_graph_node_count(g), kiln_graph_node_count(of_eager));
+            assert_int_equal(kiln_graph_output_count(g), kiln_graph_output_count(of_eager));
+            kiln_graph_free(&g);
+            kiln_graph_free(&of_eager);
+        }
+        ok(kiln_backward(mine[0], NULL));
+    }
+    kiln_function_free(&j);
+}
+
 // --- rules, inner backward, lifetime
 
 static kiln_status ten(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
@@ -705,6 +727,7 @@ int main(int argc, char **argv)
         FIXTURE(a_result_that_is_not_asked_has_no_part_in_it),
         FIXTURE(written_inputs_have_gradients),
         FIXTURE(later_writes_are_refused_where_eager_refuses_them),
+        FIXTURE(the_reverse_graph_is_that_of_eager),
         FIXTURE(rules_of_users_run_at_each_backward),
         FIXTURE(backward_inside_stays_inside),
         FIXTURE(calls_nest_and_backward_may_be_captured),

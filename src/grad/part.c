@@ -87,6 +87,13 @@ kiln_status part_copy(const struct tape_part *p, const struct tape_edge *onward,
     return error_pending;
 }
 
+struct ir_builder *part_graph_of(const struct tape_part *p, kiln_tensor *const *dout)
+{
+    for (size_t i = 0; i < p->n_leaving; i++)
+        if (dout[i] && dout[i]->builder && !tensor_capture(dout[i])) return dout[i]->builder;
+    return NULL;
+}
+
 static kiln_status begin(const struct tape_part *p, struct run *run, struct tape_node *const *copies,
                          kiln_tensor *const *dout)
 {
@@ -121,7 +128,8 @@ kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *on
                       .since = node_sequence(),
                       .n_targets = p->n_outside,
                       .targets = room,
-                      .captured = din};
+                      .captured = din,
+                      .builder = part_graph_of(p, dout)};
     kiln_status status = part_copy(p, onward, true, room, copies);
     bool copied = !status;
     run.inputs_until = node_sequence();

@@ -29,6 +29,8 @@ kiln_status part_copy(const struct tape_part *p, const struct tape_edge *onward,
 void part_drop(size_t n, struct tape_node **nodes);
 size_t part_index(const struct tape_part *p, const struct tape_node *n); // n_nodes: it is none of them
 
+// The graph that kiln_backward_graph builds of the gradients, which are abstract then; NULL: none.
+struct ir_builder *part_graph_of(const struct tape_part *p, kiln_tensor *const *dout);
 // Gradients by the rules of the nodes: from dout (NULL: none arrived), by what leaves, to din, by place outside. With
 // `create_graph` they have a tape themselves.
 kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, bool create_graph,

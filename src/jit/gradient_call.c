@@ -180,8 +180,8 @@ static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor 
     const struct held *h = n->held;
     struct gradient *g = &h->entry->captured.gradient;
     struct program *p = NULL;
-    bool create_graph = !thread_state.no_grad;
-    if (!is_made_for(g, dout) || create_graph) return part_gradients(h->part, n->edges, create_graph, dout, din);
+    bool create_graph = !thread_state.no_grad, op_by_op = create_graph || part_graph_of(h->part, dout);
+    if (op_by_op || !is_made_for(g, dout)) return part_gradients(h->part, n->edges, create_graph, dout, din);
     if (!thread_state.sink && !debug_flag("replay")) TRY(get_program(h->entry, g, &p));
     return run_backward_graph(h, p, in, dout, din);
 }
