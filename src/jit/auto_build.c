@@ -280,6 +280,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     if (!p->wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < n; i++)
         if (!has(p->wanted, p->n_wanted, &wanted[i])) p->wanted[p->n_wanted++] = wanted[i];
+    b->at = b->s->at;
     TRY(start(b));
     b->g = ir_graph_create();
     if (!b->g) return error_pending;
@@ -296,7 +297,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
 
 kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct plan **out)
 {
-    struct build b = {.s = s, .at = s->at};
+    struct build b = {.s = s};
     PROFILE("capture", s->trie->f->name);
     struct plan *p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "jit: out of memory");

@@ -30,14 +30,14 @@ struct gradient {
     size_t n_rewritten;
     // The outputs of the node: the results of the call, then what was rewritten.
     size_t n_outputs;
+    // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
+    bool *arrived;
     struct type *types;
     int32_t *values; // in the forward graph; -1: nothing flows back from it
     int32_t *douts;  // the place of its gradient among the backward graph's inputs; -1: none
     size_t n_douts;
     pthread_mutex_t lock;
     struct program *program; // made at the first backward
-    // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
-    bool *arrived;
 };
 uint64_t gradient_kernels(struct gradient *g); // compiled for its program
 void gradient_finish(struct gradient *g);
