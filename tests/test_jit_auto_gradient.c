@@ -1,6 +1,7 @@
 // AUTO and the tape: what leaves a function is on one node a segment, with a compiled backward, and its gradients are
 // those of eager mode.
 #include "jit_fixture.h"
+#include <pthread.h>
 
 static kiln_function *automatic(kiln_fn fn, void *user)
 {
@@ -666,6 +667,56 @@ static void calls_nest_and_backward_may_be_captured(void **state)
     kiln_function_free(&around.j);
 }
 
+// d/dw sum((x w)^2) = 2 w sum(x^2), where x has n elements of 1.
+static kiln_status square_of_product(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_mul(in[0], in[1]);
+    if (kiln_item(kiln_sum(y, NULL)) < 0) y = kiln_neg(y);
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+struct caller {
+    struct fixture *f;
+    kiln_function *j;
+    int number;
+    bool fine;
+};
+
+static void *call_and_run_back(void *at)
+{
+    struct caller *c = at;
+    c->fine = true;
+    for (int i = 0; i < 30 && c->fine; i++) {
+        kiln_scope *s = kiln_scope_begin();
+        int64_t n = 2 + (i + c->number) % 3; // three recordings, of which two are kept
+        kiln_tensor *w = kiln_parameter(kiln_full(c->f->dev, KILN_F32, KILN_SHAPE0, c->number - 1.5), "w"), *y = NULL;
+        kiln_tensor *in[] = {kiln_ones(c->f->dev, KILN_F32, KILN_SHAPE(n)), w};
+        c->fine = !kiln_call(c->j, in, 2, &y, 1) && !kiln_backward(y, NULL);
+        if (c->fine) c->fine = fabs(kiln_item(kiln_gradient(w)) - 2 * (c->number - 1.5) * (double)n) < 1e-4;
+        kiln_scope_end(&s);
+    }
+    kiln_error_clear();
+    return NULL;
+}
+
+static void threads_share_recordings_and_backwards(void **state)
+{
+    struct fixture *f = *state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct caller callers[THREADS];
+    kiln_function *j = kiln_jit(square_of_product, NULL,
+                                KILN_JIT(.capture = KILN_CAPTURE_AUTO, .cache_entries = 2, .recompile_limit = 1 << 20));
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){f, j, i, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_and_run_back, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) assert_true(callers[i].fine);
+    kiln_function_free(&j);
+}
+
 static uint64_t hash_of_net(void *user)
 {
     const struct net *n = user;
@@ -732,6 +783,7 @@ int main(int argc, char **argv)
         FIXTURE(backward_inside_stays_inside),
         FIXTURE(calls_nest_and_backward_may_be_captured),
         FIXTURE(backward_outlives_recording_and_function),
+        FIXTURE(threads_share_recordings_and_backwards),
         FIXTURE(a_hash_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
