@@ -1,3 +1,7 @@
+// Copies of a part of the tape, and gradients through them.
+//
+// The nodes of the part stay as they are: others may use them. To run the part alone it is copied, with nodes of kind
+// INPUT where its edges lead outside; the backward engine runs back from what leaves the copies and ends there.
 #include "grad/part.h"
 #include "grad/run.h"
 #include <stdlib.h>

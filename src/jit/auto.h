@@ -136,7 +136,7 @@ struct number {
 };
 
 struct segment {
-    int refs; // the walk, and one a lazy of values
+    int refs; // the walk, one a lazy of values, one a node that steps left
     struct trie *trie;
     struct step *at; // the last step
     struct step *first;
