@@ -397,7 +397,7 @@ static uint32_t n_programs = 1000, first_seed = 1;
 static void random_programs_agree(void **state)
 {
     struct fixture *f = *state;
-    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE};
+    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_AUTO};
     int done[KINDS] = {0};
     for (uint32_t seed = first_seed; seed < first_seed + n_programs; seed++) {
         struct program p;

@@ -149,8 +149,10 @@ static kiln_status refresh(kiln_tensor *t)
 kiln_status family_refresh(kiln_tensor *t)
 {
     pthread_mutex_lock(&refresh_lock);
+    struct tape_node *old = node_ref(t->node);
     kiln_status status = refresh(t);
     pthread_mutex_unlock(&refresh_lock);
+    node_unref(old); // what goes with it may take other locks
     return status;
 }
 

@@ -102,6 +102,7 @@ struct tape_node *node_new(uint8_t kind, int n_in, int n_out, int n_attrs, int n
     n->hooks = NULL;
     n->leaf = NULL;
     n->held = NULL;
+    n->held_place = NULL;
     n->drop = NULL;
     return n;
 }
@@ -148,6 +149,9 @@ void node_release_saved(struct tape_node *n)
         n->edges[i].node = NULL;
         node_unref(to);
     }
+    void (*drop)(void *) = n->drop;
+    n->drop = NULL;
+    if (drop) drop(n->held);
 }
 
 static void destroy(struct tape_node *n)
@@ -163,7 +167,6 @@ static void destroy(struct tape_node *n)
         free(n->leaf);
     }
     node_release_saved(n);
-    if (n->drop) n->drop(n->held);
     pool_give(n);
 }
 

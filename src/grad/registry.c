@@ -150,6 +150,11 @@ void grad_use_expressions(const struct op *op)
     atomic_store(&slots[op->index], &expressions);
 }
 
+bool grad_is_built_in(const struct op *op, const struct grad_rule *rule)
+{
+    return rule && built_in && built_in[op->index] == rule;
+}
+
 bool grad_has_built_in(const struct op *op)
 {
     return op->index < op_count && built_in && built_in[op->index];

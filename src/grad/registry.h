@@ -10,13 +10,15 @@ struct grad_rule {
     uint32_t needs_in, needs_out; // what is kept
     uint32_t needs_for[4];        // by input: which inputs its gradient needs; all zero: needs_in
     bool by_input;                // needs_for is given
+    bool takes_missing;           // gradients that did not arrive are NULL, not zeros
     const struct grad_rule *next; // all rules, for freeing at exit
 };
 
 bool grad_has_built_in(const struct op *op);
 
-const struct grad_rule *grad_rule_of(const struct op *op); // NULL: none
-void grad_use_expressions(const struct op *op);            // a user's op with gradient expressions
+bool grad_is_built_in(const struct op *op, const struct grad_rule *rule); // not a user's
+const struct grad_rule *grad_rule_of(const struct op *op);                // NULL: none
+void grad_use_expressions(const struct op *op);                           // a user's op with gradient expressions
 // For an elementwise op by its expressions: what input i's gradient takes.
 struct elementwise_needs {
     uint8_t in[3]; // by input: mask of inputs

@@ -78,7 +78,8 @@ struct tape_node {
     int64_t *dims;
     struct tape_hook *hooks;
     struct tape_leaf *leaf; // NODE_LEAF
-    void *held;             // what a node made by another layer needs; goes with the node
+    void *held;             // what a node made by another layer needs; goes when backward has used the node up
+    const void *held_place; // in what is held
     void (*drop)(void *held);
 };
 

@@ -10,6 +10,7 @@
 // have numbers that depend on the path alone, so that what was compiled for a path holds for every walk along it.
 #pragma once
 #include "base/vec.h"
+#include "grad/part.h"
 #include "jit/function.h"
 #include "tensor/apply.h"
 
@@ -50,9 +51,10 @@ struct step {
     int32_t n_new;
     int32_t n_values, n_inputs, n_numbers, depth; // before this step; the root's are 0
     uintptr_t caller;
-    struct break_point *end; // segments that ended here
-    uint64_t used;           // root's children: when
-    int32_t pins;            // root's children: segments in flight
+    struct break_point *end;         // segments that ended here
+    struct auto_gradient *gradients; // of tapes whose last node this step left
+    uint64_t used;                   // root's children: when
+    int32_t pins;                    // root's children: segments in flight
 };
 
 struct body { // a compiled graph, shared by equal segments
@@ -140,7 +142,7 @@ struct number {
 };
 
 struct segment {
-    int refs; // the walk, and one a lazy of values
+    int refs; // the walk, one a lazy of values, one a node that steps left
     struct trie *trie;
     struct step *at; // the last step
     struct step *first;
@@ -162,6 +164,8 @@ struct walk {
     struct segment *seg; // NULL: none open
     struct step *shadow; // a path that differs from this one in numbers alone
     bool missed;
+    bool results;   // they leave the scope, with their places on the tape
+    uint64_t since; // the tape's newest node at entry
     int period;
     struct attr asked[OP_MAX_ATTRS]; // of the op that was not matched just now
     const struct op *asked_op;
@@ -238,7 +242,31 @@ kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n
 void auto_plan_free(struct trie *t, struct plan *p);
 void body_unref(struct trie *t, struct body *b);
 
+// The steps up to `at` that `wanted` needs, in a graph that is there. Inputs in `wanted` become inputs of the graph.
+struct auto_forward {
+    const struct step *at;
+    struct kiln_graph *g;
+    int32_t *values, *inputs, *numbers; // in the graph, by number of the path; -1: not there. `values` is owned
+    size_t n_values;
+    struct ref *order; // what the graph's inputs are; owned
+    size_t n_order;
+};
+kiln_status auto_forward_make(struct auto_forward *f, const struct ref *wanted, size_t n);
+void auto_forward_finish(struct auto_forward *f);
+
+// auto_gradient.c: results of the walk get places on the tape that stand for whole segments.
+void auto_tag(struct walk *w, const struct step *s, struct tape_node *n); // n is of the step
+bool auto_is_tagged(const struct tape_node *n);
+kiln_status auto_collapse(struct walk *w, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out);
+
+// auto_part.c
+// A node for a part of the tape whose tagged nodes are of one segment. Takes over `part`. *out NULL: there is none.
+kiln_status auto_part_node(struct trie *t, struct tape_part *part, const struct tape_edge *onward,
+                           struct tape_node **out);
+void auto_gradients_free(struct step *s);
+
 // auto_break.c
+kiln_tensor *auto_number(const struct number *n);
 // Ends the segment and computes l (NULL: nothing that is asked for), its effects, and what was learnt.
 kiln_status segment_break(struct segment *s, struct lazy *l, const char *why);
 
@@ -247,6 +275,8 @@ struct auto_scope {
     struct walk walk;
     struct kiln_scope scope;
     struct sink *outer;
+    kiln_tensor *const *in; // of a call
+    size_t n_in;
 };
 kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only);
 // After the handles that are not kept have gone: what is left to do.

@@ -46,7 +46,7 @@ static kiln_tensor *input_tensor(struct lazy_reader *r)
     return t;
 }
 
-static kiln_tensor *number_tensor(const struct number *n)
+kiln_tensor *auto_number(const struct number *n)
 {
     kiln_tensor *t = n->dtype == KILN_F64   ? kiln_scalar(n->number)
                      : n->dtype == KILN_I64 ? kiln_scalar_int(n->integer)
@@ -59,7 +59,7 @@ static kiln_status run_body(struct segment *s, const struct plan *p, kiln_tensor
     struct program_rng rng = {s->seed, s->offset};
     for (size_t i = 0; i < p->n_inputs; i++) {
         const struct ref *r = &p->inputs[i];
-        in[i] = r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : number_tensor(&s->numbers.v[r->index]);
+        in[i] = r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : auto_number(&s->numbers.v[r->index]);
         if (!in[i]) return error_pending;
     }
     if (s->trie->f)

@@ -11,36 +11,50 @@
 
 struct build {
     const struct segment *s;
-    struct step **path;
+    const struct step *at;
+    const struct step **path;
     int n_path;
-    bool *needed;     // by value
-    int32_t *values;  // in the graph; -1: not there
-    int32_t *inputs;  // the same, of the segment's inputs
-    int32_t *numbers; // and of its run-time numbers
+    bool *needed;              // by value
+    int32_t *values;           // in the graph; -1: not there
+    int32_t *inputs;           // the same, of the segment's inputs
+    int32_t *numbers;          // and of its run-time numbers
+    const struct type **types; // of the segment's inputs
     struct kiln_graph *g;
     VEC(struct ref) order; // of the graph's inputs
 };
 
+static size_t count_numbers(const struct step *at)
+{
+    size_t n = (size_t)at->n_numbers;
+    for (int i = 0; i < at->n_in; i++) n += at->in[i].kind == REF_RUN_TIME;
+    return n;
+}
+
 static kiln_status start(struct build *b)
 {
-    size_t n_values = (size_t)b->s->n_values, n_inputs = b->s->inputs.n, n_numbers = b->s->numbers.n;
-    b->n_path = b->s->at->depth;
+    size_t n_values = (size_t)(b->at->n_values + b->at->n_out), n_inputs = step_inputs(b->at),
+           n_numbers = count_numbers(b->at);
+    b->n_path = b->at->depth;
     b->path = calloc((size_t)b->n_path + 1, sizeof *b->path);
     b->needed = calloc(n_values + 1, 1);
     b->values = malloc((n_values + n_inputs + n_numbers + 1) * sizeof *b->values);
-    if (!b->path || !b->needed || !b->values) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    b->types = calloc(n_inputs + 1, sizeof *b->types);
+    if (!b->path || !b->needed || !b->values || !b->types) return error_set(KILN_E_MEMORY, "jit: out of memory");
     memset(b->values, 0xff, (n_values + n_inputs + n_numbers + 1) * sizeof *b->values);
     b->inputs = b->values + n_values;
     b->numbers = b->inputs + n_inputs;
-    struct step *s = b->s->at;
-    for (int i = b->n_path; i-- > 0; s = s->parent) b->path[i] = s;
-    b->g = ir_graph_create();
-    return b->g ? KILN_OK : error_pending;
+    const struct step *s = b->at;
+    for (int i = b->n_path; i-- > 0; s = s->parent) {
+        b->path[i] = s;
+        for (int k = 0; k < s->n_new; k++) b->types[s->n_inputs + k] = &s->inputs[k].type;
+    }
+    return KILN_OK;
 }
 
 static void finish(struct build *b)
 {
-    free(b->path);
+    free((void *)b->path);
+    free((void *)b->types);
     free(b->needed);
     free(b->values);
     vec_free(&b->order);
@@ -71,7 +85,7 @@ static int32_t add_input(struct build *b, const struct ref *r, int32_t *at)
     struct type type;
     if (*at >= 0) return *at;
     if (r->kind == REF_INPUT)
-        type = b->s->inputs.v[r->index]->type;
+        type = *b->types[r->index];
     else
         type = (struct type){.dtype = r->dtype == KILN_F64 ? KILN_F32 : r->dtype, .weak = true};
     snprintf(name, sizeof name, "%s%zu", r->kind == REF_INPUT ? "in" : "number", b->order.n);
@@ -104,6 +118,13 @@ static kiln_status add_step(struct build *b, const struct step *s)
     int32_t first = ir_add_node(b->g, &c, in, s->caller);
     if (first < 0) return error_pending;
     for (int i = 0; i < s->n_out; i++) b->values[s->n_values + i] = first + i;
+    return KILN_OK;
+}
+
+static kiln_status add_steps(struct build *b)
+{
+    for (int i = 0; i < b->n_path; i++)
+        if (is_needed(b, b->path[i])) TRY(add_step(b, b->path[i]));
     return KILN_OK;
 }
 
@@ -268,11 +289,13 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     if (!p->wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < n; i++)
         if (!has(p->wanted, p->n_wanted, &wanted[i])) p->wanted[p->n_wanted++] = wanted[i];
+    b->at = b->s->at;
     TRY(start(b));
+    b->g = ir_graph_create();
+    if (!b->g) return error_pending;
     mark(b, p->wanted, p->n_wanted);
     if (more) TRY(add_more(b, p));
-    for (int i = 0; i < b->n_path; i++)
-        if (is_needed(b, b->path[i])) TRY(add_step(b, b->path[i]));
+    TRY(add_steps(b));
     TRY(add_outputs(b, p->wanted, p->n_wanted));
     if (b->g->outputs.n) TRY(get_body(b, more, &p->body));
     p->inputs = b->order.v;
@@ -302,4 +325,36 @@ void auto_plan_free(struct trie *t, struct plan *p)
     free(p->wanted);
     free(p->inputs);
     free(p);
+}
+
+// For gradients
+
+kiln_status auto_forward_make(struct auto_forward *f, const struct ref *wanted, size_t n)
+{
+    struct build b = {.at = f->at};
+    kiln_status status = start(&b);
+    b.g = f->g;
+    if (!status) {
+        mark(&b, wanted, n);
+        status = add_steps(&b);
+    }
+    for (size_t i = 0; i < n && !status; i++)
+        if (operand(&b, &wanted[i]) < 0) status = error_pending;
+    f->values = b.values;
+    f->inputs = b.inputs;
+    f->numbers = b.numbers;
+    f->n_values = (size_t)(b.at->n_values + b.at->n_out);
+    f->order = b.order.v;
+    f->n_order = b.order.n;
+    b.values = NULL;
+    b.order.v = NULL;
+    b.g = NULL;
+    finish(&b);
+    return status;
+}
+
+void auto_forward_finish(struct auto_forward *f)
+{
+    free(f->values);
+    free(f->order);
 }

@@ -9,7 +9,9 @@
 
 kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only)
 {
-    a->walk = (struct walk){.base = auto_sink, .only = only};
+    a->walk = (struct walk){.base = auto_sink, .only = only, .since = node_sequence()};
+    a->in = NULL;
+    a->n_in = 0;
     auto_lock();
     if (!f->trie) f->trie = trie_new(f);
     a->walk.trie = f->trie;
@@ -73,7 +75,10 @@ kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_o
     scope_leave(&a->scope, out, has_failed ? 0 : n_out);
     thread_state.sink = a->outer;
     auto_lock();
-    kiln_status status = end_walk(w, out, has_failed ? 0 : n_out);
+    kiln_status status = KILN_OK;
+    if (w->results && !has_failed && !error_pending) status = auto_collapse(w, a->in, a->n_in, out, n_out);
+    kiln_status last = end_walk(w, out, has_failed ? 0 : n_out);
+    if (!status) status = last;
     count_miss(w);
     if (w->seg) segment_unref(w->seg);
     trie_unref(w->trie);
@@ -85,6 +90,9 @@ kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
 {
     struct auto_scope a;
     TRY(auto_enter(&a, f, NULL));
+    a.walk.results = true;
+    a.in = in;
+    a.n_in = n_in;
     kiln_status status = function_run(f, in, n_in, out, n_out);
     kiln_status last = auto_leave(&a, out, n_out, status != KILN_OK);
     if (!status && last) status = last;

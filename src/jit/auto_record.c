@@ -186,6 +186,7 @@ static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const
         for (int i = 0; i < s->n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
         for (int i = 0; i < s->n_out; i++) c.out[i] = s->out[i];
         TRY(tensor_tape.record(&c, in, out));
+        if (w->results && out[0]->node) auto_tag(w, s, out[0]->node);
     }
     return s->mode == STEP_VIEW ? tensor_tape.viewed(in[0], out[0]) : KILN_OK;
 }

@@ -1,7 +1,8 @@
 // Segments: what a walk has recorded since the last break, and the storages that wait for it.
 //
-// A segment lives as long as its walk records it or a storage waits for one of its values. It keeps its inputs: whoever
-// is about to write one of them calls storage's `keep`, which gives the readers the memory as it is now.
+// A segment lives as long as its walk records it, a storage waits for one of its values, or, until the walk ends, a
+// node of the tape tells by which step it was left. It keeps its inputs: whoever is about to write one of them calls
+// storage's `keep`, which gives the readers the memory as it is now.
 #include "jit/auto.h"
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +216,7 @@ void lazy_free(struct lazy *l)
     if (l->outside) storage_unref(l->storage);
     vec_free(&l->shown);
     free(l);
+    if (!s->lazies && s->ended) segment_forget_inputs(s, 0);
     segment_unref(s);
 }
 

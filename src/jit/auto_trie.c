@@ -247,6 +247,7 @@ static void free_steps(struct trie *t, struct step *first)
         }
         struct step *back = s == first ? NULL : s->next;
         free_end(t, s->end);
+        auto_gradients_free(s);
         free(s);
         t->n_steps--;
         s = back;

@@ -69,12 +69,12 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     return compile(f, e);
 }
 
-static kiln_status new_entry(const struct kiln_function *f, struct entry **out)
+kiln_status entry_new(const char *name, struct entry **out)
 {
     struct entry *e = calloc(1, sizeof *e);
     if (!e) return error_set(KILN_E_MEMORY, "jit: out of memory");
     atomic_init(&e->refs, 1);
-    e->name = strdup(f->name);
+    e->name = strdup(name);
     *out = e;
     if (e->name) return KILN_OK;
     entry_unref(out);
@@ -117,7 +117,7 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
     do { // once more for each scalar that turns out to be read
         run_time_flags(f, n_in, flags);
         q.must_be_constant = -1;
-        status = new_entry(f, out);
+        status = entry_new(f->name, out);
         if (!status) status = capture(f, &q, *out, hash);
         if (!status) break;
         entry_unref(out);

@@ -60,6 +60,7 @@ void cache_remove(struct kiln_function *f, struct entry *e);
 struct entry *cache_add(struct kiln_function *f, struct entry *e);
 
 // entry.c
+kiln_status entry_new(const char *name, struct entry **out);
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                        struct entry **out);
 void entry_facts(const struct entry *e, struct program_facts *out);

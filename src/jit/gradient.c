@@ -31,6 +31,7 @@ void gradient_finish(struct gradient *g)
     free(g->types);
     free(g->values);
     free(g->douts);
+    free(g->arrived);
     *g = (struct gradient){0};
 }
 
@@ -39,11 +40,12 @@ struct differentiation {
     struct captured *c;
     struct gradient *g;
     kiln_tensor *const *in, *const *made;
-    size_t n_in;
+    size_t n_in, n_results;
     struct tape_node **nodes; // by target; references
     kiln_tensor **grads;      // by target
     kiln_tensor **roots;      // by output of the node
     kiln_tensor **sens;       // by output of the node; NULL: nothing flows back
+    void *room;               // of these
 };
 
 static int32_t source_of_input(const struct differentiation *d, size_t input)
@@ -132,7 +134,7 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
         d->g->types[i] = d->roots[i]->type;
         status = tape_current(d->roots[i], &root);
         if (status || !root.node || root.node->freed) continue;
-        if (i >= d->c->n_results) d->g->rewritten[i - d->c->n_results].output = (int32_t)i;
+        if (i >= d->n_results) d->g->rewritten[i - d->n_results].output = (int32_t)i;
         d->g->values[i] = d->roots[i]->value;
         status = add_dout(d, i, &root, &run);
     }
@@ -141,18 +143,14 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
     return status;
 }
 
+// With the sources in *s.
 static kiln_status split(struct differentiation *d, struct split *s)
 {
     struct gradient *g = d->g;
-    size_t n_sources = d->r->sources.n, n = 0;
-    int32_t *values = calloc(n_sources + g->n_outputs + g->n_targets + 1, sizeof *values);
-    bool *written = calloc(n_sources + 1, sizeof *written);
-    kiln_status status = values && written ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
-    int32_t *douts = values + n_sources, *grads = douts + g->n_outputs;
-    for (size_t i = 0; i < n_sources && !status; i++) {
-        values[i] = d->r->sources.v[i].value;
-        written[i] = d->r->variables.v[d->r->sources.v[i].variable].written > 0;
-    }
+    size_t n = 0;
+    int32_t *values = calloc(g->n_outputs + g->n_targets + 1, sizeof *values);
+    kiln_status status = values ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    int32_t *douts = values, *grads = douts + g->n_outputs;
     for (size_t i = 0; i < g->n_outputs && !status; i++)
         if (g->douts[i] >= 0) {
             douts[n] = g->douts[i];
@@ -166,18 +164,33 @@ static kiln_status split(struct differentiation *d, struct split *s)
         if (!status) status = recorder_value(d->r, d->grads[i], &grads[i]);
         g->targets[i].output = next++;
     }
-    s->sources = values, s->n_sources = n_sources, s->written = written;
     s->douts = douts, s->n_douts = n;
     s->grads = grads, s->n_grads = g->n_targets;
     if (!status) status = split_graph(d->r->sink.builder.graph, s);
     free(values);
-    free(written);
     if (status) return status;
     g->graph = s->backward;
     g->saved = s->saved;
     g->n_saved = s->n_saved;
     pthread_mutex_init(&g->lock, NULL);
     return KILN_OK;
+}
+
+static kiln_status split_capture(struct differentiation *d, struct split *s)
+{
+    size_t n = d->r->sources.n;
+    int32_t *values = calloc(n + 1, sizeof *values);
+    bool *written = calloc(n + 1, sizeof *written);
+    kiln_status status = values && written ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < n && !status; i++) {
+        values[i] = d->r->sources.v[i].value;
+        written[i] = d->r->variables.v[d->r->sources.v[i].variable].written > 0;
+    }
+    s->sources = values, s->n_sources = n, s->written = written;
+    if (!status) status = split(d, s);
+    free(values);
+    free(written);
+    return status;
 }
 
 static void count_outputs(struct captured *c)
@@ -214,36 +227,67 @@ static kiln_status differentiate(struct differentiation *d, struct tape_node *co
     for (size_t i = 0; i < d->g->n_outputs; i++) TRY(variable_refresh(d->r, d->roots[i]));
     struct split s = {.n_nodes = graph->nodes.n, .n_values = graph->values.n, .n_operands = graph->operands.n};
     kiln_status status = run_back(d, since, until);
-    if (!status && d->g->n_douts) status = split(d, &s);
+    if (!status && d->g->n_douts) status = split_capture(d, &s);
     if (status == KILN_E_GRADIENT) status = keep_failure(d, &s);
     count_outputs(d->c);
     return status;
 }
 
-kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,
-                          kiln_tensor *const *made, struct tape_node *const *nodes, uint64_t since, uint64_t until)
+static kiln_status make_room(struct differentiation *d, size_t n_targets, size_t n_outputs)
 {
-    struct gradient *g = &c->gradient;
-    if (thread_state.no_grad) return KILN_OK;
-    size_t n_targets = n_in + r->sources.n + 1, n_outputs = c->n_results + r->sources.n + 1;
-    struct differentiation d = {.r = r, .c = c, .g = g, .in = in, .made = made, .n_in = n_in};
-    void *room = calloc(2 * n_targets + 2 * n_outputs, sizeof(void *));
+    struct gradient *g = d->g;
+    d->room = calloc(2 * n_targets + 2 * n_outputs, sizeof(void *));
     g->targets = calloc(n_targets, sizeof *g->targets);
     g->rewritten = calloc(n_outputs, sizeof *g->rewritten);
     g->types = calloc(n_outputs, sizeof *g->types);
     g->values = calloc(n_outputs, sizeof *g->values);
     g->douts = calloc(n_outputs, sizeof *g->douts);
-    bool ok = room && g->targets && g->rewritten && g->types && g->values && g->douts;
-    if (!ok) {
-        free(room);
-        return error_set(KILN_E_MEMORY, "jit: out of memory");
+    bool ok = d->room && g->targets && g->rewritten && g->types && g->values && g->douts;
+    if (!ok) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    d->nodes = d->room;
+    d->grads = (kiln_tensor **)d->room + n_targets;
+    d->roots = (kiln_tensor **)d->room + 2 * n_targets;
+    d->sens = d->roots + n_outputs;
+    return KILN_OK;
+}
+
+static void finish(struct differentiation *d)
+{
+    for (size_t i = 0; d->room && i < d->g->n_targets; i++) node_unref(d->nodes[i]);
+    free(d->room);
+}
+
+kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,
+                          kiln_tensor *const *made, struct tape_node *const *nodes, uint64_t since, uint64_t until)
+{
+    if (thread_state.no_grad) return KILN_OK;
+    struct differentiation d = {
+        .r = r, .c = c, .g = &c->gradient, .in = in, .made = made, .n_in = n_in, .n_results = c->n_results};
+    kiln_status status = make_room(&d, n_in + r->sources.n + 1, c->n_results + r->sources.n + 1);
+    if (!status) status = differentiate(&d, nodes, since, until);
+    finish(&d);
+    return status;
+}
+
+kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, struct gradient *g)
+{
+    struct kiln_graph *graph = r->sink.builder.graph;
+    struct differentiation d = {.r = r, .g = g, .n_results = p->n_roots};
+    kiln_status status = make_room(&d, p->n_targets + 1, p->n_roots + 1);
+    g->n_outputs = status ? 0 : p->n_roots;
+    for (size_t i = 0; i < p->n_targets && !status; i++) {
+        d.nodes[i] = node_ref(p->targets[i]);
+        g->targets[g->n_targets++] = (struct target){-1, -1, -1};
     }
-    d.nodes = room;
-    d.grads = (kiln_tensor **)room + n_targets;
-    d.roots = (kiln_tensor **)room + 2 * n_targets;
-    d.sens = d.roots + n_outputs;
-    kiln_status status = differentiate(&d, nodes, since, until);
-    for (size_t i = 0; i < g->n_targets; i++) node_unref(d.nodes[i]);
-    free(room);
+    for (size_t i = 0; i < p->n_roots && !status; i++) d.roots[i] = p->roots[i];
+    struct split s = {.n_nodes = graph->nodes.n,
+                      .n_values = graph->values.n,
+                      .n_operands = graph->operands.n,
+                      .sources = p->sources,
+                      .written = p->written,
+                      .n_sources = p->n_sources};
+    if (!status) status = run_back(&d, p->since, p->until);
+    if (!status) status = split(&d, &s);
+    finish(&d);
     return status;
 }

@@ -1,5 +1,6 @@
 // The gradient of a captured function: a backward graph, and what a call leaves on the tape.
 #pragma once
+#include "grad/part.h"
 #include "jit/program.h"
 #include "jit/source.h"
 #include "jit/split.h"
@@ -29,6 +30,8 @@ struct gradient {
     size_t n_rewritten;
     // The outputs of the node: the results of the call, then what was rewritten.
     size_t n_outputs;
+    // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
+    bool *arrived;
     struct type *types;
     int32_t *values; // in the forward graph; -1: nothing flows back from it
     int32_t *douts;  // the place of its gradient among the backward graph's inputs; -1: none
@@ -48,6 +51,20 @@ struct entry;
 kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,
                           kiln_tensor *const *made, struct tape_node *const *nodes, uint64_t since, uint64_t until);
 
+// The same of a part of the tape. `r` holds the forward graph and records; what else it needs of it becomes further
+// outputs. The source of target i is -1, the results are what leaves the part.
+struct part_graph {
+    const int32_t *sources; // inputs of the forward graph
+    const bool *written;    // by source: its value is not at hand afterwards
+    size_t n_sources;
+    kiln_tensor *const *roots; // abstract tensors; those without a place on the tape get no gradient
+    size_t n_roots;
+    struct tape_node *const *targets;
+    size_t n_targets;
+    uint64_t since, until; // between them the targets were made
+};
+kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, struct gradient *g);
+
 // One node on the tape for a call. Begun before the program runs, ended when its results are there.
 struct gradient_call {
     struct tape_node *node; // NULL: no gradient
@@ -56,3 +73,6 @@ kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor 
                            struct gradient_call *call);
 kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
                          kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out);
+// One node for a part of the tape, whose saved values `sources` hold. Takes over `part`, with an error too.
+kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
+                          kiln_tensor *const *sources, const struct program_rng *rng, struct tape_node **out);

@@ -3,6 +3,9 @@
 // The node's values are: one of each target (types only), one of each input of the graph, one of each saved output.
 // What the backward program reads is checked against later writes, as any rule's values are. The other inputs of the
 // graph are kept for gradients of gradients alone: then the forward graph is run again, op by op under the tape.
+//
+// A node for a part of the tape has one value of each place that the part leads to instead of the targets, and of each
+// saved value instead of the inputs. For gradients of gradients it keeps the nodes of the part.
 #include "grad/registry.h"
 #include "grad/run.h"
 #include "jit/function.h"
@@ -15,16 +18,18 @@ static const char *const value_names[] = {"value"};
 static const struct op call_op = {
     .name = "jit", .flags = OP_HIDDEN | OP_VARIADIC, .min_in = 0, .max_in = 255, .n_out = 1, .in_names = value_names};
 
-// What the node holds: which program, and the random numbers of this call.
+// What the node holds: which program, the random numbers of this call, and the nodes that it stands for, if it does.
 struct held {
     struct entry *entry;
     struct program_rng rng;
+    struct tape_part *part;
 };
 
 static void drop_held(void *at)
 {
     struct held *h = at;
     entry_unref(&h->entry);
+    part_free(h->part);
     free(h);
 }
 
@@ -128,6 +133,17 @@ static kiln_status run_program(const struct held *h, struct program *p, kiln_ten
     return KILN_OK;
 }
 
+static kiln_status run_backward_graph(const struct held *h, struct program *p, kiln_tensor *const *in,
+                                      kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct gradient *g = &h->entry->captured.gradient;
+    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = run_program(h, p, in, dout, room, din);
+    free(room);
+    return status;
+}
+
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
@@ -139,14 +155,40 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     struct program *p = NULL; // on abstract values: node by node
     if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
     if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
-    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
-    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    kiln_status status = run_program(h, p, in, dout, room, din);
-    free(room);
-    return status;
+    return run_backward_graph(h, p, in, dout, din);
+}
+
+// Whether the gradients arrived that the program was made for. The next one is made for those that did.
+static bool is_made_for(struct gradient *g, kiln_tensor *const *dout)
+{
+    bool same = true;
+    pthread_mutex_lock(&g->lock);
+    if (!g->arrived) g->arrived = calloc(g->n_outputs + 1, sizeof *g->arrived);
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        same &= (g->douts[i] >= 0) == (dout[i] != NULL);
+        if (g->arrived) g->arrived[i] = dout[i] != NULL;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return same;
+}
+
+// Of a part of the tape. What the program was not made for goes op by op, as what single ops left would.
+static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct tape_node *n = rule_node();
+    const struct held *h = n->held;
+    struct gradient *g = &h->entry->captured.gradient;
+    struct program *p = NULL;
+    bool create_graph = !thread_state.no_grad, op_by_op = create_graph || part_graph_of(h->part, dout);
+    if (op_by_op || !is_made_for(g, dout)) return part_gradients(h->part, n->edges, create_graph, dout, din);
+    if (!thread_state.sink && !debug_flag("replay")) TRY(get_program(h->entry, g, &p));
+    return run_backward_graph(h, p, in, dout, din);
 }
 
 static const struct grad_rule call_rule = {.fn = rule};
+static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true};
 
 // Recording
 
@@ -173,46 +215,91 @@ static kiln_status find_places(const struct captured *c, kiln_tensor *const *in,
             TRY(tape_current(in[t->input], &p->edges[i]));
         else
             p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
-        if (t->output < 0 && !g->failure) p->edges[i].node = NULL; // nothing to hand on
         p->types[i] = &sources[t->source]->type;
     }
+    return KILN_OK;
+}
+
+static void find_part_places(const struct gradient *g, const struct tape_part *part, const struct tape_edge *onward,
+                             const struct places *p)
+{
+    for (size_t i = 0; i < g->n_targets; i++) {
+        p->edges[i] = onward[i];
+        p->types[i] = &part->types[i];
+    }
+}
+
+static kiln_status make_node(const struct captured *c, const struct places *p, const struct grad_rule *of,
+                             kiln_tensor *const *sources, struct tape_node **out)
+{
+    const struct gradient *g = &c->gradient;
+    size_t n = g->n_targets + c->n_sources + g->n_saved;
+    for (size_t i = 0; i < g->n_targets; i++)
+        if (g->targets[i].output < 0 && !g->failure && of == &call_rule) p->edges[i].node = NULL; // nothing to hand on
     for (size_t i = 0; i < c->n_sources; i++) {
         p->types[g->n_targets + i] = &sources[i]->type;
         p->layouts[g->n_targets + i] = &sources[i]->layout;
     }
     for (size_t i = 0; i < g->n_saved; i++) p->types[g->n_targets + c->n_sources + i] = &g->saved[i].type;
+    TRY(tape_node_make(&call_op, (int)n, p->edges, p->types, p->layouts, (int)g->n_outputs, g->types, NULL, out));
+    (*out)->rule = of;
+    for (size_t i = 0; i < c->n_sources; i++) {
+        int at = (int)(g->n_targets + i);
+        tape_keep(*out, at, sources[i]);
+        (*out)->values[at].lazy = !reads_source(g, i);
+    }
     return KILN_OK;
 }
 
-static kiln_status make_node(const struct captured *c, const struct places *p, size_t n, struct tape_node **out)
+// `part`: what the node stands for; NULL: a call with the inputs `in`.
+static kiln_status place_node(struct entry *e, kiln_tensor *const *in, const struct tape_part *part,
+                              const struct tape_edge *onward, kiln_tensor *const *sources, struct tape_node **out)
 {
+    const struct captured *c = &e->captured;
     const struct gradient *g = &c->gradient;
-    TRY(tape_node_make(&call_op, (int)n, p->edges, p->types, p->layouts, (int)g->n_outputs, g->types, NULL, out));
-    (*out)->rule = &call_rule;
+    size_t n = g->n_targets + c->n_sources + g->n_saved;
+    if (n > UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "call: %s has too many values for a gradient", e->name);
+    struct places p = {calloc(n, sizeof *p.edges), calloc(n, sizeof *p.types), calloc(n, sizeof *p.layouts)};
+    kiln_status status = p.edges && p.types && p.layouts ? KILN_OK : error_set(KILN_E_MEMORY, "call: out of memory");
+    if (!status && part)
+        find_part_places(g, part, onward, &p);
+    else if (!status)
+        status = find_places(c, in, sources, &p);
+    if (!status) status = make_node(c, &p, part ? &part_rule : &call_rule, sources, out);
+    free(p.edges);
+    free((void *)p.types);
+    free((void *)p.layouts);
+    return status;
+}
+
+static kiln_status hold(struct entry *e, struct tape_node *n, const struct program_rng *rng, struct tape_part *part)
+{
+    struct held *h = malloc(sizeof *h);
+    if (!h) return error_set(KILN_E_MEMORY, "call: out of memory");
+    *h = (struct held){entry_ref(e), *rng, part};
+    n->held = h;
+    n->drop = drop_held;
     return KILN_OK;
 }
 
 kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor *const *sources,
                            struct gradient_call *call)
 {
-    const struct captured *c = &e->captured;
-    const struct gradient *g = &c->gradient;
+    const struct gradient *g = &e->captured.gradient;
     call->node = NULL;
-    if (!g->graph && !g->failure) return KILN_OK;
-    size_t n = g->n_targets + c->n_sources + g->n_saved;
-    if (n > UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "call: %s has too many values for a gradient", e->name);
-    struct places p = {calloc(n, sizeof *p.edges), calloc(n, sizeof *p.types), calloc(n, sizeof *p.layouts)};
-    kiln_status status = p.edges && p.types && p.layouts ? KILN_OK : error_set(KILN_E_MEMORY, "call: out of memory");
-    if (!status) status = find_places(c, in, sources, &p);
-    if (!status) status = make_node(c, &p, n, &call->node);
-    free(p.edges);
-    free((void *)p.types);
-    free((void *)p.layouts);
-    for (size_t i = 0; i < c->n_sources && !status; i++) {
-        int at = (int)(g->n_targets + i);
-        tape_keep(call->node, at, sources[i]);
-        call->node->values[at].lazy = !reads_source(g, i);
-    }
+    return g->graph || g->failure ? place_node(e, in, NULL, NULL, sources, &call->node) : KILN_OK;
+}
+
+kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
+                          kiln_tensor *const *sources, const struct program_rng *rng, struct tape_node **out)
+{
+    *out = NULL;
+    kiln_status status = place_node(e, NULL, part, onward, sources, out);
+    if (!status) status = hold(e, *out, rng, part);
+    if (!status) return KILN_OK;
+    part_free(part);
+    node_unref(*out);
+    *out = NULL;
     return status;
 }
 
@@ -245,11 +332,7 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
     const struct gradient *g = &c->gradient;
     struct tape_node *n = call->node;
     if (!n) return KILN_OK;
-    struct held *h = malloc(sizeof *h);
-    if (!h) return error_set(KILN_E_MEMORY, "call: out of memory");
-    *h = (struct held){entry_ref(e), *rng};
-    n->held = h;
-    n->drop = drop_held;
+    TRY(hold(e, n, rng, NULL));
     for (size_t i = 0; i < g->n_saved; i++) {
         if (g->saved[i].source >= 0) continue;
         kiln_tensor *t = outputs[g->saved[i].output]; // without a program it may be a view
