@@ -7,6 +7,7 @@
 #include "cpu/kernels/row_job.h"
 
 enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, LONG_PIECE = 1024, BLOCK = 32, CHUNK = 1024, MOST_CHUNKS = 256 };
+
 enum { CACHED = 1 << 20 }; // elements of a tile that several passes read: what half a level-2 cache holds
 
 struct state {                    // accumulators of one tile
@@ -346,8 +347,8 @@ static kiln_status split_tiles(struct cols *c)
     return KILN_OK;
 }
 
-// Whether the columns are read once, where they lie, and threads can share out their chunks: then memory is best read in
-// long pieces, whatever the number of tiles.
+// Whether the columns are read once, where they lie, and threads can share out their chunks: then memory is best read
+// in long pieces, whatever the number of tiles.
 static bool streams(const struct cols *c)
 {
     const struct row_job *j = c->j;

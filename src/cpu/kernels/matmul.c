@@ -2,8 +2,8 @@
 // along M), 2 the output (stride 0 along K). The class is that of the accumulation: f16 and bf16 come in as f32.
 //
 // BLAS takes a matrix as it lies when one of its two strides is 1; every other layout or dtype is first packed into a
-// dense copy of the class. A product of many matrices is split over the batch; one of few large ones is left to BLAS's
-// own threads. Where all matrices of the innermost batch dimension share b, they are one product with
+// dense copy of the class. A product of many matrices is split over the batch, one of few large ones over its rows or
+// columns. Where all matrices of the innermost batch dimension share b, they are one product with
 // more rows.
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
@@ -136,24 +136,26 @@ struct gemm {
     bool trans_a, trans_b;
 };
 
-static void call_blas(const struct gemm *g, int64_t first, int64_t rows)
+// Rows [r0, r0 + rows) of columns [c0, c0 + cols) of out.
+static void call_blas(const struct gemm *g, int64_t r0, int64_t rows, int64_t c0, int64_t cols)
 {
     const struct cpu_blas *blas = cpu_blas();
     int ta = g->trans_a ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, tb = g->trans_b ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
-    int m = (int)rows, n = (int)g->p->n, k = (int)g->p->k, lda = (int)g->ld_a, ldb = (int)g->ld_b, ldc = (int)g->ld_out;
-    int64_t a_at = first * (g->trans_a ? 1 : g->ld_a), c_at = first * g->ld_out;
+    int m = (int)rows, n = (int)cols, k = (int)g->p->k, lda = (int)g->ld_a, ldb = (int)g->ld_b, ldc = (int)g->ld_out;
+    int64_t a_at = r0 * (g->trans_a ? 1 : g->ld_a), b_at = c0 * (g->trans_b ? g->ld_b : 1), c_at = r0 * g->ld_out + c0;
+    bool vector = g->p->n == 1;
     if (g->p->cls == CLASS_F32) {
-        const float *a = (const float *)(const void *)g->a + a_at, *b = (const void *)g->b;
+        const float *a = (const float *)(const void *)g->a + a_at, *b = (const float *)(const void *)g->b + b_at;
         float *c = (float *)(void *)g->out + c_at;
-        if (n == 1)
+        if (vector)
             blas->sgemv(CPU_BLAS_ROW_MAJOR, ta, g->trans_a ? k : m, g->trans_a ? m : k, 1, a, lda, b,
                         g->trans_b ? 1 : ldb, 0, c, ldc);
         else
             blas->sgemm(CPU_BLAS_ROW_MAJOR, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
     } else {
-        const double *a = (const double *)(const void *)g->a + a_at, *b = (const void *)g->b;
+        const double *a = (const double *)(const void *)g->a + a_at, *b = (const double *)(const void *)g->b + b_at;
         double *c = (double *)(void *)g->out + c_at;
-        if (n == 1)
+        if (vector)
             blas->dgemv(CPU_BLAS_ROW_MAJOR, ta, g->trans_a ? k : m, g->trans_a ? m : k, 1, a, lda, b,
                         g->trans_b ? 1 : ldb, 0, c, ldc);
         else
@@ -161,10 +163,38 @@ static void call_blas(const struct gemm *g, int64_t first, int64_t rows)
     }
 }
 
+enum { STRIP = 16 }; // rows or columns that BLAS's inner kernels take at once
+
 static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 {
-    call_blas(user, begin, end - begin);
+    const struct gemm *g = user;
+    int64_t first = begin * STRIP, last = end * STRIP < g->p->m ? end * STRIP : g->p->m;
+    call_blas(g, first, last - first, 0, g->p->n);
     return KILN_OK;
+}
+
+static kiln_status blas_columns(void *user, int64_t begin, int64_t end)
+{
+    const struct gemm *g = user;
+    int64_t first = begin * STRIP, last = end * STRIP < g->p->n ? end * STRIP : g->p->n;
+    call_blas(g, 0, g->p->m, first, last - first);
+    return KILN_OK;
+}
+
+// A thread with rows or columns of its own waits for no other, which is worth more than the operand that all of them
+// pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
+static kiln_status run_blas(struct gemm *g)
+{
+    enum { ENOUGH = 48, LARGE = 1 << 28 };
+    const struct product *p = g->p;
+    bool by_columns = p->n >= 2 * p->m;
+    int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n;
+    bool large = (double)p->m * (double)p->n * (double)p->k > LARGE;
+    if (cpu_blas()->one_pool && (p->n == 1 || large || extent < ENOUGH * cpu_threads())) {
+        call_blas(g, 0, p->m, 0, p->n);
+        return KILN_OK;
+    }
+    return cpu_parallel((extent + STRIP - 1) / STRIP, across * p->k + 1, by_columns ? blas_columns : blas_rows, g);
 }
 
 static kiln_status loop_rows(void *user, int64_t begin, int64_t end)
@@ -225,10 +255,7 @@ static kiln_status multiply(const struct product *p, struct matrix a, struct mat
     if (pack_a) g.ld_a = a.cols > 0 ? a.cols : 1, g.trans_a = false;
     if (pack_b) g.ld_b = b.cols > 0 ? b.cols : 1, g.trans_b = false;
     if (pack_out) g.ld_out = out.cols;
-    if (blas && cpu_blas()->one_pool)
-        call_blas(&g, 0, q.m);
-    else
-        TRY(cpu_parallel(q.m, q.n * q.k / (blas ? 16 : 4) + 1, blas ? blas_rows : loop_rows, &g));
+    TRY(blas ? run_blas(&g) : cpu_parallel(q.m, q.n * q.k / 4 + 1, loop_rows, &g));
     if (!pack_out) return KILN_OK;
     struct packing back = {&out, g.out, p->cls};
     return cpu_parallel(out.rows, out.cols, unpack_rows, &back);
