@@ -135,15 +135,21 @@ static void emit_ref(struct writer *w, int node)
     scalar_emit_ref(w->out, TARGET_C, &w->k->dag, node);
 }
 
+static bool reads_input(const struct writer *w, int input)
+{
+    for (int n = 0; n < w->k->dag.n_nodes; n++) {
+        const struct scalar_node *node = &w->k->dag.nodes[n];
+        if (w->plan.element[n] && node->kind == SCALAR_INPUT && node->code == input) return true;
+    }
+    return false;
+}
+
 // Pointers to the inputs that the pass reads. In the column form they move with j.
 static void declare_inputs(struct writer *w, const char *indent)
 {
     const struct kernel *k = w->k;
     for (int i = 0; i < k->n_in; i++) {
-        bool read = false;
-        for (int n = 0; n < k->dag.n_nodes; n++)
-            read = read || (w->plan.element[n] && k->dag.nodes[n].kind == SCALAR_INPUT && k->dag.nodes[n].code == i);
-        if (!read) continue;
+        if (!reads_input(w, i)) continue;
         const char *type = element_type[k->in_cls[i]];
         if (w->form == FORM_POINTWISE)
             str_addf(w->out, "%sconst %s *x%d = in[%d];\n", indent, type, i, i);
@@ -367,14 +373,12 @@ static void col_prepare(struct writer *w, int pass)
     str_add(w->out, "        }\n        break;\n    }\n");
 }
 
-static void col_fold(struct writer *w, int r)
+// `t`: the element, as text.
+static void col_fold_text(struct writer *w, int r, const char *t)
 {
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
-    struct str ref;
-    str_init(&ref);
-    scalar_emit_ref(&ref, TARGET_C, &w->k->dag, w->k->dag.nodes[w->plan.reduce_node[r]].arg[0]);
-    const char *t = str_text(&ref), *less = is_least(code) ? "<" : ">";
+    const char *less = is_least(code) ? "<" : ">";
     static const char *const op[8] = {"+", "*", NULL, NULL, "|", "&"};
     char take[320];
     if (is_float(cls))
@@ -397,8 +401,80 @@ static void col_fold(struct writer *w, int r)
         str_addf(w->out, "                a%d[i] = take%d ? %s : a%d[i];\n", r, r, t, r);
         str_addf(w->out, "                i%d[i] = take%d ? first + j : i%d[i];\n", r, r, r);
     }
+}
+
+static void add_element(struct writer *w, struct str *ref, int r)
+{
+    scalar_emit_ref(ref, TARGET_C, &w->k->dag, w->k->dag.nodes[w->plan.reduce_node[r]].arg[0]);
+}
+
+static void col_fold(struct writer *w, int r)
+{
+    struct str ref;
+    str_init(&ref);
+    add_element(w, &ref, r);
+    col_fold_text(w, r, str_text(&ref));
     if (ref.failed) w->out->failed = true;
     str_free(&ref);
+}
+
+// Whether a pass does nothing but fold elements of the inputs: then positions go two by two.
+static bool only_folds(const struct writer *w, int pass)
+{
+    if (pass > 0 || pass == w->k->n_stages) return false;
+    for (int i = 0; i < w->plan.n_keep; i++)
+        if (w->plan.keep_pass[i] == pass) return false;
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass) && is_arg(reduce_code(w, r))) return false;
+    return true;
+}
+
+static void pair_pointers(struct writer *w)
+{
+    for (int i = 0; i < w->k->n_in; i++) {
+        const char *type = element_type[w->k->in_cls[i]];
+        for (int half = 0; half < 2 && reads_input(w, i); half++)
+            str_addf(w->out, "            const %s *x%d_%d = (const %s *)b->in[%d] + (j + %d) * b->in_ld[%d];\n", type,
+                     i, half, type, i, half, i);
+    }
+}
+
+// The elements of position j + half, as u<reduction>_<half>.
+static void pair_elements(struct writer *w, int pass, int half)
+{
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass))
+            str_addf(w->out, "                %s u%d_%d;\n", element_type[reduce_arg(w, r)->cls], r, half);
+    str_add(w->out, "                {\n");
+    for (int i = 0; i < w->k->n_in; i++)
+        if (reads_input(w, i))
+            str_addf(w->out, "                    const %s *x%d = x%d_%d;\n", element_type[w->k->in_cls[i]], i, i,
+                     half);
+    emit_elements(w, "                    ");
+    for (int r = 0; r < w->plan.n_reduce; r++) {
+        if (!in_pass(w, r, pass)) continue;
+        str_addf(w->out, "                    u%d_%d = (%s)", r, half, element_type[reduce_arg(w, r)->cls]);
+        add_element(w, w->out, r);
+        str_add(w->out, ";\n");
+    }
+    str_add(w->out, "                }\n");
+}
+
+// Positions j and j + 1: an accumulator is read and written once for two, in the order that it has one by one.
+static void col_pairs(struct writer *w, int pass)
+{
+    str_add(w->out, "        for (; j + 2 <= n; j += 2) {\n");
+    pair_pointers(w);
+    str_add(w->out, "#pragma omp simd\n            for (int64_t i = 0; i < m; i++) {\n");
+    for (int half = 0; half < 2; half++) pair_elements(w, pass, half);
+    for (int half = 0; half < 2; half++) {
+        for (int r = 0; r < w->plan.n_reduce; r++) {
+            char u[24];
+            snprintf(u, sizeof u, "u%d_%d", r, half);
+            if (in_pass(w, r, pass)) col_fold_text(w, r, u);
+        }
+    }
+    str_add(w->out, "            }\n        }\n");
 }
 
 static void col_body(struct writer *w, int pass)
@@ -417,7 +493,9 @@ static void col_body(struct writer *w, int pass)
         if (in_rowval(w, i))
             str_addf(w->out, "        const %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v),
                 v++;
-    str_add(w->out, "        for (int64_t j = 0; j < n; j++) {\n");
+    str_add(w->out, "        int64_t j = 0;\n");
+    if (only_folds(w, pass)) col_pairs(w, pass);
+    str_add(w->out, "        for (; j < n; j++) {\n");
     declare_inputs(w, "            ");
     declare_keeps(w, pass, "            ");
     if (last)

@@ -1,13 +1,12 @@
 // Row kernels across rows that lie side by side: a tile of up to 256 rows ("columns") is folded at once, position by
 // position, each column with its own accumulator in an array; loops over the columns vectorise.
 //
-// Blocks are 32 positions: sums of f32 gather a block in f32 and then move to f64, so that long columns stay accurate.
+// Blocks are 64 positions: sums of f32 gather a block in f32 and then move to f64, so that long columns stay accurate.
 // As in the row form positions are cut into chunks of a fixed length which are joined in order. Tiles are independent;
 // where they are few and columns long, threads share out the chunks of one tile at a time.
 #include "cpu/kernels/row_job.h"
 
-enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, LONG_PIECE = 1024, BLOCK = 32, CHUNK = 1024, MOST_CHUNKS = 256 };
-
+enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, LONG_PIECE = 1024, BLOCK = 64, CHUNK = 1024, MOST_CHUNKS = 256 };
 enum { CACHED = 1 << 20 }; // elements of a tile that several passes read: what half a level-2 cache holds
 
 struct state {                    // accumulators of one tile
