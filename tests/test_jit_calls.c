@@ -1,0 +1,236 @@
+// What a call of a captured function costs once its program is there: no memory is allocated, guards take less than a
+// microsecond, and on Vulkan there is at most a barrier, a bind, a push and a dispatch for each kernel, in one
+// submission.
+#include "jit_fixture.h"
+#include <time.h>
+#if KILN_WITH_VULKAN
+#include "vulkan/vk.h"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_MALLOC 0
+#elif defined(__has_feature)
+#define COUNTS_MALLOC (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#else
+#define COUNTS_MALLOC 1
+#endif
+
+enum { CALLS = 100 };
+
+static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_tanh(kiln_add(kiln_mul(in[0], in[1]), kiln_scalar(0.5)));
+    out[1] = kiln_sum(out[0], NULL);
+    return kiln_error();
+}
+
+#if COUNTS_MALLOC
+// The C library's own, under the names by which it lets others replace them.
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+static _Thread_local volatile bool counts; // the compiler believes that malloc reads nothing of the program
+static _Thread_local volatile size_t n_allocated;
+
+void *malloc(size_t size)
+{
+    n_allocated += counts;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    n_allocated += counts;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    n_allocated += counts;
+    return __libc_realloc(p, size);
+}
+
+static void calls_allocate_nothing(void **state)
+{
+    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE};
+    static const char *const devices[] = {"null", "cpu"};
+    for (int i = 0; i < 4; i++) {
+        kiln_device *dev = kiln_device_open(devices[i / 2]);
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *in[] = {kiln_ones(dev, KILN_F32, KILN_SHAPE(4)), kiln_ones(dev, KILN_F32, KILN_SHAPE(4))}, *out[2];
+        kiln_function *f = kiln_jit(chain, NULL, KILN_JIT(.capture = captures[i % 2]));
+        n_allocated = 0;
+        for (int call = 0; call < 2 * CALLS; call++) {
+            counts = call >= CALLS;
+            ok(kiln_call(f, in, 2, out, 2));
+            kiln_free(&out[0]);
+            kiln_free(&out[1]);
+            counts = false;
+        }
+        if (n_allocated) print_error("%s: %d calls allocate %zu times\n", devices[i / 2], CALLS, n_allocated);
+        assert_int_equal(n_allocated, 0);
+        counts = true;
+        void *volatile one = malloc(1);
+        counts = false;
+        free(one);
+        assert_int_equal(n_allocated, 1); // the count counts
+        kiln_function_free(&f);
+        kiln_scope_end(&scope);
+        kiln_device_close(&dev);
+    }
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+// On a device that computes nothing: what is left is the lookup, the guards and the launch. The shortest of many calls,
+// for the machine may do other things meanwhile.
+static void guards_take_less_than_a_microsecond(void **state)
+{
+    kiln_device *dev = kiln_device_open("null");
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *in[] = {kiln_ones(dev, KILN_F32, KILN_SHAPE(4)), kiln_ones(dev, KILN_F32, KILN_SHAPE(4))}, *out[2];
+    kiln_function *f = kiln_jit(chain, NULL, NULL);
+    double least_ns = 1e9;
+    for (int call = 0; call < 50 * CALLS; call++) {
+        double t0 = now_ns();
+        ok(kiln_call(f, in, 2, out, 2));
+        double took_ns = now_ns() - t0;
+        if (took_ns < least_ns) least_ns = took_ns;
+        kiln_free(&out[0]);
+        kiln_free(&out[1]);
+    }
+    printf("a call takes %.0f ns\n", least_ns);
+    assert_true(least_ns < 1000);
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+}
+#endif
+
+#if KILN_WITH_VULKAN
+static struct {
+    PFN_vkCmdPipelineBarrier2 barrier;
+    PFN_vkCmdBindPipeline bind;
+    PFN_vkCmdPushConstants push;
+    PFN_vkCmdDispatch dispatch;
+    PFN_vkQueueSubmit2 submit;
+    int barriers, binds, pushes, dispatches, submits;
+} driver;
+
+static void VKAPI_PTR count_barrier(VkCommandBuffer c, const VkDependencyInfo *i)
+{
+    driver.barriers++;
+    driver.barrier(c, i);
+}
+
+static void VKAPI_PTR count_bind(VkCommandBuffer c, VkPipelineBindPoint at, VkPipeline p)
+{
+    driver.binds++;
+    driver.bind(c, at, p);
+}
+
+static void VKAPI_PTR count_push(VkCommandBuffer c, VkPipelineLayout l, VkShaderStageFlags s, uint32_t at, uint32_t n,
+                                 const void *v)
+{
+    driver.pushes++;
+    driver.push(c, l, s, at, n, v);
+}
+
+static void VKAPI_PTR count_dispatch(VkCommandBuffer c, uint32_t x, uint32_t y, uint32_t z)
+{
+    driver.dispatches++;
+    driver.dispatch(c, x, y, z);
+}
+
+static VkResult VKAPI_PTR count_submit(VkQueue q, uint32_t n, const VkSubmitInfo2 *s, VkFence f)
+{
+    driver.submits++;
+    return driver.submit(q, n, s, f);
+}
+
+static void watch(struct vk_device *vk)
+{
+    memset(&driver, 0, sizeof driver);
+    driver.barrier = vk->fn.vkCmdPipelineBarrier2;
+    driver.bind = vk->fn.vkCmdBindPipeline;
+    driver.push = vk->fn.vkCmdPushConstants;
+    driver.dispatch = vk->fn.vkCmdDispatch;
+    driver.submit = vk->fn.vkQueueSubmit2;
+    vk->fn.vkCmdPipelineBarrier2 = count_barrier;
+    vk->fn.vkCmdBindPipeline = count_bind;
+    vk->fn.vkCmdPushConstants = count_push;
+    vk->fn.vkCmdDispatch = count_dispatch;
+    vk->fn.vkQueueSubmit2 = count_submit;
+}
+
+static void stop_watching(struct vk_device *vk)
+{
+    vk->fn.vkCmdPipelineBarrier2 = driver.barrier;
+    vk->fn.vkCmdBindPipeline = driver.bind;
+    vk->fn.vkCmdPushConstants = driver.push;
+    vk->fn.vkCmdDispatch = driver.dispatch;
+    vk->fn.vkQueueSubmit2 = driver.submit;
+}
+
+// Three products, of which each needs the one before.
+static kiln_status products(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_matmul(kiln_matmul(kiln_matmul(in[0], in[1]), in[1]), in[1]);
+    return kiln_error();
+}
+
+static void calls_are_one_submission(void **state)
+{
+    kiln_device *dev = kiln_device_open("vulkan");
+    if (!dev) {
+        kiln_error_clear();
+        skip();
+    }
+    struct vk_device *vk = vk_of(dev);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *a = kiln_ones(dev, KILN_F32, KILN_SHAPE(8, 8)), *in[] = {a, a}, *out;
+    kiln_function *f = kiln_jit(products, NULL, NULL);
+    for (int call = 0; call < 10; call++) {
+        kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+        ok(kiln_device_synchronize(dev));
+        kiln_device_get_stats(dev, &before);
+        watch(vk);
+        ok(kiln_call(f, in, 2, &out, 1));
+        ok(kiln_device_synchronize(dev));
+        stop_watching(vk);
+        kiln_device_get_stats(dev, &after);
+        if (call > 0) {
+            assert_int_equal(after.launches - before.launches, 3);
+            assert_int_equal(driver.dispatches, 3);
+            assert_in_range(driver.barriers, 2, 3); // the second and the third wait
+            assert_in_range(driver.binds, 1, 3);
+            assert_in_range(driver.pushes, 1, 3);
+            assert_int_equal(driver.submits, 1);
+        }
+        kiln_free(&out);
+    }
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#if COUNTS_MALLOC
+        cmocka_unit_test(calls_allocate_nothing),
+        cmocka_unit_test(guards_take_less_than_a_microsecond),
+#endif
+#if KILN_WITH_VULKAN
+        cmocka_unit_test(calls_are_one_submission),
+#endif
+    };
+    return sizeof tests ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+}
