@@ -16,6 +16,7 @@ struct writer {
     const struct kernel *k;
     struct c_plan plan;
     enum form form;
+    bool second;          // of two positions that a loop takes at once
     uint8_t *want, *skip; // n_nodes each
 };
 
@@ -95,7 +96,7 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
     } else if (n->code == PRIM_rcount) {
         str_add(s, "count");
     } else {
-        str_add(s, w->form == FORM_COL ? "first + j" : "first + i");
+        str_add(s, w->form != FORM_COL ? "first + i" : w->second ? "first + j + 1" : "first + j");
     }
 }
 
@@ -450,7 +451,9 @@ static void pair_elements(struct writer *w, int pass, int half)
         if (reads_input(w, i))
             str_addf(w->out, "                    const %s *x%d = x%d_%d;\n", element_type[w->k->in_cls[i]], i, i,
                      half);
+    w->second = half == 1;
     emit_elements(w, "                    ");
+    w->second = false;
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!in_pass(w, r, pass)) continue;
         str_addf(w->out, "                    u%d_%d = (%s)", r, half, element_type[reduce_arg(w, r)->cls]);

@@ -23,6 +23,7 @@ static const struct {
     {2, {5, 7}, true, {2, 0.1, false, 0}, 0},
     {3, {3, 4, 5}, true, {1, 0, false, 0}, 0},
     {2, {4, 1100}, false, {0, 0, false, 0}, KILN_I64},
+    {2, {300, 9}, false, {2, 0, false, 0}, KILN_I64},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
