@@ -20,7 +20,7 @@ static kiln_status describe(const struct captured *c, struct layout_room *r)
     *r = (struct layout_room){.layouts = calloc(c->n_sources + 1, sizeof *r->layouts),
                               .aliases = calloc(c->n_sources + 1, sizeof *r->aliases),
                               .numbers = calloc(c->n_sources + 1, sizeof *r->numbers),
-                              .dense = calloc(c->n_outputs + 1, sizeof *r->dense),
+                              .dense = calloc(c->graph->outputs.n + 1, sizeof *r->dense),
                               .apart = true};
     if (!r->layouts || !r->aliases || !r->numbers || !r->dense) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->n_sources; i++) {
