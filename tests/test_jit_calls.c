@@ -17,6 +17,7 @@
 
 enum { CALLS = 100 };
 
+#if COUNTS_MALLOC
 static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_tanh(kiln_add(kiln_mul(in[0], in[1]), kiln_scalar(0.5)));
@@ -24,7 +25,6 @@ static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     return kiln_error();
 }
 
-#if COUNTS_MALLOC
 // The C library's own, under the names by which it lets others replace them.
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -223,6 +223,7 @@ static void calls_are_one_submission(void **state)
 
 int main(void)
 {
+#if COUNTS_MALLOC || KILN_WITH_VULKAN
     const struct CMUnitTest tests[] = {
 #if COUNTS_MALLOC
         cmocka_unit_test(calls_allocate_nothing),
@@ -232,5 +233,8 @@ int main(void)
         cmocka_unit_test(calls_are_one_submission),
 #endif
     };
-    return sizeof tests ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+    return 77; // nothing can be counted
+#endif
 }
