@@ -114,10 +114,9 @@ static void wrong_inputs(const struct way *w)
     assert_null(out);
     BAD(kiln_call(f, same, 2, same, 1), KILN_E_ARGUMENT, "call: ", "overlap", name);
     assert_ptr_equal(same[0], x);
-    if (w->is_auto)
-        BAD_AT(add_line + 1, kiln_call(f, apart, 2, &out, 1), KILN_E_DEVICE_MISMATCH, "add: ", "null");
-    else
-        BAD(kiln_call(f, apart, 2, &out, 1), KILN_E_DEVICE_MISMATCH, "call: ", "input 1 of ", name, "null");
+    // AUTO notices where the op is.
+    BAD_AT(w->is_auto ? add_line + 1 : __LINE__, kiln_call(f, apart, 2, &out, 1), KILN_E_DEVICE_MISMATCH,
+           w->is_auto ? "add: " : "call: ", w->is_auto ? "" : "input 1 of ", w->is_auto ? "" : name, "null");
     assert_null(out);
     still_works(f, w->name);
     // The number of outputs is that of the first call that worked.
