@@ -177,7 +177,9 @@ class Warm(Case):
         """Returns how many kernels the first process compiled, and how often it loaded one that it had let go."""
         first, second = self.profile(command), self.profile(command)
         self.assertGreater(first['kernel'], 3)
-        self.assertEqual(first['kernel'], len(self.files()))
+        # Two kernels that come to the same text may be compiled at the same time.
+        self.assertGreaterEqual(first['kernel'], len(self.files()))
+        self.assertGreater(len(self.files()), 3)
         self.assertEqual(first['warm'], 0 if CPU else 1)  # glslang made its tables
         self.assertEqual((second['kernel'], second['warm']), (0, 0))
         self.assertEqual(second['load'], first['kernel'] + first['load'])
