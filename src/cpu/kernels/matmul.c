@@ -163,21 +163,31 @@ static void call_blas(const struct gemm *g, int64_t r0, int64_t rows, int64_t c0
     }
 }
 
-enum { STRIP = 16 }; // rows or columns that BLAS's inner kernels take at once
+// A piece that one thread takes at once: what BLAS's inner kernels do in one go or, of a product with few rows or
+// columns, what BLAS multiplies as it lies; of more it first makes panels, which so small an operand does not earn
+// back.
+enum { STRIP = 16, FEW = 16, PANELLESS = 64 };
+
+static bool is_thin(const struct product *p)
+{
+    return p->m <= FEW || p->n <= FEW;
+}
 
 static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 {
     const struct gemm *g = user;
-    int64_t first = begin * STRIP, last = end * STRIP < g->p->m ? end * STRIP : g->p->m;
-    call_blas(g, first, last - first, 0, g->p->n);
+    int64_t strip = is_thin(g->p) ? PANELLESS : STRIP, first = begin * strip;
+    int64_t last = end * strip < g->p->m ? end * strip : g->p->m, step = is_thin(g->p) ? strip : last - first;
+    for (int64_t r = first; r < last; r += step) call_blas(g, r, last - r < step ? last - r : step, 0, g->p->n);
     return KILN_OK;
 }
 
 static kiln_status blas_columns(void *user, int64_t begin, int64_t end)
 {
     const struct gemm *g = user;
-    int64_t first = begin * STRIP, last = end * STRIP < g->p->n ? end * STRIP : g->p->n;
-    call_blas(g, 0, g->p->m, first, last - first);
+    int64_t strip = is_thin(g->p) ? PANELLESS : STRIP, first = begin * strip;
+    int64_t last = end * strip < g->p->n ? end * strip : g->p->n, step = is_thin(g->p) ? strip : last - first;
+    for (int64_t c = first; c < last; c += step) call_blas(g, 0, g->p->m, c, last - c < step ? last - c : step);
     return KILN_OK;
 }
 
@@ -187,14 +197,16 @@ static kiln_status run_blas(struct gemm *g)
 {
     enum { ENOUGH = 48, LARGE = 1 << 28 };
     const struct product *p = g->p;
-    bool by_columns = p->n >= 2 * p->m;
-    int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n;
+    bool by_columns = p->n >= 2 * p->m, thin = is_thin(p);
+    int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = thin ? PANELLESS : STRIP;
     bool large = (double)p->m * (double)p->n * (double)p->k > LARGE;
-    if (cpu_blas()->one_pool && (p->n == 1 || large || extent < ENOUGH * cpu_threads())) {
+    bool shared = large || extent < ENOUGH * cpu_threads();
+    if (cpu_blas()->one_pool && (p->n == 1 || (shared && !thin))) {
         call_blas(g, 0, p->m, 0, p->n);
         return KILN_OK;
     }
-    return cpu_parallel((extent + STRIP - 1) / STRIP, across * p->k + 1, by_columns ? blas_columns : blas_rows, g);
+    return cpu_parallel((extent + strip - 1) / strip, strip * across * p->k / 16 + 1,
+                        by_columns ? blas_columns : blas_rows, g);
 }
 
 static kiln_status loop_rows(void *user, int64_t begin, int64_t end)
