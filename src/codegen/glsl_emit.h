@@ -14,7 +14,8 @@ struct glsl_emitter {
     uint8_t *known;  // its name is in scope, outside of loops over elements
     uint8_t *local;  // ... or inside the loop that is being written
     uint8_t *want;
-    uint8_t *kept; // number of the loop over elements that hands its value on to later ones; 0: none does
+    uint8_t *early; // a loop over elements stands on it
+    uint8_t *kept;  // number of the loop over elements that hands its value on to later ones; 0: none does
 };
 
 // `indent` and four spaces more.

@@ -21,7 +21,8 @@
 
 // --- values outside of loops ---
 
-// All that is uniform; then the row values of a stage.
+// All that is uniform; then the row values of a stage. Those that no loop stands on wait for the last: a load of one
+// element of the row, say, finds it in a cache then.
 static void add_values(struct glsl_emitter *e, const char *indent, enum fused_level level, int stage)
 {
     const struct fused_kernel *k = e->k;
@@ -30,6 +31,7 @@ static void add_values(struct glsl_emitter *e, const char *indent, enum fused_le
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
         bool here = e->needed[i] && !e->known[i] && k->level[i] == level && k->stage[i] <= stage;
+        if (level == LEVEL_ROW && stage < k->n_stages && !e->early[i]) here = false;
         e->want[i] = here && n->kind != SCALAR_CONST && n->kind != SCALAR_REDUCE;
         if (!e->want[i] || n->kind != SCALAR_LOAD || placed[n->code]) continue;
         // Several loads may go through one access; at the level of a row its place may be there from an earlier stage.
@@ -269,6 +271,17 @@ static void mark_needed(const struct fused_kernel *k, uint8_t *needed)
     }
 }
 
+static void mark_early(const struct fused_kernel *k, uint8_t *early)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (glsl_stored_by_element(k, &k->out[i])) early[k->out[i].node] = 1;
+    for (int i = k->dag.n_nodes - 1; i >= 0; i--) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        bool in_loop = k->level[i] == LEVEL_ELEMENT || glsl_is_fold(n, false);
+        for (int a = 0; (in_loop || early[i]) && a < n->n_args; a++) early[n->arg[a]] = 1;
+    }
+}
+
 static void add_main(struct glsl_emitter *e)
 {
     str_addf(e->out, "\nvoid main()\n{\n%s", e->k->table ? "    find_entry();\n" : "");
@@ -285,7 +298,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
                        struct str *text)
 {
     size_t n = (size_t)k->dag.n_nodes;
-    uint8_t *marks = calloc(n ? n : 1, 5);
+    uint8_t *marks = calloc(n ? n : 1, 6);
     if (!marks) return error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
     struct glsl_emitter e = {.out = text,
                              .k = k,
@@ -294,7 +307,8 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
                              .known = marks + n,
                              .local = marks + 2 * n,
                              .want = marks + 3 * n,
-                             .kept = marks + 4 * n};
+                             .kept = marks + 4 * n,
+                             .early = marks + 5 * n};
     int n_kept = 0;
     glsl_mark_kept(k, e.local, e.want, e.kept);
     for (size_t i = 0; i < n; i++) n_kept += e.kept[i] != 0;
@@ -306,6 +320,7 @@ kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *c
                                   .indirect = k->table || (uint32_t)e.layout.n_words * 4 > caps->max_push_B};
     glsl_form_save(&e.form, plan);
     mark_needed(k, e.needed);
+    mark_early(k, e.early);
     glsl_add_head(&e, plan);
     if (e.form.kind == GLSL_ATTENTION)
         glsl_add_attention(&e);
