@@ -32,6 +32,8 @@ static const struct {
     {3, {3, 70, 80}, 3, {1, 80, 90}},
     {2, {37, 131}, 2, {131, 10}}, // few columns
     {2, {2, 64}, 2, {64, 16}},
+    {2, {65, 130}, 2, {130, 49}}, // in registers, with edges
+    {2, {31, 333}, 2, {333, 40}},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 

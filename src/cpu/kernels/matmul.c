@@ -7,6 +7,7 @@
 // more rows.
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
+#include "cpu/kernels/product.h"
 #include "cpu/parallel.h"
 #include <limits.h>
 #include <string.h>
@@ -191,12 +192,62 @@ static kiln_status blas_columns(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
+static kiln_status product_piece(const struct gemm *g, int64_t r0, int64_t rows, int64_t c0, int64_t cols)
+{
+    const struct product *p = g->p;
+    float *panel = cpu_scratch(CPU_SCRATCH_BLOCKS, cpu_product_panel(p->k) * sizeof *panel);
+    if (!panel) return error_pending;
+    struct cpu_factor a = {(const float *)(const void *)g->a, g->trans_a ? 1 : g->ld_a, g->trans_a ? g->ld_a : 1};
+    struct cpu_factor b = {(const float *)(const void *)g->b, g->trans_b ? 1 : g->ld_b, g->trans_b ? g->ld_b : 1};
+    a.at += r0 * a.rows;
+    b.at += c0 * b.cols;
+    float *out = (float *)(void *)g->out + r0 * g->ld_out + c0;
+    CPU_FN(cpu_product)(a, b, out, g->ld_out, rows, cols, p->k, panel);
+    return KILN_OK;
+}
+
+enum { ROW_PIECE = 12 };
+
+static kiln_status product_rows(void *user, int64_t begin, int64_t end)
+{
+    const struct gemm *g = user;
+    int64_t first = begin * ROW_PIECE, last = end * ROW_PIECE < g->p->m ? end * ROW_PIECE : g->p->m;
+    return product_piece(g, first, last - first, 0, g->p->n);
+}
+
+static kiln_status product_columns(void *user, int64_t begin, int64_t end)
+{
+    const struct gemm *g = user;
+    int64_t piece = CPU_PRODUCT_COLUMNS, first = begin * piece, last = end * piece < g->p->n ? end * piece : g->p->n;
+    return product_piece(g, 0, g->p->m, first, last - first);
+}
+
+// Products of middling size: of smaller ones BLAS makes no panels, of larger ones its blocks suit the caches better.
+static bool in_registers(const struct gemm *g)
+{
+    enum { SMALL = 1 << 18, LARGE = 1 << 28, LONGEST = 2048 };
+    const struct product *p = g->p;
+    double size = (double)p->m * (double)p->n * (double)p->k;
+    return p->cls == CLASS_F32 && CPU_FN(cpu_has_product)() && !is_thin(p) && size >= SMALL && size <= LARGE &&
+           p->k <= LONGEST;
+}
+
+static kiln_status run_in_registers(struct gemm *g)
+{
+    const struct product *p = g->p;
+    int64_t columns = (p->n + CPU_PRODUCT_COLUMNS - 1) / CPU_PRODUCT_COLUMNS, rows = (p->m + ROW_PIECE - 1) / ROW_PIECE;
+    bool by_columns = columns >= 4 * cpu_threads() || columns >= rows; // rows in pieces pack b once each
+    int64_t cost = (by_columns ? CPU_PRODUCT_COLUMNS * p->m : ROW_PIECE * p->n) * p->k / 16 + 1;
+    return cpu_parallel(by_columns ? columns : rows, cost, by_columns ? product_columns : product_rows, g);
+}
+
 // A thread with rows or columns of its own waits for no other, which is worth more than the operand that all of them
 // pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
 static kiln_status run_blas(struct gemm *g)
 {
     enum { ENOUGH = 48, LARGE = 1 << 28 };
     const struct product *p = g->p;
+    if (in_registers(g)) return run_in_registers(g);
     bool by_columns = p->n >= 2 * p->m, thin = is_thin(p);
     int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = thin ? PANELLESS : STRIP;
     bool large = (double)p->m * (double)p->n * (double)p->k > LARGE;
