@@ -1,5 +1,5 @@
 // Which library, in which mood. The OpenMP flavour shares its threads with our loops; of any other flavour one thread
-// is used and products are split over their rows here. The core type is set in the environment just round the call of
+// is used and products are split into pieces here. The core type is set in the environment just round the call of
 // dlopen.
 #include "cpu/blas.h"
 #include "base/base.h"

@@ -174,10 +174,22 @@ static bool is_thin(const struct product *p)
     return p->m <= FEW || p->n <= FEW;
 }
 
+static int64_t strip_of(const struct product *p)
+{
+    return is_thin(p) ? PANELLESS : STRIP;
+}
+
+// More multiplications than these are BLAS's, whose blocks and shared packing suit the caches better.
+static bool is_large(const struct product *p)
+{
+    enum { LARGE = 1 << 28 };
+    return (double)p->m * (double)p->n * (double)p->k > LARGE;
+}
+
 static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 {
     const struct gemm *g = user;
-    int64_t strip = is_thin(g->p) ? PANELLESS : STRIP, first = begin * strip;
+    int64_t strip = strip_of(g->p), first = begin * strip;
     int64_t last = end * strip < g->p->m ? end * strip : g->p->m, step = is_thin(g->p) ? strip : last - first;
     for (int64_t r = first; r < last; r += step) call_blas(g, r, last - r < step ? last - r : step, 0, g->p->n);
     return KILN_OK;
@@ -186,7 +198,7 @@ static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 static kiln_status blas_columns(void *user, int64_t begin, int64_t end)
 {
     const struct gemm *g = user;
-    int64_t strip = is_thin(g->p) ? PANELLESS : STRIP, first = begin * strip;
+    int64_t strip = strip_of(g->p), first = begin * strip;
     int64_t last = end * strip < g->p->n ? end * strip : g->p->n, step = is_thin(g->p) ? strip : last - first;
     for (int64_t c = first; c < last; c += step) call_blas(g, 0, g->p->m, c, last - c < step ? last - c : step);
     return KILN_OK;
@@ -206,12 +218,11 @@ static kiln_status product_piece(const struct gemm *g, int64_t r0, int64_t rows,
     return KILN_OK;
 }
 
-enum { ROW_PIECE = 12 };
-
 static kiln_status product_rows(void *user, int64_t begin, int64_t end)
 {
     const struct gemm *g = user;
-    int64_t first = begin * ROW_PIECE, last = end * ROW_PIECE < g->p->m ? end * ROW_PIECE : g->p->m;
+    int64_t first = begin * CPU_PRODUCT_ROWS,
+            last = end * CPU_PRODUCT_ROWS < g->p->m ? end * CPU_PRODUCT_ROWS : g->p->m;
     return product_piece(g, first, last - first, 0, g->p->n);
 }
 
@@ -222,22 +233,23 @@ static kiln_status product_columns(void *user, int64_t begin, int64_t end)
     return product_piece(g, 0, g->p->m, first, last - first);
 }
 
-// Products of middling size: of smaller ones BLAS makes no panels, of larger ones its blocks suit the caches better.
+// Products of middling size: of smaller ones BLAS makes no panels.
 static bool in_registers(const struct gemm *g)
 {
-    enum { SMALL = 1 << 18, LARGE = 1 << 28, LONGEST = 2048 };
+    enum { SMALL = 1 << 18, LONGEST = 2048 };
     const struct product *p = g->p;
     double size = (double)p->m * (double)p->n * (double)p->k;
-    return p->cls == CLASS_F32 && CPU_FN(cpu_has_product)() && !is_thin(p) && size >= SMALL && size <= LARGE &&
+    return p->cls == CLASS_F32 && CPU_FN(cpu_has_product)() && !is_thin(p) && size >= SMALL && !is_large(p) &&
            p->k <= LONGEST;
 }
 
 static kiln_status run_in_registers(struct gemm *g)
 {
     const struct product *p = g->p;
-    int64_t columns = (p->n + CPU_PRODUCT_COLUMNS - 1) / CPU_PRODUCT_COLUMNS, rows = (p->m + ROW_PIECE - 1) / ROW_PIECE;
+    int64_t columns = (p->n + CPU_PRODUCT_COLUMNS - 1) / CPU_PRODUCT_COLUMNS,
+            rows = (p->m + CPU_PRODUCT_ROWS - 1) / CPU_PRODUCT_ROWS;
     bool by_columns = columns >= 4 * cpu_threads() || columns >= rows; // rows in pieces pack b once each
-    int64_t cost = (by_columns ? CPU_PRODUCT_COLUMNS * p->m : ROW_PIECE * p->n) * p->k / 16 + 1;
+    int64_t cost = (by_columns ? CPU_PRODUCT_COLUMNS * p->m : CPU_PRODUCT_ROWS * p->n) * p->k / 16 + 1;
     return cpu_parallel(by_columns ? columns : rows, cost, by_columns ? product_columns : product_rows, g);
 }
 
@@ -245,13 +257,12 @@ static kiln_status run_in_registers(struct gemm *g)
 // pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
 static kiln_status run_blas(struct gemm *g)
 {
-    enum { ENOUGH = 48, LARGE = 1 << 28 };
+    enum { ENOUGH = 48 };
     const struct product *p = g->p;
     if (in_registers(g)) return run_in_registers(g);
     bool by_columns = p->n >= 2 * p->m, thin = is_thin(p);
-    int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = thin ? PANELLESS : STRIP;
-    bool large = (double)p->m * (double)p->n * (double)p->k > LARGE;
-    bool shared = large || extent < ENOUGH * cpu_threads();
+    int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = strip_of(p);
+    bool shared = is_large(p) || extent < ENOUGH * cpu_threads();
     if (cpu_blas()->one_pool && (p->n == 1 || (shared && !thin))) {
         call_blas(g, 0, p->m, 0, p->n);
         return KILN_OK;

@@ -9,7 +9,7 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-enum { LANES = 16, ROWS = 12, COLUMNS = CPU_PRODUCT_COLUMNS };
+enum { LANES = 16, ROWS = CPU_PRODUCT_ROWS, COLUMNS = CPU_PRODUCT_COLUMNS };
 
 bool CPU_FN(cpu_has_product)(void)
 {

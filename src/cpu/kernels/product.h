@@ -14,7 +14,8 @@ bool CPU_FN(cpu_has_product)(void);
 void CPU_FN(cpu_product)(struct cpu_factor a, struct cpu_factor b, float *out, int64_t ld_out, int64_t m, int64_t n,
                          int64_t k, float *panel);
 
-enum { CPU_PRODUCT_COLUMNS = 32 }; // of a panel: pieces of a product had best be multiples
+// Of a panel, and of what meets it at once: pieces of a product had best be multiples.
+enum { CPU_PRODUCT_COLUMNS = 32, CPU_PRODUCT_ROWS = 12 };
 
 static inline size_t cpu_product_panel(int64_t k)
 {
