@@ -27,7 +27,7 @@
 layout(constant_id = 1) const uint RANK = 1;
 layout(constant_id = 2) const uint N_REDUCE = 0;
 layout(constant_id = 3) const bool INDIRECT = false;
-// Storage dtype (4 bits), IMMEDIATE, SPLAT.
+// Storage dtype (8 bits), IMMEDIATE, SPLAT.
 layout(constant_id = 8) const uint OPERAND_0 = 0;
 layout(constant_id = 9) const uint OPERAND_1 = 0;
 layout(constant_id = 10) const uint OPERAND_2 = 0;
@@ -43,11 +43,9 @@ layout(constant_id = 33) const uint VARIANT_1 = 0;
 layout(constant_id = 34) const uint VARIANT_2 = 0;
 layout(constant_id = 35) const uint VARIANT_3 = 0;
 
-// Storage dtypes: the values of kiln_dtype.
-const uint DTYPE_BOOL = 0, DTYPE_U8 = 1, DTYPE_I8 = 2, DTYPE_I16 = 3, DTYPE_I32 = 4, DTYPE_I64 = 5;
-const uint DTYPE_F16 = 6, DTYPE_BF16 = 7, DTYPE_F32 = 8, DTYPE_F64 = 9;
-const uint IMMEDIATE = 16;   // the address holds the value
-const uint SPLAT = 32;       // four neighbours are one element (stride 0)
+#include "dtype.glsl"
+const uint IMMEDIATE = 256;  // the address holds the value
+const uint SPLAT = 512;      // four neighbours are one element (stride 0)
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer ArgBlock { uint words[]; };
 layout(push_constant, scalar) uniform Push { uint words[32]; } push;
@@ -85,9 +83,6 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Memory32 { u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { uvec2 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 { uvec4 v; };
 
-bool is_wide(const uint dtype) { return dtype == DTYPE_I64 || dtype == DTYPE_F64; }
-bool is_half(const uint dtype) { return dtype == DTYPE_F16 || dtype == DTYPE_BF16 || dtype == DTYPE_I16; }
-bool is_byte(const uint dtype) { return dtype <= DTYPE_I8; }
 uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
 uint64_t element_address(const uint dtype, const uint64_t base, const int64_t at)
 {
@@ -142,7 +137,6 @@ void put4_wide(const uint64_t address, const u64vec4 bits)
     Memory128(address + 16).v = uvec4(unpackUint2x32(bits.z), unpackUint2x32(bits.w));
 }
 
-bool is_float(const uint dtype) { return dtype >= DTYPE_F16; }
 // A conversion that only modules with class f64 have.
 #ifdef USES_F64
 #define IF_F64(dtype, x) if (dtype == DTYPE_F64) return x;

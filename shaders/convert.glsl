@@ -16,8 +16,8 @@ BOOL is_nan(const FLOAT x) { return GT(floatBitsToUint(x) & 0x7fffffffu, UINT(0x
 
 INT sign_extend(const uint dtype, const UINT bits)
 {
-    if (dtype == DTYPE_I8) return bitfieldExtract(INT(bits), 0, 8);
-    if (dtype == DTYPE_I16) return bitfieldExtract(INT(bits), 0, 16);
+    if (is_signed(dtype) && is_byte(dtype)) return bitfieldExtract(INT(bits), 0, 8);
+    if (is_signed(dtype) && is_half(dtype)) return bitfieldExtract(INT(bits), 0, 16);
     return INT(bits);
 }
 
@@ -66,8 +66,7 @@ UINT bits_of_float(const uint dtype, const FLOAT x)
 
 INT integer_of_float(const uint dtype, const FLOAT x)
 {
-    int low = dtype == DTYPE_U8 ? 0 : dtype == DTYPE_I8 ? -128 : dtype == DTYPE_I16 ? -32768 : -2147483647 - 1;
-    int high = dtype == DTYPE_U8 ? 255 : dtype == DTYPE_I8 ? 127 : dtype == DTYPE_I16 ? 32767 : 2147483647;
+    int low = integer_lowest(dtype), high = integer_highest(dtype);
     INT result = mix(INT(x), INT(low), LE(x, FLOAT(low)));
     result = mix(result, INT(high), GE(x, FLOAT(high)));   // float(2147483647) is 2^31
     return mix(result, INT(0), is_nan(x));
@@ -89,9 +88,7 @@ LONG long_of_double(const DOUBLE x)
 }
 INT integer_of_double(const uint dtype, const DOUBLE x)
 {
-    int64_t low = dtype == DTYPE_U8 ? 0l : dtype == DTYPE_I8 ? -128l : dtype == DTYPE_I16 ? -32768l : -2147483648l;
-    int64_t high = dtype == DTYPE_U8 ? 255l : dtype == DTYPE_I8 ? 127l : dtype == DTYPE_I16 ? 32767l : 2147483647l;
-    return INT(clamp(long_of_double(x), low, high));
+    return INT(clamp(long_of_double(x), int64_t(integer_lowest(dtype)), int64_t(integer_highest(dtype))));
 }
 DOUBLE f64_of_bits(const uint dtype, const UINT bits)
 {

@@ -10,5 +10,5 @@ void main()
     if (!locate(OUT_HEIGHT, OUT_WIDTH, n, c, oy, ox)) return;
     VALUE best;
     ivec2 at = window_max(n, c, oy, ox, best);
-    STORE(1, offset4(1, n, c, oy, ox), at.x < 0 ? VALUE(-1.0 / 0.0) : best);
+    STORE(1, offset4(1, n, c, oy, ox), at.x < 0 ? LOWEST : best);
 }

@@ -10,7 +10,7 @@
 VALUE JOIN(load_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at)
 {
     if ((operand & IMMEDIATE) != 0) return JOIN(CLASS, _of_immediate)(base);
-    uint dtype = operand & 15;
+    uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) return FROM_WIDE(dtype, fetch_wide(address));
     return FROM_BITS(dtype, fetch(dtype, address));
@@ -19,7 +19,7 @@ VALUE JOIN(load_as_, CLASS)(const uint operand, const uint64_t base, const int64
 VALUE4 JOIN(load4_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at)
 {
     if ((operand & (IMMEDIATE | SPLAT)) != 0) return VALUE4(JOIN(load_as_, CLASS)(operand, base, at));
-    uint dtype = operand & 15;
+    uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) return FROM_WIDE(dtype, fetch4_wide(address));
     return FROM_BITS(dtype, fetch4(dtype, address));
@@ -27,7 +27,7 @@ VALUE4 JOIN(load4_as_, CLASS)(const uint operand, const uint64_t base, const int
 
 void JOIN(store_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at, const VALUE x)
 {
-    uint dtype = operand & 15;
+    uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) put_wide(address, TO_WIDE(dtype, x));
     else put(dtype, address, TO_BITS(dtype, x));
@@ -35,7 +35,7 @@ void JOIN(store_as_, CLASS)(const uint operand, const uint64_t base, const int64
 
 void JOIN(store4_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at, const VALUE4 x)
 {
-    uint dtype = operand & 15;
+    uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) put4_wide(address, TO_WIDE(dtype, x));
     else put4(dtype, address, TO_BITS(dtype, x));

@@ -4,17 +4,40 @@
 #define USES_F32
 #define LOAD(op, at) load_f32(op, at)
 #define STORE(op, at, x) store_f32(op, at, x)
-#else
+#elif defined(KILN_CLASS_F64)
 #define USES_F64
 #define LOAD(op, at) load_f64(op, at)
 #define STORE(op, at, x) store_f64(op, at, x)
+#elif defined(KILN_CLASS_I32)
+#define USES_I32
+#define LOAD(op, at) load_i32(op, at)
+#define STORE(op, at, x) store_i32(op, at, x)
+#else
+#define USES_I64
+#define LOAD(op, at) load_i64(op, at)
+#define STORE(op, at, x) store_i64(op, at, x)
 #endif
 #include "args.glsl"
 #undef VALUE
 #if defined(KILN_CLASS_F32)
 #define VALUE float
-#else
+#elif defined(KILN_CLASS_F64)
 #define VALUE double
+#elif defined(KILN_CLASS_I32)
+#define VALUE int
+#else
+#define VALUE int64_t
+#endif
+#if defined(KILN_CLASS_F32) || defined(KILN_CLASS_F64)
+#define LOWEST VALUE(-1.0 / 0.0)
+#define IS_NAN(v) isnan(v)
+#else
+#ifdef KILN_CLASS_I32
+#define LOWEST integer_lowest(OPERAND_1 & 255u)
+#else
+#define LOWEST (-9223372036854775807L - 1L)
+#endif
+#define IS_NAN(v) false
 #endif
 layout(local_size_x = 256) in;
 
@@ -67,7 +90,7 @@ ivec2 window_max(uint n, uint c, int oy, int ox, out VALUE best)
             int y = row_of(oy, ky), x = column_of(ox, kx);
             if (!inside(y, x)) continue;
             VALUE v = LOAD(0, offset4(0, n, c, y, x));
-            if (at.x < 0 || v > best || (isnan(v) && !isnan(best))) {
+            if (at.x < 0 || v > best || (IS_NAN(v) && !IS_NAN(best))) {
                 best = v;
                 at = ivec2(y, x);
             }

@@ -7,9 +7,11 @@ A ```c block that begins with #include is a program; any other ```c block is the
 docs/guide/README.md shows. Both are compiled without a warning and run on the CPU. Where a ```text block comes next,
 before any other block and heading, it must be what the program printed; a program without one prints nothing, or the
 numbers that its comments state with "about". A block ```c from FILE must lie in that file, line by line. Each variable
-that src/ asks for, and each flag of KILN_DEBUG, has a row in docs/guide/environment.md, and each row is asked for.
+that src/ asks for has a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand
+there as in src/base/debug.def.
 Links between pages lead somewhere.
 """
+import difflib
 import os
 import pathlib
 import re
@@ -22,6 +24,7 @@ FRAME = ('#include <kiln/kiln.h>', '#include <math.h>', '', 'int main(void)', '{
 FRAME_END = ('    if (kiln_error()) fprintf(stderr, "%s\\n", kiln_error_message());', '    kiln_scope_end(&scope);',
              '    kiln_device_close(&dev);', '    return 0;', '}')
 PAGE = 'docs/guide/environment.md'
+FLAGS = 'src/base/debug.def'
 
 
 def blocks_of(text):
@@ -100,21 +103,27 @@ def check_programs(page, root, tools, counts):
 
 
 def check_environment(root):
-    asked, flags = set(), set()
+    asked, asked_flags = set(), set()
     for path in sorted((root / 'src').rglob('*.[ch]')):
         text = path.read_text()
         asked |= set(re.findall(r'getenv\(\s*"(\w+)"', text))
-        flags |= set(re.findall(r'debug_flag\(\s*"(\w+)"', text))
+        asked_flags |= set(re.findall(r'debug_(?:flag|value)\(\s*"([\w-]+)', text))
         # A name kept in a variable is asked for as well.
         asked |= set(re.findall(r'variable\[\]\s*=\s*"([A-Z]\w+)"', text))
     page = (root / PAGE).read_text()
     rows = set(re.findall(r'^\| `(\w+)`', page, re.M))
-    shown_flags = set(re.findall(r'^\| `KILN_DEBUG=(\w+)`', page, re.M))
+    flags = re.findall(r'^DEBUG_FLAG\("(.*?)", "(.*)"\)$', (root / FLAGS).read_text(), re.M)
+    shown_flags = re.findall(r'^\| `KILN_DEBUG=([^`]+)` \| (.*) \|$', page, re.M)
     bad = [f'{PAGE}: no row for {name}' for name in sorted(asked - rows)]
     bad += [f'{PAGE}: nothing in src/ asks for {name}' for name in sorted(rows - asked)]
-    bad += [f'{PAGE}: no row for KILN_DEBUG={name}' for name in sorted(flags - shown_flags)]
-    bad += [f'{PAGE}: there is no KILN_DEBUG={name}' for name in sorted(shown_flags - flags)]
-    return bad if asked else bad + ['src/: no variable found']
+    if flags != shown_flags:
+        lines = difflib.unified_diff([' '.join(f) for f in flags], [' '.join(f) for f in shown_flags], FLAGS, PAGE,
+                                     lineterm='', n=0)
+        bad.append(f'{PAGE}: the flags of KILN_DEBUG are not those of {FLAGS}:\n' + '\n'.join(lines))
+    names = {name.split('=')[0] for name, _ in flags}
+    bad += [f'{FLAGS}: no row for {name}' for name in sorted(asked_flags - names)]
+    bad += [f'{FLAGS}: nothing in src/ asks for {name}' for name in sorted(names - asked_flags)]
+    return bad if asked and flags else bad + ['src/: no variable found']
 
 
 def check_links(page, root):

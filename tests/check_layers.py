@@ -30,15 +30,19 @@ def load(path):
     return rules, owners
 
 
-def layer_of(path, root):
-    """The layer that holds a file: a folder of src/, 'include', or one of OUTSIDE; None for other places."""
+def layer_of(path, root, rules):
+    """The layer that holds a file: a folder of src/, or what has a line of its own inside one (a folder or a file);
+    'include', or one of OUTSIDE; None for other places."""
     rel = path.relative_to(root)
     for name in OUTSIDE:
         if rel.is_relative_to(name):
             return name
-    if rel.parts[0] == 'src':
-        return rel.parts[1] if len(rel.parts) > 2 else 'src'
-    return rel.parts[0]
+    if rel.parts[0] != 'src':
+        return rel.parts[0]
+    for end in range(len(rel.parts), 2, -1):
+        if '/'.join(rel.parts[1:end]) in rules:
+            return '/'.join(rel.parts[1:end])
+    return rel.parts[1] if len(rel.parts) > 2 else 'src'
 
 
 def check_public(layer, header, rules, owners):
@@ -47,7 +51,7 @@ def check_public(layer, header, rules, owners):
     if owner is None:
         return f'<{header}> has no line in docs/layers.txt'
     allowed = rules[layer]
-    if 'public' in allowed or owner == layer or owner in allowed:
+    if 'public' in allowed or owner == layer.split('/')[0] or owner in allowed:
         return None
     return f'{layer} must not include <{header}>, which belongs to {owner}'
 
@@ -62,14 +66,14 @@ def check_quoted(path, root, layer, name, rules):
     """An include in quotes; returns a complaint or None."""
     near = (path.parent / name).resolve()
     if near.exists() and near.is_relative_to(root):
-        target = layer_of(near, root)
+        target = layer_of(near, root, rules)
     elif name.startswith('kiln/'):
         return f'public headers are included with <>: "{name}"'
     else:
-        target = name.split('/')[0]
+        target = layer_of(root / 'src' / name, root, rules)
         if '/' not in name or target not in rules:
             return f'"{name}" names no layer'
-        if not (root / 'src' / name).exists() and not is_generated(root / 'src' / target, name):
+        if not (root / 'src' / name).exists() and not is_generated(root / 'src' / name.split('/')[0], name):
             return f'"{name}" does not exist'
     if target == layer or target in rules[layer]:
         return None
@@ -112,19 +116,32 @@ def check_headers(root, rules, owners):
     return bad
 
 
+def check_names(root, rules, owners):
+    """Each rule has its folder, each owner its header, and the library knows its sources by the same folders."""
+    bad = [f'docs/layers.txt: there is no {layer}' for layer in rules
+           if not (root / 'src' / layer).exists() and not (layer in OUTSIDE and (root / layer).is_dir())]
+    bad += [f'docs/layers.txt: there is no <{header}>' for header in owners
+            if not (root / 'include' / header).exists() and not is_generated(root / 'include', header)]
+    text = (root / 'src/base/caller.c').read_text()
+    known = set(re.findall(r'"(\w+)"', re.search(r'layers\[\] = {(.*?)};', text, re.S)[1]))
+    folders = {path.name for path in (root / 'src').iterdir() if path.is_dir()}
+    bad += [f'src/base/caller.c: layers[] lacks {name}' for name in sorted(folders - known)]
+    return bad + [f'src/base/caller.c: there is no layer {name}' for name in sorted(known - folders)]
+
+
 def main(root):
     root = pathlib.Path(root).resolve()
     rules, owners = load(root / 'docs/layers.txt')
     bad = [f'docs/layers.txt: {layer} depends on {dep}, which has no line'
            for layer, deps in rules.items() for dep in deps if dep != 'public' and dep not in rules]
-    bad += check_headers(root, rules, owners)
+    bad += check_names(root, rules, owners) + check_headers(root, rules, owners)
     files = 0
     for top in ('src',) + OUTSIDE:
         for path in sorted((root / top).rglob('*')):
             if path.suffix not in SUFFIXES or not path.is_file():
                 continue
             files += 1
-            layer = layer_of(path, root)
+            layer = layer_of(path, root, rules)
             if layer not in rules:
                 bad.append(f'{path.relative_to(root)}: the folder {layer} has no line in docs/layers.txt')
             else:

@@ -1,6 +1,6 @@
 // Fused kernels built by hand or at random, with buffers for two runs: the reference's and the code's.
 #pragma once
-#include "pass/fused.h"
+#include "fuse/kernel.h"
 #include "scalar/dag.h"
 #include "base/float16.h"
 #include <math.h>

@@ -2,9 +2,9 @@
 #pragma once
 #include "vulkan_fixture.h"
 
-#include "codegen/spirv.h"
+#include "spirv/spirv.h"
 #include "codegen/target.h"
-#include "pass/fused.h"
+#include "fuse/kernel.h"
 
 #include <time.h>
 
@@ -197,7 +197,8 @@ static inline struct loaded compile(const struct fused_kernel *k)
     struct spirv module;
     str_init(&text);
     double start = now_ms();
-    assert_ok(glsl_fused(k, &dev->caps, &l.plan, &text));
+    assert_ok(glsl_plan(k, &dev->caps, &l.plan));
+    assert_ok(glsl_text(k, &l.plan, &text));
     double emitted = now_ms();
     if (getenv("KILN_TEST_SHOW")) fprintf(stderr, "%s\n", str_text(&text));
     struct spirv_source source = {.name = k->name, .text = str_text(&text), .include = dev->ops->shader_text};

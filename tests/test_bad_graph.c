@@ -1,6 +1,6 @@
 // Graphs that come as text from anywhere, through the whole compile path on the null device: what is no graph is
 // refused when it is read, what would leave its memory when it is compiled, and truncated text never does harm.
-#include "jit/program.h"
+#include "program/program.h"
 #include "tensor/tensor.h"
 #include <kiln/graph.h>
 #include <kiln/kiln.h>
@@ -18,7 +18,7 @@ static kiln_status compile_text(const char *text)
     struct program *p = NULL;
     kiln_graph *g = kiln_graph_parse(text);
     kiln_status status = g ? program_create(g, dev, NULL, NULL, &p) : kiln_error();
-    program_unref(&p);
+    program_destroy(&p);
     kiln_graph_free(&g);
     kiln_error_clear();
     kiln_device_close(&dev);

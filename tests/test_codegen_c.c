@@ -1,5 +1,5 @@
 // The C of generated kernels: analysis, what is kept between passes, the text of small kernels, the table.
-#include "codegen/c_plan.h"
+#include "codegen/catalogue/c_plan.h"
 #include "scalar/prim.h"
 
 #include <setjmp.h>

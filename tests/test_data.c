@@ -216,7 +216,7 @@ static void states_resume(void **state)
     assert_error(KILN_E_ARGUMENT, "position 21 in a set of 20");
     bad = (kiln_loader_state){0};
     assert_int_equal(kiln_loader_set_state(l, &bad), KILN_E_ARGUMENT);
-    assert_error(KILN_E_ARGUMENT, "its size is not set");
+    assert_error(KILN_E_ARGUMENT, "size is 0; set it");
     kiln_loader_free(&l);
 }
 

@@ -1,6 +1,6 @@
 // Fusion: functions are recorded, fused, and their kernels interpreted point by point; values must be those of eager
 // mode, and the number of launches what the design promises.
-#include "jit/program.h"
+#include "program/program.h"
 #include "tensor/graph.h"
 #include <kiln/kiln.h>
 
@@ -223,6 +223,61 @@ static void scanned(kiln_tensor *const *in, kiln_tensor **out)
     out[0] = kiln_exp(kiln_cumsum(kiln_mul(in[0], in[0]), 1));
 }
 
+// Totals beside a fold by rows, of what the rows share.
+static void totals_of_shared(kiln_tensor *const *in, kiln_tensor **out)
+{
+    const int64_t axis[] = {1};
+    const kiln_reduce_opts o = {.size = sizeof o, .axes = {1, axis}};
+    kiln_tensor *c = kiln_repeat_interleave(in[1], 5, 1), *y = kiln_mul(in[0], c);
+    out[0] = kiln_sum(y, &o);
+    out[1] = kiln_sum(c, NULL);
+    out[2] = kiln_mean(c, NULL);
+    out[3] = kiln_prod(c, NULL);
+    out[4] = kiln_max(c, NULL);
+    out[5] = kiln_norm(c, NULL);
+}
+
+static void total_of_constant(kiln_tensor *const *in, kiln_tensor **out)
+{
+    const int64_t axis[] = {1};
+    const kiln_reduce_opts o = {.size = sizeof o, .axes = {1, axis}};
+    kiln_tensor *c = kiln_full_like(in[0], 3);
+    out[0] = kiln_sum(kiln_mul(in[0], c), &o);
+    out[1] = kiln_sum(c, NULL);
+}
+
+static void totals_of_parts(kiln_tensor *const *in, kiln_tensor **out)
+{
+    const int64_t axes[] = {1, 2};
+    const kiln_reduce_opts o = {.size = sizeof o, .axes = {2, axes}};
+    out[0] = kiln_sum(kiln_mul(in[0], in[1]), &o);
+    out[1] = kiln_sum(in[1], NULL);
+    out[2] = kiln_sum(kiln_square(in[2]), NULL);
+}
+
+static kiln_status repeated_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_mean(kiln_square(kiln_repeat_interleave(in[0], 3, 0)), NULL);
+    return kiln_error();
+}
+
+static void repeated(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_value_and_grad(repeated_loss, NULL, in, 1, NULL, out, 2);
+}
+
+// The slabs of a pad are copied from its inner part.
+static void padded(kiln_tensor *const *in, kiln_tensor **out)
+{
+    static const int64_t modes[] = {KILN_PAD_REFLECT, KILN_PAD_EDGE, KILN_PAD_CIRCULAR};
+    for (int i = 0; i < 3; i++) {
+        out[2 * i] =
+            kiln_pad(kiln_exp(in[0]), KILN_PAD(.before = KILN_AXES(3), .after = KILN_AXES(2), .mode = modes[i]));
+        out[2 * i + 1] =
+            kiln_pad(in[1], KILN_PAD(.before = KILN_AXES(2, 1), .after = KILN_AXES(0, 2), .mode = modes[i]));
+    }
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -255,6 +310,11 @@ static const struct example examples[] = {
     {"joined", joined, 5, 2, {{2, A(3, 4)}, {2, A(3, 5)}, {2, A(2, 4)}, {2, A(1, 4)}, {1, A(4)}}, 2},
     {"stacked", stacked, 3, 2, {{2, A(3, 4)}, {2, A(3, 4)}, {2, A(3, 4)}}, -1},
     {"scanned", scanned, 1, 1, {{2, A(6, 9)}}, 3},
+    {"totals of shared", totals_of_shared, 2, 6, {{2, A(4, 5)}, {2, A(4, 1)}}, -1},
+    {"totals of parts", totals_of_parts, 3, 3, {{3, A(3, 4, 5)}, {3, A(3, 4, 1)}, {3, A(3, 1, 5)}}, -1},
+    {"total of a constant", total_of_constant, 1, 2, {{2, A(4, 5)}}, -1},
+    {"repeated", repeated, 1, 2, {{1, A(5)}}, -1},
+    {"padded", padded, 2, 6, {{1, A(6)}, {2, A(4, 5)}}, -1},
     {"batch norm", batch_norm, 1, 3, {{4, A(2, 3, 4, 4)}}, 1},
 };
 
@@ -353,7 +413,7 @@ static void check(const struct example *e, enum how how)
             if (!(d < 2e-6)) fail_msg("%s: output %zu differs by %g", e->name, i, d);
         }
     }
-    program_unref(&p);
+    program_destroy(&p);
     ir_graph_destroy(&g);
     kiln_scope_end(&scope);
 }

@@ -1,6 +1,6 @@
 // Products with what is around them, on a Vulkan device: how many launches a function takes, and that its values are
 // those of eager mode.
-#include "jit/program.h"
+#include "program/program.h"
 #include "tensor/graph.h"
 #include <kiln/kiln.h>
 
@@ -429,7 +429,7 @@ static void check(const struct example *e)
             if (!(d < (e->tolerance ? e->tolerance : 2e-6))) fail_msg("%s: output %d differs by %g", e->name, i, d);
         }
     }
-    program_unref(&p);
+    program_destroy(&p);
     ir_graph_destroy(&g);
     kiln_scope_end(&scope);
 }
@@ -470,7 +470,7 @@ static void sizes_share_a_kernel(void **unused)
     }
     assert_true(compiled[0] > 0);
     assert_int_equal(compiled[1], compiled[0]);
-    for (size_t i = 0; i < COUNT_OF(sizes); i++) program_unref(&p[i]);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) program_destroy(&p[i]);
 }
 
 static int set_up(void **unused)

@@ -177,7 +177,8 @@ static void failures_name_the_kernel(void **state)
     struct str text;
     struct spirv module;
     str_init(&text);
-    assert_ok(glsl_fused(&b.k, &dev->caps, &l.plan, &text));
+    assert_ok(glsl_plan(&b.k, &dev->caps, &l.plan));
+    assert_ok(glsl_text(&b.k, &l.plan, &text));
     struct spirv_source source = {.name = b.k.name, .text = str_text(&text), .include = dev->ops->shader_text};
     assert_ok(spirv_compile(&source, &module));
     code.code = module.words, code.code_B = module.n_words * 4;

@@ -447,8 +447,8 @@ static void the_tape_is_used_up_unless_kept(void **state)
     EXPECT(difference, 0, 0);
     kiln_backward(y, NULL);
     EXPECT_ERROR(KILN_E_GRADIENT, "the tape of exp was used up by an earlier backward");
-    kiln_backward(VEC(1, 2), NULL);
-    EXPECT_ERROR(KILN_E_GRADIENT, "depends on nothing that requires a gradient");
+    // What depends on no parameter has no gradient to set.
+    assert_int_equal(kiln_backward(VEC(1, 2), NULL), KILN_OK);
 }
 
 static void paths_add_up(void **state)
@@ -480,7 +480,7 @@ static void nothing_is_recorded_without_need(void **state)
     assert_true(kiln_grad_enabled());
     assert_false(kiln_requires_grad(y));
     assert_false(kiln_requires_grad(kiln_stop_gradient(kiln_square(w))));
-    assert_false(kiln_requires_grad(kiln_floor(w)));
+    assert_false(kiln_requires_grad(kiln_argmax(w, NULL)));
     kiln_set_requires_grad(w, false);
     assert_false(kiln_requires_grad(kiln_square(w)));
     kiln_set_requires_grad(w, true);

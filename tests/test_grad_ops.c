@@ -80,7 +80,7 @@ static void elementwise_rows_match_differences(void **state)
         kiln_tensor *in[3];
         for (int k = 0; k < op->max_in; k++) in[k] = row_input(op, k);
         kiln_gradcheck(run_row, (void *)(uintptr_t)op, in, op->max_in,
-                       KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = order_of(op)));
+                       KILN_GRADCHECK(.eps = 1e-5, .rtol = 1e-7, .atol = 1e-8, .order = order_of(op)));
         if (kiln_error()) {
             print_error("%s: %s\n", op->name, kiln_error_message());
             kiln_error_clear();
@@ -135,6 +135,92 @@ static void in_place_twins_match_differences(void **state)
     }
     assert_int_equal(failed, 0);
     assert_true(checked >= 9);
+}
+
+// First derivatives alone, element by element, against differences of fourth order: right to nine digits, which tells a
+// wrong constant from a rounded one.
+
+#define POINTS 64
+#define STEP   1e-3
+
+static void values_at(const struct op *op, double (*x)[POINTS], int moved, double by, double *y)
+{
+    kiln_tensor *in[3], *out;
+    kiln_scope *scope = kiln_scope_begin();
+    for (int i = 0; i < op->max_in; i++) {
+        double v[POINTS];
+        bool mask[POINTS];
+        for (int k = 0; k < POINTS; k++) v[k] = x[i][k] + (i == moved ? by : 0), mask[k] = k % 3 > 0;
+        bool condition = is_select(op) && i == 0;
+        in[i] = kiln_from_data(dev, condition ? KILN_BOOL : KILN_F64, KILN_SHAPE(POINTS),
+                               condition ? (void *)mask : (void *)v);
+    }
+    if (!run_row((void *)(uintptr_t)op, in, op->max_in, &out, 1)) kiln_read(out, y, sizeof(double) * POINTS);
+    kiln_scope_end(&scope);
+}
+
+static void slopes_at(const struct op *op, double (*x)[POINTS], int input, double step, double *slope)
+{
+    double y[4][POINTS];
+    for (int k = 0; k < 4; k++) values_at(op, x, input, step * (k < 2 ? k - 2 : k - 1), y[k]);
+    for (int k = 0; k < POINTS; k++) slope[k] = (8 * (y[2][k] - y[1][k]) - (y[3][k] - y[0][k])) / (12 * step);
+}
+
+static void gradients_at(const struct op *op, double (*x)[POINTS], int input, double *g)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *in[3], *grad;
+    for (int i = 0; i < op->max_in; i++) {
+        bool mask[POINTS], condition = is_select(op) && i == 0;
+        for (int k = 0; k < POINTS; k++) mask[k] = k % 3 > 0;
+        in[i] = kiln_from_data(dev, condition ? KILN_BOOL : KILN_F64, KILN_SHAPE(POINTS),
+                               condition ? (void *)mask : (void *)x[i]);
+    }
+    if (!kiln_grad(run_row, (void *)(uintptr_t)op, in, op->max_in, KILN_GRAD(.wrt = KILN_ARGS(input)), &grad, 1))
+        kiln_read(grad, g, sizeof(double) * POINTS);
+    kiln_scope_end(&scope);
+}
+
+// How many of the points are wrong. Where two steps disagree, a kink lies between the points of the difference.
+static int wrong_slopes(const struct op *op, double (*x)[POINTS], int input)
+{
+    double near[POINTS], far[POINTS], g[POINTS];
+    int wrong = 0, smooth = 0;
+    slopes_at(op, x, input, STEP / 2, near);
+    slopes_at(op, x, input, STEP, far);
+    gradients_at(op, x, input, g);
+    if (kiln_error()) return 1;
+    for (int k = 0; k < POINTS; k++) {
+        if (!(fabs(near[k] - far[k]) <= 1e-9 * fmax(1, fabs(near[k])))) continue;
+        smooth++;
+        if (fabs(g[k] - near[k]) <= 1e-9 * fmax(1, fabs(near[k]))) continue;
+        if (!wrong++)
+            print_error("%s by input %d at (%g, %g, %g): %.12g, differences give %.12g\n", op->name, input, x[0][k],
+                        x[1][k], x[2][k], g[k], near[k]);
+    }
+    if (smooth < POINTS * 3 / 4) print_error("%s by input %d: smooth at %d points only\n", op->name, input, smooth);
+    return wrong + (smooth < POINTS * 3 / 4);
+}
+
+static void elementwise_slopes_are_right_to_nine_digits(void **state)
+{
+    int wrong = 0, checked = 0;
+    for (int i = 0; i < op_count; i++) {
+        const struct op *op = op_table[i];
+        double x[3][POINTS] = {{0}};
+        if (!op->elementwise || !op->gradients || (op->flags & OP_HIDDEN)) continue;
+        for (int k = 0; k < op->max_in; k++) {
+            const double *domain = op->elementwise->domain[k];
+            double lo = domain[0] == domain[1] ? -3 : domain[0], hi = domain[0] == domain[1] ? 3 : domain[1];
+            for (int p = 0; p < POINTS; p++)
+                x[k][p] = lo + (hi - lo) * fmod(0.21 + 0.37 * k + (p + 1) * (k ? 0.5698402909980532 : 0.618034), 1);
+        }
+        for (int k = is_select(op); k < op->max_in; k++, checked++) wrong += wrong_slopes(op, x, k);
+        if (kiln_error()) print_error("%s: %s\n", op->name, kiln_error_message());
+        kiln_error_clear();
+    }
+    assert_int_equal(wrong, 0);
+    assert_true(checked > 80);
 }
 
 // Structured rows
@@ -224,7 +310,8 @@ static void structured_rows_match_differences(void **state)
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *in[MAX_IN];
         size_t n = case_inputs(&cases[i], in);
-        kiln_gradcheck(cases[i].fn, NULL, in, n, KILN_GRADCHECK(.rtol = 2e-5, .atol = 1e-6, .order = cases[i].order));
+        kiln_gradcheck(cases[i].fn, NULL, in, n,
+                       KILN_GRADCHECK(.eps = 1e-5, .rtol = 1e-7, .atol = 1e-8, .order = cases[i].order));
         if (kiln_error()) {
             print_error("%s (case %zu): %s\n", cases[i].op, i, kiln_error_message());
             kiln_error_clear();
@@ -268,6 +355,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_rows_match_differences),
+        cmocka_unit_test(elementwise_slopes_are_right_to_nine_digits),
         cmocka_unit_test(in_place_twins_match_differences),
         cmocka_unit_test(structured_rows_match_differences),
         cmocka_unit_test(every_structured_row_has_a_case),

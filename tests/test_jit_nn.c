@@ -4,10 +4,9 @@
 static kiln_cell *make_net(struct fixture *f)
 {
     ok(kiln_seed(f->dev, 7));
-    kiln_cell *net =
-        kiln_nn_sequential(KILN_CELLS(kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same")),
-                                      kiln_nn_batch_norm2d(f->dev, 3, NULL), kiln_nn_relu(), kiln_nn_flatten(),
-                                      kiln_nn_dropout(0.25), kiln_nn_dense(f->dev, 48, 5, NULL)));
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(
+        kiln_nn_conv2d(f->dev, 1, 3, 3, KILN_NN_CONV2D(.pad_mode = "same")), kiln_nn_batch_norm2d(f->dev, 3, NULL),
+        kiln_nn_relu(), kiln_nn_flatten(), kiln_nn_dropout(0.25), kiln_nn_dense(f->dev, 48, 5, NULL)));
     assert_non_null(net);
     return net;
 }
@@ -378,9 +377,66 @@ static void auto_is_strict_in_graph_mode(void **state)
     kiln_function_free(&j);
 }
 
+// Messages say which cell it is: its path in the tree, and what it is.
+static char said[2048];
+static void listen(void *user, const char *message)
+{
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", message);
+}
+
+static void expect_explanation(kiln_function *j, const char *beginning)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    kiln_explain(j, file);
+    fclose(file);
+    if (strncmp(text, beginning, strlen(beginning)) != 0) fail_msg("%s does not begin with %s", text, beginning);
+    free(text);
+}
+
+static void messages_name_cells(void **state)
+{
+    struct fixture *f = *state;
+    kiln_cell *encoder = kiln_nn_sequential(KILN_CELLS(kiln_nn_relu(), kiln_nn_dense(f->dev, 4, 4, NULL)));
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(encoder, kiln_nn_tanh()));
+    kiln_cell *dense = kiln_cell_child(net, "0.1");
+    ok(kiln_cell_jit(dense, KILN_JIT(.recompile_limit = 1)));
+    said[0] = '\0';
+    kiln_set_log(listen, NULL);
+    for (int64_t i = 1; i < 5; i++)
+        assert_non_null(kiln_cell_call(dense, kiln_ones(f->dev, KILN_F32, KILN_SHAPE(i, 4))));
+    kiln_set_log(NULL, NULL);
+    expect_explanation(kiln_cell_function(dense), "cell \"0.1\" (dense), capture STRICT\n");
+    assert_non_null(strstr(said, "cell \"0.1\" (dense) was captured 2 times, its limit"));
+    assert_null(strstr(said, "the function at"));
+    fails(kiln_call(kiln_cell_function(dense), NULL, 1, NULL, 0), KILN_E_ARGUMENT, "of cell \"0.1\" (dense)");
+    ok(kiln_set_mode(KILN_MODE_GRAPH));
+    assert_non_null(kiln_cell_call(encoder, kiln_ones(f->dev, KILN_F32, KILN_SHAPE(1, 4))));
+    char line[64];
+    snprintf(line, sizeof line, "the cell at test_jit_nn.c:%d (sequential), capture STRICT\n", __LINE__ + 1);
+    assert_non_null(kiln_cell_call(net, kiln_ones(f->dev, KILN_F32, KILN_SHAPE(1, 4))));
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+    expect_explanation(kiln_cell_function(encoder), "cell \"0\" (sequential), ");
+    expect_explanation(kiln_cell_function(net), line);
+    kiln_cell_free(&net);
+    // A user's own name, and code of the library's, which stands for what its caller makes of it.
+    char name[] = "the step";
+    kiln_function *named = kiln_jit(train_step, NULL, KILN_JIT(.name = name));
+    name[0] = 'T';
+    expect_explanation(named, "the step, capture");
+    kiln_function_free(&named);
+    snprintf(line, sizeof line, "the function at test_jit_nn.c:%d, ", __LINE__ + 1);
+    kiln_function *bare = kiln_jit(kiln_cell_fn, NULL, NULL);
+    expect_explanation(bare, line);
+    kiln_function_free(&bare);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        FIXTURE(messages_name_cells),
         FIXTURE(training_is_that_of_eager),
         FIXTURE(cells_run_as_graphs),
         FIXTURE(a_marked_cell_is_a_graph_in_eager_mode),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 static kiln_device *dev;
+static bool on_cpu;
 static kiln_scope *scope;
 static uint64_t tensors_before;
 
@@ -673,6 +674,10 @@ static void losses_of_classes(void **state)
     EXPECT(kiln_loss_kl_div(x, t, KILN_REDUCTION_BATCH_MEAN), 1e-5, kl / 2);
     assert_null(kiln_loss_nll(x, t, KILN_REDUCTION_MEAN));
     expect_error(KILN_E_SHAPE, "labels [N, ...], got ranks 2 and 2");
+    if (!on_cpu) return;
+    kiln_tensor *below = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2), (int64_t[]){2, -1});
+    assert_null(kiln_loss_nll(x, below, KILN_REDUCTION_MEAN));
+    expect_error(KILN_E_ARGUMENT, "out of range");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -711,6 +716,7 @@ int main(void)
             kiln_error_clear();
             continue;
         }
+        on_cpu = i == 0;
         kiln_set_device(dev);
         char group[64];
         snprintf(group, sizeof group, "nn on %s", devices[i]);

@@ -1,7 +1,6 @@
 // Each pass on a graph of its own against the graph that it must make, the runner around them, and what they refuse.
 // KILN_TEST_UPDATE=1 writes the .out files; the difference then shows in review.
 #include "graph_sample.h"
-#include "pass/donate.h"
 #include "pass/passes.h"
 
 static char *read_file(const char *path, size_t *size_B)
@@ -378,73 +377,6 @@ static void sizes_that_vary_are_not_folded(void **state)
     ir_graph_destroy(&g);
 }
 
-// --- donation
-
-static struct pass_donation donation(const char *text, bool give, int output)
-{
-    struct kiln_graph *g = parse(text);
-    struct pass_donation out[8];
-    bool given[64];
-    memset(given, give, sizeof given);
-    sample_fine(pass_donations(g, given, out));
-    ir_graph_destroy(&g);
-    return out[output];
-}
-
-#define HEAD "%0: f32[3] = input \"w\"\n%1: f32[3] = input \"g\"\n"
-
-static void writes_take_their_targets(void **state)
-{
-    struct pass_donation d = donation(HEAD "%2: f32[3] = sub(%0, %1)\nwrite %2 to %0 \"w\"\n", false, 0);
-    assert_int_equal(d.target, 0);
-    assert_true(d.at_once && d.safe_after == 0);
-    // Read for the last time before: no need to be aligned.
-    d = donation(HEAD "%2: f32[] = sum(%0) {axes = [], keepdims = false}\n%3: f32[3] = add(%1, %2)\n"
-                      "write %3 to %0 \"w\"\n",
-                 false, 0);
-    assert_true(d.target == 0 && !d.at_once && d.safe_after == 0);
-    // A view may be read before.
-    d = donation(HEAD "%2: f32[3] = flip(%0) {axes = [0]}\n%3: f32[3] = neg(%2)\n%4: f32[3] = add(%1, %3)\n"
-                      "write %4 to %0 \"w\"\n",
-                 false, 0);
-    assert_true(d.target == 0 && d.safe_after == 1);
-}
-
-static void writes_that_would_be_seen_copy(void **state)
-{
-    static const char *const graphs[] = {
-        // The old value is read later, is an output, is read through a view by the same node, is written elsewhere.
-        HEAD "%2: f32[3] = sub(%0, %1)\n%3: f32[3] = mul(%0, %2)\nwrite %2 to %0 \"w\"\nreturn %3 \"y\"\n",
-        HEAD "%2: f32[3] = sub(%0, %1)\nwrite %2 to %0 \"w\"\nreturn %0 \"old\"\n",
-        HEAD "%2: f32[3] = flip(%0) {axes = [0]}\n%3: f32[3] = sub(%1, %2)\nwrite %3 to %0 \"w\"\n",
-        HEAD "%2: f32[3] = sub(%0, %1)\nwrite %2 to %0 \"w\"\nwrite %0 to %1 \"g\"\n",
-        // The new value is a view, or a result as well, or an input.
-        HEAD "%2: f32[3] = neg(%1)\n%3: f32[3] = flip(%2) {axes = [0]}\nwrite %3 to %0 \"w\"\n",
-        HEAD "%2: f32[3] = sub(%0, %1)\nwrite %2 to %0 \"w\"\nreturn %2 \"new\"\n",
-        HEAD "write %1 to %0 \"w\"\n",
-        // Not element by element.
-        HEAD "%2: f32[3] = softmax(%0) {axis = 0}\nwrite %2 to %0 \"w\"\n",
-    };
-    for (size_t i = 0; i < COUNT_OF(graphs); i++) {
-        if (donation(graphs[i], false, 0).target >= 0) fail_msg("graph %zu: the write does not copy", i);
-    }
-}
-
-static void results_take_what_is_given(void **state)
-{
-    const char *text = HEAD "%2: f32[3] = add(%0, %1)\n%3: f32[3] = mul(%1, %2)\nreturn %2 \"a\"\nreturn %3 \"b\"\n";
-    assert_int_equal(donation(text, false, 0).target, -1);
-    assert_int_equal(donation(text, true, 0).target, 0);
-    assert_int_equal(donation(text, true, 1).target, 1);
-    // What is written back is not given to a result, nor is anything given twice.
-    text = HEAD "%2: f32[3] = softmax(%0) {axis = 0}\n%3: f32[3] = exp(%1)\nwrite %2 to %0 \"w\"\nreturn %3 \"b\"\n";
-    assert_int_equal(donation(text, true, 0).target, -1);
-    assert_int_equal(donation(text, true, 1).target, 1);
-    text = "%0: f32[3] = input \"x\"\n%1: f32[3] = exp(%0)\n%2: f32[3] = exp(%1)\nreturn %1 \"a\"\nreturn %2 \"b\"\n";
-    assert_int_equal(donation(text, true, 0).target, 0);
-    assert_int_equal(donation(text, true, 1).target, -1);
-}
-
 #define T(f) cmocka_unit_test_teardown(f, clear)
 int main(void)
 {
@@ -454,8 +386,7 @@ int main(void)
         T(dead_owners_take_their_regions_along), T(cse_respects_regions),          T(passes_are_left_out_by_name),
         T(the_environment_sets_options),         T(runs_are_reported_and_printed), T(a_wrong_type_is_found),
         T(the_rewriter_refuses_nonsense),        T(inexact_rules_need_leave),      T(sums_fold_where_they_are_exact),
-        T(sizes_that_vary_are_not_folded),       T(writes_take_their_targets),     T(writes_that_would_be_seen_copy),
-        T(results_take_what_is_given),
+        T(sizes_that_vary_are_not_folded),
     };
     return cmocka_run_group_tests(tests, sample_setup, NULL);
 }

@@ -143,6 +143,9 @@ static void bits_of_bool_and_integers(void **state)
 
 static void floats_divide_downwards(void **state)
 {
+    // A zero dividend gives a zero of the quotient's sign.
+    EXPECT(kiln_floor_divide(LIST(KILN_F32, 0.0, -0.0, 0.0, -0.0), LIST(KILN_F32, 2, 2, -2, -2)), KILN_F32, 0.0, -0.0,
+           -0.0, 0.0);
     EXPECT(kiln_floor_divide(LIST(KILN_F32, 7.5, -7.5, 7.5, 1), LIST(KILN_F32, 2, 2, -2, 0)), KILN_F32, 3, -4, -4,
            INFINITY);
     EXPECT(kiln_remainder(LIST(KILN_F32, 7.5, -7.5, 7.5, -7.5, 1), LIST(KILN_F32, 2, 2, -2, -2, 0)), KILN_F32, 1.5, 0.5,

@@ -2,7 +2,9 @@
 // explanations. Each thread checks the numbers that it gets. ThreadSanitizer runs the same program (tools/test).
 #include "jit_fixture.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 4, WIDTH = 8 };
@@ -267,6 +269,63 @@ static void functions_are_freed_while_the_background_compiles(void **state)
     run_alike(f, leave_the_background, NULL, NULL);
 }
 
+// --- whose kernels ---
+
+static uint64_t compiled_on(struct fixture *f)
+{
+    kiln_device_stats s = {.size = sizeof s};
+    kiln_device_get_stats(f->dev, &s);
+    return s.kernels_compiled;
+}
+
+// Functions of one graph, of which every thread has its own: each kernel is compiled for one of them.
+struct owners {
+    int length;
+    kiln_function *j[THREADS];
+};
+
+static const char *call_ones_own(struct job *job)
+{
+    struct owners *o = job->user;
+    for (int i = 0; i < 4; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = kiln_parameter(rows_of(job->f, 2 + i, 1), "x"), *out[2] = {NULL}; // programs of equal kernels
+        bool fine = !kiln_call(o->j[job->id], &x, 1, out, 2) && !kiln_backward(kiln_sum(out[0], NULL), NULL);
+        fine = fine && holds(kiln_gradient(x), (2 + i) * WIDTH, ldexp(1, -o->length));
+        kiln_scope_end(&scope);
+        if (!fine) return "a wrong gradient";
+    }
+    return NULL;
+}
+
+static void count_for_whom(struct fixture *f, int length, const kiln_jit_opts *opts)
+{
+    struct owners o = {.length = length};
+    bool compiles = fuses(f);
+    uint64_t before = compiled_on(f), sum = 0;
+    for (int i = 0; i < THREADS; i++) o.j[i] = kiln_jit(chain, &o.length, opts);
+    run_alike(f, call_ones_own, NULL, &o);
+    for (int tries = 0; tries < 1000; tries++) { // what compiles in the background comes to an end
+        uint64_t now = compiled_on(f);
+        sum = 0;
+        for (int i = 0; i < THREADS; i++) sum += stats_of(o.j[i]).kernels_compiled;
+        if (sum == now - before && (sum || !compiles)) break;
+        usleep(10000);
+    }
+    uint64_t all = compiled_on(f) - before;
+    if (sum != all) fail_msg("%d kernels were compiled, %d are counted", (int)all, (int)sum);
+    for (int i = 0; i < THREADS; i++) kiln_function_free(&o.j[i]);
+}
+
+static void kernels_are_counted_for_whom_they_are_compiled(void **state)
+{
+    struct fixture *f = *state;
+    count_for_whom(f, 50, NULL);
+    count_for_whom(f, 51, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+    count_for_whom(f, 52, KILN_JIT(.background = true));
+    count_for_whom(f, 53, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .background = true));
+}
+
 // --- looking on ---
 
 static const char *look_on(struct job *job)
@@ -364,6 +423,109 @@ static void regions_are_shared(void **state)
 {
     struct fixture *f = *state;
     run_alike(f, use_regions, NULL, NULL);
+}
+
+// A thread that compiles keeps no other from recording and running what is compiled already.
+struct hot {
+    kiln_function *j;
+    atomic_bool done;
+    atomic_uint calls;
+};
+
+enum { NEW_SEGMENTS = 8 };
+
+static const char *call_until_done(struct job *job)
+{
+    struct hot *h = job->user;
+    for (int i = 0; !atomic_load(&h->done); i++, atomic_fetch_add(&h->calls, 1))
+        if (!call_branches(job->f, h->j, 3, i % 8)) return "a wrong branch";
+    return NULL;
+}
+
+static const char *compile_new_segments(struct job *job)
+{
+    struct hot *h = job->user;
+    const char *failure = NULL;
+    for (int i = 0; i < NEW_SEGMENTS && !failure; i++) {
+        int length = 30 + i;
+        kiln_function *j = kiln_jit(chain, &length, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+        if (!j || !call_chain(job->f, j, length, i)) failure = "a wrong chain";
+        kiln_function_free(&j);
+    }
+    atomic_store(&h->done, true);
+    return failure;
+}
+
+static const char *sleep_a_while(struct job *job)
+{
+    struct hot *h = job->user;
+    usleep(200000);
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+// Calls a second beside what another thread does.
+static double rate_beside(struct fixture *f, struct hot *h, const char *(*body)(struct job *))
+{
+    struct timespec from, to;
+    struct job jobs[] = {{.f = f, .user = h, .body = call_until_done}, {.f = f, .user = h, .body = body}};
+    atomic_store(&h->done, false);
+    atomic_store(&h->calls, 0);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    run_together(jobs, 2);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    return atomic_load(&h->calls) / ((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
+}
+
+static void others_go_on_while_one_compiles(void **state)
+{
+    struct fixture *f = *state;
+    struct hot h = {.j = kiln_jit(branches, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO))};
+    for (int i = 0; i < 8; i++) assert_true(call_branches(f, h.j, 3, i));
+    double alone = rate_beside(f, &h, sleep_a_while), beside = rate_beside(f, &h, compile_new_segments);
+    // The processors are shared with the compiler, and with others; a lock would leave a few calls a compilation.
+    if (computes() && fuses(f) && beside < alone / 20) fail_msg("%g calls a second, %g alone", beside, alone);
+    kiln_function_free(&h.j);
+}
+
+// What one thread has recorded is asked for, read and overwritten by others.
+struct passed {
+    kiln_tensor *source, *left[THREADS];
+    pthread_barrier_t recorded, read;
+};
+
+static const char *leave_pending_values(struct job *job)
+{
+    struct passed *p = job->user;
+    const char *failure = NULL;
+    for (int i = 0; i < 15; i++) {
+        KILN_CAPTURE(job->f->dev)
+        {
+            kiln_tensor *y = kiln_add(kiln_mul(p->source, kiln_scalar(job->id + 1)), kiln_scalar(i % 3));
+            p->left[job->id] = kiln_own(kiln_neg(y));
+            pthread_barrier_wait(&p->recorded);
+            int next = (job->id + 1) % THREADS;
+            // Some write what the others' values are still to be computed from.
+            if (job->id == 0) kiln_add_(p->source, kiln_scalar(1));
+            if (!holds(p->left[next], WIDTH, -((next + 1) * (double)i + i % 3)))
+                failure = "a wrong value of another thread";
+        }
+        pthread_barrier_wait(&p->read);
+        kiln_free(&p->left[job->id]);
+    }
+    return failure;
+}
+
+static void values_pass_between_threads(void **state)
+{
+    struct fixture *f = *state;
+    struct passed p = {.source = kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(WIDTH))};
+    pthread_barrier_init(&p.recorded, NULL, THREADS);
+    pthread_barrier_init(&p.read, NULL, THREADS);
+    run_alike(f, leave_pending_values, NULL, &p);
+    assert_true(holds(p.source, WIDTH, 15));
+    pthread_barrier_destroy(&p.recorded);
+    pthread_barrier_destroy(&p.read);
 }
 
 // Too many kinds of calls: it gives up while others are on the way.
@@ -500,9 +662,12 @@ int main(int argc, char **argv)
         FIXTURE(a_function_may_be_freed_while_a_call_runs),
         FIXTURE(calls_go_on_while_the_background_compiles),
         FIXTURE(functions_are_freed_while_the_background_compiles),
+        FIXTURE(kernels_are_counted_for_whom_they_are_compiled),
         FIXTURE(functions_are_explained_while_they_run),
         FIXTURE(recordings_are_shared_evicted_and_explained),
         FIXTURE(regions_are_shared),
+        FIXTURE(others_go_on_while_one_compiles),
+        FIXTURE(values_pass_between_threads),
         FIXTURE(giving_up_is_seen_by_all),
         FIXTURE(modes_belong_to_threads),
         FIXTURE(gradients_share_one_backward_program),

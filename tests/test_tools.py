@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,17 @@ NAME, PROGRAM = sys.argv[1:3]
 VULKAN = 'vulkan' in sys.argv[3:]
 SANITIZED = 'sanitized' in sys.argv[3:]
 LLVM = 'no-llvm' not in sys.argv[3:]
+BUILD = pathlib.Path(PROGRAM).resolve().parent.parent
+MODULE = BUILD / 'libkiln-llvm.so'
 ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
 
 
 def run(*args, **env):
     return subprocess.run([PROGRAM, *args], env={**ENV, **env}, capture_output=True, text=True, timeout=280)
+
+
+def lonely(folder):
+    shutil.copy(BUILD / 'libkiln.so.0', folder)
 
 
 class Common(unittest.TestCase):
@@ -73,6 +80,38 @@ class Info(Common):
         text = self.good(KILN_BLAS='none')
         self.assertRegex(text, r'matrix products by BLAS +no: no BLAS library')
         self.assertRegex(text, r'blas +no: KILN_BLAS=none')
+
+    def test_module(self):
+        library = json.loads(self.good('--json'))['library']
+        self.assertEqual(library['llvm module'], LLVM)
+        if LLVM:
+            self.assertTrue(pathlib.Path(library['llvm module path']).exists())
+            self.assertRegex(library['llvm version'], r'^\d+\.\d+')
+        else:
+            self.assertTrue(library['llvm module: why not'])
+
+    # The library alone in a folder, without the module beside it.
+    def test_no_module(self):
+        if not LLVM:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            lonely(folder)
+            library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
+            self.assertFalse(library['llvm module'])
+            self.assertIn('libkiln-llvm.so', library['llvm module: why not'])
+            self.assertNotIn('llvm module path', library)
+            cpu = self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=str(MODULE))
+            self.assertTrue(json.loads(cpu)['library']['llvm module'])
+
+    def test_run_builds_what_it_opens(self):
+        target = re.search(r'^build build (.*) >&2$', (ROOT / 'tools/run').read_text(), re.M).group(1)
+        if not (BUILD / 'build.ninja').exists() or not shutil.which('ninja'):
+            return
+        done = subprocess.run(['ninja', '-C', str(BUILD), '-t', 'inputs', *target.split()], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual('libkiln-llvm.so' in done.stdout, LLVM)
+        self.assertIn('docs/examples/fashion_mnist', done.stdout)
 
     def test_loader(self):
         library = json.loads(self.good('--json'))['library']
@@ -244,6 +283,18 @@ class Bench(Common):
         path = self.dir / name
         path.write_text(document if isinstance(document, str) else json.dumps(document))
         return str(path)
+
+    def test_one_warning_without_the_module(self):
+        if not LLVM:
+            return
+        lonely(self.folder.name)
+        done = run('--device', 'cpu', '--size', 'tiny', '--modes', 'jit', '--budget', '0.01', '--filter', '*norm*',
+                   LD_LIBRARY_PATH=self.folder.name, KILN_LLVM='')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(done.stdout.count('jit'), 1)
+        warnings = re.findall('^kiln: (.*(?:llvm|not fused).*)', done.stderr, re.M)
+        self.assertEqual(len(warnings), 1, done.stderr)
+        self.assertIn('libkiln-llvm.so cannot be opened', warnings[0])
 
     def test_every_row_of_the_peer_is_there(self):
         names = re.findall(r'^case\("(\w+)"', (ROOT / 'bench/peers/torch_rows.py').read_text(), re.M)

@@ -2,7 +2,7 @@
 // fails.
 #include "vulkan_fixture.h"
 
-#include "codegen/spirv.h"
+#include "spirv/spirv.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -59,7 +59,7 @@ static inline kernel_id find_kernel(const char *name, enum scalar_class cls)
     return 0;
 }
 
-static struct block block_new(uint64_t size_B, const void *data)
+static inline struct block block_new(uint64_t size_B, const void *data)
 {
     struct block b;
     assert_ok(device_alloc(dev, size_B, &b));

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct options {
     const char *device, *data, *checkpoint, *curve;
@@ -278,7 +279,9 @@ static void show_progress(int64_t epoch, int64_t step, int64_t steps, double los
 {
     enum { WIDTH = 30 };
     int filled = (int)(WIDTH * step / (steps ? steps : 1));
-    fprintf(stderr, "\repoch %" PRId64 " [", epoch + 1);
+    bool terminal = isatty(STDERR_FILENO);
+    if (!terminal && step < steps) return;
+    fprintf(stderr, "%sepoch %" PRId64 " [", terminal ? "\r" : "", epoch + 1);
     for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '#' : '.', stderr);
     fprintf(stderr, "] %" PRId64 "/%" PRId64 "  loss %.4f  %.2f ms a step ", step, steps, loss, 1e3 * step_s);
     if (step == steps) fputc('\n', stderr);
@@ -468,6 +471,7 @@ static bool compare(const struct options *o, kiln_device *gpu, kiln_device *cpu,
     kiln_cell *nets[2];
     kiln_optim *opts[2];
     int64_t worst_step = 0, steps = 0;
+    bool terminal = isatty(STDERR_FILENO);
     if (batch > d->n) batch = d->n;
     double worst = 0, first = 0, last = 0;
     kiln_seed(cpu, (uint64_t)o->seed);
@@ -494,9 +498,9 @@ static bool compare(const struct options *o, kiln_device *gpu, kiln_device *cpu,
         }
         if (steps == 0) first = loss[1];
         last = loss[1];
-        if (steps % 10 == 0) fprintf(stderr, "\rcompared %" PRId64 " steps ", steps);
+        if (terminal && (steps + 1) % 10 == 0) fprintf(stderr, "\rcompared %" PRId64 " steps ", steps + 1);
     }
-    fputc('\n', stderr);
+    if (terminal) fputc('\n', stderr);
     for (int i = 0; i < 2; i++) {
         kiln_optim_free(&opts[i]);
         kiln_cell_free(&nets[i]);

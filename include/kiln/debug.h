@@ -81,13 +81,14 @@ typedef void (*kiln_pass_fn)(void *user, const kiln_pass_run *run);
 
 /// Options of kiln_graph_text_optimize.
 typedef struct kiln_optimize_opts {
-    size_t size KILN_0;               ///< set to sizeof(kiln_optimize_opts) by the caller
+    size_t size KILN_0;
     const char *const *passes KILN_0; ///< names, run in this order; NULL: all passes, until they find nothing to do
     size_t n_passes KILN_0;           ///< how many names
     bool inexact KILN_0;              ///< allow rewrites that change rounding or the signs of zeros
     kiln_pass_fn each KILN_0;         ///< called after each run; NULL: not called
     void *user KILN_0;                ///< for `each`
 } kiln_optimize_opts;
+#define KILN_OPTIMIZE(...) KILN_OPTS_(kiln_optimize_opts, __VA_ARGS__)
 
 /// Reads a graph in text form (see the guide), runs passes over it, verifying after each, and returns its text, which
 /// the caller frees with free(). `name` stands for the text in messages. Opts may be NULL. NULL with an error:

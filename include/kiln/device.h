@@ -55,9 +55,17 @@ typedef struct kiln_device_info {
 /// nothing). The first device a process opens is the default of every thread that has not called kiln_set_device. Close
 /// it with kiln_device_close. Errors: KILN_E_ARGUMENT for a name that is not built in (the text lists those that are),
 /// KILN_E_MISSING when there is no such device.
+///
+/// The first CPU device of a process opens OpenBLAS. On AMD processors with AVX-512 the environment variable
+/// OPENBLAS_CORETYPE is set meanwhile, unless the program has set it, so that no other thread may call getenv then.
+///
+/// A device belongs to its process. In a child of fork, a CPU device goes on, on one thread where the parent's worked
+/// on several; a Vulkan device is KILN_E_STATE there, and so is opening one where the parent had. Such a child leaves
+/// by _exit, for drivers may wait at exit for threads that are the parent's.
 KILN_API kiln_device *kiln_device_open(const char *name);
 
-/// Closes the handle and nulls it; NULL is fine. The device lives on inside until its last tensor goes.
+/// Closes the handle and nulls it; NULL is fine. The device lives on inside until its last tensor goes. Threads whose
+/// default it is have none until they set another. A handle that was closed already is KILN_E_HANDLE.
 KILN_API void kiln_device_close(kiln_device **dev);
 
 /// Sets this thread's default device: taken where a creation function gets NULL.
@@ -79,7 +87,7 @@ KILN_API void kiln_device_reset_stats(kiln_device *dev);
 /// KILN_E_DEVICE_MEMORY after the cache was emptied; nothing is lost.
 KILN_API kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B);
 
-/// Gives cached, unused memory back to the system.
+/// Gives cached, unused memory back to the system. Unasked, about as much stays cached as was lately in use at a time.
 KILN_API kiln_status kiln_device_trim(kiln_device *dev);
 
 /// In strict-device mode an op that the device lacks is an error instead of running on the CPU.

@@ -40,7 +40,7 @@ typedef enum kiln_status {
     KILN_E_DEVICE_MISMATCH = 204, ///< tensors of different devices in one operation
     KILN_E_STATE = 205,           ///< the call is not allowed now (order of calls, open scopes, closed devices)
     KILN_E_FORMAT = 206,          ///< a file or text does not follow its format
-    KILN_E_HANDLE = 207,          ///< a handle that was freed (found in debug builds)
+    KILN_E_HANDLE = 207,          ///< a handle that was freed, a device that was closed
     KILN_E_GRADIENT = 208,        ///< no gradient can be taken here
 
     // 300: a sound request that this version, build or device does not offer.
@@ -61,7 +61,7 @@ KILN_API kiln_status kiln_error(void);
 /// The text of the pending error, "" when there is none. It names the operation, the argument, the offending values and
 /// the line of the caller: "matmul: inner dimensions differ: a is f32[2,3], b is f32[4,5] (train.c:42)". Without debug
 /// information the place reads "train+0x1085". The text lives in a buffer of the calling thread and is valid until that
-/// thread clears the error or ends.
+/// thread clears the error or ends. A text that nobody has asked for when a device is closed goes to the log.
 KILN_API const char *kiln_error_message(void);
 
 /// Forgets the pending error of the calling thread.

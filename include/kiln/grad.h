@@ -34,12 +34,18 @@ typedef struct kiln_grad_opts {
     kiln_tensors sens KILN_0;   ///< gradient of each differentiated output; none given: ones
     size_t outputs KILN_0;      ///< how many outputs fn has; 0 = 1
     bool has_aux KILN_0;        ///< only output 0 is differentiated; the others are returned
+    bool create_graph KILN_0;   ///< record the results, so that gradients can be taken through them
 } kiln_grad_opts;
 #define KILN_GRAD(...) KILN_OPTS_(kiln_grad_opts, __VA_ARGS__)
 
 /// Gradients of fn at `in`: those of .wrt in order, then of .params, then with .has_aux the outputs 1 and up. Several
 /// outputs and no aux: gradient of their sum. Non-float tensors get gradients of their own dtype. Unused inputs get
 /// zeros. May be nested for higher orders.
+///
+/// The results are on the tape where an input requires a gradient, inside a function that is itself differentiated, and
+/// with .create_graph: a loss of derivatives then has gradients by the parameters that fn used. Otherwise they are
+/// values. A backward that would have to go through them to a parameter is then KILN_E_GRADIENT, and does not take them
+/// for constants; kiln_stop_gradient makes constants of them.
 KILN_API kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_grad_opts *opts,
                                kiln_tensor **grads, size_t n_grads);
 /// The same, with all outputs first, then the gradients; nothing twice.
@@ -47,6 +53,9 @@ KILN_API kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *co
                                          const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results);
 
 /// Runs the tape back from `out`: sets the gradient of each parameter it reaches. sens NULL = ones. Frees the tape.
+/// Functions in steps (floor, round, sign ...) reach their inputs with zeros. Comparisons, argmax and the like, and
+/// kiln_stop_gradient, end the way: an out that depends on no parameter otherwise sets no gradient, with a warning in
+/// the log and no error.
 KILN_API kiln_status kiln_backward(kiln_tensor *out, kiln_tensor *sens);
 typedef struct kiln_backward_opts {
     size_t size KILN_0;
@@ -57,6 +66,25 @@ typedef struct kiln_backward_opts {
 } kiln_backward_opts;
 #define KILN_BACKWARD(...) KILN_OPTS_(kiln_backward_opts, __VA_ARGS__)
 KILN_API kiln_status kiln_backward_with(kiln_tensor *out, const kiln_backward_opts *opts);
+/// Options of kiln_gradients.
+typedef struct kiln_gradients_opts {
+    size_t size KILN_0;
+    kiln_tensor *sens KILN_0; ///< gradient of out; NULL = ones
+    bool keep_tape KILN_0;    ///< leave the tape for another backward
+    bool create_graph KILN_0; ///< record the gradients, for higher orders and for losses of derivatives
+} kiln_gradients_opts;
+#define KILN_GRADIENTS(...) KILN_OPTS_(kiln_gradients_opts, __VA_ARGS__)
+/// Gradients of `out` by n tensors that it was made of, parameters or results of ops, as the tape has them: fills
+/// `grads` with n new handles of the shapes of `wrt`, zeros where out does not depend on one. No parameter's gradient
+/// is set. Uses up the tape on the way to them, unless .keep_tape or .create_graph. Inside a function that kiln_grad
+/// differentiates they are recorded; for results that are not, see kiln_grad. Errors: KILN_E_GRADIENT for a tensor that
+/// requires no gradient.
+///
+///     kiln_gradients(u, &x, 1, KILN_GRADIENTS(.create_graph = true), &u_x);
+///     kiln_gradients(u_x, &x, 1, KILN_GRADIENTS(.create_graph = true), &u_xx);
+///     kiln_backward(kiln_mean(kiln_square(u_xx), NULL), NULL);
+KILN_API kiln_status kiln_gradients(kiln_tensor *out, kiln_tensor *const *wrt, size_t n,
+                                    const kiln_gradients_opts *opts, kiln_tensor **grads);
 /// The gradient that the last backward left (borrowed: the parameter owns it), or NULL when there is none (no error).
 KILN_API kiln_tensor *kiln_gradient(kiln_tensor *param);
 /// Replaces or (NULL) drops the gradient of a parameter.

@@ -15,7 +15,9 @@
 ///
 /// Writing is all or nothing: the file is written under another name in the same folder, flushed to the disk and then
 /// renamed, so that a failure (a full disk) leaves what was there before. Through a symbolic link the file behind it is
-/// replaced; what is no regular file (a pipe, /dev/stdout) is written directly.
+/// replaced; what is no regular file (a pipe, /dev/stdout) is written directly. A file that is replaced keeps its
+/// permissions, without set-user-id and set-group-id, and its owner and group where the process may give them. What a
+/// process leaves that is killed while it writes, "name.PROCESS-NUMBER.tmp", goes when the file is written again.
 ///
 /// `dev` NULL is this thread's default device. Tensors returned are new handles of the caller's scope. Archives and
 /// checkpoints may be used by one thread at a time.
@@ -41,6 +43,7 @@ KILN_API kiln_status kiln_npy_save(const char *path, const kiln_tensor *t);
 typedef struct kiln_archive kiln_archive;
 
 /// Opens NumPy's npz: a zip file of npy arrays, stored or deflated. The names are those of the members without ".npy".
+/// A zip file in which nothing is an array, as PyTorch writes, is KILN_E_FORMAT.
 KILN_API kiln_archive *kiln_npz_load(const char *path);
 /// Opens a safetensors file. Errors beside those of all readers: KILN_E_FORMAT for a header above 100 MB, bad JSON or
 /// UTF-8, a name given twice, a shape that disagrees with its offsets, and data that overlaps, leaves a gap or passes

@@ -58,6 +58,7 @@ typedef struct kiln_jit_opts {
     uint64_t recompile_limit KILN_0; ///< captures after the first; 0: 32, or $KILN_JIT_RECOMPILES
     uint64_t cache_entries KILN_0;   ///< programs kept; 0: 64
     uint64_t cache_B KILN_0;         ///< memory that they may plan for in all; 0: 1 GiB
+    const char *name KILN_0;         ///< in messages; copied. NULL: "the function at", and where fn is defined
 } kiln_jit_opts;
 #define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
 
@@ -78,7 +79,7 @@ typedef struct kiln_jit_stats {
     uint64_t calls KILN_0;            ///< of the function, from outside of captures
     uint64_t captures KILN_0;         ///< times that it was run to be recorded
     uint64_t programs KILN_0;         ///< alive
-    uint64_t kernels_compiled KILN_0; ///< for it
+    uint64_t kernels_compiled KILN_0; ///< for it; not those that were there, in this process or on disk
     uint64_t launches KILN_0;         ///< by its programs
     uint64_t breaks KILN_0;           ///< of graphs, in AUTO
     uint64_t guard_misses KILN_0;     ///< calls that no program there was made for, the first one not counted
@@ -97,17 +98,26 @@ KILN_API void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out);
 ///         printf("%g\n", kiln_item(loss));
 ///     }
 ///
-/// It may be left in any way: at its end, by break, return, goto or an exception. Its handles go with it, but for those
-/// that kiln_keep or kiln_own took out. Ops on other devices than `dev` run at once; NULL: none do. Inside a capture
-/// the block is a part of that capture. What was recorded is kept by the block's place in the source until `dev` is
-/// closed.
-#define KILN_CAPTURE(dev)                                                                                      \
-    for (kiln_capture_region * KILN_NAME_(kiln_region_, __LINE__) __attribute__((cleanup(kiln_capture_end))) = \
-             kiln_capture_begin(dev, __FILE__, __LINE__);                                                      \
-         kiln_capture_next(KILN_NAME_(kiln_region_, __LINE__));)
+/// It may be left in any way: at its end, by break, return, goto, an exception or, with the GNU C library, longjmp. Its
+/// handles go with it, but for those that kiln_keep or kiln_own took out. Ops on other devices than `dev` run at once;
+/// NULL: none do. Inside a capture the block is a part of that capture. What was recorded is kept by the block's place
+/// in the source until `dev` is closed.
+#define KILN_CAPTURE(dev)                                                          \
+    for (kiln_capture_place KILN_NAME_(kiln_place_, __LINE__)                      \
+             __attribute__((cleanup(kiln_capture_leave))) = {false, NULL, {NULL}}; \
+         !KILN_NAME_(kiln_place_, __LINE__).entered &&                             \
+         kiln_capture_enter(&KILN_NAME_(kiln_place_, __LINE__), dev, __FILE__, __LINE__);)
 #define KILN_NAME_(a, b)    KILN_NAME_OF_(a, b)
 #define KILN_NAME_OF_(a, b) a##b
 typedef struct kiln_capture_region kiln_capture_region;
+typedef struct kiln_capture_place {
+    bool entered;
+    kiln_capture_region *region;
+    void *reserved[6];
+} kiln_capture_place; ///< a region on the stack of the function that it is in
+KILN_API bool kiln_capture_enter(kiln_capture_place *p, kiln_device *dev, const char *file, int line); ///< true
+KILN_API void kiln_capture_leave(kiln_capture_place *p); ///< ends its region
+/// The same for code that has no such block: a longjmp may not leave it.
 KILN_API kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int line);
 KILN_API bool kiln_capture_next(kiln_capture_region *r); ///< true once
 KILN_API void kiln_capture_end(kiln_capture_region **r); ///< ends the region and nulls the pointer; NULL is fine

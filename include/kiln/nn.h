@@ -98,7 +98,8 @@ KILN_API size_t kiln_cell_state(kiln_cell *cell, const char **names, kiln_tensor
 /// The number of elements of all parameters.
 KILN_API int64_t kiln_cell_parameter_count(kiln_cell *cell);
 
-/// Training mode: batch norm uses and updates statistics, dropout drops. Applies to all descendants.
+/// Training mode: batch norm uses and updates statistics, dropout drops. Applies to all descendants. A backward through
+/// batch norm or dropout in inference mode is told to the log, once a kind, unless that mode was set here.
 KILN_API kiln_status kiln_cell_set_training(kiln_cell *cell, bool training);
 KILN_API bool kiln_cell_is_training(const kiln_cell *cell);
 
@@ -300,7 +301,8 @@ KILN_API kiln_tensor *kiln_loss_huber(kiln_tensor *x, kiln_tensor *target, doubl
 KILN_API kiln_tensor *kiln_loss_bce(kiln_tensor *x, kiln_tensor *target, kiln_reduction reduction);
 /// The same of logits, stable for large ones: the target must have x's shape or broadcast to it.
 KILN_API kiln_tensor *kiln_loss_bce_with_logits(kiln_tensor *x, kiln_tensor *target, kiln_reduction reduction);
-/// -x[i, label[i]] of log probabilities x [N, C] (or [N, C, ...] with labels [N, ...]) and integer labels.
+/// -x[i, label[i]] of log probabilities x [N, C] (or [N, C, ...] with labels [N, ...]) and integer labels. A label out
+/// of range is an error on the CPU and gives 0 on a GPU.
 KILN_API kiln_tensor *kiln_loss_nll(kiln_tensor *log_probs, kiln_tensor *labels, kiln_reduction reduction);
 /// t (log t - x) of log probabilities x and probabilities t: the divergence of t from exp(x) (Kullback and Leibler
 /// 1951); its usual reduction is KILN_REDUCTION_BATCH_MEAN.

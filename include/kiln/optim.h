@@ -30,7 +30,7 @@ typedef struct kiln_schedule kiln_schedule;
 
 // --- optimisers. In the formulas p is a parameter, g its gradient, t the number of the step from 1. State is kept in
 // the dtype of the parameter, of f16 and bf16 ones in f32. Errors: KILN_E_ARGUMENT for no parameters, a NULL, one that
-// is not a floating point leaf, or a number out of range.
+// is not a floating point leaf or is no parameter (frozen ones are), or a number out of range.
 
 /// Options of kiln_optim_sgd.
 typedef struct kiln_sgd_opts {
@@ -79,7 +79,7 @@ KILN_API kiln_optim *kiln_optim_rmsprop(kiln_tensor *const *params, size_t n, co
 KILN_API void kiln_optim_free(kiln_optim **opt);
 
 /// Moves every parameter by its gradient (kiln_gradient) and raises the number of steps by one. Nothing is recorded for
-/// gradients. A parameter without a gradient stays as it is, its state too.
+/// gradients. A parameter without a gradient stays as it is, its state too; where none has one, the log is told once.
 KILN_API kiln_status kiln_optim_step(kiln_optim *opt);
 /// Drops the gradients of all parameters.
 KILN_API kiln_status kiln_optim_zero_grad(kiln_optim *opt);

@@ -65,8 +65,8 @@ KILN_API char *kiln_to_string(const kiln_tensor *t);
 /// A copy on another device (a new handle on the same storage when it lies there already). Differentiable.
 KILN_API kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev);
 
-/// Writes `src` (broadcast, cast within its kind) into dst's storage; seen through every view of it. Raises its
-/// version. Errors: KILN_E_GRADIENT for a leaf that requires a gradient, outside no-grad.
+/// Writes `src` (broadcast, cast within its kind) into dst's storage, seen through views; raises its version. Errors:
+/// KILN_E_GRADIENT for a leaf that requires a gradient, outside no-grad; KILN_E_ARGUMENT where elements share memory.
 KILN_API kiln_status kiln_assign(kiln_tensor *dst, kiln_tensor *src);
 /// Replaces the elements of dst with row-major host data of dst's dtype and size.
 KILN_API kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B);

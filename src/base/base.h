@@ -18,7 +18,7 @@
     } while (0)
 
 // Records the first error of this thread (later ones are ignored while it is pending) and returns its code. The text
-// is formatted into a fixed per-thread buffer; " (file.c:line)" of the caller's frame is appended. Never allocates.
+// is formatted into the thread's buffer, made at its first error; " (file.c:line)" of the caller's frame is appended.
 kiln_status error_set(kiln_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 kiln_status error_setv(kiln_status code, const char *format, va_list args);
 // Puts "op: " before the pending text unless it begins so: for failures of memory and drivers, which know of no op.

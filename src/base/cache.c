@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 bool cache_folder(char *out, size_t cap)
 {
-    const char *chosen = getenv("KILN_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *chosen = secure_getenv("KILN_CACHE_DIR"), *xdg = secure_getenv("XDG_CACHE_HOME"),
+               *home = secure_getenv("HOME");
     int n = -1;
     if (chosen && *chosen)
         n = snprintf(out, cap, "%s", chosen);
@@ -28,28 +30,71 @@ static bool is_ours(const struct stat *st)
     return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-// Creates the folders on the way, ours for the owner only. True when the folder is there, ours, and closed to others'
-// writing.
-static bool make_folder(const char *path)
+// A folder on the way: in a foreign one, or in one where others may rename, everything may be exchanged. Where the
+// sticky bit is set they may only do so with what is theirs. A group of the user's own is nobody else.
+static bool is_trusted(const struct stat *st)
 {
-    char part[3072];
+    bool own_group = st->st_gid == getegid() && st->st_gid == geteuid();
+    bool open = (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && !own_group);
+    return (st->st_uid == geteuid() || st->st_uid == 0) && (!open || (st->st_mode & S_ISVTX));
+}
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+// Up to the root, by what the folders are, not by names: links on the way make no difference.
+static bool is_reached_safely(int folder, struct stat st)
+{
+    int fd = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat above;
+    bool safe = false;
+    while (fd >= 0 && !fstat(fd, &above) && is_trusted(&above)) {
+        safe = same(&st, &above); // the root lies in itself
+        if (safe) break;
+        st = above;
+        int next = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = next;
+    }
+    if (fd >= 0) close(fd);
+    return safe;
+}
+
+// The folder of a path, and where the name of the file begins; -1 unless it is the user's alone.
+static int open_folder(const char *path, const char **name)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) >= sizeof folder) return -1;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    *name = slash + 1;
+    int fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) return -1;
+    if (!fstat(fd, &st) && is_ours(&st) && is_reached_safely(fd, st)) return fd;
+    close(fd);
+    return -1;
+}
+
+// The folders on the way to a file, made for the owner only.
+static void make_folders(const char *path)
+{
+    char part[4096];
     size_t len = strlen(path);
-    if (len >= sizeof part) return false;
+    if (len >= sizeof part) return;
     memcpy(part, path, len + 1);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (mkdir(part, 0700) && errno != EEXIST) return false;
+        if (mkdir(part, 0700) && errno != EEXIST) return;
         *slash = '/';
     }
-    if (mkdir(part, 0700) && errno != EEXIST) return false;
-    struct stat st;
-    return !stat(part, &st) && S_ISDIR(st.st_mode) && is_ours(&st);
 }
 
-void *cache_read(const char *path, size_t max_B, size_t *size_B)
+static void *read_all(int fd, size_t max_B, size_t *size_B)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return NULL;
     struct stat st;
     char *data = NULL;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && is_ours(&st) && st.st_size > 0 && (uint64_t)st.st_size <= max_B) {
@@ -65,7 +110,17 @@ void *cache_read(const char *path, size_t max_B, size_t *size_B)
             data = NULL;
         }
     }
-    close(fd);
+    return data;
+}
+
+void *cache_read(const char *path, size_t max_B, size_t *size_B)
+{
+    const char *name;
+    int folder = open_folder(path, &name);
+    int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    void *data = fd < 0 ? NULL : read_all(fd, max_B, size_B);
+    if (fd >= 0) close(fd);
+    if (folder >= 0) close(folder);
     return data;
 }
 
@@ -80,10 +135,16 @@ static bool write_all(int fd, const void *data, size_t size_B)
 }
 
 // A name of its own for each thread that writes: the last to be renamed stays.
-static int create(const char *path, char *temporary, size_t cap)
+static int create(int folder, const char *name, char *temporary, size_t cap)
 {
-    int n = snprintf(temporary, cap, "%s.XXXXXX", path);
-    return n > 0 && (size_t)n < cap ? mkostemp(temporary, O_CLOEXEC) : -1;
+    static atomic_uint counter;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        int n = snprintf(temporary, cap, "%s.%ld-%u", name, (long)getpid(), atomic_fetch_add(&counter, 1));
+        if (n <= 0 || (size_t)n >= cap) return -1;
+        int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
 }
 
 // A file beyond the limit would not only fail: a signal would end the process.
@@ -104,14 +165,17 @@ bool cache_has_files(const char *folder)
 
 void cache_write(const char *path, const void *head, size_t head_B, const void *data, size_t size_B)
 {
-    char folder[4096], temporary[4200];
-    const char *slash = strrchr(path, '/');
-    if (!slash || (size_t)(slash - path) >= sizeof folder || !fits(head_B, size_B)) return;
-    memcpy(folder, path, (size_t)(slash - path));
-    folder[slash - path] = 0;
-    int fd = make_folder(folder) ? create(path, temporary, sizeof temporary) : -1;
-    if (fd < 0) return;
-    bool written = write_all(fd, head, head_B) && write_all(fd, data, size_B);
-    written = !close(fd) && written;
-    if (!written || rename(temporary, path)) unlink(temporary);
+    char temporary[512];
+    const char *name;
+    if (!fits(head_B, size_B)) return;
+    make_folders(path);
+    int folder = open_folder(path, &name);
+    if (folder < 0) return;
+    int fd = create(folder, name, temporary, sizeof temporary);
+    if (fd >= 0) {
+        bool written = write_all(fd, head, head_B) && write_all(fd, data, size_B);
+        written = !close(fd) && written;
+        if (!written || renameat(folder, temporary, folder, name)) unlinkat(folder, temporary, 0);
+    }
+    close(folder);
 }

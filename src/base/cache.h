@@ -5,10 +5,12 @@
 
 // $KILN_CACHE_DIR, else kiln in $XDG_CACHE_HOME, else .cache/kiln in the home folder. False when there is none.
 bool cache_folder(char *out, size_t cap);
-// The whole file, from malloc; NULL unless it is a plain file of this user of at most max_B bytes.
+// The whole file, from malloc; NULL unless it is a plain file of this user of at most max_B bytes, which nobody else
+// may write, in a folder of which the same is true, and which others cannot exchange: the folders above are the user's
+// or the superuser's, and closed to others' writing or sticky.
 void *cache_read(const char *path, size_t max_B, size_t *size_B);
 // Writes `head`, then `data`, to a new file and renames it to `path`. Makes the folder that `path` is in, open to the
-// owner alone; does nothing when that belongs to someone else or others may write there.
+// owner alone; does nothing when the folder is not one that cache_read would read from.
 void cache_write(const char *path, const void *head, size_t head_B, const void *data, size_t size_B);
 // Whether the folder holds anything.
 bool cache_has_files(const char *folder);

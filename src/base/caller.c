@@ -76,8 +76,8 @@ static bool is_runtime_library(uintptr_t address)
 static bool is_library_source(const char *path)
 {
     static const char *const layers[] = {
-        "base", "ir",     "scalar", "ops", "pass", "codegen", "device", "vulkan", "cpu",
-        "null", "tensor", "grad",   "jit", "nn",   "optim",   "data",   "io",     "dist", "debug",
+        "base", "ir",  "scalar", "ops",   "pass", "codegen", "device", "vulkan", "cpu",  "null",    "tensor",
+        "grad", "jit", "nn",     "optim", "data", "io",      "debug",  "spirv",  "fuse", "program", "llvm",
     };
     for (const char *at = strstr(path, "src/"); at; at = strstr(at + 1, "src/")) {
         if (at != path && at[-1] != '/') continue;
@@ -95,6 +95,12 @@ static bool is_own_frame(uintptr_t address)
     if (!self.is_program) return true;
     struct dwarf_place place;
     return dwarf_resolve(address, &place) && is_library_source(place.path);
+}
+
+bool caller_is_library(uintptr_t address)
+{
+    pthread_once(&self_once, init_self);
+    return is_own_frame(address);
 }
 
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *user)

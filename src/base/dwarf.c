@@ -1,5 +1,6 @@
 // The few functions of libdw that turn an address into a line. Their types are declared here, as libdw is not needed
 // to build: a program finds libdw.so.1 at run time or does without. Its interface is stable (symbol version 0.122).
+#include "base/process.h"
 #include "base/dwarf.h"
 #include "base/base.h"
 
@@ -43,6 +44,7 @@ struct libdw {
 enum { CACHE_SIZE = 256 }; // a power of two
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_session, lock)
 static bool tried;
 static struct libdw dw;
 static struct dwfl_callbacks callbacks;

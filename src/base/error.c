@@ -1,14 +1,45 @@
 // The error state of each thread: a code, a text in a fixed buffer, and the place of the caller at its end.
 #include "base/base.h"
 #include "base/caller.h"
+#include "base/note.h"
+#include "base/text.h"
+#include "base/thread.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Thread_local kiln_status error_pending __attribute__((tls_model("initial-exec"))) = KILN_OK;
 
-// Apart from error_pending, for it is large and never read on the hot path.
-static _Thread_local struct error_record state;
+static THREAD_LOCAL bool noted; // the text says where, by error_note_where
+static THREAD_LOCAL bool heard; // the caller has asked for the text
+
+// The thread's own, from its first error to its end. One record is there without an allocation, for the thread that
+// first asks: mostly the one that finds memory to be out.
+static THREAD_LOCAL struct error_record *own;
+static struct error_record reserve;
+static atomic_flag reserve_taken = ATOMIC_FLAG_INIT;
+
+static void drop_own(void)
+{
+    if (own == &reserve)
+        atomic_flag_clear(&reserve_taken);
+    else
+        free(own);
+    own = NULL;
+    error_pending = KILN_OK;
+}
+
+// NULL when memory is out: the error is then its code alone.
+static struct error_record *record(void)
+{
+    if (!own) {
+        own = atomic_flag_test_and_set(&reserve_taken) ? malloc(sizeof *own) : &reserve;
+        if (own) thread_at_end(THREAD_ERROR, drop_own);
+    }
+    return own;
+}
 
 // Appends " (file.c:42)"; the place is kept whole, the text before it is cut when both do not fit.
 static void append_place(struct error_record *r)
@@ -26,10 +57,15 @@ kiln_status error_setv(kiln_status code, const char *format, va_list args)
 {
     if (error_pending) return error_pending;
     if (code == KILN_OK) code = KILN_E_INTERNAL;
-    error_pending = state.code = code;
-    state.has_place = false;
-    vsnprintf(state.text, sizeof state.text, format, args);
-    append_place(&state);
+    error_pending = code;
+    noted = heard = false;
+    struct error_record *r = record();
+    if (!r) return code;
+    r->code = code;
+    r->has_place = false;
+    vsnprintf(r->text, sizeof r->text, format, args);
+    text_escape(r->text, sizeof r->text);
+    append_place(r);
     return code;
 }
 
@@ -44,20 +80,48 @@ kiln_status error_set(kiln_status code, const char *format, ...)
 
 void error_name_op(const char *op)
 {
-    size_t n = strlen(op), len = strlen(state.text);
-    if (!error_pending || n + 2 + len >= sizeof state.text) return;
-    if (!strncmp(state.text, op, n) && (state.text[n] == ':' || state.text[n] == '_')) return;
-    memmove(state.text + n + 2, state.text, len + 1);
-    memcpy(state.text, op, n);
-    memcpy(state.text + n, ": ", 2);
+    if (!error_pending || !own) return;
+    char *text = own->text;
+    size_t n = strlen(op), len = strlen(text);
+    if (n + 2 + len >= sizeof own->text) return;
+    if (!strncmp(text, op, n) && (text[n] == ':' || text[n] == '_')) return;
+    memmove(text + n + 2, text, len + 1);
+    memcpy(text, op, n);
+    memcpy(text + n, ": ", 2);
+}
+
+void error_note_where(const char *format, ...)
+{
+    char where[256], place[CALLER_TEXT_MAX + 4] = "";
+    if (!error_pending || noted || !own) return;
+    int n = snprintf(where, sizeof where, ", in ");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(where + n, sizeof where - (size_t)n, format, args);
+    va_end(args);
+    text_escape(where, sizeof where);
+    char *text = own->text, *end = own->has_place ? strrchr(text, '(') : NULL;
+    if (end && end > text && end[-1] == ' ') {
+        snprintf(place, sizeof place, "%s", end - 1);
+        end[-1] = 0;
+    }
+    size_t len = strlen(text), room = sizeof own->text - strlen(place) - strlen(where) - 1;
+    if (len > room) len = room;
+    snprintf(text + len, sizeof own->text - len, "%s%s", where, place);
+    noted = true;
+}
+
+bool error_is_unheard(void)
+{
+    return error_pending && !heard;
 }
 
 void error_capture(struct error_record *out)
 {
-    if (error_pending) {
-        *out = state;
+    if (error_pending && own) {
+        *out = *own;
     } else {
-        *out = (struct error_record){.code = KILN_OK};
+        *out = (struct error_record){.code = error_pending};
     }
     kiln_error_clear();
 }
@@ -65,10 +129,13 @@ void error_capture(struct error_record *out)
 kiln_status error_raise(const struct error_record *r)
 {
     if (error_pending || r->code == KILN_OK) return error_pending;
-    state = *r;
-    error_pending = state.code;
+    error_pending = r->code;
+    noted = heard = false;
+    struct error_record *mine = record();
+    if (!mine) return error_pending;
+    *mine = *r;
     // A library thread has no caller: the place is that of the thread which asks for its result.
-    if (!state.has_place) append_place(&state);
+    if (!mine->has_place) append_place(mine);
     return error_pending;
 }
 
@@ -79,7 +146,9 @@ kiln_status kiln_error(void)
 
 const char *kiln_error_message(void)
 {
-    return error_pending ? state.text : "";
+    if (!error_pending) return "";
+    heard = true;
+    return own ? own->text : "out of memory for the text of an error";
 }
 
 void kiln_error_clear(void)

@@ -1,4 +1,6 @@
 // Warnings: each distinct text goes to the callback once, whatever thread it comes from.
+#include "base/process.h"
+#include "base/text.h"
 #include "base/base.h"
 #include "base/hash.h"
 
@@ -10,6 +12,7 @@
 enum { SEEN_MAX = 1024, TEXT_MAX = 1024 }; // SEEN_MAX is a power of two; when the table is full, silence
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_log, lock)
 static kiln_log_fn callback; // NULL: the default
 static void *callback_user;
 static uint64_t seen[SEEN_MAX];
@@ -44,6 +47,7 @@ void log_warn(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text_escape(text, sizeof text);
 
     pthread_mutex_lock(&lock);
     bool fresh = first_time(text);

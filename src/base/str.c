@@ -16,6 +16,13 @@ void str_free(struct str *s)
     *s = (struct str){0};
 }
 
+void str_fail(struct str *s)
+{
+    s->failed = true;
+    s->len = 0;
+    if (s->text) s->text[0] = '\0';
+}
+
 // Makes room for n more characters and the terminator.
 static bool reserve(struct str *s, size_t n)
 {
@@ -25,7 +32,7 @@ static bool reserve(struct str *s, size_t n)
     while (cap - s->len <= n && cap <= SIZE_MAX / 2) cap *= 2;
     char *text = cap - s->len > n ? realloc(s->text, cap) : NULL;
     if (!text) {
-        s->failed = true;
+        str_fail(s);
         return false;
     }
     s->text = text;
@@ -53,7 +60,7 @@ static void addv(struct str *s, const char *format, va_list args)
     va_copy(again, args);
     int n = vsnprintf(small, sizeof small, format, args);
     if (n < 0) {
-        s->failed = true;
+        str_fail(s);
     } else if ((size_t)n < sizeof small) {
         str_addn(s, small, (size_t)n);
     } else if (reserve(s, (size_t)n)) {
@@ -78,5 +85,5 @@ const char *str_text(const struct str *s)
 
 kiln_status str_check(const struct str *s)
 {
-    return s->failed ? error_set(KILN_E_MEMORY, "out of memory: a text of %zu bytes", s->len) : KILN_OK;
+    return s->failed ? error_set(KILN_E_MEMORY, "out of memory for a text") : KILN_OK;
 }

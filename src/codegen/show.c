@@ -1,5 +1,5 @@
 #include "codegen/show.h"
-#include "codegen/llvm.h"
+#include "codegen/llvm/llvm.h"
 #include "codegen/target.h"
 
 void show_step_init(struct show_step *s)
@@ -20,14 +20,14 @@ void show_step_free(struct show_step *s)
     str_free(&s->llvm);
 }
 
-const char *show_step_name(const struct units *u, const struct step *step)
+const char *show_step_name(const struct units *u, const struct fuse_step *step)
 {
     if (step->kernel) return step->kernel->name;
     const struct unit *unit = &u->v.v[step->units[0]];
     return unit->node >= 0 ? u->graph->nodes.v[unit->node].op->name : unit->l.op;
 }
 
-const char *show_step_why(const struct units *u, const struct step *step)
+const char *show_step_why(const struct units *u, const struct fuse_step *step)
 {
     if (step->why || step->kernel) return step->why;
     if (!u->v.v[step->units[0]].body)
@@ -43,7 +43,7 @@ static void explain_failure(struct str *s, const char *comment)
 }
 
 // Units of one node follow each other; those behind the last node write what outlives the run.
-static void show_nodes(const struct units *u, const struct step *step, struct str *s)
+static void show_nodes(const struct units *u, const struct fuse_step *step, struct str *s)
 {
     int32_t last = -1;
     for (int i = 0; i < step->n_units; i++) {
@@ -82,18 +82,20 @@ static kiln_status disassemble(const char *name, const struct str *glsl, const s
 static void show_shader(const struct fused_kernel *k, const struct show_target *t, struct show_step *s)
 {
     struct codegen_plan plan = {0};
-    if (glsl_fused(k, t->caps, &plan, &s->glsl))
+    if (glsl_plan(k, t->caps, &plan) || glsl_text(k, &plan, &s->glsl))
         explain_failure(&s->glsl, "//");
     else if (disassemble(k->name, &s->glsl, t, &s->spirv))
         explain_failure(&s->spirv, ";");
 }
 
-kiln_status show_step(const struct units *u, const struct step *step, const struct show_target *t, struct show_step *s)
+kiln_status show_step(const struct units *u, const struct fuse_step *step, const struct show_target *t,
+                      struct show_step *s)
 {
     TRY(error_pending);
     show_nodes(u, step, &s->nodes);
     if (step->kernel) fused_text(step->kernel, &s->kernel);
-    if (step->kernel && t->caps->is_cpu && llvm_ir_text(step->kernel, &s->llvm)) explain_failure(&s->llvm, ";");
+    if (step->kernel && t->caps->code == CODE_LLVM && llvm_ir_text(step->kernel, &s->llvm))
+        explain_failure(&s->llvm, ";");
     if (step->kernel && t->include) show_shader(step->kernel, t, s);
     TRY(str_check(&s->nodes));
     TRY(str_check(&s->kernel));

@@ -1,7 +1,7 @@
 // What a step of a schedule is, as texts for people: its nodes, its kernel, and what the kernel becomes.
 #pragma once
-#include "codegen/spirv.h"
-#include "pass/fuse.h"
+#include "spirv/spirv.h"
+#include "fuse/fuse.h"
 
 struct show_target {
     const struct device_caps *caps;
@@ -17,8 +17,9 @@ struct show_step {
 
 void show_step_init(struct show_step *s);
 void show_step_free(struct show_step *s);
-kiln_status show_step(const struct units *u, const struct step *step, const struct show_target *t, struct show_step *s);
+kiln_status show_step(const struct units *u, const struct fuse_step *step, const struct show_target *t,
+                      struct show_step *s);
 // The kernel's name, or that of the op that runs by itself.
-const char *show_step_name(const struct units *u, const struct step *step);
+const char *show_step_name(const struct units *u, const struct fuse_step *step);
 // Why it was not fused with what it reads or feeds; NULL: it was fused with all that it could be.
-const char *show_step_why(const struct units *u, const struct step *step);
+const char *show_step_why(const struct units *u, const struct fuse_step *step);

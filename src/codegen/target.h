@@ -1,4 +1,4 @@
-// What code generation gives and what a launch of it needs: the contract between the emitters (glsl_fused.c, llvm), the
+// What code generation gives and what a launch of it needs: the contract between the emitters (codegen/glsl, llvm), the
 // devices that load code, and the programs that launch it.
 //
 // A kernel family is compiled once; its plan says how a launch of a kernel of that family is laid out. The argument
@@ -9,13 +9,11 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "ir/launch.h"
-#include "pass/fused.h"
-
-enum codegen_target { CODEGEN_GLSL, CODEGEN_LLVM };
+#include "fuse/kernel.h"
 
 #define PLAN_CHOICES 12
 struct codegen_plan {
-    uint8_t target;
+    uint8_t target;                 // enum code_target
     uint8_t form;                   // the emitter's own: pointwise, row, column ...
     uint8_t n_access;               // addresses at the head of the argument block
     bool wide;                      // 64-bit indices
@@ -59,6 +57,10 @@ typedef kiln_status codegen_pack_fn(const struct codegen_plan *p, const struct f
                                     struct codegen_launch *out);
 codegen_pack_fn glsl_pack, llvm_pack;
 
-// glsl_fused.c: the text of the family's shader, which includes templates of shaders/ by name.
-kiln_status glsl_fused(const struct fused_kernel *k, const struct device_caps *caps, struct codegen_plan *plan,
-                       struct str *text);
+// How a kernel of this family runs on a device of these abilities. Cheap: it compiles nothing.
+typedef kiln_status codegen_plan_fn(const struct fused_kernel *k, const struct device_caps *caps,
+                                    struct codegen_plan *out);
+codegen_plan_fn glsl_plan, llvm_plan;
+
+// codegen/glsl: the text of the family's shader, which includes templates of shaders/ by name.
+kiln_status glsl_text(const struct fused_kernel *k, const struct codegen_plan *plan, struct str *text);

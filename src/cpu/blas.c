@@ -3,6 +3,8 @@
 // dlopen.
 #include "cpu/blas.h"
 #include "base/base.h"
+#include "base/process.h"
+#include "cpu/parallel.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -41,13 +43,24 @@ static bool mistaken_for_haswell(void)
 #endif
 }
 
+// OpenBLAS takes a buffer a thread, another for each call that is in progress, and never gives up asking for one.
+static bool has_room(void)
+{
+    enum { BUFFER_MIB = 128, LIBRARY_MIB = 64 };
+    uint64_t need_MiB = (2 * (uint64_t)cpu_threads() + 2) * BUFFER_MIB + LIBRARY_MIB;
+    if (process_can_map(need_MiB << 20)) return true;
+    log_warn("OpenBLAS is not used, for it needs %llu MiB of address space: products take the built-in loops",
+             (unsigned long long)need_MiB);
+    return false;
+}
+
 static void *open_library(void)
 {
     // Symbols must bind inside the library although the program may link another copy; sanitizers forbid the flag.
     int flags = RTLD_NOW | RTLD_LOCAL;
     if (!SANITIZED) flags |= RTLD_DEEPBIND;
-    const char *named = getenv("KILN_BLAS");
-    if (named && !strcmp(named, "none")) return NULL;
+    const char *named = secure_getenv("KILN_BLAS");
+    if ((named && !strcmp(named, "none")) || !has_room()) return NULL;
     if (named && *named) {
         void *lib = dlopen(named, flags);
         if (!lib) log_warn("KILN_BLAS: %s; looking for another", dlerror());
@@ -91,6 +104,7 @@ static void open_blas(void)
     void (*set_threads)(int);
     int kind = find(lib, "openblas_get_parallel", &parallel) ? parallel() : 0;
     blas.one_pool = kind == 2;
+    if (blas.one_pool) cpu_pool_used();
     if (kind == 1 && find(lib, "openblas_set_num_threads", &set_threads)) set_threads(1);
     int version_len = 0;
     const char *text = find(lib, "openblas_get_config", &config) ? config() : "BLAS";

@@ -1,5 +1,6 @@
 // The CPU as a device: memory is the host's, launches run before they return. A small launch runs on the calling
 // thread, a large one on the threads of OpenMP. It is also the device that others fall back on.
+#include "base/process.h"
 #include "device/device.h"
 #include "cpu/blas.h"
 #include "cpu/compiled.h"
@@ -22,6 +23,7 @@ static struct {
     struct cpu_kernel *kernels;
     pthread_mutex_t lock;
 } code = {.lock = PTHREAD_MUTEX_INITIALIZER};
+GUARD_LOCK(guard_code, code.lock)
 
 static const struct cpu_custom *find_custom(const struct cpu_isa *isa, const char *name)
 {
@@ -75,7 +77,11 @@ static kiln_status cpu_open(kiln_device *dev, const char *spec)
     dev->info.memory_B = pages > 0 && page_B > 0 ? (uint64_t)pages * (uint64_t)page_B : 0;
     dev->info.subgroup_size = 1;
     dev->info.threads = (uint32_t)cpu_threads();
-    dev->caps = (struct device_caps){.is_cpu = true,
+    dev->caps = (struct device_caps){.code = CODE_LLVM,
+                                     .host = true,
+                                     .checks_indices = true,
+                                     .own_products = true,
+                                     .cheap_launches = true,
                                      .f64 = true,
                                      .i64 = true,
                                      .f16_storage = true,
@@ -213,6 +219,8 @@ static kiln_status cpu_launch_compiled(kiln_device *dev, const struct compiled_l
 
 const struct device_ops cpu_device_ops = {
     .kind = "cpu",
+    .role = ROLE_HOST,
+    .forks = true,
     .open = cpu_open,
     .close = cpu_close,
     .slab_alloc = cpu_slab_alloc,

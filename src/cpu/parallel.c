@@ -1,17 +1,72 @@
 // One pool of threads: libgomp's, which OpenBLAS shares. Ranges depend on the number of threads; results must not, so
 // kernels that fold values do it in chunks of a fixed size.
+#include "base/process.h"
 #include "cpu/parallel.h"
+#include "base/thread.h"
 
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { COST_OF_FORK = 1 << 15 }; // elements of a cheap loop for which a second thread is worth its start
 enum { SCRATCH_STEP_B = 1 << 14 };
 
+static void *wait_at(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+// libgomp ends the process when it cannot start a thread of a pool, and each thread that calls has a pool of its own.
+static bool can_start(int n)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    int started = 0;
+    pthread_mutex_lock(&gate);
+    while (threads && started < n && !pthread_create(&threads[started], NULL, wait_at, &gate)) started++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    free(threads);
+    if (started == n) return true;
+    log_warn("a pool of %d threads cannot be started (a limit on processes or on memory): work is done on one", n + 1);
+    return false;
+}
+
+static int pool_threads(void)
+{
+    static THREAD_LOCAL bool asked;
+    int n = omp_get_max_threads();
+    if (n == 1 || asked) return n;
+    asked = true;
+    if (can_start(n - 1)) return n;
+    omp_set_num_threads(1); // of this thread; also for libraries that use its pool
+    return 1;
+}
+
 int cpu_threads(void)
 {
-    return omp_in_parallel() ? 1 : omp_get_max_threads();
+    return omp_in_parallel() ? 1 : pool_threads();
+}
+
+// A child has the pool's books, and none of its threads.
+static atomic_bool pool_is_used;
+
+static void leave_pool(void)
+{
+    if (atomic_load(&pool_is_used)) omp_set_num_threads(1);
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    process_at_fork(NULL, leave_pool);
+}
+
+void cpu_pool_used(void)
+{
+    atomic_store_explicit(&pool_is_used, true, memory_order_relaxed);
 }
 
 kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, void *user)
@@ -25,6 +80,7 @@ kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, voi
     if (threads <= 1) return fn(user, 0, units);
 
     struct error_record first = {.code = KILN_OK};
+    cpu_pool_used();
 #pragma omp parallel num_threads((int)threads)
     {
         int64_t id = omp_get_thread_num(), n = omp_get_num_threads();
@@ -47,29 +103,20 @@ struct scratch {
     size_t size_B[CPU_SCRATCH_COUNT];
 };
 
-static _Thread_local struct scratch *mine;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
+static THREAD_LOCAL struct scratch *mine;
 
-static void scratch_free(void *p)
+static void scratch_free(void)
 {
-    struct scratch *s = p;
-    for (int i = 0; i < CPU_SCRATCH_COUNT; i++) free(s->memory[i]);
-    free(s);
+    for (int i = 0; i < CPU_SCRATCH_COUNT; i++) free(mine->memory[i]);
+    free(mine);
     mine = NULL;
-}
-
-static void key_create(void)
-{
-    pthread_key_create(&key, scratch_free);
 }
 
 void *cpu_scratch(enum cpu_scratch_slot slot, size_t size_B)
 {
     if (!mine) {
-        pthread_once(&key_once, key_create);
         mine = calloc(1, sizeof *mine);
-        if (mine) pthread_setspecific(key, mine);
+        if (mine) thread_at_end(THREAD_SCRATCH, scratch_free);
     }
     if (mine && mine->size_B[slot] >= size_B && mine->memory[slot]) return mine->memory[slot];
     if (mine) {

@@ -10,6 +10,10 @@ typedef kiln_status cpu_range_fn(void *user, int64_t begin, int64_t end);
 // any range becomes the calling thread's.
 kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, void *user);
 
+// The threads of OpenMP are in use, by cpu_parallel or by a library: in a child, where there are none, the thread that
+// forked works alone.
+void cpu_pool_used(void);
+
 int cpu_threads(void); // how many threads cpu_parallel uses at most
 
 // Memory of the calling thread, 64-byte aligned, kept until the thread ends; a later call for the same slot may move

@@ -1,4 +1,6 @@
 #include "data/field.h"
+#include "base/dtype.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,12 +46,12 @@ static size_t in_row_B(const struct field *f)
 kiln_status field_convert(struct field *f, kiln_dtype dtype, const kiln_convert_opts *opts)
 {
     bool to_known = dtype == KILN_I32 || dtype == KILN_I64 || dtype == KILN_F32 || dtype == KILN_F64;
-    if (!to_known || f->dtype == KILN_F16 || f->dtype == KILN_BF16) {
+    if (!to_known || dtype_is_half_float(f->dtype)) {
         return error_set(KILN_E_DTYPE, "loader_convert: from %s to %s; results are i32, i64, f32 or f64",
                          kiln_dtype_name(f->dtype), kiln_dtype_name(dtype));
     }
-    kiln_convert_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_convert_opts o;
+    TRY(options_read("loader_convert", KILN_CONVERT, &o, opts));
     if (f->fn && !f->scratch) {
         f->scratch = malloc(in_row_B(f) + 1);
         if (!f->scratch) return error_set(KILN_E_MEMORY, "loader_convert: no memory for a sample");
@@ -106,8 +108,10 @@ static void convert_ints(const struct field *f, const unsigned char *in, unsigne
 {
     for (int64_t i = 0; i < f->row_items; i++) {
         int64_t x = ((const int64_t *)in)[i];
-        if (f->out_dtype == KILN_I64) ((int64_t *)out)[i] = x;
-        else ((int32_t *)out)[i] = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+        if (f->out_dtype == KILN_I64)
+            ((int64_t *)out)[i] = x;
+        else
+            ((int32_t *)out)[i] = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
     }
 }
 
@@ -140,7 +144,9 @@ kiln_status field_row(const struct field *f, size_t number, int64_t index, unsig
         }
         in = row;
     }
-    if (f->converts) convert_row(f, in, out);
-    else if (in != out && row_B) memcpy(out, in, row_B);
+    if (f->converts)
+        convert_row(f, in, out);
+    else if (in != out && row_B)
+        memcpy(out, in, row_B);
     return KILN_OK;
 }

@@ -5,7 +5,10 @@
 // Filler and caller share the ring's counters under one lock; a slot belongs to the filler while it is free and to
 // the caller while it is filled. After a failure the filler stops; the caller raises the error and starts anew from
 // its own state at the next call. Without a thread the caller fills the single slot itself.
+#include "base/process.h"
 #include "data/field.h"
+#include "base/handles.h"
+#include "base/options.h"
 #include "data/order.h"
 
 #include <inttypes.h>
@@ -22,8 +25,8 @@ struct cursor {
 };
 
 struct slot {
-    int64_t rows;                   // 0: the end of an epoch
-    unsigned char **data;           // one block a field
+    int64_t rows;         // 0: the end of an epoch
+    unsigned char **data; // one block a field
     struct error_record error;
 };
 
@@ -33,21 +36,22 @@ struct kiln_loader {
     struct field fields[FIELDS_MAX];
     size_t n_fields;
     int64_t samples;
-    struct cursor state;            // what the caller has seen
-    bool started;                   // fields are fixed, slots are there
+    struct cursor state; // what the caller has seen
+    bool started;        // fields are fixed, slots are there
 
     struct slot *slots;
     size_t depth;
     struct cursor filler;
-    int64_t *order;                 // of epoch order_epoch
+    int64_t *order; // of epoch order_epoch
     uint64_t order_epoch;
     bool order_known;
 
     bool threaded, running;
+    unsigned generation; // of the process that has the thread
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    size_t first, filled;           // slots [first, first + filled) of the ring belong to the caller
+    size_t first, filled; // slots [first, first + filled) of the ring belong to the caller
     bool stop;
 };
 
@@ -123,8 +127,19 @@ static void *fill_until_stopped(void *user)
     return NULL;
 }
 
+// In a child the thread is the parent's, whatever it was doing.
+static bool lost_its_thread(const kiln_loader *l)
+{
+    return l->running && l->generation != process_generation();
+}
+
 static void stop_thread(kiln_loader *l)
 {
+    if (lost_its_thread(l)) {
+        pthread_mutex_init(&l->lock, NULL);
+        pthread_cond_init(&l->changed, NULL);
+        l->order_known = l->running = false;
+    }
     if (!l->running) return;
     pthread_mutex_lock(&l->lock);
     l->stop = true;
@@ -149,6 +164,7 @@ static void start_thread(kiln_loader *l)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->generation = process_generation();
     l->running = pthread_create(&l->thread, NULL, fill_until_stopped, l) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -158,7 +174,7 @@ static void start_thread(kiln_loader *l)
 static kiln_status check(const char *function, const kiln_loader *l)
 {
     if (error_pending) return error_pending;
-    return l ? KILN_OK : error_set(KILN_E_ARGUMENT, "%s: the loader is NULL", function);
+    return handle_check(function, "the loader", HANDLE_LOADER, l);
 }
 
 // A free place for a field, once it is known to fit the others.
@@ -167,6 +183,7 @@ static kiln_status new_field(const char *function, kiln_loader *l, kiln_dtype dt
 {
     if (l->started) return error_set(KILN_E_STATE, "%s: the loader has given batches", function);
     if (l->n_fields == FIELDS_MAX) return error_set(KILN_E_ARGUMENT, "%s: more than %d fields", function, FIELDS_MAX);
+    if (rank && !dims) return error_set(KILN_E_ARGUMENT, "%s: dims is NULL", function);
     struct field *f = &l->fields[l->n_fields];
     TRY(field_init(f, dtype, rank, dims));
     if (l->n_fields && dims[0] != l->samples) {
@@ -240,7 +257,7 @@ kiln_status kiln_loader_convert(kiln_loader *loader, size_t field, kiln_dtype dt
 
 static kiln_status set_options(kiln_loader *l, const kiln_loader_opts *opts)
 {
-    if (opts) memcpy(&l->opts, opts, opts->size < sizeof l->opts ? opts->size : sizeof l->opts);
+    TRY(options_read("loader_create", KILN_LOADER, &l->opts, opts));
     kiln_loader_opts *o = &l->opts;
     if (o->batch < 0) return error_set(KILN_E_ARGUMENT, "loader_create: a batch of %" PRId64 " samples", o->batch);
     if (o->prefetch < -1 || o->prefetch > DEPTH_MAX) {
@@ -258,8 +275,8 @@ kiln_loader *kiln_loader_create(kiln_device *dev, kiln_tensor *const *tensors, s
 {
     if (error_pending) return NULL;
     if (!dev) dev = kiln_get_device();
-    if (!dev) return NULL;
-    kiln_loader *l = calloc(1, sizeof *l);
+    if (!dev || handle_check("loader_create", "dev", HANDLE_DEVICE, dev)) return NULL;
+    kiln_loader *l = handle_new(HANDLE_LOADER, sizeof *l);
     if (!l) {
         error_set(KILN_E_MEMORY, "loader_create: no memory");
         return NULL;
@@ -288,14 +305,14 @@ static void free_slots(kiln_loader *l)
 
 void kiln_loader_free(kiln_loader **loader)
 {
-    if (!loader || !*loader) return;
+    if (!handle_may_free("loader_free", HANDLE_LOADER, loader)) return;
     kiln_loader *l = *loader;
     stop_thread(l);
     free_slots(l);
     for (size_t i = 0; i < l->n_fields; i++) field_finish(&l->fields[i]);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
-    free(l);
+    handle_free(HANDLE_LOADER, l);
     *loader = NULL;
 }
 
@@ -335,6 +352,7 @@ static kiln_status start(kiln_loader *l)
 // The oldest filled slot.
 static kiln_status wait_for_slot(kiln_loader *l, struct slot **out)
 {
+    if (lost_its_thread(l)) rewind_filler(l);
     if (l->threaded && !l->running && !l->filled) start_thread(l);
     if (!l->running && !l->filled) {
         struct slot *s = &l->slots[0];
@@ -415,21 +433,16 @@ int64_t kiln_loader_batches(const kiln_loader *loader)
 kiln_status kiln_loader_get_state(const kiln_loader *loader, kiln_loader_state *out)
 {
     TRY(check("loader_get_state", loader));
-    if (!out || out->size < sizeof out->size) {
-        return error_set(KILN_E_ARGUMENT, "loader_get_state: out is NULL or its size is not set");
-    }
+    TRY(sized_check("loader_get_state", kiln_loader_state, out));
     kiln_loader_state s = {.seed = loader->opts.seed, .epoch = loader->state.epoch, .position = loader->state.position};
-    s.size = out->size;
-    memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
+    sized_fill(out, &s, sizeof s);
     return KILN_OK;
 }
 
 kiln_status kiln_loader_set_state(kiln_loader *loader, const kiln_loader_state *state)
 {
     TRY(check("loader_set_state", loader));
-    if (!state || state->size < sizeof state->size) {
-        return error_set(KILN_E_ARGUMENT, "loader_set_state: the state is NULL or its size is not set");
-    }
+    TRY(sized_check("loader_set_state", kiln_loader_state, state));
     kiln_loader_state s = {0};
     memcpy(&s, state, state->size < sizeof s ? state->size : sizeof s);
     if (s.position < 0 || s.position > loader->samples) {

@@ -1,4 +1,5 @@
 // The CPU: instruction set, BLAS, threads.
+#include "codegen/llvm/llvm.h"
 #include "cpu/blas.h"
 #include "cpu/isa.h"
 #include "cpu/parallel.h"
@@ -17,7 +18,7 @@ static const char blas_missing[] = "this build has no OpenBLAS; KILN_BLAS names 
 void facts_blas(struct facts *f)
 {
     const struct cpu_blas *blas = cpu_blas();
-    const char *named = getenv("KILN_BLAS");
+    const char *named = secure_getenv("KILN_BLAS");
     bool refused = named && !strcmp(named, "none");
     fact_bool(f, "blas", blas->found, refused ? "KILN_BLAS=none" : blas_missing);
     fact_text(f, "blas version", blas->name);
@@ -61,7 +62,9 @@ static void facts_fast_paths(struct facts *f, const struct cpu_isa *isa)
               blas->found ? "the library has threads of its own: it gets one, and products are split here"
                           : "no BLAS library");
     fact_huge_pages(f);
-    fact_bool(f, "kernels compiled at run time", false, "eager mode runs precompiled kernels");
+    struct llvm_facts module;
+    llvm_get_facts(&module);
+    fact_bool(f, "kernels compiled at run time", !module.why[0], module.why);
 }
 
 kiln_status facts_cpu(struct facts *f)

@@ -1,4 +1,5 @@
 // The front of kiln_library_facts and kiln_device_facts.
+#include "codegen/llvm/llvm.h"
 #include "debug/facts.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -31,6 +32,16 @@ const char *fact_library_path(const void *function)
     return function && dladdr(function, &info) ? info.dli_fname : NULL;
 }
 
+static void facts_llvm(struct facts *f)
+{
+    struct llvm_facts module;
+    llvm_get_facts(&module);
+    fact_bool(f, "llvm module", !module.why[0], module.why);
+    if (module.why[0]) return;
+    fact_text(f, "llvm module path", module.path);
+    fact_text(f, "llvm version", module.version);
+}
+
 kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
 {
     if (error_pending) return error_pending;
@@ -39,6 +50,7 @@ kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
     fact_text(&f, "kiln version", KILN_VERSION);
     fact_text(&f, "kiln path", fact_library_path((const void *)(uintptr_t)&kiln_library_facts));
     facts_blas(&f);
+    facts_llvm(&f);
 #if KILN_WITH_VULKAN
     facts_loader(&f);
 #else

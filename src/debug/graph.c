@@ -28,7 +28,7 @@ static void constant_layout(const void *held, struct layout *out)
     layout_contiguous(held, out);
 }
 
-static kiln_status show(const struct showing *w, const struct units *u, const struct step *step)
+static kiln_status show(const struct showing *w, const struct units *u, const struct fuse_step *step)
 {
     struct show_step s;
     const struct show_target target = {.caps = &w->dev->caps, .include = w->dev->ops->shader_text};
@@ -55,7 +55,7 @@ static kiln_status show(const struct showing *w, const struct units *u, const st
 static kiln_status compile_apart(const struct showing *w, const struct kiln_graph *g, const bool *shared)
 {
     struct units units = {0};
-    struct schedule schedule = {0};
+    struct fuse_schedule schedule = {0};
     const struct units_options uo = {.caps = &w->dev->caps, .constant_layout = constant_layout, .shared = shared};
     const struct fuse_options fo = {0};
     kiln_status status = units_make(&units, g, &uo);
@@ -85,6 +85,7 @@ kiln_status kiln_graph_text_kernels(const char *text, size_t size_B, const char 
                          : !name ? "name"
                          : !dev  ? "dev"
                                  : "fn");
+    TRY(device_check("graph_text_kernels", dev));
     const struct showing w = {.dev = dev, .fn = fn, .user = user};
     struct pass_options o = {.why = name};
     pass_options_from_debug(&o);

@@ -1,13 +1,14 @@
 // The catalogue of kernels as text. Running ops never comes here: the expressions are parsed anew for one kernel's
 // shader.
-#include "codegen/catalogue.h"
+#include "codegen/catalogue/catalogue.h"
+#include "base/options.h"
 #include <kiln/debug.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if KILN_WITH_VULKAN
-#include "codegen/spirv.h"
+#include "spirv/spirv.h"
 #include "vulkan/modules.h"
 #endif
 
@@ -65,12 +66,11 @@ kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out)
     static const char *const kinds[] = {"none", "pointwise", "row", "custom"};
     int id;
     TRY(find_id("kernel_get_info", kernel, &id));
-    if (!out || !out->size) return error_set(KILN_E_ARGUMENT, "kernel_get_info: out or out->size is not set");
+    TRY(sized_check("kernel_get_info", kiln_kernel_info, out));
     const struct kernel_info *k = &kernel_catalogue[id];
-    size_t n_words, size_B = out->size < sizeof *out ? out->size : sizeof *out;
+    size_t n_words;
     bool has_module = has_module_of(id, &n_words);
     kiln_kernel_info info = {
-        .size = out->size,
         .row = k->name,
         .dtype = scalar_class_name((enum scalar_class)k->cls),
         .kind = kinds[k->kind],
@@ -82,7 +82,7 @@ kiln_status kiln_kernel_get_info(size_t kernel, kiln_kernel_info *out)
         .module_B = n_words * 4,
     };
     symbol_of(k, info.symbol, sizeof info.symbol);
-    memcpy(out, &info, size_B);
+    sized_fill(out, &info, sizeof info);
     return KILN_OK;
 }
 

@@ -1,5 +1,6 @@
 // Passes over graphs in text form.
 #include "pass/pass.h"
+#include "base/options.h"
 #include <kiln/debug.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,11 @@ size_t kiln_pass_count(void)
 kiln_status kiln_pass_get_info(size_t pass, kiln_pass_info *out)
 {
     if (error_pending) return error_pending;
-    if (!out || !out->size) return error_set(KILN_E_ARGUMENT, "pass_get_info: out or out->size is not set");
+    TRY(sized_check("pass_get_info", kiln_pass_info, out));
     if (pass >= (size_t)pass_count)
         return error_set(KILN_E_ARGUMENT, "pass_get_info: pass %zu of %d", pass, pass_count);
     kiln_pass_info info = {.name = pass_table[pass].name, .doc = pass_table[pass].doc};
-    size_t size = out->size < sizeof info ? out->size : sizeof info;
-    info.size = out->size;
-    memcpy(out, &info, size);
+    sized_fill(out, &info, sizeof info);
     return KILN_OK;
 }
 
@@ -69,17 +68,13 @@ static char *text_of(const struct kiln_graph *g)
 
 char *kiln_graph_text_optimize(const char *text, size_t size_B, const char *name, const kiln_optimize_opts *opts)
 {
-    kiln_optimize_opts o = {0};
+    kiln_optimize_opts o;
     if (error_pending) return NULL;
     if (!text || !name) {
         error_set(KILN_E_ARGUMENT, "graph_text_optimize: %s is NULL", text ? "name" : "text");
         return NULL;
     }
-    if (opts && !opts->size) {
-        error_set(KILN_E_ARGUMENT, "graph_text_optimize: opts->size is not set");
-        return NULL;
-    }
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    if (options_read("graph_text_optimize", KILN_OPTIMIZE, &o, opts)) return NULL;
     struct watcher w = {.each = o.each, .user = o.user};
     struct pass_options options = {.verify = true, .inexact = o.inexact, .each = o.each ? tell : NULL, .user = &w};
     struct kiln_graph *g = ir_parse(text, size_B, name);

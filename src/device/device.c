@@ -1,52 +1,52 @@
 // Opening, counting, the default device, and the way of a launch to its back end.
+#include "base/thread.h"
 #include "device/device.h"
+#include "base/handles.h"
+#include "base/note.h"
 #include "device/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct device_ops *const kinds[] = {
-    &cpu_device_ops,
-#if KILN_WITH_VULKAN
-    &vulkan_device_ops,
-#endif
-    &null_device_ops,
-};
-
 void (*device_closing)(kiln_device *dev);
 void (*device_forget)(kiln_device *dev);
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static kiln_device *open_list; // newest first; the default is the oldest that is not closed
-static _Thread_local kiln_device *thread_default;
+GUARD_LOCK(guard_list, list_lock)
+static kiln_device *open_list;                   // newest first; the default is the oldest that is not closed
+static THREAD_LOCAL kiln_device *thread_default; // held
 
 static kiln_status unknown_name(const char *name)
 {
-    char list[128] = "";
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        if (i) strcat(list, ", ");
-        strcat(list, kinds[i]->kind);
+    char list[256] = "";
+    for (const struct device_ops *const *kind = device_kinds; *kind; kind++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", (*kind)->kind);
     }
-    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s%s", name,
-                     list, KILN_WITH_VULKAN ? ", gpu, vulkan:N" : "");
+    const struct device_ops *gpu = device_kind_for(ROLE_GPU);
+    if (gpu) snprintf(list + strlen(list), sizeof list - strlen(list), ", gpu, %s:N", gpu->kind);
+    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s", name, list);
 }
 
 static kiln_device *open_kind(const struct device_ops *ops, const char *spec)
 {
-    kiln_device *dev = calloc(1, sizeof *dev);
+    kiln_device *dev = handle_new(HANDLE_DEVICE, sizeof *dev);
     if (!dev) {
         error_set(KILN_E_MEMORY, "device_open: out of memory");
         return NULL;
     }
     dev->ops = ops;
     atomic_init(&dev->refs, 1);
+    atomic_init(&dev->holders, 1);
     pthread_mutex_init(&dev->lock, NULL);
+    lock_guard(&dev->guarded, &dev->lock, false);
     dev->rng_seed = 0x9e3779b97f4a7c15u;
     kiln_status status = heap_create(dev);
     if (!status) status = ops->open(dev, spec);
     if (status) {
         heap_destroy(dev);
+        lock_unguard(&dev->guarded);
         pthread_mutex_destroy(&dev->lock);
-        free(dev);
+        handle_free(HANDLE_DEVICE, dev);
         return NULL;
     }
     dev->info.size = sizeof dev->info;
@@ -62,18 +62,12 @@ static kiln_device *open_kind(const struct device_ops *ops, const char *spec)
 
 static kiln_device *open_named(const char *name)
 {
-    if (!strcmp(name, "gpu")) {
-#if KILN_WITH_VULKAN
-        return open_kind(&vulkan_device_ops, "gpu");
-#else
-        unknown_name(name);
-        return NULL;
-#endif
-    }
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        size_t n = strlen(kinds[i]->kind);
-        if (strncmp(name, kinds[i]->kind, n)) continue;
-        if (name[n] == 0 || (name[n] == ':' && !strcmp(kinds[i]->kind, "vulkan"))) return open_kind(kinds[i], name + n);
+    const struct device_ops *gpu = device_kind_for(ROLE_GPU);
+    if (gpu && !strcmp(name, "gpu")) return open_kind(gpu, "gpu");
+    for (const struct device_ops *const *kind = device_kinds; *kind; kind++) {
+        size_t n = strlen((*kind)->kind);
+        if (strncmp(name, (*kind)->kind, n)) continue;
+        if (name[n] == 0 || (name[n] == ':' && (*kind)->role == ROLE_GPU)) return open_kind(*kind, name + n);
     }
     unknown_name(name);
     return NULL;
@@ -85,12 +79,22 @@ kiln_device *kiln_device_open(const char *name)
     profile_from_environment();
     if (!name) name = getenv("KILN_DEVICE");
     if (name && *name) return open_named(name);
-#if KILN_WITH_VULKAN
-    kiln_device *gpu = open_kind(&vulkan_device_ops, "gpu");
+    const struct device_ops *gpus = device_kind_for(ROLE_GPU);
+    kiln_device *gpu = gpus ? open_kind(gpus, "gpu") : NULL;
     if (gpu) return gpu;
-    kiln_error_clear(); // no real GPU: the CPU is the answer, not an error
-#endif
-    return open_kind(&cpu_device_ops, "");
+    if (gpus) kiln_error_clear(); // no real GPU: the CPU is the answer, not an error
+    return open_kind(device_kind_for(ROLE_HOST), "");
+}
+
+static void let_go(kiln_device *dev)
+{
+    bool last = dev && atomic_fetch_sub_explicit(&dev->holders, 1, memory_order_acq_rel) == 1;
+    if (last) handle_free(HANDLE_DEVICE, dev);
+}
+
+kiln_status device_check(const char *function, const kiln_device *dev)
+{
+    return handle_check(function, "dev", HANDLE_DEVICE, dev);
 }
 
 kiln_device *device_ref(kiln_device *dev)
@@ -111,36 +115,63 @@ void device_unref(kiln_device *dev)
     pthread_mutex_unlock(&list_lock);
     heap_destroy(dev);
     dev->ops->close(dev);
+    lock_unguard(&dev->guarded);
     pthread_mutex_destroy(&dev->lock);
-    free(dev);
+    handle_close(dev);
+    let_go(dev);
+}
+
+static void set_default(kiln_device *dev)
+{
+    let_go(thread_default);
+    thread_default = dev;
+}
+
+static void drop_default(void)
+{
+    set_default(NULL);
 }
 
 void kiln_device_close(kiln_device **dev)
 {
-    if (!dev || !*dev) return;
+    if (!handle_may_free("device_close", HANDLE_DEVICE, dev)) return;
     kiln_device *d = *dev;
     *dev = NULL;
-    if (thread_default == d) thread_default = NULL;
-    if (device_forget) device_forget(d);
-    if (device_closing) device_closing(d);
     pthread_mutex_lock(&list_lock);
+    bool twice = d->closed;
     d->closed = true;
     pthread_mutex_unlock(&list_lock);
+    if (twice) {
+        error_set(KILN_E_HANDLE, "device_close: the device was closed already");
+        return;
+    }
+    if (error_is_unheard())
+        log_warn("device_close: an error is pending that nobody has read: %s", kiln_error_message());
+    if (thread_default == d) drop_default();
+    if (device_forget) device_forget(d);
+    if (device_closing) device_closing(d);
     device_unref(d);
 }
 
-kiln_status profile_settle_devices(void)
+// Those that are open, held.
+static size_t hold_devices(kiln_device **devices, size_t max)
 {
-    kiln_device *devices[64];
     size_t n = 0;
-    kiln_status status = KILN_OK;
     pthread_mutex_lock(&list_lock);
-    for (kiln_device *d = open_list; d && n < COUNT_OF(devices); d = d->next) {
+    for (kiln_device *d = open_list; d && n < max; d = d->next) {
         int refs = atomic_load(&d->refs); // 0: it is being freed
         while (refs && !atomic_compare_exchange_weak(&d->refs, &refs, refs + 1)) {}
         if (refs) devices[n++] = d;
     }
     pthread_mutex_unlock(&list_lock);
+    return n;
+}
+
+kiln_status profile_settle_devices(void)
+{
+    kiln_device *devices[64];
+    kiln_status status = KILN_OK;
+    size_t n = hold_devices(devices, COUNT_OF(devices));
     for (size_t i = 0; i < n; i++) {
         if (!status) status = devices[i]->ops->synchronize(devices[i]);
         device_unref(devices[i]);
@@ -148,9 +179,36 @@ kiln_status profile_settle_devices(void)
     return status;
 }
 
+// A driver that computes on the host does so with libraries that end with the process.
+static void settle_software(void)
+{
+    kiln_device *devices[64];
+    size_t n = hold_devices(devices, COUNT_OF(devices));
+    for (size_t i = 0; i < n; i++)
+        if (devices[i]->info.software && devices[i]->ops->synchronize(devices[i])) kiln_error_clear();
+}
+
+static void refuse_open_devices(void)
+{
+    for (kiln_device *d = open_list; d; d = d->next)
+        if (!d->ops->forks) d->ops = device_of_parent(d->ops);
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    process_at_fork(NULL, refuse_open_devices);
+    process_at_end(settle_software);
+}
+
 kiln_device *device_default(void)
 {
-    if (KILN_LIKELY(thread_default != NULL)) return thread_default;
+    if (KILN_LIKELY(thread_default && !atomic_load_explicit(&thread_default->closed, memory_order_relaxed)))
+        return thread_default;
+    if (thread_default) {
+        error_set(KILN_E_STATE, "the default device of this thread, %s, was closed: call kiln_set_device",
+                  thread_default->name);
+        return NULL;
+    }
     kiln_device *oldest = NULL;
     pthread_mutex_lock(&list_lock);
     for (kiln_device *d = open_list; d; d = d->next)
@@ -160,11 +218,11 @@ kiln_device *device_default(void)
     return oldest;
 }
 
-bool device_is_open(const char *kind)
+bool device_is_open(enum device_role role)
 {
     bool open = false;
     pthread_mutex_lock(&list_lock);
-    for (kiln_device *d = open_list; d; d = d->next) open = open || (!d->closed && !strcmp(d->ops->kind, kind));
+    for (kiln_device *d = open_list; d; d = d->next) open = open || (!d->closed && d->ops->role == role);
     pthread_mutex_unlock(&list_lock);
     return open;
 }
@@ -172,8 +230,14 @@ bool device_is_open(const char *kind)
 kiln_status kiln_set_device(kiln_device *dev)
 {
     if (error_pending) return error_pending;
-    if (!dev) return error_set(KILN_E_ARGUMENT, "set_device: dev is NULL");
-    thread_default = dev;
+    TRY(device_check("set_device", dev));
+    pthread_mutex_lock(&list_lock);
+    bool open = !dev->closed;
+    if (open) atomic_fetch_add_explicit(&dev->holders, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&list_lock);
+    if (!open) return error_set(KILN_E_HANDLE, "set_device: the device was closed");
+    thread_at_end(THREAD_DEVICE, drop_default);
+    set_default(dev);
     return KILN_OK;
 }
 
@@ -188,7 +252,7 @@ kiln_status device_fallback_cpu(kiln_device **out)
     static kiln_device *cpu;
     pthread_mutex_lock(&lock);
     if (!cpu) {
-        cpu = open_kind(&cpu_device_ops, "");
+        cpu = open_kind(device_kind_for(ROLE_HOST), "");
         if (cpu) cpu->internal = true;
     }
     *out = cpu;

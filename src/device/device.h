@@ -1,6 +1,7 @@
 // The device: a vtable at the level of launches, a heap over slabs, and the counters. Every device implements
 // device_ops; everything above uses device_*.
 #pragma once
+#include "base/process.h"
 #include "ir/launch.h"
 #include <kiln/device.h>
 #include <pthread.h>
@@ -13,8 +14,18 @@ struct slab {         // a piece of memory from the system
     void *handle; // the device's own
 };
 
+enum device_role {
+    ROLE_NONE, // opened by its name alone
+    ROLE_HOST, // always there: the default without a GPU, and what runs what another device lacks
+    ROLE_GPU,  // "gpu" and the default open its first real one, "kind:N" the one with that number
+};
+
+// Each entry is required unless it says what NULL means.
 struct device_ops {
     const char *kind; // "cpu", "vulkan", "null"
+    enum device_role role;
+    // Fills infos of the devices of this kind, at most `max`; how many there are. NULL: none that a user could choose.
+    size_t (*list)(kiln_device_info *out, size_t max);
     // Fills dev->impl, caps, info. `spec` is what follows the kind in the name ("" or ":1" and so on).
     kiln_status (*open)(kiln_device *dev, const char *spec);
     void (*close)(kiln_device *dev);
@@ -40,6 +51,10 @@ struct device_ops {
     kiln_status (*load_compiled)(kiln_device *dev, const struct compiled_code *code, void **out);
     void (*unload_compiled)(kiln_device *dev, void *compiled);
     kiln_status (*launch_compiled)(kiln_device *dev, const struct compiled_launch *l);
+    // What is launched between begin and end belongs together and goes to the queue at once, as far as the bound on a
+    // submission's work allows; may nest. NULL: launches run one by one.
+    kiln_status (*batch)(kiln_device *dev, bool begin);
+    bool forks; // works on in the child of a fork
 };
 
 struct heap; // device/heap.c
@@ -48,8 +63,9 @@ struct kiln_device {
     const struct device_ops *ops;
     void *impl;
     struct device_caps caps;
-    atomic_int refs; // one for the user's handle, one a storage
-    bool closed;     // the user's handle is gone
+    atomic_int refs;    // one for the user's handle, one a storage
+    atomic_int holders; // of this struct alone: one for all of refs, one a thread whose default the device is
+    atomic_bool closed; // the user's handle is gone
     bool internal;   // the fallback's CPU, never a default
     bool strict;
     char name[128], driver[192];
@@ -57,6 +73,7 @@ struct kiln_device {
     kiln_device_stats stats; // counters by STAT_ADD
     struct heap *heap;
     pthread_mutex_t lock; // the generator and the open list; heap and back ends have locks of their own
+    struct guarded guarded;
     uint64_t rng_seed, rng_offset;
     double marks_ns[KILN_MARKS]; // of the host's clock; 0: never set
     struct kiln_device *next;    // list of open devices
@@ -68,8 +85,9 @@ struct block {
     uint64_t address;
     void *host;      // where the host sees it, or NULL
     uint64_t size_B; // as asked for
-    uint32_t bin;
+    uint64_t held_B; // with what rounding adds
     struct heap_slab *slab;
+    struct piece *piece; // of a pool; NULL: of a size class
 };
 kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out); // size 0: a block without memory
 void device_release(kiln_device *dev, const struct block *b);
@@ -77,15 +95,20 @@ kiln_status heap_create(kiln_device *dev);
 void heap_destroy(kiln_device *dev);
 kiln_status heap_trim(kiln_device *dev);
 kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
-bool heap_find(kiln_device *dev, uint64_t address, struct slab *out); // the slab that holds an address
 #define STAT_ADD(dev, field, n) ((void)__atomic_fetch_add(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED))
 #define STAT_SET(dev, field, n) __atomic_store_n(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED)
 #define STAT_GET(dev, field)    __atomic_load_n(&(dev)->stats.field, __ATOMIC_RELAXED)
 kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l); // counts
+static inline kiln_status device_batch(kiln_device *d, bool begin)
+{
+    return d->ops->batch ? d->ops->batch(d, begin) : KILN_OK;
+}
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
+// A device that a caller gives: NULL and one that was closed, and of which nothing lives, are errors.
+kiln_status device_check(const char *function, const kiln_device *dev);
 kiln_device *device_ref(kiln_device *dev);
 void device_unref(kiln_device *dev);
 extern void (*device_closing)(
@@ -97,9 +120,14 @@ kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
 extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
 // This thread's default device: set, else the first open one; NULL and an error when there is none.
 kiln_device *device_default(void);
-bool device_is_open(const char *kind); // one of that kind, that is
+bool device_is_open(enum device_role role); // one of that role, that is
 // The CPU device that runs fallbacks; opened at first use.
 kiln_status device_fallback_cpu(kiln_device **out);
 
-extern const struct device_ops cpu_device_ops, null_device_ops;
-extern const struct device_ops vulkan_device_ops; // absent when built without Vulkan
+// What takes the place of these ops in the child of a fork: all is an error, and closing leaves the driver alone.
+const struct device_ops *device_of_parent(const struct device_ops *ops);
+
+// table.c
+extern const struct device_ops cpu_device_ops, null_device_ops, vulkan_device_ops;
+extern const struct device_ops *const device_kinds[];            // of this build; ends with NULL
+const struct device_ops *device_kind_for(enum device_role role); // NULL: this build has none

@@ -60,7 +60,7 @@ static kiln_status run_staged(kiln_device *dev, kiln_device *cpu, const struct l
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l)
 {
     const char *kernel = kernel_info(l->kernel)->name;
-    if (dev->ops == &cpu_device_ops || dev->ops == &null_device_ops)
+    if (dev->ops->role != ROLE_GPU)
         return error_set(KILN_E_UNSUPPORTED, "%s: the %s device has no kernel %s for these dtypes", l->op,
                          dev->ops->kind, kernel);
     if (dev->strict)

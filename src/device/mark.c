@@ -6,7 +6,7 @@
 static kiln_status check(const char *caller, kiln_device *dev, unsigned mark)
 {
     if (error_pending) return error_pending;
-    if (!dev) return error_set(KILN_E_ARGUMENT, "%s: dev is NULL", caller);
+    TRY(device_check(caller, dev));
     if (mark < KILN_MARKS) return KILN_OK;
     return error_set(KILN_E_ARGUMENT, "%s: mark %u; there are %d", caller, mark, KILN_MARKS);
 }

@@ -4,6 +4,8 @@
 // Input: spans in any order, from any thread. They are kept in memory, at most EVENTS_MAX of them; the number of those
 // left out stands in the file. The file is opened when the profile begins, so that a bad path fails there, and written
 // when it ends.
+#include "base/process.h"
+#include "base/thread.h"
 #include "device/profile.h"
 #include <kiln/device.h>
 #include <inttypes.h>
@@ -25,6 +27,7 @@ struct event {
 atomic_bool profile_running;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_profile, lock)
 static struct {
     FILE *file;
     char path[512];
@@ -37,7 +40,7 @@ static struct {
     char name[NAME_MAX_B];
 } tracks[TRACKS_MAX];
 static uint32_t n_tracks;
-static _Thread_local uint32_t my_track; // plus one
+static THREAD_LOCAL uint32_t my_track; // plus one
 
 uint64_t profile_now_ns(void)
 {
@@ -203,7 +206,7 @@ static void write_at_exit(void)
 
 static void read_environment(void)
 {
-    const char *path = getenv("KILN_PROFILE");
+    const char *path = secure_getenv("KILN_PROFILE");
     if (!path || !*path) return;
     if (kiln_profile_begin(path)) {
         log_warn("KILN_PROFILE: %s", kiln_error_message());

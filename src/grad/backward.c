@@ -1,6 +1,9 @@
 // kiln_backward: the gradient of one tensor by every leaf it depends on.
 #include "grad/backward.h"
+#include "base/base.h"
+#include "base/options.h"
 #include "grad/run.h"
+#include "grad/state.h"
 #include "tensor/apply.h"
 #include <kiln/ops.h>
 
@@ -33,15 +36,27 @@ kiln_tensor *backward_root(const kiln_tensor *out, kiln_tensor *sens)
                      sens ? sens->number : 1);
 }
 
+kiln_status backward_has_no_root(const char *function, const kiln_tensor *out)
+{
+    if (node_is_cut(out->node)) return node_cut_error(function, out->node);
+    return error_set(KILN_E_GRADIENT, "%s: out depends on nothing that requires a gradient", function);
+}
+
 static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)
 {
     TRY(tensor_check("backward", "out", out));
     struct tape_edge root;
     TRY(tape_current(out, &root));
-    if (!root.node) return error_set(KILN_E_GRADIENT, "backward: out depends on nothing that requires a gradient");
+    if (node_is_cut(out->node)) return node_cut_error("backward", out->node);
     if (o->sens) TRY(backward_check_sens("backward", 0, out, o->sens));
+    if (!root.node) { // all gradients are zero, as in kiln_grad; here there is none to set
+        log_warn("backward: out depends on nothing that requires a gradient: no gradient is set");
+        return KILN_OK;
+    }
     struct run r = {.keep = o->keep_tape, .create_graph = o->create_graph, .accumulate = o->accumulate};
     struct kiln_scope scope;
+    struct state_leave left;
+    state_push(&left, NULL, NULL);
     scope_enter(&scope);
     int no_grad = thread_state.no_grad;
     thread_state.no_grad = !o->create_graph;
@@ -51,6 +66,7 @@ static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)
     if (!status) status = run_backward(&r);
     run_finish(&r);
     scope_leave(&scope, NULL, 0);
+    state_pop(&left);
     return status;
 }
 
@@ -58,7 +74,7 @@ kiln_status kiln_backward_with(kiln_tensor *out, const kiln_backward_opts *opts)
 {
     kiln_backward_opts o;
     if (error_pending) return error_pending;
-    options_copy(&o, sizeof o, opts);
+    TRY(options_read("backward", KILN_BACKWARD, &o, opts));
     return backward(out, &o);
 }
 

@@ -1,7 +1,7 @@
 // kiln_gradcheck. Input: a function and f64 tensors. The function's result is folded to a number, sum(y r) with fixed
 // weights r, so that one backward gives all derivatives, which central differences of the number must match. Order 2
 // checks, in the same way, the function that folds the gradients themselves. Written with the public interface only.
-#include "base/base.h"
+#include "base/options.h"
 #include "tensor/apply.h"
 #include <kiln/grad.h>
 #include <kiln/ops.h>
@@ -142,6 +142,8 @@ static kiln_status check(struct checked *c, const kiln_gradcheck_opts *o, kiln_t
 {
     int64_t all[32];
     size_t n = 0;
+    if (n_in && !in) return error_set(KILN_E_ARGUMENT, "gradcheck: in is NULL");
+    if (o->wrt.count && !o->wrt.v) return error_set(KILN_E_ARGUMENT, "gradcheck: the list .wrt is NULL");
     for (size_t i = 0; i < n_in; i++) {
         if (!in[i]) return error_set(KILN_E_ARGUMENT, "gradcheck: in[%zu] is NULL", i);
         if (kiln_tensor_dtype(in[i]) == KILN_F64 && n < COUNT_OF(all)) all[n++] = (int64_t)i;
@@ -161,7 +163,7 @@ kiln_status kiln_gradcheck(kiln_fn fn, void *user, kiln_tensor *const *in, size_
 {
     kiln_gradcheck_opts o;
     if (error_pending) return error_pending;
-    options_copy(&o, sizeof o, opts);
+    TRY(options_read("gradcheck", KILN_GRADCHECK, &o, opts));
     if (!fn) return error_set(KILN_E_ARGUMENT, "gradcheck: fn is NULL");
     struct checked c = {.fn = fn, .user = user, .order = o.order};
     c.eps = o.eps > 0 ? o.eps : 1e-6;

@@ -6,6 +6,7 @@
 // write through a handle that covers the storage makes the handle's node the base; a write through a part makes base' =
 // as_strided_scatter(base, part). So every later read, by whatever handle, has the gradient of what it reads. Handles
 // alone hold families: no cycle runs through the tape.
+#include "base/process.h"
 #include "grad/tape.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
@@ -13,12 +14,19 @@
 #include <string.h>
 
 static pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_refresh, refresh_lock)
 
 void family_unref(struct tape_family *f)
 {
     if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
     node_unref(f->base.node);
-    free(f);
+    f->base.node = NULL;
+    family_forget(f);
+}
+
+void family_forget(struct tape_family *f)
+{
+    if (f && atomic_fetch_sub_explicit(&f->weak, 1, memory_order_acq_rel) == 1) free(f);
 }
 
 static void flat_type(const kiln_tensor *t, struct type *out)
@@ -45,7 +53,12 @@ static kiln_status scatter(const struct tape_edge *base, const struct type *type
 {
     struct attr attrs[] = {ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
     struct tape_edge edges[] = {*base, *part};
-    if (!node_requires_grad(base->node)) edges[0].node = NULL;
+    if (!node_requires_grad(base->node) && !node_is_cut(base->node)) edges[0].node = NULL;
+    for (int i = 0; i < 2; i++)
+        if (node_is_cut(edges[i].node) && !node_requires_grad(edges[1 - i].node)) {
+            *out = node_ref(edges[i].node);
+            return KILN_OK;
+        }
     const struct type *types[] = {type, &t->type};
     return tape_node_make(&op_instances[OP_as_strided_scatter], 2, edges, types, NULL, 1, type, attrs, out);
 }
@@ -56,6 +69,7 @@ static kiln_status family_new(const kiln_tensor *t, const struct tape_edge *edge
     struct tape_family *f = calloc(1, sizeof *f);
     if (!f) return error_set(KILN_E_MEMORY, "out of memory for the tape");
     atomic_init(&f->refs, 1);
+    atomic_init(&f->weak, 1);
     f->of_leaf = edge->node && edge->node->kind == NODE_LEAF;
     kiln_status status = KILN_OK;
     if (covers_storage(t)) {
@@ -109,6 +123,7 @@ kiln_status family_share(kiln_tensor *from, kiln_tensor *to)
 {
     struct tape_edge edge;
     TRY(tape_current(from, &edge));
+    if (from->state) tape_set_node(to, from->state, 0);
     tape_set_node(to, from->node, from->node_out);
     to->detached = from->detached;
     if (!from->storage || from->storage != to->storage || from->detached) return KILN_OK;
@@ -118,9 +133,48 @@ kiln_status family_share(kiln_tensor *from, kiln_tensor *to)
     return KILN_OK;
 }
 
+kiln_status family_of_state(kiln_tensor *t, struct tape_node *leaf)
+{
+    struct tape_family *f, *old;
+    TRY(family_of(t, &f));
+    pthread_mutex_lock(&refresh_lock);
+    old = leaf->leaf->family;
+    if (old && atomic_load(&old->refs))
+        old = NULL; // its handles are there
+    else {
+        atomic_fetch_add_explicit(&f->weak, 1, memory_order_relaxed);
+        leaf->leaf->family = f;
+    }
+    pthread_mutex_unlock(&refresh_lock);
+    family_forget(old);
+    return KILN_OK;
+}
+
+bool family_has_history(const struct tape_node *state)
+{
+    const struct tape_family *f = state->leaf->family;
+    return f && node_requires_grad(f->base.node);
+}
+
+kiln_tensor *family_show(const struct tape_node *state, struct storage *s, const struct type *type,
+                         const struct layout *layout)
+{
+    kiln_tensor *t = tensor_on(s, type, layout);
+    if (!t) return NULL;
+    if (!family_has_history(state)) return t;
+    join(t, state->leaf->family);
+    t->generation--;
+    return family_refresh(t) ? NULL : t;
+}
+
 bool family_is_of_leaf(const kiln_tensor *t)
 {
     return t->family && t->family->of_leaf && node_requires_grad(t->family->base.node);
+}
+
+static bool is_state(const struct tape_node *n)
+{
+    return n && n->kind == NODE_LEAF && !n->leaf->requires_grad;
 }
 
 static kiln_status refresh(kiln_tensor *t)
@@ -129,6 +183,12 @@ static kiln_status refresh(kiln_tensor *t)
     if (t->generation == f->generation) return KILN_OK;
     struct tape_node *n = NULL;
     uint32_t out = 0;
+    if (!node_requires_grad(f->base.node) && (t->state || is_state(t->node))) {
+        if (t->state) tape_set_node(t, t->state, 0);
+        t->generation = f->generation; // state stays state, whoever writes its memory
+        return KILN_OK;
+    }
+    if (node_is_cut(f->base.node)) n = node_ref(f->base.node);
     if (node_requires_grad(f->base.node)) {
         if (covers_storage(t) && type_same_shape(&t->type, &f->type)) {
             n = node_ref(f->base.node);
@@ -166,7 +226,8 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
         else {
             node_unref(base.node);
             base = (struct tape_edge){NULL, 0};
-            if (node_requires_grad(edge->node) || node_requires_grad(f->base.node))
+            bool cut = node_is_cut(edge->node) || node_is_cut(f->base.node);
+            if (cut || node_requires_grad(edge->node) || node_requires_grad(f->base.node))
                 TRY(scatter(&f->base, &f->type, t, edge, &base.node));
         }
         node_unref(f->base.node);

@@ -4,14 +4,22 @@
 // an INPUT node: the backward of this call ends there, and the tape outside, if one records, goes on through it.
 // Without a tape outside nothing of this call's tape is left; with one, the backward is itself recorded and the tape
 // stays, which is how orders nest.
+#include "base/thread.h"
 #include "grad/backward.h"
+#include "grad/state.h"
+#include "base/options.h"
 #include "grad/run.h"
 #include "tensor/apply.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local int depth;
+static THREAD_LOCAL int depth;
+
+bool grad_is_nested(void)
+{
+    return depth > 0;
+}
 
 struct call {
     const char *name;
@@ -22,10 +30,15 @@ struct call {
     kiln_grad_opts o;
     int64_t first; // the wrt of a call without one
     bool outside;  // a tape outside sees this call
+    bool no_grad;  // the caller wants no tape
+    bool cut;      // the results depend on leaves by a tape that is not kept
     uint64_t since, inputs_until;
-    kiln_tensor **inner; // n_in: the handles the function gets
-    kiln_tensor **out;   // n_out: what it gave
-    kiln_tensor **grads; // n_wrt + params
+    kiln_tensor **inner;      // n_in: the handles the function gets
+    kiln_tensor **out;        // n_out: what it gave
+    kiln_tensor **grads;      // n_wrt + params
+    kiln_tensor **room;       // of these
+    uint64_t *versions;       // n_in: of what is given
+    struct tape_node **nodes; // n_wrt: references, then those of params
 };
 
 static kiln_status check_wrt(struct call *c)
@@ -61,10 +74,15 @@ static kiln_status check_wrt(struct call *c)
 static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results,
                          bool values)
 {
-    options_copy(&c->o, sizeof c->o, opts);
+    TRY(options_read_as(c->name, "KILN_GRAD", &c->o, sizeof c->o, opts));
     if (!c->fn) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
     if (c->n_in && !c->in) return error_set(KILN_E_ARGUMENT, "%s: in is NULL", c->name);
     for (size_t i = 0; i < c->n_in; i++) TRY(tensor_check(c->name, "in", c->in[i]));
+    const char *null = c->o.wrt.count && !c->o.wrt.v         ? ".wrt"
+                       : c->o.params.count && !c->o.params.v ? ".params"
+                       : c->o.sens.count && !c->o.sens.v     ? ".sens"
+                                                             : NULL;
+    if (null) return error_set(KILN_E_ARGUMENT, "%s: the list %s is NULL", c->name, null);
     TRY(check_wrt(c));
     c->n_out = c->o.outputs ? c->o.outputs : 1;
     c->n_differentiated = c->o.has_aux ? 1 : c->n_out;
@@ -105,7 +123,7 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
 
 static kiln_status call_function(struct call *c)
 {
-    kiln_status status = c->fn(c->user, c->inner, c->n_in, c->out, c->n_out);
+    kiln_status status = state_call(c->fn, c->user, c->inner, c->n_in, c->out, c->n_out);
     if (error_pending) return error_pending;
     if (status) return error_set(status, "%s: fn failed with %s", c->name, kiln_status_name(status));
     for (size_t i = 0; i < c->n_out; i++) {
@@ -127,13 +145,18 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
                     .n_targets = n,
                     .targets = nodes,
                     .captured = c->grads,
-                    .only_new = c->o.params.count == 0};
+                    .only_new = c->o.params.count == 0,
+                    .cuts = c->o.params.count > 0,
+                    .also = nodes + n,
+                    .n_also = c->n_out - c->n_differentiated};
+    for (size_t i = 0; i < r.n_also; i++) nodes[n + i] = c->out[c->n_differentiated + i]->node;
     kiln_status status = KILN_OK;
     int no_grad = thread_state.no_grad;
     for (size_t i = 0; i < c->n_differentiated && !status; i++) {
         struct tape_edge root;
         if (c->o.sens.count) status = backward_check_sens(c->name, (int)i, c->out[i], c->o.sens.v[i]);
         if (!status) status = tape_current(c->out[i], &root);
+        if (!status && r.cuts && node_is_cut(c->out[i]->node)) status = node_cut_error(c->name, c->out[i]->node);
         if (status || !root.node) continue;
         thread_state.no_grad = !c->outside;
         kiln_tensor *sens = backward_root(c->out[i], c->o.sens.count ? c->o.sens.v[i] : NULL);
@@ -141,6 +164,7 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
         status = sens ? run_add(&r, &root, sens) : error_pending;
     }
     if (!status) status = run_backward(&r);
+    c->cut = r.is_outside;
     run_finish(&r);
     return status;
 }
@@ -155,7 +179,7 @@ static kiln_tensor *zeros_for(const kiln_tensor *t)
 static kiln_status differentiate(struct call *c)
 {
     size_t n = c->n_wrt + c->o.params.count;
-    struct tape_node **nodes = calloc(n, sizeof *nodes);
+    struct tape_node **nodes = c->nodes = calloc(n + c->n_out, sizeof *nodes);
     if (!nodes) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
     kiln_status status = KILN_OK;
     c->since = node_sequence();
@@ -169,8 +193,6 @@ static kiln_status differentiate(struct call *c)
         const kiln_tensor *t = i < c->n_wrt ? c->in[c->o.wrt.v[i]] : c->o.params.v[i - c->n_wrt];
         if (!c->grads[i] && !(c->grads[i] = zeros_for(t))) status = error_pending;
     }
-    for (size_t i = 0; i < c->n_wrt; i++) node_unref(nodes[i]);
-    free(nodes);
     return status;
 }
 
@@ -202,17 +224,25 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
     return KILN_OK;
 }
 
+// What a result shows of the tape that was used up: whether there were ways to leaves.
+static struct tape_node *node_of_result(const struct call *c, const kiln_tensor *t, bool is_gradient)
+{
+    bool cut = c->cut && !c->no_grad && (is_gradient || t->node) && dtype_kind_of[t->type.dtype] == KIND_FLOAT;
+    return cut ? node_cut(c->name) : NULL;
+}
+
 // A result belongs to the caller: a handle of its own, without the tape that was used up.
 static kiln_status collect(struct call *c, kiln_tensor **results, bool values, kiln_tensor **all)
 {
-    size_t n = 0, n_grads = c->n_wrt + c->o.params.count;
+    size_t n = 0, n_grads = c->n_wrt + c->o.params.count, first_grad = values ? c->n_out : 0;
     for (size_t i = 0; values && i < c->n_out; i++) all[n++] = c->out[i];
     for (size_t i = 0; i < n_grads; i++) all[n++] = c->grads[i];
     for (size_t i = c->n_differentiated; !values && i < c->n_out; i++) all[n++] = c->out[i];
     for (size_t i = 0; i < n; i++) {
         results[i] = grad_second_handle(all[i]);
         if (!results[i]) return error_pending;
-        if (!c->outside) tape_set_node(results[i], NULL, 0);
+        bool is_gradient = i >= first_grad && i < first_grad + n_grads;
+        if (!c->outside) tape_set_node(results[i], node_of_result(c, all[i], is_gradient), 0);
     }
     return KILN_OK;
 }
@@ -220,13 +250,9 @@ static kiln_status collect(struct call *c, kiln_tensor **results, bool values, k
 static kiln_status run_call(struct call *c, kiln_tensor **results, size_t n_results, bool values)
 {
     size_t n = c->n_in + c->n_out + n_results, n_grads = c->n_wrt + c->o.params.count;
-    kiln_tensor **room = calloc(n + n_grads + 1, sizeof *room);
-    uint64_t *versions = calloc(c->n_in + 1, sizeof *versions);
-    if (!room || !versions) {
-        free(room);
-        free(versions);
-        return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
-    }
+    kiln_tensor **room = c->room = calloc(n + n_grads + 1, sizeof *room);
+    uint64_t *versions = c->versions = calloc(c->n_in + 1, sizeof *versions);
+    if (!room || !versions) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
     c->inner = room;
     c->out = room + c->n_in;
     c->grads = c->out + c->n_out;
@@ -238,9 +264,17 @@ static kiln_status run_call(struct call *c, kiln_tensor **results, size_t n_resu
     if (!status) status = collect(c, results, values, room + c->n_in + c->n_out + n_grads);
     scope_leave(&scope, results, status ? 0 : n_results);
     for (size_t i = 0; status && i < n_results; i++) results[i] = NULL;
-    free(room);
-    free(versions);
     return status;
+}
+
+static void finish(void *at)
+{
+    struct call *c = at;
+    depth--;
+    for (size_t i = 0; i < c->n_wrt && c->nodes; i++) node_unref(c->nodes[i]);
+    free(c->nodes);
+    free(c->room);
+    free(c->versions);
 }
 
 static bool any_requires_grad(const struct call *c)
@@ -257,11 +291,15 @@ static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_
     for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
     TRY(check(c, opts, results, n_results, values));
     int no_grad = thread_state.no_grad;
-    c->outside = !no_grad && (depth > 0 || any_requires_grad(c));
+    struct state_leave left;
+    c->outside = !no_grad && (c->o.create_graph || depth > 0 || any_requires_grad(c));
+    state_push(&left, finish, c);
     thread_state.no_grad = 0;
+    c->no_grad = no_grad > 0;
     depth++;
     kiln_status status = run_call(c, results, n_results, values);
-    depth--;
+    state_pop(&left);
+    finish(c);
     thread_state.no_grad = no_grad;
     return status;
 }

@@ -2,6 +2,7 @@
 // input of the graph.
 #include "tensor/graph.h"
 #include "grad/run.h"
+#include "grad/state.h"
 #include <kiln/graph.h>
 #include <stdio.h>
 
@@ -34,6 +35,12 @@ static kiln_status build(kiln_tensor *out, const struct tape_edge *root, struct 
     return status;
 }
 
+static void destroy_graph(void *at)
+{
+    struct kiln_graph *g = at;
+    ir_graph_destroy(&g);
+}
+
 kiln_graph *kiln_backward_graph(kiln_tensor *out)
 {
     struct tape_edge root;
@@ -48,9 +55,12 @@ kiln_graph *kiln_backward_graph(kiln_tensor *out)
     graph_sink_init(&sink, g);
     struct sink *outer = thread_state.sink;
     struct kiln_scope scope;
+    struct state_leave left;
+    state_push(&left, destroy_graph, g);
     scope_enter(&scope);
     thread_state.sink = &sink.base;
     kiln_status status = build(out, &root, &sink);
+    state_pop(&left);
     thread_state.sink = outer;
     scope_leave(&scope, NULL, 0);
     if (status) ir_graph_destroy(&g);

@@ -1,10 +1,12 @@
 // Parameters and what is said of tensors: names, hooks, gradients, and where no tape is wanted.
+#include "base/process.h"
 #include "grad/run.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_hooks, hook_lock)
 
 static struct tape_node *new_leaf(const struct type *type, const char *name)
 {
@@ -77,7 +79,7 @@ const char *kiln_name(const kiln_tensor *t)
 static bool has_op_node(kiln_tensor *t)
 {
     struct tape_edge e;
-    return !tape_current(t, &e) && t->node && t->node->kind != NODE_LEAF;
+    return !tape_current(t, &e) && t->node && t->node->kind != NODE_LEAF && t->node->kind != NODE_CUT;
 }
 
 kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
@@ -88,7 +90,7 @@ kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
         return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s",
                          node_name(t->node));
     if (t->type.dtype == KILN_BOOL && on) return error_set(KILN_E_DTYPE, "set_requires_grad: a bool has no gradient");
-    if (t->node) {
+    if (t->node && t->node->kind == NODE_LEAF) {
         t->node->leaf->requires_grad = on;
         return KILN_OK;
     }
@@ -131,7 +133,7 @@ kiln_status leaf_make_state(kiln_tensor *t)
 {
     if (has_op_node(t))
         return error_set(KILN_E_GRADIENT, "state: t is no leaf, it is the result of %s", node_name(t->node));
-    if (t->node) return KILN_OK;
+    if (t->node && t->node->kind == NODE_LEAF) return KILN_OK;
     struct tape_node *n = new_leaf(&t->type, NULL);
     if (!n) return error_pending;
     n->leaf->requires_grad = false;
@@ -172,8 +174,12 @@ kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
     bool captured = sink && sink->capture && t->node && t->node->kind == NODE_LEAF;
     if (captured && sink->capture->share(sink, t)) return NULL;
     kiln_tensor *r = grad_second_handle(t);
-    if (r) tape_set_node(r, NULL, 0);
-    return r;
+    if (!r) return NULL;
+    tape_set_node(r, NULL, 0);
+    struct sink *capture = tensor_capture(r);
+    if (!capture || !capture->capture->part(capture, r)) return r;
+    tensor_destroy(r);
+    return NULL;
 }
 
 void kiln_no_grad_begin(void)

@@ -1,4 +1,5 @@
 // Nodes: one allocation each, from free lists by size, and freeing that does not recurse.
+#include "base/thread.h"
 #include "grad/tape.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,7 @@ struct pool {
     struct tape_node *first[CLASS_MAX + 1];
     int count[CLASS_MAX + 1];
 };
-static _Thread_local struct pool pool;
-static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static _Thread_local bool exit_armed;
+static THREAD_LOCAL struct pool *pool; // NULL until the thread's first node
 static atomic_uint_fast64_t sequence;
 
 // The first word of a free node is the link.
@@ -23,43 +21,36 @@ static struct tape_node **link_of(struct tape_node *n)
     return (struct tape_node **)(void *)n;
 }
 
-static void drop_pool(void *unused)
+static void drop_pool(void)
 {
-    (void)unused;
     for (int i = 0; i <= CLASS_MAX; i++)
-        while (pool.first[i]) {
-            struct tape_node *n = pool.first[i];
-            pool.first[i] = *link_of(n);
+        while (pool->first[i]) {
+            struct tape_node *n = pool->first[i];
+            pool->first[i] = *link_of(n);
             free(n);
         }
-    exit_armed = false;
+    free(pool);
+    pool = NULL;
 }
 
-static void make_exit_key(void)
+// Without memory for it nodes come from malloc one by one.
+static void make_pool(void)
 {
-    pthread_key_create(&exit_key, drop_pool);
-}
-
-__attribute__((destructor)) static void drop_main_pool(void)
-{
-    drop_pool(NULL);
+    pool = calloc(1, sizeof *pool);
+    if (pool) thread_at_end(THREAD_TAPE, drop_pool);
 }
 
 static struct tape_node *pool_take(size_t size_B, uint16_t *size_class)
 {
     size_t c = (size_B + CLASS_SIZE_B - 1) / CLASS_SIZE_B;
     *size_class = c > CLASS_MAX ? 0 : (uint16_t)c;
-    struct tape_node *n = pool.first[*size_class];
+    struct tape_node *n = KILN_LIKELY(pool != NULL) ? pool->first[*size_class] : NULL;
     if (KILN_LIKELY(*size_class && n)) {
-        pool.first[*size_class] = *link_of(n);
-        pool.count[*size_class]--;
+        pool->first[*size_class] = *link_of(n);
+        pool->count[*size_class]--;
         return n;
     }
-    if (!exit_armed) {
-        pthread_once(&exit_once, make_exit_key);
-        pthread_setspecific(exit_key, &pool);
-        exit_armed = true;
-    }
+    if (!pool) make_pool();
     n = malloc(*size_class ? c * CLASS_SIZE_B : size_B);
     if (!n) error_set(KILN_E_MEMORY, "out of memory for the tape");
     return n;
@@ -68,13 +59,13 @@ static struct tape_node *pool_take(size_t size_B, uint16_t *size_class)
 static void pool_give(struct tape_node *n)
 {
     int c = n->size_class;
-    if (c == 0 || pool.count[c] >= CLASS_NODES_MAX || !exit_armed) {
+    if (c == 0 || !pool || pool->count[c] >= CLASS_NODES_MAX) {
         free(n);
         return;
     }
-    *link_of(n) = pool.first[c];
-    pool.first[c] = n;
-    pool.count[c]++;
+    *link_of(n) = pool->first[c];
+    pool->first[c] = n;
+    pool->count[c]++;
 }
 
 struct tape_node *node_new(uint8_t kind, int n_in, int n_out, int n_attrs, int n_dims)
@@ -132,8 +123,8 @@ struct tape_node *node_ref(struct tape_node *n)
 
 // Nodes whose last reference went while another one was being freed wait here, linked through `op`, which is dead by
 // then.
-static _Thread_local struct tape_node *doomed;
-static _Thread_local bool draining;
+static THREAD_LOCAL struct tape_node *doomed;
+static THREAD_LOCAL bool draining;
 
 void node_release_saved(struct tape_node *n)
 {
@@ -163,6 +154,7 @@ static void destroy(struct tape_node *n)
     }
     if (n->leaf) {
         if (n->leaf->gradient) tensor_destroy(n->leaf->gradient);
+        family_forget(n->leaf->family);
         free(n->leaf->name);
         free(n->leaf);
     }
@@ -202,8 +194,31 @@ void node_value_layout(const struct tape_node *n, const struct tape_value *v, st
     for (int i = 0; i < v->rank; i++) out->strides[i] = n->dims[v->dims_at + v->rank + i];
 }
 
+static struct tape_node cuts[] = {
+    {.refs = 1, .kind = NODE_CUT, .n_out = 1, .held_place = "grad"},
+    {.refs = 1, .kind = NODE_CUT, .n_out = 1, .held_place = "value_and_grad"},
+    {.refs = 1, .kind = NODE_CUT, .n_out = 1, .held_place = "gradients"},
+};
+
+struct tape_node *node_cut(const char *function)
+{
+    size_t i = 0;
+    while (i + 1 < COUNT_OF(cuts) && strcmp(cuts[i].held_place, function)) i++;
+    return &cuts[i];
+}
+
+kiln_status node_cut_error(const char *function, const struct tape_node *cut)
+{
+    return error_set(
+        KILN_E_GRADIENT,
+        "%s: out comes from a result of kiln_%s, which kept no tape: pass .create_graph to that one, or take "
+        "kiln_stop_gradient of its result",
+        function, node_name(cut));
+}
+
 const char *node_name(const struct tape_node *n)
 {
+    if (n->kind == NODE_CUT) return n->held_place;
     if (n->kind == NODE_LEAF) return n->leaf->name ? n->leaf->name : "a leaf";
     return n->kind == NODE_INPUT ? "an input of the function" : n->op->name;
 }

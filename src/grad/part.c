@@ -3,6 +3,7 @@
 // The nodes of the part stay as they are: others may use them. To run the part alone it is copied, with nodes of kind
 // INPUT where its edges lead outside; the backward engine runs back from what leaves the copies and ends there.
 #include "grad/part.h"
+#include "base/leave.h"
 #include "grad/run.h"
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,19 @@ static kiln_status check_not_used_up(const struct tape_part *p)
     return KILN_OK;
 }
 
+struct copied {
+    struct tape_node **room;
+    size_t n;
+    bool made;
+};
+
+static void drop_copies(void *at)
+{
+    struct copied *c = at;
+    if (c->made) part_drop(c->n, c->room);
+    free(c->room);
+}
+
 kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *onward, bool create_graph,
                            kiln_tensor *const *dout, kiln_tensor **din)
 {
@@ -135,15 +149,14 @@ kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *on
                       .captured = din,
                       .builder = part_graph_of(p, dout)};
     kiln_status status = part_copy(p, onward, true, room, copies);
-    bool copied = !status;
+    struct copied c = {room, p->n_outside + p->n_nodes, !status};
+    struct leave left;
+    leave_push(&left, drop_copies, &c);
     run.inputs_until = node_sequence();
     if (!status) status = begin(p, &run, copies, dout);
     if (!status) status = run_backward(&run);
     run_finish(&run);
-    if (copied) {
-        part_drop(p->n_nodes, copies);
-        part_drop(p->n_outside, room);
-    }
-    free(room);
+    leave_pop(&left);
+    drop_copies(&c);
     return status;
 }

@@ -6,29 +6,47 @@
 // it (family.c).
 #include "grad/tape.h"
 #include "grad/registry.h"
+#include "ops/families.h"
+#include "tensor/apply.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW 16
 
+static void drop_node(struct tape_node *n)
+{
+    if (n->kind == NODE_LEAF && atomic_fetch_sub(&n->leaf->handles, 1) == 1 && n->leaf->gradient) {
+        kiln_tensor *gradient = n->leaf->gradient;
+        n->leaf->gradient = NULL;
+        tensor_destroy(gradient);
+    }
+    node_unref(n);
+}
+
+// A state is one still when its value gets a history.
 void tape_set_node(kiln_tensor *t, struct tape_node *n, uint32_t out)
 {
-    struct tape_node *old = t->node;
+    struct tape_node *old = t->node, *state = t->state;
     if (n && n->kind == NODE_LEAF) atomic_fetch_add(&n->leaf->handles, 1);
     t->node = node_ref(n);
     t->node_out = out;
-    if (!old) return;
-    if (old->kind == NODE_LEAF && atomic_fetch_sub(&old->leaf->handles, 1) == 1 && old->leaf->gradient) {
-        kiln_tensor *gradient = old->leaf->gradient;
-        old->leaf->gradient = NULL;
-        tensor_destroy(gradient);
+    if (KILN_UNLIKELY(state && n && n->kind == NODE_LEAF)) {
+        t->state = NULL;
+        drop_node(state);
     }
-    node_unref(old);
+    if (!old) return;
+    if (n && n->kind != NODE_LEAF && old->kind == NODE_LEAF && !old->leaf->requires_grad && !t->state)
+        t->state = old;
+    else
+        drop_node(old);
 }
 
 static void release(kiln_tensor *t)
 {
+    struct tape_node *state = t->state;
+    t->state = NULL;
+    if (KILN_UNLIKELY(state)) drop_node(state);
     tape_set_node(t, NULL, 0);
     family_unref(t->family);
     t->family = NULL;
@@ -149,6 +167,13 @@ static bool in_mask(uint32_t mask, int i)
     return i < 32 ? mask >> i & 1 : mask == UINT32_MAX;
 }
 
+// What takes the place of a value has nothing of it.
+static bool replaces(const struct op_call *c, int input)
+{
+    return input == 0 && c->op == &op_instances[OP_assign];
+}
+
+// An input without a tape that was kept has an edge to what says so.
 static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, struct tape_edge *edges, bool *any)
 {
     *any = false;
@@ -156,12 +181,14 @@ static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, s
         edges[i] = (struct tape_edge){NULL, 0};
         if (!in[i] || in[i]->type.dtype == KILN_BOOL) continue;
         TRY(tape_current(in[i], &edges[i]));
+        if (KILN_UNLIKELY(node_is_cut(in[i]->node)) && !replaces(c, i)) edges[i] = (struct tape_edge){in[i]->node, 0};
         *any |= edges[i].node != NULL;
     }
     return KILN_OK;
 }
 
-// `saved`: where the values of the inputs are to be taken from. The node has one reference.
+// `saved`: where the values of the inputs are to be taken from. The node has one reference. It is none of the op's own
+// where every edge leads to a tape that was not kept: a chain of such ops keeps nothing.
 static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_tensor *const *in,
                         kiln_tensor *const *saved, kiln_tensor *const *out, struct tape_node **result)
 {
@@ -173,8 +200,16 @@ static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_t
     for (int i = 0; i < c->n_in; i++) layouts[i] = in[i] && in[i]->storage ? &in[i]->layout : NULL;
     for (int i = 0; i < c->n_out; i++) types[i] = out[i]->type;
     bool any = false;
-    for (int i = 0; i < c->n_in; i++) any |= edges[i].node != NULL;
-    struct tape_node *n = NULL;
+    struct tape_node *n = NULL, *cut = NULL;
+    for (int i = 0; i < c->n_in; i++) {
+        any |= edges[i].node && !node_is_cut(edges[i].node);
+        if (KILN_UNLIKELY(node_is_cut(edges[i].node))) cut = edges[i].node;
+    }
+    if (KILN_UNLIKELY(!any && cut)) {
+        if (layouts != few) free(layouts);
+        *result = node_ref(cut);
+        return KILN_OK;
+    }
     kiln_status status =
         any ? tape_node_make(c->op, c->n_in, edges, c->in, layouts, c->n_out, types, c->attrs, &n) : KILN_OK;
     if (layouts != few) free(layouts);
@@ -198,7 +233,7 @@ static kiln_status record(const struct op_call *c, kiln_tensor *const *in, kiln_
     if (!status && any) status = make(c, edges, in, in, out, &n);
     if (edges != few) free(edges);
     if (status || !n) return status;
-    for (int i = 0; i < c->n_out; i++) tape_set_node(out[i], n, (uint32_t)i);
+    for (int i = 0; i < c->n_out; i++) tape_set_node(out[i], n, node_is_cut(n) ? 0 : (uint32_t)i);
     node_unref(n);
     return KILN_OK;
 }
@@ -243,7 +278,9 @@ static kiln_status before_write(const struct op_call *c, kiln_tensor *const *in,
     uint32_t keep_in, keep_out;
     bool any;
     TRY(find_edges(c, in, edges, &any));
-    TRY(check_target(c, in[0], any));
+    bool wanted = false;
+    for (int i = 0; i < c->n_in; i++) wanted |= node_requires_grad(edges[i].node);
+    TRY(check_target(c, in[0], wanted));
     if (any) choose(c->op, c->n_in, edges, &keep_in, &keep_out);
     for (int i = 0; i < c->n_in; i++) {
         saved[i] = in[i];
@@ -264,8 +301,8 @@ static kiln_status after_write(const struct op_call *c, kiln_tensor *const *in, 
     TRY(find_edges(c, in, edges, &any));
     if (any && !(c->op->flags & OP_ZERO_GRAD)) TRY(make(c, edges, in, saved, in, &n));
     // A leaf that requires no gradient stays what it is.
-    bool frozen = !n && in[0]->node && in[0]->node->kind == NODE_LEAF;
-    struct tape_edge edge = {frozen ? in[0]->node : n, 0};
+    struct tape_node *leaf = in[0]->node && in[0]->node->kind == NODE_LEAF ? in[0]->node : in[0]->state;
+    struct tape_edge edge = {n ? n : leaf, 0};
     kiln_status status = family_written(in[0], &edge);
     node_unref(n);
     return status;

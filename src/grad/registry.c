@@ -1,8 +1,10 @@
+#include "base/process.h"
 #include "grad/registry.h"
+#include "base/options.h"
 #include "grad/rules/rules.h"
 #include "ops/elementwise.h"
-#include "base/base.h"
 #include "tensor/apply.h"
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,7 +16,9 @@ static _Atomic(const struct grad_rule *) *slots;
 static const struct grad_rule **built_in;
 static struct elementwise_needs *needs;
 static const struct grad_rule *all_rules;
+static atomic_uint generation;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_registry, lock)
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct grad_rule expressions; // the rule of elementwise ops: fn NULL
 
@@ -81,7 +85,8 @@ static void start(void)
     for (size_t f = 0; f < COUNT_OF(families); f++)
         for (size_t i = 0; i < families[f]->count; i++) {
             const struct op *op = op_find(families[f]->specs[i].op);
-            if (op) built_in[op->index] = new_rule(&families[f]->specs[i]);
+            assert(op && "a rule for an op that is not in the table");
+            built_in[op->index] = new_rule(&families[f]->specs[i]);
         }
     for (size_t i = 0; i < (size_t)op_count; i++) atomic_store(&slots[i], built_in[i]);
 }
@@ -91,22 +96,14 @@ __attribute__((constructor)) static void start_early(void)
     pthread_once(&once, start);
 }
 
-__attribute__((destructor)) static void finish(void)
-{
-    while (all_rules) {
-        const struct grad_rule *r = all_rules;
-        all_rules = r->next;
-        free((void *)(uintptr_t)r);
-    }
-    free((void *)slots);
-    free(built_in);
-    free(needs);
-    slots = NULL;
-}
-
 const struct grad_rule *grad_rule_of(const struct op *op)
 {
     return slots ? atomic_load_explicit(&slots[op->index], memory_order_acquire) : NULL;
+}
+
+uint32_t grad_rules_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_acquire);
 }
 
 struct elementwise_needs grad_elementwise_needs(const struct op *op)
@@ -123,7 +120,10 @@ static kiln_status register_spec(const char *function, const kiln_rule_spec *spe
     if (!slots) return error_set(KILN_E_MEMORY, "%s: out of memory", function);
     pthread_mutex_lock(&lock);
     const struct grad_rule *r = spec->fn ? new_rule(spec) : built_in[op->index];
-    if (r || !spec->fn) atomic_store(&slots[op->index], r);
+    if (r || !spec->fn) {
+        atomic_store(&slots[op->index], r);
+        atomic_fetch_add(&generation, 1);
+    }
     pthread_mutex_unlock(&lock);
     return error_pending;
 }
@@ -131,8 +131,9 @@ static kiln_status register_spec(const char *function, const kiln_rule_spec *spe
 kiln_status kiln_register_rule(const kiln_rule_spec *spec)
 {
     kiln_rule_spec s;
-    if (!error_pending && !spec) return error_set(KILN_E_ARGUMENT, "register_rule: spec is NULL");
-    options_copy(&s, sizeof s, spec);
+    if (error_pending) return error_pending;
+    if (!spec) return error_set(KILN_E_ARGUMENT, "register_rule: spec is NULL");
+    TRY(options_read("register_rule", KILN_RULE, &s, spec));
     return register_spec("register_rule", &s);
 }
 
@@ -153,9 +154,4 @@ void grad_use_expressions(const struct op *op)
 bool grad_is_built_in(const struct op *op, const struct grad_rule *rule)
 {
     return rule && built_in && built_in[op->index] == rule;
-}
-
-bool grad_has_built_in(const struct op *op)
-{
-    return op->index < op_count && built_in && built_in[op->index];
 }

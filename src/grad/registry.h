@@ -14,10 +14,9 @@ struct grad_rule {
     const struct grad_rule *next; // all rules, for freeing at exit
 };
 
-bool grad_has_built_in(const struct op *op);
-
 bool grad_is_built_in(const struct op *op, const struct grad_rule *rule); // not a user's
 const struct grad_rule *grad_rule_of(const struct op *op);                // NULL: none
+uint32_t grad_rules_generation(void);                                     // another one after each registration
 void grad_use_expressions(const struct op *op);                           // a user's op with gradient expressions
 // For an elementwise op by its expressions: what input i's gradient takes.
 struct elementwise_needs {

@@ -1,4 +1,6 @@
 // Running one rule, and what a rule may ask about the op it is run for.
+#include "base/leave.h"
+#include "base/thread.h"
 #include "grad/registry.h"
 #include "grad/run.h"
 #include <stdlib.h>
@@ -10,8 +12,11 @@ struct rule_call {
     const struct tape_node *node;
     const uint8_t *wanted;
     struct rule_call *outer; // a rule may itself take gradients
+    kiln_tensor *const *values, *const *dout;
+    kiln_tensor **din;
+    kiln_status status;
 };
-static _Thread_local struct rule_call *current;
+static THREAD_LOCAL struct rule_call *current;
 
 static kiln_status missing(const struct tape_node *n)
 {
@@ -34,14 +39,34 @@ static kiln_status load(struct tape_node *n, struct run *r, kiln_tensor **values
     return KILN_OK;
 }
 
+static void run_rule(void *at)
+{
+    struct rule_call *c = at;
+    const struct tape_node *n = c->node;
+    c->status = n->rule->fn(n->rule->user, c->values, c->values + n->n_in, c->dout, c->din);
+}
+
+static void leave_rule(void *at)
+{
+    current = ((struct rule_call *)at)->outer;
+}
+
 static kiln_status call_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *values,
                              kiln_tensor *const *dout, kiln_tensor **din)
 {
     if (!n->rule->fn) return elementwise_rule(n, wanted, values, values + n->n_in, dout[0], din);
-    struct rule_call call = {n, wanted, current};
+    struct rule_call call = {n, wanted, current, values, dout, din, KILN_OK};
+    struct leave left;
+    // Rules of the library use the indices that the op had, which were checked with it, or make their own.
+    bool fit = thread_state.indices_fit;
+    thread_state.indices_fit |= grad_is_built_in(n->op, n->rule);
     current = &call;
-    kiln_status status = n->rule->fn(n->rule->user, values, values + n->n_in, dout, din);
+    leave_push(&left, leave_rule, &call);
+    leave_call(run_rule, &call);
+    leave_pop(&left);
     current = call.outer;
+    thread_state.indices_fit = fit;
+    kiln_status status = call.status;
     if (error_pending) return error_pending;
     return status ? error_set(status, "backward: the rule of %s failed with %s", n->op->name, kiln_status_name(status))
                   : KILN_OK;

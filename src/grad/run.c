@@ -1,10 +1,14 @@
 // The backward engine. Input: gradients at some outputs of some nodes. Output: the gradient of every leaf they reach,
 // or of the nodes asked for. Nodes wait in a heap, newest first; an edge leads to an older node, so when a node comes
 // up, all that flows into it has arrived. Each is run once: hooks, rule, one gradient an edge, added to what waits
-// there. No recursion, whatever the depth.
+// there. Gradients of pieces of a value (pieces.h) are put together when the value's node comes up. No recursion,
+// whatever the depth.
 //
 // With targets, a first pass finds the nodes from which a target can be reached; rules are not asked for the gradients
 // of others. Leaves are written when everything has succeeded: after an error they are as before.
+#include "base/leave.h"
+#include "base/process.h"
+#include "grad/pieces.h"
 #include "grad/registry.h"
 #include "grad/run.h"
 #include <kiln/ops.h>
@@ -17,6 +21,7 @@ struct run_entry {
     struct tape_node *node; // a reference
     kiln_tensor **grads;    // n_out
     kiln_tensor *few[OP_MAX_OUT];
+    struct pieces pieces;   // gradients of pieces of the outputs
     struct run_entry *next; // spare
 };
 
@@ -97,17 +102,15 @@ static void retire(struct run *r, struct run_entry *e)
 {
     for (int i = 0; i < e->node->n_out; i++)
         if (e->grads[i]) tensor_destroy(e->grads[i]);
+    pieces_clear(&e->pieces);
     if (e->grads != e->few) free(e->grads);
     node_unref(e->node);
     e->next = r->spare;
     r->spare = e;
 }
 
-kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad)
+static kiln_status add_to(kiln_tensor **slot, kiln_tensor *grad)
 {
-    struct run_entry *e;
-    TRY(entry_of(r, at->node, &e));
-    kiln_tensor **slot = &e->grads[at->out];
     if (!*slot) {
         *slot = grad;
         return KILN_OK;
@@ -120,12 +123,59 @@ kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad
     return KILN_OK;
 }
 
+kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad)
+{
+    struct run_entry *e;
+    TRY(entry_of(r, at->node, &e));
+    return add_to(&e->grads[at->out], grad);
+}
+
 kiln_tensor *grad_second_handle(const kiln_tensor *t)
 {
     kiln_tensor *r = tensor_second((kiln_tensor *)t);
     if (!r) return NULL;
     tape_set_node(r, t->node, t->node_out);
     return r;
+}
+
+// What has come for pieces of the outputs becomes part of their gradients.
+static kiln_status join_pieces(struct run_entry *e)
+{
+    for (int i = 0; e->pieces.n && i < e->node->n_out; i++) {
+        struct type type;
+        struct kiln_scope scope;
+        node_value_type(e->node, &e->node->values[e->node->n_in + i], &type);
+        scope_enter(&scope);
+        kiln_tensor *sum = pieces_sum(&e->pieces, (uint32_t)i, &type);
+        if (sum && sum->scope != &scope) sum = grad_second_handle(sum);
+        scope_leave(&scope, &sum, sum ? 1 : 0);
+        if (error_pending) return error_pending;
+        if (sum) TRY(add_to(&e->grads[i], sum));
+    }
+    pieces_clear(&e->pieces);
+    return KILN_OK;
+}
+
+// Keeps what came for a piece. Gradients that are larger together than the whole (the pieces overlap) are joined.
+static kiln_status add_piece(struct run *r, const struct tape_edge *at, struct grad_piece *piece,
+                             const struct type *whole)
+{
+    struct run_entry *e;
+    TRY(entry_of(r, at->node, &e));
+    piece->out = at->out;
+    if (e->pieces.elements + type_numel(&piece->grad->type) > type_numel(whole)) TRY(join_pieces(e));
+    return pieces_add(&e->pieces, piece);
+}
+
+struct hook_call {
+    const struct tape_hook *hook;
+    kiln_tensor *grad, *other;
+};
+
+static void call_hook(void *at)
+{
+    struct hook_call *c = at;
+    c->other = c->hook->fn(c->hook->user, c->grad);
 }
 
 // Runs the user's hooks on one gradient; *grad is replaced by what they return.
@@ -136,7 +186,9 @@ static kiln_status run_hooks(struct tape_node *n, uint32_t out, kiln_tensor **gr
         if (h->out != out) continue;
         struct kiln_scope scope;
         scope_enter(&scope);
-        kiln_tensor *other = h->fn(h->user, *grad), *mine = NULL;
+        struct hook_call call = {h, *grad, NULL};
+        leave_call(call_hook, &call);
+        kiln_tensor *other = call.other, *mine = NULL;
         if (other && other != *grad && !error_pending) {
             struct type type;
             node_value_type(n, &n->values[n->n_in + (int)out], &type);
@@ -200,8 +252,18 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
     for (int i = 0; i < n->n_in; i++) {
         wanted[i] = n->edges[i].node && matters(r, n->edges[i].node);
         din[i] = NULL;
+        if (KILN_UNLIKELY(wanted[i] && node_is_cut(n->edges[i].node)))
+            return node_cut_error("backward", n->edges[i].node);
     }
     TRY(fill_missing(e));
+    struct grad_piece piece = {.grad = e->grads[0]};
+    if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) {
+        struct type whole;
+        node_value_type(n, &n->values[0], &whole);
+        TRY(add_piece(r, &n->edges[0], &piece, &whole));
+        e->grads[0] = NULL;
+        return KILN_OK;
+    }
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = rule_run(n, r, wanted, e->grads, din);
@@ -234,19 +296,42 @@ static kiln_status run_leaf(struct run *r, struct run_entry *e)
     return KILN_OK;
 }
 
+// The gradients of targets that others lie behind.
+static kiln_status capture_on_the_way(struct run *r, const struct run_entry *e)
+{
+    for (size_t i = 0; i < r->n_targets; i++) {
+        if (r->targets[i] != e->node || !e->grads[r->outs[i]]) continue;
+        r->captured[i] = grad_second_handle(e->grads[r->outs[i]]);
+        if (!r->captured[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static bool leads_on(const struct run *r, const struct tape_node *n)
+{
+    bool leads = false;
+    for (int i = 0; i < n->n_in; i++) leads |= n->edges[i].node && matters(r, n->edges[i].node);
+    return leads;
+}
+
 static kiln_status run_entry(struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
+    TRY(join_pieces(e));
     for (int i = 0; n->hooks && i < n->n_out; i++)
         if (e->grads[i]) TRY(run_hooks(n, (uint32_t)i, &e->grads[i]));
     size_t target = r->n_targets ? target_index(r, n) : SIZE_MAX;
-    if (target < r->n_targets) {
+    if (target < r->n_targets && r->outs) {
+        TRY(capture_on_the_way(r, e));
+        if (!leads_on(r, n)) return KILN_OK;
+    } else if (target < r->n_targets) {
         r->captured[target] = e->grads[0];
         e->grads[0] = NULL;
         return KILN_OK;
     }
     if (n->kind == NODE_LEAF) return r->n_targets ? KILN_OK : run_leaf(r, e);
     if (n->kind == NODE_OP) return run_op(r, e);
+    if (n->kind == NODE_CUT) return node_cut_error("backward", n);
     if (!n->edges[0].node || !matters(r, n->edges[0].node)) return KILN_OK;
     kiln_tensor *g = e->grads[0];
     e->grads[0] = NULL;
@@ -279,17 +364,26 @@ static int by_age(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static bool is_outside(const struct run *r, const struct tape_node *n)
+{
+    return node_is_cut(n) || (n->kind == NODE_LEAF && n->leaf->requires_grad) ||
+           (r->only_new && n->sequence <= r->since);
+}
+
 static kiln_status reach_all(struct run *r, struct reach *all)
 {
+    for (size_t i = 0; i < r->n_also; i++) TRY(visit(r, all, r->also[i]));
     for (size_t i = 0; i < r->n_heap; i++) TRY(visit(r, all, r->heap[i]->node));
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
+        r->is_outside |= is_outside(r, n);
         for (int k = 0; k < n->n_in && !ends(r, n); k++) TRY(visit(r, all, n->edges[k].node));
     }
     if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
-        uintptr_t mark = n->freed && !ends(r, n); // running it tells what happened
+        // Running it tells what happened.
+        uintptr_t mark = (n->freed && !ends(r, n)) || (r->cuts && node_is_cut(n));
         for (size_t t = 0; t < r->n_targets; t++)
             if (r->targets[t] == n) mark = (t + 1) << 1 | 1;
         for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++)
@@ -308,6 +402,7 @@ static kiln_status find_what_matters(struct run *r)
 }
 
 static pthread_mutex_t leaf_lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_leaf, leaf_lock)
 
 // A gradient of its own: it may be written, and outlives what it came from.
 static kiln_tensor *own_gradient(struct run *r, kiln_tensor *g)
@@ -352,27 +447,37 @@ static kiln_status run_all(struct run *r)
 {
     if (r->n_targets) TRY(find_what_matters(r));
     while (r->n_heap) {
-        struct run_entry *e = pop(r);
+        struct run_entry *e = r->now = pop(r);
         node_map_remove(&r->entries, e->node);
         kiln_status status = matters(r, e->node) ? run_entry(r, e) : KILN_OK;
+        r->now = NULL;
         retire(r, e);
         TRY(status);
     }
     return r->n_targets || r->builder ? KILN_OK : commit(r);
 }
 
+static void finish_left(void *r)
+{
+    run_finish(r);
+}
+
 kiln_status run_backward(struct run *r)
 {
     int no_grad = thread_state.no_grad;
+    struct leave left;
     thread_state.no_grad = r->create_graph ? 0 : no_grad + 1;
     r->keep |= r->create_graph;
+    leave_push(&left, finish_left, r);
     kiln_status status = run_all(r);
+    leave_pop(&left);
     thread_state.no_grad = no_grad;
     return status;
 }
 
 void run_finish(struct run *r)
 {
+    if (r->now) retire(r, r->now);
     while (r->n_heap) retire(r, pop(r));
     while (r->spare) {
         struct run_entry *e = r->spare;

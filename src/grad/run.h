@@ -18,12 +18,18 @@ struct run {
     bool only_new;         // nodes not newer than `since` lead to no target
     size_t n_targets;      // 0: the gradient is left in the leaves
     struct tape_node *const *targets;
-    kiln_tensor **captured;     // n_targets: gradients, NULL where none arrived; in the scope that is open
+    const uint32_t *outs;   // n_targets: which output, and the gradient goes on to other targets; NULL: 0, and it ends
+    kiln_tensor **captured; // n_targets: gradients, NULL where none arrived; in the scope that is open
+    bool cuts;              // with targets: what kept no tape may have led to them
+    struct tape_node *const *also; // n_also: looked at for what is_outside says alone
+    size_t n_also;
     struct ir_builder *builder; // build a graph instead: saved values become inputs
+    bool is_outside; // result, with targets: there are ways that end at leaves, or at nodes not newer than `since`
     // The engine's own.
     struct run_entry **heap;
     size_t n_heap, cap_heap;
     struct run_entry *spare;
+    struct run_entry *now;   // it is being run
     struct node_map entries; // pending nodes
     struct node_map info;    // with targets: which nodes matter
     struct leaf_result *results;

@@ -13,6 +13,7 @@ enum node_kind {
     NODE_LEAF, // a parameter: the gradient ends here
     NODE_OP,
     NODE_INPUT, // an input of a function under kiln_grad: passes the gradient on to what the caller's tensor depends on
+    NODE_CUT,   // what depends on leaves by a tape that was not kept: no gradient is wanted, and none can be given
 };
 
 struct tape_edge {
@@ -55,8 +56,9 @@ struct tape_hook {
 };
 
 struct tape_leaf {
-    kiln_tensor *gradient; // owned
-    char *name;            // owned, or NULL
+    struct tape_family *family; // of the handles of a state that a capture has read; a weak reference, or NULL
+    kiln_tensor *gradient;      // owned
+    char *name;                 // owned, or NULL
     bool requires_grad;
     atomic_int handles; // the gradient goes with the last handle: it may itself refer to this node
 };
@@ -87,7 +89,8 @@ struct tape_node {
 // write through one of them replaces the node and raises the generation; the others make a new node, an as_strided of
 // it, when they are asked next.
 struct tape_family {
-    atomic_int refs;
+    atomic_int refs; // handles
+    atomic_int weak; // states that name it, and one for all handles: the struct stays, without a base
     uint32_t generation;
     struct tape_edge base; // node NULL: no gradient
     struct type type;
@@ -102,8 +105,15 @@ void node_release_saved(struct tape_node *n); // values and edges; the node stay
 uint64_t node_sequence(void);                 // of the newest node
 static inline bool node_requires_grad(const struct tape_node *n)
 {
-    return n && (n->kind != NODE_LEAF || n->leaf->requires_grad);
+    return n && n->kind != NODE_CUT && (n->kind != NODE_LEAF || n->leaf->requires_grad);
 }
+// The node of values that a function ("grad") gave without a tape; not counted.
+struct tape_node *node_cut(const char *function);
+static inline bool node_is_cut(const struct tape_node *n)
+{
+    return n && n->kind == NODE_CUT;
+}
+kiln_status node_cut_error(const char *function, const struct tape_node *cut);
 void node_value_type(const struct tape_node *n, const struct tape_value *v, struct type *out);
 void node_value_layout(const struct tape_node *n, const struct tape_value *v, struct layout *out);
 // An input of a function that is differentiated: where its gradient goes on to, if anywhere.
@@ -135,7 +145,14 @@ kiln_status family_viewed(kiln_tensor *base, kiln_tensor *view);
 kiln_status family_share(kiln_tensor *from, kiln_tensor *to);
 kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge); // t has a new value, whose node is edge
 kiln_status family_refresh(kiln_tensor *t);
+// Makes the family of t, a handle of the state `leaf`, known to the leaf.
+kiln_status family_of_state(kiln_tensor *t, struct tape_node *leaf);
+bool family_has_history(const struct tape_node *state); // such a leaf's: its value requires a gradient
+// A handle on its memory, of the open scope, with its place on the tape.
+kiln_tensor *family_show(const struct tape_node *state, struct storage *s, const struct type *type,
+                         const struct layout *layout);
 bool family_is_of_leaf(const kiln_tensor *t); // t shows a leaf that requires a gradient, or a part of one
 // A leaf on t's memory; other handles there count as views of it.
 kiln_status family_make_leaf(kiln_tensor *t, struct tape_node *leaf, kiln_tensor *other);
 void family_unref(struct tape_family *f);
+void family_forget(struct tape_family *f); // a weak reference goes; NULL is fine

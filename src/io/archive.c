@@ -1,4 +1,5 @@
 #include "io/archive.h"
+#include "base/handles.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ kiln_archive *archive_open(const char *function, const char *path,
                                                 const struct archive_entry *e))
 {
     if (error_pending) return NULL;
-    kiln_archive *a = calloc(1, sizeof *a);
+    kiln_archive *a = handle_new(HANDLE_ARCHIVE, sizeof *a);
     if (!a) {
         error_set(KILN_E_MEMORY, "%s: no memory", function);
         return NULL;
@@ -87,10 +88,10 @@ kiln_archive *archive_open(const char *function, const char *path,
 
 void kiln_archive_free(kiln_archive **a)
 {
-    if (!a || !*a) return;
+    if (!handle_may_free("archive_free", HANDLE_ARCHIVE, a)) return;
     archive_table_free(&(*a)->table);
     io_close(&(*a)->file);
-    free(*a);
+    handle_free(HANDLE_ARCHIVE, *a);
     *a = NULL;
 }
 
@@ -99,7 +100,7 @@ void kiln_archive_free(kiln_archive **a)
 static kiln_status check_archive(const char *function, const kiln_archive *a)
 {
     if (error_pending) return error_pending;
-    return a ? KILN_OK : error_set(KILN_E_ARGUMENT, "%s: the archive is NULL", function);
+    return handle_check(function, "the archive", HANDLE_ARCHIVE, a);
 }
 
 static const struct archive_entry *find(const kiln_archive *a, const char *name)
@@ -129,7 +130,7 @@ const char *kiln_archive_name(const kiln_archive *a, size_t i)
 
 bool kiln_archive_has(const kiln_archive *a, const char *name)
 {
-    return a && name && find(a, name);
+    return a && name && !handle_check("archive_has", "the archive", HANDLE_ARCHIVE, a) && find(a, name);
 }
 
 kiln_tensor *kiln_archive_tensor(kiln_archive *a, kiln_device *dev, size_t i)

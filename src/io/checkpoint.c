@@ -5,6 +5,7 @@
 // be filled in after the header is made. The other entries are "int:" and decimal digits, "double:" and the 16
 // hexadecimal digits of the bits, "string:" and the text.
 #include "io/inflate.h"
+#include "base/handles.h"
 #include "io/safetensors.h"
 
 #include <kiln/grad.h>
@@ -30,7 +31,7 @@ enum { CRC_DIGITS = 8, CRC_AT = SAFETENSORS_PREFIX_B + sizeof opening - 1 };
 static kiln_status check(const char *function, const kiln_checkpoint *c)
 {
     if (error_pending) return error_pending;
-    return c ? KILN_OK : error_set(KILN_E_ARGUMENT, "%s: the checkpoint is NULL", function);
+    return handle_check(function, "the checkpoint", HANDLE_CHECKPOINT, c);
 }
 
 static struct archive_entry *find_tensor(const kiln_checkpoint *c, const char *name)
@@ -123,7 +124,7 @@ static const char *get_text(const char *function, const kiln_checkpoint *c, cons
 kiln_checkpoint *kiln_checkpoint_create(void)
 {
     if (error_pending) return NULL;
-    kiln_checkpoint *c = calloc(1, sizeof *c);
+    kiln_checkpoint *c = handle_new(HANDLE_CHECKPOINT, sizeof *c);
     if (!c) {
         error_set(KILN_E_MEMORY, "checkpoint_create: no memory");
         return NULL;
@@ -136,9 +137,9 @@ kiln_checkpoint *kiln_checkpoint_create(void)
 
 void kiln_checkpoint_free(kiln_checkpoint **c)
 {
-    if (!c || !*c) return;
+    if (!handle_may_free("checkpoint_free", HANDLE_CHECKPOINT, c)) return;
     archive_table_free(&(*c)->table);
-    free(*c);
+    handle_free(HANDLE_CHECKPOINT, *c);
     *c = NULL;
 }
 
@@ -233,7 +234,7 @@ kiln_checkpoint *kiln_checkpoint_load(const char *path)
     if (error_pending) return NULL;
     struct io_reader f;
     if (io_open(&f, "checkpoint_load", path)) return NULL;
-    kiln_checkpoint *c = calloc(1, sizeof *c);
+    kiln_checkpoint *c = handle_new(HANDLE_CHECKPOINT, sizeof *c);
     kiln_status status = c ? read_checkpoint(&f, &c->table) : error_set(KILN_E_MEMORY, "%s: no memory", f.where);
     io_close(&f);
     if (status) kiln_checkpoint_free(&c);
@@ -315,7 +316,8 @@ kiln_tensor *kiln_checkpoint_get(const kiln_checkpoint *c, kiln_device *dev, con
 
 bool kiln_checkpoint_has(const kiln_checkpoint *c, const char *name)
 {
-    return c && name && strncmp(name, "kiln.", 5) != 0 && (find_tensor(c, name) || find_pair(c, name));
+    return c && name && !handle_check("checkpoint_has", "the checkpoint", HANDLE_CHECKPOINT, c) &&
+           strncmp(name, "kiln.", 5) != 0 && (find_tensor(c, name) || find_pair(c, name));
 }
 
 // --- the other kinds

@@ -1,18 +1,24 @@
 // Reading and writing of whole files.
 //
 // A writer collects bytes in a buffer and writes them to a new file "<target>.<process>-<number>.tmp" in the target's
-// folder. Committing flushes it to the disk, gives it the target's permissions where there is a target, renames it onto
-// the target, and flushes the folder. Until the rename the target is untouched; any failure removes the new file.
+// folder, which has the target's permissions, and its owner where that may be given away. Committing flushes it to the
+// disk, renames it onto the target, and flushes the folder. Until the rename the target is untouched; any failure
+// removes the new file. A writer holds a lock on its file: one without, of a process that is gone, was left by a
+// process that was killed, and the next writer of the same target removes it. What is no regular file, as a pipe or a
+// terminal, is written as it is.
 #include "io/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,9 +41,12 @@ char *io_strdup(const char *where, const char *text)
 char *io_where(const char *function, const char *path)
 {
     char *where = NULL;
-    if (!path) error_set(KILN_E_ARGUMENT, "%s: the path is NULL", function);
-    else if (asprintf(&where, "%s: %s", function, path) < 0) error_set(KILN_E_MEMORY, "%s: no memory", function);
-    else return where;
+    if (!path)
+        error_set(KILN_E_ARGUMENT, "%s: the path is NULL", function);
+    else if (asprintf(&where, "%s: %s", function, path) < 0)
+        error_set(KILN_E_MEMORY, "%s: no memory", function);
+    else
+        return where;
     return NULL;
 }
 
@@ -59,9 +68,12 @@ kiln_status io_open(struct io_reader *r, const char *function, const char *path)
     r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     kiln_status status = KILN_OK;
-    if (r->fd < 0 || fstat(r->fd, &st)) status = system_error(r->where, "cannot be opened");
-    else if (!S_ISREG(st.st_mode)) status = error_set(KILN_E_IO, "%s: is not a regular file", r->where);
-    else r->size_B = (uint64_t)st.st_size;
+    if (r->fd < 0 || fstat(r->fd, &st))
+        status = system_error(r->where, "cannot be opened");
+    else if (!S_ISREG(st.st_mode))
+        status = error_set(KILN_E_IO, "%s: is not a regular file", r->where);
+    else
+        r->size_B = (uint64_t)st.st_size;
     if (status) io_close(r);
     return status;
 }
@@ -108,6 +120,38 @@ void io_abandon(struct io_writer *w)
     *w = (struct io_writer){.fd = -1};
 }
 
+// Whether the name is "<target>.<process>-<number>.tmp" of a process that is gone.
+static bool is_leftover(const char *name, const char *target)
+{
+    size_t n = strlen(target);
+    long process = 0;
+    unsigned number;
+    int end = 0;
+    if (strncmp(name, target, n) || sscanf(name + n, ".%ld-%u.tmp%n", &process, &number, &end) != 2) return false;
+    return end && !name[n + (size_t)end] && process > 0 && kill((pid_t)process, 0) && errno == ESRCH;
+}
+
+// Processes of other machines and containers, whose numbers say nothing here, hold their locks.
+static void remove_if_unlocked(int folder, const char *name)
+{
+    struct stat st;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !flock(fd, LOCK_EX | LOCK_NB)) unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void remove_leftovers(const char *target)
+{
+    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
+    char *folder = slash ? strndup(target, (size_t)(slash - target) + 1) : strdup(".");
+    DIR *d = folder ? opendir(folder) : NULL;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (is_leftover(e->d_name, name)) remove_if_unlocked(dirfd(d), e->d_name);
+    if (d) closedir(d);
+    free(folder);
+}
+
 // Opens a file that did not exist before.
 static int open_temporary(struct io_writer *w, mode_t mode)
 {
@@ -122,29 +166,45 @@ static int open_temporary(struct io_writer *w, mode_t mode)
             return -1;
         }
         int fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB); // where the file system has locks
         if (fd >= 0 || errno != EEXIST) return fd;
     }
     return -1;
 }
 
+// Neither rights nor identities of the file that is replaced go to anyone who did not have them: what the owner's or
+// the group's id gave by running the file does not pass on, and where the group stays another one, the new group may
+// what all may.
+static kiln_status take_over(int fd, const struct stat *st)
+{
+    struct stat mine;
+    mode_t mode = st->st_mode & 0777;
+    if (fstat(fd, &mine)) return KILN_E_IO;
+    bool owner = mine.st_uid == st->st_uid, group = mine.st_gid == st->st_gid;
+    if (!owner || !group) {
+        bool both = !fchown(fd, st->st_uid, st->st_gid);
+        group = both || group || !fchown(fd, (uid_t)-1, st->st_gid);
+    }
+    if (!group) mode &= ~(mode_t)070 | (mode & 07) << 3;
+    return fchmod(fd, mode) ? KILN_E_IO : KILN_OK;
+}
+
 static kiln_status open_target(struct io_writer *w, const char *path)
 {
     struct stat st;
-    bool exists = stat(path, &st) == 0;
-    // A link is kept: what it points to is replaced.
-    w->target = exists ? realpath(path, NULL) : strdup(path);
+    bool exists = stat(path, &st) == 0, replaces = exists && S_ISREG(st.st_mode);
+    // A link is kept: what it points to is replaced. What a pipe's link says is no path.
+    w->target = replaces ? realpath(path, NULL) : strdup(path);
     if (!w->target) return system_error(w->where, "cannot be written");
-    if (exists && !S_ISREG(st.st_mode)) {
+    if (exists && !replaces) {
         w->fd = open(path, O_WRONLY | O_CLOEXEC);
     } else if (exists && access(path, W_OK)) {
         w->fd = -1;
     } else {
-        w->fd = open_temporary(w, 0666);
+        remove_leftovers(w->target);
+        w->fd = open_temporary(w, replaces ? 0600 : 0666);
     }
-    bool replaces = exists && w->temporary;
-    if (w->fd < 0 || (replaces && fchmod(w->fd, st.st_mode & 07777))) {
-        return system_error(w->where, "cannot be written");
-    }
+    if (w->fd < 0 || (replaces && take_over(w->fd, &st))) return system_error(w->where, "cannot be written");
     return KILN_OK;
 }
 
@@ -200,14 +260,13 @@ static kiln_status close_and_rename(struct io_writer *w)
 {
     TRY(write_out(w, w->buffer, w->used_B));
     if (w->temporary && fsync(w->fd)) return system_error(w->where, "cannot be flushed to the disk");
+    if (w->temporary && rename(w->temporary, w->target)) return system_error(w->where, "cannot be written");
+    // The lock goes with the descriptor, after the name that would be taken for a leftover. What closing could tell of
+    // a file, flushing has told.
     int fd = w->fd;
     w->fd = -1;
     bool failed = close(fd) && errno != EINTR;
-    if (failed || (w->temporary && rename(w->temporary, w->target))) {
-        kiln_status status = system_error(w->where, "cannot be written");
-        if (w->temporary) unlink(w->temporary);
-        return status;
-    }
+    if (failed && !w->temporary) return system_error(w->where, "cannot be written");
     if (w->temporary) flush_folder(w->target);
     return KILN_OK;
 }

@@ -3,6 +3,7 @@
 // fortran_order (True or False) and shape (a tuple of integers), padded with spaces to a newline. The parser takes any
 // order of the keys, either quote and any white space, and nothing else.
 #include "io/npy.h"
+#include "base/dtype.h"
 #include "io/file.h"
 
 #include <kiln/io.h>
@@ -14,14 +15,6 @@
 #include <string.h>
 
 static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
-
-static const struct npy_dtype {
-    char text[3];
-    kiln_dtype dtype;
-} npy_dtypes[] = {
-    {"b1", KILN_BOOL}, {"u1", KILN_U8},  {"i1", KILN_I8},  {"i2", KILN_I16}, {"i4", KILN_I32},
-    {"i8", KILN_I64},  {"f2", KILN_F16}, {"f4", KILN_F32}, {"f8", KILN_F64},
-};
 
 kiln_status npy_data_at(const char *where, const unsigned char *prefix, uint64_t n, uint64_t *data_at)
 {
@@ -101,9 +94,9 @@ static kiln_status read_descr(struct reader *r, struct npy_header *h)
     TRY(read_text(r, text, sizeof text));
     size_t len = strlen(text);
     if (len > 1 && strchr("<>|=", text[0])) {
-        for (size_t i = 0; i < COUNT_OF(npy_dtypes); i++) {
-            if (strcmp(text + 1, npy_dtypes[i].text) != 0) continue;
-            h->array.dtype = npy_dtypes[i].dtype;
+        for (int i = 0; i < DTYPE_COUNT; i++) {
+            if (!dtype_info[i].npy || strcmp(text + 1, dtype_info[i].npy) != 0) continue;
+            h->array.dtype = (kiln_dtype)i;
             h->swap = text[0] == '>';
             return KILN_OK;
         }
@@ -208,9 +201,7 @@ kiln_tensor *npy_tensor(const char *where, kiln_device *dev, const struct npy_he
 kiln_status npy_format(const char *where, const struct io_array *a, unsigned char *out, size_t *size_B)
 {
     const char *descr = NULL;
-    for (size_t i = 0; i < COUNT_OF(npy_dtypes); i++) {
-        if (npy_dtypes[i].dtype == a->dtype) descr = npy_dtypes[i].text;
-    }
+    if (dtype_info[a->dtype].npy) descr = dtype_info[a->dtype].npy;
     if (!descr) {
         return error_set(KILN_E_UNSUPPORTED, "%s: npy has no %s; cast to f32, or use safetensors", where,
                          kiln_dtype_name(a->dtype));

@@ -6,6 +6,7 @@
 // read when it is asked for, and its checksum must fit. Writing makes members in the order given and keeps below 4 GiB,
 // so that no zip64 records are needed.
 #include "io/archive.h"
+#include "base/options.h"
 #include "io/inflate.h"
 #include "io/npy.h"
 
@@ -39,6 +40,7 @@ static uint64_t get64(const unsigned char *at)
 
 struct directory {
     uint64_t offset_B, size_B, entries, end_B;  // end_B: where the records after it begin
+    uint64_t arrays;                            // entries that are npy files
 };
 
 // A zip64 end record, found through the locator right before the end record, replaces what that says.
@@ -110,12 +112,17 @@ static kiln_status read_extra64(const char *where, const unsigned char *extra, s
     return KILN_OK;
 }
 
+static bool is_npy(const unsigned char *name, size_t name_B)
+{
+    return name_B > 4 && memcmp(name + name_B - 4, ".npy", 4) == 0;
+}
+
 static kiln_status name_entry(const char *where, const unsigned char *name, size_t name_B, struct archive_entry *e)
 {
     if (name_B == 0 || memchr(name, 0, name_B)) {
         return error_set(KILN_E_FORMAT, "%s: a member without a name, or with a zero byte in it", where);
     }
-    if (name_B > 4 && memcmp(name + name_B - 4, ".npy", 4) == 0) name_B -= 4;
+    if (is_npy(name, name_B)) name_B -= 4;
     TRY(io_alloc(where, name_B + 1, &e->name));
     memcpy(e->name, name, name_B);
     e->name[name_B] = '\0';
@@ -163,11 +170,18 @@ static kiln_status open_npz(struct io_reader *f, struct archive_table *t)
     for (uint64_t i = 0; !status && i < d.entries; i++, at += used_B) {
         struct archive_entry *e = archive_add(f->where, t);
         status = e ? read_entry(f, &d, bytes + at, d.size_B - at, e, &used_B) : error_pending;
+        if (!status) d.arrays += is_npy(bytes + at + CENTRAL_B, get16(bytes + at + 28));
     }
     free(bytes);
     if (!status && at != d.size_B) {
         status = error_set(KILN_E_FORMAT, "%s: the zip directory has more than its %" PRIu64 " entries", f->where,
                            d.entries);
+    }
+    if (!status && t->n && !d.arrays) {
+        status = error_set(KILN_E_FORMAT,
+                           "%s: is a zip file without arrays: none of its %zu members is an npy file, the first is "
+                           "\"%s\"; weights of PyTorch are read from safetensors",
+                           f->where, t->n, t->entries[0].name);
     }
     return status ? status : archive_check_names(f->where, t);
 }
@@ -346,15 +360,15 @@ kiln_status kiln_npz_save(const char *path, const char *const *names, kiln_tenso
                           const kiln_npz_opts *opts)
 {
     if (error_pending) return error_pending;
+    kiln_npz_opts o;
+    TRY(options_read("npz_save", KILN_NPZ, &o, opts));
     TRY(io_check_names("npz_save", names, tensors, n));
     if (n >= UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "npz_save: %zu arrays in one npz", n);
     struct member *members;
     TRY(io_alloc("npz_save", (uint64_t)n * sizeof *members, &members));
     kiln_status status = KILN_OK;
-    // A caller built against an older header may have a shorter struct.
-    bool deflated = opts && opts->size > offsetof(kiln_npz_opts, compress) && opts->compress;
     for (size_t i = 0; i < n; i++) {
-        members[i] = (struct member){.name = names[i], .deflated = deflated};
+        members[i] = (struct member){.name = names[i], .deflated = o.compress};
         if (strlen(names[i]) > UINT16_MAX - 4) status = error_set(KILN_E_ARGUMENT, "npz_save: name %zu is too long", i);
     }
     struct io_writer w;

@@ -6,6 +6,7 @@
 // agree with its dtype and shape, and in the order of their beginnings the tensors must follow each other from the
 // first byte of the data to the last. So no tensor overlaps another or lies outside the file.
 #include "io/safetensors.h"
+#include "base/dtype.h"
 #include "io/json.h"
 
 #include <inttypes.h>
@@ -14,19 +15,22 @@
 #include <string.h>
 
 // Those that Kiln lacks have a size only: files with them can be opened for their other tensors.
-static const struct dtype_row {
+static const struct {
     const char *name;
-    size_t size_B;
-    bool known;
-    kiln_dtype dtype;
-} dtypes[] = {
-    {"BOOL", 1, true, KILN_BOOL}, {"U8", 1, true, KILN_U8},       {"I8", 1, true, KILN_I8},
-    {"I16", 2, true, KILN_I16},   {"I32", 4, true, KILN_I32},     {"I64", 8, true, KILN_I64},
-    {"F16", 2, true, KILN_F16},   {"BF16", 2, true, KILN_BF16},   {"F32", 4, true, KILN_F32},
-    {"F64", 8, true, KILN_F64},   {.name = "U16", .size_B = 2},   {.name = "U32", .size_B = 4},
-    {.name = "U64", .size_B = 8}, {.name = "C64", .size_B = 8},   {.name = "F8_E4M3", .size_B = 1},
-    {.name = "F8_E5M2", .size_B = 1}, {.name = "F8_E8M0", .size_B = 1},
-};
+    kiln_dtype of_size; // one of the same size, which stands in for it
+} foreign[] = {{"U16", KILN_I16},    {"U32", KILN_I32},    {"U64", KILN_I64},   {"C64", KILN_I64},
+               {"F8_E4M3", KILN_U8}, {"F8_E5M2", KILN_U8}, {"F8_E8M0", KILN_U8}};
+
+static bool find_dtype(const char *name, kiln_dtype *out, bool *known)
+{
+    *known = true;
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        if (!strcmp(name, dtype_info[i].safetensors)) return *out = (kiln_dtype)i, true;
+    *known = false;
+    for (size_t i = 0; i < COUNT_OF(foreign); i++)
+        if (!strcmp(name, foreign[i].name)) return *out = foreign[i].of_size, true;
+    return false;
+}
 
 kiln_status safetensors_header_size(const char *where, const unsigned char *prefix, uint64_t file_B, uint64_t *size_B)
 {
@@ -49,8 +53,10 @@ static kiln_status parse_dtype(struct json *j, struct archive_entry *e)
     TRY(json_string(j, &name));
     size_t len = strlen(name);
     bool fits = len < sizeof e->dtype_name;
-    if (fits) memcpy(e->dtype_name, name, len + 1);
-    else error_set(KILN_E_FORMAT, "%s: \"%s\" has a dtype of %zu letters", j->where, e->name, len);
+    if (fits)
+        memcpy(e->dtype_name, name, len + 1);
+    else
+        error_set(KILN_E_FORMAT, "%s: \"%s\" has a dtype of %zu letters", j->where, e->name, len);
     free(name);
     return fits ? KILN_OK : error_pending;
 }
@@ -110,19 +116,12 @@ static kiln_status parse_field(struct json *j, struct archive_entry *e, struct f
 
 static kiln_status check_entry(const char *where, struct archive_entry *e)
 {
-    size_t i = 0;
-    while (i < COUNT_OF(dtypes) && strcmp(e->dtype_name, dtypes[i].name) != 0) i++;
-    if (i == COUNT_OF(dtypes)) {
-        return error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" has the dtype \"%s\"", where, e->name, e->dtype_name);
-    }
-    e->unsupported = !dtypes[i].known;
-    e->array.dtype = dtypes[i].dtype;
-    // A dtype of the same size stands in where there is none, for the size alone.
+    bool known;
     struct io_array a = e->array;
-    if (e->unsupported) {
-        a.dtype = dtypes[i].size_B == 1 ? KILN_U8 : dtypes[i].size_B == 2 ? KILN_I16
-                  : dtypes[i].size_B == 4 ? KILN_I32 : KILN_I64;
-    }
+    if (!find_dtype(e->dtype_name, &a.dtype, &known))
+        return error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" has the dtype \"%s\"", where, e->name, e->dtype_name);
+    e->unsupported = !known;
+    if (known) e->array.dtype = a.dtype;
     uint64_t size_B;
     TRY(io_array_size(where, &a, &size_B));
     if (size_B == e->size_B) return KILN_OK;
@@ -142,7 +141,9 @@ static kiln_status parse_tensor(struct json *j, struct archive_entry *e)
     TRY(json_expect(j, '}'));
     if (seen.dtype && seen.shape && seen.offsets) return check_entry(j->where, e);
     return error_set(KILN_E_FORMAT, "%s: \"%s\" has no %s", j->where, e->name,
-                     !seen.dtype ? "dtype" : !seen.shape ? "shape" : "data_offsets");
+                     !seen.dtype   ? "dtype"
+                     : !seen.shape ? "shape"
+                                   : "data_offsets");
 }
 
 static kiln_status parse_metadata(struct json *j, struct archive_table *t)
@@ -272,10 +273,8 @@ kiln_archive *kiln_safetensors_load(const char *path)
 
 static void write_entry(FILE *f, const struct archive_entry *e)
 {
-    size_t i = 0;
-    while (!dtypes[i].known || dtypes[i].dtype != e->array.dtype) i++;
     json_write_string(f, e->name);
-    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", dtypes[i].name);
+    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", dtype_info[e->array.dtype].safetensors);
     for (size_t k = 0; k < e->array.rank; k++) fprintf(f, k ? ",%" PRId64 : "%" PRId64, e->array.dims[k]);
     fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", e->offset_B, e->offset_B + e->size_B);
 }

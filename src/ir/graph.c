@@ -1,11 +1,12 @@
 #include "ir/graph.h"
+#include "base/handles.h"
 #include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct kiln_graph *ir_graph_create(void)
 {
-    struct kiln_graph *g = calloc(1, sizeof *g);
+    struct kiln_graph *g = handle_new(HANDLE_GRAPH, sizeof *g);
     if (g)
         arena_init(&g->arena);
     else
@@ -25,7 +26,7 @@ void ir_graph_destroy(struct kiln_graph **g)
     vec_free(&(*g)->open);
     vec_free(&(*g)->held);
     arena_finish(&(*g)->arena);
-    free(*g);
+    handle_free(HANDLE_GRAPH, *g);
     *g = NULL;
 }
 
@@ -186,4 +187,14 @@ int32_t ir_add_token(struct kiln_graph *g)
         if (g->values.v[i].kind == IR_TOKEN) return (int32_t)i;
     struct ir_value v = {.type = ir_token_type(), .kind = IR_TOKEN, .node = -1};
     return add_value(g, &v);
+}
+
+int32_t ir_memory_of(const struct kiln_graph *g, int32_t value)
+{
+    while (g->values.v[value].kind == IR_NODE) {
+        const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
+        if (!(n->op->flags & OP_VIEW)) break;
+        value = ir_operands(g, n)[0];
+    }
+    return value;
 }

@@ -5,10 +5,10 @@
 // run of nodes of the same array, just before the node that owns it, with parameters and results of its own; a node
 // says which region it is in. Nodes inside may use values of the regions around them.
 //
-// Effects (writes, prints, random draws) are ordered by tokens: a node with OP_EFFECT takes a token as its last operand
-// and makes one as its last output, so that effects form a chain from the graph's entry token. The op's row counts
-// neither: a call outside graphs has none. A chain does not cross into a region; a region has a chain of its own, from
-// a parameter that is a token.
+// Effects are ordered by tokens: a node with OP_EFFECT takes a token as its last operand and makes one as its last
+// output, a chain from the graph's entry token; a region has its own, from a parameter that is a token. The op's row
+// counts neither. No op has an effect or regions yet: writes and prints are outputs, random draws have their places in
+// the stream as attributes. Both stand ready for control flow.
 //
 // Types hold numbers. A dimension that may differ from call to call is marked with a symbol beside its number, which is
 // then the size that was seen.
@@ -140,6 +140,8 @@ static inline const int32_t *ir_operands(const struct kiln_graph *g, const struc
 {
     return n->n_in ? g->operands.v + n->first_in : NULL; // a graph may have no operands at all
 }
+// The value in whose memory another lies: what it is a view of, or itself.
+int32_t ir_memory_of(const struct kiln_graph *g, int32_t value);
 // The token of an effect counted.
 static inline int ir_node_outputs(const struct ir_node *n)
 {

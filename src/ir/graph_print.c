@@ -55,7 +55,7 @@ void ir_number_text(const struct ir_value *v, struct str *s)
 {
     if (v->type.dtype == KILN_BOOL)
         str_add(s, v->integer ? "true" : "false");
-    else if (dtype_kind_of[v->type.dtype & 15] == KIND_INT)
+    else if (v->type.dtype < DTYPE_COUNT && dtype_kind_of[v->type.dtype] == KIND_INT)
         str_addf(s, "%lld", (long long)v->integer);
     else {
         size_t from = s->len;

@@ -1,3 +1,4 @@
+#include "base/process.h"
 #include "ir/op.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -6,6 +7,7 @@
 static _Atomic(const struct op *) user_ops[USER_OPS_MAX];
 static atomic_int user_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_ops, lock)
 
 _Atomic(const struct user_kernel *) user_kernels[USER_KERNELS_MAX];
 

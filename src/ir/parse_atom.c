@@ -1,7 +1,7 @@
 // Numbers, types and definitions of the text form.
 #include "ir/parse.h"
 #include <locale.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,10 +35,16 @@ kiln_status parse_int(struct parser *p, int64_t lowest, int64_t highest, const c
 }
 
 // strtod follows the program's locale, whose decimal point may be a comma.
-static locale_t c_locale;
-static void make_c_locale(void)
+// NULL when memory is out.
+static locale_t c_locale(void)
 {
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    static _Atomic(locale_t) kept;
+    locale_t locale = atomic_load(&kept);
+    if (locale) return locale;
+    locale_t mine = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!mine || atomic_compare_exchange_strong(&kept, &locale, mine)) return mine;
+    freelocale(mine);
+    return locale;
 }
 
 static double nan_of(bool negative, uint64_t payload)
@@ -67,7 +73,6 @@ static bool parse_nan(const char *text, bool negative, double *out)
 
 kiln_status parse_float(struct parser *p, double *out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char buffer[PARSE_MAX_NUMBER_B];
     bool word = parse_is(p, "inf") || parse_is(p, "nan");
     if (word) {
@@ -75,8 +80,8 @@ kiln_status parse_float(struct parser *p, double *out)
         buffer[3] = '\0';
     } else if (!number_text(p, buffer))
         return parse_expected(p, "a number");
-    pthread_once(&once, make_c_locale);
-    if (!c_locale) return error_set(KILN_E_MEMORY, "graph_parse: there is no C locale");
+    locale_t locale = c_locale();
+    if (!locale) return error_set(KILN_E_MEMORY, "graph_parse: there is no C locale");
     bool negative = buffer[0] == '-';
     const char *text = buffer + negative;
     char *end = NULL;
@@ -84,7 +89,7 @@ kiln_status parse_float(struct parser *p, double *out)
         *out = negative ? -__builtin_inf() : __builtin_inf();
     else if (!parse_nan(text, negative, out)) {
         bool decimal = text[0] >= '0' && text[0] <= '9' && text[strspn(text, "0123456789.eE+-")] == '\0';
-        *out = decimal ? strtod_l(buffer, &end, c_locale) : 0;
+        *out = decimal ? strtod_l(buffer, &end, locale) : 0;
         if (!decimal || *end || *out - *out != 0)
             return parse_expected(p, decimal && !*end ? "a number that a double holds" : "a number");
     }

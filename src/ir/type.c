@@ -1,21 +1,20 @@
 #include "ir/type.h"
 #include <stdio.h>
 
-const uint8_t dtype_size_B[16] = {
-    [KILN_BOOL] = 1, [KILN_U8] = 1,  [KILN_I8] = 1,   [KILN_I16] = 2, [KILN_I32] = 4,
-    [KILN_I64] = 8,  [KILN_F16] = 2, [KILN_BF16] = 2, [KILN_F32] = 4, [KILN_F64] = 8,
+#define DTYPE(number, id, name, size_B, ...) [number] = size_B,
+const uint8_t dtype_size_B[DTYPE_COUNT] = {
+#include "base/dtype.def"
 };
-const uint8_t dtype_kind_of[16] = {
-    [KILN_BOOL] = KIND_BOOL, [KILN_U8] = KIND_INT,    [KILN_I8] = KIND_INT,    [KILN_I16] = KIND_INT,
-    [KILN_I32] = KIND_INT,   [KILN_I64] = KIND_INT,   [KILN_F16] = KIND_FLOAT, [KILN_BF16] = KIND_FLOAT,
-    [KILN_F32] = KIND_FLOAT, [KILN_F64] = KIND_FLOAT,
+#undef DTYPE
+#define DTYPE(number, id, name, size_B, kind, ...) [number] = KIND_##kind,
+const uint8_t dtype_kind_of[DTYPE_COUNT] = {
+#include "base/dtype.def"
 };
+#undef DTYPE
 
 const char *dtype_name(unsigned dtype)
 {
-    static const char *const names[DTYPE_COUNT] = {"bool", "u8",  "i8",   "i16", "i32",
-                                                   "i64",  "f16", "bf16", "f32", "f64"};
-    return dtype < DTYPE_COUNT ? names[dtype] : "unknown";
+    return dtype < DTYPE_COUNT ? dtype_info[dtype].name : "unknown";
 }
 
 int64_t type_numel(const struct type *t)
@@ -107,22 +106,15 @@ int axis_normalize(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-// The join of two integer dtypes: the smallest that holds both (array API standard).
-static uint8_t promote_int(uint8_t a, uint8_t b)
+// The smallest dtype of a kind that holds the values of both (array API standard).
+static uint8_t join(uint8_t a, uint8_t b)
 {
-    if (a == b) return a;
-    if (a == KILN_U8 || b == KILN_U8) {
-        uint8_t other = a == KILN_U8 ? b : a;
-        return other == KILN_I8 ? KILN_I16 : other;
+    int best = -1;
+    for (unsigned i = 0; i < DTYPE_COUNT; i++) {
+        if (dtype_info[i].kind != dtype_info[a].kind || !dtype_holds(i, a) || !dtype_holds(i, b)) continue;
+        if (best < 0 || dtype_info[i].size_B < dtype_info[best].size_B) best = (int)i;
     }
-    return a > b ? a : b;
-}
-
-static uint8_t promote_float(uint8_t a, uint8_t b)
-{
-    if (a == b) return a;
-    if ((a == KILN_F16 && b == KILN_BF16) || (a == KILN_BF16 && b == KILN_F16)) return KILN_F32;
-    return a > b ? a : b;
+    return (uint8_t)best;
 }
 
 void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak)
@@ -133,9 +125,7 @@ void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bo
         if (a->weak != b->weak)
             *dtype = a->weak ? b->dtype : a->dtype;
         else
-            *dtype = ka == KIND_BOOL  ? KILN_BOOL
-                     : ka == KIND_INT ? promote_int(a->dtype, b->dtype)
-                                      : promote_float(a->dtype, b->dtype);
+            *dtype = a->dtype == b->dtype ? a->dtype : join(a->dtype, b->dtype);
         return;
     }
     const struct type *high = ka > kb ? a : b;

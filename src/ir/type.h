@@ -1,12 +1,10 @@
 // Types: dtype and shape; layouts: how a type lies in a storage.
 #pragma once
 #include "base/base.h"
+#include "base/dtype.h"
 #include <kiln/macros.h>
 
-#define MAX_RANK    8
-#define DTYPE_COUNT 10
-// Kinds order promotion across kinds: bool < integer < float.
-enum dtype_kind { KIND_BOOL, KIND_INT, KIND_FLOAT };
+#define MAX_RANK 8
 
 struct type {
     uint8_t dtype;
@@ -20,8 +18,9 @@ struct layout {
     int64_t strides[MAX_RANK]; // in elements
 };
 
-extern const uint8_t dtype_size_B[16]; // entries past DTYPE_COUNT are 0
-extern const uint8_t dtype_kind_of[16];
+// Of dtype_info, dense for what is hot.
+extern const uint8_t dtype_size_B[DTYPE_COUNT];
+extern const uint8_t dtype_kind_of[DTYPE_COUNT];
 const char *dtype_name(unsigned dtype);
 
 int64_t type_numel(const struct type *t); // INT64_MAX when there are more

@@ -1,25 +1,8 @@
 // The programs of a function, the one used last first. Bounded in entries and in bytes; what goes over the bounds
 // leaves the list, and its memory goes with the last call that runs it.
 #include "jit/function.h"
+#include "program/kernels.h"
 #include <stdlib.h>
-
-struct entry *entry_ref(struct entry *e)
-{
-    if (e) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-    return e;
-}
-
-void entry_unref(struct entry **ref)
-{
-    struct entry *e = *ref;
-    *ref = NULL;
-    if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
-    program_unref(&e->program);
-    guard_finish(&e->guard);
-    captured_finish(&e->captured);
-    free((char *)e->name);
-    free(e);
-}
 
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
                          enum guard_kind *failed, size_t *at)

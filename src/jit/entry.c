@@ -1,137 +1,40 @@
-// Making a program for a call, and running it.
+// One capture, compiled: an object that the function, calls in flight and nodes of the tape share.
 #include "jit/function.h"
-#include "jit/replay.h"
-#include <kiln/graph.h>
+#include "program/kernels.h"
+#include "jit/capture/replay.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW 32
-
-// What a program has to know of the inputs and results of a captured function.
-struct layout_room {
-    const struct layout **layouts;
-    int32_t *aliases;
-    bool *numbers, *dense;
-    bool apart; // the guards see to it that sources lie apart, those of gradients excepted
-};
-
-static kiln_status describe(const struct captured *c, struct layout_room *r)
+struct entry *entry_ref(struct entry *e)
 {
-    *r = (struct layout_room){.layouts = calloc(c->n_sources + 1, sizeof *r->layouts),
-                              .aliases = calloc(c->n_sources + 1, sizeof *r->aliases),
-                              .numbers = calloc(c->n_sources + 1, sizeof *r->numbers),
-                              .dense = calloc(c->graph->outputs.n + 1, sizeof *r->dense),
-                              .apart = true};
-    if (!r->layouts || !r->aliases || !r->numbers || !r->dense) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < c->n_sources; i++) {
-        r->numbers[i] = source_is_number(&c->sources[i]);
-        if (!c->sources[i].row_major && !r->numbers[i]) r->layouts[i] = &c->sources[i].layout;
-        r->aliases[i] = (int32_t)i;
-        r->apart &= c->sources[i].kind != SOURCE_GRADIENT;
-    }
-    for (size_t i = 0; i < c->n_results; i++)
-        if (c->results[i].kind == RESULT_OUTPUT && c->results[i].part) r->dense[c->results[i].index] = true;
-    for (size_t i = 0; i < c->gradient.n_saved; i++) // the backward program takes them so
-        if (c->gradient.saved[i].source < 0) r->dense[c->gradient.saved[i].output] = true;
-    return KILN_OK;
+    if (e) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
 }
 
-static kiln_status compile(struct kiln_function *f, struct entry *e)
+void entry_unref(struct entry **ref)
 {
-    const struct captured *c = &e->captured;
-    struct layout_room r;
-    if (debug_flag("replay")) return KILN_OK; // without a program, node by node
-    kiln_status status = describe(c, &r);
-    struct program_options options = {.background = f->o.background,
-                                      .name = e->name,
-                                      .aliases = r.apart ? r.aliases : NULL,
-                                      .numbers = r.numbers,
-                                      .dense = r.dense};
-    if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
-    free(r.layouts);
-    free(r.aliases);
-    free(r.numbers);
-    free(r.dense);
-    return status;
+    struct entry *e = *ref;
+    *ref = NULL;
+    if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
+    program_destroy(&e->program);
+    guard_finish(&e->guard);
+    captured_finish(&e->captured);
+    kernel_count_unref(&e->kernels);
+    free((char *)e->name);
+    free(e);
 }
 
-static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, uint64_t hash)
-{
-    TRY(guard_make(&e->guard, q->in, q->n_in, q->run_time, hash));
-    TRY(capture_run(q, &e->captured));
-    e->guard.sources = e->captured.sources;
-    e->guard.n_sources = e->captured.n_sources;
-    for (size_t i = 0; i < e->captured.n_sources; i++)
-        e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF && e->captured.sources[i].grad;
-    const struct kiln_graph *backward = e->captured.gradient.graph;
-    if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
-    if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
-    return compile(f, e);
-}
-
-kiln_status entry_new(const char *name, struct entry **out)
+kiln_status entry_new(const struct kiln_function *f, struct entry **out)
 {
     struct entry *e = calloc(1, sizeof *e);
     if (!e) return error_set(KILN_E_MEMORY, "jit: out of memory");
     atomic_init(&e->refs, 1);
-    e->name = strdup(name);
+    e->name = strdup(f->name);
+    e->kernels = kernel_count_ref(f->kernels);
     *out = e;
     if (e->name) return KILN_OK;
     entry_unref(out);
     return error_set(KILN_E_MEMORY, "jit: out of memory");
-}
-
-static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
-{
-    pthread_mutex_lock(&f->lock);
-    for (size_t i = 0; i < n_in; i++) flags[i] = i < f->n_scalars && f->scalars[i] == SCALAR_RUN_TIME;
-    pthread_mutex_unlock(&f->lock);
-}
-
-static kiln_status keep_constant(struct kiln_function *f, size_t input)
-{
-    pthread_mutex_lock(&f->lock);
-    if (input < f->n_scalars) f->scalars[input] = SCALAR_ALWAYS_CONSTANT;
-    pthread_mutex_unlock(&f->lock);
-    log_warn("recompile-const: %s reads the value of its scalar input %zu: each new value is a new capture; pass a "
-             "tensor where the value is only computed with",
-             f->name, input);
-    return KILN_OK;
-}
-
-kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                       struct entry **out)
-{
-    uint8_t *flags = calloc(n_in + 1, 1);
-    struct capture_request q = {.fn = f->fn,
-                                .user = f->user,
-                                .name = f->name,
-                                .kind = f->o.capture,
-                                .syntax = f->o.syntax,
-                                .in = in,
-                                .n_in = n_in,
-                                .n_out = n_out,
-                                .run_time = flags};
-    if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    kiln_status status;
-    do { // once more for each scalar that turns out to be read
-        run_time_flags(f, n_in, flags);
-        q.must_be_constant = -1;
-        status = entry_new(f->name, out);
-        if (!status) status = capture(f, &q, *out, hash);
-        if (!status) break;
-        entry_unref(out);
-        if (q.must_be_constant < 0 || !flags[q.must_be_constant]) break;
-        kiln_error_clear();
-        status = keep_constant(f, (size_t)q.must_be_constant);
-    } while (!status);
-    free(flags);
-    if (status) return status;
-    struct program_facts facts;
-    entry_facts(*out, &facts);
-    (*out)->size_B = facts.arena_B;
-    (*out)->n_launches = (uint64_t)facts.n_launches;
-    return KILN_OK;
 }
 
 void entry_facts(const struct entry *e, struct program_facts *out)
@@ -149,63 +52,5 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
     kiln_status status = graph_replay(g, e->captured.dev, in, rng, out);
     thread_state.no_grad--;
     if (status) error_name_op(e->name);
-    return status;
-}
-
-static struct program_rng reserve(kiln_device *dev, uint64_t counters)
-{
-    pthread_mutex_lock(&dev->lock);
-    struct program_rng rng = {dev->rng_seed, dev->rng_offset};
-    dev->rng_offset += counters;
-    pthread_mutex_unlock(&dev->lock);
-    return rng;
-}
-
-static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs)
-{
-    for (size_t i = 0; i < c->n_left; i++) {
-        const struct source *s = &c->sources[c->left[i].source];
-        struct tape_node *leaf = s->kind == SOURCE_INPUT ? in[s->input]->node : s->leaf;
-        const kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
-        kiln_tensor *mine = g ? tensor_on(g->storage, &g->type, &g->layout) : NULL;
-        if (g && !mine) return error_pending;
-        leaf_set_gradient(leaf, mine);
-    }
-    return KILN_OK;
-}
-
-static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
-{
-    const struct captured *c = &e->captured;
-    kiln_tensor **outputs = tensors + c->n_sources;
-    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
-    struct program_rng rng = {0, 0};
-    if (c->counters) rng = reserve(c->dev, c->counters);
-    struct gradient_call call;
-    kiln_status status = gradient_begin(e, in, tensors, &call);
-    if (!status) status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
-    if (!status) status = leave_gradients(c, in, outputs);
-    if (!status) status = captured_results(c, in, tensors, outputs, out);
-    for (size_t i = 0; i < c->n_prints && !status; i++) {
-        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
-        status = error_pending;
-    }
-    if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
-    node_unref(call.node);
-    return status;
-}
-
-kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
-{
-    const struct captured *c = &e->captured;
-    size_t n = c->n_sources + c->n_outputs;
-    kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
-    if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
-    struct kiln_scope scope;
-    scope_enter(&scope);
-    kiln_status status = run(e, in, tensors, out);
-    scope_leave(&scope, out, status ? 0 : c->n_results);
-    for (size_t i = 0; i < c->n_results && status; i++) out[i] = NULL;
-    if (tensors != few) free(tensors);
     return status;
 }

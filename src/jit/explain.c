@@ -1,40 +1,10 @@
 // What happened to a function, in lines: counts, what was captured and why, and each program with its launches.
-#include "jit/auto.h"
+#include "jit/auto/auto.h"
+#include "base/handles.h"
+#include "base/options.h"
+#include "program/kernels.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { LOG_MAX_B = 1 << 16 }; // of a function that runs for days, the beginning
-
-void function_note(struct kiln_function *f, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (f->log.len < LOG_MAX_B) {
-        str_addf(&f->log, "  %s\n", text);
-        if (f->log.len >= LOG_MAX_B) str_add(&f->log, "  (what came later is left out)\n");
-    }
-    if (debug_flag("guards")) log_warn("%s: %s", f->name, text);
-}
-
-size_t captured_unread(const struct captured *c)
-{
-    const struct kiln_graph *g = c->graph;
-    size_t n = 0;
-    uint8_t *read = calloc(g->values.n + 1, 1);
-    for (size_t i = 0; read && i < g->operands.n; i++)
-        if (g->operands.v[i] >= 0) read[g->operands.v[i]] = 1;
-    for (size_t i = 0; read && i < g->outputs.n; i++) read[g->outputs.v[i].value] = 1;
-    for (size_t i = 0; read && i < c->n_results; i++)
-        if (c->results[i].kind == RESULT_SOURCE) read[c->sources[c->results[i].index].value] = 1;
-    for (size_t i = 0; read && i < c->gradient.n_saved; i++)
-        if (c->gradient.saved[i].source >= 0) read[c->sources[c->gradient.saved[i].source].value] = 1;
-    for (size_t i = 0; read && i < c->n_sources; i++) n += !read[c->sources[i].value];
-    free(read);
-    return n;
-}
 
 // The rest of the line that names a program, and its launches below.
 static void add_program(const struct program *p, size_t n_nodes, struct str *s)
@@ -47,10 +17,12 @@ static void add_program(const struct program *p, size_t n_nodes, struct str *s)
     str_init(&text);
     program_explain(p, &text);
     bool below = false;
-    for (const char *line = str_text(&text), *end; *line; line = end + 1, below = true) {
-        end = strchr(line, '\n');
-        str_addf(s, "%s%.*s\n", below ? "    " : "", (int)(end - line), line);
+    for (const char *line = str_text(&text); *line; below = true) {
+        size_t n = strcspn(line, "\n");
+        str_addf(s, "%s%.*s\n", below ? "    " : "", (int)n, line);
+        line += n + (line[n] == '\n');
     }
+    if (text.failed) str_fail(s);
     str_free(&text);
 }
 
@@ -77,6 +49,13 @@ static void explain_bodies(const struct trie *t, struct str *s)
     }
 }
 
+static void gather_stats(const kiln_function *f, kiln_jit_stats *out)
+{
+    *out = f->stats;
+    out->programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
+    out->kernels_compiled = kernel_count_get(f->kernels);
+}
+
 static void explain(struct kiln_function *f, struct str *s)
 {
     static const char *const kinds[] = {"STRICT", "AUTO", "TRACE"};
@@ -84,7 +63,7 @@ static void explain(struct kiln_function *f, struct str *s)
     const kiln_jit_stats *t = &stats;
     auto_lock();
     pthread_mutex_lock(&f->lock);
-    function_gather_stats(f, &stats);
+    gather_stats(f, &stats);
     str_addf(s, "%s, capture %s\n", f->name, kinds[f->o.capture]);
     str_addf(
         s,
@@ -106,9 +85,9 @@ static void explain(struct kiln_function *f, struct str *s)
 
 void kiln_explain(kiln_function *f, FILE *file)
 {
-    if (error_pending) return;
-    if (!f || !file) {
-        error_set(KILN_E_ARGUMENT, "explain: %s is NULL", f ? "file" : "f");
+    if (error_pending || handle_check("explain", "f", HANDLE_FUNCTION, f)) return;
+    if (!file) {
+        error_set(KILN_E_ARGUMENT, "explain: file is NULL");
         return;
     }
     struct str s;
@@ -116,4 +95,18 @@ void kiln_explain(kiln_function *f, FILE *file)
     explain(f, &s);
     if (!str_check(&s) && fputs(str_text(&s), file) < 0) error_set(KILN_E_IO, "explain: the file cannot be written");
     str_free(&s);
+}
+
+void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
+{
+    if (handle_check("function_stats", "f", HANDLE_FUNCTION, f)) return;
+    if (sized_check("function_stats", kiln_jit_stats, out)) return;
+    pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
+    auto_lock();
+    pthread_mutex_lock(lock);
+    kiln_jit_stats s;
+    gather_stats(f, &s);
+    pthread_mutex_unlock(lock);
+    auto_unlock();
+    sized_fill(out, &s, sizeof s);
 }

@@ -1,10 +1,11 @@
 // A captured function: its programs, and the conditions under which each runs.
 #pragma once
+#include "base/process.h"
 #include "base/caller.h"
 #include "base/str.h"
-#include "jit/capture.h"
+#include "jit/capture/capture.h"
 #include "jit/guard.h"
-#include "jit/program.h"
+#include "program/program.h"
 #include <pthread.h>
 
 // One capture, compiled. The function holds a reference, and so does each call in flight and each tape node.
@@ -16,7 +17,8 @@ struct entry {
     struct program *program;
     uint64_t number; // of the capture, from 1
     uint64_t size_B, n_launches;
-    const char *name; // the function's; owned
+    const char *name;             // the function's; owned
+    struct kernel_count *kernels; // the function's; a reference
 };
 
 enum { BREAK_REASONS = 32 };
@@ -31,6 +33,7 @@ struct kiln_function {
     atomic_int refs;              // the user's, and one a call
     pthread_mutex_t lock;         // all that follows, for short times
     pthread_mutex_t capture_lock; // one capture at a time; taken first
+    struct guarded guarded, capture_guarded;
     struct entry *first;          // used last
     size_t n_entries;
     uint64_t size_B;
@@ -39,19 +42,19 @@ struct kiln_function {
     uint8_t *scalars; // by input: enum scalar_state
     size_t n_scalars;
     atomic_bool no_replay; // AUTO and pure_host: it is no single graph; read without the lock, as is the next
-    atomic_bool gave_up;   // too many captures: what fits no program runs eagerly
+    atomic_bool gave_up;   // too many captures: what fits no program runs eagerly. Walks have their own, see auto.h
     kiln_jit_stats stats;
-    struct break_count { // by reason; the last one takes what finds no place
+    struct kernel_count *kernels; // compiled for it
+    struct break_count {          // by reason; the last one takes what finds no place
         char why[48];
         uint64_t n;
     } breaks[BREAK_REASONS];
     struct str log;
-    struct trie *trie; // AUTO: what was recorded; see auto.h
+    struct trie *trie;                            // AUTO: what was recorded; see auto/auto.h
+    void (*forget_trie)(struct kiln_function *f); // set with it: the function goes
 };
 
 // cache.c
-struct entry *entry_ref(struct entry *e);
-void entry_unref(struct entry **e);
 // The program for a call, or NULL with the guard that failed on the one used last. With the lock.
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
                          enum guard_kind *failed, size_t *at);
@@ -60,29 +63,30 @@ void cache_remove(struct kiln_function *f, struct entry *e);
 struct entry *cache_add(struct kiln_function *f, struct entry *e);
 
 // entry.c
-kiln_status entry_new(const char *name, struct entry **out);
-kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                       struct entry **out);
+struct entry *entry_ref(struct entry *e);
+void entry_unref(struct entry **e);
+kiln_status entry_new(const struct kiln_function *f, struct entry **out);
 void entry_facts(const struct entry *e, struct program_facts *out);
 // Runs a graph by its program; p NULL: node by node.
 kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
                             kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
+
+// make.c
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                       struct entry **out);
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
 
-// explain.c
-size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads
+// function.c
 // A line for kiln_explain. With the lock.
 void function_note(struct kiln_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-// function.c
 void function_ref(struct kiln_function *f);
+bool function_try_ref(struct kiln_function *f); // false: its last reference is gone
 void function_unref(struct kiln_function *f);
-void function_gather_stats(const struct kiln_function *f, kiln_jit_stats *out); // with the lock and AUTO's
 void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
 uint64_t function_recompile_limit(const struct kiln_function *f);
 // The function itself, in a scope of its own; what it gives becomes new handles.
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 struct kiln_function *function_for_region(const char *file, int line);
-bool function_enter_region(struct kiln_function *f); // false: it gave up
+void function_enter_region(struct kiln_function *f);
 
 bool jit_enabled(void);

@@ -1,4 +1,7 @@
 #include "jit/guard.h"
+#include "grad/registry.h"
+#include "jit/capture/capture.h"
+#include "tensor/reach.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +10,19 @@ static int32_t alias_of(kiln_tensor *const *in, size_t i)
     for (size_t k = 0; k < i && in[i]->storage; k++)
         if (in[k]->storage == in[i]->storage) return (int32_t)k;
     return -1;
+}
+
+// The first earlier input that is the same tensor on the tape.
+static int32_t twin_of(kiln_tensor *const *in, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (in[k]->node == in[i]->node && in[k]->node_out == in[i]->node_out) return (int32_t)k;
+    return -1;
+}
+
+static bool is_leaf(const kiln_tensor *t)
+{
+    return t->node && t->node->kind == NODE_LEAF;
 }
 
 static bool wants_gradient(const kiln_tensor *t)
@@ -19,6 +35,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
     *g = (struct guard){.n_in = n_in, .in = calloc(n_in + 1, sizeof *g->in), .mode = kiln_get_mode(), .hash = hash};
     if (!g->in) return error_set(KILN_E_MEMORY, "jit: out of memory");
     g->no_grad = thread_state.no_grad > 0;
+    g->rules = grad_rules_generation();
     for (size_t i = 0; i < n_in; i++) {
         const kiln_tensor *t = in[i];
         struct guard_input *to = &g->in[i];
@@ -29,6 +46,10 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         to->value = t->number;
         to->integer = t->integer;
         to->grad = wants_gradient(t);
+        to->twin = to->grad ? twin_of(in, i) : -1;
+        to->leaf = is_leaf(t);
+        to->first = (int32_t)i;
+        to->offset = t->layout.offset;
         g->sees_grad |= (t->node || t->family) && tensor_requires_grad(t);
         if (to->number) continue;
         to->dev = t->storage->dev;
@@ -36,6 +57,24 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         memcpy(to->strides, t->layout.strides, sizeof to->strides);
     }
     return KILN_OK;
+}
+
+void guard_take(struct guard *g, const struct captured *c)
+{
+    g->sources = c->sources;
+    g->n_sources = c->n_sources;
+    g->leaves = c->leaves;
+    g->n_leaves = c->n_leaves;
+    g->asks_sharing = c->asks_sharing;
+    for (size_t i = 0; i < g->n_in; i++) {
+        const struct source *s = c->source_of[i] < 0 ? NULL : &c->sources[c->source_of[i]];
+        if (!s || g->in[i].number) continue;
+        bool memory = s->kind == SOURCE_MEMORY;
+        g->in[i].first = memory ? (int32_t)i : (int32_t)s->input;
+        g->in[i].storage = memory ? s->storage : NULL;
+        g->in[i].placed = memory || s->placed || s->pinned;
+        g->in[i].written = s->written;
+    }
 }
 
 void guard_finish(struct guard *g)
@@ -58,6 +97,30 @@ static enum guard_kind check_number(const struct guard_input *g, const kiln_tens
     return memcmp(&g->value, &t->number, sizeof g->value) || g->integer != t->integer ? GUARD_NUMBER : GUARD_OK;
 }
 
+static bool overlap(const kiln_tensor *a, const kiln_tensor *b)
+{
+    return layout_overlap(&a->type, &a->layout, &b->type, &b->layout);
+}
+
+// Whether input i lies to the inputs before it, and in its memory, as the graph has it.
+static bool lies_well(const struct guard *all, size_t i, kiln_tensor *const *in)
+{
+    const struct guard_input *g = &all->in[i], *first = &all->in[g->first];
+    const kiln_tensor *t = in[i], *base = in[g->first];
+    if (t->storage != base->storage || t->layout.offset - base->layout.offset != g->offset - first->offset)
+        return false;
+    if (g->placed && t->layout.offset != g->offset) return false;
+    if (g->storage && t->storage != g->storage) return false;
+    if (all->asks_sharing && alias_of(in, i) != g->alias) return false;
+    for (size_t k = 0; k < i; k++) {
+        const struct guard_input *other = &all->in[k];
+        if (KILN_LIKELY(in[k]->storage != t->storage) || other->first == g->first) continue;
+        bool one = g->storage && other->storage;
+        if (!one && (g->written || other->written) && overlap(in[k], t)) return false;
+    }
+    return true;
+}
+
 static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tensor *const *in)
 {
     const struct guard_input *g = &all->in[i];
@@ -67,31 +130,54 @@ static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tenso
     if (g->type.rank != t->type.rank) return GUARD_RANK;
     if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
     if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;
+    if (is_leaf(t) != g->leaf || (g->grad && twin_of(in, i) != g->twin)) return GUARD_TAPE;
     if (g->number) return check_number(g, t);
     if (g->dev != t->storage->dev) return GUARD_DEVICE;
     if (g->row_major ? !layout_is_contiguous(&t->type, &t->layout) : !same_strides(g, t)) return GUARD_STRIDES;
-    return alias_of(in, i) == g->alias ? GUARD_OK : GUARD_ALIAS;
+    return lies_well(all, i, in) ? GUARD_OK : GUARD_ALIAS;
 }
 
-static bool gradient_fits(const struct source *s)
+static bool gradient_fits(const struct source *s, const kiln_tensor *g)
 {
-    const kiln_tensor *g = s->leaf->leaf->gradient;
     return g && g->storage && type_equal(&g->type, &s->type) &&
            layout_is_contiguous(&g->type, &g->layout) == s->row_major;
 }
 
-// A parameter whose handles are all gone was replaced by another one.
-static enum guard_kind check_source(const struct source *s, kiln_tensor *const *in, size_t n_in)
+// Whether an input, which is another source, lies in memory of s that either writes, or is the parameter itself.
+static bool meets_input(const struct guard *g, const struct source *s, const struct storage *storage,
+                        const struct layout *layout, kiln_tensor *const *in)
 {
+    for (size_t i = 0; i < g->n_in; i++) {
+        if (s->grad && in[i]->node == s->leaf) return true;
+        if (KILN_LIKELY(in[i]->storage != storage) || g->in[i].storage == storage) continue;
+        if ((s->written || g->in[i].written) && layout_overlap(&s->type, layout, &in[i]->type, &in[i]->layout))
+            return true;
+    }
+    return false;
+}
+
+static bool leaf_is_gone(const struct tape_node *leaf)
+{
+    return atomic_load_explicit(&leaf->leaf->handles, memory_order_relaxed) == 0;
+}
+
+// A parameter whose handles are all gone was replaced by another one.
+static enum guard_kind check_source(const struct guard *g, const struct source *s, kiln_tensor *const *in)
+{
+    if (s->no_gradient && source_leaf(s, in)->leaf->gradient) return GUARD_PARAMETER;
     if (s->pinned) return in[s->input]->storage == s->storage ? GUARD_OK : GUARD_PARAMETER;
-    if (s->kind == SOURCE_GRADIENT) return gradient_fits(s) ? GUARD_OK : GUARD_PARAMETER;
-    if (s->kind != SOURCE_LEAF) return GUARD_OK;
-    if (atomic_load_explicit(&s->leaf->leaf->handles, memory_order_relaxed) == 0) return GUARD_PARAMETER;
-    if (s->leaf->leaf->requires_grad != s->grad) return GUARD_GRADIENT;
-    if (s->no_gradient && s->leaf->leaf->gradient) return GUARD_PARAMETER;
-    for (size_t i = 0; i < n_in; i++)
-        if (in[i]->storage == s->storage) return GUARD_ALIAS;
-    return GUARD_OK;
+    if (s->kind == SOURCE_GRADIENT) {
+        const kiln_tensor *t = source_leaf(s, in)->leaf->gradient;
+        if (!gradient_fits(s, t)) return GUARD_PARAMETER;
+        return meets_input(g, s, t->storage, &t->layout, in) ? GUARD_ALIAS : GUARD_OK;
+    }
+    if (s->kind != SOURCE_LEAF && s->kind != SOURCE_MEMORY) return GUARD_OK;
+    if (s->kind == SOURCE_LEAF) {
+        if (leaf_is_gone(s->leaf)) return GUARD_PARAMETER;
+        if (s->leaf->leaf->requires_grad != s->grad) return GUARD_GRADIENT;
+        if (!s->grad && (!g->no_grad && family_has_history(s->leaf)) != s->history) return GUARD_GRADIENT;
+    }
+    return meets_input(g, s, s->storage, &s->layout, in) ? GUARD_ALIAS : GUARD_OK;
 }
 
 enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, uint64_t hash, size_t *at)
@@ -100,6 +186,7 @@ enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_
     if (g->n_in != n_in) return GUARD_COUNT;
     if (g->mode != kiln_get_mode()) return GUARD_MODE;
     if (g->hash != hash) return GUARD_HASH;
+    if (g->rules != grad_rules_generation()) return GUARD_RULES;
     for (size_t i = 0; i < n_in; i++) {
         enum guard_kind kind = check_input(g, i, in);
         *at = i;
@@ -108,18 +195,22 @@ enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_
                                                                                                       : kind;
     }
     for (size_t i = 0; i < g->n_sources; i++) {
-        enum guard_kind kind = check_source(&g->sources[i], in, n_in);
+        enum guard_kind kind = check_source(g, &g->sources[i], in);
         *at = i;
         if (kind) return kind;
+    }
+    for (size_t i = 0; i < g->n_leaves; i++) {
+        *at = g->n_sources;
+        if (leaf_is_gone(g->leaves[i])) return GUARD_PARAMETER;
     }
     return g->sees_grad && g->no_grad != (thread_state.no_grad > 0) ? GUARD_GRAD_MODE : GUARD_OK;
 }
 
 const char *guard_name(enum guard_kind kind)
 {
-    static const char *const names[] = {"none",   "count",     "kind",   "dtype",    "rank",
-                                        "dims",   "strides",   "device", "gradient", "alias",
-                                        "number", "parameter", "hash",   "mode",     "grad mode"};
+    static const char *const names[] = {"none",      "count",  "kind",     "dtype",     "rank",  "dims",
+                                        "strides",   "device", "gradient", "tape",      "alias", "number",
+                                        "parameter", "hash",   "mode",     "grad mode", "rules"};
     return names[kind];
 }
 
@@ -146,7 +237,18 @@ static void describe_input(const struct guard_input *g, enum guard_kind kind, ki
     case GUARD_GRADIENT:
         str_addf(out, "requires-grad was %s, is %s", g->grad ? "on" : "off", g->grad ? "off" : "on");
         break;
-    case GUARD_ALIAS: str_addf(out, "alias was %d, is %d", (int)g->alias, (int)alias_of(in, at)); break;
+    case GUARD_TAPE:
+        if (is_leaf(t) != g->leaf)
+            str_addf(out, "was %s, is %s", g->leaf ? "a leaf" : "no leaf", g->leaf ? "none" : "one");
+        else
+            str_addf(out, "tensor was that of %d, is that of %d", (int)g->twin, (int)twin_of(in, at));
+        break;
+    case GUARD_ALIAS:
+        if (g->alias != alias_of(in, at))
+            str_addf(out, "alias was %d, is %d", (int)g->alias, (int)alias_of(in, at));
+        else
+            str_addf(out, "offset was %lld, is %lld", (long long)g->offset, (long long)t->layout.offset);
+        break;
     case GUARD_NUMBER: str_addf(out, "number was %.17g, is %.17g", g->value, t->number); break;
     case GUARD_KIND:
         str_addf(out, "was a %s, is a %s", g->number ? "number" : "tensor", g->number ? "tensor" : "number");
@@ -155,22 +257,29 @@ static void describe_input(const struct guard_input *g, enum guard_kind kind, ki
     }
 }
 
-static void describe_source(const struct guard *g, enum guard_kind kind, size_t at, struct str *out)
+static void describe_source(const struct guard *g, enum guard_kind kind, size_t at, kiln_tensor *const *in,
+                            struct str *out)
 {
+    if (at == g->n_sources) {
+        str_add(out, "a state was freed");
+        return;
+    }
     const struct source *s = &g->sources[at];
-    const char *name = s->leaf && s->leaf->leaf->name ? s->leaf->leaf->name : "state";
+    const struct tape_node *leaf = s->kind == SOURCE_INPUT && !s->no_gradient ? NULL : source_leaf(s, in);
+    const char *name = leaf && leaf->leaf->name ? leaf->leaf->name : "state";
     if (kind == GUARD_PARAMETER && s->kind == SOURCE_GRADIENT)
         str_addf(out, "the gradient of %s has another type or is gone", name);
-    else if (kind == GUARD_PARAMETER && s->no_gradient && s->leaf->leaf->gradient)
+    else if (kind == GUARD_PARAMETER && s->no_gradient && leaf->leaf->gradient)
         str_addf(out, "%s had no gradient, it has one", name);
     else if (s->pinned)
         str_addf(out, "input %zu was also reached from outside; another tensor is given", s->input);
     else if (kind == GUARD_PARAMETER)
         str_addf(out, "%s was freed", name);
     else if (kind == GUARD_ALIAS)
-        str_addf(out, "%s is among the inputs, it was not", name);
+        str_addf(out, "the memory of %s is among the inputs, it was not", name);
     else
-        str_addf(out, "requires-grad of %s was %s, is %s", name, s->grad ? "on" : "off", s->grad ? "off" : "on");
+        str_addf(out, "requires-grad of %s was %s, is %s", name, s->grad || s->history ? "on" : "off",
+                 s->grad || s->history ? "off" : "on");
 }
 
 void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln_tensor *const *in, size_t n_in,
@@ -185,12 +294,13 @@ void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln
     case GUARD_COUNT: str_addf(out, "%zu inputs were given, %zu are", g->n_in, n_in); break;
     case GUARD_MODE: str_addf(out, "was %d, is %d", (int)g->mode, (int)kiln_get_mode()); break;
     case GUARD_HASH: str_addf(out, "was %llu, is %llu", (unsigned long long)g->hash, (unsigned long long)hash); break;
+    case GUARD_RULES: str_add(out, "a gradient rule was registered"); break;
     case GUARD_GRAD_MODE:
         str_addf(out, "gradients were %s, are %s", g->no_grad ? "off" : "on", thread_state.no_grad ? "off" : "on");
         break;
     default:
         if (of_source) {
-            describe_source(g, kind, at, out);
+            describe_source(g, kind, at, in, out);
             break;
         }
         str_addf(out, "input %zu ", at);

@@ -1,10 +1,11 @@
 // The mode of a thread, and what says how a captured function is to see a tensor.
+#include "base/thread.h"
 #include "jit/function.h"
-#include "jit/recorder.h"
+#include "jit/capture/recorder.h"
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local kiln_mode mode;
+static THREAD_LOCAL kiln_mode mode;
 static atomic_int enabled = -1; // -1: the environment has not been asked yet
 
 kiln_status kiln_set_mode(kiln_mode wanted)

@@ -4,9 +4,11 @@
 // The expression is parsed in every compute class it allows. If it allows the integers, integers stay integers, else
 // they are taken as f32; a bool result makes the op a comparison. On the CPU the parsed expression is interpreted block
 // by block.
+#include "base/process.h"
 #include "base/arena.h"
+#include "base/options.h"
 #include "grad/registry.h"
-#include "jit/compile.h"
+#include "program/user_kernel.h"
 #include "ops/elementwise.h"
 #include "ops/lower.h"
 #include "tensor/apply.h"
@@ -32,6 +34,7 @@ struct user_op {
 
 static struct user_op *registered; // reachable, so that nothing counts as lost
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_ops, lock)
 
 static const char *const one_name[] = {"x"}, *const more_names[] = {"a", "b", "c"};
 static const char *const no_params[] = {NULL};
@@ -233,7 +236,7 @@ kiln_status kiln_register_op(const kiln_op_spec *spec)
     kiln_op_spec s;
     if (error_pending) return error_pending;
     if (!spec) return error_set(KILN_E_ARGUMENT, "register_op: spec is NULL");
-    options_copy(&s, sizeof s, spec);
+    TRY(options_read("register_op", KILN_OP, &s, spec));
     pthread_mutex_lock(&lock);
     kiln_status status = register_locked(&s);
     pthread_mutex_unlock(&lock);

@@ -62,9 +62,8 @@ static void over_row_nest(struct emitter *e, int pass, int dim)
 
 static void over_row_step(struct emitter *e)
 {
-    for (int pass = 0; pass <= e->k->n_stages; pass++) {
+    for (int pass = 0; pass < pass_count(e); pass++) {
         row_values_for(e, pass);
-        if (!pass_has_elements(e, pass)) continue;
         row_accumulators(e, pass, 1, true);
         over_row_nest(e, pass, e->n_parallel);
         if (e->split_dim >= 0) {
@@ -99,18 +98,18 @@ static void column_innermost(struct emitter *e, int pass, int dim)
     LLVMValueRef count = dim_count(e, dim);
     if (!e->plan->choices[LLVM_WIDE_SUM]) {
         for (int i = 0; i < e->k->dag.n_nodes; i++)
-            if (pass_folds(e, i, pass)) e->lane_acc[i] = e->acc[i];
+            if (fused_pass_folds(e->k, pass, i)) e->lane_acc[i] = e->acc[i];
         column_loop(e, pass, dim, emit_int(e, 0), count);
         return;
     }
     struct loop l;
     loop_begin(e, &l, emit_int(e, 0), count, COLUMN_BLOCK);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) fold_begin(e, &e->lane_acc[i], i, e->width, false);
+        if (fused_pass_folds(e->k, pass, i)) fold_begin(e, &e->lane_acc[i], i, e->width, false);
     LLVMValueRef end = LLVMBuildAdd(e->b, l.index, l.step, "");
     column_loop(e, pass, dim, l.index, emit_min(e, end, count));
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
+        if (fused_pass_folds(e->k, pass, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
     loop_end(e, &l);
 }
 
@@ -134,9 +133,8 @@ static void over_points_body(struct emitter *e, int unused)
 {
     (void)unused;
     row_forget(e, false, false);
-    for (int pass = 0; pass <= e->k->n_stages; pass++) {
+    for (int pass = 0; pass < pass_count(e); pass++) {
         row_values(e, pass, false);
-        if (!pass_has_elements(e, pass)) continue;
         row_accumulators(e, pass, e->width, e->plan->choices[LLVM_WIDE_SUM]);
         column_nest(e, pass, e->n_parallel);
         if (e->split_dim >= 0) {

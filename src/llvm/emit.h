@@ -3,7 +3,7 @@
 // Values of nodes are scalars where they are the same in all lanes, else vectors of `width` elements; a vector of one
 // element is a scalar. A bool is an i1. Everything that changes lives in stack slots, which mem2reg turns into values.
 #pragma once
-#include "codegen/llvm.h"
+#include "codegen/llvm/llvm.h"
 
 #include <llvm-c/Core.h>
 
@@ -130,13 +130,10 @@ void walkers_go_home(struct emitter *e);                                        
 void walkers_save(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]); // those that move along dim
 void walkers_restore(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]);
 
-// --- passes.c: which pass does what ---
-bool pass_flat(const struct fused_kernel *k); // no reductions: all dimensions are points
+// --- passes.c: what a pass computes ---
 enum fused_level pass_level(const struct emitter *e, int node);
-bool pass_stores(const struct emitter *e, int output, int pass); // by element
+int pass_count(const struct emitter *e); // over the row
 bool pass_by_element(const struct emitter *e, int output);
-bool pass_folds(const struct emitter *e, int node, int pass); // a reduction over the row
-bool pass_has_elements(const struct emitter *e, int pass);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
 // Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.
 int pass_steps(struct emitter *e, int pass, bool *wide_lanes);
@@ -151,6 +148,3 @@ void body_totals_finish(struct emitter *e);
 
 // --- kernel.c ---
 void emit_functions(struct emitter *e, const char *symbol);
-
-// --- object.c ---
-kiln_status object_module(const struct fused_kernel *k, const struct codegen_code *code, struct emitter *e);

@@ -19,7 +19,7 @@ enum scalar_class fold_class(const struct emitter *e, int node)
 
 bool fold_finds_place(const struct emitter *e, int node)
 {
-    return llvm_slots_of(&e->k->dag.nodes[node]) == 2;
+    return reduce_finds_place(&e->k->dag.nodes[node]);
 }
 
 bool fold_is_across(const struct emitter *e, int node)
@@ -33,28 +33,28 @@ static bool is_float(enum scalar_class cls)
     return cls == CLASS_F32 || cls == CLASS_F64;
 }
 
-static LLVMValueRef identity(struct emitter *e, unsigned how, enum scalar_class cls, LLVMTypeRef element)
+static LLVMValueRef identity(unsigned how, enum scalar_class cls, LLVMTypeRef element)
 {
-    bool most = how == REDUCE_MAX || how == REDUCE_ARGMAX;
-    bool zero = how == REDUCE_SUM || how == REDUCE_ANY, one = how == REDUCE_PROD || how == REDUCE_ALL;
-    if (zero) return LLVMConstNull(element);
-    if (is_float(cls)) return LLVMConstReal(element, one ? 1 : most ? -INFINITY : INFINITY);
-    if (one) return LLVMConstInt(element, 1, false);
-    if (cls == CLASS_BOOL) return LLVMConstInt(element, most ? 0 : 1, false);
-    int64_t least = cls == CLASS_I32 ? INT32_MIN : INT64_MIN, greatest = cls == CLASS_I32 ? INT32_MAX : INT64_MAX;
-    return LLVMConstInt(element, (unsigned long long)(most ? least : greatest), true);
+    union scalar_value v = reduce_identity(how, cls);
+    switch (cls) {
+    case CLASS_F32: return LLVMConstReal(element, (double)v.f32);
+    case CLASS_F64: return LLVMConstReal(element, v.f64);
+    case CLASS_I32: return LLVMConstInt(element, (unsigned long long)v.i32, true);
+    case CLASS_I64: return LLVMConstInt(element, (unsigned long long)v.i64, true);
+    default: return LLVMConstInt(element, v.b, false);
+    }
 }
 
 void fold_begin(struct emitter *e, struct acc *a, int node, int width, bool wide)
 {
     unsigned how = how_of(e, node);
     enum scalar_class cls = fold_class(e, node);
-    bool in_f64 = wide && cls == CLASS_F32 && (how == REDUCE_SUM || how == REDUCE_PROD);
+    bool in_f64 = wide && reduce_gathers_wide(how, cls);
     LLVMTypeRef element = in_f64 ? e->f64 : emit_class_type(e, cls, 1);
     a->width = width;
     a->type = emit_vector(element, width);
     a->value = emit_slot(e, a->type);
-    emit_store(e, emit_splat_const(identity(e, how, cls, element), width), a->value);
+    emit_store(e, emit_splat_const(identity(how, in_f64 ? CLASS_F64 : cls, element), width), a->value);
     a->place = NULL;
     if (!fold_finds_place(e, node)) return;
     a->place_type = emit_vector(e->i64, width);
@@ -64,7 +64,7 @@ void fold_begin(struct emitter *e, struct acc *a, int node, int width, bool wide
 
 static LLVMValueRef better(struct emitter *e, unsigned how, enum scalar_class cls, LLVMValueRef x, LLVMValueRef best)
 {
-    bool most = how == REDUCE_MAX || how == REDUCE_ARGMAX;
+    bool most = reduce_info[how].best > 0;
     if (is_float(cls)) return LLVMBuildFCmp(e->b, most ? LLVMRealOGT : LLVMRealOLT, x, best, "");
     if (cls == CLASS_BOOL) return LLVMBuildICmp(e->b, most ? LLVMIntUGT : LLVMIntULT, x, best, "");
     return LLVMBuildICmp(e->b, most ? LLVMIntSGT : LLVMIntSLT, x, best, "");

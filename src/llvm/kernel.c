@@ -239,7 +239,7 @@ void emit_functions(struct emitter *e, const char *symbol)
     e->lanes_dim = c[LLVM_LANES_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_LANES_DIM];
     e->split_dim = c[LLVM_SPLIT_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_SPLIT_DIM];
     e->tile_dim = c[LLVM_TILE_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_TILE_DIM];
-    e->n_parallel = pass_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
+    e->n_parallel = fused_is_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
     find_varying(e);
     if (c[LLVM_KEEP]) pass_choose_kept(e);
     emit_run(e, symbol);

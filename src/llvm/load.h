@@ -1,6 +1,6 @@
 // Objects made callable.
 #pragma once
-#include "codegen/llvm.h"
+#include "codegen/llvm/llvm.h"
 #include <llvm-c/TargetMachine.h>
 
 // A machine of the host's kind that knows nothing of its processor, and so is made at once. NULL: an error is set.

@@ -4,19 +4,13 @@
 // other is gathered, or scattered in the order of lanes. Lanes that do not exist, and lanes whose condition is false,
 // touch no memory.
 #include "llvm/emit.h"
+#include "base/dtype.h"
 
 static LLVMTypeRef stored_type(const struct emitter *e, unsigned dtype)
 {
-    switch (dtype) {
-    case KILN_BOOL:
-    case KILN_U8:
-    case KILN_I8: return e->i8;
-    case KILN_I32: return e->i32;
-    case KILN_I64: return e->i64;
-    case KILN_F32: return e->f32;
-    case KILN_F64: return e->f64;
-    default: return e->i16;
-    }
+    const struct dtype_info *d = &dtype_info[dtype];
+    if (d->form == FORM_IEEE) return d->size_B == 4 ? e->f32 : e->f64;
+    return d->size_B == 1 ? e->i8 : d->size_B == 2 ? e->i16 : d->size_B == 4 ? e->i32 : e->i64;
 }
 
 static LLVMValueRef int_splat(struct emitter *e, uint32_t v, int width)
@@ -93,14 +87,15 @@ static LLVMValueRef bf16_narrowed(struct emitter *e, LLVMValueRef x, int w)
 
 static LLVMValueRef widened(struct emitter *e, unsigned dtype, LLVMValueRef v, int w)
 {
+    const struct dtype_info *d = &dtype_info[dtype];
     LLVMTypeRef i32 = emit_vector(e->i32, w);
-    switch (dtype) {
-    case KILN_BOOL: return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
-    case KILN_U8: return LLVMBuildZExt(e->b, v, i32, "");
-    case KILN_I8:
-    case KILN_I16: return LLVMBuildSExt(e->b, v, i32, "");
-    case KILN_BF16: return as_float(e, int_op(e, LLVMShl, LLVMBuildZExt(e->b, v, i32, ""), 16, w), w);
-    case KILN_F16:
+    switch (d->form) {
+    case FORM_TRUTH: return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    case FORM_INTEGER:
+        if (d->size_B >= 4) return v;
+        return d->is_signed ? LLVMBuildSExt(e->b, v, i32, "") : LLVMBuildZExt(e->b, v, i32, "");
+    case FORM_BFLOAT16: return as_float(e, int_op(e, LLVMShl, LLVMBuildZExt(e->b, v, i32, ""), 16, w), w);
+    case FORM_BINARY16:
         if (!e->has_f16) return f16_widened(e, v, w);
         v = LLVMBuildBitCast(e->b, v, emit_vector(e->half, w), "");
         return LLVMBuildFPExt(e->b, v, emit_vector(e->f32, w), "");
@@ -110,13 +105,12 @@ static LLVMValueRef widened(struct emitter *e, unsigned dtype, LLVMValueRef v, i
 
 static LLVMValueRef narrowed(struct emitter *e, unsigned dtype, LLVMValueRef v, int w)
 {
-    switch (dtype) {
-    case KILN_BOOL: return LLVMBuildZExt(e->b, v, emit_vector(e->i8, w), "");
-    case KILN_U8:
-    case KILN_I8: return LLVMBuildTrunc(e->b, v, emit_vector(e->i8, w), "");
-    case KILN_I16: return LLVMBuildTrunc(e->b, v, emit_vector(e->i16, w), "");
-    case KILN_BF16: return bf16_narrowed(e, v, w);
-    case KILN_F16:
+    const struct dtype_info *d = &dtype_info[dtype];
+    switch (d->form) {
+    case FORM_TRUTH: return LLVMBuildZExt(e->b, v, emit_vector(e->i8, w), "");
+    case FORM_INTEGER: return d->size_B >= 4 ? v : LLVMBuildTrunc(e->b, v, emit_vector(stored_type(e, dtype), w), "");
+    case FORM_BFLOAT16: return bf16_narrowed(e, v, w);
+    case FORM_BINARY16:
         if (!e->has_f16) return f16_narrowed(e, v, w);
         v = LLVMBuildFPTrunc(e->b, v, emit_vector(e->half, w), "");
         return LLVMBuildBitCast(e->b, v, emit_vector(e->i16, w), "");

@@ -271,6 +271,7 @@ const struct llvm_module *kiln_llvm_module(uint32_t version, const struct llvm_h
     static const struct llvm_module module = {LLVM_MODULE_VERSION,
                                               sizeof(struct fused_kernel),
                                               KILN_VERSION,
+                                              LLVM_VERSION_STRING,
                                               compile,
                                               load_object,
                                               unload_object,

@@ -1,10 +1,6 @@
-// Which pass over the row does what.
+// What a pass over the row computes (fuse/loops.h), as vectors see it.
 //
-// Pass p < n_stages goes over the row to fold the reductions of stage p + 1; pass n_stages computes what is left. An
-// output that has a value for each element is stored by the last pass, for it may lie where an input lies that later
-// passes read again; where no later pass goes over the row, it is stored by the pass of its stage. What a pass needs is
-// found from there down to the inputs, row values and kept values. A kernel that reduces nothing is flat: all of its
-// dimensions count as points.
+// A kernel that reduces nothing is flat: all of its dimensions count as points, and no pass goes over a row.
 #include "llvm/emit.h"
 #include "scalar/prim.h"
 #include <string.h>
@@ -14,78 +10,26 @@ enum {
     MOST_KEPT_B = 80 << 10 // of buffers on the stack
 };
 
-bool pass_flat(const struct fused_kernel *k)
-{
-    return k->n_stages == 0 && !k->has_total;
-}
-
 enum fused_level pass_level(const struct emitter *e, int node)
 {
     enum fused_level level = (enum fused_level)e->k->level[node];
     return level == LEVEL_ELEMENT && e->n_parallel == e->k->n_dims ? LEVEL_ROW : level;
 }
 
-bool pass_folds(const struct emitter *e, int node, int pass)
+int pass_count(const struct emitter *e)
 {
-    const struct scalar_node *n = &e->k->dag.nodes[node];
-    return n->kind == SCALAR_REDUCE && !(n->code & REDUCE_ACROSS) && e->k->stage[node] == pass + 1;
+    return fused_is_flat(e->k) ? 0 : fused_last_pass(e->k) + 1;
 }
 
 bool pass_by_element(const struct emitter *e, int output)
 {
-    const struct fused_output *o = &e->k->out[output];
-    if (pass_level(e, o->node) == LEVEL_TOTAL) return false;
-    for (int d = e->n_parallel; d < e->k->n_dims; d++)
-        if (o->to.strides[d]) return true;
-    return pass_level(e, o->node) == LEVEL_ELEMENT;
-}
-
-// Whether a pass goes over the row for other reasons than outputs of earlier stages.
-static bool goes_anyway(const struct emitter *e, int pass)
-{
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) return true;
-    for (int i = 0; i < e->k->n_out; i++)
-        if (pass_by_element(e, i) && e->k->stage[e->k->out[i].node] == pass) return true;
-    return false;
-}
-
-bool pass_stores(const struct emitter *e, int output, int pass)
-{
-    if (!pass_by_element(e, output)) return false;
-    int at = e->k->stage[e->k->out[output].node];
-    for (int p = at + 1; p <= e->k->n_stages; p++)
-        if (goes_anyway(e, p)) at = e->k->n_stages;
-    return at == pass;
-}
-
-static bool checks(const struct emitter *e, int check, int pass)
-{
-    int node = e->k->checks[check];
-    return pass_level(e, node) == LEVEL_ELEMENT && e->k->stage[node] == pass;
-}
-
-bool pass_has_elements(const struct emitter *e, int pass)
-{
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) return true;
-    for (int i = 0; i < e->k->n_out; i++)
-        if (pass_stores(e, i, pass)) return true;
-    for (int i = 0; i < e->k->n_checks; i++)
-        if (checks(e, i, pass)) return true;
-    return false;
+    return !fused_is_flat(e->k) && fused_by_element(e->k, output);
 }
 
 void pass_want(struct emitter *e, int pass, uint8_t *want)
 {
     const struct fused_kernel *k = e->k;
-    memset(want, 0, (size_t)k->dag.n_nodes);
-    for (int i = 0; i < k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) want[k->dag.nodes[i].arg[0]] = 1;
-    for (int i = 0; i < k->n_out; i++)
-        if (pass_stores(e, i, pass)) want[k->out[i].node] = 1;
-    for (int i = 0; i < k->n_checks; i++)
-        if (checks(e, i, pass)) want[k->checks[i]] = 1;
+    fused_pass_mark(k, pass, want);
     for (int i = k->dag.n_nodes - 1; i >= 0; i--) {
         const struct scalar_node *n = &k->dag.nodes[i];
         if (pass_level(e, i) != LEVEL_ELEMENT) want[i] = 0;
@@ -97,12 +41,6 @@ void pass_want(struct emitter *e, int pass, uint8_t *want)
 
 // --- values kept for later passes ---
 
-static int step_cost(const struct scalar_node *n)
-{
-    if (n->kind != SCALAR_PRIM) return 0;
-    return n->code == PRIM_div || n->code == PRIM_sqrt ? 4 : 1;
-}
-
 // Steps to compute a node from the inputs and row values, shared parts counted once.
 static int cone_cost(const struct emitter *e, int node, uint8_t *mark)
 {
@@ -111,7 +49,7 @@ static int cone_cost(const struct emitter *e, int node, uint8_t *mark)
     mark[node] = 1;
     for (int i = node; i >= 0; i--) {
         if (!mark[i] || pass_level(e, i) != LEVEL_ELEMENT) continue;
-        cost += step_cost(&e->k->dag.nodes[i]);
+        cost += scalar_node_steps(&e->k->dag.nodes[i]);
         for (int a = 0; a < e->k->dag.nodes[i].n_args; a++) mark[e->k->dag.nodes[i].arg[a]] = 1;
     }
     return cost;
@@ -140,26 +78,24 @@ int pass_steps(struct emitter *e, int pass, bool *wide_lanes)
     return steps;
 }
 
-// Pass by pass, costly values that an earlier pass has computed. A pass's needs are found again after each, for what
-// lies below it is then not needed. kept_pass is 1 + the pass that computes the value.
+struct keeper {
+    struct emitter *e;
+    int kept_B;
+};
+
+static bool is_worth_keeping(void *user, int node)
+{
+    struct keeper *keeper = user;
+    struct emitter *e = keeper->e;
+    int more_B = 8 * ((int)e->plan->choices[LLVM_KEEP] + 64) / (is_narrow(e, node) ? 2 : 1);
+    if (!e->varies[node] || keeper->kept_B + more_B > MOST_KEPT_B) return false;
+    if (cone_cost(e, node, e->want + 2 * e->k->dag.n_nodes) < WORTH_KEEPING) return false;
+    keeper->kept_B += more_B;
+    return true;
+}
+
 void pass_choose_kept(struct emitter *e)
 {
-    int n = e->k->dag.n_nodes, kept_B = 0;
-    uint8_t *first = e->want + n, *mark = e->want + 2 * n;
-    memset(first, 0, (size_t)n);
-    for (int pass = 0; pass <= e->k->n_stages; pass++) {
-        if (!pass_has_elements(e, pass)) continue;
-        pass_want(e, pass, e->want);
-        for (int i = n - 1; i >= 0; i--) {
-            if (e->want[i] != 1 || !first[i] || !e->varies[i]) continue;
-            int more_B = 8 * ((int)e->plan->choices[LLVM_KEEP] + 64) / (is_narrow(e, i) ? 2 : 1);
-            if (kept_B + more_B > MOST_KEPT_B) continue;
-            if (cone_cost(e, i, mark) < WORTH_KEEPING) continue;
-            e->kept_pass[i] = first[i];
-            kept_B += more_B;
-            pass_want(e, pass, e->want);
-        }
-        for (int i = 0; i < n; i++)
-            if (e->want[i] == 1 && !first[i]) first[i] = (uint8_t)(pass + 1);
-    }
+    struct keeper keeper = {e, 0};
+    fused_choose_kept(e->k, is_worth_keeping, &keeper, e->want + e->k->dag.n_nodes, e->want, e->kept_pass);
 }

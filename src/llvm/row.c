@@ -28,9 +28,9 @@ void row_values_for(struct emitter *e, int pass)
     const struct fused_kernel *k = e->k;
     pass_want(e, pass, e->want);
     for (int i = 0; i < k->dag.n_nodes; i++) // what is folded or stored by element need not be a value by element
-        if (pass_folds(e, i, pass) && !e->want[k->dag.nodes[i].arg[0]]) e->want[k->dag.nodes[i].arg[0]] = 1;
+        if (fused_pass_folds(e->k, pass, i) && !e->want[k->dag.nodes[i].arg[0]]) e->want[k->dag.nodes[i].arg[0]] = 1;
     for (int i = 0; i < k->n_out; i++)
-        if (pass_stores(e, i, pass) && !e->want[k->out[i].node]) e->want[k->out[i].node] = 1;
+        if (fused_pass_stores(e->k, pass, i) && !e->want[k->out[i].node]) e->want[k->out[i].node] = 1;
     for (int i = k->dag.n_nodes - 1; i >= 0; i--) {
         const struct scalar_node *n = &k->dag.nodes[i];
         for (int a = 0; e->want[i] == 1 && a < n->n_args && n->kind != SCALAR_REDUCE; a++)
@@ -102,14 +102,14 @@ void row_element(struct emitter *e, int pass)
 {
     element_values(e, pass);
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
-        if (!pass_folds(e, i, pass)) continue;
+        if (!fused_pass_folds(e->k, pass, i)) continue;
         LLVMValueRef place = fold_finds_place(e, i) ? walker_value(e, WALK_ROW, 0) : NULL;
         fold_add(e, &e->lane_acc[i], i, emit_value(e, e->k->dag.nodes[i].arg[0], e->width), place);
     }
     for (int i = 0; i < e->k->n_out; i++)
-        if (pass_stores(e, i, pass)) emit_access_store(e, i);
+        if (fused_pass_stores(e->k, pass, i)) emit_access_store(e, i);
     for (int i = 0; i < e->k->n_checks; i++)
-        if (pass_level(e, e->k->checks[i]) == LEVEL_ELEMENT && e->k->stage[e->k->checks[i]] == pass) emit_check(e, i);
+        if (fused_pass_checks(e->k, pass, i)) emit_check(e, i);
 }
 
 // --- the row's end ---
@@ -117,7 +117,7 @@ void row_element(struct emitter *e, int pass)
 void row_results(struct emitter *e, int pass)
 {
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) e->value[i] = fold_result(e, &e->acc[i], i);
+        if (fused_pass_folds(e->k, pass, i)) e->value[i] = fold_result(e, &e->acc[i], i);
 }
 
 void row_finish(struct emitter *e)
@@ -150,7 +150,7 @@ void row_join_partials(struct emitter *e, LLVMValueRef chunk)
 {
     struct partials p = partials_of(e, chunk);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, 0)) fold_join_saved(e, &e->acc[i], i, &p);
+        if (fused_pass_folds(e->k, 0, i)) fold_join_saved(e, &e->acc[i], i, &p);
 }
 
 // Behind the only pass of a row that may be cut: go on, or leave the results for the second function.
@@ -173,7 +173,7 @@ void row_finish_or_leave(struct emitter *e)
     }
     struct partials p = partials_of(e, e->chunk_index);
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, 0)) fold_save(e, &e->acc[i], &p);
+        if (fused_pass_folds(e->k, 0, i)) fold_save(e, &e->acc[i], &p);
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, whole);
     row_results(e, 0);
@@ -185,5 +185,5 @@ void row_finish_or_leave(struct emitter *e)
 void row_accumulators(struct emitter *e, int pass, int width, bool wide)
 {
     for (int i = 0; i < e->k->dag.n_nodes; i++)
-        if (pass_folds(e, i, pass)) fold_begin(e, &e->acc[i], i, width, wide);
+        if (fused_pass_folds(e->k, pass, i)) fold_begin(e, &e->acc[i], i, width, wide);
 }

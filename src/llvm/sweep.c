@@ -6,7 +6,7 @@
 
 static bool sweep_folds(const struct emitter *e, const struct sweep *s, int node)
 {
-    return s->pass < 0 ? fold_is_across(e, node) : pass_folds(e, node, s->pass);
+    return s->pass < 0 ? fold_is_across(e, node) : fused_pass_folds(e->k, s->pass, node);
 }
 
 static LLVMValueRef tail_mask(struct emitter *e, LLVMValueRef left)
@@ -65,7 +65,7 @@ static int64_t sweep_width(struct emitter *e, const struct sweep *s)
     bool wide_lanes = false;
     int steps = pass_steps(e, s->pass, &wide_lanes);
     int64_t times = steps > MANY_STEPS ? 1 : steps <= FEW_STEPS && !wide_lanes ? 4 : 2;
-    if (e->k->n_stages == 0 && !e->k->has_total && times > 1) times /= 2;
+    if (fused_is_flat(e->k) && times > 1) times /= 2;
     return widest < one * times ? widest : one * times;
 }
 

@@ -1,5 +1,7 @@
 // Cells without weights: sequences, activations, dropout, flattening, pooling.
 #include "nn/cell.h"
+#include "base/handles.h"
+#include "base/options.h"
 
 #include <kiln/ops.h>
 #include <stdio.h>
@@ -24,18 +26,20 @@ static kiln_status run_sequence(kiln_cell *cell, void *user, kiln_tensor *const 
 
 kiln_status kiln_sequential_append(kiln_cell *sequential, kiln_cell *cell)
 {
-    if (!kiln_error() && (!sequential || !sequential->appends)) {
-        error_set(KILN_E_ARGUMENT, "sequential_append: %s",
-                  sequential ? "the cell is not a sequential one" : "sequential is NULL");
-    }
+    if (!handle_check("sequential_append", "sequential", HANDLE_CELL, sequential) && !sequential->appends)
+        error_set(KILN_E_ARGUMENT, "sequential_append: the cell is not a sequential one");
     char name[24] = "";
-    if (sequential) snprintf(name, sizeof name, "%zu", sequential->n_children);
+    if (kiln_error())
+        sequential = NULL;
+    else
+        snprintf(name, sizeof name, "%zu", sequential->n_children);
     kiln_cell_add_child(sequential, name, cell);
     return kiln_error();
 }
 
 kiln_cell *kiln_nn_sequential(size_t count, kiln_cell *const *cells)
 {
+    if (count && !cells) error_set(KILN_E_ARGUMENT, "nn_sequential: cells is NULL, %zu are given", count);
     kiln_cell *sequential = cell_make("sequential", run_sequence, 0);
     if (sequential) sequential->appends = true;
     // With an error pending each append frees its cell.
@@ -131,7 +135,9 @@ kiln_cell *kiln_nn_dropout(double p)
         return NULL;
     }
     kiln_cell *cell = cell_make("dropout", run_dropout, sizeof p);
-    if (cell) *(double *)cell->user = p;
+    if (!cell) return NULL;
+    cell->by_mode = "dropout";
+    *(double *)cell->user = p;
     return cell;
 }
 
@@ -165,11 +171,14 @@ static kiln_status run_avg_pool(kiln_cell *cell, void *user, kiln_tensor *const 
 
 static kiln_cell *pool(const char *kind, kiln_construct_fn run, const struct kiln_pool2d_opts *opts)
 {
-    kiln_cell *cell = cell_make(kind, run, sizeof *opts);
+    char name[32];
+    kiln_pool2d_opts o;
+    snprintf(name, sizeof name, "nn_%s", kind);
+    if (options_read_as(name, "KILN_POOL2D", &o, sizeof o, opts)) return NULL;
+    kiln_cell *cell = cell_make(kind, run, sizeof o);
     if (!cell) return NULL;
-    kiln_pool2d_opts *o = cell->user;
-    if (opts) memcpy(o, opts, opts->size < sizeof *o ? opts->size : sizeof *o);
-    o->size = sizeof *o;
+    o.size = sizeof o;
+    memcpy(cell->user, &o, sizeof o);
     return cell;
 }
 

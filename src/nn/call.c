@@ -1,5 +1,7 @@
 // Calling a cell: checks, hooks, a scope for what the function makes, and new handles for what it returns.
 #include "nn/cell.h"
+#include "base/leave.h"
+#include "base/note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +9,7 @@
 static kiln_status check_call(const kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                               size_t n_out)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_call: cell is NULL");
+    TRY(cell_check("cell_call", cell));
     if ((n_in && !in) || (n_out && !out))
         return error_set(KILN_E_ARGUMENT, "cell_call: %s is NULL", n_in && !in ? "in" : "out");
     if (cell->n_in && n_in != cell->n_in)
@@ -65,7 +66,47 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
 {
     if (out) memset(out, 0, n_out * sizeof *out);
     TRY(check_call(cell, in, n_in, out, n_out));
-    return cell_is_graph(cell) ? cell_run_graph(cell, in, n_in, out, n_out) : cell_run(cell, in, n_in, out, n_out);
+    kiln_status status =
+        cell_is_graph(cell) ? cell_run_graph(cell, in, n_in, out, n_out) : cell_run(cell, in, n_in, out, n_out);
+    if (!status && !cell->parent) cell_watch_mode(cell, out, n_out);
+    return status;
+}
+
+// The innermost cell names itself.
+static void name_cell(const kiln_cell *cell)
+{
+    char path[128];
+    const kiln_cell *root = cell;
+    while (root->parent) root = root->parent;
+    if (root != cell) cell_path(root, cell->parent, cell->name, path, sizeof path);
+    if (root != cell)
+        error_note_where("cell %s (%s)", path, cell->kind);
+    else
+        error_note_where("a %s cell", cell->kind);
+}
+
+struct cell_running {
+    kiln_cell *cell;
+    kiln_scope *scope;
+    kiln_tensor **room; // inputs, then outputs
+    size_t n_in, n_out;
+    bool allocated;
+    kiln_status status;
+};
+
+// Its function and its hooks.
+static void construct_user(void *at)
+{
+    struct cell_running *c = at;
+    c->status = construct(c->cell, c->room, c->n_in, c->room + c->n_in, c->n_out);
+}
+
+static void leave_cell(void *at)
+{
+    struct cell_running *c = at;
+    kiln_scope_end(&c->scope);
+    c->cell->calls--;
+    if (c->allocated) free(c->room);
 }
 
 kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -75,16 +116,23 @@ kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_
     if (!room) return error_set(KILN_E_MEMORY, "cell_call: host memory is exhausted");
     if (n_in) memcpy(room, in, n_in * sizeof *room);
 
-    kiln_scope *scope = kiln_scope_begin();
+    struct cell_running c = {cell, kiln_scope_begin(), room, n_in, n_out, room != few, KILN_OK};
+    struct leave left;
     cell->calls++;
-    kiln_status status = scope ? construct(cell, room, n_in, room + n_in, n_out) : kiln_error();
+    leave_push(&left, leave_cell, &c);
+    if (c.scope)
+        leave_call(construct_user, &c);
+    else
+        c.status = kiln_error();
+    leave_pop(&left);
     cell->calls--;
-    if (!status) status = take_out(room + n_in, out, n_out);
-    kiln_scope_end(&scope);
-    if (!status) status = hand_over(out, n_out);
-    for (size_t i = 0; status && i < n_out; i++) kiln_free(&out[i]);
+    if (!c.status) c.status = take_out(room + n_in, out, n_out);
+    kiln_scope_end(&c.scope);
+    if (c.status) name_cell(cell);
+    if (!c.status) c.status = hand_over(out, n_out);
+    for (size_t i = 0; c.status && i < n_out; i++) kiln_free(&out[i]);
     if (room != few) free(room);
-    return status;
+    return c.status;
 }
 
 kiln_tensor *kiln_cell_call(kiln_cell *cell, kiln_tensor *x)

@@ -3,6 +3,8 @@
 // A cell owns its tensors and children; a child knows its parent, so that paths can be built and a child freed alone
 // leaves the tree whole. Handles of tensors are taken out of all scopes when they are added.
 #include "nn/cell.h"
+#include "base/handles.h"
+#include "base/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +28,14 @@ char *cell_strdup(const char *text)
 
 kiln_cell *kiln_cell_create(const kiln_cell_opts *opts)
 {
-    kiln_cell_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_cell_opts o;
+    if (options_read("cell_create", KILN_CELL, &o, opts)) return NULL;
     kiln_cell *cell = NULL;
     if (!kiln_error()) {
         if (!o.construct)
             error_set(KILN_E_ARGUMENT, "cell_create: .construct is NULL");
         else
-            cell = calloc(1, sizeof *cell);
+            cell = handle_new(HANDLE_CELL, sizeof *cell);
         if (o.construct && !cell) error_set(KILN_E_MEMORY, "cell_create: host memory is exhausted");
     }
     if (!cell) {
@@ -65,6 +67,11 @@ kiln_cell *cell_or_null(kiln_cell *cell)
     return cell;
 }
 
+kiln_status cell_check(const char *function, const kiln_cell *cell)
+{
+    return kiln_error() ? kiln_error() : handle_check(function, "cell", HANDLE_CELL, cell);
+}
+
 static void leave_parent(kiln_cell *cell)
 {
     kiln_cell *parent = cell->parent;
@@ -78,7 +85,7 @@ static void leave_parent(kiln_cell *cell)
 
 void kiln_cell_free(kiln_cell **cell)
 {
-    if (!cell || !*cell) return;
+    if (!handle_may_free("cell_free", HANDLE_CELL, cell)) return;
     kiln_cell *c = *cell;
     *cell = NULL;
     leave_parent(c);
@@ -100,13 +107,13 @@ void kiln_cell_free(kiln_cell **cell)
     free(c->tensors);
     free(c->kind);
     free(c->name);
-    free(c);
+    handle_free(HANDLE_CELL, c);
 }
 
 // A name that is free in the cell, among tensors and children.
 static kiln_status check_name(const char *call, const kiln_cell *cell, const char *name)
 {
-    if (!cell) return error_set(KILN_E_ARGUMENT, "%s: cell is NULL", call);
+    TRY(cell_check(call, cell));
     if (!name || !*name || strchr(name, '.'))
         return error_set(KILN_E_ARGUMENT, "%s: a name must be a text without dots, got \"%s\"", call,
                          name ? name : "(null)");
@@ -185,13 +192,41 @@ static kiln_status adopt(kiln_cell *cell, const char *name, kiln_cell *child)
     free(child->name);
     child->name = copy;
     child->parent = cell;
-    return kiln_cell_set_training(child, cell->training);
+    cell_set_mode(child, cell->training, cell->mode_chosen);
+    return KILN_OK;
+}
+
+// Cells call, free and walk each other by recursion.
+enum { LEVELS_MAX = 1000 };
+
+static int levels_of(const kiln_cell *cell)
+{
+    int below = 0;
+    for (size_t i = 0; i < cell->n_children; i++) {
+        int levels = levels_of(cell->children[i]);
+        if (levels > below) below = levels;
+    }
+    return below + 1;
+}
+
+static kiln_status check_levels(const kiln_cell *cell, const kiln_cell *child)
+{
+    int levels = levels_of(child);
+    for (const kiln_cell *c = cell; c; c = c->parent) levels++;
+    if (levels <= LEVELS_MAX) return KILN_OK;
+    return error_set(KILN_E_ARGUMENT, "cell_add_child: cells would be nested %d deep, %d are allowed", levels,
+                     LEVELS_MAX);
 }
 
 kiln_cell *kiln_cell_add_child(kiln_cell *cell, const char *name, kiln_cell *child)
 {
+    if (child && handle_check("cell_add_child", "child", HANDLE_CELL, child)) return NULL;
     if (child && child->parent) {
         error_set(KILN_E_ARGUMENT, "cell_add_child: \"%s\" has a parent already", name ? name : "(null)");
+        return NULL;
+    }
+    if (cell && handle_check("cell_add_child", "cell", HANDLE_CELL, cell)) {
+        kiln_cell_free(&child);
         return NULL;
     }
     const kiln_cell *root = cell;
@@ -202,7 +237,9 @@ kiln_cell *kiln_cell_add_child(kiln_cell *cell, const char *name, kiln_cell *chi
     }
     if (!kiln_error() && !child)
         error_set(KILN_E_ARGUMENT, "cell_add_child: the child \"%s\" is NULL", name ? name : "(null)");
-    if (kiln_error() || check_name("cell_add_child", cell, name) || adopt(cell, name, child)) kiln_cell_free(&child);
+    if (kiln_error() || check_name("cell_add_child", cell, name) || check_levels(cell, child) ||
+        adopt(cell, name, child))
+        kiln_cell_free(&child);
     return child;
 }
 
@@ -251,9 +288,9 @@ static bool list_tensor(void *user, kiln_cell *owner, struct cell_tensor *t)
 
 kiln_tensor *kiln_cell_parameter(kiln_cell *cell, const char *path)
 {
-    if (kiln_error()) return NULL;
-    if (!cell || !path) {
-        error_set(KILN_E_ARGUMENT, "cell_parameter: %s is NULL", cell ? "path" : "cell");
+    if (cell_check("cell_parameter", cell)) return NULL;
+    if (!path) {
+        error_set(KILN_E_ARGUMENT, "cell_parameter: path is NULL");
         return NULL;
     }
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;
@@ -269,9 +306,9 @@ kiln_tensor *kiln_cell_parameter(kiln_cell *cell, const char *path)
 
 kiln_cell *kiln_cell_child(kiln_cell *cell, const char *path)
 {
-    if (kiln_error()) return NULL;
-    if (!cell || !path) {
-        error_set(KILN_E_ARGUMENT, "cell_child: %s is NULL", cell ? "path" : "cell");
+    if (cell_check("cell_child", cell)) return NULL;
+    if (!path) {
+        error_set(KILN_E_ARGUMENT, "cell_child: path is NULL");
         return NULL;
     }
     kiln_cell *child = *path ? descend(cell, path, strlen(path)) : NULL;
@@ -287,17 +324,23 @@ kiln_cell *kiln_cell_child(kiln_cell *cell, const char *path)
     return NULL;
 }
 
+// Questions that NULL answers without an error.
+static bool is_there(const char *function, const kiln_cell *cell)
+{
+    return cell && !handle_check(function, "cell", HANDLE_CELL, cell);
+}
+
 const char *kiln_cell_kind(const kiln_cell *cell)
 {
-    return cell ? cell->kind : "";
+    return is_there("cell_kind", cell) ? cell->kind : "";
 }
 
 const char *kiln_cell_name(const kiln_cell *cell)
 {
-    return cell ? cell->name : "";
+    return is_there("cell_name", cell) ? cell->name : "";
 }
 
 void *kiln_cell_user(const kiln_cell *cell)
 {
-    return cell ? cell->user : NULL;
+    return is_there("cell_user", cell) ? cell->user : NULL;
 }

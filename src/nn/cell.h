@@ -1,5 +1,6 @@
 // What a cell is made of; shared by the files of this folder.
 #pragma once
+#include "base/options.h"
 #include "base/base.h"
 #include <kiln/jit.h>
 #include <kiln/nn.h>
@@ -23,6 +24,8 @@ struct kiln_cell {
     void (*user_free)(void *user);
     size_t n_in, n_out; // 0: any number
     bool training;
+    bool mode_chosen;        // by kiln_cell_set_training, here or on a parent; else as it was made
+    const char *by_mode;     // what computes otherwise in training, "dropout"; static; NULL: nothing does
     kiln_function *function; // that runs it as a graph; made at its first call as one
     bool jitted;             // marked by kiln_cell_jit
     bool appends;            // a sequential cell: children are numbered
@@ -41,6 +44,8 @@ struct kiln_cell {
 void *cell_grow(void *array, size_t n, size_t element_B);
 char *cell_strdup(const char *text);
 
+// NULL and a cell that was freed are errors; so is what is pending.
+kiln_status cell_check(const char *function, const kiln_cell *cell);
 // A new cell of this library's own with a zeroed user struct of `user_B` bytes (0: none), and n_in = n_out = 1.
 kiln_cell *cell_make(const char *kind, kiln_construct_fn construct, size_t user_B);
 // The i-th tensor that was added to the cell, NULL when there are not so many.
@@ -61,6 +66,11 @@ kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_
 bool cell_is_graph(const kiln_cell *cell);
 kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 
+// mode.c: says once that a backward came through a cell in the mode in which it was made.
+void cell_watch_mode(kiln_cell *cell, kiln_tensor *const *out, size_t n_out);
+// The mode of the cell and its descendants.
+void cell_set_mode(kiln_cell *cell, bool training, bool chosen);
+
 uint64_t hooks_hash(const kiln_cell *cell); // another one when hooks come or go
 bool cell_has_hooks(const kiln_cell *cell, enum hook_kind kind);
 kiln_status hooks_run_pre(kiln_cell *cell, kiln_tensor **in, size_t n_in);
@@ -76,12 +86,6 @@ static inline kiln_tensor *scope_return(kiln_scope **scope, kiln_tensor *t)
     if (t) kiln_keep(t);
     kiln_scope_end(scope);
     return t;
-}
-
-// An option whose zero means a default and KILN_ZERO zero.
-static inline double option_or(double v, double fallback)
-{
-    return v == 0 ? fallback : v == KILN_ZERO ? 0 : v;
 }
 
 // An option dtype: 0 is KILN_BOOL, which no parameter has.

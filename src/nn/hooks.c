@@ -5,6 +5,7 @@
 // carries no pointer but the hook's number and the index of the tensor, and asks the table whether the hook is still
 // there. Invariant: a node is in the table exactly as long as it is registered; nodes are freed only while their cell
 // is not running.
+#include "base/process.h"
 #include "nn/cell.h"
 
 #include <kiln/ops.h>
@@ -26,6 +27,7 @@ struct cell_hook {
 };
 
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_hooks, table_mutex)
 static struct cell_hook *table;
 static uint64_t last_id;
 
@@ -56,9 +58,9 @@ static void sweep(kiln_cell *cell)
 
 static uint64_t add(kiln_cell *cell, struct cell_hook init, bool given, const char *call)
 {
-    if (kiln_error()) return 0;
-    if (!cell || !given) {
-        error_set(KILN_E_ARGUMENT, "%s: %s is NULL", call, cell ? "fn" : "cell");
+    if (cell_check(call, cell)) return 0;
+    if (!given) {
+        error_set(KILN_E_ARGUMENT, "%s: fn is NULL", call);
         return 0;
     }
     struct cell_hook *hook = malloc(sizeof *hook);
@@ -106,8 +108,7 @@ uint64_t kiln_cell_register_backward_hook(kiln_cell *cell, kiln_cell_grad_hook_f
 
 kiln_status kiln_cell_remove_hook(kiln_cell *cell, uint64_t id)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_remove_hook: cell is NULL");
+    TRY(cell_check("cell_remove_hook", cell));
     for (struct cell_hook *hook = cell->hooks; hook; hook = hook->next) {
         if (!id || hook->id != id) continue;
         table_remove(hook);

@@ -1,5 +1,6 @@
 // Initialisers by name.
 #include "nn/cell.h"
+#include "base/dtype.h"
 
 #include <kiln/ops.h>
 #include <math.h>
@@ -90,7 +91,7 @@ kiln_tensor *kiln_initializer(kiln_device *dev, kiln_dtype dtype, size_t rank, c
         error_set(KILN_E_ARGUMENT, "initializer: %s is NULL", init ? "dims" : "init");
         return NULL;
     }
-    if (dtype != KILN_F16 && dtype != KILN_BF16 && dtype != KILN_F32 && dtype != KILN_F64) {
+    if (!dtype_is_float(dtype)) {
         error_set(KILN_E_DTYPE, "initializer: the dtype must be a float, got %s", kiln_dtype_name(dtype));
         return NULL;
     }

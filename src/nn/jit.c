@@ -1,6 +1,8 @@
 // Cells as captured functions.
 #include "nn/cell.h"
+#include "base/caller.h"
 #include "base/hash.h"
+#include "base/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +30,29 @@ static kiln_status run(void *cell, kiln_tensor *const *in, size_t n_in, kiln_ten
     return cell_run(cell, in, n_in, out, n_out);
 }
 
+// By its path in the tree; the root, by the line that makes a graph of it.
+static void name_cell(const kiln_cell *cell, char *out, size_t size_B)
+{
+    char path[CALLER_TEXT_MAX];
+    const kiln_cell *root = cell->parent;
+    while (root && root->parent) root = root->parent;
+    if (root)
+        cell_path(root, cell->parent, cell->name, path, sizeof path);
+    else
+        caller_describe(caller_find(), path, sizeof path);
+    snprintf(out, size_B, root ? "cell \"%s\" (%s)" : "the cell at %s (%s)", path, cell->kind);
+}
+
 static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts)
 {
-    kiln_jit_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_jit_opts o;
+    TRY(options_read("cell_jit", KILN_JIT, &o, opts));
     o.size = sizeof o;
     if (o.hash_args) return error_set(KILN_E_ARGUMENT, "cell_jit: .hash_args is the cell's own");
     o.hash_args = hash_cell;
+    char name[2 * CALLER_TEXT_MAX];
+    if (!o.name) name_cell(cell, name, sizeof name);
+    if (!o.name) o.name = name;
     kiln_function *f = kiln_jit(run, cell, &o);
     if (!f) return kiln_error();
     kiln_function_free(&cell->function);
@@ -44,8 +62,7 @@ static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts)
 
 kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_jit: cell is NULL");
+    TRY(cell_check("cell_jit", cell));
     TRY(make_function(cell, opts));
     cell->jitted = true;
     return KILN_OK;
@@ -53,8 +70,7 @@ kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts)
 
 kiln_function *kiln_cell_function(const kiln_cell *cell)
 {
-    if (!kiln_error() && !cell) error_set(KILN_E_ARGUMENT, "cell_function: cell is NULL");
-    return cell ? cell->function : NULL;
+    return cell_check("cell_function", cell) == KILN_OK ? cell->function : NULL;
 }
 
 // Inside a capture a cell is a part of that graph.

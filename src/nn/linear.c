@@ -1,5 +1,6 @@
 // Cells whose weight is a matrix or a kernel: dense, embedding, convolution.
 #include "nn/cell.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <kiln/ops.h>
@@ -17,8 +18,8 @@ static kiln_status run_dense(kiln_cell *cell, void *user, kiln_tensor *const *in
 
 kiln_cell *kiln_nn_dense(kiln_device *dev, int64_t in, int64_t out, const kiln_nn_dense_opts *opts)
 {
-    kiln_nn_dense_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_nn_dense_opts o;
+    if (options_read("nn_dense", KILN_NN_DENSE, &o, opts)) return NULL;
     if (kiln_error()) return NULL;
     if (in < 1 || out < 1) {
         error_set(KILN_E_ARGUMENT, "nn_dense: in and out must be positive, got %" PRId64 " and %" PRId64, in, out);
@@ -128,8 +129,8 @@ static kiln_status check_conv(int64_t in, int64_t out, const struct conv *c, con
 
 kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t kernel, const kiln_nn_conv2d_opts *opts)
 {
-    kiln_nn_conv2d_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_nn_conv2d_opts o;
+    if (options_read("nn_conv2d", KILN_NN_CONV2D, &o, opts)) return NULL;
     struct conv c = {.kernel = {kernel, o.kernel_width ? o.kernel_width : kernel}, .groups = o.groups ? o.groups : 1};
     for (int i = 0; i < 2; i++) {
         c.stride[i] = o.stride[i] ? o.stride[i] : 1;

@@ -94,6 +94,16 @@ kiln_tensor *kiln_loss_bce_with_logits(kiln_tensor *x, kiln_tensor *target, kiln
     return scope_return(&scope, reduce(kiln_bce_with_logits(x, target), reduction));
 }
 
+// Gather counts indices below 0 from the end. Labels below 0 name no class: moved by the number of classes they are out
+// of range there too.
+static kiln_tensor *label_index(kiln_tensor *labels, int64_t classes)
+{
+    kiln_dtype dtype = kiln_tensor_dtype(labels);
+    if (dtype < KILN_I8 || dtype > KILN_I64) return labels;
+    kiln_tensor *wide = kiln_cast(labels, KILN_I64), *below = kiln_sub(wide, kiln_scalar_int(classes));
+    return kiln_where(kiln_less(wide, kiln_scalar_int(0)), below, wide);
+}
+
 kiln_tensor *kiln_loss_nll(kiln_tensor *log_probs, kiln_tensor *labels, kiln_reduction reduction)
 {
     if (kiln_error()) return NULL;
@@ -108,7 +118,8 @@ kiln_tensor *kiln_loss_nll(kiln_tensor *log_probs, kiln_tensor *labels, kiln_red
         return NULL;
     }
     kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *picked = kiln_gather(log_probs, 1, kiln_unsqueeze(labels, 1));
+    kiln_tensor *index = label_index(labels, kiln_dim(log_probs, 1));
+    kiln_tensor *picked = kiln_gather(log_probs, 1, kiln_unsqueeze(index, 1));
     return scope_return(&scope, reduce(kiln_neg(kiln_squeeze(picked, KILN_SHAPE(1))), reduction));
 }
 

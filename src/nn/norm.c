@@ -1,5 +1,6 @@
 // Cells that normalise: by batch, by layer, by root mean square.
 #include "nn/cell.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <kiln/ops.h>
@@ -53,8 +54,8 @@ static void add_moving(kiln_cell *cell, const char *name, kiln_device *dev, kiln
 
 kiln_cell *kiln_nn_batch_norm2d(kiln_device *dev, int64_t channels, const kiln_nn_batch_norm_opts *opts)
 {
-    kiln_nn_batch_norm_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_nn_batch_norm_opts o;
+    if (options_read("nn_batch_norm2d", KILN_NN_BATCH_NORM, &o, opts)) return NULL;
     struct batch_norm b = {option_or(o.momentum, 0.9), option_or(o.eps, 1e-5)};
     if (kiln_error()) return NULL;
     if (channels < 1 || !(b.momentum >= 0 && b.momentum <= 1) || !(b.eps >= 0)) {
@@ -67,6 +68,7 @@ kiln_cell *kiln_nn_batch_norm2d(kiln_device *dev, int64_t channels, const kiln_n
     kiln_cell *cell = cell_make("batch_norm2d", run_batch_norm, sizeof b);
     if (!cell) return NULL;
     memcpy(cell->user, &b, sizeof b);
+    cell->by_mode = "batch_norm2d";
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     add_moving(cell, "moving_mean", dev, dtype, channels, 0);
     add_moving(cell, "moving_variance", dev, dtype, channels, 1);
@@ -124,8 +126,12 @@ static kiln_status run_rms_norm(kiln_cell *cell, void *user, kiln_tensor *const 
 static kiln_cell *row_norm(const char *kind, kiln_construct_fn run, size_t rank, const int64_t *dims, double eps)
 {
     if (kiln_error()) return NULL;
+    if (!dims) {
+        error_set(KILN_E_ARGUMENT, "nn_%s: dims is NULL", kind);
+        return NULL;
+    }
     struct row_norm r = {.eps = option_or(eps, 1e-5), .rank = rank};
-    bool fits = dims && rank > 0 && rank <= KILN_MAX_RANK && r.eps >= 0;
+    bool fits = rank > 0 && rank <= KILN_MAX_RANK && r.eps >= 0;
     for (size_t i = 0; fits && i < rank; i++) {
         fits = dims[i] > 0;
         r.dims[i] = dims[i];
@@ -142,8 +148,8 @@ static kiln_cell *row_norm(const char *kind, kiln_construct_fn run, size_t rank,
 
 kiln_cell *kiln_nn_layer_norm(kiln_device *dev, size_t rank, const int64_t *dims, const kiln_nn_norm_opts *opts)
 {
-    kiln_nn_norm_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_nn_norm_opts o;
+    if (options_read("nn_layer_norm", KILN_NN_NORM, &o, opts)) return NULL;
     kiln_cell *cell = row_norm("layer_norm", run_layer_norm, rank, dims, o.eps);
     if (!cell || o.no_affine) return cell;
     kiln_cell_make_parameter(cell, "gamma", dev, dtype_or_f32(o.dtype), rank, dims,
@@ -154,8 +160,8 @@ kiln_cell *kiln_nn_layer_norm(kiln_device *dev, size_t rank, const int64_t *dims
 
 kiln_cell *kiln_nn_rms_norm(kiln_device *dev, int64_t size, const kiln_nn_norm_opts *opts)
 {
-    kiln_nn_norm_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_nn_norm_opts o;
+    if (options_read("nn_rms_norm", KILN_NN_NORM, &o, opts)) return NULL;
     kiln_cell *cell = row_norm("rms_norm", run_rms_norm, KILN_SHAPE(size), o.eps);
     if (!cell || o.no_affine) return cell;
     kiln_cell_make_parameter(cell, "gamma", dev, dtype_or_f32(o.dtype), KILN_SHAPE(size),

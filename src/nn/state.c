@@ -1,5 +1,6 @@
 // What a whole tree of cells has in common: its tensors by name, mode, freezing, device, text.
 #include "nn/cell.h"
+#include "base/handles.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,10 +76,10 @@ static bool take_parameter(void *user, kiln_cell *owner, struct cell_tensor *t)
 
 size_t kiln_cell_parameters(kiln_cell *cell, kiln_tensor **out, size_t max)
 {
-    struct handles h = {out, 0, out ? max : 0, 0};
-    if (kiln_error()) return 0;
-    if (!cell) {
-        error_set(KILN_E_ARGUMENT, "cell_parameters: cell is NULL");
+    struct handles h = {out, 0, max, 0};
+    if (cell_check("cell_parameters", cell)) return 0;
+    if (max && !out) {
+        error_set(KILN_E_ARGUMENT, "cell_parameters: out is NULL");
         return 0;
     }
     return cell_visit(cell, take_parameter, &h) ? h.n : 0;
@@ -87,11 +88,7 @@ size_t kiln_cell_parameters(kiln_cell *cell, kiln_tensor **out, size_t max)
 int64_t kiln_cell_parameter_count(kiln_cell *cell)
 {
     struct handles h = {0};
-    if (kiln_error()) return 0;
-    if (!cell) {
-        error_set(KILN_E_ARGUMENT, "cell_parameter_count: cell is NULL");
-        return 0;
-    }
+    if (cell_check("cell_parameter_count", cell)) return 0;
     return cell_visit(cell, take_parameter, &h) ? h.elements : 0;
 }
 
@@ -124,11 +121,7 @@ static bool take_state(void *user, kiln_cell *owner, struct cell_tensor *t)
 
 size_t kiln_cell_state(kiln_cell *cell, const char **names, kiln_tensor **tensors, size_t max)
 {
-    if (kiln_error()) return 0;
-    if (!cell) {
-        error_set(KILN_E_ARGUMENT, "cell_state: cell is NULL");
-        return 0;
-    }
+    if (cell_check("cell_state", cell)) return 0;
     for (size_t i = 0; i < cell->n_state_names; i++) free(cell->state_names[i]);
     free(cell->state_names);
     cell->state_names = NULL;
@@ -139,16 +132,14 @@ size_t kiln_cell_state(kiln_cell *cell, const char **names, kiln_tensor **tensor
 
 kiln_status kiln_cell_set_training(kiln_cell *cell, bool training)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_set_training: cell is NULL");
-    cell->training = training;
-    for (size_t i = 0; i < cell->n_children; i++) TRY(kiln_cell_set_training(cell->children[i], training));
+    TRY(cell_check("cell_set_training", cell));
+    cell_set_mode(cell, training, true);
     return KILN_OK;
 }
 
 bool kiln_cell_is_training(const kiln_cell *cell)
 {
-    return cell && cell->training;
+    return cell && !handle_check("cell_is_training", "cell", HANDLE_CELL, cell) && cell->training;
 }
 
 static bool freeze(void *user, kiln_cell *owner, struct cell_tensor *t)
@@ -158,8 +149,7 @@ static bool freeze(void *user, kiln_cell *owner, struct cell_tensor *t)
 
 kiln_status kiln_cell_set_requires_grad(kiln_cell *cell, bool on)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell) return error_set(KILN_E_ARGUMENT, "cell_set_requires_grad: cell is NULL");
+    TRY(cell_check("cell_set_requires_grad", cell));
     cell_visit(cell, freeze, &on);
     return kiln_error();
 }
@@ -220,8 +210,8 @@ static kiln_status move_cell(struct move *m, kiln_cell *cell)
 
 kiln_status kiln_cell_to_device(kiln_cell *cell, kiln_device *dev)
 {
-    if (kiln_error()) return kiln_error();
-    if (!cell || !dev) return error_set(KILN_E_ARGUMENT, "cell_to_device: %s is NULL", cell ? "dev" : "cell");
+    TRY(cell_check("cell_to_device", cell));
+    TRY(handle_check("cell_to_device", "dev", HANDLE_DEVICE, dev));
     struct move m = {.dev = dev};
     kiln_no_grad_begin();
     kiln_status status = move_cell(&m, cell);
@@ -247,9 +237,9 @@ static void print_cell(const kiln_cell *cell, int depth, FILE *f)
 
 void kiln_cell_print(kiln_cell *cell, FILE *f)
 {
-    if (kiln_error()) return;
-    if (!cell || !f) {
-        error_set(KILN_E_ARGUMENT, "cell_print: %s is NULL", cell ? "f" : "cell");
+    if (cell_check("cell_print", cell)) return;
+    if (!f) {
+        error_set(KILN_E_ARGUMENT, "cell_print: f is NULL");
         return;
     }
     print_cell(cell, 0, f);

@@ -1,5 +1,6 @@
 // A device that computes nothing: it takes the same launches and looks whether they could run. Captures, lowering and
 // memory plans are tested with it where there is no hardware. What is read from it is zeros.
+#include "base/process.h"
 #include "device/device.h"
 
 #include <stdio.h>
@@ -9,6 +10,7 @@
 // The live slabs: a launch must not touch memory outside them.
 struct null_device {
     pthread_mutex_t lock;
+    struct guarded guarded;
     struct slab *slabs;
     size_t n, cap;
 };
@@ -19,12 +21,14 @@ static kiln_status null_open(kiln_device *dev, const char *spec)
     struct null_device *d = calloc(1, sizeof *d);
     if (!d) return error_set(KILN_E_MEMORY, "device_open: out of memory");
     pthread_mutex_init(&d->lock, NULL);
+    lock_guard(&d->guarded, &d->lock, false);
     dev->impl = d;
     snprintf(dev->name, sizeof dev->name, "null");
     snprintf(dev->driver, sizeof dev->driver, "checks launches, computes nothing");
     dev->info.subgroup_size = 1;
     dev->info.threads = 1;
-    dev->caps = (struct device_caps){.f64 = true,
+    dev->caps = (struct device_caps){.code = CODE_GLSL,
+                                     .f64 = true,
                                      .i64 = true,
                                      .f16_storage = true,
                                      .i8_storage = true,
@@ -40,6 +44,7 @@ static void null_close(kiln_device *dev)
 {
     struct null_device *d = dev->impl;
     if (!d) return;
+    lock_unguard(&d->guarded);
     pthread_mutex_destroy(&d->lock);
     free(d->slabs);
     free(d);
@@ -205,6 +210,7 @@ static kiln_status null_synchronize(kiln_device *dev)
 
 const struct device_ops null_device_ops = {
     .kind = "null",
+    .forks = true,
     .open = null_open,
     .close = null_close,
     .slab_alloc = null_slab_alloc,

@@ -1,3 +1,4 @@
+#include "base/process.h"
 #include "ops/body.h"
 #include "ops/elementwise.h"
 #include "ops/expr.h"
@@ -13,13 +14,7 @@ static struct {
     struct arena arena;
     const struct kernel_body **of; // by kernel id
 } bodies = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-__attribute__((destructor)) static void drop(void)
-{
-    if (bodies.of) arena_finish(&bodies.arena);
-    free(bodies.of);
-    bodies.of = NULL;
-}
+GUARD_LOCK(guard_bodies, bodies.lock)
 
 // Names of the inputs and the run-time scalars, with their classes, and the text.
 static const char *row_text(struct arena *a, int family, const struct kernel_info *k, struct scalar_param *p, int *n)
@@ -69,6 +64,24 @@ static kiln_status add_load(struct arena *a, const struct scalar_dag *place, enu
     return status;
 }
 
+// Input 0 as it is, where the condition that the expression gives must hold.
+static kiln_status add_check(struct arena *a, const struct scalar_dag *condition, enum scalar_class cls,
+                             struct kernel_body *out)
+{
+    struct dag_builder b;
+    int inputs[MAX_OPERANDS + 8], roots[2];
+    dag_begin(&b);
+    for (int i = 0; i < MAX_OPERANDS + 8; i++) inputs[i] = dag_input(&b, cls, (uint16_t)i);
+    roots[0] = inputs[0];
+    roots[1] = dag_inline(&b, condition, inputs);
+    kiln_status status = dag_finish_all(&b, a, roots, 2, &out->dag);
+    dag_end(&b);
+    out->dag.root = roots[0];
+    out->check = roots[1];
+    out->moves = true;
+    return status;
+}
+
 static const struct kernel_body *parse(kernel_id id)
 {
     const struct kernel_info *k = &kernel_catalogue[id];
@@ -77,17 +90,25 @@ static const struct kernel_body *parse(kernel_id id)
     struct scalar_param params[MAX_OPERANDS + 8];
     struct scalar_dag raw, expanded;
     struct kernel_body *body = arena_alloc(a, sizeof *body);
-    bool gathers = row && row->gathers;
+    bool gathers = row && row->gathers, checks = row && row->checks;
     int n;
     const char *text = row_text(a, id / CLASS_COUNT, k, params, &n);
-    if (!body || expr_parse(a, text, params, n, gathers ? CLASS_I64 : (enum scalar_class)k->cls, &raw)) return NULL;
+    if (!body || expr_parse(a, text, params, n,
+                            gathers  ? CLASS_I64
+                            : checks ? CLASS_BOOL
+                                     : (enum scalar_class)k->cls,
+                            &raw))
+        return NULL;
     if (scalar_expand(a, &raw, &expanded)) return NULL;
     for (int i = 0; i < k->n_operands - k->n_out; i++) body->in_cls[i] = params[i].cls;
     body->check = -1;
     body->dag = expanded;
     const struct scalar_node *root = &expanded.nodes[expanded.root];
     body->moves = root->kind == SCALAR_INPUT && root->code == 0 && root->cls == (enum scalar_class)k->cls;
-    return gathers && add_load(a, &expanded, (enum scalar_class)k->cls, body) ? NULL : body;
+    kiln_status status = KILN_OK;
+    if (gathers) status = add_load(a, &expanded, (enum scalar_class)k->cls, body);
+    if (checks) status = add_check(a, &expanded, (enum scalar_class)k->cls, body);
+    return status ? NULL : body;
 }
 
 bool kernel_has_body(kernel_id k)
@@ -95,7 +116,8 @@ bool kernel_has_body(kernel_id k)
     const struct kernel_info *info = kernel_info(k);
     const struct kernel_row *row = custom_row(k);
     if (k >= kernel_count) return user_kernel(k) && user_kernel(k)->dag;
-    return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW || (row && (row->gathers || row->multiplies));
+    return info->kind == KERNEL_POINTWISE || info->kind == KERNEL_ROW ||
+           (row && (row->gathers || row->checks || row->multiplies));
 }
 
 int kernel_unfold(kernel_id k, struct launch *l, struct launch_window *windows)

@@ -67,7 +67,9 @@ static kiln_status check_groups(const struct op_call *c, const struct conv *v, i
 {
     if (v->c % v->groups || v->o % v->groups || w_channels != v->c / v->groups)
         return op_fail(c, KILN_E_SHAPE,
-                       "%lld input channels, %lld outputs and groups %lld do not fit a weight with %lld channels",
+                       "%s is %s and %s is %s: %lld input channels (axis 1, NCHW), %lld outputs and groups %lld do not "
+                       "fit a weight with %lld channels",
+                       c->op->in_names[0], type_string(c->in[0]).s, c->op->in_names[1], type_string(c->in[1]).s,
                        (long long)v->c, (long long)v->o, (long long)v->groups, (long long)w_channels);
     return KILN_OK;
 }

@@ -35,6 +35,12 @@ kiln_status lower_full(const struct op_call *c, struct lowering *lo)
     return lower_fill(lo, c->attrs[2].f, &c->vout[0]);
 }
 
+kiln_status lower_full_int(const struct op_call *c, struct lowering *lo)
+{
+    struct view value = view_integer(attr_int(c, 2));
+    return lower_copy(lo, &value, &c->vout[0]);
+}
+
 kiln_status lower_zeros(const struct op_call *c, struct lowering *lo)
 {
     return lower_fill(lo, 0, &c->vout[0]);
@@ -62,6 +68,11 @@ kiln_status infer_arange(struct op_call *c)
     if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step))
         return op_fail(c, KILN_E_ARGUMENT, "needs finite bounds and a step other than 0: start %g, stop %g, step %g",
                        start, stop, step);
+    int64_t dtype = c->attrs[0].i;
+    bool whole = start == trunc(start) && step == trunc(step);
+    if (!whole && dtype > KILN_BOOL && dtype < DTYPE_COUNT && dtype_kind_of[dtype] == KIND_INT)
+        return op_fail(c, KILN_E_ARGUMENT, "of %s needs a whole start and step: start %g, step %g",
+                       dtype_name((unsigned)dtype), start, step);
     return infer_line(c, fmax(0, ceil((stop - start) / step)));
 }
 
@@ -85,9 +96,19 @@ kiln_status lower_arange(const struct op_call *c, struct lowering *lo)
     return c->out[0].dims[0] == 0 ? KILN_OK : lower_iota(lo, attr_float(c, 1), attr_float(c, 3), &c->vout[0]);
 }
 
+// Each half is counted from its own end, so that both ends are exact. In integers a step would be one too: their values
+// are found as f64, each by one division.
 kiln_status lower_linspace(const struct op_call *c, struct lowering *lo)
 {
+    const struct view *out = &c->vout[0];
     int64_t n = c->out[0].dims[0];
-    double start = attr_float(c, 1), step = n > 1 ? (attr_float(c, 2) - start) / (double)(n - 1) : 0;
-    return n == 0 ? KILN_OK : lower_iota(lo, start, step, &c->vout[0]);
+    if (n == 0) return KILN_OK;
+    double start = attr_float(c, 1), stop = attr_float(c, 2), last = (double)(n - 1);
+    if (dtype_kind_of[out->dtype] == KIND_INT) {
+        double scalars[3] = {start, n > 1 ? stop : start, fmax(last, 1)};
+        return lower_row(lo, FAMILY_linspace_floor, CLASS_F64, 1, out->dims, 1, 0, NULL, out, 3, scalars);
+    }
+    // Of two values neither takes a step, which may be too large for the dtype.
+    double scalars[4] = {start, stop, n > 2 ? stop / last - start / last : 0, last};
+    return lower_row(lo, FAMILY_linspace, dtype_class(out->dtype), 1, out->dims, 1, 0, NULL, out, 4, scalars);
 }

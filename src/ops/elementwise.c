@@ -15,7 +15,7 @@ static kiln_status check_kind(const struct op_call *c, unsigned dtype)
     case TYPE_NUMERIC:
     case TYPE_REAL:
     case TYPE_TEST:
-        if (kind == KIND_BOOL)
+        if (kind == KIND_BOOL && !c->op->elementwise->bexpr)
             return op_fail(c, KILN_E_DTYPE, "takes integers and floats, %s is %s; cast it first", c->op->in_names[0],
                            type_string(c->in[0]).s);
         return KILN_OK;

@@ -2,10 +2,11 @@
 // its documentation, type rule, kernels of every class, host folding, gradient, tests, benchmark case.
 #pragma once
 #include "ir/op.h"
+#include "scalar/number.h"
 #include "scalar/scalar.h"
 
 enum elementwise_type {
-    TYPE_NUMERIC, // integers and floats; the result has the promoted dtype
+    TYPE_NUMERIC, // integers and floats, bool where the row has .bexpr; the result has the promoted dtype
     TYPE_FLOAT,   // integers and bool become f32 first
     TYPE_REAL,    // as NUMERIC; on integers the identity (floor, round …)
     TYPE_COMPARE, // any two, promoted; the result is bool
@@ -50,4 +51,3 @@ extern const struct op_functions elementwise_functions;
 // Type rule of an elementwise op: promotion, broadcasting, weak scalars.
 kiln_status elementwise_infer(struct op_call *c);
 kiln_status elementwise_lower(const struct op_call *c, struct lowering *lo);
-enum scalar_class dtype_class(unsigned dtype);

@@ -19,11 +19,6 @@ struct type_string type_string(const struct type *t)
     return s;
 }
 
-const struct attr *op_attr(const struct op_call *c, const char *name)
-{
-    return &c->attrs[op_attr_index(c->op, name)];
-}
-
 kiln_status op_axis(const struct op_call *c, int attr, int in, int *axis)
 {
     const struct type *t = c->in[in];

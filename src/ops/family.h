@@ -15,7 +15,6 @@ struct type_string {
 };
 struct type_string type_string(const struct type *t);
 
-const struct attr *op_attr(const struct op_call *c, const char *name); // must exist
 static inline int64_t attr_int(const struct op_call *c, int i)
 {
     return c->attrs[i].i;

@@ -10,7 +10,8 @@
 INFER(infer_same)
 // creation.c
 INFER(infer_full)
-INFER(infer_arange) INFER(infer_linspace) LOWER(lower_full) LOWER(lower_zeros) LOWER(lower_ones) LOWER(lower_arange)
+INFER(infer_arange)
+INFER(infer_linspace) LOWER(lower_full) LOWER(lower_full_int) LOWER(lower_zeros) LOWER(lower_ones) LOWER(lower_arange)
     LOWER(lower_linspace)
     // cast.c
     INFER(infer_cast) LOWER(lower_cast)
@@ -18,7 +19,7 @@ INFER(infer_arange) INFER(infer_linspace) LOWER(lower_full) LOWER(lower_zeros) L
     INFER(infer_assign) LOWER(lower_assign)
     // reduce.c
     INFER(infer_sum) INFER(infer_mean) INFER(infer_extremum) INFER(infer_any) INFER(infer_arg) LOWER(lower_reduce)
-        LOWER(lower_mean) LOWER(lower_var) LOWER(lower_norm)
+        LOWER(lower_extremum) LOWER(lower_mean) LOWER(lower_var) LOWER(lower_norm)
     // matmul.c
     INFER(infer_matmul) LOWER(lower_matmul)
     // view_ops.c

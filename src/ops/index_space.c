@@ -80,7 +80,7 @@ kiln_status lower_flat(struct lowering *lo, const struct view *x, struct view *o
 
 bool lowers_to_cpu(const struct lowering *lo, enum scalar_class cls)
 {
-    return lo->caps->is_cpu || (cls == CLASS_F64 && !lo->caps->f64) || (cls == CLASS_I64 && !lo->caps->i64);
+    return lo->caps->host || (cls == CLASS_F64 && !lo->caps->f64) || (cls == CLASS_I64 && !lo->caps->i64);
 }
 
 unsigned class_dtype(enum scalar_class cls)

@@ -1,4 +1,7 @@
 // Cross entropy: one row kernel over the class axis, then the reduction over what is left.
+//
+// A label that names no class is an error on the CPU, which looks at every label first; on a GPU, where no launch can
+// fail, its loss is NaN. The gradient there is NaN on both.
 #include "ops/family.h"
 
 enum { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
@@ -104,10 +107,30 @@ static void loss_space(const struct op_call *c, struct loss_space *s)
     s->cls = dtype_class(without_classes(x).dtype);
 }
 
+// The labels as i64, each of them a class or the one to ignore.
+static kiln_status checked_labels(const struct op_call *c, struct lowering *lo, struct loss_space *s)
+{
+    const struct view *labels = &c->vin[1];
+    struct loss_attrs a = loss_attrs(c);
+    struct view checked;
+    if (soft(c) || s->rows == 0 || !lo->caps->checks_indices) return KILN_OK;
+    TRY(lower_temp(lo, KILN_I64, labels->rank, labels->dims, &checked));
+    struct launch l;
+    launch_init(&l, lo, kernel_of(FAMILY_check_labels, CLASS_I64), labels->rank, labels->dims);
+    launch_operand(&l, labels, labels->strides, false);
+    launch_operand(&l, &checked, checked.strides, true);
+    launch_scalar_i(&l, (int64_t)s->n);
+    launch_scalar_i(&l, a.ignore ? a.ignore_index : 0);
+    l.extent[0] = s->rows;
+    TRY(lo->launch(lo, &l));
+    s->t = view_insert(&checked, checked.rank);
+    return KILN_OK;
+}
+
 // What lies between: 16-bit floats would overflow in a sum that the mean brings back, and round a second time.
 static uint8_t temp_dtype(uint8_t dtype)
 {
-    return dtype == KILN_F16 || dtype == KILN_BF16 ? KILN_F32 : dtype;
+    return dtype_is_half_float(dtype) ? KILN_F32 : dtype;
 }
 
 // Number of labels that count, as a scalar temporary.
@@ -145,6 +168,7 @@ kiln_status lower_cross_entropy(const struct op_call *c, struct lowering *lo)
     struct loss_attrs a = loss_attrs(c);
     struct loss_space s;
     loss_space(c, &s);
+    TRY(checked_labels(c, lo, &s));
     struct type rest = without_classes(c->in[0]);
     struct view loss = c->vout[0];
     if (a.reduction != REDUCTION_NONE) TRY(lower_temp(lo, temp_dtype(rest.dtype), rest.rank, rest.dims, &loss));

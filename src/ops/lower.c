@@ -5,19 +5,6 @@
 #include "ops/families.h"
 #include <string.h>
 
-enum scalar_class dtype_class(unsigned dtype)
-{
-    switch (dtype) {
-    case KILN_BOOL: return CLASS_BOOL;
-    case KILN_I64: return CLASS_I64;
-    case KILN_F64: return CLASS_F64;
-    case KILN_F16:
-    case KILN_BF16:
-    case KILN_F32: return CLASS_F32;
-    default: return CLASS_I32;
-    }
-}
-
 kernel_id kernel_of(int family, enum scalar_class cls)
 {
     return (kernel_id)(family * CLASS_COUNT + (int)cls);
@@ -88,11 +75,6 @@ void launch_operand(struct launch *l, const struct view *v, const int64_t *strid
     set_range(&whole, v->rank, v->dims, dtype_size_B[v->dtype]);
     o->range_lo_B = whole.range_lo_B;
     o->range_hi_B = whole.range_hi_B;
-}
-
-void launch_scalar_f(struct launch *l, double v, enum scalar_class cls)
-{
-    l->scalars[l->n_scalars++] = cls == CLASS_F64 ? bits_f64(v) : bits_f32((float)v);
 }
 
 void launch_scalar_i(struct launch *l, int64_t v)

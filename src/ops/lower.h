@@ -2,10 +2,10 @@
 // on the way, so that kernels see the fewest dimensions. A launch over zero elements is not emitted.
 #pragma once
 #include "ir/launch.h"
+#include "scalar/number.h"
 #include "ir/op.h"
 #include "scalar/scalar.h"
 
-enum scalar_class dtype_class(unsigned dtype);
 kernel_id kernel_of(int family, enum scalar_class cls);
 
 struct view view_of(const struct type *t, const struct layout *l, uint16_t slot);
@@ -36,6 +36,5 @@ kiln_status lower_fill(struct lowering *lo, double value, const struct view *out
 void launch_init(struct launch *l, struct lowering *lo, kernel_id k, int rank, const int64_t *sizes);
 void launch_operand(struct launch *l, const struct view *v, const int64_t *strides,
                     bool write); // strides over the space
-void launch_scalar_f(struct launch *l, double v, enum scalar_class cls);
 void launch_scalar_i(struct launch *l, int64_t v); // a 64-bit integer
 kiln_status lower_temp(struct lowering *lo, unsigned dtype, int rank, const int64_t *dims, struct view *out);

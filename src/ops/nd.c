@@ -1,6 +1,6 @@
 // Indices that are tuples. The last axis of the index holds one index for each of the leading axes of x; those axes are
 // seen as one, and each tuple becomes one index into it. A tuple with an index out of range becomes one that is far out
-// of range.
+// of range: below INT64_MIN / 4, with the index, or the bound of what is told of it, above INT64_MIN / 2.
 #include "ops/family.h"
 #include "ops/index.h"
 

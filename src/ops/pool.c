@@ -23,9 +23,10 @@ static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
                            (long long)p->padding[i]);
         if (p->kernel[i] > INT32_MAX || p->stride[i] > INT32_MAX || p->dilation[i] > INT32_MAX)
             return op_fail(c, KILN_E_ARGUMENT, "kernel, stride or dilation is above %d", INT32_MAX);
-        if (p->padding[i] > p->kernel[i] / 2)
-            return op_fail(c, KILN_E_ARGUMENT, "padding %lld is more than half of the kernel, %lld",
-                           (long long)p->padding[i], (long long)p->kernel[i]);
+        int64_t reach = p->dilation[i] * (p->kernel[i] - 1) + 1;
+        if (p->padding[i] >= reach)
+            return op_fail(c, KILN_E_ARGUMENT, "padding %lld: a window of %lld would hold nothing else",
+                           (long long)p->padding[i], (long long)reach);
     }
     p->ceil_mode = c->attrs[at + 4].i != 0;
     p->exclude = c->attrs[at + 5].i != 0;
@@ -46,8 +47,10 @@ static kiln_status pool_of(const struct op_call *c, int at, const struct type *x
 {
     if (x->rank != 4)
         return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[0], type_string(x).s);
-    if (dtype_kind_of[x->dtype] != KIND_FLOAT)
-        return op_fail(c, KILN_E_DTYPE, "takes floats, %s is %s", c->op->in_names[0], type_string(x).s);
+    bool largest = c->op->index == OP_max_pool2d || c->op->index == OP_max_pool2d_backward;
+    if (dtype_kind_of[x->dtype] != KIND_FLOAT && !(largest && dtype_kind_of[x->dtype] == KIND_INT))
+        return op_fail(c, KILN_E_DTYPE, "takes floats%s, %s is %s", largest ? " and integers" : "", c->op->in_names[0],
+                       type_string(x).s);
     TRY(read_options(c, at, p));
     p->n = x->dims[0], p->c = x->dims[1], p->h = h, p->w = w;
     if (h < 0 || w < 0 || h > INT32_MAX || w > INT32_MAX)

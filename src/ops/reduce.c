@@ -52,8 +52,6 @@ kiln_status infer_extremum(struct op_call *c)
 {
     uint32_t mask;
     const struct type *x = c->in[0];
-    if (x->dtype == KILN_BOOL)
-        return op_fail(c, KILN_E_DTYPE, "takes integers and floats, x is %s; use any or all", type_string(x).s);
     c->compute_dtype = x->dtype;
     TRY(reduced_shape(c, x->dtype, &mask));
     if (is_empty_row(x, mask))
@@ -76,7 +74,7 @@ kiln_status infer_arg(struct op_call *c)
                        c->attrs[0].count);
     TRY(infer_extremum(c));
     c->out[0].dtype = KILN_I64;
-    c->compute_dtype = x->dtype;
+    c->compute_dtype = x->dtype == KILN_BOOL ? KILN_I32 : x->dtype;
     return KILN_OK;
 }
 
@@ -142,6 +140,14 @@ static kiln_status lower_family(const struct op_call *c, struct lowering *lo, in
 kiln_status lower_reduce(const struct op_call *c, struct lowering *lo)
 {
     return lower_family(c, lo, c->op->family, 0, NULL);
+}
+
+// The largest of bool is whether one is true, the smallest whether all are.
+kiln_status lower_extremum(const struct op_call *c, struct lowering *lo)
+{
+    int family = c->op->family;
+    if (c->compute_dtype == KILN_BOOL) family = family == FAMILY_reduce_max ? FAMILY_reduce_any : FAMILY_reduce_all;
+    return lower_family(c, lo, family, 0, NULL);
 }
 
 static int64_t row_length(const struct op_call *c)

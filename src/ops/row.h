@@ -52,6 +52,8 @@ struct kernel_row {
     // CUSTOM: the output is the element of the first input that lies so many elements (i64) beyond the point's, as expr
     // says of the other inputs and the scalars; PLACE_OUTSIDE: none. What fusion needs to take the kernel apart.
     bool gathers;
+    // CUSTOM: the output is the first input as it is, where the expression, a bool, holds everywhere; else an error.
+    bool checks;
     // CUSTOM: expr is what the kernel computes, a sum of products along the last dimensions of its space. Devices that
     // compile kernels make it the anchor of a fused one; the CPU keeps the kernel by hand.
     bool multiplies;

@@ -4,6 +4,7 @@
 // is left. Clipped gradients are new tensors that take the place of the old: two parameters may share one gradient's
 // storage.
 #include "base/base.h"
+#include "base/dtype.h"
 
 #include <kiln/ops.h>
 #include <kiln/optim.h>
@@ -41,7 +42,7 @@ kiln_status kiln_clip_grad_value(kiln_tensor *const *params, size_t n, double li
 static kiln_tensor *norm_of(kiln_tensor *g)
 {
     kiln_dtype dtype = kiln_tensor_dtype(g);
-    return kiln_norm(dtype == KILN_F16 || dtype == KILN_BF16 ? kiln_cast(g, KILN_F32) : g, NULL);
+    return kiln_norm(dtype_is_half_float(dtype) ? kiln_cast(g, KILN_F32) : g, NULL);
 }
 
 // Reduces norms[0..n) to one; overwrites the array.

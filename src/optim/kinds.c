@@ -4,6 +4,8 @@
 // are written in place. A velocity is a new tensor that takes the place of the old one: g + momentum v is one launch
 // that way.
 #include "optim/kinds.h"
+#include "base/dtype.h"
+#include "base/options.h"
 
 #include <kiln/jit.h>
 #include <kiln/ops.h>
@@ -35,7 +37,7 @@ static kiln_tensor *decayed(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *
 static kiln_tensor *square(kiln_tensor *g)
 {
     kiln_dtype dtype = g ? kiln_tensor_dtype(g) : KILN_F32;
-    return kiln_square(dtype == KILN_F16 || dtype == KILN_BF16 ? kiln_cast(g, KILN_F32) : g);
+    return kiln_square(dtype_is_half_float(dtype) ? kiln_cast(g, KILN_F32) : g);
 }
 
 static kiln_status update_sgd(const kiln_optim *opt, kiln_tensor *p, kiln_tensor *g, kiln_tensor **slots,
@@ -99,8 +101,8 @@ static bool in_range(const char *kind, const char *name, double v, double end, b
 
 kiln_optim *kiln_optim_sgd(kiln_tensor *const *params, size_t n, const kiln_sgd_opts *opts)
 {
-    kiln_sgd_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_sgd_opts o;
+    if (options_read("optim_sgd", KILN_SGD, &o, opts)) return NULL;
     if (kiln_error() || !in_range("optim_sgd", "momentum", o.momentum, 1, false) ||
         !in_range("optim_sgd", "dampening", o.dampening, 1, true) ||
         !in_range("optim_sgd", "weight_decay", o.weight_decay, INFINITY, false))
@@ -122,8 +124,8 @@ kiln_optim *kiln_optim_sgd(kiln_tensor *const *params, size_t n, const kiln_sgd_
 static kiln_optim *adam(const char *name, bool decoupled, kiln_tensor *const *params, size_t n,
                         const kiln_adam_opts *opts)
 {
-    kiln_adam_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_adam_opts o;
+    if (options_read_as(name, "KILN_ADAM", &o, sizeof o, opts)) return NULL;
     kiln_optim init = {.kind = {name, update_adam, {"moment1", "moment2"}, adam_rate, adam_eps},
                        .lr = option_or(o.lr, 1e-3),
                        .beta1 = option_or(o.beta1, 0.9),
@@ -150,8 +152,8 @@ kiln_optim *kiln_optim_adamw(kiln_tensor *const *params, size_t n, const kiln_ad
 
 kiln_optim *kiln_optim_rmsprop(kiln_tensor *const *params, size_t n, const kiln_rmsprop_opts *opts)
 {
-    kiln_rmsprop_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_rmsprop_opts o;
+    if (options_read("optim_rmsprop", KILN_RMSPROP, &o, opts)) return NULL;
     kiln_optim init = {.kind = {"optim_rmsprop", update_rmsprop, {"square", o.momentum > 0 ? "velocity" : NULL}},
                        .lr = option_or(o.lr, 0.01),
                        .beta1 = option_or(o.alpha, 0.99),

@@ -1,5 +1,7 @@
 // What all optimisers share: handles on the parameters, state, the step.
 #include "optim/optim.h"
+#include "base/dtype.h"
+#include "base/handles.h"
 #include "optim/kinds.h"
 
 #include <inttypes.h>
@@ -10,21 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_float(kiln_dtype dtype)
-{
-    return dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F32 || dtype == KILN_F64;
-}
-
 static kiln_status check_params(const char *kind, kiln_tensor *const *params, size_t n)
 {
     if (!params || n == 0) return error_set(KILN_E_ARGUMENT, "%s: there are no parameters", kind);
     for (size_t i = 0; i < n; i++) {
         if (!params[i]) return error_set(KILN_E_ARGUMENT, "%s: parameter %zu is NULL", kind, i);
-        if (!is_float(kiln_tensor_dtype(params[i])) || !kiln_is_leaf(params[i]))
+        if (!dtype_is_float(kiln_tensor_dtype(params[i])) || !kiln_is_leaf(params[i]))
             return error_set(KILN_E_ARGUMENT,
                              "%s: parameter %zu \"%s\" must be a leaf of a float dtype, it is %s of %s", kind, i,
                              kiln_name(params[i]), kiln_is_leaf(params[i]) ? "a leaf" : "a result",
                              kiln_dtype_name(kiln_tensor_dtype(params[i])));
+        if (!kiln_requires_grad(params[i]) && !*kiln_name(params[i])) // a frozen parameter has its name
+            return error_set(KILN_E_ARGUMENT,
+                             "%s: parameter %zu is no parameter: no gradient would ever move it; make one of it with "
+                             "kiln_parameter",
+                             kind, i);
     }
     return KILN_OK;
 }
@@ -74,7 +76,7 @@ kiln_optim *optim_make(const kiln_optim *init, kiln_tensor *const *params, size_
         error_set(KILN_E_ARGUMENT, "%s: .lr must be a number not below 0, got %g", init->kind.name, init->lr);
         return NULL;
     }
-    kiln_optim *opt = malloc(sizeof *opt);
+    kiln_optim *opt = handle_new(HANDLE_OPTIM, sizeof *opt);
     if (!opt) {
         error_set(KILN_E_MEMORY, "%s: host memory is exhausted", init->kind.name);
         return NULL;
@@ -85,9 +87,14 @@ kiln_optim *optim_make(const kiln_optim *init, kiln_tensor *const *params, size_
     return opt;
 }
 
+static kiln_status check(const char *function, const kiln_optim *opt)
+{
+    return kiln_error() ? kiln_error() : handle_check(function, "opt", HANDLE_OPTIM, opt);
+}
+
 void kiln_optim_free(kiln_optim **opt)
 {
-    if (!opt || !*opt) return;
+    if (!handle_may_free("optim_free", HANDLE_OPTIM, opt)) return;
     kiln_optim *o = *opt;
     *opt = NULL;
     for (size_t i = 0; o->params && i < o->n; i++) kiln_free(&o->params[i]);
@@ -97,7 +104,7 @@ void kiln_optim_free(kiln_optim **opt)
     free(o->params);
     free(o->slots);
     free(o->names);
-    free(o);
+    handle_free(HANDLE_OPTIM, o);
 }
 
 // The numbers of a step. A captured step asks for them at each of its calls, in the order in which it asks at first.
@@ -137,24 +144,30 @@ static kiln_status begin_step(kiln_optim *opt, struct optim_step *s)
 
 static kiln_status step_all(kiln_optim *opt, const struct optim_step *s)
 {
+    size_t n_moved = 0;
     for (size_t i = 0; i < opt->n; i++) {
         kiln_tensor *p = opt->params[i], *g = kiln_gradient(p);
         if (!g) {
             TRY(kiln_error());
             continue;
         }
+        n_moved++;
         kiln_scope *scope = kiln_scope_begin();
         kiln_status status = opt->kind.update(opt, p, g, opt->slots + i * opt->n_slots, s);
         kiln_scope_end(&scope);
         TRY(status);
     }
+    if (!n_moved && !kiln_is_capturing())
+        log_warn(
+            "optim_step: none of the %zu parameters has a gradient, none has moved; is kiln_backward called before "
+            "the step?",
+            opt->n);
     return KILN_OK;
 }
 
 kiln_status kiln_optim_step(kiln_optim *opt)
 {
-    if (kiln_error()) return kiln_error();
-    if (!opt) return error_set(KILN_E_ARGUMENT, "optim_step: opt is NULL");
+    TRY(check("optim_step", opt));
     int64_t steps = opt->steps;
     struct optim_step s;
     kiln_scope *scope = kiln_scope_begin();
@@ -171,26 +184,20 @@ kiln_status kiln_optim_step(kiln_optim *opt)
 
 kiln_status kiln_optim_zero_grad(kiln_optim *opt)
 {
-    if (kiln_error()) return kiln_error();
-    if (!opt) return error_set(KILN_E_ARGUMENT, "optim_zero_grad: opt is NULL");
+    TRY(check("optim_zero_grad", opt));
     for (size_t i = 0; i < opt->n; i++) TRY(kiln_set_gradient(opt->params[i], NULL));
     return KILN_OK;
 }
 
 double kiln_optim_lr(const kiln_optim *opt)
 {
-    if (kiln_error()) return NAN;
-    if (!opt) {
-        error_set(KILN_E_ARGUMENT, "optim_lr: opt is NULL");
-        return NAN;
-    }
+    if (check("optim_lr", opt)) return NAN;
     return opt->schedule ? kiln_schedule_lr(opt->schedule, opt->steps) : opt->lr;
 }
 
 kiln_status kiln_optim_set_lr(kiln_optim *opt, double lr)
 {
-    if (kiln_error()) return kiln_error();
-    if (!opt) return error_set(KILN_E_ARGUMENT, "optim_set_lr: opt is NULL");
+    TRY(check("optim_set_lr", opt));
     if (!(lr >= 0) || !isfinite(lr))
         return error_set(KILN_E_ARGUMENT, "optim_set_lr: the rate must not be below 0, got %g", lr);
     kiln_schedule_free(&opt->schedule);
@@ -200,9 +207,10 @@ kiln_status kiln_optim_set_lr(kiln_optim *opt, double lr)
 
 kiln_status kiln_optim_set_schedule(kiln_optim *opt, kiln_schedule *schedule)
 {
-    if (!kiln_error() && !opt) error_set(KILN_E_ARGUMENT, "optim_set_schedule: opt is NULL");
-    if (kiln_error() || opt->schedule == schedule) {
-        if (!opt || opt->schedule != schedule) kiln_schedule_free(&schedule);
+    if (schedule) TRY(handle_check("optim_set_schedule", "schedule", HANDLE_SCHEDULE, schedule));
+    bool there = opt && !handle_check("optim_set_schedule", "opt", HANDLE_OPTIM, opt);
+    if (check("optim_set_schedule", opt) || opt->schedule == schedule) {
+        if (!there || opt->schedule != schedule) kiln_schedule_free(&schedule);
         return kiln_error();
     }
     opt->lr = kiln_optim_lr(opt);
@@ -213,27 +221,20 @@ kiln_status kiln_optim_set_schedule(kiln_optim *opt, kiln_schedule *schedule)
 
 int64_t kiln_optim_steps(const kiln_optim *opt)
 {
-    if (!kiln_error() && !opt) error_set(KILN_E_ARGUMENT, "optim_steps: opt is NULL");
-    return opt ? opt->steps : 0;
+    return check("optim_steps", opt) == KILN_OK ? opt->steps : 0;
 }
 
 kiln_status kiln_optim_set_steps(kiln_optim *opt, int64_t steps)
 {
-    if (kiln_error()) return kiln_error();
-    if (!opt || steps < 0)
-        return error_set(KILN_E_ARGUMENT, "optim_set_steps: %s",
-                         opt ? "the number must not be below 0" : "opt is NULL");
+    TRY(check("optim_set_steps", opt));
+    if (steps < 0) return error_set(KILN_E_ARGUMENT, "optim_set_steps: the number must not be below 0");
     opt->steps = steps;
     return KILN_OK;
 }
 
 size_t kiln_optim_state(kiln_optim *opt, const char **names, kiln_tensor **tensors, size_t max)
 {
-    if (kiln_error()) return 0;
-    if (!opt) {
-        error_set(KILN_E_ARGUMENT, "optim_state: opt is NULL");
-        return 0;
-    }
+    if (check("optim_state", opt)) return 0;
     size_t n = opt->n * opt->n_slots;
     for (size_t i = 0; i < n && i < max; i++) {
         if (names) names[i] = opt->names[i];

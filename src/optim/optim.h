@@ -1,5 +1,6 @@
 // What an optimiser is made of; shared by the files of this folder.
 #pragma once
+#include "base/options.h"
 #include "base/base.h"
 #include <kiln/optim.h>
 
@@ -37,8 +38,3 @@ struct kiln_optim {
     double momentum, weight_decay, dampening, beta1, beta2, eps;
     bool nesterov, decoupled;
 };
-
-static inline double option_or(double v, double fallback)
-{
-    return v == 0 ? fallback : v == KILN_ZERO ? 0 : v;
-}

@@ -1,5 +1,6 @@
 // Learning rates as functions of the step. A schedule is a kind and its numbers, and never changes.
-#include "base/base.h"
+#include "base/handles.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <kiln/optim.h>
@@ -33,7 +34,7 @@ static bool is_rate(double lr)
 
 static kiln_schedule *make(kiln_schedule init)
 {
-    kiln_schedule *s = malloc(sizeof *s);
+    kiln_schedule *s = handle_new(HANDLE_SCHEDULE, sizeof *s);
     if (s)
         *s = init;
     else
@@ -43,10 +44,12 @@ static kiln_schedule *make(kiln_schedule init)
 
 void kiln_schedule_free(kiln_schedule **schedule)
 {
-    if (!schedule || !*schedule) return;
-    kiln_schedule_free(&(*schedule)->after);
-    free((*schedule)->milestones);
-    free(*schedule);
+    if (!handle_may_free("schedule_free", HANDLE_SCHEDULE, schedule)) return;
+    for (kiln_schedule *s = *schedule, *after; s; s = after) { // chains may be long
+        after = s->after;
+        free(s->milestones);
+        handle_free(HANDLE_SCHEDULE, s);
+    }
     *schedule = NULL;
 }
 
@@ -99,6 +102,7 @@ kiln_schedule *kiln_schedule_cosine(double lr, double min_lr, int64_t total)
 kiln_schedule *kiln_schedule_warmup(int64_t warmup, kiln_schedule *after)
 {
     kiln_schedule *s = NULL;
+    if (after && handle_check("schedule_warmup", "after", HANDLE_SCHEDULE, after)) return NULL;
     if (check("warmup", after, "the schedule to go on with is NULL") &&
         check("warmup", warmup >= 0, "the steps must not be below 0"))
         s = make((kiln_schedule){.kind = WARMUP, .steps = warmup, .after = after});
@@ -108,8 +112,8 @@ kiln_schedule *kiln_schedule_warmup(int64_t warmup, kiln_schedule *after)
 
 kiln_schedule *kiln_schedule_one_cycle(double max_lr, int64_t total, const kiln_one_cycle_opts *opts)
 {
-    kiln_one_cycle_opts o = {0};
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    kiln_one_cycle_opts o;
+    if (options_read("schedule_one_cycle", KILN_ONE_CYCLE, &o, opts)) return NULL;
     double part = o.pct_start == 0 ? 0.3 : o.pct_start, div = o.div_factor == 0 ? 25 : o.div_factor;
     double final_div = o.final_div_factor == 0 ? 1e4 : o.final_div_factor;
     if (!check("one_cycle", is_rate(max_lr), "the rate must be a number not below 0") ||
@@ -129,6 +133,20 @@ static double along_cosine(double a, double b, double part)
     return b + (a - b) * 0.5 * (1 + cos(pi * part));
 }
 
+// Goes through the warm-ups in front of a schedule: what is left of the rate, and the step from there.
+static const kiln_schedule *past_warmups(const kiln_schedule *s, int64_t *step, double *part)
+{
+    for (*part = 1; s->kind == WARMUP; s = s->after) {
+        if (*step >= s->steps) {
+            *step -= s->steps;
+        } else {
+            *part *= (double)(*step + 1) / (double)(s->steps + 1);
+            *step = 0;
+        }
+    }
+    return s;
+}
+
 static double rate(const kiln_schedule *s, int64_t step)
 {
     switch (s->kind) {
@@ -141,9 +159,7 @@ static double rate(const kiln_schedule *s, int64_t step)
     }
     case EXPONENTIAL: return s->lr * pow(s->gamma, (double)step);
     case COSINE: return step >= s->steps ? s->min_lr : along_cosine(s->lr, s->min_lr, (double)step / (double)s->steps);
-    case WARMUP:
-        if (step >= s->steps) return rate(s->after, step - s->steps);
-        return rate(s->after, 0) * (double)(step + 1) / (double)(s->steps + 1);
+    case WARMUP: break; // past_warmups
     case ONE_CYCLE: {
         double at = fmin((double)step, (double)(s->steps - 1)), last = (double)(s->steps - 1);
         if (at < s->rise) return along_cosine(s->first, s->lr, at / s->rise);
@@ -155,10 +171,12 @@ static double rate(const kiln_schedule *s, int64_t step)
 
 double kiln_schedule_lr(const kiln_schedule *schedule, int64_t step)
 {
-    if (kiln_error()) return NAN;
-    if (!schedule || step < 0) {
-        error_set(KILN_E_ARGUMENT, "schedule_lr: %s", schedule ? "the step must not be below 0" : "schedule is NULL");
+    if (kiln_error() || handle_check("schedule_lr", "schedule", HANDLE_SCHEDULE, schedule)) return NAN;
+    if (step < 0) {
+        error_set(KILN_E_ARGUMENT, "schedule_lr: the step must not be below 0");
         return NAN;
     }
-    return rate(schedule, step);
+    double part;
+    const kiln_schedule *s = past_warmups(schedule, &step, &part);
+    return rate(s, step) * part;
 }

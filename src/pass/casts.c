@@ -7,21 +7,13 @@
 #include "pass/passes.h"
 #include "ops/families.h"
 
-// Value bits of an integer, or of a float's significand; and the largest binary exponent.
-static const struct {
-    uint8_t digits, exponent_log2;
-} range[DTYPE_COUNT] = {
-    [KILN_BOOL] = {1, 0}, [KILN_U8] = {8, 0},   [KILN_I8] = {7, 0},   [KILN_I16] = {15, 0}, [KILN_I32] = {31, 0},
-    [KILN_I64] = {63, 0}, [KILN_F16] = {11, 4}, [KILN_BF16] = {8, 7}, [KILN_F32] = {24, 7}, [KILN_F64] = {53, 10},
-};
-
 static bool keeps_all(unsigned from, unsigned to)
 {
-    unsigned kf = dtype_kind_of[from], kt = dtype_kind_of[to];
+    const struct dtype_info *f = &dtype_info[from], *t = &dtype_info[to];
     if (from == to) return true;
-    if (kf > kt || range[from].digits > range[to].digits) return false;
-    if (kf == KIND_FLOAT) return range[from].exponent_log2 <= range[to].exponent_log2;
-    if (kt == KIND_INT) return kf == KIND_BOOL || from == KILN_U8 || to != KILN_U8;
+    if (f->kind > t->kind || f->digits > t->digits) return false;
+    if (f->kind == KIND_FLOAT) return f->exponent_bits <= t->exponent_bits;
+    if (t->kind == KIND_INT) return !f->is_signed || t->is_signed;
     // The largest integer is below 2^digits, and f16 ends at 2^16.
     return true;
 }

@@ -1,5 +1,5 @@
 #include "pass/known.h"
-#include "base/float16.h"
+#include "scalar/number.h"
 #include "ops/elementwise.h"
 #include <math.h>
 #include <string.h>
@@ -57,16 +57,7 @@ union scalar_value known_load(const struct known *k, enum scalar_class cls)
 
 struct known known_store(union scalar_value v, enum scalar_class cls, uint8_t dtype)
 {
-    struct known k = {.is = true, .dtype = dtype, .v = convert(v, cls, dtype_class(dtype))};
-    switch (dtype) {
-    case KILN_F16: k.v.f32 = f16_to_float(f16_from_float(k.v.f32)); break;
-    case KILN_BF16: k.v.f32 = bf16_to_float(bf16_from_float(k.v.f32)); break;
-    case KILN_I8: k.v.i32 = (int8_t)k.v.i32; break;
-    case KILN_U8: k.v.i32 = (uint8_t)k.v.i32; break;
-    case KILN_I16: k.v.i32 = (int16_t)k.v.i32; break;
-    default: break;
-    }
-    return k;
+    return (struct known){.is = true, .dtype = dtype, .v = number_stored(dtype, convert(v, cls, dtype_class(dtype)))};
 }
 
 bool known_as_double(const struct known *k, double *out)

@@ -1,7 +1,9 @@
+#include "base/process.h"
 #include "pass/rules.h"
 #include "base/arena.h"
 #include <ctype.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +16,8 @@ const int rule_count = (int)COUNT_OF(rule_table);
 unsigned rule_dtype_bit(unsigned dtype)
 {
     if (dtype == KILN_BOOL) return BOOLEAN;
-    if (dtype_kind_of[dtype] == KIND_INT) return dtype == KILN_U8 ? UNSIGNED : SIGNED;
-    return dtype == KILN_F16 || dtype == KILN_BF16 ? HALF : WIDE;
+    if (dtype_kind_of[dtype] == KIND_INT) return dtype_info[dtype].is_signed ? SIGNED : UNSIGNED;
+    return dtype_is_half_float(dtype) ? HALF : WIDE;
 }
 
 struct reader {
@@ -111,12 +113,12 @@ static const struct rule_term *read_all(struct arena *a, const char *text)
     return t && *r.at ? fail(&r, "more text") : t;
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_rules, lock)
 static struct arena kept;
-static struct rule_terms *parsed;
-static struct error_record mistake;
+static _Atomic(struct rule_terms *) parsed;
 
-static void parse(void)
+static struct rule_terms *parse(void)
 {
     arena_init(&kept);
     struct rule_terms *terms = arena_alloc(&kept, sizeof *terms * (size_t)rule_count);
@@ -125,13 +127,18 @@ static void parse(void)
         terms[i].replacement = terms[i].pattern ? read_all(&kept, rule_table[i].replacement) : NULL;
         if (!terms[i].replacement) terms = NULL;
     }
-    if (!terms) error_capture(&mistake);
-    parsed = terms;
+    if (!terms) arena_finish(&kept);
+    return terms;
 }
 
+// Where memory was out, the next caller tries again.
 const struct rule_terms *rule_terms(void)
 {
-    pthread_once(&once, parse);
-    if (!parsed) error_raise(&mistake);
-    return parsed;
+    struct rule_terms *terms = atomic_load(&parsed);
+    if (terms) return terms;
+    pthread_mutex_lock(&lock);
+    terms = atomic_load(&parsed);
+    if (!terms) atomic_store(&parsed, terms = parse());
+    pthread_mutex_unlock(&lock);
+    return terms;
 }

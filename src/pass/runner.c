@@ -1,4 +1,5 @@
 // The one wrapper around every pass.
+#include "base/debug.h"
 #include "pass/passes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,15 @@ int pass_find(const char *name)
 
 void pass_options_from_debug(struct pass_options *o)
 {
-    char text[64];
+    char name[64];
     o->print_after |= debug_flag("passes");
     o->verify |= debug_flag("verify");
-    for (int i = 0; i < pass_count; i++) {
-        snprintf(text, sizeof text, "skip=%s", pass_table[i].name);
-        if (debug_flag(text)) o->skip |= UINT64_C(1) << i;
+    for (size_t at = 0; debug_value("skip", &at, name, sizeof name);) {
+        int pass = pass_find(name);
+        if (pass < 0)
+            log_warn("KILN_DEBUG=skip=%s: there is no such pass; kiln-opt --list names them", name);
+        else
+            o->skip |= UINT64_C(1) << pass;
     }
 }
 

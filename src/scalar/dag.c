@@ -1,4 +1,5 @@
 #include "scalar/dag.h"
+#include "scalar/reduce.h"
 #include "base/hash.h"
 #include <math.h>
 #include <string.h>
@@ -105,7 +106,7 @@ int dag_input(struct dag_builder *b, enum scalar_class cls, uint16_t index)
 int dag_reduce(struct dag_builder *b, enum scalar_reduce how, int x)
 {
     if (x < 0) return -1;
-    bool finds_place = (how & ~REDUCE_ACROSS) == REDUCE_ARGMAX || (how & ~REDUCE_ACROSS) == REDUCE_ARGMIN;
+    bool finds_place = reduce_info[how & ~REDUCE_ACROSS].finds_place;
     enum scalar_class cls = finds_place ? CLASS_I64 : dag_class(b, x);
     return intern(b, &(struct scalar_node){
                          .kind = SCALAR_REDUCE, .cls = cls, .code = (uint16_t)how, .n_args = 1, .arg = {(uint16_t)x}});

@@ -1,6 +1,7 @@
 // DAG to GLSL and C: one statement a node. How a primitive is spelled stands in prim.def; here are literals, types and
 // the substitution of arguments into a spelling.
 #include "scalar/prim.h"
+#include "base/dtype.h"
 #include <ctype.h>
 #include <float.h>
 #include <inttypes.h>
@@ -31,7 +32,72 @@ static const char glsl_prelude[] =
     "    uint high, low;\n"
     "    umulExtended(uint(a), uint(b), high, low);\n"
     "    return int(high);\n"
+    "}\n"
+    "#ifdef USES_F64\n"
+    "double scalar_rint(double a)\n"
+    "{\n"
+    "    double whole = floor(abs(a)), rest = abs(a) - whole, middle = whole * 0.5lf;\n"
+    "    bool up = rest > 0.5lf || (rest == 0.5lf && floor(middle) != middle);\n"
+    "    int64_t bits = doubleBitsToInt64(up ? whole + 1.0lf : whole);\n"
+    "    return int64BitsToDouble(bits | (doubleBitsToInt64(a) & (-9223372036854775807l - 1l)));\n"
+    "}\n"
+    "#endif\n";
+
+// The table of dtypes as GLSL has it: names, and sets as bits. Choices by dtype are constants of a pipeline.
+#define SIZE_1(a, b, c, d) a
+#define SIZE_2(a, b, c, d) b
+#define SIZE_4(a, b, c, d) c
+#define SIZE_8(a, b, c, d) d
+#define IN(number)         " | 1u << " #number
+static const char dtypes_glsl[] =
+#define DTYPE(number, id, ...) "const uint DTYPE_" #id " = " #number ";\n"
+#include "base/dtype.def"
+#undef DTYPE
+    "bool is_byte(const uint dtype) { const uint set = 0u"
+#define DTYPE(number, id, name, size_B, ...) SIZE_##size_B(IN(number), "", "", "")
+#include "base/dtype.def"
+#undef DTYPE
+    "; return (set >> dtype & 1u) != 0u; }\n"
+    "bool is_half(const uint dtype) { const uint set = 0u"
+#define DTYPE(number, id, name, size_B, ...) SIZE_##size_B("", IN(number), "", "")
+#include "base/dtype.def"
+#undef DTYPE
+    "; return (set >> dtype & 1u) != 0u; }\n"
+    "bool is_wide(const uint dtype) { const uint set = 0u"
+#define DTYPE(number, id, name, size_B, ...) SIZE_##size_B("", "", "", IN(number))
+#include "base/dtype.def"
+#undef DTYPE
+    "; return (set >> dtype & 1u) != 0u; }\n"
+    "bool is_float(const uint dtype) { const uint set = 0u"
+#define KIND_IN_BOOL(number)                       ""
+#define KIND_IN_INT(number)                        ""
+#define KIND_IN_FLOAT(number)                      IN(number)
+#define DTYPE(number, id, name, size_B, kind, ...) KIND_IN_##kind(number)
+#include "base/dtype.def"
+#undef DTYPE
+    "; return (set >> dtype & 1u) != 0u; }\n"
+    "bool is_signed(const uint dtype) { const uint set = 0u"
+#define DTYPE(number, id, name, size_B, kind, cls, form, is_signed, ...) SIGNED_##is_signed(number)
+#define SIGNED_0(number)                                                 ""
+#define SIGNED_1(number)                                                 IN(number)
+#include "base/dtype.def"
+#undef DTYPE
+    "; return (set >> dtype & 1u) != 0u; }\n"
+    "int integer_lowest(const uint dtype)\n"
+    "{\n"
+    "    return !is_signed(dtype) ? 0 : is_byte(dtype) ? -128 : is_half(dtype) ? -32768 : -2147483647 - 1;\n"
+    "}\n"
+    "int integer_highest(const uint dtype)\n"
+    "{\n"
+    "    int bits = is_byte(dtype) ? 8 : is_half(dtype) ? 16 : 32;\n"
+    "    return int(0xffffffffu >> (32 - bits + (is_signed(dtype) ? 1 : 0)));\n"
     "}\n";
+_Static_assert(DTYPE_COUNT <= 32, "a set of dtypes is a word");
+
+const char *scalar_dtypes_glsl(void)
+{
+    return dtypes_glsl;
+}
 
 const char *scalar_prelude(enum scalar_target target)
 {
@@ -94,12 +160,16 @@ static void add_literal(struct str *s, enum scalar_target target, const struct s
     case CLASS_F32: add_float(s, target, v); break;
     case CLASS_F64: add_double(s, target, v); break;
     case CLASS_I32:
-        if (v.i32 == INT32_MIN) str_add(s, "(-2147483647 - 1)");
-        else str_addf(s, v.i32 < 0 ? "(%" PRId32 ")" : "%" PRId32, v.i32);
+        if (v.i32 == INT32_MIN)
+            str_add(s, "(-2147483647 - 1)");
+        else
+            str_addf(s, v.i32 < 0 ? "(%" PRId32 ")" : "%" PRId32, v.i32);
         break;
     case CLASS_I64:
-        if (v.i64 == INT64_MIN) str_add(s, glsl ? "(-9223372036854775807L - 1L)" : "INT64_MIN");
-        else str_addf(s, v.i64 < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", v.i64, glsl ? "L" : "LL");
+        if (v.i64 == INT64_MIN)
+            str_add(s, glsl ? "(-9223372036854775807L - 1L)" : "INT64_MIN");
+        else
+            str_addf(s, v.i64 < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", v.i64, glsl ? "L" : "LL");
         break;
     default: str_add(s, v.b ? "true" : "false"); break;
     }
@@ -107,8 +177,10 @@ static void add_literal(struct str *s, enum scalar_target target, const struct s
 
 void scalar_emit_ref(struct str *s, enum scalar_target target, const struct scalar_dag *d, int node)
 {
-    if (d->nodes[node].kind == SCALAR_CONST) add_literal(s, target, &d->nodes[node]);
-    else str_addf(s, "t%d", node);
+    if (d->nodes[node].kind == SCALAR_CONST)
+        add_literal(s, target, &d->nodes[node]);
+    else
+        str_addf(s, "t%d", node);
 }
 
 // Copies a spelling, with the identifiers a, b, c replaced by the arguments of node n.
@@ -119,8 +191,10 @@ static void add_spelling(struct str *s, enum scalar_target target, const struct 
         size_t length = 1;
         if (isalnum((unsigned char)*text) || *text == '_')
             while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
-        if (length == 1 && *text >= 'a' && *text <= 'c') scalar_emit_ref(s, target, d, n->arg[*text - 'a']);
-        else str_addn(s, text, length);
+        if (length == 1 && *text >= 'a' && *text <= 'c')
+            scalar_emit_ref(s, target, d, n->arg[*text - 'a']);
+        else
+            str_addn(s, text, length);
         text += length;
     }
 }

@@ -70,20 +70,65 @@
     "r = small ? ax : from_bits(bits(ra) ^ (sign & 0x80000000)); q = small ? i32(0) : q0; z = r * r;"                  \
     "sr = r + r * z * ((-0.000195181055 * z + 0.00833218824) * z - 0.166666552);"                                      \
     "cr = (1 - 0.5 * z) + z * z * ((2.4430643e-05 * z - 0.00138873013) * z + 0.0416666456);"
-// f64: n = rint(|x| * 2/pi) and pi/2 in parts of 22 bits, so that n * part is exact up to n = 2^31. Beyond, the
-// products round, which is as if x had been changed in its last place; where even that exceeds a quadrant, r is kept in
-// range. The differences are exact but for r3, whose error joins the next.
-#define TRIG_SPLIT_F64                                                                                                 \
-    "ax = abs(x); t = ax * 0.63661977236758134 + 6755399441055744; k = t - 6755399441055744; q = bits(t);"             \
-    "r2 = (ax - k * 1.570796012878418) - k * 3.139164164167596e-07; w3 = k * 6.2233719696699885e-14; r3 = r2 - w3;"    \
-    "r0 = ((r3 - (k * 2.0222659584103533e-21 - ((r2 - r3) - w3))) - k * 2.9038555403888538e-28)"                       \
-    " - k * 4.3359050650618903e-35;"                                                                                   \
-    "r = r0 > 0.7854 ? 0.7854 : r0 < -0.7854 ? -0.7854 : r0; z = r * r;"                                               \
+#define TRIG_SERIES_F64                                                                                                \
     "sr = r + r * z * (((((1.5896448827722658e-10 * z - 2.5050753083667672e-08) * z + 2.7557313667470536e-06) * z"     \
     " - 0.00019841269829767207) * z + 0.0083333333333224183) * z - 0.16666666666666632);"                              \
     "cr = (1 - 0.5 * z) + z * z * (((((-1.135844350260115e-11 * z + 2.0875700703153773e-09) * z"                       \
     " - 2.7557314191765282e-07) * z + 2.4801587288946954e-05) * z - 0.0013888888888873303) * z"                        \
     " + 0.041666666666666595);"
+// f64: the same in 64-bit words. 192 bits of 2/pi come through five stages of selects, each of which moves the table by
+// half of what the one before did; products of 64 bits are made of halves. The remainder, 128 bits of a turn, becomes
+// the sum u + ue, so that it has all its digits also next to a multiple of pi/2, where most of the bits cancel.
+#define TRIG_SPLIT_F64                                                                                                 \
+    "ax = abs(x); ix = bits(ax); at = shru(ix, 52) - 1013; wi = shru(at, 6); sh = at & 63; nsh = 63 - sh;"             \
+    "m = (ix & 0xfffffffffffff) | 0x10000000000000;"                                                                   \
+    "t16 = (wi & 16) != 0; t8 = (wi & 8) != 0; t4 = (wi & 4) != 0; t2 = (wi & 2) != 0; t1 = (wi & 1) != 0;"            \
+    "z0 = t16 ? i64(0x7527bac7ebe5f17b) : i64(0);"                                                                     \
+    "z1 = t16 ? i64(0x3d0739f78a5292ea) : i64(0xa2f9836e4e441529);"                                                    \
+    "z2 = t16 ? i64(0x6bfb5fb11f8d5d08) : i64(0xfc2757d1f534ddc0);"                                                    \
+    "z3 = t16 ? i64(0x56033046fc7b6bab) : i64(0xdb6295993c439041);"                                                    \
+    "e0 = t8 ? i64(0xe88235f52ebb4484) : z0;"                                                                          \
+    "e1 = t8 ? i64(0xe99c7026b45f7e41) : z1;"                                                                          \
+    "e2 = t8 ? i64(0x3991d639835339f4) : z2;"                                                                          \
+    "e3 = t8 ? i64(0x9c845f8bbdf9283b) : z3;"                                                                          \
+    "e4 = t8 ? i64(0x1ff897ffde05980f) : i64(0xfe5163abdebbc561);"                                                     \
+    "e5 = t8 ? i64(0xef2f118b5a0a6d1f) : i64(0xb7246e3a424dd2e0);"                                                     \
+    "e6 = t8 ? i64(0x6d367ecf27cb09b7) : i64(0x06492eea09d1921c);"                                                     \
+    "e7 = t8 ? i64(0x4f463f669e5fea2d) : i64(0xfe1deb1cb129a73e);"                                                     \
+    "e8 = t8 ? i64(0x7527bac7ebe5f17b) : i64(0xe88235f52ebb4484);"                                                     \
+    "e9 = t8 ? i64(0x3d0739f78a5292ea) : i64(0xe99c7026b45f7e41);"                                                     \
+    "e10 = t8 ? i64(0x6bfb5fb11f8d5d08) : i64(0x3991d639835339f4);"                                                    \
+    "f0 = t4 ? e4 : e0; f1 = t4 ? e5 : e1; f2 = t4 ? e6 : e2; f3 = t4 ? e7 : e3;"                                      \
+    "f4 = t4 ? e8 : e4; f5 = t4 ? e9 : e5; f6 = t4 ? e10 : e6;"                                                        \
+    "g0 = t2 ? f2 : f0; g1 = t2 ? f3 : f1; g2 = t2 ? f4 : f2; g3 = t2 ? f5 : f3; g4 = t2 ? f6 : f4;"                   \
+    "w0 = t1 ? g1 : g0; w1 = t1 ? g2 : g1; w2 = t1 ? g3 : g2; w3 = t1 ? g4 : g3;"                                      \
+    "va = (w0 << sh) | shru(shru(w1, 1), nsh); vb = (w1 << sh) | shru(shru(w2, 1), nsh);"                              \
+    "vc = (w2 << sh) | shru(shru(w3, 1), nsh);"                                                                        \
+    "mh = shru(m, 32); ml = m & 0xffffffff; bh = shru(vb, 32); bl = vb & 0xffffffff; ch = shru(vc, 32);"               \
+    "ub = ml * bh + shru(ml * bl, 32); tb = mh * bl + (ub & 0xffffffff);"                                              \
+    "mb = m * vb; p1 = mb + mh * ch + shru(mh * (vc & 0xffffffff), 32) + shru(ml * ch, 32);"                           \
+    "p0 = m * va + (mh * bh + shru(ub, 32) + shru(tb, 32))"                                                            \
+    " + i64((p1 ^ 0x8000000000000000) < (mb ^ 0x8000000000000000));"                                                   \
+    "small = ax < 0.78539816339744831; q0 = shru(p0 + 0x2000000000000000, 62); rest = p0 - (q0 << 62);"                \
+    "sign = rest >> 63; hi = rest ^ sign; lo = p1 ^ sign;"                                                             \
+    "uh = (from_bits(shru(hi, 10) | 0x4330000000000000) - 4503599627370496) * 4503599627370496;"                       \
+    "um = from_bits(((hi & 1023) << 42) | shru(lo, 22) | 0x4330000000000000) - 4503599627370496;"                      \
+    "ul = (from_bits((lo & 0x3fffff) | 0x4330000000000000) - 4503599627370496) * 2.384185791015625e-07;"               \
+    "ua = um + ul; u = uh + ua; ue = (ua - (u - uh)) + (ul - (ua - um));"                                              \
+    "u1 = from_bits(bits(u) & 0xfffffffff8000000); u2 = u - u1;"                                                       \
+    "ra = u1 * 7.744623748348094e-32"                                                                                  \
+    " + (u2 * 7.74462382670789e-32 + (u1 * 7.835979592221012e-40 + ue * 7.74462382670789e-32));"                       \
+    "r = small ? ax : from_bits(bits(ra) ^ (sign & 0x8000000000000000)); q = small ? i64(0) : q0; z = r * r;"          \
+    TRIG_SERIES_F64
+
+// f64, for |x| <= 1e9 and at a third of the cost: n = rint(|x| * 2/pi) and pi/2 in parts of 22 bits, so that n * part
+// is exact up to n = 2^31. The differences are exact but for r3, whose error joins the next.
+#define TRIG_NEAR_F64                                                                                                  \
+    "ax = abs(x); t = ax * 0.63661977236758134 + 6755399441055744; k = t - 6755399441055744; q = bits(t);"             \
+    "r2 = (ax - k * 1.570796012878418) - k * 3.139164164167596e-07; w3 = k * 6.2233719696699885e-14; r3 = r2 - w3;"    \
+    "r = ((r3 - (k * 2.0222659584103533e-21 - ((r2 - r3) - w3))) - k * 2.9038555403888538e-28)"                        \
+    " - k * 4.3359050650618903e-35;"                                                                                   \
+    "z = r * r;" TRIG_SERIES_F64
 
 // asin on [0, 1/2]: s + d, d = s * z * P(z), z = s^2; above, by the half angle. Binds s, d.
 #define ASIN_F32                                                                                                       \

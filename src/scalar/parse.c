@@ -5,6 +5,7 @@
 // The text ends at the first mistake; the message shows the part of the text around it. Nesting is bounded, so that no
 // text can exhaust the stack. Numbers are read in the C locale, whatever the program has set.
 #include "scalar/dag.h"
+#include "scalar/reduce.h"
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -43,8 +44,6 @@ static const struct { const char *text; uint8_t level, prim; bool logical; } ope
     {">=", 8, PRIM_ge, false}, {">", 8, PRIM_gt, false}, {"+", 10, PRIM_add, false}, {"-", 10, PRIM_sub, false},
     {"*", 11, PRIM_mul, false}, {"/", 11, PRIM_div, false},
 };
-
-static const char *const reduce_names[] = {"rsum", "rprod", "rmax", "rmin", "rany", "rall", "rargmax", "rargmin"};
 
 static kiln_status parse_expr(struct parser *p, struct value *out);
 static kiln_status parse_binary(struct parser *p, int level, struct value *out);
@@ -193,16 +192,15 @@ static kiln_status apply_reduce(struct parser *p, const char *at, int how, struc
     TRY(settle(p, at, v, wants_bool ? CLASS_BOOL : p->cls));
     enum scalar_class cls = dag_class(p->b, v->node);
     if ((cls == CLASS_BOOL) != wants_bool)
-        return fail(p, at, "%s does not take %s", reduce_names[how], scalar_class_name(cls));
+        return fail(p, at, "r%s does not take %s", reduce_info[how].name, scalar_class_name(cls));
     return from_node(dag_reduce(p->b, (enum scalar_reduce)how, v->node), out);
 }
 
 static kiln_status parse_call(struct parser *p, const char *name, size_t length, struct value *out)
 {
     struct value v[MAX_ARGS] = {{0}, {0}, {0}};
-    int n = 0, prim = prim_find(name, length), lib = prim < 0 ? scalar_lib_find(name, length) : -1, reduce = -1;
-    for (int i = 0; prim < 0 && lib < 0 && i < (int)COUNT_OF(reduce_names); i++)
-        if (strlen(reduce_names[i]) == length && memcmp(reduce_names[i], name, length) == 0) reduce = i;
+    int n = 0, prim = prim_find(name, length), lib = prim < 0 ? scalar_lib_find(name, length) : -1;
+    int reduce = prim < 0 && lib < 0 ? reduce_find(name, length) : -1;
     if (prim < 0 && lib < 0 && reduce < 0) return fail(p, name, "unknown function \"%.*s\"", (int)length, name);
     int arity = prim >= 0 ? prim_arity((uint16_t)prim) : lib >= 0 ? scalar_lib_row((uint16_t)lib)->arity : 1;
     if (!accept(p, ')')) {

@@ -22,6 +22,13 @@ struct prim_spelling {
     void (*block)(void *out, const void *const in[3], int n);    // over n elements, each stored in its class's type
 };
 
+// What computing a node costs; an addition is 1.
+static inline int scalar_node_steps(const struct scalar_node *n)
+{
+    if (n->kind != SCALAR_PRIM) return n->kind == SCALAR_REDUCE;
+    return n->code == PRIM_div || n->code == PRIM_sqrt ? 4 : 1;
+}
+
 int prim_arity(uint16_t prim);
 int prim_find(const char *name, size_t length);                  // -1: no such primitive
 const struct prim_spelling *prim_spelling(uint16_t prim, enum scalar_class key);   // NULL: not for that class

@@ -20,28 +20,44 @@
 // Compute classes. f16 and bf16 compute in f32; i8, i16, u8 in i32 (and wrap at the store).
 enum scalar_class { CLASS_F32, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_BOOL, CLASS_COUNT };
 
-union scalar_value { float f32; double f64; int32_t i32; int64_t i64; uint8_t b; uint64_t bits; };
+union scalar_value {
+    float f32;
+    double f64;
+    int32_t i32;
+    int64_t i64;
+    uint8_t b;
+    uint64_t bits;
+};
 
 // The last three are made by fusion, never by the parser: they speak of the iteration space of a fused kernel.
 enum scalar_kind {
-    SCALAR_CONST, SCALAR_INPUT, SCALAR_PRIM, SCALAR_LIB, SCALAR_REDUCE,
-    SCALAR_LOAD,   // code: an access of the kernel; arg[0], if any: i64 elements beyond it; arg[1], if any: read only
-                   // where this bool holds, else the value is 0
-    SCALAR_DIM,    // code: a dimension; the i64 index of the point along it
-    SCALAR_SIZE    // code: a dimension; its i64 size
+    SCALAR_CONST,
+    SCALAR_INPUT,
+    SCALAR_PRIM,
+    SCALAR_LIB,
+    SCALAR_REDUCE,
+    SCALAR_LOAD, // code: an access of the kernel; arg[0], if any: i64 elements beyond it; arg[1], if any: read only
+                 // where this bool holds, else the value is 0
+    SCALAR_DIM,  // code: a dimension; the i64 index of the point along it
+    SCALAR_SIZE  // code: a dimension; its i64 size
 };
 
 // How a reduction over the row folds; only kernels with a reduced dimension may hold one.
 enum scalar_reduce {
-    REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL, REDUCE_ARGMAX, REDUCE_ARGMIN,
-    REDUCE_ACROSS = 0x100   // flag, fused kernels only: over the parallel dimensions, of a row value
+#define REDUCE(id, ...) REDUCE_##id,
+#define IDENTITY(...)
+#include "scalar/reduce.def"
+#undef REDUCE
+#undef IDENTITY
+    REDUCE_COUNT,
+    REDUCE_ACROSS = 0x100 // flag, fused kernels only: over the parallel dimensions, of a row value
 };
 
 struct scalar_node {
     enum scalar_kind kind;
-    enum scalar_class cls;    // class of the value
-    uint16_t code;            // INPUT: parameter index; PRIM: enum scalar_prim; LIB: row of lib.def; REDUCE: which one;
-                              // else see enum scalar_kind
+    enum scalar_class cls; // class of the value
+    uint16_t code;         // INPUT: parameter index; PRIM: enum scalar_prim; LIB: row of lib.def; REDUCE: which one;
+                           // else see enum scalar_kind
     uint8_t n_args;
     uint16_t arg[3];          // indices of earlier nodes: the array is in topological order
     union scalar_value value; // SCALAR_CONST
@@ -54,7 +70,10 @@ struct scalar_dag {
     int root;
 };
 
-struct scalar_param { const char *name; enum scalar_class cls; };
+struct scalar_param {
+    const char *name;
+    enum scalar_class cls;
+};
 
 // Parses `text`. `cls` is the program's class: weak numbers fall to it. On a mistake: KILN_E_ARGUMENT, and the message
 // shows the text and the position. scalar_reduce functions are named rsum, rprod, rmax, rmin, rany, rall, rargmax,
@@ -65,9 +84,9 @@ kiln_status scalar_parse(struct arena *a, const char *text, const struct scalar_
 // Replaces library calls by their expressions (repeatedly, until none is left). Fails with KILN_E_UNSUPPORTED when a
 // library function has no expression for a class.
 kiln_status scalar_expand(struct arena *a, const struct scalar_dag *in, struct scalar_dag *out);
-bool scalar_has_lib(const struct scalar_dag *d);            // any library call left
-bool scalar_has_lib_class(const struct scalar_dag *d, enum scalar_class cls);   // a library call computed in that class
-uint32_t scalar_used_params(const struct scalar_dag *d);    // bit i: parameter i is read
+bool scalar_has_lib(const struct scalar_dag *d);                              // any library call left
+bool scalar_has_lib_class(const struct scalar_dag *d, enum scalar_class cls); // a library call computed in that class
+uint32_t scalar_used_params(const struct scalar_dag *d);                      // bit i: parameter i is read
 
 // The value of an expanded or unexpanded DAG without reductions, with the semantics every device has
 // (docs: scalar semantics). `in` has one value a parameter.
@@ -95,8 +114,8 @@ struct scalar_emit {
     // Writes the expression for an input, rindex/rcount or a reduction's result; `user` is the caller's.
     void (*leaf)(struct str *s, const struct scalar_dag *d, int node, void *user);
     void *user;
-    const uint8_t *skip;      // skip[i] != 0: node i is already in scope under its name (may be NULL)
-    const uint8_t *want;      // only nodes with want[i] != 0 are emitted (may be NULL: all that root needs)
+    const uint8_t *skip; // skip[i] != 0: node i is already in scope under its name (may be NULL)
+    const uint8_t *want; // only nodes with want[i] != 0 are emitted (may be NULL: all that root needs)
 };
 void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e);
 // How an expression refers to a node after scalar_emit: its name, or the literal of a constant (constants get no name,
@@ -104,11 +123,12 @@ void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_
 void scalar_emit_ref(struct str *s, enum scalar_target target, const struct scalar_dag *d, int node);
 // Text that every generated GLSL (or C) file needs once before the first kernel: helper functions of the primitives.
 const char *scalar_prelude(enum scalar_target target);
-const char *scalar_class_type(enum scalar_target target, enum scalar_class cls);   // "float", "int64_t", ...
-const char *scalar_class_name(enum scalar_class cls);                              // "f32", ...
+const char *scalar_dtypes_glsl(void); // the table of dtypes for shaders: DTYPE_F16, is_byte(dtype) and the like
+const char *scalar_class_type(enum scalar_target target, enum scalar_class cls); // "float", "int64_t", ...
+const char *scalar_class_name(enum scalar_class cls);                            // "f32", ...
 
 // Walking a DAG as public operations (further derivatives in eager mode): names of what a node computes.
-const char *scalar_prim_name(uint16_t prim);   // as written in the language: "add" for '+', "select", "sqrt", ...
+const char *scalar_prim_name(uint16_t prim); // as written in the language: "add" for '+', "select", "sqrt", ...
 const char *scalar_lib_name(uint16_t lib);
 // The op row that computes this node, e.g. "add", "where", "exp"; NULL when none does.
 const char *scalar_node_op(const struct scalar_node *n);

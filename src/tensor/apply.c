@@ -1,8 +1,10 @@
 // The front door. One check of every op: handles, device, attributes; the op's own infer gives types; the thread's sink
 // does the rest.
+#include "ir/overlap.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +14,6 @@ struct attr attr_of_ints(size_t n, const int64_t *v)
     if (n && n <= MAX_RANK && v) memcpy(a.v, v, n * sizeof *v);
     if (n && !v) a.count = MAX_RANK + 2;
     return a;
-}
-
-void options_copy(void *dst, size_t size_B, const void *src)
-{
-    memset(dst, 0, size_B);
-    if (!src) return;
-    size_t have = *(const size_t *)src;
-    memcpy(dst, src, have < size_B ? have : size_B);
 }
 
 static kiln_status check_attrs(const struct op *op, const struct attr *attrs)
@@ -38,12 +32,23 @@ static const char *input_name(const struct op *op, int i)
     return op->flags & OP_VARIADIC ? op->in_names[0] : op->in_names[i];
 }
 
+// Outside of captures, an abstract value is one that was kept longer than its capture.
+static kiln_status outlived(const struct op *op, int n_in, kiln_tensor *const *in)
+{
+    int i = 0;
+    while (i + 1 < n_in && !(in[i] && in[i]->builder)) i++;
+    return error_set(KILN_E_STATE,
+                     "%s: %s was made in a capture that has ended; let the captured function return it as an output",
+                     op->name, input_name(op, i));
+}
+
 // The one device of all inputs that have one; abstract values have none.
 static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const *in, kiln_device **dev)
 {
     const struct storage *first = NULL;
     int first_i = 0;
     bool abstract = false;
+    if (KILN_UNLIKELY(*dev)) TRY(device_check(op->name, *dev));
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) continue;
         abstract |= in[i]->builder != NULL;
@@ -56,6 +61,7 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
             return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device",
                              op->name, input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
     }
+    if (KILN_UNLIKELY(abstract && !thread_state.sink)) return outlived(op, n_in, in);
     if (first)
         *dev = first->dev;
     else if (!*dev && thread_state.capture && thread_state.sink)
@@ -75,26 +81,6 @@ static kiln_status check_inputs(const struct op *op, int n_in, kiln_tensor *cons
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "%s: the list of tensors is NULL", op->name);
     for (int i = 0; i < n_in; i++)
         if (in[i] || i < op->min_in || (op->flags & OP_VARIADIC)) TRY(tensor_check(op->name, input_name(op, i), in[i]));
-    return KILN_OK;
-}
-
-// In a graph a number becomes a node of its own.
-static kiln_tensor *number_node(const kiln_tensor *t)
-{
-    kiln_dtype dtype = t->type.dtype == KILN_F64 ? KILN_F32 : (kiln_dtype)t->type.dtype;
-    struct attr attrs[] = {attr_of_dtype(dtype), attr_of_ints(0, NULL), attr_of_float(t->number)};
-    return op_apply1(&op_instances[OP_full], NULL, 0, NULL, attrs);
-}
-
-// Non-elementwise ops see weak scalars as tensors.
-static kiln_status place_scalars(const struct op *op, kiln_device *dev, int n_in, kiln_tensor **in)
-{
-    for (int i = 0; i < n_in; i++) {
-        if (!in[i] || !in[i]->type.weak || in[i]->storage || in[i]->builder) continue;
-        in[i] = thread_state.sink ? number_node(in[i]) : tensor_place(in[i], dev);
-        if (!in[i]) return error_pending;
-    }
-    (void)op;
     return KILN_OK;
 }
 
@@ -167,6 +153,27 @@ static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in
     return status;
 }
 
+// Ops that are not elementwise see weak scalars as tensors. In a graph that is a node of its own: a number there may be
+// one that is known at run time only, and may have a gradient.
+static kiln_tensor *number_node(kiln_tensor *t)
+{
+    struct attr attrs[] = {attr_of_dtype(t->type.dtype == KILN_F64 ? KILN_F32 : (kiln_dtype)t->type.dtype)};
+    kiln_tensor *out = NULL;
+    apply_checked(&op_instances[OP_cast], NULL, 1, &t, attrs, &out);
+    return out;
+}
+
+static kiln_status place_scalars(const struct op *op, kiln_device *dev, int n_in, kiln_tensor **in)
+{
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i] || !in[i]->type.weak || in[i]->storage) continue;
+        in[i] = thread_state.sink || in[i]->builder ? number_node(in[i]) : tensor_place(in[i], dev);
+        if (!in[i]) return error_pending;
+    }
+    (void)op;
+    return KILN_OK;
+}
+
 // The same with weak scalars placed in a scope of their own.
 static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
                                 struct attr *attrs, kiln_tensor **out)
@@ -202,6 +209,15 @@ kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_ten
     return out[0];
 }
 
+static char *strides_text(const struct type *t, const struct layout *l, char *buf, size_t cap)
+{
+    size_t n = 0;
+    for (int i = 0; i < t->rank && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, "%s%lld", i ? ", " : "(", (long long)l->strides[i]);
+    if (n < cap) snprintf(buf + n, cap - n, ")");
+    return buf;
+}
+
 kiln_status tensor_check_target(const struct op *op, const struct type *result, const kiln_tensor *t)
 {
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
@@ -214,6 +230,10 @@ kiln_status tensor_check_target(const struct op *op, const struct type *result, 
     if (dtype_kind_of[result->dtype] > dtype_kind_of[t->type.dtype])
         return error_set(KILN_E_DTYPE, "%s_: a result of %s does not go into %s", op->name, dtype_name(result->dtype),
                          dtype_name(t->type.dtype));
+    if (!layout_is_contiguous(&t->type, &t->layout) && layout_overlaps(&t->type, &t->layout))
+        return error_set(KILN_E_ARGUMENT, "%s_: elements of %s share memory: %s with strides %s; write to a copy of it",
+                         op->name, op->in_names[0], type_text(&t->type, a, sizeof a),
+                         strides_text(&t->type, &t->layout, b, sizeof b));
     return KILN_OK;
 }
 

@@ -38,5 +38,3 @@ static inline struct attr attr_of_option(double v, double fallback)
 }
 // More than MAX_RANK entries are kept as that count, which op_apply refuses.
 struct attr attr_of_ints(size_t n, const int64_t *v);
-// Copies an options struct of a caller that may be older or newer: fields it does not have are zero.
-void options_copy(void *dst, size_t size_B, const void *src);

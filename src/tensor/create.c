@@ -1,8 +1,8 @@
 // From host data and back.
 #include "tensor/apply.h"
+#include "scalar/number.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
-#include "base/float16.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
         error_set(KILN_E_ARGUMENT, "from_data: data is NULL");
         return NULL;
     }
-    if (!dev && !(dev = device_default())) return NULL;
+    if (dev ? device_check("from_data", dev) != KILN_OK : !(dev = device_default())) return NULL;
     kiln_tensor *t = tensor_empty(dev, &type);
     if (t) t->storage->writer = "from_data";
     if (t && !device_upload(dev, tensor_address(t), data, size_B)) return t;
@@ -88,6 +88,7 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->capture = t->capture;
     r->variable = t->variable;
     r->seen = t->seen;
+    r->place = t->place;
     r->run_time = t->run_time;
     r->constant = t->constant;
     return r;
@@ -179,40 +180,19 @@ static kiln_status one_element(const char *op, const kiln_tensor *t, double *num
         *integer = t->integer;
         return KILN_OK;
     }
-    bool is_float = dtype_kind_of[t->type.dtype] == KIND_FLOAT;
-    union {
-        uint8_t u8;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint16_t u16;
-        float f32;
-        double f64;
-    } v;
-    if (tensor_read(t, &v)) {
+    uint64_t element;
+    if (tensor_read(t, &element)) {
         error_name_op(op);
         return error_pending;
     }
-    switch (t->type.dtype) {
-    case KILN_BOOL:
-    case KILN_U8: *integer = v.u8; break;
-    case KILN_I8: *integer = v.i8; break;
-    case KILN_I16: *integer = v.i16; break;
-    case KILN_I32: *integer = v.i32; break;
-    case KILN_I64: *integer = v.i64; break;
-    case KILN_F16: *number = f16_to_float(v.u16); break;
-    case KILN_BF16: *number = bf16_to_float(v.u16); break;
-    case KILN_F32: *number = v.f32; break;
-    default: *number = v.f64;
-    }
-    if (!is_float)
-        *number = (double)*integer;
-    else
-        *integer = *number != *number  ? 0
-                   : *number >= 0x1p63 ? INT64_MAX
-                   : *number < -0x1p63 ? INT64_MIN
-                                       : (int64_t)*number;
+    union scalar_value v = number_read(t->type.dtype, &element);
+    enum scalar_class cls = dtype_class(t->type.dtype);
+    *number = number_as_double(cls, v);
+    *integer = cls == CLASS_I64     ? v.i64
+               : *number != *number ? 0
+               : *number >= 0x1p63  ? INT64_MAX
+               : *number < -0x1p63  ? INT64_MIN
+                                    : (int64_t)*number;
     return KILN_OK;
 }
 

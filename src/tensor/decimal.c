@@ -9,7 +9,7 @@
 // double. This is what Steele and White's algorithm yields, which NumPy runs.
 #include "tensor/decimal.h"
 
-#include "base/float16.h"
+#include "scalar/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,12 +18,13 @@
 
 double decimal_round_to(double x, kiln_dtype dtype)
 {
-    switch (dtype) {
-    case KILN_F16: return f16_to_float(f16_from_float((float)x));
-    case KILN_BF16: return bf16_to_float(bf16_from_float((float)x));
-    case KILN_F32: return (float)x;
-    default: return x;
-    }
+    bool wide = dtype_class((unsigned)dtype) == CLASS_F64;
+    union scalar_value v = {.bits = 0};
+    if (wide)
+        v.f64 = x;
+    else
+        v.f32 = (float)x;
+    return number_as_double(wide ? CLASS_F64 : CLASS_F32, number_stored((unsigned)dtype, v));
 }
 
 // Parses the digits in the dtype. Written without a point, for that depends on the locale.

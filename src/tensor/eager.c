@@ -119,7 +119,9 @@ static kiln_status view_output(struct op_call *c, kiln_tensor *const *in, kiln_t
     if (*copy) return KILN_OK;
     TRY(eager_check_reach(c, in[0]->storage, &l));
     out[0] = tensor_on(in[0]->storage, &c->out[0], &l);
-    return out[0] ? KILN_OK : error_pending;
+    if (!out[0]) return error_pending;
+    out[0]->constant = in[0]->constant;
+    return KILN_OK;
 }
 
 static bool wants_tape(int n_in, kiln_tensor *const *in)

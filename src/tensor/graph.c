@@ -1,5 +1,6 @@
 // From ops to nodes, and the public functions of graphs.
 #include "tensor/graph.h"
+#include "base/handles.h"
 #include "base/caller.h"
 #include "tensor/apply.h"
 #include <kiln/graph.h>
@@ -78,7 +79,8 @@ static kiln_status write_text(const char *function, const kiln_graph *g, FILE *f
                               void (*text)(const struct kiln_graph *, struct str *))
 {
     if (error_pending) return error_pending;
-    if (!g || !f) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", function, g ? "f" : "g");
+    TRY(handle_check(function, "g", HANDLE_GRAPH, g));
+    if (!f) return error_set(KILN_E_ARGUMENT, "%s: f is NULL", function);
     struct str s;
     str_init(&s);
     text(g, &s);
@@ -107,35 +109,39 @@ kiln_graph *kiln_graph_parse(const char *text)
     return NULL;
 }
 
+// NULL has nothing in it, without an error.
+static bool has_any(const char *function, const kiln_graph *g)
+{
+    return g && !handle_check(function, "g", HANDLE_GRAPH, g);
+}
+
 size_t kiln_graph_input_count(const kiln_graph *g)
 {
     size_t n = 0;
-    for (size_t i = 0; g && i < g->values.n; i++) n += g->values.v[i].kind == IR_INPUT;
+    if (!has_any("graph_input_count", g)) return 0;
+    for (size_t i = 0; i < g->values.n; i++) n += g->values.v[i].kind == IR_INPUT;
     return n;
 }
 
 size_t kiln_graph_output_count(const kiln_graph *g)
 {
-    return g ? g->outputs.n : 0;
+    return has_any("graph_output_count", g) ? g->outputs.n : 0;
 }
 
 size_t kiln_graph_node_count(const kiln_graph *g)
 {
-    return g ? g->nodes.n : 0;
+    return has_any("graph_node_count", g) ? g->nodes.n : 0;
 }
 
 const char *kiln_graph_node_op(const kiln_graph *g, size_t i)
 {
-    if (error_pending) return NULL;
-    if (g && i < g->nodes.n) return g->nodes.v[i].op->name;
-    if (g)
-        error_set(KILN_E_ARGUMENT, "graph_node_op: node %zu is asked for, the graph has %zu", i, g->nodes.n);
-    else
-        error_set(KILN_E_ARGUMENT, "graph_node_op: g is NULL");
+    if (error_pending || handle_check("graph_node_op", "g", HANDLE_GRAPH, g)) return NULL;
+    if (i < g->nodes.n) return g->nodes.v[i].op->name;
+    error_set(KILN_E_ARGUMENT, "graph_node_op: node %zu is asked for, the graph has %zu", i, g->nodes.n);
     return NULL;
 }
 
 void kiln_graph_free(kiln_graph **g)
 {
-    ir_graph_destroy(g);
+    if (handle_may_free("graph_free", HANDLE_GRAPH, g)) ir_graph_destroy(g);
 }

@@ -1,9 +1,11 @@
 // Handles and scopes. Freed handles go to a per-thread free list, poisoned; a handle may be freed on any thread.
+#include "base/caller.h"
+#include "base/thread.h"
 #include "tensor/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local struct thread_state thread_state;
+THREAD_LOCAL struct thread_state thread_state;
 struct tape_hooks tensor_tape;
 struct lazy_hooks tensor_lazy;
 
@@ -11,38 +13,19 @@ struct lazy_hooks tensor_lazy;
 struct free_list {
     kiln_tensor *first;
     int count;
+    bool kept; // until the thread ends
 };
-static _Thread_local struct free_list free_list;
-static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static _Thread_local bool exit_armed;
+static THREAD_LOCAL struct free_list free_list;
 
-static void free_list_drop(void *unused)
+static void free_list_drop(void)
 {
-    (void)unused;
     while (free_list.first) {
         kiln_tensor *t = free_list.first;
         free_list.first = t->next;
         free(t);
     }
     free_list.count = 0;
-}
-
-static void make_exit_key(void)
-{
-    pthread_key_create(&exit_key, free_list_drop);
-}
-
-static void arm_exit(void)
-{
-    pthread_once(&exit_once, make_exit_key);
-    pthread_setspecific(exit_key, &free_list);
-    exit_armed = true;
-}
-
-__attribute__((destructor)) static void drop_main_list(void)
-{
-    free_list_drop(NULL);
+    free_list.kept = false;
 }
 
 static void link_into(kiln_tensor *t, struct kiln_scope *s)
@@ -73,7 +56,8 @@ kiln_tensor *tensor_new(void)
         free_list.first = t->next;
         free_list.count--;
     } else {
-        if (!exit_armed) arm_exit();
+        if (!free_list.kept) thread_at_end(THREAD_HANDLES, free_list_drop);
+        free_list.kept = true;
         t = malloc(sizeof *t);
         if (!t) {
             error_set(KILN_E_MEMORY, "out of memory for a handle");
@@ -88,12 +72,14 @@ kiln_tensor *tensor_new(void)
     t->node_out = 0;
     t->family = NULL;
     t->generation = 0;
+    t->state = NULL;
     t->detached = false;
     t->builder = NULL;
     t->value = -1;
     t->capture = 0;
     t->variable = 0;
     t->seen = 0;
+    t->place = 0;
     t->run_time = false;
     t->constant = false;
     t->type.weak = false;
@@ -111,7 +97,7 @@ void tensor_destroy(kiln_tensor *t)
     t->storage = NULL;
     t->magic = TENSOR_FREED;
     // A thread that has made no handle has nobody to drop its list when it ends.
-    if (free_list.count >= FREE_LIST_MAX || KILN_UNLIKELY(!exit_armed)) {
+    if (free_list.count >= FREE_LIST_MAX || KILN_UNLIKELY(!free_list.kept)) {
         free(t);
         return;
     }
@@ -124,7 +110,11 @@ kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor
 {
     if (KILN_UNLIKELY(!t)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
     if (KILN_LIKELY(t->magic == TENSOR_ALIVE)) return KILN_OK;
-    return error_set(KILN_E_HANDLE, "%s: %s is a handle that was freed, or no tensor", op, argument);
+    const char *what = t->magic == TENSOR_FREED && t->builder
+                           ? " (made in a capture: what a captured function does not "
+                             "return goes with the call)"
+                           : ", or no tensor";
+    return error_set(KILN_E_HANDLE, "%s: %s is a handle that was freed%s", op, argument, what);
 }
 
 void kiln_free(kiln_tensor **t)
@@ -143,6 +133,21 @@ static void scope_drain(struct kiln_scope *s)
     while (s->first) tensor_destroy(s->first);
 }
 
+// The thread ends with scopes open. A frame of the library among them means that it ended in the middle of a call.
+static void end_scopes(void)
+{
+    char place[CALLER_TEXT_MAX];
+    int n = 0;
+    uintptr_t begun_at = 0;
+    thread_state.scopes_end = false;
+    for (struct kiln_scope *s = thread_state.scope; s && s->begun_at; s = s->outer, n++) begun_at = s->begun_at;
+    if (n == 0) return;
+    caller_describe(begun_at, place, sizeof place);
+    log_warn("a thread ended with %d open scope%s, begun at %s: what %s held is freed", n, n == 1 ? "" : "s", place,
+             n == 1 ? "it" : "they");
+    while (n--) scope_drop(thread_state.scope);
+}
+
 kiln_scope *kiln_scope_begin(void)
 {
     struct kiln_scope *s = malloc(sizeof *s);
@@ -150,39 +155,58 @@ kiln_scope *kiln_scope_begin(void)
         error_set(KILN_E_MEMORY, "scope_begin: out of memory");
         return NULL;
     }
+    if (KILN_UNLIKELY(!thread_state.scopes_end)) thread_at_end(THREAD_SCOPES, end_scopes);
+    thread_state.scopes_end = true;
     scope_enter(s);
+    s->begun_at = (uintptr_t)__builtin_return_address(0) - 1;
     return s;
 }
 
-static bool is_open(const struct kiln_scope *s)
+// *within: a function of the library that runs now was called inside of it.
+static bool is_open(const struct kiln_scope *s, bool *within)
 {
-    for (const struct kiln_scope *o = thread_state.scope; o; o = o->outer)
+    *within = false;
+    for (const struct kiln_scope *o = thread_state.scope; o; o = o->outer) {
         if (o == s) return true;
+        *within |= !o->begun_at;
+    }
     return false;
+}
+
+void scope_drop(struct kiln_scope *s)
+{
+    bool own = s->begun_at != 0;
+    scope_drain(s);
+    thread_state.scope = s->outer;
+    if (own) free(s);
 }
 
 void kiln_scope_end(kiln_scope **scope)
 {
     if (!scope || !*scope) return;
     struct kiln_scope *s = *scope;
+    bool within, last;
+    bool open = is_open(s, &within);
+    if (open && within) {
+        error_set(KILN_E_STATE, "scope_end: the scope was begun outside of the function or region that runs now, which "
+                                "ends before it");
+        return;
+    }
     *scope = NULL;
-    if (!is_open(s)) {
+    if (!open) {
         error_set(KILN_E_STATE, "scope_end: the scope is not open on this thread (ended already, or begun on another)");
         return;
     }
-    bool last;
     do {
-        struct kiln_scope *inner = thread_state.scope;
-        scope_drain(inner);
-        thread_state.scope = inner->outer;
-        last = inner == s;
-        free(inner);
+        last = thread_state.scope == s;
+        scope_drop(thread_state.scope);
     } while (!last);
 }
 
 void scope_enter(struct kiln_scope *s)
 {
     s->first = NULL;
+    s->begun_at = 0;
     s->outer = thread_state.scope;
     thread_state.scope = s;
 }
@@ -204,10 +228,7 @@ void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep)
         unlink_tensor(keep[i]);
         link_into(keep[i], s->outer);
     }
-    while (thread_state.scope != s) { // user code left scopes open
-        struct kiln_scope *inner = thread_state.scope;
-        kiln_scope_end(&inner);
-    }
+    while (thread_state.scope != s) scope_drop(thread_state.scope); // user code left scopes open
     scope_drain(s);
     thread_state.scope = s->outer;
 }

@@ -3,6 +3,7 @@
 // it is told to the log. Input: the list of live handles, newest first; output: one warning that names the first few
 // with their type and the line that made them. Invariant: a handle is on the list from its making until just before its
 // storage is let go, so that the storages of what is listed may be looked at under the lock.
+#include "base/process.h"
 #include "base/caller.h"
 #include "base/str.h"
 #include "tensor/tensor.h"
@@ -17,6 +18,7 @@ bool live_tracked;
 #endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_live, lock)
 static kiln_tensor *newest;
 
 void live_add(kiln_tensor *t)

@@ -12,8 +12,8 @@
 // A rank-0 tensor prints as NumPy's scalars do: all digits, at least one after the point, exponent notation from 1e16
 // and below 1e-4.
 #include "tensor/print.h"
+#include "scalar/number.h"
 
-#include "base/float16.h"
 #include "tensor/decimal.h"
 #include "tensor/tensor.h"
 
@@ -31,24 +31,24 @@ enum { THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75, PRECISION = 8, WORD_MAX = 96
 // How elements are written, found by the first pass.
 struct style {
     bool exponential;
-    int left, right;            // characters before and after the point
-    int precision;              // digits after the point in exponent notation
+    int left, right; // characters before and after the point
+    int precision;   // digits after the point in exponent notation
     int exponent_digits;
-    int width;                  // of integers and bools
+    int width; // of integers and bools
 };
 
 struct printer {
     struct str *out;
     const struct type *type;
     const void *data;
-    int64_t strides[MAX_RANK];  // in elements
+    int64_t strides[MAX_RANK]; // in elements
     bool summarize;
     struct style style;
     // First pass.
-    double largest, smallest;   // magnitudes, zero apart
+    double largest, smallest; // magnitudes, zero apart
     bool any_finite, any_nan, any_inf, any_negative_inf;
     // Second pass.
-    size_t line_start;          // where the current line begins in out
+    size_t line_start; // where the current line begins in out
 };
 
 typedef void (*element_fn)(struct printer *p, int64_t index);
@@ -58,26 +58,21 @@ static bool is_float(const struct printer *p)
     return dtype_kind_of[p->type->dtype] == KIND_FLOAT;
 }
 
+static union scalar_value element_at(const struct printer *p, int64_t index)
+{
+    return number_read(p->type->dtype, (const char *)p->data + index * dtype_size_B[p->type->dtype]);
+}
+
 static double float_at(const struct printer *p, int64_t index)
 {
-    switch (p->type->dtype) {
-    case KILN_F16: return f16_to_float(((const uint16_t *)p->data)[index]);
-    case KILN_BF16: return bf16_to_float(((const uint16_t *)p->data)[index]);
-    case KILN_F32: return ((const float *)p->data)[index];
-    default: return ((const double *)p->data)[index];
-    }
+    return number_as_double(dtype_class(p->type->dtype), element_at(p, index));
 }
 
 static int64_t int_at(const struct printer *p, int64_t index)
 {
-    switch (p->type->dtype) {
-    case KILN_BOOL:
-    case KILN_U8: return ((const uint8_t *)p->data)[index];
-    case KILN_I8: return ((const int8_t *)p->data)[index];
-    case KILN_I16: return ((const int16_t *)p->data)[index];
-    case KILN_I32: return ((const int32_t *)p->data)[index];
-    default: return ((const int64_t *)p->data)[index];
-    }
+    union scalar_value v = element_at(p, index);
+    enum scalar_class cls = dtype_class(p->type->dtype);
+    return cls == CLASS_I64 ? v.i64 : cls == CLASS_I32 ? v.i32 : v.b;
 }
 
 static bool is_cut(const struct printer *p, int axis)
@@ -114,8 +109,10 @@ static void positional_digits(double magnitude, kiln_dtype dtype, int max_fracti
 {
     decimal_shortest(magnitude, dtype, d);
     int whole = d->exponent + 1, most = whole + max_fraction;
-    if (d->count > most && most > 0) decimal_fixed(magnitude, dtype, most, d);
-    else if (d->count < whole) decimal_fixed(magnitude, dtype, whole, d);
+    if (d->count > most && most > 0)
+        decimal_fixed(magnitude, dtype, most, d);
+    else if (d->count < whole)
+        decimal_fixed(magnitude, dtype, whole, d);
 }
 
 static int fraction_count(const struct decimal *d)
@@ -274,8 +271,10 @@ static void note_int_width(struct printer *p, int64_t index)
 static void element_word(struct printer *p, int64_t index, char *word)
 {
     if (is_float(p)) {
-        if (p->type->rank) float_word(p, index, word);
-        else scalar_word(p, word);
+        if (p->type->rank)
+            float_word(p, index, word);
+        else
+            scalar_word(p, word);
     } else if (p->type->dtype == KILN_BOOL) {
         const char *text = int_at(p, index) ? "True" : "False";
         snprintf(word, WORD_MAX, "%*s", p->type->rank ? 5 : 0, text);
@@ -364,8 +363,10 @@ kiln_status tensor_format(struct str *out, const struct type *t, const void *dat
         str_add(out, word);
         return str_check(out);
     }
-    if (is_float(&p)) choose_float_style(&p);
-    else if (t->dtype != KILN_BOOL) each_shown(&p, 0, 0, note_int_width);
+    if (is_float(&p))
+        choose_float_style(&p);
+    else if (t->dtype != KILN_BOOL)
+        each_shown(&p, 0, 0, note_int_width);
     add_axis(&p, 0, 0);
     return str_check(out);
 }

@@ -50,7 +50,8 @@ bool kiln_is_contiguous(const kiln_tensor *t)
 bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base)
 {
     if (bad("is_view_of", t) || bad("is_view_of", base)) return false;
-    if (t->builder) return t->builder == base->builder && t->variable && t->variable == base->variable;
+    struct sink *capture = tensor_capture(t);
+    if (capture && tensor_capture(base)) return capture->capture->on_one_storage(capture, t, base);
     return t->storage && t->storage == base->storage;
 }
 

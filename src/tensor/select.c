@@ -18,6 +18,14 @@ static kiln_tensor *true_places(kiln_tensor *mask)
     return kiln_narrow(kiln_scatter(room, 0, to, kiln_arange(dev, KILN_I64, 0, (double)n, 1)), 0, 0, count);
 }
 
+// From now on, until what was before is put back.
+static bool indices_are_made(void)
+{
+    bool before = thread_state.indices_fit;
+    thread_state.indices_fit = true;
+    return before;
+}
+
 static kiln_tensor *line_of(kiln_tensor *t)
 {
     return kiln_reshape(t, KILN_SHAPE(-1));
@@ -48,7 +56,9 @@ kiln_tensor *kiln_nonzero(kiln_tensor *x)
     if (error_pending || tensor_check("nonzero", "x", x)) return NULL;
     struct kiln_scope scope;
     scope_enter(&scope);
+    bool fit = indices_are_made();
     kiln_tensor *r = nonzero(x);
+    thread_state.indices_fit = fit;
     error_name_op("nonzero");
     scope_leave(&scope, &r, r ? 1 : 0);
     return r;
@@ -79,7 +89,9 @@ kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask)
     }
     struct kiln_scope scope;
     scope_enter(&scope);
+    bool fit = indices_are_made();
     kiln_tensor *r = masked_select(x, mask, &both);
+    thread_state.indices_fit = fit;
     error_name_op("masked_select");
     scope_leave(&scope, &r, r ? 1 : 0);
     return r;
@@ -115,7 +127,9 @@ kiln_status kiln_unique(kiln_tensor *x, kiln_tensor **values, kiln_tensor **inve
     TRY(tensor_check("unique", "x", x));
     struct kiln_scope scope;
     scope_enter(&scope);
+    bool fit = indices_are_made();
     unique(x, r);
+    thread_state.indices_fit = fit;
     error_name_op("unique");
     scope_leave(&scope, r, error_pending ? 0 : 3);
     for (int i = 0; i < 3; i++) {

@@ -1,43 +1,43 @@
 // Storages: reference counted pieces of a device's heap.
+#include "base/thread.h"
 #include "tensor/tensor.h"
 #include <stdlib.h>
 
 #define FREE_LIST_MAX 4096
-static _Thread_local struct {
-    struct storage *first[FREE_LIST_MAX];
+static THREAD_LOCAL struct {
+    struct storage *first;
     int count;
+    bool kept; // until the thread ends; one that has made no storage has nobody to drop its list
 } cache;
-static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static _Thread_local bool exit_armed;
 
-static void drop_cache(void *unused)
+// The first word of a free storage is the link.
+static struct storage **link_of(struct storage *s)
 {
-    (void)unused;
-    while (cache.count) free(cache.first[--cache.count]);
+    return (struct storage **)(void *)s;
 }
 
-static void make_exit_key(void)
+static struct storage *cache_take(void)
 {
-    pthread_key_create(&exit_key, drop_cache);
+    struct storage *s = cache.first;
+    cache.first = *link_of(s);
+    cache.count--;
+    return s;
 }
 
-__attribute__((destructor)) static void drop_main_cache(void)
+static void drop_cache(void)
 {
-    drop_cache(NULL);
+    while (cache.first) free(cache_take());
+    cache.kept = false;
 }
 
 static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pending)
 {
     struct storage *s;
-    if (cache.count)
-        s = cache.first[--cache.count];
+    if (cache.first)
+        s = cache_take();
     else {
-        if (!exit_armed) {
-            pthread_once(&exit_once, make_exit_key);
-            pthread_setspecific(exit_key, &cache);
-            exit_armed = true;
-        }
+        if (!cache.kept) thread_at_end(THREAD_STORAGES, drop_cache);
+        cache.kept = true;
         s = malloc(sizeof *s);
     }
     if (!s) {
@@ -81,13 +81,17 @@ void storage_unref(struct storage *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     kiln_device *dev = s->dev;
-    if (KILN_UNLIKELY(s->lazy != NULL)) tensor_lazy.release(s);
+    // Another thread may have ended its segment just now.
+    if (KILN_UNLIKELY(__atomic_load_n(&s->lazy, __ATOMIC_ACQUIRE) != NULL)) tensor_lazy.release(s);
     if (s->block.address && !s->borrowed) device_release(dev, &s->block);
     STAT_ADD(dev, tensors, -1);
-    if (cache.count < FREE_LIST_MAX && exit_armed)
-        cache.first[cache.count++] = s;
-    else
+    if (cache.count < FREE_LIST_MAX && cache.kept) {
+        *link_of(s) = cache.first;
+        cache.first = s;
+        cache.count++;
+    } else {
         free(s);
+    }
     device_unref(dev);
 }
 

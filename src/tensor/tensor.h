@@ -1,6 +1,7 @@
 // Handles, storages, the thread's state, and the hooks by which the tape sees ops. A handle has one owner (a scope or
 // the user); storages and tape nodes are reference counted, so what the tape keeps are storages, never handles.
 #pragma once
+#include "base/thread.h"
 #include "device/device.h"
 #include "ir/op.h"
 #include <kiln/tensor.h>
@@ -41,12 +42,14 @@ struct kiln_tensor {
     struct tape_node *node;     // NULL: no gradient; a leaf's node gathers its gradient
     struct tape_family *family; // shared by the handles that alias each other; NULL: none does
     uint32_t generation;        // the family's when `node` was right
+    struct tape_node *state;    // the leaf of a state whose value has a history, and `node` for it; NULL: none
     bool detached;              // shares memory but not the graph of gradients (stop_gradient, no-grad views)
     struct ir_builder *builder; // abstract values only
     int32_t value;              // the value's number there
     uint32_t capture;           // to which it belongs
     int32_t variable;           // the memory that it shows, a capture's own numbering; 0: it aliases nothing
     uint32_t seen;              // the variable's version when `value` was right
+    int32_t place;              // on the tape: which of those that the variable has; 0: that of all who did not part
     bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
     struct kiln_scope *scope;   // owner; NULL: the user
@@ -58,6 +61,7 @@ struct kiln_tensor {
 struct kiln_scope {
     kiln_tensor *first;
     struct kiln_scope *outer;
+    uintptr_t begun_at; // the line of the user's that began it; 0: it lies in a function of the library
 };
 
 // What a capture does beyond taking ops. In a capture memory is a variable: a handle shows what was in it when the
@@ -69,6 +73,7 @@ struct capture_ops {
     kiln_status (*write)(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
     kiln_status (*refresh)(struct sink *s, kiln_tensor *t); // value and place on the tape as of now
     kiln_status (*share)(struct sink *s, kiln_tensor *t); // t is about to get a second handle, or is a parameter in use
+    kiln_status (*part)(struct sink *s, kiln_tensor *t);  // t, a second handle, goes its own way on the tape
     kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's memory has t's place on the tape
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
@@ -76,6 +81,7 @@ struct capture_ops {
     // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
     // forced and printed.
     kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+    bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
 };
 
 // What ops go through on this thread.
@@ -116,8 +122,10 @@ struct thread_state {
     int no_grad;              // depth
     uint32_t capture;         // number of the capture in progress, 0: none
     bool numbers_given;       // random ops come with their piece of the stream
+    bool indices_fit;         // the library made the indices of ops, or has seen them checked
+    bool scopes_end;          // what is open when the thread ends is ended
 };
-extern _Thread_local struct thread_state thread_state;
+extern THREAD_LOCAL struct thread_state thread_state;
 
 // The capture in progress that t is an abstract value of; NULL: none.
 static inline struct sink *tensor_capture(const kiln_tensor *t)
@@ -184,3 +192,4 @@ kiln_status tensor_read(const kiln_tensor *t, void *dst);
 // A scope of the library's own around user code: handles in `keep` move to the outer scope as they are.
 void scope_enter(struct kiln_scope *s);
 void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep);
+void scope_drop(struct kiln_scope *innermost); // of code that was left

@@ -89,10 +89,7 @@ static kiln_tensor *transfer(kiln_tensor *t, kiln_device *dev)
 kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
 {
     if (error_pending || tensor_check("to_device", "t", t)) return NULL;
-    if (!dev) {
-        error_set(KILN_E_ARGUMENT, "to_device: dev is NULL");
-        return NULL;
-    }
+    if (device_check("to_device", dev)) return NULL;
     if (t->type.weak && !t->storage) return tensor_place(t, dev);
     if (kiln_tensor_device(t) == dev) return kiln_alias(t);
     kiln_tensor *r = transfer(t, dev);
@@ -159,15 +156,16 @@ kiln_status kiln_split(kiln_tensor *t, int64_t axis, kiln_tensor **out, size_t n
     return status;
 }
 
-static kiln_device *generator_of(kiln_device *dev)
+static kiln_device *generator_of(const char *function, kiln_device *dev)
 {
-    return dev ? dev : device_default();
+    if (!dev) return device_default();
+    return device_check(function, dev) ? NULL : dev;
 }
 
 kiln_status kiln_set_rng_state(kiln_device *dev, uint64_t seed, uint64_t offset)
 {
     if (error_pending) return error_pending;
-    dev = generator_of(dev);
+    dev = generator_of("set_rng_state", dev);
     if (!dev) return error_pending;
     pthread_mutex_lock(&dev->lock);
     dev->rng_seed = seed;
@@ -184,7 +182,7 @@ kiln_status kiln_seed(kiln_device *dev, uint64_t seed)
 kiln_status kiln_rng_state(kiln_device *dev, uint64_t *seed, uint64_t *offset)
 {
     if (error_pending) return error_pending;
-    dev = generator_of(dev);
+    dev = generator_of("rng_state", dev);
     if (!dev) return error_pending;
     pthread_mutex_lock(&dev->lock);
     if (seed) *seed = dev->rng_seed;

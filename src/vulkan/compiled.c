@@ -62,7 +62,7 @@ kiln_status vk_load_compiled(kiln_device *dev, const struct compiled_code *code,
     kiln_status status = vk_alive(vk);
     if (!status) status = vk_pipeline_create(vk, code->code, code->code_B / 4, NULL, &c->pipeline);
     if (!status) {
-        (void)vk_stream_poll(vk);
+        vk_stream_look(vk);
         sweep(vk);
         c->next = vk->compiled;
         vk->compiled = c;
@@ -83,9 +83,8 @@ void vk_unload_compiled(kiln_device *dev, void *compiled)
     if (!c) return;
     pthread_mutex_lock(&vk->lock);
     c->unloaded = true;
-    c->last_value = vk->submitted + vk->open;
-    if (!vk->lost && vk->completed != vk->submitted)
-        (void)vk->fn.vkGetSemaphoreCounterValue(vk->device, vk->timeline, &vk->completed);
+    c->last_value = vk_stream_last(vk);
+    vk_stream_look(vk);
     if (vk->op == c->name) vk->op = NULL;
     sweep(vk);
     pthread_mutex_unlock(&vk->lock);

@@ -1,5 +1,7 @@
 // Opening and closing a Vulkan device, and its vtable.
+#include "base/thread.h"
 #include "vulkan/modules.h"
+#include "base/options.h"
 #include "vulkan/vk.h"
 
 #include <stdio.h>
@@ -9,6 +11,7 @@
 #define UPLOAD_RING_B   (32u << 20)
 #define DOWNLOAD_RING_B (32u << 20)
 #define ARGUMENT_RING_B (1u << 20)
+#define LIST_MAX        16 // devices that are told of
 
 // A family that computes; one without graphics where there is one, for it is not shared with a display.
 static kiln_status find_queue_family(struct vk_device *vk)
@@ -124,6 +127,7 @@ static void fill_info(struct vk_device *vk)
     dev->info.subgroup_size = p->subgroup_size;
     dev->info.threads = 0;
     dev->caps = (struct device_caps){
+        .code = CODE_GLSL,
         .f64 = p->f64,
         .i64 = true,
         .f16_storage = true,
@@ -165,27 +169,46 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     return vk_pipelines_init(vk);
 }
 
+static void destroy_parts(struct vk_device *vk)
+{
+    vk_profile_finish(vk);
+    vk_compiled_finish(vk);
+    vk_pipelines_finish(vk);
+    vk_slabs_finish(vk);
+    vk_ring_finish(vk, &vk->upload);
+    vk_ring_finish(vk, &vk->download);
+    vk_ring_finish(vk, &vk->arguments);
+    vk_stream_finish(vk);
+    if (vk->timestamps) vk->fn.vkDestroyQueryPool(vk->device, vk->timestamps, NULL);
+    vk->fn.vkDestroyDevice(vk->device, NULL);
+}
+
+// The queue still works, perhaps for ever: all that it may touch stays until the process ends.
+static void abandon(struct vk_device *vk)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct vk_device *abandoned;
+    log_warn("%s: closed while its queue still works; what that uses is not given back", vk->owner->name);
+    vk->owner = NULL;
+    pthread_mutex_lock(&lock);
+    vk->next_abandoned = abandoned;
+    abandoned = vk;
+    pthread_mutex_unlock(&lock);
+}
+
 static void vk_close(kiln_device *dev)
 {
     struct vk_device *vk = dev->impl;
     if (!vk) return;
-    if (vk->fn.vkDestroyDevice) {
-        if (!vk->lost && vk->timeline) (void)vk_stream_drain(vk);
-        vk_profile_finish(vk);
-        vk_compiled_finish(vk);
-        vk_pipelines_finish(vk);
-        vk_slabs_finish(vk);
-        vk_ring_finish(vk, &vk->upload);
-        vk_ring_finish(vk, &vk->download);
-        vk_ring_finish(vk, &vk->arguments);
-        vk_stream_finish(vk);
-        if (vk->timestamps) vk->fn.vkDestroyQueryPool(vk->device, vk->timestamps, NULL);
-        vk->fn.vkDestroyDevice(vk->device, NULL);
+    dev->impl = NULL;
+    if (vk->fn.vkDestroyDevice && !vk_stream_quiet(vk)) {
+        abandon(vk);
+        return;
     }
+    if (vk->fn.vkDestroyDevice) destroy_parts(vk);
     free(vk->kernel_flags);
     pthread_mutex_destroy(&vk->lock);
     free(vk);
-    dev->impl = NULL;
 }
 
 static kiln_status vk_open(kiln_device *dev, const char *spec)
@@ -209,34 +232,59 @@ static kiln_status vk_synchronize(kiln_device *dev)
     return status;
 }
 
+static kiln_status batch(kiln_device *dev, bool begin)
+{
+    struct vk_device *vk = dev->impl;
+    pthread_mutex_lock(&vk->lock);
+    kiln_status status = vk_stream_hold(vk, begin);
+    pthread_mutex_unlock(&vk->lock);
+    return status;
+}
+
 struct vk_device *vk_of(kiln_device *dev)
 {
     return dev->impl;
 }
 
 // The strings of the infos live in the calling thread.
-size_t kiln_device_list(kiln_device_info *out, size_t max)
+static THREAD_LOCAL struct list_text {
+    char name[128], driver[192];
+} * texts;
+
+static void drop_texts(void)
 {
-    static _Thread_local struct {
-        char name[128], driver[192];
-    } texts[16];
+    free(texts);
+    texts = NULL;
+}
+
+static bool make_texts(void)
+{
+    if (!texts) texts = calloc(LIST_MAX, sizeof *texts);
+    if (!texts) error_set(KILN_E_MEMORY, "device_list: out of memory");
+    if (texts) thread_at_end(THREAD_TEXTS, drop_texts);
+    return texts != NULL;
+}
+
+static size_t vk_list(kiln_device_info *out, size_t max)
+{
     struct vk_instance *instance;
     struct vk_physical *list = NULL;
     uint32_t n = 0;
-    if (error_pending) return 0;
+    size_t stride_B = max ? out->size : 0; // of the caller's array
+    if (error_pending || !make_texts()) return 0;
     if (vk_instance_get(&instance) || vk_physical_list(instance, &list, &n)) kiln_error_clear(); // none is an answer
-    for (uint32_t i = 0; i < n && i < max && i < COUNT_OF(texts); i++) {
+    for (uint32_t i = 0; i < n && i < max && i < LIST_MAX; i++) {
         snprintf(texts[i].name, sizeof texts[i].name, "%.127s", list[i].properties.deviceName);
         snprintf(texts[i].driver, sizeof texts[i].driver, "%s", list[i].driver);
-        kiln_device_info info = {.size = out[i].size,
-                                 .kind = "vulkan",
+        kiln_device_info *to = (kiln_device_info *)((char *)out + i * stride_B),
+                         info = {.kind = "vulkan",
                                  .name = texts[i].name,
                                  .driver = texts[i].driver,
                                  .software = list[i].software,
                                  .memory_B = list[i].memory_B,
                                  .subgroup_size = list[i].subgroup_size};
-        size_t size_B = out[i].size && out[i].size < sizeof info ? out[i].size : sizeof info;
-        memcpy(&out[i], &info, size_B);
+        to->size = stride_B;
+        sized_fill(to, &info, sizeof info);
     }
     free(list);
     return n;
@@ -244,6 +292,8 @@ size_t kiln_device_list(kiln_device_info *out, size_t max)
 
 const struct device_ops vulkan_device_ops = {
     .kind = "vulkan",
+    .role = ROLE_GPU,
+    .list = vk_list,
     .open = vk_open,
     .close = vk_close,
     .slab_alloc = vk_slab_alloc,
@@ -262,4 +312,5 @@ const struct device_ops vulkan_device_ops = {
     .load_compiled = vk_load_compiled,
     .unload_compiled = vk_unload_compiled,
     .launch_compiled = vk_launch_compiled,
+    .batch = batch,
 };

@@ -42,19 +42,26 @@ static kiln_status status_of(VkResult r)
 // culprit.
 kiln_status vk_failed(struct vk_device *vk, VkResult r, const char *call)
 {
-    if (r == VK_ERROR_DEVICE_LOST) vk->lost = true;
+    if (r == VK_ERROR_DEVICE_LOST) return vk_lose(vk, r, call);
     const char *name = vk->owner->name;
-    kiln_status status = status_of(r);
     if (vk->op && vk->blocking) {
-        return error_set(status, "%s: %s: %s failed with %s", vk->op, name, call, vk_result_name(r));
+        return error_set(status_of(r), "%s: %s: %s failed with %s", vk->op, name, call, vk_result_name(r));
     }
-    if (vk->op && r == VK_ERROR_DEVICE_LOST) {
-        return error_set(status,
-                         "%s: the device is lost: %s failed with %s at or before op %s; KILN_LAUNCH_BLOCKING=1 names "
-                         "the op",
-                         name, call, vk_result_name(r), vk->op);
+    return error_set(status_of(r), "%s: %s failed with %s", name, call, vk_result_name(r));
+}
+
+kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call)
+{
+    vk->lost = true;
+    vk->open = vk->sealed = false;
+    const char *name = vk->owner->name;
+    if (vk->op && vk->blocking) {
+        return error_set(KILN_E_DEVICE_LOST, "%s: %s: the device is lost: %s failed with %s", vk->op, name, call,
+                         vk_result_name(r));
     }
-    return error_set(status, "%s: %s failed with %s", name, call, vk_result_name(r));
+    return error_set(KILN_E_DEVICE_LOST, "%s: the device is lost: %s failed with %s%s%s%s", name, call,
+                     vk_result_name(r), vk->op ? " at or before op " : "", vk->op ? vk->op : "",
+                     vk->op ? "; KILN_LAUNCH_BLOCKING=1 names the op" : "");
 }
 
 kiln_status vk_alive(struct vk_device *vk)

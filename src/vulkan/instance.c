@@ -1,5 +1,6 @@
 // The loader, opened at run time, and the one instance that all Vulkan devices of the process share. Both stay to the
 // end of the process: destroying the last instance unloads the drivers, which not all of them survive.
+#include "base/process.h"
 #include "vulkan/vk.h"
 
 #include <dlfcn.h>
@@ -7,8 +8,10 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_instance, lock)
 static struct vk_global_functions globals;
 static struct vk_instance shared;
+static unsigned shared_generation; // of the process that made it
 
 static const char validation_layer[] = "VK_LAYER_KHRONOS_validation";
 
@@ -120,11 +123,23 @@ static void destroy(struct vk_instance *i)
     *i = (struct vk_instance){0};
 }
 
+// With the lock.
+static kiln_status get_shared(void)
+{
+    if (shared.handle && shared_generation != process_generation())
+        return error_set(KILN_E_STATE, "vulkan: drivers do not work on in a process that was forked from one that uses "
+                                       "them; fork before a device is opened");
+    if (shared.handle) return KILN_OK;
+    shared_generation = process_generation();
+    kiln_status status = create(&shared);
+    if (status) destroy(&shared);
+    return status;
+}
+
 kiln_status vk_instance_get(struct vk_instance **out)
 {
     pthread_mutex_lock(&lock);
-    kiln_status status = shared.handle ? KILN_OK : create(&shared);
-    if (status) destroy(&shared);
+    kiln_status status = get_shared();
     pthread_mutex_unlock(&lock);
     *out = status ? NULL : &shared;
     return status;

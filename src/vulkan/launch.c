@@ -1,5 +1,6 @@
 // From a launch to commands: which form the kernel runs in, its argument block, its hazards, its dispatch.
 #include "device/profile.h"
+#include "ir/grid.h"
 #include "scalar/scalar.h"
 #include "vulkan/form.h"
 #include "vulkan/vk.h"
@@ -8,8 +9,9 @@
 
 #define MAX_WORDS             (2 * MAX_OPERANDS + MAX_RANK + MAX_OPERANDS * MAX_RANK + 2 * MAX_SCALARS + 3)
 #define WIDE_POINTS           2048
-#define OPERAND_BIT_IMMEDIATE 16u // as in shaders/args.glsl
-#define OPERAND_BIT_SPLAT     32u
+#define OPERAND_BIT_IMMEDIATE 256u // as in shaders/args.glsl
+#define OPERAND_BIT_SPLAT     512u
+_Static_assert(DTYPE_COUNT <= 256, "a dtype has 8 bits of an operand's constant");
 
 // Everything of a dispatch that the launch itself does not say.
 struct plan {
@@ -77,9 +79,9 @@ static struct vk_pipeline_key key_of(const struct launch *l, const struct plan *
     struct vk_pipeline_key key = {.shape = vk_form_pack(&p->form)};
     for (int i = 0; i < l->n_operands; i++) {
         const struct launch_operand *o = &l->operands[i];
-        uint64_t bits = o->dtype | (o->flags & OPERAND_IMMEDIATE ? OPERAND_BIT_IMMEDIATE : 0u) |
+        uint32_t bits = o->dtype | (o->flags & OPERAND_IMMEDIATE ? OPERAND_BIT_IMMEDIATE : 0u) |
                         (p->splat >> i & 1 ? OPERAND_BIT_SPLAT : 0u);
-        key.operands |= bits << (6 * i);
+        vk_key_operand_set(&key, i, bits);
     }
     key.variant[0] = p->variant[0] | (uint64_t)p->variant[1] << 32;
     key.variant[1] = p->variant[2] | (uint64_t)p->variant[3] << 32;
@@ -144,15 +146,6 @@ static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l,
     return status;
 }
 
-// A grid of one dimension, folded where x is too short for it; shaders undo it with group_index().
-static void fold_groups(const struct vk_device *vk, uint64_t n, uint32_t *groups)
-{
-    uint32_t x_max = vk->physical.properties.limits.maxComputeWorkGroupCount[0];
-    groups[0] = n <= x_max ? (uint32_t)n : x_max;
-    groups[1] = (uint32_t)ceil_div(n, groups[0]);
-    groups[2] = 1;
-}
-
 // --- pointwise ---
 
 // Whether four neighbours along the innermost dimension are one access for every operand; *splat gets those that
@@ -187,7 +180,7 @@ static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l
     p.form.tail = count % p.form.wide != 0;
     uint64_t invocations = ceil_div(count, p.form.wide);
     p.form.local = invocations >= 16384 ? 256 : 64;
-    fold_groups(vk, ceil_div(invocations, p.form.local), p.groups);
+    grid_fold(ceil_div(invocations, p.form.local), p.groups);
     return dispatch_locked(vk, l, &p);
 }
 
@@ -212,11 +205,10 @@ static bool lanes_adjacent(const struct launch *l)
     return true;
 }
 
-// Invocations that share a row which is dense in memory; few different numbers, for each is a pipeline. On a software
-// driver barriers cost more than uneven accesses do.
+// Invocations that share a row which is dense in memory; few different numbers, for each is a pipeline.
 static uint32_t row_lanes(const struct vk_device *vk, uint64_t n_rows, uint64_t length)
 {
-    if (vk->physical.software) return length < 1024 && (n_rows >= 16 || length <= 8) ? 1 : 8;
+    if (grid_is_small(&vk->owner->caps)) return length < 1024 && (n_rows >= 16 || length <= 8) ? 1 : 8;
     return length <= 8 ? 1 : length <= 128 ? 16 : length <= 1024 ? 64 : 256;
 }
 
@@ -254,7 +246,7 @@ static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, c
     p->scratch_B = n_rows * p->splits * info->n_reductions * 16;
     TRY(device_alloc(vk->owner, p->scratch_B, &scratch));
     p->scratch = scratch.address;
-    fold_groups(vk, groups * p->splits, p->groups);
+    grid_fold(groups * p->splits, p->groups);
     kiln_status status = KILN_OK;
     for (uint32_t phase = 1; phase <= info->n_stages + 1u && !status; phase++) {
         p->form.phase = phase;
@@ -276,25 +268,21 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
     uint64_t groups = ceil_div(n_rows, p.form.rows);
     p.splits = splits_of(vk, info, groups, length, &p);
     if (p.splits > 1) return launch_phases(vk, l, info, n_rows, groups, &p);
-    fold_groups(vk, groups, p.groups);
+    grid_fold(groups, p.groups);
     return dispatch_locked(vk, l, &p);
 }
 
 // --- hand-written kernels ---
 
-// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements with 256
-// invocations, or 64 for the smallest square: the largest that still gives the device enough workgroups.
+// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     const struct kernel_info *info = kernel_info(l->kernel);
     bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
-    uint64_t enough = vk->owner->caps.parallelism / 512 + 1;
-    uint32_t tile = wide_class ? 64 : 128;
     uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
-    while (tile > 32 && ceil_div(x, tile) * ceil_div(y, tile) * z < enough) tile /= 2;
-    while (tile > 32 && (x <= tile / 2 || y <= tile / 2)) tile /= 2;
+    uint32_t tile = grid_tile(&vk->owner->caps, x, y, z, wide_class);
     p->variant[2] = p->variant[3] = tile;
-    p->form.local = tile > 32 ? 256 : 64;
+    p->form.local = grid_tile_local(tile);
 }
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)
@@ -314,7 +302,7 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
         p.groups[i] = (uint32_t)groups[i];
     }
     if (groups[1] == 1 && groups[2] == 1 && groups[0] < UINT64_C(1) << 32) {
-        fold_groups(vk, groups[0], p.groups);
+        grid_fold(groups[0], p.groups);
     } else {
         if (groups[2] > most[2]) p.groups[2] = most[2]; // the shader walks z with a step of gl_NumWorkGroups.z
         if (groups[0] > most[0] || groups[1] > most[1]) {

@@ -76,10 +76,10 @@ void vk_buffer_destroy(struct vk_device *vk, struct vk_buffer *b)
 // The slabs are kept sorted by address: copies name addresses, the driver wants buffers.
 static uint32_t first_above(const struct vk_device *vk, uint64_t address)
 {
-    uint32_t lo = 0, hi = vk->n_slabs;
+    uint32_t lo = 0, hi = vk->slabs.n;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if (vk->slabs[mid].address > address)
+        if (vk->slabs.v[mid].address > address)
             hi = mid;
         else
             lo = mid + 1;
@@ -91,25 +91,58 @@ const struct vk_buffer *vk_slab_find(const struct vk_device *vk, uint64_t addres
 {
     uint32_t above = first_above(vk, address);
     if (above == 0) return NULL;
-    const struct vk_buffer *b = &vk->slabs[above - 1];
+    const struct vk_buffer *b = &vk->slabs.v[above - 1];
     uint64_t offset_B = address - b->address;
     return offset_B <= b->size_B && size_B <= b->size_B - offset_B ? b : NULL;
 }
 
+static bool has_room(struct vk_buffers *list)
+{
+    if (list->n < list->cap) return true;
+    uint32_t cap = list->cap ? list->cap * 2 : 16;
+    struct vk_buffer *v = realloc(list->v, cap * sizeof *v);
+    if (!v) return false;
+    list->v = v;
+    list->cap = cap;
+    return true;
+}
+
+static void insert(struct vk_buffers *list, uint32_t at, const struct vk_buffer *b)
+{
+    for (uint32_t i = list->n++; i > at; i--) list->v[i] = list->v[i - 1];
+    list->v[at] = *b;
+}
+
+static void destroy_all(struct vk_device *vk, struct vk_buffers *list)
+{
+    for (uint32_t i = 0; i < list->n; i++) vk_buffer_destroy(vk, &list->v[i]);
+    free(list->v);
+    *list = (struct vk_buffers){0};
+}
+
+// Destroys what is put aside and no longer in use.
+static void sweep(struct vk_device *vk)
+{
+    struct vk_buffers *list = &vk->retired;
+    uint32_t kept = 0;
+    if (!list->n) return;
+    vk_stream_look(vk);
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (list->v[i].last_value > vk->completed)
+            list->v[kept++] = list->v[i];
+        else
+            vk_buffer_destroy(vk, &list->v[i]);
+    }
+    list->n = kept;
+}
+
 static kiln_status add_slab(struct vk_device *vk, uint64_t size_B, struct vk_buffer *out)
 {
-    if (vk->n_slabs == vk->cap_slabs) {
-        uint32_t cap = vk->cap_slabs ? vk->cap_slabs * 2 : 16;
-        struct vk_buffer *slabs = realloc(vk->slabs, cap * sizeof *slabs);
-        if (!slabs) return error_set(KILN_E_MEMORY, "%s: out of memory for the list of slabs", vk->owner->name);
-        vk->slabs = slabs;
-        vk->cap_slabs = cap;
-    }
+    if (!has_room(&vk->slabs))
+        return error_set(KILN_E_MEMORY, "%s: out of memory for the list of slabs", vk->owner->name);
+    sweep(vk);
     TRY(vk_buffer_create(vk, size_B, VK_MEMORY_DEVICE, out));
-    uint32_t at = first_above(vk, out->address);
-    for (uint32_t i = vk->n_slabs; i > at; i--) vk->slabs[i] = vk->slabs[i - 1];
-    vk->slabs[at] = *out;
-    vk->n_slabs++;
+    insert(&vk->slabs, first_above(vk, out->address), out);
     return KILN_OK;
 }
 
@@ -124,17 +157,24 @@ kiln_status vk_slab_alloc(kiln_device *dev, uint64_t size_B, struct slab *out)
     return status;
 }
 
-// Nothing in flight may use the slab: waits, and where that fails the device is lost and nothing runs any more.
+// What is recorded or in flight may use the slab: it is put aside until that is done. Nobody waits.
+static void retire(struct vk_device *vk, struct vk_buffer *b)
+{
+    b->last_value = vk_stream_last(vk);
+    if (has_room(&vk->retired)) insert(&vk->retired, vk->retired.n, b); // else it stays until the process ends
+    sweep(vk);
+}
+
 void vk_slab_free(kiln_device *dev, struct slab *s)
 {
     struct vk_device *vk = dev->impl;
     pthread_mutex_lock(&vk->lock);
     uint32_t above = first_above(vk, s->address);
-    if (above > 0 && vk->slabs[above - 1].address == s->address) {
-        if (!vk->lost) (void)vk_stream_drain(vk);
-        vk_buffer_destroy(vk, &vk->slabs[above - 1]);
-        for (uint32_t i = above; i < vk->n_slabs; i++) vk->slabs[i - 1] = vk->slabs[i];
-        vk->n_slabs--;
+    if (above > 0 && vk->slabs.v[above - 1].address == s->address) {
+        struct vk_buffer b = vk->slabs.v[above - 1];
+        for (uint32_t i = above; i < vk->slabs.n; i++) vk->slabs.v[i - 1] = vk->slabs.v[i];
+        vk->slabs.n--;
+        retire(vk, &b);
     }
     pthread_mutex_unlock(&vk->lock);
     *s = (struct slab){0};
@@ -142,8 +182,6 @@ void vk_slab_free(kiln_device *dev, struct slab *s)
 
 void vk_slabs_finish(struct vk_device *vk)
 {
-    for (uint32_t i = 0; i < vk->n_slabs; i++) vk_buffer_destroy(vk, &vk->slabs[i]);
-    free(vk->slabs);
-    vk->slabs = NULL;
-    vk->n_slabs = vk->cap_slabs = 0;
+    destroy_all(vk, &vk->retired);
+    destroy_all(vk, &vk->slabs);
 }

@@ -3,11 +3,18 @@
 //
 // A batch is a command buffer from a ring of MAX_BATCHES; its timeline value is one more than that of the batch before.
 // After an idle time the first batch is small, so that the device starts early; the next ones hold about a hundred
-// commands, so that a submission's cost is spread thin. A batch also ends when the work in it is estimated to be long:
-// no submission may hold the queue for seconds. Whoever needs a result submits what is open and waits for its value.
+// commands, so that a submission's cost is spread thin. A program is known whole when it is recorded: its launches are
+// not parted, which costs an idle device the time of recording and saves it every submission but one. A batch also ends
+// when the work in it is estimated to be long: no submission may hold the queue for seconds. Whoever needs a result
+// submits what is open and waits for its value.
+//
+// A submission that the driver refuses for want of memory changed nothing: the batch stays sealed and is handed over
+// again, before anything else is recorded. So an op fails only when nothing of it was recorded, and results that were
+// given out come to be. What cannot be repeated, a recording that could not be ended or any other refusal, is a loss of
+// the device.
 //
 // Invariants: values on the queue rise; everything with a value <= `completed` is done; a batch's command buffer is
-// recorded anew only when its last value is completed.
+// recorded anew only when its last value is completed; nothing is open while a batch is sealed.
 #include "vulkan/vk.h"
 
 #include <stdlib.h>
@@ -58,9 +65,38 @@ kiln_status vk_stream_poll(struct vk_device *vk)
     return KILN_OK;
 }
 
+void vk_stream_look(struct vk_device *vk)
+{
+    uint64_t completed;
+    if (vk->completed == vk->submitted) return;
+    VkResult r = vk->fn.vkGetSemaphoreCounterValue(vk->device, vk->timeline, &completed);
+    if (r == VK_SUCCESS) vk->completed = completed;
+}
+
+static bool has_unsubmitted(const struct vk_device *vk)
+{
+    return vk->sealed || (vk->open && vk->n_recorded);
+}
+
 bool vk_stream_idle(struct vk_device *vk)
 {
-    return !(vk->open && vk->n_recorded) && !vk_stream_poll(vk) && vk->completed == vk->submitted;
+    return !has_unsubmitted(vk) && !vk_stream_poll(vk) && vk->completed == vk->submitted;
+}
+
+uint64_t vk_stream_last(const struct vk_device *vk)
+{
+    return vk->submitted + (vk->open || vk->sealed);
+}
+
+static VkResult wait_until(struct vk_device *vk, uint64_t value, uint64_t limit_ns)
+{
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &vk->timeline,
+                                .pValues = &value};
+    VkResult r = vk->fn.vkWaitSemaphores(vk->device, &info, limit_ns);
+    if (r == VK_SUCCESS && value > vk->completed) vk->completed = value;
+    return r;
 }
 
 kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value)
@@ -68,18 +104,13 @@ kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value)
     TRY(vk_alive(vk));
     if (value <= vk->completed) return KILN_OK;
     STAT_ADD(vk->owner, waits, 1);
-    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                .semaphoreCount = 1,
-                                .pSemaphores = &vk->timeline,
-                                .pValues = &value};
-    VkResult r = vk->fn.vkWaitSemaphores(vk->device, &info, vk->wait_limit_ns);
+    VkResult r = wait_until(vk, value, vk->wait_limit_ns);
     if (r < 0) return vk_failed(vk, r, "vkWaitSemaphores");
     if (r == VK_TIMEOUT) {
         return error_set(KILN_E_TIMEOUT, "%s: no answer within %llu s (KILN_WAIT_S sets the limit)%s%s",
                          vk->owner->name, (unsigned long long)(vk->wait_limit_ns / 1000000000u), vk->op ? "; op " : "",
                          vk->op ? vk->op : "");
     }
-    vk->completed = value;
     return vk_stream_poll(vk);
 }
 
@@ -87,6 +118,7 @@ kiln_status vk_stream_open(struct vk_device *vk)
 {
     if (KILN_LIKELY(vk->open)) return KILN_OK;
     TRY(vk_alive(vk));
+    if (KILN_UNLIKELY(vk->sealed)) TRY(vk_stream_submit(vk));
     struct vk_batch *b = &vk->batches[vk->batch];
     if (b->value > vk->completed) {
         TRY(vk_stream_poll(vk));
@@ -130,17 +162,20 @@ void vk_stream_barrier(struct vk_device *vk)
     STAT_ADD(vk->owner, barriers, 1);
 }
 
-kiln_status vk_stream_submit(struct vk_device *vk)
+static VkResult seal(struct vk_device *vk)
 {
-    if (!vk->open || vk->n_recorded == 0) return KILN_OK;
-    TRY(vk_alive(vk));
-    struct vk_batch *b = &vk->batches[vk->batch];
     // What the batch wrote becomes visible to the host, which may read mapped memory once the value is reached.
     barrier(vk, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
-    vk->open = false; // whatever fails below, this recording is over
-    VK_TRY(vk, vkEndCommandBuffer, b->commands);
+    VkResult r = vk->fn.vkEndCommandBuffer(vk->batches[vk->batch].commands);
+    vk->open = false;
+    vk->sealed = r == VK_SUCCESS;
+    return r;
+}
+
+static VkResult hand_over(struct vk_device *vk)
+{
     VkCommandBufferSubmitInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO,
-                                          .commandBuffer = b->commands};
+                                          .commandBuffer = vk->batches[vk->batch].commands};
     VkSemaphoreSubmitInfo signal = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
                                     .semaphore = vk->timeline,
                                     .value = vk->submitted + 1,
@@ -150,24 +185,92 @@ kiln_status vk_stream_submit(struct vk_device *vk)
                           .pCommandBufferInfos = &commands,
                           .signalSemaphoreInfoCount = 1,
                           .pSignalSemaphoreInfos = &signal};
-    VK_TRY(vk, vkQueueSubmit2, vk->queue, 1, &info, VK_NULL_HANDLE);
+    return vk->fn.vkQueueSubmit2(vk->queue, 1, &info, VK_NULL_HANDLE);
+}
+
+static void handed_over(struct vk_device *vk)
+{
+    struct vk_batch *b = &vk->batches[vk->batch];
     STAT_ADD(vk->owner, submits, 1);
+    vk->sealed = false;
     b->value = ++vk->submitted;
     if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_submitted(vk, vk->batch);
     vk_ring_mark(&vk->upload, b->value);
     vk_ring_mark(&vk->download, b->value);
     vk_ring_mark(&vk->arguments, b->value);
     vk->batch = (vk->batch + 1) % MAX_BATCHES;
-    return KILN_OK;
+}
+
+static bool is_shortage(VkResult r)
+{
+    return r == VK_ERROR_OUT_OF_HOST_MEMORY || r == VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+// Without an error set. After a failure the batch is sealed where it can be handed over again; else the device is lost.
+static VkResult submit(struct vk_device *vk, const char **call)
+{
+    VkResult r = VK_SUCCESS;
+    *call = "vkEndCommandBuffer";
+    if (!vk->sealed) r = seal(vk);
+    if (KILN_UNLIKELY(r < 0)) return r;
+    *call = "vkQueueSubmit2";
+    r = hand_over(vk);
+    if (KILN_UNLIKELY(is_shortage(r))) {
+        // What is in flight may hold the memory that the driver lacks.
+        (void)wait_until(vk, vk->submitted, vk->wait_limit_ns);
+        r = hand_over(vk);
+    }
+    if (KILN_LIKELY(r >= 0))
+        handed_over(vk);
+    else
+        vk->sealed = is_shortage(r);
+    return r;
+}
+
+kiln_status vk_stream_submit(struct vk_device *vk)
+{
+    const char *call;
+    if (!has_unsubmitted(vk)) return KILN_OK;
+    TRY(vk_alive(vk));
+    VkResult r = submit(vk, &call);
+    if (KILN_LIKELY(r >= 0)) return KILN_OK;
+    return vk->sealed ? vk_failed(vk, r, call) : vk_lose(vk, r, call);
+}
+
+// A shortage leaves the batch sealed: what it holds will run.
+static kiln_status submit_full(struct vk_device *vk)
+{
+    const char *call;
+    bool held = vk->holds && !vk->profile; // a profile has room for the spans of a full batch
+    uint32_t most = held ? UINT32_MAX : vk->ramped ? FULL_BATCH : FIRST_BATCH;
+    if (vk->n_recorded < most && vk->work < vk->work_limit) return KILN_OK;
+    VkResult r = submit(vk, &call);
+    return KILN_UNLIKELY(r < 0 && !vk->sealed) ? vk_lose(vk, r, call) : KILN_OK;
 }
 
 kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work)
 {
     vk->n_recorded++;
     vk->work += work;
-    if (KILN_UNLIKELY(vk->blocking)) return vk_stream_drain(vk);
-    if (vk->n_recorded < (vk->ramped ? FULL_BATCH : FIRST_BATCH) && vk->work < vk->work_limit) return KILN_OK;
-    return vk_stream_submit(vk);
+    return KILN_UNLIKELY(vk->blocking) ? vk_stream_drain(vk) : submit_full(vk);
+}
+
+kiln_status vk_stream_hold(struct vk_device *vk, bool begin)
+{
+    vk->holds += begin ? 1 : -1;
+    return vk->open ? submit_full(vk) : KILN_OK;
+}
+
+bool vk_stream_quiet(struct vk_device *vk)
+{
+    const char *call;
+    if (!vk->lost && has_unsubmitted(vk) && submit(vk, &call) < 0) {
+        if (vk->sealed) return false;
+        vk->lost = true;
+    }
+    if (vk->completed >= vk->submitted) return true;
+    VkResult r = wait_until(vk, vk->submitted, vk->wait_limit_ns);
+    return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
 }
 
 kiln_status vk_stream_drain(struct vk_device *vk)

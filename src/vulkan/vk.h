@@ -59,6 +59,7 @@ struct vk_buffer {
     VkDeviceMemory memory;
     uint64_t address, size_B;
     uint8_t *host;
+    uint64_t last_value; // put aside: of the last batch that may use it
 };
 enum vk_memory_use { VK_MEMORY_DEVICE, VK_MEMORY_UPLOAD, VK_MEMORY_DOWNLOAD };
 
@@ -87,10 +88,19 @@ struct vk_ring {
 };
 
 struct vk_pipeline_key {
-    uint64_t operands; // 6 bits each: storage dtype and flags, see shaders/args.glsl
-    uint64_t shape;    // kernel, rank and form; packed by vk_form_bits
+    uint64_t operands[2]; // 12 bits each, 5 a word: storage dtype and flags, see shaders/args.glsl
+    uint64_t shape;       // kernel, rank and form; packed by vk_form_bits
     uint64_t variant[2];
 };
+_Static_assert(MAX_OPERANDS <= 10, "the key has room for 10 operands");
+static inline void vk_key_operand_set(struct vk_pipeline_key *k, int i, uint32_t bits)
+{
+    k->operands[i / 5] |= (uint64_t)bits << (12 * (i % 5));
+}
+static inline uint32_t vk_key_operand(const struct vk_pipeline_key *k, int i)
+{
+    return (uint32_t)(k->operands[i / 5] >> (12 * (i % 5))) & 0xfff;
+}
 struct vk_pipeline_entry {
     struct vk_pipeline_key key;
     VkPipeline pipeline;
@@ -125,7 +135,9 @@ struct vk_device {
     struct vk_batch batches[MAX_BATCHES];
     int batch; // index of the open or the next batch
     bool open;
+    bool sealed; // its recording has ended, but the queue has not taken it yet
     bool ramped; // the small first batch has gone
+    int holds;   // programs that are being recorded: the number of commands ends no batch
     uint32_t n_recorded;
     uint64_t work, work_limit; // estimated points of the open batch
     VkPipeline bound;
@@ -141,8 +153,10 @@ struct vk_device {
     struct vk_profile *profile; // made at the first launch while a profile is taken
 
     // memory.c
-    struct vk_buffer *slabs;
-    uint32_t n_slabs, cap_slabs;
+    struct vk_buffers {
+        struct vk_buffer *v;
+        uint32_t n, cap;
+    } slabs, retired; // by address; given back, and perhaps still in use
 
     // compiled.c
     struct vk_compiled *compiled; // loaded, or unloaded and still in use by the queue
@@ -156,11 +170,15 @@ struct vk_device {
     struct vk_pipeline_entry *table;
     uint32_t table_cap, table_n; // open addressing, cap a power of two
     struct vk_pipeline_entry front[PIPELINE_FRONT];
+
+    struct vk_device *next_abandoned; // device.c
 };
 
 // error.c
 const char *vk_result_name(VkResult r);
 kiln_status vk_failed(struct vk_device *vk, VkResult r, const char *call);
+// The same, after which nothing that the device holds can be trusted: it counts as lost.
+kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call);
 // A driver call that may fail: VK_TRY(vk, vkCreateBuffer, vk->device, &info, NULL, &buffer).
 #define VK_TRY(vk, name, ...)                                                   \
     do {                                                                        \
@@ -183,12 +201,18 @@ kiln_status vk_stream_init(struct vk_device *vk);
 void vk_stream_finish(struct vk_device *vk);
 kiln_status vk_stream_open(struct vk_device *vk);                    // a batch to record into
 kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work); // one command more: submits when the batch is full
-kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open batch over
+kiln_status vk_stream_hold(struct vk_device *vk, bool begin); // between, the number of commands ends no batch
+kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open or the sealed batch over
 kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value);
-kiln_status vk_stream_drain(struct vk_device *vk); // submit, and wait for all
-kiln_status vk_stream_poll(struct vk_device *vk);  // updates `completed` without waiting
-bool vk_stream_idle(struct vk_device *vk);         // nothing recorded, nothing in flight
-void vk_stream_barrier(struct vk_device *vk);      // into the open batch; forgets all hazards
+kiln_status vk_stream_drain(struct vk_device *vk);   // submit, and wait for all
+kiln_status vk_stream_poll(struct vk_device *vk);    // updates `completed` without waiting
+bool vk_stream_idle(struct vk_device *vk);           // nothing recorded, nothing in flight
+uint64_t vk_stream_last(const struct vk_device *vk); // the value after which nothing recorded so far runs
+void vk_stream_look(struct vk_device *vk);           // the same as a poll where a failure means nothing: sets no error
+// Hands over what is recorded and waits. True when nothing on the queue or on its way there uses memory any more. Sets
+// no error.
+bool vk_stream_quiet(struct vk_device *vk);
+void vk_stream_barrier(struct vk_device *vk); // into the open batch; forgets all hazards
 
 // ring.c
 kiln_status vk_ring_init(struct vk_device *vk, struct vk_ring *r, uint64_t size_B, enum vk_memory_use use);

@@ -63,14 +63,14 @@ void wrong_dtypes(void **state)
     BAD(kiln_bitwise_and(f, f), KILN_E_DTYPE, "bitwise_and: ", "f32");
     BAD(kiln_bitwise_left_shift(b, b), KILN_E_DTYPE, "bitwise_left_shift: ", "bool");
     BAD(kiln_where(f, f, f), KILN_E_DTYPE, "where: ", "bool", "f32[2,3]");
-    BAD(kiln_max(b, NULL), KILN_E_DTYPE, "max: ", "bool[2,3]", "any or all");
     BAD(kiln_matmul(BOOL(2, 2), BOOL(2, 2)), KILN_E_DTYPE, "matmul: ", "bool");
     BAD(kiln_gather(f, 0, F32(2, 3)), KILN_E_DTYPE, "gather: ", "index", "f32[2,3]");
     BAD(kiln_one_hot(f, 3), KILN_E_DTYPE, "one_hot: ", "ids", "f32[2,3]");
     BAD(kiln_embedding(f, f), KILN_E_DTYPE, "embedding: ", "ids", "f32[2,3]");
     BAD(kiln_scatter(i, 0, I64(2, 3), f), KILN_E_DTYPE, "scatter: ", "src", "f32[2,3]", "i64[2,3]");
     BAD(kiln_conv2d(I64(1, 1, 3, 3), I64(1, 1, 2, 2), NULL), KILN_E_DTYPE, "conv2d: ", "i64[1,1,3,3]");
-    BAD(kiln_max_pool2d(I64(1, 1, 4, 4), KILN_POOL2D(.kernel = {2, 2})), KILN_E_DTYPE, "max_pool2d: ", "i64");
+    BAD(kiln_max_pool2d(BOOL(1, 1, 4, 4), KILN_POOL2D(.kernel = {2, 2})), KILN_E_DTYPE, "max_pool2d: ", "bool");
+    BAD(kiln_avg_pool2d(I64(1, 1, 4, 4), KILN_POOL2D(.kernel = {2, 2})), KILN_E_DTYPE, "avg_pool2d: ", "i64");
     BAD(kiln_dropout(i, 0.5), KILN_E_DTYPE, "dropout: ", "i64[2,3]");
     BAD(kiln_uniform(dev, KILN_I32, KILN_SHAPE(2), 0, 1), KILN_E_DTYPE, "uniform: ", "i32");
     BAD(kiln_randint(dev, KILN_F32, KILN_SHAPE(2), 0, 5), KILN_E_DTYPE, "randint: ", "f32");
@@ -121,6 +121,7 @@ void wrong_values(void **state)
     kiln_tensor *a = F32(2, 3), *c4 = F32(1, 2, 4, 4), *w = F32(2, 2, 2, 2), *out[2];
     BAD(kiln_arange(dev, KILN_F32, 0, 5, 0), KILN_E_ARGUMENT, "arange: ", "step");
     BAD(kiln_arange(dev, KILN_F32, 0, INFINITY, 1), KILN_E_ARGUMENT, "arange: ", "inf");
+    BAD(kiln_arange(dev, KILN_I32, 0, 5, 0.5), KILN_E_ARGUMENT, "arange: ", "i32", "whole", "step 0.5");
     BAD(kiln_linspace(dev, KILN_F32, 0, 1, -2), KILN_E_ARGUMENT, "linspace: ", "-2");
     BAD(kiln_conv2d(c4, w, KILN_CONV2D(.stride = {-1, 1})), KILN_E_ARGUMENT, "conv2d: ", "stride", "-1");
     BAD(kiln_conv2d(c4, w, KILN_CONV2D(.padding = {0, -2})), KILN_E_ARGUMENT, "conv2d: ", "padding", "-2");

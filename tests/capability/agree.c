@@ -1,6 +1,7 @@
 // Rows 11 and 32: eager mode and each kind of capture agree, on each device.
 #include "capability.h"
 
+#include "grad/registry.h"
 #include "ops/elementwise.h"
 #include "tensor/apply.h"
 
@@ -245,7 +246,7 @@ static void compare_captures(kiln_device *dev, struct subject *s, kiln_tensor *c
     }
 }
 
-static void compare_devices(struct subject *s)
+static void compare_devices(kiln_device *unused, struct subject *s)
 {
     kiln_device *list[] = {cpu(), vulkan()};
     kiln_tensor *in[4], *want[OUTPUTS];
@@ -258,8 +259,13 @@ static void compare_devices(struct subject *s)
     kiln_scope_end(&scope);
 }
 
-static int compare_rows(void)
+// Every elementwise row, OUTPUTS at a time, then structured ops of every family. Returns how many rows there are.
+static int for_each_subject(kiln_device *dev, void (*fn)(kiln_device *dev, struct subject *s))
 {
+    struct subject structured[] = {{.name = "reductions", .fn = reduce, .n_out = 8},
+                                   {.name = "movement", .fn = move, .n_out = 8},
+                                   {.name = "indices", .fn = pick, .n_out = 8},
+                                   {.name = "products and norms", .fn = combine, .n_out = 8}};
     struct subject s = {.name = "rows", .fn = apply_rows};
     int rows = 0;
     for (int i = 0; i < op_count; i++) {
@@ -269,9 +275,10 @@ static int compare_rows(void)
         if (taken && s.n_out == 1) s.name = op->name;
         rows += taken;
         if (s.n_out < OUTPUTS && i + 1 < op_count) continue;
-        if (s.n_out) compare_devices(&s);
+        if (s.n_out) fn(dev, &s);
         s.n_out = 0;
     }
+    for (size_t i = 0; i < sizeof structured / sizeof *structured; i++) fn(dev, &structured[i]);
     return rows;
 }
 
@@ -341,13 +348,144 @@ static void compare_training(kiln_device *dev)
     }
 }
 
+// --- 11, fused: each of these between cheap ops, for each dtype, and its gradients
+
+struct between {
+    struct subject *s;
+    bool gradients;
+};
+
+// By numbers that no dtype rounds, so that what fused kernels do not store is what eager mode stores.
+static kiln_tensor *cheap(kiln_tensor *t, double factor)
+{
+    switch (kiln_tensor_dtype(t)) {
+    case KILN_BOOL: return kiln_logical_not(t);
+    case KILN_F16:
+    case KILN_BF16:
+    case KILN_F32:
+    case KILN_F64: return kiln_mul(t, kiln_scalar(factor));
+    default: return kiln_bitwise_xor(t, kiln_scalar_int(3)); // the indices 0, 1, 2 stay among 1, 2, 3
+    }
+}
+
+static kiln_status between_cheap(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct between *b = user;
+    kiln_tensor *near[4] = {cheap(in[0], 0.5), cheap(in[1], 0.5), cheap(in[2], 0),
+                            kiln_sub(cheap(in[3], 0), kiln_scalar_int(1))};
+    TRY(b->s->fn(b->s, near, 4, out, n_out));
+    for (size_t i = 0; i < n_out; i++) out[i] = cheap(out[i], 2);
+    return kiln_error();
+}
+
+static bool is_float(const kiln_tensor *t)
+{
+    kiln_dtype d = kiln_tensor_dtype(t);
+    return d == KILN_F16 || d == KILN_BF16 || d == KILN_F32 || d == KILN_F64;
+}
+
+static bool has_gradient(const struct subject *s, size_t i)
+{
+    const struct op *op = s->rows[i];
+    return !op || op->flags & OP_ZERO_GRAD || grad_rule_of(op);
+}
+
+static kiln_status weighted_sum(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct between *b = user;
+    kiln_tensor *all[OUTPUTS];
+    TRY(between_cheap(user, in, n_in, all, b->s->n_out));
+    out[0] = kiln_mul(kiln_sum(kiln_add(in[0], in[1]), NULL), kiln_scalar(0)); // so that both are reached
+    for (size_t i = 0; i < b->s->n_out; i++)
+        if (is_float(all[i]) && has_gradient(b->s, i))
+            out[0] = kiln_add(out[0], kiln_mul(kiln_sum(all[i], NULL), kiln_scalar((double)i + 1)));
+    return kiln_error();
+}
+
+static kiln_status between_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct between *b = user;
+    if (!b->gradients) return between_cheap(user, in, n_in, out, n_out);
+    return kiln_grad(weighted_sum, user, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), out, n_out);
+}
+
+static void expect_near(kiln_tensor *got, kiln_tensor *want, double tolerance, const char *what)
+{
+    double a[256], b[256];
+    if (!got || !want || kiln_error()) fail_msg("%s: %s", what, kiln_error_message());
+    int64_t n = kiln_numel(want);
+    if (kiln_numel(got) != n || kiln_tensor_dtype(got) != kiln_tensor_dtype(want)) fail_msg("%s: another type", what);
+    must(kiln_read(kiln_cast(got, KILN_F64), a, sizeof *a * (size_t)n));
+    must(kiln_read(kiln_cast(want, KILN_F64), b, sizeof *b * (size_t)n));
+    for (int64_t i = 0; i < n; i++)
+        if (!(a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) || fabs(a[i] - b[i]) <= tolerance * (1 + fabs(b[i]))))
+            fail_msg("%s: element %d is %.9g, eagerly %.9g", what, (int)i, a[i], b[i]);
+}
+
+static double tolerance_of(kiln_dtype d)
+{
+    return d == KILN_F64 ? 1e-9 : d == KILN_F32 ? 2e-5 : d == KILN_F16 ? 1e-2 : 6e-2;
+}
+
+static void compare_between(kiln_device *dev, struct between *b, kiln_dtype dtype)
+{
+    kiln_tensor *in[4], *want[OUTPUTS], *got[OUTPUTS];
+    size_t n_out = b->gradients ? 2 : b->s->n_out;
+    char what[96];
+    make_inputs(dev, in);
+    for (int i = 0; i < 2; i++) in[i] = kiln_cast(in[i], dtype);
+    must(kiln_seed(dev, 7));
+    if (between_of(b, in, 4, want, n_out)) fail_msg("%s: %s", b->s->name, kiln_error_message());
+    for (int way = 0; way < 3; way++) {
+        kiln_function *f = kiln_jit(between_of, b, KILN_JIT(.capture = captures[way]));
+        for (int call = 0; call < 2; call++) {
+            snprintf(what, sizeof what, "%s%s, %s, %s, call %d", b->s->name, b->gradients ? "'s gradients" : "",
+                     kiln_dtype_name(dtype), ways[way], call + 1);
+            must(kiln_seed(dev, 7));
+            uint64_t launches = stats_of(dev).launches;
+            if (kiln_call(f, in, 4, got, n_out)) fail_msg("%s: %s", what, kiln_error_message());
+            launches = stats_of(dev).launches - launches;
+            for (size_t i = 0; i < n_out; i++) expect_near(got[i], want[i], tolerance_of(dtype), what);
+            // Eagerly 20 and more: each row, and the cheap ops around it.
+            bool rows = b->s->fn == apply_rows && !b->gradients && dtype == KILN_F32 && call == 1;
+            if (rows && fuses(dev) && launches > 4) fail_msg("%s: %d launches", what, (int)launches);
+        }
+        kiln_function_free(&f);
+    }
+}
+
+static const kiln_dtype *wanted_dtypes;
+
+static void compare_all_between(kiln_device *dev, struct subject *s)
+{
+    for (const kiln_dtype *d = wanted_dtypes; *d != KILN_BOOL; d++)
+        for (int gradients = 0; gradients < 2; gradients++) {
+            kiln_scope *scope = kiln_scope_begin();
+            compare_between(dev, &(struct between){s, gradients}, *d);
+            kiln_scope_end(&scope);
+        }
+}
+
+static void compare_fused(kiln_device *dev)
+{
+    for_each_subject(dev, compare_all_between);
+}
+
+void capability_11_fused(void **state)
+{
+    wanted_dtypes = (const kiln_dtype[]){KILN_F32, KILN_BOOL};
+    on_each_device(compare_fused);
+}
+
+// The other dtypes.
+void capability_11_long(void **state)
+{
+    wanted_dtypes = (const kiln_dtype[]){KILN_F16, KILN_BF16, KILN_F64, KILN_BOOL};
+    on_each_device(compare_fused);
+}
+
 void capability_11(void **state)
 {
-    struct subject structured[] = {{.name = "reductions", .fn = reduce, .n_out = 8},
-                                   {.name = "movement", .fn = move, .n_out = 8},
-                                   {.name = "indices", .fn = pick, .n_out = 8},
-                                   {.name = "products and norms", .fn = combine, .n_out = 8}};
-    assert_true(compare_rows() >= 90);
-    for (size_t i = 0; i < sizeof structured / sizeof *structured; i++) compare_devices(&structured[i]);
+    assert_true(for_each_subject(NULL, compare_devices) >= 90);
     on_each_device(compare_training);
 }

@@ -19,7 +19,7 @@
     X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) \
     X(25) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) \
     X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(64) \
-    X(65) X(68) X(69) X(70) X(71) X(72)
+    X(65) X(68) X(69) X(70) X(71) X(72) X(11_fused) X(11_long)
 // clang-format on
 #define DECLARE(nn) void capability_##nn(void **state);
 CAPABILITIES(DECLARE)
@@ -36,8 +36,11 @@ kiln_device_stats stats_of(kiln_device *dev);
 kiln_jit_stats jit_stats_of(const kiln_function *f);
 char *explanation_of(kiln_function *f); // to be freed
 void must(kiln_status status);          // fails the test with the pending error
-bool fuses(kiln_device *dev);           // kernels are compiled for it in this build
-int glsl_compilations(void);            // by glslang, in this process
+// This program again with one test and its environment changed: KILN_TEST_CHILD is set, and the variables, which are
+// pairs of name and value, NULL at the end.
+void run_child(const char *test, const char *what, const char *const *variables);
+bool fuses(kiln_device *dev); // kernels are compiled for it in this build
+int glsl_compilations(void);  // by glslang, in this process
 // What the library warned of since, joined.
 extern char warned[4096];
 void listen_to_log(void);

@@ -1,7 +1,13 @@
 // Rows 1, 3 to 10, 24, 27 to 29, 34, 42, 43, 45 to 48 and 64: modes, captured functions, guards, constants.
 #include "capability.h"
 
+#include "ir/graph.h"
+
 #include <kiln/ops.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <unistd.h>
 
 static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -34,39 +40,194 @@ static void whole_graph(kiln_device *dev)
     kiln_function_free(&f);
 }
 
+// Sums along rows, none of which fuses with another: each is a launch, and a call is one submission.
+enum { SUMS = 40 };
+
+static kiln_status many_launches(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = in[0];
+    for (int i = 0; i < SUMS; i++) out[0] = kiln_cumsum(kiln_flip(out[0], 1, (int64_t[]){0}), 0);
+    return kiln_error();
+}
+
+static void one_submission(kiln_device *dev)
+{
+    float eager[3], captured[3];
+    kiln_tensor *x = from(dev, NUMBERS(0.25, 0.5, -0.125), KILN_SHAPE(3)), *out = NULL;
+    must(many_launches(NULL, &x, 1, &out, 1));
+    must(kiln_read(out, eager, sizeof eager));
+    kiln_function *f = kiln_jit(many_launches, NULL, NULL);
+    must(kiln_call(f, &x, 1, &out, 1));
+    for (int i = 0; i < 5; i++) {
+        must(kiln_device_synchronize(dev));
+        kiln_device_stats before = stats_of(dev), after;
+        must(kiln_call(f, &x, 1, &out, 1));
+        must(kiln_read(out, captured, sizeof captured));
+        after = stats_of(dev);
+        assert_true(after.launches - before.launches >= SUMS);
+        assert_int_equal(after.submits - before.submits, dev == cpu() ? 0 : 1);
+        assert_memory_equal(captured, eager, sizeof eager);
+    }
+    kiln_function_free(&f);
+}
+
 void capability_01(void **state)
 {
     on_each_device(whole_graph);
+    on_each_device(one_submission);
 }
 
-// --- 3: the mode of a thread
+// --- 3: mode and default device, each thread's own
+
+// How often the net was captured by a call: 0 in eager mode.
+static uint64_t captures_of_call(kiln_cell *net, kiln_tensor *x)
+{
+    kiln_function *f = kiln_cell_function(net);
+    uint64_t before = f ? jit_stats_of(f).calls : 0;
+    assert_non_null(kiln_cell_call(net, x));
+    f = kiln_cell_function(net);
+    return (f ? jit_stats_of(f).calls : 0) - before;
+}
+
+static kiln_device *made_on(void)
+{
+    kiln_tensor *t = kiln_ones(NULL, KILN_F32, KILN_SHAPE(1));
+    kiln_device *dev = kiln_tensor_device(t);
+    kiln_free(&t);
+    return dev;
+}
+
+struct other_thread {
+    kiln_device *dev;
+    kiln_cell *net;
+    kiln_tensor *x;
+    kiln_mode first_mode;
+    kiln_device *first_device, *second_device;
+    uint64_t captured, captured_then;
+    kiln_status status;
+};
+
+// While the first thread is in graph mode, on another device.
+static void *look_from_elsewhere(void *user)
+{
+    struct other_thread *o = user;
+    kiln_scope *scope = kiln_scope_begin();
+    o->first_mode = kiln_get_mode();
+    o->first_device = made_on();
+    o->captured = captures_of_call(o->net, o->x);
+    kiln_set_mode(KILN_MODE_GRAPH);
+    kiln_set_device(o->dev);
+    o->second_device = made_on();
+    o->captured_then = captures_of_call(o->net, o->x);
+    o->status = kiln_error();
+    kiln_scope_end(&scope);
+    return NULL;
+}
 
 void capability_03(void **state)
 {
+    kiln_device *null = kiln_device_open("null"), *initial = made_on();
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_relu()));
+    kiln_tensor *x = kiln_ones(cpu(), KILN_F32, KILN_SHAPE(3));
     assert_int_equal(kiln_get_mode(), KILN_MODE_EAGER);
+    assert_int_equal(captures_of_call(net, x), 0);
     must(kiln_set_mode(KILN_MODE_GRAPH));
     assert_int_equal(kiln_get_mode(), KILN_MODE_GRAPH);
-    must(kiln_set_mode(KILN_MODE_EAGER));
-    must(kiln_set_device(cpu()));
-    assert_ptr_equal(kiln_get_device(), cpu());
+    assert_int_equal(captures_of_call(net, x), 1);
+    must(kiln_set_device(null));
+    assert_ptr_equal(made_on(), null);
+
+    struct other_thread o = {.dev = null, .net = net, .x = x};
+    pthread_t thread;
+    for (int graph = 1; graph >= 0; graph--) {
+        must(kiln_set_mode(graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+        must(kiln_set_device(graph ? null : cpu()));
+        assert_int_equal(pthread_create(&thread, NULL, look_from_elsewhere, &o), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(o.status, KILN_OK);
+        assert_int_equal(o.first_mode, KILN_MODE_EAGER);
+        assert_int_equal(o.captured, 0);
+        assert_int_equal(o.captured_then, 1);
+        assert_ptr_equal(o.first_device, initial); // the first that was opened
+        assert_ptr_equal(o.second_device, null);
+        // What that thread chose holds for it alone.
+        assert_int_equal(kiln_get_mode(), graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER);
+        assert_ptr_equal(kiln_get_device(), graph ? null : cpu());
+        assert_ptr_equal(made_on(), graph ? null : cpu());
+        assert_int_equal(captures_of_call(net, x), graph);
+    }
+    kiln_cell_free(&net);
+    kiln_scope_end(&scope);
+    kiln_device_close(&null);
 }
 
 // --- 4: single ops, plain functions, networks, and the gradient alone, in each mode
 
+static void single_op(kiln_device *dev, bool graph)
+{
+    kiln_tensor *const *in = make_pair(dev);
+    uint64_t launches = stats_of(dev).launches;
+    kiln_tensor *y = kiln_add(in[0], in[1]);
+    assert_int_equal(stats_of(dev).launches, launches + 1); // at once, in either mode
+    EXPECT(y, 1e-6, 5, 7, -3);
+}
+
+static void plain_function(kiln_device *dev, bool graph)
+{
+    int runs = 0;
+    kiln_tensor *const *in = make_pair(dev), *out = NULL;
+    uint64_t launches = stats_of(dev).launches;
+    for (int i = 0; i < 3; i++) must(chain(&runs, in, 2, &out, 1));
+    assert_int_equal(stats_of(dev).launches, launches + 9); // op by op, at each call
+    assert_int_equal(runs, 3);
+    EXPECT(out, 1e-6, 3, 9, 0);
+}
+
+static kiln_status chain_construct(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                   size_t n_out)
+{
+    return chain(user, in, n_in, out, n_out);
+}
+
+static void network(kiln_device *dev, bool graph)
+{
+    int runs = 0;
+    kiln_tensor *const *in = make_pair(dev), *out = NULL;
+    kiln_cell *net = kiln_cell_create(
+        KILN_CELL(.kind = "chain", .construct = chain_construct, .user = &runs, .n_in = 2, .n_out = 1));
+    must(kiln_cell_call_n(net, in, 2, &out, 1));
+    uint64_t launches = stats_of(dev).launches;
+    for (int i = 0; i < 3; i++) must(kiln_cell_call_n(net, in, 2, &out, 1));
+    assert_int_equal(stats_of(dev).launches - launches, graph && fuses(dev) ? 3 : 9);
+    EXPECT(out, 1e-6, 3, 9, 0);
+    assert_int_equal(kiln_cell_function(net) != NULL, graph);
+    assert_int_equal(runs, graph ? 1 : 4); // compiled once, or run each time
+    kiln_cell_free(&net);
+}
+
+static void gradient_alone(kiln_device *dev, bool graph)
+{
+    int runs = 0;
+    kiln_tensor *const *in = make_pair(dev), *g = NULL;
+    must(kiln_grad(chain, NULL, in, 2, NULL, &g, 1));
+    EXPECT(g, 1e-6, 4, 5, 0);
+    kiln_cell *net = kiln_cell_create(
+        KILN_CELL(.kind = "chain", .construct = chain_construct, .user = &runs, .n_in = 2, .n_out = 1));
+    for (int i = 0; i < 3; i++) {
+        must(kiln_grad(kiln_cell_fn, net, in, 2, NULL, &g, 1));
+        EXPECT(g, 1e-6, 4, 5, 0);
+    }
+    assert_int_equal(runs, graph ? 1 : 3);
+    kiln_cell_free(&net);
+}
+
 static void four_kinds(kiln_device *dev)
 {
-    for (int mode = KILN_MODE_EAGER; mode <= KILN_MODE_GRAPH; mode++) {
-        must(kiln_set_mode((kiln_mode)mode));
-        kiln_tensor *const *in = make_pair(dev), *out = NULL, *grad = NULL;
-        EXPECT(kiln_add(in[0], in[1]), 1e-6, 5, 7, -3);
-        must(chain(NULL, in, 2, &out, 1));
-        EXPECT(out, 1e-6, 3, 9, 0);
-        kiln_cell *net = kiln_nn_dense(dev, 3, 1, KILN_NN_DENSE(.weight_init = "ones"));
-        EXPECT(kiln_cell_call(net, kiln_reshape(in[0], KILN_SHAPE(1, 3))), 1e-6, 6);
-        assert_int_equal(kiln_cell_function(net) != NULL, mode == KILN_MODE_GRAPH);
-        must(kiln_grad(chain, NULL, in, 2, NULL, &grad, 1));
-        EXPECT(grad, 1e-6, 4, 5, 0);
-        kiln_cell_free(&net);
+    void (*const kinds[])(kiln_device * dev, bool graph) = {single_op, plain_function, network, gradient_alone};
+    for (int graph = 0; graph < 2; graph++) {
+        must(kiln_set_mode(graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) kinds[i](dev, graph);
     }
     must(kiln_set_mode(KILN_MODE_EAGER));
 }
@@ -125,14 +286,31 @@ static void one_rule(kiln_device *dev)
     rule_runs = 0;
     must(kiln_grad(square, NULL, &x, 1, NULL, &g, 1));
     EXPECT(g, 1e-6, 100, 100, 100);
-    kiln_function *f = kiln_jit(square, NULL, NULL);
-    for (int i = 0; i < 3; i++) {
-        must(kiln_grad(call_function, f, &x, 1, NULL, &g, 1));
-        EXPECT(g, 1e-6, 100, 100, 100);
+    assert_int_equal(rule_runs, 1);
+    static const struct {
+        kiln_capture capture;
+        int runs;
+    } ways[] = {{KILN_CAPTURE_STRICT, 1}, {KILN_CAPTURE_TRACE, 1}, {KILN_CAPTURE_AUTO, 3}};
+    for (int k = 0; k < 3; k++) {
+        kiln_function *f = kiln_jit(square, NULL, KILN_JIT(.capture = ways[k].capture));
+        rule_runs = 0;
+        for (int i = 0; i < 3; i++) {
+            must(kiln_grad(call_function, f, &x, 1, NULL, &g, 1));
+            EXPECT(g, 1e-6, 100, 100, 100);
+        }
+        assert_int_equal(rule_runs, ways[k].runs); // once while the backward graph was made; in AUTO at each backward
+        kiln_function_free(&f);
     }
-    assert_int_equal(rule_runs, 2); // once on the tape, once while the backward graph was made
     must(kiln_register_bprop("square", NULL, NULL));
-    kiln_function_free(&f);
+    // And without it the built-in one, everywhere.
+    for (int k = 0; k < 3; k++) {
+        kiln_function *f = kiln_jit(square, NULL, KILN_JIT(.capture = ways[k].capture));
+        for (int i = 0; i < 3; i++) {
+            must(kiln_grad(call_function, f, &x, 1, NULL, &g, 1));
+            EXPECT(g, 1e-6, 2, 4, 6);
+        }
+        kiln_function_free(&f);
+    }
 }
 
 void capability_06(void **state)
@@ -140,23 +318,47 @@ void capability_06(void **state)
     on_each_device(one_rule);
 }
 
-static kiln_status unused_gradient(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status product(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    kiln_tensor *g[2];
-    must(kiln_grad(chain, NULL, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), g, 2));
-    out[0] = g[0];
+    out[0] = kiln_sum(kiln_matmul(in[0], in[1]), NULL);
     return kiln_error();
 }
 
+// `user`: how many gradients are asked for; as many results are given as the call wants.
+static kiln_status gradients_of_product(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                        size_t n_out)
+{
+    kiln_tensor *g[2];
+    const int64_t wrt[] = {0, 1};
+    size_t n = *(const size_t *)user;
+    TRY(kiln_grad(product, NULL, in, 2, KILN_GRAD(.wrt = {n, wrt}), g, n));
+    for (size_t i = 0; i < n_out; i++) out[i] = g[i];
+    return kiln_error();
+}
+
+static uint64_t launches_of_gradients(kiln_device *dev, size_t n_asked, size_t n_out)
+{
+    kiln_tensor *in[] = {from(dev, NUMBERS(1, 2, 3, 4, 5, 6), KILN_SHAPE(2, 3)),
+                         from(dev, NUMBERS(1, 0, -1, 2, 0.5, 3), KILN_SHAPE(3, 2))};
+    kiln_tensor *out[2];
+    kiln_function *f = kiln_jit(gradients_of_product, &n_asked, NULL);
+    must(kiln_call(f, in, 2, out, n_out));
+    uint64_t launches = stats_of(dev).launches;
+    must(kiln_call(f, in, 2, out, n_out));
+    launches = stats_of(dev).launches - launches;
+    EXPECT(out[0], 1e-6, 1, 1, 3.5, 1, 1, 3.5);
+    if (n_out == 2) EXPECT(out[1], 1e-6, 5, 5, 7, 7, 9, 9);
+    kiln_function_free(&f);
+    return launches;
+}
+
+// A gradient that nobody uses costs nothing.
 static void joint_graph(kiln_device *dev)
 {
-    kiln_tensor *const *in = make_pair(dev), *out = NULL;
-    kiln_function *f = kiln_jit(unused_gradient, NULL, NULL);
-    for (int i = 0; i < 2; i++) {
-        must(kiln_call(f, in, 2, &out, 1));
-        EXPECT(out, 1e-6, 4, 5, 0);
-    }
-    kiln_function_free(&f);
+    uint64_t one = launches_of_gradients(dev, 1, 1), unused = launches_of_gradients(dev, 2, 1),
+             both = launches_of_gradients(dev, 2, 2);
+    assert_int_equal(unused, one);
+    assert_true(both > one);
 }
 
 void capability_24(void **state)
@@ -184,9 +386,33 @@ static void strict_errors(kiln_device *dev)
     kiln_function_free(&f);
 }
 
+static kiln_status branch_construct(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                    size_t n_out)
+{
+    return branch(user, in, n_in, out, n_out);
+}
+
+// A network that runs in eager mode, then in graph mode.
+static void switched_network(kiln_device *dev)
+{
+    kiln_tensor *x = make_pair(dev)[0];
+    kiln_cell *net =
+        kiln_cell_create(KILN_CELL(.kind = "branch", .construct = branch_construct, .n_in = 1, .n_out = 1));
+    EXPECT(kiln_cell_call(net, x), 1e-6, -1, -2, -3);
+    must(kiln_set_mode(KILN_MODE_GRAPH));
+    for (int again = 0; again < 2; again++) {
+        assert_null(kiln_cell_call(net, x));
+        EXPECT_ERROR(KILN_E_STATE, "item: ", "kiln_where", "read it outside", "KILN_CAPTURE_AUTO", "(capture.c:");
+    }
+    must(kiln_set_mode(KILN_MODE_EAGER));
+    EXPECT(kiln_cell_call(net, x), 1e-6, -1, -2, -3);
+    kiln_cell_free(&net);
+}
+
 void capability_07(void **state)
 {
     on_each_device(strict_errors);
+    on_each_device(switched_network);
 }
 
 void capability_28(void **state)
@@ -235,12 +461,36 @@ void capability_09(void **state)
     on_each_device(compiled_once);
 }
 
+// Calls of a captured function and of a network in graph mode, while captures are switched off.
+static void runs_eagerly(kiln_device *dev)
+{
+    int runs = 0;
+    kiln_tensor *const *in = make_pair(dev), *out = NULL;
+    kiln_function *f = kiln_jit(chain, &runs, NULL);
+    kiln_cell *net = kiln_cell_create(
+        KILN_CELL(.kind = "chain", .construct = chain_construct, .user = &runs, .n_in = 2, .n_out = 1));
+    uint64_t launches = stats_of(dev).launches;
+    for (int i = 0; i < 3; i++) must(kiln_call(f, in, 2, &out, 1));
+    EXPECT(out, 1e-6, 3, 9, 0);
+    must(kiln_set_mode(KILN_MODE_GRAPH));
+    for (int i = 0; i < 3; i++) must(kiln_cell_call_n(net, in, 2, &out, 1));
+    must(kiln_set_mode(KILN_MODE_EAGER));
+    EXPECT(out, 1e-6, 3, 9, 0);
+    assert_int_equal(runs, 6);
+    assert_int_equal(jit_stats_of(f).captures, 0);
+    if (kiln_cell_function(net)) assert_int_equal(jit_stats_of(kiln_cell_function(net)).captures, 0);
+    assert_true(stats_of(dev).launches - launches >= 18); // op by op
+    kiln_cell_free(&net);
+    kiln_function_free(&f);
+}
+
 static void switched_off(kiln_device *dev)
 {
     int runs = 0;
     kiln_tensor *const *in = make_pair(dev), *out = NULL;
     kiln_function *f = kiln_jit(chain, &runs, NULL);
     kiln_jit_enable(false);
+    runs_eagerly(dev);
     for (int i = 0; i < 3; i++) must(kiln_call(f, in, 2, &out, 1));
     kiln_jit_enable(true);
     assert_int_equal(runs, 3);
@@ -254,21 +504,61 @@ static void switched_off(kiln_device *dev)
 
 void capability_10(void **state)
 {
+    if (getenv("KILN_TEST_CHILD")) {
+        on_each_device(runs_eagerly);
+        return;
+    }
     on_each_device(switched_off);
+    run_child("capability_10", "KILN_JIT=0", (const char *const[]){"KILN_JIT", "0", NULL});
+}
+
+static char *file_in(const char *folder, const char *name)
+{
+    char command[256], *text = NULL;
+    size_t size = 0;
+    snprintf(command, sizeof command, "cat %s/*/%s", folder, name);
+    FILE *from_shell = popen(command, "r"), *memory = open_memstream(&text, &size);
+    assert_non_null(from_shell);
+    assert_non_null(memory);
+    for (int c; (c = fgetc(from_shell)) != EOF;) fputc(c, memory);
+    fclose(memory);
+    assert_int_equal(pclose(from_shell), 0);
+    return text;
+}
+
+// The graph that a capture hands to the passes, and the one that they make of it.
+static void captured_graphs(kiln_device *dev, kiln_capture capture, kiln_graph **out)
+{
+    char folder[] = "/tmp/kiln-test-XXXXXX", command[64];
+    kiln_tensor *const *in = make_pair(dev), *result = NULL;
+    assert_non_null(mkdtemp(folder));
+    setenv("KILN_DUMP", folder, 1);
+    kiln_function *f = kiln_jit(chain, NULL, KILN_JIT(.capture = capture));
+    for (int i = 0; i < 3; i++) must(kiln_call(f, in, 2, &result, 1));
+    EXPECT(result, 1e-6, 3, 9, 0);
+    unsetenv("KILN_DUMP");
+    kiln_function_free(&f);
+    for (int i = 0; i < 2; i++) {
+        char *text = file_in(folder, i ? "graph.kiln" : "00-captured.kiln");
+        out[i] = kiln_graph_parse(text);
+        if (!out[i]) fail_msg("%s in\n%s", kiln_error_message(), text);
+        free(text);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 static void one_form(kiln_device *dev)
 {
-    kiln_tensor *const *in = make_pair(dev), *out = NULL;
-    uint64_t nodes[2];
-    for (int i = 0; i < 2; i++) {
-        kiln_function *f = kiln_jit(chain, NULL, KILN_JIT(.capture = i ? KILN_CAPTURE_TRACE : KILN_CAPTURE_STRICT));
-        must(kiln_call(f, in, 2, &out, 1));
-        EXPECT(out, 1e-6, 3, 9, 0);
-        nodes[i] = jit_stats_of(f).nodes;
-        kiln_function_free(&f);
+    const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_AUTO};
+    kiln_graph *graphs[3][2];
+    for (int i = 0; i < 3; i++) captured_graphs(dev, captures[i], graphs[i]);
+    for (int stage = 0; stage < 2; stage++) {
+        assert_true(kiln_graph_node_count(graphs[0][stage]) == 3);
+        for (int i = 1; i < 3; i++)
+            if (!ir_graph_equal(graphs[0][stage], graphs[i][stage])) fail_msg("capture %d, stage %d", i, stage);
     }
-    assert_int_equal(nodes[0], nodes[1]);
+    for (int i = 0; i < 6; i++) kiln_graph_free(&graphs[i / 2][i % 2]);
 }
 
 void capability_27(void **state)
@@ -347,6 +637,53 @@ static void guarded(kiln_device *dev)
     kiln_function_free(&f);
 }
 
+// Where a program stands among those of the explanation; -1: it is not there.
+static int place_of_program(const char *text, int number)
+{
+    int place = 0, found, n_ops;
+    for (const char *p = text; (p = strstr(p, "\n  program ")); p++) {
+        if (sscanf(p, "\n  program %d: %d ops in", &found, &n_ops) != 2) continue;
+        if (found == number) return place;
+        place++;
+    }
+    return -1;
+}
+
+static void expect_order(kiln_function *f, int first, int second, int third)
+{
+    char *text = explanation_of(f);
+    int want[] = {first, second, third};
+    for (int i = 0; i < 3; i++)
+        if (want[i] && place_of_program(text, want[i]) != i)
+            fail_msg("program %d is not at %d in %s", want[i], i, text);
+    free(text);
+}
+
+// The list of a function: what was used last comes first, and what was not used for longest goes.
+static void in_order_of_use(kiln_device *dev)
+{
+    kiln_tensor *x[4][2], *out = NULL;
+    for (int64_t i = 0; i < 4; i++) x[i][0] = x[i][1] = kiln_ones(dev, KILN_F32, KILN_SHAPE(i + 1));
+    kiln_function *f = kiln_jit(chain, NULL, KILN_JIT(.cache_entries = 3));
+    for (int i = 0; i < 3; i++) must(kiln_call(f, x[i], 2, &out, 1));
+    expect_order(f, 3, 2, 1);
+    must(kiln_call(f, x[0], 2, &out, 1));
+    expect_order(f, 1, 3, 2);
+    must(kiln_call(f, x[2], 2, &out, 1));
+    must(kiln_call(f, x[2], 2, &out, 1));
+    expect_order(f, 3, 1, 2);
+    must(kiln_call(f, x[3], 2, &out, 1)); // the second goes
+    expect_order(f, 4, 3, 1);
+    uint64_t captures = jit_stats_of(f).captures;
+    must(kiln_call(f, x[0], 2, &out, 1));
+    assert_int_equal(jit_stats_of(f).captures, captures);
+    must(kiln_call(f, x[1], 2, &out, 1));
+    assert_int_equal(jit_stats_of(f).captures, captures + 1);
+    expect_order(f, 5, 1, 4);
+    assert_int_equal(jit_stats_of(f).evictions, 2);
+    kiln_function_free(&f);
+}
+
 void capability_42(void **state)
 {
     on_each_device(guarded);
@@ -355,6 +692,7 @@ void capability_42(void **state)
 void capability_43(void **state)
 {
     on_each_device(guarded);
+    on_each_device(in_order_of_use);
 }
 
 // --- 45: the options
@@ -385,9 +723,111 @@ static void options(kiln_device *dev)
     kiln_function_free(&f);
 }
 
+// What a call writes to stderr; to be freed.
+static char *said_by(kiln_function *f, kiln_tensor *const *in, size_t n_in)
+{
+    char path[] = "/tmp/kiln-test-XXXXXX";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    assert_true(file >= 0 && before >= 0);
+    unlink(path);
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    kiln_tensor *out = NULL;
+    kiln_status status = kiln_call(f, in, n_in, &out, 1);
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    must(status);
+    char *text = calloc(1, 1 << 16);
+    assert_non_null(text);
+    assert_true(pread(file, text, (1 << 16) - 1, 0) >= 0);
+    close(file);
+    return text;
+}
+
+static void expect_said(const char *text, const char *const *parts)
+{
+    for (const char *p = text; *parts; parts++) { // in this order
+        const char *found = strstr(p, *parts);
+        if (!found) fail_msg("no \"%s\" in its place in:\n%s", *parts, text);
+        p = found + strlen(*parts);
+    }
+}
+
+static kiln_status reads_between(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_mul(in[0], in[1]);
+    double largest = kiln_item(kiln_max(y, NULL));
+    out[0] = kiln_sub(kiln_exp(kiln_neg(y)), kiln_scalar(largest));
+    return kiln_error();
+}
+
+static kiln_status repeats(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = in[0];
+    for (int i = 0; i < 96; i++) out[0] = kiln_sub(kiln_mul(out[0], in[1]), kiln_scalar(0.5));
+    return kiln_error();
+}
+
+// The graph, and in AUTO where it was split and why; each at the capture and not again.
+static void print_after_all(kiln_device *dev)
+{
+    kiln_tensor *const *in = make_pair(dev);
+    const kiln_capture whole[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE};
+    for (int k = 0; k < 2; k++) {
+        kiln_function *f = kiln_jit(chain, NULL, KILN_JIT(.capture = whole[k], .print_after_all = true));
+        char *text = said_by(f, in, 2), *again = said_by(f, in, 2);
+        expect_said(text,
+                    (const char *const[]){"f32[3] = input \"in0\"", "= mul(", "= sub(", "= relu(", "return", NULL});
+        assert_string_equal(again, "");
+        free(text);
+        free(again);
+        kiln_function_free(&f);
+    }
+    kiln_function *f = kiln_jit(reads_between, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .print_after_all = true));
+    char *text = said_by(f, in, 2);
+    const char *const parts[] = {"= mul(",
+                                 "= max(",
+                                 "return",
+                                 "# the function at capture.c:",
+                                 "break: read of f32[]",
+                                 "made by max",
+                                 "at capture.c:",
+                                 "2 ops recorded",
+                                 "= neg(",
+                                 "= exp(",
+                                 "= sub(",
+                                 "return",
+                                 "end: of the scope",
+                                 "3 ops recorded",
+                                 NULL};
+    expect_said(text, parts);
+    free(text);
+    free(said_by(f, in, 2)); // learns what is asked for after the break
+    text = said_by(f, in, 2);
+    assert_string_equal(text, "");
+    free(text);
+    kiln_function_free(&f);
+}
+
+static void loop_unrolling(kiln_device *dev)
+{
+    kiln_tensor *const *in = make_pair(dev), *want = NULL, *out = NULL;
+    must(repeats(NULL, in, 2, &want, 1));
+    for (uint64_t copies = 0; copies <= 16; copies += 4) {
+        kiln_function *f = kiln_jit(repeats, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .loop_unrolling = copies));
+        for (int i = 0; i < 2; i++) must(kiln_call(f, in, 2, &out, 1));
+        expect_same(out, want, "a result");
+        assert_int_equal(jit_stats_of(f).breaks, copies ? 2 * 96 / copies : 0);
+        kiln_function_free(&f);
+    }
+}
+
 void capability_45(void **state)
 {
     on_each_device(options);
+    on_each_device(print_after_all);
+    on_each_device(loop_unrolling);
 }
 
 // --- 46: AUTO counts as STRICT in graph mode, with a warning; 47: the inner one of two is a part of the outer

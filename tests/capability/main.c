@@ -1,5 +1,7 @@
 // Runs one capability's test, or all. usage: test_capability [capability_NN]
 #include "capability.h"
+#include <sys/wait.h>
+#include <unistd.h>
 #if KILN_WITH_VULKAN
 #include "vulkan/vk.h"
 #endif
@@ -71,6 +73,23 @@ char *explanation_of(kiln_function *f)
     kiln_explain(f, file);
     fclose(file);
     return text;
+}
+
+void run_child(const char *test, const char *what, const char *const *variables)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("KILN_TEST_CHILD", "1", 1);
+        for (; *variables; variables += 2) setenv(variables[0], variables[1], 1);
+        execl("/proc/self/exe", "test_capability", test, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail_msg("%s: the child ended with status %#x", what, (unsigned)status);
 }
 
 void must(kiln_status status)

@@ -1,6 +1,6 @@
 // Rows 68, 69 and 70: precompiled kernels, batched submission, and the CPU where there is no Vulkan.
 #include "capability.h"
-#include "codegen/spirv.h"
+#include "spirv/spirv.h"
 #include "ops/elementwise.h"
 #include "tensor/apply.h"
 
@@ -234,31 +234,13 @@ static void without_vulkan(void)
     kiln_error_clear();
 }
 
-// This program again, with its environment changed; variables are pairs of name and value.
-static void run_child(const char *what, const char *const *variables)
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        setenv("KILN_TEST_CHILD", "1", 1);
-        for (; *variables; variables += 2) setenv(variables[0], variables[1], 1);
-        execl("/proc/self/exe", "test_capability", "capability_70", (char *)NULL);
-        _exit(127);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
-        fail_msg("%s: the child ended with status %#x", what, (unsigned)status);
-}
-
 void capability_70(void **state)
 {
     if (getenv("KILN_TEST_CHILD")) {
         without_vulkan();
         return;
     }
-    run_child("no driver",
+    run_child("capability_70", "no driver",
               (const char *const[]){"VK_DRIVER_FILES", "/nonexistent", "VK_ICD_FILENAMES", "/nonexistent", NULL});
     // A loader that is none: an empty file under its name, found first.
     char folder[] = "/tmp/kiln-test-XXXXXX", file[64];
@@ -267,8 +249,9 @@ void capability_70(void **state)
     FILE *f = fopen(file, "w");
     assert_non_null(f);
     fclose(f);
-    run_child("no loader", (const char *const[]){"LD_LIBRARY_PATH", folder, NULL});
-    run_child("no loader, no BLAS", (const char *const[]){"LD_LIBRARY_PATH", folder, "KILN_BLAS", "none", NULL});
+    run_child("capability_70", "no loader", (const char *const[]){"LD_LIBRARY_PATH", folder, NULL});
+    run_child("capability_70", "no loader, no BLAS",
+              (const char *const[]){"LD_LIBRARY_PATH", folder, "KILN_BLAS", "none", NULL});
     assert_int_equal(unlink(file), 0);
     assert_int_equal(rmdir(folder), 0);
 }

@@ -216,9 +216,63 @@ static void errors_late(kiln_device *dev)
     }
 }
 
+// An op that fails for what its index holds, on the CPU; on a GPU it does not fail, and what follows is the other way.
+struct picker {
+    kiln_tensor *log;
+    bool handle;
+    int failures;
+};
+
+static kiln_status picks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct picker *p = user;
+    kiln_tensor *x = kiln_tanh(kiln_mul(in[0], kiln_scalar(2)));
+    kiln_add_(p->log, kiln_scalar(1));
+    // The place is computed on the way.
+    kiln_tensor *row = kiln_take(x, 0, kiln_mul(in[1], kiln_scalar_int(2)));
+    if (!row && !p->handle) return kiln_error();
+    if (!row) {
+        p->failures++;
+        kiln_error_clear();
+        kiln_mul_(p->log, kiln_scalar(10));
+        row = kiln_take(x, 0, in[1]);
+    }
+    kiln_add_(p->log, kiln_scalar(0.5));
+    out[0] = kiln_neg(row);
+    return kiln_error();
+}
+
+static void errors_of_values(kiln_device *dev)
+{
+    kiln_tensor *x = from(dev, NUMBERS(1, 2, 3), KILN_SHAPE(3));
+    struct picker eager = {kiln_zeros(dev, KILN_F32, KILN_SHAPE(1))},
+                  captured = {kiln_zeros(dev, KILN_F32, KILN_SHAPE(1))};
+    kiln_function *f = automatic(picks, &captured);
+    for (int i = 0; i < 12; i++) { // the second and the third place are no good
+        const int64_t place = i % 3;
+        kiln_tensor *in[] = {x, kiln_from_data(dev, KILN_I64, 1, (int64_t[]){1}, &place)}, *want = NULL, *got = NULL;
+        eager.handle = captured.handle = i % 2;
+        kiln_status status = picks(&eager, in, 2, &want, 1);
+        char message[200];
+        snprintf(message, sizeof message, "%.*s", (int)strcspn(kiln_error_message(), "("), kiln_error_message());
+        kiln_error_clear();
+        assert_int_equal(status, dev == cpu() && place == 2 && !eager.handle ? KILN_E_ARGUMENT : KILN_OK);
+        assert_int_equal(kiln_call(f, in, 2, &got, 1), status);
+        if (status)
+            EXPECT_ERROR(status, message, "take: index 4 is out of range for an axis of 3 elements (segment.c:");
+        else
+            expect_same(got, want, "a result");
+        expect_same(captured.log, eager.log, "what was written before and after");
+        assert_int_equal(captured.failures, eager.failures);
+    }
+    assert_int_equal(captured.failures, dev == cpu() ? 2 : 0);
+    kiln_function_free(&f);
+}
+
 void capability_38(void **state)
 {
     on_each_device(errors_inside);
+    on_each_device(errors_of_values);
     on_each_device(errors_late);
 }
 
@@ -243,8 +297,9 @@ static kiln_status loop(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
     return kiln_error();
 }
 
-// The statistics after three calls; what one call launches goes to *launches.
-static kiln_jit_stats run_loop(kiln_device *dev, struct loop l, const kiln_jit_opts *o, uint64_t *launches)
+// The statistics after three calls; what one call launches goes to *launches. `part`: of the explanation.
+static kiln_jit_stats run_loop(kiln_device *dev, struct loop l, const kiln_jit_opts *o, uint64_t *launches,
+                               const char *part)
 {
     kiln_tensor *in[] = {from(dev, NUMBERS(0, 1), KILN_SHAPE(2)), from(dev, NUMBERS(3, 3), KILN_SHAPE(2)),
                          from(dev, NUMBERS(1, 2), KILN_SHAPE(2))};
@@ -258,6 +313,9 @@ static kiln_jit_stats run_loop(kiln_device *dev, struct loop l, const kiln_jit_o
     }
     kiln_jit_stats s = jit_stats_of(f);
     assert_int_equal(s.captures, 1);
+    char *text = explanation_of(f);
+    if (part && !strstr(text, part)) fail_msg("no \"%s\" in %s", part, text);
+    free(text);
     kiln_function_free(&f);
     return s;
 }
@@ -266,26 +324,35 @@ static void loops(kiln_device *dev)
 {
     uint64_t launches;
     for (int k = 0; k < 3; k++) { // whole
-        kiln_jit_stats s = run_loop(dev, (struct loop){10, false}, KILN_JIT(.capture = all_captures[k]), &launches);
+        kiln_jit_stats s =
+            run_loop(dev, (struct loop){10, false}, KILN_JIT(.capture = all_captures[k]), &launches, "41 ops in ");
         assert_int_equal(s.breaks, 0);
         assert_int_equal(s.programs, 1);
         assert_int_equal(launches, fuses(dev) ? 1 : 21);
     }
     for (int n = 20; n <= 60; n += 20) { // split: each repetition is the same program
-        kiln_jit_stats s = run_loop(dev, (struct loop){n, true}, KILN_JIT(.capture = KILN_CAPTURE_AUTO), &launches);
+        kiln_jit_stats s =
+            run_loop(dev, (struct loop){n, true}, KILN_JIT(.capture = KILN_CAPTURE_AUTO), &launches, NULL);
         assert_int_equal(s.breaks, 3 * n);
         assert_true(s.programs <= 4);
         assert_int_equal(launches, fuses(dev) ? n + 1 : 3 * n + 1);
     }
-    uint64_t breaks[2];
-    for (int i = 0; i < 2; i++) {
-        kiln_jit_stats s = run_loop(dev, (struct loop){160, false},
-                                    KILN_JIT(.capture = KILN_CAPTURE_AUTO, .loop_unrolling = i ? 8 : 4), &launches);
-        breaks[i] = s.breaks / 3;
-        assert_true(s.programs <= 4);
+    // So many copies are one body, which is compiled once, however long the loop is.
+    for (int copies = 4; copies <= 8; copies += 4) {
+        kiln_jit_stats s[2];
+        char body[32];
+        snprintf(body, sizeof body, ": %d ops in ", 4 * copies);
+        for (int k = 0; k < 2; k++) {
+            int n = k ? 320 : 160;
+            s[k] =
+                run_loop(dev, (struct loop){n, false},
+                         KILN_JIT(.capture = KILN_CAPTURE_AUTO, .loop_unrolling = (uint64_t)copies), &launches, body);
+            assert_int_equal(s[k].breaks, 3 * n / copies);
+            if (fuses(dev)) assert_int_equal(launches, n / copies + 1);
+        }
+        assert_true(s[0].programs <= 3); // the body, and what comes after the last one
+        assert_int_equal(s[1].programs, s[0].programs);
     }
-    assert_int_equal(breaks[0], 160 / 4);
-    assert_int_equal(breaks[1], 160 / 8);
 }
 
 void capability_39(void **state)

@@ -32,6 +32,20 @@ static void filled(const char *op, shaped_fn fn, double value)
     kiln_error_clear();
 }
 
+void conform_full_int(const char *op)
+{
+    const int64_t values[] = {0, -7, 9007199254740993, INT64_MAX, INT64_MIN, 300};
+    for (int dtype = 0; dtype < DTYPES; dtype++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+            for (int i = 0; i < SHAPES; i++) {
+                struct host want = host_new(dtype, shapes[i].rank, shapes[i].dims);
+                for (int64_t k = 0; k < want.n; k++) want.v[k] = converted(KILN_I64, dtype, values[v]);
+                kiln_tensor *t = kiln_full_int(suite.dev, (kiln_dtype)dtype, (size_t)want.rank, want.dims, values[v]);
+                check_equal(t, &want, case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
+                host_free(&want);
+            }
+}
+
 void conform_full(const char *op)
 {
     const double values[] = {0, 3, 0.1, 117.5, -0.0};
@@ -94,6 +108,8 @@ void conform_arange(const char *op)
             record_mistake("arange without a length");
         expect_error(KILN_E_ARGUMENT, op, "a range without a length");
     }
+    if (kiln_arange(suite.dev, KILN_I32, 0, 5, 0.5)) record_mistake("arange of integers half a step apart");
+    expect_error(KILN_E_ARGUMENT, op, "integers half a step apart");
     if (kiln_arange(suite.dev, KILN_BOOL, 0, 2, 1)) record_mistake("arange of bool");
     expect_error(KILN_E_DTYPE, op, "bool");
 }
@@ -108,15 +124,44 @@ static void line(const char *op, int dtype, double start, double stop, int64_t n
     kiln_tensor *t = kiln_linspace(suite.dev, (kiln_dtype)dtype, start, stop, n);
     check_values(t, &want, &scale, 4, case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
     struct host got = host_read(t);
-    if (n > 1 && got.v && !suite.is_null && got.v[n - 1] != quantized(dtype, stop))
-        record_mistake("linspace of %lld ends at %.9Lg, not %.9g", (long long)n, got.v[n - 1], stop);
+    bool ends = got.v && n > 1 && !suite.is_null;
+    if (ends && (got.v[n - 1] != quantized(dtype, stop) || got.v[0] != quantized(dtype, start)))
+        record_mistake("linspace of %lld goes from %.9Lg to %.9Lg, not %.9g to %.9g", (long long)n, got.v[0],
+                       got.v[n - 1], start, stop);
     host_free(&got);
     host_free(&want);
     host_free(&scale);
 }
 
+// Integers are what lies on the line, rounded down.
+static void whole_line(const char *op, int dtype, double start, double stop, int64_t n)
+{
+    struct host want = host_new(dtype, 1, &n);
+    for (int64_t i = 0; i < n; i++)
+        want.v[i] = wrapped(dtype, (int64_t)floorl(n == 1 ? start : start + ((long double)stop - start) * i / (n - 1)));
+    check_equal(kiln_linspace(suite.dev, (kiln_dtype)dtype, start, stop, n), &want,
+                case_text(op, &want, LAYOUT_CONTIGUOUS, ""));
+    host_free(&want);
+}
+
 void conform_linspace(const char *op)
 {
+    for (int64_t n = 2; n < 200; n++) line(op, KILN_F32 + n % 2, 0.1 * (double)n, 0.7, n);
+    line(op, KILN_F32, -3e38, 3e38, 2);
+    line(op, KILN_F64, -1.5e308, 1.5e308, 5);
+    for (int dtype = KILN_U8; dtype <= KILN_I64; dtype++) {
+        whole_line(op, dtype, 0, 10, 5);
+        whole_line(op, dtype, 3, 4, 8);
+        whole_line(op, dtype, 0.5, 7.25, 10);
+        whole_line(op, dtype, 9, 2, 50);
+        whole_line(op, dtype, 2, 9, 1);
+        whole_line(op, dtype, 2, 9, 0);
+        if (dtype == KILN_U8) continue;
+        whole_line(op, dtype, 10, -10, 7);
+        whole_line(op, dtype, -0.5, -7.5, 4);
+    }
+    whole_line(op, KILN_I64, 0x1p60, 0x1p60 + 0x1p40, 3);
+    whole_line(op, KILN_I32, 0, 7, 50);
     for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
         line(op, dtype, 0, 1, 11);
         line(op, dtype, -2, 3, 50);

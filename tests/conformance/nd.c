@@ -115,6 +115,46 @@ static void run_tuples(const char *op, const struct tuples *c, int dtype, int in
     host_free(&want);
 }
 
+// An index out of range, in either place of a tuple: an error on the CPU, elsewhere nothing is read or added.
+static void far_index(const char *op, bool add, int place, int64_t index, const char *named)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    int64_t tuple[2] = {1, 1};
+    tuple[place] = index;
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
+                *wrong = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(1, 2), tuple),
+                *one = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1));
+    kiln_tensor *y = add ? kiln_scatter_nd(wrong, one, KILN_SHAPE(2, 3)) : kiln_gather_nd(m, wrong);
+    record.cases++;
+    if (strcmp(suite.device, "cpu") == 0) {
+        if (!names_index(named)) record_mistake("%s: the error does not name %s: %s", op, named, kiln_error_message());
+        expect_error(KILN_E_ARGUMENT, op, "an index out of range");
+    } else {
+        kiln_tensor *sum = y ? kiln_sum(y, NULL) : NULL;
+        if (sum && !suite.is_null && kiln_item(sum) != 0)
+            record_mistake("%s: an index out of range is not dropped", op);
+        no_error(op);
+    }
+    kiln_scope_end(&scope);
+}
+
+static void far_indices(const char *op, bool add)
+{
+    const int64_t far = (int64_t)1 << 62;
+    for (int place = 0; place < 2; place++) {
+        far_index(op, add, place, -4, "index -4 ");
+        far_index(op, add, place, 3, "index 3 ");
+        far_index(op, add, place, (int64_t)1 << 59, "index 576460752303423488 ");
+        for (int64_t k = -2; k <= 2; k++) {
+            far_index(op, add, place, far + k, "index 1152921504606846976 or beyond ");
+            far_index(op, add, place, -far + k, "index -1152921504606846976 or beyond ");
+            far_index(op, add, place, far / 2 + k, "index 1152921504606846976 or beyond ");
+        }
+        far_index(op, add, place, INT64_MAX, "index 1152921504606846976 or beyond ");
+        far_index(op, add, place, INT64_MIN, "index -1152921504606846976 or beyond ");
+    }
+}
+
 static void tuples(const char *op, bool add)
 {
     static const int index_dtypes[] = {KILN_I64, KILN_I32, KILN_I16};
@@ -132,18 +172,7 @@ static void tuples(const char *op, bool add)
                          : kiln_gather_nd(m, three);
     if (y) record_mistake("%s takes tuples longer than the shape", op);
     expect_error(KILN_E_SHAPE, op, "tuples longer than the shape");
-    const int64_t far[] = {1, -4};
-    kiln_tensor *wrong = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(1, 2), far),
-                *one = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1));
-    y = add ? kiln_scatter_nd(wrong, one, KILN_SHAPE(2, 3)) : kiln_gather_nd(m, wrong);
-    if (strcmp(suite.device, "cpu") == 0) {
-        if (!names_index("index -4 ")) record_mistake("%s: the error does not name -4: %s", op, kiln_error_message());
-        expect_error(KILN_E_ARGUMENT, op, "an index out of range");
-        return;
-    }
-    kiln_tensor *sum = y ? kiln_sum(y, NULL) : NULL;
-    if (sum && !suite.is_null && kiln_item(sum) != 0) record_mistake("%s: an index out of range is not dropped", op);
-    no_error(op);
+    far_indices(op, add);
 }
 
 void conform_gather_nd(const char *op)

@@ -32,7 +32,7 @@ bool row_takes(const struct row *r, int dtype)
     switch (r->e->type) {
     case TYPE_NUMERIC:
     case TYPE_REAL:
-    case TYPE_TEST: return dtype != KILN_BOOL;
+    case TYPE_TEST: return dtype != KILN_BOOL || r->e->bexpr;
     case TYPE_BITWISE: return !is_float(dtype);
     case TYPE_INTEGER: return is_integer(dtype);
     default: return true;

@@ -417,6 +417,31 @@ class Odd(Case):
         self.check_unused(str(self.folder))
         self.assertEqual(self.files(), {})
 
+    def compiled_with(self, mode, change=lambda above: None, folder='cache'):
+        """How many kernels are compiled where a full cache lies in a folder of this mode."""
+        above = self.home / f'{mode:o}'
+        shutil.copytree(FULL, above / 'cache', copy_function=shutil.copy2)
+        above.chmod(mode)
+        change(above)
+        compiled = self.run_steps(self.environment(KILN_CACHE_DIR=str(above / folder)))
+        shutil.rmtree(above)
+        return compiled
+
+    @once
+    def test_folders_above(self):
+        """Where others can exchange the folder, what lies in it is not taken."""
+        everything = EXPECTED['compiled_on_device']
+        self.assertEqual(self.compiled_with(0o755), 0)
+        self.assertEqual(self.compiled_with(0o1777), 0)
+        self.assertEqual(self.compiled_with(0o777), everything)
+        self.assertEqual(self.compiled_with(0o755, lambda above: (above / 'cache' / FOLDER).chmod(0o777)), everything)
+        self.assertEqual(self.compiled_with(0o755, lambda above: (above / 'cache').chmod(0o777)), everything)
+        for mode, compiled in (0o755, 0), (0o777, everything):  # a link counts for where it leads
+            self.assertEqual(self.compiled_with(mode, lambda above: (above / 'link').symlink_to('cache'), 'link'),
+                             compiled)
+        if os.geteuid() == 0:
+            self.assertEqual(self.compiled_with(0o755, lambda above: os.chown(above, 12345, -1)), everything)
+
     @once
     def test_places(self):
         """Where the variables say, made on the way, for the owner alone."""

@@ -40,6 +40,11 @@ void memory_stays_constant_over_training(void **state);
 void exhaustion_is_a_clear_error_and_nothing_is_lost(void **state);
 void memory_is_found_again_after_trimming(void **state);
 void a_failed_op_gives_back_what_it_took(void **state);
+void memory_kept_is_bounded_by_what_is_used(void **state);
+void memory_of_one_size_serves_another(void **state);
+void a_steady_state_takes_nothing_from_the_system(void **state);
+void what_nothing_uses_any_more_is_given_back(void **state);
+void blocks_are_apart(void **state);
 // close.c
 void a_closed_device_lives_until_its_last_tensor_goes(void **state);
 void without_a_device_creation_says_what_to_call(void **state);

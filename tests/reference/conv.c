@@ -154,7 +154,8 @@ struct host reference_max_pool(const struct host *x, const struct window *o)
     for (int64_t i = 0; i < y.n; i++) {
         int64_t at[4];
         unravel(4, y.dims, i, at);
-        largest_tap(x, o, at, &y.v[i]);
+        // A window of padding alone: the least value of the dtype.
+        if (largest_tap(x, o, at, &y.v[i]) < 0 && is_integer(x->dtype)) y.v[i] = (long double)integer_min(x->dtype);
     }
     return y;
 }

@@ -84,16 +84,18 @@ long double next_value(long double a, long double b)
 long double floor_quotient(long double a, long double b)
 {
     if (b == 0 || isnan(a) || isnan(b) || isinf(a)) return a / b;
-    if (isinf(b)) return a == 0 || (a < 0) == (b < 0) ? 0 : -1;
+    if (a == 0) return a / b; // a zero of the quotient's sign; any other result of 0 is a positive one, rounded down
+    if (isinf(b)) return (a < 0) == (b < 0) ? 0 : -1;
     long double r = fmodl(a, b);
     if (r != 0 && (r < 0) != (b < 0)) return rintl((a - r) / b) - 1;
-    return rintl((a - r) / b);
+    return rintl((a - r) / b) + 0.0L; // never -0
 }
 
 long double floor_remainder(long double a, long double b)
 {
     long double r = fmodl(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    if (r == 0) return copysignl(0, b);
+    return (r < 0) != (b < 0) ? r + b : r;
 }
 
 long double log_add_exp(long double a, long double b)

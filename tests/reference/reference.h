@@ -20,7 +20,6 @@ enum reference_flags {
     CANCELS =
         4, // terms cancel: the bound is one on the error against the operands where the result is smaller than they are
     NO_LIMITS = 8, // infinite inputs: the result is not specified
-    ANGLE = 16,    // f64: accurate up to 1e9 only
 };
 
 // The compute class in which the rows of reference.def are evaluated next: helpers that round or wrap look here.

@@ -112,6 +112,14 @@ static void pack_inputs(struct str *s, const struct param *p, int n)
     if (optional) str_addf(s, "    while (n_in > %d && !in[n_in - 1]) n_in--;\n", count - optional);
 }
 
+// A failure is left pending: op_apply refuses then.
+static void read_options(struct str *s, const struct structured_row *r, const char *options)
+{
+    str_addf(s, "    kiln_%s_opts o;\n    options_read(\"%s\", ", options, r->name);
+    gen_options_macro(s, options);
+    str_add(s, ", &o, opts);\n");
+}
+
 static void structured_function(struct str *s, const struct structured_row *r, int index, const char *name)
 {
     struct param p[16], out[OP_MAX_OUT];
@@ -122,7 +130,7 @@ static void structured_function(struct str *s, const struct structured_row *r, i
     for (int i = 0; i < n; i++) {
         if (p[i].kind == PARAM_DEVICE) dev = "dev";
         if (p[i].kind == PARAM_OPTIONS)
-            str_addf(s, "    kiln_%s_opts o;\n    options_copy(&o, sizeof o, opts);\n", p[i].name);
+            read_options(s, r, p[i].name);
     }
     pack_inputs(s, p, n);
     pack_attrs(s, r, p, n);
@@ -143,7 +151,8 @@ static void structured_function(struct str *s, const struct structured_row *r, i
 
 void gen_api(struct str *s)
 {
-    str_add(s, "// Written by kiln-gen from the op tables.\n#include \"tensor/apply.h\"\n#include <kiln/ops.h>\n\n");
+    str_add(s, "// Written by kiln-gen from the op tables.\n#include \"base/options.h\"\n"
+               "#include \"tensor/apply.h\"\n#include <kiln/ops.h>\n\n");
     for (int i = 0; i < elementwise_row_count; i++) {
         const struct elementwise_row *r = &elementwise_rows[i];
         elementwise_function(s, r, i, r->name, false);

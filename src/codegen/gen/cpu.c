@@ -1,5 +1,5 @@
 // cpu_<n>.c and cpu_table.c: the inner loops of all kernels, spread over files so that they compile side by side.
-#include "codegen/c.h"
+#include "codegen/catalogue/c.h"
 #include "codegen/gen/gen.h"
 #include <stdio.h>
 

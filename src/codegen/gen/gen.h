@@ -1,6 +1,6 @@
 // kiln-gen: what the build derives from the tables. Each part is a run of its own.
 #pragma once
-#include "codegen/catalogue.h"
+#include "codegen/catalogue/catalogue.h"
 
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
 void gen_api(struct str *s);                                                      // ops_api.c
@@ -28,6 +28,7 @@ struct param {
     char name[32];
     char fallback[32]; // default of an option field, "" when zero
 };
+void gen_options_macro(struct str *s, const char *options); // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);

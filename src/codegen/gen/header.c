@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void upper(struct str *s, const char *name)
+void gen_options_macro(struct str *s, const char *options)
 {
-    for (; *name; name++) str_addf(s, "%c", toupper((unsigned char)*name));
+    str_add(s, "KILN_");
+    for (; *options; options++) str_addf(s, "%c", toupper((unsigned char)*options));
 }
 
 static const char *field_type(enum param_kind k)
@@ -33,8 +34,8 @@ static void options_struct(struct str *s, const struct options_row *r)
             str_addf(s, " ///< 0 means %s%s", p[i].fallback, p[i].kind == PARAM_FLOAT ? ", KILN_ZERO means 0" : "");
         str_add(s, "\n");
     }
-    str_addf(s, "} kiln_%s_opts;\n#define KILN_", r->name);
-    upper(s, r->name);
+    str_addf(s, "} kiln_%s_opts;\n#define ", r->name);
+    gen_options_macro(s, r->name);
     str_addf(s, "(...) KILN_OPTS_(kiln_%s_opts, __VA_ARGS__)\n\n", r->name);
 }
 

@@ -1,7 +1,7 @@
 // spirv_modules.bin, its index, and the templates as text: every kernel becomes a validated SPIR-V module here, none at
 // run time.
 #include "codegen/gen/gen.h"
-#include "codegen/spirv.h"
+#include "spirv/spirv.h"
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,39 +1,22 @@
 // Accumulators whose reduction and class are known at run time only: what the row driver needs between blocks.
 #pragma once
 #include "cpu/kernels/fold.h"
+#include "scalar/reduce.h"
 
 static inline bool cpu_reduce_is_arg(const struct cpu_reduce *r)
 {
-    return r->reduce == REDUCE_ARGMAX || r->reduce == REDUCE_ARGMIN;
+    return reduce_info[r->reduce].finds_place;
 }
 
 // Held in f64 although the values are f32.
 static inline bool cpu_reduce_is_wide(const struct cpu_reduce *r)
 {
-    return r->cls == CLASS_F32 && (r->reduce == REDUCE_SUM || r->reduce == REDUCE_PROD);
-}
-
-// The value before the first element, in the class of the argument.
-static inline union scalar_value cpu_reduce_identity(const struct cpu_reduce *r)
-{
-    union scalar_value v = {.bits = 0};
-    bool least = r->reduce == REDUCE_MIN || r->reduce == REDUCE_ARGMIN;
-    if (r->reduce == REDUCE_SUM || r->reduce == REDUCE_ANY) return v;
-    bool one = r->reduce == REDUCE_PROD || r->reduce == REDUCE_ALL;
-    switch (r->cls) {
-    case CLASS_F32: v.f32 = one ? 1 : least ? __builtin_inff() : -__builtin_inff(); break;
-    case CLASS_F64: v.f64 = one ? 1 : least ? __builtin_inf() : -__builtin_inf(); break;
-    case CLASS_I32: v.i32 = one ? 1 : least ? INT32_MAX : INT32_MIN; break;
-    case CLASS_I64: v.i64 = one ? 1 : least ? INT64_MAX : INT64_MIN; break;
-    default: v.b = one || least; break;
-    }
-    return v;
+    return reduce_gathers_wide(r->reduce, r->cls);
 }
 
 static inline void cpu_acc_start(struct cpu_acc *a, const struct cpu_reduce *r)
 {
-    a->v = cpu_reduce_identity(r);
-    if (cpu_reduce_is_wide(r)) a->v.f64 = r->reduce == REDUCE_PROD ? 1 : 0;
+    a->v = reduce_identity(r->reduce, cpu_reduce_is_wide(r) ? CLASS_F64 : r->cls);
     a->index = -1;
 }
 

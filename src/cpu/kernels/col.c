@@ -59,7 +59,7 @@ static void state_start(const struct state *s, const struct cpu_kernel *k, int p
     for (int r = 0; r < k->n_reduce; r++) {
         const struct cpu_reduce *red = &k->reduce[r];
         if (red->pass != pass) continue;
-        CPU_FN(cpu_fill)(s->acc[r], cpu_class_size_B[red->cls], cpu_reduce_identity(red).bits, m);
+        CPU_FN(cpu_fill)(s->acc[r], cpu_class_size_B[red->cls], reduce_identity(red->reduce, red->cls).bits, m);
         if (cpu_reduce_is_wide(red))
             for (int64_t i = 0; i < m; i++) s->wide[r][i] = red->reduce == REDUCE_PROD ? 1 : 0;
         if (cpu_reduce_is_arg(red))

@@ -1,3 +1,4 @@
+#include "base/process.h"
 #include "cpu/kernels/conv.h"
 
 #define T       float
@@ -71,17 +72,20 @@ void CPU_FN(cpu_conv_product)(enum scalar_class cls, bool ta, bool tb, int64_t m
     const struct cpu_blas *blas = cpu_blas();
     int pa = ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, pb = tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
     bool f32 = cls == CLASS_F32;
-    if (!blas->found) {
+    if (!blas->found || !section_try()) {
         if (f32)
             loops_f32(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
         else
             loops_f64(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
-    } else if (f32)
+        return;
+    }
+    if (f32)
         blas->sgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c,
                     (int)ldc);
     else
         blas->dgemm(CPU_BLAS_ROW_MAJOR, pa, pb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c,
                     (int)ldc);
+    section_leave();
 }
 
 const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side *w, void *scratch, int64_t *ld)

@@ -20,8 +20,10 @@ static const uint8_t cpu_class_dtype[CLASS_COUNT] = {[CLASS_F32] = KILN_F32,
                                                      [CLASS_I64] = KILN_I64,
                                                      [CLASS_BOOL] = KILN_BOOL};
 static const uint8_t cpu_dtype_size_B[DTYPE_COUNT] = {
-    [KILN_BOOL] = 1, [KILN_U8] = 1,  [KILN_I8] = 1,   [KILN_I16] = 2, [KILN_I32] = 4,
-    [KILN_I64] = 8,  [KILN_F16] = 2, [KILN_BF16] = 2, [KILN_F32] = 4, [KILN_F64] = 8};
+#define DTYPE(number, id, name, size_B, ...) [number] = size_B,
+#include "base/dtype.def"
+#undef DTYPE
+};
 
 // n copies of a value whose bits are in the low bytes of `bits`.
 void CPU_FN(cpu_fill)(void *dst, int size_B, uint64_t bits, int64_t n);

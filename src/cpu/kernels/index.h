@@ -10,9 +10,12 @@ static inline kiln_status index_out_of_range(const struct launch *l, const int64
     int64_t i = 0;
     while (i + 1 < n && index[i] >= 0 && index[i] < size) i++;
     int64_t given = index[i] < 0 ? index[i] - size : index[i];
-    if (given < INT64_MIN / 4) // see flat_index in ops/kernels.def: part of a tuple
-        return error_set(KILN_E_ARGUMENT, "%s: index %lld is out of range for its axis", l->op,
-                         (long long)(given - INT64_MIN / 2));
+    if (given < INT64_MIN / 4) { // see flat_index in ops/kernels.def: part of a tuple
+        int64_t part = given - INT64_MIN / 2;
+        bool beyond = part >= -(INT64_MIN / 8) || part <= INT64_MIN / 8;
+        return error_set(KILN_E_ARGUMENT, "%s: index %lld %sis out of range for its axis", l->op, (long long)part,
+                         beyond ? "or beyond " : "");
+    }
     return error_set(KILN_E_ARGUMENT, "%s: index %lld is out of range for an axis of %lld elements", l->op,
                      (long long)given, (long long)size);
 }

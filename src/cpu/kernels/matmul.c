@@ -5,6 +5,7 @@
 // dense copy of the class. A product of many matrices is split over the batch, one of few large ones over its rows or
 // columns. Where all matrices of the innermost batch dimension share b, they are one product with
 // more rows.
+#include "base/process.h"
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/product.h"
@@ -37,6 +38,7 @@ struct product {
     int64_t batch_sizes[MAX_RANK], batches, m, n, k;
     int64_t steps_B[3][MAX_RANK]; // of a, b, out along the batch dimensions
     struct matrix a, b, out;      // of batch 0
+    bool blas;                    // in a section of its
 };
 
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
@@ -296,8 +298,7 @@ static struct matrix transposed(const struct matrix *x)
 static kiln_status multiply(const struct product *p, struct matrix a, struct matrix b, struct matrix out)
 {
     struct product q = *p;
-    bool blas = (p->cls == CLASS_F32 || p->cls == CLASS_F64) && cpu_blas()->found && p->k > 0 && p->m <= INT_MAX &&
-                p->n <= INT_MAX && p->k <= INT_MAX;
+    bool blas = p->blas;
     if (p->n > 1 && (p->m == 1 ? blas : out.row_stride == 1 && out.col_stride != 1)) {
         struct matrix t = transposed(&b);
         b = transposed(&a), a = t, out = transposed(&out);
@@ -370,6 +371,13 @@ kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int
     (void)begin, (void)end;
     product_init(&p, l, kernel_catalogue[l->kernel].cls);
     if (p.m == 0 || p.n == 0 || p.batches == 0) return KILN_OK;
-    if (!splits_by_batch(&p)) return run_batches(&p, 0, p.batches);
-    return cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
+    p.blas = (p.cls == CLASS_F32 || p.cls == CLASS_F64) && cpu_blas()->found && p.k > 0 && p.m <= INT_MAX &&
+             p.n <= INT_MAX && p.k <= INT_MAX && section_try();
+    kiln_status status;
+    if (splits_by_batch(&p))
+        status = cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
+    else
+        status = run_batches(&p, 0, p.batches);
+    if (p.blas) section_leave();
+    return status;
 }

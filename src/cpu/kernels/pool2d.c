@@ -7,14 +7,26 @@
 
 enum pool_kind { POOL_MAX, POOL_MAX_BACKWARD, POOL_AVG, POOL_AVG_BACKWARD };
 struct pool {
-    int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude;
-}; // the launch's scalars, in order
+    int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude; // the launch's scalars, in order
+    int64_t lowest;                                                      // of an integer dtype
+};
 
+#define T       int32_t
+#define NAME(x) x##_i32
+#define LOWEST  ((int32_t)p->lowest)
+#include "cpu/kernels/pool2d_tmpl.c"
+#define T       int64_t
+#define NAME(x) x##_i64
+#define LOWEST  p->lowest
+#include "cpu/kernels/pool2d_tmpl.c"
+#define FLOATS
 #define T       float
 #define NAME(x) x##_f32
+#define LOWEST  (-INFINITY)
 #include "cpu/kernels/pool2d_tmpl.c"
 #define T       double
 #define NAME(x) x##_f64
+#define LOWEST  (-(double)INFINITY)
 #include "cpu/kernels/pool2d_tmpl.c"
 
 static struct pool pool_read(const struct launch *l)
@@ -62,6 +74,7 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     bool in_is_image = kind != POOL_AVG_BACKWARD;
     struct side a = side_of(l, 0, cls, in_is_image ? p.h : p.oh, in_is_image ? p.w : p.ow), b = a;
     if (two) b = side_of(l, 1, cls, p.oh, p.ow);
+    p.lowest = cls == CLASS_I64 ? INT64_MIN : cls == CLASS_I32 ? dtype_lowest(l->operands[1].dtype) : 0;
     struct side out = side_of(l, two ? 2 : 1, cls, forward ? p.oh : p.h, forward ? p.ow : p.w);
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(2 * in_B + 2 * out_B));
     if (!scratch) return error_pending;
@@ -71,10 +84,12 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
                    *dy = two ? read_plane(&b, cls, n, c, scratch + in_B) : NULL;
         char *at = plane_at(&out, n, c);
         void *dst = out.dense ? at : scratch + in_B + out_B;
-        if (cls == CLASS_F32)
-            plane_f32(&p, kind, x, dy, dst);
-        else
-            plane_f64(&p, kind, x, dy, dst);
+        switch (cls) {
+        case CLASS_F32: plane_f32(&p, kind, x, dy, dst); break;
+        case CLASS_F64: plane_f64(&p, kind, x, dy, dst); break;
+        case CLASS_I32: plane_i32(&p, kind, x, dy, dst); break;
+        default: plane_i64(&p, kind, x, dy, dst); break;
+        }
         if (!out.dense) CPU_FN(cpu_store_tile)
         (at, out.o->dtype, out.o->strides[2], out.o->strides[3], dst, out.w, cls, out.h, out.w);
     }

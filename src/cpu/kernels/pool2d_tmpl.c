@@ -1,6 +1,12 @@
-// Pooling of one dense plane in one class. In: T, NAME(x) for the functions' names.
+// Pooling of one dense plane in one class. In: T, NAME(x) for the functions' names, LOWEST, the value below all others,
+// and FLOATS if the class is one of floats.
+#ifdef FLOATS
+#define IS_NAN(v) ((v) != (v))
+#else
+#define IS_NAN(v) false
+#endif
 
-// The first largest element of a window, NaN before all; windows always meet the image.
+// The first largest element of a window, NaN before all; a window may hold nothing but padding.
 static T NAME(window_max)(const struct pool *p, const T *x, int64_t oy, int64_t ox, int64_t *where)
 {
     T best = 0;
@@ -12,10 +18,10 @@ static T NAME(window_max)(const struct pool *p, const T *x, int64_t oy, int64_t 
             int64_t ix = ox * p->sw - p->pw + kx * p->dw;
             if (ix < 0 || ix >= p->w) continue;
             T v = x[iy * p->w + ix];
-            if (*where < 0 || v > best || (v != v && best == best)) best = v, *where = iy * p->w + ix;
+            if (*where < 0 || v > best || (IS_NAN(v) && !IS_NAN(best))) best = v, *where = iy * p->w + ix;
         }
     }
-    return *where < 0 ? (T)-INFINITY : best;
+    return *where < 0 ? LOWEST : best;
 }
 
 static void NAME(max_forward)(const struct pool *p, const T *x, T *y)
@@ -40,7 +46,7 @@ static bool NAME(has_nan)(const T *x, int64_t n)
 {
     T nans = 0;
 #pragma omp simd reduction(+ : nans)
-    for (int64_t i = 0; i < n; i++) nans += x[i] != x[i] ? (T)1 : (T)0;
+    for (int64_t i = 0; i < n; i++) nans += IS_NAN(x[i]) ? (T)1 : (T)0;
     return nans > 0;
 }
 
@@ -86,6 +92,7 @@ static void NAME(max_backward_2x2)(const struct pool *p, const T *x, const T *dy
     }
 }
 
+#ifdef FLOATS
 // How many elements of a window count for its mean.
 static T NAME(divisor)(const struct pool *p, int64_t oy, int64_t ox)
 {
@@ -123,6 +130,7 @@ static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
             if (!backward) to[oy * p->ow + ox] = sum / n;
         }
 }
+#endif
 
 static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a, const void *b, void *out)
 {
@@ -132,9 +140,15 @@ static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a
     switch (kind) {
     case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;
+#ifdef FLOATS
     case POOL_AVG: NAME(avg)(p, a, out, false); break;
     case POOL_AVG_BACKWARD: NAME(avg)(p, a, out, true); break;
+#else
+    default: break;
+#endif
     }
 }
 #undef T
 #undef NAME
+#undef LOWEST
+#undef IS_NAN

@@ -42,10 +42,3 @@ static inline int64_t row_position(const struct row_job *j, int side, int64_t po
     }
     return at_B + position * j->strides[side][j->n_par];
 }
-
-static inline bool row_has_pass(const struct cpu_kernel *k, int pass)
-{
-    for (int r = 0; r < k->n_reduce; r++)
-        if (k->reduce[r].pass == pass) return true;
-    return false;
-}

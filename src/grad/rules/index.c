@@ -90,18 +90,37 @@ RULE(cumsum)
     return kiln_error();
 }
 
-// dx_i is the sum over k >= i of dy_k times the product of all x_j, j <= k, but x_i: sums_back(dy y) / x before the
-// first zero, the same with the first zero left out of the products at that zero, and 0 behind it.
-RULE(cumprod)
+// dx_i is the sum over k >= i of dy_k times the product of all x_j, j <= k, but x_i: by a square whose row i has a 1 in
+// place of x_i. Right at zeros to any order of derivative.
+static kiln_tensor *cumprod_by_square(kiln_tensor *x, kiln_tensor *dy, int64_t axis)
 {
-    int64_t axis = kiln_rule_int("axis");
-    kiln_tensor *x = in[0], *dy = dout[0], *zero = kiln_equal(x, kiln_scalar(0)), *count = kiln_cumsum(zero, axis);
+    int64_t n = kiln_dim(x, axis);
+    kiln_tensor *i = kiln_arange(kiln_tensor_device(x), KILN_I64, 0, (double)n, 1), *row = kiln_unsqueeze(i, 1);
+    kiln_tensor *last = kiln_unsqueeze(kiln_transpose(x, axis, -1), -2);
+    kiln_tensor *others = kiln_cumprod(kiln_where(kiln_equal(row, i), kiln_scalar(1), last), -1);
+    kiln_tensor *taken = kiln_where(kiln_less_equal(row, i), others, kiln_scalar(0));
+    kiln_tensor *dx = kiln_mul(taken, kiln_unsqueeze(kiln_transpose(dy, axis, -1), -2));
+    return kiln_transpose(kiln_sum(dx, KILN_REDUCE(.axes = KILN_AXES(-1))), axis, -1);
+}
+
+// The same in three parts, to the first order: sums_back(dy y) / x before the first zero, the same with the first zero
+// left out of the products at that zero, and 0 behind it.
+static kiln_tensor *cumprod_by_quotient(kiln_tensor *x, kiln_tensor *y, kiln_tensor *dy, int64_t axis)
+{
+    kiln_tensor *zero = kiln_equal(x, kiln_scalar(0)), *count = kiln_cumsum(zero, axis);
     kiln_tensor *first = kiln_logical_and(zero, kiln_equal(count, kiln_scalar_int(1)));
     kiln_tensor *before = kiln_equal(count, kiln_scalar_int(0));
     kiln_tensor *rest = kiln_cumprod(kiln_where(first, kiln_scalar(1), x), axis);
     kiln_tensor *at_first = sums_back(kiln_mul(dy, rest), axis);
-    kiln_tensor *quotient = kiln_div(sums_back(kiln_mul(dy, out[0]), axis), kiln_where(zero, kiln_scalar(1), x));
-    din[0] = kiln_where(before, quotient, kiln_where(first, at_first, kiln_scalar(0)));
+    kiln_tensor *quotient = kiln_div(sums_back(kiln_mul(dy, y), axis), kiln_where(zero, kiln_scalar(1), x));
+    return kiln_where(before, quotient, kiln_where(first, at_first, kiln_scalar(0)));
+}
+
+RULE(cumprod)
+{
+    int64_t axis = kiln_rule_int("axis");
+    bool square = kiln_grad_enabled() && kiln_rule_in_shape(0, NULL) < KILN_MAX_RANK;
+    din[0] = square ? cumprod_by_square(in[0], dout[0], axis) : cumprod_by_quotient(in[0], out[0], dout[0], axis);
     return kiln_error();
 }
 

@@ -1,5 +1,6 @@
 // Cross entropy: softmax minus the target, in one kernel; the gradient of that kernel by its decomposition.
 #include "grad/rules/parts.h"
+#include "base/dtype.h"
 
 #define RULE(name)                                                                                                 \
     static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
@@ -22,7 +23,7 @@ static struct loss read_loss(void)
         .smooth = kiln_rule_float("label_smoothing"),
         .ignore = kiln_rule_int("ignore") != 0,
         .ignore_index = kiln_rule_int("ignore_index"),
-        .soft = labels == KILN_F16 || labels == KILN_BF16 || labels == KILN_F32 || labels == KILN_F64,
+        .soft = dtype_is_float(labels),
     };
 }
 

@@ -9,8 +9,9 @@ static kiln_tensor *transposed(kiln_tensor *t)
 // A tensor of many rows by one matrix: the rows of all batches make one product, instead of one a batch and a sum.
 static kiln_tensor *flat_rows(kiln_tensor *t)
 {
-    int64_t last = kiln_dim(t, -1);
-    return kiln_reshape(t, KILN_SHAPE(last ? kiln_numel(t) / last : 0, last));
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < kiln_rank(t); i++) rows *= kiln_dims(t)[i];
+    return kiln_reshape(t, KILN_SHAPE(rows, kiln_dim(t, -1)));
 }
 
 // Vectors become matrices: dy as [..., m, n], a as [..., m, k], b as [..., k, n].

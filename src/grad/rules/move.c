@@ -1,4 +1,5 @@
-// Copies, casts and writes: the gradient is moved along, the caller of the rule casts it back.
+// Copies, casts and writes: the gradient is moved along, the caller of the rule casts it back. Functions in steps:
+// zeros.
 #include "grad/rules/rules.h"
 
 static kiln_status same(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
@@ -24,10 +25,26 @@ static kiln_status assign(void *user, kiln_tensor *const *in, kiln_tensor *const
     return KILN_OK;
 }
 
+// One element in memory. Where a step lies, the derivative has no value; it counts as 0 like the rest.
+static kiln_status zeros(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                         kiln_tensor **din)
+{
+    kiln_tensor *zero = kiln_zeros(kiln_tensor_device(dout[0]), kiln_tensor_dtype(dout[0]), KILN_SHAPE0);
+    for (size_t i = 0; i < kiln_rule_n_in(); i++)
+        if (kiln_rule_wants(i)) din[i] = kiln_expand(zero, IN_SHAPE(i));
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
     {.op = "cast", .fn = same},
     {.op = "contiguous", .fn = same},
     {.op = "to_device", .fn = to_device, .needs_in = 1 << 0},
     {.op = "assign", .fn = assign},
+    {.op = "floor", .fn = zeros},
+    {.op = "ceil", .fn = zeros},
+    {.op = "trunc", .fn = zeros},
+    {.op = "round", .fn = zeros},
+    {.op = "sign", .fn = zeros},
+    {.op = "floor_divide", .fn = zeros},
 };
 RULES(move, rules);

@@ -118,21 +118,25 @@ RULE(batch_norm_backward)
     return rule_by_parts(backward_parts, &a, in, 3, dout[0], din);
 }
 
-// Of (x, mean, var, weight, bias), the last two optional.
+// Of (x, mean, var, weight, bias), of which the last one or two may be missing.
 static kiln_status batch_norm_parts(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const struct norm *a = user;
     kiln_tensor *x = in[0], *r = kiln_rsqrt(kiln_add(over(a, in[2], x), kiln_scalar(a->eps)));
     kiln_tensor *y = kiln_mul(kiln_sub(x, over(a, in[1], x)), r);
-    if (n_in > 3 && in[3]) y = kiln_mul(y, over(a, in[3], x));
-    out[0] = n_in > 4 && in[4] ? kiln_add(y, over(a, in[4], x)) : y;
+    if (n_in > 3) y = kiln_mul(y, over(a, in[3], x));
+    out[0] = n_in > 4 ? kiln_add(y, over(a, in[4], x)) : y;
     return kiln_error();
 }
 
 RULE(batch_norm)
 {
     struct norm a = channel_norm();
-    return rule_by_parts(batch_norm_parts, &a, in, kiln_rule_n_in(), dout[0], din);
+    size_t n_in = kiln_rule_n_in();
+    kiln_tensor *parts[5] = {in[0], in[1], in[2]};
+    if (n_in > 3) parts[3] = weight_or_one(in[3]); // a bias may come without a weight
+    if (n_in > 4) parts[4] = in[4];
+    return rule_by_parts(batch_norm_parts, &a, parts, n_in, dout[0], din);
 }
 
 static kiln_tensor *sum_channels(const struct norm *a, kiln_tensor *t)

@@ -37,8 +37,3 @@ kiln_tensor *rule_keep_dims(kiln_tensor *t)
     for (size_t i = 0; i < rank; i++) kept[i] = mask >> i & 1 ? 1 : dims[i];
     return kiln_reshape(t, rank, kept);
 }
-
-kiln_tensor *rule_zeros_of(kiln_tensor *like)
-{
-    return kiln_zeros(kiln_tensor_device(like), kiln_tensor_dtype(like), kiln_rank(like), kiln_dims(like));
-}

@@ -18,4 +18,3 @@ const int64_t *rule_in_dims(size_t input);
 kiln_tensor *rule_keep_dims(kiln_tensor *t);   // a reduction's result or gradient with the reduced axes of size 1
 int64_t rule_row_length(void);                 // how many elements a reduction folds into one
 uint32_t rule_axes_mask(void);                 // the reduced axes of input 0, from "axes"
-kiln_tensor *rule_zeros_of(kiln_tensor *like); // zeros of its shape, dtype and device

@@ -1,0 +1,584 @@
+// Kernels as C: the inner loops that the drivers of src/cpu/kernels call for blocks of contiguous elements.
+//
+// A pointwise kernel is one loop. A row kernel has two forms with the same passes (see c_plan.c): the row form folds
+// the elements of one row, the column form folds one position of many adjacent rows at once. All loops are written so
+// that the compiler vectorises them: `omp simd` says that different elements do not meet, which also holds when the
+// output is an input; NaN is found beside a maximum, not inside it; argmax looks for the place only in blocks that
+// raise the maximum.
+#include "codegen/catalogue/c_plan.h"
+#include "scalar/reduce.h"
+#include "scalar/prim.h"
+#include <stdio.h>
+
+enum form { FORM_POINTWISE, FORM_ROW, FORM_COL };
+
+struct writer {
+    struct str *out;
+    const struct kernel *k;
+    struct c_plan plan;
+    enum form form;
+    bool second;          // of two positions that a loop takes at once
+    uint8_t *want, *skip; // n_nodes each
+};
+
+static const char *const element_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "uint8_t"};
+// What a reduction variable is: unsigned where integers wrap.
+static const char *const sum_type[CLASS_COUNT] = {"float", "double", "uint32_t", "uint64_t", "int32_t"};
+static const char *const max_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "int32_t"};
+static const char *const member[CLASS_COUNT] = {"f32", "f64", "i32", "i64", "b"};
+static bool is_float(enum scalar_class cls)
+{
+    return cls == CLASS_F32 || cls == CLASS_F64;
+}
+
+static const struct scalar_node *reduce_arg(const struct writer *w, int r)
+{
+    const struct scalar_node *nodes = w->k->dag.nodes;
+    return &nodes[nodes[w->plan.reduce_node[r]].arg[0]];
+}
+
+static unsigned reduce_code(const struct writer *w, int r)
+{
+    return w->k->dag.nodes[w->plan.reduce_node[r]].code;
+}
+
+static void function_name(struct str *out, const struct kernel *k, enum form form)
+{
+    static const char *const suffix[] = {"", "_row", "_col"};
+    str_addf(out, "CPU_FN(kernel_%s_%s%s)", k->name, scalar_class_name(k->cls), suffix[form]);
+}
+
+// Inputs, scalars, position, length and finished reductions, as scalar_emit asks for them.
+static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
+{
+    const struct writer *w = user;
+    const struct scalar_node *n = &d->nodes[node];
+    if (n->kind == SCALAR_INPUT && n->code < w->k->n_in) {
+        str_addf(s, "x%d[i]", n->code);
+    } else if (n->kind == SCALAR_INPUT) {
+        str_addf(s, "cpu_scalar_%s(scalars[%d])", member[n->cls], n->code - w->k->n_in);
+    } else if (n->kind == SCALAR_REDUCE) {
+        int r = c_plan_reduce(&w->plan, node);
+        if (w->form == FORM_COL)
+            str_addf(s, reduce_info[n->code].finds_place ? "i%d[i]" : "a%d[i]", r);
+        else if (reduce_info[n->code].finds_place)
+            str_addf(s, "b->acc[%d].index", r);
+        else if (reduce_arg(w, r)->cls == CLASS_F32 && (n->code == REDUCE_SUM || n->code == REDUCE_PROD))
+            str_addf(s, "(float)b->acc[%d].v.f64", r);
+        else
+            str_addf(s, "b->acc[%d].v.%s", r, member[n->cls]);
+    } else if (n->code == PRIM_rcount) {
+        str_add(s, "count");
+    } else {
+        str_add(s, w->form != FORM_COL ? "first + i" : w->second ? "first + j + 1" : "first + j");
+    }
+}
+
+static void emit(struct writer *w, const char *indent)
+{
+    struct scalar_emit e = {
+        .target = TARGET_C, .indent = indent, .leaf = leaf, .user = w, .skip = w->skip, .want = w->want};
+    scalar_emit(w->out, &w->k->dag, &e);
+}
+
+// Emits the row values among `row` that are the same in all rows (uniform) or that are not.
+static void emit_row(struct writer *w, bool uniform, const char *indent)
+{
+    for (int i = 0; i < w->k->dag.n_nodes; i++) {
+        bool same = w->k->stage[i] == 0;
+        w->want[i] = w->plan.row[i] && w->k->dag.nodes[i].kind != SCALAR_CONST && same == uniform;
+        w->skip[i] = 0;
+    }
+    emit(w, indent);
+}
+
+// Emits the element values of the pass; row values and kept values are in scope.
+static void emit_elements(struct writer *w, const char *indent)
+{
+    for (int i = 0; i < w->k->dag.n_nodes; i++) {
+        if (w->plan.kept[i])
+            str_addf(w->out, "%sconst %s t%d = k%d[i];\n", indent, scalar_class_type(TARGET_C, w->k->dag.nodes[i].cls),
+                     i, c_plan_keep(&w->plan, i));
+        w->want[i] = w->plan.element[i] && w->k->dag.nodes[i].kind != SCALAR_CONST;
+        w->skip[i] = 0;
+    }
+    emit(w, indent);
+}
+
+static void emit_ref(struct writer *w, int node)
+{
+    scalar_emit_ref(w->out, TARGET_C, &w->k->dag, node);
+}
+
+static bool reads_input(const struct writer *w, int input)
+{
+    for (int n = 0; n < w->k->dag.n_nodes; n++) {
+        const struct scalar_node *node = &w->k->dag.nodes[n];
+        if (w->plan.element[n] && node->kind == SCALAR_INPUT && node->code == input) return true;
+    }
+    return false;
+}
+
+// Pointers to the inputs that the pass reads. In the column form they move with j.
+static void declare_inputs(struct writer *w, const char *indent)
+{
+    const struct kernel *k = w->k;
+    for (int i = 0; i < k->n_in; i++) {
+        if (!reads_input(w, i)) continue;
+        const char *type = element_type[k->in_cls[i]];
+        if (w->form == FORM_POINTWISE)
+            str_addf(w->out, "%sconst %s *x%d = in[%d];\n", indent, type, i, i);
+        else if (w->form == FORM_ROW)
+            str_addf(w->out, "%sconst %s *x%d = b->in[%d];\n", indent, type, i, i);
+        else
+            str_addf(w->out, "%sconst %s *x%d = (const %s *)b->in[%d] + j * b->in_ld[%d];\n", indent, type, i, type, i,
+                     i);
+    }
+}
+
+// Pointers to what the pass keeps or reads back.
+static void declare_keeps(struct writer *w, int pass, const char *indent)
+{
+    for (int i = 0; i < w->plan.n_keep; i++) {
+        int node = w->plan.keep_node[i];
+        bool writes = w->plan.keep_pass[i] == pass;
+        if (!writes && !w->plan.kept[node]) continue;
+        const char *type = element_type[w->k->dag.nodes[node].cls];
+        if (w->form == FORM_ROW)
+            str_addf(w->out, "%s%s *k%d = b->keep[%d];\n", indent, type, i, i);
+        else
+            str_addf(w->out, "%s%s *k%d = (%s *)b->keep[%d] + j * b->keep_ld;\n", indent, type, i, type, i);
+    }
+}
+
+static void store_keeps(struct writer *w, int pass, const char *indent)
+{
+    for (int i = 0; i < w->plan.n_keep; i++)
+        if (w->plan.keep_pass[i] == pass) str_addf(w->out, "%sk%d[i] = t%d;\n", indent, i, w->plan.keep_node[i]);
+}
+
+static bool in_pass(const struct writer *w, int r, int pass)
+{
+    return w->k->stage[w->plan.reduce_node[r]] == pass + 1;
+}
+
+// --- Row form ---
+
+static void row_variables(struct writer *w, int pass, int r)
+{
+    unsigned code = reduce_code(w, r);
+    enum scalar_class cls = reduce_arg(w, r)->cls;
+    if (!in_pass(w, r, pass)) return;
+    str_addf(w->out, "        %s r%d = %s;\n", reduce_info[code].best ? max_type[cls] : sum_type[cls], r,
+             reduce_identity_text(code, cls, TARGET_C));
+    if (reduce_info[code].best && is_float(cls)) str_addf(w->out, "        int32_t nan%d = 0;\n", r);
+}
+
+static void row_pragma(struct writer *w, int pass)
+{
+    static const char *const op[8] = {"+", "*", "max", "min", "|", "&", "max", "min"};
+    static const char *const float_op[8] = {"+", "*", "CPU_MOST", "CPU_LEAST", "|", "&", "CPU_MOST", "CPU_LEAST"};
+    str_add(w->out, "#pragma omp simd");
+    for (int r = 0; r < w->plan.n_reduce; r++) {
+        if (!in_pass(w, r, pass)) continue;
+        bool floats = is_float(reduce_arg(w, r)->cls);
+        str_addf(w->out, " reduction(%s : r%d)", floats ? float_op[reduce_code(w, r)] : op[reduce_code(w, r)], r);
+        if (reduce_info[reduce_code(w, r)].best && is_float(reduce_arg(w, r)->cls))
+            str_addf(w->out, " reduction(| : nan%d)", r);
+    }
+    str_add(w->out, "\n");
+}
+
+static void row_fold(struct writer *w, int r, const char *indent)
+{
+    unsigned code = reduce_code(w, r);
+    enum scalar_class cls = reduce_arg(w, r)->cls;
+    int arg = w->k->dag.nodes[w->plan.reduce_node[r]].arg[0];
+    static const char *const op[8] = {"+=", "*=", NULL, NULL, "|=", "&="};
+    if (op[code]) {
+        bool wraps = cls == CLASS_I32 || cls == CLASS_I64;
+        str_addf(w->out, "%sr%d %s %s", indent, r, op[code],
+                 wraps ? (cls == CLASS_I32 ? "(uint32_t)" : "(uint64_t)") : "");
+        emit_ref(w, arg);
+        str_add(w->out, ";\n");
+        return;
+    }
+    str_addf(w->out, "%sr%d = ", indent, r);
+    emit_ref(w, arg);
+    str_addf(w->out, " %s r%d ? ", reduce_info[code].best < 0 ? "<" : ">", r);
+    emit_ref(w, arg);
+    str_addf(w->out, " : r%d;\n", r);
+    if (!is_float(cls)) return;
+    str_addf(w->out, "%snan%d |= ", indent, r);
+    emit_ref(w, arg);
+    str_add(w->out, " != ");
+    emit_ref(w, arg);
+    str_add(w->out, ";\n");
+}
+
+// Whether an element is the block's winner: a NaN if it has one, else the value r<k>.
+static void search_test(struct writer *w, int r, const char *nan)
+{
+    int arg = w->k->dag.nodes[w->plan.reduce_node[r]].arg[0];
+    bool with_nan = is_float(reduce_arg(w, r)->cls);
+    if (with_nan) {
+        str_addf(w->out, "(%s & (", nan);
+        emit_ref(w, arg);
+        str_add(w->out, " != ");
+        emit_ref(w, arg);
+        str_addf(w->out, ")) | (!%s & (", nan);
+    }
+    emit_ref(w, arg);
+    str_addf(w->out, with_nan ? " == r%d))" : " == r%d", r);
+}
+
+// After the loop: the block's value joins the accumulator. For argmax and argmin the place is looked for when it
+// matters.
+static void row_finish(struct writer *w, int pass, int r)
+{
+    unsigned code = reduce_code(w, r);
+    enum scalar_class cls = reduce_arg(w, r)->cls;
+    if (!in_pass(w, r, pass)) return;
+    if (!reduce_info[code].finds_place) {
+        str_addf(w->out, "        cpu_fold_%s_%s(&b->acc[%d], ", reduce_info[code].name, member[cls], r);
+        if (reduce_info[code].best && is_float(cls))
+            str_addf(w->out, "nan%d ? (%s)__builtin_nan(\"\") : r%d);\n", r, element_type[cls], r);
+        else
+            str_addf(w->out, "(%s)r%d);\n", element_type[cls], r);
+        return;
+    }
+    char nan[16] = "0";
+    if (is_float(cls)) snprintf(nan, sizeof nan, "nan%d", r);
+    str_addf(w->out, "        if (n > 0 && cpu_fold_%s_%s(&b->acc[%d], %s, (%s)r%d)) {\n", reduce_info[code].name,
+             member[cls], r, nan, element_type[cls], r);
+    str_add(w->out, "            for (int64_t at = 0, end; at < n; at = end) {\n"
+                    "                int32_t hit = 0;\n"
+                    "                end = at + 64 < n ? at + 64 : n;\n"
+                    "#pragma omp simd reduction(| : hit)\n"
+                    "                for (int64_t i = at; i < end; i++) {\n");
+    emit_elements(w, "                    ");
+    str_add(w->out, "                    hit |= ");
+    search_test(w, r, nan);
+    str_add(w->out, ";\n                }\n                if (!hit) continue;\n"
+                    "                for (int64_t i = at; i < end; i++) {\n");
+    emit_elements(w, "                    ");
+    str_add(w->out, "                    if (!(");
+    search_test(w, r, nan);
+    str_addf(w->out,
+             ")) continue;\n                    b->acc[%d].index = first + i;\n"
+             "                    break;\n                }\n                break;\n            }\n        }\n",
+             r);
+}
+
+static void row_pass(struct writer *w, int pass)
+{
+    bool last = pass == w->k->n_stages;
+    c_plan_pass(&w->plan, pass);
+    str_addf(w->out, "    case %d: {\n", pass);
+    emit_row(w, true, "        ");
+    emit_row(w, false, "        ");
+    if (last && w->k->row_out) {
+        str_addf(w->out, "        *(%s *)b->out = ", element_type[w->k->out_cls]);
+        emit_ref(w, w->k->dag.root);
+        str_add(w->out, ";\n        break;\n    }\n");
+        return;
+    }
+    declare_inputs(w, "        ");
+    declare_keeps(w, pass, "        ");
+    if (last) str_addf(w->out, "        %s *y = b->out;\n", element_type[w->k->out_cls]);
+    for (int r = 0; r < w->plan.n_reduce; r++) row_variables(w, pass, r);
+    row_pragma(w, pass);
+    str_add(w->out, "        for (int64_t i = 0; i < n; i++) {\n");
+    emit_elements(w, "            ");
+    store_keeps(w, pass, "            ");
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass)) row_fold(w, r, "            ");
+    if (last) {
+        str_add(w->out, "            y[i] = ");
+        emit_ref(w, w->k->dag.root);
+        str_add(w->out, ";\n");
+    }
+    str_add(w->out, "        }\n");
+    for (int r = 0; r < w->plan.n_reduce; r++) row_finish(w, pass, r);
+    str_add(w->out, "        break;\n    }\n");
+}
+
+// --- Column form ---
+
+// Arrays of the finished reductions among `needed`.
+static void col_results(struct writer *w, const uint8_t *needed, const char *indent)
+{
+    for (int r = 0; r < w->plan.n_reduce; r++) {
+        if (!needed[w->plan.reduce_node[r]]) continue;
+        if (reduce_info[reduce_code(w, r)].finds_place)
+            str_addf(w->out, "%sconst int64_t *i%d = b->index[%d];\n", indent, r, r);
+        else
+            str_addf(w->out, "%sconst %s *a%d = b->acc[%d];\n", indent, element_type[reduce_arg(w, r)->cls], r, r);
+    }
+}
+
+// A row value that the loop reads from an array made by the call before: neither uniform nor a bare reduction.
+static bool in_rowval(const struct writer *w, int node)
+{
+    return w->plan.frontier[node] && w->k->stage[node] > 0 && w->k->dag.nodes[node].kind != SCALAR_REDUCE;
+}
+
+static void col_prepare(struct writer *w, int pass)
+{
+    bool last_row = pass == w->k->n_stages && w->k->row_out;
+    int n_values = 0;
+    for (int i = 0; i < w->k->dag.n_nodes; i++) n_values += in_rowval(w, i);
+    if (n_values == 0 && !last_row) return;
+    str_addf(w->out, "    case %d: {\n", 2 * pass);
+    emit_row(w, true, "        ");
+    col_results(w, w->plan.row, "        ");
+    for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
+        if (in_rowval(w, i) && !last_row)
+            str_addf(w->out, "        %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v), v++;
+    if (last_row) str_addf(w->out, "        %s *y = b->out;\n", element_type[w->k->out_cls]);
+    str_add(w->out, "#pragma omp simd\n        for (int64_t i = 0; i < m; i++) {\n");
+    emit_row(w, false, "            ");
+    for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
+        if (in_rowval(w, i) && !last_row) str_addf(w->out, "            v%d[i] = t%d;\n", v++, i);
+    if (last_row) {
+        str_add(w->out, "            y[i] = ");
+        emit_ref(w, w->k->dag.root);
+        str_add(w->out, ";\n");
+    }
+    str_add(w->out, "        }\n        break;\n    }\n");
+}
+
+// `t`: the element, as text.
+static void col_fold_text(struct writer *w, int r, const char *t)
+{
+    unsigned code = reduce_code(w, r);
+    enum scalar_class cls = reduce_arg(w, r)->cls;
+    const char *less = reduce_info[code].best < 0 ? "<" : ">";
+    static const char *const op[8] = {"+", "*", NULL, NULL, "|", "&"};
+    char take[320];
+    if (is_float(cls))
+        snprintf(take, sizeof take, "((%s %s a%d[i]) | (%s != %s))", t, less, r, t, t);
+    else
+        snprintf(take, sizeof take, "%s %s a%d[i]", t, less, r);
+    if (op[code]) {
+        str_addf(w->out, "                a%d[i] = (%s)((%s)a%d[i] %s (%s)%s);\n", r, element_type[cls], sum_type[cls],
+                 r, op[code], sum_type[cls], t);
+    } else if (!reduce_info[code].finds_place) {
+        str_addf(w->out, "                a%d[i] = %s ? %s : a%d[i];\n", r, take, t, r);
+    } else {
+        // A NaN stays: nothing is above it, and a second NaN comes later. The first element is always taken.
+        if (is_float(cls))
+            snprintf(take, sizeof take, "((%s %s a%d[i]) | ((%s != %s) & (a%d[i] == a%d[i])) | (i%d[i] < 0))", t, less,
+                     r, t, t, r, r, r);
+        else
+            snprintf(take, sizeof take, "((%s %s a%d[i]) | (i%d[i] < 0))", t, less, r, r);
+        str_addf(w->out, "                const bool take%d = %s;\n", r, take);
+        str_addf(w->out, "                a%d[i] = take%d ? %s : a%d[i];\n", r, r, t, r);
+        str_addf(w->out, "                i%d[i] = take%d ? first + j : i%d[i];\n", r, r, r);
+    }
+}
+
+static void add_element(struct writer *w, struct str *ref, int r)
+{
+    scalar_emit_ref(ref, TARGET_C, &w->k->dag, w->k->dag.nodes[w->plan.reduce_node[r]].arg[0]);
+}
+
+static void col_fold(struct writer *w, int r)
+{
+    struct str ref;
+    str_init(&ref);
+    add_element(w, &ref, r);
+    col_fold_text(w, r, str_text(&ref));
+    if (ref.failed) w->out->failed = true;
+    str_free(&ref);
+}
+
+// Whether a pass does nothing but fold elements of the inputs: then positions go two by two.
+static bool only_folds(const struct writer *w, int pass)
+{
+    if (pass > 0 || pass == w->k->n_stages) return false;
+    for (int i = 0; i < w->plan.n_keep; i++)
+        if (w->plan.keep_pass[i] == pass) return false;
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass) && reduce_info[reduce_code(w, r)].finds_place) return false;
+    return true;
+}
+
+static void pair_pointers(struct writer *w)
+{
+    for (int i = 0; i < w->k->n_in; i++) {
+        const char *type = element_type[w->k->in_cls[i]];
+        for (int half = 0; half < 2 && reads_input(w, i); half++)
+            str_addf(w->out, "            const %s *x%d_%d = (const %s *)b->in[%d] + (j + %d) * b->in_ld[%d];\n", type,
+                     i, half, type, i, half, i);
+    }
+}
+
+// The elements of position j + half, as u<reduction>_<half>.
+static void pair_elements(struct writer *w, int pass, int half)
+{
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass))
+            str_addf(w->out, "                %s u%d_%d;\n", element_type[reduce_arg(w, r)->cls], r, half);
+    str_add(w->out, "                {\n");
+    for (int i = 0; i < w->k->n_in; i++)
+        if (reads_input(w, i))
+            str_addf(w->out, "                    const %s *x%d = x%d_%d;\n", element_type[w->k->in_cls[i]], i, i,
+                     half);
+    w->second = half == 1;
+    emit_elements(w, "                    ");
+    w->second = false;
+    for (int r = 0; r < w->plan.n_reduce; r++) {
+        if (!in_pass(w, r, pass)) continue;
+        str_addf(w->out, "                    u%d_%d = (%s)", r, half, element_type[reduce_arg(w, r)->cls]);
+        add_element(w, w->out, r);
+        str_add(w->out, ";\n");
+    }
+    str_add(w->out, "                }\n");
+}
+
+// Positions j and j + 1: an accumulator is read and written once for two, in the order that it has one by one.
+static void col_pairs(struct writer *w, int pass)
+{
+    str_add(w->out, "        for (; j + 2 <= n; j += 2) {\n");
+    pair_pointers(w);
+    str_add(w->out, "#pragma omp simd\n            for (int64_t i = 0; i < m; i++) {\n");
+    for (int half = 0; half < 2; half++) pair_elements(w, pass, half);
+    for (int half = 0; half < 2; half++) {
+        for (int r = 0; r < w->plan.n_reduce; r++) {
+            char u[24];
+            snprintf(u, sizeof u, "u%d_%d", r, half);
+            if (in_pass(w, r, pass)) col_fold_text(w, r, u);
+        }
+    }
+    str_add(w->out, "            }\n        }\n");
+}
+
+static void col_body(struct writer *w, int pass)
+{
+    bool last = pass == w->k->n_stages;
+    if (last && w->k->row_out) return;
+    str_addf(w->out, "    case %d: {\n", 2 * pass + 1);
+    emit_row(w, true, "        ");
+    col_results(w, w->plan.frontier, "        ");
+    for (int r = 0; r < w->plan.n_reduce; r++) {
+        if (!in_pass(w, r, pass)) continue;
+        str_addf(w->out, "        %s *a%d = b->acc[%d];\n", element_type[reduce_arg(w, r)->cls], r, r);
+        if (reduce_info[reduce_code(w, r)].finds_place)
+            str_addf(w->out, "        int64_t *i%d = b->index[%d];\n", r, r);
+    }
+    for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
+        if (in_rowval(w, i))
+            str_addf(w->out, "        const %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v),
+                v++;
+    str_add(w->out, "        int64_t j = 0;\n");
+    if (only_folds(w, pass)) col_pairs(w, pass);
+    str_add(w->out, "        for (; j < n; j++) {\n");
+    declare_inputs(w, "            ");
+    declare_keeps(w, pass, "            ");
+    if (last)
+        str_addf(w->out, "            %s *y = (%s *)b->out + j * b->out_ld;\n", element_type[w->k->out_cls],
+                 element_type[w->k->out_cls]);
+    str_add(w->out, "#pragma omp simd\n            for (int64_t i = 0; i < m; i++) {\n");
+    for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++) {
+        const char *type = scalar_class_type(TARGET_C, w->k->dag.nodes[i].cls);
+        if (in_rowval(w, i)) {
+            str_addf(w->out, "                const %s t%d = v%d[i];\n", type, i, v++);
+        } else if (w->plan.frontier[i] && w->k->dag.nodes[i].kind == SCALAR_REDUCE) {
+            str_addf(w->out, "                const %s t%d = ", type, i);
+            leaf(w->out, &w->k->dag, i, w);
+            str_add(w->out, ";\n");
+        }
+    }
+    emit_elements(w, "                ");
+    store_keeps(w, pass, "                ");
+    for (int r = 0; r < w->plan.n_reduce; r++)
+        if (in_pass(w, r, pass)) col_fold(w, r);
+    if (last) {
+        str_add(w->out, "                y[i] = ");
+        emit_ref(w, w->k->dag.root);
+        str_add(w->out, ";\n");
+    }
+    str_add(w->out, "            }\n        }\n        break;\n    }\n");
+}
+
+// --- Whole functions ---
+
+static void open_function(struct writer *w, const char *type, const char *parameters)
+{
+    str_addf(w->out, "%s ", type);
+    function_name(w->out, w->k, w->form);
+    str_add(w->out, ";\nvoid ");
+    function_name(w->out, w->k, w->form);
+    str_addf(w->out, "(%s)\n{\n", parameters);
+}
+
+static void pointwise(struct writer *w)
+{
+    w->form = FORM_POINTWISE;
+    open_function(w, "cpu_pointwise_fn", "int64_t n, const void *const *in, void *out, const uint64_t *scalars");
+    c_plan_pass(&w->plan, 0);
+    // A uniform root leaves the element masks empty: its value is a row value, stored n times.
+    emit_row(w, true, "    ");
+    declare_inputs(w, "    ");
+    str_addf(w->out, "    %s *y = out;\n    (void)in, (void)scalars;\n", element_type[w->k->out_cls]);
+    str_add(w->out, "#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
+    emit_elements(w, "        ");
+    str_add(w->out, "        y[i] = ");
+    emit_ref(w, w->k->dag.root);
+    str_add(w->out, ";\n    }\n}\n\n");
+}
+
+static void row(struct writer *w)
+{
+    w->form = FORM_ROW;
+    open_function(w, "cpu_row_fn", "int pass, struct cpu_row_block *b");
+    str_add(w->out, "    const int64_t n = b->n, first = b->first, count = b->count;\n"
+                    "    const uint64_t *scalars = b->scalars;\n"
+                    "    (void)n, (void)first, (void)count, (void)scalars;\n    switch (pass) {\n");
+    for (int pass = 0; pass <= w->k->n_stages; pass++) row_pass(w, pass);
+    str_add(w->out, "    default: break;\n    }\n}\n\n");
+}
+
+static kiln_status col(struct writer *w)
+{
+    w->form = FORM_COL;
+    open_function(w, "cpu_col_fn", "int call, struct cpu_col_block *b");
+    str_add(w->out, "    const int64_t n = b->n, m = b->m, first = b->first, count = b->count;\n"
+                    "    const uint64_t *scalars = b->scalars;\n"
+                    "    (void)n, (void)m, (void)first, (void)count, (void)scalars;\n    switch (call) {\n");
+    for (int pass = 0; pass <= w->k->n_stages; pass++) {
+        c_plan_pass(&w->plan, pass);
+        int values = 0;
+        for (int i = 0; i < w->k->dag.n_nodes; i++) values += in_rowval(w, i);
+        if (values > C_MAX_ROWVAL)
+            return error_set(KILN_E_UNSUPPORTED, "kernel %s: pass %d reads %d row values, of %d at most", w->k->name,
+                             pass, values, C_MAX_ROWVAL);
+        col_prepare(w, pass);
+        col_body(w, pass);
+    }
+    str_add(w->out, "    default: break;\n    }\n}\n\n");
+    return KILN_OK;
+}
+
+kiln_status c_kernel(struct str *out, const struct kernel *k)
+{
+    struct arena a;
+    struct writer w = {.out = out, .k = k};
+    arena_init(&a);
+    size_t n = (size_t)k->dag.n_nodes;
+    kiln_status status = c_plan_make(&a, k, &w.plan);
+    if (!status) {
+        w.want = arena_alloc(&a, 2 * n);
+        w.skip = w.want ? w.want + n : NULL;
+        status = w.want ? KILN_OK : error_pending;
+    }
+    if (!status && k->kind == KERNEL_POINTWISE) {
+        pointwise(&w);
+    } else if (!status) {
+        row(&w);
+        status = col(&w);
+    }
+    arena_finish(&a);
+    return status ? status : str_check(out);
+}

@@ -1,0 +1,352 @@
+// Kernel IR to GLSL: the expression becomes statements, the frame around it comes from shaders/pointwise.glsl or
+// shaders/row.glsl.
+//
+// Input: an analysed kernel. A pointwise kernel is a function point() of the inputs and a main() that calls it for each
+// point, four at a time where the host allows. A row kernel is one main(): for each stage a loop over the row that
+// computes the element values which the reductions of this stage need, from the inputs up, then the reductions
+// themselves and the row values they make known; at the end the output. Element values are not kept from loop to loop.
+// Invariant: `known` marks the nodes whose names are in scope at the level of main().
+#include "codegen/catalogue/glsl.h"
+#include "scalar/reduce.h"
+#include "scalar/prim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct writer {
+    struct str *out;
+    const struct kernel *k;
+    uint8_t *needed, *known, *want; // n_nodes each
+};
+
+static const char *type_of(enum scalar_class cls)
+{
+    return scalar_class_type(TARGET_GLSL, cls);
+}
+
+static enum scalar_class partial_class(const struct kernel *k, const struct scalar_node *reduce)
+{
+    return k->dag.nodes[reduce->arg[0]].cls;
+}
+
+// The type of a reduction's partial values: of the values themselves, or a struct of value and place.
+static void add_partial_type(struct writer *w, const struct scalar_node *reduce)
+{
+    enum scalar_class cls = partial_class(w->k, reduce);
+    if (reduce_finds_place(reduce))
+        str_addf(w->out, "found_%s", scalar_class_name(cls));
+    else
+        str_add(w->out, type_of(cls));
+}
+
+static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
+{
+    const struct writer *w = user;
+    const struct scalar_node *n = &d->nodes[node];
+    if (n->kind == SCALAR_INPUT && n->code >= w->k->n_in) {
+        str_addf(s, "arg_scalar_%s(%d)", scalar_class_name(n->cls), n->code - w->k->n_in);
+    } else if (n->kind == SCALAR_INPUT && w->k->kind == KERNEL_POINTWISE) {
+        str_addf(s, "x%d", n->code);
+    } else if (n->kind == SCALAR_INPUT) {
+        str_addf(s, "load_%s(%d, at[%d])", scalar_class_name(n->cls), n->code, n->code);
+    } else {
+        str_addf(s, "%s(%s)", type_of(n->cls), n->code == PRIM_rindex ? "c" : "row_length");
+    }
+}
+
+// Emits the wanted nodes that are not known yet, with all they stand on.
+static void emit_wanted(struct writer *w, const char *indent)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    for (int i = d->n_nodes - 1; i >= 0; i--) {
+        if (!w->want[i] || w->known[i]) continue;
+        for (int a = 0; a < d->nodes[i].n_args; a++) w->want[d->nodes[i].arg[a]] = 1;
+    }
+    struct scalar_emit e = {
+        .target = TARGET_GLSL, .indent = indent, .leaf = leaf, .user = w, .skip = w->known, .want = w->want};
+    scalar_emit(w->out, d, &e);
+}
+
+static void want_none(struct writer *w)
+{
+    memset(w->want, 0, (size_t)w->k->dag.n_nodes);
+}
+
+// What the root needs, through reductions too.
+static void mark_needed(const struct kernel *k, uint8_t *needed)
+{
+    needed[k->dag.root] = 1;
+    for (int i = k->dag.root; i >= 0; i--) {
+        if (!needed[i]) continue;
+        for (int a = 0; a < k->dag.nodes[i].n_args; a++) needed[k->dag.nodes[i].arg[a]] = 1;
+    }
+}
+
+static bool is_needed_reduce(const struct writer *w, int node)
+{
+    return w->needed[node] && w->k->dag.nodes[node].kind == SCALAR_REDUCE;
+}
+
+int glsl_reduction_count(const struct kernel *k)
+{
+    int count = 0;
+    uint8_t *needed = calloc((size_t)k->dag.n_nodes, 1);
+    if (!needed) return 0;
+    mark_needed(k, needed);
+    for (int i = 0; i < k->dag.n_nodes; i++) count += needed[i] && k->dag.nodes[i].kind == SCALAR_REDUCE;
+    free(needed);
+    return count;
+}
+
+// Version, what the kernel is, which classes it touches, and the argument block.
+static void add_head(struct writer *w)
+{
+    static const char *const uses[CLASS_COUNT] = {"USES_F32", "USES_F64", "USES_I32", "USES_I64", "USES_BOOL"};
+    const struct kernel *k = w->k;
+    bool used[CLASS_COUNT] = {false};
+    used[k->out_cls] = true;
+    for (int i = 0; i < k->n_in; i++) used[k->in_cls[i]] = true;
+    for (int i = 0; i < k->n_scalars; i++) used[k->scalar_cls[i]] = true;
+    for (int i = 0; i < k->dag.n_nodes; i++) used[k->dag.nodes[i].cls] = used[k->dag.nodes[i].cls] || w->needed[i];
+
+    str_addf(w->out, "#version 460\n// %s in class %s: a %s kernel of %d inputs\n", k->name, scalar_class_name(k->cls),
+             k->kind == KERNEL_ROW ? "row" : "pointwise", k->n_in);
+    str_addf(w->out, "#define N_OPERANDS %d\n#define N_SCALARS %d\n", k->n_in + 1, k->n_scalars);
+    for (int c = 0; c < CLASS_COUNT; c++) {
+        if (used[c]) str_addf(w->out, "#define %s\n", uses[c]);
+    }
+    str_addf(w->out, "#include \"args.glsl\"\n#include \"scalar.glsl\"\n#include \"%s.glsl\"\n\n",
+             k->kind == KERNEL_ROW ? "row" : "pointwise");
+}
+
+// --- pointwise ---
+
+static void add_point_function(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    str_addf(w->out, "%s point(", type_of(k->out_cls));
+    for (int i = 0; i < k->n_in; i++) str_addf(w->out, "%sconst %s x%d", i ? ", " : "", type_of(k->in_cls[i]), i);
+    str_add(w->out, ")\n{\n");
+    if (k->glsl) {
+        for (int i = 0; i < k->n_in; i++)
+            str_addf(w->out, "    %s %c = x%d;\n", type_of(k->in_cls[i]), k->n_in == 1 ? 'x' : 'a' + i, i);
+        str_addf(w->out, "    return %s(%s);\n}\n\n", type_of(k->out_cls), k->glsl);
+        return;
+    }
+    want_none(w);
+    w->want[k->dag.root] = 1;
+    emit_wanted(w, "    ");
+    str_add(w->out, "    return ");
+    scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
+    str_add(w->out, ";\n}\n\n");
+}
+
+// "point(x0.y, x1.y)"
+static void add_call(struct writer *w, char component)
+{
+    str_add(w->out, "point(");
+    for (int i = 0; i < w->k->n_in; i++) str_addf(w->out, "%sx%d.%c", i ? ", " : "", i, component);
+    str_add(w->out, ")");
+}
+
+static void add_pointwise_main(struct writer *w)
+{
+    static const char *const vector[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
+    const struct kernel *k = w->k;
+    const char *out_class = scalar_class_name(k->out_cls);
+    str_add(w->out, "void main()\n{\n"
+                    "    uint p = first_point(), count = point_count();\n"
+                    "    if (p >= count) return;\n"
+                    "    int64_t at[N_OPERANDS];\n"
+                    "    if (VEC == 4 && (!TAIL || p + 4 <= count)) {\n"
+                    "        locate(p, at);\n");
+    for (int i = 0; i < k->n_in; i++) {
+        str_addf(w->out, "        %s x%d = load4_%s(%d, at[%d]);\n", vector[k->in_cls[i]], i,
+                 scalar_class_name(k->in_cls[i]), i, i);
+    }
+    str_addf(w->out, "        store4_%s(%d, at[%d], %s(", out_class, k->n_in, k->n_in, vector[k->out_cls]);
+    for (int c = 0; c < 4; c++) {
+        if (c) str_add(w->out, ", ");
+        add_call(w, "xyzw"[c]);
+    }
+    str_add(w->out, "));\n        return;\n    }\n"
+                    "    do {\n"
+                    "        locate(p, at);\n");
+    str_addf(w->out, "        store_%s(%d, at[%d], point(", out_class, k->n_in, k->n_in);
+    for (int i = 0; i < k->n_in; i++) {
+        str_addf(w->out, "%sload_%s(%d, at[%d])", i ? ", " : "", scalar_class_name(k->in_cls[i]), i, i);
+    }
+    str_add(w->out, "));\n    } while (TAIL && ++p < count);\n}\n");
+}
+
+// --- row ---
+
+// One inclusion of reduction.glsl for each kind and class of reduction that occurs.
+static void add_reduction_functions(struct writer *w)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    bool done[REDUCE_COUNT][CLASS_COUNT] = {{false}};
+    for (int i = 0; i < d->n_nodes; i++) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (!is_needed_reduce(w, i)) continue;
+        enum scalar_class cls = partial_class(w->k, n);
+        if (done[n->code][cls]) continue;
+        done[n->code][cls] = true;
+        str_addf(w->out, "#define REDUCTION %s_%s\n#define PARTIAL ", reduce_info[n->code].name,
+                 scalar_class_name(cls));
+        add_partial_type(w, n);
+        str_addf(w->out, "\n#define COMBINE combine_%s\n#define IDENTITY ", reduce_info[n->code].name);
+        if (reduce_finds_place(n))
+            str_addf(w->out, "found_%s(%s, NOWHERE)", scalar_class_name(cls),
+                     reduce_identity_text(n->code, cls, TARGET_GLSL));
+        else
+            str_add(w->out, reduce_identity_text(n->code, cls, TARGET_GLSL));
+        str_add(w->out, "\n#include \"reduction.glsl\"\n\n");
+    }
+}
+
+// For each needed reduction of a stage: `prefix` `type` name `suffix`, as the formats say. %R and the like would hide
+// more than help: the few shapes of line are written out.
+enum line { LINE_TOTAL, LINE_BLOCK, LINE_COLLECT, LINE_MERGE, LINE_RESUME, LINE_ACROSS, LINE_SAVE, LINE_RESULT };
+
+static void add_line(struct writer *w, int node, int slot, enum line line)
+{
+    const struct scalar_node *n = &w->k->dag.nodes[node];
+    const char *op = reduce_info[n->code].name, *cls = scalar_class_name(partial_class(w->k, n));
+    struct str *s = w->out;
+    switch (line) {
+    case LINE_TOTAL:
+        str_add(s, "    ");
+        add_partial_type(w, n);
+        str_addf(s, " total%d = identity_%s_%s();\n", node, op, cls);
+        break;
+    case LINE_BLOCK:
+        str_add(s, "            ");
+        add_partial_type(w, n);
+        str_addf(s, " block%d = identity_%s_%s();\n", node, op, cls);
+        break;
+    case LINE_COLLECT:
+        str_addf(s, "                block%d = combine_%s(block%d, ", node, op, node);
+        if (reduce_finds_place(n)) str_addf(s, "found_%s(", cls);
+        scalar_emit_ref(s, TARGET_GLSL, &w->k->dag, n->arg[0]);
+        str_add(s, reduce_finds_place(n) ? ", c));\n" : ");\n");
+        break;
+    case LINE_MERGE: str_addf(s, "            total%d = combine_%s(total%d, block%d);\n", node, op, node, node); break;
+    case LINE_RESUME: str_addf(s, "        total%d = resume_%s_%s(%d);\n", node, op, cls, slot); break;
+    case LINE_ACROSS: str_addf(s, "    total%d = across_%s_%s(total%d);\n", node, op, cls, node); break;
+    case LINE_SAVE:
+        str_addf(s, "        if (lane == 0 && row_exists()) scratch_save(scratch_slot(%d, split), total%d);\n", slot,
+                 node);
+        break;
+    case LINE_RESULT:
+        str_addf(s, reduce_finds_place(n) ? "    %s t%d = %s(total%d.index);\n" : "    %s t%d = %s(total%d);\n",
+                 type_of(n->cls), node, type_of(n->cls), node);
+        break;
+    }
+}
+
+static void add_lines(struct writer *w, int stage, enum line line)
+{
+    int slot = 0;
+    for (int i = 0; i < w->k->dag.n_nodes; i++) {
+        if (!is_needed_reduce(w, i)) continue;
+        if (w->k->stage[i] == stage) add_line(w, i, slot, line);
+        slot++;
+    }
+}
+
+// The row values that are known after `stage` reductions.
+static void add_row_values(struct writer *w, int stage)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    want_none(w);
+    for (int i = 0; i < d->n_nodes; i++) {
+        bool here = w->needed[i] && w->k->is_row[i] && w->k->stage[i] == stage;
+        w->want[i] = here && d->nodes[i].kind != SCALAR_CONST && d->nodes[i].kind != SCALAR_REDUCE;
+    }
+    emit_wanted(w, "    ");
+    for (int i = 0; i < d->n_nodes; i++) w->known[i] |= w->want[i];
+}
+
+static void add_stage(struct writer *w, int stage)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    str_addf(w->out, "\n    // Stage %d.\n", stage);
+    add_lines(w, stage, LINE_TOTAL);
+    str_addf(w->out, "    if (PHASE == 0 || PHASE == %d) {\n", stage);
+    str_add(w->out, "        for (uint first = first_column; first < end_column; first += BLOCK * LANES) {\n");
+    add_lines(w, stage, LINE_BLOCK);
+    str_add(w->out, "            uint stop = min(first + BLOCK * LANES, end_column);\n"
+                    "            for (uint c = first + lane; c < stop; c += LANES) {\n"
+                    "                locate_column(c, row_at, at);\n");
+    want_none(w);
+    for (int i = 0; i < d->n_nodes; i++) {
+        if (is_needed_reduce(w, i) && w->k->stage[i] == stage) w->want[d->nodes[i].arg[0]] = 1;
+    }
+    emit_wanted(w, "                ");
+    add_lines(w, stage, LINE_COLLECT);
+    str_add(w->out, "            }\n");
+    add_lines(w, stage, LINE_MERGE);
+    str_add(w->out, "        }\n    } else {\n");
+    add_lines(w, stage, LINE_RESUME);
+    str_add(w->out, "    }\n");
+    add_lines(w, stage, LINE_ACROSS);
+    str_addf(w->out, "    if (PHASE == %d) {\n", stage);
+    add_lines(w, stage, LINE_SAVE);
+    str_add(w->out, "        return;\n    }\n");
+    add_lines(w, stage, LINE_RESULT);
+    for (int i = 0; i < d->n_nodes; i++) w->known[i] |= is_needed_reduce(w, i) && w->k->stage[i] == stage;
+    add_row_values(w, stage);
+}
+
+static void add_row_output(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    const char *cls = scalar_class_name(k->out_cls);
+    str_add(w->out, "\n    // The output.\n");
+    if (k->row_out) {
+        str_addf(w->out, "    if (lane == 0 && split == 0 && row_exists()) store_%s(%d, row_at[%d], ", cls, k->n_in,
+                 k->n_in);
+        scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
+        str_add(w->out, ");\n}\n");
+        return;
+    }
+    str_add(w->out, "    for (uint c = first_column + lane; c < end_column; c += LANES) {\n"
+                    "        locate_column(c, row_at, at);\n");
+    want_none(w);
+    w->want[k->dag.root] = 1;
+    emit_wanted(w, "        ");
+    str_addf(w->out, "        store_%s(%d, at[%d], ", cls, k->n_in, k->n_in);
+    scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
+    str_add(w->out, ");\n    }\n}\n");
+}
+
+static void add_row_main(struct writer *w)
+{
+    add_reduction_functions(w);
+    str_add(w->out, "void main()\n{\n"
+                    "    row_begin();\n"
+                    "    int64_t row_at[N_OPERANDS], at[N_OPERANDS];\n"
+                    "    locate_row(row_at);\n");
+    add_row_values(w, 0);
+    for (int stage = 1; stage <= w->k->n_stages; stage++) add_stage(w, stage);
+    add_row_output(w);
+}
+
+kiln_status glsl_kernel(struct str *out, const struct kernel *k)
+{
+    size_t n = (size_t)k->dag.n_nodes;
+    uint8_t *marks = calloc(n, 3);
+    if (!marks) return error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
+    struct writer w = {.out = out, .k = k, .needed = marks, .known = marks + n, .want = marks + 2 * n};
+    mark_needed(k, w.needed);
+    add_head(&w);
+    if (k->kind == KERNEL_ROW) {
+        add_row_main(&w);
+    } else {
+        add_point_function(&w);
+        add_pointwise_main(&w);
+    }
+    free(marks);
+    return str_check(out);
+}

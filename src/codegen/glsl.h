@@ -1,8 +1,0 @@
-// Kernels as GLSL compute shaders. The text stands on the templates in shaders/, which it includes by name.
-#pragma once
-#include "codegen/kernel.h"
-
-// How many partial values a row kernel saves between phases: one a reduction that the root needs. 0 for pointwise.
-int glsl_reduction_count(const struct kernel *k);
-// The value of a fold (enum scalar_reduce, no flag) over no elements of this class, as a literal.
-const char *glsl_fold_identity(unsigned code, enum scalar_class cls);

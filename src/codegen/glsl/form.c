@@ -1,0 +1,259 @@
+// The choice of a form. All numbers follow from the family and the device, never from sizes that the family leaves
+// open: a plan serves every kernel of its family.
+#include "codegen/glsl/form.h"
+#include "ir/grid.h"
+#include "scalar/reduce.h"
+#include "scalar/prim.h"
+#include <string.h>
+
+#define POINT_LOCAL    256
+#define MAX_LANES      1024
+#define SPLIT_LANES    256
+#define REGISTERS_KEPT 64 // values that a lane may keep between passes
+
+bool glsl_takes_neighbours(const struct fused_kernel *k, int access)
+{
+    if (k->n_dims == 0 || fused_access_at(k, access)->strides[k->n_dims - 1] != 1) return false;
+    if (access >= k->n_in) return true;
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args == 0) return true;
+    }
+    return false;
+}
+
+// Lanes go along R where that is dense in memory, or where nothing else is.
+static bool lanes_along_rows(const struct fused_kernel *k)
+{
+    int across = k->n_dims - k->n_reduce - 1;
+    if (across < 0) return true;
+    int along = 0, beside = 0;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        along += a->strides[k->n_dims - 1] == 1;
+        beside += a->strides[across] == 1 && a->strides[k->n_dims - 1] != 0;
+    }
+    return along >= beside;
+}
+
+// Bytes that an invocation has in shared arrays: one for each kind and class of fold.
+static uint32_t shared_each_B(const struct fused_kernel *k)
+{
+    static const uint8_t class_B[CLASS_COUNT] = {4, 8, 4, 8, 4};
+    uint32_t sum_B = 0;
+    bool seen[REDUCE_COUNT][CLASS_COUNT] = {{false}};
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind != SCALAR_REDUCE) continue;
+        unsigned fold = reduce_of(n), cls = k->dag.nodes[n->arg[0]].cls;
+        if (!seen[fold][cls]) sum_B += reduce_finds_place(n) ? 16 : class_B[cls];
+        seen[fold][cls] = true;
+    }
+    return sum_B;
+}
+
+// The largest workgroup: a power of two, within what the device has room for, less a little for a flag.
+static uint32_t largest_local(const struct fused_kernel *k, const struct device_caps *caps)
+{
+    uint32_t local = MAX_LANES, each_B = shared_each_B(k);
+    while (local > 1 && (local > caps->max_local || local * each_B + 16 > caps->max_shared_B)) local /= 2;
+    return local;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void choose_rows(const struct device_caps *caps, uint64_t length, uint32_t largest, struct glsl_form *f)
+{
+    bool small = grid_is_small(caps);
+    uint32_t most = small ? 8 : length <= 128 ? 32 : length <= 4096 ? 256 : length <= 8192 ? 512 : MAX_LANES;
+    uint32_t least = smaller(small ? 64 : 128, largest);
+    most = smaller(most, largest);
+    f->lanes = 1;
+    while (length > 8 && f->lanes < most && f->lanes * 4 < length) f->lanes *= 2;
+    f->rows = f->lanes < least ? least / f->lanes : 1;
+}
+
+static void choose_columns(const struct device_caps *caps, uint64_t length, uint32_t largest, struct glsl_form *f)
+{
+    f->rows = smaller(grid_is_small(caps) ? 8 : 32, largest);
+    f->lanes = 1;
+    while (f->lanes < 16 && f->lanes * 16 < length && f->rows * f->lanes * 2 <= largest) f->lanes *= 2;
+}
+
+static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
+{
+    struct glsl_sections s;
+    glsl_sections_of(k, f, &s);
+    uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
+    uint64_t n = (uint64_t)glsl_section_size(k, &s, 2);
+    bool wide_class = k->dag.nodes[k->product.sum].cls == CLASS_F64 || k->dag.nodes[k->product.sum].cls == CLASS_I64;
+    f->tile_m = f->tile_n = grid_tile(caps, m, n, batches, wide_class);
+    f->lanes = grid_tile_local(f->tile_m);
+    f->rows = f->chunk = 1;
+}
+
+// Neighbours of an image are read one by one, with a condition for each, and again for each tap: no tile is filled.
+static bool goes_over_taps(const struct fused_kernel *k)
+{
+    if (!k->product.n_m || k->n_reduce > GLSL_MAX_TAP_DIMS) return false;
+    const struct scalar_node *b = &k->dag.nodes[k->product.b];
+    return b->kind == SCALAR_LOAD && b->n_args == 2;
+}
+
+static void choose_attention(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
+{
+    struct glsl_sections s;
+    *f = (struct glsl_form){.kind = GLSL_ATTENTION,
+                            .lanes = grid_is_small(caps) ? 64 : 256,
+                            .rows = 1,
+                            .chunk = 1,
+                            .subgroup = 1,
+                            .tile_m = 64};
+    glsl_sections_of(k, f, &s);
+    f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
+}
+
+void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
+{
+    struct glsl_form *f = out;
+    int64_t longest = fused_longest_row(k);
+    uint64_t length = longest ? (uint64_t)longest : 1;
+    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    if (k->attention.n_m) {
+        choose_attention(k, caps, f);
+        return;
+    }
+    if (goes_over_taps(k)) {
+        *f = (struct glsl_form){
+            .kind = GLSL_TAPS, .lanes = 64, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 8, .tile_n = 256};
+        return;
+    }
+    if (k->product.n_m) {
+        f->kind = GLSL_TILES;
+        choose_tiles(k, caps, f);
+        return;
+    }
+    uint32_t largest = largest_local(k, caps);
+    f->rows = smaller(grid_is_small(caps) ? 64 : POINT_LOCAL, largest);
+    if (k->n_reduce > 0) {
+        f->kind = lanes_along_rows(k) ? GLSL_ROWS : GLSL_COLUMNS;
+        if (f->kind == GLSL_ROWS)
+            choose_rows(caps, length, largest, f);
+        else
+            choose_columns(caps, length, largest, f);
+        uint64_t each = (length + f->lanes - 1) / f->lanes;
+        uint64_t most = grid_is_small(caps) ? 8 : 16;
+        if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
+        if (f->keep % 4) f->chunk = 1;
+        f->splits = !f->keep && fused_may_cut(k);
+        // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
+        if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
+    }
+    bool dense = false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
+    f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
+    if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
+}
+
+void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
+{
+    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk,  f->keep,
+                               f->vector, f->splits, f->subgroup, f->tile_m, f->tile_n};
+    _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
+    memcpy(p->choices, values, sizeof values);
+    p->form = (uint8_t)f->kind;
+    p->local[0] = (uint16_t)(f->lanes * f->rows);
+    p->local[1] = p->local[2] = 1;
+}
+
+void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
+{
+    const uint32_t *c = p->choices;
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]};
+}
+
+void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)
+{
+    int parallel = k->n_dims - k->n_reduce, first = glsl_first_walked(k, f);
+    const struct fused_product *p = &k->product;
+    const struct fused_attention *t = &k->attention;
+    int d = t->n_batch + t->n_m;
+    if (f->kind == GLSL_ATTENTION)
+        *out = (struct glsl_sections){5, {0, t->n_batch, d, d + t->n_d, d + t->n_d + t->n_n, k->n_dims}};
+    else if (glsl_is_product(f))
+        *out = (struct glsl_sections){4, {0, p->n_batch, p->n_batch + p->n_m, parallel, k->n_dims}};
+    else if (first > 0)
+        *out = (struct glsl_sections){2, {0, first, k->n_dims}};
+    else
+        *out = (struct glsl_sections){1, {0, k->n_dims}};
+}
+
+int64_t glsl_section_size(const struct fused_kernel *k, const struct glsl_sections *s, int section)
+{
+    int64_t n = 1;
+    for (int d = s->begin[section]; d < s->begin[section + 1]; d++) n *= k->sizes[d];
+    return n;
+}
+
+// --- the argument block ---
+
+static int take(struct glsl_layout *l, int n_words)
+{
+    int at = l->n_words;
+    l->n_words += n_words;
+    return at;
+}
+
+static void place_dims(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *l)
+{
+    int number = wide ? 2 : 1;
+    struct glsl_sections sections;
+    glsl_sections_of(k, f, &sections);
+    bool named[FUSED_MAX_DIMS] = {false};
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_SIZE) named[k->dag.nodes[i].code] = true;
+    for (int d = 0; d < k->n_dims; d++) {
+        bool divides = true; // by the sizes of all but the outermost
+        for (int i = 0; i < sections.n; i++) divides = divides && d != sections.begin[i];
+        l->size[d] = divides || named[d] ? take(l, number) : -1;
+        l->divisor[d] = divides && !wide ? take(l, 2) : -1;
+    }
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        for (int d = 0; d < k->n_dims; d++) {
+            int64_t s = fused_access_at(k, i)->strides[d];
+            l->stride[i][d] = s == 0 || s == 1 ? -1 : take(l, number);
+        }
+    }
+}
+
+void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *out)
+{
+    struct glsl_layout *l = out;
+    int number = wide ? 2 : 1;
+    *l = (struct glsl_layout){.n_words = 2 * (k->n_in + k->n_out)};
+    l->points = take(l, number);
+    l->length = f->kind == GLSL_POINTS ? -1 : take(l, number);
+    l->m = l->n = l->batches = l->keys = l->depth = -1;
+    if (f->kind == GLSL_ATTENTION) {
+        l->keys = take(l, number);
+        l->depth = take(l, number);
+    }
+    if (glsl_is_product(f)) {
+        l->m = take(l, number);
+        l->n = take(l, number);
+        l->batches = take(l, number);
+    }
+    l->flags = f->vector ? take(l, 1) : -1;
+    l->groups = k->has_total ? take(l, 1) : -1;
+    l->splits = f->splits ? take(l, 1) : -1;
+    l->part = f->splits ? take(l, number) : -1;
+    l->workspace = f->splits || k->has_total ? take(l, 2) : -1;
+    place_dims(k, f, wide, l);
+    for (int i = 0; i < k->n_scalars; i++) {
+        bool is_long = k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64;
+        l->scalar[i] = take(l, is_long ? 2 : 1);
+    }
+}

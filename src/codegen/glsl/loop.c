@@ -1,0 +1,302 @@
+// Loops over the elements of a fused kernel: all of a pointwise one, the passes over a row (fuse/loops.h).
+//
+// A lane takes `chunk` elements at a time. Where four neighbours are one aligned access (`full`), they are its chunk
+// and are loaded and stored whole; else the elements of a chunk lie a step apart, so that neighbouring lanes touch
+// neighbouring memory. The body is written once, for one element of the chunk.
+//
+// A row that fits into registers (form.keep) is walked with a constant count; values that a later loop needs stay in
+// arrays, which unrolling turns into registers. Of a longer row each loop computes what it needs from the inputs again.
+// Invariant: a loop reads a kept value only at the elements where an earlier one wrote it, for all walk alike.
+#include "codegen/glsl/emit.h"
+#include "ir/type.h"
+
+#include <string.h>
+
+#define BLOCK_CHUNKS 16 // of each lane, to a block
+
+static const char *const vector_type[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
+
+// Of a pointwise kernel: what is stored, and what goes into totals.
+static void mark_points(const struct fused_kernel *k, uint8_t *want)
+{
+    memset(want, 0, (size_t)k->dag.n_nodes);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (fused_is_fold(&k->dag.nodes[i], true)) want[k->dag.nodes[i].arg[0]] = 1;
+    for (int i = 0; i < k->n_out; i++)
+        if (k->level[k->out[i].node] != LEVEL_TOTAL) want[k->out[i].node] = 1;
+}
+
+// There are registers for all values, or for none (REGISTERS_KEPT); but indices are not worth them.
+static bool is_worth_keeping(void *kernel, int node)
+{
+    return ((const struct fused_kernel *)kernel)->dag.nodes[node].kind != SCALAR_DIM;
+}
+
+void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want, uint8_t *kept)
+{
+    fused_choose_kept(k, is_worth_keeping, (void *)(uintptr_t)k, first, want, kept);
+}
+
+// --- what one loop does ---
+
+struct loop {
+    int pass;
+    bool points;     // of a pointwise kernel
+    bool blocks;     // folds gather in blocks, which keeps rounding errors short
+    bool places_all; // some value needs its indices, or an access its place, at each element
+    const char *indent;
+};
+
+static bool is_plain_load(const struct glsl_emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    return e->want[node] && !e->local[node] && n->kind == SCALAR_LOAD && n->n_args == 0;
+}
+
+static bool is_kept_before(const struct glsl_emitter *e, int node, int pass)
+{
+    return e->form.keep && e->kept[node] && e->kept[node] <= pass;
+}
+
+static bool is_output_here(const struct glsl_emitter *e, const struct loop *l, int output)
+{
+    if (l->points) return e->k->level[e->k->out[output].node] != LEVEL_TOTAL;
+    return fused_pass_stores(e->k, l->pass, output);
+}
+
+// Completes the marks: what wanted values stand on, up to what is in scope or kept.
+static void want_arguments(struct glsl_emitter *e, struct loop *l)
+{
+    const struct scalar_dag *d = &e->k->dag;
+    int first = glsl_first_walked(e->k, &e->form);
+    memcpy(e->local, e->known, (size_t)d->n_nodes);
+    l->places_all = false;
+    for (int i = d->n_nodes - 1; i >= 0; i--) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (!e->want[i] || e->local[i]) continue;
+        if (is_kept_before(e, i, l->pass)) continue;
+        if (n->kind == SCALAR_DIM && n->code >= first) l->places_all = true;
+        if (n->kind == SCALAR_LOAD && n->n_args > 0) l->places_all = true;
+        if (n->kind == SCALAR_PRIM && n->n_args == 0) l->places_all = true;
+        for (int a = 0; a < n->n_args; a++) e->want[n->arg[a]] = 1;
+    }
+}
+
+// Which accesses an element's place is written for.
+enum { PLACE_LOADS = 1, PLACE_STORES = 2, PLACE_GATHERS = 4, PLACE_ALL = 7 };
+
+static void add_places(struct glsl_emitter *e, const struct loop *l, const char *indent, unsigned which)
+{
+    const struct fused_kernel *k = e->k;
+    int first = glsl_first_walked(k, &e->form);
+    bool used[FUSED_MAX_IN + FUSED_MAX_OUT] = {false};
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind != SCALAR_LOAD || !e->want[i] || e->known[i] || is_kept_before(e, i, l->pass)) continue;
+        if (which & (n->n_args ? PLACE_GATHERS : PLACE_LOADS)) used[n->code] = true;
+    }
+    for (int i = 0; i < k->n_out; i++) used[k->n_in + i] = (which & PLACE_STORES) && is_output_here(e, l, i);
+    glsl_add_indices(e, indent, "r", first, k->n_dims);
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        if (used[i]) glsl_add_place(e, indent, 'o', l->points ? 0 : 'b', i, first, k->n_dims);
+}
+
+// --- whole chunks ---
+
+static void add_vector_loads(struct glsl_emitter *e, const struct loop *l, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (is_plain_load(e, i) && !is_kept_before(e, i, l->pass))
+            str_addf(e->out, "%s%s v%d;\n", indent, vector_type[k->dag.nodes[i].cls], i);
+    for (int i = 0; i < k->n_out; i++)
+        if (is_output_here(e, l, i)) str_addf(e->out, "%s%s w%d;\n", indent, vector_type[k->out[i].to.cls], i);
+    str_addf(e->out, "%sif (full) {\n%s    INDEX r = at;\n", indent, indent);
+    const char *inner = glsl_deeper(indent);
+    add_places(e, l, inner, PLACE_LOADS);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (!is_plain_load(e, i) || is_kept_before(e, i, l->pass)) continue;
+        bool moves = k->in[n->code].strides[k->n_dims - 1] != 0;
+        str_addf(e->out, "%sv%d = %s", inner, i, moves ? "load4_" : vector_type[n->cls]);
+        str_addf(e->out, moves ? "%s(" : "(load_%s(", dtype_name(k->in[n->code].dtype));
+        glsl_add_address(e, 'o', n->code);
+        str_add(e->out, moves ? ");\n" : "));\n");
+    }
+    str_addf(e->out, "%s}\n", indent);
+}
+
+static void add_vector_stores(struct glsl_emitter *e, const struct loop *l, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    bool any = false;
+    for (int i = 0; i < k->n_out; i++) any = any || is_output_here(e, l, i);
+    if (!any) return;
+    const char *inner = glsl_deeper(indent);
+    str_addf(e->out, "%sif (full) {\n%sINDEX r = at;\n", indent, inner);
+    add_places(e, l, inner, PLACE_STORES);
+    for (int i = 0; i < k->n_out; i++) {
+        if (!is_output_here(e, l, i)) continue;
+        const struct fused_access *a = &k->out[i].to;
+        bool moves = a->strides[k->n_dims - 1] != 0;
+        str_addf(e->out, "%sstore%s_%s(", inner, moves ? "4" : "", dtype_name(a->dtype));
+        glsl_add_address(e, 'o', k->n_in + i);
+        str_addf(e->out, moves ? ", w%d);\n" : ", w%d.w);\n", i);
+    }
+    str_addf(e->out, "%s}\n", indent);
+}
+
+// --- one element ---
+
+static void add_element_loads(struct glsl_emitter *e, const struct loop *l, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    const char *inner = glsl_deeper(indent);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        if (!e->want[i] || e->local[i] || !is_kept_before(e, i, l->pass)) continue;
+        str_addf(e->out, "%s%s t%d = k%d[slot + c];\n", indent, glsl_type(k->dag.nodes[i].cls), i, i);
+        e->local[i] = 1;
+    }
+    if (e->form.vector) {
+        for (int i = 0; i < k->dag.n_nodes; i++)
+            if (is_plain_load(e, i)) str_addf(e->out, "%s%s t%d;\n", indent, glsl_type(k->dag.nodes[i].cls), i);
+        str_addf(e->out, "%sif (full) {\n", indent);
+        for (int i = 0; i < k->dag.n_nodes; i++)
+            if (is_plain_load(e, i)) str_addf(e->out, "%st%d = v%d[c];\n", inner, i, i);
+        str_addf(e->out, "%s} else {\n", indent);
+        if (!l->places_all) add_places(e, l, inner, PLACE_LOADS);
+    }
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        if (!is_plain_load(e, i)) continue;
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (e->form.vector)
+            str_addf(e->out, "%st%d = ", inner, i);
+        else
+            str_addf(e->out, "%s%s t%d = ", indent, glsl_type(n->cls), i);
+        str_addf(e->out, "load_%s(", dtype_name(k->in[n->code].dtype));
+        glsl_add_address(e, 'o', n->code);
+        str_add(e->out, ");\n");
+    }
+    if (e->form.vector) str_addf(e->out, "%s}\n", indent);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (is_plain_load(e, i)) e->local[i] = 1;
+}
+
+static void add_element_stores(struct glsl_emitter *e, const struct loop *l, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    bool any = false;
+    for (int i = 0; i < k->n_out; i++) any = any || is_output_here(e, l, i);
+    if (!any) return;
+    const char *inner = e->form.vector ? glsl_deeper(indent) : indent;
+    if (e->form.vector) {
+        str_addf(e->out, "%sif (full) {\n", indent);
+        for (int i = 0; i < k->n_out; i++) {
+            if (!is_output_here(e, l, i)) continue;
+            str_addf(e->out, "%sw%d[c] = ", inner, i);
+            scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, k->out[i].node);
+            str_add(e->out, ";\n");
+        }
+        str_addf(e->out, "%s} else {\n", indent);
+        if (!l->places_all) add_places(e, l, inner, PLACE_STORES);
+    }
+    for (int i = 0; i < k->n_out; i++)
+        if (is_output_here(e, l, i)) glsl_add_store(e, inner, 'o', i);
+    if (e->form.vector) str_addf(e->out, "%s}\n", indent);
+}
+
+static void add_element(struct glsl_emitter *e, const struct loop *l, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    if (l->places_all || !e->form.vector) add_places(e, l, indent, PLACE_ALL);
+    add_element_loads(e, l, indent);
+    glsl_emit_wanted(e, indent, e->local);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        bool feeds = l->points ? fused_is_fold(n, true) : fused_pass_folds(k, l->pass, i);
+        if (feeds) glsl_add_collect(e, indent, l->blocks ? "part" : "acc", i, "r");
+        if (e->form.keep && e->kept[i] == l->pass + 1) str_addf(e->out, "%sk%d[slot + c] = t%d;\n", indent, i, i);
+    }
+    add_element_stores(e, l, indent);
+}
+
+// --- the loop ---
+
+static void add_loop_head(struct glsl_emitter *e, const struct loop *l)
+{
+    const struct glsl_form *f = &e->form;
+    uint32_t pace = l->points ? f->lanes * f->rows : f->lanes, stride = pace * f->chunk;
+    if (f->keep && !l->points) {
+        str_addf(e->out, "%s[[unroll]] for (uint b = 0u; b < %uu; b++) {\n%s    uint slot = b * %uu;\n", l->indent,
+                 f->keep / f->chunk, l->indent, f->chunk);
+        str_addf(e->out, "%s    INDEX at = INDEX(b * %uu", l->indent, stride);
+    } else if (l->points && !e->k->has_total) {
+        str_addf(e->out, "%s{\n%s    INDEX at = (INDEX(group_index()) * %uu", l->indent, l->indent, stride);
+    } else if (l->points) {
+        str_addf(e->out,
+                 "%sfor (INDEX b = INDEX(group_index()) * %uu; b < end; b += INDEX(arg(%d)) * %uu) {\n"
+                 "%s    INDEX at = (b",
+                 l->indent, stride, e->layout.groups, stride, l->indent);
+    } else {
+        str_addf(e->out, "%sfor (INDEX b = %s; b < %s; b += %uu) {\n%s    INDEX at = (b", l->indent,
+                 l->blocks ? "block_begin" : "begin", l->blocks ? "block_end" : "end", stride, l->indent);
+    }
+    if (f->vector) {
+        str_addf(e->out, ") + INDEX(aligned ? lane * 4u : lane);\n%s    uint step = aligned ? 1u : %uu;\n", l->indent,
+                 pace);
+        str_addf(e->out, "%s    bool full = aligned && at + 4u <= end;\n", l->indent);
+    } else {
+        str_addf(e->out, ") + INDEX(lane);\n%s    const uint step = %uu;\n", l->indent, pace);
+    }
+}
+
+// The body of a loop, and the loop where it has no blocks.
+static void add_chunks(struct glsl_emitter *e, const struct loop *loop)
+{
+    struct loop l = *loop;
+    const char *indent = l.indent;
+    want_arguments(e, &l);
+    const char *inner = glsl_deeper(indent);
+    const char *body = glsl_deeper(glsl_deeper(inner));
+    add_loop_head(e, &l);
+    if (e->form.vector) add_vector_loads(e, &l, inner);
+    str_addf(e->out, "%s[[unroll]] for (uint c = 0u; c < %uu; c++) {\n%s    INDEX r = at + c * step;\n", inner,
+             e->form.chunk, inner);
+    str_addf(e->out, "%s    if (r < end) {\n", inner);
+    add_element(e, &l, body);
+    str_addf(e->out, "%s    }\n%s}\n", inner, inner);
+    // The marks of what is known inside the element's scope do not hold outside.
+    memcpy(e->local, e->known, (size_t)e->k->dag.n_nodes);
+    if (e->form.vector) add_vector_stores(e, &l, inner);
+    str_addf(e->out, "%s}\n", indent);
+}
+
+static void add_blocks(struct glsl_emitter *e, struct loop *l, const char *indent)
+{
+    uint32_t block = e->form.lanes * e->form.chunk * BLOCK_CHUNKS;
+    const char *inner = glsl_deeper(indent);
+    str_addf(e->out, "%sfor (INDEX block_begin = begin; block_begin < end; block_begin += %uu) {\n", indent, block);
+    str_addf(e->out, "%sINDEX block_end = min(block_begin + %uu, end);\n", inner, block);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (fused_pass_folds(e->k, l->pass, i)) glsl_add_accumulator(e, inner, "part", i);
+    l->blocks = true;
+    l->indent = inner;
+    add_chunks(e, l);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (fused_pass_folds(e->k, l->pass, i)) glsl_add_merge(e, inner, i);
+    str_addf(e->out, "%s}\n", indent);
+}
+
+void glsl_add_loop(struct glsl_emitter *e, const char *indent, int pass)
+{
+    const struct fused_kernel *k = e->k;
+    struct loop l = {.pass = pass, .points = e->form.kind == GLSL_POINTS, .indent = indent};
+    if (l.points)
+        mark_points(k, e->want);
+    else
+        fused_pass_mark(k, pass, e->want);
+    if (l.points || e->form.keep || pass == k->n_stages)
+        add_chunks(e, &l);
+    else
+        add_blocks(e, &l, indent);
+}

@@ -1,0 +1,184 @@
+// One launch of a fused kernel: its argument block, its grid and its workspace.
+#include "codegen/glsl/form.h"
+#include "ir/grid.h"
+#include "ir/type.h"
+
+#include <string.h>
+
+#define MAX_PARTIES 1024 // workgroups that leave partial totals
+#define SPLIT_FROM  8192 // shorter rows are not worth a second round
+
+struct packer {
+    const struct fused_kernel *k;
+    const struct codegen_plan *plan;
+    struct glsl_form form;
+    struct glsl_layout layout;
+    struct codegen_launch *out;
+    bool plain[FUSED_MAX_IN]; // accesses that are not gathered through
+};
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static void put_long(struct packer *p, int at, uint64_t v)
+{
+    p->out->words[at] = (uint32_t)v;
+    p->out->words[at + 1] = v >> 32;
+}
+
+static void put(struct packer *p, int at, uint64_t v)
+{
+    if (at < 0) return;
+    if (p->plan->wide)
+        put_long(p, at, v);
+    else
+        p->out->words[at] = (uint32_t)v;
+}
+
+// n / size == (high(n * factor) + n) >> shift for n below 2^31.
+static void put_divisor(struct packer *p, int at, uint64_t size)
+{
+    if (at < 0) return;
+    if (size == 0) size = 1; // nothing is divided by it
+    uint32_t shift = size > 1 ? 64 - (uint32_t)__builtin_clzll(size - 1) : 0;
+    p->out->words[at] = (uint32_t)(((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - size)) / size + 1);
+    p->out->words[at + 1] = shift;
+}
+
+// Whether strides and sizes let four neighbours along the fast dimension be one access wherever they are not one
+// element. That addresses are aligned, the kernel sees for itself: a program may replace them.
+static bool walks_by_neighbours(const struct packer *p)
+{
+    const struct fused_kernel *k = p->k;
+    int fast = k->n_dims - 1;
+    if (glsl_is_product(&p->form)) return false;
+    if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
+        if (a->strides[fast] != 1) return false;
+        for (int d = 0; d < fast; d++)
+            if (a->strides[d] % 4) return false;
+    }
+    return true;
+}
+
+static int count_folds(const struct fused_kernel *k, bool across)
+{
+    int n = 0;
+    for (int i = 0; i < k->dag.n_nodes; i++) n += fused_is_fold(&k->dag.nodes[i], across);
+    return n;
+}
+
+// How many workgroups share a row: more than one only where the rows alone leave most of the device idle, and so many
+// that it is filled twice over. Bounds: the work that is left to each lane, and what one lane combines at the end.
+static uint32_t splits_of(const struct packer *p, const struct device_caps *caps, uint64_t blocks, uint64_t length)
+{
+    const struct glsl_form *f = &p->form;
+    uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
+    if (!f->splits || blocks == 0 || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1)
+        return 1;
+    uint64_t splits = 2 * room / busy, most = length / (f->lanes * UINT64_C(16));
+    uint64_t combined = f->lanes * (f->kind == GLSL_COLUMNS ? 8 : 4);
+    if (splits > most) splits = most;
+    if (splits > combined) splits = combined;
+    return splits < 2 ? 1 : (uint32_t)splits;
+}
+
+// One workgroup for each tile of each batch.
+static uint64_t put_tiles(struct packer *p)
+{
+    struct glsl_sections s;
+    glsl_sections_of(p->k, &p->form, &s);
+    uint64_t batches = (uint64_t)glsl_section_size(p->k, &s, 0), m = (uint64_t)glsl_section_size(p->k, &s, 1);
+    uint64_t n = (uint64_t)glsl_section_size(p->k, &s, 2);
+    put(p, p->layout.m, m);
+    put(p, p->layout.n, n);
+    put(p, p->layout.batches, batches);
+    if (p->form.kind == GLSL_ATTENTION) {
+        put(p, p->layout.keys, (uint64_t)glsl_section_size(p->k, &s, 3));
+        put(p, p->layout.depth, (uint64_t)glsl_section_size(p->k, &s, 4));
+    }
+    return ceil_div(m, p->form.tile_m) * ceil_div(n, p->form.tile_n) * batches;
+}
+
+static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, uint64_t points, uint64_t length)
+{
+    const struct glsl_form *f = &p->form;
+    const struct glsl_layout *l = &p->layout;
+    uint64_t local = f->lanes * f->rows, slots = 0;
+    bool by_points = f->kind == GLSL_POINTS;
+    uint64_t blocks = by_points ? ceil_div(points, local * f->chunk) : ceil_div(points, f->rows);
+    uint32_t splits = by_points ? 1 : splits_of(p, caps, blocks, length);
+    uint64_t groups = glsl_is_product(f) ? put_tiles(p) : blocks * splits;
+    if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;
+    if (p->k->has_total) {
+        uint64_t parties = splits > 1 ? blocks : blocks < MAX_PARTIES ? blocks : MAX_PARTIES;
+        if (splits == 1) groups = parties ? parties : 1; // the total of nothing is stored, too
+        if (parties > 1) slots += (uint64_t)count_folds(p->k, true) * parties;
+        p->out->words[l->groups] = (uint32_t)groups;
+    }
+    if (groups > GRID_X_MAX * GRID_X_MAX)
+        return error_set(KILN_E_UNSUPPORTED, "kernel %s: a grid of %llu workgroups is too large", p->k->name,
+                         (unsigned long long)groups);
+    if (l->splits >= 0) {
+        p->out->words[l->splits] = splits;
+        uint64_t unit = (uint64_t)f->lanes * f->chunk;
+        put(p, l->part, ceil_div(ceil_div(length, splits), unit) * unit);
+    }
+    if (slots) {
+        p->out->workspace_B = GLSL_COUNTERS_B + slots * GLSL_PARTIAL_B;
+        p->out->workspace_zeroed = true;
+    }
+    grid_fold(groups, p->out->groups);
+    return KILN_OK;
+}
+
+static void put_arguments(struct packer *p, const uint64_t *addresses)
+{
+    const struct fused_kernel *k = p->k;
+    const struct glsl_layout *l = &p->layout;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        const struct fused_access *a = fused_access_at(k, i);
+        put_long(p, 2 * i, addresses[i] + (uint64_t)(a->offset * dtype_size_B[a->dtype]));
+        for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], (uint64_t)a->strides[d]);
+    }
+    for (int d = 0; d < k->n_dims; d++) {
+        put(p, l->size[d], (uint64_t)k->sizes[d]);
+        put_divisor(p, l->divisor[d], (uint64_t)k->sizes[d]);
+    }
+    for (int i = 0; i < k->n_scalars; i++) {
+        p->out->scalar_at[i] = l->scalar[i];
+        if (k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64)
+            put_long(p, l->scalar[i], k->scalars[i]);
+        else
+            p->out->words[l->scalar[i]] = (uint32_t)k->scalars[i];
+    }
+    if (l->flags >= 0) p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
+    if (l->workspace >= 0) put_long(p, l->workspace, 0);
+}
+
+kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel *k, const uint64_t *addresses,
+                      const struct device_caps *caps, struct codegen_launch *out)
+{
+    struct packer p = {.k = k, .plan = plan, .out = out};
+    uint64_t points = (uint64_t)fused_points(k), length = (uint64_t)fused_row_length(k);
+    glsl_form_load(plan, &p.form);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (k->dag.nodes[i].kind == SCALAR_LOAD && k->dag.nodes[i].n_args == 0) p.plain[k->dag.nodes[i].code] = true;
+    glsl_layout_make(k, &p.form, plan->wide, &p.layout);
+    out->workspace_B = 0;
+    out->workspace_zeroed = false;
+    out->units = out->unit_cost = 0;
+    out->failed_at = -1;
+    out->n_words = p.layout.n_words;
+    out->work = points * length;
+    put(&p, p.layout.points, points);
+    put(&p, p.layout.length, length);
+    put_arguments(&p, addresses);
+    TRY(plan_grid(&p, caps, points, length));
+    out->workspace_at = out->workspace_B ? p.layout.workspace : -1;
+    return KILN_OK;
+}

@@ -1,0 +1,123 @@
+// Fused kernels as machine code of the host, made by LLVM while the program runs.
+//
+// This library decides how a kernel runs (llvm_plan) and lays out its arguments (llvm_pack); a module beside it,
+// libkiln-llvm.so, turns kernel and plan into an object and loads objects (src/llvm). The module is opened when the
+// first kernel is compiled or loaded, so that a program that compiles nothing never loads LLVM.
+//
+// A kernel has one function, run(args, begin, end), which does the work units [begin, end), and where plan.has_end is
+// set a second one, end(args), which runs once, after all units, when the launch says so: it joins what the units left
+// in the workspace. What a unit computes depends on the kernel's sizes alone, never on how units are shared out, so
+// that results do not depend on the number of threads.
+#pragma once
+#include "codegen/target.h"
+#include "fuse/loops.h"
+#include "scalar/reduce.h"
+
+struct llvm_function {
+    void (*run)(const uint64_t *args, int64_t begin, int64_t end);
+    void (*end)(const uint64_t *args); // NULL: none
+    void *loaded;                      // the module's own
+};
+
+// Compiles the family of `k` into an object, which the caller frees. KILN_E_MISSING: this build or this machine has no
+// module. Safe from several threads at once.
+kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan *plan, struct codegen_code *out);
+// Makes an object of llvm_compile callable. No code is generated, so an object from a cache costs only linking.
+kiln_status llvm_load(const struct codegen_code *code, struct llvm_function *out);
+void llvm_unload(struct llvm_function *f); // NULL, empty and twice are fine
+// The module, opened if it can be. `why` is empty, or says why there is none; `path` and `version` (of LLVM) are empty
+// then. They live as long as the process.
+struct llvm_facts {
+    const char *path, *version, *why;
+};
+void llvm_get_facts(struct llvm_facts *out);
+// The kernel as LLVM IR, for people.
+kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out);
+// Appends what objects depend on besides kernel and plan: versions, processor, features. For keys of a cache.
+kiln_status llvm_host_key(struct str *out);
+
+// --- between this library and the module ---
+
+// plan.choices
+enum llvm_choice {
+    LLVM_LANES_DIM,   // the dimension along which vectors lie; LLVM_NO_DIM: none
+    LLVM_WIDTH,       // elements of a vector in the main loop ...
+    LLVM_TAIL_WIDTH,  // ... and in the masked loop behind it
+    LLVM_SPLIT_DIM,   // the reduced dimension that is cut into chunks; LLVM_NO_DIM: rows are never cut
+    LLVM_VECTOR_BITS, // of a register
+    LLVM_KEEP,        // elements of a row that a buffer on the stack holds; 0: nothing is kept
+    LLVM_WIDE_SUM,    // sums of f32 are gathered in f64 from time to time
+    LLVM_TILE_DIM,    // a dimension along which some inputs lie in a row, and not along the lanes; LLVM_NO_DIM: none
+    LLVM_CHOICE_COUNT
+};
+#define LLVM_NO_DIM 255u
+_Static_assert((int)LLVM_CHOICE_COUNT <= PLAN_CHOICES, "the plan holds all choices");
+
+enum llvm_form { LLVM_OVER_POINTS, LLVM_OVER_ROW }; // plan.form: lanes are points of P, or of R
+
+// The argument block: addresses, sizes, strides in bytes by access and dimension, scalars, and these words.
+enum llvm_word {
+    LLVM_PER_UNIT, // steps of a unit; a step is a block of points, or one point, and one chunk of its row
+    LLVM_STEPS,    // in all
+    LLVM_BLOCK,    // points of a block along the lanes
+    LLVM_N_BLOCKS, // along the lanes
+    LLVM_CHUNK,    // positions of a chunk along the split dimension
+    LLVM_N_CHUNKS, // 1: rows are whole
+    LLVM_PANEL,    // positions of a chunk that all lanes of a block pass before the next ones; all of a whole row
+    LLVM_POINTS,   // of P
+    LLVM_UNITS,
+    LLVM_WORKSPACE, // partial results of chunks, or of units
+    LLVM_FAILED,    // address of the u32 of failed checks
+    LLVM_WORD_COUNT
+};
+static inline int llvm_size_at(const struct fused_kernel *k, int dim)
+{
+    return k->n_in + k->n_out + dim;
+}
+static inline int llvm_stride_at(const struct fused_kernel *k, int access, int dim)
+{
+    return k->n_in + k->n_out + k->n_dims + access * k->n_dims + dim;
+}
+static inline int llvm_scalar_at(const struct fused_kernel *k, int scalar)
+{
+    return k->n_in + k->n_out + k->n_dims + (k->n_in + k->n_out) * k->n_dims + scalar;
+}
+static inline int llvm_word_at(const struct fused_kernel *k, enum llvm_word word)
+{
+    return llvm_scalar_at(k, k->n_scalars) + (int)word;
+}
+// Eight-byte slots of partial results: a place beside the value for argmax and argmin.
+static inline int llvm_slots_of(const struct scalar_node *reduce)
+{
+    return reduce_finds_place(reduce) ? 2 : 1;
+}
+static inline int llvm_slots(const struct fused_kernel *k, bool across) // of all reductions of a kind
+{
+    int n = 0;
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (fused_is_fold(&k->dag.nodes[i], across)) n += llvm_slots_of(&k->dag.nodes[i]);
+    return n;
+}
+
+#define LLVM_MODULE_VERSION 2
+#define LLVM_MODULE_ENTRY   "kiln_llvm_module"
+
+// What the module needs of this library; it links none of it.
+struct llvm_host {
+    const uint8_t *dtype_size_B;
+    kiln_status (*error)(kiln_status code, const char *format, ...);
+    const char *(*prim_text)(uint16_t prim, enum scalar_class key, enum scalar_target target,
+                             const struct scalar_node *count);
+};
+
+struct llvm_module {
+    uint32_t version, kernel_size_B;
+    const char *kiln_version, *llvm_version;
+    kiln_status (*compile)(const struct fused_kernel *k, struct codegen_code *code); // plan and symbol are set
+    kiln_status (*load)(const struct codegen_code *code, struct llvm_function *out);
+    void (*unload)(struct llvm_function *f);
+    char *(*text)(const struct fused_kernel *k, const struct codegen_code *code); // to be freed with free
+    char *(*host_key)(void);                                                      // the same
+};
+// The exported function of the module: NULL when the versions do not fit.
+typedef const struct llvm_module *llvm_module_fn(uint32_t version, const struct llvm_host *host);

@@ -1,0 +1,213 @@
+// The module that holds LLVM: found, opened once, and called.
+#include "base/build_id.h"
+#include "base/hash.h"
+#include "base/process.h"
+#include "codegen/llvm/llvm.h"
+#include "scalar/prim.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if KILN_WITH_LLVM
+static struct {
+    pthread_mutex_t lock;
+    const struct llvm_module *module;
+    char path[1024];
+    char why[512]; // it cannot be used; kept, so that a missing module is looked for once
+} opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+
+static const struct llvm_host services = {dtype_size_B, error_set, prim_text};
+
+static bool try_open(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(opened.why, sizeof opened.why, "%s", dlerror());
+        return false;
+    }
+    llvm_module_fn *entry;
+    void *symbol = dlsym(library, LLVM_MODULE_ENTRY);
+    memcpy(&entry, &symbol, sizeof entry);
+    const struct llvm_module *m = symbol ? entry(LLVM_MODULE_VERSION, &services) : NULL;
+    bool fits = m && m->version == LLVM_MODULE_VERSION && m->kernel_size_B == sizeof(struct fused_kernel) &&
+                !strcmp(m->kiln_version, KILN_VERSION);
+    if (fits) {
+        opened.module = m;
+        opened.why[0] = 0;
+        snprintf(opened.path, sizeof opened.path, "%s", path);
+    } else {
+        snprintf(opened.why, sizeof opened.why, "%s belongs to another version", path);
+        dlclose(library);
+    }
+    return fits;
+}
+
+// Where this library lies, the module is in kiln/ beside it; in a build tree beside it or one folder up.
+static bool try_near(void)
+{
+    static const char *const places[] = {"kiln/", "", "../"};
+    Dl_info self;
+    char path[1024];
+    if (!dladdr(&opened, &self) || !self.dli_fname) return false;
+    const char *slash = strrchr(self.dli_fname, '/');
+    int folder = slash ? (int)(slash - self.dli_fname) + 1 : 0;
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        snprintf(path, sizeof path, "%.*s%slibkiln-llvm.so", folder, self.dli_fname, places[i]);
+        if (try_open(path)) return true;
+    }
+    return false;
+}
+
+static const struct llvm_module *module_find(void)
+{
+    pthread_mutex_lock(&opened.lock);
+    if (!opened.module && !opened.why[0]) {
+        const char *named = secure_getenv("KILN_LLVM");
+        bool is_named = named && *named;
+        if (is_named && access(named, R_OK)) log_warn("KILN_LLVM: %s: %s", named, strerror(errno));
+        if (!try_near() && is_named) try_open(named);
+        section_opened();
+    }
+    const struct llvm_module *m = opened.module;
+    pthread_mutex_unlock(&opened.lock);
+    return m;
+}
+
+static const struct llvm_module *module_get(void)
+{
+    const struct llvm_module *m = module_find();
+    if (!m) error_set(KILN_E_MISSING, "kernels are not compiled for the CPU: no libkiln-llvm.so: %s", opened.why);
+    return m;
+}
+
+void llvm_get_facts(struct llvm_facts *out)
+{
+    const struct llvm_module *m = module_find();
+    *out = (struct llvm_facts){opened.path, m ? m->llvm_version : "", m ? "" : opened.why};
+}
+#else
+void llvm_get_facts(struct llvm_facts *out)
+{
+    *out = (struct llvm_facts){"", "", "this build has no LLVM"};
+}
+
+static const struct llvm_module *module_get(void)
+{
+    error_set(KILN_E_MISSING, "kernels are not compiled for the CPU: built without LLVM");
+    return NULL;
+}
+#endif
+
+enum { LLVM_MIB = 512 }; // the libraries, and what a kernel takes
+
+// The module, inside a section that end() leaves.
+static const struct llvm_module *begin(void)
+{
+    // LLVM ends the process when memory is out.
+    if (!process_can_map((uint64_t)LLVM_MIB << 20)) {
+        error_set(KILN_E_MISSING, "kernels are not compiled for the CPU: %d MiB of address space cannot be had",
+                  LLVM_MIB);
+        return NULL;
+    }
+    if (!section_enter()) {
+        error_set(KILN_E_STATE, "kernels are not compiled any more: the process ends");
+        return NULL;
+    }
+    const struct llvm_module *m = module_get();
+    if (!m) section_leave();
+    return m;
+}
+
+static void end(void)
+{
+    section_opened(); // whatever ran may have made statics of LLVM
+    section_leave();
+}
+
+// Equal families and plans have equal symbols: 128 bits of hash behind a name for people.
+static kiln_status symbol_make(const struct fused_kernel *k, struct codegen_code *code)
+{
+    struct str family;
+    str_init(&family);
+    fused_family(k, &family);
+    uint64_t plan = hash_bytes(0, code->plan.choices, sizeof code->plan.choices) + code->plan.form;
+    uint64_t low = hash_bytes(plan, str_text(&family), family.len),
+             high = hash_bytes(~plan, str_text(&family), family.len);
+    int n = snprintf(code->symbol, 30, "k_%s", k->name);
+    if (n > 29) n = 29;
+    for (int i = 0; i < n; i++)
+        if (!isalnum((unsigned char)code->symbol[i])) code->symbol[i] = '_';
+    snprintf(code->symbol + n, sizeof code->symbol - (size_t)n, "_%016llx%016llx", (unsigned long long)high,
+             (unsigned long long)low);
+    kiln_status status = str_check(&family);
+    str_free(&family);
+    return status;
+}
+
+kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan *plan, struct codegen_code *out)
+{
+    *out = (struct codegen_code){.plan = *plan};
+    TRY(symbol_make(k, out));
+    const struct llvm_module *m = begin();
+    if (!m) return error_pending;
+    kiln_status status = m->compile(k, out);
+    end();
+    return status;
+}
+
+kiln_status llvm_load(const struct codegen_code *code, struct llvm_function *out)
+{
+    *out = (struct llvm_function){0};
+    const struct llvm_module *m = begin();
+    if (!m) return error_pending;
+    kiln_status status = m->load(code, out);
+    end();
+    return status;
+}
+
+void llvm_unload(struct llvm_function *f)
+{
+    if (!f || !f->loaded) return;
+    if (section_enter()) {
+        const struct llvm_module *m = module_get(); // it made what is loaded, so it is there
+        if (m) m->unload(f);
+        section_leave();
+    }
+    *f = (struct llvm_function){0};
+}
+
+kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out)
+{
+    struct codegen_code code = {0};
+    TRY(llvm_plan(k, NULL, &code.plan));
+    TRY(symbol_make(k, &code));
+    const struct llvm_module *m = begin();
+    if (!m) return error_pending;
+    char *text = m->text(k, &code);
+    end();
+    if (!text)
+        return error_pending ? error_pending : error_set(KILN_E_MEMORY, "out of memory for the text of a kernel");
+    str_add(out, text);
+    free(text);
+    return KILN_OK;
+}
+
+kiln_status llvm_host_key(struct str *out)
+{
+    const struct llvm_module *m = begin();
+    if (!m) return error_pending;
+    char *key = m->host_key();
+    end();
+    if (!key) return error_set(KILN_E_MEMORY, "out of memory for the description of the processor");
+    str_addf(out, "%s, ", key);
+    build_id_add(out, m);
+    free(key);
+    return KILN_OK;
+}

@@ -1,0 +1,54 @@
+// Fusion: which units of a graph become one kernel, and the kernel that they become. It looks at spaces, strides and
+// dependences, never at the names of ops.
+#pragma once
+#include "fuse/kernel.h"
+#include "fuse/units.h"
+
+// One step of a program: a fused kernel, or a unit as it is. A unit that is cheap to compute again may be part of
+// several steps.
+struct fuse_step {
+    struct fused_kernel *kernel; // access.buffer: of the units; NULL: the unit runs by itself
+    const int32_t *units;        // in order
+    int n_units;
+    const char *why; // why it was not fused with what it reads or feeds, or NULL
+    int32_t table;   // steps that follow each other with the same number run as one launch; -1: by itself
+    int32_t root;    // the first of its roots
+};
+
+struct fuse_schedule {
+    struct arena arena;
+    VEC(struct fuse_step) steps;
+};
+
+struct fuse_options {
+    bool off;         // each unit that has an expression is a kernel of its own
+    bool alone;       // a unit that ends by itself becomes a kernel too; it runs as it is otherwise
+    bool round_casts; // see struct program_options
+};
+
+kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
+                 struct fuse_schedule *out);
+void schedule_finish(struct fuse_schedule *s);
+
+// --- fuse_anchor.c ---
+
+// Steps, for each point of a product, of what is computed again on the way into it: once for each tile but the first
+// along the other side.
+double anchor_again(const struct fused_kernel *k);
+// Why the product `alone` should not become `both`, or NULL.
+const char *anchor_objects(const struct fused_kernel *alone, const struct fused_kernel *both);
+
+// --- fuse_kernel.c ---
+
+// The kernel of a set of units. NULL without an error: these units do not fit into one kernel, and *why says why.
+struct fuse_set {
+    const struct units *u;
+    const int32_t *units; // in order
+    int n_units;
+    const bool *inside;  // by unit
+    const bool *escapes; // by buffer: it is read outside the set, or kept
+    bool round_casts;
+    bool for_attention; // rows and their product, which only attention computes together
+    bool checks;        // indices out of range are reported
+};
+kiln_status fuse_kernel(struct arena *a, const struct fuse_set *set, struct fused_kernel **out, const char **why);

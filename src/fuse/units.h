@@ -1,0 +1,95 @@
+// A graph as launches: what fusion works on. Each op is lowered as eager mode would, with buffers in place of memory;
+// the launches of catalogue kernels that have an expression are then material for fused kernels. No op is known by
+// name.
+#pragma once
+#include "base/arena.h"
+#include "ir/graph.h"
+#include "ops/body.h"
+#include "scalar/scalar.h"
+
+enum buffer_kind { BUFFER_INPUT, BUFFER_CONSTANT, BUFFER_VALUE, BUFFER_TEMP };
+
+struct unit_buffer {
+    uint8_t kind; // enum buffer_kind
+    uint8_t dtype;
+    bool kept;     // read after all units: an output, or a value that is written back
+    bool ordered;  // written more than once, or read and written by one unit: nothing is fused through it
+    int32_t value; // of the graph; -1: a temporary of an op
+    int64_t numel; // VALUE and TEMP: dense, row-major
+    int32_t n_writes;
+    int32_t writer; // the unit, where there is one
+};
+
+struct unit {
+    struct launch l; // operands[i].slot: the buffer; .address: bytes from its beginning, or immediate bits
+    int32_t node;    // of the graph
+    int n_in;        // with a body: operands that are read; the rest are written
+    const struct kernel_body *body; // NULL: not to be fused
+    enum scalar_class in_cls[MAX_OPERANDS];
+    struct launch *parts; // n_parts launches that do the same, where the unit is not fused; NULL: `l` does
+    int n_parts;
+    uint8_t bits_dtype; // of the first operand and the result as they were lowered, where `l` has the buffers' own
+    int row_dims;       // that rindex() counts along: n_reduce of the launch as it was lowered
+    bool random; // draws from the piece of the stream that a run reserves: its scalars are the seed and the offset
+    struct launch *plain; // as it was lowered, where the expression has a space of its own; else NULL
+    int n_windows;        // conditions on reading the first operand
+    struct launch_window windows[MAX_WINDOWS];
+    bool anchor; // a product: what is fused around it takes the form of a tile kernel
+    bool folds;  // the body reduces over the last n_reduce dimensions; else n_reduce is 0
+};
+
+// Where a value of the graph lies.
+struct unit_view {
+    int32_t buffer; // -1: a number
+    int input;      // its number among the inputs
+    bool is_number; // an input without memory
+    struct layout layout;
+};
+
+struct units {
+    struct arena arena;
+    const struct kiln_graph *graph;
+    VEC(struct unit) v;
+    VEC(struct unit_buffer) buffers;
+    struct unit_view *values;  // graph->values.n
+    struct unit_view *outputs; // graph->outputs.n
+};
+
+// `layouts` of the inputs; NULL, or an entry NULL: row-major. Constants say theirs through `constant_layout`.
+typedef void units_constant_layout(const void *held, struct layout *out);
+struct units_options {
+    const struct device_caps *caps;
+    const struct layout *const *layouts;
+    units_constant_layout *constant_layout;
+    const bool *numbers;  // by input: it has no memory; NULL: weak inputs have none
+    const bool *separate; // by output: it gets memory of its own even where it is memory that is there; NULL: none
+    const bool *dense; // by output without a target: it must be row-major, from the beginning of its buffer; NULL: none
+    // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
+    // NULL: any may.
+    const bool *shared;
+};
+kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
+// Hand-written kernels may read an operand behind one that they write; those that write may read it, too.
+static inline bool unit_reads(const struct unit *u, int operand)
+{
+    return !(u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE));
+}
+static inline bool unit_writes(const struct unit *u, int operand)
+{
+    return (u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE)) == OPERAND_WRITE;
+}
+// The operand is read at places that are computed: it must lie in memory.
+static inline bool unit_gathers(const struct unit *u, int operand)
+{
+    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->check >= 0 || u->n_windows));
+}
+// units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
+// operands.
+kiln_status units_join(struct units *u);
+// The launch as it was lowered.
+void unit_plain(const struct unit *u, struct launch *out);
+static inline bool unit_buffer_is_given(const struct unit_buffer *b)
+{
+    return b->kind == BUFFER_INPUT || b->kind == BUFFER_CONSTANT;
+}
+void units_finish(struct units *u);

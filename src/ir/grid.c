@@ -1,0 +1,27 @@
+#include "ir/grid.h"
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide)
+{
+    uint64_t enough = caps->parallelism / 512 + 1;
+    uint32_t tile = wide ? GRID_TILE_MOST / 2 : GRID_TILE_MOST;
+    while (tile > GRID_TILE_LEAST && ceil_div(m, tile) * ceil_div(n, tile) * batches < enough) tile /= 2;
+    while (tile > GRID_TILE_LEAST && (m <= tile / 2 || n <= tile / 2)) tile /= 2;
+    return tile;
+}
+
+uint32_t grid_tile_local(uint32_t tile)
+{
+    return tile > GRID_TILE_LEAST ? 256 : 64;
+}
+
+void grid_fold(uint64_t n_groups, uint32_t groups[3])
+{
+    groups[0] = (uint32_t)(n_groups < GRID_X_MAX ? n_groups : GRID_X_MAX);
+    groups[1] = n_groups ? (uint32_t)ceil_div(n_groups, groups[0]) : 1;
+    groups[2] = 1;
+}

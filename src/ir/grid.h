@@ -1,0 +1,21 @@
+// How work is laid out on a device of many lanes: what launches of the catalogue and fused kernels alike decide by the
+// device's abilities.
+#pragma once
+#include "ir/launch.h"
+
+// A device with the few threads of a processor and short vectors: barriers cost it more than uneven accesses do.
+static inline bool grid_is_small(const struct device_caps *caps)
+{
+    return caps->parallelism < 4096;
+}
+
+// Products go by squares of results, GRID_TILE_LEAST to GRID_TILE_MOST wide.
+#define GRID_TILE_LEAST 32
+#define GRID_TILE_MOST  128
+// The largest square that still gives the device enough workgroups and is not mostly outside; `wide`: of 64-bit values.
+uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide);
+uint32_t grid_tile_local(uint32_t tile); // invocations that compute it
+
+// A grid of one dimension, folded where x is too short for it; shaders undo it with group_index().
+#define GRID_X_MAX UINT64_C(65535) // what every Vulkan device has
+void grid_fold(uint64_t n_groups, uint32_t groups[3]);

@@ -1,0 +1,5 @@
+#pragma once
+#include "ir/type.h"
+
+// Whether two indices have one element.
+bool layout_overlaps(const struct type *t, const struct layout *l);

@@ -1,0 +1,384 @@
+// Breaks: a segment ends, and what is needed of it is computed.
+//
+// What is needed: the value asked for, the effects so far, and what earlier walks asked for after a break at this step
+// and a storage still waits for. A value that is asked for after the break is computed op by op, with what it passes
+// by, and learnt, so that the next walk computes it at the break.
+//
+// Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it. If a
+// run fails, its values have failed for good; writes are tried once more by themselves.
+#include "device/profile.h"
+#include "jit/auto/auto.h"
+#include "jit/capture/replay.h"
+#include "ops/families.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool has(const struct ref *v, size_t n, const struct ref *r)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ref_equal(&v[i], r)) return true;
+    return false;
+}
+
+static struct break_point *end_of(struct segment *s)
+{
+    if (!s->at->end) s->at->end = calloc(1, sizeof *s->at->end);
+    if (!s->at->end) error_set(KILN_E_MEMORY, "jit: out of memory");
+    return s->at->end;
+}
+
+// Running
+
+// The memory that an input of the segment is in, through a storage of its own: a later value may wait to replace it, or
+// come while the segment runs.
+static kiln_tensor *input_tensor(struct lazy_reader *r)
+{
+    struct storage *st = r->storage, *window = storage_pending(st->dev, st->block.size_B);
+    if (!window) return NULL;
+    window->block = st->block;
+    window->borrowed = true;
+    kiln_tensor *t = tensor_on(window, &r->type, &r->layout);
+    if (t) t->type.weak = r->type.weak;
+    storage_unref(window);
+    return t;
+}
+
+kiln_tensor *auto_number(const struct number *n)
+{
+    kiln_tensor *t = n->dtype == KILN_F64   ? kiln_scalar(n->number)
+                     : n->dtype == KILN_I64 ? kiln_scalar_int(n->integer)
+                                            : kiln_scalar_bool(n->integer != 0);
+    return t;
+}
+
+static kiln_status run_body(struct segment *s, const struct plan *p, kiln_tensor **in, kiln_tensor **out)
+{
+    struct program_rng rng = {s->seed, s->offset};
+    for (size_t i = 0; i < p->n_inputs; i++) {
+        const struct ref *r = &p->inputs[i];
+        in[i] = r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : auto_number(&s->numbers.v[r->index]);
+        if (!in[i]) return error_pending;
+    }
+    const struct body *b = p->body;
+    if (s->trie->f) function_count_ops(s->trie->f, b->program != NULL, (uint64_t)b->launches, b->graph->nodes.n);
+    int depth = auto_release();
+    kiln_status status =
+        b->program ? program_run(b->program, in, &rng, out) : graph_replay(b->graph, s->dev, in, &rng, out);
+    auto_acquire(depth);
+    return status;
+}
+
+// Installing
+
+static kiln_status copy_of(const kiln_tensor *t, const struct type *base, kiln_device *dev, kiln_tensor **out)
+{
+    *out = tensor_empty(dev, base);
+    if (!*out) return error_pending;
+    kiln_tensor *const in[] = {*out, (kiln_tensor *)t};
+    return op_apply_inplace(&op_instances[OP_assign], 2, in, NULL);
+}
+
+static bool is_alone(const kiln_tensor *t, const struct lazy *l)
+{
+    const struct storage *st = t->storage;
+    return st && atomic_load(&st->refs) == 1 && !st->borrowed && !st->readers && t->layout.offset == 0 &&
+           layout_is_contiguous(&t->type, &t->layout) && st->block.size_B == l->storage->block.size_B;
+}
+
+// The memory that l is to have. What others have taken already is copied.
+static kiln_status take_block(struct segment *s, const struct lazy *l, kiln_tensor **from, struct block *out)
+{
+    kiln_tensor *t = *from;
+    if (!is_alone(t, l)) TRY(copy_of(*from, &l->base, s->dev, &t));
+    *out = t->storage->block;
+    if (t != *from) {
+        t->storage->block.address = 0;
+        return KILN_OK;
+    }
+    // Another value may be a copy of it.
+    t->storage->borrowed = true;
+    return KILN_OK;
+}
+
+static int find(const struct plan *p, const struct ref *r)
+{
+    for (size_t i = 0; i < p->n_wanted; i++)
+        if (ref_equal(&p->wanted[i], r)) return (int)i;
+    return -1;
+}
+
+static size_t count_lazies(const struct segment *s)
+{
+    size_t n = 0;
+    for (const struct lazy *l = s->lazies; l; l = l->next) n++;
+    return n;
+}
+
+// All or nothing: the memory of each is there before the first changes hands.
+static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor **results)
+{
+    struct taken {
+        struct lazy *l;
+        struct block b;
+    } *taken = malloc(sizeof *taken * (count_lazies(s) + 1));
+    if (!taken) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status = KILN_OK;
+    size_t n = 0;
+    for (struct lazy *l = s->lazies; l && !status; l = l->next) {
+        int i = l->failed ? -1 : find(p, &l->value);
+        if (i < 0) continue;
+        taken[n].l = l;
+        status = take_block(s, l, &results[i], &taken[n].b);
+        n += !status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!status) status = storage_replace(taken[i].l->storage, &taken[i].b);
+        if (!status)
+            lazy_free(taken[i].l);
+        else
+            device_release(s->dev, &taken[i].b);
+    }
+    free(taken);
+    return status;
+}
+
+// One tensor for each wanted value: a result, or an input as it is.
+static kiln_status gather(struct segment *s, const struct plan *p, kiln_tensor *const *out, kiln_tensor **results)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_wanted; i++) {
+        const struct ref *r = &p->wanted[i];
+        // Another walk wanted it: an input that only a write named.
+        if (r->kind == REF_INPUT && (size_t)r->index >= s->inputs.n) continue;
+        results[i] = r->kind == REF_STEP ? out[n++] : input_tensor(s->inputs.v[r->index]);
+        if (!results[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_plan(struct segment *s, const struct plan *p)
+{
+    kiln_tensor **room = calloc(p->n_inputs + 2 * p->n_wanted + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_tensor **out = room + p->n_inputs, **results = out + p->n_wanted;
+    kiln_status status = p->body ? run_body(s, p, room, out) : KILN_OK;
+    if (!status) status = gather(s, p, out, results);
+    if (!status) status = install(s, p, results);
+    free(room);
+    return status;
+}
+
+// Failing
+
+static kiln_status failed(const struct segment *s)
+{
+    return error_raise(s->failed);
+}
+
+static void fail(struct segment *s, const struct plan *p)
+{
+    struct error_record now;
+    error_capture(&now);
+    if (!s->failed) {
+        s->failed = malloc(sizeof *s->failed);
+        if (s->failed) *s->failed = now;
+    }
+    for (struct lazy *l = s->lazies, *next; l; l = next) {
+        next = l->next;
+        if (p && find(p, &l->value) < 0) continue;
+        if (l->outside)
+            lazy_free(l);
+        else
+            l->failed = s->failed != NULL;
+    }
+    error_raise(&now);
+}
+
+// What was written does not go with what failed beside it: it is computed by itself, op by op.
+static void save_effects(struct segment *s)
+{
+    struct error_record now;
+    struct plan *p = NULL;
+    struct ref *wanted = malloc((count_lazies(s) + 1) * sizeof *wanted);
+    size_t n = 0;
+    for (const struct lazy *l = s->lazies; l && wanted; l = l->next)
+        if (l->outside) wanted[n++] = l->value;
+    error_capture(&now);
+    kiln_error_clear();
+    if (n && !auto_plan_make(s, wanted, n, true, &p)) {
+        (void)run_plan(s, p);
+        auto_plan_free(s->trie, p);
+    }
+    free(wanted);
+    kiln_error_clear();
+    error_raise(&now);
+}
+
+// Which plan: where the trie is closed, and has none, one for this time, op by op.
+
+static bool contains(const struct plan *p, const struct ref *wanted, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (find(p, &wanted[i]) < 0) return false;
+    return true;
+}
+
+static struct plan *find_plan(struct break_point *end, const struct ref *wanted, size_t n)
+{
+    struct plan *best = NULL;
+    for (struct plan *p = end->plans; p; p = p->next)
+        if (contains(p, wanted, n) && (!best || p->n_wanted < best->n_wanted)) best = p;
+    return best;
+}
+
+static kiln_status get_plan(struct segment *s, const struct ref *wanted, size_t n, struct plan **out)
+{
+    struct break_point *end = s->at->end;
+    *out = find_plan(end, wanted, n);
+    if (*out) return KILN_OK;
+    if (s->trie->closed) return auto_plan_make(s, wanted, n, true, out);
+    TRY(auto_plan_make(s, wanted, n, false, out));
+    struct plan *same = find_plan(end, wanted, n); // another thread's, which compiled it with this one
+    if (same && same->n_wanted <= (*out)->n_wanted) {
+        auto_plan_free(s->trie, *out);
+        *out = same;
+        return KILN_OK;
+    }
+    (*out)->next = end->plans;
+    end->plans = *out;
+    return KILN_OK;
+}
+
+static kiln_status choose(struct segment *s, const struct lazy *asked, struct ref **wanted, size_t *n)
+{
+    const struct break_point *end = s->at->end;
+    *n = 0;
+    *wanted = malloc((count_lazies(s) + 1) * sizeof **wanted);
+    if (!*wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (const struct lazy *l = s->lazies; l; l = l->next)
+        if (l == asked || l->outside || l->asked || has(end->learnt.v, end->learnt.n, &l->value))
+            if (!has(*wanted, *n, &l->value)) (*wanted)[(*n)++] = l->value;
+    return KILN_OK;
+}
+
+// Telling
+
+// What the host asks for, as text; its one element, where it has no more.
+static void describe(const struct type *type, struct storage *st, char *text, size_t size)
+{
+    char of[TYPE_TEXT_MAX];
+    const struct layout whole = {0, {0}};
+    type_text(type, of, sizeof of);
+    kiln_tensor *t = type_numel(type) == 1 && !error_pending ? tensor_on(st, type, &whole) : NULL;
+    if (t)
+        snprintf(text, size, " of %s, made by %s, which is %.9g,", of, st->writer ? st->writer : "an op", kiln_item(t));
+    else
+        snprintf(text, size, " of %s, made by %s,", of, st->writer ? st->writer : "an op");
+}
+
+// Once for each place in the trie.
+static void note(struct segment *s, const struct type *type, struct storage *asked, const char *why, size_t n)
+{
+    kiln_function *f = s->trie->f;
+    struct break_point *end = s->at->end;
+    if (!f || !end || end->noted) return;
+    end->noted = true;
+    char place[CALLER_TEXT_MAX] = "", of[TYPE_TEXT_MAX + 64] = "", text[700];
+    caller_describe(caller_find(), place, sizeof place);
+    if (asked) describe(type, asked, of, sizeof of);
+    int ops = s->at->depth;
+    snprintf(text, sizeof text, "%s%s%s%s%s; %d op%s recorded, %zu value%s computed",
+             why ? "break: " : "end: ", why ? why : "of the scope", of, place[0] ? " at " : "", place, ops,
+             ops == 1 ? "" : "s", n, n == 1 ? " is" : "s are");
+    pthread_mutex_lock(&f->lock);
+    function_note(f, "%s", text);
+    pthread_mutex_unlock(&f->lock);
+    if (debug_flag("breaks")) log_warn("%s: %s", f->name, text);
+    if (f->o.print_after_all) fprintf(stderr, "# %s: %s\n", f->name, text);
+}
+
+static void count_break(struct segment *s, const char *why)
+{
+    kiln_function *f = s->trie->f;
+    if (!f) return;
+    pthread_mutex_lock(&f->lock);
+    struct break_count *b = f->breaks;
+    while (b->n && strncmp(b->why, why, sizeof b->why - 1) != 0 && b < f->breaks + BREAK_REASONS - 1) b++;
+    if (!b->n++) snprintf(b->why, sizeof b->why, "%s", why);
+    f->stats.breaks++;
+    pthread_mutex_unlock(&f->lock);
+}
+
+// Breaking
+
+static kiln_status end_segment(struct segment *s, struct lazy *l, const char *why)
+{
+    struct ref *wanted = NULL;
+    struct plan *p = NULL;
+    size_t n = 0;
+    PROFILE(why ? "break" : "segment", why ? why : trie_name(s->trie));
+    s->ended = true;
+    if (!end_of(s)) return error_pending;
+    kiln_status status = choose(s, l, &wanted, &n);
+    const struct type type = l ? l->base : (struct type){0};
+    struct storage *asked = l ? storage_ref(l->storage) : NULL;
+    if (why) count_break(s, why);
+    if (!status && n) status = get_plan(s, wanted, n, &p);
+    if (!status && p) {
+        p->used = ++s->trie->clock;
+        status = run_plan(s, p);
+    }
+    free(wanted);
+    if (status) {
+        save_effects(s);
+        fail(s, p);
+    }
+    if (p && p->once) auto_plan_free(s->trie, p);
+    note(s, &type, status ? NULL : asked, why, n);
+    storage_unref(asked);
+    return status;
+}
+
+static kiln_status ask_later(struct segment *s, struct lazy *l)
+{
+    struct plan *p = NULL;
+    struct ref wanted = l->value;
+    if (l->failed) return failed(s);
+    if (!end_of(s)) return error_pending;
+    if (!has(s->at->end->learnt.v, s->at->end->learnt.n, &wanted)) TRY(vec_push(&s->at->end->learnt, wanted));
+    TRY(auto_plan_make(s, &wanted, 1, true, &p));
+    kiln_status status = run_plan(s, p);
+    if (status) fail(s, p);
+    auto_plan_free(s->trie, p);
+    return status;
+}
+
+kiln_status segment_break(struct segment *s, struct lazy *l, const char *why)
+{
+    struct error_record before = {.code = KILN_OK};
+    struct sink *sink = thread_state.sink;
+    struct kiln_scope scope;
+    kiln_function *f = s->trie->f && function_try_ref(s->trie->f) ? s->trie->f : NULL;
+    bool was_busy = s->busy;
+    if (error_pending) error_capture(&before);
+    s->refs++;
+    scope_enter(&scope);
+    thread_state.sink = NULL;
+    thread_state.no_grad++;
+    s->busy = true;
+    s->runner = pthread_self();
+    kiln_status status = s->ended ? (l ? ask_later(s, l) : KILN_OK) : end_segment(s, l, why);
+    s->busy = was_busy;
+    auto_wake();
+    thread_state.no_grad--;
+    thread_state.sink = sink;
+    scope_leave(&scope, NULL, 0);
+    if (!s->lazies) segment_forget_inputs(s, 0);
+    segment_unref(s);
+    if (f) function_unref(f);
+    if (before.code) {
+        kiln_error_clear();
+        error_raise(&before);
+    }
+    return status ? status : error_pending;
+}

@@ -1,0 +1,122 @@
+// Scopes that record: a call of an AUTO function, and regions of user code.
+//
+// A scope's handles go before its last segment is run, so that what nobody can ask for any more is not computed.
+// Effects are run whatever way the scope is left, with an error pending too.
+#include "base/leave.h"
+#include "jit/auto/auto.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forget_trie(kiln_function *f)
+{
+    auto_lock();
+    f->trie->f = NULL; // segments may outlive it
+    trie_unref(f->trie);
+    auto_unlock();
+}
+
+kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only)
+{
+    a->walk = (struct walk){.base = auto_sink, .only = only, .since = node_sequence()};
+    a->in = NULL;
+    a->n_in = 0;
+    auto_lock();
+    if (!f->trie && (f->trie = trie_new(f))) f->forget_trie = forget_trie;
+    a->walk.trie = f->trie;
+    if (f->trie) f->trie->refs++;
+    auto_unlock();
+    if (!a->walk.trie) return error_pending;
+    a->outer = thread_state.sink;
+    scope_enter(&a->scope);
+    thread_state.sink = &a->walk.base;
+    return KILN_OK;
+}
+
+// The last segment computes the results with its effects; what earlier ones left pending is computed by itself.
+static kiln_status end_walk(struct walk *w, kiln_tensor *const *out, size_t n_out)
+{
+    struct segment *s = w->seg;
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < n_out && s && !s->ended; i++)
+        if (out[i] && out[i]->storage && out[i]->storage->lazy && out[i]->storage->lazy->seg == s)
+            out[i]->storage->lazy->asked = true;
+    if (s && !s->ended) status = segment_break(s, NULL, NULL);
+    if (s) segment_wait(s);
+    for (size_t i = 0; i < n_out && !status; i++)
+        if (out[i]) status = tensor_force(out[i], "a result");
+    return status;
+}
+
+static void count_misses(struct trie *t, const struct walk *w, kiln_jit_stats *stats)
+{
+    if (w->missed) stats->captures++;
+    if (t->walked && (w->missed || w->lost)) stats->guard_misses++;
+    if (w->lost) stats->fallbacks++;
+    if (w->missed && t->walked)
+        t->misses++;
+    else if (!w->missed && t->misses)
+        t->misses--;
+    t->walked = true;
+}
+
+// Walks that find something new more often than not cost more than they gain. What is compiled by then stays in use.
+static void count_walk(struct walk *w)
+{
+    struct trie *t = w->trie;
+    kiln_function *f = t->f;
+    if (!f) return;
+    uint64_t limit = function_recompile_limit(f);
+    pthread_mutex_lock(&f->lock);
+    count_misses(t, w, &f->stats);
+    bool closes = t->misses > limit && !t->closed;
+    t->closed |= closes;
+    if (closes) function_note(f, "gave up: %llu calls recorded something new", (unsigned long long)t->misses);
+    pthread_mutex_unlock(&f->lock);
+    if (closes)
+        log_warn("%s recorded something new in %llu calls, its limit; calls that fit no program run eagerly", f->name,
+                 (unsigned long long)t->misses);
+}
+
+kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool has_failed)
+{
+    struct walk *w = &a->walk;
+    scope_leave(&a->scope, out, has_failed ? 0 : n_out);
+    thread_state.sink = a->outer;
+    auto_lock();
+    kiln_status status = KILN_OK;
+    if (w->results && !has_failed && !error_pending) status = auto_collapse(w, a->in, a->n_in, out, n_out);
+    kiln_status last = end_walk(w, out, has_failed ? 0 : n_out);
+    if (!status) status = last;
+    count_walk(w);
+    if (w->seg) segment_unref(w->seg);
+    trie_unref(w->trie);
+    auto_unlock();
+    return status;
+}
+
+// The function was left: what it wrote by then is done.
+static void leave_walk(void *at)
+{
+    auto_leave(at, NULL, 0, true);
+}
+
+kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct auto_scope a;
+    TRY(auto_enter(&a, f, NULL));
+    a.walk.results = true;
+    a.in = in;
+    a.n_in = n_in;
+    struct leave left;
+    leave_push(&left, leave_walk, &a);
+    kiln_status status = function_run(f, in, n_in, out, n_out);
+    leave_pop(&left);
+    kiln_status last = auto_leave(&a, out, n_out, status != KILN_OK);
+    if (!status && last) status = last;
+    for (size_t i = 0; i < n_out && status; i++) {
+        if (out[i]) tensor_destroy(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}

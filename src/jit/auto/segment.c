@@ -1,0 +1,223 @@
+// Segments: what a walk has recorded since the last break, and the storages that wait for it.
+//
+// A segment lives as long as its walk records it, a storage waits for one of its values, or, until the walk ends, a
+// node of the tape tells by which step it was left. It keeps its inputs: whoever is about to write one of them calls
+// storage's `keep`, which gives the readers the memory as it is now.
+#include "jit/auto/auto.h"
+#include <stdlib.h>
+#include <string.h>
+
+void segment_wait(const struct segment *s)
+{
+    while (s->busy && !pthread_equal(s->runner, pthread_self())) auto_wait();
+}
+
+// Inputs
+
+static void unlink_reader(struct lazy_reader *r)
+{
+    if (r->prev)
+        r->prev->next = r->next;
+    else
+        __atomic_store_n(&r->storage->readers, r->next, __ATOMIC_RELEASE);
+    if (r->next) r->next->prev = r->prev;
+}
+
+static void link_reader(struct lazy_reader *r, struct storage *st)
+{
+    r->storage = storage_ref(st);
+    r->prev = NULL;
+    r->next = st->readers;
+    if (r->next) r->next->prev = r;
+    __atomic_store_n(&st->readers, r, __ATOMIC_RELEASE);
+}
+
+static void reader_free(struct lazy_reader *r)
+{
+    unlink_reader(r);
+    storage_unref(r->storage);
+    free(r);
+}
+
+static bool same_place(const struct lazy_reader *r, const struct type *type, const struct layout *layout)
+{
+    if (r->type.dtype != type->dtype || r->type.weak != type->weak || !type_same_shape(&r->type, type) ||
+        r->layout.offset != layout->offset)
+        return false;
+    for (int i = 0; i < type->rank; i++)
+        if (type->dims[i] > 1 && r->layout.strides[i] != layout->strides[i]) return false;
+    return true;
+}
+
+kiln_status segment_input(struct segment *s, struct storage *st, const struct type *type, const struct layout *layout,
+                          struct ref *out)
+{
+    out->kind = REF_INPUT;
+    for (const struct lazy_reader *r = st->readers; r; r = r->next) {
+        if (r->seg != s || !same_place(r, type, layout)) continue;
+        for (size_t i = s->inputs.n; i-- > 0;)
+            if (s->inputs.v[i] == r) {
+                out->index = (int32_t)i;
+                return KILN_OK;
+            }
+    }
+    struct lazy_reader *r = malloc(sizeof *r);
+    if (!r) return error_set(KILN_E_MEMORY, "jit: out of memory for a segment");
+    r->seg = s;
+    r->type = *type;
+    r->layout = *layout;
+    if (vec_push(&s->inputs, r)) {
+        free(r);
+        return error_pending;
+    }
+    link_reader(r, st);
+    out->index = (int32_t)s->inputs.n - 1;
+    return KILN_OK;
+}
+
+void segment_forget_inputs(struct segment *s, size_t since)
+{
+    while (s->inputs.n > since) reader_free(s->inputs.v[--s->inputs.n]);
+}
+
+void segment_unref(struct segment *s)
+{
+    if (--s->refs) return;
+    segment_forget_inputs(s, 0);
+    if (s->first) s->first->pins--;
+    vec_free(&s->inputs);
+    vec_free(&s->numbers);
+    device_unref(s->dev);
+    trie_unref(s->trie);
+    free(s->failed);
+    free(s);
+}
+
+// Memory that changes hands
+
+static void move_readers(struct storage *from, struct storage *to)
+{
+    while (from->readers) {
+        struct lazy_reader *r = from->readers;
+        unlink_reader(r);
+        link_reader(r, to);
+        storage_unref(from);
+    }
+}
+
+kiln_status storage_replace(struct storage *s, struct block *b)
+{
+    struct storage *old = NULL;
+    if (s->readers) {
+        old = storage_pending(s->dev, s->block.size_B);
+        if (!old) return error_pending;
+        old->block = s->block;
+        move_readers(s, old);
+        storage_unref(old); // the readers have it
+    } else if (s->block.address && !s->borrowed)
+        device_release(s->dev, &s->block);
+    s->block = *b;
+    s->borrowed = false;
+    return KILN_OK;
+}
+
+static bool is_being_read(const struct storage *s)
+{
+    for (const struct lazy_reader *r = s->readers; r; r = r->next)
+        if (r->seg->busy && !pthread_equal(r->seg->runner, pthread_self())) return true;
+    return false;
+}
+
+// Readers get a copy: whoever writes has the address of the memory already.
+kiln_status segment_keep(struct storage *s)
+{
+    auto_lock();
+    while (is_being_read(s)) auto_wait();
+    struct storage *copy = s->readers ? storage_new(s->dev, s->block.size_B) : NULL;
+    kiln_status status = s->readers && !copy ? error_pending : KILN_OK;
+    if (copy && s->block.size_B) status = device_copy(s->dev, copy->block.address, s->block.address, s->block.size_B);
+    if (copy && !status) move_readers(s, copy);
+    if (copy) storage_unref(copy);
+    auto_unlock();
+    return status;
+}
+
+// Lazies
+
+kiln_status lazy_new(struct segment *s, struct storage *st, const struct type *base, const struct ref *value,
+                     bool outside, struct lazy **out)
+{
+    static uint32_t serial;
+    struct lazy *l = malloc(sizeof *l);
+    if (!l) return error_set(KILN_E_MEMORY, "jit: out of memory for a handle");
+    l->storage = outside ? storage_ref(st) : st;
+    l->seg = s;
+    l->base = *base;
+    l->base.weak = false;
+    l->value = *value;
+    l->outside = outside;
+    l->asked = l->failed = false;
+    l->serial = ++serial ? serial : ++serial;
+    l->version = 0;
+    l->shown.v = NULL;
+    l->shown.n = l->shown.cap = 0;
+    l->prev = NULL;
+    l->next = s->lazies;
+    if (l->next) l->next->prev = l;
+    s->lazies = l;
+    s->refs++;
+    __atomic_store_n(&st->lazy, l, __ATOMIC_RELEASE);
+    *out = l;
+    return KILN_OK;
+}
+
+void lazy_free(struct lazy *l)
+{
+    struct segment *s = l->seg;
+    if (l->prev)
+        l->prev->next = l->next;
+    else
+        s->lazies = l->next;
+    if (l->next) l->next->prev = l->prev;
+    __atomic_store_n(&l->storage->lazy, NULL, __ATOMIC_RELEASE);
+    if (l->outside) storage_unref(l->storage);
+    vec_free(&l->shown);
+    free(l);
+    if (!s->lazies && s->ended && !s->busy) segment_forget_inputs(s, 0);
+    segment_unref(s);
+}
+
+kiln_status lazy_show(struct lazy *l, const struct type *type, const struct layout *layout, const struct ref *value)
+{
+    struct shown s = {*type, *layout, *value};
+    return vec_push(&l->shown, s);
+}
+
+void segment_release(struct storage *s)
+{
+    auto_lock();
+    if (s->lazy) lazy_free(s->lazy);
+    auto_unlock();
+}
+
+// Nodes of the tape know the step that left them.
+
+static void drop_tag(void *segment)
+{
+    auto_lock();
+    segment_unref(segment);
+    auto_unlock();
+}
+
+void auto_tag(struct walk *w, const struct step *s, struct tape_node *n)
+{
+    w->seg->refs++;
+    n->held = w->seg;
+    n->held_place = s;
+    n->drop = drop_tag;
+}
+
+bool auto_is_tagged(const struct tape_node *n)
+{
+    return n->drop == drop_tag;
+}

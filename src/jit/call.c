@@ -1,0 +1,422 @@
+// kiln_call: which way a call goes.
+//
+// Inside a capture, and where capture is off, the function itself runs. Else the programs are asked, the one used last
+// first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
+// one function take turns, so that two threads that miss alike capture once.
+#include "base/thread.h"
+#include "jit/function.h"
+#include "base/handles.h"
+#include "base/options.h"
+#include "device/profile.h"
+#include "grad/state.h"
+#include "jit/auto/auto.h"
+#include "program/kernels.h"
+#include "tensor/apply.h"
+#include <stdlib.h>
+#include <string.h>
+
+// Functions whose code runs on this thread inside a capture, innermost first.
+struct running {
+    const struct kiln_function *f;
+    struct running *outer;
+};
+static THREAD_LOCAL struct running *running;
+
+// Inside another capture, a function is a part of that one's graph.
+static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    for (const struct running *r = running; r; r = r->outer)
+        if (r->f == f)
+            return error_set(KILN_E_STATE,
+                             "call: %s calls itself while it is captured, which would never end; recursion needs "
+                             "KILN_CAPTURE_AUTO or no capture",
+                             f->name);
+    struct running me = {f, running};
+    running = &me;
+    kiln_status status = function_run(f, in, n_in, out, n_out);
+    running = me.outer;
+    return status;
+}
+
+static kiln_status check_signature(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
+{
+    size_t n = f->o.input_signature.count;
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    if (n && n != n_in)
+        return error_set(KILN_E_ARGUMENT, "call: the signature of %s has %zu inputs, %zu are given", f->name, n, n_in);
+    for (size_t i = 0; i < n; i++)
+        if (!type_equal(&f->signature[i], &in[i]->type))
+            return error_set(KILN_E_SHAPE, "call: input %zu of %s is %s, its signature says %s", i, f->name,
+                             type_text(&in[i]->type, a, sizeof a), type_text(&f->signature[i], b, sizeof b));
+    return KILN_OK;
+}
+
+// Where they share memory, what the function takes would go while it runs.
+static bool lists_overlap(kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out)
+{
+    uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
+    return a < b + n_out * sizeof *out && b < a + n_in * sizeof *in;
+}
+
+static kiln_status check_lists(const kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                               size_t n_out)
+{
+    TRY(handle_check("call", "f", HANDLE_FUNCTION, f));
+    if (n_in && !in) return error_set(KILN_E_ARGUMENT, "call: in is NULL, of %zu inputs of %s", n_in, f->name);
+    if (n_out && !out) return error_set(KILN_E_ARGUMENT, "call: out is NULL, of %zu outputs of %s", n_out, f->name);
+    if (n_in && n_out && lists_overlap(in, n_in, out, n_out))
+        return error_set(KILN_E_ARGUMENT, "call: the lists of inputs and outputs of %s overlap", f->name);
+    return KILN_OK;
+}
+
+static kiln_status check_inputs(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
+{
+    for (size_t i = 0; i < n_in; i++) {
+        if (KILN_LIKELY(in[i] && in[i]->magic == TENSOR_ALIVE)) continue;
+        char input[sizeof f->name + 32];
+        snprintf(input, sizeof input, "input %zu of %s", i, f->name);
+        return tensor_check("call", input, in[i]);
+    }
+    return check_signature(f, in, n_in);
+}
+
+// With the lock. Room for the states of scalar inputs; a scalar whose value changed is a run-time value from now on.
+static kiln_status note_scalars(kiln_function *f, size_t n_in, enum guard_kind failed, size_t at)
+{
+    if (f->n_scalars < n_in) {
+        uint8_t *more = realloc(f->scalars, n_in);
+        if (!more) return error_set(KILN_E_MEMORY, "call: out of memory");
+        memset(more + f->n_scalars, SCALAR_CONSTANT, n_in - f->n_scalars);
+        f->scalars = more;
+        f->n_scalars = n_in;
+    }
+    if (failed == GUARD_NUMBER && f->scalars[at] == SCALAR_CONSTANT) f->scalars[at] = SCALAR_RUN_TIME;
+    return KILN_OK;
+}
+
+struct missed {
+    enum guard_kind kind;
+    size_t at;
+    char why[400];
+};
+
+static void describe_miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash)
+{
+    snprintf(m->why, sizeof m->why, "first call");
+    if (!f->first) return;
+    struct str s;
+    str_init(&s);
+    guard_describe(&f->first->guard, m->kind, m->at, in, n_in, hash, &s);
+    snprintf(m->why, sizeof m->why, "guard %s", str_text(&s));
+    str_free(&s);
+}
+
+// With the lock: what a call that no program fits means. KILN_OK and *capture false: it runs eagerly.
+static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+                        bool *capture)
+{
+    describe_miss(f, m, in, n_in, hash);
+    bool first = f->stats.captures == 0;
+    if (!first) f->stats.guard_misses++;
+    *capture = !f->gave_up;
+    if (f->gave_up) return KILN_OK;
+    TRY(note_scalars(f, n_in, m->kind, m->at));
+    if (f->stats.captures <= function_recompile_limit(f)) return KILN_OK;
+    f->gave_up = true;
+    *capture = false;
+    function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
+    log_warn("%s%s was captured %llu times, its limit; calls that fit no program run eagerly. The last to fail: %s",
+             m->kind == GUARD_NUMBER ? "recompile-const: " : "", f->name, (unsigned long long)f->stats.captures,
+             m->why);
+    return KILN_OK;
+}
+
+#define TINY_NODES 2
+
+static void add_captured(kiln_function *f, struct entry *e, const struct missed *m)
+{
+    size_t n = e->captured.graph->nodes.n, unread = captured_unread(&e->captured);
+    char unread_text[64] = "";
+    if (unread) snprintf(unread_text, sizeof unread_text, " (%zu dropped, nothing reads them)", unread);
+    pthread_mutex_lock(&f->lock);
+    e->number = ++f->stats.captures;
+    f->stats.nodes = n;
+    size_t n_in = e->captured.n_sources, n_out = e->captured.n_results;
+    function_note(f, "capture %llu: %zu op%s, %zu input%s%s, %zu output%s; %s", (unsigned long long)e->number, n,
+                  n == 1 ? "" : "s", n_in, n_in == 1 ? "" : "s", unread_text, n_out, n_out == 1 ? "" : "s", m->why);
+    struct entry *dropped = cache_add(f, entry_ref(e));
+    pthread_mutex_unlock(&f->lock);
+    while (dropped) { // without the lock: a program may wait for what compiles in the background
+        struct entry *next = dropped->next;
+        entry_unref(&dropped);
+        dropped = next;
+    }
+    if (n < TINY_NODES)
+        log_warn("tiny-graph: %s has %zu op%s: its calls cost more than they gain; capture larger functions", f->name,
+                 n, n == 1 ? "" : "s");
+}
+
+static struct entry *find(kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash, struct missed *m)
+{
+    pthread_mutex_lock(&f->lock);
+    struct entry *e = cache_find(f, in, n_in, hash, &m->kind, &m->at);
+    pthread_mutex_unlock(&f->lock);
+    return e;
+}
+
+// A second look, then a capture. *out NULL: the call runs eagerly.
+static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                                   struct entry **out)
+{
+    struct missed m;
+    bool capture = false;
+    pthread_mutex_lock(&f->lock);
+    *out = cache_find(f, in, n_in, hash, &m.kind, &m.at);
+    kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, hash, &capture);
+    pthread_mutex_unlock(&f->lock);
+    if (status || *out || !capture) return status;
+    struct running me = {f, running};
+    running = &me;
+    status = entry_make(f, in, n_in, n_out, hash, out);
+    running = me.outer;
+    if (!status) add_captured(f, *out, &m);
+    return status;
+}
+
+static kiln_status refuse_outputs(const kiln_function *f, size_t before, size_t n_out)
+{
+    return error_set(KILN_E_ARGUMENT, "call: %s had %zu outputs at its first call, %zu are asked for", f->name, before,
+                     n_out);
+}
+
+static void unref_entry(void *at)
+{
+    struct entry *e = at;
+    entry_unref(&e);
+}
+
+static void unlock_captures(void *at)
+{
+    kiln_function *f = at;
+    pthread_mutex_unlock(&f->capture_lock);
+}
+
+static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                             struct entry **out)
+{
+    struct missed m;
+    kiln_status status = KILN_OK;
+    *out = find(f, in, n_in, hash, &m);
+    if (!*out) {
+        struct leave left;
+        pthread_mutex_lock(&f->capture_lock);
+        leave_push(&left, unlock_captures, f);
+        status = find_or_capture(f, in, n_in, n_out, hash, out);
+        leave_pop(&left);
+        pthread_mutex_unlock(&f->capture_lock);
+    }
+    size_t n = *out ? (*out)->captured.n_results : n_out;
+    if (status || n == n_out) return status;
+    entry_unref(out); // of another thread, whose first call began before this one
+    return refuse_outputs(f, n, n_out);
+}
+
+// Counts the call; the number of outputs is that of the first, unless that fails. *captures: before this call.
+static kiln_status enter(kiln_function *f, size_t n_out, bool eager, uint64_t *captures)
+{
+    pthread_mutex_lock(&f->lock);
+    int64_t before = f->n_out;
+    if (before < 0) f->n_out = (int64_t)n_out;
+    f->stats.calls++;
+    f->stats.fallbacks += eager;
+    *captures = f->stats.captures;
+    pthread_mutex_unlock(&f->lock);
+    if (before < 0 || before == (int64_t)n_out) return KILN_OK;
+    return refuse_outputs(f, (size_t)before, n_out);
+}
+
+static void leave(kiln_function *f, bool failed)
+{
+    if (KILN_LIKELY(atomic_load_explicit(&f->has_worked, memory_order_relaxed))) return;
+    pthread_mutex_lock(&f->lock);
+    if (!failed)
+        atomic_store_explicit(&f->has_worked, true, memory_order_relaxed);
+    else if (!f->has_worked)
+        f->n_out = -1;
+    pthread_mutex_unlock(&f->lock);
+}
+
+// A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
+static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                          struct entry **e)
+{
+    struct entry *again;
+    struct leave holds, locks;
+    pthread_mutex_lock(&f->capture_lock);
+    leave_push(&holds, unref_entry, *e);
+    leave_push(&locks, unlock_captures, f);
+    struct running me = {f, running};
+    running = &me;
+    kiln_status status = entry_make(f, in, n_in, n_out, hash, &again);
+    running = me.outer;
+    leave_pop(&locks);
+    leave_pop(&holds);
+    if (status || ir_graph_equal((*e)->captured.graph, again->captured.graph)) {
+        entry_unref(&again);
+        pthread_mutex_unlock(&f->capture_lock);
+        return status;
+    }
+    struct missed m = {.why = "verify found another recording"};
+    pthread_mutex_lock(&f->lock);
+    cache_remove(f, *e);
+    pthread_mutex_unlock(&f->lock);
+    add_captured(f, again, &m);
+    pthread_mutex_unlock(&f->capture_lock);
+    log_warn("%s gave another recording than before: values that it reads, or what it reaches in C, have changed; the "
+             "calls since the last check used the old one",
+             f->name);
+    entry_unref(e);
+    *e = again;
+    return KILN_OK;
+}
+
+struct hash_call {
+    const kiln_function *f;
+    uint64_t hash;
+};
+
+static void call_hash(void *at)
+{
+    struct hash_call *c = at;
+    c->hash = c->f->o.hash_args(c->f->user);
+}
+
+static uint64_t hash_of(const kiln_function *f)
+{
+    struct hash_call c = {f, 0};
+    if (f->o.hash_args) leave_call(call_hash, &c);
+    return c.hash;
+}
+
+static bool is_due(kiln_function *f, uint64_t captures)
+{
+    pthread_mutex_lock(&f->lock);
+    bool due = f->o.capture == KILN_CAPTURE_TRACE && f->o.verify && f->stats.calls % f->o.verify == 0 &&
+               f->stats.captures == captures; // not just recorded
+    pthread_mutex_unlock(&f->lock);
+    return due;
+}
+
+static void count_launches(kiln_function *f, const struct entry *e)
+{
+    function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
+}
+
+// Takes the reference. The program may ask the host for numbers.
+static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct leave left;
+    count_launches(f, e);
+    leave_push(&left, unref_entry, e);
+    kiln_status status = entry_run(e, in, out);
+    leave_pop(&left);
+    entry_unref(&e);
+    return status;
+}
+
+static bool runs_eagerly(const kiln_function *f)
+{
+    if (!jit_enabled()) return true;
+    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_GRAPH)
+        log_warn("%s is marked KILN_CAPTURE_AUTO; in graph mode it is captured as STRICT", f->name);
+    return false;
+}
+
+// A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
+static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
+                          bool *done)
+{
+    uint64_t hash = hash_of(f);
+    TRY(error_pending);
+    struct entry *e = NULL;
+    if (get_entry(f, in, n_in, n_out, hash, &e)) {
+        pthread_mutex_lock(&f->lock);
+        f->no_replay = true;
+        function_note(f, "runs at every call: %s", kiln_error_message());
+        pthread_mutex_unlock(&f->lock);
+        kiln_error_clear();
+    }
+    if (!e) return KILN_OK;
+    *done = true;
+    return run_entry(f, e, in, out);
+}
+
+static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    bool eager = runs_eagerly(f);
+    uint64_t captures;
+    TRY(enter(f, n_out, eager, &captures));
+    if (eager) return function_run(f, in, n_in, out, n_out);
+    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
+        bool done = false;
+        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
+        return done ? status : auto_call(f, in, n_in, out, n_out);
+    }
+    uint64_t hash = hash_of(f);
+    TRY(error_pending);
+    struct entry *e;
+    TRY(get_entry(f, in, n_in, n_out, hash, &e));
+    if (e && is_due(f, captures)) {
+        kiln_status status = verify(f, in, n_in, n_out, hash, &e);
+        if (status) entry_unref(&e);
+        TRY(status);
+    }
+    if (!e) {
+        pthread_mutex_lock(&f->lock);
+        f->stats.fallbacks++;
+        pthread_mutex_unlock(&f->lock);
+        return function_run(f, in, n_in, out, n_out);
+    }
+    return run_entry(f, e, in, out);
+}
+
+static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    PROFILE("call", f->name);
+    if (walk_current()) return function_run(f, in, n_in, out, n_out);
+    if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
+    kiln_status status = call(f, in, n_in, out, n_out);
+    leave(f, status != KILN_OK);
+    return status;
+}
+
+struct calling {
+    kiln_function *f;
+    struct running *running;
+};
+
+// Of a call that was left.
+static void end_call(void *at)
+{
+    struct calling *c = at;
+    running = c->running;
+    leave(c->f, true);
+    function_unref(c->f);
+}
+
+kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (error_pending) return error_pending;
+    size_t n_clear = out && !lists_overlap(in, n_in, out, n_out) ? n_out : 0;
+    for (size_t i = 0; i < n_clear; i++) out[i] = NULL;
+    TRY(check_lists(f, in, n_in, out, n_out));
+    TRY(check_inputs(f, in, n_in));
+    struct calling c = {f, running};
+    struct state_leave left;
+    function_ref(f); // it may be freed meanwhile
+    state_push(&left, end_call, &c);
+    kiln_status status = call_by_mode(f, in, n_in, out, n_out);
+    state_pop(&left);
+    function_unref(f);
+    return status;
+}

@@ -1,0 +1,80 @@
+// One capture of a function: its graph, where the graph's inputs come from, and what becomes of its outputs.
+#pragma once
+#include "ir/graph.h"
+#include "jit/capture/gradient.h"
+#include "jit/capture/replay.h"
+#include "program/program.h"
+#include "jit/capture/source.h"
+#include <kiln/jit.h>
+
+enum result_kind {
+    RESULT_OUTPUT, // an output of the program, or a part of it
+    RESULT_SOURCE, // what an input of the graph shows: the caller's memory
+    RESULT_NUMBER,
+};
+struct result {
+    uint8_t kind;
+    bool part;     // `layout` tells where in the output it lies
+    int32_t index; // of the output or source
+    struct type type;
+    struct layout layout; // RESULT_SOURCE: in the memory, as if the source lay where it lay at capture
+    double number;
+    int64_t integer;
+};
+
+// A gradient that kiln_backward, called inside, left in a parameter.
+struct left_gradient {
+    int32_t source; // whose leaf
+    int32_t output; // -1: it was dropped
+};
+
+struct captured {
+    struct kiln_graph *graph;
+    kiln_device *dev;
+    struct source *sources; // in the order of the graph's inputs
+    size_t n_sources;
+    int32_t *source_of;        // by input of the call; -1: it is a constant
+    struct tape_node **leaves; // that lie in the source of another; references
+    size_t n_leaves;
+    bool asks_sharing;
+    struct result *results;
+    size_t n_results;
+    struct left_gradient *left;
+    size_t n_left;
+    struct printed *prints;
+    size_t n_prints;
+    struct gradient gradient; // graph NULL: none
+    kiln_tensor **constants;  // held by the graph; owned
+    size_t n_constants;
+    struct happened *happened; // the writes of sources, in order
+    size_t n_happened;
+    uint64_t counters; // of the random stream, for a run
+    size_t n_outputs;  // of the program, those that are written back not counted
+};
+
+struct capture_request {
+    kiln_fn fn;
+    void *user;
+    const char *name;
+    kiln_capture kind;
+    kiln_syntax syntax;
+    kiln_tensor *const *in;
+    size_t n_in, n_out;
+    const uint8_t *run_time; // n_in: which numbers are inputs of the graph
+    const struct joined *joined;
+    size_t n_joined;
+    // Out, where the capture has failed: what must be otherwise.
+    int must_be_constant;   // a number that the function read; -1: none
+    struct joined conflict; // memory that must be one source; storage NULL: none
+};
+
+kiln_status capture_run(struct capture_request *q, struct captured *out);
+// What the function left as output i.
+kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t);
+void captured_finish(struct captured *c);
+// The tensor that an input of the graph gets in a call, of the open scope or borrowed.
+kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out);
+// The handles of a call that has run, new ones of the open scope.
+kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                             kiln_tensor *const *outputs, kiln_tensor **out);
+size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads

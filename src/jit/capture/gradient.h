@@ -1,0 +1,80 @@
+// The gradient of a captured function: a backward graph, and what a call leaves on the tape.
+#pragma once
+#include "base/process.h"
+#include "grad/part.h"
+#include "program/program.h"
+#include "jit/capture/source.h"
+#include "jit/capture/split.h"
+#include <pthread.h>
+
+// What is differentiated by.
+struct target {
+    int32_t input; // of the call; -1: the parameter that the source is
+    int32_t source;
+    int32_t output; // of the backward graph; -1: no gradient arrives
+};
+
+// An input that the function wrote, and whose place on the tape its caller sees.
+struct rewritten {
+    int32_t input;
+    int32_t output; // of the tape's node; -1: it depends on nothing that requires a gradient
+};
+
+struct gradient {
+    struct kiln_graph *graph;     // NULL: none
+    struct error_record *failure; // why there is none, for whoever asks for it; owned
+    struct target *targets;
+    size_t n_targets;
+    struct saved *saved;
+    size_t n_saved;
+    struct rewritten *rewritten;
+    size_t n_rewritten;
+    // The outputs of the node: the results of the call, then what was rewritten.
+    size_t n_outputs;
+    // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
+    bool *arrived;
+    struct type *types;
+    int32_t *values;         // in the forward graph; -1: nothing flows back from it
+    struct tape_node **cuts; // by result: what says that it kept no tape; NULL: all did, or none was wanted
+    int32_t *douts;          // the place of its gradient among the backward graph's inputs; -1: none
+    size_t n_douts;
+    pthread_mutex_t lock;              // of who makes the program, for as long as that takes
+    struct guarded guarded;
+    _Atomic(struct program *) program; // made at the first backward
+};
+void gradient_finish(struct gradient *g);
+
+struct recorder;
+struct captured;
+struct entry;
+// While the capture lasts: differentiates what it gave, and cuts the graph in two. `made`: the results; `nodes`: the
+// places on the tape that the inputs had at entry, of which those that the capture made are newer than `since` and not
+// newer than `until`.
+kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *const *in, size_t n_in,
+                          kiln_tensor *const *made, struct tape_node *const *nodes, uint64_t since, uint64_t until);
+
+// The same of a part of the tape. `r` holds the forward graph and records; what else it needs of it becomes further
+// outputs. The source of target i is -1, the results are what leaves the part.
+struct part_graph {
+    const int32_t *sources; // inputs of the forward graph
+    const bool *written;    // by source: its value is not at hand afterwards
+    size_t n_sources;
+    kiln_tensor *const *roots; // abstract tensors; those without a place on the tape get no gradient
+    size_t n_roots;
+    struct tape_node *const *targets;
+    size_t n_targets;
+    uint64_t since, until; // between them the targets were made
+};
+kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, struct gradient *g);
+
+// One node on the tape for a call. Begun before the program runs, ended when its results are there.
+struct gradient_call {
+    struct tape_node *node; // NULL: no gradient
+};
+kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor *const *sources,
+                           struct gradient_call *call);
+kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
+                         kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out);
+// One node for a part of the tape, whose saved values `sources` hold. Takes over `part`, with an error too.
+kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
+                          kiln_tensor *const *sources, const struct program_rng *rng, struct tape_node **out);

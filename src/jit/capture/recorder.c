@@ -1,0 +1,275 @@
+// Ops of user code to nodes, while a function is captured. Where all inputs of an op are constants it is evaluated at
+// once (LAX); else its inputs are resolved and it becomes a node.
+#include "jit/capture/recorder.h"
+#include "base/caller.h"
+#include "ops/families.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 16
+
+static bool can_evaluate(const struct recorder *r, const struct op_call *c, kiln_tensor *const *in)
+{
+    if (r->syntax == KILN_SYNTAX_STRICT || c->n_in == 0 || (c->op->flags & (OP_RANDOM | OP_EFFECT))) return false;
+    bool tensors = false;
+    for (int i = 0; i < c->n_in; i++) {
+        if (in[i] && !recorder_is_constant(r, in[i])) return false;
+        tensors |= in[i] && in[i]->storage;
+    }
+    return tensors;
+}
+
+static kiln_status evaluate(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct sink *sink = thread_state.sink;
+    thread_state.sink = NULL;
+    kiln_status status = eager_sink.apply(&eager_sink, c, dev, in, out);
+    thread_state.sink = sink;
+    return status;
+}
+
+// The numbers of this op, counted from those that each run reserves.
+static void take_numbers(struct recorder *r, struct op_call *c)
+{
+    c->attrs[op_attr_index(c->op, "seed")].i = RNG_OF_RUN;
+    c->attrs[op_attr_index(c->op, "offset")].i = (int64_t)r->random_counters;
+    r->random_counters += ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
+}
+
+// In user code as_strided speaks of the memory, in the graph of the value of its operand: the variable's.
+static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, struct attr *attrs, kiln_tensor **in)
+{
+    kiln_tensor *t = in[0];
+    if (c->op != &op_instances[OP_as_strided] || !t->builder || !t->variable) return KILN_OK;
+    const struct variable *v = &r->variables.v[t->variable];
+    if (v->source >= 0) r->sources.v[v->source].placed = true;
+    if (!layout_is_contiguous(&v->current->type, &v->layout))
+        return error_set(KILN_E_UNSUPPORTED, "as_strided: in a capture it takes tensors in row-major memory only");
+    kiln_tensor *whole = variable_handle(r, &v->current->type, v->current->value);
+    if (!whole) return error_pending;
+    tape_set_node(whole, v->current->node, v->current->node_out);
+    memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
+    attrs[2].i = (attrs[2].set ? attrs[2].i : 0) - v->layout.offset;
+    attrs[2].set = true;
+    c->attrs = attrs;
+    in[0] = whole;
+    return KILN_OK;
+}
+
+// In eager mode the storage is the bound, here the value.
+static kiln_status check_positions(const struct op_call *c, const kiln_tensor *base)
+{
+    struct layout layout, row_major;
+    bool copy;
+    if (!(c->op->flags & OP_STORAGE_VIEW) || !base->builder) return KILN_OK;
+    layout_contiguous(&base->type, &row_major);
+    TRY(c->op->fn->view(c, &row_major, &layout, &copy));
+    return layout_check_within(c->op->name, &c->out[0], &layout, type_numel(&base->type));
+}
+
+// A view shows the memory of its operand.
+static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const struct attr *attrs, kiln_tensor *base,
+                                    kiln_tensor *view)
+{
+    struct layout layout;
+    bool copy = false;
+    if (!base->builder) return KILN_OK;
+    TRY(variable_own(r, base));
+    struct op_call asked = *c;
+    asked.attrs = (struct attr *)attrs;
+    TRY(c->op->fn->view(&asked, &base->layout, &layout, &copy));
+    if (copy) return KILN_OK;
+    view->layout = layout;
+    view->variable = base->variable;
+    view->seen = base->seen;
+    view->place = base->place;
+    view->detached = base->detached || thread_state.no_grad;
+    return KILN_OK;
+}
+
+static bool wants_tape(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
+        if (in[i] && (in[i]->node || in[i]->family)) return true;
+    return false;
+}
+
+static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor **in, int32_t *values, kiln_tensor **out)
+{
+    struct attr translated[OP_MAX_ATTRS];
+    const struct attr *asked = c->attrs;
+    kiln_tensor *base = c->n_in ? in[0] : NULL;
+    if (c->op->flags & OP_RANDOM) take_numbers(r, c);
+    if (c->op->flags & OP_VIEW) {
+        TRY(translate_as_strided(r, c, translated, in));
+        TRY(check_positions(c, in[0]));
+    }
+    for (int i = 0; i < c->n_in; i++) {
+        TRY(recorder_value(r, in[i], &values[i]));
+        if (in[i] && in[i]->storage) in[i] = (kiln_tensor *)r->sink.builder.graph->values.v[values[i]].held;
+    }
+    int32_t first = ir_add_node(r->sink.builder.graph, c, values, caller_find());
+    if (first < 0) return error_pending;
+    for (int i = 0; i < c->n_out; i++) {
+        out[i] = variable_handle(r, &c->out[i], first + i);
+        if (!out[i]) return error_pending;
+    }
+    if (c->op->flags & OP_VIEW) TRY(show_same_memory(r, c, asked, base, out[0]));
+    return wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
+}
+
+static kiln_status apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct recorder *r = recorder_of(s);
+    if (can_evaluate(r, c, in)) return evaluate(c, dev, in, out);
+    TRY(recorder_check_device(r, c->op->name, dev));
+    kiln_tensor *few[FEW], **resolved = c->n_in > FEW ? malloc(sizeof *resolved * (size_t)c->n_in) : few;
+    int32_t few_values[FEW], *values = c->n_in > FEW ? malloc(sizeof *values * (size_t)c->n_in) : few_values;
+    kiln_status status = resolved && values ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory", c->op->name);
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    for (int i = 0; i < c->n_in && !status; i++) status = recorder_resolve(r, c->op->name, in[i], &resolved[i]);
+    if (!status) status = add_node(r, c, resolved, values, out);
+    scope_leave(&scope, out, status ? 0 : (size_t)c->n_out);
+    if (resolved != few) free(resolved);
+    if (values != few_values) free(values);
+    for (int i = 0; i < c->n_out && status; i++) out[i] = NULL;
+    return status;
+}
+
+static kiln_status refresh(struct sink *s, kiln_tensor *t)
+{
+    return variable_refresh(recorder_of(s), t);
+}
+
+static void found_no_gradient(struct sink *sink, const struct tape_node *leaf)
+{
+    struct recorder *r = recorder_of(sink);
+    for (size_t i = 0; i < r->sources.n; i++) {
+        struct source *s = &r->sources.v[i];
+        bool parameter = s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT;
+        if (parameter && s->leaf == leaf && !s->gradient) s->no_gradient = true;
+    }
+}
+
+// A parameter is in use: it is an input of the graph.
+static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
+{
+    struct kiln_scope scope;
+    kiln_tensor *unused;
+    scope_enter(&scope);
+    kiln_status status = recorder_resolve(r, "gradient", t, &unused);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+static kiln_status share(struct sink *s, kiln_tensor *t)
+{
+    struct recorder *r = recorder_of(s);
+    return t->builder ? variable_own(r, t) : use_parameter(r, t);
+}
+
+static kiln_status part(struct sink *s, kiln_tensor *t)
+{
+    struct recorder *r = recorder_of(s);
+    TRY(vec_push(&r->places, ((struct own_place){NULL, 0})));
+    t->place = (int32_t)r->places.n;
+    return KILN_OK;
+}
+
+static kiln_status rebase(struct sink *s, kiln_tensor *t)
+{
+    struct recorder *r = recorder_of(s);
+    TRY(variable_own(r, t));
+    if (r->variables.v[t->variable].current->value == t->value) variable_set_place(r, t, t->node, t->node_out);
+    return KILN_OK;
+}
+
+// Inputs are asked of the storages of this call.
+static bool on_one_storage(struct sink *s, const kiln_tensor *a, const kiln_tensor *b)
+{
+    struct recorder *r = recorder_of(s);
+    if (!a->variable || !b->variable) return false;
+    r->asks_sharing = true;
+    const struct storage *x = r->variables.v[a->variable].storage, *y = r->variables.v[b->variable].storage;
+    return a->variable == b->variable || (x && x == y);
+}
+
+static kiln_status host_data(struct sink *s, const char *function)
+{
+    struct recorder *r = recorder_of(s);
+    if (r->syntax == KILN_SYNTAX_LAX) return KILN_OK;
+    return error_set(KILN_E_STATE, "%s: %s is captured with KILN_SYNTAX_STRICT, which takes no host data", function,
+                     r->name);
+}
+
+static kiln_device *device(struct sink *s)
+{
+    struct recorder *r = recorder_of(s);
+    return r->dev;
+}
+
+static const struct capture_ops capture_ops = {
+    .force = recorder_force,
+    .write = recorder_write,
+    .refresh = refresh,
+    .share = share,
+    .part = part,
+    .rebase = rebase,
+    .host_data = host_data,
+    .device = device,
+    .found_no_gradient = found_no_gradient,
+    .print = recorder_print,
+    .on_one_storage = on_one_storage,
+};
+
+struct recorder *recorder_current(void)
+{
+    struct sink *s = thread_state.sink;
+    return s && s->capture == &capture_ops ? recorder_of(s) : NULL;
+}
+
+kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax)
+{
+    static atomic_uint last;
+    *r = (struct recorder){.name = name, .kind = kind, .syntax = syntax, .must_be_constant = -1};
+    struct kiln_graph *g = ir_graph_create();
+    if (!g) return error_pending;
+    graph_sink_init(&r->sink, g);
+    r->sink.base = (struct sink){.apply = apply, .capture = &capture_ops};
+    do r->capture = atomic_fetch_add(&last, 1) + 1;
+    while (!r->capture);
+    return KILN_OK;
+}
+
+void recorder_finish(struct recorder *r)
+{
+    vec_free(&r->prints);
+    for (size_t i = 1; i < r->variables.n; i++) {
+        if (r->variables.v[i].current) tensor_destroy(r->variables.v[i].current);
+        storage_unref(r->variables.v[i].storage);
+    }
+    for (size_t i = 0; i < r->sources.n; i++) {
+        if (r->sources.v[i].gradient) tensor_destroy(r->sources.v[i].gradient);
+        node_unref(r->sources.v[i].leaf);
+        node_unref(r->sources.v[i].place);
+        if (source_holds_storage(&r->sources.v[i])) storage_unref(r->sources.v[i].storage);
+    }
+    for (size_t i = 0; i < r->constants.n; i++) {
+        if (r->constants.v[i].tensor) tensor_destroy(r->constants.v[i].tensor);
+        storage_unref(r->constants.v[i].storage);
+    }
+    for (size_t i = 0; i < r->known.n; i++)
+        if (r->known.v[i]) tensor_destroy(r->known.v[i]);
+    for (size_t i = 0; i < r->places.n; i++) node_unref(r->places.v[i].node);
+    vec_free(&r->places);
+    vec_free(&r->happened);
+    for (size_t i = 0; i < r->leaves.n; i++) node_unref(r->leaves.v[i]);
+    storage_unref(r->conflict.storage);
+    vec_free(&r->leaves);
+    vec_free(&r->variables);
+    vec_free(&r->sources);
+    vec_free(&r->constants);
+    vec_free(&r->known);
+    ir_graph_destroy(&r->sink.builder.graph);
+}

@@ -1,0 +1,123 @@
+// The recorder: a graph sink for user code. Ops on abstract tensors become nodes; tensors from outside become inputs of
+// the graph where they may change between calls, and constants where they may not; memory becomes variables.
+//
+// A variable is a piece of memory that handles show. It has a value, which writes replace, and a version. A handle
+// remembers the version at which its own value was right; when it is used later, it takes its part of the variable's
+// value. So every write is a new value, every read sees the last write through any view, and at the end what belongs to
+// tensors outside is written back, in order.
+#pragma once
+#include "base/vec.h"
+#include "grad/tape.h"
+#include "jit/capture/replay.h"
+#include "jit/capture/source.h"
+#include "tensor/apply.h"
+#include "tensor/graph.h"
+#include <kiln/jit.h>
+
+struct variable {
+    kiln_tensor *current;    // the value, and its place on the tape; owned
+    struct layout layout;    // where its elements lie in the memory
+    uint32_t version;        // raised by each write
+    int32_t source;          // the input that it belongs to; -1: made in the capture
+    struct storage *storage; // by which it is found again (a reference), or NULL
+    uint64_t written;        // its last write's number; 0: never
+};
+
+// Handles that parted from the others of their memory (kiln_stop_gradient): a write through them is on their tape
+// alone, and one through others is not on it.
+struct own_place {
+    struct tape_node *node; // a reference
+    uint32_t out;
+};
+
+// A tensor that was there before, or was made of host data.
+struct constant {
+    kiln_tensor *tensor;     // owned
+    struct storage *storage; // of the tensor that it was taken from; a reference
+    struct layout layout;
+};
+
+struct recorder {
+    struct graph_sink sink;
+    uint32_t capture; // its number
+    const char *name; // of the function, for messages
+    kiln_capture kind;
+    kiln_syntax syntax;
+    kiln_device *dev;               // NULL: not known yet
+    VEC(struct variable) variables; // from 1
+    VEC(struct own_place) places;   // by a handle's `place`, from 1
+    VEC(struct source) sources;     // in the order of the graph's inputs
+    VEC(struct constant) constants;
+    VEC(struct printed) prints;     // in order; `output` is a value of the graph
+    VEC(struct tape_node *) leaves; // parameters and states in another's source; references
+    VEC(kiln_tensor *) known;       // by value: what was computed for reads; owned
+    VEC(struct happened) happened;  // writes, in order
+    uint64_t writes, random_counters;
+    const struct joined *joined; // borrowed
+    size_t n_joined;
+    struct joined conflict; // memory that must be joined; the capture has failed then
+    bool asks_sharing;      // the function asked whether tensors lie on one storage
+    int must_be_constant;   // a scalar input that was read; -1: none
+    // The values of inputs, for reads while the function is traced; NULL otherwise.
+    kiln_status (*input_value)(struct recorder *r, const struct source *s, kiln_tensor **out);
+    void *user;
+};
+
+kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax);
+void recorder_finish(struct recorder *r); // frees the graph too, unless it was taken
+
+// A new input of the graph, of the type and in the place of t; `leaf` where t is a parameter. The variable's number.
+kiln_status recorder_add_source(struct recorder *r, struct source *s, const struct type *type, const char *name,
+                                int32_t *variable);
+// The same for a leaf: what gradient it has is known afterwards.
+kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable);
+// A number that the host gives at each call; a handle of the open scope.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
+struct recorder *recorder_current(void); // of this thread; NULL: none
+// t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
+kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
+kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
+
+static inline struct recorder *recorder_of(struct sink *s)
+{
+    return (struct recorder *)s; // its first member
+}
+static inline bool is_number(const kiln_tensor *t)
+{
+    return !t->storage && !t->builder;
+}
+
+// recorder_resolve.c
+struct tape_node *recorder_leaf_of(kiln_tensor *t);                  // NULL: t is no parameter or state
+bool recorder_is_constant(const struct recorder *r, kiln_tensor *t); // the capture may keep its value
+kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln_tensor *t); // one from outside
+kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
+
+// recorder_memory.c
+const struct joined *recorder_joined(const struct recorder *r, const struct storage *s); // NULL: its sources are apart
+int32_t recorder_find(const struct recorder *r, kiln_tensor *t); // the variable that t from outside is in; 0: none
+bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t); // part of it is in a variable
+kiln_status recorder_add_memory(struct recorder *r, struct storage *storage, uint8_t dtype, int32_t *variable);
+kiln_status recorder_join(struct recorder *r, struct storage *storage, bool whole); // ends the capture
+// Ends the capture if the variable, which is (`write`) about to be written, overlaps another, or one that was written.
+kiln_status recorder_check_apart(struct recorder *r, int32_t variable, bool write);
+kiln_status recorder_watch(struct recorder *r, struct tape_node *leaf); // the program goes with its handles
+
+// recorder_write.c, recorder_read.c
+kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
+kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
+kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+
+// variable.c
+kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory
+kiln_status variable_new(struct recorder *r, const kiln_tensor *value, const struct layout *layout, int32_t *out);
+// A new handle on what lies at `layout`.
+kiln_status variable_show(struct recorder *r, int32_t variable, const struct type *type, const struct layout *layout,
+                          kiln_tensor **out);
+// Where the memory that t shows is on the tape, by those that share t's place.
+void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
+kiln_status variable_own(struct recorder *r, kiln_tensor *t); // gives t a variable if it has none
+kiln_status variable_refresh(struct recorder *r, kiln_tensor *t);
+// The same value as a copy, so that it lies in no other memory.
+kiln_status variable_copy(struct recorder *r, int32_t variable);
+kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *value); // value: of t's type

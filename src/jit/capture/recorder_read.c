@@ -1,0 +1,126 @@
+// Reads by the host while a function is captured.
+//
+// Constants have values. A value of the graph has one if all that it is made of is constant, or, in a trace, from the
+// tensors of the call that is being recorded; then the nodes that it needs are run.
+#include "jit/capture/recorder.h"
+#include "jit/capture/replay.h"
+#include <stdlib.h>
+
+// Constants are printed at once.
+kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken)
+{
+    struct recorder *r = recorder_of(s);
+    struct kiln_scope scope;
+    if (recorder_is_constant(r, t)) return KILN_OK;
+    *taken = true;
+    scope_enter(&scope);
+    kiln_status status = recorder_resolve(r, "print", t, &t);
+    if (!status) status = variable_refresh(r, t);
+    if (!status) status = vec_push(&r->prints, ((struct printed){t->value, f}));
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+static kiln_status unknown_value(const struct recorder *r)
+{
+    return error_set(
+        KILN_E_STATE,
+        "the value depends on an input of %s, which is being captured and has no values yet; choose by kiln_where, "
+        "return the value and read it outside, or capture with KILN_CAPTURE_AUTO",
+        r->name);
+}
+
+// Marks what `value` is made of; false when that includes inputs (unless they may be read) or random numbers.
+static bool mark_cone(const struct recorder *r, int32_t value, uint8_t *needed)
+{
+    const struct kiln_graph *g = r->sink.builder.graph;
+    bool known = true;
+    needed[value] = 1;
+    for (size_t i = g->values.n; i-- > 0;) {
+        const struct ir_value *v = &g->values.v[i];
+        if (!needed[i]) continue;
+        known &= v->kind != IR_INPUT || r->input_value;
+        if (v->kind != IR_NODE) continue;
+        const struct ir_node *n = &g->nodes.v[v->node];
+        known &= !(n->op->flags & OP_EFFECT) && (!(n->op->flags & OP_RANDOM) || r->input_value);
+        for (int k = 0; k < n->n_in; k++)
+            if (ir_operands(g, n)[k] >= 0) needed[ir_operands(g, n)[k]] = 1;
+    }
+    return known;
+}
+
+static bool is_known(const struct recorder *r, int32_t value)
+{
+    uint8_t *needed = calloc(r->sink.builder.graph->values.n + 1, 1);
+    bool known = needed && mark_cone(r, value, needed);
+    free(needed);
+    return known;
+}
+
+static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor **out)
+{
+    const struct kiln_graph *g = r->sink.builder.graph;
+    kiln_tensor **in = calloc(r->sources.n + 1, sizeof *in);
+    uint8_t *needed = calloc(g->values.n + 1, 1);
+    kiln_status status = in && needed ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!status) mark_cone(r, value, needed);
+    for (size_t i = 0; i < r->sources.n && !status; i++)
+        if (needed[r->sources.v[i].value]) status = r->input_value(r, &r->sources.v[i], &in[i]);
+    struct program_rng rng = {0, 0};
+    if (r->dev) {
+        rng.seed = r->dev->rng_seed;
+        rng.offset = r->dev->rng_offset;
+    }
+    if (!status) status = graph_evaluate(g, r->dev, in, &rng, 1, &value, out);
+    free(in);
+    free(needed);
+    return status;
+}
+
+// The host reads a value: constants, and in a trace the values of this call, are known.
+static kiln_status read_value(struct recorder *r, kiln_tensor *t, kiln_tensor **real)
+{
+    struct sink *sink = thread_state.sink;
+    kiln_tensor *known = NULL;
+    TRY(variable_refresh(r, t));
+    int32_t value = t->value;
+    thread_state.sink = NULL;
+    thread_state.no_grad++;
+    kiln_status status = evaluate_value(r, value, &known);
+    thread_state.no_grad--;
+    thread_state.sink = sink;
+    TRY(status);
+    kiln_own(known);
+    if (vec_push(&r->known, known)) {
+        tensor_destroy(known);
+        return error_pending;
+    }
+    *real = known;
+    return KILN_OK;
+}
+
+kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real)
+{
+    struct recorder *r = recorder_of(s);
+    if (is_number(t)) return KILN_OK;
+    if (recorder_is_constant(r, t)) {
+        if (r->syntax == KILN_SYNTAX_LAX) return KILN_OK;
+        return error_set(KILN_E_STATE,
+                         "%s is captured with KILN_SYNTAX_STRICT, which reads no values, not those of "
+                         "constants either",
+                         r->name);
+    }
+    kiln_tensor *now = t;
+    if (!t->builder && !recorder_find(r, t) && !recorder_leaf_of(t)) return recorder_refuse(r, "read", t);
+    for (size_t i = 0; i < r->sources.n; i++)
+        if (t->builder && r->sources.v[i].kind == SOURCE_NUMBER && r->sources.v[i].value == t->value)
+            r->must_be_constant = (int)r->sources.v[i].input;
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = recorder_resolve(r, "read", t, &now);
+    if (!status) status = variable_refresh(r, now);
+    if (!status && (r->syntax == KILN_SYNTAX_STRICT || !is_known(r, now->value))) status = unknown_value(r);
+    if (!status) status = read_value(r, now, real);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}

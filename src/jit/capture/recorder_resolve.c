@@ -1,0 +1,202 @@
+// What a tensor is to a capture.
+//
+// Input: a handle that user code gave to an op. Output: the value of the graph that it stands for. An abstract tensor
+// stands for its value as of now; a parameter, or its gradient, for an input of the graph that is made at its first
+// use; what the function made of host data, or was told is a constant, for a constant. Any other tensor is refused: its
+// value would go stale.
+#include "jit/capture/recorder.h"
+#include "ops/families.h"
+#include <stdio.h>
+#include <string.h>
+
+// The known parameter whose gradient t is.
+static const struct source *owner_of_gradient(const struct recorder *r, const kiln_tensor *t)
+{
+    for (size_t i = 0; i < r->sources.n; i++) {
+        const struct source *s = &r->sources.v[i];
+        const kiln_tensor *g = s->leaf && s->kind != SOURCE_GRADIENT ? s->leaf->leaf->gradient : NULL;
+        if (g && g->storage == t->storage) return s;
+    }
+    return NULL;
+}
+
+kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln_tensor *t)
+{
+    char text[TYPE_TEXT_MAX];
+    return error_set(KILN_E_STATE,
+                     "%s: %s uses a tensor from outside, %s, made by %s: its value could change between calls; pass it "
+                     "as an input, make it state with kiln_state, or wrap it in kiln_constant",
+                     op, r->name, type_text(&t->type, text, sizeof text),
+                     t->storage->writer ? t->storage->writer : "an op");
+}
+
+kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev)
+{
+    if (!dev || dev == r->dev) return KILN_OK;
+    if (r->dev)
+        return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s runs on %s, a tensor is on %s", op, r->name, r->dev->name,
+                         dev->name);
+    r->dev = dev;
+    return KILN_OK;
+}
+
+// A state in memory that is one source, with whatever else lies there.
+static kiln_status add_shared(struct recorder *r, const char *op, const kiln_tensor *t, struct tape_node *leaf,
+                              int32_t *variable)
+{
+    if (node_requires_grad(leaf) && !thread_state.no_grad)
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: %s writes memory that the parameter %s shares with another tensor, and the parameter "
+                         "requires a gradient; give one of them memory of its own",
+                         op, r->name, leaf->leaf->name ? leaf->leaf->name : "without a name");
+    TRY(recorder_add_memory(r, t->storage, t->type.dtype, variable));
+    return recorder_watch(r, leaf);
+}
+
+// What was written to a state may require a gradient. The program is told by its family.
+static kiln_status find_history(kiln_tensor *t, struct source *s)
+{
+    const struct tape_edge none = {NULL, 0};
+    if (s->grad) return KILN_OK;
+    TRY(family_of_state(t, s->leaf));
+    s->history = !thread_state.no_grad && family_has_history(s->leaf);
+    if (!s->history) return KILN_OK;
+    s->place = node_input(&s->type, &none);
+    return s->place ? KILN_OK : error_pending;
+}
+
+static kiln_status add_outside(struct recorder *r, const char *op, kiln_tensor *t, int32_t *variable)
+{
+    struct tape_node *leaf = recorder_leaf_of(t);
+    char name[64];
+    struct source s = {.kind = SOURCE_LEAF,
+                       .leaf = leaf,
+                       .grad = node_requires_grad(leaf),
+                       .storage = t->storage,
+                       .type = t->type,
+                       .layout = t->layout};
+    TRY(error_pending);
+    TRY(recorder_check_device(r, op, t->storage->dev));
+    const struct joined *joined = recorder_joined(r, t->storage);
+    if (leaf && joined && joined->whole) return add_shared(r, op, t, leaf, variable);
+    if (leaf) {
+        if (leaf->leaf->name)
+            snprintf(name, sizeof name, "%s", leaf->leaf->name);
+        else
+            snprintf(name, sizeof name, "state%zu", r->sources.n);
+        TRY(find_history(t, &s));
+        kiln_status status = recorder_add_parameter(r, &s, name, variable);
+        if (status) node_unref(s.place);
+        TRY(status);
+        return recorder_check_apart(r, *variable, false);
+    }
+    const struct source *owner = owner_of_gradient(r, t);
+    if (!owner) return recorder_overlaps(r, t) ? recorder_join(r, t->storage, true) : recorder_refuse(r, op, t);
+    struct tape_node *of = owner->leaf; // the gradient itself has no place on the tape
+    s.kind = SOURCE_GRADIENT;
+    s.of_input = owner->kind == SOURCE_INPUT;
+    s.input = owner->input;
+    snprintf(name, sizeof name, "d %s", of->leaf->name ? of->leaf->name : "state");
+    TRY(recorder_add_source(r, &s, &t->type, name, variable));
+    r->sources.v[r->sources.n - 1].leaf = node_ref(of);
+    return KILN_OK;
+}
+
+// Whether the capture may keep the value that t has now.
+bool recorder_is_constant(const struct recorder *r, kiln_tensor *t)
+{
+    if (is_number(t)) return true;
+    if (t->builder || recorder_find(r, t)) return false;
+    return t->constant || t->storage->capture == r->capture;
+}
+
+static kiln_tensor *copy_of(kiln_tensor *t)
+{
+    kiln_tensor *copy = tensor_empty(t->storage->dev, &t->type);
+    if (!copy) return NULL;
+    struct sink *sink = thread_state.sink;
+    thread_state.sink = NULL;
+    thread_state.no_grad++;
+    kiln_tensor *const in[] = {copy, t};
+    kiln_status status = op_apply_inplace(&op_instances[OP_assign], 2, in, NULL);
+    thread_state.no_grad--;
+    thread_state.sink = sink;
+    if (!status) return copy;
+    tensor_destroy(copy);
+    return NULL;
+}
+
+// The tensor that the graph holds for a constant: of one from outside, a copy.
+static kiln_status hold_constant(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
+{
+    for (size_t i = 0; i < r->constants.n; i++) {
+        const struct constant *c = &r->constants.v[i];
+        if (c->storage != t->storage || !type_equal(&c->tensor->type, &t->type) ||
+            memcmp(&c->layout.offset, &t->layout.offset, sizeof c->layout.offset) ||
+            memcmp(c->layout.strides, t->layout.strides, sizeof *c->layout.strides * t->type.rank))
+            continue;
+        *out = c->tensor;
+        return KILN_OK;
+    }
+    TRY(recorder_check_device(r, op, t->storage->dev));
+    bool inside = t->storage->capture == r->capture;
+    kiln_tensor *held = inside ? tensor_on(t->storage, &t->type, &t->layout) : copy_of(t);
+    if (!held) return error_pending;
+    struct constant c = {kiln_own(held), t->storage, t->layout};
+    if (vec_push(&r->constants, c)) {
+        tensor_destroy(held);
+        return error_pending;
+    }
+    storage_ref(t->storage);
+    *out = held;
+    return KILN_OK;
+}
+
+// An input that the function also reaches from outside is that input from now on.
+static void pin(struct source *s)
+{
+    if (s->pinned || (s->kind != SOURCE_INPUT && s->kind != SOURCE_SPAN)) return;
+    s->pinned = true;
+    storage_ref(s->storage);
+}
+
+kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
+{
+    *out = t;
+    if (!t || is_number(t)) return KILN_OK;
+    if (t->builder) {
+        if (t->capture == r->capture) return variable_refresh(r, t);
+        return error_set(KILN_E_STATE, "%s: an abstract value of a capture that has ended", op);
+    }
+    int32_t variable = recorder_find(r, t);
+    int32_t source = variable ? r->variables.v[variable].source : -1;
+    if (source >= 0) pin(&r->sources.v[source]);
+    if (!variable && recorder_is_constant(r, t)) return KILN_OK;
+    struct tape_node *leaf = recorder_leaf_of(t);
+    if (!variable)
+        TRY(add_outside(r, op, t, &variable));
+    else if (leaf)
+        TRY(recorder_watch(r, leaf));
+    TRY(variable_show(r, variable, &t->type, &t->layout, out));
+    bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
+                   r->sources.v[r->variables.v[variable].source].kind == SOURCE_LEAF;
+    if (stopped) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
+    return KILN_OK;
+}
+
+kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value)
+{
+    struct kiln_graph *g = r->sink.builder.graph;
+    kiln_tensor *held;
+    *value = -1;
+    if (!t) return KILN_OK;
+    if (t->builder)
+        *value = t->value;
+    else if (!t->storage)
+        *value = ir_add_number(g, &t->type, t->number, t->integer);
+    else {
+        TRY(hold_constant(r, "jit", t, &held));
+        *value = ir_add_constant(g, &held->type, held);
+    }
+    return *value < 0 ? error_pending : KILN_OK;
+}

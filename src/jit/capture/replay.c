@@ -1,0 +1,268 @@
+// Running a graph node by node.
+//
+// Input: a graph whose nodes stand in an order of execution. Every value that something needs gets a handle; a handle
+// goes when its last user has run. What is needed is found by one pass backwards from the outputs.
+#include "jit/capture/replay.h"
+#include "ops/families.h"
+#include "tensor/apply.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+    const struct kiln_graph *g;
+    kiln_device *dev;
+    const struct program_rng *rng;
+    kiln_tensor **values; // by value; borrowed for inputs and constants
+    int32_t *uses;        // by value: how often it is still asked for
+};
+
+static kiln_status place_inputs(struct replay *r, kiln_tensor *const *in)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < r->g->values.n; i++) {
+        const struct ir_value *v = &r->g->values.v[i];
+        if (v->kind == IR_INPUT)
+            r->values[i] = in[next++];
+        else if (v->kind == IR_CONSTANT)
+            r->values[i] = (kiln_tensor *)v->held;
+        else if (v->kind == IR_NUMBER && r->uses[i]) {
+            r->values[i] = v->type.dtype == KILN_F64   ? kiln_scalar(v->number)
+                           : v->type.dtype == KILN_I64 ? kiln_scalar_int(v->integer)
+                                                       : kiln_scalar_bool(v->integer != 0);
+            if (!r->values[i]) return error_pending;
+        }
+    }
+    return KILN_OK;
+}
+
+static bool is_made(const struct replay *r, int32_t value)
+{
+    return r->g->values.v[value].kind == IR_NODE;
+}
+
+static void drop_use(struct replay *r, int32_t value)
+{
+    if (value < 0 || --r->uses[value] || !is_made(r, value) || !r->values[value]) return;
+    tensor_destroy(r->values[value]);
+    r->values[value] = NULL;
+}
+
+static bool is_needed(const struct replay *r, const struct ir_node *n)
+{
+    for (int i = 0; i < n->op->n_out; i++)
+        if (r->uses[n->first_out + i]) return true;
+    return n->op->flags & OP_EFFECT;
+}
+
+static void count_uses(struct replay *r)
+{
+    for (size_t i = r->g->nodes.n; i-- > 0;) {
+        const struct ir_node *n = &r->g->nodes.v[i];
+        const int32_t *in = ir_operands(r->g, n);
+        if (!is_needed(r, n)) continue;
+        for (int k = 0; k < n->n_in; k++)
+            if (in[k] >= 0) r->uses[in[k]]++;
+    }
+}
+
+// as_strided of the graph speaks of its operand's elements in row-major order, that of a tensor of its memory.
+static kiln_status place_strided(kiln_tensor **in, struct attr *attrs)
+{
+    if (!layout_is_contiguous(&in[0]->type, &in[0]->layout)) {
+        in[0] = kiln_contiguous(in[0]);
+        if (!in[0]) return error_pending;
+    }
+    attrs[2].i = (attrs[2].set ? attrs[2].i : 0) + in[0]->layout.offset;
+    attrs[2].set = true;
+    return KILN_OK;
+}
+
+static kiln_status place_numbers(const struct replay *r, const struct op *op, struct attr *attrs)
+{
+    int seed = op_attr_index(op, "seed"), offset = op_attr_index(op, "offset");
+    if (seed < 0 || offset < 0 || attrs[seed].i != RNG_OF_RUN) return KILN_OK;
+    if (!r->rng) return error_set(KILN_E_INTERNAL, "%s: a graph with random nodes runs without numbers", op->name);
+    attrs[seed].i = (int64_t)r->rng->seed;
+    attrs[offset].i += (int64_t)r->rng->offset;
+    return KILN_OK;
+}
+
+static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in)
+{
+    struct attr attrs[OP_MAX_ATTRS];
+    kiln_tensor *out[OP_MAX_OUT];
+    const int32_t *from = ir_operands(r->g, n);
+    if (n->n_regions) return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+    for (int i = 0; i < n->n_in; i++) in[i] = from[i] < 0 ? NULL : r->values[from[i]];
+    if (n->op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * n->op->n_attrs);
+    if (n->op == &op_instances[OP_as_strided]) TRY(place_strided(in, attrs));
+    TRY(place_numbers(r, n->op, attrs));
+    bool given = thread_state.numbers_given;
+    thread_state.numbers_given = true;
+    kiln_status status = op_apply(n->op, n->op->flags & OP_CREATES ? r->dev : NULL, n->n_in, in, attrs, out);
+    thread_state.numbers_given = given;
+    TRY(status);
+    for (int i = 0; i < n->op->n_out; i++) r->values[n->first_out + i] = out[i];
+    for (int i = 0; i < n->n_in; i++) drop_use(r, from[i]);
+    return KILN_OK;
+}
+
+static kiln_status run_nodes(struct replay *r, size_t *reached)
+{
+    int most = 1;
+    for (size_t i = 0; i < r->g->nodes.n; i++)
+        if (r->g->nodes.v[i].n_in > most) most = r->g->nodes.v[i].n_in;
+    kiln_tensor **in = malloc(sizeof *in * (size_t)most);
+    if (!in) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status = KILN_OK;
+    size_t i = 0;
+    for (; i < r->g->nodes.n && !status; i++)
+        if (is_needed(r, &r->g->nodes.v[i])) status = run_node(r, &r->g->nodes.v[i], in);
+    *reached = status ? i - 1 : i;
+    free(in);
+    return status;
+}
+
+static kiln_tensor *copy_of(const kiln_tensor *t, const struct type *type)
+{
+    kiln_tensor *copy = tensor_empty(t->storage ? t->storage->dev : device_default(), type);
+    if (!copy || !kiln_assign(copy, (kiln_tensor *)t)) return copy;
+    tensor_destroy(copy);
+    return NULL;
+}
+
+// A value as a handle of its own. Without a tape, memory that is not this value's alone is copied: it belongs to an
+// input or a constant, or may be written back to.
+static kiln_status give(struct replay *r, int32_t value, kiln_tensor **out)
+{
+    kiln_tensor *t = r->values[value];
+    bool alone = t->storage && is_made(r, value) && atomic_load(&t->storage->refs) == 1;
+    if (t->builder || alone || (t->storage && !thread_state.no_grad))
+        *out = kiln_alias(t);
+    else
+        *out = copy_of(t, &r->g->values.v[value].type);
+    return *out ? KILN_OK : error_pending;
+}
+
+// All new values are known, and lie elsewhere, before the first is written.
+static kiln_status write_back(struct replay *r, size_t n_writes)
+{
+    kiln_tensor **values = malloc(sizeof *values * n_writes);
+    size_t n = 0;
+    if (!values) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    thread_state.no_grad++;
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < r->g->outputs.n && !status; i++)
+        if (r->g->outputs.v[i].target >= 0) status = give(r, r->g->outputs.v[i].value, &values[n++]);
+    n = 0;
+    for (size_t i = 0; i < r->g->outputs.n && !status; i++)
+        if (r->g->outputs.v[i].target >= 0) status = kiln_assign(r->values[r->g->outputs.v[i].target], values[n++]);
+    thread_state.no_grad--;
+    free(values);
+    return status;
+}
+
+struct asked {
+    size_t n;
+    const int32_t *values; // NULL: the graph's outputs
+};
+
+static kiln_status run(struct replay *r, kiln_tensor *const *in, const struct asked *asked, kiln_tensor **out)
+{
+    size_t n = 0, n_writes = 0, reached;
+    for (size_t i = 0; i < r->g->outputs.n && !asked->values; i++) r->uses[r->g->outputs.v[i].value]++;
+    for (size_t i = 0; i < asked->n && asked->values; i++) r->uses[asked->values[i]]++;
+    count_uses(r);
+    TRY(place_inputs(r, in));
+    TRY(run_nodes(r, &reached));
+    for (size_t i = 0; i < asked->n && asked->values; i++) TRY(give(r, asked->values[i], &out[i]));
+    if (asked->values) return KILN_OK;
+    for (size_t i = 0; i < r->g->outputs.n; i++)
+        if (r->g->outputs.v[i].target < 0)
+            TRY(give(r, r->g->outputs.v[i].value, &out[n++]));
+        else
+            n_writes++;
+    return n_writes ? write_back(r, n_writes) : KILN_OK;
+}
+
+static bool is_last(const struct happened *w, size_t n, size_t i, size_t reached)
+{
+    if (w[i].n_nodes > reached) return false;
+    for (size_t k = i + 1; k < n; k++)
+        if (w[k].target == w[i].target && w[k].n_nodes <= reached) return false;
+    return true;
+}
+
+static kiln_status do_writes(struct replay *r, const struct happened *w, size_t n, size_t reached)
+{
+    kiln_tensor **values = calloc(n + 1, sizeof *values);
+    kiln_status status = values ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < n && !status; i++)
+        if (is_last(w, n, i, reached)) status = give(r, w[i].value, &values[i]);
+    for (size_t i = 0; i < n && !status; i++)
+        if (values[i]) status = kiln_assign(r->values[w[i].target], values[i]);
+    free(values);
+    return status;
+}
+
+static void catch_up(struct replay *r, kiln_tensor *const *in, const struct happened *w, size_t n,
+                     struct error_record *why)
+{
+    size_t reached = 0;
+    for (size_t i = 0; i < r->g->outputs.n; i++) r->uses[r->g->outputs.v[i].value]++;
+    for (size_t i = 0; i < n; i++) r->uses[w[i].value]++;
+    count_uses(r);
+    if (place_inputs(r, in) || !run_nodes(r, &reached)) return;
+    error_capture(why);
+    kiln_error_clear();
+    do_writes(r, w, n, reached);
+}
+
+void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct program_rng *rng,
+                    const struct happened *writes, size_t n_writes, struct error_record *why)
+{
+    size_t n = g->values.n + 1;
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    thread_state.no_grad++;
+    if (r.values && r.uses) catch_up(&r, in, writes, n_writes, why);
+    thread_state.no_grad--;
+    scope_leave(&scope, NULL, 0);
+    kiln_error_clear();
+    free(r.values);
+    free(r.uses);
+}
+
+static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                         const struct program_rng *rng, const struct asked *asked, kiln_tensor **out)
+{
+    size_t n = g->values.n + 1;
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
+    for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status =
+        r.values && r.uses ? run(&r, in, asked, out) : error_set(KILN_E_MEMORY, "jit: out of memory for a replay");
+    scope_leave(&scope, out, status ? 0 : asked->n);
+    for (size_t i = 0; i < asked->n && status; i++) out[i] = NULL;
+    free(r.values);
+    free(r.uses);
+    return status;
+}
+
+kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                         const struct program_rng *rng, kiln_tensor **out)
+{
+    struct asked all = {0, NULL};
+    for (size_t i = 0; i < g->outputs.n; i++) all.n += g->outputs.v[i].target < 0;
+    return start(g, dev, in, rng, &all, out);
+}
+
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
+                           const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out)
+{
+    const struct asked some = {n, values};
+    return start(g, dev, in, rng, &some, out);
+}

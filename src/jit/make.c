@@ -1,0 +1,235 @@
+// Making a program for a call, and running it.
+#include "base/leave.h"
+#include "jit/function.h"
+#include "program/kernels.h"
+#include "jit/capture/replay.h"
+#include <kiln/graph.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 32
+
+// What a program has to know of the inputs and results of a captured function.
+struct layout_room {
+    const struct layout **layouts;
+    int32_t *aliases;
+    bool *numbers, *dense;
+    bool apart; // the guards see to it that sources lie apart, those of gradients excepted
+};
+
+static kiln_status describe(const struct captured *c, struct layout_room *r)
+{
+    *r = (struct layout_room){.layouts = calloc(c->n_sources + 1, sizeof *r->layouts),
+                              .aliases = calloc(c->n_sources + 1, sizeof *r->aliases),
+                              .numbers = calloc(c->n_sources + 1, sizeof *r->numbers),
+                              .dense = calloc(c->graph->outputs.n + 1, sizeof *r->dense),
+                              .apart = true};
+    if (!r->layouts || !r->aliases || !r->numbers || !r->dense) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->n_sources; i++) {
+        r->numbers[i] = source_is_number(&c->sources[i]);
+        if (!c->sources[i].row_major && !r->numbers[i]) r->layouts[i] = &c->sources[i].layout;
+        r->aliases[i] = (int32_t)i;
+        r->apart &= c->sources[i].kind != SOURCE_GRADIENT;
+    }
+    for (size_t i = 0; i < c->n_results; i++)
+        if (c->results[i].kind == RESULT_OUTPUT && c->results[i].part) r->dense[c->results[i].index] = true;
+    for (size_t i = 0; i < c->gradient.n_saved; i++) // the backward program takes them so
+        if (c->gradient.saved[i].source < 0) r->dense[c->gradient.saved[i].output] = true;
+    return KILN_OK;
+}
+
+static kiln_status compile(struct kiln_function *f, struct entry *e)
+{
+    const struct captured *c = &e->captured;
+    struct layout_room r;
+    if (debug_flag("replay")) return KILN_OK; // without a program, node by node
+    kiln_status status = describe(c, &r);
+    struct program_options options = {.background = f->o.background,
+                                      .count = e->kernels,
+                                      .name = e->name,
+                                      .aliases = r.apart ? r.aliases : NULL,
+                                      .numbers = r.numbers,
+                                      .dense = r.dense};
+    if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
+    free(r.layouts);
+    free(r.aliases);
+    free(r.numbers);
+    free(r.dense);
+    return status;
+}
+
+static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, uint64_t hash)
+{
+    TRY(guard_make(&e->guard, q->in, q->n_in, q->run_time, hash));
+    TRY(capture_run(q, &e->captured));
+    guard_take(&e->guard, &e->captured);
+    for (size_t i = 0; i < e->captured.n_sources; i++)
+        e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF &&
+                              (e->captured.sources[i].grad || family_has_history(e->captured.sources[i].leaf));
+    const struct kiln_graph *backward = e->captured.gradient.graph;
+    if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
+    if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
+    return compile(f, e);
+}
+
+static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
+{
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = 0; i < n_in; i++) flags[i] = i < f->n_scalars && f->scalars[i] == SCALAR_RUN_TIME;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static kiln_status keep_constant(struct kiln_function *f, size_t input)
+{
+    pthread_mutex_lock(&f->lock);
+    if (input < f->n_scalars) f->scalars[input] = SCALAR_ALWAYS_CONSTANT;
+    pthread_mutex_unlock(&f->lock);
+    log_warn("recompile-const: %s reads the value of its scalar input %zu: each new value is a new capture; pass a "
+             "tensor where the value is only computed with",
+             f->name, input);
+    return KILN_OK;
+}
+
+static bool is_new(const struct joined *known, size_t n, const struct joined *j)
+{
+    for (size_t i = 0; i < n; i++)
+        if (known[i].storage == j->storage && (known[i].whole || !j->whole)) return false;
+    return true;
+}
+
+struct making {
+    uint8_t *flags;
+    struct entry **out;
+};
+
+static void finish_making(void *at)
+{
+    struct making *m = at;
+    free(m->flags);
+    entry_unref(m->out);
+}
+
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                       struct entry **out)
+{
+    uint8_t *flags = calloc(n_in + 1, 1);
+    struct capture_request q = {.fn = f->fn,
+                                .user = f->user,
+                                .name = f->name,
+                                .kind = f->o.capture,
+                                .syntax = f->o.syntax,
+                                .in = in,
+                                .n_in = n_in,
+                                .n_out = n_out,
+                                .run_time = flags};
+    if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    VEC(struct joined) joined = {0};
+    struct making m = {flags, out};
+    struct leave left;
+    leave_push(&left, finish_making, &m);
+    *out = NULL;
+    kiln_status status;
+    do { // once more for each scalar that turns out to be read, and for memory that turns out to be shared
+        run_time_flags(f, n_in, flags);
+        q.must_be_constant = -1;
+        q.joined = joined.v;
+        q.n_joined = joined.n;
+        status = entry_new(f, out);
+        if (!status) status = capture(f, &q, *out, hash);
+        if (!status) break;
+        entry_unref(out);
+        if (q.conflict.storage && is_new(joined.v, joined.n, &q.conflict)) {
+            kiln_error_clear();
+            status = vec_push(&joined, q.conflict);
+            continue;
+        }
+        storage_unref(q.conflict.storage);
+        if (q.must_be_constant < 0 || !flags[q.must_be_constant]) break;
+        kiln_error_clear();
+        status = keep_constant(f, (size_t)q.must_be_constant);
+    } while (!status);
+    for (size_t i = 0; i < joined.n; i++) storage_unref(joined.v[i].storage);
+    vec_free(&joined);
+    leave_pop(&left);
+    free(flags);
+    if (status) return status;
+    struct program_facts facts;
+    entry_facts(*out, &facts);
+    (*out)->size_B = facts.arena_B;
+    (*out)->n_launches = (uint64_t)facts.n_launches;
+    return KILN_OK;
+}
+
+static struct program_rng reserve(kiln_device *dev, uint64_t counters)
+{
+    pthread_mutex_lock(&dev->lock);
+    struct program_rng rng = {dev->rng_seed, dev->rng_offset};
+    dev->rng_offset += counters;
+    pthread_mutex_unlock(&dev->lock);
+    return rng;
+}
+
+// What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
+static void catch_up(const struct entry *e, kiln_tensor *const *sources, const struct program_rng *rng)
+{
+    const struct captured *c = &e->captured;
+    struct error_record now, why;
+    if (c->n_happened && e->program && !program_writes_last(e->program)) return;
+    error_capture(&now);
+    why = now;
+    kiln_error_clear();
+    graph_catch_up(c->graph, c->dev, sources, rng, c->happened, c->n_happened, &why);
+    error_raise(&why);
+}
+
+static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs)
+{
+    for (size_t i = 0; i < c->n_left; i++) {
+        const struct source *s = &c->sources[c->left[i].source];
+        struct tape_node *leaf = source_leaf(s, in);
+        const kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
+        kiln_tensor *mine = g ? tensor_on(g->storage, &g->type, &g->layout) : NULL;
+        if (g && !mine) return error_pending;
+        leaf_set_gradient(leaf, mine);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
+{
+    const struct captured *c = &e->captured;
+    kiln_tensor **outputs = tensors + c->n_sources;
+    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
+    struct program_rng rng = {0, 0};
+    if (c->counters) rng = reserve(c->dev, c->counters);
+    struct gradient_call call;
+    kiln_status status = gradient_begin(e, in, tensors, &call);
+    if (!status) {
+        status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
+        if (status) catch_up(e, tensors, &rng);
+    }
+    if (!status) status = leave_gradients(c, in, outputs);
+    if (!status) status = captured_results(c, in, tensors, outputs, out);
+    for (size_t i = 0; i < c->n_prints && !status; i++) {
+        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
+        status = error_pending;
+    }
+    if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
+    node_unref(call.node);
+    return status;
+}
+
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+{
+    const struct captured *c = &e->captured;
+    size_t n = c->n_sources + c->n_outputs;
+    kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
+    if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_status status = run(e, in, tensors, out);
+    scope_leave(&scope, out, status ? 0 : c->n_results);
+    for (size_t i = 0; i < c->n_results && status; i++) out[i] = NULL;
+    if (tensors != few) free(tensors);
+    return status;
+}

@@ -1,0 +1,401 @@
+// A call of a captured function on the tape: one node, whose rule runs the backward program.
+//
+// The node's values are: one of each target (types only), one of each input of the graph, one of each saved output.
+// What the backward program reads is checked against later writes, as any rule's values are. The other inputs of the
+// graph are kept for gradients of gradients alone: then the forward graph is run again, op by op under the tape.
+//
+// A node for a part of the tape has one value of each place that the part leads to instead of the targets, and of each
+// saved value instead of the inputs. For gradients of gradients it keeps the nodes of the part.
+#include "grad/registry.h"
+#include "grad/run.h"
+#include "jit/function.h"
+#include "jit/capture/replay.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const value_names[] = {"value"};
+static const struct op call_op = {
+    .name = "jit", .flags = OP_HIDDEN | OP_VARIADIC, .min_in = 0, .max_in = 255, .n_out = 1, .in_names = value_names};
+
+// What the node holds: which program, the random numbers of this call, and the nodes that it stands for, if it does.
+struct held {
+    struct entry *entry;
+    struct program_rng rng;
+    struct tape_part *part;
+};
+
+static void drop_held(void *at)
+{
+    struct held *h = at;
+    entry_unref(&h->entry);
+    part_free(h->part);
+    free(h);
+}
+
+// Gradients of gradients
+
+static kiln_status forward_again(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct held *h = user;
+    const struct gradient *g = &h->entry->captured.gradient;
+    int32_t values[UINT8_MAX];
+    size_t n = 0;
+    (void)n_in;
+    for (size_t i = 0; i < g->n_outputs; i++)
+        if (g->values[i] >= 0) values[n++] = g->values[i];
+    if (n != n_out) return KILN_E_INTERNAL;
+    return graph_evaluate(h->entry->captured.graph, h->entry->captured.dev, in, &h->rng, n, values, out);
+}
+
+static kiln_status differentiate_again(const struct held *h, const struct tape_node *n, kiln_tensor *const *in,
+                                       kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct captured *c = &h->entry->captured;
+    const struct gradient *g = &c->gradient;
+    kiln_tensor **sources = calloc(c->n_sources + g->n_targets + 1, sizeof *sources), *sens[UINT8_MAX];
+    int64_t *wrt = calloc(g->n_targets + 1, sizeof *wrt);
+    kiln_status status = sources && wrt ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    size_t n_sens = 0;
+    kiln_tensor *unread = status ? NULL : kiln_scalar(0); // not kept
+    if (!status && !unread) status = error_pending;
+    for (size_t i = 0; i < c->n_sources && !status; i++)
+        sources[i] = in[g->n_targets + i] ? in[g->n_targets + i] : unread;
+    for (size_t i = 0; i < g->n_targets && !status; i++) {
+        kiln_tensor **at = &sources[g->targets[i].source];
+        *at = grad_second_handle(*at);
+        if (!*at)
+            status = error_pending;
+        else
+            tape_set_node(*at, n->edges[i].node, n->edges[i].out);
+        wrt[i] = g->targets[i].source;
+    }
+    for (size_t i = 0; i < g->n_outputs && !status; i++)
+        if (g->values[i] >= 0) sens[n_sens++] = dout[i];
+    kiln_grad_opts o = {.size = sizeof o, .wrt = {g->n_targets, wrt}, .sens = {n_sens, sens}, .outputs = n_sens};
+    if (!status) status = kiln_grad(forward_again, (void *)h, sources, c->n_sources, &o, din, g->n_targets);
+    free(sources);
+    free(wrt);
+    return status;
+}
+
+// The backward program
+
+static kiln_status compile(const struct entry *e, struct gradient *g, struct program **out)
+{
+    const struct captured *c = &e->captured;
+    const struct layout **layouts = calloc(g->n_douts + g->n_saved + 1, sizeof *layouts);
+    bool *numbers = calloc(g->n_douts + g->n_saved + 1, sizeof *numbers);
+    kiln_status status = layouts && numbers ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t i = 0; i < g->n_saved && !status; i++) {
+        const struct source *s = g->saved[i].source < 0 ? NULL : &c->sources[g->saved[i].source];
+        numbers[g->n_douts + i] = s && source_is_number(s);
+        if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
+    }
+    struct program_options options = {.name = e->name, .numbers = numbers, .count = e->kernels};
+    if (!status) status = program_create(g->graph, c->dev, layouts, &options, out);
+    free(layouts);
+    free(numbers);
+    return status;
+}
+
+static kiln_status get_program(const struct entry *e, struct gradient *g, struct program **out)
+{
+    pthread_mutex_lock(&g->lock);
+    *out = atomic_load(&g->program);
+    kiln_status status = *out ? KILN_OK : compile(e, g, out);
+    atomic_store(&g->program, *out);
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+static kiln_status place_dout(const struct gradient *g, size_t i, kiln_device *dev, kiln_tensor *given,
+                              kiln_tensor **out)
+{
+    struct type type;
+    grad_type_of(&g->types[i], &type);
+    *out = given ? kiln_contiguous(given) : kiln_zeros(dev, (kiln_dtype)type.dtype, type.rank, type.dims);
+    return *out ? KILN_OK : error_pending;
+}
+
+static kiln_status run_program(const struct held *h, struct program *p, kiln_tensor *const *in,
+                               kiln_tensor *const *dout, kiln_tensor **room, kiln_tensor **din)
+{
+    const struct captured *c = &h->entry->captured;
+    const struct gradient *g = &c->gradient;
+    kiln_tensor **grads = room + g->n_douts + g->n_saved;
+    for (size_t i = 0; i < g->n_outputs; i++)
+        if (g->douts[i] >= 0) TRY(place_dout(g, i, c->dev, dout[i], &room[g->douts[i]]));
+    for (size_t i = 0; i < g->n_saved; i++) {
+        const struct saved *s = &g->saved[i];
+        size_t at = s->source >= 0 ? (size_t)s->source : c->n_sources + i;
+        room[g->n_douts + i] = in[g->n_targets + at];
+    }
+    TRY(entry_run_graph(h->entry, p, g->graph, room, &h->rng, grads));
+    for (size_t i = 0; i < g->n_targets; i++) din[i] = g->targets[i].output < 0 ? NULL : grads[g->targets[i].output];
+    return KILN_OK;
+}
+
+static kiln_status run_backward_graph(const struct held *h, struct program *p, kiln_tensor *const *in,
+                                      kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct gradient *g = &h->entry->captured.gradient;
+    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = run_program(h, p, in, dout, room, din);
+    free(room);
+    return status;
+}
+
+static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                        kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct tape_node *n = rule_node();
+    const struct held *h = n->held;
+    struct gradient *g = &h->entry->captured.gradient;
+    if (g->failure) return error_raise(g->failure);
+    struct program *p = NULL; // on abstract values: node by node
+    if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
+    if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
+    return run_backward_graph(h, p, in, dout, din);
+}
+
+// Whether the gradients arrived that the program was made for. The next one is made for those that did.
+static bool is_made_for(struct gradient *g, kiln_tensor *const *dout)
+{
+    bool same = true;
+    pthread_mutex_lock(&g->lock);
+    if (!g->arrived) g->arrived = calloc(g->n_outputs + 1, sizeof *g->arrived);
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        same &= (g->douts[i] >= 0) == (dout[i] != NULL);
+        if (g->arrived) g->arrived[i] = dout[i] != NULL;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return same;
+}
+
+// Of a part of the tape. What the program was not made for goes op by op, as what single ops left would.
+static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct tape_node *n = rule_node();
+    const struct held *h = n->held;
+    struct gradient *g = &h->entry->captured.gradient;
+    struct program *p = NULL;
+    bool create_graph = !thread_state.no_grad, op_by_op = create_graph || part_graph_of(h->part, dout);
+    if (op_by_op || !is_made_for(g, dout)) return part_gradients(h->part, n->edges, create_graph, dout, din);
+    if (!thread_state.sink && !debug_flag("replay")) TRY(get_program(h->entry, g, &p));
+    return run_backward_graph(h, p, in, dout, din);
+}
+
+static const struct grad_rule call_rule = {.fn = rule};
+static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true};
+
+// Recording
+
+static bool reads_source(const struct gradient *g, size_t source)
+{
+    for (size_t i = 0; i < g->n_saved; i++)
+        if (g->saved[i].source == (int32_t)source) return true;
+    return false;
+}
+
+static struct tape_node *cut_of_input(const struct source *s, kiln_tensor *const *in)
+{
+    struct tape_node *n = s->kind == SOURCE_INPUT || s->kind == SOURCE_NUMBER ? in[s->input]->node : NULL;
+    return node_is_cut(n) ? n : NULL;
+}
+
+struct places {
+    struct tape_edge *edges;
+    const struct type **types;
+    const struct layout **layouts;
+};
+
+static kiln_status find_history(const struct source *s, struct tape_edge *out)
+{
+    const kiln_tensor *t = family_show(s->leaf, s->storage, &s->type, &s->layout); // until the call ends
+    if (!t) return error_pending;
+    *out = (struct tape_edge){t->node, t->node_out};
+    return KILN_OK;
+}
+
+static kiln_status find_places(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                               const struct places *p)
+{
+    const struct gradient *g = &c->gradient;
+    for (size_t i = 0; i < g->n_targets; i++) {
+        const struct target *t = &g->targets[i];
+        if (t->input >= 0)
+            TRY(tape_current(in[t->input], &p->edges[i]));
+        else if (c->sources[t->source].history)
+            TRY(find_history(&c->sources[t->source], &p->edges[i]));
+        else
+            p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
+        p->types[i] = &sources[t->source]->type;
+    }
+    for (size_t i = 0; i < c->n_sources; i++) {
+        struct tape_node *cut = cut_of_input(&c->sources[i], in);
+        if (cut) p->edges[g->n_targets + i] = (struct tape_edge){cut, 0};
+    }
+    return KILN_OK;
+}
+
+static void find_part_places(const struct gradient *g, const struct tape_part *part, const struct tape_edge *onward,
+                             const struct places *p)
+{
+    for (size_t i = 0; i < g->n_targets; i++) {
+        p->edges[i] = onward[i];
+        p->types[i] = &part->types[i];
+    }
+}
+
+// The call writes it, and it may be differentiated by again. A parameter that is updated is not: as in eager mode, its
+// gradients of gradients end with the update.
+static bool is_lost(const struct source *s)
+{
+    bool parameter = node_requires_grad(s->leaf) && s->kind != SOURCE_GRADIENT;
+    return s->written && !source_is_number(s) && !parameter;
+}
+
+static kiln_tensor *copy_of(kiln_tensor *t)
+{
+    kiln_tensor *copy = tensor_empty(t->storage->dev, &t->type);
+    thread_state.no_grad++;
+    if (copy) kiln_assign(copy, t);
+    thread_state.no_grad--;
+    return error_pending ? NULL : copy;
+}
+
+static kiln_status make_node(const struct captured *c, const struct places *p, const struct grad_rule *of,
+                             kiln_tensor *const *sources, struct tape_node **out)
+{
+    const struct gradient *g = &c->gradient;
+    size_t n = g->n_targets + c->n_sources + g->n_saved;
+    for (size_t i = 0; i < g->n_targets; i++)
+        if (g->targets[i].output < 0 && !g->failure && of == &call_rule) p->edges[i].node = NULL; // nothing to hand on
+    for (size_t i = 0; i < c->n_sources; i++) {
+        p->types[g->n_targets + i] = &sources[i]->type;
+        p->layouts[g->n_targets + i] = &sources[i]->layout;
+    }
+    for (size_t i = 0; i < g->n_saved; i++) p->types[g->n_targets + c->n_sources + i] = &g->saved[i].type;
+    TRY(tape_node_make(&call_op, (int)n, p->edges, p->types, p->layouts, (int)g->n_outputs, g->types, NULL, out));
+    (*out)->rule = of;
+    for (size_t i = 0; i < c->n_sources; i++) {
+        int at = (int)(g->n_targets + i);
+        kiln_tensor *t = sources[i];
+        if (of == &call_rule && !c->sources[i].again && !reads_source(g, i)) continue;
+        if (of == &call_rule && is_lost(&c->sources[i]) && !(t = copy_of(t))) return error_pending;
+        tape_keep(*out, at, t);
+        (*out)->values[at].lazy = !reads_source(g, i);
+    }
+    return KILN_OK;
+}
+
+// `part`: what the node stands for; NULL: a call with the inputs `in`.
+static kiln_status place_node(struct entry *e, kiln_tensor *const *in, const struct tape_part *part,
+                              const struct tape_edge *onward, kiln_tensor *const *sources, struct tape_node **out)
+{
+    const struct captured *c = &e->captured;
+    const struct gradient *g = &c->gradient;
+    size_t n = g->n_targets + c->n_sources + g->n_saved;
+    if (n > UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "call: %s has too many values for a gradient", e->name);
+    struct places p = {calloc(n, sizeof *p.edges), calloc(n, sizeof *p.types), calloc(n, sizeof *p.layouts)};
+    kiln_status status = p.edges && p.types && p.layouts ? KILN_OK : error_set(KILN_E_MEMORY, "call: out of memory");
+    if (!status && part)
+        find_part_places(g, part, onward, &p);
+    else if (!status)
+        status = find_places(c, in, sources, &p);
+    if (!status) status = make_node(c, &p, part ? &part_rule : &call_rule, sources, out);
+    free(p.edges);
+    free((void *)p.types);
+    free((void *)p.layouts);
+    return status;
+}
+
+static kiln_status hold(struct entry *e, struct tape_node *n, const struct program_rng *rng, struct tape_part *part)
+{
+    struct held *h = malloc(sizeof *h);
+    if (!h) return error_set(KILN_E_MEMORY, "call: out of memory");
+    *h = (struct held){entry_ref(e), *rng, part};
+    n->held = h;
+    n->drop = drop_held;
+    return KILN_OK;
+}
+
+kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor *const *sources,
+                           struct gradient_call *call)
+{
+    const struct gradient *g = &e->captured.gradient;
+    call->node = NULL;
+    return g->graph || g->failure ? place_node(e, in, NULL, NULL, sources, &call->node) : KILN_OK;
+}
+
+kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
+                          kiln_tensor *const *sources, const struct program_rng *rng, struct tape_node **out)
+{
+    *out = NULL;
+    kiln_status status = place_node(e, NULL, part, onward, sources, out);
+    if (!status) status = hold(e, *out, rng, part);
+    if (!status) return KILN_OK;
+    part_free(part);
+    node_unref(*out);
+    *out = NULL;
+    return status;
+}
+
+static kiln_status place_results(const struct captured *c, struct tape_node *n, kiln_tensor *const *in,
+                                 kiln_tensor *const *out)
+{
+    const struct gradient *g = &c->gradient;
+    for (size_t i = 0; i < c->n_results; i++)
+        if (g->values[i] >= 0) tape_set_node(out[i], n, (uint32_t)i);
+    for (size_t i = 0; i < g->n_rewritten; i++) {
+        const struct rewritten *w = &g->rewritten[i];
+        struct tape_edge edge = {w->output < 0 ? NULL : n, w->output < 0 ? 0 : (uint32_t)w->output};
+        TRY(family_written(in[w->input], &edge));
+    }
+    return KILN_OK;
+}
+
+static kiln_tensor *dense_copy(kiln_tensor *t)
+{
+    thread_state.no_grad++;
+    kiln_tensor *copy = kiln_contiguous(t);
+    thread_state.no_grad--;
+    return copy;
+}
+
+// What comes of values without a tape that was kept has none either.
+static void cut_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *out)
+{
+    struct tape_node *all = NULL;
+    for (size_t i = 0; i < c->n_sources && !all; i++) all = cut_of_input(&c->sources[i], in);
+    for (size_t i = 0; i < c->n_results; i++) {
+        struct tape_node *cut = c->gradient.cuts && c->gradient.cuts[i] ? c->gradient.cuts[i] : all;
+        if (cut && !out[i]->node && dtype_kind_of[out[i]->type.dtype] == KIND_FLOAT) tape_set_node(out[i], cut, 0);
+    }
+}
+
+kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
+                         kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out)
+{
+    const struct captured *c = &e->captured;
+    const struct gradient *g = &c->gradient;
+    struct tape_node *n = call->node;
+    if (!n && !thread_state.no_grad) cut_results(c, in, out);
+    if (!n) return KILN_OK;
+    TRY(hold(e, n, rng, NULL));
+    for (size_t i = 0; i < g->n_saved; i++) {
+        if (g->saved[i].source >= 0) continue;
+        kiln_tensor *t = outputs[g->saved[i].output]; // without a program it may be a view
+        if (!layout_is_contiguous(&t->type, &t->layout)) t = dense_copy(t);
+        if (!t) return error_pending;
+        tape_keep(n, (int)(g->n_targets + c->n_sources + i), t);
+    }
+    TRY(place_results(c, n, in, out));
+    cut_results(c, in, out);
+    return KILN_OK;
+}

@@ -1,0 +1,93 @@
+// One file a kernel: a header, the key, the code. The name is a hash of the key; a file whose key is another's, or
+// whose bytes do not have the hash that the header states, is ignored and replaced.
+#include "program/disk.h"
+#include "base/cache.h"
+#include "base/hash.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE_B = 64 << 20, SYMBOL_B = 64 };
+
+struct disk_header {
+    char magic[8];
+    uint64_t key_B, code_B, hash; // of key and code
+    char symbol[SYMBOL_B];
+};
+
+static bool folder_path(enum disk_kind kind, char *out, size_t cap)
+{
+    static const char *const names[] = {[DISK_OBJECT] = "objects", [DISK_MODULE] = "modules"};
+    if (!cache_folder(out, cap)) return false;
+    size_t len = strlen(out);
+    int n = snprintf(out + len, cap - len, "/%s", names[kind]);
+    return n > 0 && (size_t)n < cap - len;
+}
+
+static bool file_path(enum disk_kind kind, const struct str *key, char *out, size_t cap)
+{
+    char folder[3072];
+    if (!folder_path(kind, folder, sizeof folder)) return false;
+    uint64_t a = hash_bytes(1, str_text(key), key->len), b = hash_bytes(2, str_text(key), key->len);
+    int n = snprintf(out, cap, "%s/%016llx%016llx", folder, (unsigned long long)a, (unsigned long long)b);
+    return n > 0 && (size_t)n < cap;
+}
+
+static struct disk_header header_of(const struct str *key, const char *symbol, const void *code, size_t size_B)
+{
+    struct disk_header h = {.magic = "kilnk01", .key_B = key->len, .code_B = size_B};
+    h.hash = hash_bytes(hash_bytes(0, str_text(key), key->len), code, size_B);
+    h.hash = hash_bytes(h.hash, symbol, strlen(symbol));
+    snprintf(h.symbol, sizeof h.symbol, "%s", symbol);
+    return h;
+}
+
+// Where the code is in the file; NULL when the file is not what it should be.
+static const char *find_code(const struct str *key, const char *file, size_t file_B, struct disk_header *h)
+{
+    if (file_B < sizeof *h) return NULL;
+    memcpy(h, file, sizeof *h);
+    if (h->symbol[SYMBOL_B - 1] || h->key_B != key->len || file_B - sizeof *h < h->key_B ||
+        h->code_B != file_B - sizeof *h - h->key_B)
+        return NULL;
+    const char *code = file + sizeof *h + h->key_B;
+    struct disk_header expected = header_of(key, h->symbol, code, h->code_B);
+    bool same = !memcmp(h, &expected, sizeof *h) && !memcmp(file + sizeof *h, str_text(key), key->len);
+    return same ? code : NULL;
+}
+
+void *disk_load(enum disk_kind kind, const struct str *key, char *symbol, size_t *size_B)
+{
+    char path[4096];
+    size_t file_B = 0;
+    struct disk_header h;
+    char *file = file_path(kind, key, path, sizeof path) ? cache_read(path, MAX_FILE_B, &file_B) : NULL;
+    const char *code = file ? find_code(key, file, file_B, &h) : NULL;
+    void *copy = code ? malloc(h.code_B ? h.code_B : 1) : NULL;
+    if (copy) {
+        memcpy(copy, code, h.code_B);
+        memcpy(symbol, h.symbol, sizeof h.symbol);
+        *size_B = h.code_B;
+    }
+    free(file);
+    return copy;
+}
+
+void disk_store(enum disk_kind kind, const struct str *key, const char *symbol, const void *code, size_t size_B)
+{
+    char path[4096];
+    if (size_B > MAX_FILE_B / 2 || key->len > MAX_FILE_B / 4 || !file_path(kind, key, path, sizeof path)) return;
+    struct disk_header h = header_of(key, symbol, code, size_B);
+    char *body = malloc(key->len + size_B);
+    if (!body) return;
+    memcpy(body, str_text(key), key->len);
+    memcpy(body + key->len, code, size_B);
+    cache_write(path, &h, sizeof h, body, key->len + size_B);
+    free(body);
+}
+
+bool disk_has(enum disk_kind kind)
+{
+    char folder[3072];
+    return folder_path(kind, folder, sizeof folder) && cache_has_files(folder);
+}

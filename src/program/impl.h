@@ -1,0 +1,88 @@
+// A program, inside: what program.c makes and run.c runs.
+#pragma once
+#include "program/kernels.h"
+#include "program/program.h"
+#include "fuse/fuse.h"
+
+// Where a buffer lies.
+enum place_kind {
+    PLACE_NONE,     // only inside kernels
+    PLACE_INPUT,    // `index`: of the input
+    PLACE_CONSTANT, // in the storage
+    PLACE_OUTPUT,   // a fresh storage a run; `index` counts them
+    PLACE_ARENA,    // at offset_B
+};
+struct place {
+    uint8_t kind;
+    int32_t index;
+    uint64_t offset_B;
+    struct storage *storage; // CONSTANT, held
+};
+
+struct action_operand {
+    int32_t buffer;
+    int64_t at_B;       // of point 0, from the buffer's beginning
+    int64_t lo_B, hi_B; // touched, relative to point 0
+    bool write;
+};
+
+// One launch: a compiled kernel, a table of kernels of one family, or a kernel of the catalogue.
+struct action {
+    struct jit_launch *compiled; // NULL: `plain`
+    int n_entries;               // of the table: so many launches and fused kernels follow each other; else 1
+    struct launch *plain;        // addresses are bytes within the operands' buffers
+    bool random;                 // plain: scalars 0 and 1 are the seed and the offset in the run's piece of the stream
+    const struct fused_kernel **fused; // one an entry; NULL: plain
+    struct action_operand *operands;   // compiled: accesses
+    int n_operands;                    // of an entry; the operands of all entries follow each other
+    uint64_t workspace_at_B;           // in the arena
+    const char *why;                   // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
+};
+
+struct program_output {
+    int32_t value;
+    int32_t place; // buffer; -1: a number
+    int32_t input; // that brings the number; -1: it is known
+    struct type type;
+    struct layout layout;
+    double number;
+    int64_t integer;
+};
+
+struct background;
+struct program {
+    struct background *background; // a better program is made meanwhile, or has been; NULL: none
+    kiln_device *dev; // held
+    struct arena arena;
+    struct arena schedule; // the kernels
+    char *name;
+    int n_inputs, n_buffers, n_actions, n_outputs, n_targets, n_fresh;
+    struct place *places;
+    struct action *actions;
+    struct program_output *outputs;
+    int32_t *targets;  // buffers that a run writes back
+    uint64_t *fresh_B; // sizes of the fresh storages
+    uint64_t arena_B, zeroed_B;
+    struct storage *zeroed; // workspaces that must be zero and are left so
+    bool reference;
+    bool writes_last; // a run that fails has written nothing that the caller has
+    struct program_facts facts;
+    struct jit_kernel **kernels; // held
+    int n_kernels;
+    char *explanation;
+};
+
+// background.c
+kiln_status background_start(struct program *p, const struct kiln_graph *g, const struct layout *const *layouts,
+                             const struct program_options *o, program_create_fn *create);
+struct program *background_better(const struct program *p); // NULL: not yet, or never
+struct program *background_end(struct program *p);          // waits; the better one is the caller's now
+
+// order.c
+bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps); // by an index, as it runs
+kiln_status order_writes_last(const struct units *u, struct fuse_schedule *s, bool *done);
+
+// ahead.c: compiles the kernels of these steps on several threads. What fails is tried again by whoever needs
+// it.
+void compile_ahead(kiln_device *dev, const struct fuse_step *steps, size_t n, struct kernel_count *count,
+                   struct jit_kernel **out);

@@ -1,0 +1,559 @@
+// From a graph to a program: launches, fused kernels, places in memory.
+//
+// Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
+// run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
+// gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+#include "codegen/llvm/llvm.h"
+#include "device/profile.h"
+#include "program/dump.h"
+#include "program/impl.h"
+#include "ir/rewrite.h"
+#include "pass/pass.h"
+#include "fuse/memory.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct maker {
+    struct program *p;
+    const struct kiln_graph *g;
+    struct kiln_graph *simplified; // g, once passes have run
+    const struct program_options *o;
+    struct dump *dump; // NULL: not asked for
+    struct units units;
+    struct fuse_schedule schedule;
+    struct jit_kernel **ahead; // by step: compiled already
+    VEC(struct action) actions;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void constant_layout(const void *held, struct layout *out)
+{
+    *out = ((const kiln_tensor *)held)->layout;
+}
+
+// --- actions ---
+
+static kiln_status add_launch(struct maker *m, const struct launch *l, bool random, const char *why)
+{
+    struct action a = {
+        .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
+    if (!a.plain) return error_pending;
+    *a.plain = *l;
+    return vec_push(&m->actions, a);
+}
+
+static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
+{
+    const struct unit *u = &m->units.v.v[unit];
+    struct launch l;
+    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
+    if (u->n_parts) return KILN_OK;
+    unit_plain(u, &l);
+    return add_launch(m, &l, u->random, why);
+}
+
+// Read at places that are computed: what is touched may be anything of the buffer.
+static bool is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
+    }
+    return false;
+}
+
+static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
+{
+    for (int i = 0; i < k->n_in + k->n_out; i++, o++) {
+        const struct fused_access *x = fused_access_at(k, i);
+        int64_t at_B = x->offset * dtype_size_B[x->dtype];
+        fused_range(k, x, &o->lo_B, &o->hi_B);
+        o->lo_B -= at_B;
+        o->hi_B -= at_B;
+        if (i < k->n_in && is_placed(k, i)) {
+            o->lo_B = -at_B;
+            o->hi_B = INT64_C(1) << 46;
+        }
+        o->buffer = x->buffer;
+        o->at_B = at_B;
+        o->write = i >= k->n_in;
+    }
+    return KILN_OK;
+}
+
+static kiln_status action_room(struct maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
+{
+    struct arena *arena = &m->p->arena;
+    *a = (struct action){.n_entries = n_entries, .n_operands = k->n_in + k->n_out};
+    a->operands = arena_alloc(arena, sizeof *a->operands * (size_t)(a->n_operands * n_entries));
+    a->fused = arena_alloc(arena, sizeof *a->fused * (size_t)n_entries);
+    if (!m->o->reference) a->compiled = arena_alloc(arena, sizeof *a->compiled * (size_t)n_entries);
+    return a->operands && a->fused && (m->o->reference || a->compiled) ? KILN_OK : error_pending;
+}
+
+// The same text at each kernel, so that it is heard once. A build without LLVM says so in kiln-info.
+static void warn_without_module(void)
+{
+    struct llvm_facts module;
+    llvm_get_facts(&module);
+    if (KILN_WITH_LLVM)
+        log_warn("captured functions run op by op on the CPU, for libkiln-llvm.so cannot be opened: %s", module.why);
+}
+
+// The kernel, if it can be had; else *out is NULL.
+static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, struct jit_kernel **out)
+{
+    struct program *p = m->p;
+    kiln_status status = jit_kernel_get(p->dev, k, m->o->count, out);
+    if (status == KILN_E_MISSING || status == KILN_E_UNSUPPORTED || status == KILN_E_FORMAT) {
+        if (status == KILN_E_MISSING && p->dev->caps.code == CODE_LLVM)
+            warn_without_module();
+        else
+            log_warn("%s: kernel %s is not fused: %s", m->o->name ? m->o->name : "jit", k->name, kiln_error_message());
+        kiln_error_clear();
+        *out = NULL;
+        return KILN_OK;
+    }
+    TRY(status);
+    p->kernels[p->n_kernels++] = *out;
+    return KILN_OK;
+}
+
+static kiln_status add_kernels(struct maker *m, const struct fuse_step *steps, int n, bool *done)
+{
+    struct action a;
+    struct jit_kernel *kernel = NULL;
+    *done = false;
+    TRY(action_room(m, &a, n, steps[0].kernel));
+    a.why = steps[0].why;
+    for (int i = 0; i < n; i++) {
+        const struct fused_kernel *k = a.fused[i] = steps[i].kernel;
+        if (!m->o->reference) {
+            TRY(get_kernel(m, k, &kernel));
+            if (!kernel) return KILN_OK;
+            TRY(jit_launch_init(&m->p->arena, &a.compiled[i], kernel, k, m->p->dev));
+        }
+        TRY(fill_operands(a.operands + i * a.n_operands, k));
+    }
+    *done = true;
+    return vec_push(&m->actions, a);
+}
+
+static int table_length(const struct maker *m, size_t first)
+{
+    size_t n = 1;
+    const struct fuse_step *s = m->schedule.steps.v;
+    while (s[first].table >= 0 && first + n < m->schedule.steps.n && s[first + n].table == s[first].table) n++;
+    return (int)n;
+}
+
+// Returns the number of steps taken through *n.
+static kiln_status add_steps(struct maker *m, size_t first, int *n)
+{
+    const struct fuse_step *s = &m->schedule.steps.v[first];
+    bool done = false;
+    *n = table_length(m, first);
+    if (s->kernel) TRY(add_kernels(m, s, *n, &done));
+    for (int i = 0; i < *n; i++) {
+        if (done) m->p->facts.n_fused += s[i].n_units;
+        for (int k = 0; k < s[i].n_units && !done; k++) TRY(add_plain(m, s[i].units[k], s[i].why));
+    }
+    return KILN_OK;
+}
+
+// --- places ---
+
+struct use {
+    int32_t first, last;
+};
+
+static void touch(struct use *u, int32_t step)
+{
+    if (u->first < 0) u->first = step;
+    u->last = step;
+}
+
+static void find_uses(const struct maker *m, struct use *uses)
+{
+    for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct action *a = &m->actions.v[i];
+        for (int o = 0; o < a->n_operands * a->n_entries; o++) touch(&uses[a->operands[o].buffer], (int32_t)i);
+        for (int o = 0; a->plain && o < a->plain->n_operands; o++)
+            if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
+                touch(&uses[a->plain->operands[o].slot], (int32_t)i);
+    }
+}
+
+static uint64_t buffer_B(const struct unit_buffer *b)
+{
+    return (uint64_t)b->numel * dtype_size_B[b->dtype];
+}
+
+static kiln_status place_given(struct maker *m, size_t i)
+{
+    struct program *p = m->p;
+    const struct unit_buffer *b = &m->units.buffers.v[i];
+    struct place *place = &p->places[i];
+    if (b->writer >= 0) p->targets[p->n_targets++] = (int32_t)i;
+    if (b->kind == BUFFER_INPUT) {
+        *place = (struct place){.kind = PLACE_INPUT, .index = p->n_inputs++};
+        return KILN_OK;
+    }
+    const kiln_tensor *t = m->g->values.v[b->value].held;
+    if (!t || !t->storage) return error_set(KILN_E_INTERNAL, "graph: a constant without memory");
+    *place = (struct place){.kind = PLACE_CONSTANT, .storage = storage_ref(t->storage)};
+    return KILN_OK;
+}
+
+// Workspaces of kernels join the buffers as temporaries of one step, those that must be zero have memory of their own.
+static kiln_status plan_arena(struct maker *m, const struct use *uses)
+{
+    struct program *p = m->p;
+    size_t n_buffers = m->units.buffers.n, n = n_buffers + m->actions.n;
+    struct plan_buffer *b = calloc(n + 1, sizeof *b);
+    struct memory_plan plan = {0};
+    if (!b) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    for (size_t i = 0; i < n; i++) b[i].flags = PLAN_INPUT;
+    for (size_t i = 0; i < n_buffers; i++)
+        if (p->places[i].kind == PLACE_ARENA)
+            b[i] = (struct plan_buffer){buffer_B(&m->units.buffers.v[i]), uses[i].first, uses[i].last, 0};
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct jit_launch *l = m->actions.v[i].compiled;
+        if (l && l->c.workspace_B && !l->c.workspace_zeroed)
+            b[n_buffers + i] = (struct plan_buffer){l->c.workspace_B, (int32_t)i, (int32_t)i, 0};
+    }
+    kiln_status status = memory_plan_make(b, (int32_t)n, NULL, 0, &plan);
+    for (size_t i = 0; i < n_buffers && !status; i++)
+        if (p->places[i].kind == PLACE_ARENA) p->places[i].offset_B = plan.offset_B[i];
+    for (size_t i = 0; i < m->actions.n && !status; i++)
+        if (!(b[n_buffers + i].flags & PLAN_INPUT)) m->actions.v[i].workspace_at_B = plan.offset_B[n_buffers + i];
+    p->arena_B = p->facts.arena_B = plan.total_B;
+    p->facts.naive_B = plan.naive_B;
+    memory_plan_free(&plan);
+    free(b);
+    return status;
+}
+
+static kiln_status place_all(struct maker *m)
+{
+    struct program *p = m->p;
+    size_t n = m->units.buffers.n;
+    struct use *uses = malloc(sizeof *uses * (n + 1));
+    if (!uses) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    find_uses(m, uses);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        const struct unit_buffer *b = &m->units.buffers.v[i];
+        if (unit_buffer_is_given(b)) {
+            status = place_given(m, i);
+        } else if (b->kept) {
+            p->places[i] = (struct place){.kind = PLACE_OUTPUT, .index = p->n_fresh};
+            p->fresh_B[p->n_fresh++] = buffer_B(b);
+        } else if (uses[i].first >= 0) {
+            p->places[i].kind = PLACE_ARENA;
+        }
+    }
+    p->n_buffers = (int)n;
+    if (!status) status = plan_arena(m, uses);
+    free(uses);
+    return status;
+}
+
+static kiln_status make_zeroed(struct maker *m)
+{
+    struct program *p = m->p;
+    static const char zeros[4096];
+    for (size_t i = 0; i < m->actions.n; i++) {
+        const struct jit_launch *l = m->actions.v[i].compiled;
+        if (!l || !l->c.workspace_B || !l->c.workspace_zeroed) continue;
+        m->actions.v[i].workspace_at_B = p->zeroed_B;
+        p->zeroed_B += (l->c.workspace_B + 255) / 256 * 256;
+    }
+    if (!p->zeroed_B) return KILN_OK;
+    p->zeroed = storage_new(p->dev, p->zeroed_B);
+    if (!p->zeroed) return error_pending;
+    for (uint64_t at = 0; at < p->zeroed_B; at += sizeof zeros) {
+        uint64_t n = p->zeroed_B - at < sizeof zeros ? p->zeroed_B - at : sizeof zeros;
+        TRY(device_upload(p->dev, p->zeroed->block.address + at, zeros, n));
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_outputs(struct maker *m)
+{
+    struct program *p = m->p;
+    for (size_t i = 0; i < m->g->outputs.n; i++) {
+        const struct ir_output *o = &m->g->outputs.v[i];
+        if (o->target >= 0) continue;
+        const struct ir_value *v = &m->g->values.v[o->value];
+        const struct unit_view *at = &m->units.outputs[i];
+        p->outputs[p->n_outputs++] = (struct program_output){.value = o->value,
+                                                             .place = at->buffer,
+                                                             .input = v->kind == IR_INPUT ? at->input : -1,
+                                                             .type = v->type,
+                                                             .layout = at->layout,
+                                                             .number = v->number,
+                                                             .integer = v->integer};
+    }
+    return KILN_OK;
+}
+
+// --- making ---
+
+static kiln_status make_room(struct maker *m)
+{
+    struct program *p = m->p;
+    size_t n = m->units.buffers.n + 1;
+    p->places = arena_alloc(&p->arena, sizeof *p->places * n);
+    p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
+    p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
+    p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
+    p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1)); // one a step at most
+    return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
+}
+
+static void dump_plan(struct maker *m)
+{
+    struct str s;
+    str_init(&s);
+    str_addf(&s, "%s: ", m->p->name);
+    program_explain(m->p, &s);
+    dump_text(m->dump, "plan.txt", &s);
+    str_free(&s);
+}
+
+static bool *find_shared(struct maker *m)
+{
+    const int32_t *aliases = m->o->aliases;
+    bool *shared = arena_alloc(&m->p->arena, m->g->values.n + 1);
+    int input = 0;
+    for (size_t i = 0; shared && i < m->g->values.n; i++) {
+        if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
+        if (m->g->values.v[i].kind != IR_INPUT) continue;
+        bool alone = aliases[input] == input;
+        for (size_t k = (size_t)input + 1, n = i + 1; alone && n < m->g->values.n; n++)
+            if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
+        shared[i] = !alone;
+        input++;
+    }
+    return shared;
+}
+
+// Held until the program has its own references.
+static kiln_status compile_all(struct maker *m)
+{
+    size_t n = m->schedule.steps.n;
+    m->ahead = calloc(n + 1, sizeof *m->ahead);
+    if (!m->ahead) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    compile_ahead(m->p->dev, m->schedule.steps.v, n, m->o->count, m->ahead);
+    return KILN_OK;
+}
+
+static void release_ahead(struct maker *m)
+{
+    for (size_t i = 0; m->ahead && i < m->schedule.steps.n; i++) jit_kernel_unref(&m->ahead[i]);
+    free(m->ahead);
+}
+
+// --- passes ---
+
+static bool is_given(const struct kiln_graph *g, int32_t value)
+{
+    return g->values.v[value].kind == IR_INPUT || g->values.v[value].kind == IR_CONSTANT;
+}
+
+// Passes find values that are equal. Results that were apart stay apart, for their owner may write into one of them.
+static bool *find_separate(struct arena *a, const struct kiln_graph *before, const struct kiln_graph *after)
+{
+    bool *separate = arena_alloc(a, before->outputs.n + 1);
+    for (size_t i = 0; separate && i < before->outputs.n; i++) {
+        if (before->outputs.v[i].target >= 0) continue;
+        int32_t was = ir_memory_of(before, before->outputs.v[i].value),
+                is = ir_memory_of(after, after->outputs.v[i].value);
+        separate[i] = is_given(after, is) && !is_given(before, was);
+        for (size_t k = 0; k < i && !separate[i]; k++)
+            separate[i] = before->outputs.v[k].target < 0 && ir_memory_of(after, after->outputs.v[k].value) == is &&
+                          ir_memory_of(before, before->outputs.v[k].value) != was;
+    }
+    return separate;
+}
+
+static kiln_status copy_node(struct ir_rewrite *r, int32_t node, void *unused)
+{
+    (void)unused;
+    return ir_rewrite_copy(r, node);
+}
+
+static kiln_status simplify(struct maker *m, struct kiln_graph **out)
+{
+    struct pass_options o = {.why = m->o->name};
+    TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
+    pass_options_from_debug(&o);
+    if (m->dump) {
+        o.each = dump_pass;
+        o.user = m->dump;
+        dump_graph(m->dump, "00-captured", *out);
+    }
+    return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
+}
+
+static bool has_targets(const struct kiln_graph *g)
+{
+    for (size_t i = 0; i < g->outputs.n; i++)
+        if (g->outputs.v[i].target >= 0) return true;
+    return false;
+}
+
+static kiln_status schedule(struct maker *m, struct units_options *uo, const struct fuse_options *fo)
+{
+    const struct device_caps *caps = &m->p->dev->caps;
+    bool *done = &m->p->writes_last;
+    TRY(units_make(&m->units, m->g, uo));
+    TRY(fuse(&m->units, caps, fo, &m->schedule));
+    *done = true;
+    if (!has_targets(m->g) || !graph_can_fail(m->g, caps)) return KILN_OK;
+    TRY(order_writes_last(&m->units, &m->schedule, done));
+    if (*done) return KILN_OK;
+    uo->shared = NULL; // what is written is computed elsewhere, and copied at the end
+    units_finish(&m->units);
+    schedule_finish(&m->schedule);
+    m->units = (struct units){0};
+    m->schedule = (struct fuse_schedule){0};
+    TRY(units_make(&m->units, m->g, uo));
+    TRY(fuse(&m->units, caps, fo, &m->schedule));
+    return order_writes_last(&m->units, &m->schedule, done);
+}
+
+static kiln_status build(struct maker *m, const struct layout *const *layouts)
+{
+    struct program *p = m->p;
+    const struct kiln_graph *before = m->g;
+    TRY(simplify(m, &m->simplified));
+    m->g = m->simplified;
+    struct units_options uo = {.caps = &p->dev->caps,
+                               .layouts = layouts,
+                               .constant_layout = constant_layout,
+                               .numbers = m->o->numbers,
+                               .dense = m->o->dense};
+    struct fuse_options fo = {
+        .off = m->o->no_fusion, .alone = debug_flag("fuse-all"), .round_casts = m->o->round_casts};
+    uo.separate = find_separate(&p->arena, before, m->g);
+    if (!uo.separate) return error_pending;
+    if (m->o->aliases) {
+        uo.shared = find_shared(m);
+        if (!uo.shared) return error_pending;
+    }
+    TRY(schedule(m, &uo, &fo));
+    dump_graph(m->dump, "graph", m->g);
+    dump_steps(m->dump, &m->units, &m->schedule, p->dev);
+    TRY(make_room(m));
+    if (!m->o->reference) TRY(compile_all(m));
+    for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
+        int taken;
+        TRY(add_steps(m, i, &taken));
+        n = (size_t)taken;
+    }
+    TRY(place_all(m));
+    TRY(make_zeroed(m));
+    TRY(add_outputs(m));
+    p->n_actions = (int)m->actions.n;
+    p->actions = arena_alloc(&p->arena, sizeof *p->actions * (m->actions.n + 1));
+    if (!p->actions) return error_pending;
+    if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
+    p->facts.n_launches = p->n_actions;
+    return KILN_OK;
+}
+
+kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const struct layout *const *layouts,
+                           const struct program_options *options, struct program **out)
+{
+    static const struct program_options none;
+    struct maker m = {.g = g, .o = options ? options : &none};
+    struct program_options at_once;
+    if (m.o->background) { // single ops first
+        at_once = *m.o;
+        at_once.no_fusion = true;
+        m.o = &at_once;
+    }
+    uint64_t from = now_ns();
+    PROFILE("compile", m.o->name ? m.o->name : "graph");
+    *out = NULL;
+    struct program *p = m.p = calloc(1, sizeof *p);
+    if (!p) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    arena_init(&p->arena);
+    p->dev = device_ref(dev);
+    p->reference = m.o->reference;
+    p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
+    m.dump = dump_open(m.o->name ? m.o->name : "graph");
+    kiln_status status = build(&m, layouts);
+    p->facts.n_nodes = (int)g->nodes.n;
+    if (m.dump && !status) dump_plan(&m);
+    dump_close(&m.dump);
+    units_finish(&m.units);
+    ir_graph_destroy(&m.simplified);
+    release_ahead(&m);
+    p->schedule = m.schedule.arena; // kernels and their names live there
+    vec_free(&m.schedule.steps);
+    vec_free(&m.actions);
+    p->facts.compile_ns = now_ns() - from;
+    if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
+    if (status) program_destroy(&p);
+    *out = p;
+    return status;
+}
+
+void program_destroy(struct program **pp)
+{
+    struct program *p = *pp;
+    *pp = NULL;
+    if (!p) return;
+    struct program *better = background_end(p);
+    program_destroy(&better);
+    for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
+    for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
+    storage_unref(p->zeroed);
+    arena_finish(&p->schedule);
+    arena_finish(&p->arena);
+    device_unref(p->dev);
+    free(p);
+}
+
+bool program_writes_last(const struct program *p)
+{
+    const struct program *better = background_better(p);
+    return p->writes_last && (!better || better->writes_last);
+}
+
+void program_get_facts(const struct program *p, struct program_facts *out)
+{
+    const struct program *better = background_better(p);
+    *out = better ? better->facts : p->facts;
+}
+
+void program_explain(const struct program *p, struct str *out)
+{
+    if (background_better(p)) p = background_better(p);
+    const struct program_facts *t = &p->facts;
+    str_addf(out, "%d op%s in %d launch%s; ", t->n_nodes, t->n_nodes == 1 ? "" : "s", t->n_launches,
+             t->n_launches == 1 ? "" : "es");
+    if (t->naive_B)
+        str_addf(out, "%llu bytes for intermediate values, %llu if each had its own\n", (unsigned long long)t->arena_B,
+                 (unsigned long long)t->naive_B);
+    else
+        str_add(out, "no intermediate values in memory\n");
+    for (int i = 0; i < p->n_actions; i++) {
+        const struct action *a = &p->actions[i];
+        if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
+        for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
+        if (!a->fused) str_addf(out, "op %s\n", a->plain->op);
+        if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
+    }
+}

@@ -1,0 +1,60 @@
+// A program: a graph compiled for one device and one set of layouts. Running it again allocates nothing from the system
+// and checks nothing: whoever calls it has compared the inputs with what it was made for.
+#pragma once
+#include "base/str.h"
+#include "device/device.h"
+#include "ir/graph.h"
+#include "tensor/tensor.h"
+
+struct program;
+struct kernel_count; // see kernels.h
+
+struct program_options {
+    bool no_fusion;   // one kernel an op, as eager mode would run it
+    bool no_passes;   // the graph as it is
+    bool reference;   // on the CPU: fused kernels are interpreted point by point, for tests
+    bool round_casts; // round every intermediate value to its dtype, as eager mode does when it stores it
+    bool background;  // compile kernels on other threads; until they are ready single ops run in their place
+    const char *name; // of the function, for dumps and messages
+    // By input: whether it is a number, a handle without memory, which kernels get as an argument. NULL: weak inputs
+    // are.
+    const bool *numbers;
+    // By result: it must be row-major, from the beginning of its storage. NULL: none must.
+    const bool *dense;
+    // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
+    // unknown, so that what is written back is copied at the end.
+    const int32_t *aliases;
+    struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
+};
+
+// The piece of the device's random stream that a run draws from. A random node of the graph has RNG_OF_RUN for its seed
+// and counts its offset from 0; the caller reserves of the stream, before a run, what its draws take.
+struct program_rng {
+    uint64_t seed, offset;
+};
+
+// Inputs are the graph's IR_INPUT values in order. `layouts`: of each input, NULL for row-major; a run's inputs must
+// have the same strides, at any offset. A constant's `held` is a kiln_tensor, of which the program keeps the storage.
+// The graph is not kept.
+typedef kiln_status program_create_fn(const struct kiln_graph *g, kiln_device *dev, const struct layout *const *layouts,
+                                      const struct program_options *options, struct program **out);
+program_create_fn program_create;
+void program_destroy(struct program **p); // what launches in flight use stays until they are done
+
+// `in`: one tensor an input; `out`: a new handle (of the scope that is open) for each output without a target. Outputs
+// with a target write into that input's, or constant's, storage and raise its version, in order. On an error nothing of
+// `out` is set; a write may have been done, unless program_writes_last.
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
+
+// Whether a run that an index ends has written nothing.
+bool program_writes_last(const struct program *p);
+
+struct program_facts {
+    int n_launches;            // that a run makes
+    int n_nodes, n_fused;      // of the graph; how many ended in a kernel with others
+    uint64_t arena_B, naive_B; // memory for intermediate values, planned, and if each had its own
+    uint64_t compile_ns;
+};
+void program_get_facts(const struct program *p, struct program_facts *out);
+// What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.
+void program_explain(const struct program *p, struct str *out);

@@ -1,0 +1,268 @@
+// Running a program: addresses into the launches that stand ready, one after the other.
+#include "program/impl.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW = 64 };
+
+struct run {
+    const struct program *p;
+    kiln_tensor *const *in;
+    struct storage *const *fresh;
+    uint64_t arena;
+    uint64_t *base; // by buffer
+    const struct program_rng *rng;
+};
+
+static void find_bases(struct run *r)
+{
+    const struct program *p = r->p;
+    for (int i = 0; i < p->n_buffers; i++) {
+        const struct place *at = &p->places[i];
+        switch (at->kind) {
+        case PLACE_INPUT: // a number has no address
+            r->base[i] = r->in[at->index]->storage ? tensor_address(r->in[at->index]) : 0;
+            break;
+        case PLACE_CONSTANT: r->base[i] = at->storage->block.address; break;
+        case PLACE_OUTPUT: r->base[i] = r->fresh[at->index]->block.address; break;
+        default: r->base[i] = r->arena + at->offset_B;
+        }
+    }
+}
+
+// A weak scalar in the class that a kernel takes it in.
+static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
+{
+    switch (cls) {
+    case CLASS_F32: return bits_f32((float)t->number);
+    case CLASS_F64: return bits_f64(t->number);
+    case CLASS_I32: return (uint32_t)(int32_t)t->integer;
+    case CLASS_I64: return (uint64_t)t->integer;
+    default: return t->number != 0 || t->integer != 0;
+    }
+}
+
+static kiln_status index_error(const struct run *r, const struct action *a)
+{
+    return error_set(KILN_E_ARGUMENT, "%s: an index is out of range for its axis, in %s", a->fused[0]->name,
+                     r->p->name);
+}
+
+static kiln_status run_reference(const struct run *r, const struct action *a, int entry)
+{
+    void *buffers[UINT8_MAX];
+    struct fused_kernel k = *a->fused[entry];
+    const struct action_operand *operands = a->operands + entry * a->n_operands;
+    if (a->n_operands > UINT8_MAX) return error_set(KILN_E_INTERNAL, "program: too many operands");
+    for (int i = 0; i < a->n_operands; i++) {
+        buffers[i] = (void *)(uintptr_t)r->base[operands[i].buffer];
+        *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
+    }
+    uint32_t failed = 0;
+    for (int i = 0; i < k.n_scalars; i++)
+        if (k.scalar_input[i]) k.scalars[i] = number_bits(r->in[k.scalar_input[i] - 1], k.scalar_cls[i]);
+    TRY(fused_eval(&k, buffers, &failed));
+    return failed ? index_error(r, a) : KILN_OK;
+}
+
+struct argument_room {
+    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT], scalars[FUSED_MAX_SCALARS];
+    struct compiled_range ranges[FUSED_MAX_IN + FUSED_MAX_OUT];
+    uint32_t failed;
+};
+
+static void set_arguments(const struct run *r, const struct action *a, int entry, struct argument_room *room,
+                          struct jit_arguments *out)
+{
+    const struct action_operand *o = a->operands + entry * a->n_operands;
+    const struct jit_launch *l = &a->compiled[entry];
+    for (int i = 0; i < a->n_operands; i++, o++) {
+        room->addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
+        room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
+    }
+    for (int i = 0; i < l->n_scalars; i++)
+        room->scalars[i] = number_bits(r->in[l->scalars[i].input], l->scalars[i].cls);
+    room->failed = 0;
+    uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
+    *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
+                                  &room->failed};
+}
+
+static kiln_status run_compiled(const struct run *r, const struct action *a)
+{
+    struct argument_room room;
+    struct jit_arguments arguments;
+    set_arguments(r, a, 0, &room, &arguments);
+    TRY(jit_launch_run(a->compiled, r->p->dev, &arguments));
+    return room.failed ? index_error(r, a) : KILN_OK;
+}
+
+static kiln_status run_table(const struct run *r, const struct action *a)
+{
+    size_t n = (size_t)a->n_entries;
+    struct argument_room *rooms = malloc((sizeof *rooms + sizeof(struct jit_arguments)) * n);
+    if (!rooms) return error_set(KILN_E_MEMORY, "%s: out of memory for a table of kernels", r->p->name);
+    struct jit_arguments *arguments = (struct jit_arguments *)(void *)(rooms + n);
+    for (int i = 0; i < a->n_entries; i++) set_arguments(r, a, i, &rooms[i], &arguments[i]);
+    kiln_status status = jit_table_run(a->compiled, a->n_entries, r->p->dev, arguments);
+    free(rooms);
+    return status;
+}
+
+static kiln_status run_plain(const struct run *r, const struct action *a)
+{
+    struct launch l = *a->plain;
+    const struct kernel_info *k = kernel_info(l.kernel);
+    for (int i = 0; i < l.n_operands; i++) {
+        struct launch_operand *o = &l.operands[i];
+        if (!(o->flags & OPERAND_IMMEDIATE))
+            o->address += r->base[o->slot];
+        else if (o->slot)
+            o->address = number_bits(r->in[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
+    }
+    if (a->random && r->rng) {
+        l.scalars[0] = r->rng->seed;
+        l.scalars[1] += r->rng->offset;
+    }
+    return device_launch(r->p->dev, &l);
+}
+
+static kiln_status run_each(const struct run *r)
+{
+    for (int i = 0; i < r->p->n_actions; i++) {
+        const struct action *a = &r->p->actions[i];
+        if (a->plain)
+            TRY(run_plain(r, a));
+        else if (a->compiled)
+            TRY(a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a));
+        else
+            for (int k = 0; k < a->n_entries; k++) TRY(run_reference(r, a, k));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_actions(const struct run *r)
+{
+    kiln_device *dev = r->p->dev;
+    if (r->p->n_actions < 2) return run_each(r);
+    TRY(device_batch(dev, true));
+    kiln_status status = run_each(r), ended = device_batch(dev, false);
+    return status ? status : ended;
+}
+
+static void mark_written(const struct run *r)
+{
+    for (int i = 0; i < r->p->n_targets; i++) {
+        const struct place *at = &r->p->places[r->p->targets[i]];
+        struct storage *s = at->kind == PLACE_INPUT ? r->in[at->index]->storage : at->storage;
+        s->version++;
+        s->writer = r->p->name;
+    }
+}
+
+// --- results ---
+
+static kiln_tensor *number_result(const struct type *type, const kiln_tensor *value)
+{
+    kiln_tensor *t = tensor_new();
+    if (!t) return NULL;
+    t->type = *type;
+    t->number = value->number;
+    t->integer = value->integer;
+    return t;
+}
+
+// A result that is a constant: the caller may write what it gets.
+static kiln_tensor *copy_of_constant(const struct run *r, struct storage *from, const struct program_output *o)
+{
+    struct storage *s = storage_new(r->p->dev, from->block.size_B);
+    if (!s) return NULL;
+    s->writer = r->p->name;
+    kiln_status status = device_copy(r->p->dev, s->block.address, from->block.address, from->block.size_B);
+    kiln_tensor *t = status ? NULL : tensor_on(s, &o->type, &o->layout);
+    storage_unref(s);
+    return t;
+}
+
+static kiln_tensor *result(const struct run *r, const struct program_output *o)
+{
+    if (o->place < 0 && o->input >= 0) return number_result(&o->type, r->in[o->input]);
+    if (o->place < 0) return number_result(&o->type, &(kiln_tensor){.number = o->number, .integer = o->integer});
+    const struct place *at = &r->p->places[o->place];
+    struct layout l = o->layout;
+    struct storage *s = at->storage;
+    if (at->kind == PLACE_CONSTANT) return copy_of_constant(r, s, o);
+    if (at->kind == PLACE_OUTPUT) s = r->fresh[at->index];
+    if (at->kind == PLACE_INPUT) {
+        s = r->in[at->index]->storage;
+        l.offset += r->in[at->index]->layout.offset;
+    }
+    return tensor_on(s, &o->type, &l);
+}
+
+static kiln_status give_results(const struct run *r, kiln_tensor **out)
+{
+    for (int i = 0; i < r->p->n_outputs; i++) {
+        out[i] = result(r, &r->p->outputs[i]);
+        if (out[i]) continue;
+        for (int k = 0; k < i; k++) tensor_destroy(out[k]);
+        for (int k = 0; k <= i; k++) out[k] = NULL;
+        return error_pending;
+    }
+    return KILN_OK;
+}
+
+// What is pending in inputs and targets is computed, and who still needs what a target holds keeps it.
+static kiln_status prepare_memory(const struct run *r)
+{
+    const struct program *p = r->p;
+    for (int i = 0; i < p->n_buffers; i++)
+        if (p->places[i].kind == PLACE_INPUT) TRY(tensor_force(r->in[p->places[i].index], p->name));
+    for (int i = 0; i < p->n_targets; i++) {
+        const struct place *at = &p->places[p->targets[i]];
+        TRY(storage_prepare_write(at->kind == PLACE_INPUT ? r->in[at->index]->storage : at->storage, p->name));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **out)
+{
+    const struct program *p = r->p;
+    struct block arena = {0};
+    kiln_status status = prepare_memory(r);
+    for (int i = 0; i < p->n_fresh && !status; i++) {
+        fresh[i] = storage_new(p->dev, p->fresh_B[i]);
+        if (!fresh[i])
+            status = error_pending;
+        else
+            fresh[i]->writer = p->name;
+    }
+    if (!status && p->arena_B) status = device_alloc(p->dev, p->arena_B, &arena);
+    if (!status) {
+        r->arena = arena.address;
+        find_bases(r);
+        status = run_actions(r);
+        if (p->arena_B) device_release(p->dev, &arena);
+    }
+    if (!status) mark_written(r);
+    if (!status) status = give_results(r, out);
+    for (int i = 0; i < p->n_fresh; i++) storage_unref(fresh[i]);
+    return status;
+}
+
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
+{
+    if (p->background && background_better(p)) p = background_better(p);
+    uint64_t few_bases[4 * FEW];
+    struct storage *few_fresh[FEW] = {NULL};
+    struct run r = {.p = p, .in = in, .rng = rng, .base = few_bases};
+    struct storage **fresh = few_fresh;
+    if (p->n_buffers > 4 * FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
+    if (p->n_fresh > FEW) fresh = calloc((size_t)p->n_fresh, sizeof *fresh);
+    kiln_status status = r.base && fresh ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    r.fresh = fresh;
+    if (!status) status = run_in(&r, fresh, out);
+    if (r.base != few_bases) free(r.base);
+    if (fresh != few_fresh) free(fresh);
+    return status;
+}

@@ -1,0 +1,11 @@
+// One element in memory, as a value of its dtype's compute class: what a load and a store of a kernel do, on the host.
+#pragma once
+#include "base/dtype.h"
+#include "scalar/scalar.h"
+
+enum scalar_class dtype_class(unsigned dtype); // the compute class of a storage dtype
+union scalar_value number_read(unsigned dtype, const void *at);
+void number_write(unsigned dtype, void *at, union scalar_value v); // floats round to nearest even, integers wrap
+// What a store and a load in between make of a value.
+union scalar_value number_stored(unsigned dtype, union scalar_value v);
+double number_as_double(enum scalar_class cls, union scalar_value v);

@@ -1,0 +1,357 @@
+// What was freed, or closed: every public function that takes a handle says so, by the headers. (Tensors: table.c.)
+#include "bad_input.h"
+#include "headers.h"
+
+#include <unistd.h>
+
+static struct header_names visited;
+
+#define FREED(what, call)                                   \
+    header_names_add(&visited, #call, strcspn(#call, "(")); \
+    BAD(call, KILN_E_HANDLE, what " was freed");
+#define FREED_VOID(what, call)                              \
+    header_names_add(&visited, #call, strcspn(#call, "(")); \
+    BAD_VOID(call, KILN_E_HANDLE, what " was freed");
+#define CLOSED(call)                                        \
+    header_names_add(&visited, #call, strcspn(#call, "(")); \
+    BAD(call, KILN_E_HANDLE, "device was closed");
+#define CLOSED_VOID(call)                                   \
+    header_names_add(&visited, #call, strcspn(#call, "(")); \
+    BAD_VOID(call, KILN_E_HANDLE, "device was closed");
+
+static kiln_status same(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = in[0];
+    return kiln_error();
+}
+
+static kiln_status same_cell(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                             size_t n_out)
+{
+    out[0] = in[0];
+    return kiln_error();
+}
+
+static kiln_status pre_hook(void *user, kiln_cell *cell, kiln_tensor **in, size_t n_in)
+{
+    return KILN_OK;
+}
+
+static kiln_status hook(void *user, kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                        size_t n_out)
+{
+    return KILN_OK;
+}
+
+static kiln_tensor *grad_hook(void *user, kiln_cell *cell, size_t index, kiln_tensor *grad)
+{
+    return NULL;
+}
+
+static void freed_cells(void)
+{
+    kiln_tensor *x = F32(2), *out[1];
+    kiln_cell *parent = kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, 2, 2, NULL))), *cell = parent,
+              *child = kiln_cell_child(parent, "0"), *other_parent = kiln_nn_sequential(0, NULL);
+    kiln_cell_jit(child, NULL);
+    assert_non_null(kiln_cell_call(child, x));
+    kiln_function *f = kiln_cell_function(child);
+    kiln_cell_free(&parent);
+    FREED("cell", kiln_cell_add_parameter(cell, "w", x))
+    FREED("cell", kiln_cell_make_parameter(cell, "w", dev, KILN_F32, KILN_SHAPE(1), "ones"))
+    FREED("cell", kiln_cell_add_buffer(cell, "w", x))
+    FREED("cell", kiln_cell_add_child(cell, "c", kiln_nn_relu()))
+    BAD(kiln_cell_add_child(other_parent, "c", cell), KILN_E_HANDLE, "cell_add_child: ", "the cell was freed");
+    FREED("cell", kiln_cell_parameter(cell, "0.weight"))
+    FREED("cell", kiln_cell_child(cell, "0"))
+    FREED("cell", kiln_cell_parameters(cell, out, 1))
+    FREED("cell", kiln_cell_state(cell, NULL, out, 1))
+    FREED("cell", kiln_cell_parameter_count(cell))
+    FREED("cell", kiln_cell_set_training(cell, true))
+    FREED("cell", kiln_cell_is_training(cell))
+    FREED("cell", kiln_cell_set_requires_grad(cell, true))
+    FREED("cell", kiln_cell_to_device(cell, dev))
+    FREED("cell", kiln_cell_call(cell, x))
+    FREED("cell", kiln_cell_call_n(cell, &x, 1, out, 1))
+    BAD(kiln_cell_call(child, x), KILN_E_HANDLE, "cell_call: the cell was freed");
+    BAD(kiln_cell_fn(cell, &x, 1, out, 1), KILN_E_HANDLE, "cell_call: the cell was freed");
+    FREED("cell", kiln_cell_jit(cell, NULL))
+    FREED("cell", kiln_cell_function(cell))
+    BAD(kiln_call(f, &x, 1, out, 1), KILN_E_HANDLE, "call: the function was freed");
+    FREED_VOID("cell", kiln_cell_kind(cell))
+    FREED_VOID("cell", kiln_cell_name(cell))
+    FREED("cell", kiln_cell_user(cell))
+    FREED_VOID("cell", kiln_cell_print(cell, stdout))
+    FREED("cell", kiln_cell_register_forward_pre_hook(cell, pre_hook, NULL))
+    FREED("cell", kiln_cell_register_forward_hook(cell, hook, NULL))
+    FREED("cell", kiln_cell_register_backward_pre_hook(cell, grad_hook, NULL))
+    FREED("cell", kiln_cell_register_backward_hook(cell, grad_hook, NULL))
+    FREED("cell", kiln_cell_remove_hook(cell, 1))
+    FREED("cell", kiln_sequential_append(cell, kiln_nn_relu()))
+    BAD_VOID(kiln_cell_free(&cell), KILN_E_HANDLE, "cell_free: the cell was freed");
+    assert_null(cell);
+    kiln_cell_free(&other_parent);
+}
+
+static void freed_optimisers(void)
+{
+    kiln_tensor *p = kiln_parameter(F32(2), "p"), *out[2];
+    kiln_optim *opt = kiln_optim_adam(&p, 1, NULL), *stale = opt, *good = kiln_optim_sgd(&p, 1, NULL);
+    kiln_schedule *schedule = kiln_schedule_constant(1), *s = schedule;
+    kiln_optim_free(&opt);
+    kiln_schedule_free(&schedule);
+    FREED("optimiser", kiln_optim_step(stale))
+    FREED("optimiser", kiln_optim_zero_grad(stale))
+    FREED_VOID("optimiser", kiln_optim_lr(stale))
+    FREED("optimiser", kiln_optim_set_lr(stale, 1))
+    FREED("optimiser", kiln_optim_set_schedule(stale, kiln_schedule_constant(1)))
+    FREED("optimiser", kiln_optim_steps(stale))
+    FREED("optimiser", kiln_optim_set_steps(stale, 1))
+    FREED("optimiser", kiln_optim_state(stale, NULL, out, 2))
+    BAD_VOID(kiln_optim_free(&stale), KILN_E_HANDLE, "optim_free: the optimiser was freed");
+    FREED("schedule", kiln_optim_set_schedule(good, s))
+    FREED("schedule", kiln_schedule_warmup(3, s))
+    FREED_VOID("schedule", kiln_schedule_lr(s, 0))
+    BAD_VOID(kiln_schedule_free(&s), KILN_E_HANDLE, "schedule_free: the schedule was freed");
+    kiln_optim_free(&good);
+}
+
+static void freed_functions(void)
+{
+    kiln_tensor *x = F32(2), *out[1];
+    kiln_jit_stats stats = {.size = sizeof stats};
+    kiln_function *f = kiln_jit(same, NULL, NULL), *stale = f;
+    assert_int_equal(kiln_call(f, &x, 1, out, 1), KILN_OK);
+    kiln_function_free(&f);
+    FREED("function", kiln_call(stale, &x, 1, out, 1))
+    FREED_VOID("function", kiln_function_stats(stale, &stats))
+    FREED_VOID("function", kiln_explain(stale, stdout))
+    BAD_VOID(kiln_function_free(&stale), KILN_E_HANDLE, "function_free: the function was freed");
+    kiln_graph *g = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n"), *h = g;
+    kiln_graph_free(&g);
+    FREED("graph", kiln_graph_print(h, stdout))
+    FREED("graph", kiln_graph_dot(h, stdout))
+    FREED("graph", kiln_graph_node_count(h))
+    FREED("graph", kiln_graph_node_op(h, 0))
+    FREED("graph", kiln_graph_input_count(h))
+    FREED("graph", kiln_graph_output_count(h))
+    BAD_VOID(kiln_graph_free(&h), KILN_E_HANDLE, "graph_free: the graph was freed");
+}
+
+static void freed_loaders(void)
+{
+    kiln_tensor *x = F32(2, 4), *out[1];
+    kiln_loader_state state = {.size = sizeof state};
+    bool more;
+    kiln_loader *loader = kiln_loader_create(dev, &x, 1, NULL), *stale = loader;
+    kiln_loader_free(&loader);
+    FREED("loader", kiln_loader_add_host(stale, KILN_F32, KILN_SHAPE(2), &x))
+    FREED("loader", kiln_loader_add_fn(stale, KILN_F32, KILN_SHAPE(2), NULL, NULL))
+    FREED("loader", kiln_loader_convert(stale, 0, KILN_F32, NULL))
+    FREED("loader", kiln_loader_next(stale, out, 1, &more))
+    FREED("loader", kiln_loader_samples(stale))
+    FREED("loader", kiln_loader_batches(stale))
+    FREED("loader", kiln_loader_get_state(stale, &state))
+    FREED("loader", kiln_loader_set_state(stale, &state))
+    BAD_VOID(kiln_loader_free(&stale), KILN_E_HANDLE, "loader_free: the loader was freed");
+}
+
+static void freed_files(void)
+{
+    kiln_tensor *x = F32(2);
+    const char *name = "x", *text;
+    int64_t number;
+    double real;
+    char path[] = "/tmp/kiln-freed-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(kiln_npz_save(path, &name, &x, 1, NULL), KILN_OK);
+    kiln_archive *archive = kiln_npz_load(path), *a = archive;
+    assert_int_equal(unlink(path), 0);
+    kiln_archive_free(&archive);
+    FREED("archive", kiln_archive_count(a))
+    FREED("archive", kiln_archive_name(a, 0))
+    FREED("archive", kiln_archive_has(a, "x"))
+    FREED("archive", kiln_archive_tensor(a, dev, 0))
+    FREED("archive", kiln_archive_get(a, dev, "x"))
+    FREED("archive", kiln_archive_metadata_count(a))
+    FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
+    BAD_VOID(kiln_archive_free(&a), KILN_E_HANDLE, "archive_free: the archive was freed");
+    kiln_checkpoint *checkpoint = kiln_checkpoint_create(), *c = checkpoint;
+    kiln_checkpoint_free(&checkpoint);
+    FREED("checkpoint", kiln_checkpoint_save(c, "/dev/null"))
+    FREED("checkpoint", kiln_checkpoint_put(c, &name, &x, 1))
+    FREED("checkpoint", kiln_checkpoint_put_int(c, "x", 1))
+    FREED("checkpoint", kiln_checkpoint_put_double(c, "x", 1))
+    FREED("checkpoint", kiln_checkpoint_put_string(c, "x", "y"))
+    FREED("checkpoint", kiln_checkpoint_has(c, "x"))
+    FREED("checkpoint", kiln_checkpoint_restore(c, &name, &x, 1))
+    FREED("checkpoint", kiln_checkpoint_get(c, dev, "x"))
+    FREED("checkpoint", kiln_checkpoint_get_int(c, "x", &number))
+    FREED("checkpoint", kiln_checkpoint_get_double(c, "x", &real))
+    FREED("checkpoint", kiln_checkpoint_get_string(c, "x"))
+    BAD_VOID(kiln_checkpoint_free(&c), KILN_E_HANDLE, "checkpoint_free: the checkpoint was freed");
+}
+
+static kiln_device *closed_device(void)
+{
+    kiln_device *d = kiln_device_open("null"), *stale = d;
+    kiln_device_close(&d);
+    return stale;
+}
+
+static void ops_on_a_closed_device(kiln_device *d)
+{
+    float v[2] = {0};
+    uint64_t seed;
+    CLOSED(kiln_from_data(d, KILN_F32, KILN_SHAPE(2), v))
+    CLOSED(kiln_to_device(F32(2), d))
+    CLOSED(kiln_seed(d, 1))
+    CLOSED(kiln_rng_state(d, &seed, &seed))
+    CLOSED(kiln_set_rng_state(d, 1, 1))
+    CLOSED(kiln_full(d, KILN_F32, KILN_SHAPE(2), 1))
+    CLOSED(kiln_full_int(d, KILN_I64, KILN_SHAPE(2), 1))
+    CLOSED(kiln_zeros(d, KILN_F32, KILN_SHAPE(2)))
+    CLOSED(kiln_ones(d, KILN_F32, KILN_SHAPE(2)))
+    CLOSED(kiln_arange(d, KILN_F32, 0, 1, 1))
+    CLOSED(kiln_linspace(d, KILN_F32, 0, 1, 2))
+    CLOSED(kiln_eye(d, KILN_F32, 2, 2))
+    CLOSED(kiln_uniform(d, KILN_F32, KILN_SHAPE(2), 0, 1))
+    CLOSED(kiln_normal(d, KILN_F32, KILN_SHAPE(2), 0, 1))
+    CLOSED(kiln_randint(d, KILN_I64, KILN_SHAPE(2), 0, 1))
+    CLOSED(kiln_bernoulli(d, KILN_F32, KILN_SHAPE(2), 0.5))
+    CLOSED(kiln_randperm(d, 3))
+}
+
+static void cells_on_a_closed_device(kiln_device *d)
+{
+    kiln_cell *cell = kiln_nn_dense(dev, 2, 2, NULL);
+    CLOSED(kiln_cell_make_parameter(cell, "w", d, KILN_F32, KILN_SHAPE(2), "ones"))
+    CLOSED(kiln_cell_to_device(cell, d))
+    CLOSED(kiln_initializer(d, KILN_F32, KILN_SHAPE(2), "ones"))
+    CLOSED(kiln_nn_conv2d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_dense(d, 1, 1, NULL))
+    CLOSED(kiln_nn_batch_norm2d(d, 1, NULL))
+    CLOSED(kiln_nn_layer_norm(d, KILN_SHAPE(2), NULL))
+    CLOSED(kiln_nn_rms_norm(d, 2, NULL))
+    CLOSED(kiln_nn_embedding(d, 2, 2, NULL))
+    kiln_cell_free(&cell);
+}
+
+static void files_to_a_closed_device(kiln_device *d)
+{
+    kiln_tensor *x = F32(2);
+    const char *name = "x";
+    const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 1, 7};
+    char path[] = "/tmp/kiln-closed-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, idx, sizeof idx), sizeof idx);
+    close(fd);
+    CLOSED(kiln_idx_load(d, path))
+    assert_int_equal(kiln_npy_save(path, x), KILN_OK);
+    CLOSED(kiln_npy_load(d, path))
+    assert_int_equal(kiln_npz_save(path, &name, &x, 1, NULL), KILN_OK);
+    kiln_archive *a = kiln_npz_load(path);
+    CLOSED(kiln_archive_tensor(a, d, 0))
+    CLOSED(kiln_archive_get(a, d, "x"))
+    kiln_archive_free(&a);
+    assert_int_equal(unlink(path), 0);
+    kiln_checkpoint *c = kiln_checkpoint_create();
+    kiln_checkpoint_put(c, &name, &x, 1);
+    CLOSED(kiln_checkpoint_get(c, d, "x"))
+    kiln_checkpoint_free(&c);
+    CLOSED(kiln_loader_create(d, NULL, 0, NULL))
+}
+
+static void ignore_kernel(void *user, const kiln_graph_kernel *kernel) {}
+
+static void closed_devices(void)
+{
+    kiln_device *d = closed_device();
+    kiln_device_info info = {.size = sizeof info};
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_capture_region *r;
+    ops_on_a_closed_device(d);
+    cells_on_a_closed_device(d);
+    files_to_a_closed_device(d);
+    header_names_add(&visited, "kiln_capture_begin", 18);
+    BAD_VOID(r = kiln_capture_begin(d, __FILE__, __LINE__), KILN_E_HANDLE, "capture: the device was closed");
+    kiln_capture_end(&r);
+    kiln_capture_place place = {0};
+    header_names_add(&visited, "kiln_capture_enter", 18);
+    BAD_VOID(kiln_capture_enter(&place, d, __FILE__, __LINE__), KILN_E_HANDLE, "capture: the device was closed");
+    kiln_capture_leave(&place);
+    CLOSED(kiln_graph_text_kernels("", 0, "x", d, ignore_kernel, NULL))
+    CLOSED(kiln_set_device(d))
+    CLOSED(kiln_device_get_info(d, &info))
+    CLOSED_VOID(kiln_device_get_stats(d, &stats))
+    CLOSED_VOID(kiln_device_reset_stats(d))
+    CLOSED(kiln_device_set_memory_limit(d, 0))
+    CLOSED(kiln_device_trim(d))
+    CLOSED(kiln_device_set_strict(d, true))
+    CLOSED(kiln_device_synchronize(d))
+    CLOSED(kiln_device_mark(d, 0))
+    CLOSED_VOID(kiln_device_elapsed(d, 0, 1))
+    BAD_VOID(kiln_device_close(&d), KILN_E_HANDLE, "device_close: the device was closed");
+    assert_null(d);
+}
+
+static int left_out;
+
+static void expect_visit(const char *name, const char *params)
+{
+    static const char *const handles[] = {"device", "cell",   "optim",   "schedule",  "function",
+                                          "graph",  "loader", "archive", "checkpoint"};
+    char word[40];
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+        snprintf(word, sizeof word, "kiln_%s *", handles[i]);
+        const char *at = strstr(params, word);
+        // Not a list, not an output.
+        if (!at || at[strlen(word)] == '*' || !strncmp(at + strlen(word), "const ", 6)) continue;
+        if (header_names_has(&visited, name)) continue;
+        fprintf(stderr, "%s takes a %s and is not tried here\n", name, handles[i]);
+        left_out++;
+    }
+}
+
+static void expect_visits(const char *text)
+{
+    header_each_function(text, expect_visit);
+}
+
+void every_freed_handle_is_found(void **state)
+{
+    visited.n = left_out = 0;
+    freed_cells();
+    freed_optimisers();
+    freed_functions();
+    freed_loaders();
+    freed_files();
+    closed_devices();
+    header_each(expect_visits);
+    assert_int_equal(left_out, 0);
+}
+
+// What lives on a device keeps it, and what was freed last is not given out at once: the many that follow are others.
+void freed_handles_stay_freed(void **state)
+{
+    kiln_device *d = kiln_device_open("null"), *same_device = d;
+    kiln_tensor *t = kiln_own(kiln_ones(d, KILN_F32, KILN_SHAPE(2)));
+    kiln_device_close(&d);
+    assert_ptr_equal(kiln_tensor_device(t), same_device);
+    BAD_VOID(kiln_device_close(&same_device), KILN_E_HANDLE, "device_close: the device was closed already");
+    kiln_device *still = kiln_tensor_device(t);
+    assert_int_equal(kiln_device_synchronize(still), KILN_OK);
+    kiln_free(&t);
+    BAD(kiln_device_synchronize(still), KILN_E_HANDLE, "the device was closed");
+
+    kiln_cell *stale = kiln_cell_create(KILN_CELL(.construct = same_cell)), *cell = stale;
+    kiln_cell_free(&cell);
+    for (int i = 0; i < 40; i++) {
+        cell = kiln_cell_create(KILN_CELL(.construct = same_cell));
+        BAD(kiln_cell_call(stale, F32(2)), KILN_E_HANDLE, "cell_call: the cell was freed");
+        kiln_cell_free(&cell);
+    }
+}

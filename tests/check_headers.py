@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Fail when a header of src/ does not stand by itself, or when headers of all layers cannot be included together.
+
+usage: check_headers.py ROOT BUILD_ROOT COMPILER...
+
+Left out are templates, which are included several times with other macros around them.
+"""
+import pathlib
+import subprocess
+import sys
+
+# Written for one instruction set at a time; compiled by the generator's own macros.
+APART = ('src/cpu/kernels/', 'src/codegen/gen/', 'src/llvm/')
+
+
+def compile_text(text, root, build, compiler):
+    parts = [f'-DKILN_WITH_{part}=1' for part in ('VULKAN', 'GLSLANG', 'LLVM', 'OPENBLAS')]
+    folders = [f'-I{folder}' for folder in (root / 'src', root / 'include', build / 'include')]
+    command = [*compiler, '-std=c17', '-fsyntax-only', '-Werror', '-D_GNU_SOURCE', '-DKILN_ISA_LIST=', *parts, *folders,
+               '-x', 'c', '-']
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    return result.returncode, result.stderr
+
+
+def main(root, build, *compiler):
+    root, build = pathlib.Path(root).resolve(), pathlib.Path(build).resolve()
+    headers = [str(p.relative_to(root / 'src')) for p in sorted((root / 'src').rglob('*.h'))]
+    headers = [h for h in headers if not f'src/{h}'.startswith(APART)]
+    bad = []
+    for header in headers:
+        code, errors = compile_text(f'#include "{header}"\n', root, build, compiler)
+        if code:
+            bad.append(f'src/{header} does not stand by itself:\n{errors}')
+    code, errors = compile_text(''.join(f'#include "{h}"\n' for h in headers), root, build, compiler)
+    if code:
+        bad.append(f'the headers of all layers cannot be included together:\n{errors}')
+    print('\n'.join(bad) if bad else f'{len(headers)} headers, alone and together')
+    return bool(bad) or not headers
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,185 @@
+// Compares what two runs left. Other orders of additions, and values that fused kernels keep unrounded, may move a
+// number; how far, noisy runs tell: eager ones that move every value by some units of its last place. Where they agree
+// to the bit, as on integers, all must. What fails that is compared again by many more of them.
+#include "fuzz.h"
+
+enum { NOISY_FIRST = 2, NOISY_MORE = 40, NOISY_MOST = NOISY_FIRST + NOISY_MORE };
+
+static double least_of(kiln_dtype dtype)
+{
+    return dtype == KILN_F16 ? 0x1p-22 : dtype == KILN_BF16 || dtype == KILN_F32 ? 0x1p-120 : 0;
+}
+
+static double unit_of(kiln_dtype dtype)
+{
+    return dtype == KILN_F16 ? 0x1p-11 : dtype == KILN_BF16 ? 0x1p-8 : 0x1p-24;
+}
+
+static bool same_type(const struct entry *a, const struct entry *b, bool wide)
+{
+    if (strcmp(a->name, b->name) || a->call != b->call || a->rank != b->rank || a->n != b->n) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return a->dtype == b->dtype || (wide && a->dtype >= KILN_F16 && b->dtype >= KILN_F16);
+}
+
+static bool same_number(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+// What noisy runs made of one number: how far it moved; infinite where it was finite in some and not in others.
+static double spread_of(const struct trace *noisy, int n, size_t entry, const struct entry *want, int64_t i)
+{
+    double most = 0;
+    for (int k = 0; k < n; k++) {
+        const struct entry *e = entry < noisy[k].n ? &noisy[k].entry[entry] : NULL;
+        if (!e || !same_type(e, want, false)) return INFINITY;
+        double d = same_number(e->v[i], want->v[i]) ? 0 : fabs(e->v[i] - want->v[i]);
+        if (!(d <= most)) most = isnan(d) ? INFINITY : d;
+    }
+    return most;
+}
+
+// What a run in f64 may be away for not rounding where noisy runs do: what is written, and the result itself.
+static double rounding_of(const struct entry *e, double unit)
+{
+    double most = 0;
+    for (int64_t i = 0; i < e->n && e->dtype >= KILN_F16; i++)
+        if (isfinite(e->v[i]) && fabs(e->v[i]) > most) most = fabs(e->v[i]);
+    return 8 * unit * most;
+}
+
+static bool entry_agrees(const struct entry *got, const struct entry *want, const struct trace *noisy, int n_noisy,
+                         size_t at, double unit, struct finding *f)
+{
+    bool wide = f->way == WAY_WIDE;
+    // Halves are rounded where gradients are added up, too, after the noise.
+    bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
+    double rounding = wide ? rounding_of(want, unit) : half ? rounding_of(want, unit_of(want->dtype)) / 2 : 0;
+    if (!same_type(got, want, wide)) {
+        snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
+                 got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,
+                 kiln_dtype_name(want->dtype), want->rank, (int)want->n);
+        return false;
+    }
+    for (int64_t i = 0; i < got->n; i++) {
+        if (same_number(got->v[i], want->v[i]) || (wide && !isfinite(want->v[i]))) continue;
+        double spread = spread_of(noisy, n_noisy, at, want, i), by = fabs(got->v[i] - want->v[i]);
+        if (by <= 6 * spread + rounding + least_of(want->dtype) || isinf(spread)) continue;
+        snprintf(f->what, sizeof f->what, "%s: element %d of %d is %.9g, not %.9g (within %.3g)", got->name, (int)i,
+                 (int)got->n, got->v[i], want->v[i], 6 * spread);
+        return false;
+    }
+    return true;
+}
+
+static struct finding compare(const struct trace *got, const struct trace *want, const struct trace *noisy, int n_noisy,
+                              enum way way, bool twice)
+{
+    struct finding f = {.way = way};
+    double unit = 0;
+    for (size_t i = 0; i < want->n; i++) unit = fmax(unit, unit_of(want->entry[i].dtype));
+    for (size_t i = 0; i < got->n && i < want->n; i++) {
+        f.call = want->entry[i].call;
+        if (!entry_agrees(&got->entry[i], &want->entry[i], noisy, n_noisy, i, unit, &f)) return f.found = true, f;
+    }
+    f.call = got->call;
+    f.refused = got->status == KILN_E_UNSUPPORTED && way != WAY_AUTO && way != WAY_REGION;
+    // Gradients of gradients run the function's ops again, on inputs that it may have written.
+    f.refused |= got->status == KILN_E_GRADIENT && twice;
+    if (f.refused) return f;
+    f.found = got->status || got->n != want->n;
+    if (got->status)
+        snprintf(f.what, sizeof f.what, "%s: %s", kiln_status_name(got->status), got->message);
+    else if (f.found)
+        snprintf(f.what, sizeof f.what, "%d things are left, not %d", (int)got->n, (int)want->n);
+    return f;
+}
+
+// --- a program in all ways
+
+static void relent(struct program *p, const struct trace *t)
+{
+    int last = p->n_steps - 1;
+    if (t->failed_step >= 0) {
+        p->step[t->failed_step].dropped = true;
+        return;
+    }
+    while (last >= 0 && (p->step[last].dropped || !(step_kinds[p->step[last].kind].flags & STEP_WRITES))) last--;
+    if (last >= 0)
+        p->step[last].dropped = true;
+    else if (p->event[1] || p->event[2] || p->event[3])
+        memset(p->event, 0, sizeof p->event);
+    else
+        p->gradient = GRADIENT_NONE;
+}
+
+bool settle(struct harness *h, struct program *p)
+{
+    for (int i = 0; i < 2 * STEPS; i++) {
+        struct trace t;
+        run_program(p, WAY_EAGER, h->cpu, 0, NULL, &t);
+        bool fine = !t.status;
+        if (!fine && h->tells_refusals) printf("%llu: %s\n", (unsigned long long)p->seed, t.message);
+        if (!fine) relent(p, &t);
+        trace_free(&t);
+        if (fine) return true;
+    }
+    return false;
+}
+
+static bool suits(const struct harness *h, const struct program *p, enum way way)
+{
+    if (!(h->ways >> way & 1)) return false;
+    if (way == WAY_EAGER) return h->dev != h->cpu;
+    if (way == WAY_NOISY) return false;
+    if (way == WAY_WIDE) return h->dev == h->cpu;
+    if (p->reads) return way == WAY_AUTO || way == WAY_REGION;
+    // One of the rarer ways a program. State that AUTO wrote has a history where what was written has a gradient, as
+    // after an eager write; it is no state then, so calls are mixed without gradients.
+    enum way rare = WAY_REGION + (enum way)(p->seed % (WAYS - WAY_REGION));
+    if (rare == WAY_MIXED && p->gradient) rare = WAY_NESTED;
+    return way <= WAY_AUTO || way == rare;
+}
+
+struct references {
+    struct trace want, noisy[NOISY_MOST];
+    int n_noisy;
+};
+
+static void add_noisy(struct harness *h, const struct program *p, struct references *r, int n)
+{
+    for (; n--; r->n_noisy++) run_program(p, WAY_NOISY, h->cpu, (uint32_t)r->n_noisy + 1, NULL, &r->noisy[r->n_noisy]);
+}
+
+static struct finding check_way(struct harness *h, const struct program *p, enum way way, struct references *r)
+{
+    struct trace got;
+    run_program(p, way, way == WAY_WIDE ? h->cpu : h->dev, 0, NULL, &got);
+    struct finding f = compare(&got, &r->want, r->noisy, r->n_noisy, way, p->gradient == GRADIENT_TWICE);
+    if (f.found && r->n_noisy < NOISY_MOST) {
+        add_noisy(h, p, r, NOISY_MORE);
+        f = compare(&got, &r->want, r->noisy, r->n_noisy, way, p->gradient == GRADIENT_TWICE);
+    }
+    h->by_way[way]++;
+    h->refused[way] += f.refused;
+    trace_free(&got);
+    return f;
+}
+
+struct finding check_program(struct harness *h, struct program *p)
+{
+    struct finding f = {.found = false};
+    struct references r = {.n_noisy = 0};
+    if (!settle(h, p)) return h->skipped++, f;
+    run_program(p, WAY_EAGER, h->cpu, 0, NULL, &r.want);
+    add_noisy(h, p, &r, NOISY_FIRST);
+    for (int way = 0; way < WAYS && !f.found; way++)
+        if (suits(h, p, (enum way)way)) f = check_way(h, p, (enum way)way, &r);
+    h->programs++;
+    h->by_gradient[p->gradient]++;
+    trace_free(&r.want);
+    for (int i = 0; i < r.n_noisy; i++) trace_free(&r.noisy[i]);
+    return f;
+}

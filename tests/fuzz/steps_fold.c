@@ -1,0 +1,245 @@
+// Steps that fold: reductions, totals beside reductions of rows, softmax, norms, losses, products, convolutions.
+#include "fuzz.h"
+
+struct along {
+    int64_t axes[KILN_MAX_RANK];
+    kiln_reduce_opts opts;
+    char text[48];
+};
+
+// One axis, several, or all; the result may keep them.
+static const kiln_reduce_opts *choose_axes(struct operands *o, kiln_tensor *t, struct along *along)
+{
+    size_t rank = kiln_rank(t), n = 0;
+    uint32_t how = choose(o, 4);
+    *along = (struct along){.opts = {.size = sizeof along->opts, .keepdims = choose(o, 2)}};
+    if (how == 0 || !rank) {
+        snprintf(along->text, sizeof along->text, "all axes%s", along->opts.keepdims ? ", keepdims" : "");
+        return &along->opts;
+    }
+    if (how == 1)
+        along->axes[n++] = -1;
+    else if (how == 2)
+        along->axes[n++] = choose(o, (uint32_t)rank);
+    else
+        for (size_t i = 0; i < rank; i++)
+            if (choose(o, 2) || (i + 1 == rank && !n)) along->axes[n++] = (int64_t)i;
+    along->opts.axes = (kiln_ints){n, along->axes};
+    int at = snprintf(along->text, sizeof along->text, "axes");
+    for (size_t i = 0; i < n; i++)
+        at += snprintf(along->text + at, sizeof along->text - (size_t)at, " %d", (int)along->axes[i]);
+    if (along->opts.keepdims) snprintf(along->text + at, sizeof along->text - (size_t)at, ", keepdims");
+    return &along->opts;
+}
+
+static bool reduces_nothing(kiln_tensor *t, const kiln_reduce_opts *opts)
+{
+    for (size_t i = 0; i < kiln_rank(t); i++)
+        if (kiln_dims(t)[i] == 0) return true;
+    return false;
+}
+
+static kiln_tensor *sum_like(struct operands *o, kiln_tensor *x, const char *name, uint32_t which,
+                             const struct along *along)
+{
+    static const char *const names[] = {"sum", "mean", "prod", "norm", "logsumexp", "norm of order 1"};
+    const kiln_reduce_opts *opts = &along->opts;
+    const kiln_norm_opts norm = {sizeof norm, opts->axes, opts->keepdims, which == 5 ? 1 : 0};
+    if (which > 2 && !is_float(x)) which = 0;
+    say(o, "%s(%s, %s)", names[which], name, along->text);
+    switch (which) {
+    case 0: return kiln_sum(x, opts);
+    case 1: return kiln_mean(x, opts);
+    case 2: return kiln_prod(x, opts);
+    case 4: return kiln_logsumexp(x, opts);
+    default: return kiln_norm(x, &norm);
+    }
+}
+
+kiln_tensor *step_reduce(struct operands *o)
+{
+    struct along along;
+    choose_axes(o, o->a, &along);
+    return sum_like(o, o->a, o->na, choose(o, 6), &along);
+}
+
+static kiln_tensor *fold_all(struct operands *o, kiln_tensor *x, uint32_t which, const struct along *along)
+{
+    if (which >= 6 && (reduces_nothing(x, &along->opts) || is_bool(x))) which = 0;
+    return which == 6   ? kiln_max(x, &along->opts)
+           : which == 7 ? kiln_min(x, &along->opts)
+                        : sum_like(o, x, o->na, which, along);
+}
+
+// A total over all axes beside a reduction over some, of the value itself, of a uniform one, or of one that is
+// broadcast along parts of the row; and with a pointwise op before, both and the value together.
+kiln_tensor *step_totals(struct operands *o)
+{
+    struct along some, all = {.opts = {.size = sizeof all.opts}, .text = "all axes"};
+    uint32_t first = choose(o, 8), second = choose(o, 8), of = choose(o, 4);
+    choose_axes(o, o->a, &some);
+    some.opts.keepdims = true;
+    if (!is_float(o->a)) return NULL;
+    const char *nb = "";
+    kiln_tensor *x = o->a, *b = of == 1 ? fit(o, &nb) : NULL;
+    if (b && (is_bool(b) || !broadcasts(o->a, b, true))) return NULL;
+    if (of == 1) x = kiln_tanh(kiln_mul(o->a, b));
+    if (of == 2) x = kiln_full_like(o->a, 0.75);
+    if (of == 3) x = kiln_sigmoid(o->a);
+    kiln_tensor *rows = fold_all(o, x, first, &some);
+    kiln_tensor *total = fold_all(o, choose(o, 2) ? x : o->a, second, &all);
+    static const char *const ofs[] = {"x", "tanh(x * b)", "0.75", "sigmoid(x)"};
+    say(o, "x * fold %u of %s over %s + fold %u over all, with x = %s%s%s", first, ofs[of], some.text, second, o->na,
+        of == 1 ? ", b = " : "", of == 1 ? nb : "");
+    return kiln_add(kiln_mul(o->a, rows), total);
+}
+
+kiln_tensor *step_extreme(struct operands *o)
+{
+    static const char *const names[] = {"max", "min", "argmax", "argmin", "any", "all"};
+    struct along along;
+    const kiln_reduce_opts *opts = choose_axes(o, o->a, &along);
+    uint32_t which = choose(o, 6);
+    if (is_bool(o->a)) which = 4 + which % 2;
+    if (which < 4 && reduces_nothing(o->a, opts)) return NULL;
+    if (which / 2 == 1 && opts->axes.count > 1) which -= 2;
+    say(o, "%s(%s, %s)", names[which], o->na, along.text);
+    switch (which) {
+    case 0: return kiln_max(o->a, opts);
+    case 1: return kiln_min(o->a, opts);
+    case 2: return kiln_argmax(o->a, opts);
+    case 3: return kiln_argmin(o->a, opts);
+    case 4: return kiln_any(o->a, opts);
+    default: return kiln_all(o->a, opts);
+    }
+}
+
+kiln_tensor *step_spread(struct operands *o)
+{
+    struct along along;
+    const kiln_reduce_opts *r = choose_axes(o, o->a, &along);
+    const kiln_var_opts opts = {sizeof opts, r->axes, r->keepdims, choose(o, 2)};
+    if (!is_float(o->a)) return NULL;
+    bool var = choose(o, 2);
+    say(o, "%s(%s, %s, correction %g)", var ? "var" : "std", o->na, along.text, opts.correction);
+    return var ? kiln_var(o->a, &opts) : kiln_std(kiln_add(kiln_square(o->a), o->a), &opts);
+}
+
+kiln_tensor *step_rows(struct operands *o)
+{
+    if (!kiln_rank(o->a) || !is_float(o->a)) return NULL;
+    int64_t axis = choose(o, 2) ? -1 : choose_axis(o, o->a);
+    bool log = choose(o, 2);
+    say(o, "%s(%s, %d)", log ? "log_softmax" : "softmax", o->na, (int)axis);
+    return log ? kiln_log_softmax(o->a, axis) : kiln_softmax(o->a, axis);
+}
+
+static kiln_tensor *batch_norm(struct operands *o)
+{
+    kiln_tensor *out[3];
+    uint32_t which = choose(o, 3);
+    if (kiln_rank(o->a) < 1) return NULL;
+    int64_t channels = kiln_dims(o->a)[kiln_rank(o->a) > 1];
+    bool weighed = kiln_rank(o->b) == 1 && kiln_dims(o->b)[0] == channels && is_float(o->b);
+    kiln_tensor *w = weighed ? o->b : NULL;
+    say(o, "batch_norm_train(%s, weight %s), result %u", o->na, w ? o->nb : "none", which);
+    if (kiln_batch_norm_train(o->a, KILN_BATCH_NORM(.weight = w, .eps = 0.125), &out[0], &out[1], &out[2])) return NULL;
+    return out[which];
+}
+
+kiln_tensor *step_norm(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    if (!rank || !is_float(o->a)) return NULL;
+    if (choose(o, 3) == 0) return batch_norm(o);
+    int64_t axes = 1 + choose(o, (uint32_t)rank);
+    bool weighed = axes == 1 && kiln_rank(o->b) == 1 && is_float(o->b) && kiln_dims(o->b)[0] == kiln_dim(o->a, -1);
+    kiln_tensor *w = weighed ? o->b : NULL, *bias = weighed && choose(o, 2) ? o->b : NULL;
+    say(o, "layer_norm(%s, %d, weight %s, bias %s)", o->na, (int)axes, w ? o->nb : "none", bias ? o->nb : "none");
+    return kiln_layer_norm(o->a, axes, KILN_LAYER_NORM(.weight = w, .bias = bias, .eps = 0.125));
+}
+
+static kiln_tensor *labels_for(struct operands *o, bool *classes)
+{
+    size_t rank = kiln_rank(o->a), n = 0;
+    int64_t dims[KILN_MAX_RANK], axis = rank > 1;
+    *classes = !(same_shape(o->a, o->b) && is_float(o->b));
+    if (!*classes) return kiln_softmax(o->b, axis);
+    for (size_t i = 0; i < rank; i++)
+        if ((int64_t)i != axis) dims[n++] = kiln_dims(o->a)[i];
+    return make_index(o, n, dims, kiln_dims(o->a)[axis]);
+}
+
+kiln_tensor *step_loss(struct operands *o)
+{
+    bool classes;
+    size_t rank = kiln_rank(o->a);
+    if (!rank || !is_float(o->a)) return NULL;
+    kiln_tensor *labels = labels_for(o, &classes);
+    if (!labels) return NULL;
+    int64_t reduction = choose(o, 3);
+    double smoothing = choose(o, 3) ? 0 : 0.25;
+    if (classes) labels = kiln_remainder(labels, kiln_scalar_int(kiln_dims(o->a)[rank > 1]));
+    say(o, "cross_entropy(%s, %s, reduction %d, label_smoothing %g)", o->na, classes ? "classes" : o->nb,
+        (int)reduction, smoothing);
+    return kiln_cross_entropy(o->a, labels, KILN_CROSS_ENTROPY(.reduction = reduction, .label_smoothing = smoothing));
+}
+
+kiln_tensor *step_matmul(struct operands *o)
+{
+    size_t ra = kiln_rank(o->a), rb = kiln_rank(o->b);
+    if (!ra || is_bool(o->a)) return NULL;
+    int64_t inner = kiln_dims(o->a)[ra - 1];
+    if (rb && !is_bool(o->b) && kiln_dims(o->b)[rb > 1 ? rb - 2 : 0] == inner) {
+        say(o, "matmul(%s, %s)", o->na, o->nb);
+        return kiln_matmul(o->a, o->b);
+    }
+    if (rb > 1 && !is_bool(o->b) && kiln_dims(o->b)[rb - 1] == inner) {
+        say(o, "matmul(%s, transpose(%s, -1, -2))", o->na, o->nb);
+        return kiln_matmul(o->a, kiln_transpose(o->b, -1, -2));
+    }
+    if (ra == 1) return say(o, "matmul(%s, %s)", o->na, o->na), kiln_matmul(o->a, o->a);
+    say(o, "matmul(%s, transpose(%s, -1, -2))", o->na, o->na);
+    return kiln_matmul(o->a, kiln_transpose(o->a, -1, -2));
+}
+
+// The last axes of any tensor as images.
+static kiln_tensor *as_images(kiln_tensor *x)
+{
+    size_t rank = kiln_rank(x);
+    int64_t h = rank > 1 ? kiln_dims(x)[rank - 2] : 1, w = rank ? kiln_dims(x)[rank - 1] : 1;
+    if (rank == 4) return x;
+    return kiln_reshape(x, KILN_SHAPE(1, rank == 3 ? kiln_dims(x)[0] : 1, h, w));
+}
+
+kiln_tensor *step_conv(struct operands *o)
+{
+    if (kiln_rank(o->a) < 2 || kiln_rank(o->a) > 4 || !is_float(o->a) || !kiln_numel(o->a)) return NULL;
+    kiln_tensor *x = as_images(o->a), *w;
+    if (!x) return NULL;
+    int64_t channels = kiln_dims(x)[1], h = kiln_dims(x)[2] > 1 ? 2 : 1, side = kiln_dims(x)[3] > 2 ? 3 : 1;
+    int64_t out = 1 + choose(o, 2), n = out * channels * h * side;
+    bool taken = is_float(o->b) && kiln_numel(o->b) >= n;
+    if (taken)
+        w = kiln_narrow(kiln_reshape(o->b, KILN_SHAPE(-1)), 0, 0, n);
+    else
+        w = kiln_mul(kiln_arange(o->run->dev, dtype_of_run(o->run, KILN_F32), 0, (double)n, 1), kiln_scalar(0.125));
+    w = kiln_cast(kiln_reshape(w, KILN_SHAPE(out, channels, h, side)), kiln_tensor_dtype(o->a));
+    kiln_conv2d_opts opts = {.size = sizeof opts, .stride = {1, 1 + choose(o, 2)}, .padding = {choose(o, 2), 1}};
+    say(o, "conv2d(%s as images, %s as %dx%dx%dx%d, stride 1 %d, padding %d 1)", o->na, taken ? o->nb : "arange / 8",
+        (int)out, (int)channels, (int)h, (int)side, (int)opts.stride[1], (int)opts.padding[0]);
+    return kiln_conv2d(x, w, &opts);
+}
+
+kiln_tensor *step_pool(struct operands *o)
+{
+    if (kiln_rank(o->a) < 2 || kiln_rank(o->a) > 4 || !is_float(o->a) || !kiln_numel(o->a)) return NULL;
+    kiln_tensor *x = as_images(o->a);
+    if (!x) return NULL;
+    int64_t h = kiln_dims(x)[2] > 1 ? 2 : 1, w = kiln_dims(x)[3] > 1 ? 2 : 1;
+    kiln_pool2d_opts opts = {.size = sizeof opts, .kernel = {h, w}, .stride = {1, 1 + choose(o, 2)}};
+    bool max = choose(o, 2);
+    say(o, "%s_pool2d(%s as images, kernel %d %d, stride 1 %d)", max ? "max" : "avg", o->na, (int)h, (int)w,
+        (int)opts.stride[1]);
+    return max ? kiln_max_pool2d(x, &opts) : kiln_avg_pool2d(x, &opts);
+}

@@ -1,0 +1,126 @@
+// Steps by indices: gathers, scatters, running sums, sorting.
+#include "fuzz.h"
+
+kiln_tensor *step_gather(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    int64_t dims[KILN_MAX_RANK], axis = rank ? choose(o, (uint32_t)rank) : 0;
+    if (!rank || !kiln_numel(o->a)) return NULL;
+    for (size_t i = 0; i < rank; i++) dims[i] = kiln_dims(o->a)[i];
+    if (choose(o, 2)) dims[axis] = 1 + choose(o, 4);
+    kiln_tensor *index = make_index(o, rank, dims, kiln_dims(o->a)[axis]);
+    if (!index) return NULL;
+    say(o, "gather(%s, %d, an index of %d along it)", o->na, (int)axis, (int)dims[axis]);
+    return kiln_gather(o->a, axis, index);
+}
+
+kiln_tensor *step_take(struct operands *o)
+{
+    int64_t axis = choose_axis(o, o->a), dims[] = {1 + choose(o, 4), 2};
+    size_t rank = 1 + choose(o, 2);
+    if (!kiln_rank(o->a) || kiln_rank(o->a) > 4 || kiln_numel(o->a) * dims[0] * 2 > LARGEST) return NULL;
+    kiln_tensor *index = make_index(o, rank, dims, kiln_dim(o->a, axis));
+    if (!index) return NULL;
+    say(o, "take(%s, %d, an index of rank %d)", o->na, (int)axis, (int)rank);
+    return choose(o, 2) && axis == 0 ? kiln_embedding(o->a, index) : kiln_take(o->a, axis, index);
+}
+
+static kiln_tensor *index_add(struct operands *o, int64_t axis)
+{
+    int64_t dims[KILN_MAX_RANK], n = kiln_dims(o->a)[axis];
+    memcpy(dims, kiln_dims(o->a), kiln_rank(o->a) * sizeof *dims);
+    kiln_tensor *index = make_index(o, 1, &n, n);
+    kiln_tensor *src = same_shape(o->a, o->b) && is_float(o->b) ? o->b : o->a;
+    say(o, "index_add(%s, %d, an index, %s)", o->na, (int)axis, src == o->a ? o->na : o->nb);
+    return index ? kiln_index_add(o->a, axis, index, kiln_cast(src, kiln_tensor_dtype(o->a))) : NULL;
+}
+
+kiln_tensor *step_scatter(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    int64_t dims[KILN_MAX_RANK], axis = rank ? choose(o, (uint32_t)rank) : 0;
+    if (!rank || !is_float(o->a) || !kiln_numel(o->a)) return NULL;
+    if (choose(o, 3) == 0) return index_add(o, axis);
+    memcpy(dims, kiln_dims(o->a), rank * sizeof *dims);
+    if (choose(o, 2)) dims[axis] = 1 + choose(o, 4);
+    kiln_tensor *index = make_index(o, rank, dims, kiln_dims(o->a)[axis]);
+    if (!index) return NULL;
+    bool fits = broadcasts(index, o->b, true) && is_float(o->b);
+    kiln_tensor *src = fits ? kiln_cast(o->b, kiln_tensor_dtype(o->a))
+                            : kiln_full_like(kiln_narrow(kiln_reshape(o->a, KILN_SHAPE(-1)), 0, 0, 1), 0.5);
+    bool add = choose(o, 2);
+    say(o, "%s(%s, %d, an index of %d along it, %s)", add ? "scatter_add" : "scatter", o->na, (int)axis,
+        (int)dims[axis], fits ? o->nb : "0.5");
+    return add ? kiln_scatter_add(o->a, axis, index, src) : kiln_scatter(o->a, axis, index, src);
+}
+
+kiln_tensor *step_gather_nd(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    if (!rank || rank > 4 || !kiln_numel(o->a)) return NULL;
+    int64_t least = kiln_dims(o->a)[0], depth = rank > 1 && choose(o, 2) ? 2 : 1, dims[] = {3, depth};
+    if (depth == 2 && kiln_dims(o->a)[1] < least) least = kiln_dims(o->a)[1];
+    kiln_tensor *index = make_index(o, 2, dims, least);
+    if (!index) return NULL;
+    say(o, "gather_nd(%s, an index of 3 by %d)", o->na, (int)depth);
+    return kiln_gather_nd(o->a, index);
+}
+
+kiln_tensor *step_scatter_nd(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    if (!rank || rank > 3 || !is_float(o->a) || !kiln_numel(o->a) || kiln_numel(o->a) * 4 > LARGEST) return NULL;
+    int64_t dims[KILN_MAX_RANK], index_dims[] = {kiln_dims(o->a)[0], 1};
+    memcpy(dims, kiln_dims(o->a), rank * sizeof *dims);
+    dims[0] = 1 + choose(o, 4);
+    kiln_tensor *index = make_index(o, 2, index_dims, dims[0]);
+    say(o, "scatter_nd(an index, %s, %d rows)", o->na, (int)dims[0]);
+    return index ? kiln_scatter_nd(index, o->a, rank, dims) : NULL;
+}
+
+kiln_tensor *step_one_hot(struct operands *o)
+{
+    if (choose(o, 2)) {
+        if (!kiln_numel(o->b) || is_float(o->a) || is_float(o->b)) return NULL;
+        say(o, "isin(%s, %s)", o->na, o->nb);
+        return kiln_isin(o->a, o->b);
+    }
+    if (kiln_rank(o->a) > 3 || kiln_numel(o->a) * 4 > LARGEST) return NULL;
+    kiln_tensor *ids = make_index(o, kiln_rank(o->a), kiln_dims(o->a), 5);
+    say(o, "one_hot(an index of %s's dims, 4)", o->na);
+    return ids ? kiln_one_hot(ids, 4) : NULL;
+}
+
+kiln_tensor *step_scan(struct operands *o)
+{
+    static const char *const names[] = {"cumsum", "cumprod", "cummax", "cummin"};
+    int64_t axis = choose_axis(o, o->a);
+    uint32_t which = choose(o, 4);
+    if (!kiln_rank(o->a) || (which > 1 && is_bool(o->a))) return NULL;
+    say(o, "%s(%s, %d)", names[which], o->na, (int)axis);
+    switch (which) {
+    case 0: return kiln_cumsum(o->a, axis);
+    case 1: return kiln_cumprod(o->a, axis);
+    case 2: return kiln_cummax(o->a, axis);
+    default: return kiln_cummin(o->a, axis);
+    }
+}
+
+kiln_tensor *step_sort(struct operands *o)
+{
+    kiln_tensor *values, *indices;
+    int64_t axis = choose_axis(o, o->a);
+    if (!kiln_rank(o->a) || !kiln_numel(o->a) || is_bool(o->a)) return NULL;
+    uint32_t which = choose(o, 4);
+    bool turned = choose(o, 2);
+    int64_t k = 1 + choose(o, (uint32_t)kiln_dim(o->a, axis));
+    switch (which) {
+    case 0: say(o, "argsort(%s, %d, %d)", o->na, (int)axis, turned); return kiln_argsort(o->a, axis, turned);
+    case 1:
+        say(o, "values of sort(%s, %d, %d)", o->na, (int)axis, turned);
+        return kiln_sort(o->a, axis, turned, &values, &indices) ? NULL : values;
+    default:
+        say(o, "%s of topk(%s, %d, %d, %d)", which == 2 ? "values" : "indices", o->na, (int)k, (int)axis, turned);
+        return kiln_topk(o->a, k, axis, turned, &values, &indices) ? NULL : which == 2 ? values : indices;
+    }
+}

@@ -1,0 +1,169 @@
+// Steps element by element, and those that make a tensor of nothing.
+#include "fuzz.h"
+
+#define PICK(o, list) (list)[choose(o, sizeof(list) / sizeof *(list))]
+
+// Away from where a function or its gradient is not finite.
+static kiln_tensor *tamed(struct operands *o, kiln_tensor *x)
+{
+    switch (choose(o, 6)) {
+    case 0: say(o, "sqrt(abs(%s) + 0.5)", o->na); return kiln_sqrt(kiln_add(kiln_abs(x), kiln_scalar(0.5)));
+    case 1: say(o, "log(abs(%s) + 0.5)", o->na); return kiln_log(kiln_add(kiln_abs(x), kiln_scalar(0.5)));
+    case 2: say(o, "exp(-abs(%s))", o->na); return kiln_exp(kiln_neg(kiln_abs(x)));
+    case 3:
+        say(o, "reciprocal(square(%s) + 1)", o->na);
+        return kiln_reciprocal(kiln_add(kiln_square(x), kiln_scalar(1)));
+    case 4: say(o, "expm1(minimum(%s, 2))", o->na); return kiln_expm1(kiln_minimum(x, kiln_scalar(2)));
+    default: say(o, "rsqrt(square(%s) + 1)", o->na); return kiln_rsqrt(kiln_add(kiln_square(x), kiln_scalar(1)));
+    }
+}
+
+static kiln_tensor *with_attribute(struct operands *o, kiln_tensor *x)
+{
+    switch (choose(o, 4)) {
+    case 0: say(o, "leaky_relu(%s, 0.25)", o->na); return kiln_leaky_relu(x, 0.25);
+    case 1: say(o, "elu(%s, 1.5)", o->na); return kiln_elu(x, 1.5);
+    case 2: say(o, "hardshrink(%s, 0.5)", o->na); return kiln_hardshrink(x, 0.5);
+    default: say(o, "threshold(%s, 0.25, 3)", o->na); return kiln_threshold(x, 0.25, 3);
+    }
+}
+
+kiln_tensor *step_unary(struct operands *o)
+{
+    static const char *const whole[] = {"neg", "abs", "square", "relu", "sign", "positive", "floor"};
+    static const char *const real[] = {"tanh", "sigmoid",    "sin",   "cos",        "softplus", "gelu",
+                                       "silu", "erf",        "atan",  "round",      "frac",     "relu6",
+                                       "mish", "hard_swish", "asinh", "log_sigmoid"};
+    if (is_bool(o->a)) return say(o, "logical_not(%s)", o->na), kiln_logical_not(o->a);
+    uint32_t group = is_float(o->a) ? choose(o, 8) : 0;
+    if (group == 7) return with_attribute(o, o->a);
+    if (group == 6) return tamed(o, o->a);
+    const char *name = group < 3 ? PICK(o, whole) : PICK(o, real);
+    say(o, "%s(%s)", name, o->na);
+    return kiln_apply(name, &o->a, 1);
+}
+
+kiln_tensor *step_binary(struct operands *o)
+{
+    static const char *const whole[] = {
+        "add", "sub", "mul", "mul", "maximum", "minimum", "squared_difference", "abs_difference"};
+    static const char *const real[] = {"div", "hypot", "atan2", "logaddexp", "copysign", "bce_with_logits", "prelu"};
+    static const char *const divisions[] = {"remainder", "floor_divide", "fmod"};
+    const char *nb;
+    kiln_tensor *b = fit(o, &nb), *in[] = {o->a, b};
+    if (is_bool(o->a) && is_bool(b)) {
+        say(o, "logical_xor(%s, %s)", o->na, nb);
+        return kiln_logical_xor(o->a, b);
+    }
+    uint32_t group = choose(o, 10);
+    if (is_bool(o->a) || is_bool(b)) group = 0;
+    const char *name = group == 9 ? PICK(o, divisions) : group > 6 ? PICK(o, real) : PICK(o, whole);
+    if (choose(o, 4) == 0) {
+        in[0] = b, in[1] = o->a;
+        say(o, "%s(%s, %s)", name, nb, o->na);
+    } else
+        say(o, "%s(%s, %s)", name, o->na, nb);
+    return kiln_apply(name, in, 2);
+}
+
+kiln_tensor *step_ternary(struct operands *o)
+{
+    static const char *const names[] = {"addcmul", "lerp", "clip"};
+    const char *nb, *name = PICK(o, names);
+    kiln_tensor *b = fit(o, &nb);
+    if (!broadcasts(o->a, o->c, true) || !is_float(o->a) || is_bool(b) || is_bool(o->c)) return NULL;
+    kiln_tensor *in[] = {o->a, b, o->c};
+    say(o, "%s(%s, %s, %s)", name, o->na, nb, o->nc);
+    return kiln_apply(name, in, 3);
+}
+
+kiln_tensor *step_with_number(struct operands *o)
+{
+    if (is_bool(o->a)) return NULL;
+    switch (choose(o, 6)) {
+    case 0: say(o, "%s * 0.5", o->na); return kiln_mul(o->a, kiln_scalar(0.5));
+    case 1: say(o, "%s + 2", o->na); return kiln_add(o->a, kiln_scalar_int(2));
+    case 2: say(o, "1 - %s", o->na); return kiln_sub(kiln_scalar_int(1), o->a);
+    case 3: say(o, "%s * 0", o->na); return kiln_mul(o->a, kiln_scalar_int(0));
+    case 4: say(o, "%s * 1", o->na); return kiln_mul(o->a, kiln_scalar_int(1));
+    default: say(o, "%s / 4", o->na); return kiln_div(o->a, kiln_scalar(4));
+    }
+}
+
+kiln_tensor *step_compare(struct operands *o)
+{
+    static const char *const names[] = {"greater", "less_equal", "equal", "not_equal", "isfinite"};
+    const char *nb, *name = PICK(o, names);
+    kiln_tensor *in[] = {o->a, fit(o, &nb)};
+    if (name == names[4] && is_bool(o->a)) return NULL;
+    say(o, "%s(%s, %s)", name, o->na, nb);
+    return kiln_apply(name, in, name == names[4] ? 1 : 2);
+}
+
+kiln_tensor *step_choice(struct operands *o)
+{
+    const char *nb;
+    kiln_tensor *b = fit(o, &nb);
+    if (!broadcasts(o->a, o->c, true) || is_bool(b) || is_bool(o->a)) return NULL;
+    kiln_tensor *is = is_bool(o->c) ? o->c : kiln_greater(o->c, kiln_scalar(0.25));
+    const char *of = is_bool(o->c) ? "" : " > 0.25";
+    if (choose(o, 4) == 0 && kiln_rank(b) == 0) {
+        say(o, "masked_fill(%s, %s%s, %s)", o->na, o->nc, of, nb);
+        return kiln_masked_fill(is, b, o->a);
+    }
+    bool turned = choose(o, 2);
+    say(o, "where(%s%s, %s, %s)", o->nc, of, turned ? nb : o->na, turned ? o->na : nb);
+    return turned ? kiln_where(is, b, o->a) : kiln_where(is, o->a, b);
+}
+
+kiln_tensor *step_bits(struct operands *o)
+{
+    static const char *const names[] = {"bitwise_and", "bitwise_or", "bitwise_xor"};
+    const char *name = PICK(o, names);
+    bool fits = broadcasts(o->a, o->b, false) && !is_float(o->b);
+    if (is_float(o->a)) return NULL;
+    kiln_tensor *in[] = {o->a, fits ? o->b : o->a};
+    say(o, "%s(%s, %s)", name, o->na, fits ? o->nb : o->na);
+    return kiln_apply(name, in, 2);
+}
+
+kiln_tensor *step_cast(struct operands *o)
+{
+    static const kiln_dtype to[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16, KILN_BF16, KILN_I32,
+                                    KILN_I64, KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL};
+    kiln_dtype dtype = PICK(o, to);
+    say(o, "cast(%s, %s)", o->na, kiln_dtype_name(dtype));
+    return kiln_cast(o->a, dtype_of_run(o->run, dtype));
+}
+
+kiln_tensor *step_filled(struct operands *o)
+{
+    kiln_device *dev = o->run->dev;
+    kiln_dtype dtype = dtype_of_run(o->run, choose(o, 2) ? KILN_F32 : kiln_tensor_dtype(o->a));
+    size_t rank = kiln_rank(o->a);
+    switch (choose(o, 5)) {
+    case 0: say(o, "full_like(%s, 1.5)", o->na); return kiln_full_like(o->a, 1.5);
+    case 1: say(o, "zeros_like(%s)", o->na); return kiln_zeros_like(o->a);
+    case 2: say(o, "ones(%s's dims)", o->na); return kiln_ones(dev, dtype, rank, kiln_dims(o->a));
+    case 3: say(o, "arange(5)"); return kiln_arange(dev, dtype, 0, 5, 1);
+    default: say(o, "eye(3, 4)"); return kiln_eye(dev, dtype, 3, 4);
+    }
+}
+
+// Numbers are drawn in f32 in any run, so that all draw the same.
+kiln_tensor *step_random(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    switch (choose(o, 3)) {
+    case 0:
+        say(o, "uniform(%s's dims)", o->na);
+        return kiln_uniform(o->run->dev, KILN_F32, rank, kiln_dims(o->a), -1, 1);
+    case 1:
+        say(o, "randint(%s's dims, 0, 5)", o->na);
+        return kiln_randint(o->run->dev, KILN_I32, rank, kiln_dims(o->a), 0, 5);
+    default:
+        if (!is_float(o->a)) return NULL;
+        say(o, "dropout(%s, 0.5)", o->na);
+        return kiln_dropout(o->a, 0.5);
+    }
+}

@@ -1,0 +1,161 @@
+// Functions that fail as their programs run, by an index out of range: what they wrote before has happened, what comes
+// after has not, as when the function itself runs. On a GPU such an index is no error.
+#include "jit_fixture.h"
+
+enum cell { STRICT, TRACE, GRAPH, AUTO, CELLS };
+static const char *const cell_names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
+
+static kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
+{
+    static const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_STRICT,
+                                         KILN_CAPTURE_AUTO};
+    ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+    return kiln_jit(fn, user, KILN_JIT(.capture = kinds[cell]));
+}
+
+// What a call may change: two inputs, a state, a parameter. The last input holds the indices.
+struct world {
+    kiln_tensor *x, *y, *state, *p;
+};
+
+static struct world make_world(struct fixture *f)
+{
+    struct world w = {vec(f, 4, 1, 2, 3, 4), vec(f, 4, 5, 6, 7, 8), vec(f, 4, 9, 10, 11, 12), NULL};
+    w.p = kiln_parameter(mat(f, 4, 2, 1., 2., 3., 4., 5., 6., 7., 8.), "p");
+    ok(kiln_state(w.state));
+    return w;
+}
+
+static void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *got, kiln_tensor *want)
+{
+    if (!equal(got, want)) {
+        print_error("%s, call %d: %s differs\n", cell_names[cell], t, what);
+        kiln_print(got, stderr);
+        kiln_print(want, stderr);
+    }
+    assert_true(equal(got, want));
+}
+
+static void agree(struct fixture *f, kiln_fn fn)
+{
+    static const int64_t indices[][2] = {{1, 2}, {1, 4}, {0, 3}, {-5, 0}};
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct world mine = make_world(f), theirs = make_world(f);
+        kiln_function *j = capture_in(cell, fn, &mine);
+        for (int t = 0; t < 4; t++) {
+            kiln_tensor *index = kiln_from_data(f->dev, KILN_I64, KILN_SHAPE(2), indices[t]), *got = NULL, *want = NULL;
+            kiln_tensor *a[] = {mine.x, mine.y, index}, *b[] = {theirs.x, theirs.y, index};
+            kiln_status first = kiln_call(j, a, 3, &got, 1);
+            kiln_error_clear();
+            kiln_status second = fn(&theirs, b, 3, &want, 1);
+            kiln_error_clear();
+            if (first != second)
+                print_error("%s, call %d: %s, not %s\n", cell_names[cell], t, kiln_status_name(first),
+                            kiln_status_name(second));
+            assert_int_equal(first, second);
+            if (!first) same_or_say(cell, t, "the result", got, want);
+            same_or_say(cell, t, "x", mine.x, theirs.x);
+            same_or_say(cell, t, "y", mine.y, theirs.y);
+            same_or_say(cell, t, "the state", mine.state, theirs.state);
+            same_or_say(cell, t, "the parameter", mine.p, theirs.p);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+static kiln_status write_then_fail(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_add_(in[0], kiln_scalar(1));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    return kiln_error();
+}
+
+static kiln_status fail_then_write(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    kiln_add_(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static kiln_status between(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(in[0], kiln_scalar(1));
+    kiln_mul_(kiln_narrow(w->state, 0, 1, 2), kiln_scalar(2));
+    kiln_add_(in[0], kiln_sum(w->state, NULL));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    kiln_add_(in[0], kiln_sum(out[0], NULL));
+    kiln_add_(w->state, kiln_scalar(1));
+    return kiln_error();
+}
+
+static kiln_status of_what_was_written(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_add_(in[0], kiln_scalar(1));
+    kiln_tensor *picked = kiln_gather(in[0], 0, in[2]);
+    kiln_mul_(in[1], kiln_sum(picked, NULL));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    kiln_mul_(in[0], kiln_scalar(3));
+    return kiln_error();
+}
+
+static kiln_status exchange(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *x = kiln_mul(in[0], kiln_scalar(1));
+    TRY_(kiln_assign(in[0], in[1]));
+    TRY_(kiln_assign(in[1], x));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    TRY_(kiln_assign(in[1], kiln_zeros_like(x)));
+    return kiln_error();
+}
+
+static kiln_status scatter_last(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(w->state, in[0]);
+    TRY_(kiln_assign(in[1], kiln_scatter_add(in[1], 0, in[2], kiln_narrow(in[0], 0, 0, 2))));
+    out[0] = kiln_add(w->state, in[1]);
+    return kiln_error();
+}
+
+static kiln_status train(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(w->state, kiln_scalar(1));
+    TRY_(kiln_set_gradient(w->p, NULL));
+    out[0] = kiln_sum(kiln_square(kiln_embedding(w->p, in[2])), NULL);
+    TRY_(kiln_backward(out[0], NULL));
+    kiln_no_grad_begin();
+    kiln_sub_(w->p, kiln_mul(kiln_gradient(w->p), kiln_scalar(.125)));
+    kiln_no_grad_end();
+    kiln_add_(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static kiln_status two_parts(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *a = kiln_narrow(in[0], 0, 0, 3), *b = kiln_narrow(in[0], 0, 2, 2);
+    kiln_mul_(a, kiln_scalar(2));
+    kiln_add_(b, kiln_scalar(1));
+    kiln_tensor *good = kiln_gather(in[0], 0, kiln_remainder(in[2], kiln_scalar_int(4)));
+    kiln_mul_(in[0], kiln_sum(good, NULL));
+    out[0] = kiln_gather(in[0], 0, in[2]);
+    return kiln_error();
+}
+
+static void writes_before_the_error_have_happened(void **state)
+{
+    static const kiln_fn fns[] = {write_then_fail, fail_then_write, between, of_what_was_written,
+                                  exchange,        scatter_last,    train,   two_parts};
+    for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) agree(*state, fns[i]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(writes_before_the_error_have_happened),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

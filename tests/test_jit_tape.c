@@ -1,0 +1,460 @@
+// What a captured function leaves on the tape, and finds there: in every kind of capture the gradients are those of the
+// function itself.
+#include "jit_fixture.h"
+
+enum cell { STRICT, TRACE, GRAPH, AUTO, CELLS };
+static const char *const cell_names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
+
+static kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
+{
+    static const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_STRICT,
+                                         KILN_CAPTURE_AUTO};
+    ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+    return kiln_jit(fn, user, KILN_JIT(.capture = kinds[cell]));
+}
+
+static void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *got, kiln_tensor *want)
+{
+    if (!got != !want || (got && !equal(got, want))) {
+        print_error("%s, call %d: %s differs\n", cell_names[cell], t, what);
+        if (got) kiln_print(got, stderr);
+        if (want) kiln_print(want, stderr);
+    }
+    assert_int_equal(!got, !want);
+    if (got) assert_true(equal(got, want));
+}
+
+// What a function reaches: two parameters, a state.
+struct world {
+    kiln_tensor *p, *q, *state;
+    kiln_function *captured; // NULL: the function itself runs
+    bool gradients_inside;
+};
+
+static struct world make_world(struct fixture *f)
+{
+    struct world w = {kiln_parameter(vec(f, 3, 1, 2, 3), "p"), kiln_parameter(vec(f, 3, .5, -1, 2), "q"),
+                      vec(f, 3, 4, 5, 6), NULL, false};
+    ok(kiln_state(w.state));
+    return w;
+}
+
+enum { CALLS = 3 };
+
+// One call with a plain input that the function may write. The result's gradient, then that of the input as it is now.
+static void run_once(struct fixture *f, struct world *w, kiln_fn fn, int t, kiln_tensor **seen)
+{
+    kiln_tensor *x = vec(f, 3, 7. + t, 8, 9), *out = NULL;
+    ok(w->captured ? kiln_call(w->captured, &x, 1, &out, 1) : fn(w, &x, 1, &out, 1));
+    seen[0] = out;
+    if (!w->gradients_inside) {
+        kiln_tensor *sum = kiln_sum(out, NULL);
+        if (kiln_requires_grad(x)) sum = kiln_add(sum, kiln_sum(kiln_square(x), NULL));
+        if (kiln_requires_grad(sum)) ok(kiln_backward(sum, NULL));
+    }
+    seen[1] = x;
+    seen[2] = kiln_gradient(w->p);
+    seen[3] = kiln_gradient(w->q);
+    seen[4] = w->state;
+}
+
+static void agree(struct fixture *f, kiln_fn fn, bool gradients_inside)
+{
+    static const char *const names[] = {"the result", "the input", "the gradient of p", "the gradient of q",
+                                        "the state"};
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct world mine = make_world(f), theirs = make_world(f);
+        mine.captured = capture_in(cell, fn, &mine);
+        mine.gradients_inside = theirs.gradients_inside = gradients_inside;
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *got[5], *want[5];
+            run_once(f, &mine, fn, t, got);
+            run_once(f, &theirs, fn, t, want);
+            for (int i = 0; i < 5; i++) same_or_say(cell, t, names[i], got[i], want[i]);
+        }
+        kiln_function_free(&mine.captured);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// Writes of what requires a gradient
+
+static kiln_status assign_parameter(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(in[0], kiln_scalar(0));
+    TRY_(kiln_assign(y, w->p));
+    kiln_mul_(y, kiln_scalar(3));
+    out[0] = kiln_mul(kiln_square(y), in[0]);
+    return kiln_error();
+}
+
+static kiln_status assign_to_input(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    TRY_(kiln_assign(in[0], w->p));
+    out[0] = kiln_mul(in[0], w->q);
+    return kiln_error();
+}
+
+static kiln_status set_part(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(in[0], kiln_scalar(2)), *column = kiln_reshape(in[0], KILN_SHAPE(1, 3));
+    const kiln_slice_opts all = {.size = sizeof all}, first = {.size = sizeof first, .stop = {1, (int64_t[]){1}}};
+    TRY_(kiln_set_slice(y, &all, w->p));
+    TRY_(kiln_set_slice(column, &first, w->q));
+    out[0] = kiln_mul(kiln_square(y), in[0]);
+    return kiln_error();
+}
+
+static kiln_status assign_and_write_again(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                          size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *view = kiln_narrow(in[0], 0, 1, 2);
+    TRY_(kiln_assign(in[0], w->p));
+    kiln_mul_(view, kiln_narrow(w->q, 0, 0, 2));
+    out[0] = kiln_square(in[0]);
+    return kiln_error();
+}
+
+static void a_parameter_is_assigned(void **state)
+{
+    agree(*state, assign_parameter, false);
+    agree(*state, assign_to_input, false);
+    agree(*state, set_part, false);
+    agree(*state, assign_and_write_again, false);
+}
+
+static kiln_status stop_and_write(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(w->p, kiln_scalar(2)), *stopped = kiln_stop_gradient(y);
+    kiln_add_(y, w->q);
+    out[0] = kiln_mul(kiln_mul(y, stopped), in[0]);
+    return kiln_error();
+}
+
+static kiln_status write_what_is_stopped(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                         size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(w->p, kiln_scalar(2)), *stopped = kiln_stop_gradient(y);
+    kiln_mul_(stopped, w->q);
+    out[0] = kiln_add(kiln_mul(y, in[0]), kiln_square(stopped));
+    return kiln_error();
+}
+
+static kiln_status write_part_of_what_is_stopped(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                                 size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(w->p, kiln_scalar(2)), *stopped = kiln_stop_gradient(y);
+    kiln_add_(kiln_narrow(stopped, 0, 0, 2), kiln_narrow(w->q, 0, 1, 2));
+    kiln_add_(y, w->p);
+    out[0] = kiln_add(kiln_mul(y, in[0]), kiln_square(stopped));
+    return kiln_error();
+}
+
+static kiln_status view_without_gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                          size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *y = kiln_mul(w->p, kiln_scalar(2));
+    kiln_no_grad_begin();
+    kiln_tensor *view = kiln_narrow(y, 0, 0, 3);
+    kiln_no_grad_end();
+    kiln_add_(y, w->q);
+    out[0] = kiln_mul(kiln_mul(y, view), in[0]);
+    return kiln_error();
+}
+
+static void a_stopped_gradient_stays_stopped(void **state)
+{
+    agree(*state, stop_and_write, false);
+    agree(*state, write_what_is_stopped, false);
+    agree(*state, write_part_of_what_is_stopped, false);
+    agree(*state, view_without_gradients, false);
+}
+
+// Constants
+
+static kiln_status times_constant(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    out[0] = kiln_sum(kiln_mul(in[0], kiln_constant(kiln_stop_gradient(w->q))), NULL);
+    return kiln_error();
+}
+
+static const float other_data[] = {1, 0, 2};
+static kiln_tensor *labels, *choice, *numbers;
+
+static kiln_status with_where(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *a = kiln_square(in[0]);
+    out[0] = kiln_sum(kiln_where(kiln_constant(choice), a, kiln_mul(in[0], kiln_constant(numbers))), NULL);
+    return kiln_error();
+}
+
+static kiln_status with_gather(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *picked = kiln_gather(in[0], 0, kiln_constant(labels));
+    out[0] = kiln_sum(kiln_mul(picked, kiln_constant(numbers)), NULL);
+    return kiln_error();
+}
+
+static kiln_status with_scatter(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *put = kiln_scatter(kiln_square(in[0]), 0, kiln_constant(labels), kiln_constant(numbers));
+    kiln_tensor *mine = kiln_scatter(kiln_constant(numbers), 0, kiln_constant(labels), in[0]);
+    out[0] = kiln_sum(kiln_mul(put, mine), NULL);
+    return kiln_error();
+}
+
+static kiln_status with_cross_entropy(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *rows = kiln_mul(kiln_reshape(in[0], KILN_SHAPE(3, 1)), kiln_constant(numbers));
+    out[0] = kiln_cross_entropy(rows, kiln_constant(labels), NULL);
+    return kiln_error();
+}
+
+struct inner {
+    kiln_fn fn;
+    struct world *w;
+};
+
+static kiln_status differentiate_inside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                        size_t n_out)
+{
+    struct inner *i = user;
+    return kiln_value_and_grad(i->fn, i->w, in, n_in, NULL, out, n_out);
+}
+
+static void rules_see_constants(void **state)
+{
+    struct fixture *f = *state;
+    static const kiln_fn fns[] = {times_constant, with_where, with_gather, with_scatter, with_cross_entropy};
+    labels = kiln_from_data(f->dev, KILN_I64, KILN_SHAPE(3), (const int64_t[]){1, 0, 2});
+    choice = kiln_from_data(f->dev, KILN_BOOL, KILN_SHAPE(3), (const bool[]){true, false, true});
+    numbers = kiln_from_data(f->dev, KILN_F32, KILN_SHAPE(3), other_data);
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (size_t k = 0; k < sizeof fns / sizeof *fns; k++) {
+            struct world w = make_world(f);
+            struct inner inner = {fns[k], &w};
+            kiln_function *inside = capture_in(cell, differentiate_inside, &inner);
+            kiln_function *outside = capture_in(cell, fns[k], &w);
+            for (int t = 0; t < CALLS; t++) {
+                kiln_tensor *x = vec(f, 3, 1. + t, 2, 3), *got[2] = {NULL}, *want[2] = {NULL}, *out = NULL;
+                ok(kiln_call(inside, &x, 1, got, 2));
+                ok(differentiate_inside(&inner, &x, 1, want, 2));
+                same_or_say(cell, t, "the value", got[0], want[0]);
+                same_or_say(cell, t, "the gradient", got[1], want[1]);
+                kiln_tensor *p = kiln_parameter(x, "x");
+                ok(kiln_call(outside, &p, 1, &out, 1));
+                ok(kiln_backward(out, NULL));
+                same_or_say(cell, t, "the gradient from outside", kiln_gradient(p), want[1]);
+            }
+            kiln_function_free(&inside);
+            kiln_function_free(&outside);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// Parameters as inputs
+
+static kiln_status backward_inside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_square(in[0]), NULL);
+    return kiln_backward_with(out[0], KILN_BACKWARD(.accumulate = *(const bool *)user));
+}
+
+static void gradients_of_inputs_add_up(void **state)
+{
+    struct fixture *f = *state;
+    static bool accumulate[] = {false, true};
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (int k = 0; k < 2; k++) {
+            kiln_function *j = capture_in(cell, backward_inside, &accumulate[k]);
+            kiln_tensor *p[2][2], *out = NULL;
+            for (int i = 0; i < 4; i++) p[i / 2][i % 2] = kiln_parameter(vec(f, 2, 1. + i % 2, 3), "p");
+            static const int order[] = {0, 0, 1, 0, 1, 1};
+            for (int t = 0; t < 6; t++) {
+                ok(kiln_call(j, &p[0][order[t]], 1, &out, 1));
+                ok(backward_inside(&accumulate[k], &p[1][order[t]], 1, &out, 1));
+                for (int i = 0; i < 2; i++)
+                    same_or_say(cell, t, "the gradient", kiln_gradient(p[0][i]), kiln_gradient(p[1][i]));
+                for (int i = 0; i < 2 && t == 4; i++) ok(kiln_set_gradient(p[i][0], NULL));
+            }
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+static kiln_status backward_if_leaf(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_square(in[0]), NULL);
+    return kiln_is_leaf(in[0]) ? kiln_backward_with(out[0], KILN_BACKWARD(.keep_tape = true)) : kiln_error();
+}
+
+// A leaf, then what is made of one, in turns.
+static void leaves_and_others_take_turns(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (int first = 0; first < 2; first++) {
+            kiln_function *j = capture_in(cell, backward_if_leaf, NULL);
+            for (int t = 0; t < 4; t++) {
+                kiln_tensor *p = kiln_parameter(vec(f, 2, 1, 2), "p"), *out = NULL;
+                kiln_tensor *x = (t + first) % 2 ? kiln_mul(p, kiln_scalar(3)) : p;
+                ok(kiln_call(j, &x, 1, &out, 1));
+                if (x == p) {
+                    expect(kiln_gradient(p), 2, 2., 4.);
+                } else {
+                    ok(kiln_backward(out, NULL));
+                    expect(kiln_gradient(p), 2, 18., 36.);
+                }
+            }
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// Rules
+
+static kiln_status times_ten(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                             kiln_tensor **din)
+{
+    din[0] = kiln_mul(dout[0], kiln_scalar(*(const int *)user));
+    return kiln_error();
+}
+
+static kiln_status sine(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_sin(kiln_mul(in[0], kiln_scalar(1))), NULL);
+    return kiln_error();
+}
+
+static kiln_status sine_gradient(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_grad(sine, NULL, in, n_in, NULL, out, n_out);
+}
+
+static void a_rule_is_registered_after_the_capture(void **state)
+{
+    struct fixture *f = *state;
+    static int factors[] = {10, 20};
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, sine, NULL), *inside = capture_in(cell, sine_gradient, NULL);
+        for (int t = 0; t < 8; t++) {
+            int rule = t / 2;
+            ok(kiln_register_bprop("sin", rule % 3 ? times_ten : NULL, rule % 3 ? &factors[rule - 1] : NULL));
+            kiln_tensor *p = kiln_parameter(vec(f, 1, 0), "p"), *x = vec(f, 1, 0), *out = NULL, *g = NULL;
+            ok(kiln_call(j, &p, 1, &out, 1));
+            ok(kiln_backward(out, NULL));
+            ok(kiln_call(inside, &x, 1, &g, 1));
+            double want = rule % 3 ? factors[rule - 1] : 1;
+            expect(kiln_gradient(p), 1, want);
+            expect(g, 1, want);
+        }
+        kiln_function_free(&j);
+        kiln_function_free(&inside);
+    }
+    ok(kiln_register_bprop("sin", NULL, NULL));
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// States
+
+static kiln_status read_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    out[0] = kiln_mul(w->state, in[0]);
+    return kiln_error();
+}
+
+static void a_state_is_written_with_a_gradient(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (int before = 0; before < 2; before++) {
+            struct world mine = make_world(f), theirs = make_world(f);
+            kiln_function *j = capture_in(cell, read_state, &mine);
+            for (int t = 0; t < 4; t++) {
+                kiln_tensor *x = vec(f, 3, 1. + t, 2, 3), *got = NULL, *want = NULL;
+                if (t % 2 == before) {
+                    ok(kiln_assign(mine.state, kiln_mul(mine.p, kiln_scalar(t + 1))));
+                    ok(kiln_assign(theirs.state, kiln_mul(theirs.p, kiln_scalar(t + 1))));
+                } else {
+                    ok(kiln_assign(mine.state, x));
+                    ok(kiln_assign(theirs.state, x));
+                }
+                ok(kiln_call(j, &x, 1, &got, 1));
+                ok(read_state(&theirs, &x, 1, &want, 1));
+                same_or_say(cell, t, "the result", got, want);
+                assert_int_equal(kiln_requires_grad(got), kiln_requires_grad(want));
+                if (!kiln_requires_grad(want)) continue;
+                ok(kiln_backward(got, NULL));
+                ok(kiln_backward(want, NULL));
+                same_or_say(cell, t, "the gradient", kiln_gradient(mine.p), kiln_gradient(theirs.p));
+            }
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// Gradients of gradients
+
+static kiln_status write_and_cube(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_mul_(in[0], kiln_scalar(2));
+    out[0] = kiln_sum(kiln_mul(kiln_square(in[0]), in[0]), NULL);
+    return kiln_error();
+}
+
+static kiln_status call_on_copy(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *x = kiln_mul(in[0], kiln_scalar(1));
+    TRY_(user ? kiln_call(user, &x, 1, out, 1) : write_and_cube(NULL, &x, 1, out, 1));
+    out[0] = kiln_add(out[0], kiln_sum(kiln_square(x), NULL));
+    return kiln_error();
+}
+
+static kiln_status first_derivative(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY_(kiln_grad(call_on_copy, user, in, n_in, NULL, out, n_out));
+    out[0] = kiln_sum(kiln_square(out[0]), NULL);
+    return kiln_error();
+}
+
+static void second_derivatives_of_a_written_input(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, write_and_cube, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = vec(f, 2, 1. + t, .5), *got = NULL, *want = NULL;
+            ok(kiln_grad(first_derivative, j, &x, 1, NULL, &got, 1));
+            ok(kiln_grad(first_derivative, NULL, &x, 1, NULL, &want, 1));
+            same_or_say(cell, t, "the second derivative", got, want);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(a_parameter_is_assigned),
+        FIXTURE(a_stopped_gradient_stays_stopped),
+        FIXTURE(rules_see_constants),
+        FIXTURE(gradients_of_inputs_add_up),
+        FIXTURE(leaves_and_others_take_turns),
+        FIXTURE(a_rule_is_registered_after_the_capture),
+        FIXTURE(a_state_is_written_with_a_gradient),
+        FIXTURE(second_derivatives_of_a_written_input),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
