@@ -1,6 +1,7 @@
 // The CPU device by its launches: every way of the drivers through a space (direct, converted, tiled, along rows,
 // across columns, split) against plain loops, for the instruction set that KILN_CPU_ISA names.
 #include "base/float16.h"
+#include "cpu/blas.h"
 #include "cpu/parallel.h"
 #include "device/device.h"
 #include "scalar/scalar.h"
@@ -442,6 +443,21 @@ static kiln_status adds_up(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
+// OpenBLAS takes a processor newer than itself for one without AVX, at a quarter of the speed.
+static void blas_knows_the_processor(void **state)
+{
+#if defined(__x86_64__)
+    static const char *const old[] = {"Prescott", "Core2", "Nehalem", "Generic"};
+    const struct cpu_blas *blas = cpu_blas();
+    if (!blas->found || getenv("OPENBLAS_CORETYPE") || !__builtin_cpu_supports("avx2")) skip();
+    for (size_t i = 0; i < COUNT_OF(old); i++)
+        if (strstr(blas->name, old[i])) fail_msg("the products run on %s", blas->name);
+    assert_null(getenv("OPENBLAS_CORETYPE"));
+#else
+    skip();
+#endif
+}
+
 static void threads(void **state)
 {
     int before = omp_get_max_threads();
@@ -497,6 +513,7 @@ int main(void)
         cmocka_unit_test(softmax_all_forms),
         cmocka_unit_test(matmul_layouts),
         cmocka_unit_test(matmul_large),
+        cmocka_unit_test(blas_knows_the_processor),
         cmocka_unit_test(threads),
         cmocka_unit_test(null_device_checks),
     };

@@ -56,8 +56,9 @@ typedef struct kiln_device_info {
 /// it with kiln_device_close. Errors: KILN_E_ARGUMENT for a name that is not built in (the text lists those that are),
 /// KILN_E_MISSING when there is no such device.
 ///
-/// The first CPU device of a process opens OpenBLAS. On AMD processors with AVX-512 the environment variable
-/// OPENBLAS_CORETYPE is set meanwhile, unless the program has set it, so that no other thread may call getenv then.
+/// The first CPU device of a process opens OpenBLAS. Where OpenBLAS would take the processor for a smaller one, the
+/// environment variable OPENBLAS_CORETYPE is set meanwhile, unless the program has set it, so that no other thread may
+/// call getenv then.
 ///
 /// A device belongs to its process. In a child of fork, a CPU device goes on, on one thread where the parent's worked
 /// on several; a Vulkan device is KILN_E_STATE there, and so is opening one where the parent had. Such a child leaves

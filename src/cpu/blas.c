@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #if defined(__x86_64__)
 #define FOLDER "/usr/lib/x86_64-linux-gnu/"
@@ -31,16 +32,31 @@
 static struct cpu_blas blas;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// AMD with everything that the kernels for Skylake-X use, which OpenBLAS takes for a Haswell.
-static bool mistaken_for_haswell(void)
-{
 #if defined(__x86_64__)
-    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
-#else
-    return false;
+}
 #endif
+
+// The core type that OpenBLAS had better take than what it names, NULL where it is right or `core` is NULL, which
+// stands for a library that has not been asked. It takes AMD with AVX-512 for a Haswell, and a processor that is newer
+// than itself for one of 2004.
+static const char *better_core(const char *core)
+{
+#if defined(__x86_64__)
+    static const char *const old[] = {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom", "Generic"};
+    bool is_old = false;
+    if (!core) return __builtin_cpu_is("amd") && has_avx512() ? "SkylakeX" : NULL;
+    for (size_t i = 0; i < COUNT_OF(old); i++) is_old = is_old || !strcasecmp(core, old[i]);
+    if (has_avx512() && (is_old || !strcasecmp(core, "Haswell") || !strcasecmp(core, "Zen"))) return "SkylakeX";
+    if (is_old && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#else
+    (void)core;
+#endif
+    return NULL;
 }
 
 // OpenBLAS takes a buffer a thread, another for each call that is in progress, and never gives up asking for one.
@@ -83,14 +99,36 @@ static bool find(void *lib, const char *name, void *pointer)
     return symbol != NULL;
 }
 
-static void open_blas(void)
+// The library, with its core type chosen here, whatever the environment says, if `core` is one.
+static void *open_as(const char *core)
 {
     static const char variable[] = "OPENBLAS_CORETYPE";
-    snprintf(blas.name, sizeof blas.name, "built-in loops (no OpenBLAS)");
-    bool set = !getenv(variable) && mistaken_for_haswell();
-    if (set) setenv(variable, "SkylakeX", 1);
+    if (core) setenv(variable, core, 1);
     void *lib = open_library();
-    if (set) unsetenv(variable);
+    if (core) unsetenv(variable);
+    return lib;
+}
+
+static const char *core_of(void *lib)
+{
+    char *(*core)(void);
+    return find(lib, "openblas_get_corename", &core) ? core() : "";
+}
+
+static void *open_best(void)
+{
+    if (getenv("OPENBLAS_CORETYPE")) return open_as(NULL);
+    void *lib = open_as(better_core(NULL));
+    const char *better = lib ? better_core(core_of(lib)) : NULL;
+    if (!better) return lib;
+    dlclose(lib);
+    return open_as(better);
+}
+
+static void open_blas(void)
+{
+    snprintf(blas.name, sizeof blas.name, "built-in loops (no OpenBLAS)");
+    void *lib = open_best();
     if (!lib) return;
     blas.found = find(lib, "cblas_sgemm", &blas.sgemm) && find(lib, "cblas_dgemm", &blas.dgemm) &&
                  find(lib, "cblas_sgemv", &blas.sgemv) && find(lib, "cblas_dgemv", &blas.dgemv);
@@ -99,7 +137,7 @@ static void open_blas(void)
         dlclose(lib);
         return;
     }
-    char *(*config)(void), *(*core)(void);
+    char *(*config)(void);
     int (*parallel)(void);
     void (*set_threads)(int);
     int kind = find(lib, "openblas_get_parallel", &parallel) ? parallel() : 0;
@@ -111,7 +149,7 @@ static void open_blas(void)
     // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the name and the version.
     for (int spaces = 0; text[version_len] && (spaces += text[version_len] == ' ') < 2; version_len++) {}
     snprintf(blas.name, sizeof blas.name, "%.*s %s %s", version_len > 60 ? 60 : version_len, text,
-             find(lib, "openblas_get_corename", &core) ? core() : "", kind == 2 ? "openmp" : "one thread");
+             core_of(lib), kind == 2 ? "openmp" : "one thread");
 }
 
 const struct cpu_blas *cpu_blas(void)

@@ -1,5 +1,5 @@
 // The matrix product of OpenBLAS, opened at run time: the core type that it picks by itself on AMD machines with
-// AVX-512 halves its speed, and the type is read when the library loads.
+// AVX-512 and on machines newer than itself costs half of its speed and more, and the type is read when it loads.
 #pragma once
 #include <stdbool.h>
 
