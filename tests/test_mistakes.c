@@ -235,8 +235,10 @@ static void words_that_mean_nothing(void **state)
     expect_of_process("KILN_DEBUG=verify,verfy,skip=cse", "KILN_DEBUG: there is no \"verfy\"; known are breaks");
     expect_of_process("KILN_DEBUG=guard", "KILN_DEBUG: there is no \"guard\"; known are");
     expect_of_process("KILN_DEBUG=verify,skip=cse", "");
-    expect_of_process("KILN_LLVM=/nonexistent/module.so",
-                      "KILN_LLVM: /nonexistent/module.so: No such file or directory");
+    // Where the library compiles no kernels for the CPU, it looks for no module.
+    if (KILN_WITH_LLVM)
+        expect_of_process("KILN_LLVM=/nonexistent/module.so",
+                          "KILN_LLVM: /nonexistent/module.so: No such file or directory");
 }
 
 static kiln_status several_ops(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -253,6 +255,8 @@ static int run_a_capture(void)
     kiln_function *f = kiln_jit(several_ops, NULL, NULL);
     kiln_status status = kiln_call(f, &x, 1, &out, 1);
     kiln_function_free(&f);
+    kiln_free(&out);
+    kiln_free(&x);
     return status != KILN_OK;
 }
 

@@ -154,6 +154,7 @@ static void open_blas(void)
 
 const struct cpu_blas *cpu_blas(void)
 {
+    cpu_pool_settle();
     pthread_once(&once, open_blas);
     return &blas;
 }

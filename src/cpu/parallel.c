@@ -35,38 +35,48 @@ static bool can_start(int n)
     return false;
 }
 
+// A child has the pool's books, and none of its threads.
+static atomic_bool pool_is_used;
+static THREAD_LOCAL bool pool_lost;
+
+// The runtime may hold its locks until its own handlers of fork have run, so that nothing is asked of it here.
+static void lose_pool(void)
+{
+    pool_lost = atomic_load(&pool_is_used);
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    process_at_fork(NULL, lose_pool);
+}
+
+void cpu_pool_used(void)
+{
+    atomic_store_explicit(&pool_is_used, true, memory_order_relaxed);
+}
+
+void cpu_pool_settle(void)
+{
+    if (!pool_lost) return;
+    pool_lost = false;
+    omp_set_num_threads(1); // of this thread; also for libraries that use its pool
+}
+
 static int pool_threads(void)
 {
+    cpu_pool_settle();
     static THREAD_LOCAL bool asked;
     int n = omp_get_max_threads();
     if (n == 1 || asked) return n;
     asked = true;
     if (can_start(n - 1)) return n;
-    omp_set_num_threads(1); // of this thread; also for libraries that use its pool
+    omp_set_num_threads(1);
     return 1;
 }
 
 int cpu_threads(void)
 {
     return omp_in_parallel() ? 1 : pool_threads();
-}
-
-// A child has the pool's books, and none of its threads.
-static atomic_bool pool_is_used;
-
-static void leave_pool(void)
-{
-    if (atomic_load(&pool_is_used)) omp_set_num_threads(1);
-}
-
-__attribute__((constructor)) static void install(void)
-{
-    process_at_fork(NULL, leave_pool);
-}
-
-void cpu_pool_used(void)
-{
-    atomic_store_explicit(&pool_is_used, true, memory_order_relaxed);
 }
 
 kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, void *user)

@@ -14,6 +14,9 @@ kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, voi
 // forked works alone.
 void cpu_pool_used(void);
 
+// Before anything that takes threads from the pool: in a child, takes what fork has noted into account.
+void cpu_pool_settle(void);
+
 int cpu_threads(void); // how many threads cpu_parallel uses at most
 
 // Memory of the calling thread, 64-byte aligned, kept until the thread ends; a later call for the same slot may move

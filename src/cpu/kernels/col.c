@@ -182,7 +182,7 @@ static void load_block(struct col_run *t, int64_t first, int64_t n)
     int inner = j->n_par + j->n_red - 1, dim = t->c->dim;
     for (int i = 0; i < j->n_in; i++) {
         const struct cpu_side *s = &j->side[i];
-        const char *at = s->base + t->at_B[i] + row_position(j, i, first);
+        const char *at = s->constant ? s->base : s->base + t->at_B[i] + row_position(j, i, first);
         t->b.in_ld[i] = s->constant ? 0 : t->as_is[i] ? j->strides[i][inner] / s->size_B : t->c->width;
         t->b.in[i] = t->as_is[i] ? at : t->memory[i];
         if (s->constant || t->as_is[i] || t->loaded) continue;
