@@ -133,6 +133,23 @@ kiln_status family_share(kiln_tensor *from, kiln_tensor *to)
     return KILN_OK;
 }
 
+kiln_status family_join(kiln_tensor *first, kiln_tensor *t)
+{
+    struct tape_family *f;
+    struct tape_edge edge = {t->node, t->node_out};
+    TRY(family_of(first, &f));
+    struct tape_edge base = {node_ref(t->node), t->node_out};
+    if (!covers_storage(t)) {
+        node_unref(base.node);
+        base = (struct tape_edge){NULL, 0};
+        if (edge.node || f->base.node) TRY(scatter(&f->base, &f->type, t, &edge, &base.node));
+    }
+    node_unref(f->base.node);
+    f->base = base;
+    join(t, f);
+    return KILN_OK;
+}
+
 kiln_status family_of_state(kiln_tensor *t, struct tape_node *leaf)
 {
     struct tape_family *f, *old;

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "grad/run.h"
 #include "tensor/apply.h"
+#include "tensor/reach.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,8 +118,29 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     if (!n) return NULL;
     tape_set_node(t, n, 0);
     node_unref(n);
-    struct sink *capture = tensor_capture(t);
-    return capture && capture->capture->rebase(capture, t) ? NULL : t;
+    return t;
+}
+
+static bool overlap(const kiln_tensor *a, const kiln_tensor *b)
+{
+    return a->storage && a->storage == b->storage && layout_overlap(&a->type, &a->layout, &b->type, &b->layout);
+}
+
+// Each input has a place of its own on the tape, until fn writes through one: then all in that memory show it.
+static kiln_status join_inputs(struct call *c)
+{
+    for (size_t i = 0; i < c->n_in; i++) {
+        kiln_tensor *t = c->inner[i];
+        struct sink *capture = tensor_capture(t);
+        size_t k = 0;
+        if (capture) {
+            TRY(capture->capture->enter(capture, t, i, c->inner));
+            continue;
+        }
+        while (k < i && !overlap(c->inner[k], t)) k++;
+        if (k < i) TRY(family_join(c->inner[k], t));
+    }
+    return KILN_OK;
 }
 
 static kiln_status call_function(struct call *c)
@@ -185,6 +207,7 @@ static kiln_status differentiate(struct call *c)
     c->since = node_sequence();
     for (size_t i = 0; i < c->n_in && !status; i++)
         if (!(c->inner[i] = inner_input(c, i))) status = error_pending;
+    if (!status) status = join_inputs(c);
     c->inputs_until = node_sequence();
     for (size_t i = 0; i < c->n_wrt && !status; i++) nodes[i] = node_ref(c->inner[c->o.wrt.v[i]]->node);
     if (!status) status = call_function(c);
@@ -196,13 +219,15 @@ static kiln_status differentiate(struct call *c)
     return status;
 }
 
-// In a capture the memory of an input has the place on the tape that its caller sees again.
-static kiln_status hand_back_variable(struct call *c, struct sink *capture, kiln_tensor *from)
+// In a capture: the memory of an input that fn wrote has the place on the tape that fn left it with.
+static kiln_status hand_back_variable(struct call *c, struct sink *capture, kiln_tensor *from, kiln_tensor *t)
 {
     int32_t value = from->value;
-    struct tape_edge edge;
-    TRY(tape_current(from, &edge));
-    if (from->value != value && !c->outside) tape_set_node(from, NULL, 0);
+    struct tape_edge before, after;
+    TRY(tape_current(from, &before));
+    if (from->value == value) return KILN_OK;
+    TRY(tape_current(t, &after));
+    tape_set_node(from, c->outside ? after.node : NULL, after.out);
     return capture->capture->rebase(capture, from);
 }
 
@@ -214,7 +239,7 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
         struct tape_edge before, after;
         kiln_tensor *from = c->in[i], *t = c->inner[i];
         struct sink *capture = tensor_capture(from);
-        if (capture) TRY(hand_back_variable(c, capture, from));
+        if (capture) TRY(hand_back_variable(c, capture, from, t));
         if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
         TRY(tape_current(from, &before));
         TRY(tape_current(t, &after));

@@ -143,6 +143,8 @@ kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out);
 // family.c
 kiln_status family_viewed(kiln_tensor *base, kiln_tensor *view);
 kiln_status family_share(kiln_tensor *from, kiln_tensor *to);
+// Both lie on one storage and have nodes of their own, which they keep until one of them is written.
+kiln_status family_join(kiln_tensor *first, kiln_tensor *t);
 kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge); // t has a new value, whose node is edge
 kiln_status family_refresh(kiln_tensor *t);
 // Makes the family of t, a handle of the state `leaf`, known to the leaf.

@@ -74,7 +74,9 @@ struct capture_ops {
     kiln_status (*refresh)(struct sink *s, kiln_tensor *t); // value and place on the tape as of now
     kiln_status (*share)(struct sink *s, kiln_tensor *t); // t is about to get a second handle, or is a parameter in use
     kiln_status (*part)(struct sink *s, kiln_tensor *t);  // t, a second handle, goes its own way on the tape
-    kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's memory has t's place on the tape
+    // t, an input of a function that is differentiated, goes its own way, with those of `before` that lie in its memory.
+    kiln_status (*enter)(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *const *before);
+    kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's part of its memory has t's place
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);

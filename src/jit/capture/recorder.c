@@ -179,10 +179,20 @@ static kiln_status part(struct sink *s, kiln_tensor *t)
 
 static kiln_status rebase(struct sink *s, kiln_tensor *t)
 {
+    return variable_rebase(recorder_of(s), t);
+}
+
+static kiln_status enter(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *const *before)
+{
     struct recorder *r = recorder_of(s);
     TRY(variable_own(r, t));
-    if (r->variables.v[t->variable].current->value == t->value) variable_set_place(r, t, t->node, t->node_out);
-    return KILN_OK;
+    size_t k = 0;
+    while (k < n && before[k]->variable != t->variable) k++;
+    if (k < n)
+        t->place = before[k]->place;
+    else
+        TRY(part(s, t));
+    return variable_rebase(r, t);
 }
 
 // Inputs are asked of the storages of this call.
@@ -215,6 +225,7 @@ static const struct capture_ops capture_ops = {
     .refresh = refresh,
     .share = share,
     .part = part,
+    .enter = enter,
     .rebase = rebase,
     .host_data = host_data,
     .device = device,

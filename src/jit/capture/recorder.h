@@ -116,6 +116,7 @@ kiln_status variable_show(struct recorder *r, int32_t variable, const struct typ
                           kiln_tensor **out);
 // Where the memory that t shows is on the tape, by those that share t's place.
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
+kiln_status variable_rebase(struct recorder *r, kiln_tensor *t); // in t's part the place is t's own
 kiln_status variable_own(struct recorder *r, kiln_tensor *t); // gives t a variable if it has none
 kiln_status variable_refresh(struct recorder *r, kiln_tensor *t);
 // The same value as a copy, so that it lies in no other memory.

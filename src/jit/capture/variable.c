@@ -172,6 +172,18 @@ static kiln_tensor *with_part(struct recorder *r, const kiln_tensor *t, kiln_ten
     return !written || layout_is_contiguous(&type, &layout) ? written : gather(written, &type, &layout, first);
 }
 
+kiln_status variable_rebase(struct recorder *r, kiln_tensor *t)
+{
+    TRY(variable_own(r, t));
+    int no_grad = thread_state.no_grad;
+    thread_state.no_grad = 0;
+    kiln_tensor *part = value_handle(r, t), *all = part ? with_part(r, t, part) : NULL;
+    thread_state.no_grad = no_grad;
+    if (!all) return error_pending;
+    variable_set_place(r, t, all->node, all->node_out);
+    return KILN_OK;
+}
+
 kiln_status variable_copy(struct recorder *r, int32_t variable)
 {
     int no_grad = thread_state.no_grad;
