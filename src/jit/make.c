@@ -32,7 +32,7 @@ static kiln_status describe(const struct captured *c, struct layout_room *r)
         r->apart &= c->sources[i].kind != SOURCE_GRADIENT;
     }
     for (size_t i = 0; i < c->n_results; i++)
-        if (c->results[i].kind == RESULT_OUTPUT && c->results[i].part) r->dense[c->results[i].index] = true;
+        if (c->results[i].kind == RESULT_OUTPUT && c->results[i].dense) r->dense[c->results[i].index] = true;
     for (size_t i = 0; i < c->gradient.n_saved; i++) // the backward program takes them so
         if (c->gradient.saved[i].source < 0) r->dense[c->gradient.saved[i].output] = true;
     return KILN_OK;

@@ -57,6 +57,11 @@ static kiln_status differentiate_again(const struct held *h, const struct tape_n
     int64_t *wrt = calloc(g->n_targets + 1, sizeof *wrt);
     kiln_status status = sources && wrt ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
     size_t n_sens = 0;
+    if (!status && g->is_unlike_replay)
+        status = error_set(KILN_E_UNSUPPORTED,
+                           "backward: %s writes memory without gradients in a way that gradients of its gradients do "
+                           "not follow; call it eagerly, or with KILN_CAPTURE_AUTO",
+                           h->entry->name);
     kiln_tensor *unread = status ? NULL : kiln_scalar(0); // not kept
     if (!status && !unread) status = error_pending;
     for (size_t i = 0; i < c->n_sources && !status; i++)

@@ -28,7 +28,7 @@ INFER(infer_linspace) LOWER(lower_full) LOWER(lower_full_int) LOWER(lower_zeros)
             INFER(infer_flatten) INFER(infer_as_strided) INFER(infer_diagonal) LOWER(lower_reshape) VIEW(view_reshape)
                 VIEW(view_permute_op) VIEW(view_transpose) VIEW(view_expand_op) VIEW(view_slice) VIEW(view_narrow_op)
                     VIEW(view_select) VIEW(view_squeeze_op) VIEW(view_unsqueeze) VIEW(view_flip) VIEW(view_as_strided)
-                        VIEW(view_diagonal)
+                        VIEW(view_diagonal) VIEW(view_same)
 
     // embed.c
     INFER(infer_embed) INFER(infer_as_strided_scatter) LOWER(lower_embed) LOWER(lower_as_strided_scatter)

@@ -24,8 +24,9 @@ static void flatten(const char *args, bool inside, struct flat *f)
         if (p[i].kind == PARAM_OPTIONS)
             flatten(gen_options(p[i].name)->fields, true, f);
         else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
-            strcpy(f->in[f->n_in++], p[i].name);
-            if (!inside) f->n_required++;
+            char *name = strcpy(f->in[f->n_in++], p[i].name), *optional = strchr(name, '?');
+            if (optional) *optional = 0;
+            if (!inside && !optional) f->n_required++;
             f->list |= p[i].kind == PARAM_LIST;
         } else if (gen_is_attr(p[i].kind))
             f->attrs[f->n_attrs++] = p[i];

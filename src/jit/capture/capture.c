@@ -97,7 +97,7 @@ static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tap
         if (current->value == t->value && !current->node) tape_set_node(current, n, 0);
     }
     c->nodes[i] = node_ref(t->node);
-    return KILN_OK;
+    return replayed_source(&c->r, t->value, t->node);
 }
 
 static kiln_status add_number(struct capturing *c, size_t i)
@@ -259,6 +259,7 @@ static kiln_status add_result(struct capturing *c, struct captured *out, size_t 
         else
             to->part = false;
     }
+    to->dense = to->part || layout_is_contiguous(&t->type, &t->layout);
     return add_output(out, value, name, &to->index);
 }
 

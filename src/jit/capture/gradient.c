@@ -128,12 +128,13 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < d->g->n_outputs && !status; i++) {
         struct tape_edge root;
+        int32_t value = d->g->values[i];
         d->g->douts[i] = d->g->values[i] = -1;
         d->g->types[i] = d->roots[i]->type;
         status = tape_current(d->roots[i], &root);
         if (status || !root.node || root.node->freed) continue;
         if (i >= d->n_results) d->g->rewritten[i - d->n_results].output = (int32_t)i;
-        d->g->values[i] = d->roots[i]->value;
+        d->g->values[i] = value;
         status = add_dout(d, i, &root, &run);
     }
     if (!status && d->g->n_douts) status = run_backward(&run);
@@ -245,7 +246,12 @@ static kiln_status differentiate(struct differentiation *d, struct tape_node *co
     if (d->g->n_outputs > UINT8_MAX)
         return error_set(KILN_E_UNSUPPORTED, "call: %s has %zu results and written inputs, a gradient takes %d at most",
                          d->r->name, d->g->n_outputs, UINT8_MAX);
-    for (size_t i = 0; i < d->g->n_outputs; i++) TRY(variable_refresh(d->r, d->roots[i]));
+    for (size_t i = 0; i < d->g->n_outputs; i++) {
+        TRY(variable_refresh(d->r, d->roots[i]));
+        d->g->values[i] = d->roots[i]->value;
+        TRY(replayed_operand(d->r, d->roots[i], &d->g->values[i]));
+    }
+    d->g->is_unlike_replay = d->r->is_unlike_replay;
     struct split s = {.n_nodes = graph->nodes.n, .n_values = graph->values.n, .n_operands = graph->operands.n};
     kiln_status status = run_back(d, since, until);
     if (!status && d->g->n_douts) status = split_capture(d, &s);
@@ -314,7 +320,10 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
         d.nodes[i] = node_ref(p->targets[i]);
         g->targets[g->n_targets++] = (struct target){-1, -1, -1};
     }
-    for (size_t i = 0; i < p->n_roots && !status; i++) d.roots[i] = p->roots[i];
+    for (size_t i = 0; i < p->n_roots && !status; i++) {
+        d.roots[i] = p->roots[i];
+        g->values[i] = d.roots[i]->value;
+    }
     struct split s = {.n_nodes = graph->nodes.n,
                       .n_values = graph->values.n,
                       .n_operands = graph->operands.n,

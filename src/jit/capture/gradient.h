@@ -36,6 +36,7 @@ struct gradient {
     struct type *types;
     int32_t *values;         // in the forward graph; -1: nothing flows back from it
     struct tape_node **cuts; // by result: what says that it kept no tape; NULL: all did, or none was wanted
+    bool is_unlike_replay;   // gradients of gradients would be wrong
     int32_t *douts;          // the place of its gradient among the backward graph's inputs; -1: none
     size_t n_douts;
     pthread_mutex_t lock;              // of who makes the program, for as long as that takes

@@ -108,6 +108,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
         TRY(recorder_value(r, in[i], &values[i]));
         if (in[i] && in[i]->storage) in[i] = (kiln_tensor *)r->sink.builder.graph->values.v[values[i]].held;
     }
+    TRY(replayed_operands(r, c->n_in, in, values));
     int32_t first = ir_add_node(r->sink.builder.graph, c, values, caller_find());
     if (first < 0) return error_pending;
     for (int i = 0; i < c->n_out; i++) {
@@ -115,7 +116,8 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
         if (!out[i]) return error_pending;
     }
     if (c->op->flags & OP_VIEW) TRY(show_same_memory(r, c, asked, base, out[0]));
-    return wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
+    if (wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
+    return replayed_results(r, c, values, out);
 }
 
 static kiln_status apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
@@ -274,6 +276,7 @@ void recorder_finish(struct recorder *r)
         if (r->known.v[i]) tensor_destroy(r->known.v[i]);
     for (size_t i = 0; i < r->places.n; i++) node_unref(r->places.v[i].node);
     vec_free(&r->places);
+    replayed_finish(r);
     vec_free(&r->happened);
     for (size_t i = 0; i < r->leaves.n; i++) node_unref(r->leaves.v[i]);
     storage_unref(r->conflict.storage);

@@ -30,6 +30,13 @@ struct own_place {
     uint32_t out;
 };
 
+// A value, as a replay of the graph with gradients would see it.
+struct replayed {
+    uint8_t state; // replayed.c
+    uint32_t out;
+    struct tape_node *node; // where the op that made it put it on the tape; a reference
+};
+
 // A tensor that was there before, or was made of host data.
 struct constant {
     kiln_tensor *tensor;     // owned
@@ -50,12 +57,14 @@ struct recorder {
     VEC(struct constant) constants;
     VEC(struct printed) prints;     // in order; `output` is a value of the graph
     VEC(struct tape_node *) leaves; // parameters and states in another's source; references
+    VEC(struct replayed) replayed;  // by value; those beyond have no gradient
     VEC(kiln_tensor *) known;       // by value: what was computed for reads; owned
     VEC(struct happened) happened;  // writes, in order
     uint64_t writes, random_counters;
     const struct joined *joined; // borrowed
     size_t n_joined;
     struct joined conflict; // memory that must be joined; the capture has failed then
+    bool is_unlike_replay;  // a replay would not give the gradients of gradients
     bool asks_sharing;      // the function asked whether tensors lie on one storage
     int must_be_constant;   // a scalar input that was read; -1: none
     // The values of inputs, for reads while the function is traced; NULL otherwise.
@@ -107,6 +116,15 @@ kiln_status recorder_watch(struct recorder *r, struct tape_node *leaf); // the p
 kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
 kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+
+// replayed.c
+kiln_status replayed_source(struct recorder *r, int32_t value, struct tape_node *n); // which lies at n
+// The value that a reader of t, whose value is *value, takes.
+kiln_status replayed_operand(struct recorder *r, const kiln_tensor *t, int32_t *value);
+kiln_status replayed_operands(struct recorder *r, int n_in, kiln_tensor *const *in, int32_t *values);
+kiln_status replayed_results(struct recorder *r, const struct op_call *c, const int32_t *values,
+                             kiln_tensor *const *out);
+void replayed_finish(struct recorder *r);
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

@@ -10,7 +10,8 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
     kiln_tensor *t = variable_handle(r, type, s->value);
     if (!t) return error_pending;
     if (s->leaf) tape_set_node(t, s->place ? s->place : s->leaf, 0);
-    kiln_status status = variable_new(r, t, &s->layout, variable);
+    kiln_status status = replayed_source(r, s->value, t->node);
+    if (!status) status = variable_new(r, t, &s->layout, variable);
     tensor_destroy(t);
     if (status) return status;
     struct variable *v = &r->variables.v[*variable];

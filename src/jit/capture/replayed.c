@@ -1,0 +1,88 @@
+// Gradients of gradients run the graph again, op by op on a tape (replay.c). There a value lies on the tape where its
+// node put it. In the function it may have lain elsewhere: nowhere, after kiln_stop_gradient or between
+// kiln_no_grad_begin and _end; or where the memory was before it was written without gradients. Then an at_place node
+// stands between the value and its reader, which passes rules for values see through.
+#include "jit/capture/recorder.h"
+#include "ops/families.h"
+
+enum { WITHOUT_GRADIENT, ON_TAPE, WITHOUT_NODE }; // WITHOUT_NODE: the replay has a node for it, the function has none
+
+static const struct replayed *find(const struct recorder *r, int32_t value)
+{
+    static const struct replayed none;
+    return value >= 0 && (size_t)value < r->replayed.n ? &r->replayed.v[value] : &none;
+}
+
+static kiln_status set(struct recorder *r, int32_t value, uint8_t state, struct tape_node *n, uint32_t out)
+{
+    while (r->replayed.n <= (size_t)value) TRY(vec_push(&r->replayed, ((struct replayed){.state = WITHOUT_GRADIENT})));
+    r->replayed.v[value] = (struct replayed){state, out, node_ref(n)};
+    return KILN_OK;
+}
+
+static int32_t value_at(const struct recorder *r, const struct tape_edge *e)
+{
+    for (size_t i = r->replayed.n; i-- > 0;)
+        if (r->replayed.v[i].node == e->node && r->replayed.v[i].out == e->out) return (int32_t)i;
+    return -1;
+}
+
+// An input of a function that is differentiated inside lies where its caller's tensor lies, or nowhere.
+static struct tape_edge place_in_function(const struct recorder *r, const kiln_tensor *t)
+{
+    struct tape_edge e = {t->node, t->node_out}, none = {NULL, 0};
+    while (e.node && e.node->kind == NODE_INPUT && e.node->edges[0].node) e = e.node->edges[0];
+    if (!e.node || !node_requires_grad(e.node)) return none;
+    return e.node->kind == NODE_INPUT && value_at(r, &e) < 0 ? none : e;
+}
+
+kiln_status replayed_source(struct recorder *r, int32_t value, struct tape_node *n)
+{
+    return n && node_requires_grad(n) ? set(r, value, ON_TAPE, n, 0) : KILN_OK;
+}
+
+kiln_status replayed_operand(struct recorder *r, const kiln_tensor *t, int32_t *value)
+{
+    const struct replayed *is = find(r, *value);
+    struct tape_edge e = place_in_function(r, t);
+    if (!e.node && is->state == WITHOUT_GRADIENT) return KILN_OK;
+    if (e.node && is->node == e.node && is->out == e.out) return KILN_OK;
+    int32_t values[] = {*value, e.node ? value_at(r, &e) : -1};
+    if (e.node && values[1] < 0) {
+        r->is_unlike_replay = true;
+        return KILN_OK;
+    }
+    const struct ir_value *v = &r->sink.builder.graph->values.v[*value];
+    const struct type *types[] = {&v->type, values[1] < 0 ? NULL : &r->sink.builder.graph->values.v[values[1]].type};
+    struct op_call c = {.op = &op_instances[OP_at_place], .n_in = 2, .n_out = 1, .in = types, .out = {v->type}};
+    *value = ir_add_node(r->sink.builder.graph, &c, values, 0);
+    if (*value < 0) return error_pending;
+    return e.node ? set(r, *value, ON_TAPE, e.node, e.out) : KILN_OK;
+}
+
+kiln_status replayed_operands(struct recorder *r, int n_in, kiln_tensor *const *in, int32_t *values)
+{
+    if (r->replayed.n == 0 || thread_state.no_grad) return KILN_OK;
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->builder) TRY(replayed_operand(r, in[i], &values[i]));
+    return KILN_OK;
+}
+
+kiln_status replayed_results(struct recorder *r, const struct op_call *c, const int32_t *values, kiln_tensor *const *out)
+{
+    bool on_tape = false;
+    for (int i = 0; i < c->n_in; i++) on_tape |= find(r, values[i])->state != WITHOUT_GRADIENT;
+    for (int i = 0; i < c->n_out && on_tape; i++) {
+        bool has_node = node_requires_grad(out[i]->node);
+        if (dtype_kind_of[out[i]->type.dtype] == KIND_FLOAT)
+            TRY(set(r, out[i]->value, has_node ? ON_TAPE : WITHOUT_NODE, has_node ? out[i]->node : NULL,
+                    out[i]->node_out));
+    }
+    return KILN_OK;
+}
+
+void replayed_finish(struct recorder *r)
+{
+    for (size_t i = 0; i < r->replayed.n; i++) node_unref(r->replayed.v[i].node);
+    vec_free(&r->replayed);
+}
