@@ -236,7 +236,7 @@ kiln_status family_refresh(kiln_tensor *t)
 kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
 {
     struct tape_family *f = t->family;
-    if (f) {
+    if (f && type_numel(&t->type) > 0) {
         struct tape_edge base = {node_ref(edge->node), edge->out};
         if (covers_storage(t))
             f->type = t->type;

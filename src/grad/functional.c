@@ -104,10 +104,18 @@ static bool is_wrt(const struct call *c, size_t i)
     return false;
 }
 
+static kiln_tensor *as_captured(kiln_tensor *t)
+{
+    struct sink *s = t->storage ? thread_state.sink : NULL;
+    if (!s || !s->capture || !s->capture->show) return t;
+    return s->capture->show(s, t, &t) ? NULL : t;
+}
+
 // The handle that fn gets for an input: the same value, a place of its own in the graph.
 static kiln_tensor *inner_input(struct call *c, size_t i)
 {
-    kiln_tensor *from = c->in[i];
+    kiln_tensor *from = as_captured(c->in[i]);
+    if (!from) return NULL;
     struct tape_edge outer = {NULL, 0};
     if (c->outside && tape_current(from, &outer)) return NULL;
     kiln_tensor *t = grad_second_handle(from);
@@ -225,7 +233,8 @@ static kiln_status hand_back_variable(struct call *c, struct sink *capture, kiln
     int32_t value = from->value;
     struct tape_edge before, after;
     TRY(tape_current(from, &before));
-    if (from->value == value) return KILN_OK;
+    bool leaf = before.node && before.node->kind == NODE_LEAF; // stays one, as after a write without gradients
+    if (from->value == value || leaf) return KILN_OK;
     TRY(tape_current(t, &after));
     tape_set_node(from, c->outside ? after.node : NULL, after.out);
     return capture->capture->rebase(capture, from);
@@ -267,7 +276,8 @@ static kiln_status collect(struct call *c, kiln_tensor **results, bool values, k
         results[i] = grad_second_handle(all[i]);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
-        if (!c->outside) tape_set_node(results[i], node_of_result(c, all[i], is_gradient), 0);
+        bool is_state = all[i]->node && all[i]->node->kind == NODE_LEAF && !node_requires_grad(all[i]->node);
+        if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, all[i], is_gradient), 0);
     }
     return KILN_OK;
 }

@@ -89,6 +89,7 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->variable = t->variable;
     r->seen = t->seen;
     r->place = t->place;
+    if (t->builder) r->generation = t->generation;
     r->run_time = t->run_time;
     r->constant = t->constant;
     return r;

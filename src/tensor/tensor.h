@@ -74,7 +74,9 @@ struct capture_ops {
     kiln_status (*refresh)(struct sink *s, kiln_tensor *t); // value and place on the tape as of now
     kiln_status (*share)(struct sink *s, kiln_tensor *t); // t is about to get a second handle, or is a parameter in use
     kiln_status (*part)(struct sink *s, kiln_tensor *t);  // t, a second handle, goes its own way on the tape
-    // t, an input of a function that is differentiated, goes its own way, with those of `before` that lie in its memory.
+    // t as it is seen inside: a parameter or state as a handle of the open scope; any other is *out itself.
+    kiln_status (*show)(struct sink *s, kiln_tensor *t, kiln_tensor **out);
+    // t, an input of a function that is differentiated, goes its own way, with those of `before` in its memory.
     kiln_status (*enter)(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *const *before);
     kiln_status (*rebase)(struct sink *s, kiln_tensor *t); // what is shown of t's part of its memory has t's place
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it

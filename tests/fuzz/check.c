@@ -64,7 +64,9 @@ static bool entry_agrees(const struct entry *got, const struct entry *want, cons
         return false;
     }
     for (int64_t i = 0; i < got->n; i++) {
-        if (same_number(got->v[i], want->v[i]) || (wide && !isfinite(want->v[i]))) continue;
+        // What overflows f16 on the way eagerly does not where it stays in f32.
+        bool may_overflow = wide || want->dtype == KILN_F16;
+        if (same_number(got->v[i], want->v[i]) || (may_overflow && !isfinite(want->v[i]))) continue;
         double spread = spread_of(noisy, n_noisy, at, want, i), by = fabs(got->v[i] - want->v[i]);
         if (by <= 6 * spread + rounding + least_of(want->dtype) || isinf(spread)) continue;
         snprintf(f->what, sizeof f->what, "%s: element %d of %d is %.9g, not %.9g (within %.3g)", got->name, (int)i,

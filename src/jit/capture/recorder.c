@@ -83,6 +83,7 @@ static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const
     view->variable = base->variable;
     view->seen = base->seen;
     view->place = base->place;
+    view->generation = base->generation;
     view->detached = base->detached || thread_state.no_grad;
     return KILN_OK;
 }
@@ -174,14 +175,20 @@ static kiln_status share(struct sink *s, kiln_tensor *t)
 static kiln_status part(struct sink *s, kiln_tensor *t)
 {
     struct recorder *r = recorder_of(s);
-    TRY(vec_push(&r->places, ((struct own_place){NULL, 0})));
+    TRY(vec_push(&r->places, ((struct own_place){NULL, 0, 0})));
     t->place = (int32_t)r->places.n;
+    t->generation = 0;
     return KILN_OK;
 }
 
 static kiln_status rebase(struct sink *s, kiln_tensor *t)
 {
-    return variable_rebase(recorder_of(s), t);
+    return variable_rebase(recorder_of(s), t, true);
+}
+
+static kiln_status show(struct sink *s, kiln_tensor *t, kiln_tensor **out)
+{
+    return recorder_resolve(recorder_of(s), "grad", t, out);
 }
 
 static kiln_status enter(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *const *before)
@@ -194,7 +201,7 @@ static kiln_status enter(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *
         t->place = before[k]->place;
     else
         TRY(part(s, t));
-    return variable_rebase(r, t);
+    return variable_rebase(r, t, false);
 }
 
 // Inputs are asked of the storages of this call.
@@ -227,6 +234,7 @@ static const struct capture_ops capture_ops = {
     .refresh = refresh,
     .share = share,
     .part = part,
+    .show = show,
     .enter = enter,
     .rebase = rebase,
     .host_data = host_data,

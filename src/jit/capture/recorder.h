@@ -18,6 +18,7 @@ struct variable {
     kiln_tensor *current;    // the value, and its place on the tape; owned
     struct layout layout;    // where its elements lie in the memory
     uint32_t version;        // raised by each write
+    uint32_t moves;          // raised by each that moves it on the tape
     int32_t source;          // the input that it belongs to; -1: made in the capture
     struct storage *storage; // by which it is found again (a reference), or NULL
     uint64_t written;        // its last write's number; 0: never
@@ -27,7 +28,7 @@ struct variable {
 // alone, and one through others is not on it.
 struct own_place {
     struct tape_node *node; // a reference
-    uint32_t out;
+    uint32_t out, moves;    // as in struct variable
 };
 
 // A value, as a replay of the graph with gradients would see it.
@@ -134,7 +135,8 @@ kiln_status variable_show(struct recorder *r, int32_t variable, const struct typ
                           kiln_tensor **out);
 // Where the memory that t shows is on the tape, by those that share t's place.
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
-kiln_status variable_rebase(struct recorder *r, kiln_tensor *t); // in t's part the place is t's own
+// In t's part of the memory the place is t's own; `moves`: for other handles as well.
+kiln_status variable_rebase(struct recorder *r, kiln_tensor *t, bool moves);
 kiln_status variable_own(struct recorder *r, kiln_tensor *t); // gives t a variable if it has none
 kiln_status variable_refresh(struct recorder *r, kiln_tensor *t);
 // The same value as a copy, so that it lies in no other memory.

@@ -54,6 +54,7 @@ static bool is_leaf(kiln_tensor *t)
 }
 
 // The value that `assign` writes: src in the shape and dtype of dst.
+// Cast first: an integer's gradient is rounded once, when all has been added up.
 static kiln_tensor *assigned(kiln_tensor *dst, kiln_tensor *src)
 {
     const struct type *to = &dst->type;
@@ -63,8 +64,9 @@ static kiln_tensor *assigned(kiln_tensor *dst, kiln_tensor *src)
         return op_apply1(&op_instances[OP_full], NULL, 0, NULL, attrs);
     }
     if (type_same_shape(&src->type, to) && !is_leaf(src)) return src;
-    struct attr attrs[] = {attr_of_ints(to->rank, to->dims)};
-    return op_apply1(&op_instances[OP_expand], NULL, 1, &src, attrs);
+    struct attr attrs[] = {attr_of_ints(to->rank, to->dims)}, dtype[] = {attr_of_dtype((kiln_dtype)to->dtype)};
+    if (src->type.dtype != to->dtype) src = op_apply1(&op_instances[OP_cast], NULL, 1, &src, dtype);
+    return src ? op_apply1(&op_instances[OP_expand], NULL, 1, &src, attrs) : NULL;
 }
 
 static kiln_status check_write(const struct op *op, const struct type *result, int n_in, kiln_tensor *const *in)
@@ -114,6 +116,7 @@ static kiln_status record_write(struct recorder *r, const struct op *op, int n_i
     in[0]->value = resolved[0]->value;
     in[0]->variable = resolved[0]->variable;
     in[0]->seen = resolved[0]->seen;
+    in[0]->generation = resolved[0]->generation;
     return KILN_OK;
 }
 

@@ -3,6 +3,7 @@
 // Input: a graph whose nodes stand in an order of execution. Every value that something needs gets a handle; a handle
 // goes when its last user has run. What is needed is found by one pass backwards from the outputs.
 #include "jit/capture/replay.h"
+#include "ir/overlap.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include <kiln/ops.h>
@@ -137,6 +138,8 @@ static kiln_tensor *copy_of(const kiln_tensor *t, const struct type *type)
 static kiln_status give(struct replay *r, int32_t value, kiln_tensor **out)
 {
     kiln_tensor *t = r->values[value];
+    if (t->storage && layout_overlaps(&t->type, &t->layout)) t = kiln_contiguous(t); // its caller may write it
+    if (!t) return error_pending;
     bool alone = t->storage && is_made(r, value) && atomic_load(&t->storage->refs) == 1;
     if (t->builder || alone || (t->storage && !thread_state.no_grad))
         *out = kiln_alias(t);

@@ -68,7 +68,8 @@ kiln_status replayed_operands(struct recorder *r, int n_in, kiln_tensor *const *
     return KILN_OK;
 }
 
-kiln_status replayed_results(struct recorder *r, const struct op_call *c, const int32_t *values, kiln_tensor *const *out)
+kiln_status replayed_results(struct recorder *r, const struct op_call *c, const int32_t *values,
+                             kiln_tensor *const *out)
 {
     bool on_tape = false;
     for (int i = 0; i < c->n_in; i++) on_tape |= find(r, values[i])->state != WITHOUT_GRADIENT;

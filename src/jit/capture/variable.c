@@ -31,6 +31,11 @@ static kiln_tensor *current_at(struct recorder *r, int32_t variable, int32_t pla
     return t;
 }
 
+static uint32_t *moves_of(struct recorder *r, const kiln_tensor *t)
+{
+    return t->place ? &r->places.v[t->place - 1].moves : &r->variables.v[t->variable].moves;
+}
+
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out)
 {
     if (!t->place) {
@@ -39,7 +44,7 @@ void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_no
     }
     struct own_place *p = &r->places.v[t->place - 1];
     struct tape_node *old = p->node;
-    *p = (struct own_place){node_ref(n), out};
+    *p = (struct own_place){node_ref(n), out, p->moves};
     node_unref(old);
 }
 
@@ -126,6 +131,7 @@ static kiln_status show_at(struct recorder *r, int32_t variable, int32_t place, 
     (*out)->variable = variable;
     (*out)->place = place;
     (*out)->seen = r->variables.v[variable].version;
+    (*out)->generation = *moves_of(r, *out);
     return KILN_OK;
 }
 
@@ -140,6 +146,7 @@ kiln_status variable_own(struct recorder *r, kiln_tensor *t)
     if (t->variable) return variable_refresh(r, t);
     TRY(variable_new(r, t, &t->layout, &t->variable));
     t->seen = 0;
+    t->generation = *moves_of(r, t);
     return KILN_OK;
 }
 
@@ -150,7 +157,8 @@ kiln_status variable_refresh(struct recorder *r, kiln_tensor *t)
     TRY(show_at(r, t->variable, t->place, &t->type, &t->layout, &now));
     t->value = now->value;
     t->seen = now->seen;
-    tape_set_node(t, t->detached ? NULL : now->node, now->node_out);
+    if (t->generation != now->generation) tape_set_node(t, t->detached ? NULL : now->node, now->node_out);
+    t->generation = now->generation;
     tensor_destroy(now);
     return KILN_OK;
 }
@@ -172,7 +180,7 @@ static kiln_tensor *with_part(struct recorder *r, const kiln_tensor *t, kiln_ten
     return !written || layout_is_contiguous(&type, &layout) ? written : gather(written, &type, &layout, first);
 }
 
-kiln_status variable_rebase(struct recorder *r, kiln_tensor *t)
+kiln_status variable_rebase(struct recorder *r, kiln_tensor *t, bool moves)
 {
     TRY(variable_own(r, t));
     int no_grad = thread_state.no_grad;
@@ -181,6 +189,7 @@ kiln_status variable_rebase(struct recorder *r, kiln_tensor *t)
     thread_state.no_grad = no_grad;
     if (!all) return error_pending;
     variable_set_place(r, t, all->node, all->node_out);
+    t->generation = *moves_of(r, t) += moves;
     return KILN_OK;
 }
 
@@ -195,6 +204,7 @@ kiln_status variable_copy(struct recorder *r, int32_t variable)
     v->current->value = copy->value;
     tape_set_node(v->current, copy->node, copy->node_out);
     v->version++;
+    v->moves++;
     return KILN_OK;
 }
 
@@ -202,6 +212,7 @@ kiln_status variable_copy(struct recorder *r, int32_t variable)
 kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *value)
 {
     TRY(variable_own(r, t));
+    if (type_numel(&t->type) == 0) return KILN_OK;
     TRY(recorder_check_apart(r, t->variable, true));
     kiln_tensor *all = with_part(r, t, value);
     if (!all) return error_pending;
@@ -211,6 +222,7 @@ kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *valu
     if (!thread_state.no_grad && !t->detached) {
         variable_set_place(r, t, all->node, all->node_out);
         tape_set_node(t, value->node, value->node_out);
+        t->generation = ++*moves_of(r, t);
     }
     t->seen = ++v->version;
     v->written = ++r->writes;
