@@ -230,6 +230,30 @@ static void gradients_of_integers_add_up_first(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// The gradient of a maximum looks for the element that equals it: where a kernel computes the elements anew, unrounded,
+// none may.
+static kiln_status largest_of_halves(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *x = kiln_cast(in[0], KILN_BF16);
+    out[0] = kiln_mul(x, kiln_max(kiln_sigmoid(x), KILN_REDUCE(.axes = KILN_ARGS(-1), .keepdims = true)));
+    return kiln_error();
+}
+
+static void maxima_of_halves_are_found_again(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct twice mine = {largest_of_halves, capture_in(cell, largest_of_halves, NULL)};
+        struct twice theirs = {largest_of_halves, NULL};
+        kiln_tensor *x = mat(f, 2, 3, 0.3, 0.7, -1.1, 1.7, 0.2, 0.9), *got = NULL, *want = NULL;
+        ok(kiln_grad(run_fn, &mine, &x, 1, NULL, &got, 1));
+        ok(kiln_grad(run_fn, &theirs, &x, 1, NULL, &want, 1));
+        near(got, want, 0.02);
+        kiln_function_free(&mine.captured);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +262,7 @@ int main(int argc, char **argv)
         FIXTURE(an_updated_parameter_stays_one),
         FIXTURE(results_can_be_written_where_they_can_eagerly),
         FIXTURE(gradients_of_integers_add_up_first),
+        FIXTURE(maxima_of_halves_are_found_again),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tap
         tape_set_node(t, twin->node, twin->node_out);
     else if (c->q->in[i]->node && c->q->in[i]->node->kind == NODE_LEAF)
         tape_set_node(t, c->q->in[i]->node, 0);
-    else if (!outside || thread_state.no_grad)
+    else if (thread_state.no_grad || (!node_requires_grad(outside) && !node_is_cut(outside)))
         tape_set_node(t, NULL, 0);
     else {
         const struct tape_edge none = {NULL, 0};

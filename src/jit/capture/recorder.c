@@ -3,6 +3,7 @@
 #include "jit/capture/recorder.h"
 #include "base/caller.h"
 #include "ops/families.h"
+#include "tensor/reach.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,7 +197,9 @@ static kiln_status enter(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *
     struct recorder *r = recorder_of(s);
     TRY(variable_own(r, t));
     size_t k = 0;
-    while (k < n && before[k]->variable != t->variable) k++;
+    while (k < n && (before[k]->variable != t->variable ||
+                     !layout_overlap(&before[k]->type, &before[k]->layout, &t->type, &t->layout)))
+        k++;
     if (k < n)
         t->place = before[k]->place;
     else

@@ -36,6 +36,11 @@ static uint32_t *moves_of(struct recorder *r, const kiln_tensor *t)
     return t->place ? &r->places.v[t->place - 1].moves : &r->variables.v[t->variable].moves;
 }
 
+static struct tape_node *node_at(const struct recorder *r, const kiln_tensor *t)
+{
+    return t->place ? r->places.v[t->place - 1].node : r->variables.v[t->variable].current->node;
+}
+
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out)
 {
     if (!t->place) {
@@ -183,6 +188,7 @@ static kiln_tensor *with_part(struct recorder *r, const kiln_tensor *t, kiln_ten
 kiln_status variable_rebase(struct recorder *r, kiln_tensor *t, bool moves)
 {
     TRY(variable_own(r, t));
+    if (!t->node && !node_at(r, t)) return KILN_OK;
     int no_grad = thread_state.no_grad;
     thread_state.no_grad = 0;
     kiln_tensor *part = value_handle(r, t), *all = part ? with_part(r, t, part) : NULL;
