@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,6 +12,14 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// How much of a path is kept in the name of a temporary file: there is room for the rest in every file name.
+static int kept(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t folder_B = slash ? (size_t)(slash - path) + 1 : 0, name_B = strlen(path + folder_B);
+    return (int)(folder_B + (name_B < NAME_MAX - TEMPORARY_MORE_B ? name_B : NAME_MAX - TEMPORARY_MORE_B));
+}
 
 // Processes of other machines and containers, whose numbers say nothing here, hold their locks.
 static void remove_if_unlocked(int folder, const char *name)
@@ -26,7 +35,8 @@ int temporary_create(int folder, const char *name, mode_t mode, char *temporary,
 {
     static atomic_uint counter;
     for (int attempt = 0; attempt < 100; attempt++) {
-        int n = snprintf(temporary, cap, "%s.%ld-%u.tmp", name, (long)getpid(), atomic_fetch_add(&counter, 1));
+        int n = snprintf(temporary, cap, "%.*s.%ld-%u.tmp", kept(name), name, (long)getpid(),
+                         atomic_fetch_add(&counter, 1));
         if (n <= 0 || (size_t)n >= cap) {
             errno = ENAMETOOLONG;
             return -1;
@@ -51,7 +61,7 @@ static bool is_leftover(const char *entry, const char *name)
     unsigned number;
     int end = 0;
     if (sscanf(at, ".%ld-%u.tmp%n", &process, &number, &end) != 2 || !end || at[end]) return false;
-    if (name && (strncmp(entry, name, strlen(name)) != 0 || at != entry + strlen(name))) return false;
+    if (name && (at != entry + kept(name) || strncmp(entry, name, (size_t)(at - entry)) != 0)) return false;
     return process > 0 && kill((pid_t)process, 0) && errno == ESRCH;
 }
 

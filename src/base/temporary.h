@@ -1,5 +1,5 @@
-// Files that are written under a name of their own, "NAME.PROCESS-NUMBER.tmp", before they take the place of NAME. A
-// process that is killed leaves its own behind; others remove it.
+// Files that are written under a name of their own, "NAME.PROCESS-NUMBER.tmp", before they take the place of NAME, of
+// which a long one is cut. A process that is killed leaves its own behind; others remove it.
 #pragma once
 #include <stddef.h>
 #include <sys/types.h>

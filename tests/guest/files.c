@@ -115,6 +115,21 @@ static void leftovers_of_the_same_number_go(void)
     NEED(before == 300 && count("s.npy.") == before - 10);
 }
 
+// As long as the file system lets a name be, which leaves no room for more in it.
+static void long_names_are_saved(void)
+{
+    char name[256], left[256];
+    memset(name, 'n', 255);
+    name[255] = 0;
+    NEED(!kiln_npy_save(in_folder(name), x) && exists(name));
+    pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    expect_end(gone, 20, 0);
+    snprintf(left, sizeof left, "%.207s.%ld-3.tmp", name, (long)gone);
+    touch(left);
+    NEED(!kiln_npy_save(in_folder(name), x) && !exists(left) && count("n") == 1);
+}
+
 // What a process leaves that is killed while it saves.
 static void killed_saves_leave_nothing_behind(void)
 {
@@ -216,6 +231,7 @@ int main(void)
     owner_and_mode_stay();
     leftovers_go();
     leftovers_of_the_same_number_go();
+    long_names_are_saved();
     killed_saves_leave_nothing_behind();
     names_are_escaped();
     deep_nesting_is_an_error();
