@@ -405,10 +405,11 @@ class Odd(Case):
 
     @once
     def test_open_to_others(self):
-        def make(path, data):
-            path.write_bytes(data)
-            path.chmod(0o666)
-        self.check_odd(make, True)
+        for mode in 0o620, 0o602, 0o666:
+            def make(path, data):
+                path.write_bytes(data)
+                path.chmod(mode)
+            self.check_odd(make, True)
 
     @once
     @unittest.skipUnless(os.geteuid() == 0, 'only the superuser can give a file away')
@@ -417,6 +418,10 @@ class Odd(Case):
             write(path, data)
             os.chown(path, 12345, -1)
         self.check_odd(make, True)
+        good = self.fill()
+        os.chown(self.folder / FOLDER, 12345, -1)
+        self.check_unused(str(self.folder))
+        self.assertEqual(self.files(), good)
 
     def check_unused(self, folder, **more):
         """Nothing is kept, and nothing is lost."""
@@ -497,11 +502,17 @@ class Odd(Case):
 
     @once
     def test_others_may_write(self):
-        self.folder.mkdir()
-        (self.folder / FOLDER).mkdir()
-        (self.folder / FOLDER).chmod(0o777)
-        self.check_unused(str(self.folder))
-        self.assertEqual(self.files(), {})
+        """The folder: nothing is written to it, and what is there is not taken."""
+        for mode in 0o770, 0o702, 0o777, 0o1777:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            (self.folder / FOLDER).mkdir(parents=True)
+            (self.folder / FOLDER).chmod(mode)
+            self.check_unused(str(self.folder))
+            self.assertEqual(self.files(), {})
+            good = self.fill()
+            (self.folder / FOLDER).chmod(mode)
+            self.check_unused(str(self.folder))
+            self.assertEqual(self.files(), good)
 
     def compiled_with(self, mode, change=lambda above: None, folder='cache'):
         """How many kernels are compiled where a full cache lies in a folder of this mode."""
