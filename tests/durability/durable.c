@@ -38,23 +38,37 @@ static kiln_checkpoint *checkpoint(int which)
     return c;
 }
 
-static kiln_status save(const char *kind, const char *path, int which)
+static kiln_status save_checkpoint(const char *path, int which)
 {
-    kiln_tensor *t = weights(which);
-    if (!strcmp(kind, "npy")) return kiln_npy_save(path, t);
-    if (!strcmp(kind, "npz")) return kiln_npz_save(path, one_name, &t, 1, NULL);
-    if (!strcmp(kind, "safetensors")) return kiln_safetensors_save(path, one_name, &t, 1);
-    NEED(!strcmp(kind, "checkpoint"));
-    return kiln_checkpoint_save(checkpoint(which), path);
+    kiln_checkpoint *c = checkpoint(which);
+    kiln_status status = kiln_checkpoint_save(c, path);
+    kiln_checkpoint_free(&c);
+    return status;
 }
 
-// Of the tensor whole; ends the process where it is neither.
-static int which_tensor(const kiln_tensor *t)
+static kiln_status save(const char *kind, const char *path, int which)
+{
+    if (!strcmp(kind, "checkpoint")) return save_checkpoint(path, which);
+    kiln_tensor *t = weights(which);
+    kiln_status status;
+    if (!strcmp(kind, "npy"))
+        status = kiln_npy_save(path, t);
+    else if (!strcmp(kind, "npz"))
+        status = kiln_npz_save(path, one_name, &t, 1, NULL);
+    else
+        status = kiln_safetensors_save(path, one_name, &t, 1);
+    kiln_free(&t);
+    return status;
+}
+
+// Of the tensor whole, which is freed; ends the process where it is neither.
+static int which_tensor(kiln_tensor *t)
 {
     static float got[ELEMENTS];
     NEED(t && kiln_numel(t) == ELEMENTS && !kiln_read(t, got, sizeof got));
     int which = got[0] == (float)contents[1].value;
     for (int i = 0; i < ELEMENTS; i++) NEED(got[i] == (float)contents[which].value);
+    kiln_free(&t);
     return which;
 }
 
@@ -62,12 +76,10 @@ static int which_checkpoint(const char *path)
 {
     kiln_checkpoint *c = kiln_checkpoint_load(path);
     NEED(c != NULL);
-    kiln_tensor *t = kiln_checkpoint_get(c, dev, "weights");
-    int which = which_tensor(t);
+    int which = which_tensor(kiln_checkpoint_get(c, dev, "weights"));
     int64_t number;
     NEED(!kiln_checkpoint_get_int(c, "number", &number) && number == contents[which].number);
     NEED(!strcmp(kiln_checkpoint_get_string(c, "text"), contents[which].text));
-    kiln_free(&t);
     kiln_checkpoint_free(&c);
     return which;
 }
@@ -78,7 +90,9 @@ static int which_is(const char *kind, const char *path)
     if (!strcmp(kind, "npy")) return which_tensor(kiln_npy_load(dev, path));
     kiln_archive *a = !strcmp(kind, "npz") ? kiln_npz_load(path) : kiln_safetensors_load(path);
     NEED(a && kiln_archive_count(a) == 1);
-    return which_tensor(kiln_archive_get(a, dev, "weights"));
+    int which = which_tensor(kiln_archive_get(a, dev, "weights"));
+    kiln_archive_free(&a);
+    return which;
 }
 
 // --- killed
@@ -109,10 +123,27 @@ static int files_beside(const char *path)
     return n;
 }
 
-static void save_for_ever(kiln_checkpoint *const *c, const char *path)
+// Says when it is under way.
+static void save_for_ever(kiln_checkpoint *const *c, const char *path, int ready)
 {
-    for (int i = 0;; i++)
+    for (int i = 0;; i++) {
         if (kiln_checkpoint_save(c[i % 2], path)) _exit(1);
+        if (i == 0) NEED(write(ready, "", 1) == 1);
+    }
+}
+
+static pid_t start_saver(kiln_checkpoint *const *c, const char *path)
+{
+    int ends[2];
+    char byte;
+    NEED(!pipe(ends));
+    pid_t child = fork();
+    NEED(child >= 0);
+    if (child == 0) save_for_ever(c, path, ends[1]);
+    close(ends[1]);
+    NEED(read(ends[0], &byte, 1) == 1);
+    close(ends[0]);
+    return child;
 }
 
 // A process is killed within the time of some saves, so that it meets every part of one. The file is A or B after each,
@@ -126,9 +157,7 @@ static void kill_savers(const char *path, int count, uint64_t seed)
     double limit_s = now_s() - start_s;
     NEED(which_checkpoint(path) == 0 && files_beside(path) == 0);
     for (int i = 0; i < count; i++) {
-        pid_t child = fork();
-        NEED(child >= 0);
-        if (child == 0) save_for_ever(c, path);
+        pid_t child = start_saver(c, path);
         double wait_s = random_below(&seed, limit_s);
         NEED(!nanosleep(&(struct timespec){(time_t)wait_s, (long)((wait_s - (double)(time_t)wait_s) * 1e9)}, NULL));
         kill(child, SIGKILL);
@@ -154,7 +183,10 @@ int main(int argc, char **argv)
         puts(which_is(argv[2], argv[3]) ? "B" : "A");
     } else if (save(argv[2], argv[3], argv[4][0] == 'B')) {
         fprintf(stderr, "%s\n", kiln_error_message());
+        kiln_error_clear();
+        kiln_device_close(&dev);
         return 1;
     }
+    kiln_device_close(&dev);
     return 0;
 }

@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
         command = [DURABLE, *map(str, arguments)]
         if before:
             command = ['unshare', '-m', 'sh', '-ec', before + '\nexec "$@"', 'sh', *command]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, **more)
 
     def save(self, kind, path, which):
         done = self.run_durable('save', kind, path, which)
