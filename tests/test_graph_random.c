@@ -243,6 +243,19 @@ static void check_copy(const struct kiln_graph *g, const struct kiln_graph *copy
                             (size_t)g->nodes.v[i].n_in * sizeof(int32_t));
 }
 
+// Some go into a folder where one is asked for: tests/fuzz_files/seeds.py takes them.
+static void keep_sample(int i, const char *text)
+{
+    const char *folder = getenv("GRAPH_SAMPLES");
+    char path[4096];
+    if (!folder || strlen(text) > 800) return;
+    snprintf(path, sizeof path, "%s/random-%04d.kiln", folder, i);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
 static void random_graphs_come_back(void **state)
 {
     size_t n_nodes = 0, n_regions = 0, n_ops = 0;
@@ -252,6 +265,7 @@ static void random_graphs_come_back(void **state)
         char *text = sample_text(g, ir_graph_file_text), *dot = sample_text(g, ir_graph_dot_text);
         struct kiln_graph *copy = ir_parse(text, strlen(text), "random");
         if (!copy) fail_msg("graph %d: %s\n%s", i, kiln_error_message(), text);
+        keep_sample(i, text);
         char *again = sample_text(copy, ir_graph_file_text);
         assert_string_equal(text, again);
         check_copy(g, copy);

@@ -1,4 +1,6 @@
 #include "base/cache.h"
+#include "base/hash.h"
+#include "base/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -134,17 +136,19 @@ static bool write_all(int fd, const void *data, size_t size_B)
     return true;
 }
 
-// A name of its own for each thread that writes: the last to be renamed stays.
-static int create(int folder, const char *name, char *temporary, size_t cap)
+// What killed processes left goes once a process and folder, for there may be many entries to look through.
+static void sweep_once(int folder)
 {
-    static atomic_uint counter;
-    for (int attempt = 0; attempt < 100; attempt++) {
-        int n = snprintf(temporary, cap, "%s.%ld-%u", name, (long)getpid(), atomic_fetch_add(&counter, 1));
-        if (n <= 0 || (size_t)n >= cap) return -1;
-        int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd >= 0 || errno != EEXIST) return fd;
+    static _Atomic uint64_t swept[4];
+    struct stat st;
+    if (fstat(folder, &st)) return;
+    uint64_t id = hash_u64(hash_u64(1, st.st_dev), st.st_ino) | 1;
+    for (size_t i = 0; i < COUNT_OF(swept); i++) {
+        uint64_t found = 0;
+        if (atomic_compare_exchange_strong(&swept[i], &found, id)) break;
+        if (found == id) return;
     }
-    return -1;
+    temporary_sweep(folder, NULL);
 }
 
 // A file beyond the limit would not only fail: a signal would end the process.
@@ -171,7 +175,8 @@ void cache_write(const char *path, const void *head, size_t head_B, const void *
     make_folders(path);
     int folder = open_folder(path, &name);
     if (folder < 0) return;
-    int fd = create(folder, name, temporary, sizeof temporary);
+    sweep_once(folder);
+    int fd = temporary_create(folder, name, 0600, temporary, sizeof temporary);
     if (fd >= 0) {
         bool written = write_all(fd, head, head_B) && write_all(fd, data, size_B);
         written = !close(fd) && written;

@@ -7,18 +7,15 @@
 // process that was killed, and the next writer of the same target removes it. What is no regular file, as a pipe or a
 // terminal, is written as it is.
 #include "io/file.h"
+#include "base/temporary.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,56 +117,29 @@ void io_abandon(struct io_writer *w)
     *w = (struct io_writer){.fd = -1};
 }
 
-// Whether the name is "<target>.<process>-<number>.tmp" of a process that is gone.
-static bool is_leftover(const char *name, const char *target)
-{
-    size_t n = strlen(target);
-    long process = 0;
-    unsigned number;
-    int end = 0;
-    if (strncmp(name, target, n) || sscanf(name + n, ".%ld-%u.tmp%n", &process, &number, &end) != 2) return false;
-    return end && !name[n + (size_t)end] && process > 0 && kill((pid_t)process, 0) && errno == ESRCH;
-}
-
-// Processes of other machines and containers, whose numbers say nothing here, hold their locks.
-static void remove_if_unlocked(int folder, const char *name)
-{
-    struct stat st;
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !flock(fd, LOCK_EX | LOCK_NB)) unlinkat(folder, name, 0);
-    close(fd);
-}
-
 static void remove_leftovers(const char *target)
 {
-    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
+    const char *slash = strrchr(target, '/');
     char *folder = slash ? strndup(target, (size_t)(slash - target) + 1) : strdup(".");
-    DIR *d = folder ? opendir(folder) : NULL;
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (is_leftover(e->d_name, name)) remove_if_unlocked(dirfd(d), e->d_name);
-    if (d) closedir(d);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        temporary_sweep(fd, slash ? slash + 1 : target);
+        close(fd);
+    }
     free(folder);
 }
 
-// Opens a file that did not exist before.
 static int open_temporary(struct io_writer *w, mode_t mode)
 {
-    static atomic_uint counter;
-    for (int attempt = 0; attempt < 100; attempt++) {
+    size_t cap = strlen(w->target) + TEMPORARY_MORE_B;
+    w->temporary = malloc(cap);
+    if (!w->temporary) return -1;
+    int fd = temporary_create(AT_FDCWD, w->target, mode, w->temporary, cap);
+    if (fd < 0) {
         free(w->temporary);
         w->temporary = NULL;
-        unsigned number = atomic_fetch_add(&counter, 1);
-        if (asprintf(&w->temporary, "%s.%ld-%u.tmp", w->target, (long)getpid(), number) < 0) {
-            w->temporary = NULL;
-            errno = ENOMEM;
-            return -1;
-        }
-        int fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB); // where the file system has locks
-        if (fd >= 0 || errno != EEXIST) return fd;
     }
-    return -1;
+    return fd;
 }
 
 // Neither rights nor identities of the file that is replaced go to anyone who did not have them: what the owner's or

@@ -7,6 +7,7 @@ STEPS trains a small network and prints what came out and what was compiled. BEN
 preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the folder can be
 written again, files that the next process uses.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -29,10 +30,36 @@ FOLDER = 'objects' if CPU else 'modules'
 LENET = [TOOLS.get('bench'), '--device', DEVICE, '--filter', 'lenet_step', '--modes', 'jit', '--budget', '0.001']
 ROUNDS = 24 if CPU else 3
 CAUGHT = 99  # of no_compiler.c
+NOBODY = 65534
 MISSING = 77  # of steps.c: there is no such device
 
 # Files are read and written by the same code for all devices.
 once = unittest.skipUnless(CPU, 'shown by the run for the CPU')
+
+
+
+def can_mount():
+    """Whether this process may mount in a namespace of its own."""
+    if not shutil.which('unshare'):
+        return False
+    mount = ['mount', '-t', 'tmpfs', 'none', '/mnt']
+    return subprocess.run(['unshare', '-m', *mount], capture_output=True).returncode == 0
+
+
+def can_be_nobody():
+    """Whether another user may start the program."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        done = subprocess.run([STEPS, DEVICE], env={**os.environ, 'KILN_CACHE_DIR': '/dev/null'}, capture_output=True,
+                              user=NOBODY, group=NOBODY, extra_groups=[])
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+mounts = unittest.skipUnless(CPU and can_mount(), 'nothing can be mounted here')
+as_nobody = unittest.skipUnless(CPU and can_be_nobody(), 'the program cannot be started as another user')
 
 # --- an entry: magic, sizes of key and code, hash, the function's name, key, code
 
@@ -117,18 +144,23 @@ class Case(unittest.TestCase):
         env = {**os.environ, 'KILN_CACHE_DIR': str(self.folder), 'KILN_DEBUG': '', 'KILN_DEVICE': 'cpu', **more}
         return {k: v for k, v in env.items() if v is not None}
 
-    def start(self, env=None, prepare=None):
-        return subprocess.Popen([STEPS, DEVICE], env=env or self.environment(), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, preexec_fn=prepare)
+    def start(self, env=None, prepare=None, before='', user=None):
+        """After shell commands, in a namespace of its own where there are any."""
+        command = [STEPS, DEVICE]
+        if before:
+            command = ['unshare', '-m', 'sh', '-ec', before + '\nexec "$@"', 'sh', *command]
+        return subprocess.Popen(command, env=env or self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, preexec_fn=prepare, user=user, group=user,
+                                extra_groups=None if user is None else [])
 
     def finish(self, process):
         out, err = process.communicate(timeout=240)
         self.assertEqual((process.returncode, err), (0, ''))
         return json.loads(out)
 
-    def run_steps(self, env=None, prepare=None):
+    def run_steps(self, env=None, prepare=None, **how):
         """What a process prints; its numbers are those of every process before it."""
-        result = self.finish(self.start(env, prepare))
+        result = self.finish(self.start(env, prepare, **how))
         self.assertEqual((result['losses'], result['weights']), (EXPECTED['losses'], EXPECTED['weights']))
         return result['compiled_on_device']
 
@@ -373,10 +405,11 @@ class Odd(Case):
 
     @once
     def test_open_to_others(self):
-        def make(path, data):
-            path.write_bytes(data)
-            path.chmod(0o666)
-        self.check_odd(make, True)
+        for mode in 0o620, 0o602, 0o666:
+            def make(path, data):
+                path.write_bytes(data)
+                path.chmod(mode)
+            self.check_odd(make, True)
 
     @once
     @unittest.skipUnless(os.geteuid() == 0, 'only the superuser can give a file away')
@@ -385,11 +418,69 @@ class Odd(Case):
             write(path, data)
             os.chown(path, 12345, -1)
         self.check_odd(make, True)
+        good = self.fill()
+        os.chown(self.folder / FOLDER, 12345, -1)
+        self.check_unused(str(self.folder))
+        self.assertEqual(self.files(), good)
 
     def check_unused(self, folder, **more):
         """Nothing is kept, and nothing is lost."""
         env = self.environment(KILN_CACHE_DIR=folder, **more)
         self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
+
+    @once
+    @mounts
+    def test_read_only_mount(self):
+        """What is there is used; nothing else is written, or said."""
+        good = self.fill()
+        lock = f'mount --bind {self.folder} {self.folder}; mount -o remount,ro,bind {self.folder}'
+        self.assertEqual(self.run_steps(before=lock), 0)
+        first, *_ = good
+        (self.folder / FOLDER / first).unlink()
+        self.assertEqual(self.run_steps(before=lock), 1)
+        self.assertEqual(set(self.files()), {*good} - {first})
+
+    @once
+    @mounts
+    def test_small_disk(self):
+        """Some entries have room, and are whole; nothing is left of the others."""
+        sizes = [len(data) for data in self.fill().values()]
+        copy = self.home / 'copy'
+        script = f'''
+            mount -t tmpfs -o size={(sum(sizes) // 2 + 4095) // 4096 * 4}k none {self.folder}
+            "$@" >/dev/null
+            cp -a {self.folder} {copy}'''
+        self.run_steps(before=script)
+        shutil.rmtree(self.folder)
+        copy.rename(self.folder)
+        kept = self.files()
+        self.assertTrue(0 < len(kept) < len(sizes))
+        for name, data in kept.items():
+            self.assertEqual(Entry(data).name(), name)
+        self.assertEqual(self.run_steps(), len(sizes) - len(kept))
+
+    @once
+    @as_nobody
+    def test_folder_of_another(self):
+        """Entries of another user are not taken, and nothing is written beside them; nor where the user's own folder
+        is closed to writing."""
+        everything, good = EXPECTED['compiled_on_device'], self.fill()
+        for path in (self.home, self.folder, self.folder / FOLDER):
+            path.chmod(0o755)
+        for path in (self.folder / FOLDER).iterdir():
+            path.chmod(0o644)
+        self.assertEqual(self.run_steps(user=NOBODY), everything)
+        self.assertEqual(self.files(), good)
+        shutil.rmtree(self.folder)
+        for path in (self.folder, self.folder / FOLDER):
+            path.mkdir()
+            os.chown(path, NOBODY, NOBODY)
+        (self.folder / FOLDER).chmod(0o555)
+        self.assertEqual(self.run_steps(user=NOBODY), everything)
+        self.assertEqual(self.files(), {})
+        (self.folder / FOLDER).chmod(0o755)
+        self.assertEqual(self.run_steps(user=NOBODY), everything)
+        self.assertEqual(self.run_steps(user=NOBODY), 0)
 
     def test_no_folder(self):
         file = self.home / 'file'
@@ -411,11 +502,17 @@ class Odd(Case):
 
     @once
     def test_others_may_write(self):
-        self.folder.mkdir()
-        (self.folder / FOLDER).mkdir()
-        (self.folder / FOLDER).chmod(0o777)
-        self.check_unused(str(self.folder))
-        self.assertEqual(self.files(), {})
+        """The folder: nothing is written to it, and what is there is not taken."""
+        for mode in 0o770, 0o702, 0o777, 0o1777:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            (self.folder / FOLDER).mkdir(parents=True)
+            (self.folder / FOLDER).chmod(mode)
+            self.check_unused(str(self.folder))
+            self.assertEqual(self.files(), {})
+            good = self.fill()
+            (self.folder / FOLDER).chmod(mode)
+            self.check_unused(str(self.folder))
+            self.assertEqual(self.files(), good)
 
     def compiled_with(self, mode, change=lambda above: None, folder='cache'):
         """How many kernels are compiled where a full cache lies in a folder of this mode."""
@@ -498,6 +595,27 @@ class Together(Case):
             self.assertLessEqual(names, set(self.files()))
         self.run_steps()
         self.assertEqual(self.run_steps(), 0)
+        next((self.folder / FOLDER).iterdir()).unlink()  # what a process left goes when another writes
+        self.run_steps()
+        self.assertEqual([name for name in self.files() if '.' in name], [])
+
+    @once
+    def test_leftovers(self):
+        """Of processes that are gone, with no lock on them, and of no others."""
+        folder = self.folder / FOLDER
+        good = self.fill()
+        gone = subprocess.Popen(['true'])
+        gone.wait()
+        first = next(iter(good))
+        names = {'old': f'{"0" * 32}.{gone.pid}-7.tmp', 'locked': f'{first}.{gone.pid}-8.tmp',
+                 'alive': f'{first}.{os.getpid()}-9.tmp', 'other': f'notes.{gone.pid}-x.tmp'}
+        for name in names.values():
+            write(folder / name, b'half a file')
+        (folder / first).unlink()
+        with (folder / names['locked']).open() as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            self.assertEqual(self.run_steps(), 1)
+        self.assertEqual(set(self.files()), {*good, *names.values()} - {names['old']})
 
 
 def take_expected(folder):

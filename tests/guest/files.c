@@ -1,6 +1,7 @@
 // Saving to pipes and over files of others, what killed processes leave, and names that are not fit to be shown.
 #include "guest.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <kiln/io.h>
@@ -73,6 +74,16 @@ static void touch(const char *name)
     NEED(fd >= 0 && !close(fd));
 }
 
+static int count(const char *start)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    NEED(d != NULL);
+    for (struct dirent *e; (e = readdir(d));) n += !strncmp(e->d_name, start, strlen(start));
+    closedir(d);
+    return n;
+}
+
 static void leftovers_go(void)
 {
     char dead[64], other[64], alive[64], link[64];
@@ -88,6 +99,35 @@ static void leftovers_go(void)
     NEED(!kiln_npy_save(in_folder("v.npy"), x) && exists(dead)); // another file's
     NEED(!kiln_npy_save(in_folder("w.npy"), x));
     NEED(!exists(dead) && exists(other) && exists(alive) && exists(link) && exists("w.npy.x-3.tmp"));
+}
+
+// Where each process is the first of its container, they all have one number, and what one leaves is in the way of the
+// next.
+static void leftovers_of_the_same_number_go(void)
+{
+    char name[64];
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "s.npy.%ld-%d.tmp", (long)getpid(), i);
+        touch(name);
+    }
+    int before = count("s.npy.");
+    for (int i = 0; i < 10; i++) NEED(!kiln_npy_save(in_folder("s.npy"), x));
+    NEED(before == 300 && count("s.npy.") == before - 10);
+}
+
+// As long as the file system lets a name be, which leaves no room for more in it.
+static void long_names_are_saved(void)
+{
+    char name[256], left[256];
+    memset(name, 'n', 255);
+    name[255] = 0;
+    NEED(!kiln_npy_save(in_folder(name), x) && exists(name));
+    pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    expect_end(gone, 20, 0);
+    snprintf(left, sizeof left, "%.207s.%ld-3.tmp", name, (long)gone);
+    touch(left);
+    NEED(!kiln_npy_save(in_folder(name), x) && !exists(left) && count("n") == 1);
 }
 
 // What a process leaves that is killed while it saves.
@@ -190,6 +230,8 @@ int main(void)
     pipes_are_written();
     owner_and_mode_stay();
     leftovers_go();
+    leftovers_of_the_same_number_go();
+    long_names_are_saved();
     killed_saves_leave_nothing_behind();
     names_are_escaped();
     deep_nesting_is_an_error();

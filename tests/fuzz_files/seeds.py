@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Writes the inputs from which the corpora were made: small files of every kind that the readers know.
+
+usage: seeds.py ROOT FOLDER [GRAPHS]
+
+Makes FOLDER/TARGET/...; `fuzz.py merge` then takes what a corpus lacks. GRAPHS is a folder to which test_graph_random
+has written some of its graphs, as it does where GRAPH_SAMPLES names one.
+"""
+import gzip
+import io
+import itertools
+import json
+import math
+import pathlib
+import re
+import struct
+import sys
+import zipfile
+import zlib
+
+SIZES = {'b1': 1, 'u1': 1, 'i1': 1, 'i2': 2, 'i4': 4, 'i8': 8, 'f2': 2, 'f4': 4, 'f8': 8}
+TENSORS = {'BOOL': 1, 'U8': 1, 'I8': 1, 'I16': 2, 'F16': 2, 'BF16': 2, 'I32': 4, 'F32': 4, 'I64': 8, 'F64': 8, 'U32': 4}
+
+
+def counting(n):
+    return bytes(i % 251 for i in range(n))
+
+
+def npy_bytes(dtype, shape, order='<', fortran=False, version=1):
+    text = f"{{'descr': '{order}{dtype}', 'fortran_order': {fortran}, 'shape': {tuple(shape)}, }}\n".encode()
+    length = struct.pack('<H' if version == 1 else '<I', len(text))
+    return b'\x93NUMPY' + bytes([version, 0]) + length + text + counting(math.prod(shape) * SIZES[dtype])
+
+
+def npy():
+    for dtype, order in itertools.product(SIZES, '<>|'):
+        yield npy_bytes(dtype, [3], order)
+    for shape in ([], [0], [2, 3], [1, 2, 1, 2], [2] * 8, [2] * 9):
+        yield npy_bytes('f4', shape, fortran=len(shape) % 2 == 0)
+    yield npy_bytes('i2', [2, 2], version=2)
+    yield npy_bytes('i2', [2, 2], version=3)
+    yield npy_bytes('f8', [1]).replace(b'<f8', b'<c8')
+    yield npy_bytes('b1', [1 << 62, 2, 0])
+    yield npy_bytes('b1', [1 << 62, 1 << 62, 0])
+
+
+def npz():
+    members = {'a': npy_bytes('f4', [2]), 'b': npy_bytes('i8', [2, 2], fortran=True), 'c': npy_bytes('b1', [])}
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        for zip64 in (False, True):
+            out = io.BytesIO()
+            with zipfile.ZipFile(out, 'w', method) as z:
+                for name, data in members.items():
+                    with z.open(zipfile.ZipInfo(f'{name}.npy'), 'w', force_zip64=zip64) as f:
+                        f.write(data)
+            yield out.getvalue()
+    for names in (['readme.txt'], ['a.npy', 'readme.txt'], []):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, 'w') as z:
+            for name in names:
+                z.writestr(zipfile.ZipInfo(name), members['a'])
+            z.comment = b'a comment' if names else b''
+        yield out.getvalue()
+
+
+def safetensors_bytes(header, data_B):
+    text = json.dumps(header, separators=(',', ':'), ensure_ascii=False).encode()
+    return struct.pack('<Q', len(text)) + text + counting(data_B)
+
+
+def entries(dtypes, shape=(2,)):
+    at, out = 0, {}
+    for dtype in dtypes:
+        size_B = TENSORS[dtype] * (shape[0] if shape else 1)
+        out[f't.{dtype}'] = {'dtype': dtype, 'shape': list(shape), 'data_offsets': [at, at + size_B]}
+        at += size_B
+    return out, at
+
+
+def safetensors():
+    yield safetensors_bytes({}, 0)
+    yield safetensors_bytes(*entries(TENSORS))
+    for dtype in TENSORS:
+        yield safetensors_bytes(*entries([dtype], ()))
+    header, size_B = entries(['F32', 'I8'])
+    yield safetensors_bytes({'__metadata__': {'format': 'pt', 'k"\\\n': 'é\U0001f600'}, **header}, size_B)
+    yield safetensors_bytes({'': {'dtype': 'F32', 'shape': [0, 3], 'data_offsets': [0, 0]}}, 0)
+    yield safetensors_bytes({'b': {'dtype': 'BOOL', 'shape': [1 << 62, 1 << 62, 0], 'data_offsets': [0, 0]}}, 0)
+    escaped = rb'{"\u0041\ud83d\ude00\/":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    yield struct.pack('<Q', len(escaped)) + escaped + b'x'
+
+
+def idx():
+    items = {8: 1, 9: 1, 11: 2, 12: 4, 13: 4, 14: 8, 7: 1}
+    for code, item_B in items.items():
+        yield bytes([0, 0, code, 1]) + struct.pack('>I', 3) + bytes(range(3 * item_B))
+    for shape in ([], [0], [2, 3], [1, 2, 3], [1] * 9):
+        plain = bytes([0, 0, 8, len(shape)]) + struct.pack(f'>{len(shape)}I', *shape) + bytes(range(math.prod(shape)))
+        yield plain
+        yield gzip.compress(plain, mtime=0)
+
+
+def checkpoint_bytes(metadata, tensors=()):
+    header, size_B = entries(tensors)
+    metadata = {'kiln.checkpoint': '1', 'kiln.crc32': '0' * 8, **metadata}
+    whole = bytearray(safetensors_bytes({'__metadata__': metadata, **header}, size_B))
+    at = whole.index(b'kiln.crc32') + len('kiln.crc32":"')
+    whole[at:at + 8] = b'%08x' % zlib.crc32(whole)
+    return bytes(whole)
+
+
+def checkpoint():
+    yield checkpoint_bytes({})
+    yield checkpoint_bytes({'step': 'int:-12', 'lr': 'double:3fb999999999999a', 'name': 'string:a\nb'})
+    yield checkpoint_bytes({'step': 'int:99999999999999999999', 'lr': 'double:x', 'x': 'other'})
+    yield checkpoint_bytes({'seed': 'int:1'}, [d for d in TENSORS if d != 'U32'])
+    yield checkpoint_bytes({}, ['U32'])
+    yield checkpoint_bytes({}, ['BOOL']).replace(b'kiln.checkpoint":"1', b'kiln.checkpoint":"2')
+    yield checkpoint_bytes({'a': 'int:1'})[:-3]
+
+
+def graph(root, samples):
+    yield from (path.read_bytes() for path in sorted(pathlib.Path(samples).iterdir())) if samples else ()
+    for path in sorted([*root.glob('tests/golden/graph/*.kiln'), *root.glob('tests/golden/pass/*.in')]):
+        text = path.read_bytes()
+        if len(text) < 3000:
+            yield text
+        # Parts of it: each line that takes only inputs.
+        lines = text.split(b'\n')
+        inputs = [line for line in lines if b'= input' in line or b'= constant' in line]
+        for line in lines:
+            value = re.match(rb'(%\d+): ', line)
+            if value and b'(' in line and line not in inputs and b'{' not in line[-3:]:
+                yield b'\n'.join([b'kiln 1', *inputs, line, b'return ' + value[1] + b' "y"', b''])
+
+
+def expression(root):
+    """What stands in the tables, with their parameters named as those of the fuzzer."""
+    yield from (b'a', b'a + b * c', b'x = a * 2; x > 0 ? x : -x', b'(((a)))', b'rsum(a) / f32(rcount())',
+                b'a >> 1 & 0xff', b'1e400', b'inf - nan', b'!a', b'f32(i32(a)) ^^ b', b'select(a < b, a, b)',
+                b'pi + 9223372036854775807', b'(' * 300 + b'a' + b')' * 300, b'-' * 300 + b'a')
+    for name in ('src/scalar/lib.def', 'src/ops/elementwise.def'):
+        for text in re.findall(r'"((?:[^"\\]|\\.)*)"', (root / name).read_text()):
+            if re.search(r'[-+*/?(]', text) and not re.search(r'[A-Z][a-z]|\. ', text):
+                yield re.sub(r'\b[xy]\b', 'a', re.sub(r'\bdy\b', 'b', text.replace('$T', 'f32'))).encode()
+
+
+def mix(a, b):
+    product = a * b
+    return (product ^ product >> 64) & (1 << 64) - 1
+
+
+def hash_bytes(h, data):
+    """As src/base/hash.h has it."""
+    words = [data[i:i + 8].ljust(8, b'\0') for i in range(0, len(data), 8)]
+    for word in [*(int.from_bytes(w, 'little') for w in words), len(data)]:
+        h = mix(h ^ 0xa0761d6478bd642f, word ^ 0xe7037ed1a0b428db)
+    return h
+
+
+def cache_entry():
+    for key, symbol, code in ((b'the key of the fuzzer', b'f', b'code'), (b'the key of the fuzzer', b'', b''),
+                              (b'the key of the fuzzer', b'k' * 63, bytes(100)), (b'another key', b'f', b'code')):
+        h = hash_bytes(hash_bytes(hash_bytes(0, key), code), symbol)
+        yield struct.pack('<8sQQQ64s', b'kilnk01', len(key), len(code), h, symbol) + key + code
+
+
+def main(root, folder, samples=None):
+    root, folder = pathlib.Path(root), pathlib.Path(folder)
+    for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
+                         'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
+                         'cache_entry': cache_entry()}.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(inputs):
+            (folder / name / f'seed-{number:03}').write_bytes(data)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
