@@ -473,13 +473,6 @@ static int shifted(struct builder *b, int node, int32_t bits)
     return dag_prim(&b->dag, PRIM_shr, dag_prim(&b->dag, PRIM_shl, node, count, 0), count, 0);
 }
 
-static int rounded(struct builder *b, int node, unsigned dtype)
-{
-    const struct scalar_dag *rounding =
-        scalar_lib_dag(dtype_info[dtype].form == FORM_BINARY16 ? LIB_as_f16 : LIB_as_bf16, CLASS_F32);
-    return rounding && node >= 0 ? dag_inline(&b->dag, rounding, &node) : -1;
-}
-
 // What a store and a load in between would make of it.
 static int through_storage(struct builder *b, int node, unsigned dtype)
 {
@@ -489,7 +482,9 @@ static int through_storage(struct builder *b, int node, unsigned dtype)
         union scalar_value mask = {.i32 = dtype_highest(dtype)};
         return dag_prim(&b->dag, PRIM_and, node, dag_const(&b->dag, CLASS_I32, mask), 0);
     }
-    return dtype_is_half_float(dtype) && b->set->round_casts ? rounded(b, node, dtype) : node;
+    if (!dtype_is_half_float(dtype) || !b->set->round_casts) return node;
+    const struct scalar_dag *rounding = scalar_lib_dag(d->form == FORM_BINARY16 ? LIB_as_f16 : LIB_as_bf16, CLASS_F32);
+    return rounding ? dag_inline(&b->dag, rounding, &node) : -1;
 }
 
 static int add_i32(struct builder *b, int64_t v)
@@ -561,11 +556,7 @@ static int operand_value(struct builder *b, const struct instance *i, int o, enu
     if (i->source[o] < 0) return convert(b, memory_value(b, i, o), cls);
     const struct instance *from = &b->instances[i->source[o]];
     const struct unit *maker = unit_of(b, from);
-    int node = as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype);
-    // A comparison with what was stored must find equal what is: the gradient of a maximum looks for it.
-    bool compares = unit_of(b, i)->l.operands[unit_of(b, i)->n_in].dtype == KILN_BOOL;
-    if (compares && dtype_is_half_float(in->dtype) && !b->set->round_casts) node = rounded(b, node, in->dtype);
-    return convert(b, node, cls);
+    return convert(b, as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype), cls);
 }
 
 static int form_value(struct builder *b, const struct form *f)

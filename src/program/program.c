@@ -432,6 +432,19 @@ static kiln_status schedule(struct maker *m, struct units_options *uo, const str
     return order_writes_last(&m->units, &m->schedule, done);
 }
 
+// What a kernel kept unrounded differs from what was stored. Where values are looked for among others, all are rounded.
+static bool compares_halves(const struct kiln_graph *g)
+{
+    for (size_t i = 0; i < g->nodes.n; i++) {
+        const struct ir_node *n = &g->nodes.v[i];
+        const int32_t *in = ir_operands(g, n);
+        bool compares = n->op->flags & OP_COMPARES || g->values.v[n->first_out].type.dtype == KILN_BOOL;
+        for (int k = 0; k < n->n_in && compares; k++)
+            if (in[k] >= 0 && dtype_is_half_float(g->values.v[in[k]].type.dtype)) return true;
+    }
+    return false;
+}
+
 static kiln_status build(struct maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
@@ -443,8 +456,9 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
                                .dense = m->o->dense};
-    struct fuse_options fo = {
-        .off = m->o->no_fusion, .alone = debug_flag("fuse-all"), .round_casts = m->o->round_casts};
+    struct fuse_options fo = {.off = m->o->no_fusion,
+                              .alone = debug_flag("fuse-all"),
+                              .round_casts = m->o->round_casts || compares_halves(before)};
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
     if (m->o->aliases) {
