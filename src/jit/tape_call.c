@@ -219,14 +219,6 @@ struct places {
     const struct layout **layouts;
 };
 
-static kiln_status find_history(const struct source *s, struct tape_edge *out)
-{
-    const kiln_tensor *t = family_show(s->leaf, s->storage, &s->type, &s->layout); // until the call ends
-    if (!t) return error_pending;
-    *out = (struct tape_edge){t->node, t->node_out};
-    return KILN_OK;
-}
-
 static kiln_status find_places(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
                                const struct places *p)
 {
@@ -236,7 +228,7 @@ static kiln_status find_places(const struct captured *c, kiln_tensor *const *in,
         if (t->input >= 0)
             TRY(tape_current(in[t->input], &p->edges[i]));
         else if (c->sources[t->source].history)
-            TRY(find_history(&c->sources[t->source], &p->edges[i]));
+            TRY(source_history(&c->sources[t->source], &p->edges[i]));
         else
             p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
         p->types[i] = &sources[t->source]->type;
