@@ -170,19 +170,6 @@ static struct program_rng reserve(kiln_device *dev, uint64_t counters)
     return rng;
 }
 
-// What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
-static void catch_up(const struct entry *e, kiln_tensor *const *sources, const struct program_rng *rng)
-{
-    const struct captured *c = &e->captured;
-    struct error_record now, why;
-    if (c->n_happened && e->program && !program_writes_last(e->program)) return;
-    error_capture(&now);
-    why = now;
-    kiln_error_clear();
-    graph_catch_up(c->graph, c->dev, sources, rng, c->happened, c->n_happened, &why);
-    error_raise(&why);
-}
-
 static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
                                    const struct onward *o)
 {
@@ -214,7 +201,9 @@ struct running {
     const struct captured *c;
     struct gradient_call call;
     struct onward onward;
-    kiln_tensor **room; // allocated, or NULL
+    bool *undone;         // NULL: a call that fails is brought to where it fails eagerly
+    kiln_tensor **room;   // allocated, or NULL
+    kiln_tensor **values; // the same
 };
 
 static void finish_running(void *at)
@@ -223,6 +212,48 @@ static void finish_running(void *at)
     node_unref(r->call.node);
     onward_finish(r->c, &r->onward);
     free(r->room);
+    free(r->values);
+}
+
+static bool has_written(const struct entry *e)
+{
+    return e->captured.n_happened && e->program && !program_writes_last(e->program);
+}
+
+// The numbers that a call took are there again, unless others have taken some since.
+static void give_back(kiln_device *dev, const struct program_rng *rng, uint64_t counters)
+{
+    pthread_mutex_lock(&dev->lock);
+    if (dev->rng_seed == rng->seed && dev->rng_offset == rng->offset + counters) dev->rng_offset = rng->offset;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+// What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
+static void catch_up(const struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor *const *sources,
+                     const struct program_rng *rng)
+{
+    const struct captured *c = &e->captured;
+    struct error_record now, why;
+    if (has_written(e)) return;
+    if (r->undone) {
+        *r->undone = true;
+        give_back(c->dev, rng, c->counters);
+        return;
+    }
+    error_capture(&now);
+    why = now;
+    kiln_error_clear();
+    r->values = calloc(c->n_gradient_steps + 1, sizeof *r->values);
+    struct catching_up done = {.writes = c->happened,
+                               .n_writes = c->n_happened,
+                               .steps = c->gradient_steps,
+                               .n_steps = c->n_gradient_steps,
+                               .values = r->values,
+                               .why = &why};
+    if (done.values) graph_catch_up(c->graph, c->dev, sources, rng, &done);
+    if (done.values) onward_catch_up(c, in, done.values, done.n_taken, &r->onward);
+    kiln_error_clear();
+    error_raise(&why);
 }
 
 static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor **tensors,
@@ -236,7 +267,7 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     if (c->counters) rng = reserve(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
     kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
-    if (status) catch_up(e, tensors, &rng);
+    if (status) catch_up(e, r, in, tensors, &rng);
     TRY(status);
     TRY(leave_gradients(c, in, outputs, &r->onward));
     TRY(onward_run(c, in, outputs, &r->onward));
@@ -244,14 +275,14 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     return gradient_end(e, &r->call, &rng, in, outputs, out);
 }
 
-kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
 {
     const struct captured *c = &e->captured;
     size_t n = c->n_sources + c->n_outputs;
     kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
     if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
     struct kiln_scope scope;
-    struct running r = {.c = c, .room = tensors == few ? NULL : tensors};
+    struct running r = {.c = c, .undone = undone, .room = tensors == few ? NULL : tensors};
     struct leave left;
     scope_enter(&scope);
     leave_push(&left, finish_running, &r);

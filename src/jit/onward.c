@@ -75,67 +75,80 @@ void onward_finish(const struct captured *c, struct onward *o)
 
 struct taking {
     const struct captured *c;
-    kiln_tensor *const *in, *const *outputs;
+    kiln_tensor *const *in;
+    kiln_tensor *const *outputs; // NULL: `values`, by step
+    kiln_tensor *const *values;
+    size_t n_steps;
     const struct onward *o;
 };
 
+// All leaves, or those that the inputs lead to.
 static struct tape_node *leaf_of(const struct taking *t, const struct gradient_step *s)
 {
     struct tape_node *leaf = s->source < 0 ? NULL : source_leaf(&t->c->sources[s->source], t->in);
-    return leaf && reach_has(&t->o->reach, leaf) ? leaf : NULL;
+    return leaf && (!t->outputs || reach_has(&t->o->reach, leaf)) ? leaf : NULL;
 }
 
-static kiln_tensor *gradient_of(const struct taking *t, const struct gradient_step *s)
+static kiln_tensor *gradient_of(const struct taking *t, size_t i)
 {
-    const kiln_tensor *g = t->outputs[s->output];
+    const kiln_tensor *g = t->outputs ? t->outputs[t->c->gradient_steps[i].output] : t->values[i];
     return tensor_on(g->storage, &g->type, &g->layout);
 }
 
 static kiln_status begin_at(const struct taking *t, size_t i, struct run *r)
 {
     const struct gradient_step *s = &t->c->gradient_steps[i];
-    struct tape_edge at = s->event == GRADIENT_ARRIVED ? t->o->edges[i] : (struct tape_edge){leaf_of(t, s), 0};
-    kiln_tensor *g = at.node ? gradient_of(t, s) : NULL;
+    struct tape_edge at = {NULL, 0};
+    if (s->event == GRADIENT_LEFT)
+        at.node = leaf_of(t, s);
+    else if (t->o->edges)
+        at = t->o->edges[i];
+    kiln_tensor *g = at.node ? gradient_of(t, i) : NULL;
     if (!at.node) return KILN_OK;
     return g ? run_add(r, &at, g) : error_pending;
 }
 
-// The backward that step i has begun; *next: the step behind it.
-static kiln_status run_one(const struct taking *t, size_t i, size_t *next)
+static kiln_status run_one(const struct taking *t, size_t begin, size_t end)
 {
-    const struct gradient_step *all = t->c->gradient_steps;
-    struct run r = {.keep = all[i].keep, .accumulate = all[i].accumulate};
+    const struct gradient_step *s = &t->c->gradient_steps[begin];
+    struct run r = {.keep = s->keep, .accumulate = s->accumulate};
     kiln_status status = KILN_OK;
-    for (i++; i < t->c->n_gradient_steps && !status; i++) {
-        if (all[i].event != GRADIENT_LEFT && all[i].event != GRADIENT_ARRIVED) break;
-        status = begin_at(t, i, &r);
-    }
+    for (size_t i = begin + 1; i < end && !status; i++) status = begin_at(t, i, &r);
     if (!status && r.n_heap) status = run_backward(&r);
     run_finish(&r);
-    *next = i;
     return status;
 }
 
-static kiln_status set_one(const struct taking *t, const struct gradient_step *s)
+static kiln_status set_one(const struct taking *t, size_t i)
 {
+    const struct gradient_step *s = &t->c->gradient_steps[i];
     struct tape_node *leaf = leaf_of(t, s);
-    kiln_tensor *g = leaf && s->output >= 0 ? gradient_of(t, s) : NULL;
-    if (leaf && s->output >= 0 && !g) return error_pending;
+    kiln_tensor *g = leaf && s->value >= 0 ? gradient_of(t, i) : NULL;
+    if (leaf && s->value >= 0 && !g) return error_pending;
     if (leaf) leaf_set_gradient(leaf, g);
+    return KILN_OK;
+}
+
+static kiln_status take(const struct taking *t)
+{
+    const struct gradient_step *all = t->c->gradient_steps;
+    for (size_t i = 0, end; i < t->n_steps; i = end) {
+        end = gradient_step_end(all, t->n_steps, i);
+        TRY(all[i].event == GRADIENT_RUN ? run_one(t, i, end) : set_one(t, i));
+    }
     return KILN_OK;
 }
 
 kiln_status onward_run(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
                        const struct onward *o)
 {
-    const struct taking t = {c, in, outputs, o};
-    kiln_status status = KILN_OK;
-    for (size_t i = 0, next; i < c->n_gradient_steps && c->goes_on && !status; i = next) {
-        next = i + 1;
-        if (c->gradient_steps[i].event == GRADIENT_RUN)
-            status = run_one(&t, i, &next);
-        else
-            status = set_one(&t, &c->gradient_steps[i]);
-    }
-    return status;
+    const struct taking t = {c, in, outputs, NULL, c->n_gradient_steps, o};
+    return c->goes_on ? take(&t) : KILN_OK;
+}
+
+kiln_status onward_catch_up(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *values, size_t n,
+                            const struct onward *o)
+{
+    const struct taking t = {c, in, NULL, values, n, o};
+    return take(&t);
 }

@@ -13,4 +13,7 @@ kiln_status onward_begin(const struct captured *c, const char *name, kiln_tensor
 // After it: outputs are those of the program. Gradients of leaves in the reach are made here.
 kiln_status onward_run(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
                        const struct onward *o);
+// The first n steps of a call that has failed, for all leaves, with their values.
+kiln_status onward_catch_up(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *values, size_t n,
+                            const struct onward *o);
 void onward_finish(const struct captured *c, struct onward *o);

@@ -12,3 +12,11 @@ struct gradient_step {
     size_t n_nodes;         // of the graph that stood there
     struct tape_node *node; // ARRIVED, while it is captured; a reference
 };
+
+// A backward is one with all that it has left.
+static inline size_t gradient_step_end(const struct gradient_step *all, size_t n, size_t begin)
+{
+    size_t end = begin + 1;
+    while (end < n && (all[end].event == GRADIENT_LEFT || all[end].event == GRADIENT_ARRIVED)) end++;
+    return end;
+}
