@@ -353,6 +353,44 @@ static void recorded_gradients_do_not_go_on(void **state)
     kiln_function_free(&j);
 }
 
+static kiln_status weighted(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    out[0] = kiln_sum(kiln_mul(kiln_square(in[0]), w->p), NULL);
+    return kiln_error();
+}
+
+static kiln_status with_head(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    out[0] = kiln_sum(kiln_mul(in[0], w->head), NULL);
+    return kiln_backward(out[0], NULL);
+}
+
+// An input that is a derivative without a tape; where it is a constant, there is nothing to say.
+static void inputs_that_kept_no_tape(void **state)
+{
+    struct fixture *f = *state;
+    for (enum way way = 0; way <= PURE; way++) {
+        struct world w = make_world(f);
+        ok(kiln_set_mode(way == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+        kiln_function *j = capture_in(way, with_head, &w);
+        for (int t = 0; t < 4; t++) {
+            kiln_tensor *x = vec(f, 3, 1. + t, 2, 3), *slope, *stopped, *out = NULL;
+            ok(kiln_grad(weighted, &w, &x, 1, NULL, &slope, 1));
+            stopped = kiln_stop_gradient(slope);
+            if (t % 2) {
+                fails(kiln_call(j, &slope, 1, &out, 1), KILN_E_GRADIENT, "a result of kiln_grad, which kept no tape");
+            } else {
+                ok(kiln_call(j, &stopped, 1, &out, 1));
+                same(kiln_gradient(w.head), slope);
+            }
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // --- inside a function that is differentiated
 
 static kiln_status differentiated(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -387,10 +425,11 @@ static void a_function_that_is_differentiated(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(gradients_go_on_outside),          FIXTURE(what_is_kept_is_used_again),
-        FIXTURE(inputs_are_written_before),        FIXTURE(functions_inside_functions),
-        FIXTURE(a_part_of_a_gradient_is_not_read), FIXTURE(a_tape_is_used_up_once),
-        FIXTURE(recorded_gradients_do_not_go_on),  FIXTURE(a_function_that_is_differentiated),
+        FIXTURE(gradients_go_on_outside),           FIXTURE(what_is_kept_is_used_again),
+        FIXTURE(inputs_are_written_before),         FIXTURE(functions_inside_functions),
+        FIXTURE(a_part_of_a_gradient_is_not_read),  FIXTURE(a_tape_is_used_up_once),
+        FIXTURE(recorded_gradients_do_not_go_on),   FIXTURE(inputs_that_kept_no_tape),
+        FIXTURE(a_function_that_is_differentiated),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

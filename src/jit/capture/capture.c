@@ -77,6 +77,15 @@ static kiln_tensor *twin_of(const struct capturing *c, size_t i)
     return NULL;
 }
 
+// The function sees what kept no tape as that: a backward inside that would have to go through it says so.
+static void place_cut(struct capturing *c, kiln_tensor *t, struct tape_node *outside)
+{
+    struct tape_node *cut = node_is_cut(outside) && !thread_state.no_grad ? outside : NULL;
+    tape_set_node(t, cut, 0);
+    kiln_tensor *current = c->r.variables.v[t->variable].current;
+    if (cut && current->value == t->value && !current->node) tape_set_node(current, cut, 0);
+}
+
 // The function sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
 static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tape_node *outside)
 {
@@ -86,7 +95,7 @@ static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tap
     else if (c->q->in[i]->node && c->q->in[i]->node->kind == NODE_LEAF)
         tape_set_node(t, c->q->in[i]->node, 0);
     else if (!outside || thread_state.no_grad)
-        tape_set_node(t, NULL, 0);
+        place_cut(c, t, c->q->in[i]->node);
     else {
         const struct tape_edge none = {NULL, 0};
         struct tape_node *n = node_input(&t->type, &none);
