@@ -1,5 +1,5 @@
 // C++ exceptions that pass through the library: what was called finds all as it was, and writes that were made by then
-// have been made. The same as test_jit_auto_errors.c has for longjmp.
+// have been made. The same as test_jit_leave.c has for longjmp.
 #include <kiln/kiln.h>
 
 #include <cmath>

@@ -83,6 +83,57 @@ static void wrong_gradients(void **state)
     fails(kiln_gradients(y, &x, 1, KILN_GRADIENTS(.sens = f64s(f, 1, v)), &g), KILN_E_SHAPE, "gradients: sens");
 }
 
+// --- where nothing requires a gradient
+
+struct nothing {
+    kiln_tensor *w;
+    int what;
+};
+
+static kiln_status constant_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct nothing *n = user;
+    out[0] = kiln_sum(kiln_mul(kiln_stop_gradient(in[0]), kiln_floor(kiln_stop_gradient(n->w))), NULL);
+    return kiln_error();
+}
+
+// Asks for gradients in one of the ways that there are.
+static kiln_status ask(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct nothing *n = user;
+    TRY_(constant_of(user, in, n_in, out, 1));
+    kiln_tensor *constant = out[0];
+    if (n->what == 0) return kiln_backward(constant, NULL);
+    if (n->what == 1) return kiln_grad(constant_of, user, in, 1, NULL, out, 1);
+    if (n->what == 2) return kiln_gradients(constant, &n->w, 1, NULL, out);
+    return kiln_gradients(kiln_square(n->w), &constant, 1, NULL, out);
+}
+
+static void nothing_requires_a_gradient(void **state)
+{
+    static const char *const messages[] = {NULL, NULL, "gradients: out depends on nothing that requires a gradient",
+                                           "gradients: wrt 0 requires no gradient"};
+    struct fixture *f = *state;
+    for (int way = -1; way <= KILN_CAPTURE_TRACE; way++)
+        for (int what = 0; what < 4; what++) {
+            struct nothing n = {kiln_parameter(f64s(f, 2, (const double[]){1, 2}), "w"), what};
+            kiln_function *j = way < 0 ? NULL : kiln_jit(ask, &n, KILN_JIT(.capture = (kiln_capture)way));
+            for (int i = 0; i < 2; i++) {
+                kiln_tensor *x = f64s(f, 2, (const double[]){3, 4}), *out = NULL;
+                kiln_status status = j ? kiln_call(j, &x, 1, &out, 1) : ask(&n, &x, 1, &out, 1);
+                if (messages[what])
+                    fails(status, KILN_E_GRADIENT, messages[what]);
+                else
+                    ok(status);
+                if (what == 1) close_to(out, 2, (const double[]){0, 0}, 0);
+                assert_null(kiln_gradient(n.w));
+            }
+            kiln_function_free(&j);
+        }
+    fails(kiln_backward_graph(f64s(f, 2, (const double[]){3, 4})) ? KILN_OK : kiln_error(), KILN_E_GRADIENT,
+          "backward_graph: out depends on nothing that requires a gradient");
+}
+
 // --- a loss of a derivative: u = sum(tanh(w x)), loss = mean((du/dx - 1)^2), of which d loss / d w is
 
 struct problem {
@@ -105,6 +156,16 @@ static kiln_status slope_loss(void *user, kiln_tensor *const *in, size_t n_in, k
     if (p->stop) slope = kiln_stop_gradient(slope);
     out[0] = kiln_add(kiln_mean(kiln_square(kiln_sub(slope, kiln_scalar(1))), NULL), kiln_sum(kiln_square(p->w), NULL));
     return kiln_error();
+}
+
+static void the_graph_of_what_kept_no_tape(void **state)
+{
+    struct fixture *f = *state;
+    struct problem p = {.w = kiln_parameter(f64s(f, 2, (const double[]){1, 2}), "w")};
+    kiln_tensor *x = f64s(f, 2, (const double[]){3, 4}), *slope;
+    ok(kiln_grad(field, &p, &x, 1, NULL, &slope, 1));
+    assert_null(kiln_backward_graph(slope));
+    fails(kiln_error(), KILN_E_GRADIENT, "backward_graph: out comes from a result of kiln_grad, which kept no tape");
 }
 
 // d/dw of mean((w (1 - tanh^2(w x)) - 1)^2) + w^2, by hand.
@@ -430,6 +491,8 @@ int main(int argc, char **argv)
         FIXTURE(gradients_by_leaves_and_results),
         FIXTURE(gradients_of_every_kind_of_place),
         FIXTURE(wrong_gradients),
+        FIXTURE(nothing_requires_a_gradient),
+        FIXTURE(the_graph_of_what_kept_no_tape),
         FIXTURE(losses_of_derivatives_reach_parameters),
         FIXTURE(parts_are_not_dropped_in_silence),
         FIXTURE(captures_hand_on_what_kept_no_tape),

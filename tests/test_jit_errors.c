@@ -36,6 +36,14 @@ static void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *go
     assert_true(equal(got, want));
 }
 
+static void same_gradients(enum cell cell, int t, kiln_tensor *p, kiln_tensor *q)
+{
+    kiln_tensor *got = kiln_gradient(p), *want = kiln_gradient(q);
+    if (!got != !want) print_error("%s, call %d: one has a gradient\n", cell_names[cell], t);
+    assert_int_equal(!got, !want);
+    if (got) same_or_say(cell, t, "the gradient", got, want);
+}
+
 static void agree(struct fixture *f, kiln_fn fn)
 {
     static const int64_t indices[][2] = {{1, 2}, {1, 4}, {0, 3}, {-5, 0}};
@@ -44,10 +52,11 @@ static void agree(struct fixture *f, kiln_fn fn)
         kiln_function *j = capture_in(cell, fn, &mine);
         for (int t = 0; t < 4; t++) {
             kiln_tensor *index = kiln_from_data(f->dev, KILN_I64, KILN_SHAPE(2), indices[t]), *got = NULL, *want = NULL;
-            kiln_tensor *a[] = {mine.x, mine.y, index}, *b[] = {theirs.x, theirs.y, index};
-            kiln_status first = kiln_call(j, a, 3, &got, 1);
+            kiln_tensor *a[] = {mine.x, mine.y, index, kiln_mul(mine.p, mine.p)};
+            kiln_tensor *b[] = {theirs.x, theirs.y, index, kiln_mul(theirs.p, theirs.p)};
+            kiln_status first = kiln_call(j, a, 4, &got, 1);
             kiln_error_clear();
-            kiln_status second = fn(&theirs, b, 3, &want, 1);
+            kiln_status second = fn(&theirs, b, 4, &want, 1);
             kiln_error_clear();
             if (first != second)
                 print_error("%s, call %d: %s, not %s\n", cell_names[cell], t, kiln_status_name(first),
@@ -58,6 +67,7 @@ static void agree(struct fixture *f, kiln_fn fn)
             same_or_say(cell, t, "y", mine.y, theirs.y);
             same_or_say(cell, t, "the state", mine.state, theirs.state);
             same_or_say(cell, t, "the parameter", mine.p, theirs.p);
+            same_gradients(cell, t, mine.p, theirs.p);
         }
         kiln_function_free(&j);
     }
@@ -144,6 +154,51 @@ static kiln_status two_parts(void *user, kiln_tensor *const *in, size_t n_in, ki
     return kiln_error();
 }
 
+static kiln_status labels(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(in[0], kiln_scalar(1));
+    kiln_mul_(w->state, kiln_scalar(2));
+    out[0] = kiln_cross_entropy(in[1], kiln_select(in[2], 0, 1), NULL);
+    kiln_add_(w->state, out[0]);
+    return kiln_error();
+}
+
+static kiln_status backward_then_fail(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    TRY_(kiln_backward(kiln_sum(kiln_mul(kiln_square(w->p), kiln_sum(in[0], NULL)), NULL), NULL));
+    kiln_add_(in[0], kiln_scalar(1));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    return kiln_error();
+}
+
+// Dropped, made, and made larger; each before another op that may fail.
+static kiln_status between_gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    const kiln_backward_opts *add = KILN_BACKWARD(.accumulate = true);
+    kiln_tensor *first = kiln_gather(in[1], 0, kiln_sub(in[2], kiln_scalar_int(1)));
+    TRY_(kiln_set_gradient(w->p, NULL));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    TRY_(kiln_backward_with(
+        kiln_sum(kiln_exp(kiln_mul(w->p, kiln_mul(kiln_sum(out[0], NULL), kiln_scalar(.01)))), NULL), add));
+    TRY_(kiln_backward_with(kiln_sum(kiln_mul(w->p, kiln_sum(first, NULL)), NULL), add));
+    out[0] = kiln_mul(kiln_gather(in[0], 0, kiln_add(in[2], kiln_scalar_int(1))), kiln_add(first, out[0]));
+    TRY_(kiln_set_gradient(w->p, kiln_zeros_like(w->p)));
+    return kiln_error();
+}
+
+// Through an input that was made of the parameter.
+static kiln_status gradients_outside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *x = kiln_sum(kiln_mul(in[3], w->p), NULL);
+    TRY_(kiln_backward(x, NULL));
+    out[0] = kiln_gather(in[1], 0, in[2]);
+    return kiln_error();
+}
+
 static void writes_before_the_error_have_happened(void **state)
 {
     static const kiln_fn fns[] = {write_then_fail, fail_then_write, between, of_what_was_written,
@@ -151,10 +206,24 @@ static void writes_before_the_error_have_happened(void **state)
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) agree(*state, fns[i]);
 }
 
+static void a_label_fails_as_an_index_does(void **state)
+{
+    agree(*state, labels);
+}
+
+static void gradients_before_the_error_are_left(void **state)
+{
+    agree(*state, backward_then_fail);
+    agree(*state, between_gradients);
+    agree(*state, gradients_outside);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(writes_before_the_error_have_happened),
+        FIXTURE(a_label_fails_as_an_index_does),
+        FIXTURE(gradients_before_the_error_are_left),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -403,6 +403,137 @@ static void a_state_is_written_with_a_gradient(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// What a state has been written is on the tape afterwards as it is eagerly.
+static kiln_status write_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    TRY_(kiln_assign(w->state, kiln_mul(in[0], w->p)));
+    out[0] = kiln_square(in[0]);
+    return kiln_error();
+}
+
+static kiln_status add_to_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(w->state, kiln_mul(in[0], w->p));
+    kiln_mul_(kiln_narrow(w->state, 0, 1, 2), kiln_narrow(w->q, 0, 0, 2));
+    out[0] = kiln_mul(w->state, w->q);
+    return kiln_error();
+}
+
+static kiln_status clear_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    TRY_(kiln_assign(w->state, in[0]));
+    out[0] = kiln_mul(w->p, in[0]);
+    return kiln_error();
+}
+
+static kiln_status write_state_without_gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                                 size_t n_out)
+{
+    struct world *w = user;
+    kiln_no_grad_begin();
+    kiln_mul_(w->state, kiln_scalar(.5));
+    kiln_no_grad_end();
+    out[0] = kiln_mul(w->state, w->p);
+    return kiln_error();
+}
+
+// The history that the state has goes through the function's own backward, which uses it up.
+static kiln_status write_and_run_back(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    TRY_(kiln_assign(w->state, kiln_mul(in[0], w->p)));
+    out[0] = kiln_sum(kiln_square(w->state), NULL);
+    return kiln_backward(out[0], NULL);
+}
+
+// Where the function is called several times before a backward, and where the state had a history before.
+static void write_states(struct fixture *f, kiln_fn fn, enum cell cell, int calls, bool history)
+{
+    struct world mine = make_world(f), theirs = make_world(f);
+    struct world *both[] = {&theirs, &mine};
+    kiln_function *j = capture_in(cell, fn, &mine);
+    for (int t = 0; t < CALLS; t++) {
+        kiln_status status[2] = {KILN_OK, KILN_OK};
+        for (int k = 0; k < 2; k++) {
+            struct world *w = both[k];
+            kiln_tensor *out = NULL;
+            kiln_no_grad_begin();
+            ok(kiln_assign(w->state, vec(f, 3, 4, 5, 6)));
+            kiln_no_grad_end();
+            ok(kiln_assign(w->state, history ? kiln_square(w->q) : vec(f, 3, 4, 5, 6)));
+            for (int i = 0; i < calls; i++) {
+                kiln_tensor *x = vec(f, 3, 1. + t, 2, 3 + i);
+                ok(k ? kiln_call(j, &x, 1, &out, 1) : fn(w, &x, 1, &out, 1));
+            }
+            kiln_tensor *loss = kiln_sum(kiln_mul(kiln_square(w->state), vec(f, 3, 1, 2, 3)), NULL);
+            status[k] = kiln_backward(loss, NULL);
+            if (status[k]) fails(status[k], KILN_E_GRADIENT, "was used up by an earlier backward");
+        }
+        assert_int_equal(status[0], status[1]);
+        same_or_say(cell, t, "the state", mine.state, theirs.state);
+        same_or_say(cell, t, "the gradient of p", kiln_gradient(mine.p), kiln_gradient(theirs.p));
+        same_or_say(cell, t, "the gradient of q", kiln_gradient(mine.q), kiln_gradient(theirs.q));
+    }
+    kiln_function_free(&j);
+}
+
+static void what_is_written_to_a_state_stays_on_the_tape(void **state)
+{
+    static const kiln_fn fns[] = {write_state, add_to_state, clear_state, write_state_without_gradients,
+                                  write_and_run_back};
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (size_t i = 0; i < sizeof fns / sizeof *fns; i++)
+            for (int history = 0; history < 2; history++)
+                for (int calls = 1; calls < 3; calls++) write_states(*state, fns[i], cell, calls, history);
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// A result whose tape the function itself has used up.
+static void a_result_whose_tape_is_used_up(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct world w = make_world(f);
+        kiln_function *j = capture_in(cell, write_and_run_back, &w);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = vec(f, 3, 1. + t, 2, 3), *out = NULL;
+            ok(kiln_call(j, &x, 1, &out, 1));
+            assert_true(kiln_requires_grad(out));
+            fails(kiln_backward(out, NULL), KILN_E_GRADIENT, "the tape of sum was used up by an earlier backward");
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// An input that has lost its history: what was written to it has none.
+static kiln_status clear_input(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY_(kiln_assign(in[0], kiln_zeros_like(in[0])));
+    out[0] = kiln_add(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void an_input_loses_its_history(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct world w = make_world(f);
+        kiln_function *j = capture_in(cell, clear_input, &w);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = kiln_mul(w.p, kiln_scalar(3)), *out = NULL;
+            ok(kiln_call(j, &x, 1, &out, 1));
+            ok(kiln_backward(kiln_sum(kiln_mul(x, out), NULL), NULL));
+            assert_null(kiln_gradient(w.p));
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // Gradients of gradients
 
 static kiln_status write_and_cube(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -453,6 +584,9 @@ int main(int argc, char **argv)
         FIXTURE(leaves_and_others_take_turns),
         FIXTURE(a_rule_is_registered_after_the_capture),
         FIXTURE(a_state_is_written_with_a_gradient),
+        FIXTURE(what_is_written_to_a_state_stays_on_the_tape),
+        FIXTURE(a_result_whose_tape_is_used_up),
+        FIXTURE(an_input_loses_its_history),
         FIXTURE(second_derivatives_of_a_written_input),
     };
     if (choose_device(argc, argv)) return 77;

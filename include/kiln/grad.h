@@ -77,8 +77,8 @@ typedef struct kiln_gradients_opts {
 /// Gradients of `out` by n tensors that it was made of, parameters or results of ops, as the tape has them: fills
 /// `grads` with n new handles of the shapes of `wrt`, zeros where out does not depend on one. No parameter's gradient
 /// is set. Uses up the tape on the way to them, unless .keep_tape or .create_graph. Inside a function that kiln_grad
-/// differentiates they are recorded; for results that are not, see kiln_grad. Errors: KILN_E_GRADIENT for a tensor that
-/// requires no gradient.
+/// differentiates they are recorded; for results that are not, see kiln_grad. Errors: KILN_E_GRADIENT for an
+/// out, or one of wrt, that requires no gradient.
 ///
 ///     kiln_gradients(u, &x, 1, KILN_GRADIENTS(.create_graph = true), &u_x);
 ///     kiln_gradients(u_x, &x, 1, KILN_GRADIENTS(.create_graph = true), &u_xx);
@@ -89,7 +89,8 @@ KILN_API kiln_status kiln_gradients(kiln_tensor *out, kiln_tensor *const *wrt, s
 KILN_API kiln_tensor *kiln_gradient(kiln_tensor *param);
 /// Replaces or (NULL) drops the gradient of a parameter.
 KILN_API kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad);
-/// The reverse graph that the tape of `out` holds, to print or draw; see graph.h. Free with kiln_graph_free.
+/// The reverse graph that the tape of `out` holds, to print or draw; see graph.h. Free with kiln_graph_free. Errors:
+/// KILN_E_GRADIENT for an out that requires no gradient.
 KILN_API kiln_graph *kiln_backward_graph(kiln_tensor *out);
 
 /// The same value, with no gradient through it.

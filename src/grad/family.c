@@ -256,6 +256,18 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
     return KILN_OK;
 }
 
+kiln_status family_state_written(const struct tape_node *state, struct storage *s, const struct type *type,
+                                 const struct layout *layout, const struct tape_edge *edge)
+{
+    struct tape_family *f = state->leaf->family;
+    const struct tape_edge own = {(struct tape_node *)state, 0};
+    if (!f || !atomic_load(&f->refs)) return KILN_OK; // nothing shows it any more
+    kiln_tensor *t = tensor_on(s, type, layout);
+    if (!t) return error_pending;
+    join(t, f);
+    return family_written(t, edge->node ? edge : &own);
+}
+
 kiln_status family_make_leaf(kiln_tensor *t, struct tape_node *leaf, kiln_tensor *other)
 {
     const struct tape_edge edge = {leaf, 0};

@@ -1,6 +1,7 @@
 // kiln_backward_graph: the rules of a tape, run on types alone. Each rule's results are nodes, each saved value is an
 // input of the graph.
 #include "tensor/graph.h"
+#include "grad/backward.h"
 #include "grad/run.h"
 #include "grad/state.h"
 #include <kiln/graph.h>
@@ -46,7 +47,7 @@ kiln_graph *kiln_backward_graph(kiln_tensor *out)
     struct tape_edge root;
     if (error_pending || tensor_check("backward_graph", "out", out) || tape_current(out, &root)) return NULL;
     if (!root.node) {
-        error_set(KILN_E_GRADIENT, "backward_graph: out depends on nothing that requires a gradient");
+        backward_has_no_root("backward_graph", out);
         return NULL;
     }
     kiln_graph *g = ir_graph_create();

@@ -119,6 +119,7 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     bool captured = sink && sink->capture && param->node && param->node->kind == NODE_LEAF;
     if (captured && sink->capture->share(sink, param)) return NULL;
     if (captured && !param->node->leaf->gradient) sink->capture->found_no_gradient(sink, param->node);
+    if (captured && run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = param->node})) return NULL;
     return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
 }
 
@@ -161,6 +162,11 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
         if (!mine) return error_pending;
         tape_set_node(mine, NULL, 0);
         kiln_own(mine);
+    }
+    const struct gradient_note note = {.event = GRADIENT_SET, .node = param->node, .gradient = mine};
+    if (run_note(&note)) {
+        if (mine) tensor_destroy(mine);
+        return error_pending;
     }
     param->node->leaf->gradient = mine;
     if (old) tensor_destroy(old);

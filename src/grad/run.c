@@ -287,11 +287,35 @@ static kiln_status run_op(struct run *r, struct run_entry *e)
     return status;
 }
 
-static kiln_status run_leaf(struct run *r, struct run_entry *e)
+// A backward of the user's own, inside a capture.
+static bool is_captured(const struct run *r)
+{
+    const struct sink *sink = thread_state.sink;
+    return sink && sink->capture && !r->n_targets && !r->builder;
+}
+
+static kiln_status run_leaf(struct run *r, struct run_entry *e, kiln_tensor *raw)
 {
     if (!e->node->leaf->requires_grad) return KILN_OK;
     TRY(grow_list((void **)&r->results, r->n_results, &r->cap_results, sizeof *r->results));
-    r->results[r->n_results++] = (struct leaf_result){node_ref(e->node), e->grads[0]};
+    r->results[r->n_results++] = (struct leaf_result){node_ref(e->node), e->grads[0], raw};
+    e->grads[0] = NULL;
+    return KILN_OK;
+}
+
+// At an input of a function: the gradient goes on outside.
+static kiln_status run_input(struct run *r, struct run_entry *e)
+{
+    struct tape_node *n = e->node;
+    kiln_tensor *g = e->grads[0];
+    if (n->edges[0].node) {
+        if (!matters(r, n->edges[0].node)) return KILN_OK;
+        e->grads[0] = NULL;
+        return run_add(r, &n->edges[0], g);
+    }
+    if (!is_captured(r)) return KILN_OK;
+    TRY(grow_list((void **)&r->arrived, r->n_arrived, &r->cap_arrived, sizeof *r->arrived));
+    r->arrived[r->n_arrived++] = (struct leaf_result){node_ref(n), g, NULL};
     e->grads[0] = NULL;
     return KILN_OK;
 }
@@ -317,7 +341,9 @@ static bool leads_on(const struct run *r, const struct tape_node *n)
 static kiln_status run_entry(struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
+    kiln_tensor *raw = NULL;
     TRY(join_pieces(e));
+    if (n->kind == NODE_LEAF && is_captured(r) && !(raw = grad_second_handle(e->grads[0]))) return error_pending;
     for (int i = 0; n->hooks && i < n->n_out; i++)
         if (e->grads[i]) TRY(run_hooks(n, (uint32_t)i, &e->grads[i]));
     size_t target = r->n_targets ? target_index(r, n) : SIZE_MAX;
@@ -329,13 +355,10 @@ static kiln_status run_entry(struct run *r, struct run_entry *e)
         e->grads[0] = NULL;
         return KILN_OK;
     }
-    if (n->kind == NODE_LEAF) return r->n_targets ? KILN_OK : run_leaf(r, e);
+    if (n->kind == NODE_LEAF) return r->n_targets ? KILN_OK : run_leaf(r, e, raw);
     if (n->kind == NODE_OP) return run_op(r, e);
     if (n->kind == NODE_CUT) return node_cut_error("backward", n);
-    if (!n->edges[0].node || !matters(r, n->edges[0].node)) return KILN_OK;
-    kiln_tensor *g = e->grads[0];
-    e->grads[0] = NULL;
-    return run_add(r, &n->edges[0], g);
+    return run_input(r, e);
 }
 
 // Which nodes matter: all that can be reached, oldest first, so that the nodes behind the edges are known.
@@ -434,6 +457,28 @@ static kiln_status commit_locked(struct run *r)
     return KILN_OK;
 }
 
+kiln_status run_note(const struct gradient_note *n)
+{
+    struct sink *sink = thread_state.sink;
+    return sink && sink->capture ? sink->capture->note_gradient(sink, n) : KILN_OK;
+}
+
+static kiln_status tell_capture(const struct run *r)
+{
+    const struct gradient_note begin = {
+        .event = GRADIENT_RUN, .accumulate = r->accumulate, .keep = r->keep, .create_graph = r->create_graph};
+    TRY(run_note(&begin));
+    for (size_t i = 0; i < r->n_results; i++) {
+        const struct leaf_result *e = &r->results[i];
+        TRY(run_note(&(struct gradient_note){.event = GRADIENT_LEFT, .node = e->leaf, .gradient = e->raw}));
+    }
+    for (size_t i = 0; i < r->n_arrived; i++) {
+        const struct leaf_result *e = &r->arrived[i];
+        TRY(run_note(&(struct gradient_note){.event = GRADIENT_ARRIVED, .node = e->leaf, .gradient = e->grad}));
+    }
+    return KILN_OK;
+}
+
 // Threads may share leaves.
 static kiln_status commit(struct run *r)
 {
@@ -454,7 +499,9 @@ static kiln_status run_all(struct run *r)
         retire(r, e);
         TRY(status);
     }
-    return r->n_targets || r->builder ? KILN_OK : commit(r);
+    if (r->n_targets || r->builder) return KILN_OK;
+    if (is_captured(r)) TRY(tell_capture(r));
+    return commit(r);
 }
 
 static void finish_left(void *r)
@@ -485,7 +532,9 @@ void run_finish(struct run *r)
         free(e);
     }
     for (size_t i = 0; i < r->n_results; i++) node_unref(r->results[i].leaf);
+    for (size_t i = 0; i < r->n_arrived; i++) node_unref(r->arrived[i].leaf);
     free(r->results);
+    free(r->arrived);
     free(r->heap);
     node_map_finish(&r->entries);
     node_map_finish(&r->info);

@@ -5,8 +5,9 @@
 
 struct run_entry;
 struct leaf_result {
-    struct tape_node *leaf;
+    struct tape_node *leaf; // or an input behind which nothing is
     kiln_tensor *grad;
+    kiln_tensor *raw; // in a capture: before the leaf's hooks
 };
 struct run {
     // Set by the caller.
@@ -34,10 +35,13 @@ struct run {
     struct node_map info;    // with targets: which nodes matter
     struct leaf_result *results;
     size_t n_results, cap_results;
+    struct leaf_result *arrived; // in a capture: at inputs
+    size_t n_arrived, cap_arrived;
 };
 kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad); // takes the handle
 kiln_status run_backward(struct run *r);
 void run_finish(struct run *r);
+kiln_status run_note(const struct gradient_note *n); // tells the capture of this thread, if there is one
 
 // fit.c: g as a gradient for a value of this type: summed over what was broadcast, cast to its dtype. May return g
 // itself.

@@ -153,6 +153,9 @@ bool family_has_history(const struct tape_node *state); // such a leaf's: its va
 // A handle on its memory, of the open scope, with its place on the tape.
 kiln_tensor *family_show(const struct tape_node *state, struct storage *s, const struct type *type,
                          const struct layout *layout);
+// Something was written there, whose place on the tape is `edge`; node NULL: it has none, the state is one.
+kiln_status family_state_written(const struct tape_node *state, struct storage *s, const struct type *type,
+                                 const struct layout *layout, const struct tape_edge *edge);
 bool family_is_of_leaf(const kiln_tensor *t); // t shows a leaf that requires a gradient, or a part of one
 // A leaf on t's memory; other handles there count as views of it.
 kiln_status family_make_leaf(kiln_tensor *t, struct tape_node *leaf, kiln_tensor *other);

@@ -74,6 +74,20 @@ struct op_gradient {
     uint8_t from[5]; // input index, GRADIENT_Y or GRADIENT_DY
 };
 
+// Which input of an op are indices that are looked at as it runs, and what they count.
+enum index_bound {
+    INDEX_NONE,
+    INDEX_AXIS,  // along the axis of input 0 that attribute "axis" names
+    INDEX_ROWS,  // along the first axis of input 0
+    INDEX_TUPLE, // the last dimension: along each of the first axes of input 0
+    INDEX_SHAPE, // the last dimension: along each of the first axes of attribute "shape"
+    INDEX_LABEL, // integers: classes of input 0, not from the end; but for "ignore_index", with "ignore"
+};
+struct op_indexed {
+    uint8_t bound; // enum index_bound
+    uint8_t operand;
+};
+
 struct op {
     const char *name;  // row name, also in graphs and in the registry of rules
     const char *alias; // MindSpore's name, or NULL
@@ -83,6 +97,7 @@ struct op {
     uint8_t min_in, max_in; // OP_VARIADIC: 1, 255
     uint8_t n_out;
     uint8_t n_attrs;
+    struct op_indexed indexed;
     const char *const *in_names;
     const struct attr_info *attrs;
     const struct op_functions *fn;

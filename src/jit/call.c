@@ -313,12 +313,12 @@ static void count_launches(kiln_function *f, const struct entry *e)
 }
 
 // Takes the reference. The program may ask the host for numbers.
-static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
 {
     struct leave left;
     count_launches(f, e);
     leave_push(&left, unref_entry, e);
-    kiln_status status = entry_run(e, in, out);
+    kiln_status status = entry_run(e, in, out, undone);
     leave_pop(&left);
     entry_unref(&e);
     return status;
@@ -347,8 +347,11 @@ static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in,
         kiln_error_clear();
     }
     if (!e) return KILN_OK;
-    *done = true;
-    return run_entry(f, e, in, out);
+    bool undone = false;
+    kiln_status status = run_entry(f, e, in, out, &undone);
+    *done = !undone;
+    if (undone) kiln_error_clear(); // it may know what to do about it
+    return undone ? KILN_OK : status;
 }
 
 static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -377,7 +380,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
         pthread_mutex_unlock(&f->lock);
         return function_run(f, in, n_in, out, n_out);
     }
-    return run_entry(f, e, in, out);
+    return run_entry(f, e, in, out, NULL);
 }
 
 static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)

@@ -74,7 +74,9 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
 // make.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                        struct entry **out);
-kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out);
+// `undone`: set where the program has failed and nothing has happened; the function is to find out itself. NULL: what
+// came before the error is done.
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone);
 
 // function.c
 // A line for kiln_explain. With the lock.

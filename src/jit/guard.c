@@ -30,6 +30,12 @@ static bool wants_gradient(const kiln_tensor *t)
     return (t->node || t->family) && !thread_state.no_grad && tensor_requires_grad(t);
 }
 
+// After wants_gradient, which brings its place up to date.
+static bool is_cut(const kiln_tensor *t)
+{
+    return !thread_state.no_grad && node_is_cut(t->node);
+}
+
 kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time, uint64_t hash)
 {
     *g = (struct guard){.n_in = n_in, .in = calloc(n_in + 1, sizeof *g->in), .mode = kiln_get_mode(), .hash = hash};
@@ -48,6 +54,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         to->grad = wants_gradient(t);
         to->twin = to->grad ? twin_of(in, i) : -1;
         to->leaf = is_leaf(t);
+        to->cut = is_cut(t);
         to->first = (int32_t)i;
         to->offset = t->layout.offset;
         g->sees_grad |= (t->node || t->family) && tensor_requires_grad(t);
@@ -130,7 +137,7 @@ static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tenso
     if (g->type.rank != t->type.rank) return GUARD_RANK;
     if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
     if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;
-    if (is_leaf(t) != g->leaf || (g->grad && twin_of(in, i) != g->twin)) return GUARD_TAPE;
+    if (is_leaf(t) != g->leaf || is_cut(t) != g->cut || (g->grad && twin_of(in, i) != g->twin)) return GUARD_TAPE;
     if (g->number) return check_number(g, t);
     if (g->dev != t->storage->dev) return GUARD_DEVICE;
     if (g->row_major ? !layout_is_contiguous(&t->type, &t->layout) : !same_strides(g, t)) return GUARD_STRIDES;

@@ -30,6 +30,7 @@ struct guard_input {
     int32_t alias; // the first earlier input on the same storage; -1: none
     int32_t twin;  // the first input with the same place on the tape; -1: it has none
     bool leaf;     // that place is a leaf
+    bool cut;      // it comes of what kept no tape
     // Of the capture, once there is one.
     int32_t first;           // the first input that the graph has in one source with this one
     bool placed, written;    // the offset is built in; the memory is written

@@ -1,6 +1,7 @@
 // Making a program for a call, and running it.
 #include "base/leave.h"
 #include "jit/function.h"
+#include "jit/onward.h"
 #include "program/kernels.h"
 #include "jit/capture/replay.h"
 #include <kiln/graph.h>
@@ -169,24 +170,13 @@ static struct program_rng reserve(kiln_device *dev, uint64_t counters)
     return rng;
 }
 
-// What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
-static void catch_up(const struct entry *e, kiln_tensor *const *sources, const struct program_rng *rng)
-{
-    const struct captured *c = &e->captured;
-    struct error_record now, why;
-    if (c->n_happened && e->program && !program_writes_last(e->program)) return;
-    error_capture(&now);
-    why = now;
-    kiln_error_clear();
-    graph_catch_up(c->graph, c->dev, sources, rng, c->happened, c->n_happened, &why);
-    error_raise(&why);
-}
-
-static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs)
+static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
+                                   const struct onward *o)
 {
     for (size_t i = 0; i < c->n_left; i++) {
         const struct source *s = &c->sources[c->left[i].source];
         struct tape_node *leaf = source_leaf(s, in);
+        if (c->goes_on && reach_has(&o->reach, leaf)) continue;
         const kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
         kiln_tensor *mine = g ? tensor_on(g->storage, &g->type, &g->layout) : NULL;
         if (g && !mine) return error_pending;
@@ -195,41 +185,111 @@ static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const 
     return KILN_OK;
 }
 
-static kiln_status run(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
+static kiln_status give_results(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
+{
+    const struct captured *c = &e->captured;
+    kiln_tensor **outputs = tensors + c->n_sources;
+    TRY(captured_results(c, in, tensors, outputs, out));
+    for (size_t i = 0; i < c->n_prints; i++) {
+        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
+        TRY(error_pending);
+    }
+    return KILN_OK;
+}
+
+struct running {
+    const struct captured *c;
+    struct gradient_call call;
+    struct onward onward;
+    bool *undone;         // NULL: a call that fails is brought to where it fails eagerly
+    kiln_tensor **room;   // allocated, or NULL
+    kiln_tensor **values; // the same
+};
+
+static void finish_running(void *at)
+{
+    struct running *r = at;
+    node_unref(r->call.node);
+    onward_finish(r->c, &r->onward);
+    free(r->room);
+    free(r->values);
+}
+
+static bool has_written(const struct entry *e)
+{
+    return e->captured.n_happened && e->program && !program_writes_last(e->program);
+}
+
+// The numbers that a call took are there again, unless others have taken some since.
+static void give_back(kiln_device *dev, const struct program_rng *rng, uint64_t counters)
+{
+    pthread_mutex_lock(&dev->lock);
+    if (dev->rng_seed == rng->seed && dev->rng_offset == rng->offset + counters) dev->rng_offset = rng->offset;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+// What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
+static void catch_up(const struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor *const *sources,
+                     const struct program_rng *rng)
+{
+    const struct captured *c = &e->captured;
+    struct error_record now, why;
+    if (has_written(e)) return;
+    if (r->undone) {
+        *r->undone = true;
+        give_back(c->dev, rng, c->counters);
+        return;
+    }
+    error_capture(&now);
+    why = now;
+    kiln_error_clear();
+    r->values = calloc(c->n_gradient_steps + 1, sizeof *r->values);
+    struct catching_up done = {.writes = c->happened,
+                               .n_writes = c->n_happened,
+                               .steps = c->gradient_steps,
+                               .n_steps = c->n_gradient_steps,
+                               .values = r->values,
+                               .why = &why};
+    if (done.values) graph_catch_up(c->graph, c->dev, sources, rng, &done);
+    if (done.values) onward_catch_up(c, in, done.values, done.n_taken, &r->onward);
+    kiln_error_clear();
+    error_raise(&why);
+}
+
+static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor **tensors,
+                       kiln_tensor **out)
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
     for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
+    TRY(onward_begin(c, e->name, in, &r->onward));
     struct program_rng rng = {0, 0};
     if (c->counters) rng = reserve(c->dev, c->counters);
-    struct gradient_call call;
-    kiln_status status = gradient_begin(e, in, tensors, &call);
-    if (!status) {
-        status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
-        if (status) catch_up(e, tensors, &rng);
-    }
-    if (!status) status = leave_gradients(c, in, outputs);
-    if (!status) status = captured_results(c, in, tensors, outputs, out);
-    for (size_t i = 0; i < c->n_prints && !status; i++) {
-        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
-        status = error_pending;
-    }
-    if (!status) status = gradient_end(e, &call, &rng, in, outputs, out);
-    node_unref(call.node);
-    return status;
+    TRY(gradient_begin(e, in, tensors, &r->call));
+    kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
+    if (status) catch_up(e, r, in, tensors, &rng);
+    TRY(status);
+    TRY(leave_gradients(c, in, outputs, &r->onward));
+    TRY(onward_run(c, in, outputs, &r->onward));
+    TRY(give_results(e, in, tensors, out));
+    return gradient_end(e, &r->call, &rng, in, outputs, out);
 }
 
-kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out)
+kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
 {
     const struct captured *c = &e->captured;
     size_t n = c->n_sources + c->n_outputs;
     kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
     if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
     struct kiln_scope scope;
+    struct running r = {.c = c, .undone = undone, .room = tensors == few ? NULL : tensors};
+    struct leave left;
     scope_enter(&scope);
-    kiln_status status = run(e, in, tensors, out);
+    leave_push(&left, finish_running, &r);
+    kiln_status status = run(e, &r, in, tensors, out);
+    leave_pop(&left);
+    finish_running(&r);
     scope_leave(&scope, out, status ? 0 : c->n_results);
     for (size_t i = 0; i < c->n_results && status; i++) out[i] = NULL;
-    if (tensors != few) free(tensors);
     return status;
 }

@@ -219,14 +219,6 @@ struct places {
     const struct layout **layouts;
 };
 
-static kiln_status find_history(const struct source *s, struct tape_edge *out)
-{
-    const kiln_tensor *t = family_show(s->leaf, s->storage, &s->type, &s->layout); // until the call ends
-    if (!t) return error_pending;
-    *out = (struct tape_edge){t->node, t->node_out};
-    return KILN_OK;
-}
-
 static kiln_status find_places(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
                                const struct places *p)
 {
@@ -236,7 +228,7 @@ static kiln_status find_places(const struct captured *c, kiln_tensor *const *in,
         if (t->input >= 0)
             TRY(tape_current(in[t->input], &p->edges[i]));
         else if (c->sources[t->source].history)
-            TRY(find_history(&c->sources[t->source], &p->edges[i]));
+            TRY(source_history(&c->sources[t->source], &p->edges[i]));
         else
             p->edges[i] = (struct tape_edge){c->sources[t->source].leaf, 0};
         p->types[i] = &sources[t->source]->type;
@@ -351,18 +343,49 @@ kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct 
     return status;
 }
 
+static kiln_status place_state(const struct source *s, const struct tape_edge *edge)
+{
+    return family_state_written(s->leaf, s->storage, &s->type, &s->layout, edge);
+}
+
+// A place that a backward inside the function has used up: the next one says so.
+static kiln_status used_up(const struct gradient *g, size_t i, struct tape_node **out)
+{
+    *out = NULL;
+    if (!g->used_up[i]) return KILN_OK;
+    TRY(tape_node_make(&call_op, 0, NULL, NULL, NULL, 1, &g->types[i], NULL, out));
+    (*out)->op = g->used_up[i];
+    node_release_saved(*out);
+    return KILN_OK;
+}
+
+// n: the call's, NULL: it has none.
+static kiln_status place_one(const struct gradient *g, size_t i, struct tape_node *n, struct tape_edge *edge)
+{
+    *edge = (struct tape_edge){NULL, 0};
+    if (n && g->values[i] >= 0) *edge = (struct tape_edge){node_ref(n), (uint32_t)i};
+    return edge->node ? KILN_OK : used_up(g, i, &edge->node);
+}
+
 static kiln_status place_results(const struct captured *c, struct tape_node *n, kiln_tensor *const *in,
                                  kiln_tensor *const *out)
 {
     const struct gradient *g = &c->gradient;
-    for (size_t i = 0; i < c->n_results; i++)
-        if (g->values[i] >= 0) tape_set_node(out[i], n, (uint32_t)i);
-    for (size_t i = 0; i < g->n_rewritten; i++) {
-        const struct rewritten *w = &g->rewritten[i];
-        struct tape_edge edge = {w->output < 0 ? NULL : n, w->output < 0 ? 0 : (uint32_t)w->output};
-        TRY(family_written(in[w->input], &edge));
+    struct tape_edge edge;
+    kiln_status status = KILN_OK;
+    if (!g->n_targets) return KILN_OK;
+    for (size_t i = 0; i < c->n_results; i++) {
+        TRY(place_one(g, i, n, &edge));
+        if (edge.node) tape_set_node(out[i], edge.node, edge.out);
+        node_unref(edge.node);
     }
-    return KILN_OK;
+    for (size_t i = 0; i < g->n_rewritten && !status; i++) {
+        const struct rewritten *w = &g->rewritten[i];
+        TRY(place_one(g, (size_t)w->output, n, &edge));
+        status = w->input >= 0 ? family_written(in[w->input], &edge) : place_state(&c->sources[w->source], &edge);
+        node_unref(edge.node);
+    }
+    return status;
 }
 
 static kiln_tensor *dense_copy(kiln_tensor *t)
@@ -390,7 +413,10 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
     const struct captured *c = &e->captured;
     const struct gradient *g = &c->gradient;
     struct tape_node *n = call->node;
-    if (!n && !thread_state.no_grad) cut_results(c, in, out);
+    if (!n && !thread_state.no_grad) {
+        TRY(place_results(c, NULL, in, out));
+        cut_results(c, in, out);
+    }
     if (!n) return KILN_OK;
     TRY(hold(e, n, rng, NULL));
     for (size_t i = 0; i < g->n_saved; i++) {

@@ -1,45 +1,63 @@
-// One row for each op that takes indices, and for each whose results are integers of a known range.
+// What the rows of the op table say of indices, and for each op whose results are integers of a known range, which.
 #include "ops/index_check.h"
 #include "ops/family.h"
 
-// How the indexed size is found: along an axis of x, by x's first axis, by x's first axes, by those of a shape.
-enum sizes_of { SIZES_NONE, SIZES_AXIS, SIZES_ROWS, SIZES_TUPLE, SIZES_SHAPE };
-static const struct {
-    uint8_t sizes, operand;
-} rules[OP_GRADIENTS] = {
-    [OP_gather] = {SIZES_AXIS, 1},      [OP_take] = {SIZES_AXIS, 1},       [OP_index_select] = {SIZES_AXIS, 1},
-    [OP_embedding] = {SIZES_ROWS, 1},   [OP_gather_nd] = {SIZES_TUPLE, 1}, [OP_scatter] = {SIZES_AXIS, 1},
-    [OP_scatter_add] = {SIZES_AXIS, 1}, [OP_index_add] = {SIZES_AXIS, 1},  [OP_scatter_nd] = {SIZES_SHAPE, 0},
-};
-
 bool op_checks_index(const struct op *op)
 {
-    return op->index < OP_GRADIENTS && rules[op->index].sizes != SIZES_NONE;
+    return op->indexed.bound != INDEX_NONE;
+}
+
+bool op_call_checks_index(const struct op_call *c)
+{
+    if (!op_checks_index(c->op)) return false;
+    return c->op->indexed.bound != INDEX_LABEL || dtype_kind_of[c->in[c->op->indexed.operand]->dtype] != KIND_FLOAT;
 }
 
 bool op_can_fail(const struct op_call *c, const struct device_caps *caps)
 {
-    if (!op_checks_index(c->op)) return false;
+    if (!op_call_checks_index(c)) return false;
     bool wide = false;
-    for (int i = 0; i < c->n_in; i++) wide |= i != rules[c->op->index].operand && dtype_size_B[c->in[i]->dtype] == 8;
+    for (int i = 0; i < c->n_in; i++) wide |= i != c->op->indexed.operand && dtype_size_B[c->in[i]->dtype] == 8;
     return caps->checks_indices || (wide && !(caps->i64 && caps->f64));
+}
+
+static const struct attr *attr_called(const struct op_call *c, const char *name)
+{
+    return &c->attrs[op_attr_index(c->op, name)];
+}
+
+static void bound_labels(const struct op_call *c, struct index_bounds *out)
+{
+    const struct type *x = c->in[0];
+    out->labels = true;
+    out->ignores = attr_called(c, "ignore")->i != 0;
+    out->ignored = attr_called(c, "ignore_index")->i;
+    out->sizes[0] = x->rank ? x->dims[x->rank > 1] : 0;
+}
+
+static void bound_axis(const struct type *x, int64_t axis, struct index_bounds *out)
+{
+    int at = axis_normalize(axis, x->rank);
+    out->sizes[0] = at >= 0 && at < x->rank ? x->dims[at] : 0;
 }
 
 void op_index_bounds(const struct op_call *c, struct index_bounds *out)
 {
     const struct type *x = c->in[0];
-    int sizes = rules[c->op->index].sizes, axis = sizes == SIZES_AXIS ? axis_normalize(c->attrs[0].i, x->rank) : 0;
-    *out = (struct index_bounds){.operand = rules[c->op->index].operand};
-    switch (sizes) {
-    case SIZES_AXIS:
-    case SIZES_ROWS: out->sizes[0] = axis >= 0 && axis < x->rank ? x->dims[axis] : 0; return;
-    case SIZES_TUPLE:
+    const struct attr *shape;
+    *out = (struct index_bounds){.operand = c->op->indexed.operand};
+    switch (c->op->indexed.bound) {
+    case INDEX_LABEL: bound_labels(c, out); return;
+    case INDEX_AXIS: bound_axis(x, attr_called(c, "axis")->i, out); return;
+    case INDEX_ROWS: bound_axis(x, 0, out); return;
+    case INDEX_TUPLE:
         out->tuples = true;
         for (int d = 0; d < x->rank; d++) out->sizes[d] = x->dims[d];
         return;
     default:
+        shape = attr_called(c, "shape");
         out->tuples = true;
-        for (int d = 0; d < c->attrs[0].count && d < MAX_RANK; d++) out->sizes[d] = c->attrs[0].v[d];
+        for (int d = 0; d < shape->count && d < MAX_RANK; d++) out->sizes[d] = shape->v[d];
     }
 }
 

@@ -4,13 +4,17 @@
 
 // Whether an index out of range can make this op fail as it runs.
 bool op_checks_index(const struct op *op);
+bool op_call_checks_index(const struct op_call *c); // of a call: labels that are probabilities are none
 // The same for a call, on a device of these capabilities: on a GPU such an op never fails.
 bool op_can_fail(const struct op_call *c, const struct device_caps *caps);
 
-// Indices are in range when all of operand `operand` lie in [-size, size). Of tuples, column j has a size of its own.
+// Indices are in range when all of operand `operand` lie in [-size, size), labels in [0, size). Of tuples, column j has
+// a size of its own.
 struct index_bounds {
     int operand;
     bool tuples;
+    bool labels, ignores;
+    int64_t ignored; // one label that is never out of range
     int64_t sizes[MAX_RANK];
 };
 void op_index_bounds(const struct op_call *c, struct index_bounds *out);

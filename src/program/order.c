@@ -44,15 +44,7 @@ static void writes_given(struct ordering *o, int32_t buffer, bool write, bool *h
     *hit |= write && unit_buffer_is_given(&o->u->buffers.v[buffer]);
 }
 
-static bool can_fail(const struct ordering *o, const struct fuse_step *s)
-{
-    for (int i = 0; i < s->n_units; i++) {
-        int32_t node = o->u->v.v[s->units[i]].node;
-        if (node >= 0 && op_checks_index(o->u->graph->nodes.v[node].op)) return true;
-    }
-    return s->kernel && s->kernel->n_checks;
-}
-
+// caps NULL: on some device.
 static bool node_can_fail(const struct kiln_graph *g, const struct ir_node *n, const struct device_caps *caps)
 {
     const struct type *types[MAX_OPERANDS];
@@ -60,7 +52,17 @@ static bool node_can_fail(const struct kiln_graph *g, const struct ir_node *n, c
         .op = n->op, .n_in = n->n_in, .n_out = n->op->n_out, .in = types, .attrs = (struct attr *)n->attrs};
     if (!op_checks_index(n->op) || n->n_in > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++) types[i] = &g->values.v[ir_operands(g, n)[i]].type;
-    return op_can_fail(&c, caps);
+    return caps ? op_can_fail(&c, caps) : op_call_checks_index(&c);
+}
+
+static bool can_fail(const struct ordering *o, const struct fuse_step *s)
+{
+    const struct kiln_graph *g = o->u->graph;
+    for (int i = 0; i < s->n_units; i++) {
+        int32_t node = o->u->v.v[s->units[i]].node;
+        if (node >= 0 && node_can_fail(g, &g->nodes.v[node], NULL)) return true;
+    }
+    return s->kernel && s->kernel->n_checks;
 }
 
 bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps)

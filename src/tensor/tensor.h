@@ -67,6 +67,23 @@ struct kiln_scope {
 // What a capture does beyond taking ops. In a capture memory is a variable: a handle shows what was in it when the
 // handle was last brought up to date.
 struct sink;
+
+// What user code does to the gradients of leaves, in order.
+enum gradient_event {
+    GRADIENT_RUN,     // a backward has come to its end; what it gives follows
+    GRADIENT_LEFT,    // for a leaf, before the leaf's hooks
+    GRADIENT_ARRIVED, // at an input of a function, behind which nothing is on this tape
+    GRADIENT_SET,     // a leaf's is replaced, by NULL: dropped
+    GRADIENT_READ,    // a leaf's is given to user code
+};
+struct gradient_note {
+    uint8_t event;         // enum gradient_event
+    bool accumulate, keep; // RUN: what the backward was asked for
+    bool create_graph;     // RUN
+    struct tape_node *node;
+    kiln_tensor *gradient;
+};
+
 struct capture_ops {
     // Before the host reads t (`*real` = t on entry): a tensor that holds its value, or an error.
     kiln_status (*force)(struct sink *s, kiln_tensor *t, kiln_tensor **real);
@@ -82,6 +99,7 @@ struct capture_ops {
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
+    kiln_status (*note_gradient)(struct sink *s, const struct gradient_note *n);
     // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
     // forced and printed.
     kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);

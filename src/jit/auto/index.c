@@ -11,9 +11,10 @@ struct range {
     int64_t lo, hi;
 };
 
-static bool in_bounds(const struct range *r, int64_t size)
+static bool in_bounds(const struct range *r, const struct index_bounds *b, int64_t column)
 {
-    return r->lo > r->hi || (r->lo >= -size && r->hi < size);
+    int64_t size = b->sizes[column];
+    return r->lo > r->hi || (r->lo >= (b->labels ? 0 : -size) && r->hi < size);
 }
 
 // --- what made them
@@ -70,21 +71,22 @@ static void scan(uint8_t dtype, const void *at, int64_t n, struct range *r)
     *r = wide;
 }
 
-// The elements whose last dimension is at `column`; below 0: all.
-static struct range range_of(const kiln_tensor *t, int64_t column)
+// The elements whose last dimension is at `column`; below 0: all. Without the one that `but` names, unless it is NULL.
+static struct range range_of(const kiln_tensor *t, int64_t column, const int64_t *but)
 {
     const char *base = (const char *)(uintptr_t)t->storage->block.address;
     int64_t at[MAX_RANK] = {0}, size_B = dtype_size_B[t->type.dtype], n = type_numel(&t->type);
     struct range r = {INT64_MAX, INT64_MIN};
     int rank = t->type.rank;
-    if (column < 0 && layout_is_contiguous(&t->type, &t->layout)) {
+    if (column < 0 && !but && layout_is_contiguous(&t->type, &t->layout)) {
         scan(t->type.dtype, base + t->layout.offset * size_B, n, &r);
         return r;
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t place = t->layout.offset;
         for (int d = 0; d < rank; d++) place += at[d] * t->layout.strides[d];
-        if (column < 0 || at[rank - 1] == column) widen(&r, load(t->type.dtype, base + place * size_B));
+        int64_t v = load(t->type.dtype, base + place * size_B);
+        if ((column < 0 || at[rank - 1] == column) && !(but && v == *but)) widen(&r, v);
         for (int d = rank - 1; d >= 0 && ++at[d] == t->type.dims[d]; d--) at[d] = 0;
     }
     return r;
@@ -94,8 +96,9 @@ static bool memory_fits(const kiln_tensor *t, const struct index_bounds *b)
 {
     int64_t columns = b->tuples ? t->type.dims[t->type.rank - 1] : 1;
     for (int64_t i = 0; i < columns; i++) {
-        const struct range r = range_of(t, b->tuples ? i : -1);
-        if (!in_bounds(&r, b->sizes[i])) return false;
+        struct range r = range_of(t, b->tuples ? i : -1, NULL);
+        if (b->ignores && !in_bounds(&r, b, i)) r = range_of(t, -1, &b->ignored);
+        if (!in_bounds(&r, b, i)) return false;
     }
     return true;
 }
@@ -113,7 +116,7 @@ static bool made_fits(const struct walk *w, const kiln_tensor *t, const struct i
     if (!find_range(w->seg, value, &r)) return false;
     int64_t n = b->tuples ? t->type.dims[t->type.rank - 1] : 1;
     for (int64_t i = 0; i < n; i++)
-        if (!in_bounds(&r, b->sizes[i])) return false;
+        if (!in_bounds(&r, b, i)) return false;
     return true;
 }
 

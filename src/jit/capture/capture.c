@@ -77,6 +77,15 @@ static kiln_tensor *twin_of(const struct capturing *c, size_t i)
     return NULL;
 }
 
+// The function sees what kept no tape as that: a backward inside that would have to go through it says so.
+static void place_cut(struct capturing *c, kiln_tensor *t, struct tape_node *outside)
+{
+    struct tape_node *cut = node_is_cut(outside) && !thread_state.no_grad ? outside : NULL;
+    tape_set_node(t, cut, 0);
+    kiln_tensor *current = c->r.variables.v[t->variable].current;
+    if (cut && current->value == t->value && !current->node) tape_set_node(current, cut, 0);
+}
+
 // The function sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
 static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tape_node *outside)
 {
@@ -85,8 +94,8 @@ static kiln_status place_on_tape(struct capturing *c, size_t i, const struct tap
         tape_set_node(t, twin->node, twin->node_out);
     else if (c->q->in[i]->node && c->q->in[i]->node->kind == NODE_LEAF)
         tape_set_node(t, c->q->in[i]->node, 0);
-    else if (thread_state.no_grad || (!node_requires_grad(outside) && !node_is_cut(outside)))
-        tape_set_node(t, NULL, 0);
+    else if (thread_state.no_grad || !node_requires_grad(outside))
+        place_cut(c, t, c->q->in[i]->node);
     else {
         const struct tape_edge none = {NULL, 0};
         struct tape_node *n = node_input(&t->type, &none);
@@ -340,6 +349,24 @@ static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
     return KILN_OK;
 }
 
+// Where a backward inside goes on outside, all that was done to gradients is done once more, with what comes of that.
+static kiln_status add_gradient_steps(struct capturing *c, struct captured *out)
+{
+    for (size_t i = 0; i < c->r.gradient_steps.n; i++) {
+        struct gradient_step *s = &c->r.gradient_steps.v[i];
+        for (size_t k = 0; s->event == GRADIENT_ARRIVED && k < c->q->n_in && s->input < 0; k++)
+            if (c->nodes[k] == s->node) s->input = (int32_t)k;
+        out->goes_on |= s->input >= 0 || (s->event == GRADIENT_ARRIVED && s->source >= 0);
+        node_unref(s->node);
+        s->node = NULL;
+    }
+    for (size_t i = 0; i < c->r.gradient_steps.n && out->goes_on; i++) {
+        struct gradient_step *s = &c->r.gradient_steps.v[i];
+        if (s->value >= 0) TRY(add_output(out, s->value, "gradient", &s->output));
+    }
+    return KILN_OK;
+}
+
 static kiln_status add_prints(struct capturing *c, struct captured *out)
 {
     for (size_t i = 0; i < c->r.prints.n; i++) {
@@ -381,6 +408,7 @@ static kiln_status collect(struct capturing *c, struct captured *out)
     for (size_t i = 0; i < c->q->n_out; i++) TRY(add_result(c, out, i));
     out->n_results = c->q->n_out;
     TRY(add_left_gradients(c, out));
+    TRY(add_gradient_steps(c, out));
     TRY(add_prints(c, out));
     return add_writes(c, out);
 }
@@ -405,6 +433,10 @@ static kiln_status take_over(struct capturing *c, struct captured *out)
     out->n_happened = c->r.happened.n;
     c->r.happened.v = NULL;
     c->r.happened.n = c->r.happened.cap = 0;
+    out->gradient_steps = c->r.gradient_steps.v;
+    out->n_gradient_steps = c->r.gradient_steps.n;
+    c->r.gradient_steps.v = NULL;
+    c->r.gradient_steps.n = c->r.gradient_steps.cap = 0;
     out->leaves = c->r.leaves.v;
     out->n_leaves = c->r.leaves.n;
     c->r.leaves.v = NULL;
@@ -535,6 +567,7 @@ void captured_finish(struct captured *c)
     for (size_t i = 0; i < c->n_leaves; i++) node_unref(c->leaves[i]);
     free(c->leaves);
     free(c->happened);
+    free(c->gradient_steps);
     free(c->source_of);
     for (size_t i = 0; i < c->n_constants; i++) tensor_destroy(c->constants[i]);
     gradient_finish(&c->gradient);
@@ -593,6 +626,14 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
     }
     if (*out || error_pending) return error_pending;
     return error_set(KILN_E_STATE, "call: a gradient that the function uses is gone");
+}
+
+kiln_status source_history(const struct source *s, struct tape_edge *out)
+{
+    const kiln_tensor *t = family_show(s->leaf, s->storage, &s->type, &s->layout); // until the call ends
+    if (!t) return error_pending;
+    *out = (struct tape_edge){t->node, t->node_out};
+    return KILN_OK;
 }
 
 static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)

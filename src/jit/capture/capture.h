@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/graph.h"
 #include "jit/capture/gradient.h"
+#include "jit/capture/gradient_step.h"
 #include "jit/capture/replay.h"
 #include "program/program.h"
 #include "jit/capture/source.h"
@@ -42,6 +43,9 @@ struct captured {
     size_t n_results;
     struct left_gradient *left;
     size_t n_left;
+    struct gradient_step *gradient_steps;
+    size_t n_gradient_steps;
+    bool goes_on; // a backward inside comes to inputs, and goes on outside
     struct printed *prints;
     size_t n_prints;
     struct gradient gradient; // graph NULL: none
@@ -75,6 +79,8 @@ kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor 
 void captured_finish(struct captured *c);
 // The tensor that an input of the graph gets in a call, of the open scope or borrowed.
 kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out);
+// Where the value of such a state is on the tape now.
+kiln_status source_history(const struct source *s, struct tape_edge *out);
 // The handles of a call that has run, new ones of the open scope.
 kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
                              kiln_tensor *const *outputs, kiln_tensor **out);

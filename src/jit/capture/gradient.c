@@ -25,6 +25,7 @@ void gradient_finish(struct gradient *g)
     free(g->values);
     free(g->cuts);
     free(g->douts);
+    free(g->used_up);
     free(g->arrived);
     *g = (struct gradient){0};
 }
@@ -82,9 +83,23 @@ static kiln_status add_rewritten(struct differentiation *d, size_t input, const 
     const struct kiln_tensor *t = d->in[input];
     kiln_tensor *root = d->r->variables.v[s->variable].current;
     if (s->kind != SOURCE_INPUT) TRY(variable_show(d->r, s->variable, &t->type, &t->layout, &root));
-    d->g->rewritten[d->g->n_rewritten++] = (struct rewritten){(int32_t)input, -1};
+    int32_t output = (int32_t)d->g->n_outputs;
+    d->g->rewritten[d->g->n_rewritten++] = (struct rewritten){(int32_t)input, -1, output};
     d->roots[d->g->n_outputs++] = root;
     return KILN_OK;
+}
+
+// What was written to a state with a tape: its value has another history, or none any more.
+static void add_written_state(struct differentiation *d, size_t i)
+{
+    const struct source *s = &d->r->sources.v[i];
+    const struct variable *v = &d->r->variables.v[s->variable];
+    const struct tape_node *before = s->place ? s->place : s->leaf;
+    if (s->kind != SOURCE_LEAF || s->grad || !v->written || v->current->node == before) return;
+    if (!s->history && !node_requires_grad(v->current->node)) return;
+    int32_t output = (int32_t)d->g->n_outputs;
+    d->g->rewritten[d->g->n_rewritten++] = (struct rewritten){-1, (int32_t)i, output};
+    d->roots[d->g->n_outputs++] = v->current;
 }
 
 // The memory of inputs that was written has a new place on the caller's tape. Parameters keep theirs.
@@ -97,6 +112,7 @@ static kiln_status find_rewritten(struct differentiation *d)
         bool leaf = v->current->node && v->current->node->kind == NODE_LEAF;
         if (v->written && !leaf) TRY(add_rewritten(d, i, s));
     }
+    for (size_t i = 0; i < d->r->sources.n; i++) add_written_state(d, i);
     return KILN_OK;
 }
 
@@ -132,8 +148,8 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
         d->g->douts[i] = d->g->values[i] = -1;
         d->g->types[i] = d->roots[i]->type;
         status = tape_current(d->roots[i], &root);
+        if (!status && root.node && root.node->freed) d->g->used_up[i] = root.node->op;
         if (status || !root.node || root.node->freed) continue;
-        if (i >= d->n_results) d->g->rewritten[i - d->n_results].output = (int32_t)i;
         d->g->values[i] = value;
         status = add_dout(d, i, &root, &run);
     }
@@ -244,8 +260,9 @@ static kiln_status differentiate(struct differentiation *d, struct tape_node *co
     for (size_t i = 0; i < d->c->n_results; i++) d->roots[i] = d->made[i];
     TRY(find_rewritten(d));
     if (d->g->n_outputs > UINT8_MAX)
-        return error_set(KILN_E_UNSUPPORTED, "call: %s has %zu results and written inputs, a gradient takes %d at most",
-                         d->r->name, d->g->n_outputs, UINT8_MAX);
+        return error_set(KILN_E_UNSUPPORTED,
+                         "call: %s has %zu results, written inputs and states, a gradient takes %d at most", d->r->name,
+                         d->g->n_outputs, UINT8_MAX);
     for (size_t i = 0; i < d->g->n_outputs; i++) {
         TRY(variable_refresh(d->r, d->roots[i]));
         d->g->values[i] = d->roots[i]->value;
@@ -269,7 +286,8 @@ static kiln_status make_room(struct differentiation *d, size_t n_targets, size_t
     g->types = calloc(n_outputs, sizeof *g->types);
     g->values = calloc(n_outputs, sizeof *g->values);
     g->douts = calloc(n_outputs, sizeof *g->douts);
-    bool ok = d->room && g->targets && g->rewritten && g->types && g->values && g->douts;
+    g->used_up = calloc(n_outputs, sizeof *g->used_up);
+    bool ok = d->room && g->targets && g->rewritten && g->types && g->values && g->douts && g->used_up;
     if (!ok) return error_set(KILN_E_MEMORY, "jit: out of memory");
     d->nodes = d->room;
     d->grads = (kiln_tensor **)d->room + n_targets;
@@ -303,7 +321,7 @@ kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *c
     if (thread_state.no_grad) return KILN_OK;
     struct differentiation d = {
         .r = r, .c = c, .g = &c->gradient, .in = in, .made = made, .n_in = n_in, .n_results = c->n_results};
-    kiln_status status = make_room(&d, n_in + r->sources.n + 1, c->n_results + n_in + 1);
+    kiln_status status = make_room(&d, n_in + r->sources.n + 1, c->n_results + n_in + r->sources.n + 1);
     if (!status) status = find_cuts(&d);
     if (!status) status = differentiate(&d, nodes, since, until);
     finish(&d);

@@ -14,10 +14,11 @@ struct target {
     int32_t output; // of the backward graph; -1: no gradient arrives
 };
 
-// An input that the function wrote, and whose place on the tape its caller sees.
+// An input or state that the function wrote, and whose place on the tape its caller sees.
 struct rewritten {
-    int32_t input;
-    int32_t output; // of the tape's node; -1: it depends on nothing that requires a gradient
+    int32_t input;  // of the call; -1: the state that the source is
+    int32_t source; // a state's
+    int32_t output;
 };
 
 struct gradient {
@@ -29,17 +30,18 @@ struct gradient {
     size_t n_saved;
     struct rewritten *rewritten;
     size_t n_rewritten;
-    // The outputs of the node: the results of the call, then what was rewritten.
+    // The outputs of the node: the results of the call, then what was rewritten. Some depend on nothing.
     size_t n_outputs;
     // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
     bool *arrived;
     struct type *types;
-    int32_t *values;         // in the forward graph; -1: nothing flows back from it
-    struct tape_node **cuts; // by result: what says that it kept no tape; NULL: all did, or none was wanted
-    bool is_unlike_replay;   // gradients of gradients would be wrong
-    int32_t *douts;          // the place of its gradient among the backward graph's inputs; -1: none
+    int32_t *values;           // in the forward graph; -1: nothing flows back from it
+    const struct op **used_up; // by output: the op whose tape a backward inside has used up; NULL: there is none
+    struct tape_node **cuts;   // by result: what says that it kept no tape; NULL: all did, or none was wanted
+    bool is_unlike_replay;     // gradients of gradients would be wrong
+    int32_t *douts;            // the place of its gradient among the backward graph's inputs; -1: none
     size_t n_douts;
-    pthread_mutex_t lock;              // of who makes the program, for as long as that takes
+    pthread_mutex_t lock; // of who makes the program, for as long as that takes
     struct guarded guarded;
     _Atomic(struct program *) program; // made at the first backward
 };

@@ -243,6 +243,7 @@ static const struct capture_ops capture_ops = {
     .host_data = host_data,
     .device = device,
     .found_no_gradient = found_no_gradient,
+    .note_gradient = recorder_note_gradient,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
 };
@@ -289,6 +290,8 @@ void recorder_finish(struct recorder *r)
     vec_free(&r->places);
     replayed_finish(r);
     vec_free(&r->happened);
+    for (size_t i = 0; i < r->gradient_steps.n; i++) node_unref(r->gradient_steps.v[i].node);
+    vec_free(&r->gradient_steps);
     for (size_t i = 0; i < r->leaves.n; i++) node_unref(r->leaves.v[i]);
     storage_unref(r->conflict.storage);
     vec_free(&r->leaves);

@@ -8,6 +8,7 @@
 #pragma once
 #include "base/vec.h"
 #include "grad/tape.h"
+#include "jit/capture/gradient_step.h"
 #include "jit/capture/replay.h"
 #include "jit/capture/source.h"
 #include "tensor/apply.h"
@@ -61,6 +62,8 @@ struct recorder {
     VEC(struct replayed) replayed;  // by value; those beyond have no gradient
     VEC(kiln_tensor *) known;       // by value: what was computed for reads; owned
     VEC(struct happened) happened;  // writes, in order
+    VEC(struct gradient_step) gradient_steps;
+    bool records_gradients; // the backward that came last, with .create_graph
     uint64_t writes, random_counters;
     const struct joined *joined; // borrowed
     size_t n_joined;
@@ -126,6 +129,9 @@ kiln_status replayed_operands(struct recorder *r, int n_in, kiln_tensor *const *
 kiln_status replayed_results(struct recorder *r, const struct op_call *c, const int32_t *values,
                              kiln_tensor *const *out);
 void replayed_finish(struct recorder *r);
+
+// recorder_gradient.c
+kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

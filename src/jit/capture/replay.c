@@ -209,30 +209,43 @@ static kiln_status do_writes(struct replay *r, const struct happened *w, size_t 
     return status;
 }
 
-static void catch_up(struct replay *r, kiln_tensor *const *in, const struct happened *w, size_t n,
-                     struct error_record *why)
+static kiln_status take_steps(struct replay *r, struct catching_up *c, size_t reached)
+{
+    for (size_t i = 0, end; i < c->n_steps; i = end) {
+        end = gradient_step_end(c->steps, c->n_steps, i);
+        if (c->steps[end - 1].n_nodes > reached) return KILN_OK;
+        for (size_t k = i; k < end; k++)
+            if (c->steps[k].value >= 0) TRY(give(r, c->steps[k].value, &c->values[k]));
+        c->n_taken = end;
+    }
+    return KILN_OK;
+}
+
+static void catch_up(struct replay *r, kiln_tensor *const *in, struct catching_up *c)
 {
     size_t reached = 0;
     for (size_t i = 0; i < r->g->outputs.n; i++) r->uses[r->g->outputs.v[i].value]++;
-    for (size_t i = 0; i < n; i++) r->uses[w[i].value]++;
+    for (size_t i = 0; i < c->n_writes; i++) r->uses[c->writes[i].value]++;
+    for (size_t i = 0; i < c->n_steps; i++)
+        if (c->steps[i].value >= 0) r->uses[c->steps[i].value]++;
     count_uses(r);
     if (place_inputs(r, in) || !run_nodes(r, &reached)) return;
-    error_capture(why);
+    error_capture(c->why);
     kiln_error_clear();
-    do_writes(r, w, n, reached);
+    if (!take_steps(r, c, reached)) do_writes(r, c->writes, c->n_writes, reached);
 }
 
 void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct program_rng *rng,
-                    const struct happened *writes, size_t n_writes, struct error_record *why)
+                    struct catching_up *c)
 {
     size_t n = g->values.n + 1;
     struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
     struct kiln_scope scope;
     scope_enter(&scope);
     thread_state.no_grad++;
-    if (r.values && r.uses) catch_up(&r, in, writes, n_writes, why);
+    if (r.values && r.uses) catch_up(&r, in, c);
     thread_state.no_grad--;
-    scope_leave(&scope, NULL, 0);
+    scope_leave(&scope, c->values, c->n_steps);
     kiln_error_clear();
     free(r.values);
     free(r.uses);

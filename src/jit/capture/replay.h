@@ -1,6 +1,7 @@
 // A graph run node by node through the front door: on eager tensors, with or without a tape, or on abstract ones.
 #pragma once
 #include "ir/graph.h"
+#include "jit/capture/gradient_step.h"
 #include "program/program.h"
 
 // `in`: a tensor for each IR_INPUT value in order. Fills a new handle, of the scope that is open, for each output
@@ -13,9 +14,18 @@ struct happened {
     int32_t value, target; // of the graph: the input's new value, and the input
     size_t n_nodes;        // that stood there when it was done
 };
+struct catching_up {
+    const struct happened *writes;
+    size_t n_writes;
+    const struct gradient_step *steps;
+    size_t n_steps;
+    kiln_tensor **values;     // n_steps: of the steps before the error, as new handles; NULL: it has none
+    size_t n_taken;           // steps that came before it
+    struct error_record *why; // as the op says
+};
 // Runs the graph up to the op that fails, and does the writes that came before it. No error is left.
 void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct program_rng *rng,
-                    const struct happened *writes, size_t n_writes, struct error_record *why);
+                    struct catching_up *c);
 // The values asked for, as new handles; nothing that they do not need is run, and nothing written.
 kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
                            const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out);

@@ -32,6 +32,7 @@ struct source {
     bool grad;               // SOURCE_LEAF: it requires a gradient
     bool history;            // LEAF: a state whose value requires a gradient, as what was written to it
     struct tape_node *place; // of such a state, while it is captured: what its value is on the tape; a reference
+    bool gradient_read;      // LEAF, INPUT: after a backward that goes on outside, the function reads its gradient
     bool no_gradient;        // LEAF, INPUT: the function found that it has none
     bool of_input;           // GRADIENT: of the parameter that `input` is, not of `leaf`
     struct type type;

@@ -1,0 +1,81 @@
+// The gradients of leaves while a function is captured.
+//
+// A backward inside gives gradients to leaves, and may come to inputs that others outside were made into. There it has
+// to go on, on the tape of each call. What that adds is not known here, so a leaf that it may come to must not have its
+// gradient read afterwards: such leaves are marked, and a call whose tape leads to one is refused.
+#include "jit/capture/recorder.h"
+
+static int32_t source_of_leaf(const struct recorder *r, const struct tape_node *leaf)
+{
+    for (size_t i = 0; i < r->sources.n; i++) {
+        const struct source *s = &r->sources.v[i];
+        if (s->leaf == leaf && (s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT)) return (int32_t)i;
+    }
+    return -1;
+}
+
+static int32_t source_of_place(const struct recorder *r, const struct tape_node *place)
+{
+    for (size_t i = 0; i < r->sources.n; i++)
+        if (r->sources.v[i].place == place) return (int32_t)i;
+    return -1;
+}
+
+// Something went on outside since the leaf's gradient was last replaced.
+static bool may_have_more(const struct recorder *r, int32_t source)
+{
+    for (size_t i = r->gradient_steps.n; i-- > 0;) {
+        const struct gradient_step *s = &r->gradient_steps.v[i];
+        if (s->event == GRADIENT_ARRIVED) return true;
+        if (s->event == GRADIENT_SET && s->source == source) return false;
+    }
+    return false;
+}
+
+static void mark_read(struct recorder *r, const struct tape_node *leaf)
+{
+    int32_t source = source_of_leaf(r, leaf);
+    if (source >= 0 && may_have_more(r, source)) r->sources.v[source].gradient_read = true;
+}
+
+static kiln_status value_of(struct recorder *r, kiln_tensor *gradient, int32_t *value)
+{
+    struct kiln_scope scope;
+    kiln_tensor *t;
+    scope_enter(&scope);
+    kiln_status status = recorder_resolve(r, "backward", gradient, &t);
+    if (!status) status = recorder_value(r, t, value);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note *n)
+{
+    struct recorder *r = recorder_of(sink);
+    struct gradient_step s = {.event = n->event,
+                              .accumulate = n->accumulate,
+                              .keep = n->keep,
+                              .source = -1,
+                              .input = -1,
+                              .value = -1,
+                              .output = -1};
+    if (n->event == GRADIENT_READ) {
+        mark_read(r, n->node);
+        return KILN_OK;
+    }
+    if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph;
+    if (n->event == GRADIENT_LEFT || n->event == GRADIENT_SET) s.source = source_of_leaf(r, n->node);
+    if (n->event == GRADIENT_ARRIVED) s.source = source_of_place(r, n->node);
+    if (n->gradient) TRY(value_of(r, n->gradient, &s.value));
+    if (n->event == GRADIENT_ARRIVED && r->records_gradients)
+        return error_set(
+            KILN_E_UNSUPPORTED,
+            "backward: in %s it comes to an input that is no parameter; with .create_graph it cannot go on "
+            "from there in a capture; use kiln_value_and_grad, or KILN_CAPTURE_AUTO",
+            r->name);
+    s.n_nodes = r->sink.builder.graph->nodes.n;
+    s.node = n->event == GRADIENT_ARRIVED ? n->node : NULL;
+    TRY(vec_push(&r->gradient_steps, s));
+    node_ref(s.node);
+    return KILN_OK;
+}
