@@ -115,7 +115,8 @@ static uint8_t draw_operand(struct rng *r, int n)
 bool may_show_constant(const struct program *p, int value)
 {
     while (value >= p->n_sources) value = p->step[value - p->n_sources].a;
-    return p->source[value].kind == SOURCE_CONSTANT;
+    enum source_kind kind = p->source[value].kind;
+    return kind == SOURCE_CONSTANT || kind >= SOURCE_NUMBER;
 }
 
 static void draw_steps(struct program *p, struct rng *r)

@@ -91,7 +91,10 @@ static kiln_tensor *view_of_base(struct run *r, const struct source *s)
     int64_t dims[MAX_SOURCE_RANK], strides[MAX_SOURCE_RANK] = {0}, first = 0;
     const struct place *at = &s->at[r->call];
     world_dims(r->p, s, r->call, dims);
-    enum form form = at->form == FORM_REPEATED && s->kind != SOURCE_INPUT ? FORM_PLAIN : at->form;
+    // By an input that shows elements twice a function that writes has no one gradient.
+    bool by_inputs = r->p->gradient == GRADIENT_OF || r->p->gradient == GRADIENT_SECOND;
+    bool repeats = s->kind == SOURCE_INPUT && !by_inputs;
+    enum form form = at->form == FORM_REPEATED && !repeats ? FORM_PLAIN : at->form;
     strides_of(form, s->rank, dims, strides);
     size_t rank = (size_t)s->rank;
     kiln_tensor *base = s->leaf ? base_of_leaf(r, s) : r->base[s->base];

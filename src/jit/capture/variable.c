@@ -218,7 +218,11 @@ kiln_status variable_copy(struct recorder *r, int32_t variable)
 kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *value)
 {
     TRY(variable_own(r, t));
-    if (type_numel(&t->type) == 0) return KILN_OK;
+    if (type_numel(&t->type) == 0) {
+        t->value = value->value;
+        if (!thread_state.no_grad && !t->detached) tape_set_node(t, value->node, value->node_out);
+        return KILN_OK;
+    }
     TRY(recorder_check_apart(r, t->variable, true));
     kiln_tensor *all = with_part(r, t, value);
     if (!all) return error_pending;
