@@ -32,7 +32,7 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
     };
-    VK_TRY(vk, vkCreateBuffer, vk->device, &info, NULL, &b->handle);
+    VK_CREATE(vk, vkCreateBuffer, &info, &b->handle);
     VkMemoryRequirements need;
     vk->fn.vkGetBufferMemoryRequirements(vk->device, b->handle, &need);
     int type = memory_type(vk, need.memoryTypeBits, use);
@@ -43,7 +43,7 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
                                    .pNext = &flags,
                                    .allocationSize = need.size,
                                    .memoryTypeIndex = (uint32_t)type};
-    VK_TRY(vk, vkAllocateMemory, vk->device, &memory, NULL, &b->memory);
+    VK_CREATE(vk, vkAllocateMemory, &memory, &b->memory);
     VK_TRY(vk, vkBindBufferMemory, vk->device, b->handle, b->memory, 0);
     VkMemoryPropertyFlags got = vk->memory.memoryTypes[type].propertyFlags;
     const VkMemoryPropertyFlags mappable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;

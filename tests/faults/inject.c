@@ -161,6 +161,15 @@ WRAP(void, handle_free, enum handle_kind kind, void *p)
     __real_handle_free(kind, p);
 }
 
+// So are the modules of kernels.
+WRAP(const uint32_t *, vk_module_words, int kernel)
+{
+    hidden = true;
+    const uint32_t *words = __real_vk_module_words(kernel);
+    hidden = false;
+    return words;
+}
+
 #define MAP(name)                                                                                     \
     WRAP(void *, name, void *at, size_t size_B, int protection, int flags, int fd, off_t offset)      \
     {                                                                                                 \

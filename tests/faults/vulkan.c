@@ -23,10 +23,18 @@ static VkResult failure(void)
     return VK_SUCCESS;
 }
 
-// Of a call that may find the device to be lost.
+static PFN_vkGetInstanceProcAddr real_instance;
+static PFN_vkGetDeviceProcAddr real_device;
+static VkDevice device;
+static PFN_vkDeviceWaitIdle real_vkDeviceWaitIdle;
+
+// Of a call that may find the device to be lost. What runs on it ends, as on one that is: its memory may go.
 static VkResult loss(void)
 {
-    if (fault_is_due(FAULT_LOST)) atomic_store(&lost, true);
+    if (fault_is_due(FAULT_LOST)) {
+        atomic_store(&lost, true);
+        real_vkDeviceWaitIdle(device);
+    }
     return atomic_load(&lost) ? VK_ERROR_DEVICE_LOST : failure();
 }
 
@@ -108,7 +116,13 @@ static VkResult VKAPI_PTR hook_vkCreateDevice(VkPhysicalDevice p, const VkDevice
 {
     VkResult r = failure();
     if (r >= 0) r = real_vkCreateDevice(p, i, c, out);
-    if (r >= 0) atomic_fetch_add(&live, 1);
+    if (r < 0) {
+        *out = (VkDevice)(uintptr_t)0xbad;
+        return r;
+    }
+    atomic_fetch_add(&live, 1);
+    device = *out;
+    real_vkDeviceWaitIdle = (PFN_vkDeviceWaitIdle)real_device(device, "vkDeviceWaitIdle");
     return r;
 }
 
@@ -125,11 +139,10 @@ static VkResult VKAPI_PTR hook_vkCreateInstance(const VkInstanceCreateInfo *i, c
                                                 VkInstance *out)
 {
     VkResult r = failure();
+    if (r < 0) *out = (VkInstance)(uintptr_t)0xbad;
     return r < 0 ? r : real_vkCreateInstance(i, c, out);
 }
 
-static PFN_vkGetInstanceProcAddr real_instance;
-static PFN_vkGetDeviceProcAddr real_device;
 static PFN_vkVoidFunction VKAPI_PTR hook_device(VkDevice d, const char *name);
 
 // The hook of that name, which calls `real`; `real` where there is none.
