@@ -1,4 +1,4 @@
-// usage: test_faults KIND [--device D] [--program P] [--every K] [--from N] [--to N] [--batch B] [--trace]
+// usage: test_faults KIND [--device D] [--programs P,P] [--every K] [--from N] [--to N] [--batch B] [--trace]
 //
 // Each program runs once to count its operations of this kind, then once for every K-th N with the Nth of them failing.
 // A run ends with an error that says something, or with the right values. Then it runs again without a failure, and
@@ -31,7 +31,7 @@ static const char *const kind_names[] = {"none", "allocation", "file", "thread",
 
 static struct {
     enum fault_kind kind;
-    const char *device, *program;
+    const char *device, *programs;
     long every, from, to, batch;
 } o = {.device = "cpu", .every = 1, .from = 1, .to = LONG_MAX, .batch = 1};
 
@@ -282,11 +282,19 @@ static int test(const struct program *p)
     return n_failures;
 }
 
+static bool is_listed(const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = o.programs; (at = strstr(at, name)); at += n)
+        if ((at == o.programs || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
+    return false;
+}
+
 static int test_all(const struct program *programs)
 {
     int n = 0;
     for (const struct program *p = programs; p->name && n >= 0; p++) {
-        if (o.program && strcmp(o.program, p->name)) continue;
+        if (o.programs && !is_listed(p->name)) continue;
         int failures = test(p);
         n = failures < 0 ? -1 : n + failures;
     }
@@ -304,7 +312,7 @@ static bool parse(int argc, char **argv)
             long *number;
             const char **text;
         } options[] = {{"--every", &o.every, NULL}, {"--from", &o.from, NULL},     {"--to", &o.to, NULL},
-                       {"--batch", &o.batch, NULL}, {"--device", NULL, &o.device}, {"--program", NULL, &o.program}};
+                       {"--batch", &o.batch, NULL}, {"--device", NULL, &o.device}, {"--programs", NULL, &o.programs}};
         bool known = fault_trace |= !strcmp(argv[i], "--trace");
         if (!strcmp(argv[i], "--trace")) continue;
         known = false;
@@ -323,7 +331,7 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        fprintf(stderr, "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--program P]\n"
+        fprintf(stderr, "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--programs P,P]\n"
                         "       [--every K] [--from N] [--to N] [--batch B] [--trace]\n");
         return 2;
     }
