@@ -5,19 +5,28 @@
 #include <execinfo.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 1 << 18, FRAMES = 12 }; // a power of two
+enum { SLOTS = 1 << 14, FRAMES = 12 }; // a power of two
 
 static struct {
     uintptr_t p, site; // p: 0 free, 1 removed
 } slots[SLOTS];
 static void *traces[SLOTS][FRAMES]; // while they are asked for
+static size_t n_blocks;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 
 static size_t first_slot(uintptr_t p)
 {
-    return (size_t)((p >> 4) * 0x9e3779b97f4a7c15u >> 42) & (SLOTS - 1);
+    return (size_t)((p >> 4) * 0x9e3779b97f4a7c15u >> 50) & (SLOTS - 1);
+}
+
+static _Thread_local bool hidden;
+
+void blocks_hide(bool on)
+{
+    hidden = on;
 }
 
 static void acquire(void)
@@ -33,10 +42,12 @@ static void release(void)
 void blocks_add(void *p, void *site)
 {
     void *frames[FRAMES] = {NULL};
+    if (hidden) return;
     if (fault_trace) backtrace(frames, FRAMES);
     acquire();
     size_t i = first_slot((uintptr_t)p);
     while (slots[i].p > 1) i = (i + 1) & (SLOTS - 1);
+    if (++n_blocks > SLOTS / 2) abort();
     slots[i].p = (uintptr_t)p;
     slots[i].site = (uintptr_t)site;
     if (fault_trace) memcpy(traces[i], frames, sizeof frames);
@@ -50,7 +61,12 @@ void blocks_remove(void *p)
     acquire();
     size_t i = first_slot((uintptr_t)p);
     while (slots[i].p && slots[i].p != (uintptr_t)p) i = (i + 1) & (SLOTS - 1);
-    if (slots[i].p) slots[i].p = slots[(i + 1) & (SLOTS - 1)].p ? 1 : 0;
+    if (slots[i].p) {
+        n_blocks--;
+        slots[i].p = 1;
+        // What is removed and followed by nothing is free.
+        for (; slots[i].p == 1 && !slots[(i + 1) & (SLOTS - 1)].p; i = (i - 1) & (SLOTS - 1)) slots[i].p = 0;
+    }
     release();
 }
 

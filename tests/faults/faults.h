@@ -26,7 +26,7 @@ bool fault_is_due(enum fault_kind kind); // counts one of this kind
 extern bool fault_trace;             // show where an operation fails
 
 // blocks.c: the blocks that the library has taken and not given back.
-enum { SITES_MAX = 8192 };
+enum { SITES_MAX = 1024 };
 struct block_sites { // how many blocks by where they were taken
     uintptr_t site[SITES_MAX];
     int count[SITES_MAX];
@@ -34,6 +34,7 @@ struct block_sites { // how many blocks by where they were taken
 };
 void blocks_add(void *p, void *site);
 void blocks_remove(void *p);
+void blocks_hide(bool on); // of this thread, until off: what is taken stays, and is not counted
 void blocks_count(struct block_sites *out);
 void blocks_print_excess(const struct block_sites *now, const struct block_sites *base);
 void print_place(const char *what, uintptr_t place);

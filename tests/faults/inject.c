@@ -67,11 +67,9 @@ bool fault_is_due(enum fault_kind kind)
 
 // --- memory
 
-static _Thread_local bool hidden; // a block that stays: what it holds is counted
-
 static void *taken(void *p, void *site)
 {
-    if (p && !hidden) blocks_add(p, site);
+    if (p) blocks_add(p, site);
     return p;
 }
 
@@ -149,9 +147,9 @@ WRAP(void, free, void *p)
 // Memory of freed handles is kept, to tell them.
 WRAP(void *, handle_new, enum handle_kind kind, size_t size_B)
 {
-    hidden = true;
+    blocks_hide(true);
     void *p = __real_handle_new(kind, size_B);
-    hidden = false;
+    blocks_hide(false);
     return taken(p, SITE);
 }
 
@@ -159,15 +157,6 @@ WRAP(void, handle_free, enum handle_kind kind, void *p)
 {
     blocks_remove(p);
     __real_handle_free(kind, p);
-}
-
-// So are the modules of kernels.
-WRAP(const uint32_t *, vk_module_words, int kernel)
-{
-    hidden = true;
-    const uint32_t *words = __real_vk_module_words(kernel);
-    hidden = false;
-    return words;
 }
 
 #define MAP(name)                                                                                     \

@@ -1,12 +1,14 @@
-// usage: test_faults KIND [--device D] [--programs P,P] [--every K] [--from N] [--to N] [--batch B] [--trace]
+// usage: test_faults KIND [--device D] [--programs P,P] [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--trace]
 //
 // Each program runs once to count its operations of this kind, then once for every K-th N with the Nth of them failing.
 // A run ends with an error that says something, or with the right values. Then it runs again without a failure, and
 // works. After both nothing is left that two runs without failures do not leave. A process is kept for B such pairs: in
-// the first of them everything happens for the first time.
+// the first of them everything happens for the first time. Compiled kernels are kept on disk for the next process where
+// it says --keep-cache.
 #include "faults.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <ftw.h>
@@ -32,6 +34,7 @@ static const char *const kind_names[] = {"none", "allocation", "file", "thread",
 static struct {
     enum fault_kind kind;
     const char *device, *programs;
+    bool keeps_cache;
     long every, from, to, batch;
 } o = {.device = "cpu", .every = 1, .from = 1, .to = LONG_MAX, .batch = 1};
 
@@ -234,7 +237,7 @@ static void child(const struct program *p, bool measures, long from)
     for (long n = from; n <= end && !shared->over && !shared->failed; n += o.every) {
         alarm(LIMIT_S);
         shared->at = n;
-        if (n == from) remove_all(cache_folder);
+        if (n == from && !o.keeps_cache) remove_all(cache_folder);
         run_once(p, n, n == from);
         run_once(p, 0, false);
         check_leaks(p);
@@ -313,9 +316,10 @@ static bool parse(int argc, char **argv)
             const char **text;
         } options[] = {{"--every", &o.every, NULL}, {"--from", &o.from, NULL},     {"--to", &o.to, NULL},
                        {"--batch", &o.batch, NULL}, {"--device", NULL, &o.device}, {"--programs", NULL, &o.programs}};
-        bool known = fault_trace |= !strcmp(argv[i], "--trace");
-        if (!strcmp(argv[i], "--trace")) continue;
-        known = false;
+        bool known = false;
+        fault_trace |= !strcmp(argv[i], "--trace");
+        o.keeps_cache |= !strcmp(argv[i], "--keep-cache");
+        if (!strcmp(argv[i], "--trace") || !strcmp(argv[i], "--keep-cache")) continue;
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
             if (strcmp(argv[i], options[k].name)) continue;
             known = true;
@@ -332,7 +336,7 @@ int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--programs P,P]\n"
-                        "       [--every K] [--from N] [--to N] [--batch B] [--trace]\n");
+                        "       [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--trace]\n");
         return 2;
     }
     const char *tmp = getenv("TMPDIR");
@@ -342,6 +346,10 @@ int main(int argc, char **argv)
     setenv("KILN_CACHE_DIR", cache_folder, 1);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 1;
+    // Loaded by the parent, large libraries cost the children nothing; they are opened by each.
+    const char *large[] = {getenv("KILN_LLVM"), "libdw.so.1"};
+    for (int i = 0; i < 2; i++)
+        if (large[i]) dlopen(large[i], RTLD_NOW | RTLD_LOCAL);
     const struct program *const all[] = {base_programs, jit_programs, io_programs};
     int n = 0;
     for (int i = 0; i < 3 && n >= 0; i++) {
