@@ -23,7 +23,8 @@ enum fault_kind {
 void fault_begin(enum fault_kind kind, long nth);
 long fault_end(void);                // how many there were
 bool fault_is_due(enum fault_kind kind); // counts one of this kind
-extern bool fault_trace;             // show where an operation fails
+extern bool fault_lasts;                 // and so do all after it, up to fault_end
+extern bool fault_trace;                 // show where an operation fails
 
 // blocks.c: the blocks that the library has taken and not given back.
 enum { SITES_MAX = 1024 };

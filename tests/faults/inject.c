@@ -17,7 +17,7 @@
 static atomic_int armed;
 static atomic_long n_done;
 static long nth;
-bool fault_trace;
+bool fault_trace, fault_lasts;
 
 void fault_begin(enum fault_kind kind, long which)
 {
@@ -42,8 +42,9 @@ static void show_trace(void)
 bool fault_is_due(enum fault_kind kind)
 {
     if (atomic_load(&armed) != (int)kind) return false;
-    if (atomic_fetch_add(&n_done, 1) + 1 != nth) return false;
-    if (fault_trace) {
+    long n = atomic_fetch_add(&n_done, 1) + 1;
+    if (fault_lasts ? n < nth : n != nth) return false;
+    if (fault_trace && n == nth) {
         atomic_store(&armed, FAULT_NONE); // what shows the trace may allocate
         show_trace();
         atomic_store(&armed, kind);

@@ -1,10 +1,11 @@
-// usage: test_faults KIND [--device D] [--programs P,P] [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--trace]
+// usage: test_faults KIND [--device D] [--programs P,P] [--every K] [--from N] [--to N] [--batch B] [--keep-cache]
+//                         [--lasting] [--trace]
 //
 // Each program runs once to count its operations of this kind, then once for every K-th N with the Nth of them failing.
 // A run ends with an error that says something, or with the right values. Then it runs again without a failure, and
 // works. After both nothing is left that two runs without failures do not leave. A process is kept for B such pairs: in
 // the first of them everything happens for the first time. Compiled kernels are kept on disk for the next process where
-// it says --keep-cache.
+// it says --keep-cache. With --lasting what fails goes on failing to the end of the run.
 #include "faults.h"
 
 #include <dirent.h>
@@ -314,20 +315,26 @@ static bool parse(int argc, char **argv)
             const char *name;
             long *number;
             const char **text;
-        } options[] = {{"--every", &o.every, NULL}, {"--from", &o.from, NULL},     {"--to", &o.to, NULL},
-                       {"--batch", &o.batch, NULL}, {"--device", NULL, &o.device}, {"--programs", NULL, &o.programs}};
+            bool *flag;
+        } options[] = {{"--every", &o.every},
+                       {"--from", &o.from},
+                       {"--to", &o.to},
+                       {"--batch", &o.batch},
+                       {"--device", .text = &o.device},
+                       {"--programs", .text = &o.programs},
+                       {"--keep-cache", .flag = &o.keeps_cache},
+                       {"--lasting", .flag = &fault_lasts},
+                       {"--trace", .flag = &fault_trace}};
         bool known = false;
-        fault_trace |= !strcmp(argv[i], "--trace");
-        o.keeps_cache |= !strcmp(argv[i], "--keep-cache");
-        if (!strcmp(argv[i], "--trace") || !strcmp(argv[i], "--keep-cache")) continue;
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
             if (strcmp(argv[i], options[k].name)) continue;
             known = true;
             if (options[k].number) *options[k].number = atol(value);
             if (options[k].text) *options[k].text = value;
+            if (options[k].flag) *options[k].flag = true;
+            i += !options[k].flag;
         }
         if (!known) return false;
-        i++;
     }
     return o.kind != FAULT_NONE && o.every > 0 && o.from > 0 && o.batch > 0;
 }
@@ -336,7 +343,7 @@ int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--programs P,P]\n"
-                        "       [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--trace]\n");
+                        "       [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--lasting] [--trace]\n");
         return 2;
     }
     const char *tmp = getenv("TMPDIR");
