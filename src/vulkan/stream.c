@@ -270,6 +270,7 @@ bool vk_stream_quiet(struct vk_device *vk)
     }
     if (vk->completed >= vk->submitted) return true;
     VkResult r = wait_until(vk, vk->submitted, vk->wait_limit_ns);
+    if (is_shortage(r)) r = wait_until(vk, vk->submitted, vk->wait_limit_ns);
     return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
 }
 
