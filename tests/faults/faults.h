@@ -21,7 +21,7 @@ enum fault_kind {
 
 // inject.c: from here on, operation `nth` of this kind fails, counted from 1.
 void fault_begin(enum fault_kind kind, long nth);
-long fault_end(void);                // how many there were
+long fault_end(void);                    // how many there were
 bool fault_is_due(enum fault_kind kind); // counts one of this kind
 extern bool fault_lasts;                 // and so do all after it, up to fault_end
 extern bool fault_trace;                 // show where an operation fails

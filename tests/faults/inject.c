@@ -1,10 +1,9 @@
 // The C library's functions that may fail, and what counts them.
-#include "faults.h"
+#include "wrap.h"
 
 #include "base/handles.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <execinfo.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -51,20 +50,6 @@ bool fault_is_due(enum fault_kind kind)
     }
     return true;
 }
-
-// WRAP(type, name, parameters): the function in the place of `name`, and the real one.
-#define WRAP(type, name, ...)            \
-    type __real_##name(__VA_ARGS__);     \
-    type __wrap_##name(__VA_ARGS__);     \
-    type __wrap_##name(__VA_ARGS__)
-#define FAIL(kind, number, value)                \
-    do {                                         \
-        if (fault_is_due(kind)) {                \
-            errno = number;                      \
-            return value;                        \
-        }                                        \
-    } while (0)
-#define SITE __builtin_return_address(0)
 
 // --- memory
 
@@ -160,39 +145,39 @@ WRAP(void, handle_free, enum handle_kind kind, void *p)
     __real_handle_free(kind, p);
 }
 
-#define MAP(name)                                                                                     \
-    WRAP(void *, name, void *at, size_t size_B, int protection, int flags, int fd, off_t offset)      \
-    {                                                                                                 \
-        FAIL(FAULT_ALLOCATION, ENOMEM, (void *)-1);                                                   \
-        return __real_##name(at, size_B, protection, flags, fd, offset);                              \
+#define MAP(name)                                                                                \
+    WRAP(void *, name, void *at, size_t size_B, int protection, int flags, int fd, off_t offset) \
+    {                                                                                            \
+        FAIL(FAULT_ALLOCATION, ENOMEM, (void *)-1);                                              \
+        return __real_##name(at, size_B, protection, flags, fd, offset);                         \
     }
 MAP(mmap)
 MAP(mmap64)
 
 // --- files. What is closed is closed although it fails, as Linux does.
 
-#define OPEN(name)                                   \
-    WRAP(int, name, const char *path, int flags, ...) \
-    {                                                \
-        FAIL(FAULT_FILE, EIO, -1);                   \
-        va_list args;                                \
-        va_start(args, flags);                       \
+#define OPEN(name)                                              \
+    WRAP(int, name, const char *path, int flags, ...)           \
+    {                                                           \
+        FAIL(FAULT_FILE, EIO, -1);                              \
+        va_list args;                                           \
+        va_start(args, flags);                                  \
         int fd = __real_##name(path, flags, va_arg(args, int)); \
-        va_end(args);                                \
-        return fd;                                   \
+        va_end(args);                                           \
+        return fd;                                              \
     }
 OPEN(open)
 OPEN(open64)
 
-#define OPENAT(name)                                           \
-    WRAP(int, name, int folder, const char *path, int flags, ...) \
-    {                                                          \
-        FAIL(FAULT_FILE, EIO, -1);                             \
-        va_list args;                                          \
-        va_start(args, flags);                                 \
+#define OPENAT(name)                                                    \
+    WRAP(int, name, int folder, const char *path, int flags, ...)       \
+    {                                                                   \
+        FAIL(FAULT_FILE, EIO, -1);                                      \
+        va_list args;                                                   \
+        va_start(args, flags);                                          \
         int fd = __real_##name(folder, path, flags, va_arg(args, int)); \
-        va_end(args);                                          \
-        return fd;                                             \
+        va_end(args);                                                   \
+        return fd;                                                      \
     }
 OPENAT(openat)
 OPENAT(openat64)
@@ -242,40 +227,9 @@ WRAP(int, fclose, FILE *f)
     return fails ? EOF : result;
 }
 
-// --- threads, libraries
+// --- threads
 
 WRAP(int, pthread_create, void *thread, const void *options, void *(*fn)(void *), void *user)
 {
     return fault_is_due(FAULT_THREAD) ? EAGAIN : __real_pthread_create(thread, options, fn, user);
-}
-
-static _Thread_local bool refused; // what dlerror is to tell
-
-WRAP(void *, dlopen, const char *name, int flags)
-{
-    if (fault_is_due(FAULT_LIBRARY)) {
-        refused = true;
-        return NULL;
-    }
-    return __real_dlopen(name, flags);
-}
-
-WRAP(void *, dlsym, void *library, const char *name)
-{
-    if (fault_is_due(FAULT_LIBRARY)) {
-        refused = true;
-        return NULL;
-    }
-    void *found = __real_dlsym(library, name);
-    if (!found || strcmp(name, "vkGetInstanceProcAddr")) return found;
-    return (void *)(uintptr_t)vulkan_hook((any_fn)(uintptr_t)found);
-}
-
-WRAP(char *, dlerror, void)
-{
-    static char text[] = "refused by the test";
-    char *real = __real_dlerror();
-    if (!refused) return real;
-    refused = false;
-    return text;
 }

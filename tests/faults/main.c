@@ -50,18 +50,20 @@ static struct shared {
     struct block_sites base;
     int base_files;
     long base_objects;
-} *shared;
+} * shared;
 
 char work_folder[64];
 static char cache_folder[96];
 
 // Where memory stays out, a device cannot be waited for, and what it uses is not given back: the library says so.
 static volatile bool abandoned;
+static char invalid[512]; // what the validation layer says, with KILN_DEBUG=validate
 
 static void listen(void *user, const char *message)
 {
     (void)user;
     if (strstr(message, "closed while its queue still works")) abandoned = true;
+    if (!strncmp(message, "validation: ", 12)) snprintf(invalid, sizeof invalid, "%s", message);
 }
 
 static int open_files(void)
@@ -173,8 +175,10 @@ static void check_leaks(const struct program *p)
         blocks_print_excess(&now, &shared->base);
     }
     snprintf(text, sizeof text, "%ld objects", vulkan_live());
-    if (vulkan_live() > shared->base_objects && !(abandoned && fault_lasts)) complain(p, "Vulkan objects are not destroyed", text);
+    if (vulkan_live() > shared->base_objects && !(abandoned && fault_lasts))
+        complain(p, "Vulkan objects are not destroyed", text);
     snprintf(text, sizeof text, "%d, %d of them expected", open_files(), shared->base_files);
+    if (*invalid) complain(p, invalid, "");
     if (open_files() > shared->base_files) complain(p, "files are open", text);
 }
 
@@ -346,8 +350,9 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        fprintf(stderr, "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--programs P,P]\n"
-                        "       [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--lasting] [--trace]\n");
+        fprintf(stderr,
+                "usage: test_faults allocation|file|thread|library|vulkan|host|lost [--device D] [--programs P,P]\n"
+                "       [--every K] [--from N] [--to N] [--batch B] [--keep-cache] [--lasting] [--trace]\n");
         return 2;
     }
     const char *tmp = getenv("TMPDIR");

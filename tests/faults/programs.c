@@ -1,5 +1,5 @@
-// Programs of single ops: each is short, asks for errors at its end only, and computes numbers that do not depend on the
-// order of sums.
+// Programs of single ops: each is short, asks for errors at its end only, and computes numbers that do not depend on
+// the order of sums.
 #include "faults.h"
 
 static kiln_tensor *numbers(kiln_device *dev, size_t rank, const int64_t *dims, int step)
@@ -77,8 +77,8 @@ static void run_cells(const char *device, struct outcome *o)
     kiln_seed(dev, 3);
     kiln_tensor *x = numbers(dev, KILN_SHAPE(4, 8), 3);
     kiln_tensor *labels = kiln_from_data(dev, KILN_I64, 1, (int64_t[]){4}, (int64_t[]){0, 1, 1, 0});
-    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, 8, 3, NULL), kiln_nn_relu(),
-                                                   kiln_nn_dense(dev, 3, 2, NULL)));
+    kiln_cell *net =
+        kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, 8, 3, NULL), kiln_nn_relu(), kiln_nn_dense(dev, 3, 2, NULL)));
     kiln_tensor *params[4] = {NULL}, *loss = kiln_cross_entropy(kiln_cell_call(net, x), labels, NULL);
     kiln_backward(loss, NULL);
     outcome_add(o, loss);

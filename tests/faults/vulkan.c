@@ -49,49 +49,54 @@ static VkResult loss(void)
     return atomic_load(&lost) ? VK_ERROR_DEVICE_LOST : failure();
 }
 
-#define CALL(name, fails, parameters, arguments)             \
-    static PFN_##name real_##name;                           \
-    static VkResult VKAPI_PTR hook_##name parameters         \
-    {                                                        \
-        VkResult r = fails();                                \
-        return r < 0 ? r : real_##name arguments;            \
+#define CALL(name, fails, parameters, arguments)     \
+    static PFN_##name real_##name;                   \
+    static VkResult VKAPI_PTR hook_##name parameters \
+    {                                                \
+        VkResult r = fails();                        \
+        return r < 0 ? r : real_##name arguments;    \
     }
-CALL(vkEnumerateInstanceVersion, failure, (uint32_t *v), (v))
-CALL(vkEnumerateInstanceLayerProperties, failure, (uint32_t *n, VkLayerProperties *v), (n, v))
+CALL(vkEnumerateInstanceVersion, failure, (uint32_t * v), (v))
+CALL(vkEnumerateInstanceLayerProperties, failure, (uint32_t * n, VkLayerProperties *v), (n, v))
 CALL(vkEnumerateInstanceExtensionProperties, failure, (const char *l, uint32_t *n, VkExtensionProperties *v), (l, n, v))
 CALL(vkEnumeratePhysicalDevices, failure, (VkInstance i, uint32_t *n, VkPhysicalDevice *v), (i, n, v))
-CALL(vkEnumerateDeviceExtensionProperties, failure, (VkPhysicalDevice p, const char *l, uint32_t *n, VkExtensionProperties *v), (p, l, n, v))
+CALL(vkEnumerateDeviceExtensionProperties, failure,
+     (VkPhysicalDevice p, const char *l, uint32_t *n, VkExtensionProperties *v), (p, l, n, v))
 CALL(vkBindBufferMemory, failure, (VkDevice d, VkBuffer b, VkDeviceMemory m, VkDeviceSize at), (d, b, m, at))
-CALL(vkMapMemory, failure, (VkDevice d, VkDeviceMemory m, VkDeviceSize at, VkDeviceSize n, VkMemoryMapFlags f, void **p), (d, m, at, n, f, p))
+CALL(vkMapMemory, failure,
+     (VkDevice d, VkDeviceMemory m, VkDeviceSize at, VkDeviceSize n, VkMemoryMapFlags f, void **p), (d, m, at, n, f, p))
 CALL(vkResetCommandPool, failure, (VkDevice d, VkCommandPool p, VkCommandPoolResetFlags f), (d, p, f))
-CALL(vkAllocateCommandBuffers, failure, (VkDevice d, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *v), (d, i, v))
+CALL(vkAllocateCommandBuffers, failure, (VkDevice d, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *v),
+     (d, i, v))
 CALL(vkBeginCommandBuffer, failure, (VkCommandBuffer b, const VkCommandBufferBeginInfo *i), (b, i))
 CALL(vkEndCommandBuffer, failure, (VkCommandBuffer b), (b))
 CALL(vkGetPipelineCacheData, failure, (VkDevice d, VkPipelineCache c, size_t *n, void *v), (d, c, n, v))
 CALL(vkQueueSubmit2, loss, (VkQueue q, uint32_t n, const VkSubmitInfo2 *v, VkFence f), (q, n, v, f))
 CALL(vkWaitSemaphores, loss, (VkDevice d, const VkSemaphoreWaitInfo *i, uint64_t limit), (d, i, limit))
 CALL(vkGetSemaphoreCounterValue, loss, (VkDevice d, VkSemaphore s, uint64_t *v), (d, s, v))
-CALL(vkGetQueryPoolResults, loss, (VkDevice d, VkQueryPool p, uint32_t a, uint32_t n, size_t B, void *v, VkDeviceSize s, VkQueryResultFlags f), (d, p, a, n, B, v, s, f))
+CALL(vkGetQueryPoolResults, loss,
+     (VkDevice d, VkQueryPool p, uint32_t a, uint32_t n, size_t B, void *v, VkDeviceSize s, VkQueryResultFlags f),
+     (d, p, a, n, B, v, s, f))
 
 // What is made by one function and destroyed by another, as children of a device. A handle is undefined after a
 // failure.
-#define OBJECT(type, make, info, destroy)                                                                            \
-    static PFN_##make real_##make;                                                                                   \
-    static VkResult VKAPI_PTR hook_##make(VkDevice d, const info *i, const VkAllocationCallbacks *c, type *out)      \
-    {                                                                                                                \
-        VkResult r = failure();                                                                                      \
-        if (r >= 0) r = real_##make(d, i, c, out);                                                                   \
-        if (r >= 0)                                                                                                  \
-            atomic_fetch_add(&live, 1);                                                                              \
-        else                                                                                                         \
-            *out = (type)(uintptr_t)0xbad;                                                                           \
-        return r;                                                                                                    \
-    }                                                                                                                \
-    static PFN_##destroy real_##destroy;                                                                             \
-    static void VKAPI_PTR hook_##destroy(VkDevice d, type object, const VkAllocationCallbacks *c)                    \
-    {                                                                                                                \
-        if (object) atomic_fetch_sub(&live, 1);                                                                      \
-        real_##destroy(d, object, c);                                                                                \
+#define OBJECT(type, make, info, destroy)                                                                       \
+    static PFN_##make real_##make;                                                                              \
+    static VkResult VKAPI_PTR hook_##make(VkDevice d, const info *i, const VkAllocationCallbacks *c, type *out) \
+    {                                                                                                           \
+        VkResult r = failure();                                                                                 \
+        if (r >= 0) r = real_##make(d, i, c, out);                                                              \
+        if (r >= 0)                                                                                             \
+            atomic_fetch_add(&live, 1);                                                                         \
+        else                                                                                                    \
+            *out = (type)(uintptr_t)0xbad;                                                                      \
+        return r;                                                                                               \
+    }                                                                                                           \
+    static PFN_##destroy real_##destroy;                                                                        \
+    static void VKAPI_PTR hook_##destroy(VkDevice d, type object, const VkAllocationCallbacks *c)               \
+    {                                                                                                           \
+        if (object) atomic_fetch_sub(&live, 1);                                                                 \
+        real_##destroy(d, object, c);                                                                           \
     }
 OBJECT(VkDeviceMemory, vkAllocateMemory, VkMemoryAllocateInfo, vkFreeMemory)
 OBJECT(VkBuffer, vkCreateBuffer, VkBufferCreateInfo, vkDestroyBuffer)
@@ -164,7 +169,7 @@ static PFN_vkVoidFunction hook(const char *name, PFN_vkVoidFunction real)
         real_device = (PFN_vkGetDeviceProcAddr)real;
         return (PFN_vkVoidFunction)hook_device;
     }
-#define HOOK(f)                                                    \
+#define HOOK(f)                                         \
     if (!strcmp(name, #f) || !strcmp(name, #f "KHR")) { \
         real_##f = (PFN_##f)real;                       \
         return (PFN_vkVoidFunction)hook_##f;            \
