@@ -96,10 +96,11 @@ const struct vk_buffer *vk_slab_find(const struct vk_device *vk, uint64_t addres
     return offset_B <= b->size_B && size_B <= b->size_B - offset_B ? b : NULL;
 }
 
-static bool has_room(struct vk_buffers *list)
+static bool has_room(struct vk_buffers *list, uint32_t n)
 {
-    if (list->n < list->cap) return true;
+    if (n <= list->cap) return true;
     uint32_t cap = list->cap ? list->cap * 2 : 16;
+    if (cap < n) cap = n;
     struct vk_buffer *v = realloc(list->v, cap * sizeof *v);
     if (!v) return false;
     list->v = v;
@@ -138,7 +139,9 @@ static void sweep(struct vk_device *vk)
 
 static kiln_status add_slab(struct vk_device *vk, uint64_t size_B, struct vk_buffer *out)
 {
-    if (!has_room(&vk->slabs))
+    // Room for each slab among those put aside as well: giving back needs no memory.
+    uint32_t n = vk->slabs.n + 1;
+    if (!has_room(&vk->slabs, n) || !has_room(&vk->retired, vk->retired.n + n))
         return error_set(KILN_E_MEMORY, "%s: out of memory for the list of slabs", vk->owner->name);
     sweep(vk);
     TRY(vk_buffer_create(vk, size_B, VK_MEMORY_DEVICE, out));
@@ -161,7 +164,7 @@ kiln_status vk_slab_alloc(kiln_device *dev, uint64_t size_B, struct slab *out)
 static void retire(struct vk_device *vk, struct vk_buffer *b)
 {
     b->last_value = vk_stream_last(vk);
-    if (has_room(&vk->retired)) insert(&vk->retired, vk->retired.n, b); // else it stays until the process ends
+    insert(&vk->retired, vk->retired.n, b);
     sweep(vk);
 }
 
