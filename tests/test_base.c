@@ -193,6 +193,29 @@ static void arena_gives_zeroed_aligned_memory(void **state)
     arena_finish(NULL);
 }
 
+static void arena_gives_back_what_was_taken_since_a_mark(void **state)
+{
+    struct arena a;
+    arena_init(&a);
+    arena_rewind(&a, arena_mark(&a));
+    assert_null(a.head);
+    for (int n = 0; n < 3; n++) {
+        char *kept = arena_strdup(&a, "kept");
+        struct arena_mark mark = arena_mark(&a);
+        struct arena_block *head = a.head;
+        unsigned char *first = arena_alloc(&a, 64);
+        memset(first, 0xff, 64);
+        for (int i = 0; i < 4; i++) assert_non_null(arena_alloc(&a, 3000));
+        arena_rewind(&a, mark);
+        assert_ptr_equal(a.head, head);
+        assert_string_equal(kept, "kept");
+        unsigned char *again = arena_alloc(&a, 64);
+        assert_ptr_equal(again, first);
+        for (int i = 0; i < 64; i++) assert_int_equal(again[i], 0);
+    }
+    arena_finish(&a);
+}
+
 static void arena_says_when_memory_is_out(void **state)
 {
     struct arena a;
@@ -375,6 +398,7 @@ int main(void)
         cmocka_unit_test(warnings_are_told_once),
         cmocka_unit_test(debug_flags_are_whole_words),
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
+        cmocka_unit_test(arena_gives_back_what_was_taken_since_a_mark),
         cmocka_unit_test_teardown(arena_says_when_memory_is_out, clear_error),
         cmocka_unit_test(str_grows),
         cmocka_unit_test_teardown(str_failure_is_sticky, clear_error),

@@ -18,15 +18,31 @@ void arena_init(struct arena *a)
     a->head = NULL;
 }
 
+static void free_until(struct arena *a, const struct arena_block *end)
+{
+    while (a->head != end) {
+        struct arena_block *next = a->head->next;
+        free(a->head);
+        a->head = next;
+    }
+}
+
 void arena_finish(struct arena *a)
 {
-    if (!a) return;
-    for (struct arena_block *block = a->head; block;) {
-        struct arena_block *next = block->next;
-        free(block);
-        block = next;
-    }
-    a->head = NULL;
+    if (a) free_until(a, NULL);
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+    return (struct arena_mark){a->head, a->head ? a->head->used_B : 0};
+}
+
+void arena_rewind(struct arena *a, struct arena_mark mark)
+{
+    free_until(a, mark.head);
+    if (!a->head) return;
+    memset(a->head->bytes + mark.used_B, 0, a->head->used_B - mark.used_B);
+    a->head->used_B = mark.used_B;
 }
 
 static struct arena_block *add_block(struct arena *a, size_t need_B)

@@ -123,8 +123,9 @@ static kiln_status check_order(struct checked *c, int order, kiln_tensor *const 
 {
     kiln_fn fn = order == 1 ? folded : folded_gradients;
     struct worst w = {.excess = 0};
-    kiln_tensor **grads = calloc(c->wrt.count + n_in, sizeof *grads), **moved = grads + c->wrt.count;
+    kiln_tensor **grads = calloc(c->wrt.count + n_in, sizeof *grads);
     if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+    kiln_tensor **moved = grads + c->wrt.count;
     for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
     kiln_status status = kiln_grad(fn, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
     for (size_t i = 0; i < c->wrt.count && !status; i++)

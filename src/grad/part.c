@@ -139,8 +139,9 @@ kiln_status part_gradients(const struct tape_part *p, const struct tape_edge *on
                            kiln_tensor *const *dout, kiln_tensor **din)
 {
     TRY(check_not_used_up(p));
-    struct tape_node **room = calloc(p->n_outside + p->n_nodes + 1, sizeof *room), **copies = room + p->n_outside;
+    struct tape_node **room = calloc(p->n_outside + p->n_nodes + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    struct tape_node **copies = room + p->n_outside;
     struct run run = {.keep = true,
                       .create_graph = create_graph,
                       .since = node_sequence(),

@@ -50,7 +50,9 @@ char *io_where(const char *function, const char *path)
 static kiln_status system_error(const char *where, const char *act)
 {
     int number = errno;
-    kiln_status code = number == ENOENT || number == ENOTDIR ? KILN_E_MISSING : KILN_E_IO;
+    kiln_status code = number == ENOMEM                        ? KILN_E_MEMORY
+                       : number == ENOENT || number == ENOTDIR ? KILN_E_MISSING
+                                                               : KILN_E_IO;
     return error_set(code, "%s: %s: %s", where, act, strerror(number));
 }
 

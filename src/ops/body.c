@@ -144,6 +144,15 @@ static const struct kernel_body *of_user(kernel_id k)
     return body;
 }
 
+// What fails leaves nothing in the arena, which stays to the end of the process.
+static const struct kernel_body *make(kernel_id k)
+{
+    struct arena_mark mark = arena_mark(&bodies.arena);
+    const struct kernel_body *body = k < kernel_count ? parse(k) : of_user(k);
+    if (!body) arena_rewind(&bodies.arena, mark);
+    return body;
+}
+
 const struct kernel_body *kernel_body(kernel_id k)
 {
     const char *name = kernel_info(k)->name;
@@ -158,7 +167,7 @@ const struct kernel_body *kernel_body(kernel_id k)
         if (bodies.of) arena_init(&bodies.arena);
     }
     const struct kernel_body *body = bodies.of ? bodies.of[k] : NULL;
-    if (bodies.of && !body) body = bodies.of[k] = k < kernel_count ? parse(k) : of_user(k);
+    if (bodies.of && !body) body = bodies.of[k] = make(k);
     pthread_mutex_unlock(&bodies.lock);
     if (!body && !error_pending) error_set(KILN_E_MEMORY, "kernel %s: out of memory", name);
     return body;

@@ -53,7 +53,7 @@ static const char *with_class(struct arena *a, const char *text, enum scalar_cla
         } else
             str_addn(&s, p, 1);
     }
-    const char *r = arena_strdup(a, str_text(&s));
+    const char *r = str_check(&s) ? NULL : arena_strdup(a, str_text(&s));
     str_free(&s);
     return r;
 }

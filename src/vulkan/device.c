@@ -78,7 +78,10 @@ static kiln_status create_device(struct vk_device *vk)
                                .enabledExtensionCount = vk->physical.sync2_extension,
                                .ppEnabledExtensionNames = extensions};
     VkResult r = vk->instance->fn.vkCreateDevice(vk->physical.handle, &info, NULL, &vk->device);
-    if (r < 0) return vk_failed(vk, r, "vkCreateDevice");
+    if (r < 0) {
+        vk->device = VK_NULL_HANDLE;
+        return vk_failed(vk, r, "vkCreateDevice");
+    }
     TRY(load_functions(vk, vk->owner->name));
     vk->fn.vkGetDeviceQueue(vk->device, vk->queue_family, 0, &vk->queue);
     return KILN_OK;

@@ -26,7 +26,7 @@ const char *vk_result_name(VkResult r)
     }
 }
 
-static kiln_status status_of(VkResult r)
+kiln_status vk_result_status(VkResult r)
 {
     switch (r) {
     case VK_ERROR_OUT_OF_HOST_MEMORY: return KILN_E_MEMORY;
@@ -45,9 +45,9 @@ kiln_status vk_failed(struct vk_device *vk, VkResult r, const char *call)
     if (r == VK_ERROR_DEVICE_LOST) return vk_lose(vk, r, call);
     const char *name = vk->owner->name;
     if (vk->op && vk->blocking) {
-        return error_set(status_of(r), "%s: %s: %s failed with %s", vk->op, name, call, vk_result_name(r));
+        return error_set(vk_result_status(r), "%s: %s: %s failed with %s", vk->op, name, call, vk_result_name(r));
     }
-    return error_set(status_of(r), "%s: %s failed with %s", name, call, vk_result_name(r));
+    return error_set(vk_result_status(r), "%s: %s failed with %s", name, call, vk_result_name(r));
 }
 
 kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call)

@@ -74,7 +74,10 @@ static kiln_status create(struct vk_instance *i)
 {
     *i = (struct vk_instance){0};
     TRY(open_loader());
-    if (globals.vkEnumerateInstanceVersion(&i->api_version) < 0 || i->api_version < VK_API_VERSION_1_2) {
+    VkResult r = globals.vkEnumerateInstanceVersion(&i->api_version);
+    if (r < 0)
+        return error_set(vk_result_status(r), "vulkan: vkEnumerateInstanceVersion failed with %s", vk_result_name(r));
+    if (i->api_version < VK_API_VERSION_1_2) {
         return error_set(KILN_E_UNSUPPORTED, "vulkan: the Vulkan loader offers less than version 1.2");
     }
     i->validation = debug_flag("validate") && have_layer();
@@ -103,15 +106,20 @@ static kiln_status create(struct vk_instance *i)
         .enabledExtensionCount = i->validation,
         .ppEnabledExtensionNames = extensions,
     };
-    VkResult r = globals.vkCreateInstance(&info, NULL, &i->handle);
-    if (r < 0)
-        return error_set(KILN_E_MISSING, "vulkan: no Vulkan driver: vkCreateInstance failed with %s",
-                         vk_result_name(r));
+    r = globals.vkCreateInstance(&info, NULL, &i->handle);
+    if (r < 0) {
+        i->handle = VK_NULL_HANDLE;
+        bool short_of_memory = vk_result_status(r) == KILN_E_MEMORY || vk_result_status(r) == KILN_E_DEVICE_MEMORY;
+        return error_set(short_of_memory ? vk_result_status(r) : KILN_E_MISSING,
+                         "vulkan: no Vulkan driver: vkCreateInstance failed with %s", vk_result_name(r));
+    }
     TRY(load_functions(i));
     if (i->validation) {
         r = i->fn.vkCreateDebugUtilsMessengerEXT(i->handle, &messenger, NULL, &i->messenger);
-        if (r < 0)
+        if (r < 0) {
+            i->messenger = VK_NULL_HANDLE;
             return error_set(KILN_E_DEVICE, "vulkan: the validation layer takes no messenger (%s)", vk_result_name(r));
+        }
     }
     return KILN_OK;
 }

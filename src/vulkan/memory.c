@@ -32,7 +32,7 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
     };
-    VK_TRY(vk, vkCreateBuffer, vk->device, &info, NULL, &b->handle);
+    VK_CREATE(vk, vkCreateBuffer, &info, &b->handle);
     VkMemoryRequirements need;
     vk->fn.vkGetBufferMemoryRequirements(vk->device, b->handle, &need);
     int type = memory_type(vk, need.memoryTypeBits, use);
@@ -43,7 +43,7 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
                                    .pNext = &flags,
                                    .allocationSize = need.size,
                                    .memoryTypeIndex = (uint32_t)type};
-    VK_TRY(vk, vkAllocateMemory, vk->device, &memory, NULL, &b->memory);
+    VK_CREATE(vk, vkAllocateMemory, &memory, &b->memory);
     VK_TRY(vk, vkBindBufferMemory, vk->device, b->handle, b->memory, 0);
     VkMemoryPropertyFlags got = vk->memory.memoryTypes[type].propertyFlags;
     const VkMemoryPropertyFlags mappable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -96,10 +96,11 @@ const struct vk_buffer *vk_slab_find(const struct vk_device *vk, uint64_t addres
     return offset_B <= b->size_B && size_B <= b->size_B - offset_B ? b : NULL;
 }
 
-static bool has_room(struct vk_buffers *list)
+static bool has_room(struct vk_buffers *list, uint32_t n)
 {
-    if (list->n < list->cap) return true;
+    if (n <= list->cap) return true;
     uint32_t cap = list->cap ? list->cap * 2 : 16;
+    if (cap < n) cap = n;
     struct vk_buffer *v = realloc(list->v, cap * sizeof *v);
     if (!v) return false;
     list->v = v;
@@ -138,7 +139,9 @@ static void sweep(struct vk_device *vk)
 
 static kiln_status add_slab(struct vk_device *vk, uint64_t size_B, struct vk_buffer *out)
 {
-    if (!has_room(&vk->slabs))
+    // Room for each slab among those put aside as well: giving back needs no memory.
+    uint32_t n = vk->slabs.n + 1;
+    if (!has_room(&vk->slabs, n) || !has_room(&vk->retired, vk->retired.n + n))
         return error_set(KILN_E_MEMORY, "%s: out of memory for the list of slabs", vk->owner->name);
     sweep(vk);
     TRY(vk_buffer_create(vk, size_B, VK_MEMORY_DEVICE, out));
@@ -161,7 +164,7 @@ kiln_status vk_slab_alloc(kiln_device *dev, uint64_t size_B, struct slab *out)
 static void retire(struct vk_device *vk, struct vk_buffer *b)
 {
     b->last_value = vk_stream_last(vk);
-    if (has_room(&vk->retired)) insert(&vk->retired, vk->retired.n, b); // else it stays until the process ends
+    insert(&vk->retired, vk->retired.n, b);
     sweep(vk);
 }
 

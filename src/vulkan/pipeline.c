@@ -36,7 +36,7 @@ kiln_status vk_pipelines_init(struct vk_device *vk)
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    VK_TRY(vk, vkCreatePipelineLayout, vk->device, &layout, NULL, &vk->layout);
+    VK_CREATE(vk, vkCreatePipelineLayout, &layout, &vk->layout);
     vk->cache = vk_cache_load(vk);
     vk->table_cap = 256;
     vk->table = calloc(vk->table_cap, sizeof *vk->table);
@@ -119,8 +119,8 @@ kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size
 {
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
-    VkShaderModule module = VK_NULL_HANDLE;
-    VK_TRY(vk, vkCreateShaderModule, vk->device, &module_info, NULL, &module);
+    VkShaderModule module;
+    VK_CREATE(vk, vkCreateShaderModule, &module_info, &module);
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

@@ -33,13 +33,13 @@ kiln_status vk_stream_init(struct vk_device *vk)
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    VK_TRY(vk, vkCreateSemaphore, vk->device, &semaphore, NULL, &vk->timeline);
+    VK_CREATE(vk, vkCreateSemaphore, &semaphore, &vk->timeline);
     for (int i = 0; i < MAX_BATCHES; i++) {
         struct vk_batch *b = &vk->batches[i];
         VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
                                         .queueFamilyIndex = vk->queue_family};
-        VK_TRY(vk, vkCreateCommandPool, vk->device, &pool, NULL, &b->pool);
+        VK_CREATE(vk, vkCreateCommandPool, &pool, &b->pool);
         VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                             .commandPool = b->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
@@ -270,6 +270,7 @@ bool vk_stream_quiet(struct vk_device *vk)
     }
     if (vk->completed >= vk->submitted) return true;
     VkResult r = wait_until(vk, vk->submitted, vk->wait_limit_ns);
+    if (is_shortage(r)) r = wait_until(vk, vk->submitted, vk->wait_limit_ns);
     return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
 }
 

@@ -10,7 +10,7 @@ static kiln_status make_pool(struct vk_device *vk)
     VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                   .queryCount = KILN_MARKS};
-    VK_TRY(vk, vkCreateQueryPool, vk->device, &info, NULL, &vk->timestamps);
+    VK_CREATE(vk, vkCreateQueryPool, &info, &vk->timestamps);
     return KILN_OK;
 }
 

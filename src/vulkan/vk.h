@@ -176,6 +176,7 @@ struct vk_device {
 
 // error.c
 const char *vk_result_name(VkResult r);
+kiln_status vk_result_status(VkResult r);
 kiln_status vk_failed(struct vk_device *vk, VkResult r, const char *call);
 // The same, after which nothing that the device holds can be trusted: it counts as lost.
 kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call);
@@ -184,6 +185,15 @@ kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call);
     do {                                                                        \
         VkResult result_ = (vk)->fn.name(__VA_ARGS__);                          \
         if (KILN_UNLIKELY(result_ < 0)) return vk_failed((vk), result_, #name); \
+    } while (0)
+// The same for one that makes an object: what it leaves at `out` when it fails is no handle.
+#define VK_CREATE(vk, name, info, out)                                \
+    do {                                                              \
+        VkResult result_ = (vk)->fn.name((vk)->device, info, NULL, out); \
+        if (KILN_UNLIKELY(result_ < 0)) {                             \
+            *(out) = VK_NULL_HANDLE;                                  \
+            return vk_failed((vk), result_, #name);                   \
+        }                                                             \
     } while (0)
 kiln_status vk_alive(struct vk_device *vk); // KILN_E_DEVICE_LOST once the device is lost
 

@@ -255,12 +255,13 @@ static kiln_status replace(struct collapse *c, int32_t piece)
     struct tape_node *node = NULL;
     TRY(make_part(c, piece, &p));
     size_t n = p->n_leaving;
-    struct tape_edge *onward = calloc(p->n_outside + n + 1, sizeof *onward), *leaving = onward + p->n_outside;
+    struct tape_edge *onward = calloc(p->n_outside + n + 1, sizeof *onward);
     if (!onward || !n || n > UINT8_MAX || p->n_outside == 0) {
         part_free(p);
         free(onward);
         return onward ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
     }
+    struct tape_edge *leaving = onward + p->n_outside;
     for (size_t i = 0; i < p->n_outside; i++) onward[i] = now_at(c, &p->outside[i]);
     memcpy(leaving, p->leaving, n * sizeof *leaving);
     kiln_status status = auto_part_node(c->w->trie, p, onward, &node);

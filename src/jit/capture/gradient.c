@@ -164,9 +164,10 @@ static kiln_status split(struct differentiation *d, struct split *s)
     struct gradient *g = d->g;
     size_t n = 0;
     int32_t *values = calloc(g->n_outputs + g->n_targets + 1, sizeof *values);
-    kiln_status status = values ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!values) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status = KILN_OK;
     int32_t *douts = values, *grads = douts + g->n_outputs;
-    for (size_t i = 0; i < g->n_outputs && !status; i++)
+    for (size_t i = 0; i < g->n_outputs; i++)
         if (g->douts[i] >= 0) {
             douts[n] = g->douts[i];
             g->douts[i] = (int32_t)n++;

@@ -49,12 +49,13 @@ static bool mark_cone(const struct recorder *r, int32_t value, uint8_t *needed)
     return known;
 }
 
-static bool is_known(const struct recorder *r, int32_t value)
+static kiln_status check_known(const struct recorder *r, int32_t value)
 {
     uint8_t *needed = calloc(r->sink.builder.graph->values.n + 1, 1);
-    bool known = needed && mark_cone(r, value, needed);
+    if (!needed) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    bool known = mark_cone(r, value, needed);
     free(needed);
-    return known;
+    return known ? KILN_OK : unknown_value(r);
 }
 
 static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor **out)
@@ -119,7 +120,7 @@ kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real)
     scope_enter(&scope);
     kiln_status status = recorder_resolve(r, "read", t, &now);
     if (!status) status = variable_refresh(r, now);
-    if (!status && (r->syntax == KILN_SYNTAX_STRICT || !is_known(r, now->value))) status = unknown_value(r);
+    if (!status) status = r->syntax == KILN_SYNTAX_STRICT ? unknown_value(r) : check_known(r, now->value);
     if (!status) status = read_value(r, now, real);
     scope_leave(&scope, NULL, 0);
     return status;

@@ -1,0 +1,104 @@
+// Programs that capture: each kind of capture with a gradient, called more than once.
+#include "faults.h"
+
+#include <math.h>
+
+static kiln_tensor *chain(kiln_tensor *x, kiln_tensor *w)
+{
+    return kiln_mul(kiln_softmax(kiln_matmul(x, w), 1), kiln_add(x, kiln_scalar(1)));
+}
+
+static kiln_status strict_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_square(chain(in[0], user)), NULL);
+    return kiln_error();
+}
+
+// Asks for a value in its midst; what follows depends on it.
+static kiln_status reading_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = chain(in[0], user);
+    bool large = kiln_item(kiln_sum(in[0], NULL)) > -1000;
+    if (kiln_error()) return kiln_error();
+    out[0] = kiln_sum(large ? kiln_square(y) : kiln_exp(y), NULL);
+    return kiln_error();
+}
+
+struct world {
+    kiln_device *dev;
+    kiln_scope *scope;
+    kiln_tensor *x, *w;
+};
+
+static void world_open(struct world *k, const char *device)
+{
+    float v[16];
+    for (int i = 0; i < 16; i++) v[i] = (float)(i % 5) / 8;
+    k->dev = kiln_device_open(device);
+    k->scope = kiln_scope_begin();
+    k->x = kiln_from_data(k->dev, KILN_F32, KILN_SHAPE(4, 4), v);
+    k->w = kiln_parameter(kiln_from_data(k->dev, KILN_F32, KILN_SHAPE(4, 4), v), "w");
+}
+
+static void world_close(struct world *k)
+{
+    kiln_scope_end(&k->scope);
+    kiln_device_close(&k->dev);
+}
+
+static void call_thrice(const char *device, struct outcome *o, kiln_fn fn, const kiln_jit_opts *opts)
+{
+    struct world k;
+    world_open(&k, device);
+    kiln_function *f = kiln_jit(fn, k.w, opts);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *y = NULL;
+        kiln_call(f, &k.x, 1, &y, 1);
+        outcome_add(o, y);
+        kiln_backward(y, NULL);
+        outcome_add(o, k.w ? kiln_gradient(k.w) : NULL);
+    }
+    kiln_function_free(&f);
+    world_close(&k);
+}
+
+static void run_strict(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, strict_loss, NULL);
+}
+
+static void run_trace(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, reading_loss, KILN_JIT(.capture = KILN_CAPTURE_TRACE));
+}
+
+static void run_auto(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, reading_loss, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+}
+
+static void run_background(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, strict_loss, KILN_JIT(.background = true));
+}
+
+static void run_region(const char *device, struct outcome *o)
+{
+    struct world k;
+    world_open(&k, device);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *y = NULL;
+        KILN_CAPTURE(k.dev)
+        {
+            if (!reading_loss(k.w, &k.x, 1, &y, 1)) y = kiln_own(y);
+        }
+        outcome_add(o, y);
+        kiln_free(&y);
+    }
+    world_close(&k);
+}
+
+const struct program jit_programs[] = {
+    {"strict", run_strict}, {"trace", run_trace},           {"auto", run_auto},
+    {"region", run_region}, {"background", run_background}, {NULL},
+};
