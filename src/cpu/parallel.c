@@ -4,6 +4,9 @@
 #include "cpu/parallel.h"
 #include "base/thread.h"
 
+#ifdef __GLIBC__
+#include <execinfo.h>
+#endif
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,8 +22,33 @@ static void *wait_at(void *gate)
     return NULL;
 }
 
+// Stacks for n threads, and what they and the caller will want besides.
+static bool has_room(int n)
+{
+    enum { BESIDES_MIB = 48 };
+    pthread_attr_t attr;
+    size_t stack_B = 8 << 20;
+    if (!pthread_attr_init(&attr)) {
+        pthread_attr_getstacksize(&attr, &stack_B);
+        pthread_attr_destroy(&attr);
+    }
+    return process_can_map((uint64_t)n * stack_B + ((uint64_t)BESIDES_MIB << 20));
+}
+
+// The threads of a pool leave by pthread_exit, for which the GNU C library opens its unwinder, or ends the process. A
+// backtrace opens it too.
+static bool can_unwind(void)
+{
+#ifdef __GLIBC__
+    void *frame;
+    return backtrace(&frame, 1) == 1;
+#else
+    return true;
+#endif
+}
+
 // libgomp ends the process when it cannot start a thread of a pool, and each thread that calls has a pool of its own.
-static bool can_start(int n)
+static bool try_threads(int n)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *threads = calloc((size_t)n, sizeof *threads);
@@ -30,7 +58,12 @@ static bool can_start(int n)
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     free(threads);
-    if (started == n) return true;
+    return started == n;
+}
+
+static bool can_start(int n)
+{
+    if (has_room(n) && can_unwind() && try_threads(n)) return true;
     log_warn("a pool of %d threads cannot be started (a limit on processes or on memory): work is done on one", n + 1);
     return false;
 }

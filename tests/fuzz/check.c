@@ -41,22 +41,30 @@ static double spread_of(const struct trace *noisy, int n, size_t entry, const st
     return most;
 }
 
-// What a run in f64 may be away for not rounding where noisy runs do: what is written, and the result itself.
-static double rounding_of(const struct entry *e, double unit)
+static double largest_of(const struct entry *e)
 {
     double most = 0;
     for (int64_t i = 0; i < e->n && e->dtype >= KILN_F16; i++)
         if (isfinite(e->v[i]) && fabs(e->v[i]) > most) most = fabs(e->v[i]);
+    return most;
+}
+
+// What a run in f64 may be away for not rounding where noisy runs add no noise, as where memory is written: some units
+// of the largest number that is left.
+static double rounding_of_trace(const struct trace *t, double unit)
+{
+    double most = 0;
+    for (size_t i = 0; i < t->n; i++) most = fmax(most, largest_of(&t->entry[i]));
     return 8 * unit * most;
 }
 
 static bool entry_agrees(const struct entry *got, const struct entry *want, const struct trace *noisy, int n_noisy,
-                         size_t at, double unit, struct finding *f)
+                         size_t at, double wide_by, struct finding *f)
 {
     bool wide = f->way == WAY_WIDE;
     // Halves are rounded where gradients are added up, too, after the noise.
     bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
-    double rounding = wide ? rounding_of(want, unit) : half ? rounding_of(want, unit_of(want->dtype)) / 2 : 0;
+    double rounding = wide ? wide_by : half ? 4 * unit_of(want->dtype) * largest_of(want) : 0;
     if (!same_type(got, want, wide)) {
         snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
                  got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,
@@ -82,9 +90,10 @@ static struct finding compare(const struct trace *got, const struct trace *want,
     struct finding f = {.way = way};
     double unit = 0;
     for (size_t i = 0; i < want->n; i++) unit = fmax(unit, unit_of(want->entry[i].dtype));
+    double wide_by = rounding_of_trace(want, unit);
     for (size_t i = 0; i < got->n && i < want->n; i++) {
         f.call = want->entry[i].call;
-        if (!entry_agrees(&got->entry[i], &want->entry[i], noisy, n_noisy, i, unit, &f)) return f.found = true, f;
+        if (!entry_agrees(&got->entry[i], &want->entry[i], noisy, n_noisy, i, wide_by, &f)) return f.found = true, f;
     }
     f.call = got->call;
     f.refused = got->status == KILN_E_UNSUPPORTED && way != WAY_AUTO && way != WAY_REGION;
