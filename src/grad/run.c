@@ -400,6 +400,7 @@ static kiln_status reach_all(struct run *r, struct reach *all)
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
         r->is_outside |= is_outside(r, n);
+        if (n->kind == NODE_INPUT && !n->edges[0].node && !ends(r, n)) r->entry = n;
         for (int k = 0; k < n->n_in && !ends(r, n); k++) TRY(visit(r, all, n->edges[k].node));
     }
     if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);

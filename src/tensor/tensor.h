@@ -103,6 +103,8 @@ struct capture_ops {
     // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
     // forced and printed.
     kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+    // Whether the node is where a tensor of the caller's lies that depends on others.
+    bool (*is_entry)(struct sink *s, const struct tape_node *n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
 };
 

@@ -43,6 +43,21 @@ static void add_folder(const char *folder)
     free(entries);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED 0
+#endif
+
+// A sanitizer maps more than that for itself.
+static void limit_memory(void)
+{
+    struct rlimit limit = {MEMORY_MAX_B, MEMORY_MAX_B};
+    NEED(SANITIZED || !setrlimit(RLIMIT_DATA, &limit));
+}
+
 // Read first: a fuzzer works in a folder of its own.
 int main(int argc, char **argv)
 {
@@ -56,8 +71,7 @@ int main(int argc, char **argv)
     }
     NEED(n_inputs > 0);
     LLVMFuzzerInitialize(&argc, &argv);
-    struct rlimit limit = {MEMORY_MAX_B, MEMORY_MAX_B};
-    NEED(!setrlimit(RLIMIT_DATA, &limit));
+    limit_memory();
     for (size_t i = 0; i < n_inputs; i++) {
         // A copy that ends where the input ends, so that tools see reads beyond it.
         uint8_t *copy = malloc(inputs[i].size_B ? inputs[i].size_B : 1);

@@ -244,6 +244,7 @@ static const struct capture_ops capture_ops = {
     .device = device,
     .found_no_gradient = found_no_gradient,
     .note_gradient = recorder_note_gradient,
+    .is_entry = recorder_is_entry,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
 };

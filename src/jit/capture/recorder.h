@@ -132,6 +132,7 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
+bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

@@ -16,7 +16,9 @@ static const struct replayed *find(const struct recorder *r, int32_t value)
 static kiln_status set(struct recorder *r, int32_t value, uint8_t state, struct tape_node *n, uint32_t out)
 {
     while (r->replayed.n <= (size_t)value) TRY(vec_push(&r->replayed, ((struct replayed){.state = WITHOUT_GRADIENT})));
+    struct tape_node *old = r->replayed.v[value].node;
     r->replayed.v[value] = (struct replayed){state, out, node_ref(n)};
+    node_unref(old);
     return KILN_OK;
 }
 
@@ -34,6 +36,12 @@ static struct tape_edge place_in_function(const struct recorder *r, const kiln_t
     while (e.node && e.node->kind == NODE_INPUT && e.node->edges[0].node) e = e.node->edges[0];
     if (!e.node || !node_requires_grad(e.node)) return none;
     return e.node->kind == NODE_INPUT && value_at(r, &e) < 0 ? none : e;
+}
+
+bool recorder_is_entry(struct sink *s, const struct tape_node *n)
+{
+    const struct tape_edge e = {(struct tape_node *)n, 0};
+    return value_at(recorder_of(s), &e) >= 0;
 }
 
 kiln_status replayed_source(struct recorder *r, int32_t value, struct tape_node *n)
