@@ -372,6 +372,7 @@ static const struct reference {
     const char *name;
     real (*one)(real), (*two)(real, real);
     double bound, least, low, high;
+    // clang-format off
 } references[] = {
     {"exp", .one = expl}, {"half_exp", .one = half_exp_reference}, {"exp2", .one = exp2l}, {"expm1", .one = expm1l},
     {"log", .one = logl}, {"log2", .one = log2l}, {"log10", .one = log10l}, {"log1p", .one = log1pl},
@@ -388,6 +389,7 @@ static const struct reference {
     {"trigamma", .one = trigamma_reference, .bound = 8, .low = 1e-3, .high = 1e6},
     {"fmod", .two = fmodl, .bound = 1e-30}, {"floormod", .two = floormod_reference, .bound = 0.51},
 };
+// clang-format on
 
 static uint64_t random_state;
 

@@ -21,7 +21,10 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 #else
 #define KILN_0
 #define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
+// clang-format takes a list in braces for a body.
+// clang-format off
 #define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
+// clang-format on
 #define KILN_OPTS_(T, ...) (&(T){.size = sizeof(T), __VA_ARGS__})
 #endif
 
@@ -30,11 +33,13 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
 /// A list of integers as the value of an option field of type kiln_ints.
+// clang-format off
 #define KILN_ARGS(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 #define KILN_AXES(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 /// A list of tensors as the value of an option field of type kiln_tensors.
 #define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
 #define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
+// clang-format on
 /// The value that stands for an explicit zero in an option whose default is not zero (the least f64 denormal).
 #define KILN_ZERO 4.9406564584124654e-324
 
