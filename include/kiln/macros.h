@@ -10,14 +10,22 @@
 #ifdef __cplusplus
 #define KILN_0 = {}
 namespace kiln_detail {
-template <class T> constexpr const T *ref(const T &v) { return &v; }
-template <class T, size_t N> struct list { T v[N]; };
-template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a) { return {{static_cast<T>(a)...}}; }
+template <class T> constexpr const T *ref(const T &v)
+{
+    return &v;
+}
+template <class T, size_t N> struct list {
+    T v[N];
+};
+template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a)
+{
+    return {{static_cast<T>(a)...}};
+}
 template <class... A> char (&count(const A &...))[sizeof...(A)];
 } // namespace kiln_detail
 #define KILN_COUNT_(T, ...) sizeof(::kiln_detail::count(__VA_ARGS__))
-#define KILN_LIST_(T, ...) ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
-#define KILN_OPTS_(T, ...) ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
+#define KILN_LIST_(T, ...)  ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
+#define KILN_OPTS_(T, ...)  ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
 #else
 #define KILN_0
 #define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
@@ -25,7 +33,7 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 // clang-format off
 #define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
 // clang-format on
-#define KILN_OPTS_(T, ...) (&(T){.size = sizeof(T), __VA_ARGS__})
+#define KILN_OPTS_(T, ...)  (&(T){.size = sizeof(T), __VA_ARGS__})
 #endif
 
 /// Rank and dimensions of a shape, as two arguments: `kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3))`.

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { PIECE_B = 1 << 30 };     // zlib counts in 32 bits
+enum { PIECE_B = 1 << 30 }; // zlib counts in 32 bits
 
 static uInt piece(uint64_t left_B)
 {
