@@ -32,6 +32,7 @@ FILES = {
     'src/jit/capture/record.c': '#include "base/base.h"\nint capture_record(void)\n{\n    return 4;\n}\n',
     'src/jit/call.c': '#include "jit/function.h"\nint jit_call(void)\n{\n    return jit_function();\n}\n',
 }
+FILES = {name: f'// What {name} is for.\n{text}' for name, text in FILES.items()}
 
 
 def make(root, changes):
@@ -93,6 +94,9 @@ def main():
         check('a layer calls the file above it', {'src/jit/function.c': into_call}, 'check_calls.py',
               'jit must not call jit/call.c'),
         check('two files that call each other', circle, 'check_calls.py', 'src/program/a.c src/program/b.c'),
+        check('files that say what they are for', {}, 'check_size.py', None),
+        check('a file that begins with an include', {'src/base/a.c': indented}, 'check_size.py',
+              'src/base/a.c: begins'),
         check('a tree as clang-format leaves it', {}, 'check_format.py', None),
         check('a file with a body of two spaces', {'src/base/a.c': indented}, 'check_format.py', 'src/base/a.c:3:'),
     ]

@@ -1,3 +1,4 @@
+// Sizes of arrays in files, tensors made of them and written to them, and checks of names.
 #include "io/array.h"
 #include "io/file.h"
 

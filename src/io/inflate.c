@@ -1,3 +1,4 @@
+// Packing and unpacking of whole buffers by zlib, in pieces that its counters can hold.
 #include "io/inflate.h"
 #include "io/file.h"
 

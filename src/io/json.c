@@ -1,3 +1,4 @@
+// Reads JSON strictly (strings in UTF-8, whole numbers), and writes its strings.
 #include "io/json.h"
 #include "io/file.h"
 

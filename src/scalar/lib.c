@@ -1,3 +1,4 @@
+// Finds library functions and parses their rows, each class once.
 #include "scalar/lib.h"
 #include "scalar/lib_text.h"
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+// Images into columns and columns back into images, weights as matrices, products: what convolution kernels share.
 #include "base/process.h"
 #include "cpu/kernels/conv.h"
 
