@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fail when a file, a function or a line outgrows its cap, or a function's brace is not on a line of its own.
+"""Fail when a file, a function or a line outgrows its cap, a function's brace is not on a line of its own, or a file
+does not begin by saying what it is for.
 
 usage: check_size.py ROOT
 
@@ -16,6 +17,8 @@ C_LIKE = {'.c', '.h', '.cpp'}
 FUNCTION_CAP = 100
 COLUMNS = 120
 BRACE_AT_END = re.compile(r'^[A-Za-z_].*\)\s*\{$')
+# After the line that names an interpreter, or the version of GLSL, which must come first.
+HEAD = re.compile(r'(#!.*\n|#version .*\n)?(///? |/\*\*? |# |""")[@\w]')
 CONTROL = re.compile(r'^(extern|namespace|struct|union|enum|typedef|#)')
 
 
@@ -31,8 +34,11 @@ def functions(lines):
 
 
 def check(path, name):
-    lines = path.read_text(errors='replace').splitlines()
+    text = path.read_text(errors='replace')
+    lines = text.splitlines()
     bad = []
+    if not HEAD.match(text):
+        bad.append(f'{name}: begins with no comment that says what it is for')
     if len(lines) > FILE_CAP[path.suffix]:
         bad.append(f'{name}: {len(lines)} lines, {FILE_CAP[path.suffix]} are allowed')
     for number, line in enumerate(lines, 1):

@@ -3,6 +3,7 @@
 #include "jit_fixture.h"
 
 enum cell { STRICT, TRACE, GRAPH, AUTO, CELLS };
+static const char *const cell_names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
 
 static inline kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
 {
@@ -15,9 +16,8 @@ static inline kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
 // Either may be NULL.
 static inline void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *got, kiln_tensor *want)
 {
-    static const char *const names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
     if (!got == !want && (!got || equal(got, want))) return;
-    print_error("%s, call %d: %s differs\n", names[cell], t, what);
+    print_error("%s, call %d: %s differs\n", cell_names[cell], t, what);
     if (got) kiln_print(got, stderr);
     if (want) kiln_print(want, stderr);
     fail();

@@ -243,8 +243,9 @@ static void images_become_floats(void **state)
         for (int64_t i = 0; i < 3 * side * side; i++) images[i] = (unsigned char)(i * 7);
         kiln_loader *l = kiln_loader_create(dev, NULL, 0, KILN_LOADER(.batch = 3));
         assert_int_equal(kiln_loader_add_host(l, KILN_U8, KILN_SHAPE(3, side, side), images), KILN_OK);
-        assert_int_equal(kiln_loader_convert(l, 0, KILN_F32, KILN_CONVERT(.scale = 1.0 / 255, .mean = 0.5,
-                                                                          .std_dev = 0.25)), KILN_OK);
+        assert_int_equal(
+            kiln_loader_convert(l, 0, KILN_F32, KILN_CONVERT(.scale = 1.0 / 255, .mean = 0.5, .std_dev = 0.25)),
+            KILN_OK);
         next_one(l, got, (size_t)(3 * side * side) * sizeof *got, KILN_F32);
         for (int64_t i = 0; i < 3 * side * side; i++)
             assert_true(got[i] == (float)((images[i] * (1.0 / 255) - 0.5) / 0.25));
@@ -279,8 +280,10 @@ static void numbers_saturate(void **state)
         l = kiln_loader_create(dev, NULL, 0, KILN_LOADER(.batch = 3));
         kiln_loader_add_host(l, KILN_I64, KILN_SHAPE(3), large);
         kiln_loader_convert(l, 0, k ? KILN_I32 : KILN_I64, NULL);
-        if (k) next_one(l, got32, 3 * sizeof *got32, KILN_I32);
-        else next_one(l, got64, 3 * sizeof *got64, KILN_I64);
+        if (k)
+            next_one(l, got32, 3 * sizeof *got32, KILN_I32);
+        else
+            next_one(l, got64, 3 * sizeof *got64, KILN_I64);
         for (int i = 0; i < 3; i++) assert_true(k ? got32[i] == large_again[i] : got64[i] == large[i]);
         kiln_loader_free(&l);
     }
@@ -345,8 +348,10 @@ static void functions_make_samples(void **state)
             float as_f32[4];
             int32_t as_i32[4];
             for (int b = 0; b < 2; b++) {
-                if (convert) next_one(l, as_f32, sizeof as_f32, KILN_F32);
-                else next_one(l, as_i32, sizeof as_i32, KILN_I32);
+                if (convert)
+                    next_one(l, as_f32, sizeof as_f32, KILN_F32);
+                else
+                    next_one(l, as_i32, sizeof as_i32, KILN_I32);
                 for (int i = 0; i < 4; i++) {
                     int want = (b * 2 + i / 2) * (i % 2 ? 10 : 1);
                     assert_true(convert ? as_f32[i] == (float)want / 2 : as_i32[i] == want);

@@ -160,12 +160,12 @@ static void npy_of_numpy(void **state)
         const char *file;
         kiln_dtype dtype;
     } cases[] = {
-        {"byte_b1.npy", KILN_BOOL},   {"byte_u1.npy", KILN_U8},    {"byte_i1.npy", KILN_I8},
-        {"little_i2.npy", KILN_I16},  {"little_i4.npy", KILN_I32}, {"little_i8.npy", KILN_I64},
-        {"little_f2.npy", KILN_F16},  {"little_f4.npy", KILN_F32}, {"little_f8.npy", KILN_F64},
-        {"big_i2.npy", KILN_I16},     {"big_i4.npy", KILN_I32},    {"big_i8.npy", KILN_I64},
-        {"big_f2.npy", KILN_F16},     {"big_f4.npy", KILN_F32},    {"big_f8.npy", KILN_F64},
-        {"version2.npy", KILN_F32},   {"version3.npy", KILN_F32},
+        {"byte_b1.npy", KILN_BOOL},  {"byte_u1.npy", KILN_U8},    {"byte_i1.npy", KILN_I8},
+        {"little_i2.npy", KILN_I16}, {"little_i4.npy", KILN_I32}, {"little_i8.npy", KILN_I64},
+        {"little_f2.npy", KILN_F16}, {"little_f4.npy", KILN_F32}, {"little_f8.npy", KILN_F64},
+        {"big_i2.npy", KILN_I16},    {"big_i4.npy", KILN_I32},    {"big_i8.npy", KILN_I64},
+        {"big_f2.npy", KILN_F16},    {"big_f4.npy", KILN_F32},    {"big_f8.npy", KILN_F64},
+        {"version2.npy", KILN_F32},  {"version3.npy", KILN_F32},
     };
     const unsigned char bools[] = {1, 1, 1, 1, 1, 1}, bytes[] = {1, 2, 3, 4, 5, 6};
     const int16_t i2[] = {1, 2, 3, 4, 5, 6};
@@ -285,8 +285,10 @@ static void npy_header_lies(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         kiln_tensor *t = kiln_npy_load(dev, npy_with(cases[i].header, cases[i].data_B));
-        if (cases[i].code == KILN_OK) assert_shape(t, KILN_F32, KILN_SHAPE(2));
-        else assert_error(cases[i].code, cases[i].message);
+        if (cases[i].code == KILN_OK)
+            assert_shape(t, KILN_F32, KILN_SHAPE(2));
+        else
+            assert_error(cases[i].code, cases[i].message);
         kiln_free(&t);
     }
 }
@@ -493,7 +495,8 @@ static void safetensors_header_lies(void **state)
          KILN_E_FORMAT},
         {"{\"a\":" F32_4 ",\"b\":" F32_4 "}", "the data before it ends at 16", KILN_E_FORMAT},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
-         "\"data_offsets\":[8,16]}}", "\"a\" is given twice", KILN_E_FORMAT},
+         "\"data_offsets\":[8,16]}}",
+         "\"a\" is given twice", KILN_E_FORMAT},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,0]}}", "before it begins", KILN_E_FORMAT},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,18446744073709551616]}}", "too large",
          KILN_E_FORMAT},
@@ -527,16 +530,17 @@ static void safetensors_header_lies(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         size_t n = strlen(cases[i].header);
         kiln_archive *a = kiln_safetensors_load(safetensors_with(cases[i].header, n, 16));
-        if (cases[i].code == KILN_OK) assert_no_error();
-        else assert_error(cases[i].code, cases[i].message);
+        if (cases[i].code == KILN_OK)
+            assert_no_error();
+        else
+            assert_error(cases[i].code, cases[i].message);
         assert_int_equal(a != NULL, cases[i].code == KILN_OK);
         kiln_archive_free(&a);
     }
     assert_null(kiln_safetensors_load(safetensors_with("{}", 3, 0)));
     assert_error(KILN_E_FORMAT, "a header of 3 bytes in a file of 10");
     // A dtype that Kiln lacks does not bar the way to the other tensors.
-    kiln_archive *a = kiln_safetensors_load(
-        safetensors_with(cases[3].header, strlen(cases[3].header), 16));
+    kiln_archive *a = kiln_safetensors_load(safetensors_with(cases[3].header, strlen(cases[3].header), 16));
     assert_null(kiln_archive_get(a, dev, "a"));
     assert_error(KILN_E_UNSUPPORTED, "U32");
     kiln_archive_free(&a);
@@ -583,8 +587,10 @@ static void idx_header_lies(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         store_bytes(temp("lie.idx"), cases[i].bytes, cases[i].n);
         kiln_tensor *t = kiln_idx_load(dev, temp("lie.idx"));
-        if (cases[i].code == KILN_OK) assert_no_error();
-        else assert_error(cases[i].code, cases[i].message);
+        if (cases[i].code == KILN_OK)
+            assert_no_error();
+        else
+            assert_error(cases[i].code, cases[i].message);
         kiln_free(&t);
     }
     unsigned char many[64] = {0, 0, 8, 9};

@@ -1,17 +1,6 @@
 // Functions that fail as their programs run, by an index out of range: what they wrote before has happened, what comes
 // after has not, as when the function itself runs. On a GPU such an index is no error.
-#include "jit_fixture.h"
-
-enum cell { STRICT, TRACE, GRAPH, AUTO, CELLS };
-static const char *const cell_names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
-
-static kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
-{
-    static const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_STRICT,
-                                         KILN_CAPTURE_AUTO};
-    ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
-    return kiln_jit(fn, user, KILN_JIT(.capture = kinds[cell]));
-}
+#include "jit_cells.h"
 
 // What a call may change: two inputs, a state, a parameter. The last input holds the indices.
 struct world {
@@ -24,24 +13,6 @@ static struct world make_world(struct fixture *f)
     w.p = kiln_parameter(mat(f, 4, 2, 1., 2., 3., 4., 5., 6., 7., 8.), "p");
     ok(kiln_state(w.state));
     return w;
-}
-
-static void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *got, kiln_tensor *want)
-{
-    if (!equal(got, want)) {
-        print_error("%s, call %d: %s differs\n", cell_names[cell], t, what);
-        kiln_print(got, stderr);
-        kiln_print(want, stderr);
-    }
-    assert_true(equal(got, want));
-}
-
-static void same_gradients(enum cell cell, int t, kiln_tensor *p, kiln_tensor *q)
-{
-    kiln_tensor *got = kiln_gradient(p), *want = kiln_gradient(q);
-    if (!got != !want) print_error("%s, call %d: one has a gradient\n", cell_names[cell], t);
-    assert_int_equal(!got, !want);
-    if (got) same_or_say(cell, t, "the gradient", got, want);
 }
 
 static void agree(struct fixture *f, kiln_fn fn)
@@ -67,7 +38,7 @@ static void agree(struct fixture *f, kiln_fn fn)
             same_or_say(cell, t, "y", mine.y, theirs.y);
             same_or_say(cell, t, "the state", mine.state, theirs.state);
             same_or_say(cell, t, "the parameter", mine.p, theirs.p);
-            same_gradients(cell, t, mine.p, theirs.p);
+            same_or_say(cell, t, "the gradient", kiln_gradient(mine.p), kiln_gradient(theirs.p));
         }
         kiln_function_free(&j);
     }

@@ -1,28 +1,6 @@
 // What a captured function leaves on the tape, and finds there: in every kind of capture the gradients are those of the
 // function itself.
-#include "jit_fixture.h"
-
-enum cell { STRICT, TRACE, GRAPH, AUTO, CELLS };
-static const char *const cell_names[] = {"STRICT", "TRACE", "graph mode", "AUTO"};
-
-static kiln_function *capture_in(enum cell cell, kiln_fn fn, void *user)
-{
-    static const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_STRICT,
-                                         KILN_CAPTURE_AUTO};
-    ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
-    return kiln_jit(fn, user, KILN_JIT(.capture = kinds[cell]));
-}
-
-static void same_or_say(enum cell cell, int t, const char *what, kiln_tensor *got, kiln_tensor *want)
-{
-    if (!got != !want || (got && !equal(got, want))) {
-        print_error("%s, call %d: %s differs\n", cell_names[cell], t, what);
-        if (got) kiln_print(got, stderr);
-        if (want) kiln_print(want, stderr);
-    }
-    assert_int_equal(!got, !want);
-    if (got) assert_true(equal(got, want));
-}
+#include "jit_cells.h"
 
 // What a function reaches: two parameters, a state.
 struct world {

@@ -152,8 +152,14 @@ static void sixteen_bits_round_trip(void **state)
 // Seventeen digits always do, at the edges of the format too.
 static void doubles_round_trip(void **state)
 {
-    const double edges[] = {4.9406564584124654e-324, 2.2250738585072009e-308, 2.2250738585072014e-308,
-                            1.7976931348623157e308,  9007199254740993.0,      0x1p-44, 0x1p-1022, 0.1 + 0.2};
+    const double edges[] = {4.9406564584124654e-324,
+                            2.2250738585072009e-308,
+                            2.2250738585072014e-308,
+                            1.7976931348623157e308,
+                            9007199254740993.0,
+                            0x1p-44,
+                            0x1p-1022,
+                            0.1 + 0.2};
     for (size_t i = 0; i < COUNT_OF(edges); i++) {
         struct decimal d;
         char text[64];

@@ -92,17 +92,47 @@ static bool same_f32(float x, float y)
 
 static void grammar(void **state)
 {
-    static const struct { const char *text; double value; } cases[] = {
-        {"1 + 2 * 3", 7}, {"(1 + 2) * 3", 9}, {"2 - 3 - 4", -5}, {"8 / 4 / 2", 1}, {"-a * b", -6}, {"- -a", 2},
-        {"a > b ? 1 : a < b ? 2 : 3", 2}, {"a == 2 && b == 3 ? 1 : 0", 1}, {"a == 3 || b == 3 ? 1 : 0", 1},
-        {"a == 2 ^^ b == 3 ? 1 : 0", 0}, {"!(a == 2) ? 1 : 0", 0}, {"a + 1 == b ? 1 : 0", 1},
-        {"s = a + b; t = s * s; t - s", 20}, {"max(a, min(b, 2.5))", 2.5}, {"1e3", 1000}, {".5", 0.5}, {"0x10", 16},
-        {"0x1p-2", 0.25}, {"abs(-inf) == inf ? 1 : 0", 1}, {"isnan(nan) ? 1 : 0", 1}, {"pi", 3.14159265358979323846},
-        {"select(true, a, b)", 2}, {"select(false, a, b)", 3}, {"add(a, mul(a, b))", 8},
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {
+        {"1 + 2 * 3", 7},
+        {"(1 + 2) * 3", 9},
+        {"2 - 3 - 4", -5},
+        {"8 / 4 / 2", 1},
+        {"-a * b", -6},
+        {"- -a", 2},
+        {"a > b ? 1 : a < b ? 2 : 3", 2},
+        {"a == 2 && b == 3 ? 1 : 0", 1},
+        {"a == 3 || b == 3 ? 1 : 0", 1},
+        {"a == 2 ^^ b == 3 ? 1 : 0", 0},
+        {"!(a == 2) ? 1 : 0", 0},
+        {"a + 1 == b ? 1 : 0", 1},
+        {"s = a + b; t = s * s; t - s", 20},
+        {"max(a, min(b, 2.5))", 2.5},
+        {"1e3", 1000},
+        {".5", 0.5},
+        {"0x10", 16},
+        {"0x1p-2", 0.25},
+        {"abs(-inf) == inf ? 1 : 0", 1},
+        {"isnan(nan) ? 1 : 0", 1},
+        {"pi", 3.14159265358979323846},
+        {"select(true, a, b)", 2},
+        {"select(false, a, b)", 3},
+        {"add(a, mul(a, b))", 8},
         {"f64(f32(0.1))", (double)0.1f},
-        {"f64(0.1)", 0.1}, {"f64(i32(a) << 3)", 16}, {"f64(i32(7) & 12 ^ 1 | 2)", 7}, {"f64(i32(a) >> 1)", 1},
-        {"f64(~i32(a))", -3}, {"1/3", 1.0 / 3}, {"i32(1.9) == 1 ? a : b", 2}, {"  a\n +\tb ", 5}, {"a_b = a; a_b", 2},
-        {"i64(0xffffffffffffffff) == -1 ? 1 : 0", 1}, {"i32(0x80000000) < 0 ? 1 : 0", 1}, {"rint(2.5)", 2},
+        {"f64(0.1)", 0.1},
+        {"f64(i32(a) << 3)", 16},
+        {"f64(i32(7) & 12 ^ 1 | 2)", 7},
+        {"f64(i32(a) >> 1)", 1},
+        {"f64(~i32(a))", -3},
+        {"1/3", 1.0 / 3},
+        {"i32(1.9) == 1 ? a : b", 2},
+        {"  a\n +\tb ", 5},
+        {"a_b = a; a_b", 2},
+        {"i64(0xffffffffffffffff) == -1 ? 1 : 0", 1},
+        {"i32(0x80000000) < 0 ? 1 : 0", 1},
+        {"rint(2.5)", 2},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         double got = f64_of(cases[i].text, 2, 3);
@@ -115,20 +145,34 @@ static void grammar(void **state)
 
 static void mistakes_are_reported(void **state)
 {
-    static const struct { const char *text, *message; } cases[] = {
-        {"a + ", "at 5: a value expected, found the end"}, {"a + y", "at 5: unknown name \"y\""},
-        {"foo(a)", "at 1: unknown function \"foo\""}, {"exp(a, b)", "exp takes 1 argument"},
-        {"max(a)", "max takes 2 arguments, not 1"}, {"(a", "')' expected, found the end"},
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a + ", "at 5: a value expected, found the end"},
+        {"a + y", "at 5: unknown name \"y\""},
+        {"foo(a)", "at 1: unknown function \"foo\""},
+        {"exp(a, b)", "exp takes 1 argument"},
+        {"max(a)", "max takes 2 arguments, not 1"},
+        {"(a", "')' expected, found the end"},
         {"a b", "at 3: unexpected 'b'"},
-        {"a ? 1 : 2", "the condition is f32, not bool"}, {"a + i32(b)", "f32 meets i32"},
+        {"a ? 1 : 2", "the condition is f32, not bool"},
+        {"a + i32(b)", "f32 meets i32"},
         {"a & b", "and does not take f32"},
-        {"!a", "'!' does not take f32"}, {"a && b", "&& does not take f32"}, {"a = 1; a", "\"a\" is bound already"},
-        {"c = 1; c = 2; c", "\"c\" is bound already"}, {"c = 1", "';' expected"}, {"1x", "malformed number"},
-        {"i32(a) + 1.5", "1.5 is no i32"}, {"i32(a) + 5000000000", "is no i32"},
+        {"!a", "'!' does not take f32"},
+        {"a && b", "&& does not take f32"},
+        {"a = 1; a", "\"a\" is bound already"},
+        {"c = 1; c = 2; c", "\"c\" is bound already"},
+        {"c = 1", "';' expected"},
+        {"1x", "malformed number"},
+        {"i32(a) + 1.5", "1.5 is no i32"},
+        {"i32(a) + 5000000000", "is no i32"},
         {"exp(i32(a))", "exp does not take i32"},
-        {"a ? b", "':' expected"}, {"", "a value expected"}, {"a @ b", "unexpected '@'"},
+        {"a ? b", "':' expected"},
+        {"", "a value expected"},
+        {"a @ b", "unexpected '@'"},
         {"true + 1", "add does not take bool"},
-        {"rsum(a == b)", "rsum does not take bool"}, {"rany(a)", "rany does not take f32"},
+        {"rsum(a == b)", "rsum does not take bool"},
+        {"rany(a)", "rany does not take f32"},
         {"~(a < b)", "'~' does not take bool"},
         {"a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + y + a + a + a + a + a + a", "\"...+ a + a"},
     };
@@ -206,10 +250,20 @@ static void products_may_meet_sums(void **state)
 
 static void integer_division(void **state)
 {
-    static const struct { int32_t a, b, quotient, floor, remainder; } cases[] = {
-        {7, 2, 3, 3, 1}, {-7, 2, -3, -4, 1}, {7, -2, -3, -4, -1}, {-7, -2, 3, 3, -1}, {6, -2, -3, -3, 0},
-        {5, 0, 0, 0, 0}, {-5, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {INT32_MIN, -1, INT32_MIN, INT32_MIN, 0},
-        {INT32_MIN, 1, INT32_MIN, INT32_MIN, 0}, {INT32_MAX, -1, -INT32_MAX, -INT32_MAX, 0},
+    static const struct {
+        int32_t a, b, quotient, floor, remainder;
+    } cases[] = {
+        {7, 2, 3, 3, 1},
+        {-7, 2, -3, -4, 1},
+        {7, -2, -3, -4, -1},
+        {-7, -2, 3, 3, -1},
+        {6, -2, -3, -3, 0},
+        {5, 0, 0, 0, 0},
+        {-5, 0, 0, 0, 0},
+        {0, 0, 0, 0, 0},
+        {INT32_MIN, -1, INT32_MIN, INT32_MIN, 0},
+        {INT32_MIN, 1, INT32_MIN, INT32_MIN, 0},
+        {INT32_MAX, -1, -INT32_MAX, -INT32_MAX, 0},
         {INT32_MIN, INT32_MAX, -1, -2, INT32_MAX - 1},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -227,9 +281,12 @@ static void integer_division(void **state)
 
 static void shifts_and_bits(void **state)
 {
-    static const struct { int32_t a, b, left, right, logical; } cases[] = {
-        {-8, 0, -8, -8, -8}, {-8, 1, -16, -4, 0x7ffffffc}, {-8, 31, 0, -1, 1}, {-8, 32, 0, -1, 0},
-        {-8, -1, 0, -1, 0}, {8, 32, 0, 0, 0}, {8, -5, 0, 0, 0}, {1, 31, INT32_MIN, 0, 0}, {8, INT32_MIN, 0, 0, 0},
+    static const struct {
+        int32_t a, b, left, right, logical;
+    } cases[] = {
+        {-8, 0, -8, -8, -8}, {-8, 1, -16, -4, 0x7ffffffc}, {-8, 31, 0, -1, 1},
+        {-8, 32, 0, -1, 0},  {-8, -1, 0, -1, 0},           {8, 32, 0, 0, 0},
+        {8, -5, 0, 0, 0},    {1, 31, INT32_MIN, 0, 0},     {8, INT32_MIN, 0, 0, 0},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_int_equal(i32_of("a << b", cases[i].a, cases[i].b), cases[i].left);
@@ -258,8 +315,8 @@ static void shifts_and_bits(void **state)
 static void float_semantics(void **state)
 {
     const float inf = INFINITY, nan = NAN;
-    static const float halves[][2] = {{0.5f, 0}, {1.5f, 2}, {2.5f, 2}, {-0.5f, -0.0f}, {-1.5f, -2}, {-2.5f, -2},
-                                      {8388609, 8388609}, {0.49999997f, 0}, {1e30f, 1e30f}, {-2.6f, -3}};
+    static const float halves[][2] = {{0.5f, 0},   {1.5f, 2},          {2.5f, 2},        {-0.5f, -0.0f}, {-1.5f, -2},
+                                      {-2.5f, -2}, {8388609, 8388609}, {0.49999997f, 0}, {1e30f, 1e30f}, {-2.6f, -3}};
     for (size_t i = 0; i < COUNT_OF(halves); i++)
         assert_true(same_f32(f32_of("rint(a)", halves[i][0], 0), halves[i][1]));
     assert_true(same_f32(f32_of("max(a, b)", nan, 1), nan));
@@ -284,10 +341,22 @@ static void float_semantics(void **state)
 
 static void conversions(void **state)
 {
-    static const struct { double x; int32_t i32; int64_t i64; } cases[] = {
-        {1.9, 1, 1}, {-1.9, -1, -1}, {3e9, INT32_MAX, INT64_C(3000000000)}, {-3e9, INT32_MIN, -INT64_C(3000000000)},
-        {1e30, INT32_MAX, INT64_MAX}, {-1e30, INT32_MIN, INT64_MIN}, {NAN, 0, 0}, {INFINITY, INT32_MAX, INT64_MAX},
-        {-INFINITY, INT32_MIN, INT64_MIN}, {2147483648.0, INT32_MAX, INT64_C(2147483648)}, {-0.0, 0, 0},
+    static const struct {
+        double x;
+        int32_t i32;
+        int64_t i64;
+    } cases[] = {
+        {1.9, 1, 1},
+        {-1.9, -1, -1},
+        {3e9, INT32_MAX, INT64_C(3000000000)},
+        {-3e9, INT32_MIN, -INT64_C(3000000000)},
+        {1e30, INT32_MAX, INT64_MAX},
+        {-1e30, INT32_MIN, INT64_MIN},
+        {NAN, 0, 0},
+        {INFINITY, INT32_MAX, INT64_MAX},
+        {-INFINITY, INT32_MIN, INT64_MIN},
+        {2147483648.0, INT32_MAX, INT64_C(2147483648)},
+        {-0.0, 0, 0},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct scalar_dag d32 = parse("i32(a)", CLASS_F64), d64 = parse("i64(a)", CLASS_F64);
@@ -372,6 +441,7 @@ static const struct reference {
     const char *name;
     real (*one)(real), (*two)(real, real);
     double bound, least, low, high;
+    // clang-format off
 } references[] = {
     {"exp", .one = expl}, {"half_exp", .one = half_exp_reference}, {"exp2", .one = exp2l}, {"expm1", .one = expm1l},
     {"log", .one = logl}, {"log2", .one = log2l}, {"log10", .one = log10l}, {"log1p", .one = log1pl},
@@ -388,6 +458,7 @@ static const struct reference {
     {"trigamma", .one = trigamma_reference, .bound = 8, .low = 1e-3, .high = 1e6},
     {"fmod", .two = fmodl, .bound = 1e-30}, {"floormod", .two = floormod_reference, .bound = 0.51},
 };
+// clang-format on
 
 static uint64_t random_state;
 
@@ -510,7 +581,9 @@ static void check_f64(const struct reference *r, uint16_t lib)
 // eighth lies nearest to one of all numbers in f64.
 static void large_angles_keep_their_meaning(void **state)
 {
-    static const struct { double x, sin, cos, tan; } cases[] = {
+    static const struct {
+        double x, sin, cos, tan;
+    } cases[] = {
         {0x1.dcd65p+29, 0x1.1778cae83c69bp-1, 0x1.acff8c7364234p-1, 0x1.4d8b249e3dba7p-1},
         {0x1.2a05f2p+33, -0x1.f334c7896a4e3p-2, 0x1.bf098901c931ap-1, -0x1.1de000f443f5p-1},
         {0x1.c6bf52634p+49, 0x1.b76f88136cebap-1, -0x1.06c154609d33fp-1, -0x1.ac23600a95be4p+0},
@@ -597,10 +670,12 @@ static void special_values(void **state)
 
 static void float_division_and_neighbours(void **state)
 {
-    static const struct { float a, b, quotient; } cases[] = {
-        {7, 2, 3}, {-7, 2, -4}, {7, -2, -4}, {1, 0.1f, 9}, {-1, 0.1f, -10}, {6, 3, 2}, {1e30f, 1, 1e30f},
-        {5, INFINITY, 0}, {-5, INFINITY, -1}, {5, -INFINITY, -1}, {1, 0, INFINITY}, {-1e-40f, 1e10f, -1},
-        {0.3f, 0.1f, 3}, {0.6f, 0.2f, 3}, {0.7f, 0.1f, 6},
+    static const struct {
+        float a, b, quotient;
+    } cases[] = {
+        {7, 2, 3},        {-7, 2, -4},          {7, -2, -4},      {1, 0.1f, 9},       {-1, 0.1f, -10},
+        {6, 3, 2},        {1e30f, 1, 1e30f},    {5, INFINITY, 0}, {-5, INFINITY, -1}, {5, -INFINITY, -1},
+        {1, 0, INFINITY}, {-1e-40f, 1e10f, -1}, {0.3f, 0.1f, 3},  {0.6f, 0.2f, 3},    {0.7f, 0.1f, 6},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         float got = f32_of("floordiv(a, b)", cases[i].a, cases[i].b), a = cases[i].a, b = cases[i].b;
@@ -703,10 +778,21 @@ static void gradients_of_the_library(void **state)
 static void gradients_of_expressions(void **state)
 {
     static const char *const texts[] = {
-        "a * b + a", "a / b", "sqrt(a * a + b)", "abs(a - b)", "max(a, b) * min(a, 1.5)", "a > b ? a * a : b * b * a",
-        "copysign(a, -b)", "s = sigmoid(a); s * s * b", "f64(f32(0.5)) * a",
-        "mad(a, sin(b), a * b)", "exp(sin(a) * b) / (1 + exp(b))",
-        "a * a * a * a", "-(a - b) * (b - a)", "log(a + b) * pow(a, b)", "floor(a) * b + trunc(b)",
+        "a * b + a",
+        "a / b",
+        "sqrt(a * a + b)",
+        "abs(a - b)",
+        "max(a, b) * min(a, 1.5)",
+        "a > b ? a * a : b * b * a",
+        "copysign(a, -b)",
+        "s = sigmoid(a); s * s * b",
+        "f64(f32(0.5)) * a",
+        "mad(a, sin(b), a * b)",
+        "exp(sin(a) * b) / (1 + exp(b))",
+        "a * a * a * a",
+        "-(a - b) * (b - a)",
+        "log(a + b) * pow(a, b)",
+        "floor(a) * b + trunc(b)",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         check_gradient(texts[i], 1, 1.3, 0.7);
@@ -741,9 +827,12 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
 {
     const struct scalar_node *n = &d->nodes[node];
     static const char *const names[] = {"x", "a", "b"};
-    if (n->kind == SCALAR_INPUT) str_add(s, names[n->code]);
-    else if (n->kind == SCALAR_REDUCE) str_addf(s, "sum_of_t%d", n->arg[0]);
-    else str_add(s, n->code == PRIM_rindex ? "column" : "columns");
+    if (n->kind == SCALAR_INPUT)
+        str_add(s, names[n->code]);
+    else if (n->kind == SCALAR_REDUCE)
+        str_addf(s, "sum_of_t%d", n->arg[0]);
+    else
+        str_add(s, n->code == PRIM_rindex ? "column" : "columns");
 }
 
 static void expect_text(const char *text, enum scalar_class cls, enum scalar_target target, const char *expected)
@@ -822,11 +911,22 @@ static void expansion(void **state)
 
 static void names_of_nodes(void **state)
 {
-    static const struct { const char *text, *op; enum scalar_class cls; } cases[] = {
-        {"a + b", "add", CLASS_F32}, {"a < b ? a : b", "where", CLASS_F32}, {"exp(a)", "exp", CLASS_F32},
-        {"a & b", "bitwise_and", CLASS_I32}, {"a && b", "logical_and", CLASS_BOOL}, {"!a", "logical_not", CLASS_BOOL},
-        {"a < b", "less", CLASS_F64}, {"rint(a)", "round", CLASS_F32}, {"floordiv(a, b)", "floor_divide", CLASS_I64},
-        {"a == b", "equal", CLASS_BOOL}, {"max(a, b)", "maximum", CLASS_I32}, {"f64(a)", "cast", CLASS_F32},
+    static const struct {
+        const char *text, *op;
+        enum scalar_class cls;
+    } cases[] = {
+        {"a + b", "add", CLASS_F32},
+        {"a < b ? a : b", "where", CLASS_F32},
+        {"exp(a)", "exp", CLASS_F32},
+        {"a & b", "bitwise_and", CLASS_I32},
+        {"a && b", "logical_and", CLASS_BOOL},
+        {"!a", "logical_not", CLASS_BOOL},
+        {"a < b", "less", CLASS_F64},
+        {"rint(a)", "round", CLASS_F32},
+        {"floordiv(a, b)", "floor_divide", CLASS_I64},
+        {"a == b", "equal", CLASS_BOOL},
+        {"max(a, b)", "maximum", CLASS_I32},
+        {"f64(a)", "cast", CLASS_F32},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct scalar_dag d = parse(cases[i].text, cases[i].cls);

@@ -76,7 +76,7 @@ static inline struct launch launch_new(const char *name, enum scalar_class cls, 
 
 // An operand whose element 0 lies `offset` elements into the block; the range is the whole block.
 static inline void add_operand(struct launch *l, const struct block *b, kiln_dtype dtype, int64_t offset,
-                        const int64_t *strides, bool write)
+                               const int64_t *strides, bool write)
 {
     struct launch_operand *o = &l->operands[l->n_operands++];
     *o = (struct launch_operand){.dtype = (uint8_t)dtype, .flags = write ? OPERAND_WRITE : 0};

@@ -66,7 +66,7 @@ KILN_API kiln_status kiln_loader_add_fn(kiln_loader *loader, kiln_dtype dtype, s
 
 typedef struct kiln_convert_opts {
     size_t size KILN_0;
-    double scale KILN_0;   ///< 0 = 1
+    double scale KILN_0; ///< 0 = 1
     double mean KILN_0;
     double std_dev KILN_0; ///< 0 = 1
 } kiln_convert_opts;
@@ -89,7 +89,7 @@ KILN_API int64_t kiln_loader_batches(const kiln_loader *loader);
 
 /// Where a loader stands: what a checkpoint has to hold.
 typedef struct kiln_loader_state {
-    size_t size KILN_0;      ///< set to sizeof(kiln_loader_state) by the caller
+    size_t size KILN_0; ///< set to sizeof(kiln_loader_state) by the caller
     uint64_t seed KILN_0;
     uint64_t epoch KILN_0;   ///< from 0
     int64_t position KILN_0; ///< samples of this epoch that were given

@@ -10,19 +10,30 @@
 #ifdef __cplusplus
 #define KILN_0 = {}
 namespace kiln_detail {
-template <class T> constexpr const T *ref(const T &v) { return &v; }
-template <class T, size_t N> struct list { T v[N]; };
-template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a) { return {{static_cast<T>(a)...}}; }
+template <class T> constexpr const T *ref(const T &v)
+{
+    return &v;
+}
+template <class T, size_t N> struct list {
+    T v[N];
+};
+template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a)
+{
+    return {{static_cast<T>(a)...}};
+}
 template <class... A> char (&count(const A &...))[sizeof...(A)];
 } // namespace kiln_detail
 #define KILN_COUNT_(T, ...) sizeof(::kiln_detail::count(__VA_ARGS__))
-#define KILN_LIST_(T, ...) ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
-#define KILN_OPTS_(T, ...) ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
+#define KILN_LIST_(T, ...)  ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
+#define KILN_OPTS_(T, ...)  ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
 #else
 #define KILN_0
 #define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
+// clang-format takes a list in braces for a body.
+// clang-format off
 #define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
-#define KILN_OPTS_(T, ...) (&(T){.size = sizeof(T), __VA_ARGS__})
+// clang-format on
+#define KILN_OPTS_(T, ...)  (&(T){.size = sizeof(T), __VA_ARGS__})
 #endif
 
 /// Rank and dimensions of a shape, as two arguments: `kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3))`.
@@ -30,11 +41,13 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
 /// A list of integers as the value of an option field of type kiln_ints.
+// clang-format off
 #define KILN_ARGS(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 #define KILN_AXES(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 /// A list of tensors as the value of an option field of type kiln_tensors.
 #define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
 #define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
+// clang-format on
 /// The value that stands for an explicit zero in an option whose default is not zero (the least f64 denormal).
 #define KILN_ZERO 4.9406564584124654e-324
 

@@ -1,3 +1,4 @@
+// Arenas: blocks from malloc, handed out from the front of the newest one, and given back together.
 #include "base/arena.h"
 
 #include <stdalign.h>

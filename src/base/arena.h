@@ -3,11 +3,13 @@
 #include "base/base.h"
 
 struct arena_block;
-struct arena { struct arena_block *head; };
+struct arena {
+    struct arena_block *head;
+};
 
 void arena_init(struct arena *a);
-void arena_finish(struct arena *a);                      // frees all; NULL and twice are fine
-void *arena_alloc(struct arena *a, size_t size_B);       // zeroed, 16-byte aligned; NULL (error set) when memory is out
+void arena_finish(struct arena *a);                // frees all; NULL and twice are fine
+void *arena_alloc(struct arena *a, size_t size_B); // zeroed, 16-byte aligned; NULL (error set) when memory is out
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 

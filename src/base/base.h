@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KILN_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define KILN_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+#define COUNT_OF(a)      (sizeof(a) / sizeof((a)[0]))
 
 // Internals return a status; the detail is recorded once, where the error arises.
-#define TRY(expr)                                   \
-    do {                                            \
-        kiln_status try_status_ = (expr);           \
+#define TRY(expr)                                           \
+    do {                                                    \
+        kiln_status try_status_ = (expr);                   \
         if (KILN_UNLIKELY(try_status_)) return try_status_; \
     } while (0)
 
@@ -24,9 +24,13 @@ kiln_status error_setv(kiln_status code, const char *format, va_list args);
 // Puts "op: " before the pending text unless it begins so: for failures of memory and drivers, which know of no op.
 void error_name_op(const char *op);
 // Like error_set, but into a buffer that a library thread hands over; see error_raise.
-struct error_record { kiln_status code; bool has_place; char text[1024]; };
+struct error_record {
+    kiln_status code;
+    bool has_place;
+    char text[1024];
+};
 void error_capture(struct error_record *out);          // moves this thread's pending error into *out
-kiln_status error_raise(const struct error_record *r);  // makes *r this thread's pending error
+kiln_status error_raise(const struct error_record *r); // makes *r this thread's pending error
 // The hot path's check: nonzero while an error is pending. In static thread storage, so that reading it is one load.
 extern _Thread_local kiln_status error_pending __attribute__((tls_model("initial-exec")));
 
@@ -34,4 +38,4 @@ extern _Thread_local kiln_status error_pending __attribute__((tls_model("initial
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Environment switches, read once.
-bool debug_flag(const char *name);      // KILN_DEBUG=name,name
+bool debug_flag(const char *name); // KILN_DEBUG=name,name

@@ -1,3 +1,4 @@
+// Finding, reading and writing files of the cache, and the checks that nobody else could have put them there.
 #include "base/cache.h"
 #include "base/hash.h"
 #include "base/temporary.h"

@@ -52,7 +52,7 @@ static inline uint16_t f16_from_float(float x)
     uint32_t normal = (abs_bits - ((127u - 15u) << 23) + 0xfffu + ((abs_bits >> 13) & 1u)) >> 13;
     uint32_t tiny = float16_bits(float16_value(abs_bits) + 0.5f) - (126u << 23);
     uint32_t quiet_nan = 0x7e00u | ((abs_bits >> 13) & 0x3ffu);
-    uint32_t magnitude = abs_bits > 0x7f800000u     ? quiet_nan
+    uint32_t magnitude = abs_bits > 0x7f800000u    ? quiet_nan
                          : abs_bits >= 0x477ff000u ? 0x7c00u
                          : abs_bits < (113u << 23) ? tiny
                                                    : normal;

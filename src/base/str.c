@@ -1,3 +1,4 @@
+// Growing strings. The first failure drops the text, and all that is added later.
 #include "base/str.h"
 
 #include <stdio.h>

@@ -3,13 +3,17 @@
 #pragma once
 #include "base/base.h"
 
-struct str { char *text; size_t len, cap; bool failed; };
+struct str {
+    char *text;
+    size_t len, cap;
+    bool failed;
+};
 
 void str_init(struct str *s);
 void str_free(struct str *s);
 void str_add(struct str *s, const char *text);
 void str_addn(struct str *s, const char *text, size_t n);
 void str_addf(struct str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void str_fail(struct str *s); // as if memory were out
-const char *str_text(const struct str *s);               // never NULL
-kiln_status str_check(const struct str *s);              // KILN_E_MEMORY when an allocation failed on the way
+void str_fail(struct str *s);               // as if memory were out
+const char *str_text(const struct str *s);  // never NULL
+kiln_status str_check(const struct str *s); // KILN_E_MEMORY when an allocation failed on the way

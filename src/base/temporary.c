@@ -1,3 +1,4 @@
+// Making temporary files beside their targets, and removing those of processes that are gone.
 #include "base/temporary.h"
 
 #include <dirent.h>

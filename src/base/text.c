@@ -1,3 +1,4 @@
+// Making a text of unknown bytes fit to be shown: what is no printable UTF-8 is escaped.
 #include "base/text.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+// The end of a thread, by a key of the C library: what its parts left with it is dropped, part by part.
 #include "base/thread.h"
 #include "base/base.h"
 

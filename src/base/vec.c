@@ -1,3 +1,4 @@
+// Growing and releasing vectors of any element type, behind the macros of vec.h.
 #include "base/vec.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// Texts of a step: its name, its nodes, what kept others out, source and disassembly of its kernel.
 #include "codegen/show.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/target.h"

@@ -148,8 +148,8 @@ static void open_blas(void)
     const char *text = find(lib, "openblas_get_config", &config) ? config() : "BLAS";
     // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the name and the version.
     for (int spaces = 0; text[version_len] && (spaces += text[version_len] == ' ') < 2; version_len++) {}
-    snprintf(blas.name, sizeof blas.name, "%.*s %s %s", version_len > 60 ? 60 : version_len, text,
-             core_of(lib), kind == 2 ? "openmp" : "one thread");
+    snprintf(blas.name, sizeof blas.name, "%.*s %s %s", version_len > 60 ? 60 : version_len, text, core_of(lib),
+             kind == 2 ? "openmp" : "one thread");
 }
 
 const struct cpu_blas *cpu_blas(void)

@@ -1,3 +1,4 @@
+// Runs a kernel that was compiled at run time over the work units of a launch, split among threads.
 #include "cpu/compiled.h"
 #include "cpu/parallel.h"
 

@@ -1,3 +1,4 @@
+// Runs a user's op on the CPU as a pointwise kernel whose body is the interpreter.
 #include "cpu/user.h"
 #include "cpu/parallel.h"
 #include <string.h>

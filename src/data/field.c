@@ -1,3 +1,4 @@
+// A loader's field: checks of its type, and a sample's way into a batch with conversion and scaling.
 #include "data/field.h"
 #include "base/dtype.h"
 #include "base/options.h"

@@ -6,15 +6,15 @@
 struct field {
     kiln_dtype dtype, out_dtype;
     size_t rank;
-    int64_t dims[KILN_MAX_RANK];    // dims[0] counts the samples
+    int64_t dims[KILN_MAX_RANK]; // dims[0] counts the samples
     int64_t row_items;
-    const unsigned char *data;      // NULL: fn makes the samples
-    unsigned char *owned;           // data, when it is the loader's
+    const unsigned char *data; // NULL: fn makes the samples
+    unsigned char *owned;      // data, when it is the loader's
     kiln_sample_fn fn;
     void *user;
-    bool converts, scales;          // scales: more than a change of dtype
+    bool converts, scales; // scales: more than a change of dtype
     double scale, mean, std_dev;
-    unsigned char *scratch;         // one row of fn, before it is converted
+    unsigned char *scratch; // one row of fn, before it is converted
 };
 
 // Checks rank, dimensions and size.

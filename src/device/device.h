@@ -66,7 +66,7 @@ struct kiln_device {
     atomic_int refs;    // one for the user's handle, one a storage
     atomic_int holders; // of this struct alone: one for all of refs, one a thread whose default the device is
     atomic_bool closed; // the user's handle is gone
-    bool internal;   // the fallback's CPU, never a default
+    bool internal;      // the fallback's CPU, never a default
     bool strict;
     char name[128], driver[192];
     kiln_device_info info;

@@ -1,3 +1,4 @@
+// Decides which units become roots of kernels, what each root computes in passing, and in what order roots may run.
 #include "fuse/roots.h"
 #include "scalar/prim.h"
 #include <string.h>

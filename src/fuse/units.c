@@ -1,3 +1,4 @@
+// Makes the units: lowers each node of a graph once, with numbers of buffers where eager mode has addresses.
 #include "fuse/units.h"
 #include "ops/body.h"
 #include "ops/lower.h"

@@ -1,3 +1,4 @@
+// The table from nodes of the tape to pointers.
 #include "grad/map.h"
 #include "base/hash.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// Marks what a backward may come to, from node to node along the tape.
 #include "grad/reach.h"
 
 static kiln_status visit(struct tape_reach *r, const struct tape_node *n)

@@ -1,3 +1,4 @@
+// Holds the newest rule of each op: the built-in ones from the start, then those that users register.
 #include "base/process.h"
 #include "grad/registry.h"
 #include "base/options.h"

@@ -1,3 +1,4 @@
+// Puts the thread's state back when the user's code is left by a longjmp or an exception.
 #include "grad/state.h"
 
 static void restore(void *at)

@@ -1,3 +1,4 @@
+// Archives once they are open: entries and metadata are added, checked, counted, found and freed.
 #include "io/archive.h"
 #include "base/handles.h"
 

@@ -1,3 +1,4 @@
+// Sizes of arrays in files, tensors made of them and written to them, and checks of names.
 #include "io/array.h"
 #include "io/file.h"
 
@@ -11,8 +12,10 @@ kiln_status io_array_size(const char *where, const struct io_array *a, uint64_t 
     uint64_t n = kiln_dtype_size(a->dtype);
     bool empty = false, overflow = false;
     for (size_t i = 0; i < a->rank; i++) {
-        if (a->dims[i] == 0) empty = true;
-        else overflow |= __builtin_mul_overflow(n, (uint64_t)a->dims[i], &n) || n > INT64_MAX;
+        if (a->dims[i] == 0)
+            empty = true;
+        else
+            overflow |= __builtin_mul_overflow(n, (uint64_t)a->dims[i], &n) || n > INT64_MAX;
     }
     *size_B = empty ? 0 : n;
     char text[IO_ARRAY_TEXT];

@@ -5,7 +5,7 @@
 struct io_reader {
     int fd;
     uint64_t size_B;
-    char *where;                // "npy_load: weights.npy", begins every message; owned
+    char *where; // "npy_load: weights.npy", begins every message; owned
 };
 
 // Opens a regular file. Errors: KILN_E_MISSING, KILN_E_IO. Finish is needed only after success; twice is fine.
@@ -15,9 +15,9 @@ kiln_status io_read(const struct io_reader *r, uint64_t offset_B, void *out, uin
 void io_close(struct io_reader *r);
 
 struct io_writer {
-    int fd;                     // -1: closed
-    char *where;                // owned
-    char *target, *temporary;   // owned; no temporary: the target is no regular file and is written directly
+    int fd;                   // -1: closed
+    char *where;              // owned
+    char *target, *temporary; // owned; no temporary: the target is no regular file and is written directly
     unsigned char *buffer;
     size_t used_B;
 };

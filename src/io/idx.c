@@ -17,10 +17,10 @@ enum { PIECE_B = 1 << 16, MAGIC_B = 4 };
 
 struct source {
     struct io_reader file;
-    uint64_t at_B;              // what was read of the file
+    uint64_t at_B; // what was read of the file
     bool gzipped, ended;
     z_stream z;
-    unsigned char *piece;       // packed bytes that z reads
+    unsigned char *piece; // packed bytes that z reads
 };
 
 static kiln_status gzip_error(const struct source *s, const char *what)

@@ -1,3 +1,4 @@
+// Packing and unpacking of whole buffers by zlib, in pieces that its counters can hold.
 #include "io/inflate.h"
 #include "io/file.h"
 
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { PIECE_B = 1 << 30 };     // zlib counts in 32 bits
+enum { PIECE_B = 1 << 30 }; // zlib counts in 32 bits
 
 static uInt piece(uint64_t left_B)
 {

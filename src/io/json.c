@@ -1,3 +1,4 @@
+// Reads JSON strictly (strings in UTF-8, whole numbers), and writes its strings.
 #include "io/json.h"
 #include "io/file.h"
 
@@ -82,8 +83,10 @@ static bool take_hex4(struct json *j, uint32_t *out)
     *out = 0;
     for (int i = 0; i < 4; i++) {
         char c = *j->at++;
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0) return false;
         *out = *out << 4 | (uint32_t)digit;
     }
@@ -147,8 +150,10 @@ kiln_status json_string(struct json *j, char **out)
     char *text;
     TRY(io_alloc(j->where, (uint64_t)(end - j->at) + 1, &text));
     kiln_status status = string_body(j, text);
-    if (status) free(text);
-    else *out = text;
+    if (status)
+        free(text);
+    else
+        *out = text;
     return status;
 }
 
@@ -174,9 +179,12 @@ void json_write_string(FILE *f, const char *text)
     fputc('"', f);
     for (const char *at = text; *at; at++) {
         unsigned char c = (unsigned char)*at;
-        if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
-        else if (c < 0x20) fprintf(f, "\\u%04x", c);
-        else fputc(c, f);
+        if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(f, "\\u%04x", c);
+        else
+            fputc(c, f);
     }
     fputc('"', f);
 }

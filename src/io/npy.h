@@ -5,7 +5,7 @@
 struct npy_header {
     struct io_array array;
     bool swap, fortran;
-    uint64_t data_at, size_B;   // of the elements, from the start of the npy
+    uint64_t data_at, size_B; // of the elements, from the start of the npy
 };
 
 enum { NPY_PREFIX_MIN_B = 10, NPY_PREFIX_B = 12, NPY_HEADER_MAX_B = 1 << 20 };

@@ -15,7 +15,11 @@
 #include <string.h>
 
 enum {
-    LOCAL_B = 30, CENTRAL_B = 46, END_B = 22, END64_B = 56, LOCATOR64_B = 20,
+    LOCAL_B = 30,
+    CENTRAL_B = 46,
+    END_B = 22,
+    END64_B = 56,
+    LOCATOR64_B = 20,
     END_SEARCH_B = END_B + 65535,
 };
 static const uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50,
@@ -39,8 +43,8 @@ static uint64_t get64(const unsigned char *at)
 // --- the table of contents
 
 struct directory {
-    uint64_t offset_B, size_B, entries, end_B;  // end_B: where the records after it begin
-    uint64_t arrays;                            // entries that are npy files
+    uint64_t offset_B, size_B, entries, end_B; // end_B: where the records after it begin
+    uint64_t arrays;                           // entries that are npy files
 };
 
 // A zip64 end record, found through the locator right before the end record, replaces what that says.
@@ -154,8 +158,7 @@ static kiln_status read_entry(const struct io_reader *f, const struct directory 
                 e->packed_B <= d->offset_B - e->offset_B - LOCAL_B;
     if (fits && (e->deflated ? inflate_can_be(e->packed_B, e->size_B) : e->packed_B == e->size_B)) return KILN_OK;
     return error_set(KILN_E_FORMAT,
-                     "%s: member \"%s\" (%" PRIu64 " bytes at %" PRIu64 ", %" PRIu64
-                     " unpacked) does not fit the file",
+                     "%s: member \"%s\" (%" PRIu64 " bytes at %" PRIu64 ", %" PRIu64 " unpacked) does not fit the file",
                      f->where, e->name, e->packed_B, e->offset_B, e->size_B);
 }
 
@@ -273,7 +276,7 @@ static unsigned char *put32(unsigned char *at, uint64_t v)
 static unsigned char *put_common(unsigned char *at, const struct member *m)
 {
     at = put16(at, 20);
-    at = put16(at, 0x800);      // the name is UTF-8
+    at = put16(at, 0x800); // the name is UTF-8
     at = put16(at, m->deflated ? 8 : 0);
     at = put32(at, 0x00210000); // midnight, 1 January 1980: the same tensors make the same file
     at = put32(at, m->crc);

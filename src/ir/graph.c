@@ -1,3 +1,4 @@
+// Building a graph: inputs, constants, nodes and outputs are appended; a constant is held once.
 #include "ir/graph.h"
 #include "base/handles.h"
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+// Sizes of tiles for products, and numbers of workgroups folded into three dimensions.
 #include "ir/grid.h"
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)

@@ -1,3 +1,4 @@
+// Finding ops by name, and adding users' ops behind the built-in rows.
 #include "base/process.h"
 #include "ir/op.h"
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// Layouts that show an element at two indices, as expanded ones do.
 #pragma once
 #include "ir/type.h"
 

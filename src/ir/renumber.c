@@ -1,3 +1,4 @@
+// Numbers the values of a graph anew, in the order of its nodes; numbers and constants that nothing reads go.
 #include "ir/rewrite.h"
 #include <stdlib.h>
 #include <string.h>

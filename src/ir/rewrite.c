@@ -1,3 +1,4 @@
+// The walk of a rewrite: regions and values of the old graph get their numbers in the new one.
 #include "ir/rewrite.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// What types and layouts answer: sizes, names, equality, contiguity, broadcasting, promotion.
 #include "ir/type.h"
 #include <stdio.h>
 

@@ -34,7 +34,7 @@ struct kiln_function {
     pthread_mutex_t lock;         // all that follows, for short times
     pthread_mutex_t capture_lock; // one capture at a time; taken first
     struct guarded guarded, capture_guarded;
-    struct entry *first;          // used last
+    struct entry *first; // used last
     size_t n_entries;
     uint64_t size_B;
     int64_t n_out; // -1: no call has worked yet

@@ -1,3 +1,4 @@
+// Notes what a call's inputs were when a program was made, and tells whether those of another call are like them.
 #include "jit/guard.h"
 #include "grad/registry.h"
 #include "jit/capture/capture.h"

@@ -1,3 +1,4 @@
+// Bodies are parsed from the text of their rows when they are first asked for, and kept to the end of the process.
 #include "base/process.h"
 #include "ops/body.h"
 #include "ops/elementwise.h"

@@ -1,3 +1,4 @@
+// Parses the parameters and the expression of a row for one class.
 #include "ops/expr.h"
 #include <string.h>
 

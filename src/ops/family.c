@@ -1,3 +1,4 @@
+// Errors of ops, and the reading of axes out of attributes.
 #include "ops/family.h"
 #include <stdarg.h>
 #include <stdio.h>

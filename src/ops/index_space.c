@@ -1,3 +1,4 @@
+// Index spaces of launches, with dimensions joined where all operands allow it; views seen as one row.
 #include "ops/families.h"
 #include "ops/index.h"
 #include <string.h>

@@ -35,6 +35,6 @@ kiln_status lower_fill(struct lowering *lo, double value, const struct view *out
 // For hand-written kernels: operands over an uncollapsed space.
 void launch_init(struct launch *l, struct lowering *lo, kernel_id k, int rank, const int64_t *sizes);
 void launch_operand(struct launch *l, const struct view *v, const int64_t *strides,
-                    bool write); // strides over the space
+                    bool write);                   // strides over the space
 void launch_scalar_i(struct launch *l, int64_t v); // a 64-bit integer
 kiln_status lower_temp(struct lowering *lo, unsigned dtype, int rank, const int64_t *dims, struct view *out);

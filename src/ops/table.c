@@ -4,8 +4,8 @@
 #include "ops/row.h"
 
 const struct elementwise_row elementwise_rows[] = {
-#define UNARY(name, ...) {#name, 1, {__VA_ARGS__}},
-#define BINARY(name, ...) {#name, 2, {__VA_ARGS__}},
+#define UNARY(name, ...)   {#name, 1, {__VA_ARGS__}},
+#define BINARY(name, ...)  {#name, 2, {__VA_ARGS__}},
 #define TERNARY(name, ...) {#name, 3, {__VA_ARGS__}},
 #include "ops/elementwise.def"
 };
@@ -24,12 +24,12 @@ const struct options_row options_rows[] = {
 const int options_row_count = (int)COUNT_OF(options_rows);
 
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
-#define UNIT_F32(w) "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
+#define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
 #define BITS_53(w, q) "(f64(shru(" w ", 5)) * 67108864 + f64(shru(" q ", 6)))"
 const struct kernel_row kernel_rows[] = {
 #define POINTWISE_KERNEL(row_name, ...) {.name = #row_name, .kind = KERNEL_POINTWISE, __VA_ARGS__},
-#define ROW_KERNEL(row_name, ...) {.name = #row_name, .kind = KERNEL_ROW, __VA_ARGS__},
-#define CUSTOM_KERNEL(row_name, ...) {.name = #row_name, .kind = KERNEL_CUSTOM, __VA_ARGS__},
+#define ROW_KERNEL(row_name, ...)       {.name = #row_name, .kind = KERNEL_ROW, __VA_ARGS__},
+#define CUSTOM_KERNEL(row_name, ...)    {.name = #row_name, .kind = KERNEL_CUSTOM, __VA_ARGS__},
 #include "ops/kernels.def"
 };
 const int kernel_row_count = (int)COUNT_OF(kernel_rows);

@@ -1,3 +1,4 @@
+// Computes ops whose operands are known numbers, bit for bit as the kernels would.
 #include "pass/known.h"
 #include "scalar/number.h"
 #include "ops/elementwise.h"

@@ -1,3 +1,4 @@
+// Reads the texts of the rewrite rules into terms, once a process.
 #include "base/process.h"
 #include "pass/rules.h"
 #include "base/arena.h"

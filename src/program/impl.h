@@ -52,7 +52,7 @@ struct program_output {
 struct background;
 struct program {
     struct background *background; // a better program is made meanwhile, or has been; NULL: none
-    kiln_device *dev; // held
+    kiln_device *dev;              // held
     struct arena arena;
     struct arena schedule; // the kernels
     char *name;

@@ -1,3 +1,4 @@
+// Compiles users' kernels for a device: code generation, then the device's own compiler.
 #include "base/process.h"
 #include "program/user_kernel.h"
 

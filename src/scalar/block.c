@@ -11,8 +11,8 @@
 enum { BLOCK = 256, SLOT_B = BLOCK * 8, ALIGN_B = 64, NO_SLOT = 0xffff };
 
 struct plan {
-    uint16_t *slot;        // of each node; NO_SLOT: an input
-    uint16_t *last;        // the last node that reads it
+    uint16_t *slot; // of each node; NO_SLOT: an input
+    uint16_t *last; // the last node that reads it
     uint16_t *free_slots;
     int n_free, n_slots;
 };
@@ -35,8 +35,10 @@ static void make_plan(const struct scalar_dag *d, uint16_t *tables, struct plan 
         const struct scalar_node *node = &d->nodes[i];
         bool is_input = node->kind == SCALAR_INPUT, is_const = node->kind == SCALAR_CONST;
         // Before the arguments are freed: a node never writes where it reads, since classes differ in size.
-        if (is_input) p->slot[i] = NO_SLOT;
-        else p->slot[i] = !is_const && p->n_free ? p->free_slots[--p->n_free] : (uint16_t)p->n_slots++;
+        if (is_input)
+            p->slot[i] = NO_SLOT;
+        else
+            p->slot[i] = !is_const && p->n_free ? p->free_slots[--p->n_free] : (uint16_t)p->n_slots++;
         for (int k = 0; k < node->n_args; k++) {
             int arg = node->arg[k];
             bool counted = (k > 0 && arg == node->arg[0]) || (k > 1 && arg == node->arg[1]);
@@ -84,8 +86,10 @@ void scalar_eval_block(const struct scalar_dag *d, const void *const *in, void *
                 arg[k] = slot == NO_SLOT ? (const char *)in[a->code] + (size_t)at * class_size_B(a->cls)
                                          : slots + (size_t)slot * SLOT_B;
             }
-            if (node->kind == SCALAR_INPUT) value = (const char *)in[node->code] + (size_t)at * class_size_B(node->cls);
-            else value = slots + (size_t)p.slot[i] * SLOT_B;
+            if (node->kind == SCALAR_INPUT)
+                value = (const char *)in[node->code] + (size_t)at * class_size_B(node->cls);
+            else
+                value = slots + (size_t)p.slot[i] * SLOT_B;
             if (node->kind != SCALAR_PRIM || !node->n_args) continue;
             enum scalar_class key = d->nodes[node->arg[node->code == PRIM_select ? 1 : 0]].cls;
             prim_spelling(node->code, key)->block(slots + (size_t)p.slot[i] * SLOT_B, arg, count);

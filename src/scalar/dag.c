@@ -1,3 +1,4 @@
+// Makes nodes of a DAG, each once, and simpler where that is exact.
 #include "scalar/dag.h"
 #include "scalar/reduce.h"
 #include "base/hash.h"

@@ -11,9 +11,9 @@
 struct differ {
     struct dag_builder *b;
     const struct scalar_dag *d;
-    const int *at;        // node of d -> node of the builder
-    int *adjoint;         // node of d -> its adjoint in the builder; -1: none yet
-    const bool *depends;  // on the parameter
+    const int *at;       // node of d -> node of the builder
+    int *adjoint;        // node of d -> its adjoint in the builder; -1: none yet
+    const bool *depends; // on the parameter
 };
 
 static int prim2(struct differ *f, enum scalar_prim prim, int x, int y)
@@ -113,8 +113,8 @@ static kiln_status visit(struct differ *f, int i)
     for (int k = 0; k < n->n_args; k++) {
         if (!f->depends[n->arg[k]]) continue;
         bool none = false;
-        int amount = n->kind == SCALAR_LIB ? lib_gradient(f, i, k, f->adjoint[i])
-                                           : prim_gradient(f, i, k, f->adjoint[i], &none);
+        int amount =
+            n->kind == SCALAR_LIB ? lib_gradient(f, i, k, f->adjoint[i]) : prim_gradient(f, i, k, f->adjoint[i], &none);
         if (!none) TRY(pass(f, i, k, amount));
     }
     return KILN_OK;

@@ -11,8 +11,10 @@ static union scalar_value lib_value(const struct scalar_node *n, const union sca
     const struct scalar_dag *body = scalar_lib_dag(n->code, n->cls);
     if (body) return scalar_eval(body, arg);
     union scalar_value r = {.bits = 0};
-    if (n->cls == CLASS_F32) r.f32 = NAN;
-    else r.f64 = NAN;
+    if (n->cls == CLASS_F32)
+        r.f32 = NAN;
+    else
+        r.f64 = NAN;
     return r;
 }
 

@@ -1,3 +1,4 @@
+// Finds library functions and parses their rows, each class once.
 #include "scalar/lib.h"
 #include "scalar/lib_text.h"
 #include <stdatomic.h>
@@ -11,7 +12,10 @@ static const struct scalar_lib_row rows[LIB_COUNT] = {
 
 // An expression is parsed by the thread that needs it first. Two threads may do so at once; the later one throws its
 // result away, so no lock is held while rows that call other rows are expanded.
-struct parsed { struct arena arena; struct scalar_dag dag; };
+struct parsed {
+    struct arena arena;
+    struct scalar_dag dag;
+};
 static _Atomic(struct parsed *) parsed_rows[LIB_COUNT][CLASS_COUNT];
 
 const struct scalar_lib_row *scalar_lib_row(uint16_t lib)

@@ -2,6 +2,9 @@
 // expansion equal text is one set of nodes, so rows that call each other pay for a reduction once.
 #pragma once
 
+// A line of text is a line of the expression, which clang-format cannot know.
+// clang-format off
+
 // exp: x * log2(e) is rounded to n by adding 1.5 * 2^23 (2^52), whose low bits then hold n; r = x - n * ln 2 with ln 2
 // in two parts, the first short enough that n * part is exact; expm1(r) = r + r^2 * P(r) on |r| <= ln(2) / 2.
 // EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped. One product is no mad: a driver may join two of them.

@@ -1,3 +1,4 @@
+// Reads and writes single elements of every dtype on the host.
 #include "scalar/number.h"
 #include "base/float16.h"
 #include <string.h>

@@ -17,13 +17,17 @@
 enum { MAX_DEPTH = 128, MAX_BINDINGS = 512, MAX_ARGS = 3 };
 
 struct value {
-    bool weak, whole;     // whole: a weak number that is the integer i
+    bool weak, whole; // whole: a weak number that is the integer i
     double d;
     int64_t i;
     int node;
 };
 
-struct binding { const char *name; size_t length; struct value value; };
+struct binding {
+    const char *name;
+    size_t length;
+    struct value value;
+};
 
 struct parser {
     struct dag_builder *b;
@@ -37,11 +41,15 @@ struct parser {
 };
 
 // A binary operator: a longer spelling comes before its prefix.
-static const struct { const char *text; uint8_t level, prim; bool logical; } operators[] = {
-    {"||", 1, PRIM_or, true}, {"^^", 2, PRIM_xor, true}, {"&&", 3, PRIM_and, true}, {"|", 4, PRIM_or, false},
-    {"^", 5, PRIM_xor, false}, {"&", 6, PRIM_and, false}, {"==", 7, PRIM_eq, false}, {"!=", 7, PRIM_ne, false},
-    {"<<", 9, PRIM_shl, false}, {">>", 9, PRIM_shr, false}, {"<=", 8, PRIM_le, false}, {"<", 8, PRIM_lt, false},
-    {">=", 8, PRIM_ge, false}, {">", 8, PRIM_gt, false}, {"+", 10, PRIM_add, false}, {"-", 10, PRIM_sub, false},
+static const struct {
+    const char *text;
+    uint8_t level, prim;
+    bool logical;
+} operators[] = {
+    {"||", 1, PRIM_or, true},   {"^^", 2, PRIM_xor, true},  {"&&", 3, PRIM_and, true},  {"|", 4, PRIM_or, false},
+    {"^", 5, PRIM_xor, false},  {"&", 6, PRIM_and, false},  {"==", 7, PRIM_eq, false},  {"!=", 7, PRIM_ne, false},
+    {"<<", 9, PRIM_shl, false}, {">>", 9, PRIM_shr, false}, {"<=", 8, PRIM_le, false},  {"<", 8, PRIM_lt, false},
+    {">=", 8, PRIM_ge, false},  {">", 8, PRIM_gt, false},   {"+", 10, PRIM_add, false}, {"-", 10, PRIM_sub, false},
     {"*", 11, PRIM_mul, false}, {"/", 11, PRIM_div, false},
 };
 
@@ -49,8 +57,7 @@ static kiln_status parse_expr(struct parser *p, struct value *out);
 static kiln_status parse_binary(struct parser *p, int level, struct value *out);
 
 // The text around the mistake, at most 60 characters of it, then what is wrong.
-__attribute__((format(printf, 3, 4)))
-static kiln_status fail(struct parser *p, const char *at, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static kiln_status fail(struct parser *p, const char *at, const char *format, ...)
 {
     if (error_pending) return error_pending;
     size_t offset = (size_t)(at - p->text), from = offset > 30 ? offset - 30 : 0, length = strlen(p->text + from);
@@ -234,8 +241,10 @@ static kiln_status parse_number(struct parser *p, struct value *out)
     return KILN_OK;
 }
 
-static const struct { const char *name; double value; } constants[] = {
-    {"inf", HUGE_VAL}, {"nan", __builtin_nan("")}, {"pi", 3.14159265358979323846}};
+static const struct {
+    const char *name;
+    double value;
+} constants[] = {{"inf", HUGE_VAL}, {"nan", __builtin_nan("")}, {"pi", 3.14159265358979323846}};
 
 static kiln_status parse_name(struct parser *p, struct value *out)
 {

@@ -14,18 +14,18 @@
 #define CLASS_OF_f64 CLASS_F64
 #define CLASS_OF_i32 CLASS_I32
 #define CLASS_OF_i64 CLASS_I64
-#define CLASS_OF_b CLASS_BOOL
-#define TYPE_OF_f32 float
-#define TYPE_OF_f64 double
-#define TYPE_OF_i32 int32_t
-#define TYPE_OF_i64 int64_t
-#define TYPE_OF_b _Bool
+#define CLASS_OF_b   CLASS_BOOL
+#define TYPE_OF_f32  float
+#define TYPE_OF_f64  double
+#define TYPE_OF_i32  int32_t
+#define TYPE_OF_i64  int64_t
+#define TYPE_OF_b    _Bool
 // Element type of a block: a bool is one byte.
 #define STORED_AS_f32 float
 #define STORED_AS_f64 double
 #define STORED_AS_i32 int32_t
 #define STORED_AS_i64 int64_t
-#define STORED_AS_b uint8_t
+#define STORED_AS_b   uint8_t
 
 // The host fuses where the code that is compiled for it does.
 #if defined(__x86_64__) && !defined(__FMA__)
@@ -47,8 +47,8 @@ static bool host_fuses(void)
 }
 #define TARGET_FMA
 #endif
-#define FUSED_f32 fmaf
-#define FUSED_f64 fma
+#define FUSED_f32         fmaf
+#define FUSED_f64         fma
 #define BUILTIN_FUSED_f32 __builtin_fmaf
 #define BUILTIN_FUSED_f64 __builtin_fma
 
@@ -57,67 +57,67 @@ static bool host_fuses(void)
 #define SHIFT(...)
 #define SPELL(id, key, res, glsl_, llvm_, ...)                                 \
     static union scalar_value host_##id##_##key(const union scalar_value v[3]) \
-    {                                                                        \
-        const TYPE_OF_##key a = v[0].key, b = v[1].key;                      \
-        (void)a, (void)b;                                                    \
-        union scalar_value r = {.bits = 0};                                  \
-        r.res = (TYPE_OF_##res)(__VA_ARGS__);                                \
-        return r;                                                            \
+    {                                                                          \
+        const TYPE_OF_##key a = v[0].key, b = v[1].key;                        \
+        (void)a, (void)b;                                                      \
+        union scalar_value r = {.bits = 0};                                    \
+        r.res = (TYPE_OF_##res)(__VA_ARGS__);                                  \
+        return r;                                                              \
     }
-#define SELECT(key)                                                              \
-    static union scalar_value host_select_##key(const union scalar_value v[3])   \
-    {                                                                            \
-        union scalar_value r = {.bits = 0};                                      \
-        r.key = v[0].b ? v[1].key : v[2].key;                                    \
-        return r;                                                                \
+#define SELECT(key)                                                            \
+    static union scalar_value host_select_##key(const union scalar_value v[3]) \
+    {                                                                          \
+        union scalar_value r = {.bits = 0};                                    \
+        r.key = v[0].b ? v[1].key : v[2].key;                                  \
+        return r;                                                              \
     }
-#define MAD(key)                                                                                                     \
-    static union scalar_value host_mad_##key(const union scalar_value v[3])                                          \
-    {                                                                                                                \
-        union scalar_value r = {.bits = 0};                                                                          \
-        r.key = host_fuses() ? FUSED_##key(v[0].key, v[1].key, v[2].key) : v[0].key * v[1].key + v[2].key;           \
-        return r;                                                                                                    \
+#define MAD(key)                                                                                           \
+    static union scalar_value host_mad_##key(const union scalar_value v[3])                                \
+    {                                                                                                      \
+        union scalar_value r = {.bits = 0};                                                                \
+        r.key = host_fuses() ? FUSED_##key(v[0].key, v[1].key, v[2].key) : v[0].key * v[1].key + v[2].key; \
+        return r;                                                                                          \
     }
 #include "scalar/prim.def"
 
 // And one loop a row, which the compiler vectorises. Arguments that a primitive lacks are given its first.
 #define PRIM(...)
 #define SHIFT(...)
-#define SPELL(id, key, res, glsl_, llvm_, ...)                                           \
-    static void block_##id##_##key(void *out, const void *const in[3], int n)           \
-    {                                                                                   \
-        const STORED_AS_##key *p = in[0], *q = in[1] ? in[1] : in[0];                   \
-        STORED_AS_##res *r = out;                                                       \
-        for (int i = 0; i < n; i++) {                                                   \
-            const TYPE_OF_##key a = p[i], b = q[i];                                     \
-            (void)a, (void)b;                                                           \
-            r[i] = (TYPE_OF_##res)(__VA_ARGS__);                                        \
-        }                                                                               \
+#define SPELL(id, key, res, glsl_, llvm_, ...)                                \
+    static void block_##id##_##key(void *out, const void *const in[3], int n) \
+    {                                                                         \
+        const STORED_AS_##key *p = in[0], *q = in[1] ? in[1] : in[0];         \
+        STORED_AS_##res *r = out;                                             \
+        for (int i = 0; i < n; i++) {                                         \
+            const TYPE_OF_##key a = p[i], b = q[i];                           \
+            (void)a, (void)b;                                                 \
+            r[i] = (TYPE_OF_##res)(__VA_ARGS__);                              \
+        }                                                                     \
     }
-#define SELECT(key)                                                                     \
-    static void block_select_##key(void *out, const void *const in[3], int n)           \
-    {                                                                                   \
-        const uint8_t *a = in[0];                                                       \
-        const STORED_AS_##key *b = in[1], *c = in[2];                                   \
-        STORED_AS_##key *r = out;                                                       \
-        for (int i = 0; i < n; i++) r[i] = a[i] ? b[i] : c[i];                          \
+#define SELECT(key)                                                           \
+    static void block_select_##key(void *out, const void *const in[3], int n) \
+    {                                                                         \
+        const uint8_t *a = in[0];                                             \
+        const STORED_AS_##key *b = in[1], *c = in[2];                         \
+        STORED_AS_##key *r = out;                                             \
+        for (int i = 0; i < n; i++) r[i] = a[i] ? b[i] : c[i];                \
     }
-#define MAD(key)                                                                                                \
-    TARGET_FMA static void block_fused_mad_##key(void *out, const void *const in[3], int n)                     \
-    {                                                                                                           \
-        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                                               \
-        STORED_AS_##key *r = out;                                                                               \
-        for (int i = 0; i < n; i++) r[i] = BUILTIN_FUSED_##key(a[i], b[i], c[i]);                               \
-    }                                                                                                           \
-    static void block_mad_##key(void *out, const void *const in[3], int n)                                      \
-    {                                                                                                           \
-        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                                               \
-        STORED_AS_##key *r = out;                                                                               \
-        if (host_fuses()) {                                                                                     \
-            block_fused_mad_##key(out, in, n);                                                                  \
-            return;                                                                                             \
-        }                                                                                                       \
-        for (int i = 0; i < n; i++) r[i] = a[i] * b[i] + c[i];                                                  \
+#define MAD(key)                                                                            \
+    TARGET_FMA static void block_fused_mad_##key(void *out, const void *const in[3], int n) \
+    {                                                                                       \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                           \
+        STORED_AS_##key *r = out;                                                           \
+        for (int i = 0; i < n; i++) r[i] = BUILTIN_FUSED_##key(a[i], b[i], c[i]);           \
+    }                                                                                       \
+    static void block_mad_##key(void *out, const void *const in[3], int n)                  \
+    {                                                                                       \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                           \
+        STORED_AS_##key *r = out;                                                           \
+        if (host_fuses()) {                                                                 \
+            block_fused_mad_##key(out, in, n);                                              \
+            return;                                                                         \
+        }                                                                                   \
+        for (int i = 0; i < n; i++) r[i] = a[i] * b[i] + c[i];                              \
     }
 #include "scalar/prim.def"
 
@@ -125,18 +125,21 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define PRIM(...)
 #define SHIFT(...)
 #define SPELL(id, key, res, glsl_, llvm_, ...) \
-    [PRIM_##id][CLASS_OF_##key] = {true,  CLASS_OF_##res, glsl_, \
-                                   llvm_, #__VA_ARGS__,   host_##id##_##key, block_##id##_##key},
-#define SELECT(key)               \
-    [PRIM_select][CLASS_OF_##key] = \
-        {true, CLASS_OF_##key, "a ? b : c", "select(a, b, c)", "a ? b : c", host_select_##key, block_select_##key},
-#define MAD(key)                                                                                              \
-    [PRIM_mad][CLASS_OF_##key] = {true,           CLASS_OF_##key,                 "fma(a, b, c)",                 \
-                                  "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", host_mad_##key, block_mad_##key},
+    [PRIM_##id][CLASS_OF_##key] = {            \
+        true, CLASS_OF_##res, glsl_, llvm_, #__VA_ARGS__, host_##id##_##key, block_##id##_##key},
+#define SELECT(key)                                                                                        \
+    [PRIM_select][CLASS_OF_##key] = {true,        CLASS_OF_##key,    "a ? b : c",       "select(a, b, c)", \
+                                     "a ? b : c", host_select_##key, block_select_##key},
+#define MAD(key)                                                                                        \
+    [PRIM_mad][CLASS_OF_##key] = {                                                                      \
+        true,           CLASS_OF_##key, "fma(a, b, c)", "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", \
+        host_mad_##key, block_mad_##key},
 #include "scalar/prim.def"
 };
 
-static const struct { const char *glsl, *llvm, *c; } shifts[PRIM_COUNT][CLASS_COUNT] = {
+static const struct {
+    const char *glsl, *llvm, *c;
+} shifts[PRIM_COUNT][CLASS_COUNT] = {
 #define PRIM(...)
 #define SPELL(...)
 #define SELECT(...)
@@ -145,7 +148,10 @@ static const struct { const char *glsl, *llvm, *c; } shifts[PRIM_COUNT][CLASS_CO
 #include "scalar/prim.def"
 };
 
-static const struct { const char *name, *op, *op_bool; uint8_t arity; } prims[PRIM_COUNT] = {
+static const struct {
+    const char *name, *op, *op_bool;
+    uint8_t arity;
+} prims[PRIM_COUNT] = {
 #define PRIM(id, arity_, name_, op_, op_bool_) [PRIM_##id] = {name_, op_, op_bool_, arity_},
 #define SPELL(...)
 #define SELECT(...)

@@ -17,9 +17,9 @@ enum scalar_prim {
 struct prim_spelling {
     bool present;
     enum scalar_class result;
-    const char *glsl, *llvm, *c;                                 // in a, b, c
-    union scalar_value (*host)(const union scalar_value v[3]);   // unused elements of v must be zero
-    void (*block)(void *out, const void *const in[3], int n);    // over n elements, each stored in its class's type
+    const char *glsl, *llvm, *c;                               // in a, b, c
+    union scalar_value (*host)(const union scalar_value v[3]); // unused elements of v must be zero
+    void (*block)(void *out, const void *const in[3], int n);  // over n elements, each stored in its class's type
 };
 
 // What computing a node costs; an addition is 1.
@@ -30,8 +30,8 @@ static inline int scalar_node_steps(const struct scalar_node *n)
 }
 
 int prim_arity(uint16_t prim);
-int prim_find(const char *name, size_t length);                  // -1: no such primitive
-const struct prim_spelling *prim_spelling(uint16_t prim, enum scalar_class key);   // NULL: not for that class
+int prim_find(const char *name, size_t length);                                  // -1: no such primitive
+const struct prim_spelling *prim_spelling(uint16_t prim, enum scalar_class key); // NULL: not for that class
 // The spelling of a primitive: that of a shift is shorter where its count is a constant in range.
 const char *prim_text(uint16_t prim, enum scalar_class key, enum scalar_target target, const struct scalar_node *count);
-const char *prim_op(uint16_t prim, enum scalar_class key);       // the op row that computes it, or NULL
+const char *prim_op(uint16_t prim, enum scalar_class key); // the op row that computes it, or NULL

@@ -1,3 +1,4 @@
+// Names of the reductions, and their identities as texts of each target language.
 #include "scalar/reduce.h"
 #include <string.h>
 

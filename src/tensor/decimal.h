@@ -9,7 +9,7 @@ enum { DECIMAL_MAX = 40 };
 // asked for. Zero is the one digit "0" with exponent 0.
 struct decimal {
     int count, exponent;
-    bool exact;                 // parsing the digits gives back the value in its dtype
+    bool exact; // parsing the digits gives back the value in its dtype
     char text[DECIMAL_MAX + 1];
 };
 

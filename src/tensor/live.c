@@ -35,8 +35,10 @@ void live_add(kiln_tensor *t)
 void live_remove(kiln_tensor *t)
 {
     pthread_mutex_lock(&lock);
-    if (t->live_prev) t->live_prev->live_next = t->live_next;
-    else newest = t->live_next;
+    if (t->live_prev)
+        t->live_prev->live_next = t->live_next;
+    else
+        newest = t->live_next;
     if (t->live_next) t->live_next->live_prev = t->live_prev;
     pthread_mutex_unlock(&lock);
 }

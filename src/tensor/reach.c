@@ -1,3 +1,4 @@
+// The range of elements that a layout spans, and whether the ranges of two layouts meet.
 #include "tensor/reach.h"
 
 bool layout_reach(const struct type *t, const struct layout *l, int64_t *first, int64_t *last)

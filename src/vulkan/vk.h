@@ -187,13 +187,13 @@ kiln_status vk_lose(struct vk_device *vk, VkResult r, const char *call);
         if (KILN_UNLIKELY(result_ < 0)) return vk_failed((vk), result_, #name); \
     } while (0)
 // The same for one that makes an object: what it leaves at `out` when it fails is no handle.
-#define VK_CREATE(vk, name, info, out)                                \
-    do {                                                              \
+#define VK_CREATE(vk, name, info, out)                                   \
+    do {                                                                 \
         VkResult result_ = (vk)->fn.name((vk)->device, info, NULL, out); \
-        if (KILN_UNLIKELY(result_ < 0)) {                             \
-            *(out) = VK_NULL_HANDLE;                                  \
-            return vk_failed((vk), result_, #name);                   \
-        }                                                             \
+        if (KILN_UNLIKELY(result_ < 0)) {                                \
+            *(out) = VK_NULL_HANDLE;                                     \
+            return vk_failed((vk), result_, #name);                      \
+        }                                                                \
     } while (0)
 kiln_status vk_alive(struct vk_device *vk); // KILN_E_DEVICE_LOST once the device is lost
 
@@ -211,7 +211,7 @@ kiln_status vk_stream_init(struct vk_device *vk);
 void vk_stream_finish(struct vk_device *vk);
 kiln_status vk_stream_open(struct vk_device *vk);                    // a batch to record into
 kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work); // one command more: submits when the batch is full
-kiln_status vk_stream_hold(struct vk_device *vk, bool begin); // between, the number of commands ends no batch
+kiln_status vk_stream_hold(struct vk_device *vk, bool begin);        // between, the number of commands ends no batch
 kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open or the sealed batch over
 kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value);
 kiln_status vk_stream_drain(struct vk_device *vk);   // submit, and wait for all

@@ -1,3 +1,4 @@
+// Reads the public headers as text: the functions that they declare, with their parameters.
 #include "headers.h"
 #include "bad_input.h"
 #include <ctype.h>

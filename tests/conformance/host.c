@@ -1,3 +1,4 @@
+// Makes host values, and puts them on a device in every layout that a view can have.
 #include "conformance/host.h"
 #include <stdlib.h>
 #include <string.h>

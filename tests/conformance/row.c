@@ -1,3 +1,4 @@
+// Rows of the elementwise table for the suite: what they take, their exact results, and where to sample them.
 #include "conformance/elementwise.h"
 #include <string.h>
 

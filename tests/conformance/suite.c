@@ -1,3 +1,4 @@
+// Opens the device under test, collects mistakes, and runs the tests of the suite.
 #include "conformance/suite.h"
 #include <setjmp.h>
 #include <stdarg.h>

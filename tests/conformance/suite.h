@@ -38,7 +38,7 @@ bool same_type(kiln_tensor *t, int dtype, int rank, const int64_t *dims, const c
 // From here on every op of this thread is captured, compiled and called instead of run; jit.c.
 void jit_begin(void);
 void jit_drop_functions(void); // kernels are kept until then, for the ops that need the same
-uint64_t jit_end(void); // how many ops ran in compiled programs
+uint64_t jit_end(void);        // how many ops ran in compiled programs
 
 // Runs all tests for the device of the command line; the exit status of main.
 struct CMUnitTest;

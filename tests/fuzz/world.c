@@ -1,3 +1,4 @@
+// Draws the values of a program and makes the views of them that it is called with.
 #include "world.h"
 
 bool is_input(const struct source *s)

@@ -1,3 +1,4 @@
+// What fuzzers of archives do: whatever loads is saved and loaded again, and must be the same.
 #include "fuzz_file.h"
 
 struct contents {

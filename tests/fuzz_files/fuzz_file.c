@@ -1,3 +1,4 @@
+// The frame of a fuzzer's call: a folder of its own, and nothing left behind: no tensor, descriptor or file.
 #include "fuzz_file.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Fuzzer of .npy files: what loads is the same after it was saved, and is refused with a reason otherwise.
 #include "fuzz_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_B)

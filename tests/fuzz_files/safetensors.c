@@ -1,3 +1,4 @@
+// Fuzzer of safetensors files.
 #include "fuzz_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_B)

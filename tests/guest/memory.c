@@ -34,7 +34,7 @@ static bool fails(uintptr_t caller)
 }
 
 #define EXPORTED __attribute__((visibility("default")))
-#define FAILS() fails((uintptr_t)__builtin_return_address(0))
+#define FAILS()  fails((uintptr_t)__builtin_return_address(0))
 
 EXPORTED void *malloc(size_t size_B)
 {

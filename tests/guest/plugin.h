@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTIONS(X)                                                                                                \
-    X(device_open)                                                                                                  \
-    X(device_close)                                                                                                 \
-    X(ones)                                                                                                         \
-    X(full) X(add) X(mul) X(matmul) X(item) X(free) X(error_message) X(jit) X(call) X(function_free) X(scope_begin) \
-        X(scope_end) X(sum) X(exp)
+// clang-format off
+#define FUNCTIONS(X) \
+    X(device_open) X(device_close) X(ones) X(full) X(add) X(mul) X(matmul) X(item) X(free) X(error_message) X(jit) \
+    X(call) X(function_free) X(scope_begin) X(scope_end) X(sum) X(exp)
+// clang-format on
 
 #define POINTER(name) __typeof__(kiln_##name) *name;
 static struct {

@@ -1,3 +1,4 @@
+// Between positions in row-major order and indices.
 #include "reference/structured.h"
 
 void unravel(int rank, const int64_t *dims, int64_t position, int64_t *index)

@@ -129,8 +129,7 @@ static void structured_function(struct str *s, const struct structured_row *r, i
     str_add(s, "\n{\n");
     for (int i = 0; i < n; i++) {
         if (p[i].kind == PARAM_DEVICE) dev = "dev";
-        if (p[i].kind == PARAM_OPTIONS)
-            read_options(s, r, p[i].name);
+        if (p[i].kind == PARAM_OPTIONS) read_options(s, r, p[i].name);
     }
     pack_inputs(s, p, n);
     pack_attrs(s, r, p, n);

@@ -28,7 +28,7 @@ struct param {
     char name[32];
     char fallback[32]; // default of an option field, "" when zero
 };
-void gen_options_macro(struct str *s, const char *options); // KILN_REDUCE
+void gen_options_macro(struct str *s, const char *options);   // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);

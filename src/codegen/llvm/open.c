@@ -22,7 +22,6 @@ static struct {
     char why[512]; // it cannot be used; kept, so that a missing module is looked for once
 } opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-
 static const struct llvm_host services = {dtype_size_B, error_set, prim_text};
 
 static bool try_open(const char *path)

@@ -212,12 +212,13 @@ static void run_blocks(struct col_run *t, int pass, int64_t first, int64_t end, 
         t->b.out = t->as_is[j->n_in] ? to : t->memory[j->n_in];
         t->b.out_ld = t->as_is[j->n_in] ? j->strides[j->n_in][inner] / out->size_B : t->c->width;
         j->k->col(2 * pass + 1, &t->b);
-        if (!last)
+        if (!last) {
             state_flush(s, j->k, pass, t->m);
-        else if (!t->as_is[j->n_in])
+        } else if (!t->as_is[j->n_in]) {
             CPU_FN(cpu_store_tile)
             (to, out->dtype, j->strides[j->n_in][inner] / out->size_B, j->strides[j->n_in][t->c->dim] / out->size_B,
              t->memory[j->n_in], t->c->width, out->cls, n, t->m);
+        }
         first += n;
     }
 }

@@ -1,3 +1,4 @@
+// Images into columns and columns back into images, weights as matrices, products: what convolution kernels share.
 #include "base/process.h"
 #include "cpu/kernels/conv.h"
 
@@ -40,8 +41,10 @@ void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, i
         for (int64_t ky = 0; ky < v->kh; ky++)
             for (int64_t kx = 0; kx < v->kw; kx++, dst += tap_B) {
                 const void *plane = conv_at(x, n, c, 0, 0);
-                if (side_by_side && v->cls == CLASS_F32) rows_f32(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
-                else if (side_by_side) rows_f64(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
+                if (side_by_side && v->cls == CLASS_F32)
+                    rows_f32(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
+                else if (side_by_side)
+                    rows_f64(v, plane, pitch, ky, kx, y0, y1, (void *)dst);
                 else
                     for (int64_t y = y0; y < y1; y++)
                         column_row(v, x, n, c, ky, kx, y, dst + (y - y0) * v->ow * v->size_B);

@@ -20,10 +20,10 @@ static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t
     if (direct) return direct;
     char *dst = scratch;
     *ld = rows * v->ow;
+    cpu_load_fn *load = CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls];
     for (int64_t o = 0; o < v->og; o++)
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            CPU_FN(cpu_loads)
-            [j->dy.o->dtype][v->cls](dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
+            load(dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
     return scratch;
 }
 

@@ -6,10 +6,12 @@
 // The identity of a maximum is -inf. clang starts OpenMP's own `max` at the least finite number, which is wrong for a
 // row of nothing but -inf; gcc starts it at -inf, and makes faster loops of it than of a reduction declared here.
 #ifdef __clang__
+// clang-format off
 #pragma omp declare reduction(cpu_most : float, double : omp_out = omp_in > omp_out ? omp_in : omp_out) \
     initializer(omp_priv = -__builtin_inff())
 #pragma omp declare reduction(cpu_least : float, double : omp_out = omp_in < omp_out ? omp_in : omp_out) \
     initializer(omp_priv = __builtin_inff())
+// clang-format on
 #define CPU_MOST  cpu_most
 #define CPU_LEAST cpu_least
 #else

@@ -1,3 +1,4 @@
+// Differentiates an op by calling its decomposition and taking the gradient of that.
 #include "grad/rules/parts.h"
 #include "base/dtype.h"
 

@@ -1,3 +1,4 @@
+// Helpers of many rules: shapes of inputs, the reduced axes, and results with those axes put back.
 #include "grad/rules/rules.h"
 
 const int64_t *rule_in_dims(size_t input)

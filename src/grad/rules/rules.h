@@ -15,6 +15,6 @@ struct rule_list {
 // The shape that input `i` had, as the two arguments of kiln_reshape and others.
 #define IN_SHAPE(i) kiln_rule_in_shape(i, NULL), rule_in_dims(i)
 const int64_t *rule_in_dims(size_t input);
-kiln_tensor *rule_keep_dims(kiln_tensor *t);   // a reduction's result or gradient with the reduced axes of size 1
-int64_t rule_row_length(void);                 // how many elements a reduction folds into one
-uint32_t rule_axes_mask(void);                 // the reduced axes of input 0, from "axes"
+kiln_tensor *rule_keep_dims(kiln_tensor *t); // a reduction's result or gradient with the reduced axes of size 1
+int64_t rule_row_length(void);               // how many elements a reduction folds into one
+uint32_t rule_axes_mask(void);               // the reduced axes of input 0, from "axes"
