@@ -340,6 +340,19 @@ class Bench(Common):
         for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
             self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
 
+    @unittest.skipIf(SANITIZED, 'a sanitizer is loaded first')
+    def test_opening_the_cpu_starts_no_thread(self):
+        """After the first thread of a process each allocation locks: a tenth of the cost of a small op."""
+        done = subprocess.run([sys.executable, '-c', f'''
+import ctypes
+single = ctypes.c_byte.in_dll(ctypes.CDLL(None), '__libc_single_threaded')
+before = single.value
+kiln = ctypes.CDLL({str(BUILD / 'libkiln.so')!r})
+kiln.kiln_device_open.restype = ctypes.c_void_p
+print(before, bool(kiln.kiln_device_open(b'cpu')), single.value)
+'''], env={**ENV, 'OMP_NUM_THREADS': '2'}, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.stdout, '1 True 1\n', done.stderr)
+
     def test_modes(self):
         rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'jit')
         self.assertEqual(list(rows), ['sum_all/jit'])
