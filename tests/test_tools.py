@@ -469,7 +469,7 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         os.chmod(other, 0o755)
         done = self.instructions(PROGRAM, other)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for name, first in (('dispatch_1000 eager', 1), ('dispatch_1000 jit', 1), ('cold_start', 30),
+        for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
                             ('first_call cold', 70), ('first_call warm', 70)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
         done = self.instructions(str(self.dir / 'absent'))
