@@ -340,6 +340,19 @@ class Bench(Common):
         for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
             self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
 
+    @unittest.skipIf(SANITIZED, 'a sanitizer is loaded first')
+    def test_opening_the_cpu_starts_no_thread(self):
+        """After the first thread of a process each allocation locks: a tenth of the cost of a small op."""
+        done = subprocess.run([sys.executable, '-c', f'''
+import ctypes
+single = ctypes.c_byte.in_dll(ctypes.CDLL(None), '__libc_single_threaded')
+before = single.value
+kiln = ctypes.CDLL({str(BUILD / 'libkiln.so')!r})
+kiln.kiln_device_open.restype = ctypes.c_void_p
+print(before, bool(kiln.kiln_device_open(b'cpu')), single.value)
+'''], env={**ENV, 'OMP_NUM_THREADS': '2'}, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.stdout, '1 True 1\n', done.stderr)
+
     def test_modes(self):
         rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'jit')
         self.assertEqual(list(rows), ['sum_all/jit'])
@@ -387,6 +400,81 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
         self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
+
+    def compare(self, *args):
+        return subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--out', str(self.dir / 'out'), *args],
+                              env=ENV, capture_output=True, text=True, timeout=200)
+
+    def test_compare_of_two_builds(self):
+        done = self.compare('--before', PROGRAM, '--before', PROGRAM, '--rounds', '2', '--size', 'tiny', '--filter',
+                            'sum_', '--budget', '0.001', '--device', 'cpu')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in ('sum_all', 'sum_rows', 'sum_cols'):
+            for mode in ('eager', 'jit'):
+                self.assertRegex(done.stdout,
+                                 rf'(?m)^{row} +{mode} +\d+\.\d{{4}}( +\d+\.\d{{4}} +\d+\.\d\d){{2}}$')
+        self.assertRegex(done.stdout, r'(?m)^geometric mean of 6 ratios, before2: \d+\.\d+$')
+        documents = sorted(path.name for path in (self.dir / 'out').iterdir())
+        self.assertEqual(documents, ['before.json', 'before2.json', 'kiln.json'])
+
+    def test_compare_with_two_peers(self):
+        peer = self.write('peer', f'''#!/bin/sh
+name=$(basename "$1" _rows.py)
+echo $name >>{self.dir}/order
+[ $name = jax ] && fails='{{"name": "sum_rows", "mode": "eager", "error": "no"}},'
+printf '{{"framework": "%s", "device": "d", "size": "small", "rows": [%s' $name "$fails"
+printf '{{"name": "sum_all", "mode": "eager", "time_ns": 9e9}},'
+printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
+''')
+        os.chmod(peer, 0o755)
+        done = self.compare('--peer', 'torch', '--peer', 'jax', '--python', peer, '--rounds', '3', '--filter', 'sum_',
+                            '--budget', '0.001', '--modes', 'eager')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}$')
+        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2}$')
+        self.assertIn('jax: sum_rows eager failed: no', done.stdout)
+        order = (self.dir / 'order').read_text().split()
+        self.assertEqual(order, ['torch', 'jax', 'torch', 'jax', 'jax', 'torch'])
+
+    def test_compare_refuses_bad_options(self):
+        for expected, *args in (("invalid choice: 'numpy'", '--peer', 'numpy'), ('at least 1', '--rounds', '0'),
+                                ('there is no program', '--before', str(self.dir / 'absent')),
+                                ('the peers have no such rows', '--size', 'tiny'),
+                                ('unrecognized arguments', '--after', PROGRAM)):
+            done = self.compare(*args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn(expected, done.stderr)
+
+    def instructions(self, *args):
+        return subprocess.run([sys.executable, ROOT / 'bench/instructions', *args],
+                              env={**ENV, 'PATH': str(self.dir)}, capture_output=True, text=True, timeout=200)
+
+    def test_instructions_of_two_builds(self):
+        self.assertEqual(self.instructions(PROGRAM).returncode, 77)
+        valgrind = self.write('valgrind', '''#!/bin/sh
+for arg; do
+    case $arg in
+    --callgrind-out-file=*) out=${arg#*=} ;;
+    */other) scale=2 ;;
+    1e-9) count=1005 ;;
+    1e9) count=1200 ;;
+    --cold-child) count=30 ;;
+    --first-child) count=70 ;;
+    esac
+done
+echo "totals: $((count * ${scale:-1}))" >"$out"
+''')
+        os.chmod(valgrind, 0o755)
+        other = self.write('other', '')
+        os.chmod(other, 0o755)
+        done = self.instructions(PROGRAM, other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
+                            ('first_call cold', 70), ('first_call warm', 70)):
+            self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
+        done = self.instructions(str(self.dir / 'absent'))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('there is no program', done.stderr)
 
     def test_compare_refuses_what_is_no_document(self):
         good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})

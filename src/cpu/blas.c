@@ -63,7 +63,7 @@ static const char *better_core(const char *core)
 static bool has_room(void)
 {
     enum { BUFFER_MIB = 128, LIBRARY_MIB = 64 };
-    uint64_t need_MiB = (2 * (uint64_t)cpu_threads() + 2) * BUFFER_MIB + LIBRARY_MIB;
+    uint64_t need_MiB = (2 * (uint64_t)cpu_threads_wanted() + 2) * BUFFER_MIB + LIBRARY_MIB;
     if (process_can_map(need_MiB << 20)) return true;
     log_warn("OpenBLAS is not used, for it needs %llu MiB of address space: products take the built-in loops",
              (unsigned long long)need_MiB);

@@ -76,7 +76,7 @@ static kiln_status cpu_open(kiln_device *dev, const char *spec)
     long pages = sysconf(_SC_PHYS_PAGES), page_B = sysconf(_SC_PAGESIZE);
     dev->info.memory_B = pages > 0 && page_B > 0 ? (uint64_t)pages * (uint64_t)page_B : 0;
     dev->info.subgroup_size = 1;
-    dev->info.threads = (uint32_t)cpu_threads();
+    dev->info.threads = (uint32_t)cpu_threads_wanted();
     dev->caps = (struct device_caps){.code = CODE_LLVM,
                                      .host = true,
                                      .checks_indices = true,
@@ -87,7 +87,7 @@ static kiln_status cpu_open(kiln_device *dev, const char *spec)
                                      .f16_storage = true,
                                      .i8_storage = true,
                                      .subgroup_size = 1,
-                                     .parallelism = (uint32_t)cpu_threads()};
+                                     .parallelism = (uint32_t)cpu_threads_wanted()};
     return KILN_OK;
 }
 

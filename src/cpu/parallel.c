@@ -107,6 +107,12 @@ static int pool_threads(void)
     return 1;
 }
 
+int cpu_threads_wanted(void)
+{
+    cpu_pool_settle();
+    return omp_get_max_threads();
+}
+
 int cpu_threads(void)
 {
     return omp_in_parallel() ? 1 : pool_threads();

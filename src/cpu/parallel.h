@@ -17,7 +17,11 @@ void cpu_pool_used(void);
 // Before anything that takes threads from the pool: in a child, takes what fork has noted into account.
 void cpu_pool_settle(void);
 
-int cpu_threads(void); // how many threads cpu_parallel uses at most
+int cpu_threads(void); // how many threads cpu_parallel uses at most; the first time, tries whether they can be started
+
+// The same without the trial. A process that has started a thread pays more for each allocation, so that opening a
+// device starts none.
+int cpu_threads_wanted(void);
 
 // Memory of the calling thread, 64-byte aligned, kept until the thread ends; a later call for the same slot may move
 // it. NULL and an error when memory is out.
