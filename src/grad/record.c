@@ -224,10 +224,11 @@ static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_t
 
 static kiln_status record(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *out)
 {
+    bool without = c->op->flags & OP_ZERO_GRAD || (c->n_out == 1 && out[0]->type.dtype == KILN_BOOL);
+    if (without) return KILN_OK;
     struct tape_edge few[FEW], *edges = c->n_in > FEW ? malloc(sizeof *edges * (size_t)c->n_in) : few;
     bool any = false;
     struct tape_node *n = NULL;
-    if (c->op->flags & OP_ZERO_GRAD) return KILN_OK;
     if (!edges) return error_set(KILN_E_MEMORY, "%s: out of memory for the tape", c->op->name);
     kiln_status status = find_edges(c, in, edges, &any);
     if (!status && any) status = make(c, edges, in, in, out, &n);

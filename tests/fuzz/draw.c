@@ -119,6 +119,13 @@ bool may_show_constant(const struct program *p, int value)
     return kind == SOURCE_CONSTANT || kind >= SOURCE_NUMBER;
 }
 
+bool may_repeat(const struct program *p, int value)
+{
+    for (; value >= p->n_sources; value = p->step[value - p->n_sources].a)
+        if (!strcmp(step_kinds[p->step[value - p->n_sources].kind].name, "expand")) return true;
+    return false;
+}
+
 static void draw_steps(struct program *p, struct rng *r)
 {
     int weight[128], total = 0;

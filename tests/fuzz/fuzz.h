@@ -114,6 +114,8 @@ struct program {
 void draw_program(struct program *p, uint64_t seed);
 // Whether a value may lie in a constant's memory, which nothing writes.
 bool may_show_constant(const struct program *p, int value);
+// Whether it may show an element twice, so that eager mode does not let it be written.
+bool may_repeat(const struct program *p, int value);
 
 // --- steps
 

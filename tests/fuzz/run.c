@@ -325,7 +325,8 @@ static void touch_results(struct run *r, kiln_tensor *const *out)
     char name[32];
     kiln_no_grad_begin();
     for (int i = 0; i < r->p->n_results && !kiln_error(); i++) {
-        if (is_float(out[i]) && !may_show_constant(r->p, r->p->result[i])) kiln_assign(out[i], kiln_scalar(i + 3));
+        bool writable = !may_show_constant(r->p, r->p->result[i]) && !may_repeat(r->p, r->p->result[i]);
+        if (is_float(out[i]) && writable) kiln_assign(out[i], kiln_scalar(i + 3));
         if (kiln_error()) kiln_error_clear(); // a number, or memory that shows an element twice
     }
     kiln_no_grad_end();

@@ -149,7 +149,9 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
         d->g->types[i] = d->roots[i]->type;
         status = tape_current(d->roots[i], &root);
         if (!status && root.node && root.node->freed) d->g->used_up[i] = root.node->op;
-        if (status || !root.node || root.node->freed) continue;
+        bool leads_on =
+            (node_requires_grad(root.node) || node_is_cut(root.node)) && d->roots[i]->type.dtype != KILN_BOOL;
+        if (status || !leads_on || root.node->freed) continue;
         d->g->values[i] = value;
         status = add_dout(d, i, &root, &run);
     }
