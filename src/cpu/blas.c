@@ -121,6 +121,7 @@ static void *open_best(void)
     void *lib = open_as(better_core(NULL));
     const char *better = lib ? better_core(core_of(lib)) : NULL;
     if (!better) return lib;
+    dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); // what OpenMP's runtime left stays with it
     dlclose(lib);
     return open_as(better);
 }
