@@ -51,6 +51,14 @@ static kiln_status uses_its_gradient(void *user, kiln_tensor *const *in, size_t 
     return kiln_error();
 }
 
+// Integers have gradients, too.
+static kiln_status passes_integers(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *i = kiln_cast(kiln_mul(in[0], kiln_scalar(4)), KILN_I32);
+    out[0] = kiln_mul(kiln_cast(kiln_add(i, i), KILN_F32), kiln_square(in[0]));
+    return kiln_error();
+}
+
 static kiln_status first_derivative(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     return kiln_grad(run_fn, user, in, n_in, KILN_GRAD(.create_graph = true), out, 1);
@@ -58,7 +66,7 @@ static kiln_status first_derivative(void *user, kiln_tensor *const *in, size_t n
 
 static void second_derivatives_stop_where_first_ones_do(void **state)
 {
-    static const kiln_fn functions[] = {stops, computes_without, writes_without, uses_its_gradient};
+    static const kiln_fn functions[] = {stops, computes_without, writes_without, uses_its_gradient, passes_integers};
     struct fixture *f = *state;
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
         for (enum cell cell = 0; cell < CELLS; cell++) {

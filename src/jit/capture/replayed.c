@@ -83,7 +83,7 @@ kiln_status replayed_results(struct recorder *r, const struct op_call *c, const 
     for (int i = 0; i < c->n_in; i++) on_tape |= find(r, values[i])->state != WITHOUT_GRADIENT;
     for (int i = 0; i < c->n_out && on_tape; i++) {
         bool has_node = node_requires_grad(out[i]->node);
-        if (dtype_kind_of[out[i]->type.dtype] == KIND_FLOAT)
+        if (out[i]->type.dtype != KILN_BOOL)
             TRY(set(r, out[i]->value, has_node ? ON_TAPE : WITHOUT_NODE, has_node ? out[i]->node : NULL,
                     out[i]->node_out));
     }
