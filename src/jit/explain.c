@@ -31,12 +31,12 @@ static void explain_entry(const struct entry *e, struct str *s)
     const struct gradient *g = &e->captured.gradient;
     str_addf(s, "  program %llu: ", (unsigned long long)e->number);
     add_program(e->program, e->captured.graph->nodes.n, s);
-    if (!g->graph) return;
-    const struct program *p = atomic_load(&g->program);
+    if (!g->all.graph) return;
+    const struct program *p = atomic_load(&g->all.program);
     str_addf(s, "  backward of program %llu: %zu gradient%s, from %zu kept value%s; ", (unsigned long long)e->number,
              g->n_targets, g->n_targets == 1 ? "" : "s", g->n_saved, g->n_saved == 1 ? "" : "s");
     if (p || debug_flag("replay"))
-        add_program(p, g->graph->nodes.n, s);
+        add_program(p, g->all.graph->nodes.n, s);
     else
         str_add(s, "not compiled yet\n");
 }

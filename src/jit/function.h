@@ -71,6 +71,12 @@ void entry_facts(const struct entry *e, struct program_facts *out);
 kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
                             kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
 
+// backward.c
+// The gradients of a call, by target; NULL: none arrives. dout: by output of its node, NULL: none arrived. `kept`: the
+// inputs of the graph, then the values saved. Not compiled: node by node.
+kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct program_rng *rng,
+                               kiln_tensor *const *dout, kiln_tensor **din);
+
 // make.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                        struct entry **out);

@@ -67,7 +67,7 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     for (size_t i = 0; i < e->captured.n_sources; i++)
         e->guard.sees_grad |= e->captured.sources[i].kind == SOURCE_LEAF &&
                               (e->captured.sources[i].grad || family_has_history(e->captured.sources[i].leaf));
-    const struct kiln_graph *backward = e->captured.gradient.graph;
+    const struct kiln_graph *backward = e->captured.gradient.all.graph;
     if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
     if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
     return compile(f, e);

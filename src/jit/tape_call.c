@@ -35,17 +35,28 @@ static void drop_held(void *at)
 
 // Gradients of gradients
 
+struct again {
+    const struct held *h;
+    int32_t values[UINT8_MAX]; // of the forward graph, whose gradients arrived
+    kiln_tensor *sens[UINT8_MAX];
+    size_t n;
+};
+
 static kiln_status forward_again(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    const struct held *h = user;
-    const struct gradient *g = &h->entry->captured.gradient;
-    int32_t values[UINT8_MAX];
-    size_t n = 0;
-    (void)n_in;
-    for (size_t i = 0; i < g->n_outputs; i++)
-        if (g->values[i] >= 0) values[n++] = g->values[i];
-    if (n != n_out) return KILN_E_INTERNAL;
-    return graph_evaluate(h->entry->captured.graph, h->entry->captured.dev, in, &h->rng, n, values, out);
+    const struct again *a = user;
+    const struct captured *c = &a->h->entry->captured;
+    (void)n_in, (void)n_out;
+    return graph_evaluate(c->graph, c->dev, in, &a->h->rng, a->n, a->values, out);
+}
+
+static void find_arrived(const struct gradient *g, kiln_tensor *const *dout, struct again *a)
+{
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        if (g->values[i] < 0 || !dout[i]) continue;
+        a->values[a->n] = g->values[i];
+        a->sens[a->n++] = dout[i];
+    }
 }
 
 static kiln_status differentiate_again(const struct held *h, const struct tape_node *n, kiln_tensor *const *in,
@@ -53,10 +64,10 @@ static kiln_status differentiate_again(const struct held *h, const struct tape_n
 {
     const struct captured *c = &h->entry->captured;
     const struct gradient *g = &c->gradient;
-    kiln_tensor **sources = calloc(c->n_sources + g->n_targets + 1, sizeof *sources), *sens[UINT8_MAX];
+    kiln_tensor **sources = calloc(c->n_sources + g->n_targets + 1, sizeof *sources);
     int64_t *wrt = calloc(g->n_targets + 1, sizeof *wrt);
     kiln_status status = sources && wrt ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
-    size_t n_sens = 0;
+    struct again again = {.h = h};
     if (!status && g->is_unlike_replay)
         status = error_set(KILN_E_UNSUPPORTED,
                            "backward: %s writes memory without gradients in a way that gradients of its gradients do "
@@ -75,80 +86,12 @@ static kiln_status differentiate_again(const struct held *h, const struct tape_n
             tape_set_node(*at, n->edges[i].node, n->edges[i].out);
         wrt[i] = g->targets[i].source;
     }
-    for (size_t i = 0; i < g->n_outputs && !status; i++)
-        if (g->values[i] >= 0) sens[n_sens++] = dout[i];
-    kiln_grad_opts o = {.size = sizeof o, .wrt = {g->n_targets, wrt}, .sens = {n_sens, sens}, .outputs = n_sens};
-    if (!status) status = kiln_grad(forward_again, (void *)h, sources, c->n_sources, &o, din, g->n_targets);
+    find_arrived(g, dout, &again);
+    kiln_grad_opts o = {
+        .size = sizeof o, .wrt = {g->n_targets, wrt}, .sens = {again.n, again.sens}, .outputs = again.n};
+    if (!status) status = kiln_grad(forward_again, &again, sources, c->n_sources, &o, din, g->n_targets);
     free(sources);
     free(wrt);
-    return status;
-}
-
-// The backward program
-
-static kiln_status compile(const struct entry *e, struct gradient *g, struct program **out)
-{
-    const struct captured *c = &e->captured;
-    const struct layout **layouts = calloc(g->n_douts + g->n_saved + 1, sizeof *layouts);
-    bool *numbers = calloc(g->n_douts + g->n_saved + 1, sizeof *numbers);
-    kiln_status status = layouts && numbers ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
-    for (size_t i = 0; i < g->n_saved && !status; i++) {
-        const struct source *s = g->saved[i].source < 0 ? NULL : &c->sources[g->saved[i].source];
-        numbers[g->n_douts + i] = s && source_is_number(s);
-        if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
-    }
-    struct program_options options = {.name = e->name, .numbers = numbers, .count = e->kernels};
-    if (!status) status = program_create(g->graph, c->dev, layouts, &options, out);
-    free(layouts);
-    free(numbers);
-    return status;
-}
-
-static kiln_status get_program(const struct entry *e, struct gradient *g, struct program **out)
-{
-    pthread_mutex_lock(&g->lock);
-    *out = atomic_load(&g->program);
-    kiln_status status = *out ? KILN_OK : compile(e, g, out);
-    atomic_store(&g->program, *out);
-    pthread_mutex_unlock(&g->lock);
-    return status;
-}
-
-static kiln_status place_dout(const struct gradient *g, size_t i, kiln_device *dev, kiln_tensor *given,
-                              kiln_tensor **out)
-{
-    struct type type;
-    grad_type_of(&g->types[i], &type);
-    *out = given ? kiln_contiguous(given) : kiln_zeros(dev, (kiln_dtype)type.dtype, type.rank, type.dims);
-    return *out ? KILN_OK : error_pending;
-}
-
-static kiln_status run_program(const struct held *h, struct program *p, kiln_tensor *const *in,
-                               kiln_tensor *const *dout, kiln_tensor **room, kiln_tensor **din)
-{
-    const struct captured *c = &h->entry->captured;
-    const struct gradient *g = &c->gradient;
-    kiln_tensor **grads = room + g->n_douts + g->n_saved;
-    for (size_t i = 0; i < g->n_outputs; i++)
-        if (g->douts[i] >= 0) TRY(place_dout(g, i, c->dev, dout[i], &room[g->douts[i]]));
-    for (size_t i = 0; i < g->n_saved; i++) {
-        const struct saved *s = &g->saved[i];
-        size_t at = s->source >= 0 ? (size_t)s->source : c->n_sources + i;
-        room[g->n_douts + i] = in[g->n_targets + at];
-    }
-    TRY(entry_run_graph(h->entry, p, g->graph, room, &h->rng, grads));
-    for (size_t i = 0; i < g->n_targets; i++) din[i] = g->targets[i].output < 0 ? NULL : grads[g->targets[i].output];
-    return KILN_OK;
-}
-
-static kiln_status run_backward_graph(const struct held *h, struct program *p, kiln_tensor *const *in,
-                                      kiln_tensor *const *dout, kiln_tensor **din)
-{
-    const struct gradient *g = &h->entry->captured.gradient;
-    kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
-    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    kiln_status status = run_program(h, p, in, dout, room, din);
-    free(room);
     return status;
 }
 
@@ -158,12 +101,11 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     (void)user, (void)out;
     const struct tape_node *n = rule_node();
     const struct held *h = n->held;
-    struct gradient *g = &h->entry->captured.gradient;
+    const struct gradient *g = &h->entry->captured.gradient;
     if (g->failure) return error_raise(g->failure);
-    struct program *p = NULL; // on abstract values: node by node
     if (!thread_state.no_grad) return differentiate_again(h, n, in, dout, din);
-    if (!thread_state.sink && h->entry->program) TRY(get_program(h->entry, g, &p));
-    return run_backward_graph(h, p, in, dout, din);
+    bool compiled = !thread_state.sink && h->entry->program; // abstract values: node by node
+    return entry_run_backward(h->entry, compiled, in + g->n_targets, &h->rng, dout, din);
 }
 
 // Whether the gradients arrived that the program was made for. The next one is made for those that did.
@@ -188,14 +130,13 @@ static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor 
     const struct tape_node *n = rule_node();
     const struct held *h = n->held;
     struct gradient *g = &h->entry->captured.gradient;
-    struct program *p = NULL;
     bool create_graph = !thread_state.no_grad, op_by_op = create_graph || part_graph_of(h->part, dout);
     if (op_by_op || !is_made_for(g, dout)) return part_gradients(h->part, n->edges, create_graph, dout, din);
-    if (!thread_state.sink && !debug_flag("replay")) TRY(get_program(h->entry, g, &p));
-    return run_backward_graph(h, p, in, dout, din);
+    bool compiled = !thread_state.sink && !debug_flag("replay");
+    return entry_run_backward(h->entry, compiled, in + g->n_targets, &h->rng, dout, din);
 }
 
-static const struct grad_rule call_rule = {.fn = rule};
+static const struct grad_rule call_rule = {.fn = rule, .takes_missing = true};
 static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true};
 
 // Recording
@@ -272,7 +213,7 @@ static kiln_status make_node(const struct captured *c, const struct places *p, c
     const struct gradient *g = &c->gradient;
     size_t n = g->n_targets + c->n_sources + g->n_saved;
     for (size_t i = 0; i < g->n_targets; i++)
-        if (g->targets[i].output < 0 && !g->failure && of == &call_rule) p->edges[i].node = NULL; // nothing to hand on
+        if (g->all.outputs[i] < 0 && !g->failure && of == &call_rule) p->edges[i].node = NULL; // nothing to hand on
     for (size_t i = 0; i < c->n_sources; i++) {
         p->types[g->n_targets + i] = &sources[i]->type;
         p->layouts[g->n_targets + i] = &sources[i]->layout;
@@ -327,7 +268,7 @@ kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor 
 {
     const struct gradient *g = &e->captured.gradient;
     call->node = NULL;
-    return g->graph || g->failure ? place_node(e, in, NULL, NULL, sources, &call->node) : KILN_OK;
+    return g->all.graph || g->failure ? place_node(e, in, NULL, NULL, sources, &call->node) : KILN_OK;
 }
 
 kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,

@@ -291,7 +291,7 @@ kiln_status auto_derive(struct trie *t, const struct tape_part *p, struct segmen
     d.r.dev = c->dev = s->dev;
     kiln_status status = under_recorder(&d, at, g->present, &c->gradient);
     if (!status) status = fill_entry(&d, c, &g->origins);
-    if (!status && t->f->o.print_after_all) status = kiln_graph_print(c->gradient.graph, stderr);
+    if (!status && t->f->o.print_after_all) status = kiln_graph_print(c->gradient.all.graph, stderr);
     finish(&d);
     return status;
 }

@@ -98,7 +98,7 @@ static void tell(kiln_function *f, const struct tape_part *p, const struct entry
     pthread_mutex_lock(&f->lock);
     if (e)
         function_note(f, "backward: %zu ops are one graph of %zu nodes, which needs %zu values", p->n_nodes,
-                      e->captured.gradient.graph->nodes.n, e->captured.n_sources);
+                      e->captured.gradient.all.graph->nodes.n, e->captured.n_sources);
     else
         function_note(f, "backward op by op: %s", kiln_error_message());
     pthread_mutex_unlock(&f->lock);

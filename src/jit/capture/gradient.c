@@ -12,11 +12,14 @@
 
 void gradient_finish(struct gradient *g)
 {
-    struct program *p = atomic_load(&g->program);
-    program_destroy(&p);
     lock_unguard(&g->guarded);
-    if (g->graph) pthread_mutex_destroy(&g->lock);
-    ir_graph_destroy(&g->graph);
+    if (g->all.graph) pthread_mutex_destroy(&g->lock);
+    backward_finish(&g->all);
+    for (struct backward *b; (b = g->some);) {
+        g->some = b->next;
+        backward_finish(b);
+        free(b);
+    }
     free(g->failure);
     free(g->targets);
     free(g->saved);
@@ -54,7 +57,7 @@ static void add_target(struct differentiation *d, struct tape_node *n, int32_t i
 {
     if (is_target(d, n)) return;
     d->nodes[d->g->n_targets] = node_ref(n);
-    d->g->targets[d->g->n_targets++] = (struct target){input, source, -1};
+    d->g->targets[d->g->n_targets++] = (struct target){input, source};
 }
 
 static kiln_status find_targets(struct differentiation *d, struct tape_node *const *nodes)
@@ -176,18 +179,18 @@ static kiln_status split(struct differentiation *d, struct split *s)
         }
     int32_t next = 0;
     for (size_t i = 0; i < g->n_targets && !status; i++) {
-        grads[i] = -1;
+        grads[i] = g->all.outputs[i] = -1;
         if (!d->grads[i]) continue;
         status = recorder_resolve(d->r, "backward", d->grads[i], &d->grads[i]);
         if (!status) status = recorder_value(d->r, d->grads[i], &grads[i]);
-        g->targets[i].output = next++;
+        g->all.outputs[i] = next++;
     }
     s->douts = douts, s->n_douts = n;
     s->grads = grads, s->n_grads = g->n_targets;
     if (!status) status = split_graph(d->r->sink.builder.graph, s);
     free(values);
     if (status) return status;
-    g->graph = s->backward;
+    g->all.graph = s->backward;
     g->saved = s->saved;
     g->n_saved = s->n_saved;
     pthread_mutex_init(&g->lock, NULL);
@@ -290,8 +293,11 @@ static kiln_status make_room(struct differentiation *d, size_t n_targets, size_t
     g->values = calloc(n_outputs, sizeof *g->values);
     g->douts = calloc(n_outputs, sizeof *g->douts);
     g->used_up = calloc(n_outputs, sizeof *g->used_up);
-    bool ok = d->room && g->targets && g->rewritten && g->types && g->values && g->douts && g->used_up;
+    g->all.outputs = malloc(n_targets * sizeof *g->all.outputs);
+    bool ok =
+        d->room && g->all.outputs && g->targets && g->rewritten && g->types && g->values && g->douts && g->used_up;
     if (!ok) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    memset(g->all.outputs, -1, n_targets * sizeof *g->all.outputs);
     d->nodes = d->room;
     d->grads = (kiln_tensor **)d->room + n_targets;
     d->roots = (kiln_tensor **)d->room + 2 * n_targets;
@@ -339,7 +345,7 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
     g->n_outputs = status ? 0 : p->n_roots;
     for (size_t i = 0; i < p->n_targets && !status; i++) {
         d.nodes[i] = node_ref(p->targets[i]);
-        g->targets[g->n_targets++] = (struct target){-1, -1, -1};
+        g->targets[g->n_targets++] = (struct target){-1, -1};
     }
     for (size_t i = 0; i < p->n_roots && !status; i++) {
         d.roots[i] = p->roots[i];

@@ -3,6 +3,7 @@
 #include "base/process.h"
 #include "grad/part.h"
 #include "program/program.h"
+#include "jit/capture/arrived.h"
 #include "jit/capture/source.h"
 #include "jit/capture/split.h"
 #include <pthread.h>
@@ -11,7 +12,6 @@
 struct target {
     int32_t input; // of the call; -1: the parameter that the source is
     int32_t source;
-    int32_t output; // of the backward graph; -1: no gradient arrives
 };
 
 // An input or state that the function wrote, and whose place on the tape its caller sees.
@@ -21,8 +21,11 @@ struct rewritten {
     int32_t output;
 };
 
+enum { BACKWARDS_MAX = 16 }; // of those for some of the gradients
+
 struct gradient {
-    struct kiln_graph *graph;     // NULL: none
+    struct backward all;          // for the gradients of all outputs
+    struct backward *some;        // for some of them; with the lock
     struct error_record *failure; // why there is none, for whoever asks for it; owned
     struct target *targets;
     size_t n_targets;
@@ -41,9 +44,8 @@ struct gradient {
     bool is_unlike_replay;     // gradients of gradients would be wrong
     int32_t *douts;            // the place of its gradient among the backward graph's inputs; -1: none
     size_t n_douts;
-    pthread_mutex_t lock; // of who makes the program, for as long as that takes
+    pthread_mutex_t lock; // of who makes a program, for as long as that takes
     struct guarded guarded;
-    _Atomic(struct program *) program; // made at the first backward
 };
 void gradient_finish(struct gradient *g);
 

@@ -1,0 +1,248 @@
+// Gradients of captured functions some of whose results no gradient comes to: these results count as nothing, not as
+// zeros, whatever they hold. Compared with eager mode, in each capture, by values that are infinite or no number.
+#include "jit_cells.h"
+
+enum { RESULTS = 6, CALLS = 3 };
+
+// Its first result is harmless; the gradients of the second are infinite at 0, or no number.
+static kiln_status has_a_pole(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *y = kiln_mul(in[0], in[1]);
+    out[0] = kiln_square(y);
+    out[1] = kiln_log(kiln_sub(y, y));
+    return kiln_error();
+}
+
+// Pieces of one value, by views: their gradients meet in one buffer.
+static kiln_status gives_pieces(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *y = kiln_mul(in[0], in[1]), *parts[2];
+    TRY_(kiln_split(y, 0, parts, 2));
+    out[0] = kiln_square(parts[0]);
+    out[1] = kiln_sqrt(kiln_mul(parts[1], kiln_scalar(0)));
+    return kiln_error();
+}
+
+static kiln_status joins(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *y = kiln_concat((kiln_tensor *[]){kiln_square(in[0]), kiln_neg(in[1])}, 2, 0);
+    out[0] = kiln_sum(y, NULL);
+    out[1] = kiln_div(y, kiln_sub(y, y));
+    return kiln_error();
+}
+
+static kiln_status rounds(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *y = kiln_div(in[0], kiln_sub(in[1], in[1]));
+    out[0] = kiln_mul(in[0], in[1]);
+    out[1] = kiln_cast(y, KILN_I32);
+    return kiln_error();
+}
+
+// The state has a history of its own, which the loss does not ask for.
+static kiln_status writes_what_it_is_given(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                           size_t n_out)
+{
+    count_run(user);
+    out[0] = kiln_mul(in[0], in[1]);
+    kiln_div_(in[2], kiln_sub(in[0], in[0]));
+    out[1] = in[2];
+    return kiln_error();
+}
+
+struct pair {
+    kiln_tensor *x, *w;
+};
+
+// Gradients of the parameters x and w by the sum of the squares of the results that `asked` names.
+static struct pair gradients_by(struct fixture *f, kiln_fn fn, kiln_function *captured, unsigned asked, bool twice,
+                                struct pair *leaves)
+{
+    kiln_tensor *x = vec(f, 2, 1.5, -.5), *w = vec(f, 2, 2., 4.), *out[RESULTS] = {NULL}, *loss = NULL;
+    kiln_set_requires_grad(x, true);
+    kiln_set_requires_grad(w, true);
+    kiln_tensor *in[] = {x, w, vec(f, 2, 3., 5.)};
+    ok(captured ? kiln_call(captured, in, 3, out, 2) : fn(NULL, in, 3, out, 2));
+    for (int i = 0; i < 2; i++) {
+        if (!(asked >> i & 1)) continue;
+        kiln_tensor *one = kiln_cast(kiln_sum(kiln_square(out[i]), NULL), KILN_F32);
+        loss = loss ? kiln_add(loss, one) : one;
+    }
+    ok(kiln_backward_with(loss, KILN_BACKWARD(.create_graph = twice)));
+    if (twice) {
+        kiln_tensor *d = kiln_gradient(x);
+        ok(kiln_backward(kiln_sum(kiln_square(d), NULL), NULL));
+    }
+    *leaves = (struct pair){x, w};
+    return (struct pair){kiln_gradient(x), kiln_gradient(w)};
+}
+
+static void compare(struct fixture *f, kiln_fn fn, bool twice)
+{
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        int runs = 0;
+        kiln_function *captured = capture_in(cell, fn, &runs);
+        for (int t = 0; t < CALLS; t++)
+            for (unsigned asked = 1; asked < 4; asked++) {
+                struct pair leaves, got = gradients_by(f, fn, captured, asked, twice, &leaves);
+                struct pair want = gradients_by(f, fn, NULL, asked, twice, &leaves);
+                same_or_say(cell, t, "the gradient of x", got.x, want.x);
+                same_or_say(cell, t, "the gradient of w", got.w, want.w);
+            }
+        assert_true(cell == AUTO || runs <= 2); // it is no new capture
+        kiln_function_free(&captured);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+static void an_unused_result_counts_as_nothing(void **state)
+{
+    static const kiln_fn functions[] = {has_a_pole, gives_pieces, joins, rounds};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) compare(*state, functions[i], false);
+}
+
+static void an_unused_result_counts_as_nothing_in_second_derivatives(void **state)
+{
+    compare(*state, has_a_pole, true);
+    compare(*state, joins, true);
+}
+
+// Where nothing arrives there is no gradient, rather than one of zeros.
+static kiln_status keeps_apart(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_square(in[0]);
+    out[1] = kiln_exp(in[1]);
+    return kiln_error();
+}
+
+static void what_no_gradient_comes_to_has_none(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *captured = capture_in(cell, keeps_apart, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            struct pair leaves;
+            struct pair first = gradients_by(f, keeps_apart, captured, 1, false, &leaves);
+            assert_non_null(first.x);
+            assert_null(first.w);
+            struct pair second = gradients_by(f, keeps_apart, captured, 2, false, &leaves);
+            assert_null(second.x);
+            assert_non_null(second.w);
+        }
+        kiln_function_free(&captured);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// A captured function in another's capture.
+static kiln_status calls_another(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *two[2];
+    TRY_(kiln_call(user, in, 3, two, 2));
+    out[0] = kiln_mul(two[0], kiln_scalar(3));
+    out[1] = kiln_sum(two[1], NULL);
+    return kiln_error();
+}
+
+static void in_another_capture_too(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *inner = capture_in(cell, has_a_pole, NULL);
+        kiln_function *outer = capture_in(cell, calls_another, inner);
+        for (int t = 0; t < CALLS; t++) {
+            struct pair leaves, got = gradients_by(f, NULL, outer, 1, false, &leaves), want;
+            kiln_tensor *out[2], *in[] = {vec(f, 2, 1.5, -.5), vec(f, 2, 2., 4.)};
+            kiln_set_requires_grad(in[0], true);
+            kiln_set_requires_grad(in[1], true);
+            ok(has_a_pole(NULL, in, 2, out, 2));
+            ok(kiln_backward(kiln_sum(kiln_square(kiln_mul(out[0], kiln_scalar(3))), NULL), NULL));
+            want = (struct pair){kiln_gradient(in[0]), kiln_gradient(in[1])};
+            same_or_say(cell, t, "the gradient of x", got.x, want.x);
+            same_or_say(cell, t, "the gradient of w", got.w, want.w);
+        }
+        kiln_function_free(&outer);
+        kiln_function_free(&inner);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// More sets of results than programs are kept for.
+static kiln_status gives_many(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    for (int i = 0; i < RESULTS; i++) {
+        kiln_tensor *y = kiln_mul(in[0], kiln_scalar(i + 1));
+        out[i] = i % 2 ? kiln_sqrt(kiln_mul(y, kiln_scalar(0))) : kiln_exp(y);
+    }
+    return kiln_error();
+}
+
+static kiln_tensor *gradient_of_some(struct fixture *f, kiln_function *captured, unsigned asked)
+{
+    kiln_tensor *x = vec(f, 2, .5, .25), *out[RESULTS], *loss = NULL;
+    kiln_set_requires_grad(x, true);
+    ok(captured ? kiln_call(captured, &x, 1, out, RESULTS) : gives_many(NULL, &x, 1, out, RESULTS));
+    for (int i = 0; i < RESULTS; i++)
+        if (asked >> i & 1) loss = loss ? kiln_add(loss, kiln_sum(out[i], NULL)) : kiln_sum(out[i], NULL);
+    ok(kiln_backward(loss, NULL));
+    return kiln_gradient(x);
+}
+
+static void any_set_of_results_may_be_used(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *captured = capture_in(cell, gives_many, NULL);
+        for (int t = 0; t < 2; t++)
+            for (unsigned asked = 1; asked < 1u << RESULTS; asked += 1 + t) {
+                kiln_scope *scope = kiln_scope_begin();
+                same_or_say(cell, (int)asked, "the gradient", gradient_of_some(f, captured, asked),
+                            gradient_of_some(f, NULL, asked));
+                kiln_scope_end(&scope);
+            }
+        kiln_function_free(&captured);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// What is not asked for is not computed.
+static void the_backward_of_one_result_is_that_result_s(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t launches[2];
+    kiln_function *captured = capture_in(STRICT, gives_many, NULL);
+    for (int k = 0; k < 2; k++)
+        for (int t = 0; t < 2; t++) {
+            kiln_tensor *x = vec(f, 2, .5, .25), *out[RESULTS];
+            kiln_set_requires_grad(x, true);
+            ok(kiln_call(captured, &x, 1, out, RESULTS));
+            kiln_tensor *loss = kiln_sum(out[0], NULL);
+            for (int i = 1; i < RESULTS && k; i++) loss = kiln_add(loss, kiln_sum(out[i], NULL));
+            uint64_t before = launches_of(f);
+            ok(kiln_backward(loss, NULL));
+            launches[k] = launches_of(f) - before;
+        }
+    assert_true(launches[0] < launches[1]);
+    kiln_function_free(&captured);
+}
+
+static void a_written_state_s_gradient_too(void **state)
+{
+    compare(*state, writes_what_it_is_given, false);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        FIXTURE(an_unused_result_counts_as_nothing), FIXTURE(an_unused_result_counts_as_nothing_in_second_derivatives),
+        FIXTURE(what_no_gradient_comes_to_has_none), FIXTURE(in_another_capture_too),
+        FIXTURE(any_set_of_results_may_be_used),     FIXTURE(the_backward_of_one_result_is_that_result_s),
+        FIXTURE(a_written_state_s_gradient_too),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
