@@ -506,6 +506,43 @@ static void gradients_through_memory_that_overlaps(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// Parts of new memory that hold what an input holds: their callers may write them, and the input stays.
+static kiln_status assign_to_parts(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *square = kiln_zeros(NULL, KILN_F32, KILN_SHAPE(2, 2)), *c = kiln_constant(user);
+    out[0] = kiln_diagonal(square, 0, 0, 1);
+    TRY_(kiln_assign(out[0], in[0]));
+    out[1] = kiln_select(kiln_zeros(NULL, KILN_F32, KILN_SHAPE(2, 2)), 0, 1);
+    TRY_(kiln_assign(out[1], c));
+    out[2] = kiln_zeros(NULL, KILN_F32, KILN_SHAPE(2));
+    TRY_(kiln_assign(out[2], c));
+    out[3] = kiln_from_data(NULL, KILN_F32, KILN_SHAPE(2), (const float[]){7, 8});
+    return kiln_error();
+}
+
+static void parts_that_were_assigned_an_input_lie_apart(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *constant = vec(f, 2, 7, 8);
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, assign_to_parts, constant);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = vec(f, 2, 1 + t, 2), *out[4];
+            ok(kiln_call(j, &x, 1, out, 4));
+            expect(out[0], 2, 1. + t, 2.);
+            for (int i = 0; i < 4; i++) {
+                if (i) expect(out[i], 2, 7., 8.);
+                ok(kiln_assign(out[i], kiln_scalar(-1)));
+                expect(out[i], 2, -1., -1.);
+            }
+            expect(x, 2, 1. + t, 2.);
+            expect(constant, 2, 7., 8.);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +563,7 @@ int main(int argc, char **argv)
         FIXTURE(one_parameter_twice_and_two_inputs_in_one_place),
         FIXTURE(two_parameters_in_one_place),
         FIXTURE(gradients_through_memory_that_overlaps),
+        FIXTURE(parts_that_were_assigned_an_input_lie_apart),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

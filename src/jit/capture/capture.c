@@ -280,13 +280,14 @@ static int32_t memory_of(const struct capturing *c, const kiln_tensor *t)
     return ir_memory_of(c->r.sink.builder.graph, value);
 }
 
-// Whether memory made here, which was assigned a tensor, has the value of an input or of another result.
+// Whether memory made here, which was assigned a tensor, has the value of an input, a constant or another result.
 static bool holds_value_of_another(const struct capturing *c, size_t i)
 {
     const kiln_tensor *t = c->made[i];
     int32_t memory = memory_of(c, t);
     if (!t->variable || c->r.variables.v[t->variable].source >= 0) return false;
-    bool found = c->r.sink.builder.graph->values.v[memory].kind == IR_INPUT;
+    uint8_t kind = c->r.sink.builder.graph->values.v[memory].kind;
+    bool found = kind == IR_INPUT || kind == IR_CONSTANT;
     for (size_t k = 0; k < c->q->n_out && !found; k++)
         found = c->made[k]->variable != t->variable && memory_of(c, c->made[k]) == memory;
     return found;
@@ -299,6 +300,8 @@ static kiln_status part_results(struct capturing *c)
         kiln_tensor *t = c->made[i];
         if (!t->builder || !t->variable) continue;
         if (holds_value_of_another(c, i)) TRY(variable_copy(&c->r, t->variable));
+        // A part that was assigned a tensor is that tensor until it is looked up.
+        if (ir_memory_of(c->r.sink.builder.graph, t->value) != memory_of(c, t)) t->seen--;
         TRY(variable_refresh(&c->r, t));
     }
     return KILN_OK;
