@@ -421,6 +421,42 @@ static void gradients_accumulate(void **state)
     kiln_function_free(&j);
 }
 
+// The gradient of a maximum looks for the elements that equal it. What they were made of is rounded to halves once,
+// when it is kept, and again when they are computed anew.
+static kiln_status peak_of_halves(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const int64_t last = -1;
+    const kiln_reduce_opts row = {.size = sizeof row, .axes = {1, &last}, .keepdims = true};
+    kiln_tensor *x = in[0], *scale = in[1];
+    kiln_tensor *sum = kiln_sum(kiln_abs(kiln_tanh(kiln_mul(x, scale))), &row);
+    kiln_tensor *y = kiln_add(kiln_mul(x, sum), kiln_logsumexp(x, NULL));
+    out[0] = kiln_add(kiln_mul(y, kiln_min(kiln_tanh(kiln_mul(y, scale)), &row)), kiln_logsumexp(y, NULL));
+    return kiln_error();
+}
+
+static kiln_tensor *gradient_of_peak(kiln_function *j, kiln_tensor *x, kiln_tensor *scale)
+{
+    kiln_tensor *leaf = kiln_neg(kiln_neg(x)), *in[] = {leaf, scale}, *out = NULL;
+    ok(kiln_set_requires_grad(leaf, true));
+    ok(j ? kiln_call(j, in, 2, &out, 1) : peak_of_halves(NULL, in, 2, &out, 1));
+    ok(kiln_backward(kiln_sum(out, NULL), NULL));
+    return kiln_gradient(leaf);
+}
+
+static void extrema_find_what_was_made_of_halves(void **state)
+{
+    static const double v[] = {.3, .7, -.2, 1.5, 2, -1};
+    static const kiln_dtype halves[] = {KILN_F16, KILN_BF16}, wides[] = {KILN_F16, KILN_BF16, KILN_F32, KILN_F64};
+    struct fixture *f = *state;
+    for (int h = 0; h < 2; h++)
+        for (int w = 0; w < 4; w++) {
+            kiln_function *j = kiln_jit(peak_of_halves, NULL, NULL);
+            kiln_tensor *x = kiln_cast(vec_(f, 6, v), halves[h]), *scale = kiln_full(f->dev, wides[w], 0, NULL, -.5);
+            near(gradient_of_peak(j, x, scale), gradient_of_peak(NULL, x, scale), h ? 0x1p-4 : 0x1p-7);
+            kiln_function_free(&j);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +474,7 @@ int main(int argc, char **argv)
         FIXTURE(a_missing_rule_is_missed_by_backward),
         FIXTURE(gradients_accumulate),
         FIXTURE(mutable_numbers_are_differentiable),
+        FIXTURE(extrema_find_what_was_made_of_halves),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

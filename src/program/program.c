@@ -432,17 +432,23 @@ static kiln_status schedule(struct maker *m, struct units_options *uo, const str
     return order_writes_last(&m->units, &m->schedule, done);
 }
 
-// What a kernel kept unrounded differs from what was stored. Where values are looked for among others, all are rounded.
-static bool compares_halves(const struct kiln_graph *g)
+// What a kernel kept unrounded differs from what was stored. Where values that come of halves are looked for among
+// others, all are rounded.
+static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *yes)
 {
-    for (size_t i = 0; i < g->nodes.n; i++) {
+    bool *of_halves = arena_alloc(a, g->values.n + 1);
+    *yes = false;
+    for (size_t i = 0; of_halves && i < g->values.n; i++)
+        of_halves[i] = dtype_is_half_float(g->values.v[i].type.dtype);
+    for (size_t i = 0; of_halves && i < g->nodes.n; i++) {
         const struct ir_node *n = &g->nodes.v[i];
         const int32_t *in = ir_operands(g, n);
-        bool compares = n->op->flags & OP_COMPARES || g->values.v[n->first_out].type.dtype == KILN_BOOL;
-        for (int k = 0; k < n->n_in && compares; k++)
-            if (in[k] >= 0 && dtype_is_half_float(g->values.v[in[k]].type.dtype)) return true;
+        bool any = false;
+        for (int k = 0; k < n->n_in; k++) any |= in[k] >= 0 && of_halves[in[k]];
+        for (int k = 0; k < ir_node_outputs(n); k++) of_halves[n->first_out + k] |= any;
+        *yes |= any && (n->op->flags & OP_COMPARES || g->values.v[n->first_out].type.dtype == KILN_BOOL);
     }
-    return false;
+    return of_halves;
 }
 
 static kiln_status build(struct maker *m, const struct layout *const *layouts)
@@ -458,7 +464,10 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
                                .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion,
                               .alone = debug_flag("fuse-all"),
-                              .round_casts = m->o->round_casts || compares_halves(before)};
+                              .round_casts = m->o->round_casts};
+    bool compares;
+    if (!compares_halves(&p->arena, before, &compares)) return error_pending;
+    fo.round_casts |= compares;
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
     if (m->o->aliases) {
