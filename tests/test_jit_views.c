@@ -543,6 +543,36 @@ static void parts_that_were_assigned_an_input_lie_apart(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// A table of the function's own, and a row of it.
+static kiln_status give_a_table(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_from_data(NULL, KILN_F32, KILN_SHAPE(2, 2), (const float[]){1, 2, 3, 4});
+    out[1] = kiln_select(out[0], 0, 1);
+    out[2] = kiln_add(in[0], out[1]);
+    return kiln_error();
+}
+
+static void a_table_and_its_row_are_one_memory(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, give_a_table, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = vec(f, 2, t, 0), *out[3];
+            ok(kiln_call(j, &x, 1, out, 3));
+            expect(out[0], 4, 1., 2., 3., 4.);
+            expect(out[2], 2, 3. + t, 4.);
+            ok(kiln_assign(out[1], kiln_scalar(9)));
+            expect(out[0], 4, 1., 2., 9., 9.);
+            ok(kiln_assign(out[0], kiln_scalar(5)));
+            expect(out[1], 2, 5., 5.);
+            expect(out[2], 2, 3. + t, 4.);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +594,7 @@ int main(int argc, char **argv)
         FIXTURE(two_parameters_in_one_place),
         FIXTURE(gradients_through_memory_that_overlaps),
         FIXTURE(parts_that_were_assigned_an_input_lie_apart),
+        FIXTURE(a_table_and_its_row_are_one_memory),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

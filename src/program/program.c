@@ -438,8 +438,7 @@ static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *y
 {
     bool *of_halves = arena_alloc(a, g->values.n + 1);
     *yes = false;
-    for (size_t i = 0; of_halves && i < g->values.n; i++)
-        of_halves[i] = dtype_is_half_float(g->values.v[i].type.dtype);
+    for (size_t i = 0; of_halves && i < g->values.n; i++) of_halves[i] = dtype_is_half_float(g->values.v[i].type.dtype);
     for (size_t i = 0; of_halves && i < g->nodes.n; i++) {
         const struct ir_node *n = &g->nodes.v[i];
         const int32_t *in = ir_operands(g, n);
@@ -462,9 +461,8 @@ static kiln_status build(struct maker *m, const struct layout *const *layouts)
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
                                .dense = m->o->dense};
-    struct fuse_options fo = {.off = m->o->no_fusion,
-                              .alone = debug_flag("fuse-all"),
-                              .round_casts = m->o->round_casts};
+    struct fuse_options fo = {
+        .off = m->o->no_fusion, .alone = debug_flag("fuse-all"), .round_casts = m->o->round_casts};
     bool compares;
     if (!compares_halves(&p->arena, before, &compares)) return error_pending;
     fo.round_casts |= compares;

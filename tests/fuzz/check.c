@@ -59,24 +59,60 @@ static double rounding_of_trace(const struct trace *t, double unit)
     return 8 * unit * most;
 }
 
-static bool entry_agrees(const struct entry *got, const struct entry *want, const struct trace *noisy, int n_noisy,
-                         size_t at, double wide_by, struct finding *f)
+struct references {
+    struct trace want, noisy[NOISY_MOST];
+    int n_noisy;
+};
+
+static bool has_halves(const struct program *p)
 {
-    bool wide = f->way == WAY_WIDE;
-    // Halves are rounded where gradients are added up, too, after the noise.
+    for (int i = 0; i < BASES; i++)
+        if (p->dtype[i] == KILN_F16 || p->dtype[i] == KILN_BF16) return true;
+    return false;
+}
+
+static bool is_second(enum gradient g)
+{
+    return g == GRADIENT_TWICE || g == GRADIENT_SECOND;
+}
+
+// How far two runs of a program may be apart, beyond what noise says.
+struct slack {
+    bool wide, overflows; // the program has halves, which overflow unless they are kept unrounded
+    double wide_by;       // of an entry in f64
+    double halves_by;     // of an entry in halves of a second derivative: sums that nearly cancel
+};
+
+static struct slack slack_of(const struct program *p, const struct trace *want, enum way way)
+{
+    double unit = 0;
+    for (size_t i = 0; i < want->n; i++) unit = fmax(unit, unit_of(want->entry[i].dtype));
+    return (struct slack){.wide = way == WAY_WIDE,
+                          .overflows = way == WAY_WIDE || has_halves(p),
+                          .wide_by = rounding_of_trace(want, unit),
+                          .halves_by = is_second(p->gradient) ? rounding_of_trace(want, unit) : 0};
+}
+
+static bool entry_agrees(const struct entry *got, const struct references *r, size_t at, const struct slack *slack,
+                         struct finding *f)
+{
+    const struct entry *want = &r->want.entry[at];
     bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
-    double rounding = wide ? wide_by : half ? 4 * unit_of(want->dtype) * largest_of(want) : 0;
-    if (!same_type(got, want, wide)) {
+    // Halves are rounded where gradients are added up, too, after the noise.
+    double rounding = slack->wide ? slack->wide_by
+                      : half      ? slack->halves_by + 4 * unit_of(want->dtype) * largest_of(want)
+                                  : 0;
+    if (!same_type(got, want, slack->wide)) {
         snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
                  got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,
                  kiln_dtype_name(want->dtype), want->rank, (int)want->n);
         return false;
     }
     for (int64_t i = 0; i < got->n; i++) {
-        // What overflows f16 on the way eagerly does not where it stays in f32.
-        bool may_overflow = wide || want->dtype == KILN_F16;
-        if (same_number(got->v[i], want->v[i]) || (may_overflow && !isfinite(want->v[i]))) continue;
-        double spread = spread_of(noisy, n_noisy, at, want, i), by = fabs(got->v[i] - want->v[i]);
+        // As an integer, what overflowed is the largest.
+        bool overflowed = !isfinite(want->v[i]) || (want->dtype < KILN_F16 && fabs(want->v[i]) >= INT16_MAX);
+        if (same_number(got->v[i], want->v[i]) || (slack->overflows && overflowed)) continue;
+        double spread = spread_of(r->noisy, r->n_noisy, at, want, i), by = fabs(got->v[i] - want->v[i]);
         // A logarithm of a sum next to 1 shows the units of 1.
         double of_one = spread > 0 ? 4 * unit_of(want->dtype) : 0;
         if (by <= 6 * spread + of_one + rounding + least_of(want->dtype) || isinf(spread)) continue;
@@ -87,21 +123,39 @@ static bool entry_agrees(const struct entry *got, const struct entry *want, cons
     return true;
 }
 
-static struct finding compare(const struct trace *got, const struct trace *want, const struct trace *noisy, int n_noisy,
-                              enum way way, bool twice)
+// What the documentation says that a capture cannot do.
+static bool is_refusal(const struct trace *got, enum way way, bool twice)
 {
+    static const char *const limits[] = {
+        "uses a tensor that depends on others outside of the capture",
+        "requires a gradient and shares its memory with another tensor, and that memory is written",
+        "shares with another tensor, and the parameter requires a gradient",
+        "it comes to an input that is no parameter; with .create_graph",
+        "a part of this gradient comes through",
+        "in a way that gradients of its gradients do not follow",
+        "reaches memory around one of its inputs",
+        "that it also reaches as that of a parameter's gradient",
+    };
+    // Gradients of gradients run the function's ops again, on inputs that it may have written.
+    if (got->status == KILN_E_GRADIENT) return twice && strstr(got->message, "has changed since");
+    if (got->status != KILN_E_UNSUPPORTED || way == WAY_AUTO || way == WAY_REGION) return false;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (strstr(got->message, limits[i])) return true;
+    return false;
+}
+
+static struct finding compare(const struct trace *got, const struct references *r, enum way way,
+                              const struct program *p)
+{
+    const struct trace *want = &r->want;
     struct finding f = {.way = way};
-    double unit = 0;
-    for (size_t i = 0; i < want->n; i++) unit = fmax(unit, unit_of(want->entry[i].dtype));
-    double wide_by = rounding_of_trace(want, unit);
+    const struct slack slack = slack_of(p, want, way);
     for (size_t i = 0; i < got->n && i < want->n; i++) {
         f.call = want->entry[i].call;
-        if (!entry_agrees(&got->entry[i], &want->entry[i], noisy, n_noisy, i, wide_by, &f)) return f.found = true, f;
+        if (!entry_agrees(&got->entry[i], r, i, &slack, &f)) return f.found = true, f;
     }
     f.call = got->call;
-    f.refused = got->status == KILN_E_UNSUPPORTED && way != WAY_AUTO && way != WAY_REGION;
-    // Gradients of gradients run the function's ops again, on inputs that it may have written.
-    f.refused |= got->status == KILN_E_GRADIENT && twice;
+    f.refused = is_refusal(got, way, p->gradient == GRADIENT_TWICE);
     if (f.refused) return f;
     f.found = got->status || got->n != want->n;
     if (got->status)
@@ -143,12 +197,13 @@ bool settle(struct harness *h, struct program *p)
     return false;
 }
 
+// The second derivatives of halves are sums of large numbers that nearly cancel, each rounded: no noise tells how far.
 static bool suits(const struct harness *h, const struct program *p, enum way way)
 {
     if (!(h->ways >> way & 1)) return false;
     if (way == WAY_EAGER) return h->dev != h->cpu;
     if (way == WAY_NOISY) return false;
-    if (way == WAY_WIDE) return h->dev == h->cpu;
+    if (way == WAY_WIDE) return h->dev == h->cpu && !(is_second(p->gradient) && has_halves(p));
     if (p->reads) return way == WAY_AUTO || way == WAY_REGION;
     // One of the rarer ways a program. State that AUTO wrote has a history where what was written has a gradient, as
     // after an eager write; it is no state then, so calls are mixed without gradients.
@@ -156,11 +211,6 @@ static bool suits(const struct harness *h, const struct program *p, enum way way
     if (rare == WAY_MIXED && p->gradient) rare = WAY_NESTED;
     return way <= WAY_AUTO || way == rare;
 }
-
-struct references {
-    struct trace want, noisy[NOISY_MOST];
-    int n_noisy;
-};
 
 static void add_noisy(struct harness *h, const struct program *p, struct references *r, int n)
 {
@@ -171,10 +221,10 @@ static struct finding check_way(struct harness *h, const struct program *p, enum
 {
     struct trace got;
     run_program(p, way, way == WAY_WIDE ? h->cpu : h->dev, 0, NULL, &got);
-    struct finding f = compare(&got, &r->want, r->noisy, r->n_noisy, way, p->gradient == GRADIENT_TWICE);
+    struct finding f = compare(&got, r, way, p);
     if (f.found && r->n_noisy < NOISY_MOST) {
         add_noisy(h, p, r, NOISY_MORE);
-        f = compare(&got, &r->want, r->noisy, r->n_noisy, way, p->gradient == GRADIENT_TWICE);
+        f = compare(&got, r, way, p);
     }
     h->by_way[way]++;
     h->refused[way] += f.refused;

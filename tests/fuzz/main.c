@@ -140,6 +140,9 @@ static bool all_kinds_ran(const struct harness *h)
         if (!steps_done[i]) all = false, printf("no step of kind %s ran\n", step_kinds[i].name);
     for (int i = 0; i < GRADIENTS; i++)
         if (!h->by_gradient[i]) all = false, printf("no program with gradient %d ran\n", i);
+    for (int i = 0; i < WAYS; i++)
+        if (50 * h->refused[i] > h->by_way[i])
+            all = false, printf("%s refused %d programs\n", way_names[i], (int)h->refused[i]);
     return all;
 }
 

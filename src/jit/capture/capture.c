@@ -395,6 +395,16 @@ static void restore_gradients(struct capturing *c)
     }
 }
 
+// Results on one memory that the function made of host data.
+static bool shares_constant(const struct capturing *c, size_t i)
+{
+    const kiln_tensor *t = c->made[i];
+    if (t->builder || !t->storage || t->constant) return false;
+    for (size_t k = 0; k < c->q->n_out; k++)
+        if (k != i && !c->made[k]->builder && c->made[k]->storage == t->storage) return true;
+    return false;
+}
+
 static kiln_status collect(struct capturing *c, struct captured *out)
 {
     out->graph = c->r.sink.builder.graph;
@@ -406,6 +416,7 @@ static kiln_status collect(struct capturing *c, struct captured *out)
         kiln_tensor *t = c->made[i];
         bool number = !t->storage && !t->builder;
         if (!number) TRY(recorder_resolve(&c->r, "call", t, &c->made[i]));
+        if (shares_constant(c, i)) TRY(recorder_take_memory(&c->r, c->made[i], &c->made[i]));
     }
     TRY(part_results(c));
     for (size_t i = 0; i < c->q->n_out; i++) TRY(add_result(c, out, i));

@@ -16,14 +16,9 @@ static bool in_graph(const struct recorder *r, const struct storage *s)
     return false;
 }
 
-// The target as an abstract value with a variable. What the function made of host data becomes one at its first write.
-static kiln_status resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
+kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor **out)
 {
     int32_t value, variable;
-    if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
-    TRY(recorder_resolve(r, op, t, out));
-    if ((*out)->builder) return variable_own(r, *out);
-    if (t->constant) return error_set(KILN_E_STATE, "%s: a constant of %s cannot be written", op, r->name);
     struct type line = {.dtype = t->type.dtype, .rank = 1};
     line.dims[0] = (int64_t)(t->storage->block.size_B / dtype_size_B[t->type.dtype]);
     const struct layout whole = {0, {1}};
@@ -35,6 +30,16 @@ static kiln_status resolve_target(struct recorder *r, const char *op, kiln_tenso
     TRY(variable_new(r, first, &whole, &variable));
     r->variables.v[variable].storage = storage_ref(t->storage);
     return variable_show(r, variable, &t->type, &t->layout, out);
+}
+
+// The target as an abstract value with a variable. What the function made of host data becomes one at its first write.
+static kiln_status resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
+{
+    if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
+    TRY(recorder_resolve(r, op, t, out));
+    if ((*out)->builder) return variable_own(r, *out);
+    if (t->constant) return error_set(KILN_E_STATE, "%s: a constant of %s cannot be written", op, r->name);
+    return recorder_take_memory(r, t, out);
 }
 
 static kiln_status write_eagerly(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
