@@ -50,13 +50,18 @@ static double largest_of(const struct entry *e)
     return most;
 }
 
+static double most_of_trace(const struct trace *t)
+{
+    double most = 0;
+    for (size_t i = 0; i < t->n; i++) most = fmax(most, largest_of(&t->entry[i]));
+    return most;
+}
+
 // What a run in f64 may be away for not rounding where noisy runs add no noise, as where memory is written: some units
 // of the largest number that is left.
 static double rounding_of_trace(const struct trace *t, double unit)
 {
-    double most = 0;
-    for (size_t i = 0; i < t->n; i++) most = fmax(most, largest_of(&t->entry[i]));
-    return 8 * unit * most;
+    return 8 * unit * most_of_trace(t);
 }
 
 struct references {
@@ -80,7 +85,7 @@ static bool is_second(enum gradient g)
 struct slack {
     bool wide, overflows; // the program has halves, which overflow unless they are kept unrounded
     double wide_by;       // of an entry in f64
-    double halves_by;     // of an entry in halves of a second derivative: sums that nearly cancel
+    double halves_by;     // of an entry in halves of a second derivative: sums of products that nearly cancel
 };
 
 static struct slack slack_of(const struct program *p, const struct trace *want, enum way way)
@@ -90,7 +95,8 @@ static struct slack slack_of(const struct program *p, const struct trace *want, 
     return (struct slack){.wide = way == WAY_WIDE,
                           .overflows = way == WAY_WIDE || has_halves(p),
                           .wide_by = rounding_of_trace(want, unit),
-                          .halves_by = is_second(p->gradient) ? rounding_of_trace(want, unit) : 0};
+                          .halves_by =
+                              is_second(p->gradient) ? rounding_of_trace(want, unit) * most_of_trace(want) : 0};
 }
 
 static bool entry_agrees(const struct entry *got, const struct references *r, size_t at, const struct slack *slack,
