@@ -34,7 +34,7 @@ static kiln_tensor *with_noise_of(struct run *r, kiln_tensor *t, kiln_dtype stor
     return kiln_mul(t, kiln_cast(kiln_from_data(r->dev, KILN_F64, kiln_rank(t), kiln_dims(t), v), dtype));
 }
 
-static kiln_tensor *with_noise(struct run *r, kiln_tensor *t)
+kiln_tensor *with_noise(struct run *r, kiln_tensor *t)
 {
     return with_noise_of(r, t, KILN_F64);
 }

@@ -47,6 +47,8 @@ kiln_tensor *step_leaf(struct operands *o)
     kiln_no_grad_begin();
     kiln_status status = choose(o, 2) ? kiln_sub_(o->a, kiln_mul(fits ? o->b : o->a, kiln_scalar(0.125)))
                                       : kiln_assign(o->a, kiln_mul(o->a, kiln_scalar(0.5)));
+    kiln_tensor *moved = status ? o->a : with_noise(o->run, o->a); // captured, it may be read unrounded
+    if (moved != o->a) status = kiln_assign(o->a, moved);
     kiln_no_grad_end();
     say(o, "no_grad: sub_(%s, %s / 8) or assign(%s, %s / 2)", o->na, fits ? o->nb : o->na, o->na, o->na);
     return written(o, status);
