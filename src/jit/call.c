@@ -307,21 +307,11 @@ static bool is_due(kiln_function *f, uint64_t captures)
     return due;
 }
 
-static void count_launches(kiln_function *f, const struct entry *e)
-{
-    function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
-}
-
-// Takes the reference. The program may ask the host for numbers.
+// Takes the reference.
 static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
 {
-    struct leave left;
-    count_launches(f, e);
-    leave_push(&left, unref_entry, e);
-    kiln_status status = entry_run(e, in, out, undone);
-    leave_pop(&left);
-    entry_unref(&e);
-    return status;
+    function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
+    return entry_run(e, in, out, undone);
 }
 
 static bool runs_eagerly(const kiln_function *f)

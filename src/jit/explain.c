@@ -52,6 +52,9 @@ static void explain_bodies(const struct trie *t, struct str *s)
 static void gather_stats(const kiln_function *f, kiln_jit_stats *out)
 {
     *out = f->stats;
+    out->launches = atomic_load(&f->launches);
+    out->graph_ops = atomic_load(&f->graph_ops);
+    out->single_ops = atomic_load(&f->single_ops);
     out->programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
     out->kernels_compiled = kernel_count_get(f->kernels);
 }

@@ -186,10 +186,8 @@ uint64_t function_recompile_limit(const kiln_function *f)
 
 void function_count_ops(kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops)
 {
-    pthread_mutex_lock(&f->lock);
-    f->stats.launches += launches;
-    *(in_graph ? &f->stats.graph_ops : &f->stats.single_ops) += ops;
-    pthread_mutex_unlock(&f->lock);
+    atomic_fetch_add_explicit(&f->launches, launches, memory_order_relaxed);
+    atomic_fetch_add_explicit(in_graph ? &f->graph_ops : &f->single_ops, ops, memory_order_relaxed);
 }
 
 void function_note(struct kiln_function *f, const char *format, ...)

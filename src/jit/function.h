@@ -44,8 +44,9 @@ struct kiln_function {
     atomic_bool no_replay; // AUTO and pure_host: it is no single graph; read without the lock, as is the next
     atomic_bool gave_up;   // too many captures: what fits no program runs eagerly. Walks have their own, see auto.h
     kiln_jit_stats stats;
-    struct kernel_count *kernels; // compiled for it
-    struct break_count {          // by reason; the last one takes what finds no place
+    _Atomic uint64_t launches, graph_ops, single_ops; // the same, without the lock: every call adds to them
+    struct kernel_count *kernels;                     // compiled for it
+    struct break_count {                              // by reason; the last one takes what finds no place
         char why[48];
         uint64_t n;
     } breaks[BREAK_REASONS];
@@ -80,8 +81,8 @@ kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *cons
 // make.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                        struct entry **out);
-// `undone`: set where the program has failed and nothing has happened; the function is to find out itself. NULL: what
-// came before the error is done.
+// Takes the reference. `undone`: set where the program has failed and nothing has happened; the function is to find out
+// itself. NULL: what came before the error is done.
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone);
 
 // function.c

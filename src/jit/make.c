@@ -198,7 +198,7 @@ static kiln_status give_results(struct entry *e, kiln_tensor *const *in, kiln_te
 }
 
 struct running {
-    const struct captured *c;
+    struct entry *e; // a reference
     struct gradient_call call;
     struct onward onward;
     bool *undone;         // NULL: a call that fails is brought to where it fails eagerly
@@ -209,10 +209,11 @@ struct running {
 static void finish_running(void *at)
 {
     struct running *r = at;
-    node_unref(r->call.node);
-    onward_finish(r->c, &r->onward);
-    free(r->room);
-    free(r->values);
+    if (r->call.node) node_unref(r->call.node);
+    if (r->e->captured.goes_on) onward_finish(&r->e->captured, &r->onward);
+    if (r->room) free(r->room);
+    if (r->values) free(r->values);
+    entry_unref(&r->e);
 }
 
 static bool has_written(const struct entry *e)
@@ -262,7 +263,7 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
     for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
-    TRY(onward_begin(c, e->name, in, &r->onward));
+    if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
     struct program_rng rng = {0, 0};
     if (c->counters) rng = reserve(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
@@ -270,7 +271,7 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     if (status) catch_up(e, r, in, tensors, &rng);
     TRY(status);
     TRY(leave_gradients(c, in, outputs, &r->onward));
-    TRY(onward_run(c, in, outputs, &r->onward));
+    if (c->goes_on) TRY(onward_run(c, in, outputs, &r->onward));
     TRY(give_results(e, in, tensors, out));
     return gradient_end(e, &r->call, &rng, in, outputs, out);
 }
@@ -280,16 +281,19 @@ kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out
     const struct captured *c = &e->captured;
     size_t n = c->n_sources + c->n_outputs;
     kiln_tensor *few[FEW], **tensors = n > FEW ? malloc(sizeof *tensors * n) : few;
-    if (!tensors) return error_set(KILN_E_MEMORY, "call: out of memory");
+    if (!tensors) {
+        entry_unref(&e);
+        return error_set(KILN_E_MEMORY, "call: out of memory");
+    }
     struct kiln_scope scope;
-    struct running r = {.c = c, .undone = undone, .room = tensors == few ? NULL : tensors};
+    struct running r = {.e = e, .undone = undone, .room = tensors == few ? NULL : tensors};
     struct leave left;
     scope_enter(&scope);
     leave_push(&left, finish_running, &r);
     kiln_status status = run(e, &r, in, tensors, out);
     leave_pop(&left);
-    finish_running(&r);
     scope_leave(&scope, out, status ? 0 : c->n_results);
     for (size_t i = 0; i < c->n_results && status; i++) out[i] = NULL;
+    finish_running(&r);
     return status;
 }

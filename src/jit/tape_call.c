@@ -150,8 +150,9 @@ static bool reads_source(const struct gradient *g, size_t source)
 
 static struct tape_node *cut_of_input(const struct source *s, kiln_tensor *const *in)
 {
-    struct tape_node *n = s->kind == SOURCE_INPUT || s->kind == SOURCE_NUMBER ? in[s->input]->node : NULL;
-    return node_is_cut(n) ? n : NULL;
+    if (s->kind != SOURCE_INPUT && s->kind != SOURCE_NUMBER) return NULL;
+    struct tape_node *n = in[s->input]->node;
+    return n && node_is_cut(n) ? n : NULL;
 }
 
 struct places {
@@ -342,7 +343,7 @@ static void cut_results(const struct captured *c, kiln_tensor *const *in, kiln_t
 {
     struct tape_node *all = NULL;
     for (size_t i = 0; i < c->n_sources && !all; i++) all = cut_of_input(&c->sources[i], in);
-    for (size_t i = 0; i < c->n_results; i++) {
+    for (size_t i = 0; i < c->n_results && (all || c->gradient.cuts); i++) {
         struct tape_node *cut = c->gradient.cuts && c->gradient.cuts[i] ? c->gradient.cuts[i] : all;
         if (cut && !out[i]->node && dtype_kind_of[out[i]->type.dtype] == KIND_FLOAT) tape_set_node(out[i], cut, 0);
     }
@@ -355,7 +356,7 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
     const struct gradient *g = &c->gradient;
     struct tape_node *n = call->node;
     if (!n && !thread_state.no_grad) {
-        TRY(place_results(c, NULL, in, out));
+        if (g->n_targets) TRY(place_results(c, NULL, in, out));
         cut_results(c, in, out);
     }
     if (!n) return KILN_OK;
