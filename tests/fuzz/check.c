@@ -121,7 +121,8 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
         double spread = spread_of(r->noisy, r->n_noisy, at, want, i), by = fabs(got->v[i] - want->v[i]);
         // A logarithm of a sum next to 1 shows the units of 1.
         double of_one = spread > 0 ? 4 * unit_of(want->dtype) : 0;
-        if (by <= 6 * spread + of_one + rounding + least_of(want->dtype) || isinf(spread)) continue;
+        if (by <= (slack->wide ? 24 : 6) * spread + of_one + rounding + least_of(want->dtype) || isinf(spread))
+            continue;
         snprintf(f->what, sizeof f->what, "%s: element %d of %d is %.9g, not %.9g (within %.3g)", got->name, (int)i,
                  (int)got->n, got->v[i], want->v[i], 6 * spread);
         return false;
