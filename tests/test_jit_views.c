@@ -573,6 +573,63 @@ static void a_table_and_its_row_are_one_memory(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// One part of a tensor is written, another one is read, and a gradient needs it.
+static kiln_status write_one_row(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_mul_(in[0], kiln_scalar(2));
+    out[0] = kiln_atan2(in[1], in[2]);
+    return kiln_error();
+}
+
+static void gradients_need_a_part_beside_one_that_is_written(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, write_one_row, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *all = mat(f, 3, 2, 1., 2., 3., 4., 5., 6. + t), *w = kiln_parameter(vec(f, 2, 1, 2), "w"), *y;
+            kiln_tensor *in[] = {kiln_select(all, 0, t % 2), kiln_select(all, 0, 2), w};
+            ok(kiln_call(j, in, 3, &y, 1));
+            ok(kiln_backward(kiln_sum(y, NULL), NULL));
+            expect(kiln_gradient(w), 2, -5. / 26, -(6. + t) / (4 + (6. + t) * (6. + t)));
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// A state that others overlap keeps no history of what a capture writes there, so it is not written.
+static kiln_status add_to_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *const *of = user;
+    kiln_add_(of[0], of[1]);
+    out[0] = kiln_sum(kiln_add(of[0], kiln_select(in[0], 0, 0)), NULL);
+    return kiln_error();
+}
+
+static void a_state_that_others_overlap_has_a_gradient_or_an_error(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_tensor *all = mat(f, 2, 2, 1., 2., 3., 4.), *y = NULL;
+        kiln_tensor *of[] = {kiln_select(all, 0, 1), kiln_parameter(vec(f, 2, 1, 2), "w")};
+        ok(kiln_state(of[0]));
+        kiln_function *j = capture_in(cell, add_to_state, of);
+        if (cell != AUTO) {
+            fails(kiln_call(j, &all, 1, &y, 1), KILN_E_UNSUPPORTED, "to memory that a state shares with another");
+            expect(all, 4, 1., 2., 3., 4.);
+        } else
+            for (int t = 1; t <= CALLS; t++) {
+                kiln_set_gradient(of[1], NULL);
+                ok(kiln_call(j, &all, 1, &y, 1));
+                ok(kiln_backward_with(y, KILN_BACKWARD(.keep_tape = true)));
+                expect(kiln_gradient(of[1]), 2, 1. * t, 1. * t);
+            }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -595,6 +652,8 @@ int main(int argc, char **argv)
         FIXTURE(gradients_through_memory_that_overlaps),
         FIXTURE(parts_that_were_assigned_an_input_lie_apart),
         FIXTURE(a_table_and_its_row_are_one_memory),
+        FIXTURE(gradients_need_a_part_beside_one_that_is_written),
+        FIXTURE(a_state_that_others_overlap_has_a_gradient_or_an_error),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -210,6 +210,7 @@ enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_
     for (size_t i = 0; i < g->n_leaves; i++) {
         *at = g->n_sources;
         if (leaf_is_gone(g->leaves[i])) return GUARD_PARAMETER;
+        if (!g->no_grad && family_has_history(g->leaves[i])) return GUARD_GRADIENT;
     }
     return g->sees_grad && g->no_grad != (thread_state.no_grad > 0) ? GUARD_GRAD_MODE : GUARD_OK;
 }
@@ -269,7 +270,7 @@ static void describe_source(const struct guard *g, enum guard_kind kind, size_t 
                             struct str *out)
 {
     if (at == g->n_sources) {
-        str_add(out, "a state was freed");
+        str_add(out, kind == GUARD_GRADIENT ? "a state was written with a gradient" : "a state was freed");
         return;
     }
     const struct source *s = &g->sources[at];

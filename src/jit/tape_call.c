@@ -349,6 +349,17 @@ static void cut_results(const struct captured *c, kiln_tensor *const *in, kiln_t
     }
 }
 
+// What the call has written lies apart from what it has only read, and counts as a write to the storage of both.
+static void renew_versions(const struct captured *c, struct tape_node *n)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->n_sources; i++) any |= c->sources[i].written;
+    for (size_t i = 0; i < c->n_sources && any; i++) {
+        struct tape_value *v = &n->values[c->gradient.n_targets + i];
+        if (v->state == VALUE_STORAGE && !c->sources[i].written) v->version = v->storage->version;
+    }
+}
+
 kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
                          kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out)
 {
@@ -361,6 +372,7 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
     }
     if (!n) return KILN_OK;
     TRY(hold(e, n, rng, NULL));
+    renew_versions(c, n);
     for (size_t i = 0; i < g->n_saved; i++) {
         if (g->saved[i].source >= 0) continue;
         kiln_tensor *t = outputs[g->saved[i].output]; // without a program it may be a view

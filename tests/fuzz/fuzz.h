@@ -214,6 +214,7 @@ struct run {
     enum way way;
     kiln_device *dev;
     struct rng noise;
+    bool noisy;
     FILE *text; // NULL: nothing is printed
     char said[256];
     struct trace *trace;

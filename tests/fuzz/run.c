@@ -26,9 +26,9 @@ static kiln_tensor *with_noise_of(struct run *r, kiln_tensor *t, kiln_dtype stor
 {
     static const double units[] = {-2, -1, 1, 2};
     double v[LARGEST];
-    if (!t || r->way != WAY_NOISY || !is_float(t) || kiln_numel(t) > LARGEST) return t;
+    if (!t || !r->noisy || !is_float(t) || kiln_numel(t) > LARGEST) return t;
     kiln_dtype dtype = kiln_tensor_dtype(t);
-    double unit = fmax(unit_of(dtype), stored < KILN_F16 ? 0 : unit_of(stored));
+    double unit = fmax(unit_of(r->way == WAY_WIDE ? KILN_F32 : dtype), stored < KILN_F16 ? 0 : unit_of(stored));
     for (int64_t i = 0; i < kiln_numel(t) || i == 0; i++) v[i] = 1 + unit * units[rng_below(&r->noise, 4)];
     if (!kiln_rank(t)) return kiln_mul(t, kiln_scalar(v[0]));
     return kiln_mul(t, kiln_cast(kiln_from_data(r->dev, KILN_F64, kiln_rank(t), kiln_dims(t), v), dtype));
@@ -374,7 +374,8 @@ static void note_failure(struct run *r)
 void run_program(const struct program *p, enum way way, kiln_device *dev, uint32_t noise, FILE *text,
                  struct trace *trace)
 {
-    struct run r = {.p = p, .way = way, .dev = dev, .text = text, .trace = trace, .noise = {noise}};
+    struct run r = {
+        .p = p, .way = way, .dev = dev, .text = text, .trace = trace, .noise = {noise}, .noisy = noise != 0};
     kiln_scope *scope = kiln_scope_begin();
     *trace = (struct trace){.failed_step = -1};
     kiln_set_device(dev);

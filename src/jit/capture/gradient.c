@@ -93,16 +93,22 @@ static kiln_status add_rewritten(struct differentiation *d, size_t input, const 
 }
 
 // What was written to a state with a tape: its value has another history, or none any more.
-static void add_written_state(struct differentiation *d, size_t i)
+static kiln_status add_written_state(struct differentiation *d, size_t i)
 {
     const struct source *s = &d->r->sources.v[i];
     const struct variable *v = &d->r->variables.v[s->variable];
     const struct tape_node *before = s->place ? s->place : s->leaf;
-    if (s->kind != SOURCE_LEAF || s->grad || !v->written || v->current->node == before) return;
-    if (!s->history && !node_requires_grad(v->current->node)) return;
+    if (s->kind == SOURCE_MEMORY && v->written && node_requires_grad(v->current->node))
+        return error_set(KILN_E_UNSUPPORTED,
+                         "call: %s writes what requires a gradient to memory that a state shares with another tensor; "
+                         "give one of them memory of its own, or use KILN_CAPTURE_AUTO",
+                         d->r->name);
+    if (s->kind != SOURCE_LEAF || s->grad || !v->written || v->current->node == before) return KILN_OK;
+    if (!s->history && !node_requires_grad(v->current->node)) return KILN_OK;
     int32_t output = (int32_t)d->g->n_outputs;
     d->g->rewritten[d->g->n_rewritten++] = (struct rewritten){-1, (int32_t)i, output};
     d->roots[d->g->n_outputs++] = v->current;
+    return KILN_OK;
 }
 
 // The memory of inputs that was written has a new place on the caller's tape. Parameters keep theirs.
@@ -115,7 +121,7 @@ static kiln_status find_rewritten(struct differentiation *d)
         bool leaf = v->current->node && v->current->node->kind == NODE_LEAF;
         if (v->written && !leaf) TRY(add_rewritten(d, i, s));
     }
-    for (size_t i = 0; i < d->r->sources.n; i++) add_written_state(d, i);
+    for (size_t i = 0; i < d->r->sources.n; i++) TRY(add_written_state(d, i));
     return KILN_OK;
 }
 

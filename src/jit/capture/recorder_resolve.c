@@ -41,13 +41,19 @@ kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_devic
 }
 
 // A state in memory that is one source, with whatever else lies there.
-static kiln_status add_shared(struct recorder *r, const char *op, const kiln_tensor *t, struct tape_node *leaf,
+static kiln_status add_shared(struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf,
                               int32_t *variable)
 {
     if (node_requires_grad(leaf) && !thread_state.no_grad)
         return error_set(KILN_E_UNSUPPORTED,
                          "%s: %s writes memory that the parameter %s shares with another tensor, and the parameter "
                          "requires a gradient; give one of them memory of its own",
+                         op, r->name, leaf->leaf->name ? leaf->leaf->name : "without a name");
+    if (!node_requires_grad(leaf)) TRY(family_of_state(t, leaf));
+    if (!thread_state.no_grad && family_has_history(leaf))
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: %s writes memory that the state %s shares with another tensor, and the state was written "
+                         "with a gradient; give one of them memory of its own, or use KILN_CAPTURE_AUTO",
                          op, r->name, leaf->leaf->name ? leaf->leaf->name : "without a name");
     TRY(recorder_add_memory(r, t->storage, t->type.dtype, variable));
     return recorder_watch(r, leaf);
