@@ -457,6 +457,33 @@ static void extrema_find_what_was_made_of_halves(void **state)
         }
 }
 
+// A number of the host has no dtype of its own; memory that it is assigned to has.
+static kiln_status assign_a_number(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_assign(in[0], in[1]);
+    out[0] = kiln_mul(in[0], kiln_exp(in[2]));
+    return kiln_error();
+}
+
+static void numbers_are_assigned(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_F64, KILN_F32, KILN_I64};
+    struct fixture *f = *state;
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (int rank = 0; rank < 2; rank++) {
+            kiln_function *j = kiln_jit(assign_a_number, NULL, NULL);
+            for (int t = 1; t < 4; t++) {
+                kiln_tensor *x = kiln_full(f->dev, dtypes[d], (size_t)rank, (const int64_t[]){1}, 9), *y;
+                kiln_tensor *in[] = {x, dtypes[d] == KILN_I64 ? kiln_scalar_int(t) : kiln_scalar(t), vec(f, 1, 0)};
+                ok(kiln_call(j, in, 3, &y, 1));
+                expect(y, 1, 1. * t);
+                expect(x, 1, 1. * t);
+                assert_int_equal(kiln_tensor_dtype(y), dtypes[d] == KILN_F64 ? KILN_F64 : KILN_F32);
+            }
+            kiln_function_free(&j);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +502,7 @@ int main(int argc, char **argv)
         FIXTURE(gradients_accumulate),
         FIXTURE(mutable_numbers_are_differentiable),
         FIXTURE(extrema_find_what_was_made_of_halves),
+        FIXTURE(numbers_are_assigned),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,9 +68,9 @@ static kiln_tensor *assigned(kiln_tensor *dst, kiln_tensor *src)
                                attr_of_float(src->number)};
         return op_apply1(&op_instances[OP_full], NULL, 0, NULL, attrs);
     }
-    if (type_same_shape(&src->type, to) && !is_leaf(src)) return src;
+    if (type_same_shape(&src->type, to) && !is_leaf(src) && !src->type.weak) return src;
     struct attr attrs[] = {attr_of_ints(to->rank, to->dims)}, dtype[] = {attr_of_dtype((kiln_dtype)to->dtype)};
-    if (src->type.dtype != to->dtype) src = op_apply1(&op_instances[OP_cast], NULL, 1, &src, dtype);
+    if (src->type.dtype != to->dtype || src->type.weak) src = op_apply1(&op_instances[OP_cast], NULL, 1, &src, dtype);
     return src ? op_apply1(&op_instances[OP_expand], NULL, 1, &src, attrs) : NULL;
 }
 
