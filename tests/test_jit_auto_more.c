@@ -615,6 +615,33 @@ static void regions_without_capture(void **state)
     assert_false(kiln_capture_next(NULL));
 }
 
+// Values of one segment that are asked for at different times agree with each other to the bit: the first call learns
+// that y is asked for after the break, so that it is there at once in the second, which asks for the largest of it,
+// too.
+static kiln_status find_the_largest(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *scale = kiln_sum(kiln_sigmoid(in[0]), NULL);
+    kiln_tensor *y = kiln_add(kiln_mul(in[0], scale), kiln_norm(in[0], NULL)), *largest = kiln_max(y, NULL);
+    kiln_item(kiln_mean(in[0], NULL)); // a break
+    out[0] = kiln_sum(++*(int *)user > 1 ? kiln_equal(y, largest) : y, NULL);
+    return kiln_error();
+}
+
+static void values_asked_for_later_agree(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t n = 30; n <= 3000; n += 90) {
+        int calls = 0;
+        kiln_function *j = kiln_jit(find_the_largest, &calls, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+        kiln_tensor *x = kiln_sin(kiln_arange(f->dev, KILN_F32, 0, (double)n, 1)), *y;
+        for (int t = 0; t < 4; t++) {
+            ok(kiln_call(j, &x, 1, &y, 1));
+            if (t) assert_true(kiln_item(y) >= 1);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -638,6 +665,7 @@ int main(int argc, char **argv)
         FIXTURE(d4_d5_d6_state_of_the_host_is_seen),
         FIXTURE(threads_may_call_one_function),
         FIXTURE(regions_without_capture),
+        FIXTURE(values_asked_for_later_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

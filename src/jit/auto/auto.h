@@ -146,6 +146,11 @@ struct number {
     int64_t integer;
 };
 
+// A value of a segment that has ended, and the input in which it lies since then.
+struct given {
+    int32_t value, input;
+};
+
 struct segment {
     int refs; // the walk, one a lazy of values, one a node that steps left
     struct trie *trie;
@@ -156,7 +161,8 @@ struct segment {
     VEC(struct number) numbers;
     int32_t n_values;
     struct lazy *lazies;
-    size_t kept; // inputs that steps and writes so far account for
+    VEC(struct given) given; // what comes later is computed of these, not of others that differ by their last bits
+    size_t kept;             // inputs that steps and writes so far account for
     bool ended, random;
     bool busy; // its values are being computed, without the lock, by `runner`
     pthread_t runner;

@@ -114,6 +114,18 @@ static size_t count_lazies(const struct segment *s)
     return n;
 }
 
+// The value has its memory. Later ones of the segment are computed of what lies there.
+static kiln_status give(struct segment *s, const struct lazy *l)
+{
+    struct layout layout;
+    struct ref at;
+    if (l->value.kind != REF_STEP) return KILN_OK;
+    layout_contiguous(&l->base, &layout);
+    TRY(segment_input(s, l->storage, &l->base, &layout, &at));
+    struct given g = {l->value.index, at.index};
+    return vec_push(&s->given, g);
+}
+
 // All or nothing: the memory of each is there before the first changes hands.
 static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor **results)
 {
@@ -131,9 +143,11 @@ static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor 
         status = take_block(s, l, &results[i], &taken[n].b);
         n += !status;
     }
+    bool more = n < count_lazies(s);
     for (size_t i = 0; i < n; i++) {
-        if (!status) status = storage_replace(taken[i].l->storage, &taken[i].b);
-        if (!status)
+        bool installed = !status && !(status = storage_replace(taken[i].l->storage, &taken[i].b));
+        if (installed && more) status = give(s, taken[i].l);
+        if (installed)
             lazy_free(taken[i].l);
         else
             device_release(s->dev, &taken[i].b);

@@ -16,7 +16,8 @@ struct build {
     int n_path;
     bool *needed;              // by value
     int32_t *values;           // in the graph; -1: not there
-    int32_t *inputs;           // the same, of the segment's inputs
+    int32_t *given;            // by value: the segment's input that it lies in; -1: it has to be computed
+    int32_t *inputs;           // in the graph, of the segment's inputs
     int32_t *numbers;          // and of its run-time numbers
     const struct type **types; // of the segment's inputs
     struct kiln_graph *g;
@@ -37,11 +38,13 @@ static kiln_status start(struct build *b)
     b->n_path = b->at->depth;
     b->path = calloc((size_t)b->n_path + 1, sizeof *b->path);
     b->needed = calloc(n_values + 1, 1);
-    b->values = malloc((n_values + n_inputs + n_numbers + 1) * sizeof *b->values);
+    size_t room = 2 * n_values + n_inputs + n_numbers + 1;
+    b->values = malloc(room * sizeof *b->values);
     b->types = calloc(n_inputs + 1, sizeof *b->types);
     if (!b->path || !b->needed || !b->values || !b->types) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    memset(b->values, 0xff, (n_values + n_inputs + n_numbers + 1) * sizeof *b->values);
-    b->inputs = b->values + n_values;
+    memset(b->values, 0xff, room * sizeof *b->values);
+    b->given = b->values + n_values;
+    b->inputs = b->given + n_values;
     b->numbers = b->inputs + n_inputs;
     const struct step *s = b->at;
     for (int i = b->n_path; i-- > 0; s = s->parent) {
@@ -75,7 +78,7 @@ static void mark(struct build *b, const struct ref *wanted, size_t n)
     for (int i = b->n_path; i-- > 0;) {
         const struct step *s = b->path[i];
         for (int k = 0; k < s->n_in && is_needed(b, s); k++)
-            if (s->in[k].kind == REF_STEP) b->needed[s->in[k].index] = true;
+            if (s->in[k].kind == REF_STEP && b->given[s->in[k].index] < 0) b->needed[s->in[k].index] = true;
     }
 }
 
@@ -85,7 +88,7 @@ static int32_t add_input(struct build *b, const struct ref *r, int32_t *at)
     struct type type;
     if (*at >= 0) return *at;
     if (r->kind == REF_INPUT)
-        type = *b->types[r->index];
+        type = b->s ? b->s->inputs.v[r->index]->type : *b->types[r->index];
     else
         type = (struct type){.dtype = r->dtype == KILN_F64 ? KILN_F32 : r->dtype, .weak = true};
     snprintf(name, sizeof name, "%s%zu", r->kind == REF_INPUT ? "in" : "number", b->order.n);
@@ -93,11 +96,17 @@ static int32_t add_input(struct build *b, const struct ref *r, int32_t *at)
     return *at = ir_add_input(b->g, &type, name);
 }
 
+static int32_t value_of(struct build *b, int32_t index)
+{
+    const struct ref lies = {.kind = REF_INPUT, .index = b->given[index]};
+    return lies.index < 0 ? b->values[index] : add_input(b, &lies, &b->values[index]);
+}
+
 static int32_t operand(struct build *b, const struct ref *r)
 {
     struct type number = {.dtype = r->dtype, .weak = true};
     switch (r->kind) {
-    case REF_STEP: return b->values[r->index];
+    case REF_STEP: return value_of(b, r->index);
     case REF_INPUT: return add_input(b, r, &b->inputs[r->index]);
     case REF_RUN_TIME: return add_input(b, r, &b->numbers[r->index]);
     default: return ir_add_number(b->g, &number, r->number, r->integer);
@@ -294,6 +303,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     TRY(start(b));
     b->g = ir_graph_create();
     if (!b->g) return error_pending;
+    for (size_t i = 0; i < b->s->given.n && more; i++) b->given[b->s->given.v[i].value] = b->s->given.v[i].input;
     mark(b, p->wanted, p->n_wanted);
     if (more) TRY(add_more(b, p));
     TRY(add_steps(b));

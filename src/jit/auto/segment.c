@@ -78,6 +78,7 @@ kiln_status segment_input(struct segment *s, struct storage *st, const struct ty
 void segment_forget_inputs(struct segment *s, size_t since)
 {
     while (s->inputs.n > since) reader_free(s->inputs.v[--s->inputs.n]);
+    while (s->given.n && (size_t)s->given.v[s->given.n - 1].input >= since) s->given.n--;
 }
 
 void segment_unref(struct segment *s)
@@ -86,6 +87,7 @@ void segment_unref(struct segment *s)
     segment_forget_inputs(s, 0);
     if (s->first) s->first->pins--;
     vec_free(&s->inputs);
+    vec_free(&s->given);
     vec_free(&s->numbers);
     device_unref(s->dev);
     trie_unref(s->trie);
