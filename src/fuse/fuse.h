@@ -30,7 +30,7 @@ kiln_status fuse(const struct units *u, const struct device_caps *caps, const st
                  struct fuse_schedule *out);
 void schedule_finish(struct fuse_schedule *s);
 
-// --- fuse_anchor.c ---
+// --- anchor.c ---
 
 // Steps, for each point of a product, of what is computed again on the way into it: once for each tile but the first
 // along the other side.
@@ -38,7 +38,7 @@ double anchor_again(const struct fused_kernel *k);
 // Why the product `alone` should not become `both`, or NULL.
 const char *anchor_objects(const struct fused_kernel *alone, const struct fused_kernel *both);
 
-// --- fuse_kernel.c ---
+// --- build.c ---
 
 // The kernel of a set of units. NULL without an error: these units do not fit into one kernel, and *why says why.
 struct fuse_set {

@@ -1,9 +1,9 @@
 // Which units become one kernel.
 //
-// Units that are cheap, or have one reader, are computed where they are read (fuse_roots.c); the others are roots.
+// Units that are cheap, or have one reader, are computed where they are read (roots.c); the others are roots.
 // Every root that has an expression begins as a group of its own, with what it inlines. Pairs of groups that share a
 // buffer, as maker and reader or as two readers, are tried in the order of the bytes they share; a pair becomes one
-// group when its units fit into one kernel (fuse_kernel.c), when that kernel moves fewer bytes than the two, computes
+// group when its units fit into one kernel (build.c), when that kernel moves fewer bytes than the two, computes
 // not much more, and when no path leads from one of the two to the other through a third. Rounds go on until none
 // succeeds, ten at most.
 #include "fuse/attention.h"
