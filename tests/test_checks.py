@@ -12,6 +12,7 @@ import tempfile
 SKIP = 77
 HERE = pathlib.Path(__file__).resolve().parent
 LAYERS = """base:
+fuse: base
 tensor: base
 program: base
 grad: base tensor
@@ -22,7 +23,8 @@ jit/call.c: base tensor grad program jit jit/capture
 FILES = {
     'src/base/base.h': '#pragma once\n',
     'src/base/a.c': '#include "base/base.h"\nint base_a(void)\n{\n    return 1;\n}\n',
-    'src/base/caller.c': 'const char *const layers[] = {"base", "grad", "jit", "program", "tensor"};\n',
+    'src/base/caller.c': 'const char *const layers[] = {"base", "fuse", "grad", "jit", "program", "tensor"};\n',
+    'src/fuse/a.c': 'int base_a(void);\nint fuse_a(void)\n{\n    return base_a();\n}\n',
     'src/tensor/tensor.h': '#pragma once\n',
     'src/grad/tape.h': '#pragma once\nint grad_tape(void);\n',
     'src/grad/tape.c': '#include "grad/tape.h"\nint grad_tape(void)\n{\n    return 2;\n}\n',
@@ -81,8 +83,11 @@ def main():
     into_call = '#include "base/base.h"\nint jit_call(void);\nint jit_function(void)\n{\n    return jit_call();\n}\n'
     capture_up = '#include "jit/function.h"\nint capture_record(void)\n{\n    return jit_function();\n}\n'
     indented = '#include "base/base.h"\nint base_a(void)\n{\n  return 1;\n}\n'
-    circle = {'src/program/a.c': 'int pb(void);\nint pa(void)\n{\n    return pb();\n}\n',
-              'src/program/b.c': 'int pa(void);\nint pb(void)\n{\n    return pa();\n}\n'}
+
+    def circle(layer):
+        return {f'src/{layer}/a.c': 'int pb(void);\nint pa(void)\n{\n    return pb();\n}\n',
+                f'src/{layer}/b.c': 'int pa(void);\nint pb(void)\n{\n    return pa();\n}\n'}
+
     results = [
         check('a tree that keeps to its layers', {}, 'check_layers.py', None),
         check('program includes grad', {'src/program/run.c': up}, 'check_layers.py', 'program must not include grad'),
@@ -93,7 +98,9 @@ def main():
               'program must not call grad (grad_tape'),
         check('a layer calls the file above it', {'src/jit/function.c': into_call}, 'check_calls.py',
               'jit must not call jit/call.c'),
-        check('two files that call each other', circle, 'check_calls.py', 'src/program/a.c src/program/b.c'),
+        check('two files that call each other', circle('program'), 'check_calls.py',
+              'src/program/a.c src/program/b.c'),
+        check('two files of fuse that call each other', circle('fuse'), 'check_calls.py', 'src/fuse/a.c src/fuse/b.c'),
         check('files that say what they are for', {}, 'check_size.py', None),
         check('a file that begins with an include', {'src/base/a.c': indented}, 'check_size.py',
               'src/base/a.c: begins'),

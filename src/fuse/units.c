@@ -54,13 +54,6 @@ static void give_dtypes_back(const struct units *u, struct unit *unit)
     unit->in_cls[0] = dtype_class(dtype);
 }
 
-void unit_plain(const struct unit *u, struct launch *out)
-{
-    *out = u->plain ? *u->plain : u->l;
-    out->n_reduce = (uint8_t)u->row_dims;
-    if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
-}
-
 static kiln_status unfold(struct units *u, struct unit *unit)
 {
     struct launch plain = unit->l;

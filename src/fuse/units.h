@@ -87,7 +87,12 @@ static inline bool unit_gathers(const struct unit *u, int operand)
 // operands.
 kiln_status units_join(struct units *u);
 // The launch as it was lowered.
-void unit_plain(const struct unit *u, struct launch *out);
+static inline void unit_plain(const struct unit *u, struct launch *out)
+{
+    *out = u->plain ? *u->plain : u->l;
+    out->n_reduce = (uint8_t)u->row_dims;
+    if (u->bits_dtype) out->operands[0].dtype = out->operands[u->n_in].dtype = u->bits_dtype;
+}
 static inline bool unit_buffer_is_given(const struct unit_buffer *b)
 {
     return b->kind == BUFFER_INPUT || b->kind == BUFFER_CONSTANT;

@@ -1,0 +1,70 @@
+// The steps of a program: groups in an order in which each comes after what it reads.
+#include "fuse/groups.h"
+#include <stdlib.h>
+#include <string.h>
+
+static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
+{
+    int n_roots, n;
+    const int32_t *roots = roots_of(f, &whole, &n_roots);
+    n = group_gather(f, roots, n_roots);
+    int32_t *units = arena_alloc(&f->out->arena, sizeof *units * (size_t)n);
+    if (!units) return error_pending;
+    memcpy(units, f->units, sizeof *units * (size_t)n);
+    for (int i = 0; i < n; i++) f->inside[units[i]] = false;
+    for (int i = 0; i < n_roots; i++)
+        for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
+            if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
+    bool kernel = f->group_of[whole] >= 0 && (n > 1 || f->o->alone);
+    struct fuse_step s = {.table = -1,
+                          .root = whole,
+                          .kernel = kernel ? f->groups[whole].k : NULL,
+                          .units = units,
+                          .n_units = n,
+                          .why = f->why[whole]};
+    return vec_push(&f->out->steps, s);
+}
+
+static bool ready(const struct fuser *f, const int32_t *waits, int32_t whole)
+{
+    int n;
+    const int32_t *roots = roots_of(f, &whole, &n);
+    for (int i = 0; i < n; i++)
+        if (waits[roots[i]]) return false;
+    return true;
+}
+
+// A copy into memory that may be seen through another input: no dependence tells who reads it there.
+static bool is_last(const struct fuser *f, int32_t root)
+{
+    const struct unit *u = group_unit(f, root);
+    return u->node < 0 && !u->body && unit_buffer_is_given(&f->u->buffers.v[result_of(f, root)]);
+}
+
+// Groups in the order of their first roots, each as soon as what it waits for is done; copies into shared memory when
+// all others are done.
+kiln_status group_order(struct fuser *f)
+{
+    int32_t n = (int32_t)f->u->v.n;
+    int32_t *waits = calloc((size_t)n + 1, sizeof *waits);
+    bool *done = calloc((size_t)n + 1, 1), more = true, last = false;
+    kiln_status status = waits && done ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
+    for (int32_t i = 0; i < n && !status; i++)
+        for (int32_t a = f->r.first_after[i]; a < f->r.first_after[i + 1]; a++)
+            if (whole_of(f, i) != whole_of(f, f->r.after[a])) waits[f->r.after[a]]++;
+    while (more && !status) {
+        bool moved = more = false;
+        for (int32_t i = 0; i < n && !status; i++) {
+            if (f->r.inlined[i] || done[i] || whole_of(f, i) != i) continue;
+            more = true;
+            if ((!last && is_last(f, i)) || !ready(f, waits, i)) continue;
+            done[i] = moved = true;
+            status = emit(f, waits, i);
+        }
+        if (more && !moved && !last) last = moved = true;
+        if (more && !moved && !status) status = error_set(KILN_E_INTERNAL, "fusion: groups wait for each other");
+    }
+    free(waits);
+    free(done);
+    return status;
+}
