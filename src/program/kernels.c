@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "device/profile.h"
 #include "ir/grid.h"
-#include "codegen/catalogue/glsl.h"
+#include "codegen/catalogue/kernel.h"
 #include "codegen/llvm/llvm.h"
 #include "spirv/spirv.h"
 #include "program/disk.h"

@@ -3,7 +3,7 @@
 #include "program/user_kernel.h"
 
 #if KILN_WITH_GLSLANG
-#include "codegen/catalogue/glsl.h"
+#include "codegen/catalogue/kernel.h"
 #include "spirv/spirv.h"
 #include <pthread.h>
 

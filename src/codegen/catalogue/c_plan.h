@@ -4,7 +4,7 @@
 
 struct c_plan {
     const struct kernel *k;
-    int n_reduce, reduce_node[C_MAX_REDUCE]; // those that the root needs, in the order of nodes
+    int n_reduce, reduce_node[C_MAX_REDUCE]; // in the order of nodes
     int n_keep, keep_node[C_MAX_KEEP];       // element values kept for later passes
     int keep_pass[C_MAX_KEEP];               // the pass that computes them
     int cost;                                // arithmetic steps an element, all passes together

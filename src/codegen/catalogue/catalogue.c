@@ -1,6 +1,5 @@
 // From the tables to kernels: classes of each row, gradient rows, parsed expressions, catalogue entries.
 #include "codegen/catalogue/catalogue.h"
-#include "codegen/catalogue/glsl.h"
 #include "ops/expr.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,7 @@ static kiln_status add_kernel(struct catalogue *g, int family, const char *name,
     k->info.n_scalars = (uint8_t)n_scalars;
     k->info.row_out = body->row_out;
     k->info.n_stages = (uint8_t)body->n_stages;
-    k->info.n_reductions = (uint8_t)glsl_reduction_count(body);
+    for (int i = 0; i < body->dag.n_nodes; i++) k->info.n_reductions += body->dag.nodes[i].kind == SCALAR_REDUCE;
     k->info.cpu_only = cpu_only || scalar_has_lib_class(&raw, CLASS_F64);
     k->present = true;
     return KILN_OK;

@@ -6,7 +6,8 @@
 // computes the element values which the reductions of this stage need, from the inputs up, then the reductions
 // themselves and the row values they make known; at the end the output. Element values are not kept from loop to loop.
 // Invariant: `known` marks the nodes whose names are in scope at the level of main().
-#include "codegen/catalogue/glsl.h"
+#include "codegen/catalogue/kernel.h"
+#include "fuse/loops.h"
 #include "scalar/reduce.h"
 #include "scalar/prim.h"
 
@@ -16,7 +17,7 @@
 struct writer {
     struct str *out;
     const struct kernel *k;
-    uint8_t *needed, *known, *want; // n_nodes each
+    uint8_t *known, *want; // n_nodes each
 };
 
 static const char *type_of(enum scalar_class cls)
@@ -72,30 +73,9 @@ static void want_none(struct writer *w)
     memset(w->want, 0, (size_t)w->k->dag.n_nodes);
 }
 
-// What the root needs, through reductions too.
-static void mark_needed(const struct kernel *k, uint8_t *needed)
+static bool is_reduce(const struct writer *w, int node)
 {
-    needed[k->dag.root] = 1;
-    for (int i = k->dag.root; i >= 0; i--) {
-        if (!needed[i]) continue;
-        for (int a = 0; a < k->dag.nodes[i].n_args; a++) needed[k->dag.nodes[i].arg[a]] = 1;
-    }
-}
-
-static bool is_needed_reduce(const struct writer *w, int node)
-{
-    return w->needed[node] && w->k->dag.nodes[node].kind == SCALAR_REDUCE;
-}
-
-int glsl_reduction_count(const struct kernel *k)
-{
-    int count = 0;
-    uint8_t *needed = calloc((size_t)k->dag.n_nodes, 1);
-    if (!needed) return 0;
-    mark_needed(k, needed);
-    for (int i = 0; i < k->dag.n_nodes; i++) count += needed[i] && k->dag.nodes[i].kind == SCALAR_REDUCE;
-    free(needed);
-    return count;
+    return w->k->dag.nodes[node].kind == SCALAR_REDUCE;
 }
 
 // Version, what the kernel is, which classes it touches, and the argument block.
@@ -107,7 +87,7 @@ static void add_head(struct writer *w)
     used[k->out_cls] = true;
     for (int i = 0; i < k->n_in; i++) used[k->in_cls[i]] = true;
     for (int i = 0; i < k->n_scalars; i++) used[k->scalar_cls[i]] = true;
-    for (int i = 0; i < k->dag.n_nodes; i++) used[k->dag.nodes[i].cls] = used[k->dag.nodes[i].cls] || w->needed[i];
+    for (int i = 0; i < k->dag.n_nodes; i++) used[k->dag.nodes[i].cls] = true;
 
     str_addf(w->out, "#version 460\n// %s in class %s: a %s kernel of %d inputs\n", k->name, scalar_class_name(k->cls),
              k->kind == KERNEL_ROW ? "row" : "pointwise", k->n_in);
@@ -188,7 +168,7 @@ static void add_reduction_functions(struct writer *w)
     bool done[REDUCE_COUNT][CLASS_COUNT] = {{false}};
     for (int i = 0; i < d->n_nodes; i++) {
         const struct scalar_node *n = &d->nodes[i];
-        if (!is_needed_reduce(w, i)) continue;
+        if (!is_reduce(w, i)) continue;
         enum scalar_class cls = partial_class(w->k, n);
         if (done[n->code][cls]) continue;
         done[n->code][cls] = true;
@@ -249,7 +229,7 @@ static void add_lines(struct writer *w, int stage, enum line line)
 {
     int slot = 0;
     for (int i = 0; i < w->k->dag.n_nodes; i++) {
-        if (!is_needed_reduce(w, i)) continue;
+        if (!is_reduce(w, i)) continue;
         if (w->k->stage[i] == stage) add_line(w, i, slot, line);
         slot++;
     }
@@ -261,7 +241,7 @@ static void add_row_values(struct writer *w, int stage)
     const struct scalar_dag *d = &w->k->dag;
     want_none(w);
     for (int i = 0; i < d->n_nodes; i++) {
-        bool here = w->needed[i] && w->k->is_row[i] && w->k->stage[i] == stage;
+        bool here = w->k->is_row[i] && w->k->stage[i] == stage;
         w->want[i] = here && d->nodes[i].kind != SCALAR_CONST && d->nodes[i].kind != SCALAR_REDUCE;
     }
     emit_wanted(w, "    ");
@@ -279,10 +259,7 @@ static void add_stage(struct writer *w, int stage)
     str_add(w->out, "            uint stop = min(first + BLOCK * LANES, end_column);\n"
                     "            for (uint c = first + lane; c < stop; c += LANES) {\n"
                     "                locate_column(c, row_at, at);\n");
-    want_none(w);
-    for (int i = 0; i < d->n_nodes; i++) {
-        if (is_needed_reduce(w, i) && w->k->stage[i] == stage) w->want[d->nodes[i].arg[0]] = 1;
-    }
+    fused_pass_mark(w->k->loops, stage - 1, w->want);
     emit_wanted(w, "                ");
     add_lines(w, stage, LINE_COLLECT);
     str_add(w->out, "            }\n");
@@ -295,7 +272,7 @@ static void add_stage(struct writer *w, int stage)
     add_lines(w, stage, LINE_SAVE);
     str_add(w->out, "        return;\n    }\n");
     add_lines(w, stage, LINE_RESULT);
-    for (int i = 0; i < d->n_nodes; i++) w->known[i] |= is_needed_reduce(w, i) && w->k->stage[i] == stage;
+    for (int i = 0; i < d->n_nodes; i++) w->known[i] |= is_reduce(w, i) && w->k->stage[i] == stage;
     add_row_values(w, stage);
 }
 
@@ -313,8 +290,7 @@ static void add_row_output(struct writer *w)
     }
     str_add(w->out, "    for (uint c = first_column + lane; c < end_column; c += LANES) {\n"
                     "        locate_column(c, row_at, at);\n");
-    want_none(w);
-    w->want[k->dag.root] = 1;
+    fused_pass_mark(k->loops, k->n_stages, w->want);
     emit_wanted(w, "        ");
     str_addf(w->out, "        store_%s(%d, at[%d], ", cls, k->n_in, k->n_in);
     scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
@@ -336,10 +312,9 @@ static void add_row_main(struct writer *w)
 kiln_status glsl_kernel(struct str *out, const struct kernel *k)
 {
     size_t n = (size_t)k->dag.n_nodes;
-    uint8_t *marks = calloc(n, 3);
+    uint8_t *marks = calloc(n, 2);
     if (!marks) return error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
-    struct writer w = {.out = out, .k = k, .needed = marks, .known = marks + n, .want = marks + 2 * n};
-    mark_needed(k, w.needed);
+    struct writer w = {.out = out, .k = k, .known = marks, .want = marks + n};
     add_head(&w);
     if (k->kind == KERNEL_ROW) {
         add_row_main(&w);

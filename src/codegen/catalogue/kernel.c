@@ -35,6 +35,21 @@ static bool starts_row(const struct kernel *k, const struct scalar_node *n)
     }
 }
 
+// A row, its elements, and one value that is stored for either: what the loops over it follow from.
+static kiln_status make_loops(struct arena *a, struct kernel *k)
+{
+    struct fused_kernel *f = k->loops = arena_alloc(a, sizeof *f);
+    uint8_t *level = arena_alloc(a, (size_t)k->dag.n_nodes);
+    if (!f || !level) return error_pending;
+    for (int i = 0; i < k->dag.n_nodes; i++) level[i] = k->is_row[i] ? LEVEL_ROW : LEVEL_ELEMENT;
+    *f =
+        (struct fused_kernel){.n_dims = 2, .n_reduce = 1, .n_out = 1, .dag = k->dag, .level = level, .stage = k->stage};
+    f->n_stages = k->n_stages;
+    f->out[0].node = (uint16_t)k->dag.root;
+    f->out[0].to.strides[1] = !k->row_out;
+    return KILN_OK;
+}
+
 kiln_status kernel_analyze(struct arena *a, struct kernel *k)
 {
     int n_nodes = k->dag.n_nodes;
@@ -58,5 +73,5 @@ kiln_status kernel_analyze(struct arena *a, struct kernel *k)
     }
     k->n_stages = k->stage[k->dag.root];
     k->row_out = k->kind == KERNEL_ROW && k->is_row[k->dag.root];
-    return KILN_OK;
+    return make_loops(a, k);
 }

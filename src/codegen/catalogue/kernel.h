@@ -3,6 +3,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
+#include "fuse/kernel.h"
 #include "ir/launch.h"
 #include "scalar/scalar.h"
 
@@ -24,6 +25,7 @@ struct kernel {
     uint8_t *is_row; // per node: a row value
     int n_stages;    // reductions deep; 0 for pointwise
     bool row_out;
+    struct fused_kernel *loops; // what fuse/loops.h asks for: levels, stages, and the root as the one output
 };
 
 kiln_status kernel_analyze(struct arena *a, struct kernel *k);

@@ -1,5 +1,5 @@
 // What stands before main() in a fused kernel: what the templates have to know, and the functions of its folds.
-#include "codegen/catalogue/glsl.h"
+#include "codegen/catalogue/kernel.h"
 #include "codegen/glsl/emit.h"
 #include "ir/type.h"
 
