@@ -38,9 +38,36 @@ static void tiles_of_products(void **state)
     }
 }
 
+static void workgroups_that_share_a_row(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t parallelism, max_turns;
+        struct grid_rows rows;
+        uint32_t splits;
+    } cases[] = {
+        {1 << 17, 0, {1, 4000, 256, 256, false}, 1},       // short
+        {1 << 17, 0, {256, 1 << 20, 256, 256, false}, 4},  // as many as fill the device twice
+        {1 << 17, 0, {257, 1 << 20, 256, 256, false}, 1},  // half of the device is at work
+        {1 << 17, 0, {1, 16384, 256, 256, false}, 4},      // 16 elements for each lane
+        {1 << 17, 0, {1, 1 << 24, 256, 256, false}, 1024}, // four parts for each lane to combine
+        {1 << 17, 0, {1, 1 << 24, 16, 512, true}, 128},    // ... eight in columns
+        {1024, 0, {1, 1 << 24, 8, 64, false}, 32},
+        {1024, 1 << 15, {1, 1 << 24, 8, 64, false}, 64},   // no lane's loop is longer than it may be
+        {1024, 1 << 15, {1000, 1 << 20, 8, 64, false}, 4}, // ... though the device is full
+        {1024, 1 << 15, {0, 1 << 10, 8, 64, false}, 1},
+        {1024, 1 << 15, {4, 0, 8, 64, false}, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct device_caps caps = {.parallelism = cases[i].parallelism, .max_turns = cases[i].max_turns};
+        assert_int_equal(grid_splits(&caps, &cases[i].rows), cases[i].splits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_folded_grid_holds_all_groups),
-                                       cmocka_unit_test(tiles_of_products)};
+                                       cmocka_unit_test(tiles_of_products),
+                                       cmocka_unit_test(workgroups_that_share_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Sizes of tiles for products, and numbers of workgroups folded into three dimensions.
+// Sizes of tiles for products, workgroups to a row, and numbers of workgroups folded into three dimensions.
 #include "ir/grid.h"
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -18,6 +18,23 @@ uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint6
 uint32_t grid_tile_local(uint32_t tile)
 {
     return tile > GRID_TILE_LEAST ? 256 : 64;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t grid_splits(const struct device_caps *caps, const struct grid_rows *r)
+{
+    uint64_t room = caps->parallelism, busy = r->groups * r->local, splits = 1, least = 1;
+    if (caps->max_turns) least = ceil_div(r->length, (uint64_t)r->lanes * caps->max_turns);
+    if (busy && busy * 2 <= room && r->length >= GRID_SPLIT_FROM) {
+        splits = smaller(2 * room / busy, r->length / (r->lanes * UINT64_C(16)));
+        splits = smaller(splits, r->lanes * (r->columns ? UINT64_C(8) : 4));
+    }
+    if (splits < least) splits = least;
+    return splits < 2 ? 1 : (uint32_t)splits;
 }
 
 void grid_fold(uint64_t n_groups, uint32_t groups[3])

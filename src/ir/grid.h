@@ -16,6 +16,18 @@ static inline bool grid_is_small(const struct device_caps *caps)
 uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide);
 uint32_t grid_tile_local(uint32_t tile); // invocations that compute it
 
+// Rows, each of which `lanes` invocations share; a workgroup has `local` of them.
+struct grid_rows {
+    uint64_t groups, length; // workgroups that the rows make; elements of a row
+    uint32_t lanes, local;
+    bool columns; // neighbouring invocations belong to neighbouring rows
+};
+// How many workgroups share a row: more than one only where the rows alone leave most of the device idle, and then so
+// many that it is filled twice over; or where a lane's loop would be longer than the device allows. Bounds: the work
+// that is left to each lane, and what one lane combines at the end.
+#define GRID_SPLIT_FROM 8192 // shorter rows are not worth a second round
+uint32_t grid_splits(const struct device_caps *caps, const struct grid_rows *r);
+
 // A grid of one dimension, folded where x is too short for it; shaders undo it with group_index().
 #define GRID_X_MAX UINT64_C(65535) // what every Vulkan device has
 void grid_fold(uint64_t n_groups, uint32_t groups[3]);

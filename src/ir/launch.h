@@ -165,6 +165,7 @@ struct device_caps {
     uint32_t max_push_B;
     uint32_t parallelism; // rough count of work items that fill the device
     uint32_t max_local;   // invocations of a workgroup
+    uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
     bool shuffle;         // compute shaders may exchange values within a subgroup
 };
 

@@ -140,6 +140,7 @@ static void fill_info(struct vk_device *vk)
         .max_push_B = PUSH_WORDS * 4,
         .max_local = p->properties.limits.maxComputeWorkGroupInvocations,
         .shuffle = p->shuffle,
+        .max_turns = p->software ? 1 << 15 : 0, // llvmpipe counts to 65535, turns of outer loops twice
         // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
         // the rest is sized for large GPUs, which costs a small one little.
         .parallelism = p->software     ? 1024

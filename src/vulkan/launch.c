@@ -228,31 +228,20 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     p->form.local = p->form.lanes * p->form.rows;
 }
 
-// How many workgroups share a row: more than one only when the rows alone leave most of the device idle.
-static uint32_t splits_of(const struct vk_device *vk, const struct kernel_info *info, uint64_t groups, uint64_t length,
-                          const struct plan *p)
-{
-    uint64_t room = vk->owner->caps.parallelism, busy = groups * p->form.local;
-    if (info->n_reductions == 0 || busy * 2 > room || length < 8192) return 1;
-    uint64_t splits = room / busy, most = length / (p->form.lanes * UINT64_C(16));
-    if (splits > most) splits = most;
-    return splits > 256 ? 256 : splits < 2 ? 1 : (uint32_t)splits;
-}
-
 static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, const struct kernel_info *info,
                                  uint64_t n_rows, uint64_t groups, struct plan *p)
 {
     struct block scratch;
     p->scratch_B = n_rows * p->splits * info->n_reductions * 16;
-    TRY(device_alloc(vk->owner, p->scratch_B, &scratch));
-    p->scratch = scratch.address;
+    if (p->scratch_B) TRY(device_alloc(vk->owner, p->scratch_B, &scratch));
+    p->scratch = p->scratch_B ? scratch.address : 0;
     grid_fold(groups * p->splits, p->groups);
     kiln_status status = KILN_OK;
     for (uint32_t phase = 1; phase <= info->n_stages + 1u && !status; phase++) {
         p->form.phase = phase;
         status = dispatch_locked(vk, l, p);
     }
-    device_release(vk->owner, &scratch); // reuse is in stream order
+    if (p->scratch_B) device_release(vk->owner, &scratch); // reuse is in stream order
     return status;
 }
 
@@ -266,7 +255,9 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
     struct plan p = {.work = n_rows * length};
     plan_rows(vk, l, n_rows, length, &p);
     uint64_t groups = ceil_div(n_rows, p.form.rows);
-    p.splits = splits_of(vk, info, groups, length, &p);
+    struct grid_rows rows = {
+        .groups = groups, .length = length, .lanes = p.form.lanes, .local = p.form.local, .columns = !p.form.wide};
+    p.splits = grid_splits(&vk->owner->caps, &rows);
     if (p.splits > 1) return launch_phases(vk, l, info, n_rows, groups, &p);
     grid_fold(groups, p.groups);
     return dispatch_locked(vk, l, &p);

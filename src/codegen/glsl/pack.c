@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define MAX_PARTIES 1024 // workgroups that leave partial totals
-#define SPLIT_FROM  8192 // shorter rows are not worth a second round
 
 struct packer {
     const struct fused_kernel *k;
@@ -72,19 +71,17 @@ static int count_folds(const struct fused_kernel *k, bool across)
     return n;
 }
 
-// How many workgroups share a row: more than one only where the rows alone leave most of the device idle, and so many
-// that it is filled twice over. Bounds: the work that is left to each lane, and what one lane combines at the end.
+// As many as there are counters for, which tell who of a row is the last one.
 static uint32_t splits_of(const struct packer *p, const struct device_caps *caps, uint64_t blocks, uint64_t length)
 {
     const struct glsl_form *f = &p->form;
-    uint64_t local = f->lanes * f->rows, busy = blocks * local, room = caps->parallelism;
-    if (!f->splits || blocks == 0 || length < SPLIT_FROM || busy * 2 > room || blocks > GLSL_COUNTERS_B / 4 - 1)
-        return 1;
-    uint64_t splits = 2 * room / busy, most = length / (f->lanes * UINT64_C(16));
-    uint64_t combined = f->lanes * (f->kind == GLSL_COLUMNS ? 8 : 4);
-    if (splits > most) splits = most;
-    if (splits > combined) splits = combined;
-    return splits < 2 ? 1 : (uint32_t)splits;
+    if (!f->splits || blocks > GLSL_COUNTERS_B / 4 - 1) return 1;
+    struct grid_rows rows = {.groups = blocks,
+                             .length = length,
+                             .lanes = f->lanes,
+                             .local = f->lanes * f->rows,
+                             .columns = f->kind == GLSL_COLUMNS};
+    return grid_splits(caps, &rows);
 }
 
 // One workgroup for each tile of each batch.
