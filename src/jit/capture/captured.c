@@ -1,0 +1,140 @@
+// What was captured, at a call: the tensors of its sources, and the handles of its results.
+#include "grad/state.h"
+#include "jit/capture/capture.h"
+#include "jit/capture/recorder.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+
+kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t)
+{
+    if (!t) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", name, i);
+    if (t->magic == TENSOR_ALIVE) return KILN_OK;
+    return error_set(KILN_E_HANDLE, "call: output %zu of %s is a handle that was freed, or no tensor", i, name);
+}
+
+void captured_finish(struct captured *c)
+{
+    for (size_t i = 0; i < c->n_sources; i++) {
+        node_unref(c->sources[i].leaf);
+        if (source_holds_storage(&c->sources[i])) storage_unref(c->sources[i].storage);
+    }
+    for (size_t i = 0; i < c->n_leaves; i++) node_unref(c->leaves[i]);
+    free(c->leaves);
+    free(c->happened);
+    free(c->gradient_steps);
+    free(c->source_of);
+    for (size_t i = 0; i < c->n_constants; i++) tensor_destroy(c->constants[i]);
+    gradient_finish(&c->gradient);
+    free(c->sources);
+    free(c->results);
+    free(c->left);
+    free(c->prints);
+    free(c->constants);
+    ir_graph_destroy(&c->graph);
+    *c = (struct captured){0};
+}
+
+// Where it lies in this call.
+static struct layout place_of(const struct source *s, const struct layout *at_capture, kiln_tensor *const *in)
+{
+    struct layout l = *at_capture;
+    if (s->kind == SOURCE_INPUT || s->kind == SOURCE_SPAN)
+        l.offset += in[s->input]->layout.offset + s->shift - s->layout.offset;
+    return l;
+}
+
+struct host_call {
+    const struct source *s;
+    double number;
+};
+
+static void call_host(void *at)
+{
+    struct host_call *c = at;
+    c->number = c->s->number(c->s->user);
+}
+
+static kiln_tensor *ask_host(const struct source *s)
+{
+    struct host_call c = {s, 0};
+    leave_call(call_host, &c);
+    return kiln_scalar(c.number);
+}
+
+kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct layout layout;
+    switch (s->kind) {
+    case SOURCE_INPUT:
+    case SOURCE_NUMBER: *out = in[s->input]; break;
+    case SOURCE_HOST: *out = ask_host(s); break;
+    case SOURCE_SPAN:
+        layout = place_of(s, &s->layout, in);
+        *out = tensor_on(in[s->input]->storage, &s->type, &layout);
+        break;
+    case SOURCE_LEAF:
+    case SOURCE_MEMORY: *out = tensor_on(s->storage, &s->type, &s->layout); break;
+    default: *out = source_leaf(s, in)->leaf->gradient;
+    }
+    if (*out || error_pending) return error_pending;
+    return error_set(KILN_E_STATE, "call: a gradient that the function uses is gone");
+}
+
+kiln_status source_history(const struct source *s, struct tape_edge *out)
+{
+    const kiln_tensor *t = family_show(s->leaf, s->storage, &s->type, &s->layout); // until the call ends
+    if (!t) return error_pending;
+    *out = (struct tape_edge){t->node, t->node_out};
+    return KILN_OK;
+}
+
+static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
+{
+    if (source_is_number(s)) return tensor_second(source);
+    bool fixed = s->kind == SOURCE_LEAF || s->kind == SOURCE_MEMORY;
+    struct layout layout = place_of(s, &r->layout, in);
+    return tensor_on(fixed ? s->storage : in[s->input]->storage, &r->type, &layout);
+}
+
+static kiln_tensor *number_of(const struct result *r)
+{
+    kiln_tensor *t = r->type.dtype == KILN_F64   ? kiln_scalar(r->number)
+                     : r->type.dtype == KILN_I64 ? kiln_scalar_int(r->integer)
+                                                 : kiln_scalar_bool(r->integer != 0);
+    return t;
+}
+
+kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                             kiln_tensor *const *outputs, kiln_tensor **out)
+{
+    for (size_t i = 0; i < c->n_results; i++) {
+        const struct result *r = &c->results[i];
+        if (r->kind == RESULT_NUMBER)
+            out[i] = number_of(r);
+        else if (r->kind == RESULT_SOURCE)
+            out[i] = shown(&c->sources[r->index], r, sources[r->index], in);
+        else {
+            const kiln_tensor *t = outputs[r->index];
+            out[i] = tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
+        }
+        if (!out[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+size_t captured_unread(const struct captured *c)
+{
+    const struct kiln_graph *g = c->graph;
+    size_t n = 0;
+    uint8_t *read = calloc(g->values.n + 1, 1);
+    for (size_t i = 0; read && i < g->operands.n; i++)
+        if (g->operands.v[i] >= 0) read[g->operands.v[i]] = 1;
+    for (size_t i = 0; read && i < g->outputs.n; i++) read[g->outputs.v[i].value] = 1;
+    for (size_t i = 0; read && i < c->n_results; i++)
+        if (c->results[i].kind == RESULT_SOURCE) read[c->sources[c->results[i].index].value] = 1;
+    for (size_t i = 0; read && i < c->gradient.n_saved; i++)
+        if (c->gradient.saved[i].source >= 0) read[c->sources[c->gradient.saved[i].source].value] = 1;
+    for (size_t i = 0; read && i < c->n_sources; i++) n += !read[c->sources[i].value];
+    free(read);
+    return n;
+}
