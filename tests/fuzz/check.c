@@ -93,7 +93,7 @@ static struct slack slack_of(const struct program *p, const struct trace *want, 
     double unit = 0;
     for (size_t i = 0; i < want->n; i++) unit = fmax(unit, unit_of(want->entry[i].dtype));
     return (struct slack){.wide = way == WAY_WIDE,
-                          .overflows = way == WAY_WIDE || has_halves(p),
+                          .overflows = way == WAY_WIDE || has_halves(p) || want->halves,
                           .wide_by = rounding_of_trace(want, unit),
                           .halves_by =
                               is_second(p->gradient) ? rounding_of_trace(want, unit) * most_of_trace(want) : 0};
@@ -105,9 +105,9 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
     const struct entry *want = &r->want.entry[at];
     bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
     // Halves are rounded where gradients are added up, too, after the noise.
-    double rounding = slack->wide ? slack->wide_by
-                      : half      ? slack->halves_by + 4 * unit_of(want->dtype) * largest_of(want)
-                                  : 0;
+    // So is what is made of halves that were not.
+    double unit = half ? unit_of(want->dtype) : r->want.halves ? unit_of(r->want.halves) : 0;
+    double rounding = slack->wide ? slack->wide_by : (half ? slack->halves_by : 0) + 4 * unit * largest_of(want);
     if (!same_type(got, want, slack->wide)) {
         snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
                  got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,

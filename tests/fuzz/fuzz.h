@@ -202,7 +202,8 @@ struct trace {
     int call;
     kiln_status status; // of what failed
     char message[400];
-    int failed_step; // -1: outside of steps
+    int failed_step;   // -1: outside of steps
+    kiln_dtype halves; // the one that a step gave, which a capture may keep unrounded; KILN_BOOL: none did
 };
 
 void trace_add(struct trace *t, const char *name, kiln_tensor *tensor);

@@ -71,6 +71,7 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
     r->left[i] = !y;
     if (!y) return values[s->a];
     if (!(kind->flags & (STEP_SHOWS | STEP_WRITES))) y = with_noise(r, y);
+    if (kiln_tensor_dtype(y) == KILN_F16 || kiln_tensor_dtype(y) == KILN_BF16) r->trace->halves = kiln_tensor_dtype(y);
     if (r->text) print_step(r, r->p->n_sources + i, y);
     return y;
 }
