@@ -15,7 +15,7 @@ APART = ('src/cpu/kernels/', 'src/codegen/gen/', 'src/llvm/')
 
 def compile_text(text, root, build, compiler):
     parts = [f'-DKILN_WITH_{part}=1' for part in ('VULKAN', 'GLSLANG', 'LLVM', 'OPENBLAS')]
-    folders = [f'-I{folder}' for folder in (root / 'src', root / 'include', build / 'include')]
+    folders = [f'-I{folder}' for folder in (root / 'src', root / 'include', build / 'src', build / 'include')]
     command = [*compiler, '-std=c17', '-fsyntax-only', '-Werror', '-D_GNU_SOURCE', '-DKILN_ISA_LIST=', *parts, *folders,
                '-x', 'c', '-']
     result = subprocess.run(command, input=text, capture_output=True, text=True)

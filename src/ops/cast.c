@@ -3,7 +3,7 @@
 
 kiln_status infer_cast(struct op_call *c)
 {
-    int64_t dtype = c->attrs[0].i;
+    int64_t dtype = c->attrs[AT_cast_dtype].i;
     if (dtype < 0 || dtype >= DTYPE_COUNT)
         return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
     c->out[0] = *c->in[0];

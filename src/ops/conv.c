@@ -11,12 +11,18 @@ struct conv {
     int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], padding[2], dilation[2], groups;
 };
 
+_Static_assert(AT_conv2d_opts_stride == AT_conv2d_grad_opts_stride &&
+                   AT_conv2d_opts_groups == AT_conv2d_grad_opts_groups,
+               "read_options serves both");
+
+// The options are attributes from `at` on.
 static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
 {
+    const struct attr *a = &c->attrs[at];
     for (int i = 0; i < 2; i++) {
-        v->stride[i] = c->attrs[at].v[i];
-        v->padding[i] = c->attrs[at + 1].v[i];
-        v->dilation[i] = c->attrs[at + 2].v[i];
+        v->stride[i] = a[AT_conv2d_opts_stride].v[i];
+        v->padding[i] = a[AT_conv2d_opts_padding].v[i];
+        v->dilation[i] = a[AT_conv2d_opts_dilation].v[i];
         if (v->stride[i] < 1)
             return op_fail(c, KILN_E_ARGUMENT, "stride %lld is not positive", (long long)v->stride[i]);
         if (v->padding[i] < 0) return op_fail(c, KILN_E_ARGUMENT, "padding %lld is negative", (long long)v->padding[i]);
@@ -25,7 +31,7 @@ static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
         if (v->stride[i] > INT32_MAX || v->padding[i] > INT32_MAX || v->dilation[i] > INT32_MAX)
             return op_fail(c, KILN_E_ARGUMENT, "stride, padding or dilation is above %d", INT32_MAX);
     }
-    v->groups = c->attrs[at + 3].i;
+    v->groups = a[AT_conv2d_opts_groups].i;
     if (v->groups < 1) return op_fail(c, KILN_E_ARGUMENT, "groups %lld is not positive", (long long)v->groups);
     if (v->groups > INT32_MAX) return op_fail(c, KILN_E_ARGUMENT, "groups is above %d", INT32_MAX);
     return KILN_OK;
@@ -96,7 +102,7 @@ static kiln_status conv_forward(const struct op_call *c, struct conv *v)
     const struct type *x = c->in[0], *w = c->in[1];
     TRY(rank4(c, 0));
     TRY(rank4(c, 1));
-    TRY(read_options(c, 0, v));
+    TRY(read_options(c, AT_conv2d_stride, v));
     v->n = x->dims[0], v->c = x->dims[1], v->h = x->dims[2], v->w = x->dims[3];
     v->o = w->dims[0], v->kh = w->dims[2], v->kw = w->dims[3];
     TRY(check_groups(c, v, w->dims[1]));
@@ -129,10 +135,11 @@ static kiln_status conv_input_grad(const struct op_call *c, struct conv *v)
     const struct type *dy = c->in[0], *w = c->in[1];
     TRY(rank4(c, 0));
     TRY(rank4(c, 1));
-    TRY(read_options(c, 2, v));
+    TRY(read_options(c, AT_conv2d_input_grad_stride, v));
     v->n = dy->dims[0], v->o = w->dims[0];
     if (__builtin_mul_overflow(w->dims[1], v->groups, &v->c)) v->c = -1;
-    v->h = attr_int(c, 0), v->w = attr_int(c, 1), v->kh = w->dims[2], v->kw = w->dims[3];
+    v->h = attr_int(c, AT_conv2d_input_grad_height), v->w = attr_int(c, AT_conv2d_input_grad_width), v->kh = w->dims[2],
+    v->kw = w->dims[3];
     TRY(check_groups(c, v, w->dims[1]));
     TRY(out_sizes(c, v));
     return check_dy(c, v, 0);
@@ -152,9 +159,9 @@ static kiln_status conv_weight_grad(const struct op_call *c, struct conv *v)
     const struct type *x = c->in[0], *dy = c->in[1];
     TRY(rank4(c, 0));
     TRY(rank4(c, 1));
-    TRY(read_options(c, 2, v));
+    TRY(read_options(c, AT_conv2d_weight_grad_stride, v));
     v->n = x->dims[0], v->c = x->dims[1], v->h = x->dims[2], v->w = x->dims[3], v->o = dy->dims[1];
-    v->kh = attr_int(c, 0), v->kw = attr_int(c, 1);
+    v->kh = attr_int(c, AT_conv2d_weight_grad_height), v->kw = attr_int(c, AT_conv2d_weight_grad_width);
     TRY(check_groups(c, v, v->c / v->groups));
     TRY(out_sizes(c, v));
     return check_dy(c, v, 1);

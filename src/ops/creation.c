@@ -27,17 +27,17 @@ kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_att
 
 kiln_status infer_full(struct op_call *c)
 {
-    return op_shape_attr(c, 0, 1, &c->out[0]);
+    return op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]);
 }
 
 kiln_status lower_full(const struct op_call *c, struct lowering *lo)
 {
-    return lower_fill(lo, c->attrs[2].f, &c->vout[0]);
+    return lower_fill(lo, c->attrs[AT_full_value].f, &c->vout[0]);
 }
 
 kiln_status lower_full_int(const struct op_call *c, struct lowering *lo)
 {
-    struct view value = view_integer(attr_int(c, 2));
+    struct view value = view_integer(attr_int(c, AT_full_int_value));
     return lower_copy(lo, &value, &c->vout[0]);
 }
 
@@ -51,9 +51,11 @@ kiln_status lower_ones(const struct op_call *c, struct lowering *lo)
     return lower_fill(lo, 1, &c->vout[0]);
 }
 
+_Static_assert(AT_arange_dtype == AT_linspace_dtype, "infer_line serves both");
+
 static kiln_status infer_line(struct op_call *c, double count)
 {
-    int64_t dtype = c->attrs[0].i;
+    int64_t dtype = c->attrs[AT_arange_dtype].i;
     if (dtype <= KILN_BOOL || dtype >= DTYPE_COUNT)
         return op_fail(c, KILN_E_DTYPE, "makes integers and floats, not dtype %lld", (long long)dtype);
     if (!(count >= 0 && count < 0x1p53))
@@ -64,11 +66,12 @@ static kiln_status infer_line(struct op_call *c, double count)
 
 kiln_status infer_arange(struct op_call *c)
 {
-    double start = attr_float(c, 1), stop = attr_float(c, 2), step = attr_float(c, 3);
+    double start = attr_float(c, AT_arange_start), stop = attr_float(c, AT_arange_stop),
+           step = attr_float(c, AT_arange_step);
     if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step))
         return op_fail(c, KILN_E_ARGUMENT, "needs finite bounds and a step other than 0: start %g, stop %g, step %g",
                        start, stop, step);
-    int64_t dtype = c->attrs[0].i;
+    int64_t dtype = c->attrs[AT_arange_dtype].i;
     bool whole = start == trunc(start) && step == trunc(step);
     if (!whole && dtype > KILN_BOOL && dtype < DTYPE_COUNT && dtype_kind_of[dtype] == KIND_INT)
         return op_fail(c, KILN_E_ARGUMENT, "of %s needs a whole start and step: start %g, step %g",
@@ -78,7 +81,7 @@ kiln_status infer_arange(struct op_call *c)
 
 kiln_status infer_linspace(struct op_call *c)
 {
-    int64_t count = attr_int(c, 3);
+    int64_t count = attr_int(c, AT_linspace_count);
     if (count < 0) return op_fail(c, KILN_E_ARGUMENT, "count is negative: %lld", (long long)count);
     return infer_line(c, (double)count);
 }
@@ -93,7 +96,9 @@ kiln_status lower_iota(struct lowering *lo, double start, double step, const str
 
 kiln_status lower_arange(const struct op_call *c, struct lowering *lo)
 {
-    return c->out[0].dims[0] == 0 ? KILN_OK : lower_iota(lo, attr_float(c, 1), attr_float(c, 3), &c->vout[0]);
+    return c->out[0].dims[0] == 0
+               ? KILN_OK
+               : lower_iota(lo, attr_float(c, AT_arange_start), attr_float(c, AT_arange_step), &c->vout[0]);
 }
 
 // Each half is counted from its own end, so that both ends are exact. In integers a step would be one too: their values
@@ -103,7 +108,7 @@ kiln_status lower_linspace(const struct op_call *c, struct lowering *lo)
     const struct view *out = &c->vout[0];
     int64_t n = c->out[0].dims[0];
     if (n == 0) return KILN_OK;
-    double start = attr_float(c, 1), stop = attr_float(c, 2), last = (double)(n - 1);
+    double start = attr_float(c, AT_linspace_start), stop = attr_float(c, AT_linspace_stop), last = (double)(n - 1);
     if (dtype_kind_of[out->dtype] == KIND_INT) {
         double scalars[3] = {start, n > 1 ? stop : start, fmax(last, 1)};
         return lower_row(lo, FAMILY_linspace_floor, CLASS_F64, 1, out->dims, 1, 0, NULL, out, 3, scalars);

@@ -21,7 +21,7 @@ static kiln_status check_positions(const struct op_call *c, const struct type *p
 
 kiln_status infer_embed(struct op_call *c)
 {
-    const struct attr *shape = &c->attrs[0];
+    const struct attr *shape = &c->attrs[AT_embed_shape];
     struct type *out = &c->out[0];
     *out = (struct type){.dtype = c->in[0]->dtype, .rank = shape->count};
     for (int i = 0; i < shape->count; i++) {
@@ -31,7 +31,7 @@ kiln_status infer_embed(struct op_call *c)
     }
     uint64_t size_B;
     TRY(type_size_B(out, &size_B));
-    return check_positions(c, c->in[0], &c->attrs[1], attr_int(c, 2), type_numel(out));
+    return check_positions(c, c->in[0], &c->attrs[AT_embed_strides], attr_int(c, AT_embed_offset), type_numel(out));
 }
 
 // `part` written to its positions in the row-major `whole`.
@@ -51,7 +51,7 @@ static kiln_status write_part(struct lowering *lo, const struct view *part, cons
 kiln_status lower_embed(const struct op_call *c, struct lowering *lo)
 {
     TRY(lower_fill(lo, 0, &c->vout[0]));
-    return write_part(lo, &c->vin[0], &c->attrs[1], attr_int(c, 2), &c->vout[0]);
+    return write_part(lo, &c->vin[0], &c->attrs[AT_embed_strides], attr_int(c, AT_embed_offset), &c->vout[0]);
 }
 
 kiln_status infer_as_strided_scatter(struct op_call *c)
@@ -62,11 +62,13 @@ kiln_status infer_as_strided_scatter(struct op_call *c)
     if (dtype_kind_of[src->dtype] > dtype_kind_of[x->dtype])
         return op_fail(c, KILN_E_DTYPE, "src of %s does not go into x of %s; cast it first", type_string(src).s,
                        type_string(x).s);
-    return check_positions(c, src, &c->attrs[0], attr_int(c, 1), type_numel(x));
+    return check_positions(c, src, &c->attrs[AT_as_strided_scatter_strides], attr_int(c, AT_as_strided_scatter_offset),
+                           type_numel(x));
 }
 
 kiln_status lower_as_strided_scatter(const struct op_call *c, struct lowering *lo)
 {
     TRY(lower_copy(lo, &c->vin[0], &c->vout[0]));
-    return write_part(lo, &c->vin[1], &c->attrs[0], attr_int(c, 1), &c->vout[0]);
+    return write_part(lo, &c->vin[1], &c->attrs[AT_as_strided_scatter_strides],
+                      attr_int(c, AT_as_strided_scatter_offset), &c->vout[0]);
 }

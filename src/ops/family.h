@@ -1,5 +1,6 @@
 // What the family files share: attributes, axes and messages. A message names the op, the argument and the values.
 #pragma once
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include "ops/family_fns.h"
 #include "ops/lower.h"

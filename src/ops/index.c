@@ -57,7 +57,7 @@ kiln_status infer_gather(struct op_call *c)
     int axis;
     const struct type *x = c->in[0], *index = c->in[1];
     TRY(check_index(c, 1));
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_gather_axis, 0, &axis));
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
     if (!fits)
@@ -73,7 +73,7 @@ kiln_status infer_gather(struct op_call *c)
 kiln_status lower_gather(const struct op_call *c, struct lowering *lo)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_gather_axis, 0, &axis));
     struct view x = c->vin[0];
     int64_t size = x.dims[axis], stride = x.strides[axis];
     for (int d = 0; d < x.rank; d++) x.dims[d] = c->out[0].dims[d];
@@ -86,7 +86,7 @@ kiln_status lower_gather(const struct op_call *c, struct lowering *lo)
 static kiln_status take_axis(const struct op_call *c, int *axis)
 {
     *axis = 0;
-    if (c->op->n_attrs) return op_axis(c, 0, 0, axis);
+    if (c->op->n_attrs) return op_axis(c, AT_take_axis, 0, axis);
     if (c->in[0]->rank > 0) return KILN_OK;
     return op_fail(c, KILN_E_SHAPE, "%s has no axis: it is %s", c->op->in_names[0], type_string(c->in[0]).s);
 }
@@ -139,7 +139,7 @@ kiln_status lower_take(const struct op_call *c, struct lowering *lo)
 kiln_status infer_one_hot(struct op_call *c)
 {
     const struct type *ids = c->in[0];
-    int64_t depth = attr_int(c, 0);
+    int64_t depth = attr_int(c, AT_one_hot_depth);
     TRY(check_index(c, 0));
     if (depth < 0) return op_fail(c, KILN_E_ARGUMENT, "depth is negative: %lld", (long long)depth);
     if (ids->rank == MAX_RANK)

@@ -68,6 +68,11 @@ static enum range_kind places(const struct type *x, int axis, int64_t *hi)
     return RANGE_KNOWN;
 }
 
+static int first_axis(const struct attr *axes, int rank)
+{
+    return axes->count ? axis_normalize(axes->v[0], rank) : -1;
+}
+
 static enum range_kind filled(double v, int64_t *lo, int64_t *hi)
 {
     if (!(v >= -0x1p62 && v <= 0x1p62)) return RANGE_UNKNOWN;
@@ -82,19 +87,20 @@ enum range_kind op_result_range(const struct op_call *c, int output, int64_t *lo
     if (c->op->flags & OP_CREATES && dtype_size_B[c->out[0].dtype] < 4) return RANGE_UNKNOWN; // it may wrap
     *lo = *hi = 0;
     switch (c->op->index) {
-    case OP_full: return filled(c->attrs[2].f, lo, hi);
-    case OP_full_like: return filled(c->attrs[0].f, lo, hi);
+    case OP_full: return filled(c->attrs[AT_full_value].f, lo, hi);
+    case OP_full_like: return filled(c->attrs[AT_full_like_value].f, lo, hi);
     case OP_zeros_like: return RANGE_KNOWN;
     case OP_cast: // the same or a wider one
-        if (dtype_kind_of[x->dtype] != KIND_INT || dtype_kind_of[c->attrs[0].i] != KIND_INT) return RANGE_UNKNOWN;
-        return dtype_holds((unsigned)c->attrs[0].i, x->dtype) ? RANGE_SAME : RANGE_UNKNOWN;
+        if (dtype_kind_of[x->dtype] != KIND_INT || dtype_kind_of[attr_int(c, AT_cast_dtype)] != KIND_INT)
+            return RANGE_UNKNOWN;
+        return dtype_holds((unsigned)attr_int(c, AT_cast_dtype), x->dtype) ? RANGE_SAME : RANGE_UNKNOWN;
     case OP_argmax:
-    case OP_argmin: return places(x, c->attrs[0].count ? axis_normalize(c->attrs[0].v[0], x->rank) : -1, hi);
-    case OP_argsort: return places(x, axis_normalize(c->attrs[0].i, x->rank), hi);
-    case OP_sort: return output ? places(x, axis_normalize(c->attrs[0].i, x->rank), hi) : RANGE_SAME;
-    case OP_topk: return output ? places(x, axis_normalize(c->attrs[1].i, x->rank), hi) : RANGE_SAME;
-    case OP_randint: *lo = c->attrs[2].i, *hi = c->attrs[3].i - 1; return RANGE_KNOWN;
-    case OP_randperm: *hi = c->attrs[0].i - 1; return RANGE_KNOWN;
+    case OP_argmin: return places(x, first_axis(&c->attrs[AT_argmin_axes], x->rank), hi);
+    case OP_argsort: return places(x, axis_normalize(attr_int(c, AT_argsort_axis), x->rank), hi);
+    case OP_sort: return output ? places(x, axis_normalize(attr_int(c, AT_sort_axis), x->rank), hi) : RANGE_SAME;
+    case OP_topk: return output ? places(x, axis_normalize(attr_int(c, AT_topk_axis), x->rank), hi) : RANGE_SAME;
+    case OP_randint: *lo = attr_int(c, AT_randint_lo), *hi = attr_int(c, AT_randint_hi) - 1; return RANGE_KNOWN;
+    case OP_randperm: *hi = attr_int(c, AT_randperm_n) - 1; return RANGE_KNOWN;
     default: return RANGE_UNKNOWN;
     }
 }

@@ -22,7 +22,7 @@ kiln_status infer_concat(struct op_call *c)
     int axis;
     struct type *out = &c->out[0];
     if (c->in[0]->rank == 0) return op_fail(c, KILN_E_SHAPE, "tensors of rank 0 have no axis; use stack");
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_concat_axis, 0, &axis));
     *out = *c->in[0];
     for (int i = 1; i < c->n_in; i++) {
         const struct type *t = c->in[i];
@@ -41,7 +41,7 @@ kiln_status lower_concat(const struct op_call *c, struct lowering *lo)
 {
     int axis;
     int64_t at = 0;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_concat_axis, 0, &axis));
     for (int i = 0; i < c->n_in; i++) {
         int64_t n = c->in[i]->dims[axis];
         struct view part = view_narrow(&c->vout[0], axis, at, n);
@@ -53,9 +53,9 @@ kiln_status lower_concat(const struct op_call *c, struct lowering *lo)
 
 static kiln_status stack_axis(const struct op_call *c, int *axis)
 {
-    *axis = axis_normalize(attr_int(c, 0), c->in[0]->rank + 1);
+    *axis = axis_normalize(attr_int(c, AT_stack_axis), c->in[0]->rank + 1);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for tensors of %s", (long long)attr_int(c, 0),
+    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for tensors of %s", (long long)attr_int(c, AT_stack_axis),
                    type_string(c->in[0]).s);
 }
 
@@ -94,7 +94,7 @@ kiln_status lower_stack(const struct op_call *c, struct lowering *lo)
 // x's shape and the repeats over the result's rank, the shorter one filled up with 1 in front.
 static kiln_status tile_shape(const struct op_call *c, struct type *x, int64_t *repeats)
 {
-    const struct attr *r = &c->attrs[0];
+    const struct attr *r = &c->attrs[AT_tile_repeats];
     int rank = r->count > c->in[0]->rank ? r->count : c->in[0]->rank;
     int lead = rank - c->in[0]->rank, skip = rank - r->count;
     *x = *c->in[0];
@@ -176,11 +176,13 @@ kiln_status infer_repeat_interleave(struct op_call *c)
 {
     int axis;
     struct type *out = &c->out[0];
-    TRY(op_axis(c, 1, 0, &axis));
-    if (attr_int(c, 0) < 0) return op_fail(c, KILN_E_ARGUMENT, "repeats is negative: %lld", (long long)attr_int(c, 0));
+    TRY(op_axis(c, AT_repeat_interleave_axis, 0, &axis));
+    if (attr_int(c, AT_repeat_interleave_repeats) < 0)
+        return op_fail(c, KILN_E_ARGUMENT, "repeats is negative: %lld",
+                       (long long)attr_int(c, AT_repeat_interleave_repeats));
     *out = *c->in[0];
     out->weak = false;
-    if (__builtin_mul_overflow(out->dims[axis], attr_int(c, 0), &out->dims[axis]))
+    if (__builtin_mul_overflow(out->dims[axis], attr_int(c, AT_repeat_interleave_repeats), &out->dims[axis]))
         return op_fail(c, KILN_E_SHAPE, "axis %d overflows", axis);
     uint64_t size_B;
     return type_size_B(out, &size_B);
@@ -189,8 +191,8 @@ kiln_status infer_repeat_interleave(struct op_call *c)
 kiln_status lower_repeat_interleave(const struct op_call *c, struct lowering *lo)
 {
     int axis;
-    int64_t repeats = attr_int(c, 0);
-    TRY(op_axis(c, 1, 0, &axis));
+    int64_t repeats = attr_int(c, AT_repeat_interleave_repeats);
+    TRY(op_axis(c, AT_repeat_interleave_axis, 0, &axis));
     const struct view *x = &c->vin[0];
     struct view to = c->vout[0];
     to.dims[axis] = x->dims[axis];
@@ -213,7 +215,7 @@ kiln_status lower_repeat_interleave(const struct op_call *c, struct lowering *lo
 
 static kiln_status roll_axes(const struct op_call *c, int *axes)
 {
-    const struct attr *shifts = &c->attrs[0], *list = &c->attrs[1];
+    const struct attr *shifts = &c->attrs[AT_roll_shifts], *list = &c->attrs[AT_roll_axes];
     uint32_t mask;
     if (list->count == 0) {
         if (shifts->count == 1) return KILN_OK;
@@ -221,7 +223,7 @@ static kiln_status roll_axes(const struct op_call *c, int *axes)
     }
     if (shifts->count != list->count)
         return op_fail(c, KILN_E_ARGUMENT, "%d shifts are given for %d axes", shifts->count, list->count);
-    TRY(op_axes(c, 1, 0, &mask)); // in range, none twice
+    TRY(op_axes(c, AT_roll_axes, 0, &mask)); // in range, none twice
     for (int i = 0; i < list->count; i++) axes[i] = axis_normalize(list->v[i], c->in[0]->rank);
     return KILN_OK;
 }
@@ -253,8 +255,9 @@ kiln_status lower_roll(const struct op_call *c, struct lowering *lo)
     int axes[MAX_RANK] = {0};
     TRY(roll_axes(c, axes));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
-    if (c->attrs[1].count) return roll_pieces(lo, &c->vin[0], &c->vout[0], c->attrs[1].count, axes, c->attrs[0].v);
+    if (c->attrs[AT_roll_axes].count)
+        return roll_pieces(lo, &c->vin[0], &c->vout[0], c->attrs[AT_roll_axes].count, axes, c->attrs[AT_roll_shifts].v);
     struct view x, out = view_flat(&c->vout[0]);
     TRY(lower_flat(lo, &c->vin[0], &x));
-    return roll_pieces(lo, &x, &out, 1, axes, c->attrs[0].v);
+    return roll_pieces(lo, &x, &out, 1, axes, c->attrs[AT_roll_shifts].v);
 }

@@ -12,9 +12,16 @@ struct loss_attrs {
     int64_t ignore_index;
 };
 
+_Static_assert(AT_cross_entropy_reduction == AT_cross_entropy_backward_reduction &&
+                   AT_cross_entropy_label_smoothing == AT_cross_entropy_backward_label_smoothing &&
+                   AT_cross_entropy_ignore == AT_cross_entropy_backward_ignore &&
+                   AT_cross_entropy_ignore_index == AT_cross_entropy_backward_ignore_index,
+               "loss_attrs serves both");
+
 static struct loss_attrs loss_attrs(const struct op_call *c)
 {
-    return (struct loss_attrs){attr_int(c, 0), attr_float(c, 1), attr_int(c, 2) != 0, attr_int(c, 3)};
+    return (struct loss_attrs){attr_int(c, AT_cross_entropy_reduction), attr_float(c, AT_cross_entropy_label_smoothing),
+                               attr_int(c, AT_cross_entropy_ignore) != 0, attr_int(c, AT_cross_entropy_ignore_index)};
 }
 
 static int class_axis(const struct type *x)
@@ -138,7 +145,7 @@ static kiln_status count_labels(const struct op_call *c, struct lowering *lo, co
                                 struct view *count)
 {
     const struct view *t = &c->vin[1];
-    double ignore = (double)attr_int(c, 3);
+    double ignore = (double)attr_int(c, AT_cross_entropy_ignore_index);
     TRY(lower_temp(lo, temp_dtype(without_classes(c->in[0]).dtype), 0, NULL, count));
     if (t->rank) return lower_row(lo, FAMILY_count_labels, s->cls, t->rank, t->dims, t->rank, 1, t, count, 1, &ignore);
     struct view one = view_insert(t, 0);

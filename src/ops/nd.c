@@ -92,7 +92,7 @@ kiln_status lower_gather_nd(const struct op_call *c, struct lowering *lo)
 kiln_status infer_scatter_nd(struct op_call *c)
 {
     const struct type *index = c->in[0], *src = c->in[1];
-    const struct attr *shape = &c->attrs[0];
+    const struct attr *shape = &c->attrs[AT_scatter_nd_shape];
     struct type *out = &c->out[0], want = {.dtype = src->dtype}, both;
     *out = (struct type){.dtype = src->dtype, .rank = shape->count};
     for (int d = 0; d < shape->count; d++) {

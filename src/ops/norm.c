@@ -20,7 +20,7 @@ static uint8_t float_of_all(const struct op_call *c)
 kiln_status infer_softmax(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_softmax_axis, 0, &axis));
     if (c->n_in == 2 && !type_same_shape(c->in[0], c->in[1]))
         return op_fail(c, KILN_E_SHAPE, "y is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[1]).s);
     c->out[0] = *c->in[0];
@@ -41,7 +41,7 @@ static void axis_last(int rank, int axis, int *perm)
 kiln_status lower_softmax(const struct op_call *c, struct lowering *lo)
 {
     int axis, perm[MAX_RANK], rank = c->out[0].rank;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_softmax_axis, 0, &axis));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     axis_last(rank, axis, perm);
     struct view in[2], out = view_permute(&c->vout[0], perm);
@@ -84,14 +84,14 @@ static kiln_status infer_norm(struct op_call *c, int first_affine, int last_affi
 
 kiln_status infer_layer_norm(struct op_call *c)
 {
-    return infer_norm(c, 1, 2, 0);
+    return infer_norm(c, 1, 2, AT_layer_norm_n_axes);
 }
 
 kiln_status infer_layer_norm_backward(struct op_call *c)
 {
     if (!type_same_shape(c->in[0], c->in[2]))
         return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
-    return infer_norm(c, 1, 1, 0);
+    return infer_norm(c, 1, 1, AT_layer_norm_backward_n_axes);
 }
 
 static struct view optional(const struct op_call *c, int in, double fallback)
@@ -108,19 +108,19 @@ static int64_t trailing(const struct type *t, int n_axes)
 
 kiln_status lower_layer_norm(const struct op_call *c, struct lowering *lo)
 {
-    int n_axes = (int)attr_int(c, 0);
+    int n_axes = (int)attr_int(c, AT_layer_norm_n_axes);
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     struct view in[3] = {c->vin[0], optional(c, 1, 1), optional(c, 2, 0)};
-    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
+    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, AT_layer_norm_eps)};
     return lower_row(lo, FAMILY_layer_norm, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, 3, in,
                      &c->vout[0], 2, scalars);
 }
 
 kiln_status lower_layer_norm_backward(const struct op_call *c, struct lowering *lo)
 {
-    int n_axes = (int)attr_int(c, 0);
+    int n_axes = (int)attr_int(c, AT_layer_norm_backward_n_axes);
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
-    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, 1)};
+    double scalars[2] = {(double)trailing(&c->out[0], n_axes), attr_float(c, AT_layer_norm_backward_eps)};
     return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims,
                      n_axes, 3, c->vin, &c->vout[0], 2, scalars);
 }
@@ -190,7 +190,7 @@ kiln_status lower_batch_norm(const struct op_call *c, struct lowering *lo)
     const struct type *x = c->in[0];
     struct view in[5] = {c->vin[0], c->vin[1], c->vin[2], optional(c, 3, 1), optional(c, 4, 0)};
     for (int i = 1; i < 5; i++) in[i] = along_channel(in[i], x);
-    double eps = attr_float(c, 0);
+    double eps = attr_float(c, AT_batch_norm_eps);
     return lower_pointwise(lo, FAMILY_batch_norm, dtype_class(c->out[0].dtype), 5, in, &c->vout[0], 1, &eps);
 }
 
@@ -249,7 +249,7 @@ kiln_status lower_batch_norm_train(const struct op_call *c, struct lowering *lo)
     struct view xs = permuted(&c->vin[0], &r, x->rank), y = permuted(&c->vout[0], &r, x->rank);
     struct view mean = per_row(c->vout[1], r.rank), var = per_row(c->vout[2], r.rank);
     struct view in[3] = {xs, per_row(optional(c, 1, 1), r.rank), per_row(optional(c, 2, 0), r.rank)};
-    double scalars[2] = {r.n, attr_float(c, 0)}, n_dof[2] = {r.n, r.n};
+    double scalars[2] = {r.n, attr_float(c, AT_batch_norm_train_eps)}, n_dof[2] = {r.n, r.n};
     TRY(lower_row(lo, FAMILY_layer_norm, cls, r.rank, r.dims, r.n_reduce, 3, in, &y, 2, scalars));
     TRY(lower_row(lo, FAMILY_reduce_mean, cls, r.rank, r.dims, r.n_reduce, 1, &xs, &mean, 1, n_dof));
     return lower_row(lo, FAMILY_reduce_var, cls, r.rank, r.dims, r.n_reduce, 1, &xs, &var, 2, n_dof);
@@ -265,7 +265,7 @@ kiln_status lower_batch_norm_backward(const struct op_call *c, struct lowering *
     struct view in[3] = {permuted(&c->vin[0], &r, x->rank), per_row(c->vin[1], r.rank),
                          permuted(&c->vin[2], &r, x->rank)};
     struct view out = permuted(&c->vout[0], &r, x->rank);
-    double scalars[2] = {r.n, attr_float(c, 0)};
+    double scalars[2] = {r.n, attr_float(c, AT_batch_norm_backward_eps)};
     return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), r.rank, r.dims, r.n_reduce, 3, in,
                      &out, 2, scalars);
 }

@@ -27,13 +27,13 @@ static int64_t most_pad(int64_t mode, int64_t size)
 kiln_status infer_pad(struct op_call *c)
 {
     struct type *out = &c->out[0];
-    int64_t mode = attr_int(c, 3);
+    int64_t mode = attr_int(c, AT_pad_mode);
     *out = *c->in[0];
     out->weak = false;
     if (mode < MODE_CONSTANT || mode > MODE_CIRCULAR)
         return op_fail(c, KILN_E_ARGUMENT, "mode %lld is not one of KILN_PAD_CONSTANT, _REFLECT, _EDGE, _CIRCULAR",
                        (long long)mode);
-    for (int i = 0; i < 2; i++) {
+    for (int i = AT_pad_before; i <= AT_pad_after; i++) {
         const struct attr *list = &c->attrs[i];
         if (list->count > out->rank)
             return op_fail(c, KILN_E_SHAPE, "%s has %d entries for x of %s", c->op->attrs[i].name, list->count,
@@ -80,11 +80,12 @@ kiln_status lower_pad(const struct op_call *c, struct lowering *lo)
 {
     const struct type *x = c->in[0];
     struct view done = c->vout[0];
-    int64_t mode = attr_int(c, 3);
-    for (int d = 0; d < x->rank; d++) done = view_narrow(&done, d, entry(&c->attrs[0], d), x->dims[d]);
+    int64_t mode = attr_int(c, AT_pad_mode);
+    for (int d = 0; d < x->rank; d++) done = view_narrow(&done, d, entry(&c->attrs[AT_pad_before], d), x->dims[d]);
     TRY(lower_copy(lo, &c->vin[0], &done));
     for (int d = 0; d < x->rank; d++) {
-        int64_t before = entry(&c->attrs[0], d), after = entry(&c->attrs[1], d), size = x->dims[d];
+        int64_t before = entry(&c->attrs[AT_pad_before], d), after = entry(&c->attrs[AT_pad_after], d),
+                size = x->dims[d];
         done.offset -= before * done.strides[d];
         done.dims[d] = before + size + after;
         for (int i = 0; i < 2; i++) {
@@ -92,7 +93,7 @@ kiln_status lower_pad(const struct op_call *c, struct lowering *lo)
             if (n == 0) continue;
             struct view to = view_narrow(&done, d, i ? before + size : 0, n);
             if (mode == MODE_CONSTANT) {
-                TRY(lower_fill(lo, attr_float(c, 2), &to));
+                TRY(lower_fill(lo, attr_float(c, AT_pad_value), &to));
                 continue;
             }
             struct view from = slab_source(&done, d, mode, before, size, n, i == 0);

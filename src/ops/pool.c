@@ -9,13 +9,15 @@ struct pool {
     bool ceil_mode, exclude;
 };
 
+// The options are attributes from `at` on.
 static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
 {
+    const struct attr *a = &c->attrs[at];
     for (int i = 0; i < 2; i++) {
-        p->kernel[i] = c->attrs[at].v[i];
-        p->stride[i] = c->attrs[at + 1].v[i] ? c->attrs[at + 1].v[i] : p->kernel[i];
-        p->padding[i] = c->attrs[at + 2].v[i];
-        p->dilation[i] = c->attrs[at + 3].v[i];
+        p->kernel[i] = a[AT_pool2d_opts_kernel].v[i];
+        p->stride[i] = a[AT_pool2d_opts_stride].v[i] ? a[AT_pool2d_opts_stride].v[i] : p->kernel[i];
+        p->padding[i] = a[AT_pool2d_opts_padding].v[i];
+        p->dilation[i] = a[AT_pool2d_opts_dilation].v[i];
         if (p->kernel[i] < 1 || p->stride[i] < 1 || p->dilation[i] < 1 || p->padding[i] < 0)
             return op_fail(c, KILN_E_ARGUMENT,
                            "kernel %lld, stride %lld and dilation %lld must be positive, padding %lld not negative",
@@ -28,8 +30,8 @@ static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
             return op_fail(c, KILN_E_ARGUMENT, "padding %lld: a window of %lld would hold nothing else",
                            (long long)p->padding[i], (long long)reach);
     }
-    p->ceil_mode = c->attrs[at + 4].i != 0;
-    p->exclude = c->attrs[at + 5].i != 0;
+    p->ceil_mode = a[AT_pool2d_opts_ceil_mode].i != 0;
+    p->exclude = a[AT_pool2d_opts_exclude_padding].i != 0;
     return KILN_OK;
 }
 
@@ -79,7 +81,7 @@ kiln_status infer_pool2d(struct op_call *c)
 {
     struct pool p;
     const struct type *x = c->in[0];
-    TRY(pool_of(c, 0, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
+    TRY(pool_of(c, AT_max_pool2d_kernel, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
     result(c, &p, p.oh, p.ow);
     return KILN_OK;
 }
@@ -88,7 +90,7 @@ kiln_status infer_pool2d_backward(struct op_call *c)
 {
     struct pool p;
     const struct type *x = c->in[0];
-    TRY(pool_of(c, 0, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
+    TRY(pool_of(c, AT_max_pool2d_backward_kernel, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
     TRY(check_dy(c, &p, c->in[1]));
     result(c, &p, p.h, p.w);
     return KILN_OK;
@@ -97,7 +99,8 @@ kiln_status infer_pool2d_backward(struct op_call *c)
 kiln_status infer_avg_pool2d_backward(struct op_call *c)
 {
     struct pool p;
-    TRY(pool_of(c, 2, c->in[0], attr_int(c, 0), attr_int(c, 1), &p));
+    TRY(pool_of(c, AT_avg_pool2d_backward_kernel, c->in[0], attr_int(c, AT_avg_pool2d_backward_height),
+                attr_int(c, AT_avg_pool2d_backward_width), &p));
     TRY(check_dy(c, &p, c->in[0]));
     result(c, &p, p.h, p.w);
     return KILN_OK;
@@ -122,20 +125,21 @@ static kiln_status launch_pool(const struct op_call *c, struct lowering *lo, int
 kiln_status lower_pool2d(const struct op_call *c, struct lowering *lo)
 {
     struct pool p;
-    TRY(pool_of(c, 0, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
+    TRY(pool_of(c, AT_max_pool2d_kernel, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
     return launch_pool(c, lo, c->op->family, &p);
 }
 
 kiln_status lower_max_pool2d_backward(const struct op_call *c, struct lowering *lo)
 {
     struct pool p;
-    TRY(pool_of(c, 0, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
+    TRY(pool_of(c, AT_max_pool2d_backward_kernel, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
     return launch_pool(c, lo, FAMILY_max_pool2d_backward, &p);
 }
 
 kiln_status lower_avg_pool2d_backward(const struct op_call *c, struct lowering *lo)
 {
     struct pool p;
-    TRY(pool_of(c, 2, c->in[0], attr_int(c, 0), attr_int(c, 1), &p));
+    TRY(pool_of(c, AT_avg_pool2d_backward_kernel, c->in[0], attr_int(c, AT_avg_pool2d_backward_height),
+                attr_int(c, AT_avg_pool2d_backward_width), &p));
     return launch_pool(c, lo, FAMILY_avg_pool2d_backward, &p);
 }

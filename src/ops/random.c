@@ -53,8 +53,8 @@ static kiln_status check_kind(const struct op_call *c, unsigned kind, const char
 
 kiln_status infer_uniform(struct op_call *c)
 {
-    double lo = attr_float(c, 2), hi = attr_float(c, 3);
-    TRY(op_shape_attr(c, 0, 1, &c->out[0]));
+    double lo = attr_float(c, AT_uniform_lo), hi = attr_float(c, AT_uniform_hi);
+    TRY(op_shape_attr(c, AT_uniform_dtype, AT_uniform_shape, &c->out[0]));
     TRY(check_kind(c, KIND_FLOAT, "floats"));
     if (isfinite(lo) && isfinite(hi) && lo <= hi) return KILN_OK;
     return op_fail(c, KILN_E_ARGUMENT, "the range from %g to %g is empty or not finite", lo, hi);
@@ -74,7 +74,7 @@ static double last_below(double hi, unsigned dtype)
 kiln_status lower_uniform(const struct op_call *c, struct lowering *lo)
 {
     struct view out = view_flat(&c->vout[0]), words;
-    double range[3] = {attr_float(c, 2), attr_float(c, 3), attr_float(c, 3)};
+    double range[3] = {attr_float(c, AT_uniform_lo), attr_float(c, AT_uniform_hi), attr_float(c, AT_uniform_hi)};
     if (dtype_size_B[c->out[0].dtype] == 2) range[2] = fmax(range[0], last_below(range[1], c->out[0].dtype));
     if (out.dims[0] == 0) return KILN_OK;
     if (c->out[0].dtype == KILN_F64) {
@@ -87,8 +87,8 @@ kiln_status lower_uniform(const struct op_call *c, struct lowering *lo)
 
 kiln_status infer_normal(struct op_call *c)
 {
-    double mean = attr_float(c, 2), std = attr_float(c, 3);
-    TRY(op_shape_attr(c, 0, 1, &c->out[0]));
+    double mean = attr_float(c, AT_normal_mean), std = attr_float(c, AT_normal_std);
+    TRY(op_shape_attr(c, AT_normal_dtype, AT_normal_shape, &c->out[0]));
     TRY(check_kind(c, KIND_FLOAT, "floats"));
     if (isfinite(mean) && isfinite(std) && std >= 0) return KILN_OK;
     return op_fail(c, KILN_E_ARGUMENT, "mean %g and std %g must be finite, std not negative", mean, std);
@@ -104,7 +104,7 @@ kiln_status lower_normal(const struct op_call *c, struct lowering *lo)
     TRY(draw(c, lo, n_in * ((out.dims[0] + 1) / 2), &words));
     for (int i = 0; i < 2; i++) {
         struct view half = every(&out, i, 2);
-        double scalars[3] = {i ? 0.25 : 0, attr_float(c, 2), attr_float(c, 3)};
+        double scalars[3] = {i ? 0.25 : 0, attr_float(c, AT_normal_mean), attr_float(c, AT_normal_std)};
         TRY(map(lo, wide ? FAMILY_random_normal_f64 : FAMILY_random_normal, wide ? CLASS_F64 : CLASS_F32, &words, n_in,
                 n_in, &half, 3, scalars));
     }
@@ -113,8 +113,8 @@ kiln_status lower_normal(const struct op_call *c, struct lowering *lo)
 
 kiln_status infer_randint(struct op_call *c)
 {
-    int64_t lo = attr_int(c, 2), hi = attr_int(c, 3);
-    TRY(op_shape_attr(c, 0, 1, &c->out[0]));
+    int64_t lo = attr_int(c, AT_randint_lo), hi = attr_int(c, AT_randint_hi);
+    TRY(op_shape_attr(c, AT_randint_dtype, AT_randint_shape, &c->out[0]));
     TRY(check_kind(c, KIND_INT, "integers"));
     if (lo < hi) return KILN_OK;
     return op_fail(c, KILN_E_ARGUMENT, "the range from %lld to %lld is empty", (long long)lo, (long long)hi);
@@ -133,21 +133,21 @@ static kiln_status integers(const struct op_call *c, struct lowering *lo, int64_
 kiln_status lower_randint(const struct op_call *c, struct lowering *lo)
 {
     struct view out = view_flat(&c->vout[0]);
-    int64_t low = attr_int(c, 2), high = attr_int(c, 3);
+    int64_t low = attr_int(c, AT_randint_lo), high = attr_int(c, AT_randint_hi);
     return out.dims[0] == 0 ? KILN_OK : integers(c, lo, low, (uint64_t)high - (uint64_t)low, &out);
 }
 
 kiln_status infer_bernoulli(struct op_call *c)
 {
-    double p = attr_float(c, 2);
-    TRY(op_shape_attr(c, 0, 1, &c->out[0]));
+    double p = attr_float(c, AT_bernoulli_p);
+    TRY(op_shape_attr(c, AT_bernoulli_dtype, AT_bernoulli_shape, &c->out[0]));
     return p >= 0 && p <= 1 ? KILN_OK : op_fail(c, KILN_E_ARGUMENT, "p is %g, a probability lies in [0, 1]", p);
 }
 
 kiln_status lower_bernoulli(const struct op_call *c, struct lowering *lo)
 {
     struct view out = view_flat(&c->vout[0]), to = out, words;
-    double p = attr_float(c, 2);
+    double p = attr_float(c, AT_bernoulli_p);
     if (out.dims[0] == 0) return KILN_OK;
     bool wide = out.dtype == KILN_F64; // kernels of class f32 know no f64
     if (wide) TRY(lower_temp(lo, KILN_F32, 1, out.dims, &to));
@@ -158,7 +158,7 @@ kiln_status lower_bernoulli(const struct op_call *c, struct lowering *lo)
 
 kiln_status infer_randperm(struct op_call *c)
 {
-    int64_t n = attr_int(c, 0);
+    int64_t n = attr_int(c, AT_randperm_n);
     if (n < 0) return op_fail(c, KILN_E_ARGUMENT, "n is negative: %lld", (long long)n);
     c->out[0] = (struct type){.dtype = KILN_I64, .rank = 1, .dims = {n}};
     uint64_t size_B;
@@ -178,7 +178,7 @@ kiln_status lower_randperm(const struct op_call *c, struct lowering *lo)
 // dropout(x, p), and the same with the seed and offset of another call: that is its gradient.
 kiln_status infer_dropout(struct op_call *c)
 {
-    double p = attr_float(c, 0);
+    double p = attr_float(c, AT_dropout_p);
     if (dtype_kind_of[c->in[0]->dtype] != KIND_FLOAT)
         return op_fail(c, KILN_E_DTYPE, "takes floats, x is %s", type_string(c->in[0]).s);
     if (!(p >= 0 && p <= 1)) return op_fail(c, KILN_E_ARGUMENT, "p is %g, a probability lies in [0, 1]", p);
@@ -187,7 +187,7 @@ kiln_status infer_dropout(struct op_call *c)
 
 kiln_status lower_dropout(const struct op_call *c, struct lowering *lo)
 {
-    double p = attr_float(c, 0), scalars[2] = {p, p < 1 ? 1 / (1 - p) : 0};
+    double p = attr_float(c, AT_dropout_p), scalars[2] = {p, p < 1 ? 1 / (1 - p) : 0};
     const struct view *out = &c->vout[0];
     struct view words, in[2] = {c->vin[0], *out};
     int64_t n = type_numel(&c->out[0]);

@@ -3,12 +3,17 @@
 #include "ops/family.h"
 #include <math.h>
 
+#define HAS_REDUCE_OPTS(op) (AT_##op##_axes == AT_reduce_opts_axes && AT_##op##_keepdims == AT_reduce_opts_keepdims)
+_Static_assert(HAS_REDUCE_OPTS(sum) && HAS_REDUCE_OPTS(mean) && HAS_REDUCE_OPTS(max) && HAS_REDUCE_OPTS(any) &&
+                   HAS_REDUCE_OPTS(argmax),
+               "reduced_shape and row_space serve all");
+
 // Axes, then keepdims: the first two attributes of every reduction.
 static kiln_status reduced_shape(struct op_call *c, uint8_t dtype, uint32_t *mask)
 {
     const struct type *x = c->in[0];
-    TRY(op_axes(c, 0, 0, mask));
-    bool keep = c->attrs[1].i != 0;
+    TRY(op_axes(c, AT_reduce_opts_axes, 0, mask));
+    bool keep = c->attrs[AT_reduce_opts_keepdims].i != 0;
     struct type *out = &c->out[0];
     *out = (struct type){.dtype = dtype};
     for (int i = 0; i < x->rank; i++) {
@@ -69,9 +74,9 @@ kiln_status infer_any(struct op_call *c)
 kiln_status infer_arg(struct op_call *c)
 {
     const struct type *x = c->in[0];
-    if (c->attrs[0].count > 1)
+    if (c->attrs[AT_argmax_axes].count > 1)
         return op_fail(c, KILN_E_AXIS, "takes one axis, or none for the flattened tensor; %d are given",
-                       c->attrs[0].count);
+                       c->attrs[AT_argmax_axes].count);
     TRY(infer_extremum(c));
     c->out[0].dtype = KILN_I64;
     c->compute_dtype = x->dtype == KILN_BOOL ? KILN_I32 : x->dtype;
@@ -91,8 +96,8 @@ static void row_space(const struct op_call *c, struct row_space *s)
     const struct type *x = c->in[0];
     const struct view *out = &c->vout[0];
     uint32_t mask;
-    (void)op_axes(c, 0, 0, &mask); // checked by infer
-    bool keep = c->attrs[1].i != 0;
+    (void)op_axes(c, AT_reduce_opts_axes, 0, &mask); // checked by infer
+    bool keep = c->attrs[AT_reduce_opts_keepdims].i != 0;
     int perm[MAX_RANK], n = 0, at = 0;
     struct view o = *out;
     o.rank = x->rank;
@@ -165,13 +170,13 @@ kiln_status lower_mean(const struct op_call *c, struct lowering *lo)
 
 kiln_status lower_var(const struct op_call *c, struct lowering *lo)
 {
-    double n = (double)row_length(c), scalars[2] = {n, fmax(0, n - c->attrs[2].f)};
+    double n = (double)row_length(c), scalars[2] = {n, fmax(0, n - c->attrs[AT_var_correction].f)};
     return lower_family(c, lo, c->op->family, 2, scalars);
 }
 
 kiln_status lower_norm(const struct op_call *c, struct lowering *lo)
 {
-    double p = c->attrs[2].f;
+    double p = c->attrs[AT_norm_ord].f;
     if (p == 1) return lower_family(c, lo, FAMILY_reduce_norm1, 0, NULL);
     if (p == 2) return lower_family(c, lo, FAMILY_reduce_norm2, 0, NULL);
     if (p == INFINITY) return lower_family(c, lo, FAMILY_reduce_norm_inf, 0, NULL);

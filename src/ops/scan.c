@@ -13,7 +13,7 @@ kiln_status infer_scan(struct op_call *c)
 {
     int axis;
     const struct type *x = c->in[0];
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_cumsum_axis, 0, &axis));
     TRY(infer_same(c));
     if (dtype_kind_of[x->dtype] != KIND_FLOAT) c->out[0].dtype = KILN_I64;
     c->compute_dtype = c->out[0].dtype;
@@ -23,7 +23,7 @@ kiln_status infer_scan(struct op_call *c)
 kiln_status infer_scan_extremum(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_cummax_axis, 0, &axis));
     if (c->in[0]->dtype == KILN_BOOL)
         return op_fail(c, KILN_E_DTYPE, "takes integers and floats, x is %s", type_string(c->in[0]).s);
     TRY(infer_same(c));
@@ -71,11 +71,13 @@ static kiln_status run(const struct scan *s, uint32_t phase, const struct view *
     return s->lo->launch(s->lo, &l);
 }
 
+_Static_assert(AT_cumsum_axis == AT_cummax_axis, "lower_scan serves all");
+
 static kiln_status lower_scan(const struct op_call *c, struct lowering *lo, uint32_t verb)
 {
     struct scan s = {lo, dtype_class(c->compute_dtype), verb};
     int axis, perm[MAX_RANK], n = 0, rank = c->in[0]->rank;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_cumsum_axis, 0, &axis));
     for (int d = 0; d < rank; d++)
         if (d != axis) perm[n++] = d;
     perm[n] = axis;

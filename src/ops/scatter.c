@@ -29,7 +29,7 @@ kiln_status infer_scatter(struct op_call *c)
     const struct type *x = c->in[0], *index = c->in[1], *src = c->in[2];
     struct type both;
     TRY(check_source(c, 1, 2));
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_scatter_axis, 0, &axis));
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
     if (!fits)
@@ -60,7 +60,7 @@ kiln_status infer_index_add(struct op_call *c)
     const struct type *x = c->in[0], *index = c->in[1], *src = c->in[2];
     TRY(refuse_bool(c));
     TRY(check_source(c, 1, 2));
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_index_add_axis, 0, &axis));
     struct type want = *x, both;
     if (index->rank == 1) want.dims[axis] = index->dims[0];
     if (index->rank != 1 || !shape_broadcast(&want, src, &both) || !type_same_shape(&both, &want))
@@ -182,12 +182,15 @@ kiln_status lower_add_rows(struct lowering *lo, const struct view *index, const 
     return scatter_into(&s, true);
 }
 
+_Static_assert(AT_scatter_axis == AT_scatter_add_axis && AT_scatter_axis == AT_index_add_axis,
+               "lower_scatter_to serves all");
+
 static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo, bool add, bool vector)
 {
     struct scatter s = {.lo = lo, .shared_index = vector};
     const struct type *x = c->in[0];
     struct view out = c->vout[0], target = out, src = c->vin[2];
-    TRY(op_axis(c, 0, 0, &s.axis));
+    TRY(op_axis(c, AT_scatter_axis, 0, &s.axis));
     unsigned dtype = add ? class_dtype(dtype_class(x->dtype)) : x->dtype;
     if (dtype != x->dtype) TRY(lower_temp(lo, dtype, x->rank, x->dims, &target));
     TRY(lower_copy(lo, &c->vin[0], &target));

@@ -123,7 +123,7 @@ kiln_status lower_sort_views(struct lowering *lo, const struct view *x, bool des
 kiln_status infer_sort(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_sort_axis, 0, &axis));
     TRY(infer_same(c));
     c->out[1] = c->out[0];
     c->out[1].dtype = KILN_I64;
@@ -133,7 +133,7 @@ kiln_status infer_sort(struct op_call *c)
 kiln_status infer_argsort(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_argsort_axis, 0, &axis));
     TRY(infer_same(c));
     c->out[0].dtype = KILN_I64;
     return KILN_OK;
@@ -142,8 +142,8 @@ kiln_status infer_argsort(struct op_call *c)
 kiln_status infer_topk(struct op_call *c)
 {
     int axis;
-    int64_t k = attr_int(c, 0);
-    TRY(op_axis(c, 1, 0, &axis));
+    int64_t k = attr_int(c, AT_topk_k);
+    TRY(op_axis(c, AT_topk_axis, 0, &axis));
     if (k < 0 || k > c->in[0]->dims[axis])
         return op_fail(c, KILN_E_ARGUMENT, "k is %lld, axis %d of %s has %lld elements", (long long)k, axis,
                        type_string(c->in[0]).s, (long long)c->in[0]->dims[axis]);
@@ -170,15 +170,15 @@ static kiln_status lower_along(const struct op_call *c, struct lowering *lo, int
 
 kiln_status lower_sort(const struct op_call *c, struct lowering *lo)
 {
-    return lower_along(c, lo, 0, attr_int(c, 1) != 0, &c->vout[0], &c->vout[1]);
+    return lower_along(c, lo, AT_sort_axis, attr_int(c, AT_sort_descending) != 0, &c->vout[0], &c->vout[1]);
 }
 
 kiln_status lower_argsort(const struct op_call *c, struct lowering *lo)
 {
-    return lower_along(c, lo, 0, attr_int(c, 1) != 0, NULL, &c->vout[0]);
+    return lower_along(c, lo, AT_argsort_axis, attr_int(c, AT_argsort_descending) != 0, NULL, &c->vout[0]);
 }
 
 kiln_status lower_topk(const struct op_call *c, struct lowering *lo)
 {
-    return lower_along(c, lo, 1, attr_int(c, 2) != 0, &c->vout[0], &c->vout[1]);
+    return lower_along(c, lo, AT_topk_axis, attr_int(c, AT_topk_largest) != 0, &c->vout[0], &c->vout[1]);
 }

@@ -12,16 +12,13 @@ const struct elementwise_row elementwise_rows[] = {
 const int elementwise_row_count = (int)COUNT_OF(elementwise_rows);
 
 const struct structured_row structured_rows[] = {
-#define STRUCTURED(row_name, ...) {.name = #row_name, __VA_ARGS__},
+#define FN(infer, lower)                     infer, lower
+#define VIEW_FN(infer, view)                 infer, NULL, view
+#define VIEW_OR_COPY_FN(infer, lower, view)  infer, lower, view
+#define STRUCTURED(row_name, functions, ...) {.name = #row_name, .fn = {functions}, __VA_ARGS__},
 #include "ops/structured.def"
 };
 const int structured_row_count = (int)COUNT_OF(structured_rows);
-
-const struct options_row options_rows[] = {
-#define OPTIONS(name, fields, doc) {#name, fields, doc},
-#include "ops/options.def"
-};
-const int options_row_count = (int)COUNT_OF(options_rows);
 
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
 #define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"

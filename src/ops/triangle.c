@@ -23,17 +23,17 @@ static kiln_status lower_triangle(const struct op_call *c, struct lowering *lo, 
 
 kiln_status lower_tril(const struct op_call *c, struct lowering *lo)
 {
-    return lower_triangle(c, lo, 1, (double)attr_int(c, 0));
+    return lower_triangle(c, lo, 1, (double)attr_int(c, AT_tril_k));
 }
 
 kiln_status lower_triu(const struct op_call *c, struct lowering *lo)
 {
-    return lower_triangle(c, lo, -1, -(double)attr_int(c, 0));
+    return lower_triangle(c, lo, -1, -(double)attr_int(c, AT_triu_k));
 }
 
 kiln_status infer_eye(struct op_call *c)
 {
-    int64_t dtype = attr_int(c, 0), n = attr_int(c, 1), m = attr_int(c, 2);
+    int64_t dtype = attr_int(c, AT_eye_dtype), n = attr_int(c, AT_eye_n), m = attr_int(c, AT_eye_m);
     if (dtype < 0 || dtype >= DTYPE_COUNT)
         return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
     if (n < 0 || m < 0) return op_fail(c, KILN_E_SHAPE, "n and m are %lld and %lld", (long long)n, (long long)m);
@@ -55,5 +55,5 @@ kiln_status lower_eye(const struct op_call *c, struct lowering *lo)
 
 kiln_status lower_full_like(const struct op_call *c, struct lowering *lo)
 {
-    return lower_fill(lo, attr_float(c, 0), &c->vout[0]);
+    return lower_fill(lo, attr_float(c, AT_full_like_value), &c->vout[0]);
 }

@@ -20,7 +20,7 @@ static struct type *start(struct op_call *c)
 
 kiln_status infer_reshape(struct op_call *c)
 {
-    const struct attr *shape = &c->attrs[0];
+    const struct attr *shape = &c->attrs[AT_reshape_shape];
     const struct type *x = c->in[0];
     struct type *out = start(c);
     int64_t known = 1, count = type_numel(x);
@@ -58,8 +58,8 @@ kiln_status infer_flatten(struct op_call *c)
         return KILN_OK;
     }
     int from, to;
-    TRY(op_axis(c, 0, 0, &from));
-    TRY(op_axis(c, 1, 0, &to));
+    TRY(op_axis(c, AT_flatten_start, 0, &from));
+    TRY(op_axis(c, AT_flatten_stop, 0, &to));
     if (from > to) return op_fail(c, KILN_E_AXIS, "start axis %d is behind stop axis %d", from, to);
     int64_t merged = 1;
     for (int i = from; i <= to; i++) merged *= x->dims[i];
@@ -130,7 +130,7 @@ kiln_status lower_reshape(const struct op_call *c, struct lowering *lo)
 
 static kiln_status permutation(const struct op_call *c, int *perm)
 {
-    const struct attr *axes = &c->attrs[0];
+    const struct attr *axes = &c->attrs[AT_permute_axes];
     const struct type *x = c->in[0];
     uint32_t seen = 0;
     if (axes->count == 0)
@@ -176,8 +176,8 @@ static void swap(int64_t *v, int i, int j)
 kiln_status infer_transpose(struct op_call *c)
 {
     int i, j;
-    TRY(op_axis(c, 0, 0, &i));
-    TRY(op_axis(c, 1, 0, &j));
+    TRY(op_axis(c, AT_transpose_axis0, 0, &i));
+    TRY(op_axis(c, AT_transpose_axis1, 0, &j));
     swap(start(c)->dims, i, j);
     return KILN_OK;
 }
@@ -185,8 +185,8 @@ kiln_status infer_transpose(struct op_call *c)
 kiln_status view_transpose(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     int i, j;
-    TRY(op_axis(c, 0, 0, &i));
-    TRY(op_axis(c, 1, 0, &j));
+    TRY(op_axis(c, AT_transpose_axis0, 0, &i));
+    TRY(op_axis(c, AT_transpose_axis1, 0, &j));
     *out = *in;
     swap(out->strides, i, j);
     return KILN_OK;
@@ -196,7 +196,7 @@ kiln_status view_transpose(const struct op_call *c, const struct layout *in, str
 
 kiln_status infer_expand(struct op_call *c)
 {
-    const struct attr *shape = &c->attrs[0];
+    const struct attr *shape = &c->attrs[AT_expand_shape];
     const struct type *x = c->in[0];
     struct type *out = start(c);
     int lead = shape->count - x->rank;
@@ -242,7 +242,8 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 // step.
 static kiln_status slice_range(const struct op_call *c, int axis, struct range *r)
 {
-    const struct attr *start = &c->attrs[0], *stop = &c->attrs[1], *step = &c->attrs[2];
+    const struct attr *start = &c->attrs[AT_slice_start], *stop = &c->attrs[AT_slice_stop],
+                      *step = &c->attrs[AT_slice_step];
     int64_t size = c->in[0]->dims[axis];
     r->step = axis < step->count ? step->v[axis] : 1;
     if (r->step == 0 || r->step == INT64_MIN)
@@ -267,7 +268,7 @@ static kiln_status slice_range(const struct op_call *c, int axis, struct range *
 kiln_status infer_slice(struct op_call *c)
 {
     struct type *out = start(c);
-    for (int i = 0; i < 3; i++)
+    for (int i = AT_slice_start; i <= AT_slice_step; i++)
         if (c->attrs[i].count > out->rank)
             return op_fail(c, KILN_E_SHAPE, "%s has %d entries for %s", c->op->attrs[i].name, c->attrs[i].count,
                            type_string(c->in[0]).s);
@@ -294,8 +295,8 @@ kiln_status view_slice(const struct op_call *c, const struct layout *in, struct 
 kiln_status infer_narrow(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
-    int64_t from = attr_int(c, 1), length = attr_int(c, 2), size = c->in[0]->dims[axis];
+    TRY(op_axis(c, AT_narrow_axis, 0, &axis));
+    int64_t from = attr_int(c, AT_narrow_start), length = attr_int(c, AT_narrow_length), size = c->in[0]->dims[axis];
     if (from < 0 || length < 0 || from > size || length > size - from)
         return op_fail(c, KILN_E_SHAPE, "start %lld and length %lld leave axis %d of %s", (long long)from,
                        (long long)length, axis, type_string(c->in[0]).s);
@@ -306,9 +307,9 @@ kiln_status infer_narrow(struct op_call *c)
 kiln_status view_narrow_op(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
+    TRY(op_axis(c, AT_narrow_axis, 0, &axis));
     *out = *in;
-    if (c->out[0].dims[axis]) out->offset += attr_int(c, 1) * in->strides[axis];
+    if (c->out[0].dims[axis]) out->offset += attr_int(c, AT_narrow_start) * in->strides[axis];
     return KILN_OK;
 }
 
@@ -320,8 +321,8 @@ static void drop(int64_t *v, int rank, int axis)
 kiln_status infer_select(struct op_call *c)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
-    int64_t index = attr_int(c, 1), size = c->in[0]->dims[axis];
+    TRY(op_axis(c, AT_select_axis, 0, &axis));
+    int64_t index = attr_int(c, AT_select_index), size = c->in[0]->dims[axis];
     if (index < -size || index >= size)
         return op_fail(c, KILN_E_AXIS, "index %lld is out of range for axis %d of %s", (long long)index, axis,
                        type_string(c->in[0]).s);
@@ -333,8 +334,8 @@ kiln_status infer_select(struct op_call *c)
 kiln_status view_select(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     int axis;
-    TRY(op_axis(c, 0, 0, &axis));
-    int64_t index = attr_int(c, 1);
+    TRY(op_axis(c, AT_select_axis, 0, &axis));
+    int64_t index = attr_int(c, AT_select_index);
     *out = *in;
     out->offset += (index < 0 ? index + c->in[0]->dims[axis] : index) * in->strides[axis];
     drop(out->strides, c->in[0]->rank, axis);
@@ -346,9 +347,9 @@ kiln_status view_select(const struct op_call *c, const struct layout *in, struct
 static kiln_status squeeze_mask(const struct op_call *c, uint32_t *mask)
 {
     const struct type *x = c->in[0];
-    bool all = c->attrs[0].count == 0;
+    bool all = c->attrs[AT_squeeze_axes].count == 0;
     if (!all)
-        TRY(op_axes(c, 0, 0, mask));
+        TRY(op_axes(c, AT_squeeze_axes, 0, mask));
     else
         *mask = 0;
     for (int i = 0; i < x->rank; i++) {
@@ -384,9 +385,9 @@ kiln_status view_squeeze_op(const struct op_call *c, const struct layout *in, st
 
 static kiln_status unsqueeze_axis(const struct op_call *c, int *axis)
 {
-    *axis = axis_normalize(attr_int(c, 0), c->in[0]->rank + 1);
+    *axis = axis_normalize(attr_int(c, AT_unsqueeze_axis), c->in[0]->rank + 1);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for x of %s", (long long)attr_int(c, 0),
+    return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for x of %s", (long long)attr_int(c, AT_unsqueeze_axis),
                    type_string(c->in[0]).s);
 }
 
@@ -426,13 +427,13 @@ kiln_status infer_flip(struct op_call *c)
 {
     uint32_t mask;
     start(c);
-    return op_axes(c, 0, 0, &mask);
+    return op_axes(c, AT_flip_axes, 0, &mask);
 }
 
 kiln_status view_flip(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     uint32_t mask;
-    TRY(op_axes(c, 0, 0, &mask));
+    TRY(op_axes(c, AT_flip_axes, 0, &mask));
     *out = *in;
     for (int i = 0; i < c->in[0]->rank; i++) {
         if (!(mask >> i & 1) || c->in[0]->dims[i] < 2) continue;
@@ -446,7 +447,7 @@ kiln_status view_flip(const struct op_call *c, const struct layout *in, struct l
 
 kiln_status infer_as_strided(struct op_call *c)
 {
-    const struct attr *shape = &c->attrs[0], *strides = &c->attrs[1];
+    const struct attr *shape = &c->attrs[AT_as_strided_shape], *strides = &c->attrs[AT_as_strided_strides];
     if (shape->count != strides->count)
         return op_fail(c, KILN_E_SHAPE, "shape has %d entries, strides has %d", shape->count, strides->count);
     struct type *out = start(c);
@@ -464,18 +465,19 @@ kiln_status infer_as_strided(struct op_call *c)
 kiln_status view_as_strided(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     (void)in;
-    out->offset = attr_int(c, 2);
-    for (int i = 0; i < c->attrs[1].count; i++) out->strides[i] = c->attrs[1].v[i];
+    out->offset = attr_int(c, AT_as_strided_offset);
+    for (int i = 0; i < c->attrs[AT_as_strided_strides].count; i++)
+        out->strides[i] = c->attrs[AT_as_strided_strides].v[i];
     return KILN_OK;
 }
 
 static kiln_status diagonal_axes(const struct op_call *c, int *i, int *j, int64_t *length)
 {
-    TRY(op_axis(c, 1, 0, i));
-    TRY(op_axis(c, 2, 0, j));
+    TRY(op_axis(c, AT_diagonal_axis0, 0, i));
+    TRY(op_axis(c, AT_diagonal_axis1, 0, j));
     const struct type *x = c->in[0];
     if (*i == *j) return op_fail(c, KILN_E_AXIS, "axis0 and axis1 are both %d of %s", *i, type_string(x).s);
-    int64_t k = attr_int(c, 0), low = -x->dims[*i], high = x->dims[*j];
+    int64_t k = attr_int(c, AT_diagonal_offset), low = -x->dims[*i], high = x->dims[*j];
     k = k < low ? low : k > high ? high : k; // beyond, there is no diagonal
     int64_t rows = x->dims[*i] - (k < 0 ? -k : 0), cols = x->dims[*j] - (k > 0 ? k : 0);
     *length = rows < cols ? rows : cols;
@@ -499,7 +501,7 @@ kiln_status infer_diagonal(struct op_call *c)
 kiln_status view_diagonal(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
     int i, j, n = 0;
-    int64_t length, k = attr_int(c, 0);
+    int64_t length, k = attr_int(c, AT_diagonal_offset);
     TRY(diagonal_axes(c, &i, &j, &length));
     out->offset = in->offset;
     if (length) out->offset += k < 0 ? -k * in->strides[i] : k * in->strides[j];

@@ -8,6 +8,7 @@
 // before it is taken. as_strided looks at the storage, not at the value, and is left alone; so are dimensions that
 // vary, whose numbers hold for one call only. `contiguous` of what a node other than a view makes is that value.
 #include "pass/passes.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include <string.h>
 
@@ -37,8 +38,8 @@ static bool is_row_major(const struct shape *s)
 
 static bool as_reshape(const struct shape *s, struct attr *attrs)
 {
-    attrs[0] = ints(s->out->rank);
-    memcpy(attrs[0].v, s->out->dims, sizeof s->out->dims);
+    attrs[AT_reshape_shape] = ints(s->out->rank);
+    memcpy(attrs[AT_reshape_shape].v, s->out->dims, sizeof s->out->dims);
     return is_row_major(s);
 }
 
@@ -48,7 +49,7 @@ static bool as_permute(const struct shape *s, struct attr *attrs)
     uint32_t taken = 0;
     if (s->base->rank != s->out->rank || s->at.offset) return false;
     layout_contiguous(s->base, &base);
-    attrs[0] = ints(s->out->rank);
+    attrs[AT_permute_axes] = ints(s->out->rank);
     for (int i = 0; i < s->out->rank; i++) {
         int from = -1;
         for (int k = 0; k < s->base->rank && from < 0; k++) {
@@ -58,15 +59,15 @@ static bool as_permute(const struct shape *s, struct attr *attrs)
         }
         if (from < 0) return false;
         taken |= 1u << from;
-        attrs[0].v[i] = from;
+        attrs[AT_permute_axes].v[i] = from;
     }
     return true;
 }
 
 static bool as_expand(const struct shape *s, struct attr *attrs)
 {
-    attrs[0] = ints(s->out->rank);
-    memcpy(attrs[0].v, s->out->dims, sizeof s->out->dims);
+    attrs[AT_expand_shape] = ints(s->out->rank);
+    memcpy(attrs[AT_expand_shape].v, s->out->dims, sizeof s->out->dims);
     return s->out->rank >= s->base->rank; // the rest shows in the comparison
 }
 
@@ -77,15 +78,15 @@ static bool as_slice(const struct shape *s, struct attr *attrs)
     int rank = s->base->rank;
     if (rank != s->out->rank) return false;
     layout_contiguous(s->base, &base);
-    for (int i = 0; i < 3; i++) attrs[i] = ints((uint8_t)rank);
+    for (int i = AT_slice_start; i <= AT_slice_step; i++) attrs[i] = ints((uint8_t)rank);
     for (int i = 0; i < rank; i++) {
         int64_t count = s->out->dims[i], start = s->base->dims[i] > 1 ? offset / base.strides[i] : 0;
         offset -= start * base.strides[i];
         int64_t step = count > 1 ? s->at.strides[i] / base.strides[i] : 1, last = start + (count - 1) * step;
         if (step == 0 || start >= s->base->dims[i]) return false;
-        attrs[0].v[i] = start;
-        attrs[1].v[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : INT64_MAX;
-        attrs[2].v[i] = step;
+        attrs[AT_slice_start].v[i] = start;
+        attrs[AT_slice_stop].v[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : INT64_MAX;
+        attrs[AT_slice_step].v[i] = step;
     }
     return true;
 }

@@ -32,5 +32,13 @@ void gen_options_macro(struct str *s, const char *options);   // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);
+// Parameters with options expanded in place: tensors to inputs, the rest to attributes.
+struct flat {
+    int n_in, n_required, n_attrs;
+    char in[16][32];
+    struct param attrs[16];
+    bool list;
+};
+void gen_flatten(const char *args, struct flat *f); // f is zeroed
 // seed and offset of a random op: op_apply fills them, its public function does not take them.
 bool gen_is_reserved(const struct structured_row *r, const struct param *p);

@@ -73,3 +73,25 @@ bool gen_is_reserved(const struct structured_row *r, const struct param *p)
 {
     return (r->flags & OP_RANDOM) && (!strcmp(p->name, "seed") || !strcmp(p->name, "offset"));
 }
+
+static void flatten(const char *args, bool inside, struct flat *f)
+{
+    struct param p[16];
+    int n = gen_params(args, p, 16);
+    for (int i = 0; i < n; i++) {
+        if (p[i].kind == PARAM_OPTIONS)
+            flatten(gen_options(p[i].name)->fields, true, f);
+        else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
+            char *name = strcpy(f->in[f->n_in++], p[i].name), *optional = strchr(name, '?');
+            if (optional) *optional = 0;
+            if (!inside && !optional) f->n_required++;
+            f->list |= p[i].kind == PARAM_LIST;
+        } else if (gen_is_attr(p[i].kind))
+            f->attrs[f->n_attrs++] = p[i];
+    }
+}
+
+void gen_flatten(const char *args, struct flat *f)
+{
+    flatten(args, false, f);
+}

@@ -8,31 +8,6 @@ static const char *const attr_kinds[] = {
     [PARAM_INTS] = "ATTR_INTS", [PARAM_INT2] = "ATTR_INTS",   [PARAM_DTYPE] = "ATTR_DTYPE",
 };
 
-struct flat {
-    int n_in, n_required, n_attrs;
-    char in[16][32];
-    struct param attrs[16];
-    bool list;
-};
-
-// Parameters with options expanded in place: tensors to inputs, the rest to attributes.
-static void flatten(const char *args, bool inside, struct flat *f)
-{
-    struct param p[16];
-    int n = gen_params(args, p, 16);
-    for (int i = 0; i < n; i++) {
-        if (p[i].kind == PARAM_OPTIONS)
-            flatten(gen_options(p[i].name)->fields, true, f);
-        else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
-            char *name = strcpy(f->in[f->n_in++], p[i].name), *optional = strchr(name, '?');
-            if (optional) *optional = 0;
-            if (!inside && !optional) f->n_required++;
-            f->list |= p[i].kind == PARAM_LIST;
-        } else if (gen_is_attr(p[i].kind))
-            f->attrs[f->n_attrs++] = p[i];
-    }
-}
-
 static void str_or_null(struct str *s, const char *field, const char *value)
 {
     if (value) str_addf(s, ", .%s = \"%s\"", field, value);
@@ -169,7 +144,7 @@ static void gradient_op(struct str *s, const struct gradient_row *h, int index)
 static void structured_arrays(struct str *s, const struct structured_row *r)
 {
     struct flat f = {0};
-    flatten(r->args, false, &f);
+    gen_flatten(r->args, &f);
     str_addf(s, "static const char *const names_%s[] = {", r->name);
     for (int i = 0; i < f.n_in; i++) str_addf(s, "\"%s\", ", f.in[i]);
     str_add(s, "NULL};\n");
@@ -182,7 +157,7 @@ static void structured_arrays(struct str *s, const struct structured_row *r)
 static void structured_op(struct str *s, const struct structured_row *r, int index)
 {
     struct flat f = {0};
-    flatten(r->args, false, &f);
+    gen_flatten(r->args, &f);
     int flags = r->flags | (f.list ? OP_VARIADIC : 0);
     int n_out = r->n_out ? r->n_out : 1;
     str_addf(s,

@@ -1,13 +1,15 @@
 // Tensors filled with a number. Where another number was seen at this place, it is taken at run time: chosen by a
 // `where` whose condition holds everywhere, so that every bit of it arrives.
 #include "jit/auto/auto.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include <string.h>
 
 static bool fills_alike(const struct step *s, const struct attr *attrs)
 {
-    return s->op == &op_instances[OP_full] && s->asked[0].i == attrs[0].i && s->asked[1].count == attrs[1].count &&
-           !memcmp(s->asked[1].v, attrs[1].v, attrs[1].count * sizeof *attrs[1].v);
+    if (s->op != &op_instances[OP_full] || s->asked[AT_full_dtype].i != attrs[AT_full_dtype].i) return false;
+    const struct attr *a = &s->asked[AT_full_shape], *b = &attrs[AT_full_shape];
+    return a->count == b->count && !memcmp(a->v, b->v, a->count * sizeof *a->v);
 }
 
 // 0: no such place; 1: this very number; 2: another one.
@@ -16,7 +18,7 @@ static int seen_fill(const struct step *at, const struct attr *attrs)
     int seen = 0;
     for (const struct step *s = at->children; s; s = s->next) {
         if (!fills_alike(s, attrs)) continue;
-        if (s->asked[2].i == attrs[2].i) return 1; // by its bits
+        if (s->asked[AT_full_value].i == attrs[AT_full_value].i) return 1; // by its bits
         seen = 2;
     }
     return seen;
@@ -24,15 +26,17 @@ static int seen_fill(const struct step *at, const struct attr *attrs)
 
 static kiln_status emit_chosen(struct walk *w, const struct attr *attrs, struct ref *out)
 {
-    bool whole = dtype_kind_of[attrs[0].i] == KIND_INT;
-    double v = attrs[2].f;
-    struct attr yes[] = {attr_of_dtype(KILN_BOOL), attrs[1], attr_of_float(1)};
-    struct attr zero[] = {attrs[0], attrs[1], attr_of_float(0)};
+    const struct attr *dtype = &attrs[AT_full_dtype], *shape = &attrs[AT_full_shape];
+    bool whole = dtype_kind_of[dtype->i] == KIND_INT;
+    double v = attrs[AT_full_value].f;
+    struct attr yes[] = {
+        [AT_full_dtype] = attr_of_dtype(KILN_BOOL), [AT_full_shape] = *shape, [AT_full_value] = attr_of_float(1)};
+    struct attr zero[] = {[AT_full_dtype] = *dtype, [AT_full_shape] = *shape, [AT_full_value] = attr_of_float(0)};
     struct type number = {.dtype = whole ? KILN_I64 : KILN_F64, .weak = true};
-    struct type mask = {.dtype = KILN_BOOL, .rank = attrs[1].count}, filled = {.rank = attrs[1].count};
-    filled.dtype = (uint8_t)attrs[0].i;
-    memcpy(mask.dims, attrs[1].v, sizeof mask.dims);
-    memcpy(filled.dims, attrs[1].v, sizeof filled.dims);
+    struct type mask = {.dtype = KILN_BOOL, .rank = shape->count}, filled = {.rank = shape->count};
+    filled.dtype = (uint8_t)dtype->i;
+    memcpy(mask.dims, shape->v, sizeof mask.dims);
+    memcpy(filled.dims, shape->v, sizeof filled.dims);
     struct ref in[] = {{0}, {REF_NUMBER, number.dtype, 0, v, whole ? (int64_t)v : 0}, {0}};
     TRY(auto_emit(w, &op_instances[OP_full], yes, 0, NULL, NULL, &in[0]));
     TRY(auto_emit(w, &op_instances[OP_full], zero, 0, NULL, NULL, &in[2]));
@@ -43,8 +47,8 @@ static kiln_status emit_chosen(struct walk *w, const struct attr *attrs, struct 
 
 static bool can_choose(const struct attr *attrs)
 {
-    uint8_t kind = dtype_kind_of[attrs[0].i];
-    double v = attrs[2].f;
+    uint8_t kind = dtype_kind_of[attrs[AT_full_dtype].i];
+    double v = attrs[AT_full_value].f;
     return kind == KIND_FLOAT || (kind == KIND_INT && v == (double)(int32_t)v);
 }
 

@@ -2,6 +2,7 @@
 // once (LAX); else its inputs are resolved and it becomes a node.
 #include "jit/capture/recorder.h"
 #include "base/caller.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/reach.h"
 #include <stdlib.h>
@@ -50,8 +51,9 @@ static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, s
     if (!whole) return error_pending;
     tape_set_node(whole, v->current->node, v->current->node_out);
     memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
-    attrs[2].i = (attrs[2].set ? attrs[2].i : 0) - v->layout.offset;
-    attrs[2].set = true;
+    struct attr *offset = &attrs[AT_as_strided_offset];
+    offset->i = (offset->set ? offset->i : 0) - v->layout.offset;
+    offset->set = true;
     c->attrs = attrs;
     in[0] = whole;
     return KILN_OK;

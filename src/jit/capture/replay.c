@@ -4,6 +4,7 @@
 // goes when its last user has run. What is needed is found by one pass backwards from the outputs.
 #include "jit/capture/replay.h"
 #include "ir/overlap.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include <kiln/ops.h>
@@ -74,8 +75,9 @@ static kiln_status place_strided(kiln_tensor **in, struct attr *attrs)
         in[0] = kiln_contiguous(in[0]);
         if (!in[0]) return error_pending;
     }
-    attrs[2].i = (attrs[2].set ? attrs[2].i : 0) + in[0]->layout.offset;
-    attrs[2].set = true;
+    struct attr *offset = &attrs[AT_as_strided_offset];
+    offset->i = (offset->set ? offset->i : 0) + in[0]->layout.offset;
+    offset->set = true;
     return KILN_OK;
 }
 
