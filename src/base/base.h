@@ -10,6 +10,11 @@
 #define KILN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define COUNT_OF(a)      (sizeof(a) / sizeof((a)[0]))
 
+static inline uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 // Internals return a status; the detail is recorded once, where the error arises.
 #define TRY(expr)                                           \
     do {                                                    \

@@ -3,6 +3,7 @@
 // take them does not matter. Neither waits for ever; a child whose parent could not wait gets fresh locks.
 #include "base/process.h"
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 #include <stdatomic.h>
@@ -80,9 +81,7 @@ static bool others_are_out(void)
 
 static double now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)clock_now_ns();
 }
 
 static void close_sections(void)

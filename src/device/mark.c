@@ -1,7 +1,7 @@
 // Marks: points in a device's work whose distance in time can be asked for.
+#include "base/clock.h"
 #include "device/device.h"
 #include <math.h>
-#include <time.h>
 
 static kiln_status check(const char *caller, kiln_device *dev, unsigned mark)
 {
@@ -16,9 +16,7 @@ kiln_status kiln_device_mark(kiln_device *dev, unsigned mark)
     TRY(check("device_mark", dev, mark));
     if (dev->ops->mark) return dev->ops->mark(dev, mark);
     TRY(dev->ops->synchronize(dev));
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    dev->marks_ns[mark] = 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+    dev->marks_ns[mark] = (double)clock_now_ns();
     return KILN_OK;
 }
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { EVENTS_MAX = 1 << 20, NAME_MAX_B = 64, TRACKS_MAX = 256 };
 
@@ -41,13 +40,6 @@ static struct {
 } tracks[TRACKS_MAX];
 static uint32_t n_tracks;
 static THREAD_LOCAL uint32_t my_track; // plus one
-
-uint64_t profile_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 // With the lock. The last track takes what finds no room.
 static uint32_t add_track(const char *name)
@@ -106,7 +98,7 @@ void profile_add(uint32_t track, const char *category, const char *name, uint64_
 
 void profile_span_add(const struct profile_span *s)
 {
-    if (profile_on()) profile_add(track_of_thread(), s->category, s->name, s->start_ns, profile_now_ns());
+    if (profile_on()) profile_add(track_of_thread(), s->category, s->name, s->start_ns, clock_now_ns());
 }
 
 // --- the file
@@ -175,7 +167,7 @@ kiln_status kiln_profile_begin(const char *path)
     if (!status) {
         snprintf(profile.path, sizeof profile.path, "%s", path);
         profile.n_lost = 0;
-        profile.from_ns = profile_now_ns();
+        profile.from_ns = clock_now_ns();
         atomic_store(&profile_running, true);
     }
     pthread_mutex_unlock(&lock);

@@ -2,6 +2,7 @@
 // own clock gives the times of launches.
 #pragma once
 #include "base/base.h"
+#include "base/clock.h"
 #include <stdatomic.h>
 
 extern atomic_bool profile_running;
@@ -11,7 +12,6 @@ static inline bool profile_on(void)
     return KILN_UNLIKELY(atomic_load_explicit(&profile_running, memory_order_relaxed));
 }
 
-uint64_t profile_now_ns(void);
 // The track of that name, made at the first question.
 uint32_t profile_track(const char *name);
 // A span on a track; `category` is static, `name` is copied. Without effect while no profile is taken.
@@ -24,7 +24,7 @@ struct profile_span {
 };
 static inline struct profile_span profile_span_begin(const char *category, const char *name)
 {
-    return (struct profile_span){category, name, profile_on() ? profile_now_ns() : 0};
+    return (struct profile_span){category, name, profile_on() ? clock_now_ns() : 0};
 }
 void profile_span_add(const struct profile_span *s);
 static inline void profile_span_end(struct profile_span *s)

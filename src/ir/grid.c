@@ -1,11 +1,6 @@
 // Sizes of tiles for products, workgroups to a row, and numbers of workgroups folded into three dimensions.
 #include "ir/grid.h"
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide)
 {
     uint64_t enough = caps->parallelism / 512 + 1;

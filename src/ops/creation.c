@@ -9,13 +9,10 @@ kiln_status infer_same(struct op_call *c)
     return KILN_OK;
 }
 
-kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_attr, struct type *out)
+kiln_status op_shape(const struct op_call *c, int shape_attr, uint8_t dtype, struct type *out)
 {
     const struct attr *shape = &c->attrs[shape_attr];
-    int64_t dtype = c->attrs[dtype_attr].i;
-    if (dtype < 0 || dtype >= DTYPE_COUNT)
-        return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
-    *out = (struct type){.dtype = (uint8_t)dtype, .rank = shape->count};
+    *out = (struct type){.dtype = dtype, .rank = shape->count};
     for (int i = 0; i < shape->count; i++) {
         if (shape->v[i] < 0)
             return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
@@ -23,6 +20,14 @@ kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_att
     }
     uint64_t size_B;
     return type_size_B(out, &size_B);
+}
+
+kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_attr, struct type *out)
+{
+    int64_t dtype = c->attrs[dtype_attr].i;
+    if (dtype < 0 || dtype >= DTYPE_COUNT)
+        return op_fail(c, KILN_E_DTYPE, "dtype %lld is not one of kiln_dtype", (long long)dtype);
+    return op_shape(c, shape_attr, (uint8_t)dtype, out);
 }
 
 kiln_status infer_full(struct op_call *c)

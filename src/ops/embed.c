@@ -21,16 +21,8 @@ static kiln_status check_positions(const struct op_call *c, const struct type *p
 
 kiln_status infer_embed(struct op_call *c)
 {
-    const struct attr *shape = &c->attrs[AT_embed_shape];
     struct type *out = &c->out[0];
-    *out = (struct type){.dtype = c->in[0]->dtype, .rank = shape->count};
-    for (int i = 0; i < shape->count; i++) {
-        if (shape->v[i] < 0)
-            return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
-        out->dims[i] = shape->v[i];
-    }
-    uint64_t size_B;
-    TRY(type_size_B(out, &size_B));
+    TRY(op_shape(c, AT_embed_shape, c->in[0]->dtype, out));
     return check_positions(c, c->in[0], &c->attrs[AT_embed_strides], attr_int(c, AT_embed_offset), type_numel(out));
 }
 

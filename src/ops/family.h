@@ -25,7 +25,8 @@ static inline double attr_float(const struct op_call *c, int i)
     return c->attrs[i].f;
 }
 
-// dtype and shape attributes as a type, checked.
+// A shape attribute, and one of the dtype, as a type, checked.
+kiln_status op_shape(const struct op_call *c, int shape_attr, uint8_t dtype, struct type *out);
 kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_attr, struct type *out);
 kiln_status lower_iota(struct lowering *lo, double start, double step, const struct view *out);
 // One axis attribute, checked against input `in`.

@@ -52,18 +52,23 @@ static kiln_status no_elements(const struct op_call *c, int axis)
     return op_fail(c, KILN_E_SHAPE, "axis %d of %s has no elements to take", axis, type_string(c->in[0]).s);
 }
 
+kiln_status op_index_fits(const struct op_call *c, int axis)
+{
+    const struct type *x = c->in[0], *index = c->in[1];
+    bool fits = index->rank == x->rank;
+    for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
+    if (fits) return KILN_OK;
+    return op_fail(c, KILN_E_SHAPE, "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s",
+                   axis, type_string(x).s, type_string(index).s);
+}
+
 kiln_status infer_gather(struct op_call *c)
 {
     int axis;
     const struct type *x = c->in[0], *index = c->in[1];
     TRY(check_index(c, 1));
     TRY(op_axis(c, AT_gather_axis, 0, &axis));
-    bool fits = index->rank == x->rank;
-    for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
-    if (!fits)
-        return op_fail(c, KILN_E_SHAPE,
-                       "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
-                       type_string(x).s, type_string(index).s);
+    TRY(op_index_fits(c, axis));
     c->out[0] = *index;
     c->out[0].dtype = x->dtype;
     c->out[0].weak = false;

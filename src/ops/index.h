@@ -19,6 +19,9 @@ int64_t space_count(const struct index_space *s);
 void space_launch(struct launch *l, struct lowering *lo, int family, enum scalar_class cls,
                   const struct index_space *s);
 
+// Whether input 1 may be the index of gather and scatter along an axis of input 0.
+kiln_status op_index_fits(const struct op_call *c, int axis);
+
 // A contiguous view seen with one dimension.
 struct view view_flat(const struct view *v);
 bool view_is_contiguous(const struct view *v);

@@ -26,16 +26,11 @@ static kiln_status check_source(const struct op_call *c, int index_in, int src_i
 kiln_status infer_scatter(struct op_call *c)
 {
     int axis;
-    const struct type *x = c->in[0], *index = c->in[1], *src = c->in[2];
+    const struct type *index = c->in[1], *src = c->in[2];
     struct type both;
     TRY(check_source(c, 1, 2));
     TRY(op_axis(c, AT_scatter_axis, 0, &axis));
-    bool fits = index->rank == x->rank;
-    for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dims[d] <= x->dims[d];
-    if (!fits)
-        return op_fail(c, KILN_E_SHAPE,
-                       "index must have x's rank, and no larger sizes off axis %d: x is %s, index is %s", axis,
-                       type_string(x).s, type_string(index).s);
+    TRY(op_index_fits(c, axis));
     if (!shape_broadcast(index, src, &both) || !type_same_shape(&both, index))
         return op_fail(c, KILN_E_SHAPE, "src does not broadcast to index: src is %s, index is %s", type_string(src).s,
                        type_string(index).s);

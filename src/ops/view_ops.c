@@ -450,15 +450,7 @@ kiln_status infer_as_strided(struct op_call *c)
     const struct attr *shape = &c->attrs[AT_as_strided_shape], *strides = &c->attrs[AT_as_strided_strides];
     if (shape->count != strides->count)
         return op_fail(c, KILN_E_SHAPE, "shape has %d entries, strides has %d", shape->count, strides->count);
-    struct type *out = start(c);
-    out->rank = shape->count;
-    for (int i = 0; i < shape->count; i++) {
-        if (shape->v[i] < 0)
-            return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)shape->v[i]);
-        out->dims[i] = shape->v[i];
-    }
-    uint64_t size_B;
-    return type_size_B(out, &size_B);
+    return op_shape(c, AT_as_strided_shape, c->in[0]->dtype, &c->out[0]);
 }
 
 // The caller of a view checks that it stays inside the storage.

@@ -1,9 +1,9 @@
 // The one wrapper around every pass.
+#include "base/clock.h"
 #include "base/debug.h"
 #include "pass/passes.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const struct pass pass_table[] = {
     {"types", pass_types, "Infers all types again and carries marks of dimensions that vary to what depends on them."},
@@ -36,13 +36,6 @@ void pass_options_from_debug(struct pass_options *o)
         else
             o->skip |= UINT64_C(1) << pass;
     }
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static kiln_status print(const struct kiln_graph *g, const struct pass_options *o, const char *when, int pass)
@@ -89,9 +82,9 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
     struct pass_stats s = {.pass = pass, .nodes_before = (*g)->nodes.n, .round = report ? report->rounds : 0};
     struct kiln_graph *to = NULL;
     if (o->print_before) TRY(print(*g, o, "before", pass));
-    uint64_t start = now_ns();
+    uint64_t start = clock_now_ns();
     TRY(pass_table[pass].run(*g, o, &to));
-    s.time_ns = now_ns() - start;
+    s.time_ns = clock_now_ns() - start;
     kiln_status status = o->verify ? verify(to, pass) : KILN_OK;
     if (status) ir_graph_destroy(&to);
     TRY(status);

@@ -12,7 +12,6 @@
 #include "fuse/memory.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct maker {
     struct program *p;
@@ -25,13 +24,6 @@ struct maker {
     struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void constant_layout(const void *held, struct layout *out)
 {
@@ -504,7 +496,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
         at_once.no_fusion = true;
         m.o = &at_once;
     }
-    uint64_t from = now_ns();
+    uint64_t from = clock_now_ns();
     PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
     struct program *p = m.p = calloc(1, sizeof *p);
@@ -524,7 +516,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     vec_free(&m.actions);
-    p->facts.compile_ns = now_ns() - from;
+    p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
     if (status) program_destroy(&p);
     *out = p;

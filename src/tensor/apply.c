@@ -237,13 +237,6 @@ kiln_status tensor_check_target(const struct op *op, const struct type *result, 
     return KILN_OK;
 }
 
-static bool wants_tape(int n_in, kiln_tensor *const *in)
-{
-    for (int i = 0; i < n_in; i++)
-        if (in[i] && (in[i]->node || in[i]->family)) return true;
-    return false;
-}
-
 // At once, or as a part of what is being recorded.
 static kiln_status write_values(struct prepared *p, kiln_tensor *const *in)
 {
@@ -267,7 +260,7 @@ static kiln_status write_in_place(const struct op *op, int n_in, kiln_tensor *co
     kiln_tensor *t = in[0], *saved[OP_MAX_OUT + 4] = {NULL};
     TRY(prepare(&p, op, NULL, n_in, in, attrs));
     TRY(tensor_check_target(op, &p.call.out[0], t));
-    bool grad = tensor_tape.before_write && !thread_state.no_grad && wants_tape(n_in, in);
+    bool grad = tensor_tape.before_write && tensor_wants_tape(n_in, in);
     if (grad) TRY(tensor_tape.before_write(&p.call, in, saved));
     TRY(write_values(&p, in));
     t->storage->version++;

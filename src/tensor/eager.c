@@ -124,14 +124,6 @@ static kiln_status view_output(struct op_call *c, kiln_tensor *const *in, kiln_t
     return KILN_OK;
 }
 
-static bool wants_tape(int n_in, kiln_tensor *const *in)
-{
-    if (thread_state.no_grad) return false;
-    for (int i = 0; i < n_in; i++)
-        if (in[i] && (in[i]->node || in[i]->family)) return true;
-    return false;
-}
-
 static kiln_status run(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
 {
     bool copy = true;
@@ -144,7 +136,7 @@ static kiln_status run(struct op_call *c, kiln_device *dev, kiln_tensor *const *
         }
         TRY(eager_lower(c, dev, in, out));
     }
-    if (wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
+    if (tensor_wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
     return !copy && tensor_tape.viewed ? tensor_tape.viewed(in[0], out[0]) : KILN_OK;
 }
 
@@ -164,3 +156,12 @@ static kiln_status eager_apply(struct sink *s, struct op_call *c, kiln_device *d
 }
 
 struct sink eager_sink = {.apply = eager_apply};
+
+kiln_status eager_at_once(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct sink *sink = thread_state.sink;
+    thread_state.sink = NULL;
+    kiln_status status = eager_apply(&eager_sink, c, dev, in, out);
+    thread_state.sink = sink;
+    return status;
+}

@@ -32,13 +32,6 @@ static int32_t value_of(struct ir_builder *b, const kiln_tensor *t)
     return ir_add_number(b->graph, &t->type, t->number, t->integer);
 }
 
-static bool wants_tape(int n_in, kiln_tensor *const *in)
-{
-    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
-        if (in[i] && (in[i]->node || in[i]->family)) return true;
-    return false;
-}
-
 static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor *const *in, int32_t *values,
                             kiln_tensor **out)
 {
@@ -52,7 +45,7 @@ static kiln_status add_node(struct ir_builder *b, struct op_call *c, kiln_tensor
         out[i] = graph_tensor(b, &c->out[i], first + i);
         if (!out[i]) return error_pending;
     }
-    return wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
+    return tensor_wants_tape(c->n_in, in) ? tensor_tape.record(c, in, out) : KILN_OK;
 }
 
 static kiln_status graph_apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,

@@ -140,6 +140,8 @@ static inline kiln_status storage_prepare_write(struct storage *s, const char *w
 // What everything calls that needs the memory of a handle.
 #define tensor_force(t, why) storage_force((t)->storage, why)
 
+_Static_assert(MAX_RANK == KILN_MAX_RANK, "what users may rely on is what types hold");
+
 struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
@@ -175,6 +177,14 @@ struct tape_hooks {
     kiln_status (*may_write)(const struct op_call *c, kiln_tensor *const *in);
 };
 extern struct tape_hooks tensor_tape;
+// Whether an op on these inputs is to be recorded.
+static inline bool tensor_wants_tape(int n_in, kiln_tensor *const *in)
+{
+    if (thread_state.no_grad) return false;
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && (in[i]->node || in[i]->family)) return true;
+    return false;
+}
 
 kiln_tensor *tensor_new(void); // owned by the innermost scope; NULL and an error when memory is out
 extern bool live_tracked;      // live.c: debug builds and KILN_DEBUG=handles list live handles
@@ -206,6 +216,8 @@ kiln_status tensor_check_target(const struct op *op, const struct type *result, 
 // Runs a checked call on storages: what the eager sink and in-place ops share. `out` has storages and layouts already.
 kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor *const *out);
 extern struct sink eager_sink;
+// Runs a checked call as eager mode does, whatever sink the thread has.
+kiln_status eager_at_once(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out);
 // Whether a view's elements all lie in the storage.
 kiln_status eager_check_reach(const struct op_call *c, const struct storage *s, const struct layout *l);
 // `src` itself, or a copy when it overlaps dst other than in place.

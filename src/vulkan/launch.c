@@ -24,11 +24,6 @@ struct plan {
     uint32_t splits;
 };
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 // --- recording ---
 
 static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_t *words)

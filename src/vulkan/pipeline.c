@@ -130,7 +130,7 @@ kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size
                   .pSpecializationInfo = constants},
         .layout = vk->layout,
     };
-    uint64_t from_ns = profile_now_ns();
+    uint64_t from_ns = clock_now_ns();
     PROFILE("pipeline", vk->op);
     VkPipeline pipeline = VK_NULL_HANDLE;
     bool alive = section_enter(); // drivers compile with libraries of their own
@@ -140,7 +140,7 @@ kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size
         section_opened();
         section_leave();
     }
-    STAT_ADD(vk->owner, pipeline_ns, profile_now_ns() - from_ns);
+    STAT_ADD(vk->owner, pipeline_ns, clock_now_ns() - from_ns);
     vk->fn.vkDestroyShaderModule(vk->device, module, NULL);
     if (r < 0) return vk_failed(vk, r, "vkCreateComputePipelines");
     *out = pipeline;

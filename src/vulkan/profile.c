@@ -75,7 +75,7 @@ void vk_profile_after(struct vk_device *vk)
 void vk_profile_submitted(struct vk_device *vk, int batch)
 {
     vk->profile->batches[batch].value = vk->batches[batch].value;
-    vk->profile->batches[batch].submitted_ns = profile_now_ns();
+    vk->profile->batches[batch].submitted_ns = clock_now_ns();
 }
 
 // Times since the first batch's beginning; the counter wraps at its valid bits.

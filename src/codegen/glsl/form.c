@@ -144,7 +144,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
             choose_rows(caps, length, largest, f);
         else
             choose_columns(caps, length, largest, f);
-        uint64_t each = (length + f->lanes - 1) / f->lanes;
+        uint64_t each = ceil_div(length, f->lanes);
         uint64_t most = grid_is_small(caps) ? 8 : 16;
         if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
         if (f->keep % 4) f->chunk = 1;

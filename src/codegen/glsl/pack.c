@@ -16,11 +16,6 @@ struct packer {
     bool plain[FUSED_MAX_IN]; // accesses that are not gathered through
 };
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static void put_long(struct packer *p, int at, uint64_t v)
 {
     p->out->words[at] = (uint32_t)v;

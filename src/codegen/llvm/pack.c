@@ -15,11 +15,6 @@ enum {
     PANEL_POINTS = 8192
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 // A fold over no elements still gives a value for each point.
 static int64_t at_least_one(int64_t n)
 {

@@ -114,3 +114,17 @@ void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, in
     bool dense = y->native && (v->ow == 1 || s[3] == 1) && (v->oh == 1 || s[2] == v->ow) && s[1] >= v->oh * v->ow;
     return dense ? conv_at(y, n, o, y0, 0) : NULL;
 }
+
+const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_side *dy, int64_t n, int64_t o0,
+                                     int64_t y0, int64_t rows, char *scratch, int64_t *ld)
+{
+    const char *direct = CPU_FN(cpu_conv_plane)(v, dy, n, o0, y0, ld);
+    if (direct) return direct;
+    char *dst = scratch;
+    *ld = rows * v->ow;
+    cpu_load_fn *load = CPU_FN(cpu_loads)[dy->o->dtype][v->cls];
+    for (int64_t o = 0; o < v->og; o++)
+        for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
+            load(dst, conv_at(dy, n, o0 + o, y0 + y, 0), v->ow, dy->o->strides[3]);
+    return scratch;
+}

@@ -85,3 +85,6 @@ const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side
 // outputs.
 void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, int64_t n, int64_t o, int64_t y0,
                              int64_t *ld);
+// dy of one group and band as [og, rows * ow] in the class: where it lies, or packed into `scratch`.
+const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_side *dy, int64_t n, int64_t o0,
+                                     int64_t y0, int64_t rows, char *scratch, int64_t *ld);

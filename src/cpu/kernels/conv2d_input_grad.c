@@ -9,22 +9,6 @@ struct job {
     int64_t ld_w, blocks, block, band;
 };
 
-// dy of one group and band as [og, rows * ow].
-static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch,
-                             int64_t *ld)
-{
-    const struct conv *v = &j->v;
-    const char *direct = CPU_FN(cpu_conv_plane)(v, &j->dy, n, o0, y0, ld);
-    if (direct) return direct;
-    char *dst = scratch;
-    *ld = rows * v->ow;
-    cpu_load_fn *load = CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls];
-    for (int64_t o = 0; o < v->og; o++)
-        for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            load(dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
-    return scratch;
-}
-
 static void store_image(const struct job *j, int64_t n, int64_t c0, int64_t channels, const char *image)
 {
     const struct conv *v = &j->v;
@@ -57,7 +41,8 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
         memset(image, 0, (size_t)(channels * v->h * v->w * v->size_B));
         for (int64_t y0 = 0; y0 < v->oh; y0 += j->band) {
             int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, ld_dy;
-            const char *dy = gradients(j, n, g * v->og, y0, rows, scratch + columns_B + image_B, &ld_dy);
+            const char *dy =
+                CPU_FN(cpu_conv_outputs)(v, &j->dy, n, g * v->og, y0, rows, scratch + columns_B + image_B, &ld_dy);
             const char *w = j->weight + (g * v->og * j->ld_w + c0 * v->kk) * v->size_B;
             CPU_FN(cpu_conv_product)
             (v->cls, true, false, channels * v->kk, rows * v->ow, v->og, w, j->ld_w, dy, ld_dy, false, scratch,

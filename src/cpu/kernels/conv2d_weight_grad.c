@@ -12,28 +12,13 @@ struct job {
     int64_t n_parts, band;
 };
 
-static const char *gradients(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, char *scratch,
-                             int64_t *ld)
-{
-    const struct conv *v = &j->v;
-    const char *direct = CPU_FN(cpu_conv_plane)(v, &j->dy, n, o0, y0, ld);
-    if (direct) return direct;
-    char *dst = scratch;
-    *ld = rows * v->ow;
-    cpu_load_fn *load = CPU_FN(cpu_loads)[j->dy.o->dtype][v->cls];
-    for (int64_t o = 0; o < v->og; o++)
-        for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            load(dst, conv_at(&j->dy, n, o0 + o, y0 + y, 0), v->ow, j->dy.o->strides[3]);
-    return scratch;
-}
-
 static void add_band(const struct job *j, int64_t n, int64_t g, int64_t y0, bool add, char *part, char *scratch)
 {
     const struct conv *v = &j->v;
     int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, wide = rows * v->ow, ld_dy;
     int64_t columns_B = (v->taps * j->band * v->ow * v->size_B + 63) & ~(int64_t)63;
     CPU_FN(cpu_conv_columns)(v, &j->x, n, g * v->cg, (g + 1) * v->cg, y0, y0 + rows, scratch);
-    const char *dy = gradients(j, n, g * v->og, y0, rows, scratch + columns_B, &ld_dy);
+    const char *dy = CPU_FN(cpu_conv_outputs)(v, &j->dy, n, g * v->og, y0, rows, scratch + columns_B, &ld_dy);
     CPU_FN(cpu_conv_product)
     (v->cls, false, true, v->og, v->taps, wide, dy, ld_dy, scratch, wide, add, part + g * v->og * v->taps * v->size_B,
      v->taps);

@@ -48,13 +48,6 @@ static kiln_status view_output(const struct step *s, kiln_tensor *base, kiln_ten
     return KILN_OK;
 }
 
-static bool wants_tape(int n_in, kiln_tensor *const *in)
-{
-    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
-        if (in[i] && (in[i]->node || in[i]->family)) return true;
-    return false;
-}
-
 // `attrs`: what the tape is to keep.
 static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const *in, struct attr *attrs,
                         kiln_tensor **out)
@@ -62,7 +55,7 @@ static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const
     for (int i = 0; i < s->n_out; i++)
         TRY(s->mode == STEP_VIEW ? view_output(s, in[0], &out[i])
                                  : fresh_output(w, s->op, &s->out[i], s->n_values + i, &out[i]));
-    if (wants_tape(s->n_in, in)) {
+    if (tensor_wants_tape(s->n_in, in)) {
         const struct type *types[AUTO_OPERANDS];
         struct op_call c = {.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = types, .attrs = attrs};
         for (int i = 0; i < s->n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
@@ -202,15 +195,6 @@ static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int 
 
 // Others
 
-static kiln_status run_at_once(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
-{
-    struct sink *sink = thread_state.sink;
-    thread_state.sink = NULL;
-    kiln_status status = eager_sink.apply(&eager_sink, c, dev, in, out);
-    thread_state.sink = sink;
-    return status;
-}
-
 // Random ops have their numbers already: they are counted from the segment's first.
 static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct attr *attrs)
 {
@@ -269,7 +253,7 @@ static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, k
     struct layout view;
     bool copy = true, fits = true;
     if (op_checks_index(c->op)) TRY(auto_index_check(w, c, dev, in, &fits));
-    if (!fits) return run_at_once(c, dev, in, out); // it fails as it does eagerly
+    if (!fits) return eager_at_once(c, dev, in, out); // it fails as it does eagerly
     TRY(segment_open(w, dev));
     if (c->op == &op_instances[OP_full] && auto_fill_changes(w, c->attrs)) {
         struct ref value;
@@ -281,7 +265,7 @@ static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, k
         copy = false;
         TRY(c->op->fn->view(c, &in[0]->layout, &view, &copy));
         if (!copy && (!st->lazy || st->lazy->seg != w->seg))
-            return run_at_once(c, dev, in, out); // no memory is touched
+            return eager_at_once(c, dev, in, out); // no memory is touched
         if (!copy) TRY(eager_check_reach(c, st, &view));
     }
     if (copy) TRY(auto_ready(w, dev, c->n_in, in));
@@ -294,17 +278,17 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
                          kiln_tensor **out)
 {
     struct walk *w = walk_of(sink);
-    if (auto_is_lost(w)) return run_at_once(c, dev, in, out);
+    if (auto_is_lost(w)) return eager_at_once(c, dev, in, out);
     if (!auto_can_record(w, c, dev, in)) {
         if (w->trie->f) function_count_ops(w->trie->f, false, 0, 1);
-        return run_at_once(c, dev, in, out);
+        return eager_at_once(c, dev, in, out);
     }
     auto_lock();
     kiln_status status = record(w, c, dev, in, out);
     bool lost = status == AUTO_LOST;
     if (lost) status = auto_lose(w);
     auto_unlock();
-    if (lost && !status) return run_at_once(c, dev, in, out);
+    if (lost && !status) return eager_at_once(c, dev, in, out);
     if (status) {
         error_name_op(c->op->name);
         drop(c->n_out, out);

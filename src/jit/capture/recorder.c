@@ -21,15 +21,6 @@ static bool can_evaluate(const struct recorder *r, const struct op_call *c, kiln
     return tensors;
 }
 
-static kiln_status evaluate(struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
-{
-    struct sink *sink = thread_state.sink;
-    thread_state.sink = NULL;
-    kiln_status status = eager_sink.apply(&eager_sink, c, dev, in, out);
-    thread_state.sink = sink;
-    return status;
-}
-
 // The numbers of this op, counted from those that each run reserves.
 static void take_numbers(struct recorder *r, struct op_call *c)
 {
@@ -91,13 +82,6 @@ static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const
     return KILN_OK;
 }
 
-static bool wants_tape(int n_in, kiln_tensor *const *in)
-{
-    for (int i = 0; i < n_in && !thread_state.no_grad; i++)
-        if (in[i] && (in[i]->node || in[i]->family)) return true;
-    return false;
-}
-
 static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor **in, int32_t *values, kiln_tensor **out)
 {
     struct attr translated[OP_MAX_ATTRS];
@@ -120,14 +104,14 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
         if (!out[i]) return error_pending;
     }
     if (c->op->flags & OP_VIEW) TRY(show_same_memory(r, c, asked, base, out[0]));
-    if (wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
+    if (tensor_wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
     return replayed_results(r, c, values, out);
 }
 
 static kiln_status apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
 {
     struct recorder *r = recorder_of(s);
-    if (can_evaluate(r, c, in)) return evaluate(c, dev, in, out);
+    if (can_evaluate(r, c, in)) return eager_at_once(c, dev, in, out);
     TRY(recorder_check_device(r, c->op->name, dev));
     kiln_tensor *few[FEW], **resolved = c->n_in > FEW ? malloc(sizeof *resolved * (size_t)c->n_in) : few;
     int32_t few_values[FEW], *values = c->n_in > FEW ? malloc(sizeof *values * (size_t)c->n_in) : few_values;
