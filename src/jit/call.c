@@ -376,7 +376,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
 static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     PROFILE("call", f->name);
-    if (walk_current()) return function_run(f, in, n_in, out, n_out);
+    if (auto_walk_current()) return function_run(f, in, n_in, out, n_out);
     if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
     kiln_status status = call(f, in, n_in, out, n_out);
     leave(f, status != KILN_OK);

@@ -43,7 +43,7 @@ static void explain_entry(const struct entry *e, struct str *s)
 
 static void explain_bodies(const struct trie *t, struct str *s)
 {
-    for (const struct body *b = t->bodies; b; b = b->next) {
+    for (const struct auto_body *b = t->bodies; b; b = b->next) {
         str_addf(s, "  program %llu: ", (unsigned long long)b->number);
         add_program(b->program, b->graph->nodes.n, s);
     }

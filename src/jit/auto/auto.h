@@ -29,7 +29,7 @@ struct ref {
 };
 
 // How the outputs of a step become handles.
-enum step_mode { STEP_FRESH, STEP_VIEW, STEP_INNER };
+enum auto_step_mode { STEP_FRESH, STEP_VIEW, STEP_INNER };
 
 struct input_type {
     struct type type;
@@ -37,8 +37,8 @@ struct input_type {
 };
 
 // One recorded op: a node of the trie.
-struct step {
-    struct step *parent, *next, *children;
+struct auto_step {
+    struct auto_step *parent, *next, *children;
     const struct op *op; // NULL: the root
     struct attr *asked;  // before the op's infer, which may fill them in
     struct attr *attrs;
@@ -59,8 +59,8 @@ struct step {
     int32_t pins;                    // root's children: segments in flight
 };
 
-struct body { // a compiled graph, shared by equal segments
-    struct body *next;
+struct auto_body { // a compiled graph, shared by equal segments
+    struct auto_body *next;
     kiln_device *dev;
     uint64_t hash;
     uint64_t number; // of the trie's bodies, in the order in which they were made
@@ -73,33 +73,33 @@ struct body { // a compiled graph, shared by equal segments
     bool making; // the program is being compiled, without the lock
 };
 
-struct plan {
-    struct plan *next;
+struct auto_plan {
+    struct auto_plan *next;
     size_t n_wanted;
     struct ref *wanted;
     struct ref *inputs; // of the graph: inputs and run-time numbers of the segment
     size_t n_inputs;
-    struct body *body;
+    struct auto_body *body;
     bool once; // of no break point
     uint64_t used;
 };
 
 struct break_point {
-    struct plan *plans;
+    struct auto_plan *plans;
     VEC(struct ref) learnt; // what was asked for after the break
     bool noted;             // in the log
 };
 
-struct root {
-    struct root *next;
+struct auto_root {
+    struct auto_root *next;
     kiln_device *dev;
-    struct step step;
+    struct auto_step step;
 };
 
 // The trie of a function, or of a region.
 struct trie {
-    struct root *roots; // by device
-    struct body *bodies;
+    struct auto_root *roots; // by device
+    struct auto_body *bodies;
     uint64_t clock;
     size_t n_steps, n_plans, n_bodies;
     uint64_t made;   // bodies so far
@@ -140,7 +140,7 @@ struct lazy_reader {
     struct layout layout;
 };
 
-struct number {
+struct auto_number {
     uint8_t dtype;
     double number;
     int64_t integer;
@@ -154,11 +154,11 @@ struct given {
 struct segment {
     int refs; // the walk, one a lazy of values, one a node that steps left
     struct trie *trie;
-    struct step *at; // the last step
-    struct step *first;
+    struct auto_step *at; // the last step
+    struct auto_step *first;
     kiln_device *dev;
     VEC(struct lazy_reader *) inputs;
-    VEC(struct number) numbers;
+    VEC(struct auto_number) numbers;
     int32_t n_values;
     struct lazy *lazies;
     VEC(struct given) given; // what comes later is computed of these, not of others that differ by their last bits
@@ -171,11 +171,11 @@ struct segment {
 };
 
 // A scope that records, on one thread.
-struct walk {
+struct auto_walk {
     struct sink base;
     struct trie *trie;
-    struct segment *seg; // NULL: none open
-    struct step *shadow; // a path that differs from this one in numbers alone
+    struct segment *seg;      // NULL: none open
+    struct auto_step *shadow; // a path that differs from this one in numbers alone
     bool missed;
     int lost;       // ops that a closed trie does not know
     bool results;   // they leave the scope, with their places on the tape
@@ -187,24 +187,24 @@ struct walk {
 };
 
 extern struct sink auto_sink;
-struct walk *walk_current(void); // of this thread
+struct auto_walk *auto_walk_current(void); // of this thread
 
 // lock.c: guards all that is in this file; recursive. It is held for short times: a thread that compiles or computes
 // releases it meanwhile, marks the body or the segment, and others wait for the mark to go. So whoever breaks a
 // segment, or forces a storage, must look again at what it has seen before.
 void auto_lock(void);
 void auto_unlock(void);
-int auto_release(void); // whatever its depth, which auto_acquire restores
-void auto_acquire(int depth);
-void auto_wait(void);                            // until a mark may have gone
-void auto_wake(void);                            // one has
-void body_unref(struct trie *t, struct body *b); // freed once the lock is free
+int auto_unlock_all(void); // whatever its depth, which auto_lock_again restores
+void auto_lock_again(int depth);
+void auto_lock_wait(void);                                 // until a mark may have gone
+void auto_lock_wake(void);                                 // one has
+void auto_body_unref(struct trie *t, struct auto_body *b); // freed once the lock is free
 
 // trie.c
 struct trie *trie_new(kiln_function *f);
 void trie_unref(struct trie *t);
-struct step *trie_root(struct trie *t, kiln_device *dev);
-struct step_key {
+struct auto_step *trie_root(struct trie *t, kiln_device *dev);
+struct auto_step_key {
     const struct op *op;
     const struct attr *asked;
     int n_in;
@@ -214,19 +214,20 @@ struct step_key {
     bool run_time; // a new step takes its numbers at run time
 };
 // The child of the segment's last step that is this op, or NULL.
-struct step *step_find(const struct segment *s, const struct step_key *k);
+struct auto_step *auto_step_find(const struct segment *s, const struct auto_step_key *k);
 // A new child. `call`: inferred. Numbers in which it differs from a path that is there become run-time ones.
-struct step *step_add(struct walk *w, const struct step_key *k, const struct op_call *call, const struct layout *view);
+struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key *k, const struct op_call *call,
+                                const struct layout *view);
 // The segment goes on to a child.
-kiln_status step_take(struct walk *w, struct step *to, const struct ref *in);
+kiln_status auto_step_take(struct auto_walk *w, struct auto_step *to, const struct ref *in);
 // Inputs of the segment that its steps so far account for.
-static inline size_t step_inputs(const struct step *at)
+static inline size_t auto_step_inputs(const struct auto_step *at)
 {
     return (size_t)(at->n_inputs + at->n_new);
 }
 void trie_trim(struct trie *t);
 bool ref_equal(const struct ref *a, const struct ref *b);
-void auto_plan_free(struct trie *t, struct plan *p);
+void auto_plan_free(struct trie *t, struct auto_plan *p);
 
 // segment.c
 void segment_wait(const struct segment *s); // while another thread computes its values
@@ -243,51 +244,54 @@ kiln_status storage_replace(struct storage *s, struct block *b);
 
 kiln_status segment_keep(struct storage *s); // what is about to be written, for those who read it
 void segment_release(struct storage *s);     // it goes
-void auto_tag(struct walk *w, const struct step *s, struct tape_node *n); // n is of the step
+void auto_tag(struct auto_walk *w, const struct auto_step *s, struct tape_node *n); // n is of the step
 bool auto_is_tagged(const struct tape_node *n);
 
 // open.c
-kiln_status segment_open(struct walk *w, kiln_device *dev);
+kiln_status segment_open(struct auto_walk *w, kiln_device *dev);
 // Forces what waits for another segment; *again: the lock was free meanwhile.
-kiln_status auto_force_foreign(const struct walk *w, int n_in, kiln_tensor *const *in, bool *again);
+kiln_status auto_force_foreign(const struct auto_walk *w, int n_in, kiln_tensor *const *in, bool *again);
 // A segment is open, and no operand waits for another one.
-kiln_status auto_ready(struct walk *w, kiln_device *dev, int n_in, kiln_tensor *const *in);
-kiln_status auto_lose(struct walk *w);   // after AUTO_LOST
-bool auto_is_lost(const struct walk *w); // it runs eagerly to its end
+kiln_status auto_ready(struct auto_walk *w, kiln_device *dev, int n_in, kiln_tensor *const *in);
+kiln_status auto_lose_op(struct auto_walk *w); // after AUTO_LOST
+bool auto_gave_up(const struct auto_walk *w);  // it runs eagerly to its end
 
 // emit.c
-kiln_status auto_emit_key(struct walk *w, const struct step_key *k, const struct type *const *types, struct ref *out);
-kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
+kiln_status auto_emit_key(struct auto_walk *w, const struct auto_step_key *k, const struct type *const *types,
+                          struct ref *out);
+kiln_status auto_emit(struct auto_walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
                       const struct type *const *types, struct ref *out);
 
-kiln_status auto_emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
+kiln_status auto_emit_shape(struct auto_walk *w, const struct op *op, const struct type *to, const struct type *from,
                             struct ref *value);
-kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs);
+kiln_status auto_resolve(struct auto_walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs);
 void auto_remember(kiln_tensor *t, const struct lazy *l, const struct ref *value);
 bool auto_covers(const struct type *base, const kiln_tensor *t); // t shows all of it, in its order
-bool auto_can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in);
+bool auto_can_record(const struct auto_walk *w, const struct op_call *c, const kiln_device *dev,
+                     kiln_tensor *const *in);
 
 // index.c: ops that fail where an index is out of range.
 // Whether it is known that this one will not fail. Looks at indices that are in memory, and asks for none.
-bool auto_index_fits(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in);
+bool auto_index_known_to_fit(const struct auto_walk *w, const struct op_call *c, const kiln_device *dev,
+                             kiln_tensor *const *in);
 // The same; indices of which nothing is known are computed, which is a break.
-kiln_status auto_index_check(struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in,
-                             bool *fits);
+kiln_status auto_index_check(struct auto_walk *w, const struct op_call *c, const kiln_device *dev,
+                             kiln_tensor *const *in, bool *fits);
 
 // fill.c: by the attributes of `full`.
-bool auto_fill_changes(const struct walk *w, const struct attr *attrs); // another number was seen here
-kiln_status auto_emit_fill(struct walk *w, const struct attr *attrs, struct ref *out);
+bool auto_fill_changes(const struct auto_walk *w, const struct attr *attrs); // another number was seen here
+kiln_status auto_emit_fill(struct auto_walk *w, const struct attr *attrs, struct ref *out);
 
 // write.c
 kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken);
 
 // build.c
 // What computes `wanted`. With `more`, op by op, and with what it passes by that storages wait for.
-kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct plan **out);
+kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct auto_plan **out);
 
 // The steps up to `at` that `wanted` needs, in a graph that is there. Inputs in `wanted` become inputs of the graph.
 struct auto_forward {
-    const struct step *at;
+    const struct auto_step *at;
     struct kiln_graph *g;
     int32_t *values, *inputs, *numbers; // in the graph, by number of the path; -1: not there. `values` is owned
     size_t n_values;
@@ -298,7 +302,8 @@ kiln_status auto_forward_make(struct auto_forward *f, const struct ref *wanted, 
 void auto_forward_finish(struct auto_forward *f);
 
 // gradient.c: results of the walk get places on the tape that stand for whole segments.
-kiln_status auto_collapse(struct walk *w, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out);
+kiln_status auto_collapse(struct auto_walk *w, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out,
+                          size_t n_out);
 
 // part.c
 // A node for a part of the tape whose tagged nodes are of one segment. Takes over `part`. *out NULL: there is none.
@@ -306,19 +311,19 @@ kiln_status auto_part_node(struct trie *t, struct tape_part *part, const struct 
                            struct tape_node **out);
 
 // break.c
-kiln_tensor *auto_number(const struct number *n);
+kiln_tensor *auto_number_tensor(const struct auto_number *n);
 // Ends the segment and computes l (NULL: nothing that is asked for), its effects, and what was learnt.
 kiln_status segment_break(struct segment *s, struct lazy *l, const char *why);
 
 // call.c
 struct auto_scope {
-    struct walk walk;
+    struct auto_walk walk;
     struct kiln_scope scope;
     struct sink *outer;
     kiln_tensor *const *in; // of a call
     size_t n_in;
 };
-kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only);
+kiln_status auto_scope_enter(struct auto_scope *a, kiln_function *f, kiln_device *only);
 // After the handles that are not kept have gone: what is left to do.
-kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool failed);
+kiln_status auto_scope_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool failed);
 kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);

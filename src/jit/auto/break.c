@@ -43,7 +43,7 @@ static kiln_tensor *input_tensor(struct lazy_reader *r)
     return t;
 }
 
-kiln_tensor *auto_number(const struct number *n)
+kiln_tensor *auto_number_tensor(const struct auto_number *n)
 {
     kiln_tensor *t = n->dtype == KILN_F64   ? kiln_scalar(n->number)
                      : n->dtype == KILN_I64 ? kiln_scalar_int(n->integer)
@@ -51,20 +51,21 @@ kiln_tensor *auto_number(const struct number *n)
     return t;
 }
 
-static kiln_status run_body(struct segment *s, const struct plan *p, kiln_tensor **in, kiln_tensor **out)
+static kiln_status run_body(struct segment *s, const struct auto_plan *p, kiln_tensor **in, kiln_tensor **out)
 {
     struct program_rng rng = {s->seed, s->offset};
     for (size_t i = 0; i < p->n_inputs; i++) {
         const struct ref *r = &p->inputs[i];
-        in[i] = r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : auto_number(&s->numbers.v[r->index]);
+        in[i] =
+            r->kind == REF_INPUT ? input_tensor(s->inputs.v[r->index]) : auto_number_tensor(&s->numbers.v[r->index]);
         if (!in[i]) return error_pending;
     }
-    const struct body *b = p->body;
+    const struct auto_body *b = p->body;
     if (s->trie->f) function_count_ops(s->trie->f, b->program != NULL, (uint64_t)b->launches, b->graph->nodes.n);
-    int depth = auto_release();
+    int depth = auto_unlock_all();
     kiln_status status =
         b->program ? program_run(b->program, in, &rng, out) : graph_replay(b->graph, s->dev, in, &rng, out);
-    auto_acquire(depth);
+    auto_lock_again(depth);
     return status;
 }
 
@@ -100,7 +101,7 @@ static kiln_status take_block(struct segment *s, const struct lazy *l, kiln_tens
     return KILN_OK;
 }
 
-static int find(const struct plan *p, const struct ref *r)
+static int find(const struct auto_plan *p, const struct ref *r)
 {
     for (size_t i = 0; i < p->n_wanted; i++)
         if (ref_equal(&p->wanted[i], r)) return (int)i;
@@ -127,7 +128,7 @@ static kiln_status give(struct segment *s, const struct lazy *l)
 }
 
 // All or nothing: the memory of each is there before the first changes hands.
-static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor **results)
+static kiln_status install(struct segment *s, const struct auto_plan *p, kiln_tensor **results)
 {
     struct taken {
         struct lazy *l;
@@ -157,7 +158,7 @@ static kiln_status install(struct segment *s, const struct plan *p, kiln_tensor 
 }
 
 // One tensor for each wanted value: a result, or an input as it is.
-static kiln_status gather(struct segment *s, const struct plan *p, kiln_tensor *const *out, kiln_tensor **results)
+static kiln_status gather(struct segment *s, const struct auto_plan *p, kiln_tensor *const *out, kiln_tensor **results)
 {
     size_t n = 0;
     for (size_t i = 0; i < p->n_wanted; i++) {
@@ -170,7 +171,7 @@ static kiln_status gather(struct segment *s, const struct plan *p, kiln_tensor *
     return KILN_OK;
 }
 
-static kiln_status run_plan(struct segment *s, const struct plan *p)
+static kiln_status run_plan(struct segment *s, const struct auto_plan *p)
 {
     kiln_tensor **room = calloc(p->n_inputs + 2 * p->n_wanted + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");
@@ -189,7 +190,7 @@ static kiln_status failed(const struct segment *s)
     return error_raise(s->failed);
 }
 
-static void fail(struct segment *s, const struct plan *p)
+static void fail(struct segment *s, const struct auto_plan *p)
 {
     struct error_record now;
     error_capture(&now);
@@ -212,7 +213,7 @@ static void fail(struct segment *s, const struct plan *p)
 static void save_effects(struct segment *s)
 {
     struct error_record now;
-    struct plan *p = NULL;
+    struct auto_plan *p = NULL;
     struct ref *wanted = malloc((count_lazies(s) + 1) * sizeof *wanted);
     size_t n = 0;
     for (const struct lazy *l = s->lazies; l && wanted; l = l->next)
@@ -230,29 +231,29 @@ static void save_effects(struct segment *s)
 
 // Which plan: where the trie is closed, and has none, one for this time, op by op.
 
-static bool contains(const struct plan *p, const struct ref *wanted, size_t n)
+static bool contains(const struct auto_plan *p, const struct ref *wanted, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (find(p, &wanted[i]) < 0) return false;
     return true;
 }
 
-static struct plan *find_plan(struct break_point *end, const struct ref *wanted, size_t n)
+static struct auto_plan *find_plan(struct break_point *end, const struct ref *wanted, size_t n)
 {
-    struct plan *best = NULL;
-    for (struct plan *p = end->plans; p; p = p->next)
+    struct auto_plan *best = NULL;
+    for (struct auto_plan *p = end->plans; p; p = p->next)
         if (contains(p, wanted, n) && (!best || p->n_wanted < best->n_wanted)) best = p;
     return best;
 }
 
-static kiln_status get_plan(struct segment *s, const struct ref *wanted, size_t n, struct plan **out)
+static kiln_status get_plan(struct segment *s, const struct ref *wanted, size_t n, struct auto_plan **out)
 {
     struct break_point *end = s->at->end;
     *out = find_plan(end, wanted, n);
     if (*out) return KILN_OK;
     if (s->trie->closed) return auto_plan_make(s, wanted, n, true, out);
     TRY(auto_plan_make(s, wanted, n, false, out));
-    struct plan *same = find_plan(end, wanted, n); // another thread's, which compiled it with this one
+    struct auto_plan *same = find_plan(end, wanted, n); // another thread's, which compiled it with this one
     if (same && same->n_wanted <= (*out)->n_wanted) {
         auto_plan_free(s->trie, *out);
         *out = same;
@@ -328,7 +329,7 @@ static void count_break(struct segment *s, const char *why)
 static kiln_status end_segment(struct segment *s, struct lazy *l, const char *why)
 {
     struct ref *wanted = NULL;
-    struct plan *p = NULL;
+    struct auto_plan *p = NULL;
     size_t n = 0;
     PROFILE(why ? "break" : "segment", why ? why : trie_name(s->trie));
     s->ended = true;
@@ -355,7 +356,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
 
 static kiln_status ask_later(struct segment *s, struct lazy *l)
 {
-    struct plan *p = NULL;
+    struct auto_plan *p = NULL;
     struct ref wanted = l->value;
     if (l->failed) return failed(s);
     if (!end_of(s)) return error_pending;
@@ -383,7 +384,7 @@ kiln_status segment_break(struct segment *s, struct lazy *l, const char *why)
     s->runner = pthread_self();
     kiln_status status = s->ended ? (l ? ask_later(s, l) : KILN_OK) : end_segment(s, l, why);
     s->busy = was_busy;
-    auto_wake();
+    auto_lock_wake();
     thread_state.no_grad--;
     thread_state.sink = sink;
     scope_leave(&scope, NULL, 0);

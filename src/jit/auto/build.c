@@ -11,8 +11,8 @@
 
 struct build {
     const struct segment *s;
-    const struct step *at;
-    const struct step **path;
+    const struct auto_step *at;
+    const struct auto_step **path;
     int n_path;
     bool *needed;              // by value
     int32_t *values;           // in the graph; -1: not there
@@ -24,7 +24,7 @@ struct build {
     VEC(struct ref) order; // of the graph's inputs
 };
 
-static size_t count_numbers(const struct step *at)
+static size_t count_numbers(const struct auto_step *at)
 {
     size_t n = (size_t)at->n_numbers;
     for (int i = 0; i < at->n_in; i++) n += at->in[i].kind == REF_RUN_TIME;
@@ -33,7 +33,7 @@ static size_t count_numbers(const struct step *at)
 
 static kiln_status start(struct build *b)
 {
-    size_t n_values = (size_t)(b->at->n_values + b->at->n_out), n_inputs = step_inputs(b->at),
+    size_t n_values = (size_t)(b->at->n_values + b->at->n_out), n_inputs = auto_step_inputs(b->at),
            n_numbers = count_numbers(b->at);
     b->n_path = b->at->depth;
     b->path = calloc((size_t)b->n_path + 1, sizeof *b->path);
@@ -46,7 +46,7 @@ static kiln_status start(struct build *b)
     b->given = b->values + n_values;
     b->inputs = b->given + n_values;
     b->numbers = b->inputs + n_inputs;
-    const struct step *s = b->at;
+    const struct auto_step *s = b->at;
     for (int i = b->n_path; i-- > 0; s = s->parent) {
         b->path[i] = s;
         for (int k = 0; k < s->n_new; k++) b->types[s->n_inputs + k] = &s->inputs[k].type;
@@ -64,7 +64,7 @@ static void finish(struct build *b)
     ir_graph_destroy(&b->g);
 }
 
-static bool is_needed(const struct build *b, const struct step *s)
+static bool is_needed(const struct build *b, const struct auto_step *s)
 {
     for (int i = 0; i < s->n_out; i++)
         if (b->needed[s->n_values + i]) return true;
@@ -76,7 +76,7 @@ static void mark(struct build *b, const struct ref *wanted, size_t n)
     for (size_t i = 0; i < n; i++)
         if (wanted[i].kind == REF_STEP) b->needed[wanted[i].index] = true;
     for (int i = b->n_path; i-- > 0;) {
-        const struct step *s = b->path[i];
+        const struct auto_step *s = b->path[i];
         for (int k = 0; k < s->n_in && is_needed(b, s); k++)
             if (s->in[k].kind == REF_STEP && b->given[s->in[k].index] < 0) b->needed[s->in[k].index] = true;
     }
@@ -113,7 +113,7 @@ static int32_t operand(struct build *b, const struct ref *r)
     }
 }
 
-static kiln_status add_step(struct build *b, const struct step *s)
+static kiln_status add_step(struct build *b, const struct auto_step *s)
 {
     const struct type *types[256];
     int32_t in[256];
@@ -150,7 +150,7 @@ static kiln_status add_outputs(struct build *b, const struct ref *wanted, size_t
 
 // Bodies
 
-static bool same_inputs(const struct body *a, const struct input_type *inputs, size_t n)
+static bool same_inputs(const struct auto_body *a, const struct input_type *inputs, size_t n)
 {
     if (a->n_inputs != n) return false;
     for (size_t i = 0; i < n; i++) {
@@ -162,7 +162,7 @@ static bool same_inputs(const struct body *a, const struct input_type *inputs, s
     return true;
 }
 
-static kiln_status compile(const struct body *y, struct program_options *options, struct program **out)
+static kiln_status compile(const struct auto_body *y, struct program_options *options, struct program **out)
 {
     const struct layout **layouts = calloc(y->n_inputs + 1, sizeof *layouts);
     bool *numbers = calloc(y->n_inputs + 1, sizeof *numbers);
@@ -179,7 +179,7 @@ static kiln_status compile(const struct body *y, struct program_options *options
     return status;
 }
 
-static void count(struct trie *t, struct body *y)
+static void count(struct trie *t, struct auto_body *y)
 {
     struct program_facts facts = {.n_launches = (int)y->graph->nodes.n};
     if (y->program) program_get_facts(y->program, &facts);
@@ -199,35 +199,36 @@ static void note_failure(struct kiln_function *f)
 }
 
 // Compiles without the lock, so that others can record and run meanwhile; those who need this body wait.
-static void compile_body(struct trie *t, struct body *y)
+static void compile_body(struct trie *t, struct auto_body *y)
 {
     const char *name = trie_name(t);
     bool background = t->f && t->f->o.background;
     struct kernel_count *count = t->f ? t->f->kernels : NULL; // whoever breaks the segment holds the function
     y->making = true;
     struct program *program = NULL;
-    int depth = auto_release();
+    int depth = auto_unlock_all();
     kiln_status status =
         compile(y, &(struct program_options){.name = name, .background = background, .count = count}, &program);
-    auto_acquire(depth);
+    auto_lock_again(depth);
     y->program = program;
     y->making = false;
-    auto_wake();
+    auto_lock_wake();
     if (!status) return;
     note_failure(t->f);
     kiln_error_clear();
 }
 
 // A new body of the graph that was built, whose inputs it takes over. What cannot be compiled runs op by op.
-static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t hash, bool alone, struct body **out)
+static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t hash, bool alone,
+                            struct auto_body **out)
 {
     struct trie *t = b->s->trie;
-    struct body *y = calloc(1, sizeof *y);
+    struct auto_body *y = calloc(1, sizeof *y);
     if (!y) {
         free(inputs);
         return error_set(KILN_E_MEMORY, "jit: out of memory");
     }
-    *y = (struct body){
+    *y = (struct auto_body){
         .dev = b->s->dev, .hash = hash, .graph = b->g, .inputs = inputs, .n_inputs = b->order.n, .refs = 1};
     b->g = NULL;
     if (!alone) {
@@ -243,7 +244,7 @@ static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t
     return KILN_OK;
 }
 
-static kiln_status get_body(struct build *b, bool alone, struct body **out)
+static kiln_status get_body(struct build *b, bool alone, struct auto_body **out)
 {
     struct trie *t = b->s->trie;
     struct input_type *inputs = calloc(b->order.n + 1, sizeof *inputs);
@@ -256,13 +257,13 @@ static kiln_status get_body(struct build *b, bool alone, struct body **out)
             inputs[i] = (struct input_type){{.dtype = r->dtype, .weak = true}, {.offset = -1}};
     }
     uint64_t hash = ir_graph_hash(b->g);
-    for (struct body *y = t->bodies; y && !alone; y = y->next) {
+    for (struct auto_body *y = t->bodies; y && !alone; y = y->next) {
         if (y->hash != hash || y->dev != b->s->dev || !same_inputs(y, inputs, b->order.n) ||
             !ir_graph_equal(y->graph, b->g))
             continue;
         y->refs++;
         free(inputs);
-        while (y->making) auto_wait();
+        while (y->making) auto_lock_wait();
         *out = y;
         return KILN_OK;
     }
@@ -279,7 +280,7 @@ static bool has(const struct ref *v, size_t n, const struct ref *r)
 }
 
 // Values on the way that a storage waits for.
-static kiln_status add_more(const struct build *b, struct plan *p)
+static kiln_status add_more(const struct build *b, struct auto_plan *p)
 {
     size_t n = p->n_wanted;
     for (const struct lazy *l = b->s->lazies; l; l = l->next) n++;
@@ -293,7 +294,7 @@ static kiln_status add_more(const struct build *b, struct plan *p)
     return KILN_OK;
 }
 
-static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, bool more, struct plan *p)
+static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, bool more, struct auto_plan *p)
 {
     p->wanted = malloc((n + 1) * sizeof *p->wanted);
     if (!p->wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
@@ -315,11 +316,11 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     return KILN_OK;
 }
 
-kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct plan **out)
+kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct auto_plan **out)
 {
     struct build b = {.s = s};
     PROFILE("capture", trie_name(s->trie));
-    struct plan *p = calloc(1, sizeof *p);
+    struct auto_plan *p = calloc(1, sizeof *p);
     if (!p) return error_set(KILN_E_MEMORY, "jit: out of memory");
     p->once = more;
     s->trie->n_plans++;

@@ -16,9 +16,9 @@ static void forget_trie(kiln_function *f)
     auto_unlock();
 }
 
-kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only)
+kiln_status auto_scope_enter(struct auto_scope *a, kiln_function *f, kiln_device *only)
 {
-    a->walk = (struct walk){.base = auto_sink, .only = only, .since = node_sequence()};
+    a->walk = (struct auto_walk){.base = auto_sink, .only = only, .since = node_sequence()};
     a->in = NULL;
     a->n_in = 0;
     auto_lock();
@@ -34,7 +34,7 @@ kiln_status auto_enter(struct auto_scope *a, kiln_function *f, kiln_device *only
 }
 
 // The last segment computes the results with its effects; what earlier ones left pending is computed by itself.
-static kiln_status end_walk(struct walk *w, kiln_tensor *const *out, size_t n_out)
+static kiln_status end_walk(struct auto_walk *w, kiln_tensor *const *out, size_t n_out)
 {
     struct segment *s = w->seg;
     kiln_status status = KILN_OK;
@@ -48,7 +48,7 @@ static kiln_status end_walk(struct walk *w, kiln_tensor *const *out, size_t n_ou
     return status;
 }
 
-static void count_misses(struct trie *t, const struct walk *w, kiln_jit_stats *stats)
+static void count_misses(struct trie *t, const struct auto_walk *w, kiln_jit_stats *stats)
 {
     if (w->missed) stats->captures++;
     if (t->walked && (w->missed || w->lost)) stats->guard_misses++;
@@ -61,7 +61,7 @@ static void count_misses(struct trie *t, const struct walk *w, kiln_jit_stats *s
 }
 
 // Walks that find something new more often than not cost more than they gain. What is compiled by then stays in use.
-static void count_walk(struct walk *w)
+static void count_walk(struct auto_walk *w)
 {
     struct trie *t = w->trie;
     kiln_function *f = t->f;
@@ -78,9 +78,9 @@ static void count_walk(struct walk *w)
                  (unsigned long long)t->misses);
 }
 
-kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool has_failed)
+kiln_status auto_scope_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool has_failed)
 {
-    struct walk *w = &a->walk;
+    struct auto_walk *w = &a->walk;
     scope_leave(&a->scope, out, has_failed ? 0 : n_out);
     thread_state.sink = a->outer;
     auto_lock();
@@ -98,13 +98,13 @@ kiln_status auto_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_o
 // The function was left: what it wrote by then is done.
 static void leave_walk(void *at)
 {
-    auto_leave(at, NULL, 0, true);
+    auto_scope_leave(at, NULL, 0, true);
 }
 
 kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     struct auto_scope a;
-    TRY(auto_enter(&a, f, NULL));
+    TRY(auto_scope_enter(&a, f, NULL));
     a.walk.results = true;
     a.in = in;
     a.n_in = n_in;
@@ -112,7 +112,7 @@ kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     leave_push(&left, leave_walk, &a);
     kiln_status status = function_run(f, in, n_in, out, n_out);
     leave_pop(&left);
-    kiln_status last = auto_leave(&a, out, n_out, status != KILN_OK);
+    kiln_status last = auto_scope_leave(&a, out, n_out, status != KILN_OK);
     if (!status && last) status = last;
     for (size_t i = 0; i < n_out && status; i++) {
         if (out[i]) tensor_destroy(out[i]);

@@ -37,7 +37,7 @@ struct derivation {
 // What the step says that a saved value of its node is.
 static struct ref ref_of(const struct tape_node *n, int i)
 {
-    const struct step *s = auto_step_of(n);
+    const struct auto_step *s = auto_step_of(n);
     if (!s) return (struct ref){.kind = REF_NONE};
     return i < n->n_in ? s->in[i] : (struct ref){.kind = REF_STEP, .index = s->n_values + i - n->n_in};
 }
@@ -131,14 +131,14 @@ static kiln_status make_copies(struct derivation *d)
     d->until = d->inputs[d->p->n_outside - 1]->sequence;
     for (size_t i = 0; i < d->p->n_nodes; i++) {
         const struct tape_node *n = d->p->nodes[i];
-        const struct step *s = auto_step_of(n);
+        const struct auto_step *s = auto_step_of(n);
         if (s && n->op->n_attrs) memcpy(d->copies[i]->attrs, s->attrs, n->op->n_attrs * sizeof *s->attrs);
         for (int k = 0; k < n->n_in + n->n_out; k++) TRY(place_value(d, i, k, d->copies[i]));
     }
     return KILN_OK;
 }
 
-static kiln_status make_forward(struct derivation *d, const struct step *at)
+static kiln_status make_forward(struct derivation *d, const struct auto_step *at)
 {
     d->forward.at = at;
     d->forward.g = d->r.sink.builder.graph;
@@ -199,7 +199,8 @@ static kiln_status differentiate(struct derivation *d, const bool *present, kiln
     return KILN_OK;
 }
 
-static kiln_status under_recorder(struct derivation *d, const struct step *at, const bool *present, struct gradient *g)
+static kiln_status under_recorder(struct derivation *d, const struct auto_step *at, const bool *present,
+                                  struct gradient *g)
 {
     struct sink *sink = thread_state.sink;
     uint32_t capture = thread_state.capture;
@@ -281,7 +282,7 @@ static kiln_status fill_entry(struct derivation *d, struct captured *c, struct o
     return KILN_OK;
 }
 
-kiln_status auto_derive(struct trie *t, const struct tape_part *p, struct segment *s, const struct step *at,
+kiln_status auto_derive(struct trie *t, const struct tape_part *p, struct segment *s, const struct auto_step *at,
                         struct auto_gradient *g)
 {
     struct derivation d = {.p = p};

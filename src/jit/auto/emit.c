@@ -35,42 +35,43 @@ static bool same_layout(const struct shown *s, const kiln_tensor *t)
     return true;
 }
 
-static kiln_status infer_and_add(struct walk *w, const struct step_key *k, const struct type *const *types,
-                                 struct step **out)
+static kiln_status infer_and_add(struct auto_walk *w, const struct auto_step_key *k, const struct type *const *types,
+                                 struct auto_step **out)
 {
     struct attr attrs[OP_MAX_ATTRS];
     struct op_call c = {.op = k->op, .n_in = k->n_in, .n_out = k->op->n_out, .in = types, .attrs = attrs};
     if (k->op->n_attrs) memcpy(attrs, k->asked, k->op->n_attrs * sizeof *attrs);
     TRY(k->op->fn->infer(&c));
-    *out = step_add(w, k, &c, NULL);
+    *out = auto_step_add(w, k, &c, NULL);
     return *out ? KILN_OK : error_pending;
 }
 
-kiln_status auto_emit_key(struct walk *w, const struct step_key *k, const struct type *const *types, struct ref *out)
+kiln_status auto_emit_key(struct auto_walk *w, const struct auto_step_key *k, const struct type *const *types,
+                          struct ref *out)
 {
-    struct step *s = step_find(w->seg, k);
+    struct auto_step *s = auto_step_find(w->seg, k);
     if (!s && w->trie->closed) return AUTO_LOST;
     if (!s) TRY(infer_and_add(w, k, types, &s));
-    TRY(step_take(w, s, k->in)); // first: *out may be an operand
+    TRY(auto_step_take(w, s, k->in)); // first: *out may be an operand
     *out = (struct ref){.kind = REF_STEP, .index = s->n_values};
     return KILN_OK;
 }
 
-kiln_status auto_emit(struct walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
+kiln_status auto_emit(struct auto_walk *w, const struct op *op, const struct attr *attrs, int n_in, struct ref *in,
                       const struct type *const *types, struct ref *out)
 {
-    const struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = in, .mode = STEP_INNER};
+    const struct auto_step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = in, .mode = STEP_INNER};
     return auto_emit_key(w, &k, types, out);
 }
 
-kiln_status auto_emit_shape(struct walk *w, const struct op *op, const struct type *to, const struct type *from,
+kiln_status auto_emit_shape(struct auto_walk *w, const struct op *op, const struct type *to, const struct type *from,
                             struct ref *value)
 {
     struct attr attrs[] = {attr_of_ints(to->rank, to->dims)};
     return auto_emit(w, op, attrs, 1, value, &from, value);
 }
 
-static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_tensor *t, struct ref *out)
+static kiln_status emit_part(struct auto_walk *w, const struct lazy *l, const kiln_tensor *t, struct ref *out)
 {
     const struct type *from = &l->base;
     struct attr attrs[] = {attr_of_ints(t->type.rank, t->type.dims), attr_of_ints(t->type.rank, t->layout.strides),
@@ -81,7 +82,7 @@ static kiln_status emit_part(struct walk *w, const struct lazy *l, const kiln_te
     return auto_emit_shape(w, &op_instances[OP_reshape], &t->type, from, out);
 }
 
-static kiln_status resolve_lazy(struct walk *w, struct lazy *l, kiln_tensor *t, struct ref *out)
+static kiln_status resolve_lazy(struct auto_walk *w, struct lazy *l, kiln_tensor *t, struct ref *out)
 {
     if (remembers(t, l, out)) return KILN_OK;
     bool found = auto_covers(&l->base, t) && type_same_shape(&l->base, &t->type);
@@ -98,7 +99,7 @@ static kiln_status resolve_lazy(struct walk *w, struct lazy *l, kiln_tensor *t, 
     return KILN_OK;
 }
 
-static kiln_status resolve(struct walk *w, kiln_tensor *t, struct ref *out)
+static kiln_status resolve(struct auto_walk *w, kiln_tensor *t, struct ref *out)
 {
     *out = (struct ref){REF_NONE, 0, -1, 0, 0};
     if (!t) return KILN_OK;
@@ -111,7 +112,7 @@ static kiln_status resolve(struct walk *w, kiln_tensor *t, struct ref *out)
     return segment_input(w->seg, t->storage, &t->type, &t->layout, out);
 }
 
-kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs)
+kiln_status auto_resolve(struct auto_walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct ref *refs)
 {
     for (int i = 0; i < n_in; i++) TRY(resolve(w, in[i], &refs[i]));
     struct lazy *l = n_in && in[0] && in[0]->storage ? in[0]->storage->lazy : NULL;
@@ -119,7 +120,7 @@ kiln_status auto_resolve(struct walk *w, const struct op *op, int n_in, kiln_ten
     return KILN_OK;
 }
 
-bool auto_can_record(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
+bool auto_can_record(const struct auto_walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
 {
     if (!dev || (w->only && w->only != dev) || c->op->flags & OP_EFFECT || c->n_in >= AUTO_OPERANDS) return false;
     for (int i = 0; i < c->n_in; i++)

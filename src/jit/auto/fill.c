@@ -5,7 +5,7 @@
 #include "ops/families.h"
 #include <string.h>
 
-static bool fills_alike(const struct step *s, const struct attr *attrs)
+static bool fills_alike(const struct auto_step *s, const struct attr *attrs)
 {
     if (s->op != &op_instances[OP_full] || s->asked[AT_full_dtype].i != attrs[AT_full_dtype].i) return false;
     const struct attr *a = &s->asked[AT_full_shape], *b = &attrs[AT_full_shape];
@@ -13,10 +13,10 @@ static bool fills_alike(const struct step *s, const struct attr *attrs)
 }
 
 // 0: no such place; 1: this very number; 2: another one.
-static int seen_fill(const struct step *at, const struct attr *attrs)
+static int seen_fill(const struct auto_step *at, const struct attr *attrs)
 {
     int seen = 0;
-    for (const struct step *s = at->children; s; s = s->next) {
+    for (const struct auto_step *s = at->children; s; s = s->next) {
         if (!fills_alike(s, attrs)) continue;
         if (s->asked[AT_full_value].i == attrs[AT_full_value].i) return 1; // by its bits
         seen = 2;
@@ -24,7 +24,7 @@ static int seen_fill(const struct step *at, const struct attr *attrs)
     return seen;
 }
 
-static kiln_status emit_chosen(struct walk *w, const struct attr *attrs, struct ref *out)
+static kiln_status emit_chosen(struct auto_walk *w, const struct attr *attrs, struct ref *out)
 {
     const struct attr *dtype = &attrs[AT_full_dtype], *shape = &attrs[AT_full_shape];
     bool whole = dtype_kind_of[dtype->i] == KIND_INT;
@@ -40,7 +40,7 @@ static kiln_status emit_chosen(struct walk *w, const struct attr *attrs, struct 
     struct ref in[] = {{0}, {REF_NUMBER, number.dtype, 0, v, whole ? (int64_t)v : 0}, {0}};
     TRY(auto_emit(w, &op_instances[OP_full], yes, 0, NULL, NULL, &in[0]));
     TRY(auto_emit(w, &op_instances[OP_full], zero, 0, NULL, NULL, &in[2]));
-    const struct step_key k = {
+    const struct auto_step_key k = {
         .op = &op_instances[OP_where], .n_in = 3, .in = in, .mode = STEP_INNER, .run_time = true};
     return auto_emit_key(w, &k, (const struct type *[]){&mask, &number, &filled}, out);
 }
@@ -52,12 +52,12 @@ static bool can_choose(const struct attr *attrs)
     return kind == KIND_FLOAT || (kind == KIND_INT && v == (double)(int32_t)v);
 }
 
-bool auto_fill_changes(const struct walk *w, const struct attr *attrs)
+bool auto_fill_changes(const struct auto_walk *w, const struct attr *attrs)
 {
     return seen_fill(w->seg->at, attrs) == 2 && can_choose(attrs);
 }
 
-kiln_status auto_emit_fill(struct walk *w, const struct attr *attrs, struct ref *out)
+kiln_status auto_emit_fill(struct auto_walk *w, const struct attr *attrs, struct ref *out)
 {
     if (auto_fill_changes(w, attrs)) return emit_chosen(w, attrs, out);
     return auto_emit(w, &op_instances[OP_full], attrs, 0, NULL, NULL, out);

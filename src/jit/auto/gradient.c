@@ -34,7 +34,7 @@ struct replaced {
 };
 
 struct collapse {
-    const struct walk *w;
+    const struct auto_walk *w;
     VEC(struct slot) slots;
     VEC(struct member) members; // oldest first, once they are sorted
     struct node_map index;      // of the members, from 1
@@ -313,7 +313,8 @@ static kiln_status run(struct collapse *c, kiln_tensor *const *in, size_t n_in, 
     return KILN_OK;
 }
 
-kiln_status auto_collapse(struct walk *w, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out)
+kiln_status auto_collapse(struct auto_walk *w, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out,
+                          size_t n_out)
 {
     struct collapse c = {.w = w};
     kiln_status status = run(&c, in, n_in, out, n_out);

@@ -19,9 +19,9 @@ static bool in_bounds(const struct range *r, const struct index_bounds *b, int64
 
 // --- what made them
 
-static const struct step *maker_of(const struct segment *s, int32_t value)
+static const struct auto_step *maker_of(const struct segment *s, int32_t value)
 {
-    const struct step *at = s->at;
+    const struct auto_step *at = s->at;
     while (at->op && at->n_values > value) at = at->parent;
     return at;
 }
@@ -30,7 +30,7 @@ static bool find_range(const struct segment *s, struct ref value, struct range *
 {
     while (value.kind == REF_STEP) {
         const struct type *types[AUTO_OPERANDS];
-        const struct step *made = maker_of(s, value.index);
+        const struct auto_step *made = maker_of(s, value.index);
         struct op_call c = {
             .op = made->op, .n_in = made->n_in, .n_out = made->n_out, .in = types, .attrs = made->attrs};
         for (int i = 0; i < made->n_in; i++) types[i] = &made->in_types[i];
@@ -105,7 +105,7 @@ static bool memory_fits(const kiln_tensor *t, const struct index_bounds *b)
 
 // --- both
 
-static bool made_fits(const struct walk *w, const kiln_tensor *t, const struct index_bounds *b)
+static bool made_fits(const struct auto_walk *w, const kiln_tensor *t, const struct index_bounds *b)
 {
     const struct lazy *l = t->storage->lazy;
     struct range r;
@@ -120,7 +120,8 @@ static bool made_fits(const struct walk *w, const kiln_tensor *t, const struct i
     return true;
 }
 
-bool auto_index_fits(const struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
+bool auto_index_known_to_fit(const struct auto_walk *w, const struct op_call *c, const kiln_device *dev,
+                             kiln_tensor *const *in)
 {
     struct index_bounds b;
     if (thread_state.indices_fit || !op_can_fail(c, &dev->caps)) return true;
@@ -132,15 +133,15 @@ bool auto_index_fits(const struct walk *w, const struct op_call *c, const kiln_d
     return dev->caps.host && memory_fits(t, &b);
 }
 
-kiln_status auto_index_check(struct walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in,
-                             bool *fits)
+kiln_status auto_index_check(struct auto_walk *w, const struct op_call *c, const kiln_device *dev,
+                             kiln_tensor *const *in, bool *fits)
 {
     struct index_bounds b;
-    *fits = auto_index_fits(w, c, dev, in);
+    *fits = auto_index_known_to_fit(w, c, dev, in);
     if (*fits) return KILN_OK;
     op_index_bounds(c, &b);
     if (!in[b.operand]->storage || !in[b.operand]->storage->lazy) return KILN_OK;
     TRY(storage_force(in[b.operand]->storage, "indices, which may be out of range"));
-    *fits = auto_index_fits(w, c, dev, in);
+    *fits = auto_index_known_to_fit(w, c, dev, in);
     return KILN_OK;
 }

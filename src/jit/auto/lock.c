@@ -9,9 +9,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_tries, lock)
 static pthread_cond_t mark_gone = PTHREAD_COND_INITIALIZER;
 static THREAD_LOCAL int depth;
-static struct body *buried;
+static struct auto_body *buried;
 
-static void body_free(struct body *b)
+static void body_free(struct auto_body *b)
 {
     program_destroy(&b->program);
     ir_graph_destroy(&b->graph);
@@ -36,11 +36,11 @@ void auto_lock(void)
 
 static void unlock(void)
 {
-    struct body *gone = buried;
+    struct auto_body *gone = buried;
     buried = NULL;
     pthread_mutex_unlock(&lock);
     while (gone) {
-        struct body *next = gone->next;
+        struct auto_body *next = gone->next;
         body_free(gone);
         gone = next;
     }
@@ -51,7 +51,7 @@ void auto_unlock(void)
     if (--depth == 0) unlock();
 }
 
-int auto_release(void)
+int auto_unlock_all(void)
 {
     int was = depth;
     depth = 0;
@@ -59,13 +59,13 @@ int auto_release(void)
     return was;
 }
 
-void auto_acquire(int was)
+void auto_lock_again(int was)
 {
     pthread_mutex_lock(&lock);
     depth = was;
 }
 
-void auto_wait(void)
+void auto_lock_wait(void)
 {
     int was = depth;
     depth = 0;
@@ -73,21 +73,21 @@ void auto_wait(void)
     depth = was;
 }
 
-void auto_wake(void)
+void auto_lock_wake(void)
 {
     pthread_cond_broadcast(&mark_gone);
 }
 
-static void bury(struct body *b)
+static void bury(struct auto_body *b)
 {
     b->next = buried;
     buried = b;
 }
 
-void body_unref(struct trie *t, struct body *b)
+void auto_body_unref(struct trie *t, struct auto_body *b)
 {
     if (!b || --b->refs) return;
-    struct body **p = &t->bodies;
+    struct auto_body **p = &t->bodies;
     while (*p && *p != b) p = &(*p)->next;
     if (*p) {
         *p = b->next;

@@ -5,7 +5,7 @@
 
 enum { LOST_MAX = 8 };
 
-kiln_status segment_open(struct walk *w, kiln_device *dev)
+kiln_status segment_open(struct auto_walk *w, kiln_device *dev)
 {
     if (w->seg && !w->seg->ended && w->seg->dev == dev) return KILN_OK;
     if (w->seg && !w->seg->ended) TRY(segment_break(w->seg, NULL, "an op on another device"));
@@ -14,7 +14,7 @@ kiln_status segment_open(struct walk *w, kiln_device *dev)
     w->shadow = NULL;
     trie_trim(w->trie);
     struct segment *s = calloc(1, sizeof *s);
-    struct step *root = s ? trie_root(w->trie, dev) : NULL;
+    struct auto_step *root = s ? trie_root(w->trie, dev) : NULL;
     if (!root) {
         free(s);
         return s ? error_pending : error_set(KILN_E_MEMORY, "jit: out of memory for a segment");
@@ -29,7 +29,7 @@ kiln_status segment_open(struct walk *w, kiln_device *dev)
 }
 
 // Forces what waits for another segment; *again: the lock was free meanwhile.
-kiln_status auto_force_foreign(const struct walk *w, int n_in, kiln_tensor *const *in, bool *again)
+kiln_status auto_force_foreign(const struct auto_walk *w, int n_in, kiln_tensor *const *in, bool *again)
 {
     *again = false;
     for (int i = 0; i < n_in; i++) {
@@ -41,7 +41,7 @@ kiln_status auto_force_foreign(const struct walk *w, int n_in, kiln_tensor *cons
     return KILN_OK;
 }
 
-kiln_status auto_ready(struct walk *w, kiln_device *dev, int n_in, kiln_tensor *const *in)
+kiln_status auto_ready(struct auto_walk *w, kiln_device *dev, int n_in, kiln_tensor *const *in)
 {
     bool again;
     do {
@@ -52,14 +52,14 @@ kiln_status auto_ready(struct walk *w, kiln_device *dev, int n_in, kiln_tensor *
 }
 
 // What was recorded so far goes its way, and the op by itself. So does all that follows, when that happens too often.
-kiln_status auto_lose(struct walk *w)
+kiln_status auto_lose_op(struct auto_walk *w)
 {
     struct segment *s = w->seg;
     w->lost++;
     return s && !s->ended && s->at->op ? segment_break(s, NULL, "the recompile limit") : KILN_OK;
 }
 
-bool auto_is_lost(const struct walk *w)
+bool auto_gave_up(const struct auto_walk *w)
 {
     return w->lost > LOST_MAX;
 }
@@ -67,7 +67,7 @@ bool auto_is_lost(const struct walk *w)
 static kiln_status force(struct storage *s, const char *why)
 {
     auto_lock();
-    while (s->lazy && s->lazy->seg->busy && !pthread_equal(s->lazy->seg->runner, pthread_self())) auto_wait();
+    while (s->lazy && s->lazy->seg->busy && !pthread_equal(s->lazy->seg->runner, pthread_self())) auto_lock_wait();
     kiln_status status = s->lazy ? segment_break(s->lazy->seg, s->lazy, why) : KILN_OK;
     auto_unlock();
     return status;

@@ -9,13 +9,13 @@
 
 enum { GRADIENTS_OF_STEP = 16 };
 
-static struct segment *segment_of(const struct tape_part *p, struct step **at)
+static struct segment *segment_of(const struct tape_part *p, struct auto_step **at)
 {
     struct segment *s = NULL;
     for (size_t i = 0; i < p->n_nodes; i++) {
         if (!auto_is_tagged(p->nodes[i])) continue;
         s = p->nodes[i]->held;
-        *at = (struct step *)p->nodes[i]->held_place;
+        *at = (struct auto_step *)p->nodes[i]->held_place;
     }
     return s;
 }
@@ -43,7 +43,7 @@ static kiln_status put_attr(struct key *k, const struct attr *a)
 // Of a step, all but its place follows from the path.
 static kiln_status put_op(struct key *k, const struct tape_node *n)
 {
-    const struct step *s = auto_step_of(n);
+    const struct auto_step *s = auto_step_of(n);
     if (s) return put(k, s->depth);
     TRY(put(k, -(int64_t)(uintptr_t)n->op));
     for (int i = 0; i < n->op->n_attrs; i++) TRY(put_attr(k, &n->attrs[i]));
@@ -82,7 +82,7 @@ static bool is_for(const struct auto_gradient *g, const struct key *k)
 }
 
 // The one used last; `present`: for these gradients.
-static struct auto_gradient *find(struct step *at, const struct key *k, const bool *present, size_t n)
+static struct auto_gradient *find(struct auto_step *at, const struct key *k, const bool *present, size_t n)
 {
     for (struct auto_gradient **p = &at->gradients, *g; (g = *p); p = &g->next) {
         if (!is_for(g, k) || (present && memcmp(g->present, present, n) != 0)) continue;
@@ -105,7 +105,7 @@ static void tell(kiln_function *f, const struct tape_part *p, const struct entry
 }
 
 // What could not be derived stays op by op.
-static kiln_status add(struct trie *t, const struct tape_part *p, struct segment *s, struct step *at,
+static kiln_status add(struct trie *t, const struct tape_part *p, struct segment *s, struct auto_step *at,
                        struct auto_gradient *g)
 {
     if (auto_derive(t, p, s, at, g)) entry_unref(&g->entry);
@@ -149,7 +149,7 @@ static bool has_changed(const struct auto_gradient *g, size_t n, bool *arrived)
     return changed;
 }
 
-static kiln_status get(struct trie *t, const struct tape_part *p, struct segment *s, struct step *at,
+static kiln_status get(struct trie *t, const struct tape_part *p, struct segment *s, struct auto_step *at,
                        struct auto_gradient **out)
 {
     struct key k = {{0}};
@@ -190,14 +190,14 @@ static kiln_status source_now(const struct tape_part *p, const struct segment *s
     struct type type;
     struct layout layout;
     if (from.node < 0) {
-        *out = auto_number(&s->numbers.v[from.value]);
+        *out = auto_number_tensor(&s->numbers.v[from.value]);
         return *out ? KILN_OK : error_pending;
     }
     const struct tape_node *n = p->nodes[from.node];
     const struct tape_value *v = &n->values[from.value];
     if (v->state == VALUE_WEAK) {
-        const struct number number = {v->dtype, v->number, v->integer};
-        *out = auto_number(&number);
+        const struct auto_number number = {v->dtype, v->number, v->integer};
+        *out = auto_number_tensor(&number);
         return *out ? KILN_OK : error_pending;
     }
     node_value_type(n, v, &type);
@@ -229,7 +229,7 @@ kiln_status auto_part_node(struct trie *t, struct tape_part *part, const struct 
                            struct tape_node **out)
 {
     struct auto_gradient *g = NULL;
-    struct step *at = NULL;
+    struct auto_step *at = NULL;
     struct segment *s = segment_of(part, &at);
     *out = NULL;
     kiln_status status = s && t->f ? get(t, part, s, at, &g) : KILN_OK;

@@ -18,15 +18,15 @@ struct auto_gradient {
 };
 
 // The step that left a node; NULL: none did.
-static inline const struct step *auto_step_of(const struct tape_node *n)
+static inline const struct auto_step *auto_step_of(const struct tape_node *n)
 {
     return auto_is_tagged(n) ? n->held_place : NULL;
 }
 
 // derive.c: entry and origins of g, for a part whose last step is `at`.
-kiln_status auto_derive(struct trie *t, const struct tape_part *p, struct segment *s, const struct step *at,
+kiln_status auto_derive(struct trie *t, const struct tape_part *p, struct segment *s, const struct auto_step *at,
                         struct auto_gradient *g);
 
 // trie.c
 void auto_gradient_free(struct auto_gradient *g);
-void auto_gradients_free(struct step *s);
+void auto_gradients_free(struct auto_step *s);

@@ -10,14 +10,14 @@
 
 enum { STEPS_OF_SEGMENT = 2048, PERIOD_MAX = 512 };
 
-static struct walk *walk_of(struct sink *s)
+static struct auto_walk *walk_of(struct sink *s)
 {
-    return (struct walk *)s;
+    return (struct auto_walk *)s;
 }
 
 // Results
 
-static kiln_status fresh_output(struct walk *w, const struct op *op, const struct type *type, int32_t index,
+static kiln_status fresh_output(struct auto_walk *w, const struct op *op, const struct type *type, int32_t index,
                                 kiln_tensor **out)
 {
     uint64_t size_B;
@@ -37,7 +37,7 @@ static kiln_status fresh_output(struct walk *w, const struct op *op, const struc
     return KILN_OK;
 }
 
-static kiln_status view_output(const struct step *s, kiln_tensor *base, kiln_tensor **out)
+static kiln_status view_output(const struct auto_step *s, kiln_tensor *base, kiln_tensor **out)
 {
     struct ref value = {.kind = REF_STEP, .index = s->n_values};
     struct lazy *l = base->storage->lazy;
@@ -49,7 +49,7 @@ static kiln_status view_output(const struct step *s, kiln_tensor *base, kiln_ten
 }
 
 // `attrs`: what the tape is to keep.
-static kiln_status give(struct walk *w, const struct step *s, kiln_tensor *const *in, struct attr *attrs,
+static kiln_status give(struct auto_walk *w, const struct auto_step *s, kiln_tensor *const *in, struct attr *attrs,
                         kiln_tensor **out)
 {
     for (int i = 0; i < s->n_out; i++)
@@ -76,16 +76,16 @@ static void drop(int n, kiln_tensor **out)
 
 // Loops
 
-static bool repeats(const struct step *last, int period, int times)
+static bool repeats(const struct auto_step *last, int period, int times)
 {
-    const struct step *a = last, *b = last;
+    const struct auto_step *a = last, *b = last;
     for (int i = 0; i < period; i++) b = b->op ? b->parent : b;
     for (int i = 0; i < period * (times - 1); i++, a = a->parent, b = b->parent)
         if (!b->op || a->op != b->op || a->n_in != b->n_in) return false;
     return true;
 }
 
-static int find_period(const struct step *last, int times)
+static int find_period(const struct auto_step *last, int times)
 {
     for (int p = 1; p <= PERIOD_MAX && p * times <= last->depth; p++)
         if (repeats(last, p, times)) return p;
@@ -93,7 +93,7 @@ static int find_period(const struct step *last, int times)
 }
 
 // So many copies: all that there is so far, or what was recorded last, which is looked for now and then.
-static int find_copies(const struct step *s, int times)
+static int find_copies(const struct auto_step *s, int times)
 {
     int period = s->depth / times;
     bool whole = s->depth >= 8 && s->depth % times == 0 && period <= PERIOD_MAX;
@@ -103,7 +103,7 @@ static int find_copies(const struct step *s, int times)
 
 // A segment ends when it is too long; where it repeats itself it ends between two repetitions, so that the next one is
 // the same path again.
-static bool is_long(struct walk *w, const struct step *s)
+static bool is_long(struct auto_walk *w, const struct auto_step *s)
 {
     int times = w->trie->f ? (int)w->trie->f->o.loop_unrolling : 0;
     if (times > 1 && !w->period) w->period = find_copies(s, times);
@@ -114,7 +114,7 @@ static bool is_long(struct walk *w, const struct step *s)
     return true;
 }
 
-static kiln_status end_if_long(struct walk *w, struct step *s, bool added)
+static kiln_status end_if_long(struct auto_walk *w, struct auto_step *s, bool added)
 {
     if (added && is_long(w, s)) s->cut = true;
     return s->cut ? segment_break(w->seg, NULL, "size limit") : KILN_OK;
@@ -128,16 +128,17 @@ static bool takes_numbers(const struct op *op)
     return op->flags & OP_RANDOM || (op->n_attrs >= 2 && op_attr_index(op, "seed") >= 0);
 }
 
-static bool index_fits(const struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
+static bool index_fits(const struct auto_walk *w, const struct op *op, int n_in, kiln_tensor *const *in,
+                       struct attr *attrs)
 {
     const struct type *types[AUTO_OPERANDS];
     const struct op_call c = {.op = op, .n_in = n_in, .n_out = op->n_out, .in = types, .attrs = attrs};
     for (int i = 0; i < n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
-    return auto_index_fits(w, &c, w->seg->dev, in);
+    return auto_index_known_to_fit(w, &c, w->seg->dev, in);
 }
 
-static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs,
-                      kiln_device **dev)
+static bool can_match(const struct auto_walk *w, const struct op *op, int n_in, kiln_tensor *const *in,
+                      struct attr *attrs, kiln_device **dev)
 {
     if (op->flags & OP_EFFECT || takes_numbers(op) || n_in >= AUTO_OPERANDS || n_in < op->min_in) return false;
     for (int i = 0; i < n_in; i++) {
@@ -153,23 +154,23 @@ static bool can_match(const struct walk *w, const struct op *op, int n_in, kiln_
     return *dev == w->seg->dev && (!op_checks_index(op) || index_fits(w, op, n_in, in, attrs));
 }
 
-static bool match_locked(struct walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs,
+static bool match_locked(struct auto_walk *w, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs,
                          kiln_tensor **out, kiln_status *status)
 {
     struct ref refs[AUTO_OPERANDS];
-    struct step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = refs};
+    struct auto_step_key k = {.op = op, .asked = attrs, .n_in = n_in, .in = refs};
     bool again;
     *status = auto_force_foreign(w, n_in, in, &again);
     if (!*status && again && w->seg->ended) return false;
     if (!*status) *status = auto_resolve(w, op, n_in, in, refs);
     if (*status) return *status != AUTO_LOST;
     if (op->flags & OP_VIEW) k.base = &in[0]->layout;
-    struct step *s = step_find(w->seg, &k);
+    struct auto_step *s = auto_step_find(w->seg, &k);
     if (!s) {
         segment_forget_inputs(w->seg, w->seg->kept);
         return false;
     }
-    *status = step_take(w, s, refs);
+    *status = auto_step_take(w, s, refs);
     if (!*status) *status = give(w, s, in, s->attrs, out);
     if (*status) drop(s->n_out, out);
     if (!*status && KILN_UNLIKELY(s->cut)) *status = end_if_long(w, s, false);
@@ -179,10 +180,10 @@ static bool match_locked(struct walk *w, const struct op *op, int n_in, kiln_ten
 static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
                   struct attr *attrs, kiln_tensor **out, kiln_status *status)
 {
-    struct walk *w = walk_of(sink);
+    struct auto_walk *w = walk_of(sink);
     bool done = false;
     auto_lock();
-    if (w->seg && !w->seg->ended && !auto_is_lost(w)) {
+    if (w->seg && !w->seg->ended && !auto_gave_up(w)) {
         kiln_device *of = n_in ? NULL : dev ? dev : device_default();
         if (can_match(w, op, n_in, in, attrs, &of)) done = match_locked(w, op, n_in, in, attrs, out, status);
     }
@@ -196,7 +197,7 @@ static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int 
 // Others
 
 // Random ops have their numbers already: they are counted from the segment's first.
-static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct attr *attrs)
+static kiln_status place_numbers(struct auto_walk *w, const struct op_call *c, struct attr *attrs)
 {
     int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
     uint64_t first = (uint64_t)attrs[offset].i, of = (uint64_t)attrs[seed].i;
@@ -216,8 +217,8 @@ static kiln_status place_numbers(struct walk *w, const struct op_call *c, struct
     return KILN_OK;
 }
 
-static kiln_status record_step(struct walk *w, struct op_call *c, kiln_tensor *const *in, const struct layout *view,
-                               kiln_tensor **out)
+static kiln_status record_step(struct auto_walk *w, struct op_call *c, kiln_tensor *const *in,
+                               const struct layout *view, kiln_tensor **out)
 {
     struct ref refs[AUTO_OPERANDS];
     struct attr attrs[OP_MAX_ATTRS], *mine = c->attrs;
@@ -229,25 +230,25 @@ static kiln_status record_step(struct walk *w, struct op_call *c, kiln_tensor *c
     }
     TRY(auto_resolve(w, c->op, c->n_in, in, refs));
     bool based = c->op->flags & OP_VIEW && in[0]->storage->lazy;
-    struct step_key k = {.op = c->op,
-                         .asked = w->asked_op == c->op && !takes_numbers(c->op) ? w->asked : attrs,
-                         .n_in = c->n_in,
-                         .in = refs,
-                         .base = based ? &in[0]->layout : NULL,
-                         .mode = view ? STEP_VIEW : STEP_FRESH};
-    struct step *s = step_find(w->seg, &k);
+    struct auto_step_key k = {.op = c->op,
+                              .asked = w->asked_op == c->op && !takes_numbers(c->op) ? w->asked : attrs,
+                              .n_in = c->n_in,
+                              .in = refs,
+                              .base = based ? &in[0]->layout : NULL,
+                              .mode = view ? STEP_VIEW : STEP_FRESH};
+    struct auto_step *s = auto_step_find(w->seg, &k);
     bool added = !s;
     if (!s && w->trie->closed) return AUTO_LOST;
     c->attrs = attrs;
-    if (!s) s = step_add(w, &k, c, view);
+    if (!s) s = auto_step_add(w, &k, c, view);
     c->attrs = mine;
     if (!s) return error_pending;
-    TRY(step_take(w, s, refs));
+    TRY(auto_step_take(w, s, refs));
     TRY(give(w, s, in, mine, out));
     return end_if_long(w, s, added);
 }
 
-static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
+static kiln_status record(struct auto_walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                           kiln_tensor **out)
 {
     struct layout view;
@@ -277,8 +278,8 @@ static kiln_status record(struct walk *w, struct op_call *c, kiln_device *dev, k
 static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out)
 {
-    struct walk *w = walk_of(sink);
-    if (auto_is_lost(w)) return eager_at_once(c, dev, in, out);
+    struct auto_walk *w = walk_of(sink);
+    if (auto_gave_up(w)) return eager_at_once(c, dev, in, out);
     if (!auto_can_record(w, c, dev, in)) {
         if (w->trie->f) function_count_ops(w->trie->f, false, 0, 1);
         return eager_at_once(c, dev, in, out);
@@ -286,7 +287,7 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
     auto_lock();
     kiln_status status = record(w, c, dev, in, out);
     bool lost = status == AUTO_LOST;
-    if (lost) status = auto_lose(w);
+    if (lost) status = auto_lose_op(w);
     auto_unlock();
     if (lost && !status) return eager_at_once(c, dev, in, out);
     if (status) {
@@ -298,7 +299,7 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
 
 struct sink auto_sink = {.apply = apply, .match = match, .write = auto_write};
 
-struct walk *walk_current(void)
+struct auto_walk *auto_walk_current(void)
 {
     return thread_state.sink && thread_state.sink->apply == apply ? walk_of(thread_state.sink) : NULL;
 }

@@ -59,7 +59,7 @@ kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int 
         error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
     r->f = f;
     if (f) function_enter_region(f);
-    if (f && !auto_enter(&r->scope, f, dev))
+    if (f && !auto_scope_enter(&r->scope, f, dev))
         r->records = true;
     else
         scope_enter(&r->scope.scope);
@@ -107,7 +107,7 @@ void kiln_capture_end(kiln_capture_region **region)
     if (!r) return;
     *region = NULL;
     if (r->records)
-        auto_leave(&r->scope, NULL, 0, false);
+        auto_scope_leave(&r->scope, NULL, 0, false);
     else
         scope_leave(&r->scope.scope, NULL, 0);
     if (r->f) function_unref(r->f);
@@ -119,7 +119,7 @@ static void forget(kiln_device *dev)
 {
     auto_lock();
     for (struct site **p = &sites, *s; (s = *p);) {
-        struct root *r = s->f->trie ? s->f->trie->roots : NULL;
+        struct auto_root *r = s->f->trie ? s->f->trie->roots : NULL;
         while (r && r->dev != dev) r = r->next;
         if (!r) {
             p = &s->next;

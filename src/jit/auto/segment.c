@@ -9,7 +9,7 @@
 
 void segment_wait(const struct segment *s)
 {
-    while (s->busy && !pthread_equal(s->runner, pthread_self())) auto_wait();
+    while (s->busy && !pthread_equal(s->runner, pthread_self())) auto_lock_wait();
 }
 
 // Inputs
@@ -134,7 +134,7 @@ static bool is_being_read(const struct storage *s)
 kiln_status segment_keep(struct storage *s)
 {
     auto_lock();
-    while (is_being_read(s)) auto_wait();
+    while (is_being_read(s)) auto_lock_wait();
     struct storage *copy = s->readers ? storage_new(s->dev, s->block.size_B) : NULL;
     kiln_status status = s->readers && !copy ? error_pending : KILN_OK;
     if (copy && s->block.size_B) status = device_copy(s->dev, copy->block.address, s->block.address, s->block.size_B);
@@ -211,7 +211,7 @@ static void drop_tag(void *segment)
     auto_unlock();
 }
 
-void auto_tag(struct walk *w, const struct step *s, struct tape_node *n)
+void auto_tag(struct auto_walk *w, const struct auto_step *s, struct tape_node *n)
 {
     w->seg->refs++;
     n->held = w->seg;

@@ -24,7 +24,7 @@ static bool attr_equal(const struct attr *a, const struct attr *b)
     return a->count == b->count && (a->count > MAX_RANK || !memcmp(a->v, b->v, a->count * sizeof *a->v));
 }
 
-static bool attrs_equal(const struct step *s, const struct step_key *k)
+static bool attrs_equal(const struct auto_step *s, const struct auto_step_key *k)
 {
     for (int i = 0; i < k->op->n_attrs; i++)
         if (!attr_equal(&s->asked[i], &k->asked[i])) return false;
@@ -38,7 +38,7 @@ static bool same_strides(const struct type *t, const struct layout *a, const str
     return true;
 }
 
-static bool inputs_equal(const struct step *s, const struct segment *seg)
+static bool inputs_equal(const struct auto_step *s, const struct segment *seg)
 {
     if ((size_t)(s->n_inputs + s->n_new) != seg->inputs.n) return false;
     for (int i = 0; i < s->n_new; i++) {
@@ -55,7 +55,7 @@ static bool is_number(const struct ref *r)
     return r->kind == REF_NUMBER || r->kind == REF_RUN_TIME;
 }
 
-static bool operands_equal(const struct step *s, const struct step_key *k)
+static bool operands_equal(const struct auto_step *s, const struct auto_step_key *k)
 {
     for (int i = 0; i < k->n_in; i++) {
         if (s->in[i].kind == REF_RUN_TIME && k->in[i].kind == REF_NUMBER && s->in[i].dtype == k->in[i].dtype) continue;
@@ -64,20 +64,20 @@ static bool operands_equal(const struct step *s, const struct step_key *k)
     return true;
 }
 
-static bool same_base(const struct step *s, const struct step_key *k)
+static bool same_base(const struct auto_step *s, const struct auto_step_key *k)
 {
     return !k->base || (k->base->offset == s->base.offset && same_strides(&s->in_types[0], k->base, &s->base));
 }
 
 // Whether an op's result is a view follows from the operand's layout.
-static bool same_mode(const struct step *s, const struct step_key *k)
+static bool same_mode(const struct auto_step *s, const struct auto_step_key *k)
 {
     return (s->mode == STEP_INNER) == (k->mode == STEP_INNER);
 }
 
-struct step *step_find(const struct segment *seg, const struct step_key *k)
+struct auto_step *auto_step_find(const struct segment *seg, const struct auto_step_key *k)
 {
-    for (struct step *s = seg->at->children; s; s = s->next)
+    for (struct auto_step *s = seg->at->children; s; s = s->next)
         if (s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && operands_equal(s, k) && attrs_equal(s, k) &&
             same_base(s, k) && inputs_equal(s, seg))
             return s;
@@ -85,9 +85,9 @@ struct step *step_find(const struct segment *seg, const struct step_key *k)
 }
 
 // A step like this one but for numbers.
-static struct step *find_like(struct step *at, const struct segment *seg, const struct step_key *k)
+static struct auto_step *find_like(struct auto_step *at, const struct segment *seg, const struct auto_step_key *k)
 {
-    for (struct step *s = at ? at->children : NULL; s; s = s->next) {
+    for (struct auto_step *s = at ? at->children : NULL; s; s = s->next) {
         bool like =
             s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && attrs_equal(s, k) && inputs_equal(s, seg);
         for (int i = 0; i < k->n_in && like; i++)
@@ -98,13 +98,13 @@ static struct step *find_like(struct step *at, const struct segment *seg, const 
     return NULL;
 }
 
-static struct step *step_new(const struct step_key *k, int n_out, int n_new)
+static struct auto_step *step_new(const struct auto_step_key *k, int n_out, int n_new)
 {
     size_t n_attrs = k->op->n_attrs, n_in = (size_t)k->n_in;
-    size_t size_B = sizeof(struct step) + 2 * n_attrs * sizeof(struct attr) +
+    size_t size_B = sizeof(struct auto_step) + 2 * n_attrs * sizeof(struct attr) +
                     n_in * (sizeof(struct ref) + sizeof(struct type)) + (size_t)n_out * sizeof(struct type) +
                     (size_t)n_new * sizeof(struct input_type);
-    struct step *s = calloc(1, size_B);
+    struct auto_step *s = calloc(1, size_B);
     if (!s) {
         error_set(KILN_E_MEMORY, "jit: out of memory for a recording");
         return NULL;
@@ -123,7 +123,8 @@ static struct step *step_new(const struct step_key *k, int n_out, int n_new)
     return s;
 }
 
-static void fill(struct step *s, const struct step_key *k, const struct op_call *call, const struct segment *seg)
+static void fill(struct auto_step *s, const struct auto_step_key *k, const struct op_call *call,
+                 const struct segment *seg)
 {
     for (int i = 0; i < s->n_new; i++) {
         const struct lazy_reader *r = seg->inputs.v[s->n_inputs + i];
@@ -140,17 +141,18 @@ static void fill(struct step *s, const struct step_key *k, const struct op_call 
     if (k->base) s->base = *k->base;
 }
 
-struct step *step_add(struct walk *w, const struct step_key *k, const struct op_call *call, const struct layout *view)
+struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key *k, const struct op_call *call,
+                                const struct layout *view)
 {
     struct segment *seg = w->seg;
-    struct step *at = seg->at, *like = find_like(at, seg, k);
+    struct auto_step *at = seg->at, *like = find_like(at, seg, k);
     if (!like) like = find_like(w->shadow, seg, k);
-    struct step *s = step_new(k, call->n_out, (int)(seg->inputs.n - step_inputs(at)));
+    struct auto_step *s = step_new(k, call->n_out, (int)(seg->inputs.n - auto_step_inputs(at)));
     if (!s) return NULL;
     s->parent = at;
     s->depth = at->depth + 1;
     s->n_values = at->n_values + at->n_out;
-    s->n_inputs = (int32_t)step_inputs(at);
+    s->n_inputs = (int32_t)auto_step_inputs(at);
     s->n_numbers = (int32_t)seg->numbers.n;
     if (k->op->n_attrs) {
         memcpy(s->asked, k->asked, k->op->n_attrs * sizeof *s->asked);
@@ -172,12 +174,12 @@ struct step *step_add(struct walk *w, const struct step_key *k, const struct op_
     return s;
 }
 
-kiln_status step_take(struct walk *w, struct step *to, const struct ref *in)
+kiln_status auto_step_take(struct auto_walk *w, struct auto_step *to, const struct ref *in)
 {
     struct segment *seg = w->seg;
     for (int i = 0; i < to->n_in; i++) {
         if (to->in[i].kind != REF_RUN_TIME) continue;
-        struct number n = {in[i].dtype, in[i].number, in[i].integer};
+        struct auto_number n = {in[i].dtype, in[i].number, in[i].integer};
         TRY(vec_push(&seg->numbers, n));
     }
     if (!seg->first) {
@@ -186,7 +188,7 @@ kiln_status step_take(struct walk *w, struct step *to, const struct ref *in)
         to->used = ++w->trie->clock;
     }
     seg->at = to;
-    seg->kept = step_inputs(to) > seg->kept ? step_inputs(to) : seg->kept;
+    seg->kept = auto_step_inputs(to) > seg->kept ? auto_step_inputs(to) : seg->kept;
     seg->n_values = to->n_values + to->n_out;
     return KILN_OK;
 }
@@ -205,9 +207,9 @@ struct trie *trie_new(kiln_function *f)
     return t;
 }
 
-struct step *trie_root(struct trie *t, kiln_device *dev)
+struct auto_step *trie_root(struct trie *t, kiln_device *dev)
 {
-    struct root *r = t->roots;
+    struct auto_root *r = t->roots;
     while (r && r->dev != dev) r = r->next;
     if (r) return &r->step;
     r = calloc(1, sizeof *r);
@@ -221,10 +223,10 @@ struct step *trie_root(struct trie *t, kiln_device *dev)
     return &r->step;
 }
 
-void auto_plan_free(struct trie *t, struct plan *p)
+void auto_plan_free(struct trie *t, struct auto_plan *p)
 {
     t->n_plans--;
-    body_unref(t, p->body);
+    auto_body_unref(t, p->body);
     free(p->wanted);
     free(p->inputs);
     free(p);
@@ -239,7 +241,7 @@ void auto_gradient_free(struct auto_gradient *g)
     free(g);
 }
 
-void auto_gradients_free(struct step *s)
+void auto_gradients_free(struct auto_step *s)
 {
     while (s->gradients) {
         struct auto_gradient *g = s->gradients;
@@ -252,7 +254,7 @@ static void free_end(struct trie *t, struct break_point *end)
 {
     if (!end) return;
     while (end->plans) {
-        struct plan *p = end->plans;
+        struct auto_plan *p = end->plans;
         end->plans = p->next;
         auto_plan_free(t, p);
     }
@@ -261,18 +263,18 @@ static void free_end(struct trie *t, struct break_point *end)
 }
 
 // Without recursion: a path may be long.
-static void free_steps(struct trie *t, struct step *first)
+static void free_steps(struct trie *t, struct auto_step *first)
 {
-    struct step *s = first;
+    struct auto_step *s = first;
     while (s) {
         if (s->children) {
-            struct step *child = s->children;
+            struct auto_step *child = s->children;
             s->children = child->next;
             child->next = s; // the way back
             s = child;
             continue;
         }
-        struct step *back = s == first ? NULL : s->next;
+        struct auto_step *back = s == first ? NULL : s->next;
         free_end(t, s->end);
         auto_gradients_free(s);
         free(s);
@@ -285,10 +287,10 @@ void trie_unref(struct trie *t)
 {
     if (!t || --t->refs) return;
     while (t->roots) {
-        struct root *r = t->roots;
+        struct auto_root *r = t->roots;
         t->roots = r->next;
         while (r->step.children) {
-            struct step *s = r->step.children;
+            struct auto_step *s = r->step.children;
             r->step.children = s->next;
             free_steps(t, s);
         }
@@ -299,11 +301,11 @@ void trie_unref(struct trie *t)
     free(t);
 }
 
-static struct step **find_oldest(struct trie *t)
+static struct auto_step **find_oldest(struct trie *t)
 {
-    struct step **oldest = NULL;
-    for (struct root *r = t->roots; r; r = r->next)
-        for (struct step **p = &r->step.children; *p; p = &(*p)->next)
+    struct auto_step **oldest = NULL;
+    for (struct auto_root *r = t->roots; r; r = r->next)
+        for (struct auto_step **p = &r->step.children; *p; p = &(*p)->next)
             if (!(*p)->pins && (!oldest || (*p)->used < (*oldest)->used)) oldest = p;
     return oldest;
 }
@@ -313,9 +315,9 @@ void trie_trim(struct trie *t)
 {
     uint64_t entries = t->f && t->f->o.cache_entries ? t->f->o.cache_entries : PLANS_MAX;
     while (t->n_steps > STEPS_MAX || t->n_plans > entries) {
-        struct step **p = find_oldest(t);
+        struct auto_step **p = find_oldest(t);
         if (!p) return;
-        struct step *s = *p;
+        struct auto_step *s = *p;
         *p = s->next;
         free_steps(t, s);
         if (!t->f) continue;

@@ -7,14 +7,14 @@
 #include "ops/families.h"
 #include <string.h>
 
-static kiln_status emit_cast(struct walk *w, uint8_t dtype, const struct type *from, struct ref *value)
+static kiln_status emit_cast(struct auto_walk *w, uint8_t dtype, const struct type *from, struct ref *value)
 {
     struct attr attrs[] = {attr_of_dtype((kiln_dtype)dtype)};
     return auto_emit(w, &op_instances[OP_cast], attrs, 1, value, &from, value);
 }
 
 // The value that goes into t, of its type.
-static kiln_status new_value(struct walk *w, struct op_call *c, kiln_tensor *const *in, struct ref *out)
+static kiln_status new_value(struct auto_walk *w, struct op_call *c, kiln_tensor *const *in, struct ref *out)
 {
     struct ref refs[AUTO_OPERANDS];
     const struct type *to = &in[0]->type;
@@ -37,7 +37,7 @@ static kiln_status new_value(struct walk *w, struct op_call *c, kiln_tensor *con
 }
 
 // What was there before the segment: from now on the segment knows its value. `value` is that of t.
-static kiln_status make_known(struct walk *w, kiln_tensor *t, const struct ref *value, struct lazy **out)
+static kiln_status make_known(struct auto_walk *w, kiln_tensor *t, const struct ref *value, struct lazy **out)
 {
     struct storage *st = t->storage;
     struct type base = {.dtype = t->type.dtype, .rank = 1};
@@ -49,8 +49,8 @@ static kiln_status make_known(struct walk *w, kiln_tensor *t, const struct ref *
     return lazy_new(w->seg, st, &base, &before, true, out);
 }
 
-static kiln_status replace_part(struct walk *w, const struct lazy *l, const kiln_tensor *t, const struct ref *value,
-                                struct ref *out)
+static kiln_status replace_part(struct auto_walk *w, const struct lazy *l, const kiln_tensor *t,
+                                const struct ref *value, struct ref *out)
 {
     const struct type *types[] = {&l->base, &t->type};
     struct attr attrs[] = {attr_of_ints(t->type.rank, t->layout.strides), attr_of_int(t->layout.offset)};
@@ -58,7 +58,7 @@ static kiln_status replace_part(struct walk *w, const struct lazy *l, const kiln
     return auto_emit(w, &op_instances[OP_as_strided_scatter], attrs, 2, in, types, out);
 }
 
-static kiln_status record_write(struct walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in)
+static kiln_status record_write(struct auto_walk *w, struct op_call *c, kiln_device *dev, kiln_tensor *const *in)
 {
     kiln_tensor *t = in[0];
     struct ref value;
@@ -92,9 +92,9 @@ static bool is_exact(const kiln_tensor *t)
 
 kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, bool *taken)
 {
-    struct walk *w = (struct walk *)sink;
+    struct auto_walk *w = (struct auto_walk *)sink;
     bool assigns = c->op == &op_instances[OP_assign];
-    *taken = !auto_is_lost(w) && auto_can_record(w, c, dev, in) && in[0]->storage && !(c->op->flags & OP_RANDOM) &&
+    *taken = !auto_gave_up(w) && auto_can_record(w, c, dev, in) && in[0]->storage && !(c->op->flags & OP_RANDOM) &&
              (!assigns || is_exact(in[1])) && !in[0]->type.weak && type_numel(&in[0]->type) > 0;
     if (!*taken) return KILN_OK;
     auto_lock();
@@ -102,7 +102,7 @@ kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, k
     if (status && w->seg && !w->seg->ended) segment_forget_inputs(w->seg, w->seg->kept);
     if (status == AUTO_LOST) {
         *taken = false;
-        status = auto_lose(w);
+        status = auto_lose_op(w);
     }
     auto_unlock();
     return status;
