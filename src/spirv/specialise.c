@@ -16,6 +16,7 @@
 // block needs to know is known when it is reached. Every copy has ids of its own; decorations of ids inside functions
 // are repeated for each copy.
 #include "spirv/specialise.h"
+#include "base/hash.h"
 #include "spirv/words.h"
 
 #include <stddef.h>
@@ -57,6 +58,8 @@ struct module {
     uint32_t *var_value;        // known value of a variable, by original id, NONE
     struct id_info *extra;      // ids made here: constants only
     uint32_t cap_extra;
+    uint32_t *by_value; // ids of constants, by type and value: open addressing, NONE where free
+    uint32_t n_by_value, cap_by_value;
     struct copy *copies;
     uint32_t n_copies, cap_copies;
     struct edge *edges; // of the copy at hand, in original labels
@@ -127,20 +130,57 @@ static bool remember_constant(struct module *m, uint32_t id, uint32_t type, uint
     return true;
 }
 
+// Where the constant stands in the table, or the free slot for it. The table is never full.
+static uint32_t *slot_of(const struct module *m, uint32_t type, uint32_t value)
+{
+    uint32_t mask = m->cap_by_value - 1;
+    for (uint32_t i = (uint32_t)hash_u64(type, value) & mask;; i = (i + 1) & mask) {
+        uint32_t *slot = &m->by_value[i];
+        if (*slot == NONE) return slot;
+        const struct id_info *c = info_of(m, *slot);
+        if (c->type == type && c->value == value) return slot;
+    }
+}
+
+// Twice the slots, a power of two, once half of them are taken.
+static bool grow_by_value(struct module *m)
+{
+    uint32_t cap = m->cap_by_value, *old = m->by_value;
+    if (cap > 2 * m->n_by_value) return true;
+    uint32_t more = cap ? 2 * cap : 256, *v = calloc(more, sizeof *v);
+    if (!v) return false;
+    m->by_value = v;
+    m->cap_by_value = more;
+    for (uint32_t i = 0; i < cap; i++) {
+        const struct id_info *c = old[i] != NONE ? info_of(m, old[i]) : NULL;
+        if (c) *slot_of(m, c->type, c->value) = old[i];
+    }
+    free(old);
+    return true;
+}
+
+// A constant that is known by its id becomes known by its value. Of several ids the lowest stands for all.
+static void index_constant(struct module *m, uint32_t id)
+{
+    const struct id_info *c = info_of(m, id);
+    if (!grow_by_value(m)) {
+        m->failed = true;
+        return;
+    }
+    uint32_t *slot = slot_of(m, c->type, c->value);
+    m->n_by_value += *slot == NONE;
+    if (*slot == NONE || id < *slot) *slot = id;
+}
+
 // The id of a constant of this type and value; NONE, and the module has failed, when memory is out.
 static uint32_t constant(struct module *m, uint32_t type, uint32_t value)
 {
-    for (uint32_t i = 0; i < m->bound; i++) {
-        if (m->ids[i].constant && m->ids[i].type == type && m->ids[i].value == value) return i;
-    }
-    for (uint32_t i = 0; i < m->cap_extra; i++) {
-        if (m->extra[i].constant && m->extra[i].type == type && m->extra[i].value == value) return m->bound + i;
-    }
+    uint32_t is = m->cap_by_value ? *slot_of(m, type, value) : NONE;
+    if (is != NONE) return is;
     uint32_t id = new_id(m);
-    if (!remember_constant(m, id, type, value)) {
-        m->failed = true;
-        return NONE;
-    }
+    if (!remember_constant(m, id, type, value)) m->failed = true;
+    if (!m->failed) index_constant(m, id);
+    if (m->failed) return NONE;
     if (type == m->bool_type) {
         put(&m->types, spirv_first_word(3, value ? SPV_OP_CONSTANT_TRUE : SPV_OP_CONSTANT_FALSE));
         put(&m->types, type);
@@ -212,12 +252,12 @@ static uint32_t length_at(const struct module *m, uint32_t at)
     return length && length <= m->n_in - at ? length : 0;
 }
 
-static bool set_constant(struct module *m, uint32_t id, uint32_t type, uint32_t value)
+static void set_constant(struct module *m, uint32_t id, uint32_t type, uint32_t value)
 {
     m->ids[id].constant = 1;
     m->ids[id].type = type;
     m->ids[id].value = value;
-    return true;
+    index_constant(m, id);
 }
 
 // Copies one global instruction, specialised. `chosen` has, by id, the value given for a specialisation constant, plus
@@ -677,6 +717,7 @@ bool vk_specialise(const uint32_t *words, uint32_t n_words, const struct spec_va
     free(m.var_value);
     free(m.live);
     free(m.extra);
+    free(m.by_value);
     free(m.copies);
     free(m.edges);
     free(m.head.v);

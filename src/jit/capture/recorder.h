@@ -7,6 +7,7 @@
 // tensors outside is written back, in order.
 #pragma once
 #include "base/vec.h"
+#include "grad/map.h"
 #include "grad/tape.h"
 #include "jit/capture/gradient_step.h"
 #include "jit/capture/replay.h"
@@ -37,6 +38,7 @@ struct replayed {
     uint8_t state; // replayed.c
     uint32_t out;
     struct tape_node *node; // where the op that made it put it on the tape; a reference
+    int32_t earlier;        // the value before this one that lies at the same node; -1: none
 };
 
 // A tensor that was there before, or was made of host data.
@@ -60,6 +62,7 @@ struct recorder {
     VEC(struct printed) prints;     // in order; `output` is a value of the graph
     VEC(struct tape_node *) leaves; // parameters and states in another's source; references
     VEC(struct replayed) replayed;  // by value; those beyond have no gradient
+    struct node_map latest;         // by node: the number of the last value that lies there, plus one
     VEC(kiln_tensor *) known;       // by value: what was computed for reads; owned
     VEC(struct happened) happened;  // writes, in order
     VEC(struct gradient_step) gradient_steps;

@@ -13,20 +13,64 @@ static const struct replayed *find(const struct recorder *r, int32_t value)
     return value >= 0 && (size_t)value < r->replayed.n ? &r->replayed.v[value] : &none;
 }
 
+static int32_t latest_at(const struct recorder *r, const struct tape_node *n)
+{
+    return (int32_t)(intptr_t)node_map_get(&r->latest, n) - 1;
+}
+
+static kiln_status set_latest(struct recorder *r, const struct tape_node *n, int32_t value)
+{
+    if (value >= 0) return node_map_put(&r->latest, n, (void *)((intptr_t)value + 1));
+    node_map_remove(&r->latest, n);
+    return KILN_OK;
+}
+
+// The values at a node are a list, from the last one made to the first.
+static kiln_status add_to_node(struct recorder *r, int32_t value)
+{
+    struct replayed *v = r->replayed.v, *is = &v[value];
+    int32_t at = latest_at(r, is->node);
+    if (at < value) {
+        is->earlier = at;
+        return set_latest(r, is->node, value);
+    }
+    while (v[at].earlier > value) at = v[at].earlier;
+    is->earlier = v[at].earlier;
+    v[at].earlier = value;
+    return KILN_OK;
+}
+
+static kiln_status take_from_node(struct recorder *r, int32_t value)
+{
+    struct replayed *v = r->replayed.v;
+    int32_t at = latest_at(r, v[value].node);
+    if (at == value) return set_latest(r, v[value].node, v[value].earlier);
+    while (v[at].earlier != value) at = v[at].earlier;
+    v[at].earlier = v[value].earlier;
+    return KILN_OK;
+}
+
 static kiln_status set(struct recorder *r, int32_t value, uint8_t state, struct tape_node *n, uint32_t out)
 {
-    while (r->replayed.n <= (size_t)value) TRY(vec_push(&r->replayed, ((struct replayed){.state = WITHOUT_GRADIENT})));
+    while (r->replayed.n <= (size_t)value)
+        TRY(vec_push(&r->replayed, ((struct replayed){.state = WITHOUT_GRADIENT, .earlier = -1})));
     struct tape_node *old = r->replayed.v[value].node;
-    r->replayed.v[value] = (struct replayed){state, out, node_ref(n)};
+    if (old) TRY(take_from_node(r, value));
+    r->replayed.v[value] = (struct replayed){state, out, node_ref(n), -1};
     node_unref(old);
-    return KILN_OK;
+    kiln_status status = n ? add_to_node(r, value) : KILN_OK;
+    if (status) { // it is on no list
+        r->replayed.v[value] = (struct replayed){.state = WITHOUT_GRADIENT, .earlier = -1};
+        node_unref(n);
+    }
+    return status;
 }
 
 static int32_t value_at(const struct recorder *r, const struct tape_edge *e)
 {
-    for (size_t i = r->replayed.n; i-- > 0;)
-        if (r->replayed.v[i].node == e->node && r->replayed.v[i].out == e->out) return (int32_t)i;
-    return -1;
+    int32_t value = latest_at(r, e->node);
+    while (value >= 0 && r->replayed.v[value].out != e->out) value = r->replayed.v[value].earlier;
+    return value;
 }
 
 // An input of a function that is differentiated inside lies where its caller's tensor lies, or nowhere.
@@ -94,4 +138,5 @@ void replayed_finish(struct recorder *r)
 {
     for (size_t i = 0; i < r->replayed.n; i++) node_unref(r->replayed.v[i].node);
     vec_free(&r->replayed);
+    node_map_finish(&r->latest);
 }
