@@ -1,22 +1,8 @@
 // Fusion: functions are recorded, fused, and their kernels interpreted point by point; values must be those of eager
 // mode, and the number of launches what the design promises.
-#include "program/program.h"
-#include "tensor/graph.h"
-#include <kiln/kiln.h>
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "fuse_fixture.h"
 
 #define MAX_TENSORS 16
-
-static kiln_device *cpu, *vulkan, *dev; // dev: the one under test
 
 typedef void fn(kiln_tensor *const *in, kiln_tensor **out);
 
@@ -435,28 +421,9 @@ static void compiled(void **unused)
 
 static void compiled_for_vulkan(void **unused)
 {
-    if (!vulkan) {
-        print_message("skipped: there is no Vulkan device\n");
-        skip();
-    }
-    dev = vulkan;
+    use_vulkan();
     for (size_t i = 0; i < COUNT_OF(examples); i++) check(&examples[i], COMPILED);
     dev = cpu;
-}
-
-static int set_up(void **unused)
-{
-    dev = cpu = kiln_device_open("cpu");
-    vulkan = kiln_device_open("vulkan");
-    if (!vulkan) kiln_error_clear();
-    return cpu ? 0 : -1;
-}
-
-static int tear_down(void **unused)
-{
-    kiln_device_close(&vulkan);
-    kiln_device_close(&cpu);
-    return 0;
 }
 
 int main(void)

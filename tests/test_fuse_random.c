@@ -1,23 +1,9 @@
 // Random functions of elementwise ops, views and reductions of every kind, over all axes or some, of values that some
 // axes of the space do not have, some of them written back over an input: fused, they must give what eager mode
 // computes in f64. The number of a function that fails is printed with its steps.
-#include "program/program.h"
-#include "tensor/graph.h"
-#include <kiln/kiln.h>
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "fuse_fixture.h"
 
 enum { N_IN = 5, STEPS = 11, POOL = N_IN + STEPS, N_OUT = 4, MOST = 60 };
-
-static kiln_device *cpu, *vulkan, *dev;
 
 // A value and what bounds it: where products could grow, a step is a tanh instead.
 struct value {
@@ -326,27 +312,8 @@ static void compiled(void **unused)
 
 static void compiled_for_vulkan(void **unused)
 {
-    if (!vulkan) {
-        print_message("skipped: there is no Vulkan device\n");
-        skip();
-    }
-    dev = vulkan;
+    use_vulkan();
     check_some(30, false);
-}
-
-static int set_up(void **unused)
-{
-    cpu = kiln_device_open("cpu");
-    vulkan = kiln_device_open("vulkan");
-    if (!vulkan) kiln_error_clear();
-    return cpu ? 0 : -1;
-}
-
-static int tear_down(void **unused)
-{
-    kiln_device_close(&vulkan);
-    kiln_device_close(&cpu);
-    return 0;
 }
 
 int main(void)

@@ -1,39 +1,8 @@
 // Gradients as the user sees them: functional and by backward, writes in place, hooks, rules, errors.
-#include <kiln/kiln.h>
-#include <math.h>
+#include "grad_fixture.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-static kiln_device *dev;
 static const char *device_name;
-static kiln_scope *scope;
-
-static int group_teardown(void **state)
-{
-    kiln_device_close(&dev);
-    return kiln_error() ? -1 : 0;
-}
-
-static int setup(void **state)
-{
-    scope = kiln_scope_begin();
-    return scope ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    kiln_scope_end(&scope);
-    if (!kiln_error()) return 0;
-    print_error("pending: %s\n", kiln_error_message());
-    kiln_error_clear();
-    return -1;
-}
 
 static kiln_tensor *vec(size_t n, const float *v)
 {
@@ -70,8 +39,6 @@ static void expect_error(int line, kiln_status code, const char *part)
     kiln_error_clear();
 }
 #define EXPECT_ERROR(code, part) expect_error(__LINE__, code, part)
-#define FN(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
 // Functional gradients
 
@@ -867,7 +834,6 @@ static void threads_share_parameters(void **state)
     EXPECT(kiln_gradient(w), 2 * THREADS * ROUNDS, 4 * THREADS * ROUNDS);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 int main(int argc, char **argv)
 {
     device_name = argc > 1 ? argv[1] : "cpu";
@@ -877,47 +843,47 @@ int main(int argc, char **argv)
         return argc > 1 ? 77 : 1;
     }
     const struct CMUnitTest tests[] = {
-        T(capability_20_e3_matmul),
-        T(capability_22_d8_positions),
-        T(d9_aux_outputs_are_returned),
-        T(d11_integers_have_integer_gradients),
-        T(d12_inputs_may_be_written),
-        T(an_input_written_through_a_view),
-        T(what_is_unused_gets_zeros),
-        T(a_constant_result_has_zero_gradient),
-        T(capability_23_parameters_take_part),
-        T(capability_21_sens),
-        T(wrong_calls_say_what_is_wrong),
-        T(failures_of_fn_are_reported),
-        T(orders_nest),
-        T(create_graph_makes_the_backward_differentiable),
-        T(grad_inside_an_eager_tape),
-        T(capability_17_backward_reaches_leaves),
-        T(gradients_are_replaced_or_added),
-        T(the_tape_is_used_up_unless_kept),
-        T(paths_add_up),
-        T(broadcasting_is_undone),
-        T(nothing_is_recorded_without_need),
-        T(a_gradient_is_a_tensor_of_its_own),
-        T(million_ops_deep),
-        T(capability_19_saved_values_are_guarded),
-        T(versions_belong_to_the_storage),
-        T(leaves_cannot_be_written),
-        T(writes_rebase_history),
-        T(a_write_through_a_view_reaches_the_base),
-        T(a_buffer_is_filled_part_by_part),
-        T(an_overwritten_value_loses_its_gradient),
-        T(views_without_gradients_are_guarded),
-        T(hooks_see_and_replace),
-        T(capability_18_a_rule_is_replaced),
-        T(rules_keep_what_they_ask_for),
-        T(rules_may_fail),
-        T(capability_72_the_backward_graph_shows_the_rules),
-        T(gradcheck_finds_a_wrong_gradient),
-        T(a_parameter_takes_or_copies),
-        T(gradients_cross_devices),
-        T(threads_share_parameters),
-        T(a_parameter_written_as_an_input_stays_a_leaf),
+        CASE(capability_20_e3_matmul),
+        CASE(capability_22_d8_positions),
+        CASE(d9_aux_outputs_are_returned),
+        CASE(d11_integers_have_integer_gradients),
+        CASE(d12_inputs_may_be_written),
+        CASE(an_input_written_through_a_view),
+        CASE(what_is_unused_gets_zeros),
+        CASE(a_constant_result_has_zero_gradient),
+        CASE(capability_23_parameters_take_part),
+        CASE(capability_21_sens),
+        CASE(wrong_calls_say_what_is_wrong),
+        CASE(failures_of_fn_are_reported),
+        CASE(orders_nest),
+        CASE(create_graph_makes_the_backward_differentiable),
+        CASE(grad_inside_an_eager_tape),
+        CASE(capability_17_backward_reaches_leaves),
+        CASE(gradients_are_replaced_or_added),
+        CASE(the_tape_is_used_up_unless_kept),
+        CASE(paths_add_up),
+        CASE(broadcasting_is_undone),
+        CASE(nothing_is_recorded_without_need),
+        CASE(a_gradient_is_a_tensor_of_its_own),
+        CASE(million_ops_deep),
+        CASE(capability_19_saved_values_are_guarded),
+        CASE(versions_belong_to_the_storage),
+        CASE(leaves_cannot_be_written),
+        CASE(writes_rebase_history),
+        CASE(a_write_through_a_view_reaches_the_base),
+        CASE(a_buffer_is_filled_part_by_part),
+        CASE(an_overwritten_value_loses_its_gradient),
+        CASE(views_without_gradients_are_guarded),
+        CASE(hooks_see_and_replace),
+        CASE(capability_18_a_rule_is_replaced),
+        CASE(rules_keep_what_they_ask_for),
+        CASE(rules_may_fail),
+        CASE(capability_72_the_backward_graph_shows_the_rules),
+        CASE(gradcheck_finds_a_wrong_gradient),
+        CASE(a_parameter_takes_or_copies),
+        CASE(gradients_cross_devices),
+        CASE(threads_share_parameters),
+        CASE(a_parameter_written_as_an_input_stays_a_leaf),
     };
     return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

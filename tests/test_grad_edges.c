@@ -1,43 +1,9 @@
 // Gradients where shapes and values are unusual: nothing along an axis, options left out or given without their
 // fellows, values at the edge of what a rule may assume. Against numbers that are worked out here, or central
 // differences.
-#include <kiln/kiln.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "grad_fixture.h"
 
-#include <cmocka.h>
-
-static kiln_device *dev;
-static kiln_scope *scope;
 static bool on_cpu;
-
-static int group_teardown(void **state)
-{
-    kiln_device_close(&dev);
-    return kiln_error() ? -1 : 0;
-}
-
-static int setup(void **state)
-{
-    scope = kiln_scope_begin();
-    return scope ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    kiln_scope_end(&scope);
-    if (!kiln_error()) return 0;
-    print_error("pending: %s\n", kiln_error_message());
-    kiln_error_clear();
-    return -1;
-}
-
-#define FN(name) \
-    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
 // Draws without a pattern.
 static kiln_tensor *draw(kiln_dtype dtype, size_t rank, const int64_t *dims, double lo, double hi, double seed)
@@ -386,19 +352,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", kiln_error_message());
         return argc > 1 ? 77 : 1;
     }
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(fmod_counts_its_own_multiples),
-        TEST(remainder_counts_its_own_multiples),
-        TEST(powers_of_negative_bases_have_no_slope_by_the_exponent),
-        TEST(steps_have_zero_gradients),
-        TEST(ways_that_end_set_no_gradient),
-        TEST(zeros_have_second_derivatives),
-        TEST(labels_out_of_range_are_told),
-        TEST(captures_tell_of_labels_too),
-        TEST(products_over_nothing_have_gradients),
-        TEST(norms_take_a_bias_without_a_weight),
-        TEST(second_derivatives_in_mixed_dtypes),
+        CASE(fmod_counts_its_own_multiples),
+        CASE(remainder_counts_its_own_multiples),
+        CASE(powers_of_negative_bases_have_no_slope_by_the_exponent),
+        CASE(steps_have_zero_gradients),
+        CASE(ways_that_end_set_no_gradient),
+        CASE(zeros_have_second_derivatives),
+        CASE(labels_out_of_range_are_told),
+        CASE(captures_tell_of_labels_too),
+        CASE(products_over_nothing_have_gradients),
+        CASE(norms_take_a_bias_without_a_weight),
+        CASE(second_derivatives_in_mixed_dtypes),
     };
     return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

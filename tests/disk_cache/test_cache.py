@@ -23,6 +23,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from host import NOBODY, can_be_nobody, can_mount
+
 STEPS, DEVICE = sys.argv[1], sys.argv[-1]
 TOOLS = dict(a.split('=', 1) for a in sys.argv[2:-1])
 CPU = DEVICE == 'cpu'
@@ -30,36 +33,14 @@ FOLDER = 'objects' if CPU else 'modules'
 LENET = [TOOLS.get('bench'), '--device', DEVICE, '--filter', 'lenet_step', '--modes', 'jit', '--budget', '0.001']
 ROUNDS = 24 if CPU else 3
 CAUGHT = 99  # of no_compiler.c
-NOBODY = 65534
 MISSING = 77  # of steps.c: there is no such device
 
 # Files are read and written by the same code for all devices.
 once = unittest.skipUnless(CPU, 'shown by the run for the CPU')
 
-
-
-def can_mount():
-    """Whether this process may mount in a namespace of its own."""
-    if not shutil.which('unshare'):
-        return False
-    mount = ['mount', '-t', 'tmpfs', 'none', '/mnt']
-    return subprocess.run(['unshare', '-m', *mount], capture_output=True).returncode == 0
-
-
-def can_be_nobody():
-    """Whether another user may start the program."""
-    if os.geteuid() != 0:
-        return False
-    try:
-        done = subprocess.run([STEPS, DEVICE], env={**os.environ, 'KILN_CACHE_DIR': '/dev/null'}, capture_output=True,
-                              user=NOBODY, group=NOBODY, extra_groups=[])
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
+NOBODY_CAN = CPU and can_be_nobody([STEPS, DEVICE], KILN_CACHE_DIR='/dev/null')
 mounts = unittest.skipUnless(CPU and can_mount(), 'nothing can be mounted here')
-as_nobody = unittest.skipUnless(CPU and can_be_nobody(), 'the program cannot be started as another user')
+as_nobody = unittest.skipUnless(NOBODY_CAN, 'the program cannot be started as another user')
 
 # --- an entry: magic, sizes of key and code, hash, the function's name, key, code
 

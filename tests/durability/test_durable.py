@@ -9,39 +9,21 @@ beside it. DURABLE is the program of durable.c; with `kill` only its processes a
 import os
 import pathlib
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from host import AS_NOBODY, can_be_nobody, can_mount
+
 DURABLE = sys.argv[1]
 KINDS = ('checkpoint', 'safetensors', 'npy', 'npz')
-AS_NOBODY = {'user': 65534, 'group': 65534, 'extra_groups': []}
-
-
-def can_mount():
-    """Whether this process may mount in a namespace of its own."""
-    if not shutil.which('unshare'):
-        return False
-    mount = ['mount', '-t', 'tmpfs', 'none', '/mnt']
-    return subprocess.run(['unshare', '-m', *mount], capture_output=True).returncode == 0
-
-
-def can_be_nobody():
-    """Whether another user may start the program."""
-    if os.geteuid() != 0:
-        return False
-    try:
-        done = subprocess.run([DURABLE, 'save', 'npy', '/dev/null', 'A'], capture_output=True, **AS_NOBODY)
-    except OSError:
-        return False
-    return done.returncode == 0
-
 
 mounts = unittest.skipUnless(can_mount(), 'nothing can be mounted here')
-as_nobody = unittest.skipUnless(can_be_nobody(), 'the program cannot be started as another user')
+NOBODY_CAN = can_be_nobody([DURABLE, 'save', 'npy', '/dev/null', 'A'])
+as_nobody = unittest.skipUnless(NOBODY_CAN, 'the program cannot be started as another user')
 
 
 class Case(unittest.TestCase):
@@ -143,7 +125,7 @@ class Closed(Case):
         self.check_nobody('Permission denied')
 
     def test_read_only_file(self):
-        if os.geteuid() == 0 and not can_be_nobody():
+        if os.geteuid() == 0 and not can_be_nobody([DURABLE, 'save', 'npy', '/dev/null', 'A']):
             self.skipTest('the superuser writes everywhere')
         who = AS_NOBODY if os.geteuid() == 0 else {}
         self.folder.chmod(0o777)
