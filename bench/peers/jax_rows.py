@@ -6,16 +6,10 @@ usage: jax_rows.py [--device cpu|cuda] [--size small|large] [--threads N] [--mod
 Times are medians of several runs after a warm-up, in nanoseconds for one call, by the host's clock until the result is
 there. XLA takes as many threads as it may use processors, so N threads are N processors.
 """
-import argparse, functools, json, math, os, statistics, sys, time
+import functools, math, os, time
 
-ap = argparse.ArgumentParser()
-ap.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-ap.add_argument("--size", default="small", choices=["small", "large"])
-ap.add_argument("--threads", type=int, default=2)
-ap.add_argument("--modes", default="eager,compile")
-ap.add_argument("--filter", default="")
-ap.add_argument("--budget", type=float, default=1.0, help="seconds of timed runs for a row")
-args = ap.parse_args()
+from rows import B, BL, BM, BS, C, D, DM, G, H, HD, LY, N, QB, R, S, SQ, V, args, big, case, report, small_chain
+
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
 os.environ["JAX_PLATFORMS"] = args.device
 
@@ -23,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax, nn
 
-big = args.size == "large"
 key = jax.random.PRNGKey(0)
 
 
@@ -45,27 +38,6 @@ def once(fn, inputs):
     t = time.perf_counter()
     jax.block_until_ready(fn(*inputs))
     return (time.perf_counter() - t) * 1e9
-
-
-def measure(fn, inputs):
-    first = once(fn, inputs)
-    for _ in range(3):
-        once(fn, inputs)
-    est = max(once(fn, inputs), 1.0)
-    n = int(min(200, max(5, args.budget * 1e9 / est)))
-    runs = sorted(once(fn, inputs) for _ in range(n))
-    return dict(time_ns=statistics.median(runs), min_ns=runs[0], p90_ns=runs[int(0.9 * (n - 1))], runs=n,
-                first_ns=first)
-
-
-N = 1 << (27 if big else 22)
-R, C = (65536, 2048) if big else (4096, 1024)
-G = 8192 if big else 1024
-cases = {}
-
-
-def case(name, fn, inputs, flops=0, nbytes=0):
-    cases[name] = (fn, inputs, flops, nbytes)
 
 
 def layer_norm(m, w, b):
@@ -110,20 +82,10 @@ case("matmul_bias_gelu", lambda a, b, bias: nn.gelu(a @ b + bias), (a, b, bias),
 case("matmul_bf16", matmul, (a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)), 2 * G**3, 6 * G * G)
 case("matmul_f16", matmul, (a.astype(jnp.float16), b.astype(jnp.float16)), 2 * G**3, 6 * G * G)
 case("matmul_batch", matmul, (rnd(64, 128, 128), rnd(64, 128, 128)), 2 * 64 * 128**3, 0)
-B = 256 if big else 32
 case("conv3x3", lambda im, w: conv(im, w, 1), (rnd(B, 64, 56, 56), rnd(64, 64, 3, 3)), 2 * B * 64 * 64 * 9 * 56 * 56, 0)
-S, H, D, QB = (4096, 16, 128, 4) if big else (512, 8, 64, 1)
 qkv = tuple(rnd(QB, H, S, D, dtype=jnp.bfloat16 if big else jnp.float32) for _ in range(3))
 case("attention", attention, qkv, 4 * QB * H * S * S * D, 0)
 case("attention_causal", functools.partial(attention, causal=True), qkv, 2 * QB * H * S * S * D, 0)
-
-
-def small_chain(s):
-    for _ in range(1000):
-        s = s + 1.0
-    return s
-
-
 case("dispatch_1000", small_chain, (rnd(4),))
 
 
@@ -160,15 +122,11 @@ def zeros_of(p):
     return jax.tree.map(jnp.zeros_like, p)
 
 
-BL = 1024 if big else 64
 p = dict(conv=[(rnd(6, 1, 5, 5, scale=0.1), rnd(6, scale=0.1)), (rnd(16, 6, 5, 5, scale=0.1), rnd(16, scale=0.1))],
          dense=dense_layers(400, 120, 84, 10))
 case("lenet_step", sgd_step(lenet), (p, zeros_of(p), rnd(BL, 1, 28, 28), ints(10, BL)))
-BM = 8192 if big else 128
 p = dense_layers(784, 512, 512, 10)
 case("mlp_step", sgd_step(lambda p, images: dense(images, p)), (p, zeros_of(p), rnd(BM, 784), ints(10, BM)))
-
-V, DM, HD, LY, SQ, BS = (50304, 768, 12, 12, 1024, 4) if big else (512, 128, 4, 2, 128, 4)
 
 
 def split_heads(z):
@@ -209,18 +167,5 @@ p = dict(tok=rnd(V, DM, scale=0.1), pos=rnd(SQ, DM, scale=0.1), blocks=[block_la
          norm=norm_layer(), head=rnd(DM, V, scale=0.1))
 case("gpt_step", adamw_step, (p, zeros_of(p), zeros_of(p), ints(V, BS, SQ), ints(V, BS, SQ)))
 
-rows = []
-for name, (fn, inputs, flops, nbytes) in cases.items():
-    if args.filter and args.filter not in name:
-        continue
-    for mode in args.modes.split(","):
-        if mode == "compile" and name == "dispatch_1000":
-            continue
-        try:
-            row = measure(jax.jit(fn) if mode == "compile" else fn, inputs)
-        except Exception as e:  # a peer that cannot run a case says so, and the comparison shows a gap
-            row = dict(error=str(e).splitlines()[0][:200])
-        rows.append(dict(name=name, mode=mode, flops=flops, bytes=nbytes, **row))
-        print(name, mode, f"{row.get('time_ns', math.nan) / 1e6:.3f} ms", file=sys.stderr)
-print(json.dumps(dict(framework=f"jax {jax.__version__}", device=jax.devices()[0].device_kind, size=args.size,
-                      threads=args.threads, rows=rows), indent=1))
+report(f"jax {jax.__version__}", jax.devices()[0].device_kind, once,
+       lambda fn, compiled: jax.jit(fn) if compiled else fn)

@@ -1,0 +1,75 @@
+"""What torch_rows.py and jax_rows.py share: arguments, sizes, the table of cases, medians, and the document they print.
+
+Times are medians of several runs after a warm-up, in nanoseconds for one call.
+"""
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+
+ap = argparse.ArgumentParser()
+ap.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+ap.add_argument("--size", default="small", choices=["small", "large"])
+ap.add_argument("--threads", type=int, default=2)
+ap.add_argument("--modes", default="eager,compile")
+ap.add_argument("--filter", default="")
+ap.add_argument("--budget", type=float, default=1.0, help="seconds of timed runs for a row")
+args = ap.parse_args()
+big = args.size == "large"
+
+# Elements of vectors, rows and columns of matrices, sides of square products; images of the convolution; batch and
+# sides of attention; batches of the networks; vocabulary, width, heads, layers, length and batch of the transformer.
+N = 1 << (27 if big else 22)
+R, C = (65536, 2048) if big else (4096, 1024)
+G = 8192 if big else 1024
+B = 256 if big else 32
+S, H, D, QB = (4096, 16, 128, 4) if big else (512, 8, 64, 1)
+BL = 1024 if big else 64
+BM = 8192 if big else 128
+V, DM, HD, LY, SQ, BS = (50304, 768, 12, 12, 1024, 4) if big else (512, 128, 4, 2, 128, 4)
+cases = {}
+
+
+def case(name, fn, inputs, flops=0, nbytes=0):
+    cases[name] = (fn, inputs, flops, nbytes)
+
+
+def small_chain(s):
+    for _ in range(1000):
+        s = s + 1.0
+    return s
+
+
+def measure(once, fn, inputs):
+    """once(fn, inputs) makes one call and gives its time; the first one counts by the host's clock, for it compiles."""
+    t = time.perf_counter()
+    once(fn, inputs)
+    first = (time.perf_counter() - t) * 1e9
+    for _ in range(3):
+        once(fn, inputs)
+    est = max(once(fn, inputs), 1.0)
+    n = int(min(200, max(5, args.budget * 1e9 / est)))
+    runs = sorted(once(fn, inputs) for _ in range(n))
+    return dict(time_ns=statistics.median(runs), min_ns=runs[0], p90_ns=runs[int(0.9 * (n - 1))], runs=n,
+                first_ns=first)
+
+
+def report(framework, device, once, prepare):
+    """prepare(fn, compiled) is what is called for a case."""
+    rows = []
+    for name, (fn, inputs, flops, nbytes) in cases.items():
+        if args.filter and args.filter not in name:
+            continue
+        for mode in args.modes.split(","):
+            if mode == "compile" and name == "dispatch_1000":
+                continue
+            try:
+                row = measure(once, prepare(fn, mode == "compile"), inputs)
+            except Exception as e:  # a peer that cannot run a case says so, and the comparison shows a gap
+                row = dict(error=str(e).splitlines()[0][:200])
+            rows.append(dict(name=name, mode=mode, flops=flops, bytes=nbytes, **row))
+            print(name, mode, f"{row.get('time_ns', math.nan) / 1e6:.3f} ms", file=sys.stderr)
+    print(json.dumps(dict(framework=framework, device=device, size=args.size, threads=args.threads, rows=rows),
+                     indent=1))
