@@ -88,6 +88,20 @@ struct op_indexed {
     uint8_t operand;
 };
 
+// What an op gives where all elements of input 0 are one number, as far as that is the same on all devices.
+enum op_uniform {
+    UNIFORM_NONE,
+    UNIFORM_ZERO,  // 0, whatever its input
+    UNIFORM_ONE,   // 1
+    UNIFORM_VALUE, // attribute "value"
+    UNIFORM_SAME,  // the number
+    UNIFORM_CAST,  // the number in the result's dtype
+    UNIFORM_SUM,
+    UNIFORM_MEAN,
+    UNIFORM_FIRST, // the place of the first element
+    UNIFORM_TRUTH, // whether the number is not zero
+};
+
 struct op {
     const char *name;  // row name, also in graphs and in the registry of rules
     const char *alias; // MindSpore's name, or NULL
@@ -98,6 +112,7 @@ struct op {
     uint8_t n_out;
     uint8_t n_attrs;
     struct op_indexed indexed;
+    uint8_t uniform; // enum op_uniform
     const char *const *in_names;
     const struct attr_info *attrs;
     const struct op_functions *fn;

@@ -5,8 +5,8 @@
 // them on. A known result becomes a `full`. A known operand of an elementwise op becomes a number of the graph where
 // the op infers the same types with it: then nothing is stored or read for it.
 //
-// The table says which ops carry knowledge, beside elementwise ops and views, of which the op's flags tell. A `full`
-// has its shape as an attribute, so that values with dimensions that vary stay as they are.
+// An op's row says how it carries knowledge; of elementwise ops and views the flags tell. A `full` has its shape as an
+// attribute, so that values with dimensions that vary stay as they are.
 #include "pass/known.h"
 #include "pass/passes.h"
 #include "ops/attrs.h"
@@ -96,11 +96,10 @@ static struct known fold_truth(const struct op_call *c, const struct known *x, i
     return x->is && count ? known_store(known_load(x, CLASS_BOOL), CLASS_BOOL, KILN_BOOL) : unknown;
 }
 
-static const fold_fn folds[OP_GRADIENTS] = {
-    [OP_full] = fold_value,      [OP_zeros] = fold_zero,    [OP_ones] = fold_one,     [OP_full_like] = fold_value,
-    [OP_zeros_like] = fold_zero, [OP_ones_like] = fold_one, [OP_cast] = fold_cast,    [OP_contiguous] = fold_same,
-    [OP_sum] = fold_sum,         [OP_mean] = fold_mean,     [OP_max] = fold_same,     [OP_min] = fold_same,
-    [OP_any] = fold_truth,       [OP_all] = fold_truth,     [OP_argmax] = fold_first, [OP_argmin] = fold_first,
+static const fold_fn folds[] = {
+    [UNIFORM_ZERO] = fold_zero, [UNIFORM_ONE] = fold_one,     [UNIFORM_VALUE] = fold_value,
+    [UNIFORM_SAME] = fold_same, [UNIFORM_CAST] = fold_cast,   [UNIFORM_SUM] = fold_sum,
+    [UNIFORM_MEAN] = fold_mean, [UNIFORM_FIRST] = fold_first, [UNIFORM_TRUTH] = fold_truth,
 };
 
 struct folding {
@@ -128,7 +127,7 @@ static kiln_status compute(const struct folding *f, const struct kiln_graph *g, 
     struct known in[16];
     *out = unknown;
     if (n->n_in > 16 || n->op->n_out != 1) return KILN_OK;
-    fold_fn fold = n->op->index < OP_GRADIENTS ? folds[n->op->index] : NULL;
+    fold_fn fold = folds[n->op->uniform];
     if (!fold && !(n->op->flags & (OP_VIEW | OP_ELEMENTWISE))) return KILN_OK;
     bool all = true;
     for (int32_t i = 0; i < n->n_in; i++) {

@@ -115,7 +115,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
     const int32_t *uses = user;
     int32_t out = -1;
     if (n->op->flags & OP_ELEMENTWISE) return visit_elementwise(r, node);
-    if (!(n->op->flags & OP_VIEW) || n->op->index == OP_as_strided) return ir_rewrite_copy(r, node);
+    if (!(n->op->flags & OP_VIEW) || n->op->flags & OP_STORAGE_VIEW) return ir_rewrite_copy(r, node);
     if (uses[ir_operands(r->from, n)[0]] == 1) TRY(cut_earlier(r, n, &out));
     return out < 0 ? ir_rewrite_copy(r, node) : ir_rewrite_map(r, n->first_out, out);
 }

@@ -128,7 +128,7 @@ static const struct ir_node *view_node(const struct kiln_graph *g, int32_t v)
     const struct ir_value *value = &g->values.v[v];
     if (v < 0 || value->kind != IR_NODE) return NULL;
     const struct ir_node *n = &g->nodes.v[value->node];
-    return n->op->flags & OP_VIEW && n->op->index != OP_as_strided && !n->n_regions ? n : NULL;
+    return n->op->flags & OP_VIEW && !(n->op->flags & OP_STORAGE_VIEW) && !n->n_regions ? n : NULL;
 }
 
 // The same value by one view of `base`. False where it has no such name.
@@ -181,7 +181,7 @@ static bool is_fresh(const struct kiln_graph *g, int32_t v)
 static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
 {
     const struct ir_node *n = &r->from->nodes.v[node];
-    bool view = n->op->flags & OP_VIEW && n->op->index != OP_as_strided;
+    bool view = n->op->flags & OP_VIEW && !(n->op->flags & OP_STORAGE_VIEW);
     if (!view && n->op->index != OP_contiguous) return ir_rewrite_copy(r, node);
     int32_t x = ir_rewrite_value(r, ir_operands(r->from, n)[0]), out = -1;
     if (x < 0) return error_pending;

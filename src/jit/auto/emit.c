@@ -116,7 +116,7 @@ kiln_status auto_resolve(struct auto_walk *w, const struct op *op, int n_in, kil
 {
     for (int i = 0; i < n_in; i++) TRY(resolve(w, in[i], &refs[i]));
     struct lazy *l = n_in && in[0] && in[0]->storage ? in[0]->storage->lazy : NULL;
-    if (l && op == &op_instances[OP_as_strided]) refs[0] = l->value; // it speaks of the memory
+    if (l && op && op->flags & OP_STORAGE_VIEW) refs[0] = l->value; // it speaks of the memory
     return KILN_OK;
 }
 

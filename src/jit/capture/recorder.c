@@ -33,7 +33,7 @@ static void take_numbers(struct recorder *r, struct op_call *c)
 static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, struct attr *attrs, kiln_tensor **in)
 {
     kiln_tensor *t = in[0];
-    if (c->op != &op_instances[OP_as_strided] || !t->builder || !t->variable) return KILN_OK;
+    if (!(c->op->flags & OP_STORAGE_VIEW) || !t->builder || !t->variable) return KILN_OK;
     const struct variable *v = &r->variables.v[t->variable];
     if (v->source >= 0) r->sources.v[v->source].placed = true;
     if (!layout_is_contiguous(&v->current->type, &v->layout))

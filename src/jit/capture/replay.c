@@ -99,7 +99,7 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     if (n->n_regions) return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
     for (int i = 0; i < n->n_in; i++) in[i] = from[i] < 0 ? NULL : r->values[from[i]];
     if (n->op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * n->op->n_attrs);
-    if (n->op == &op_instances[OP_as_strided]) TRY(place_strided(in, attrs));
+    if (n->op->flags & OP_STORAGE_VIEW) TRY(place_strided(in, attrs));
     TRY(place_numbers(r, n->op, attrs));
     bool given = thread_state.numbers_given;
     thread_state.numbers_given = true;
