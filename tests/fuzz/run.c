@@ -52,6 +52,12 @@ static void print_step(struct run *r, int value, kiln_tensor *y)
     fprintf(r->text, "\n");
 }
 
+// Rules round, too.
+static kiln_tensor *gradient_with_noise(void *user, kiln_tensor *grad)
+{
+    return with_noise(user, grad);
+}
+
 static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
 {
     const struct step *s = &r->p->step[i];
@@ -70,7 +76,10 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
     if (!y || kiln_error() || kiln_numel(y) > LARGEST) y = NULL;
     r->left[i] = !y;
     if (!y) return values[s->a];
-    if (!(kind->flags & (STEP_SHOWS | STEP_WRITES))) y = with_noise(r, y);
+    if (!(kind->flags & (STEP_SHOWS | STEP_WRITES))) {
+        y = with_noise(r, y);
+        if (r->noisy && y && kiln_requires_grad(y)) kiln_register_hook(y, gradient_with_noise, r);
+    }
     if (kiln_tensor_dtype(y) == KILN_F16 || kiln_tensor_dtype(y) == KILN_BF16) r->trace->halves = kiln_tensor_dtype(y);
     if (r->text) print_step(r, r->p->n_sources + i, y);
     return y;
