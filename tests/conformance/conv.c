@@ -89,7 +89,7 @@ void conform_conv2d(const char *op)
 {
     for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
-            if (dtype == KILN_F32 || !thinned(i + dtype, 3))
+            if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 forward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         forward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS);
@@ -121,7 +121,7 @@ static void conv_backward(const char *op, bool by_weight)
 {
     for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
-            if (dtype == KILN_F32 || !thinned(i + dtype, 3))
+            if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 backward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, by_weight);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         backward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS, by_weight);

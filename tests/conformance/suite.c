@@ -129,7 +129,8 @@ static void read_options(int *argc, char **argv)
     }
     suite.device = argv[1];
     suite.is_null = strcmp(argv[1], "null") == 0;
-    suite.sparse = (suite.jit || strncmp(argv[1], "vulkan", 6) == 0) && !getenv("KILN_TEST_FULL");
+    bool dense = strcmp(argv[1], "cpu") == 0 && !suite.jit;
+    suite.sparse = !dense && !getenv("KILN_TEST_FULL");
     suite.verbose = getenv("KILN_TEST_VERBOSE") != NULL;
 }
 
