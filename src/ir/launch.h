@@ -136,10 +136,23 @@ struct view {
     uint64_t bits; // immediate: the value, in the class the kernel loads (set by lowering)
     double number; // immediate: the value as the user gave it
     int64_t integer;
+    int64_t offset;
     int64_t dims[MAX_RANK];
     int64_t strides[MAX_RANK];
-    int64_t offset;
 };
+
+// What a view is but for its shape.
+static inline void view_copy_head(struct view *to, const struct view *from)
+{
+    to->slot = from->slot;
+    to->dtype = from->dtype;
+    to->rank = from->rank;
+    to->immediate = from->immediate;
+    to->bits = from->bits;
+    to->number = from->number;
+    to->integer = from->integer;
+    to->offset = from->offset;
+}
 
 // Where lowering sends launches: the eager sink runs them, a program keeps them.
 struct device_caps;

@@ -90,14 +90,15 @@ bool shape_broadcast(const struct type *a, const struct type *b, struct type *ou
 {
     const struct type *big = a->rank >= b->rank ? a : b, *small = big == a ? b : a;
     int lead = big->rank - small->rank;
-    struct type r = {.rank = big->rank};
-    for (int i = 0; i < big->rank; i++) {
+    int rank = big->rank;
+    int64_t dims[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
         int64_t p = big->dims[i], q = i >= lead ? small->dims[i - lead] : 1;
         if (p != q && p != 1 && q != 1) return false;
-        r.dims[i] = p == 1 ? q : p;
+        dims[i] = p == 1 ? q : p;
     }
-    out->rank = r.rank;
-    for (int i = 0; i < r.rank; i++) out->dims[i] = r.dims[i];
+    out->rank = (uint8_t)rank;
+    for (int i = 0; i < rank; i++) out->dims[i] = dims[i];
     return true;
 }
 

@@ -18,6 +18,21 @@ struct layout {
     int64_t strides[MAX_RANK]; // in elements
 };
 
+// The dimensions that there are, not those that there might be; for what every op does. to may be from.
+static inline void type_copy(struct type *to, const struct type *from)
+{
+    to->dtype = from->dtype;
+    to->rank = from->rank;
+    to->weak = from->weak;
+    for (int i = 0; i < from->rank; i++) to->dims[i] = from->dims[i];
+}
+
+static inline void layout_copy(struct layout *to, const struct layout *from, int rank)
+{
+    to->offset = from->offset;
+    for (int i = 0; i < rank; i++) to->strides[i] = from->strides[i];
+}
+
 // Of dtype_info, dense for what is hot.
 extern const uint8_t dtype_size_B[DTYPE_COUNT];
 extern const uint8_t dtype_kind_of[DTYPE_COUNT];

@@ -31,7 +31,7 @@ static kiln_status check_kind(const struct op_call *c, unsigned dtype)
 
 static kiln_status broadcast_inputs(struct op_call *c, struct type *out)
 {
-    *out = *c->in[0];
+    type_copy(out, c->in[0]);
     for (int i = 1; i < c->n_in; i++) {
         if (shape_broadcast(out, c->in[i], out)) continue;
         const char *const *names = c->op->in_names;
@@ -48,7 +48,9 @@ static kiln_status broadcast_inputs(struct op_call *c, struct type *out)
 static kiln_status compute_dtype(const struct op_call *c, uint8_t *dtype)
 {
     const struct op_elementwise *e = c->op->elementwise;
-    struct type acc = {.dtype = KILN_BOOL};
+    struct type acc; // without a shape
+    acc.dtype = KILN_BOOL;
+    acc.weak = false;
     bool first = true;
     for (int i = 0; i < c->n_in; i++) {
         if (is_condition(e, i)) {
@@ -57,9 +59,10 @@ static kiln_status compute_dtype(const struct op_call *c, uint8_t *dtype)
                                type_string(c->in[i]).s);
             continue;
         }
-        if (first)
-            acc = *c->in[i];
-        else {
+        if (first) {
+            acc.dtype = c->in[i]->dtype;
+            acc.weak = c->in[i]->weak;
+        } else {
             bool weak;
             uint8_t d;
             type_promote(&acc, c->in[i], &d, &weak);

@@ -167,7 +167,7 @@ kiln_status lower_pointwise(struct lowering *lo, int family, enum scalar_class c
         if (out->dims[i] == 0) return KILN_OK;
     for (int i = 0; i < n_in; i++) {
         if (in[i].immediate)
-            full[i] = in[i];
+            view_copy_head(&full[i], &in[i]);
         else
             TRY(view_expand(&in[i], out->rank, out->dims, &full[i]));
     }
@@ -183,7 +183,7 @@ kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, in
         if (dims[i] == 0) return KILN_OK;
     for (int i = 0; i < n_in; i++) {
         if (in[i].immediate)
-            full[i] = in[i];
+            view_copy_head(&full[i], &in[i]);
         else
             TRY(view_expand(&in[i], rank, dims, &full[i]));
     }

@@ -26,18 +26,18 @@ struct view view_integer(int64_t value)
 
 kiln_status view_expand(const struct view *v, int rank, const int64_t *dims, struct view *out)
 {
-    struct view r = *v;
     int lead = rank - v->rank;
-    r.rank = (uint8_t)rank;
+    view_copy_head(out, v);
+    out->rank = (uint8_t)rank;
+    // From the last on, so that out may be v.
     for (int i = rank - 1; i >= 0; i--) {
         int from = i - lead;
         if (from >= 0 && v->dims[from] != 1 && v->dims[from] != dims[i])
             return error_set(KILN_E_INTERNAL, "view_expand: size %lld does not broadcast to %lld",
                              (long long)v->dims[from], (long long)dims[i]);
-        r.dims[i] = dims[i];
-        r.strides[i] = from >= 0 && v->dims[from] != 1 ? v->strides[from] : 0;
+        out->strides[i] = from >= 0 && v->dims[from] != 1 ? v->strides[from] : 0;
+        out->dims[i] = dims[i];
     }
-    *out = r;
     return KILN_OK;
 }
 

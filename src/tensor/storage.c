@@ -99,9 +99,9 @@ kiln_tensor *tensor_on(struct storage *s, const struct type *t, const struct lay
 {
     kiln_tensor *r = tensor_new();
     if (!r) return NULL;
-    r->type = *t;
+    type_copy(&r->type, t);
     r->type.weak = false;
-    r->layout = *l;
+    layout_copy(&r->layout, l, t->rank);
     r->storage = storage_ref(s);
     return r;
 }
@@ -117,7 +117,7 @@ kiln_tensor *tensor_empty(kiln_device *dev, const struct type *t)
         storage_unref(s);
         return NULL;
     }
-    r->type = *t;
+    type_copy(&r->type, t);
     r->type.weak = false;
     layout_contiguous(t, &r->layout);
     r->storage = s;
