@@ -221,7 +221,9 @@ static bool suits(const struct harness *h, const struct program *p, enum way way
     if (!(h->ways >> way & 1)) return false;
     if (way == WAY_EAGER) return h->dev != h->cpu;
     if (way == WAY_NOISY) return false;
-    if (way == WAY_WIDE) return h->dev == h->cpu && !(is_second(p->gradient) && has_halves(p));
+    // Eager mode itself, for who asks: a program may decide by a rounding, or take it out of all proportion.
+    if (way == WAY_WIDE)
+        return h->ways == 1u << WAY_WIDE && h->dev == h->cpu && !(is_second(p->gradient) && has_halves(p));
     if (p->reads) return way == WAY_AUTO || way == WAY_REGION;
     // One of the rarer ways a program. State that AUTO wrote has a history where what was written has a gradient, as
     // after an eager write; it is no state then, so calls are mixed without gradients.
