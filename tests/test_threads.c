@@ -317,6 +317,48 @@ static void count_for_whom(struct fixture *f, int length, const kiln_jit_opts *o
     for (int i = 0; i < THREADS; i++) kiln_function_free(&o.j[i]);
 }
 
+// One of some functions no kernel of which is another's.
+static kiln_status own_op(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    static kiln_tensor *(*const ops[THREADS])(kiln_tensor *) = {kiln_exp, kiln_tanh, kiln_sin, kiln_sigmoid};
+    kiln_tensor *y = ops[*(int *)user](kiln_mul(in[0], in[0]));
+    out[0] = kiln_sum(kiln_mul(y, y), NULL);
+    out[1] = y;
+    return kiln_error();
+}
+
+static const char *call_own_op(struct job *job)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_parameter(rows_of(job->f, 2, 1), "x"), *out[2] = {NULL};
+    kiln_function *const *j = job->user;
+    bool fine = !kiln_call(j[job->id], &x, 1, out, 2) && !kiln_backward(kiln_sum(out[0], NULL), NULL);
+    kiln_scope_end(&scope);
+    return fine ? NULL : "no gradient";
+}
+
+// Side by side each is credited with what it is alone: no other's kernels.
+static void kernels_are_counted_for_their_own_function(void **state)
+{
+    struct fixture *f = *state;
+    int which[THREADS];
+    kiln_function *j[THREADS];
+    uint64_t before = compiled_on(f), sum = 0;
+    for (int i = 0; i < THREADS; i++) {
+        which[i] = i;
+        j[i] = kiln_jit(own_op, &which[i], NULL);
+    }
+    run_alike(f, call_own_op, NULL, j);
+    uint64_t own = stats_of(j[0]).kernels_compiled;
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(stats_of(j[i]).kernels_compiled, own);
+        sum += stats_of(j[i]).kernels_compiled;
+        kiln_function_free(&j[i]);
+    }
+    assert_int_equal(sum, compiled_on(f) - before);
+    assert_true(sum || !fuses(f));
+}
+
 static void kernels_are_counted_for_whom_they_are_compiled(void **state)
 {
     struct fixture *f = *state;
@@ -663,6 +705,7 @@ int main(int argc, char **argv)
         FIXTURE(calls_go_on_while_the_background_compiles),
         FIXTURE(functions_are_freed_while_the_background_compiles),
         FIXTURE(kernels_are_counted_for_whom_they_are_compiled),
+        FIXTURE(kernels_are_counted_for_their_own_function),
         FIXTURE(functions_are_explained_while_they_run),
         FIXTURE(recordings_are_shared_evicted_and_explained),
         FIXTURE(regions_are_shared),

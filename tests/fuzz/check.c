@@ -225,10 +225,8 @@ static bool suits(const struct harness *h, const struct program *p, enum way way
     if (way == WAY_WIDE)
         return h->ways == 1u << WAY_WIDE && h->dev == h->cpu && !(is_second(p->gradient) && has_halves(p));
     if (p->reads) return way == WAY_AUTO || way == WAY_REGION;
-    // One of the rarer ways a program. State that AUTO wrote has a history where what was written has a gradient, as
-    // after an eager write; it is no state then, so calls are mixed without gradients.
+    // One of the rarer ways a program.
     enum way rare = WAY_REGION + (enum way)(p->seed % (WAYS - WAY_REGION));
-    if (rare == WAY_MIXED && p->gradient) rare = WAY_NESTED;
     return way <= WAY_AUTO || way == rare;
 }
 

@@ -5,7 +5,7 @@
 // Runs `count` programs from seed N on, or as many as there are minutes. A program that fails is cut down and printed,
 // and the exit status is 1; --keep-going then goes on to the next. --way runs one way only, --raw does not cut down,
 // --without leaves steps of a kind out and --still has views lie where they lay at the first call, to look past a
-// defect.
+// defect. The way `wide`, eager mode with all floats in f64, runs only where it is named.
 // --stats counts what ran, --print prints each program
 // before it runs, --refusals prints why eager mode refused steps, which are then left out.
 #include "fuzz.h"

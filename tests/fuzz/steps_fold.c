@@ -76,21 +76,22 @@ static kiln_tensor *fold_all(struct operands *o, kiln_tensor *x, uint32_t which,
 kiln_tensor *step_totals(struct operands *o)
 {
     struct along some, all = {.opts = {.size = sizeof all.opts}, .text = "all axes"};
-    uint32_t first = choose(o, 8), second = choose(o, 8), of = choose(o, 4);
+    uint32_t first = choose(o, 8), second = choose(o, 8), of = choose(o, 5);
     choose_axes(o, o->a, &some);
     some.opts.keepdims = true;
     if (!is_float(o->a)) return NULL;
     const char *nb = "";
-    kiln_tensor *x = o->a, *b = of == 1 ? fit(o, &nb) : NULL;
+    kiln_tensor *x = o->a, *b = of % 3 == 1 ? fit(o, &nb) : NULL;
     if (b && (is_bool(b) || !broadcasts(o->a, b, true))) return NULL;
+    if (of == 4) x = kiln_cast(kiln_expand(b, kiln_rank(o->a), kiln_dims(o->a)), kiln_tensor_dtype(o->a));
     if (of == 1) x = kiln_tanh(kiln_mul(o->a, b));
     if (of == 2) x = kiln_full_like(o->a, 0.75);
     if (of == 3) x = kiln_sigmoid(o->a);
     kiln_tensor *rows = fold_all(o, x, first, &some);
     kiln_tensor *total = fold_all(o, choose(o, 2) ? x : o->a, second, &all);
-    static const char *const ofs[] = {"x", "tanh(x * b)", "0.75", "sigmoid(x)"};
+    static const char *const ofs[] = {"x", "tanh(x * b)", "0.75", "sigmoid(x)", "b"};
     say(o, "x * fold %u of %s over %s + fold %u over all, with x = %s%s%s", first, ofs[of], some.text, second, o->na,
-        of == 1 ? ", b = " : "", of == 1 ? nb : "");
+        of % 3 == 1 ? ", b = " : "", of % 3 == 1 ? nb : "");
     return kiln_add(kiln_mul(o->a, rows), total);
 }
 

@@ -109,8 +109,14 @@ kiln_tensor *step_strided(struct operands *o)
     }
     int64_t n = kiln_numel(o->a);
     if (n < 6 || !kiln_is_contiguous(o->a)) return NULL;
-    say(o, "as_strided(flat %s, (2, 2), (3, 1), 0)", o->na);
-    return kiln_slice(kiln_reshape(o->a, KILN_SHAPE(n)), KILN_SLICE(.step = KILN_ARGS(2)));
+    if (choose(o, 2)) {
+        say(o, "(flat %s)[::2]", o->na);
+        return kiln_slice(kiln_reshape(o->a, KILN_SHAPE(n)), KILN_SLICE(.step = KILN_ARGS(2)));
+    }
+    // By places in its memory: where a value lies there is not the same captured, so the step is of one made here.
+    say(o, "as_strided(%s + 0, (2, 2), (3, 1), 1)", o->na);
+    kiln_tensor *own = kiln_contiguous(o->a);
+    return kiln_as_strided(own, 2, (const int64_t[]){2, 2}, 2, (const int64_t[]){3, 1}, 1);
 }
 
 kiln_tensor *step_part(struct operands *o)
