@@ -763,6 +763,50 @@ static void a_hash_changes_nothing(void **state)
     kiln_function_free(&j);
 }
 
+// One node stands for what a call left on the tape. That one of its results comes of a parameter does not make another
+// one, the history of a state, come of it, too: what the state was used for is not differentiated, and may be written.
+struct beside {
+    kiln_tensor *p, *state;
+};
+
+static kiln_status uses_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct beside *b = user;
+    kiln_tensor *y = kiln_tanh(b->state);
+    TRY_(kiln_add_(in[0], in[0]));
+    out[0] = kiln_add(kiln_sum(y, NULL), kiln_sum(kiln_square(b->p), NULL));
+    out[1] = y;
+    return kiln_error();
+}
+
+static kiln_status slope_beside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct beside *b = user;
+    const int64_t wrt = 0;
+    const kiln_grad_opts opts = {
+        .size = sizeof opts, .wrt = {1, &wrt}, .params = {1, &b->p}, .has_aux = true, .outputs = 2};
+    TRY_(kiln_value_and_grad(uses_state, b, in, 2, &opts, out, n_out));
+    return kiln_error();
+}
+
+static void a_result_leads_to_what_it_comes_of(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = NULL;
+    kiln_tensor *got[2][4] = {{NULL}};
+    for (int captured = 0; captured < 2; captured++) {
+        kiln_tensor *all = vec(f, 6, .1, .2, .3, .4, .5, .6),
+                    *in[] = {kiln_narrow(all, 0, 2, 2), kiln_narrow(all, 0, 4, 2)};
+        struct beside b = {kiln_parameter(vec(f, 2, 3, 4), "p"), kiln_narrow(all, 0, 0, 2)};
+        ok(kiln_state(b.state));
+        ok(kiln_set_requires_grad(in[1], true));
+        if (captured) j = kiln_jit(slope_beside, &b, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+        for (int t = 0; t < 3; t++) ok(captured ? kiln_call(j, in, 2, got[1], 4) : slope_beside(&b, in, 2, got[0], 4));
+    }
+    for (int i = 0; i < 4; i++) same(got[1][i], got[0][i]);
+    kiln_function_free(&j);
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -785,6 +829,7 @@ int main(int argc, char **argv)
         FIXTURE(backward_outlives_recording_and_function),
         FIXTURE(threads_share_recordings_and_backwards),
         FIXTURE(a_hash_changes_nothing),
+        FIXTURE(a_result_leads_to_what_it_comes_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,39 @@ void part_free(struct tape_part *p)
     free(p->outside);
     free(p->types);
     free(p->leaving);
+    free(p->leads);
     free(p);
+}
+
+// Back over the nodes from one of them, which `reached` holds; places end before `at`.
+static void follow(const struct tape_part *p, bool *reached, size_t at, bool *leads)
+{
+    for (size_t i = p->n_nodes; i-- > 0;) {
+        at -= p->nodes[i]->n_in;
+        for (int k = 0; k < p->nodes[i]->n_in && reached[i]; k++) {
+            int32_t place = p->places[at + (size_t)k];
+            if (place >= 0)
+                reached[place] = true;
+            else if (place != PART_NONE)
+                leads[-2 - place] = true;
+        }
+    }
+}
+
+kiln_status part_find_leads(struct tape_part *p)
+{
+    size_t n_places = 0;
+    bool *reached = malloc(p->n_nodes + 1);
+    p->leads = calloc(p->n_leaving * p->n_outside + 1, sizeof *p->leads);
+    kiln_status status = reached && p->leads ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < p->n_nodes; i++) n_places += p->nodes[i]->n_in;
+    for (size_t i = 0; i < p->n_leaving && !status; i++) {
+        memset(reached, false, p->n_nodes);
+        reached[part_index(p, p->leaving[i].node)] = true;
+        follow(p, reached, n_places, &p->leads[i * p->n_outside]);
+    }
+    free(reached);
+    return status;
 }
 
 void part_drop(size_t n, struct tape_node **nodes)

@@ -18,8 +18,11 @@ struct tape_part {
     struct tape_edge *outside; // where the gradients go on to, each once
     struct type *types;        // of the values there
     struct tape_edge *leaving; // the outputs that anything else uses
+    bool *leads;               // n_leaving * n_outside: which of them lead where
 };
 void part_free(struct tape_part *p);
+// Once all else is there.
+kiln_status part_find_leads(struct tape_part *p);
 
 // Copies of the nodes, whose edges to the outside lead to `inputs`, nodes made for the purpose, which hand on to
 // `onward`. With `values` the copies have what the nodes have saved. References are the caller's, part_drop gives them

@@ -4,6 +4,7 @@
 #include "ir/op.h"
 #include <kiln/grad.h>
 
+struct tape_node;
 struct grad_rule {
     kiln_bprop_fn fn; // NULL: an elementwise op, by the gradient expressions of its row
     void *user;
@@ -11,6 +12,8 @@ struct grad_rule {
     uint32_t needs_for[4];        // by input: which inputs its gradient needs; all zero: needs_in
     bool by_input;                // needs_for is given
     bool takes_missing;           // gradients that did not arrive are NULL, not zeros
+    // Whether a gradient that arrives at an output goes on to an input; NULL: each goes on to all.
+    bool (*leads)(const struct tape_node *n, int out, int in);
     const struct grad_rule *next; // all rules, for freeing at exit
 };
 

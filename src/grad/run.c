@@ -31,6 +31,14 @@ static bool matters(const struct run *r, const struct tape_node *n)
     return !r->n_targets || ((uintptr_t)node_map_get(&r->info, n) & 1);
 }
 
+// Whether what arrives at an edge goes on to something that does.
+static bool edge_matters(const struct run *r, const struct tape_edge *e)
+{
+    if (!e->node || !matters(r, e->node)) return false;
+    const bool *outs = r->by_out.n ? node_map_get(&r->by_out, e->node) : NULL;
+    return !outs || outs[e->out];
+}
+
 static size_t target_index(const struct run *r, const struct tape_node *n)
 {
     return ((uintptr_t)node_map_get(&r->info, n) >> 1) - 1;
@@ -250,7 +258,7 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
                          "backward: the tape of %s was used up by an earlier backward; pass .keep_tape to that one",
                          n->op->name);
     for (int i = 0; i < n->n_in; i++) {
-        wanted[i] = n->edges[i].node && matters(r, n->edges[i].node);
+        wanted[i] = edge_matters(r, &n->edges[i]);
         din[i] = NULL;
         if (KILN_UNLIKELY(wanted[i] && node_is_cut(n->edges[i].node)))
             return node_cut_error("backward", n->edges[i].node);
@@ -309,7 +317,7 @@ static kiln_status run_input(struct run *r, struct run_entry *e)
     struct tape_node *n = e->node;
     kiln_tensor *g = e->grads[0];
     if (n->edges[0].node) {
-        if (!matters(r, n->edges[0].node)) return KILN_OK;
+        if (!edge_matters(r, &n->edges[0])) return KILN_OK;
         e->grads[0] = NULL;
         return run_add(r, &n->edges[0], g);
     }
@@ -334,7 +342,7 @@ static kiln_status capture_on_the_way(struct run *r, const struct run_entry *e)
 static bool leads_on(const struct run *r, const struct tape_node *n)
 {
     bool leads = false;
-    for (int i = 0; i < n->n_in; i++) leads |= n->edges[i].node && matters(r, n->edges[i].node);
+    for (int i = 0; i < n->n_in; i++) leads |= edge_matters(r, &n->edges[i]);
     return leads;
 }
 
@@ -393,6 +401,21 @@ static bool is_outside(const struct run *r, const struct tape_node *n)
            (r->only_new && n->sequence <= r->since);
 }
 
+// Of a node that stands for several: which of its outputs lead to what matters.
+static kiln_status find_outs(struct run *r, const struct tape_node *n)
+{
+    if (n->freed || !n->rule || !n->rule->leads) return KILN_OK;
+    bool *outs = calloc(n->n_out, sizeof *outs);
+    if (!outs) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (int k = 0; k < n->n_in; k++) {
+        bool in = edge_matters(r, &n->edges[k]);
+        for (int i = 0; i < n->n_out && in; i++) outs[i] |= n->rule->leads(n, i, k);
+    }
+    kiln_status status = node_map_put(&r->by_out, n, outs);
+    if (status) free(outs);
+    return status;
+}
+
 static kiln_status reach_all(struct run *r, struct reach *all)
 {
     for (size_t i = 0; i < r->n_also; i++) TRY(visit(r, all, r->also[i]));
@@ -407,12 +430,12 @@ static kiln_status reach_all(struct run *r, struct reach *all)
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
         // Running it tells what happened.
-        uintptr_t mark = (n->freed && !ends(r, n)) || (r->cuts && node_is_cut(n));
+        uintptr_t mark = (n->freed && !ends(r, n)) || (r->cuts && node_is_cut(n)), other = mark;
         for (size_t t = 0; t < r->n_targets; t++)
             if (r->targets[t] == n) mark = (t + 1) << 1 | 1;
-        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++)
-            mark = n->edges[k].node && matters(r, n->edges[k].node);
+        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++) mark = edge_matters(r, &n->edges[k]);
         TRY(node_map_put(&r->info, n, (void *)mark));
+        if (mark == 1 && !other) TRY(find_outs(r, n));
     }
     return KILN_OK;
 }
@@ -539,4 +562,6 @@ void run_finish(struct run *r)
     free(r->heap);
     node_map_finish(&r->entries);
     node_map_finish(&r->info);
+    for (size_t i = 0; i < r->by_out.cap; i++) free(r->by_out.v[i].value);
+    node_map_finish(&r->by_out);
 }

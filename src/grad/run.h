@@ -35,6 +35,7 @@ struct run {
     struct run_entry *now;   // it is being run
     struct node_map entries; // pending nodes
     struct node_map info;    // with targets: which nodes matter
+    struct node_map by_out;  // where not all outputs of one do: which, as bools
     struct leaf_result *results;
     size_t n_results, cap_results;
     struct leaf_result *arrived; // in a capture: at inputs

@@ -137,7 +137,14 @@ static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor 
 }
 
 static const struct grad_rule call_rule = {.fn = rule, .takes_missing = true};
-static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true};
+static bool part_leads(const struct tape_node *n, int out, int in)
+{
+    const struct held *h = n->held;
+    size_t n_outside = h->part->n_outside;
+    return (size_t)in < n_outside && h->part->leads[(size_t)out * n_outside + (size_t)in];
+}
+
+static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true, .leads = part_leads};
 
 // Recording
 

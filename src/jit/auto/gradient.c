@@ -234,7 +234,9 @@ static kiln_status make_part(struct collapse *c, int32_t piece, struct tape_part
     *out = p;
     if (p->nodes && p->places && p->outside && p->types && p->leaving) {
         fill_part(c, piece, p);
-        return KILN_OK;
+        kiln_status status = part_find_leads(p);
+        if (status) part_free(p);
+        return status;
     }
     part_free(p);
     return error_set(KILN_E_MEMORY, "jit: out of memory");
