@@ -465,6 +465,29 @@ static kiln_status assign_a_number(void *user, kiln_tensor *const *in, size_t n_
     return kiln_error();
 }
 
+static kiln_status assign_what_comes_of_a_number(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                                 size_t n_out)
+{
+    kiln_assign(in[0], kiln_log_sigmoid(in[1]));
+    out[0] = in[0];
+    return kiln_error();
+}
+
+static void numbers_are_assigned_to_nothing(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t n = 0; n < 3; n++) {
+        kiln_function *j = kiln_jit(assign_what_comes_of_a_number, NULL, NULL);
+        for (int t = 0; t < 3; t++) {
+            kiln_tensor *x = kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(n)), *in[] = {x, kiln_scalar(t)}, *y, *want;
+            ok(kiln_call(j, in, 2, &y, 1));
+            ok(assign_what_comes_of_a_number(NULL, in, 2, &want, 1));
+            same(y, want);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 static void numbers_are_assigned(void **state)
 {
     static const kiln_dtype dtypes[] = {KILN_F64, KILN_F32, KILN_I64};
@@ -503,6 +526,7 @@ int main(int argc, char **argv)
         FIXTURE(mutable_numbers_are_differentiable),
         FIXTURE(extrema_find_what_was_made_of_halves),
         FIXTURE(numbers_are_assigned),
+        FIXTURE(numbers_are_assigned_to_nothing),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,8 @@ static kiln_status expand_later(struct ir_rewrite *r, const struct ir_node *n, i
     *out = -1;
     if (i < 0 || !is_expand(r->to, in[i]) || pass_has_symbols(result)) return KILN_OK;
     int32_t base = ir_operands(r->to, maker(r->to, in[i]))[0];
-    if (type_numel(&r->to->values.v[base].type) >= type_numel(&result->type)) return KILN_OK;
+    const struct type *small_type = &r->to->values.v[base].type; // a number of the run becomes a tensor by its view
+    if (small_type->weak || type_numel(small_type) >= type_numel(&result->type)) return KILN_OK;
     in[i] = base;
     int32_t small = ir_rewrite_emit(r, n->op, n->n_in, in, (struct attr *)n->attrs);
     if (small < 0) return error_pending;
@@ -102,7 +103,7 @@ static kiln_status cut_earlier(struct ir_rewrite *r, const struct ir_node *cut, 
     int n_in = n->n_in, i = single_operand(r->to, n_in, ir_operands(r->to, n));
     if (i < 0) return KILN_OK;
     memcpy(in, ir_operands(r->to, n), sizeof *in * (size_t)n_in);
-    if (!type_same_shape(&r->to->values.v[in[i]].type, &middle)) return KILN_OK;
+    if (!type_same_shape(&r->to->values.v[in[i]].type, &middle) || r->to->values.v[in[i]].type.weak) return KILN_OK;
     in[i] = ir_rewrite_emit(r, cut->op, 1, &in[i], (struct attr *)cut->attrs);
     if (in[i] < 0) return error_pending;
     *out = ir_rewrite_emit(r, op, n_in, in, (struct attr *)attrs);
