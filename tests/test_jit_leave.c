@@ -1,5 +1,7 @@
 // Functions that are left in the middle: by longjmp, eagerly and in captures.
 #include "jit_fixture.h"
+#include <pthread.h>
+#include <stdio.h>
 
 // --- functions that are left by longjmp
 
@@ -136,10 +138,136 @@ static void functions_may_be_left_by_longjmp(void **state)
         for (int way = 0; way < WAYS; way++) leave_and_return(*state, cases[k].fn, cases[k].n_out, way);
 }
 
+// --- regions that are ended at the wrong place
+
+static float first_of(kiln_tensor *t)
+{
+    float v[2];
+    ok(kiln_read(t, v, sizeof v));
+    return v[0];
+}
+
+static void end_wrongly(kiln_capture_region *r, const char *part)
+{
+    kiln_capture_region *copy = r;
+    kiln_capture_end(&copy);
+    assert_ptr_equal(copy, r); // it is open still
+    fails(kiln_error(), KILN_E_STATE, part);
+}
+
+static void the_inner_region_ends_first(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2);
+    kiln_capture_region *outer = kiln_capture_begin(f->dev, __FILE__, __LINE__);
+    kiln_tensor *a = kiln_add(x, kiln_scalar(1));
+    kiln_capture_region *inner = kiln_capture_begin(f->dev, __FILE__, __LINE__);
+    char text[80];
+    snprintf(text, sizeof text, "capture_end: a region begun inside it at test_jit_leave.c:%d is open", __LINE__ - 2);
+    kiln_tensor *b = kiln_keep(kiln_mul(a, kiln_scalar(3)));
+    end_wrongly(outer, text);
+    kiln_capture_end(&inner);
+    assert_null(inner);
+    b = kiln_keep(b);
+    kiln_capture_end(&outer);
+    assert_null(outer);
+    assert_true(kiln_error() == KILN_OK && (!strcmp(jit_device, "null") || first_of(b) == 6));
+}
+
+static void *end_elsewhere(void *region)
+{
+    kiln_capture_region *r = region;
+    kiln_capture_end(&r);
+    bool told = kiln_error() == KILN_E_STATE && strstr(kiln_error_message(), "capture_end: ") && r == region &&
+                strstr(kiln_error_message(), "not open on this thread");
+    kiln_error_clear();
+    kiln_capture_place place = {.region = region};
+    kiln_capture_leave(&place);
+    told = told && kiln_error() == KILN_E_STATE && place.region == region;
+    kiln_error_clear();
+    return told ? region : NULL;
+}
+
+static void a_region_ends_on_its_own_thread(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    void *told = NULL;
+    kiln_capture_region *r = kiln_capture_begin(f->dev, __FILE__, __LINE__);
+    kiln_tensor *y = kiln_keep(kiln_add(vec(f, 2, 1, 2), kiln_scalar(1)));
+    assert_int_equal(pthread_create(&thread, NULL, end_elsewhere, r), 0);
+    assert_int_equal(pthread_join(thread, &told), 0);
+    assert_ptr_equal(told, r);
+    kiln_capture_end(&r);
+    assert_true(!r && (!strcmp(jit_device, "null") || first_of(y) == 2));
+}
+
+static kiln_status ends_outer(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    end_wrongly(user, "capture_end: the region was begun outside of the function that runs now");
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+static void a_function_does_not_end_an_outer_region(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *out[2];
+    kiln_tensor *w = kiln_parameter(vec(f, 2, 1, 2), "w");
+    kiln_capture_region *r = kiln_capture_begin(f->dev, __FILE__, __LINE__);
+    kiln_function *j = kiln_jit(ends_outer, r, KILN_JIT(.capture = KILN_CAPTURE_STRICT));
+    ok(kiln_call(j, &x, 1, out, 1));
+    ok(kiln_value_and_grad(ends_outer, r, &w, 1, NULL, out, 2));
+    kiln_function_free(&j);
+    kiln_capture_end(&r);
+    assert_true(!r && !kiln_error());
+}
+
+static kiln_capture_region *left_open;
+
+static kiln_status leaves_open(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    left_open = kiln_capture_begin(kiln_tensor_device(in[0]), __FILE__, __LINE__);
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+static void expect_ended(kiln_capture_region *r)
+{
+    assert_false(kiln_capture_next(r));
+    fails(kiln_error(), KILN_E_HANDLE, "capture_next: the region was ended");
+}
+
+// With the function or the block that it was begun in, as scopes do.
+static void what_is_left_open_inside_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1, 2), *out[2];
+    kiln_function *j = kiln_jit(leaves_open, NULL, NULL);
+    ok(kiln_call(j, &x, 1, out, 1));
+    expect_ended(left_open);
+    ok(kiln_value_and_grad(leaves_open, NULL, &x, 1, NULL, out, 2));
+    expect_ended(left_open);
+    if (strcmp(jit_device, "null")) assert_true(first_of(out[0]) == -1);
+    kiln_function_free(&j);
+    KILN_CAPTURE(f->dev)
+    {
+        left_open = kiln_capture_begin(f->dev, __FILE__, __LINE__);
+        kiln_add_(x, kiln_scalar(4));
+    }
+    expect_ended(left_open);
+    if (strcmp(jit_device, "null")) assert_true(first_of(x) == 5);
+    uint64_t before = launches_of(f);
+    assert_non_null(kiln_neg(x)); // eager again
+    assert_int_equal(launches_of(f) - before, 1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(functions_may_be_left_by_longjmp),
+        FIXTURE(functions_may_be_left_by_longjmp),  FIXTURE(the_inner_region_ends_first),
+        FIXTURE(a_region_ends_on_its_own_thread),   FIXTURE(a_function_does_not_end_an_outer_region),
+        FIXTURE(what_is_left_open_inside_is_ended),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

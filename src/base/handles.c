@@ -26,8 +26,8 @@ struct head {
 };
 _Static_assert(sizeof(struct head) % _Alignof(max_align_t) == 0, "what follows a head is aligned as malloc aligns");
 
-static const char *const names[HANDLE_KINDS] = {"device",   "graph",  "function", "cell",      "optimiser",
-                                                "schedule", "loader", "archive",  "checkpoint"};
+static const char *const names[HANDLE_KINDS] = {"device",   "graph",  "function", "cell",       "optimiser",
+                                                "schedule", "loader", "archive",  "checkpoint", "region"};
 static const uint64_t alive = 0x4b696c6e48616e00, closed = 0x467265656448616e;
 
 static struct {
@@ -53,6 +53,11 @@ static struct head *take_freed(enum handle_kind kind)
     }
     pthread_mutex_unlock(&lock);
     return h;
+}
+
+static const char *gone(enum handle_kind kind)
+{
+    return kind == HANDLE_DEVICE ? "closed" : kind == HANDLE_REGION ? "ended" : "freed";
 }
 
 void *handle_new(enum handle_kind kind, size_t size_B)
@@ -92,8 +97,7 @@ kiln_status handle_check(const char *function, const char *argument, enum handle
 {
     if (KILN_UNLIKELY(!p)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", function, argument);
     if (KILN_LIKELY(atomic_load_explicit(&head_of(p)->mark, memory_order_relaxed) == alive + kind)) return KILN_OK;
-    return error_set(KILN_E_HANDLE, "%s: the %s was %s, or is no %s", function, names[kind],
-                     kind == HANDLE_DEVICE ? "closed" : "freed", names[kind]);
+    return error_set(KILN_E_HANDLE, "%s: the %s was %s, or is no %s", function, names[kind], gone(kind), names[kind]);
 }
 
 bool handle_may_free(const char *function, enum handle_kind kind, void *pointer)

@@ -13,6 +13,7 @@ enum handle_kind {
     HANDLE_LOADER,
     HANDLE_ARCHIVE,
     HANDLE_CHECKPOINT,
+    HANDLE_REGION,
     HANDLE_KINDS,
 };
 

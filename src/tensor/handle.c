@@ -133,19 +133,37 @@ static void scope_drain(struct kiln_scope *s)
     while (s->first) tensor_destroy(s->first);
 }
 
+static const char *name_of(int n, int regions)
+{
+    if (regions == 0) return n == 1 ? "scope" : "scopes";
+    if (regions == n) return n == 1 ? "capture region" : "capture regions";
+    return "scopes and capture regions";
+}
+
 // The thread ends with scopes open. A frame of the library among them means that it ended in the middle of a call.
 static void end_scopes(void)
 {
     char place[CALLER_TEXT_MAX];
-    int n = 0;
+    int n = 0, regions = 0;
     uintptr_t begun_at = 0;
     thread_state.scopes_end = false;
-    for (struct kiln_scope *s = thread_state.scope; s && s->begun_at; s = s->outer, n++) begun_at = s->begun_at;
+    for (struct kiln_scope *s = thread_state.scope; s && s->begun_at; s = s->outer, n++) {
+        begun_at = s->begun_at;
+        regions += s->end != NULL;
+    }
     if (n == 0) return;
     caller_describe(begun_at, place, sizeof place);
-    log_warn("a thread ended with %d open scope%s, begun at %s: what %s held is freed", n, n == 1 ? "" : "s", place,
+    log_warn("a thread ended with %d open %s, begun at %s: what %s held is freed", n, name_of(n, regions), place,
              n == 1 ? "it" : "they");
     while (n--) scope_drop(thread_state.scope);
+}
+
+void scope_give(struct kiln_scope *s, uintptr_t begun_at, void (*end)(struct kiln_scope *innermost))
+{
+    if (KILN_UNLIKELY(!thread_state.scopes_end)) thread_at_end(THREAD_SCOPES, end_scopes);
+    thread_state.scopes_end = true;
+    s->begun_at = begun_at;
+    s->end = end;
 }
 
 kiln_scope *kiln_scope_begin(void)
@@ -155,20 +173,18 @@ kiln_scope *kiln_scope_begin(void)
         error_set(KILN_E_MEMORY, "scope_begin: out of memory");
         return NULL;
     }
-    if (KILN_UNLIKELY(!thread_state.scopes_end)) thread_at_end(THREAD_SCOPES, end_scopes);
-    thread_state.scopes_end = true;
     scope_enter(s);
-    s->begun_at = (uintptr_t)__builtin_return_address(0) - 1;
+    scope_give(s, (uintptr_t)__builtin_return_address(0) - 1, NULL);
     return s;
 }
 
-// *within: a function of the library that runs now was called inside of it.
-static bool is_open(const struct kiln_scope *s, bool *within)
+bool scope_is_open(const struct kiln_scope *s, const struct kiln_scope **inside)
 {
-    *within = false;
+    *inside = NULL;
     for (const struct kiln_scope *o = thread_state.scope; o; o = o->outer) {
         if (o == s) return true;
-        *within |= !o->begun_at;
+        bool region = o->end != NULL, known = *inside != NULL;
+        if (region ? !known : !o->begun_at && (!known || (*inside)->end)) *inside = o;
     }
     return false;
 }
@@ -176,6 +192,10 @@ static bool is_open(const struct kiln_scope *s, bool *within)
 void scope_drop(struct kiln_scope *s)
 {
     bool own = s->begun_at != 0;
+    if (KILN_UNLIKELY(s->end != NULL)) {
+        s->end(s);
+        return;
+    }
     scope_drain(s);
     thread_state.scope = s->outer;
     if (own) free(s);
@@ -185,9 +205,9 @@ void kiln_scope_end(kiln_scope **scope)
 {
     if (!scope || !*scope) return;
     struct kiln_scope *s = *scope;
-    bool within, last;
-    bool open = is_open(s, &within);
-    if (open && within) {
+    const struct kiln_scope *inside;
+    bool last, open = scope_is_open(s, &inside);
+    if (open && inside) {
         error_set(KILN_E_STATE, "scope_end: the scope was begun outside of the function or region that runs now, which "
                                 "ends before it");
         return;
@@ -207,6 +227,7 @@ void scope_enter(struct kiln_scope *s)
 {
     s->first = NULL;
     s->begun_at = 0;
+    s->end = NULL;
     s->outer = thread_state.scope;
     thread_state.scope = s;
 }

@@ -62,6 +62,7 @@ struct kiln_scope {
     kiln_tensor *first;
     struct kiln_scope *outer;
     uintptr_t begun_at; // the line of the user's that began it; 0: it lies in a function of the library
+    void (*end)(struct kiln_scope *innermost); // it is a part of something else of the user's, which this ends
 };
 
 // What a capture does beyond taking ops. In a capture memory is a variable: a handle shows what was in it when the
@@ -229,3 +230,8 @@ kiln_status tensor_read(const kiln_tensor *t, void *dst);
 void scope_enter(struct kiln_scope *s);
 void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep);
 void scope_drop(struct kiln_scope *innermost); // of code that was left
+// The scope, just entered, is the user's: it ends with the thread at last.
+void scope_give(struct kiln_scope *s, uintptr_t begun_at, void (*end)(struct kiln_scope *innermost));
+// Whether s is open on this thread. *inside: the innermost function of the library that it surrounds, else
+// the innermost region, else NULL.
+bool scope_is_open(const struct kiln_scope *s, const struct kiln_scope **inside);

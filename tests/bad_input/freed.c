@@ -156,6 +156,22 @@ static void freed_loaders(void)
     BAD_VOID(kiln_loader_free(&stale), KILN_E_HANDLE, "loader_free: the loader was freed");
 }
 
+static void ended_regions(void)
+{
+    kiln_capture_region *r = kiln_capture_begin(dev, __FILE__, __LINE__), *stale = r;
+    assert_true(kiln_capture_next(r));
+    kiln_capture_end(&r);
+    header_names_add(&visited, "kiln_capture_next", 17);
+    BAD(kiln_capture_next(stale), KILN_E_HANDLE, "capture_next: the region was ended");
+    BAD_VOID(kiln_capture_end(&stale), KILN_E_HANDLE, "capture_end: the region was ended");
+    assert_null(stale);
+    kiln_capture_end(&stale);
+    kiln_capture_end(NULL);
+    assert_false(kiln_capture_next(NULL));
+    BAD(kiln_capture_enter(NULL, dev, __FILE__, __LINE__), KILN_E_ARGUMENT, "capture_enter: p is NULL");
+    kiln_capture_leave(NULL);
+}
+
 static void freed_files(void)
 {
     kiln_tensor *x = F32(2);
@@ -302,8 +318,8 @@ static int left_out;
 
 static void expect_visit(const char *name, const char *params)
 {
-    static const char *const handles[] = {"device", "cell",   "optim",   "schedule",  "function",
-                                          "graph",  "loader", "archive", "checkpoint"};
+    static const char *const handles[] = {"device", "cell",   "optim",   "schedule",   "function",
+                                          "graph",  "loader", "archive", "checkpoint", "capture_region"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -328,6 +344,7 @@ void every_freed_handle_is_found(void **state)
     freed_optimisers();
     freed_functions();
     freed_loaders();
+    ended_regions();
     freed_files();
     closed_devices();
     header_each(expect_visits);

@@ -59,6 +59,55 @@ static void scopes_end_with_their_thread(void)
     kiln_free(&w);
 }
 
+static void *leave_region_open(void *exits)
+{
+    kiln_capture_region *region = kiln_capture_begin(dev, __FILE__, __LINE__);
+    line = __LINE__ - 1;
+    NEED(region && kiln_add(kiln_ones(dev, KILN_F32, KILN_SHAPE(1000)), kiln_scalar(1)));
+    if (exits) pthread_exit(NULL);
+    return NULL;
+}
+
+static void *leave_both_open(void *state)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    line = __LINE__ - 1;
+    kiln_capture_region *outer = kiln_capture_begin(dev, __FILE__, __LINE__);
+    kiln_capture_region *inner = kiln_capture_begin(dev, __FILE__, __LINE__);
+    NEED(scope && outer && inner && kiln_scope_begin());
+    NEED(!kiln_add_(state, kiln_scalar(1))); // what was written is done
+    return NULL;
+}
+
+static void *leave_block(void *unused)
+{
+    KILN_CAPTURE(dev)
+    {
+        NEED(kiln_add(kiln_ones(dev, KILN_F32, KILN_SHAPE(1000)), kiln_scalar(1)));
+        pthread_exit(unused);
+    }
+    return NULL;
+}
+
+static void regions_end_with_their_thread(void)
+{
+    char place[100];
+    kiln_tensor *state = kiln_zeros(dev, KILN_F32, KILN_SHAPE0);
+    uint64_t before = tensors();
+    n_heard = 0;
+    for (int i = 0; i < 6; i++) run(leave_region_open, i % 2 ? state : NULL);
+    NEED(tensors() == before);
+    snprintf(place, sizeof place, "1 open capture region, begun at threads.c:%d", line);
+    NEED(n_heard == 1 && strstr(heard[0], place));
+    for (int i = 0; i < 3; i++) run(leave_both_open, state);
+    NEED(tensors() == before && kiln_item(state) == 3);
+    snprintf(place, sizeof place, "4 open scopes and capture regions, begun at threads.c:%d", line);
+    NEED(n_heard == 2 && strstr(heard[1], place));
+    run(leave_block, NULL);
+    NEED(tensors() == before && n_heard == 2);
+    kiln_free(&state);
+}
+
 static pthread_barrier_t meeting;
 
 static void *keep_default(void *other)
@@ -111,6 +160,7 @@ int main(void)
     dev = kiln_device_open("cpu");
     NEED(dev != NULL);
     scopes_end_with_their_thread();
+    regions_end_with_their_thread();
     defaults_do_not_dangle();
     closing_twice_is_an_error();
     kiln_device_close(&dev);
