@@ -695,6 +695,31 @@ static void captures_read_one_parameter(void **state)
     assert_true(holds(kiln_gradient(w), WIDTH, 1));
 }
 
+// Some give it gradients meanwhile, on the tape of each.
+static const char *give_gradients(struct job *job)
+{
+    for (int i = 0; i < 100; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = rows_of(job->f, 3, 1);
+        kiln_tensor *loss = kiln_sum(kiln_mul(x, job->user), NULL);
+        kiln_status status = kiln_backward_with(loss, KILN_BACKWARD(.accumulate = true));
+        kiln_scope_end(&scope);
+        if (status) return "no gradient";
+    }
+    return NULL;
+}
+
+static void captures_read_what_others_give_gradients(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *w = kiln_parameter(kiln_full(f->dev, KILN_F32, KILN_SHAPE(WIDTH), 5), "w");
+    struct job jobs[2 * THREADS];
+    for (int i = 0; i < 2 * THREADS; i++)
+        jobs[i] = (struct job){.f = f, .id = i, .user = w, .body = i % 2 ? capture_with_weight : give_gradients};
+    run_together(jobs, 2 * THREADS);
+    assert_true(holds(kiln_gradient(w), WIDTH, THREADS * 100 * 3.)); // none was lost
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -715,6 +740,7 @@ int main(int argc, char **argv)
         FIXTURE(modes_belong_to_threads),
         FIXTURE(gradients_share_one_backward_program),
         FIXTURE(captures_read_one_parameter),
+        FIXTURE(captures_read_what_others_give_gradients),
     };
     if (choose_device(argc, argv)) return 77;
     setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // where no file can be: what is asked for is compiled here

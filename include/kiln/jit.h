@@ -115,14 +115,14 @@ typedef struct kiln_capture_place {
     kiln_capture_region *region;
     void *reserved[6];
 } kiln_capture_place; ///< a region on the stack of the function that it is in
-KILN_API bool kiln_capture_enter(kiln_capture_place *p, kiln_device *dev, const char *file, int line); ///< true, false for NULL
+KILN_API bool kiln_capture_enter(kiln_capture_place *p, kiln_device *dev, const char *file, int line); ///< not for NULL
 KILN_API void kiln_capture_leave(kiln_capture_place *p); ///< ends its region
 /// The same for code that has no such block: a longjmp may not leave it.
 KILN_API kiln_capture_region *kiln_capture_begin(kiln_device *dev, const char *file, int line);
 KILN_API bool kiln_capture_next(kiln_capture_region *r); ///< true once; false for NULL
-/// Ends the region and nulls the pointer; NULL is fine. On another thread, before those that were begun inside it, or in
-/// a captured function that was called since it is an error, and the region stays open. With the captured function, the
-/// block or the thread that it was begun in it ends at last.
+/// Ends the region and nulls the pointer; NULL is fine. On another thread, before those that were begun inside it, or
+/// in a captured function that was called since, it is an error, and the region stays open. It ends at last with the
+/// captured function, the block or the thread that it was begun in.
 KILN_API void kiln_capture_end(kiln_capture_region **r);
 
 /// Writes what was captured and why: each capture with the guard that failed and both values, each program.

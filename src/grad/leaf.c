@@ -123,10 +123,42 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
 }
 
+// Threads may share leaves. Held while a gradient takes the place of another, and while one is given a second handle.
+static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_place, place_lock)
+
+void leaf_exchange_gradient(struct tape_node *leaf, kiln_tensor *g, kiln_tensor **old)
+{
+    pthread_mutex_lock(&place_lock);
+    *old = leaf->leaf->gradient;
+    leaf->leaf->gradient = g;
+    pthread_mutex_unlock(&place_lock);
+}
+
+kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out, bool *captured)
+{
+    *out = NULL;
+    pthread_mutex_lock(&place_lock);
+    kiln_tensor *g = leaf->leaf->gradient;
+    *captured = g && g->builder;
+    if (g && !g->builder && (*out = tensor_second(g))) kiln_own(*out);
+    bool failed = g && !g->builder && !*out;
+    pthread_mutex_unlock(&place_lock);
+    return failed ? error_pending : KILN_OK;
+}
+
+bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *storage)
+{
+    pthread_mutex_lock(&place_lock);
+    bool found = leaf->leaf->gradient && leaf->leaf->gradient->storage == storage;
+    pthread_mutex_unlock(&place_lock);
+    return found;
+}
+
 void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g)
 {
-    kiln_tensor *old = leaf->leaf->gradient;
-    leaf->leaf->gradient = g ? kiln_own(g) : NULL;
+    kiln_tensor *old;
+    leaf_exchange_gradient(leaf, g ? kiln_own(g) : NULL, &old);
     if (old) tensor_destroy(old);
 }
 
@@ -151,7 +183,7 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
         return error_set(KILN_E_GRADIENT, "set_gradient: param is no leaf that requires a gradient");
     struct sink *sink = thread_state.sink;
     if (sink && sink->capture) TRY(sink->capture->share(sink, param));
-    kiln_tensor *mine = NULL, *old = param->node->leaf->gradient;
+    kiln_tensor *mine = NULL;
     if (grad) {
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
         TRY(tensor_check("set_gradient", "grad", grad));
@@ -168,8 +200,7 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
         if (mine) tensor_destroy(mine);
         return error_pending;
     }
-    param->node->leaf->gradient = mine;
-    if (old) tensor_destroy(old);
+    leaf_set_gradient(param->node, mine);
     return KILN_OK;
 }
 

@@ -472,11 +472,8 @@ static kiln_status commit_locked(struct run *r)
         e->grad = g;
     }
     for (size_t i = 0; i < r->n_results; i++) {
-        struct tape_leaf *leaf = r->results[i].leaf->leaf;
-        if (atomic_load(&leaf->handles) == 0) continue;
-        kiln_tensor *old = leaf->gradient;
-        leaf->gradient = kiln_own(r->results[i].grad);
-        if (old) tensor_destroy(old);
+        struct tape_node *leaf = r->results[i].leaf;
+        if (atomic_load(&leaf->leaf->handles) > 0) leaf_set_gradient(leaf, r->results[i].grad);
     }
     return KILN_OK;
 }

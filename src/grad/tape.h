@@ -122,6 +122,13 @@ struct tape_node *node_input(const struct type *type, const struct tape_edge *ou
 void tape_keep(struct tape_node *n, int index, const kiln_tensor *t);
 // Takes over g (NULL: none) as the leaf's gradient, in no scope.
 void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g);
+// The same; *old: what it had, which is the caller's from now on.
+void leaf_exchange_gradient(struct tape_node *leaf, kiln_tensor *g, kiln_tensor **old);
+// A handle, in no scope, on the gradient that the leaf has now, whatever other threads do to it. *out NULL: it has
+// none, or one that a capture makes (*captured).
+kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out, bool *captured);
+// Whether t lies in the memory of the leaf's gradient.
+bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *storage);
 // Makes t a leaf that requires no gradient, unless it is a leaf already.
 kiln_status leaf_make_state(kiln_tensor *t);
 const char *node_name(const struct tape_node *n); // for messages

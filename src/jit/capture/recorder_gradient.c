@@ -38,6 +38,14 @@ static void mark_read(struct recorder *r, const struct tape_node *leaf)
     if (source >= 0 && may_have_more(r, source)) r->sources.v[source].gradient_read = true;
 }
 
+static void mark_changed(struct recorder *r, const struct tape_node *leaf)
+{
+    for (size_t i = 0; i < r->sources.n; i++) {
+        struct source *s = &r->sources.v[i];
+        if (s->leaf == leaf && (s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT)) s->changed = true;
+    }
+}
+
 static kiln_status value_of(struct recorder *r, kiln_tensor *gradient, int32_t *value)
 {
     struct kiln_scope scope;
@@ -64,7 +72,10 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
         return KILN_OK;
     }
     if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph;
-    if (n->event == GRADIENT_LEFT || n->event == GRADIENT_SET) s.source = source_of_leaf(r, n->node);
+    if (n->event == GRADIENT_LEFT || n->event == GRADIENT_SET) {
+        s.source = source_of_leaf(r, n->node);
+        mark_changed(r, n->node);
+    }
     if (n->event == GRADIENT_ARRIVED) s.source = source_of_place(r, n->node);
     if (n->gradient) TRY(value_of(r, n->gradient, &s.value));
     if (n->event == GRADIENT_ARRIVED && r->records_gradients)

@@ -14,8 +14,7 @@ static const struct source *owner_of_gradient(const struct recorder *r, const ki
 {
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
-        const kiln_tensor *g = s->leaf && s->kind != SOURCE_GRADIENT ? s->leaf->leaf->gradient : NULL;
-        if (g && g->storage == t->storage) return s;
+        if (s->leaf && s->kind != SOURCE_GRADIENT && leaf_gradient_is_on(s->leaf, t->storage)) return s;
     }
     return NULL;
 }

@@ -27,12 +27,7 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
 
 kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable)
 {
-    kiln_tensor *gradient = s->leaf->leaf->gradient;
-    if (gradient && !gradient->builder) {
-        s->gradient = tensor_second(gradient);
-        if (!s->gradient) return error_pending;
-        kiln_own(s->gradient);
-    }
+    TRY(leaf_hold_gradient(s->leaf, &s->gradient, &s->changed));
     kiln_status status = recorder_add_source(r, s, &s->type, name, variable);
     if (status && s->gradient) tensor_destroy(s->gradient);
     return status;

@@ -33,6 +33,7 @@ struct source {
     bool history;            // LEAF: a state whose value requires a gradient, as what was written to it
     struct tape_node *place; // of such a state, while it is captured: what its value is on the tape; a reference
     bool gradient_read;      // LEAF, INPUT: after a backward that goes on outside, the function reads its gradient
+    bool changed;            // LEAF, INPUT: the function gave it a gradient, or took it away
     bool no_gradient;        // LEAF, INPUT: the function found that it has none
     bool of_input;           // GRADIENT: of the parameter that `input` is, not of `leaf`
     struct type type;
