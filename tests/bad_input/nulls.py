@@ -1,0 +1,68 @@
+"""Writes a C program's table of calls: every public function of the headers with each pointer argument NULL in turn,
+the other arguments valid. usage: nulls.py OUTPUT HEADER..."""
+import re
+import sys
+
+NUMBERS = {'size_t': '1', 'int64_t': '1', 'uint64_t': '1', 'uint32_t': '1', 'int': '1', 'unsigned': '1', 'double': '1',
+           'bool': 'false', 'kiln_dtype': 'KILN_F32'}
+# By the type without const and spaces: see nulls.c.
+VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 'kiln_optim*': 'optim',
+         'kiln_schedule*': 'schedule', 'kiln_function*': 'function', 'kiln_graph*': 'graph', 'kiln_loader*': 'loader',
+         'kiln_archive*': 'archive', 'kiln_checkpoint*': 'checkpoint', 'kiln_capture_region*': 'region',
+         'FILE*': 'sink', 'char*': '"x"', 'kiln_tensor**': 'tensors', 'kiln_cell**': 'cells', 'int64_t*': 'ones',
+         'char**': 'names'}
+
+
+def functions(text):
+    text = re.sub(r'//.*', '', text)
+    text = re.sub(r'^[ \t]*#.*(\\\n.*)*', '', text, flags=re.M)
+    for found in re.finditer(r'KILN_API\s[^;{(]*?\b(kiln_\w+)\s*\(([^;]*)\)\s*;', text):
+        params = ' '.join(found.group(2).split())
+        yield found.group(1), [] if params == 'void' else split(params)
+
+
+def split(params):
+    parts, depth = [''], 0
+    for c in params:
+        depth += (c == '(') - (c == ')')
+        if c == ',' and depth == 0:
+            parts.append('')
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts]
+
+
+def argument(param):
+    """The C of a valid argument, and whether it is a pointer."""
+    if '(*' in param:
+        return '(void *)nothing', True
+    kind = re.sub(r'\bconst\b|\s', '', re.sub(r'\w+$', '', param))
+    if kind in NUMBERS:
+        return NUMBERS[kind], False
+    if kind.endswith(('_fn', '_hook')):
+        return '(void *)nothing', True
+    if kind.endswith('*'):
+        return '(void *)' + VALID.get(kind, 'room'), True
+    return '0', False
+
+
+def main():
+    with open(sys.argv[1], 'w', encoding='utf-8') as out:
+        calls = []
+        for path in sys.argv[2:]:
+            with open(path, encoding='utf-8') as f:
+                for name, params in functions(f.read()):
+                    made = [argument(p) for p in params]
+                    for i, (_, pointer) in enumerate(made):
+                        if not pointer:
+                            continue
+                        args = ', '.join('NULL' if k == i else a for k, (a, _) in enumerate(made))
+                        out.write(f'static void call_{len(calls)}(void)\n{{\n    (void)({name}({args}), 0);\n}}\n')
+                        calls.append((name, re.search(r'(\w+)\W*(\(.*)?$', params[i].replace('(*', '')).group(1)))
+        out.write('static const struct null_call calls[] = {\n')
+        for i, (name, param) in enumerate(calls):
+            out.write(f'    {{call_{i}, "{name}", "{param}"}},\n')
+        out.write('};\n')
+
+
+main()
