@@ -831,7 +831,45 @@ TEST_BODY(test_dropout_gradient)
     OK();
 }
 
+// Only a label that equals .ignore_index to the last bit counts for nothing; without .ignore, none does.
+static void expect_loss_of(int64_t label, bool ignore, int64_t ignored, double smoothing)
+{
+    bool counts = !ignore || label != ignored;
+    kiln_tensor *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 4)),
+                *t = kiln_from_data(dev, KILN_I64, KILN_SHAPE(2), ((int64_t[]){1, label}));
+    kiln_tensor *loss = kiln_cross_entropy(
+        x, t,
+        KILN_CROSS_ENTROPY(.reduction = 2, .label_smoothing = smoothing, .ignore = ignore, .ignore_index = ignored));
+    if (counts && !on_gpu) {
+        EXPECT_FAILURE(KILN_E_ARGUMENT, "cross_entropy: label");
+    } else {
+        EXPECT_NEAR(loss, ((double[]){log(4), counts ? NAN : 0}), 2, 1e-6);
+        if (!counts) // the mean is over the one that is left
+            EXPECT_NEAR(
+                kiln_cross_entropy(
+                    x, t, KILN_CROSS_ENTROPY(.label_smoothing = smoothing, .ignore = true, .ignore_index = ignored)),
+                ((double[]){log(4)}), 1, 1e-6);
+    }
+    kiln_tensor *dx = kiln_cross_entropy_backward(x, t, kiln_ones(dev, KILN_F32, KILN_SHAPE(2)), 2, 0, ignore, ignored);
+    EXPECT_LIST(kiln_isnan(kiln_select(dx, 0, 1)), counts, counts, counts, counts);
+    if (!counts) EXPECT_LIST(kiln_select(dx, 0, 1), 0, 0, 0, 0);
+}
+
+TEST_BODY(test_labels_far_out)
+{
+    const int64_t exact = INT64_C(1) << 53,
+                  far[] = {INT64_MIN, INT64_MIN / 2, -exact - 1, -exact, exact, exact + 1, INT64_MAX, INT64_MAX - 1};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        for (int smooth = 0; smooth < 2; smooth++) {
+            expect_loss_of(far[i], false, 0, 0.25 * smooth);
+            expect_loss_of(far[i], true, far[i], 0.25 * smooth);
+            expect_loss_of(far[i], true, far[i] ^ 1, 0.25 * smooth);
+        }
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_labels_far_out),
     cmocka_unit_test(test_concat),
     cmocka_unit_test(test_stack),
     cmocka_unit_test(test_tile_and_repeat),

@@ -145,11 +145,11 @@ static kiln_status count_labels(const struct op_call *c, struct lowering *lo, co
                                 struct view *count)
 {
     const struct view *t = &c->vin[1];
-    double ignore = (double)attr_int(c, AT_cross_entropy_ignore_index);
+    int64_t ignore = attr_int(c, AT_cross_entropy_ignore_index);
     TRY(lower_temp(lo, temp_dtype(without_classes(c->in[0]).dtype), 0, NULL, count));
-    if (t->rank) return lower_row(lo, FAMILY_count_labels, s->cls, t->rank, t->dims, t->rank, 1, t, count, 1, &ignore);
-    struct view one = view_insert(t, 0);
-    return lower_row(lo, FAMILY_count_labels, s->cls, 1, one.dims, 1, 1, &one, count, 1, &ignore);
+    struct view rows = t->rank ? *t : view_insert(t, 0);
+    return lower_row_integers(lo, FAMILY_count_labels, s->cls, rows.rank, rows.dims, rows.rank, 1, &rows, count, 1,
+                              &ignore, 0, NULL);
 }
 
 static kiln_status reduce_loss(const struct op_call *c, struct lowering *lo, const struct loss_space *s,
@@ -180,12 +180,13 @@ kiln_status lower_cross_entropy(const struct op_call *c, struct lowering *lo)
     struct view loss = c->vout[0];
     if (a.reduction != REDUCTION_NONE) TRY(lower_temp(lo, temp_dtype(rest.dtype), rest.rank, rest.dims, &loss));
     struct view in[2] = {s.x, s.t}, out = view_insert(&loss, loss.rank);
-    double of_soft[2] = {s.n, a.smooth}, of_hard[3] = {a.ignore ? (double)a.ignore_index : -0x1p62, s.n, a.smooth};
+    double scalars[2] = {s.n, a.smooth};
+    int64_t ignored[2] = {a.ignore, a.ignore_index};
     if (soft(c))
-        TRY(lower_row(lo, FAMILY_cross_entropy_soft, s.cls, s.rank, s.dims, 1, 2, in, &out, 2, of_soft));
+        TRY(lower_row(lo, FAMILY_cross_entropy_soft, s.cls, s.rank, s.dims, 1, 2, in, &out, 2, scalars));
     else // without smoothing the other classes' logits do not count, and may be infinite
-        TRY(lower_row(lo, a.smooth > 0 ? FAMILY_cross_entropy_smooth : FAMILY_cross_entropy, s.cls, s.rank, s.dims, 1,
-                      2, in, &out, a.smooth > 0 ? 3 : 1, of_hard));
+        TRY(lower_row_integers(lo, a.smooth > 0 ? FAMILY_cross_entropy_smooth : FAMILY_cross_entropy, s.cls, s.rank,
+                               s.dims, 1, 2, in, &out, 2, ignored, a.smooth > 0 ? 2 : 0, scalars));
     return a.reduction == REDUCTION_NONE ? KILN_OK : reduce_loss(c, lo, &s, &loss);
 }
 
@@ -204,7 +205,10 @@ kiln_status lower_cross_entropy_backward(const struct op_call *c, struct lowerin
     }
     if (dy.rank) dy = view_insert(&dy, dy.rank);
     struct view in[3] = {s.x, s.t, dy}, out = view_permute(&c->vout[0], s.perm);
-    double scalars[3] = {s.n, a.smooth, a.ignore ? (double)a.ignore_index : -0x1p62};
-    return lower_row(lo, soft(c) ? FAMILY_cross_entropy_soft_backward : FAMILY_cross_entropy_backward, s.cls, s.rank,
-                     s.dims, 1, 3, in, &out, soft(c) ? 2 : 3, scalars);
+    double scalars[2] = {s.n, a.smooth};
+    int64_t ignored[2] = {a.ignore, a.ignore_index};
+    if (soft(c))
+        return lower_row(lo, FAMILY_cross_entropy_soft_backward, s.cls, s.rank, s.dims, 1, 3, in, &out, 2, scalars);
+    return lower_row_integers(lo, FAMILY_cross_entropy_backward, s.cls, s.rank, s.dims, 1, 3, in, &out, 2, ignored, 2,
+                              scalars);
 }

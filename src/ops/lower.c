@@ -135,8 +135,15 @@ static kiln_status no_kernel(const struct lowering *lo, kernel_id k)
     return error_set(KILN_E_UNSUPPORTED, "%s: no kernel for this dtype", lo->op);
 }
 
+// In the order of the kernel: integers first.
+struct scalars {
+    int n, n_integers;
+    const double *v;
+    const int64_t *integers;
+};
+
 static kiln_status launch_space(struct lowering *lo, kernel_id k, int rank, const int64_t *dims, int n_reduce, int n_in,
-                                const struct view *in, const struct view *out, int n_scalars, const double *scalars)
+                                const struct view *in, const struct view *out, struct scalars s)
 {
     const struct kernel_info *info = kernel_info(k);
     if (KILN_UNLIKELY(info->kind == KERNEL_NONE)) return no_kernel(lo, k);
@@ -154,8 +161,9 @@ static kiln_status launch_space(struct lowering *lo, kernel_id k, int rank, cons
     collapse(&l, rank, dims, rank - n_reduce, n_in + 1, all);
     for (int i = 0; i <= n_in; i++)
         if (!all[i]->immediate) set_range(&l.operands[i], l.rank, l.sizes, dtype_size_B[all[i]->dtype]);
-    for (int i = 0; i < n_scalars; i++)
-        l.scalars[l.n_scalars++] = scalar_bits(scalars[i], (enum scalar_class)info->scalar_cls[i]);
+    for (int i = 0; i < s.n_integers; i++) launch_scalar_i(&l, s.integers[i]);
+    for (int i = 0; i < s.n; i++, l.n_scalars++)
+        l.scalars[l.n_scalars] = scalar_bits(s.v[i], (enum scalar_class)info->scalar_cls[l.n_scalars]);
     return lo->launch(lo, &l);
 }
 
@@ -171,12 +179,12 @@ kiln_status lower_pointwise(struct lowering *lo, int family, enum scalar_class c
         else
             TRY(view_expand(&in[i], out->rank, out->dims, &full[i]));
     }
-    return launch_space(lo, kernel_of(family, cls), out->rank, out->dims, 0, n_in, full, out, n_scalars, scalars);
+    return launch_space(lo, kernel_of(family, cls), out->rank, out->dims, 0, n_in, full, out,
+                        (struct scalars){.n = n_scalars, .v = scalars});
 }
 
-kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
-                      int n_reduce, int n_in, const struct view *in, const struct view *out, int n_scalars,
-                      const double *scalars)
+static kiln_status row(struct lowering *lo, kernel_id k, int rank, const int64_t *dims, int n_reduce, int n_in,
+                       const struct view *in, const struct view *out, struct scalars s)
 {
     struct view full[MAX_OPERANDS], full_out;
     for (int i = 0; i < rank - n_reduce; i++)
@@ -188,7 +196,23 @@ kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, in
             TRY(view_expand(&in[i], rank, dims, &full[i]));
     }
     TRY(view_expand(out, rank, dims, &full_out));
-    return launch_space(lo, kernel_of(family, cls), rank, dims, n_reduce, n_in, full, &full_out, n_scalars, scalars);
+    return launch_space(lo, k, rank, dims, n_reduce, n_in, full, &full_out, s);
+}
+
+kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
+                      int n_reduce, int n_in, const struct view *in, const struct view *out, int n_scalars,
+                      const double *scalars)
+{
+    struct scalars s = {.n = n_scalars, .v = scalars};
+    return row(lo, kernel_of(family, cls), rank, dims, n_reduce, n_in, in, out, s);
+}
+
+kiln_status lower_row_integers(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
+                               int n_reduce, int n_in, const struct view *in, const struct view *out, int n_integers,
+                               const int64_t *integers, int n_scalars, const double *scalars)
+{
+    struct scalars s = {n_scalars, n_integers, scalars, integers};
+    return row(lo, kernel_of(family, cls), rank, dims, n_reduce, n_in, in, out, s);
 }
 
 // Moving data keeps bits: equal dtypes go as integers of their size, other pairs convert in the class that loses least.

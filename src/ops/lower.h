@@ -28,6 +28,10 @@ kiln_status lower_pointwise(struct lowering *lo, int family, enum scalar_class c
 kiln_status lower_row(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
                       int n_reduce, int n_in, const struct view *in, const struct view *out, int n_scalars,
                       const double *scalars);
+// lower_row for a kernel whose first n_integers scalars are i64, which a double would round.
+kiln_status lower_row_integers(struct lowering *lo, int family, enum scalar_class cls, int rank, const int64_t *dims,
+                               int n_reduce, int n_in, const struct view *in, const struct view *out, int n_integers,
+                               const int64_t *integers, int n_scalars, const double *scalars);
 // Copy with conversion; out may be of any dtype.
 kiln_status lower_copy(struct lowering *lo, const struct view *in, const struct view *out);
 kiln_status lower_fill(struct lowering *lo, double value, const struct view *out);

@@ -71,7 +71,7 @@ static kiln_status check_affine(const struct op_call *c, int in, int n_axes)
                    c->op->in_names[in], type_string(w).s, n_axes, type_string(x).s);
 }
 
-static kiln_status infer_norm(struct op_call *c, int first_affine, int last_affine, int attr)
+static kiln_status infer_norm_over(struct op_call *c, int first_affine, int last_affine, int attr)
 {
     int n_axes = 0;
     TRY(norm_axes(c, attr, &n_axes));
@@ -84,14 +84,14 @@ static kiln_status infer_norm(struct op_call *c, int first_affine, int last_affi
 
 kiln_status infer_layer_norm(struct op_call *c)
 {
-    return infer_norm(c, 1, 2, AT_layer_norm_n_axes);
+    return infer_norm_over(c, 1, 2, AT_layer_norm_n_axes);
 }
 
 kiln_status infer_layer_norm_backward(struct op_call *c)
 {
     if (!type_same_shape(c->in[0], c->in[2]))
         return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
-    return infer_norm(c, 1, 1, AT_layer_norm_backward_n_axes);
+    return infer_norm_over(c, 1, 1, AT_layer_norm_backward_n_axes);
 }
 
 static struct view optional(const struct op_call *c, int in, double fallback)

@@ -53,6 +53,13 @@ kiln_status infer_mean(struct op_call *c)
     return reduced_shape(c, c->compute_dtype, &mask);
 }
 
+kiln_status infer_norm(struct op_call *c)
+{
+    double p = attr_float(c, AT_norm_ord);
+    if (!(p > 0)) return op_fail(c, KILN_E_ARGUMENT, "ord %g is not above 0", p);
+    return infer_mean(c);
+}
+
 kiln_status infer_extremum(struct op_call *c)
 {
     uint32_t mask;
