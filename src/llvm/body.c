@@ -62,7 +62,7 @@ static void over_row_nest(struct emitter *e, int pass, int dim)
 
 static void over_row_step(struct emitter *e)
 {
-    for (int pass = 0; pass < pass_count(e); pass++) {
+    for (int pass = 0; pass < row_pass_count(e); pass++) {
         row_values_for(e, pass);
         row_accumulators(e, pass, 1, true);
         over_row_nest(e, pass, e->n_parallel);
@@ -133,7 +133,7 @@ static void over_points_body(struct emitter *e, int unused)
 {
     (void)unused;
     row_forget(e, false, false);
-    for (int pass = 0; pass < pass_count(e); pass++) {
+    for (int pass = 0; pass < row_pass_count(e); pass++) {
         row_values(e, pass, false);
         row_accumulators(e, pass, e->width, e->plan->choices[LLVM_WIDE_SUM]);
         column_nest(e, pass, e->n_parallel);

@@ -132,7 +132,7 @@ void walkers_restore(struct emitter *e, int dim, LLVMValueRef saved[MAX_WALKERS]
 
 // --- passes.c: what a pass computes ---
 enum fused_level pass_level(const struct emitter *e, int node);
-int pass_count(const struct emitter *e); // over the row
+int row_pass_count(const struct emitter *e);
 bool pass_by_element(const struct emitter *e, int output);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
 // Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.

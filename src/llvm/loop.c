@@ -2,8 +2,8 @@
 //
 // A walker is a value that changes by a fixed step along each dimension: the address of an access, an index. Its home
 // holds it for the place of the step; a step copies it into a slot, and a loop over a dimension saves that, adds the
-// step of the dimension behind each pass and puts the saved value back. Steps
-// of 0 and 1 elements are constants, known from the family; others are words of the argument block.
+// step of the dimension behind each pass and puts the saved value back. Steps of 0 and 1 elements are constants, known
+// from the family; others are words of the argument block.
 #include "llvm/emit.h"
 
 void loop_begin(struct emitter *e, struct loop *l, LLVMValueRef from, LLVMValueRef limit, int64_t step)

@@ -16,7 +16,7 @@ enum fused_level pass_level(const struct emitter *e, int node)
     return level == LEVEL_ELEMENT && e->n_parallel == e->k->n_dims ? LEVEL_ROW : level;
 }
 
-int pass_count(const struct emitter *e)
+int row_pass_count(const struct emitter *e)
 {
     return fused_is_flat(e->k) ? 0 : fused_last_pass(e->k) + 1;
 }
