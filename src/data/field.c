@@ -10,7 +10,7 @@
 kiln_status field_init(struct field *f, kiln_dtype dtype, size_t rank, const int64_t *dims)
 {
     *f = (struct field){.dtype = dtype, .out_dtype = dtype, .rank = rank, .row_items = 1};
-    if ((unsigned)dtype > KILN_F64) return error_set(KILN_E_DTYPE, "loader: there is no dtype %d", (int)dtype);
+    if ((unsigned)dtype >= DTYPE_COUNT) return error_set(KILN_E_DTYPE, "loader: there is no dtype %d", (int)dtype);
     if (rank == 0 || rank > KILN_MAX_RANK || !dims) {
         return error_set(KILN_E_SHAPE, "loader: a field of rank %zu; the first dimension counts the samples", rank);
     }

@@ -1,5 +1,6 @@
 // Losses: an elementwise part, then a reduction.
 #include "nn/cell.h"
+#include "base/dtype.h"
 
 #include <inttypes.h>
 #include <kiln/ops.h>
@@ -99,7 +100,7 @@ kiln_tensor *kiln_loss_bce_with_logits(kiln_tensor *x, kiln_tensor *target, kiln
 static kiln_tensor *label_index(kiln_tensor *labels, int64_t classes)
 {
     kiln_dtype dtype = kiln_tensor_dtype(labels);
-    if (dtype < KILN_I8 || dtype > KILN_I64) return labels;
+    if (dtype_info[dtype].kind != KIND_INT || !dtype_info[dtype].is_signed) return labels;
     kiln_tensor *wide = kiln_cast(labels, KILN_I64), *below = kiln_sub(wide, kiln_scalar_int(classes));
     return kiln_where(kiln_less(wide, kiln_scalar_int(0)), below, wide);
 }

@@ -174,15 +174,28 @@ static void row_variables(struct writer *w, int pass, int r)
     if (reduce_info[code].best && is_float(cls)) str_addf(w->out, "        int32_t nan%d = 0;\n", r);
 }
 
+// What joins two partial results, where it is an operator; NULL: it takes the better of them.
+static const char *fold_operator(unsigned code)
+{
+    static const char *const op[] = {
+        [REDUCE_SUM] = "+", [REDUCE_PROD] = "*", [REDUCE_ANY] = "|", [REDUCE_ALL] = "&", [REDUCE_COUNT] = NULL};
+    return op[code];
+}
+
+static const char *simd_reduction(unsigned code, bool floats)
+{
+    bool most = reduce_info[code].best > 0;
+    if (!reduce_info[code].best) return fold_operator(code);
+    return floats ? (most ? "CPU_MOST" : "CPU_LEAST") : most ? "max" : "min";
+}
+
 static void row_pragma(struct writer *w, int pass)
 {
-    static const char *const op[8] = {"+", "*", "max", "min", "|", "&", "max", "min"};
-    static const char *const float_op[8] = {"+", "*", "CPU_MOST", "CPU_LEAST", "|", "&", "CPU_MOST", "CPU_LEAST"};
     str_add(w->out, "#pragma omp simd");
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!in_pass(w, r, pass)) continue;
         bool floats = is_float(reduce_arg(w, r)->cls);
-        str_addf(w->out, " reduction(%s : r%d)", floats ? float_op[reduce_code(w, r)] : op[reduce_code(w, r)], r);
+        str_addf(w->out, " reduction(%s : r%d)", simd_reduction(reduce_code(w, r), floats), r);
         if (reduce_info[reduce_code(w, r)].best && is_float(reduce_arg(w, r)->cls))
             str_addf(w->out, " reduction(| : nan%d)", r);
     }
@@ -194,11 +207,10 @@ static void row_fold(struct writer *w, int r, const char *indent)
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
     int arg = w->k->dag.nodes[w->plan.reduce_node[r]].arg[0];
-    static const char *const op[8] = {"+=", "*=", NULL, NULL, "|=", "&="};
-    if (op[code]) {
+    const char *op = fold_operator(code);
+    if (op) {
         bool wraps = cls == CLASS_I32 || cls == CLASS_I64;
-        str_addf(w->out, "%sr%d %s %s", indent, r, op[code],
-                 wraps ? (cls == CLASS_I32 ? "(uint32_t)" : "(uint64_t)") : "");
+        str_addf(w->out, "%sr%d %s= %s", indent, r, op, wraps ? (cls == CLASS_I32 ? "(uint32_t)" : "(uint64_t)") : "");
         emit_ref(w, arg);
         str_add(w->out, ";\n");
         return;
@@ -354,15 +366,15 @@ static void col_fold_text(struct writer *w, int r, const char *t)
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
     const char *less = reduce_info[code].best < 0 ? "<" : ">";
-    static const char *const op[8] = {"+", "*", NULL, NULL, "|", "&"};
+    const char *op = fold_operator(code);
     char take[320];
     if (is_float(cls))
         snprintf(take, sizeof take, "((%s %s a%d[i]) | (%s != %s))", t, less, r, t, t);
     else
         snprintf(take, sizeof take, "%s %s a%d[i]", t, less, r);
-    if (op[code]) {
+    if (op) {
         str_addf(w->out, "                a%d[i] = (%s)((%s)a%d[i] %s (%s)%s);\n", r, element_type[cls], sum_type[cls],
-                 r, op[code], sum_type[cls], t);
+                 r, op, sum_type[cls], t);
     } else if (!reduce_info[code].finds_place) {
         str_addf(w->out, "                a%d[i] = %s ? %s : a%d[i];\n", r, take, t, r);
     } else {
