@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void (*device_closing)(kiln_device *dev);
-void (*device_forget)(kiln_device *dev);
+struct device_upper device_upper;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_list, list_lock)
 static kiln_device *open_list;                   // newest first; the default is the oldest that is not closed
@@ -148,8 +147,8 @@ void kiln_device_close(kiln_device **dev)
     if (error_is_unheard())
         log_warn("device_close: an error is pending that nobody has read: %s", kiln_error_message());
     if (thread_default == d) drop_default();
-    if (device_forget) device_forget(d);
-    if (device_closing) device_closing(d);
+    if (device_upper.forget) device_upper.forget(d);
+    if (device_upper.report_alive) device_upper.report_alive(d);
     device_unref(d);
 }
 
@@ -260,13 +259,11 @@ kiln_status device_fallback_cpu(kiln_device **out)
     return cpu ? KILN_OK : error_pending;
 }
 
-kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
-
 // A user's kernel at its first use on a device.
 static kiln_status compile_for(kiln_device *dev, const struct launch *l)
 {
-    bool can = user_kernel(l->kernel) && device_compile && dev->ops->add_kernel;
-    return can && !dev->ops->has_kernel(dev, l->kernel) ? device_compile(dev, l->kernel) : KILN_OK;
+    bool can = user_kernel(l->kernel) && device_upper.compile && dev->ops->add_kernel;
+    return can && !dev->ops->has_kernel(dev, l->kernel) ? device_upper.compile(dev, l->kernel) : KILN_OK;
 }
 
 kiln_status device_launch(kiln_device *dev, const struct launch *l)

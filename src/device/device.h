@@ -111,13 +111,16 @@ kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t s
 kiln_status device_check(const char *function, const kiln_device *dev);
 kiln_device *device_ref(kiln_device *dev);
 void device_unref(kiln_device *dev);
-extern void (*device_closing)(
-    kiln_device *dev); // set by the tensor layer: reports handles alive at close in debug builds
-// Set by the jit layer: what the library itself keeps for a device that is being closed goes.
-extern void (*device_forget)(kiln_device *dev);
+// What layers above do for a device. They fill it, since this layer does not know them; NULL: nothing is done.
+extern struct device_upper {
+    // As the library is loaded, by tensor/live.c: reports the handles that are alive as a device is closed.
+    void (*report_alive)(kiln_device *dev);
+    // As the library is loaded, by jit/auto: drops what the library itself keeps for a device that is being closed.
+    void (*forget)(kiln_device *dev);
+    // As the first op is registered, by jit/user_op.c: compiles a user's kernel for a device that has add_kernel.
+    kiln_status (*compile)(kiln_device *dev, kernel_id kernel);
+} device_upper;
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
-// Set by the jit layer: compiles a user's kernel for a device that has add_kernel.
-extern kiln_status (*device_compile)(kiln_device *dev, kernel_id kernel);
 // This thread's default device: set, else the first open one; NULL and an error when there is none.
 kiln_device *device_default(void);
 bool device_is_open(enum device_role role); // one of that role, that is

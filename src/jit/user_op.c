@@ -207,7 +207,7 @@ static kiln_status publish(struct user_op *u)
     }
     u->next = registered;
     registered = u;
-    device_compile = jit_compile_user;
+    device_upper.compile = jit_compile_user;
     return KILN_OK;
 }
 

@@ -75,5 +75,5 @@ static void report(kiln_device *dev)
 __attribute__((constructor)) static void arm(void)
 {
     live_tracked |= debug_flag("handles");
-    device_closing = report;
+    device_upper.report_alive = report;
 }

@@ -176,5 +176,5 @@ static void forget(kiln_device *dev)
 
 __attribute__((constructor)) static void install(void)
 {
-    device_forget = forget;
+    device_upper.forget = forget;
 }
