@@ -1,6 +1,6 @@
-// Which library, in which mood. The OpenMP flavour shares its threads with our loops; of any other flavour one thread
-// is used and products are split into pieces here. The core type is set in the environment just round the call of
-// dlopen.
+// Finds a BLAS, and says how its threads are used: those of a build with OpenMP are the threads of our loops; any other
+// build runs with one thread, and products are split into pieces here. The core type is set in the environment only
+// while dlopen runs.
 #include "cpu/blas.h"
 #include "base/base.h"
 #include "base/process.h"

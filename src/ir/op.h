@@ -34,8 +34,8 @@ enum op_flags {
     OP_VARIADIC = 1 << 6,  // takes a list of tensors
     OP_INPLACE = 1 << 7,   // has a public in-place twin ending in _
     OP_CREATES = 1 << 8,   // no tensor inputs: takes a device
+    OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
-    OP_EFFECT = 1 << 9,        // in a graph: the last operand and the last output are tokens
     OP_COMPARES = 1 << 11, // the gradient looks for the element that equals the result; of comparisons their type tells
 };
 

@@ -152,7 +152,7 @@ void kiln_function_free(kiln_function **f)
     *f = NULL;
 }
 
-// The function itself, in a scope of its own; what it gives becomes new handles.
+// Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
 kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     kiln_tensor **made = calloc(n_out + 1, sizeof *made);

@@ -93,7 +93,7 @@ bool function_try_ref(struct kiln_function *f); // false: its last reference is 
 void function_unref(struct kiln_function *f);
 void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
 uint64_t function_recompile_limit(const struct kiln_function *f);
-// The function itself, in a scope of its own; what it gives becomes new handles.
+// Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 struct kiln_function *function_for_region(const char *file, int line);
 void function_enter_region(struct kiln_function *f);

@@ -1,13 +1,12 @@
 // The driver of pointwise kernels: a launch over any layouts becomes calls on contiguous blocks of the kernel's class.
 //
 // Three ways through the space, by the layouts:
-//   rows   blocks lie inside one run of the innermost dimension; an operand of the class with stride 1 is passed as it
-//   lies,
-//          one with stride 0 is spread once a run, any other is gathered into a block, converted on the way;
-//   flat   the innermost runs are short: a block spans many of them; operands contiguous over the whole space are
-//   passed as
-//          they lie, the others gathered run by run;
-//   tiles  an operand's fast axis is another dimension: squares of both dimensions are transposed into blocks.
+//   rows:  blocks lie inside one run of the innermost dimension; an operand of the class with stride 1 is passed as it
+//          lies, one with stride 0 is spread once a run, any other is gathered into a block, converted on the way;
+//   flat:  the innermost runs are short: a block spans many of them; operands contiguous over the whole space are
+//          passed as they lie, the others gathered run by run;
+//   tiles: an operand's fast axis is another dimension: squares of both dimensions are transposed into blocks.
+//
 // Order of elements does not matter, so the output's fastest dimension is made the innermost first.
 #include "cpu/kernels/side.h"
 #include "cpu/parallel.h"

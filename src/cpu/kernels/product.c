@@ -1,9 +1,10 @@
 // Products of f32 in registers of AVX-512.
 //
-// b goes through a panel of 32 columns at a time, packed so that a row of it is two registers; each meets twelve rows
-// of a, whose 24 sums stay in registers from the first to the last of the k positions. For each position two loads
-// serve 24 fused products, so that the two units for them are the limit. A panel stays in the second-level cache while
-// all rows go by. The sums of an element run over k in order, whatever the division into pieces.
+// Twelve rows of a times a panel of 32 columns of b are computed at once: their sums fill 24 registers, and stay there
+// for all k positions. A panel is packed, so that its 32 elements at a position are two loads; with them and twelve
+// elements of a, 24 multiply-adds are done, so the two units that do those set the pace, not memory. The panel stays in
+// the second-level cache while all rows of a are multiplied with it. Each element is summed over k in order, however
+// the product is divided into pieces.
 #include "cpu/kernels/product.h"
 
 #if defined(__AVX512F__)
