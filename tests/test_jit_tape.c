@@ -552,6 +552,49 @@ static void second_derivatives_of_a_written_input(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// Written through a handle that stopped its gradient, a parameter is a parameter still, and what a state was assigned
+// has its gradient.
+struct stopped {
+    kiln_tensor *p, *state;
+};
+
+static kiln_status write_stopped_handles(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                         size_t n_out)
+{
+    const struct stopped *w = user;
+    kiln_tanh_(kiln_stop_gradient(w->p));
+    kiln_tensor *s = kiln_stop_gradient(w->state);
+    TRY_(kiln_assign(s, kiln_mul(in[0], w->p)));
+    out[0] = kiln_add(kiln_sum(kiln_square(w->p), NULL), kiln_sum(kiln_square(s), NULL));
+    return kiln_backward(out[0], NULL);
+}
+
+static void handles_that_stopped_are_written(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        struct stopped w[2];
+        for (int i = 0; i < 2; i++) {
+            w[i] = (struct stopped){kiln_parameter(vec(f, 2, .5, 1.5), "p"), vec(f, 2, 0, 0)};
+            ok(kiln_state(w[i].state));
+        }
+        kiln_function *j = capture_in(cell, write_stopped_handles, &w[0]);
+        for (int t = 0; t < 3; t++) {
+            kiln_tensor *x = vec(f, 2, 1 + t, 2), *out[2];
+            for (int i = 0; i < 2; i++) ok(kiln_set_gradient(w[i].p, NULL));
+            ok(kiln_call(j, &x, 1, &out[0], 1));
+            ok(write_stopped_handles(&w[1], &x, 1, &out[1], 1));
+            same_or_say(cell, t, "the loss", out[0], out[1]);
+            same_or_say(cell, t, "the parameter", w[0].p, w[1].p);
+            same_or_say(cell, t, "the state", w[0].state, w[1].state);
+            assert_non_null(kiln_gradient(w[1].p));
+            same_or_say(cell, t, "the gradient", kiln_gradient(w[0].p), kiln_gradient(w[1].p));
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +609,7 @@ int main(int argc, char **argv)
         FIXTURE(a_result_whose_tape_is_used_up),
         FIXTURE(an_input_loses_its_history),
         FIXTURE(second_derivatives_of_a_written_input),
+        FIXTURE(handles_that_stopped_are_written),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,12 +208,12 @@ kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
 {
     if (error_pending || tensor_check("stop_gradient", "t", t)) return NULL;
     struct sink *sink = thread_state.sink;
-    bool captured = sink && sink->capture && t->node && t->node->kind == NODE_LEAF;
+    bool leaf = (t->node && t->node->kind == NODE_LEAF) || t->state, captured = sink && sink->capture && leaf;
     if (captured && sink->capture->share(sink, t)) return NULL;
     kiln_tensor *r = grad_second_handle(t);
     if (!r) return NULL;
     tape_set_node(r, NULL, 0);
-    struct sink *capture = tensor_capture(r);
+    struct sink *capture = captured && sink->capture->part ? sink : tensor_capture(r);
     if (!capture || !capture->capture->part(capture, r)) return r;
     tensor_destroy(r);
     return NULL;

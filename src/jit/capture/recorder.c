@@ -164,6 +164,7 @@ static kiln_status part(struct sink *s, kiln_tensor *t)
     struct recorder *r = recorder_of(s);
     TRY(vec_push(&r->places, ((struct own_place){NULL, 0, 0})));
     t->place = (int32_t)r->places.n;
+    t->capture = r->capture; // a parameter's or state's handle is no abstract one
     t->generation = 0;
     return KILN_OK;
 }

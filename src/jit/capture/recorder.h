@@ -145,6 +145,9 @@ kiln_status variable_new(struct recorder *r, const kiln_tensor *value, const str
 // A new handle on what lies at `layout`.
 kiln_status variable_show(struct recorder *r, int32_t variable, const struct type *type, const struct layout *layout,
                           kiln_tensor **out);
+// As a handle with a place of its own sees it; 0: as all others do.
+kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place, const struct type *type,
+                             const struct layout *layout, kiln_tensor **out);
 // Where the memory that t shows is on the tape, by those that share t's place.
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
 // In t's part of the memory the place is t's own; `moves`: for other handles as well.

@@ -182,6 +182,7 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
         TRY(add_outside(r, op, t, &variable));
     else if (leaf)
         TRY(recorder_watch(r, leaf));
+    if (t->place && t->capture == r->capture) return variable_show_at(r, variable, t->place, &t->type, &t->layout, out);
     TRY(variable_show(r, variable, &t->type, &t->layout, out));
     bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
                    r->sources.v[r->variables.v[variable].source].kind == SOURCE_LEAF;

@@ -123,8 +123,8 @@ static kiln_status show_part(struct recorder *r, int32_t variable, int32_t place
     return error_pending;
 }
 
-static kiln_status show_at(struct recorder *r, int32_t variable, int32_t place, const struct type *type,
-                           const struct layout *layout, kiln_tensor **out)
+kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place, const struct type *type,
+                             const struct layout *layout, kiln_tensor **out)
 {
     const struct variable *v = &r->variables.v[variable];
     if (same_layout(type, layout, &v->current->type, &v->layout)) {
@@ -143,7 +143,7 @@ static kiln_status show_at(struct recorder *r, int32_t variable, int32_t place, 
 kiln_status variable_show(struct recorder *r, int32_t variable, const struct type *type, const struct layout *layout,
                           kiln_tensor **out)
 {
-    return show_at(r, variable, 0, type, layout, out);
+    return variable_show_at(r, variable, 0, type, layout, out);
 }
 
 kiln_status variable_own(struct recorder *r, kiln_tensor *t)
@@ -159,7 +159,7 @@ kiln_status variable_refresh(struct recorder *r, kiln_tensor *t)
 {
     kiln_tensor *now = NULL;
     if (!t->variable || t->seen == r->variables.v[t->variable].version) return KILN_OK;
-    TRY(show_at(r, t->variable, t->place, &t->type, &t->layout, &now));
+    TRY(variable_show_at(r, t->variable, t->place, &t->type, &t->layout, &now));
     t->value = now->value;
     t->seen = now->seen;
     if (t->generation != now->generation) tape_set_node(t, t->detached ? NULL : now->node, now->node_out);
