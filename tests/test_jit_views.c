@@ -517,6 +517,9 @@ static kiln_status assign_to_parts(void *user, kiln_tensor *const *in, size_t n_
     out[2] = kiln_zeros(NULL, KILN_F32, KILN_SHAPE(2));
     TRY_(kiln_assign(out[2], c));
     out[3] = kiln_from_data(NULL, KILN_F32, KILN_SHAPE(2), (const float[]){7, 8});
+    kiln_tensor *wide = kiln_zeros(NULL, KILN_F32, KILN_SHAPE(4));
+    TRY_(kiln_assign(wide, kiln_narrow(in[0], 0, 1, 1)));
+    out[4] = kiln_slice(kiln_sub(kiln_scalar(17), wide), KILN_SLICE(.step = KILN_ARGS(2)));
     return kiln_error();
 }
 
@@ -527,9 +530,12 @@ static void parts_that_were_assigned_an_input_lie_apart(void **state)
     for (enum cell cell = 0; cell < CELLS; cell++) {
         kiln_function *j = capture_in(cell, assign_to_parts, constant);
         for (int t = 0; t < CALLS; t++) {
-            kiln_tensor *x = vec(f, 2, 1 + t, 2), *out[4];
-            ok(kiln_call(j, &x, 1, out, 4));
+            kiln_tensor *x = vec(f, 2, 1 + t, 2), *out[5];
+            ok(kiln_call(j, &x, 1, out, 5));
             expect(out[0], 2, 1. + t, 2.);
+            expect(out[4], 2, 15., 15.);
+            ok(kiln_assign(kiln_select(out[4], 0, 1), kiln_scalar(3)));
+            expect(out[4], 2, 15., 3.);
             for (int i = 0; i < 4; i++) {
                 if (i) expect(out[i], 2, 7., 8.);
                 ok(kiln_assign(out[i], kiln_scalar(-1)));

@@ -199,3 +199,16 @@ int32_t ir_memory_of(const struct kiln_graph *g, int32_t value)
     }
     return value;
 }
+
+bool ir_may_repeat(const struct kiln_graph *g, int32_t value)
+{
+    while (g->values.v[value].kind == IR_NODE) {
+        const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
+        if (!(n->op->flags & OP_VIEW)) return false;
+        int32_t of = ir_operands(g, n)[0];
+        if (n->op->flags & OP_STORAGE_VIEW || type_numel(&g->values.v[value].type) > type_numel(&g->values.v[of].type))
+            return true;
+        value = of;
+    }
+    return false;
+}

@@ -142,6 +142,8 @@ static inline const int32_t *ir_operands(const struct kiln_graph *g, const struc
 }
 // The value in whose memory another lies: what it is a view of, or itself.
 int32_t ir_memory_of(const struct kiln_graph *g, int32_t value);
+// Whether it may show an element of that memory several times, as views of what was expanded do.
+bool ir_may_repeat(const struct kiln_graph *g, int32_t value);
 // The token of an effect counted.
 static inline int ir_node_outputs(const struct ir_node *n)
 {

@@ -362,7 +362,8 @@ static bool is_given(const struct kiln_graph *g, int32_t value)
     return g->values.v[value].kind == IR_INPUT || g->values.v[value].kind == IR_CONSTANT;
 }
 
-// Passes find values that are equal. Results that were apart stay apart, for their owner may write into one of them.
+// Passes find values that are equal, within one and among several. Results that were apart stay apart, and so do their
+// elements, for their owner may write them.
 static bool *find_separate(struct arena *a, const struct kiln_graph *before, const struct kiln_graph *after)
 {
     bool *separate = arena_alloc(a, before->outputs.n + 1);
@@ -371,6 +372,8 @@ static bool *find_separate(struct arena *a, const struct kiln_graph *before, con
         int32_t was = ir_memory_of(before, before->outputs.v[i].value),
                 is = ir_memory_of(after, after->outputs.v[i].value);
         separate[i] = is_given(after, is) && !is_given(before, was);
+        separate[i] |=
+            ir_may_repeat(after, after->outputs.v[i].value) && !ir_may_repeat(before, before->outputs.v[i].value);
         for (size_t k = 0; k < i && !separate[i]; k++)
             separate[i] = before->outputs.v[k].target < 0 && ir_memory_of(after, after->outputs.v[k].value) == is &&
                           ir_memory_of(before, before->outputs.v[k].value) != was;

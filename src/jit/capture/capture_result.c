@@ -3,6 +3,7 @@
 // Each result is an output of the program, except where it shows memory that was there before: that of an input or a
 // parameter; then a call gives a handle on that memory, as the function itself would.
 #include "jit/capture/capturing.h"
+#include "ir/overlap.h"
 #include <stdlib.h>
 
 static kiln_status add_output(struct captured *out, int32_t value, const char *name, int32_t *index)
@@ -58,6 +59,8 @@ static kiln_status add_result(struct capturing *c, struct captured *out, size_t 
             to->part = false;
     }
     to->dense = to->part || layout_is_contiguous(&t->type, &t->layout);
+    // What its caller may write eagerly it may write here.
+    to->dense |= ir_may_repeat(out->graph, value) && !layout_overlaps(&t->type, &t->layout);
     return add_output(out, value, name, &to->index);
 }
 
