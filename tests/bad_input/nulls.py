@@ -43,6 +43,9 @@ def argument(param):
         return NUMBERS[kind], False
     if kind.endswith(('_fn', '_hook')):
         return '(void *)nothing', True
+    name = re.search(r'\w+$', param).group()
+    if kind == 'void*' and f'kiln_{name}*' in VALID:
+        return f'(void *){name}', True  # user data that has to be a handle: of kiln_cell_fn
     if kind.endswith('*'):
         return '(void *)' + VALID.get(kind, 'room'), True
     return '0', False
