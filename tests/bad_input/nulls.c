@@ -97,5 +97,6 @@ int main(void)
         failed++;
     }
     printf("%zu calls, %d failed\n", n, failed);
-    return failed || n < 700;
+    fflush(stdout);
+    _exit(failed || n < 700); // with all that the calls were made with
 }
