@@ -127,7 +127,7 @@ void leaf_exchange_gradient(struct tape_node *leaf, kiln_tensor *g, kiln_tensor 
 // A handle, in no scope, on the gradient that the leaf has now, whatever other threads do to it. *out NULL: it has
 // none, or one that a capture makes (*captured).
 kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out, bool *captured);
-// Whether t lies in the memory of the leaf's gradient.
+// Whether the leaf's gradient lies in this storage.
 bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *storage);
 // Makes t a leaf that requires no gradient, unless it is a leaf already.
 kiln_status leaf_make_state(kiln_tensor *t);

@@ -111,8 +111,8 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
 {
     const struct entry *want = &r->want.entry[at];
     bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
-    // Halves are rounded where gradients are added up, too, after the noise.
-    // So is what is made of halves that were not.
+    // Halves are rounded where gradients are added up, too, after the noise. What is wider and was made of halves is as
+    // far apart as they are.
     double unit = half ? unit_of(want->dtype) : r->want.halves ? unit_of(r->want.halves) : 0;
     double rounding = slack->wide ? slack->wide_by : (half ? slack->halves_by : 0) + 4 * unit * largest_of(want);
     if (want->dtype >= KILN_F16) rounding += 8 * eps_of(want->dtype) * slack->most;
