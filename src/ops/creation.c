@@ -30,6 +30,14 @@ kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_att
     return op_shape(c, shape_attr, (uint8_t)dtype, out);
 }
 
+void op_full_attrs(const struct type *t, double value, struct attr *attrs)
+{
+    attrs[AT_full_dtype] = (struct attr){.kind = ATTR_DTYPE, .set = true, .i = t->dtype};
+    attrs[AT_full_shape] = (struct attr){.kind = ATTR_INTS, .set = true, .count = t->rank};
+    attrs[AT_full_value] = (struct attr){.kind = ATTR_FLOAT, .set = true, .f = value};
+    memcpy(attrs[AT_full_shape].v, t->dims, sizeof attrs[AT_full_shape].v[0] * t->rank);
+}
+
 kiln_status infer_full(struct op_call *c)
 {
     return op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]);

@@ -29,3 +29,8 @@ enum op_index {
 #undef ROW_KERNEL
 #undef CUSTOM_KERNEL
 #undef STRUCTURED
+
+struct attr;
+struct type;
+// The three attributes of `full` for a tensor of this type.
+void op_full_attrs(const struct type *t, double value, struct attr *attrs);

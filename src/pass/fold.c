@@ -9,7 +9,6 @@
 // attribute, so that values with dimensions that vary stay as they are.
 #include "pass/known.h"
 #include "pass/passes.h"
-#include "ops/attrs.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/family_fns.h"
@@ -146,10 +145,8 @@ static kiln_status compute(const struct folding *f, const struct kiln_graph *g, 
 
 static int32_t emit_full(struct ir_rewrite *r, const struct type *t, double value)
 {
-    struct attr attrs[3] = {[AT_full_dtype] = {.kind = ATTR_DTYPE, .set = true, .i = t->dtype},
-                            [AT_full_shape] = {.kind = ATTR_INTS, .set = true, .count = t->rank},
-                            [AT_full_value] = {.kind = ATTR_FLOAT, .set = true, .f = value}};
-    memcpy(attrs[AT_full_shape].v, t->dims, sizeof attrs[AT_full_shape].v[0] * t->rank);
+    struct attr attrs[3];
+    op_full_attrs(t, value, attrs);
     return ir_rewrite_emit(r, op_table[OP_full], 0, NULL, attrs);
 }
 

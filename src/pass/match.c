@@ -6,8 +6,8 @@
 //   - a number counts by its value in T's class; one that c or d stands for lies within T.
 //
 // Both orders of operands are tried where the op commutes to the bit. Backtracking is bounded by the pattern's size.
+#include "pass/passes.h"
 #include "pass/match.h"
-#include "ops/attrs.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "pass/known.h"
@@ -243,13 +243,9 @@ static kiln_status build(struct match *m, struct ir_rewrite *r, const struct rul
 static kiln_status build_full(struct ir_rewrite *r, const struct rule_term *t, int32_t value, int32_t *out)
 {
     const struct ir_value *like = &r->to->values.v[value];
-    struct attr attrs[3] = {[AT_full_dtype] = {.kind = ATTR_DTYPE, .set = true, .i = like->type.dtype},
-                            [AT_full_shape] = {.kind = ATTR_INTS, .set = true, .count = like->type.rank},
-                            [AT_full_value] = {.kind = ATTR_FLOAT, .set = true, .f = t->literal}};
-    for (int i = 0; i < like->type.rank; i++) {
-        if (like->symbols && like->symbols[i]) return KILN_OK;
-        attrs[AT_full_shape].v[i] = like->type.dims[i];
-    }
+    struct attr attrs[3];
+    if (pass_has_symbols(like)) return KILN_OK;
+    op_full_attrs(&like->type, t->literal, attrs);
     *out = ir_rewrite_emit(r, op_table[OP_full], 0, NULL, attrs);
     return *out < 0 ? error_pending : KILN_OK;
 }

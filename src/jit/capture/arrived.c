@@ -4,7 +4,6 @@
 // over absent values and others takes the other part of a sum, or zeros, as rules of ops with several results do.
 #include "jit/capture/arrived.h"
 #include "ir/rewrite.h"
-#include "ops/attrs.h"
 #include "ops/families.h"
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +42,9 @@ static void mark_values(const struct kiln_graph *g, const bool *arrived, size_t 
 
 static int32_t zeros(struct ir_rewrite *r, const struct type *t)
 {
-    struct attr attrs[3] = {[AT_full_dtype] = {.kind = ATTR_DTYPE, .set = true, .i = t->dtype},
-                            [AT_full_shape] = {.kind = ATTR_INTS, .set = true, .count = t->rank},
-                            [AT_full_value] = {.kind = ATTR_FLOAT, .set = true}};
+    struct attr attrs[3];
     if (t->weak) return ir_add_number(r->to, t, 0, 0);
-    memcpy(attrs[AT_full_shape].v, t->dims, sizeof attrs[AT_full_shape].v[0] * t->rank);
+    op_full_attrs(t, 0, attrs);
     return ir_rewrite_emit(r, op_table[OP_full], 0, NULL, attrs);
 }
 
