@@ -134,8 +134,9 @@ static kiln_status run(const struct backward_run *r, struct program *p, kiln_ten
 {
     const struct gradient *g = r->g;
     kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
     kiln_tensor **grads = room + g->n_douts + g->n_saved;
-    kiln_status status = room ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = KILN_OK;
     for (size_t i = 0; i < g->n_outputs && !status; i++)
         if (g->douts[i] >= 0) status = place_dout(r, i, dout[i], &room[g->douts[i]]);
     for (size_t i = 0; i < g->n_saved && !status; i++) {
