@@ -39,6 +39,13 @@ kiln_tensor *with_noise(struct run *r, kiln_tensor *t)
     return with_noise_of(r, t, KILN_F64);
 }
 
+// A zero that is one for being an f16 may be a number of either sign where it is kept unrounded.
+static kiln_tensor *not_underflown(struct run *r, kiln_tensor *t)
+{
+    if (!t || !r->noisy || kiln_tensor_dtype(t) != KILN_F16) return t;
+    return kiln_add(t, kiln_scalar(rng_below(&r->noise, 2) ? 0x1p-24 : -0x1p-24));
+}
+
 // --- steps
 
 static void print_step(struct run *r, int value, kiln_tensor *y)
@@ -78,6 +85,7 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
     if (!y) return values[s->a];
     if (!(kind->flags & (STEP_SHOWS | STEP_WRITES))) {
         y = with_noise(r, y);
+        if (kiln_tensor_dtype(o.a) != KILN_F16) y = not_underflown(r, y);
         if (r->noisy && y && kiln_requires_grad(y)) kiln_register_hook(y, gradient_with_noise, r);
     }
     if (kiln_tensor_dtype(y) == KILN_F16 || kiln_tensor_dtype(y) == KILN_BF16) r->trace->halves = kiln_tensor_dtype(y);
