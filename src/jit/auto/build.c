@@ -15,6 +15,7 @@ struct build {
     const struct auto_step **path;
     int n_path;
     bool *needed;              // by value
+    bool *compared;            // by value: needed to be compared with others
     int32_t *values;           // in the graph; -1: not there
     int32_t *given;            // by value: the segment's input that it lies in; -1: it has to be computed
     int32_t *inputs;           // in the graph, of the segment's inputs
@@ -37,11 +38,12 @@ static kiln_status start(struct build *b)
            n_numbers = count_numbers(b->at);
     b->n_path = b->at->depth;
     b->path = calloc((size_t)b->n_path + 1, sizeof *b->path);
-    b->needed = calloc(n_values + 1, 1);
+    b->needed = calloc(n_values + 1, 2);
     size_t room = 2 * n_values + n_inputs + n_numbers + 1;
     b->values = malloc(room * sizeof *b->values);
     b->types = calloc(n_inputs + 1, sizeof *b->types);
     if (!b->path || !b->needed || !b->values || !b->types) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    b->compared = b->needed + n_values;
     memset(b->values, 0xff, room * sizeof *b->values);
     b->given = b->values + n_values;
     b->inputs = b->given + n_values;
@@ -77,8 +79,12 @@ static void mark(struct build *b, const struct ref *wanted, size_t n)
         if (wanted[i].kind == REF_STEP) b->needed[wanted[i].index] = true;
     for (int i = b->n_path; i-- > 0;) {
         const struct auto_step *s = b->path[i];
-        for (int k = 0; k < s->n_in && is_needed(b, s); k++)
-            if (s->in[k].kind == REF_STEP && b->given[s->in[k].index] < 0) b->needed[s->in[k].index] = true;
+        bool compares = s->op->flags & OP_COMPARES || (s->n_out && s->out[0].dtype == KILN_BOOL);
+        for (int k = 0; k < s->n_in && is_needed(b, s); k++) {
+            if (s->in[k].kind != REF_STEP || b->given[s->in[k].index] >= 0) continue;
+            b->needed[s->in[k].index] = true;
+            b->compared[s->in[k].index] |= compares;
+        }
     }
 }
 
@@ -279,8 +285,9 @@ static bool has(const struct ref *v, size_t n, const struct ref *r)
     return false;
 }
 
-// Values on the way that a storage waits for.
-static kiln_status add_more(const struct build *b, struct auto_plan *p)
+// Values on the way that a storage waits for: all, or those that were compared. Computed later, by other kernels, they
+// would differ from what comparing them gave.
+static kiln_status add_waiting(const struct build *b, bool all, struct auto_plan *p)
 {
     size_t n = p->n_wanted;
     for (const struct lazy *l = b->s->lazies; l; l = l->next) n++;
@@ -288,7 +295,7 @@ static kiln_status add_more(const struct build *b, struct auto_plan *p)
     if (!wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
     p->wanted = wanted;
     for (const struct lazy *l = b->s->lazies; l; l = l->next)
-        if (!l->failed && l->value.kind == REF_STEP && b->needed[l->value.index] &&
+        if (!l->failed && l->value.kind == REF_STEP && (all ? b->needed : b->compared)[l->value.index] &&
             !has(p->wanted, p->n_wanted, &l->value))
             p->wanted[p->n_wanted++] = l->value;
     return KILN_OK;
@@ -306,7 +313,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     if (!b->g) return error_pending;
     for (size_t i = 0; i < b->s->given.n && more; i++) b->given[b->s->given.v[i].value] = b->s->given.v[i].input;
     mark(b, p->wanted, p->n_wanted);
-    if (more) TRY(add_more(b, p));
+    TRY(add_waiting(b, more, p));
     TRY(add_steps(b));
     TRY(add_outputs(b, p->wanted, p->n_wanted));
     if (b->g->outputs.n) TRY(get_body(b, more, &p->body));
