@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Fail when a header of src/ does not stand by itself, or when headers of all layers cannot be included together.
+"""Fail when a header of src/ does not stand by itself, when headers of all layers cannot be included together, or when
+a struct of a header shares its name with one of another file.
 
 usage: check_headers.py ROOT BUILD_ROOT COMPILER...
 
 The headers of src/llvm take part where the compiler finds those of LLVM. Left out are templates, which are included
 several times with other macros around them.
 """
+import collections
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -23,13 +26,23 @@ def compile_text(text, root, build, compiler):
     return result.returncode, result.stderr
 
 
+def shared_names(root):
+    """Complaints; structs of single files may be called alike."""
+    places = collections.defaultdict(set)
+    for path in sorted((root / 'src').rglob('*.[ch]')):
+        for name in re.findall(r'^(?:static )?struct (\w+) \{', path.read_text(), re.M):
+            places[name].add(str(path.relative_to(root)))
+    return [f'struct {name} is defined in {", ".join(sorted(files))}' for name, files in sorted(places.items())
+            if len(files) > 1 and any(f.endswith('.h') for f in files)]
+
+
 def main(root, build, *compiler):
     root, build = pathlib.Path(root).resolve(), pathlib.Path(build).resolve()
     headers = [str(p.relative_to(root / 'src')) for p in sorted((root / 'src').rglob('*.h'))]
     headers = [h for h in headers if not f'src/{h}'.startswith(APART)]
     if compile_text('#include <llvm-c/Core.h>\n', root, build, compiler)[0]:
         headers = [h for h in headers if not h.startswith('llvm/')]
-    bad = []
+    bad = shared_names(root)
     for header in headers:
         code, errors = compile_text(f'#include "{header}"\n', root, build, compiler)
         if code:

@@ -8,7 +8,7 @@
 static THREAD_LOCAL struct leave *newest;
 static THREAD_LOCAL struct leave *user_since; // the newest when the user's code that runs now was called
 
-struct guard {
+struct leave_guard {
     struct leave_frame frame;
     struct leave *since;
     bool inside;
@@ -27,7 +27,7 @@ void leave_pop(struct leave *l)
 
 static void undo_all(void *at)
 {
-    struct guard *g = at;
+    struct leave_guard *g = at;
     if (!g->inside) return;
     g->inside = false;
     user_since = g->since;
@@ -38,7 +38,7 @@ static void undo_all(void *at)
     }
 }
 
-static void left(struct guard *g)
+static void left(struct leave_guard *g)
 {
     if (!g->inside) return;
     leave_frame_end(&g->frame);
@@ -47,7 +47,7 @@ static void left(struct guard *g)
 
 void leave_call(void (*call)(void *user), void *user)
 {
-    struct guard g __attribute__((cleanup(left))) = {.since = user_since, .inside = true};
+    struct leave_guard g __attribute__((cleanup(left))) = {.since = user_since, .inside = true};
     leave_frame_begin(&g.frame, undo_all, &g);
     user_since = newest;
     call(user);

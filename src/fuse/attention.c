@@ -17,7 +17,7 @@
 
 enum { BATCH, M, D, N, K, SECTIONS };
 
-struct maker {
+struct attention_maker {
     struct arena *arena;
     struct fused_kernel *score, *rest; // copies, whose dimensions may be cut
     struct fused_kernel *k;
@@ -30,7 +30,7 @@ struct maker {
 
 // --- dimensions ---
 
-static bool find_read(struct maker *m)
+static bool find_read(struct attention_maker *m)
 {
     const struct fused_output *o = &m->score->out[0];
     m->read = -1;
@@ -81,7 +81,7 @@ static bool split_dim(struct fused_kernel *k, int d, int64_t inner)
 }
 
 // One cut of a dimension that the other kernel has in two; false when there is none to be made.
-static bool refine(struct maker *m)
+static bool refine(struct attention_maker *m)
 {
     struct fused_kernel *s = m->score, *r = m->rest;
     for (int d = 0; d < s->n_dims - s->n_reduce; d++) {
@@ -95,7 +95,7 @@ static bool refine(struct maker *m)
     return false;
 }
 
-static bool match_dims(struct maker *m)
+static bool match_dims(struct attention_maker *m)
 {
     const struct fused_kernel *s = m->score, *r = m->rest;
     bool taken[FUSED_MAX_DIMS] = {false};
@@ -113,7 +113,7 @@ static bool match_dims(struct maker *m)
     return true;
 }
 
-static int section_of(const struct maker *m, int d) // of the score
+static int section_of(const struct attention_maker *m, int d) // of the score
 {
     const struct fused_product *p = &m->score->product;
     if (d < p->n_batch) return BATCH;
@@ -121,7 +121,7 @@ static int section_of(const struct maker *m, int d) // of the score
     return (d < p->n_batch + p->n_m) != m->swapped ? M : N;
 }
 
-static bool sections_fit(const struct maker *m)
+static bool sections_fit(const struct attention_maker *m)
 {
     int reduced = m->rest->n_dims - m->rest->n_reduce;
     for (int d = 0; d < m->score->n_dims - m->score->n_reduce; d++)
@@ -129,7 +129,7 @@ static bool sections_fit(const struct maker *m)
     return true;
 }
 
-static bool place_dims(struct maker *m)
+static bool place_dims(struct attention_maker *m)
 {
     const struct fused_kernel *s = m->score, *r = m->rest;
     uint8_t count[SECTIONS] = {0};
@@ -170,7 +170,7 @@ static struct fused_access moved(const struct fused_access *a, const int *to, in
     return out;
 }
 
-static bool join_arguments(struct maker *m)
+static bool join_arguments(struct attention_maker *m)
 {
     const struct fused_kernel *s = m->score, *r = m->rest;
     struct fused_kernel *k = m->k;
@@ -195,8 +195,8 @@ static bool join_arguments(struct maker *m)
 }
 
 // Copies the nodes of one kernel; the load of the score becomes node `score`.
-static bool copy_nodes(const struct maker *m, struct dag_builder *b, const struct fused_kernel *from, int score,
-                       int *at)
+static bool copy_nodes(const struct attention_maker *m, struct dag_builder *b, const struct fused_kernel *from,
+                       int score, int *at)
 {
     bool of_rest = from == m->rest;
     const int *dims = of_rest ? m->of_rest : m->of_score;
@@ -215,7 +215,7 @@ static bool copy_nodes(const struct maker *m, struct dag_builder *b, const struc
     return true;
 }
 
-static kiln_status join_dags(struct maker *m)
+static kiln_status join_dags(struct attention_maker *m)
 {
     const struct fused_kernel *s = m->score, *r = m->rest;
     struct fused_kernel *k = m->k;
@@ -267,7 +267,7 @@ static bool is_like(struct likeness *l, int node, int model)
 }
 
 // Sets *yes when `node` is exp(arg - the largest arg of the row).
-static kiln_status find_exp(struct maker *m, int node, int arg, bool *yes)
+static kiln_status find_exp(struct attention_maker *m, int node, int arg, bool *yes)
 {
     const struct scalar_param x = {"x", m->k->dag.nodes[arg].cls};
     struct scalar_dag call, model;
@@ -294,7 +294,7 @@ static bool find_folds(const struct fused_kernel *k, int *fold)
     return n == 3;
 }
 
-static kiln_status find_softmax(struct maker *m)
+static kiln_status find_softmax(struct attention_maker *m)
 {
     struct fused_attention *t = &m->k->attention;
     const struct scalar_node *nodes = m->k->dag.nodes;
@@ -334,7 +334,7 @@ static uint32_t dims_below(const struct fused_kernel *k, int node, int end, bool
     return dims;
 }
 
-static bool depends_as_attention(const struct maker *m)
+static bool depends_as_attention(const struct attention_maker *m)
 {
     const struct fused_kernel *k = m->k;
     const struct fused_attention *t = &k->attention;
@@ -353,7 +353,7 @@ static bool depends_as_attention(const struct maker *m)
 kiln_status attention_make(struct arena *a, const struct fused_kernel *score, const struct fused_kernel *rest,
                            struct fused_kernel **out)
 {
-    struct maker m = {.arena = a, .k = arena_alloc(a, sizeof *m.k)};
+    struct attention_maker m = {.arena = a, .k = arena_alloc(a, sizeof *m.k)};
     *out = NULL;
     if (!m.k) return error_pending;
     TRY(copy_kernel(a, score, &m.score));

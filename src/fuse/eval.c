@@ -16,7 +16,7 @@ struct fold {
     int64_t place, count;
 };
 
-struct walk {
+struct eval_walk {
     const struct fused_kernel *k;
     void *const *buffers;
     int64_t point[FUSED_MAX_DIMS];
@@ -25,14 +25,14 @@ struct walk {
     uint32_t *failed;
 };
 
-static const char *place_of(const struct walk *w, const struct fused_access *a, int64_t more)
+static const char *place_of(const struct eval_walk *w, const struct fused_access *a, int64_t more)
 {
     int64_t at = a->offset + more;
     for (int d = 0; d < w->k->n_dims; d++) at += w->point[d] * a->strides[d];
     return (const char *)w->buffers[a->buffer] + at * dtype_size_B[a->dtype];
 }
 
-static union scalar_value compute(struct walk *w, int i)
+static union scalar_value compute(struct eval_walk *w, int i)
 {
     const struct scalar_node *n = &w->k->dag.nodes[i];
     union scalar_value arg[3] = {{.bits = 0}, {.bits = 0}, {.bits = 0}}, v = {.bits = 0};
@@ -119,7 +119,7 @@ static enum scalar_class folded_class(const struct fused_kernel *k, int node)
     return k->dag.nodes[k->dag.nodes[node].arg[0]].cls;
 }
 
-static void compute_level(struct walk *w, enum fused_level level, int stage)
+static void compute_level(struct eval_walk *w, enum fused_level level, int stage)
 {
     const struct fused_kernel *k = w->k;
     for (int i = 0; i < k->dag.n_nodes; i++) {
@@ -128,12 +128,12 @@ static void compute_level(struct walk *w, enum fused_level level, int stage)
     }
 }
 
-static void store(struct walk *w, const struct fused_output *o)
+static void store(struct eval_walk *w, const struct fused_output *o)
 {
     number_write(o->to.dtype, (void *)(uintptr_t)place_of(w, &o->to, 0), w->value[o->node]);
 }
 
-static void check(struct walk *w, enum fused_level level)
+static void check(struct eval_walk *w, enum fused_level level)
 {
     for (int c = 0; c < w->k->n_checks; c++) {
         int node = w->k->checks[c];
@@ -142,7 +142,7 @@ static void check(struct walk *w, enum fused_level level)
     }
 }
 
-static bool next(struct walk *w, int from, int to)
+static bool next(struct eval_walk *w, int from, int to)
 {
     for (int d = to - 1; d >= from; d--) {
         if (++w->point[d] < w->k->sizes[d]) return true;
@@ -151,7 +151,7 @@ static bool next(struct walk *w, int from, int to)
     return false;
 }
 
-static void walk_row(struct walk *w, int pass)
+static void walk_row(struct eval_walk *w, int pass)
 {
     const struct fused_kernel *k = w->k;
     int n_parallel = k->n_dims - k->n_reduce;
@@ -168,7 +168,7 @@ static void walk_row(struct walk *w, int pass)
     } while (next(w, n_parallel, k->n_dims));
 }
 
-static void walk_point(struct walk *w)
+static void walk_point(struct eval_walk *w)
 {
     const struct fused_kernel *k = w->k;
     for (int pass = 0; pass <= fused_last_pass(k); pass++) {
@@ -190,7 +190,7 @@ static void walk_point(struct walk *w)
                      w->value[k->dag.nodes[i].arg[0]]);
 }
 
-static void finish_totals(struct walk *w)
+static void finish_totals(struct eval_walk *w)
 {
     const struct fused_kernel *k = w->k;
     for (int i = 0; i < k->dag.n_nodes; i++) {
@@ -205,7 +205,7 @@ static void finish_totals(struct walk *w)
 
 kiln_status fused_eval(const struct fused_kernel *k, void *const *buffers, uint32_t *failed_checks)
 {
-    struct walk w = {.k = k, .buffers = buffers, .failed = failed_checks};
+    struct eval_walk w = {.k = k, .buffers = buffers, .failed = failed_checks};
     w.value = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.value);
     w.folds = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.folds);
     if (w.value && w.folds) {

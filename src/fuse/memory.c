@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct item {
+struct memory_item {
     uint64_t size_B; // a multiple of PLAN_ALIGN_B; 0: merged into another
     int32_t first, last;
     int32_t n_neighbours;
@@ -25,28 +25,28 @@ struct item {
     int32_t merged_into; // -1: itself
 };
 
-struct pair {
+struct item_pair {
     int32_t a, b;
 };
 
-struct key {
+struct item_key {
     uint64_t high, low; // descending, then ascending
     int32_t item;
 };
 
-struct span {
+struct item_span {
     uint64_t begin, end;
 };
 
 struct planning {
     const struct plan_buffer *buffers;
     int32_t n, n_items;
-    struct item *items;
+    struct memory_item *items;
     int32_t *item_of; // buffer -> item, -1: no place
     int32_t *live, *neighbours;
-    VEC(struct pair) pairs;
-    struct key *keys;
-    struct span *near;
+    VEC(struct item_pair) pairs;
+    struct item_key *keys;
+    struct item_span *near;
     uint64_t *offset, *best; // by item
 };
 
@@ -96,7 +96,7 @@ static void make_items(struct planning *p, const struct plan_candidate *c, int32
         if (!has_place(b)) continue;
         p->item_of[i] = p->n_items;
         p->items[p->n_items++] =
-            (struct item){.size_B = aligned(b->size_B), .first = b->first, .last = b->last, .merged_into = -1};
+            (struct memory_item){.size_B = aligned(b->size_B), .first = b->first, .last = b->last, .merged_into = -1};
         out->naive_B += aligned(b->size_B);
     }
     for (int32_t i = 0; i < n_candidates; i++) {
@@ -117,7 +117,7 @@ static void make_items(struct planning *p, const struct plan_candidate *c, int32
 
 static int by_key(const void *a, const void *b)
 {
-    const struct key *p = a, *q = b;
+    const struct item_key *p = a, *q = b;
     if (p->high != q->high) return p->high > q->high ? -1 : 1;
     if (p->low != q->low) return p->low < q->low ? -1 : 1;
     return p->item < q->item ? -1 : p->item > q->item;
@@ -128,13 +128,13 @@ enum order { BY_SIZE, BY_AREA, BY_FIRST, ORDER_COUNT };
 static void sort_items(struct planning *p, enum order order)
 {
     for (int32_t i = 0; i < p->n_items; i++) {
-        const struct item *it = &p->items[i];
+        const struct memory_item *it = &p->items[i];
         uint64_t life = (uint64_t)(it->last - it->first) + 1, start = (uint64_t)((int64_t)it->first - INT32_MIN), area;
         if (__builtin_mul_overflow(life, it->size_B, &area)) area = UINT64_MAX;
-        p->keys[i] = (struct key){order == BY_SIZE   ? it->size_B
-                                  : order == BY_AREA ? area
-                                                     : UINT64_MAX - start,
-                                  order == BY_FIRST ? UINT64_MAX - it->size_B : start, i};
+        p->keys[i] = (struct item_key){order == BY_SIZE   ? it->size_B
+                                       : order == BY_AREA ? area
+                                                          : UINT64_MAX - start,
+                                       order == BY_FIRST ? UINT64_MAX - it->size_B : start, i};
     }
     qsort(p->keys, (size_t)p->n_items, sizeof *p->keys, by_key);
 }
@@ -155,7 +155,7 @@ static kiln_status find_pairs(struct planning *p, uint64_t *bound_B)
                 continue;
             }
             p->live[kept++] = other;
-            struct pair pair = {i, other};
+            struct item_pair pair = {i, other};
             TRY(vec_push(&p->pairs, pair));
             p->items[i].n_neighbours++;
             p->items[other].n_neighbours++;
@@ -180,7 +180,7 @@ static kiln_status find_neighbours(struct planning *p, uint64_t *bound_B)
         p->items[i].n_neighbours = 0;
     }
     for (size_t k = 0; k < p->pairs.n; k++) {
-        struct item *a = &p->items[p->pairs.v[k].a], *b = &p->items[p->pairs.v[k].b];
+        struct memory_item *a = &p->items[p->pairs.v[k].a], *b = &p->items[p->pairs.v[k].b];
         p->neighbours[a->first_neighbour + (size_t)a->n_neighbours++] = p->pairs.v[k].b;
         p->neighbours[b->first_neighbour + (size_t)b->n_neighbours++] = p->pairs.v[k].a;
     }
@@ -191,18 +191,18 @@ static kiln_status find_neighbours(struct planning *p, uint64_t *bound_B)
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct span *p = a, *q = b;
+    const struct item_span *p = a, *q = b;
     return p->begin < q->begin ? -1 : p->begin > q->begin;
 }
 
 static uint64_t place(struct planning *p, int32_t i)
 {
-    const struct item *it = &p->items[i];
+    const struct memory_item *it = &p->items[i];
     size_t n = 0;
     for (int32_t k = 0; k < it->n_neighbours; k++) {
         int32_t other = p->neighbours[it->first_neighbour + (size_t)k];
         if (p->offset[other] == PLAN_NOWHERE) continue;
-        p->near[n++] = (struct span){p->offset[other], p->offset[other] + p->items[other].size_B};
+        p->near[n++] = (struct item_span){p->offset[other], p->offset[other] + p->items[other].size_B};
     }
     qsort(p->near, n, sizeof *p->near, by_offset);
     uint64_t end = 0, best = PLAN_NOWHERE, best_gap = UINT64_MAX;

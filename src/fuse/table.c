@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct member {
+struct table_member {
     struct str family;
     uint64_t hash;
 };
 
 struct tables {
     struct table_input *in;
-    struct member *members; // by step
-    int32_t *table;         // by step: the last step of its table; -1: none
+    struct table_member *members; // by step
+    int32_t *table;               // by step: the last step of its table; -1: none
     bool cheap_launches;
 };
 
@@ -28,7 +28,7 @@ static bool may_join(const struct tables *t, size_t i)
 
 static kiln_status describe(struct tables *t, size_t i)
 {
-    struct member *m = &t->members[i];
+    struct table_member *m = &t->members[i];
     str_init(&m->family);
     if (!may_join(t, i)) return KILN_OK;
     fused_family(t->in->kernels[i], &m->family);
@@ -36,7 +36,7 @@ static kiln_status describe(struct tables *t, size_t i)
     return str_check(&m->family);
 }
 
-static bool equal(const struct member *a, const struct member *b)
+static bool equal(const struct table_member *a, const struct table_member *b)
 {
     return a->family.len && a->hash == b->hash && a->family.len == b->family.len &&
            !memcmp(str_text(&a->family), str_text(&b->family), a->family.len);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct maker {
+struct units_maker {
     struct lowering base;
     struct units *u;
     const struct op_call *call;
@@ -67,7 +67,7 @@ static kiln_status unfold(struct units *u, struct unit *unit)
 
 static kiln_status record(struct lowering *base, struct launch *l)
 {
-    struct maker *m = (struct maker *)base;
+    struct units_maker *m = (struct units_maker *)base;
     const struct kernel_info *k = kernel_info(l->kernel);
     struct unit unit = {.l = *l, .node = m->node, .n_in = k->n_operands - k->n_out, .row_dims = l->n_reduce};
     for (int i = 0; i < l->n_operands; i++) {
@@ -102,7 +102,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
 
 static kiln_status temp(struct lowering *base, const struct type *t, struct view *out)
 {
-    struct maker *m = (struct maker *)base;
+    struct units_maker *m = (struct units_maker *)base;
     struct layout l;
     int32_t b = add_buffer(m->u, BUFFER_TEMP, t, -1);
     if (b < 0) return error_pending;
@@ -125,7 +125,7 @@ static void set_view(const struct units *u, int32_t value, uint16_t slot, struct
     out->integer = v->integer;
 }
 
-static kiln_status lower_call(struct maker *m, struct op_call *c, const int32_t *operands)
+static kiln_status lower_call(struct units_maker *m, struct op_call *c, const int32_t *operands)
 {
     struct view few[16], *vin = c->n_in > 16 ? malloc(sizeof *vin * (size_t)c->n_in) : few, vout[OP_MAX_OUT];
     if (!vin) return error_set(KILN_E_MEMORY, "%s: out of memory", c->op->name);
@@ -155,7 +155,7 @@ static kiln_status try_view(struct units *u, struct op_call *c, const struct uni
     return KILN_OK;
 }
 
-static kiln_status make_outputs(struct maker *m, const struct ir_node *n, struct op_call *c)
+static kiln_status make_outputs(struct units_maker *m, const struct ir_node *n, struct op_call *c)
 {
     struct units *u = m->u;
     for (int i = 0; i < n->op->n_out; i++) {
@@ -169,7 +169,7 @@ static kiln_status make_outputs(struct maker *m, const struct ir_node *n, struct
 }
 
 // A dense, row-major copy: of a number of which a view is taken, of a value for a view by positions.
-static kiln_status make_dense(struct maker *m, int32_t value, struct unit_view *out)
+static kiln_status make_dense(struct units_maker *m, int32_t value, struct unit_view *out)
 {
     struct units *u = m->u;
     struct type t = u->graph->values.v[value].type;
@@ -188,7 +188,7 @@ static kiln_status make_dense(struct maker *m, int32_t value, struct unit_view *
     return KILN_OK;
 }
 
-static kiln_status add_view(struct maker *m, struct op_call *c, int32_t operand, int32_t out, bool *done)
+static kiln_status add_view(struct units_maker *m, struct op_call *c, int32_t operand, int32_t out, bool *done)
 {
     struct unit_view base = m->u->values[operand];
     const struct type *t = &m->u->graph->values.v[operand].type;
@@ -198,7 +198,7 @@ static kiln_status add_view(struct maker *m, struct op_call *c, int32_t operand,
     return try_view(m->u, c, &base, out, done);
 }
 
-static kiln_status add_node(struct maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
+static kiln_status add_node(struct units_maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
 {
     struct units *u = m->u;
     const struct kiln_graph *g = u->graph;
@@ -225,7 +225,7 @@ static kiln_status add_node(struct maker *m, const struct ir_node *n, const stru
     return lower_call(m, &c, operands);
 }
 
-static kiln_status add_nodes(struct maker *m)
+static kiln_status add_nodes(struct units_maker *m)
 {
     const struct kiln_graph *g = m->u->graph;
     size_t most = 1;
@@ -303,7 +303,7 @@ static bool is_target(const struct units *u, int32_t buffer)
 
 // What is written back from memory that is itself written back, or may be under another name, is put aside first: two
 // inputs may exchange their values.
-static kiln_status put_aside(struct maker *m, const struct type *t, struct view *v, int32_t *buffer)
+static kiln_status put_aside(struct units_maker *m, const struct type *t, struct view *v, int32_t *buffer)
 {
     struct layout l;
     int32_t in[1] = {*buffer};
@@ -323,7 +323,7 @@ static kiln_status put_aside(struct maker *m, const struct type *t, struct view 
 
 // A result that is memory which is written back is what was there before; one that the caller must be able to write
 // apart from another is a copy.
-static kiln_status keep_result(struct maker *m, const struct ir_output *o, bool separate, bool dense,
+static kiln_status keep_result(struct units_maker *m, const struct ir_output *o, bool separate, bool dense,
                                struct unit_view *out)
 {
     struct units *u = m->u;
@@ -345,7 +345,7 @@ struct write {
     int32_t buffer;
 };
 
-static kiln_status add_write(struct maker *m, struct write *w, bool shared)
+static kiln_status add_write(struct units_maker *m, struct write *w, bool shared)
 {
     struct units *u = m->u;
     struct unit_buffer *target = &u->buffers.v[u->values[w->o->target].buffer];
@@ -362,7 +362,7 @@ static kiln_status add_write(struct maker *m, struct write *w, bool shared)
     return KILN_OK;
 }
 
-static kiln_status add_writes(struct maker *m, const struct units_options *uo)
+static kiln_status add_writes(struct units_maker *m, const struct units_options *uo)
 {
     const struct kiln_graph *g = m->u->graph;
     struct write *writes = calloc(g->outputs.n + 1, sizeof *writes);
@@ -430,7 +430,7 @@ static void compact(struct units *u)
 
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
-    struct maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
+    struct units_maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
     *u = (struct units){.graph = g,
                         .values = calloc(g->values.n + 1, sizeof *u->values),
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};

@@ -13,7 +13,7 @@
 
 enum { MAX_PIECES = MAX_OPERANDS - 1 };
 
-struct piece {
+struct join_piece {
     int32_t unit;
     int64_t start, length, outer;
     int64_t outer_step, step; // of the input, in elements
@@ -22,11 +22,11 @@ struct piece {
 struct join {
     struct units *u;
     int n;
-    struct piece pieces[MAX_PIECES]; // by start
+    struct join_piece pieces[MAX_PIECES]; // by start
     int64_t outer, width;
 };
 
-static bool describe(const struct units *u, int32_t unit, int64_t width, struct piece *p)
+static bool describe(const struct units *u, int32_t unit, int64_t width, struct join_piece *p)
 {
     const struct unit *w = &u->v.v[unit];
     const struct launch_operand *in = &w->l.operands[0], *out = &w->l.operands[1];
@@ -35,7 +35,7 @@ static bool describe(const struct units *u, int32_t unit, int64_t width, struct 
     int64_t first = (int64_t)out->address / dtype_size_B[out->dtype];
     int last = w->l.rank - 1;
     bool lines = w->l.rank > 0 && out->strides[last] == 1; // else a column, one element wide
-    *p = (struct piece){.unit = unit, .start = first, .length = 1, .outer = 1};
+    *p = (struct join_piece){.unit = unit, .start = first, .length = 1, .outer = 1};
     if (lines) {
         p->length = w->l.sizes[last];
         p->step = in->strides[last];
@@ -61,7 +61,7 @@ static int64_t width_of(const struct units *u, const struct launch *l, int64_t n
 
 static int by_start(const void *a, const void *b)
 {
-    const struct piece *x = a, *y = b;
+    const struct join_piece *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
@@ -125,7 +125,7 @@ static void set_operands(const struct join *j, struct unit *to)
 {
     to->l.n_operands = to->l.n_scalars = 0;
     for (int i = 0; i < j->n; i++) {
-        const struct piece *p = &j->pieces[i];
+        const struct join_piece *p = &j->pieces[i];
         struct launch_operand *o = &to->l.operands[to->l.n_operands++];
         *o = j->u->v.v[p->unit].l.operands[0];
         o->strides[0] = p->outer_step;

@@ -42,7 +42,7 @@ static kiln_status first_order(struct tape_node *n, const uint8_t *wanted, kiln_
 
 #define MAX_PARAMS (5 + ELEMENTWISE_MAX_PARAMS + 1)
 
-struct walk {
+struct rule_walk {
     const struct scalar_dag *d;
     kiln_tensor **value; // by node; NULL: not computed
     bool *constant;
@@ -52,7 +52,7 @@ struct walk {
     kiln_tensor *dy;
 };
 
-static bool is_constant(const struct walk *w, int i)
+static bool is_constant(const struct rule_walk *w, int i)
 {
     const struct scalar_node *n = &w->d->nodes[i];
     if (n->kind == SCALAR_INPUT) return n->code >= w->n_in && n->code < w->n_in + w->n_params;
@@ -61,7 +61,7 @@ static bool is_constant(const struct walk *w, int i)
     return all;
 }
 
-static double number_of(const struct walk *w, int i)
+static double number_of(const struct rule_walk *w, int i)
 {
     struct scalar_dag part = *w->d;
     part.root = i;
@@ -75,7 +75,7 @@ static double number_of(const struct walk *w, int i)
     }
 }
 
-static kiln_tensor *constant_of(const struct walk *w, int i, bool as_tensor)
+static kiln_tensor *constant_of(const struct rule_walk *w, int i, bool as_tensor)
 {
     double v = number_of(w, i);
     enum scalar_class cls = w->d->nodes[i].cls;
@@ -86,14 +86,14 @@ static kiln_tensor *constant_of(const struct walk *w, int i, bool as_tensor)
     return kiln_full(w->dy->storage ? w->dy->storage->dev : NULL, (kiln_dtype)w->dy->type.dtype, KILN_SHAPE0, v);
 }
 
-static kiln_tensor *convert(const struct walk *w, const struct scalar_node *n, kiln_tensor *x)
+static kiln_tensor *convert(const struct rule_walk *w, const struct scalar_node *n, kiln_tensor *x)
 {
     static const uint8_t dtypes[CLASS_COUNT] = {KILN_F32, KILN_F64, KILN_I32, KILN_I64, KILN_BOOL};
     bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
     return kiln_cast(x, (kiln_dtype)(is_float ? w->dy->type.dtype : dtypes[n->cls]));
 }
 
-static kiln_tensor *compute(const struct walk *w, int i)
+static kiln_tensor *compute(const struct rule_walk *w, int i)
 {
     const struct scalar_node *n = &w->d->nodes[i];
     if (n->kind == SCALAR_INPUT) return n->code < w->n_in ? w->in[n->code] : w->dy;
@@ -117,7 +117,7 @@ static kiln_tensor *compute(const struct walk *w, int i)
     return op_apply1(op, NULL, n->n_args, args, NULL);
 }
 
-static kiln_tensor *run_dag(struct walk *w, struct arena *a)
+static kiln_tensor *run_dag(struct rule_walk *w, struct arena *a)
 {
     const struct scalar_dag *d = w->d;
     size_t count = (size_t)d->n_nodes;
@@ -143,7 +143,7 @@ static kiln_status higher_order(struct tape_node *n, const uint8_t *wanted, kiln
 {
     const struct op_elementwise *e = n->op->elementwise;
     struct scalar_param params[MAX_PARAMS];
-    struct walk w = {.in = in, .n_in = n->n_in, .n_params = n->op->n_attrs, .dy = dy};
+    struct rule_walk w = {.in = in, .n_in = n->n_in, .n_params = n->op->n_attrs, .dy = dy};
     int count = 0;
     for (; count < n->n_in; count++)
         params[count] =

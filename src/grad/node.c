@@ -8,11 +8,11 @@
 #define CLASS_MAX       32   // larger nodes go to malloc
 #define CLASS_NODES_MAX 1024 // kept a class
 
-struct pool {
+struct node_pool {
     struct tape_node *first[CLASS_MAX + 1];
     int count[CLASS_MAX + 1];
 };
-static THREAD_LOCAL struct pool *pool; // NULL until the thread's first node
+static THREAD_LOCAL struct node_pool *pool; // NULL until the thread's first node
 static atomic_uint_fast64_t sequence;
 
 // The first word of a free node is the link.

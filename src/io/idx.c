@@ -15,7 +15,7 @@
 
 enum { PIECE_B = 1 << 16, MAGIC_B = 4 };
 
-struct source {
+struct idx_source {
     struct io_reader file;
     uint64_t at_B; // what was read of the file
     bool gzipped, ended;
@@ -23,14 +23,14 @@ struct source {
     unsigned char *piece; // packed bytes that z reads
 };
 
-static kiln_status gzip_error(const struct source *s, const char *what)
+static kiln_status gzip_error(const struct idx_source *s, const char *what)
 {
     return error_set(KILN_E_FORMAT, "%s: the gzip data %s", s->file.where, what);
 }
 
-static kiln_status source_open(struct source *s, const char *path)
+static kiln_status source_open(struct idx_source *s, const char *path)
 {
-    *s = (struct source){0};
+    *s = (struct idx_source){0};
     TRY(io_open(&s->file, "idx_load", path));
     unsigned char mark[2];
     if (s->file.size_B < sizeof mark) return KILN_OK;
@@ -44,14 +44,14 @@ static kiln_status source_open(struct source *s, const char *path)
     return KILN_OK;
 }
 
-static void source_close(struct source *s)
+static void source_close(struct idx_source *s)
 {
     if (s->gzipped) inflateEnd(&s->z);
     free(s->piece);
     if (s->file.where) io_close(&s->file);
 }
 
-static kiln_status refill(struct source *s)
+static kiln_status refill(struct idx_source *s)
 {
     uint64_t left_B = s->file.size_B - s->at_B;
     uint64_t n = left_B < PIECE_B ? left_B : PIECE_B;
@@ -63,7 +63,7 @@ static kiln_status refill(struct source *s)
 }
 
 // Unpacks up to size_B bytes; fewer only at the end of the data.
-static kiln_status unpack(struct source *s, unsigned char *out, uint64_t size_B, uint64_t *got_B)
+static kiln_status unpack(struct idx_source *s, unsigned char *out, uint64_t size_B, uint64_t *got_B)
 {
     *got_B = 0;
     while (*got_B < size_B && !s->ended) {
@@ -82,7 +82,7 @@ static kiln_status unpack(struct source *s, unsigned char *out, uint64_t size_B,
     return KILN_OK;
 }
 
-static kiln_status source_read(struct source *s, void *out, uint64_t size_B)
+static kiln_status source_read(struct idx_source *s, void *out, uint64_t size_B)
 {
     if (!s->gzipped) {
         TRY(io_read(&s->file, s->at_B, out, size_B));
@@ -95,7 +95,7 @@ static kiln_status source_read(struct source *s, void *out, uint64_t size_B)
 }
 
 // Nothing may follow the elements: neither unpacked bytes nor anything after the gzip stream.
-static kiln_status source_end(struct source *s)
+static kiln_status source_end(struct idx_source *s)
 {
     bool more = s->at_B < s->file.size_B;
     if (s->gzipped) {
@@ -123,7 +123,7 @@ static kiln_status read_dtype(const char *where, const unsigned char *magic, str
                      magic[2], magic[3]);
 }
 
-static kiln_status read_header(struct source *s, struct io_array *a, uint64_t *size_B)
+static kiln_status read_header(struct idx_source *s, struct io_array *a, uint64_t *size_B)
 {
     const char *where = s->file.where;
     unsigned char magic[MAGIC_B], dim[4];
@@ -143,7 +143,7 @@ static kiln_status read_header(struct source *s, struct io_array *a, uint64_t *s
                      io_array_text(a, text), *size_B, file_B);
 }
 
-static kiln_tensor *load(struct source *s, kiln_device *dev)
+static kiln_tensor *load(struct idx_source *s, kiln_device *dev)
 {
     struct io_array a;
     uint64_t size_B;
@@ -161,7 +161,7 @@ static kiln_tensor *load(struct source *s, kiln_device *dev)
 kiln_tensor *kiln_idx_load(kiln_device *dev, const char *path)
 {
     if (error_pending) return NULL;
-    struct source s;
+    struct idx_source s;
     kiln_tensor *t = source_open(&s, path) ? NULL : load(&s, dev);
     source_close(&s);
     return t;

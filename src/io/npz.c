@@ -253,7 +253,7 @@ kiln_archive *kiln_npz_load(const char *path)
 
 // --- writing
 
-struct member {
+struct npz_member {
     const char *name;
     uint32_t crc;
     uint64_t offset_B, size_B, packed_B;
@@ -273,7 +273,7 @@ static unsigned char *put32(unsigned char *at, uint64_t v)
 }
 
 // What local headers and directory entries share: from the version needed to the length of the extra field.
-static unsigned char *put_common(unsigned char *at, const struct member *m)
+static unsigned char *put_common(unsigned char *at, const struct npz_member *m)
 {
     at = put16(at, 20);
     at = put16(at, 0x800); // the name is UTF-8
@@ -286,13 +286,13 @@ static unsigned char *put_common(unsigned char *at, const struct member *m)
     return put16(at, 0);
 }
 
-static kiln_status write_name(struct io_writer *w, const struct member *m)
+static kiln_status write_name(struct io_writer *w, const struct npz_member *m)
 {
     TRY(io_write(w, m->name, strlen(m->name)));
     return io_write(w, ".npy", 4);
 }
 
-static kiln_status write_central(struct io_writer *w, const struct member *m)
+static kiln_status write_central(struct io_writer *w, const struct npz_member *m)
 {
     unsigned char central[CENTRAL_B] = {0};
     put_common(put16(put32(central, central_mark), 20), m);
@@ -301,7 +301,7 @@ static kiln_status write_central(struct io_writer *w, const struct member *m)
     return write_name(w, m);
 }
 
-static kiln_status write_packed(struct io_writer *w, struct member *m, const unsigned char *npy, uint64_t *at_B)
+static kiln_status write_packed(struct io_writer *w, struct npz_member *m, const unsigned char *npy, uint64_t *at_B)
 {
     unsigned char local[LOCAL_B];
     void *packed = NULL;
@@ -322,7 +322,7 @@ static kiln_status write_packed(struct io_writer *w, struct member *m, const uns
     return status;
 }
 
-static kiln_status write_member(struct io_writer *w, struct member *m, const kiln_tensor *t, uint64_t *at_B)
+static kiln_status write_member(struct io_writer *w, struct npz_member *m, const kiln_tensor *t, uint64_t *at_B)
 {
     struct io_array array;
     unsigned char header[NPY_WRITE_MAX_B], *npy = NULL;
@@ -344,7 +344,7 @@ static kiln_status write_member(struct io_writer *w, struct member *m, const kil
     return status;
 }
 
-static kiln_status write_npz(struct io_writer *w, struct member *members, kiln_tensor *const *tensors, size_t n)
+static kiln_status write_npz(struct io_writer *w, struct npz_member *members, kiln_tensor *const *tensors, size_t n)
 {
     uint64_t at_B = 0, directory_B = 0;
     for (size_t i = 0; i < n; i++) TRY(write_member(w, &members[i], tensors[i], &at_B));
@@ -367,11 +367,11 @@ kiln_status kiln_npz_save(const char *path, const char *const *names, kiln_tenso
     TRY(options_read("npz_save", KILN_NPZ, &o, opts));
     TRY(io_check_names("npz_save", names, tensors, n));
     if (n >= UINT16_MAX) return error_set(KILN_E_UNSUPPORTED, "npz_save: %zu arrays in one npz", n);
-    struct member *members;
+    struct npz_member *members;
     TRY(io_alloc("npz_save", (uint64_t)n * sizeof *members, &members));
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < n; i++) {
-        members[i] = (struct member){.name = names[i], .deflated = o.compress};
+        members[i] = (struct npz_member){.name = names[i], .deflated = o.compress};
         if (strlen(names[i]) > UINT16_MAX - 4) status = error_set(KILN_E_ARGUMENT, "npz_save: name %zu is too long", i);
     }
     struct io_writer w;

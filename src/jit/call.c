@@ -16,22 +16,22 @@
 #include <string.h>
 
 // Functions whose code runs on this thread inside a capture, innermost first.
-struct running {
+struct call_running {
     const struct kiln_function *f;
-    struct running *outer;
+    struct call_running *outer;
 };
-static THREAD_LOCAL struct running *running;
+static THREAD_LOCAL struct call_running *running;
 
 // Inside another capture, a function is a part of that one's graph.
 static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    for (const struct running *r = running; r; r = r->outer)
+    for (const struct call_running *r = running; r; r = r->outer)
         if (r->f == f)
             return error_set(KILN_E_STATE,
                              "call: %s calls itself while it is captured, which would never end; recursion needs "
                              "KILN_CAPTURE_AUTO or no capture",
                              f->name);
-    struct running me = {f, running};
+    struct call_running me = {f, running};
     running = &me;
     kiln_status status = function_run(f, in, n_in, out, n_out);
     running = me.outer;
@@ -175,7 +175,7 @@ static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, siz
     kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, hash, &capture);
     pthread_mutex_unlock(&f->lock);
     if (status || *out || !capture) return status;
-    struct running me = {f, running};
+    struct call_running me = {f, running};
     running = &me;
     status = entry_make(f, in, n_in, n_out, hash, out);
     running = me.outer;
@@ -255,7 +255,7 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     pthread_mutex_lock(&f->capture_lock);
     leave_push(&holds, unref_entry, *e);
     leave_push(&locks, unlock_captures, f);
-    struct running me = {f, running};
+    struct call_running me = {f, running};
     running = &me;
     kiln_status status = entry_make(f, in, n_in, n_out, hash, &again);
     running = me.outer;
@@ -385,7 +385,7 @@ static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t
 
 struct calling {
     kiln_function *f;
-    struct running *running;
+    struct call_running *running;
 };
 
 // Of a call that was left.

@@ -18,7 +18,7 @@ struct speller {
     int width;
 };
 
-struct operand {
+struct spelled {
     LLVMValueRef v; // NULL: a number
     const char *number;
 };
@@ -146,12 +146,12 @@ static void word(struct speller *s, char *out, size_t size)
     out[n] = 0;
 }
 
-static struct operand expression(struct speller *s);
+static struct spelled expression(struct speller *s);
 
 // The arguments of a call, numbers given the type of the first neighbour that is none.
 static void arguments(struct speller *s, bool selects, LLVMValueRef v[3])
 {
-    struct operand given[3] = {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
+    struct spelled given[3] = {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
     LLVMTypeRef type = NULL;
     int n = 0;
     do {
@@ -165,7 +165,7 @@ static void arguments(struct speller *s, bool selects, LLVMValueRef v[3])
     for (int i = 0; i < 3; i++) v[i] = i >= n ? NULL : given[i].v ? given[i].v : number_of(s, given[i].number, type);
 }
 
-static struct operand expression(struct speller *s)
+static struct spelled expression(struct speller *s)
 {
     char name[16], suffix[16] = "";
     LLVMValueRef v[3];
@@ -173,16 +173,16 @@ static struct operand expression(struct speller *s)
     const char *start = s->at;
     if (*start == '-' || isdigit((unsigned char)*start) || !strncmp(start, "inf", 3)) {
         while (*s->at && *s->at != ',' && *s->at != ')') s->at++;
-        return (struct operand){NULL, start};
+        return (struct spelled){NULL, start};
     }
     word(s, name, sizeof name);
-    if (!name[1] && name[0] >= 'a' && name[0] <= 'c') return (struct operand){s->arg[name[0] - 'a'], NULL};
+    if (!name[1] && name[0] >= 'a' && name[0] <= 'c') return (struct spelled){s->arg[name[0] - 'a'], NULL};
     if (*s->at == '.') {
         s->at++;
         word(s, suffix, sizeof suffix);
     }
     arguments(s, !strcmp(name, "select"), v);
-    return (struct operand){build(s, name, suffix, v), NULL};
+    return (struct spelled){build(s, name, suffix, v), NULL};
 }
 
 LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueRef arg[3], enum scalar_class result,

@@ -60,7 +60,7 @@ kiln_cell *kiln_nn_embedding(kiln_device *dev, int64_t count, int64_t width, con
 
 // --- convolution
 
-struct conv {
+struct conv_settings {
     int64_t kernel[2], stride[2], padding[2], dilation[2], groups;
     bool same;
 };
@@ -76,7 +76,7 @@ static kiln_tensor *append_zeros(kiln_tensor *x, int64_t axis, int64_t count)
 
 // Pads so that the output has ceil(size / stride) places. The op pads both ends alike; an odd zero is appended to the
 // input.
-static kiln_tensor *pad_same(const struct conv *c, kiln_tensor *x, int64_t padding[2])
+static kiln_tensor *pad_same(const struct conv_settings *c, kiln_tensor *x, int64_t padding[2])
 {
     for (int i = 0; i < 2 && x; i++) {
         int64_t size = kiln_dims(x)[2 + i], places = (size + c->stride[i] - 1) / c->stride[i];
@@ -91,7 +91,7 @@ static kiln_tensor *pad_same(const struct conv *c, kiln_tensor *x, int64_t paddi
 static kiln_status run_conv2d(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                               size_t n_out)
 {
-    const struct conv *c = user;
+    const struct conv_settings *c = user;
     kiln_tensor *x = in[0];
     int64_t padding[2] = {c->padding[0], c->padding[1]};
     if (c->same && kiln_rank(x) == 4) x = pad_same(c, x, padding);
@@ -103,7 +103,7 @@ static kiln_status run_conv2d(kiln_cell *cell, void *user, kiln_tensor *const *i
     return kiln_error();
 }
 
-static kiln_status check_conv(int64_t in, int64_t out, const struct conv *c, const char *pad_mode)
+static kiln_status check_conv(int64_t in, int64_t out, const struct conv_settings *c, const char *pad_mode)
 {
     bool sizes = in > 0 && out > 0, windows = true;
     for (int i = 0; i < 2; i++)
@@ -131,7 +131,8 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
 {
     kiln_nn_conv2d_opts o;
     if (options_read("nn_conv2d", KILN_NN_CONV2D, &o, opts)) return NULL;
-    struct conv c = {.kernel = {kernel, o.kernel_width ? o.kernel_width : kernel}, .groups = o.groups ? o.groups : 1};
+    struct conv_settings c = {.kernel = {kernel, o.kernel_width ? o.kernel_width : kernel},
+                              .groups = o.groups ? o.groups : 1};
     for (int i = 0; i < 2; i++) {
         c.stride[i] = o.stride[i] ? o.stride[i] : 1;
         c.dilation[i] = o.dilation[i] ? o.dilation[i] : 1;

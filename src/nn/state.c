@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct walk {
+struct state_walk {
     cell_visit_fn fn;
     void *user;
     kiln_tensor **seen; // parameters that were visited
@@ -15,14 +15,14 @@ struct walk {
 };
 
 // Handles on one parameter lie on one storage; buffers are never shared on purpose.
-static bool is_repeated(struct walk *w, const struct cell_tensor *t)
+static bool is_repeated(struct state_walk *w, const struct cell_tensor *t)
 {
     for (size_t i = 0; t->is_parameter && i < w->n_seen; i++)
         if (kiln_is_view_of(t->tensor, w->seen[i])) return true;
     return false;
 }
 
-static bool walk_cell(struct walk *w, kiln_cell *cell)
+static bool walk_cell(struct state_walk *w, kiln_cell *cell)
 {
     for (size_t i = 0; i < cell->n_tensors; i++) {
         struct cell_tensor *t = &cell->tensors[i];
@@ -40,7 +40,7 @@ static bool walk_cell(struct walk *w, kiln_cell *cell)
 
 bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user)
 {
-    struct walk w = {fn, user, NULL, 0};
+    struct state_walk w = {fn, user, NULL, 0};
     bool whole = walk_cell(&w, cell);
     free(w.seen);
     return whole;

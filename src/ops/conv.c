@@ -7,7 +7,7 @@
 // absent), y. conv2d_input_grad: dy, w, dx. conv2d_weight_grad: x, dy, dw.
 #include "ops/family.h"
 
-struct conv {
+struct conv_shape {
     int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], padding[2], dilation[2], groups;
 };
 
@@ -16,7 +16,7 @@ _Static_assert(AT_conv2d_opts_stride == AT_conv2d_grad_opts_stride &&
                "read_options serves both");
 
 // The options are attributes from `at` on.
-static kiln_status read_options(const struct op_call *c, int at, struct conv *v)
+static kiln_status read_options(const struct op_call *c, int at, struct conv_shape *v)
 {
     const struct attr *a = &c->attrs[at];
     for (int i = 0; i < 2; i++) {
@@ -55,7 +55,7 @@ static bool is_side(int64_t size)
     return size >= 0 && size <= INT32_MAX;
 }
 
-static kiln_status out_sizes(const struct op_call *c, struct conv *v)
+static kiln_status out_sizes(const struct op_call *c, struct conv_shape *v)
 {
     if (!is_side(v->h) || !is_side(v->w) || !is_side(v->kh) || !is_side(v->kw))
         return op_fail(c, KILN_E_SHAPE, "an image or a kernel has a side below 0 or above %d", INT32_MAX);
@@ -69,7 +69,7 @@ static kiln_status out_sizes(const struct op_call *c, struct conv *v)
         (long long)v->w, (long long)v->padding[0], (long long)v->padding[1]);
 }
 
-static kiln_status check_groups(const struct op_call *c, const struct conv *v, int64_t w_channels)
+static kiln_status check_groups(const struct op_call *c, const struct conv_shape *v, int64_t w_channels)
 {
     if (v->c % v->groups || v->o % v->groups || w_channels != v->c / v->groups)
         return op_fail(c, KILN_E_SHAPE,
@@ -97,7 +97,7 @@ static void set_dims(struct type *t, int64_t a, int64_t b, int64_t c, int64_t d)
     t->dims[0] = a, t->dims[1] = b, t->dims[2] = c, t->dims[3] = d;
 }
 
-static kiln_status conv_forward(const struct op_call *c, struct conv *v)
+static kiln_status conv_forward(const struct op_call *c, struct conv_shape *v)
 {
     const struct type *x = c->in[0], *w = c->in[1];
     TRY(rank4(c, 0));
@@ -111,7 +111,7 @@ static kiln_status conv_forward(const struct op_call *c, struct conv *v)
 
 kiln_status infer_conv2d(struct op_call *c)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_forward(c, &v));
     const struct type *bias = c->n_in > 2 ? c->in[2] : NULL;
     if (bias && (bias->rank != 1 || bias->dims[0] != v.o))
@@ -122,7 +122,7 @@ kiln_status infer_conv2d(struct op_call *c)
 }
 
 // dy must be what conv2d would give for the sizes in v.
-static kiln_status check_dy(const struct op_call *c, const struct conv *v, int in)
+static kiln_status check_dy(const struct op_call *c, const struct conv_shape *v, int in)
 {
     const struct type *dy = c->in[in];
     if (dy->dims[0] == v->n && dy->dims[1] == v->o && dy->dims[2] == v->oh && dy->dims[3] == v->ow) return KILN_OK;
@@ -130,7 +130,7 @@ static kiln_status check_dy(const struct op_call *c, const struct conv *v, int i
                    (long long)v->n, (long long)v->o, (long long)v->oh, (long long)v->ow);
 }
 
-static kiln_status conv_input_grad(const struct op_call *c, struct conv *v)
+static kiln_status conv_input_grad(const struct op_call *c, struct conv_shape *v)
 {
     const struct type *dy = c->in[0], *w = c->in[1];
     TRY(rank4(c, 0));
@@ -147,14 +147,14 @@ static kiln_status conv_input_grad(const struct op_call *c, struct conv *v)
 
 kiln_status infer_conv2d_input_grad(struct op_call *c)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_input_grad(c, &v));
     TRY(float_result(c));
     set_dims(&c->out[0], v.n, v.c, v.h, v.w);
     return KILN_OK;
 }
 
-static kiln_status conv_weight_grad(const struct op_call *c, struct conv *v)
+static kiln_status conv_weight_grad(const struct op_call *c, struct conv_shape *v)
 {
     const struct type *x = c->in[0], *dy = c->in[1];
     TRY(rank4(c, 0));
@@ -169,7 +169,7 @@ static kiln_status conv_weight_grad(const struct op_call *c, struct conv *v)
 
 kiln_status infer_conv2d_weight_grad(struct op_call *c)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_weight_grad(c, &v));
     TRY(float_result(c));
     set_dims(&c->out[0], v.o, v.c / v.groups, v.kh, v.kw);
@@ -220,7 +220,7 @@ int unfold_conv2d(struct launch *l, struct launch_window *windows)
     return n;
 }
 
-static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv *v,
+static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv_shape *v,
                                const struct view *bias)
 {
     const struct view *out = &c->vout[0];
@@ -250,7 +250,7 @@ static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int
 
 kiln_status lower_conv2d(const struct op_call *c, struct lowering *lo)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_forward(c, &v));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     struct view bias = c->n_in > 2 && c->in[2] ? c->vin[2] : view_number(0);
@@ -260,7 +260,7 @@ kiln_status lower_conv2d(const struct op_call *c, struct lowering *lo)
 
 kiln_status lower_conv2d_input_grad(const struct op_call *c, struct lowering *lo)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_input_grad(c, &v));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     if (type_numel(c->in[0]) == 0) return lower_fill(lo, 0, &c->vout[0]);
@@ -269,7 +269,7 @@ kiln_status lower_conv2d_input_grad(const struct op_call *c, struct lowering *lo
 
 kiln_status lower_conv2d_weight_grad(const struct op_call *c, struct lowering *lo)
 {
-    struct conv v;
+    struct conv_shape v;
     TRY(conv_weight_grad(c, &v));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     if (type_numel(c->in[1]) == 0) return lower_fill(lo, 0, &c->vout[0]);

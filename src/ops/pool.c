@@ -4,13 +4,13 @@
 // avg_pool2d_backward dy, dx.
 #include "ops/family.h"
 
-struct pool {
+struct pool_shape {
     int64_t n, c, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode, exclude;
 };
 
 // The options are attributes from `at` on.
-static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
+static kiln_status read_options(const struct op_call *c, int at, struct pool_shape *p)
 {
     const struct attr *a = &c->attrs[at];
     for (int i = 0; i < 2; i++) {
@@ -36,7 +36,7 @@ static kiln_status read_options(const struct op_call *c, int at, struct pool *p)
 }
 
 // With ceil_mode a last window may hang over the edge, but must start inside the image or its left padding.
-static int64_t out_size(const struct pool *p, int i, int64_t in)
+static int64_t out_size(const struct pool_shape *p, int i, int64_t in)
 {
     int64_t span = in + 2 * p->padding[i] - p->dilation[i] * (p->kernel[i] - 1) - 1;
     if (span < 0) return -1;
@@ -45,7 +45,8 @@ static int64_t out_size(const struct pool *p, int i, int64_t in)
     return n;
 }
 
-static kiln_status pool_of(const struct op_call *c, int at, const struct type *x, int64_t h, int64_t w, struct pool *p)
+static kiln_status pool_of(const struct op_call *c, int at, const struct type *x, int64_t h, int64_t w,
+                           struct pool_shape *p)
 {
     if (x->rank != 4)
         return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[0], type_string(x).s);
@@ -64,7 +65,7 @@ static kiln_status pool_of(const struct op_call *c, int at, const struct type *x
                    (long long)p->kernel[1], (long long)h, (long long)w);
 }
 
-static kiln_status check_dy(const struct op_call *c, const struct pool *p, const struct type *dy)
+static kiln_status check_dy(const struct op_call *c, const struct pool_shape *p, const struct type *dy)
 {
     if (dy->rank == 4 && dy->dims[0] == p->n && dy->dims[1] == p->c && dy->dims[2] == p->oh && dy->dims[3] == p->ow)
         return KILN_OK;
@@ -72,14 +73,14 @@ static kiln_status check_dy(const struct op_call *c, const struct pool *p, const
                    (long long)p->n, (long long)p->c, (long long)p->oh, (long long)p->ow);
 }
 
-static void result(struct op_call *c, const struct pool *p, int64_t h, int64_t w)
+static void result(struct op_call *c, const struct pool_shape *p, int64_t h, int64_t w)
 {
     c->out[0] = (struct type){.dtype = c->in[0]->dtype, .rank = 4, .dims = {p->n, p->c, h, w}};
 }
 
 kiln_status infer_pool2d(struct op_call *c)
 {
-    struct pool p;
+    struct pool_shape p;
     const struct type *x = c->in[0];
     TRY(pool_of(c, AT_max_pool2d_kernel, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
     result(c, &p, p.oh, p.ow);
@@ -88,7 +89,7 @@ kiln_status infer_pool2d(struct op_call *c)
 
 kiln_status infer_pool2d_backward(struct op_call *c)
 {
-    struct pool p;
+    struct pool_shape p;
     const struct type *x = c->in[0];
     TRY(pool_of(c, AT_max_pool2d_backward_kernel, x, x->rank == 4 ? x->dims[2] : 0, x->rank == 4 ? x->dims[3] : 0, &p));
     TRY(check_dy(c, &p, c->in[1]));
@@ -98,7 +99,7 @@ kiln_status infer_pool2d_backward(struct op_call *c)
 
 kiln_status infer_avg_pool2d_backward(struct op_call *c)
 {
-    struct pool p;
+    struct pool_shape p;
     TRY(pool_of(c, AT_avg_pool2d_backward_kernel, c->in[0], attr_int(c, AT_avg_pool2d_backward_height),
                 attr_int(c, AT_avg_pool2d_backward_width), &p));
     TRY(check_dy(c, &p, c->in[0]));
@@ -106,7 +107,7 @@ kiln_status infer_avg_pool2d_backward(struct op_call *c)
     return KILN_OK;
 }
 
-static kiln_status launch_pool(const struct op_call *c, struct lowering *lo, int family, const struct pool *p)
+static kiln_status launch_pool(const struct op_call *c, struct lowering *lo, int family, const struct pool_shape *p)
 {
     const struct view *out = &c->vout[0];
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
@@ -124,21 +125,21 @@ static kiln_status launch_pool(const struct op_call *c, struct lowering *lo, int
 
 kiln_status lower_pool2d(const struct op_call *c, struct lowering *lo)
 {
-    struct pool p;
+    struct pool_shape p;
     TRY(pool_of(c, AT_max_pool2d_kernel, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
     return launch_pool(c, lo, c->op->family, &p);
 }
 
 kiln_status lower_max_pool2d_backward(const struct op_call *c, struct lowering *lo)
 {
-    struct pool p;
+    struct pool_shape p;
     TRY(pool_of(c, AT_max_pool2d_backward_kernel, c->in[0], c->in[0]->dims[2], c->in[0]->dims[3], &p));
     return launch_pool(c, lo, FAMILY_max_pool2d_backward, &p);
 }
 
 kiln_status lower_avg_pool2d_backward(const struct op_call *c, struct lowering *lo)
 {
-    struct pool p;
+    struct pool_shape p;
     TRY(pool_of(c, AT_avg_pool2d_backward_kernel, c->in[0], attr_int(c, AT_avg_pool2d_backward_height),
                 attr_int(c, AT_avg_pool2d_backward_width), &p));
     return launch_pool(c, lo, FAMILY_avg_pool2d_backward, &p);

@@ -43,7 +43,7 @@ static struct {
 GUARD_LOCK(guard_table, table.lock)
 
 // What a kernel is compiled from.
-struct source {
+struct kernel_source {
     const struct fused_kernel *k;
     kiln_device *dev;
     struct codegen_plan plan;
@@ -53,15 +53,15 @@ struct source {
 };
 
 // What code generation does for a device.
-struct target {
+struct kernel_target {
     codegen_plan_fn *plan;
     codegen_pack_fn *pack;
     bool wide_words; // of the argument block: 64 bits
-    kiln_status (*compile)(struct source *s, struct jit_kernel *kernel);
+    kiln_status (*compile)(struct kernel_source *s, struct jit_kernel *kernel);
 };
-static const struct target *target_of(const kiln_device *dev);
+static const struct kernel_target *target_of(const kiln_device *dev);
 
-static kiln_status describe(struct source *s)
+static kiln_status describe(struct kernel_source *s)
 {
     memset(&s->plan, 0, sizeof s->plan);
     TRY(target_of(s->dev)->plan(s->k, &s->dev->caps, &s->plan));
@@ -82,7 +82,7 @@ static void begin_key(struct str *key, const char *target)
     str_add(key, "\n");
 }
 
-static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct codegen_code *code)
+static kiln_status object_of(struct kernel_source *s, struct jit_kernel *kernel, struct codegen_code *code)
 {
     struct str key;
     *code = (struct codegen_code){.plan = s->plan};
@@ -101,7 +101,7 @@ static kiln_status object_of(struct source *s, struct jit_kernel *kernel, struct
     return status;
 }
 
-static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
+static kiln_status compile_llvm(struct kernel_source *s, struct jit_kernel *kernel)
 {
     struct codegen_code code;
     TRY(object_of(s, kernel, &code));
@@ -113,13 +113,13 @@ static kiln_status compile_llvm(struct source *s, struct jit_kernel *kernel)
     return s->dev->ops->load_compiled(s->dev, &loaded, &kernel->loaded);
 }
 
-static kiln_status write_text(struct source *s)
+static kiln_status write_text(struct kernel_source *s)
 {
     return s->text.len ? KILN_OK : glsl_text(s->k, &s->plan, &s->text);
 }
 
 #if KILN_WITH_GLSLANG
-static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct spirv *out)
+static kiln_status module_of(struct kernel_source *s, struct jit_kernel *kernel, struct spirv *out)
 {
     const struct spirv_source source = {
         .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
@@ -142,7 +142,7 @@ static kiln_status module_of(struct source *s, struct jit_kernel *kernel, struct
     return status;
 }
 
-static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
+static kiln_status compile_glsl(struct kernel_source *s, struct jit_kernel *kernel)
 {
     struct spirv module = {NULL, 0};
     TRY(write_text(s));
@@ -155,14 +155,14 @@ static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
     return status;
 }
 #else
-static kiln_status compile_glsl(struct source *s, struct jit_kernel *kernel)
+static kiln_status compile_glsl(struct kernel_source *s, struct jit_kernel *kernel)
 {
     return error_set(KILN_E_MISSING, "%s: this build has no glslang", s->dev->name);
 }
 #endif
 
 // For a device that does not look at code: no more than the text is made.
-static kiln_status load_text(struct source *s, struct jit_kernel *kernel)
+static kiln_status load_text(struct kernel_source *s, struct jit_kernel *kernel)
 {
     TRY(write_text(s));
     const struct compiled_code code = {
@@ -171,25 +171,25 @@ static kiln_status load_text(struct source *s, struct jit_kernel *kernel)
     return s->dev->ops->load_compiled(s->dev, &code, &kernel->loaded);
 }
 
-static kiln_status compile_shader(struct source *s, struct jit_kernel *kernel)
+static kiln_status compile_shader(struct kernel_source *s, struct jit_kernel *kernel)
 {
     return s->dev->ops->shader_text ? compile_glsl(s, kernel) : load_text(s, kernel);
 }
 
-static const struct target *target_of(const kiln_device *dev)
+static const struct kernel_target *target_of(const kiln_device *dev)
 {
-    static const struct target targets[] = {
+    static const struct kernel_target targets[] = {
         [CODE_GLSL] = {glsl_plan, glsl_pack, false, compile_shader},
         [CODE_LLVM] = {llvm_plan, llvm_pack, true, compile_llvm},
     };
     return &targets[dev->caps.code];
 }
 
-static kiln_status compile(struct source *s, struct jit_kernel *kernel)
+static kiln_status compile(struct kernel_source *s, struct jit_kernel *kernel)
 {
     PROFILE("kernel", kernel->name);
     if (!s->dev->ops->load_compiled) return error_set(KILN_E_UNSUPPORTED, "%s takes no compiled kernels", s->dev->name);
-    const struct target *target = target_of(s->dev);
+    const struct kernel_target *target = target_of(s->dev);
     kiln_status status = target->compile(s, kernel);
     if (status && s->found) { // whole, and yet it cannot be loaded
         kiln_error_clear();
@@ -257,7 +257,7 @@ __attribute__((constructor)) static void install(void)
     process_at_fork(NULL, forget_unfinished);
 }
 
-static struct jit_kernel *find(const struct source *s, uint64_t hash)
+static struct jit_kernel *find(const struct kernel_source *s, uint64_t hash)
 {
     for (struct jit_kernel *k = table.first; k; k = k->next)
         if (k->hash == hash && k->dev == s->dev && k->key_B == s->key.len &&
@@ -266,7 +266,7 @@ static struct jit_kernel *find(const struct source *s, uint64_t hash)
     return NULL;
 }
 
-static struct jit_kernel *insert(const struct source *s, uint64_t hash)
+static struct jit_kernel *insert(const struct kernel_source *s, uint64_t hash)
 {
     struct jit_kernel *k = calloc(1, sizeof *k);
     if (k) {
@@ -316,7 +316,7 @@ void jit_kernel_unref(struct jit_kernel **kernel)
 }
 
 // The entry, with one reference more; *mine: the caller has to compile it.
-static struct jit_kernel *take(const struct source *s, bool *mine)
+static struct jit_kernel *take(const struct kernel_source *s, bool *mine)
 {
     uint64_t hash = hash_bytes(0, str_text(&s->key), s->key.len);
     pthread_mutex_lock(&table.lock);
@@ -338,7 +338,7 @@ static void publish(struct jit_kernel *k, kiln_status status)
     pthread_mutex_unlock(&table.lock);
 }
 
-static kiln_status get(struct source *s, struct kernel_count *count, struct jit_kernel **out)
+static kiln_status get(struct kernel_source *s, struct kernel_count *count, struct jit_kernel **out)
 {
     bool mine;
     TRY(describe(s));
@@ -358,7 +358,7 @@ static kiln_status get(struct source *s, struct kernel_count *count, struct jit_
 kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struct kernel_count *count,
                            struct jit_kernel **out)
 {
-    struct source s = {.k = k, .dev = dev};
+    struct kernel_source s = {.k = k, .dev = dev};
     *out = NULL;
     str_init(&s.text);
     str_init(&s.key);
@@ -407,7 +407,7 @@ kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_ke
                             const struct fused_kernel *k, kiln_device *dev)
 {
     static const uint64_t nowhere[FUSED_MAX_IN + FUSED_MAX_OUT];
-    const struct target *target = target_of(dev);
+    const struct kernel_target *target = target_of(dev);
     *l = (struct jit_launch){.kernel = kernel, .name = kernel->name, .n_access = k->n_in + k->n_out};
     TRY(target->pack(&kernel->plan, k, nowhere, &dev->caps, &l->c));
     size_t n = (size_t)l->c.n_words;

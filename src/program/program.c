@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct maker {
+struct program_maker {
     struct program *p;
     const struct kiln_graph *g;
     struct kiln_graph *simplified; // g, once passes have run
@@ -32,7 +32,7 @@ static void constant_layout(const void *held, struct layout *out)
 
 // --- actions ---
 
-static kiln_status add_launch(struct maker *m, const struct launch *l, bool random, const char *why)
+static kiln_status add_launch(struct program_maker *m, const struct launch *l, bool random, const char *why)
 {
     struct action a = {
         .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
@@ -41,7 +41,7 @@ static kiln_status add_launch(struct maker *m, const struct launch *l, bool rand
     return vec_push(&m->actions, a);
 }
 
-static kiln_status add_plain(struct maker *m, int32_t unit, const char *why)
+static kiln_status add_plain(struct program_maker *m, int32_t unit, const char *why)
 {
     const struct unit *u = &m->units.v.v[unit];
     struct launch l;
@@ -80,7 +80,7 @@ static kiln_status fill_operands(struct action_operand *o, const struct fused_ke
     return KILN_OK;
 }
 
-static kiln_status action_room(struct maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
+static kiln_status action_room(struct program_maker *m, struct action *a, int n_entries, const struct fused_kernel *k)
 {
     struct arena *arena = &m->p->arena;
     *a = (struct action){.n_entries = n_entries, .n_operands = k->n_in + k->n_out};
@@ -100,7 +100,7 @@ static void warn_without_module(void)
 }
 
 // The kernel, if it can be had; else *out is NULL.
-static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, struct jit_kernel **out)
+static kiln_status get_kernel(struct program_maker *m, const struct fused_kernel *k, struct jit_kernel **out)
 {
     struct program *p = m->p;
     kiln_status status = jit_kernel_get(p->dev, k, m->o->count, out);
@@ -118,7 +118,7 @@ static kiln_status get_kernel(struct maker *m, const struct fused_kernel *k, str
     return KILN_OK;
 }
 
-static kiln_status add_kernels(struct maker *m, const struct fuse_step *steps, int n, bool *done)
+static kiln_status add_kernels(struct program_maker *m, const struct fuse_step *steps, int n, bool *done)
 {
     struct action a;
     struct jit_kernel *kernel = NULL;
@@ -138,7 +138,7 @@ static kiln_status add_kernels(struct maker *m, const struct fuse_step *steps, i
     return vec_push(&m->actions, a);
 }
 
-static int table_length(const struct maker *m, size_t first)
+static int table_length(const struct program_maker *m, size_t first)
 {
     size_t n = 1;
     const struct fuse_step *s = m->schedule.steps.v;
@@ -147,7 +147,7 @@ static int table_length(const struct maker *m, size_t first)
 }
 
 // Returns the number of steps taken through *n.
-static kiln_status add_steps(struct maker *m, size_t first, int *n)
+static kiln_status add_steps(struct program_maker *m, size_t first, int *n)
 {
     const struct fuse_step *s = &m->schedule.steps.v[first];
     bool done = false;
@@ -172,7 +172,7 @@ static void touch(struct use *u, int32_t step)
     u->last = step;
 }
 
-static void find_uses(const struct maker *m, struct use *uses)
+static void find_uses(const struct program_maker *m, struct use *uses)
 {
     for (size_t i = 0; i < m->units.buffers.n; i++) uses[i] = (struct use){-1, -1};
     for (size_t i = 0; i < m->actions.n; i++) {
@@ -189,7 +189,7 @@ static uint64_t buffer_B(const struct unit_buffer *b)
     return (uint64_t)b->numel * dtype_size_B[b->dtype];
 }
 
-static kiln_status place_given(struct maker *m, size_t i)
+static kiln_status place_given(struct program_maker *m, size_t i)
 {
     struct program *p = m->p;
     const struct unit_buffer *b = &m->units.buffers.v[i];
@@ -206,7 +206,7 @@ static kiln_status place_given(struct maker *m, size_t i)
 }
 
 // Workspaces of kernels join the buffers as temporaries of one step, those that must be zero have memory of their own.
-static kiln_status plan_arena(struct maker *m, const struct use *uses)
+static kiln_status plan_arena(struct program_maker *m, const struct use *uses)
 {
     struct program *p = m->p;
     size_t n_buffers = m->units.buffers.n, n = n_buffers + m->actions.n;
@@ -234,7 +234,7 @@ static kiln_status plan_arena(struct maker *m, const struct use *uses)
     return status;
 }
 
-static kiln_status place_all(struct maker *m)
+static kiln_status place_all(struct program_maker *m)
 {
     struct program *p = m->p;
     size_t n = m->units.buffers.n;
@@ -259,7 +259,7 @@ static kiln_status place_all(struct maker *m)
     return status;
 }
 
-static kiln_status make_zeroed(struct maker *m)
+static kiln_status make_zeroed(struct program_maker *m)
 {
     struct program *p = m->p;
     static const char zeros[4096];
@@ -279,7 +279,7 @@ static kiln_status make_zeroed(struct maker *m)
     return KILN_OK;
 }
 
-static kiln_status add_outputs(struct maker *m)
+static kiln_status add_outputs(struct program_maker *m)
 {
     struct program *p = m->p;
     for (size_t i = 0; i < m->g->outputs.n; i++) {
@@ -300,7 +300,7 @@ static kiln_status add_outputs(struct maker *m)
 
 // --- making ---
 
-static kiln_status make_room(struct maker *m)
+static kiln_status make_room(struct program_maker *m)
 {
     struct program *p = m->p;
     size_t n = m->units.buffers.n + 1;
@@ -312,7 +312,7 @@ static kiln_status make_room(struct maker *m)
     return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
-static void dump_plan(struct maker *m)
+static void dump_plan(struct program_maker *m)
 {
     struct str s;
     str_init(&s);
@@ -322,7 +322,7 @@ static void dump_plan(struct maker *m)
     str_free(&s);
 }
 
-static bool *find_shared(struct maker *m)
+static bool *find_shared(struct program_maker *m)
 {
     const int32_t *aliases = m->o->aliases;
     bool *shared = arena_alloc(&m->p->arena, m->g->values.n + 1);
@@ -340,7 +340,7 @@ static bool *find_shared(struct maker *m)
 }
 
 // Held until the program has its own references.
-static kiln_status compile_all(struct maker *m)
+static kiln_status compile_all(struct program_maker *m)
 {
     size_t n = m->schedule.steps.n;
     m->ahead = calloc(n + 1, sizeof *m->ahead);
@@ -349,7 +349,7 @@ static kiln_status compile_all(struct maker *m)
     return KILN_OK;
 }
 
-static void release_ahead(struct maker *m)
+static void release_ahead(struct program_maker *m)
 {
     for (size_t i = 0; m->ahead && i < m->schedule.steps.n; i++) jit_kernel_unref(&m->ahead[i]);
     free(m->ahead);
@@ -387,7 +387,7 @@ static kiln_status copy_node(struct ir_rewrite *r, int32_t node, void *unused)
     return ir_rewrite_copy(r, node);
 }
 
-static kiln_status simplify(struct maker *m, struct kiln_graph **out)
+static kiln_status simplify(struct program_maker *m, struct kiln_graph **out)
 {
     struct pass_options o = {.why = m->o->name};
     TRY(ir_rewrite_graph(m->g, NULL, copy_node, NULL, out));
@@ -407,7 +407,7 @@ static bool has_targets(const struct kiln_graph *g)
     return false;
 }
 
-static kiln_status schedule(struct maker *m, struct units_options *uo, const struct fuse_options *fo)
+static kiln_status schedule(struct program_maker *m, struct units_options *uo, const struct fuse_options *fo)
 {
     const struct device_caps *caps = &m->p->dev->caps;
     bool *done = &m->p->writes_last;
@@ -445,7 +445,7 @@ static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *y
     return of_halves;
 }
 
-static kiln_status build(struct maker *m, const struct layout *const *layouts)
+static kiln_status build(struct program_maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
     const struct kiln_graph *before = m->g;
@@ -492,7 +492,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
                            const struct program_options *options, struct program **out)
 {
     static const struct program_options none;
-    struct maker m = {.g = g, .o = options ? options : &none};
+    struct program_maker m = {.g = g, .o = options ? options : &none};
     struct program_options at_once;
     if (m.o->background) { // single ops first
         at_once = *m.o;

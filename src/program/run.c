@@ -5,7 +5,7 @@
 
 enum { FEW = 64 };
 
-struct run {
+struct program_call {
     const struct program *p;
     kiln_tensor *const *in;
     struct storage *const *fresh;
@@ -14,7 +14,7 @@ struct run {
     const struct program_rng *rng;
 };
 
-static void find_bases(struct run *r)
+static void find_bases(struct program_call *r)
 {
     const struct program *p = r->p;
     for (int i = 0; i < p->n_buffers; i++) {
@@ -42,13 +42,13 @@ static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
     }
 }
 
-static kiln_status index_error(const struct run *r, const struct action *a)
+static kiln_status index_error(const struct program_call *r, const struct action *a)
 {
     return error_set(KILN_E_ARGUMENT, "%s: an index is out of range for its axis, in %s", a->fused[0]->name,
                      r->p->name);
 }
 
-static kiln_status run_reference(const struct run *r, const struct action *a, int entry)
+static kiln_status run_reference(const struct program_call *r, const struct action *a, int entry)
 {
     void *buffers[UINT8_MAX];
     struct fused_kernel k = *a->fused[entry];
@@ -71,7 +71,7 @@ struct argument_room {
     uint32_t failed;
 };
 
-static void set_arguments(const struct run *r, const struct action *a, int entry, struct argument_room *room,
+static void set_arguments(const struct program_call *r, const struct action *a, int entry, struct argument_room *room,
                           struct jit_arguments *out)
 {
     const struct action_operand *o = a->operands + entry * a->n_operands;
@@ -88,7 +88,7 @@ static void set_arguments(const struct run *r, const struct action *a, int entry
                                   &room->failed};
 }
 
-static kiln_status run_compiled(const struct run *r, const struct action *a)
+static kiln_status run_compiled(const struct program_call *r, const struct action *a)
 {
     struct argument_room room;
     struct jit_arguments arguments;
@@ -97,7 +97,7 @@ static kiln_status run_compiled(const struct run *r, const struct action *a)
     return room.failed ? index_error(r, a) : KILN_OK;
 }
 
-static kiln_status run_table(const struct run *r, const struct action *a)
+static kiln_status run_table(const struct program_call *r, const struct action *a)
 {
     size_t n = (size_t)a->n_entries;
     struct argument_room *rooms = malloc((sizeof *rooms + sizeof(struct jit_arguments)) * n);
@@ -109,7 +109,7 @@ static kiln_status run_table(const struct run *r, const struct action *a)
     return status;
 }
 
-static kiln_status run_plain(const struct run *r, const struct action *a)
+static kiln_status run_plain(const struct program_call *r, const struct action *a)
 {
     struct launch l = *a->plain;
     const struct kernel_info *k = kernel_info(l.kernel);
@@ -127,7 +127,7 @@ static kiln_status run_plain(const struct run *r, const struct action *a)
     return device_launch(r->p->dev, &l);
 }
 
-static kiln_status run_each(const struct run *r)
+static kiln_status run_each(const struct program_call *r)
 {
     for (int i = 0; i < r->p->n_actions; i++) {
         const struct action *a = &r->p->actions[i];
@@ -141,7 +141,7 @@ static kiln_status run_each(const struct run *r)
     return KILN_OK;
 }
 
-static kiln_status run_actions(const struct run *r)
+static kiln_status run_actions(const struct program_call *r)
 {
     kiln_device *dev = r->p->dev;
     if (r->p->n_actions < 2) return run_each(r);
@@ -150,7 +150,7 @@ static kiln_status run_actions(const struct run *r)
     return status ? status : ended;
 }
 
-static void mark_written(const struct run *r)
+static void mark_written(const struct program_call *r)
 {
     for (int i = 0; i < r->p->n_targets; i++) {
         const struct place *at = &r->p->places[r->p->targets[i]];
@@ -173,7 +173,7 @@ static kiln_tensor *number_result(const struct type *type, const kiln_tensor *va
 }
 
 // A result that is a constant: the caller may write what it gets.
-static kiln_tensor *copy_of_constant(const struct run *r, struct storage *from, const struct program_output *o)
+static kiln_tensor *copy_of_constant(const struct program_call *r, struct storage *from, const struct program_output *o)
 {
     struct storage *s = storage_new(r->p->dev, from->block.size_B);
     if (!s) return NULL;
@@ -184,7 +184,7 @@ static kiln_tensor *copy_of_constant(const struct run *r, struct storage *from, 
     return t;
 }
 
-static kiln_tensor *result(const struct run *r, const struct program_output *o)
+static kiln_tensor *result(const struct program_call *r, const struct program_output *o)
 {
     if (o->place < 0 && o->input >= 0) return number_result(&o->type, r->in[o->input]);
     if (o->place < 0) return number_result(&o->type, &(kiln_tensor){.number = o->number, .integer = o->integer});
@@ -200,7 +200,7 @@ static kiln_tensor *result(const struct run *r, const struct program_output *o)
     return tensor_on(s, &o->type, &l);
 }
 
-static kiln_status give_results(const struct run *r, kiln_tensor **out)
+static kiln_status give_results(const struct program_call *r, kiln_tensor **out)
 {
     for (int i = 0; i < r->p->n_outputs; i++) {
         out[i] = result(r, &r->p->outputs[i]);
@@ -213,7 +213,7 @@ static kiln_status give_results(const struct run *r, kiln_tensor **out)
 }
 
 // What is pending in inputs and targets is computed, and who still needs what a target holds keeps it.
-static kiln_status prepare_memory(const struct run *r)
+static kiln_status prepare_memory(const struct program_call *r)
 {
     const struct program *p = r->p;
     for (int i = 0; i < p->n_buffers; i++)
@@ -225,7 +225,7 @@ static kiln_status prepare_memory(const struct run *r)
     return KILN_OK;
 }
 
-static kiln_status run_in(struct run *r, struct storage **fresh, kiln_tensor **out)
+static kiln_status run_in(struct program_call *r, struct storage **fresh, kiln_tensor **out)
 {
     const struct program *p = r->p;
     struct block arena = {0};
@@ -255,7 +255,7 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
     struct storage *few_fresh[FEW] = {NULL};
-    struct run r = {.p = p, .in = in, .rng = rng, .base = few_bases};
+    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases};
     struct storage **fresh = few_fresh;
     if (p->n_buffers > 4 * FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (p->n_fresh > FEW) fresh = calloc((size_t)p->n_fresh, sizeof *fresh);

@@ -29,7 +29,7 @@ struct binding {
     struct value value;
 };
 
-struct parser {
+struct scalar_parser {
     struct dag_builder *b;
     const char *text, *p;
     const struct scalar_param *params;
@@ -53,11 +53,12 @@ static const struct {
     {"*", 11, PRIM_mul, false}, {"/", 11, PRIM_div, false},
 };
 
-static kiln_status parse_expr(struct parser *p, struct value *out);
-static kiln_status parse_binary(struct parser *p, int level, struct value *out);
+static kiln_status parse_expr(struct scalar_parser *p, struct value *out);
+static kiln_status parse_binary(struct scalar_parser *p, int level, struct value *out);
 
 // The text around the mistake, at most 60 characters of it, then what is wrong.
-__attribute__((format(printf, 3, 4))) static kiln_status fail(struct parser *p, const char *at, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static kiln_status fail(struct scalar_parser *p, const char *at,
+                                                              const char *format, ...)
 {
     if (error_pending) return error_pending;
     size_t offset = (size_t)(at - p->text), from = offset > 30 ? offset - 30 : 0, length = strlen(p->text + from);
@@ -70,12 +71,12 @@ __attribute__((format(printf, 3, 4))) static kiln_status fail(struct parser *p, 
                      (int)(length > 60 ? 60 : length), p->text + from, length > 60 ? "..." : "", offset + 1, what);
 }
 
-static void skip_space(struct parser *p)
+static void skip_space(struct scalar_parser *p)
 {
     while (isspace((unsigned char)*p->p)) p->p++;
 }
 
-static bool accept(struct parser *p, char c)
+static bool accept(struct scalar_parser *p, char c)
 {
     skip_space(p);
     if (*p->p != c) return false;
@@ -83,7 +84,7 @@ static bool accept(struct parser *p, char c)
     return true;
 }
 
-static kiln_status expect(struct parser *p, char c)
+static kiln_status expect(struct scalar_parser *p, char c)
 {
     if (accept(p, c)) return KILN_OK;
     if (*p->p) return fail(p, p->p, "'%c' expected, found '%c'", c, *p->p);
@@ -97,7 +98,7 @@ static kiln_status from_node(int node, struct value *out)
 }
 
 // Gives a weak number the class `cls`; leaves other values alone.
-static kiln_status settle(struct parser *p, const char *at, struct value *v, enum scalar_class cls)
+static kiln_status settle(struct scalar_parser *p, const char *at, struct value *v, enum scalar_class cls)
 {
     if (!v->weak) return KILN_OK;
     union scalar_value c = {.bits = 0};
@@ -122,7 +123,7 @@ static kiln_status settle(struct parser *p, const char *at, struct value *v, enu
 }
 
 // Brings `n` values to one class: that of the first which has one, else the program's.
-static kiln_status unify(struct parser *p, const char *at, const char *what, struct value *v, int n,
+static kiln_status unify(struct scalar_parser *p, const char *at, const char *what, struct value *v, int n,
                          enum scalar_class *cls)
 {
     *cls = p->cls;
@@ -154,7 +155,7 @@ static bool fold_weak(enum scalar_prim prim, const struct value *x, const struct
     return true;
 }
 
-static kiln_status apply_prim(struct parser *p, const char *at, enum scalar_prim prim, struct value *v,
+static kiln_status apply_prim(struct scalar_parser *p, const char *at, enum scalar_prim prim, struct value *v,
                               struct value *out)
 {
     int arity = prim_arity((uint16_t)prim), first = prim == PRIM_select ? 1 : 0;
@@ -181,7 +182,7 @@ static kiln_status apply_prim(struct parser *p, const char *at, enum scalar_prim
     return from_node(dag_prim(p->b, prim, v[0].node, v[1].node, v[2].node), out);
 }
 
-static kiln_status apply_lib(struct parser *p, const char *at, int lib, struct value *v, struct value *out)
+static kiln_status apply_lib(struct scalar_parser *p, const char *at, int lib, struct value *v, struct value *out)
 {
     const struct scalar_lib_row *row = scalar_lib_row((uint16_t)lib);
     enum scalar_class cls;
@@ -193,7 +194,7 @@ static kiln_status apply_lib(struct parser *p, const char *at, int lib, struct v
     return from_node(dag_lib(p->b, (uint16_t)lib, arg), out);
 }
 
-static kiln_status apply_reduce(struct parser *p, const char *at, int how, struct value *v, struct value *out)
+static kiln_status apply_reduce(struct scalar_parser *p, const char *at, int how, struct value *v, struct value *out)
 {
     bool wants_bool = how == REDUCE_ANY || how == REDUCE_ALL;
     TRY(settle(p, at, v, wants_bool ? CLASS_BOOL : p->cls));
@@ -203,7 +204,7 @@ static kiln_status apply_reduce(struct parser *p, const char *at, int how, struc
     return from_node(dag_reduce(p->b, (enum scalar_reduce)how, v->node), out);
 }
 
-static kiln_status parse_call(struct parser *p, const char *name, size_t length, struct value *out)
+static kiln_status parse_call(struct scalar_parser *p, const char *name, size_t length, struct value *out)
 {
     struct value v[MAX_ARGS] = {{0}, {0}, {0}};
     int n = 0, prim = prim_find(name, length), lib = prim < 0 ? scalar_lib_find(name, length) : -1;
@@ -224,7 +225,7 @@ static kiln_status parse_call(struct parser *p, const char *name, size_t length,
     return lib >= 0 ? apply_lib(p, name, lib, v, out) : apply_reduce(p, name, reduce, v, out);
 }
 
-static kiln_status parse_number(struct parser *p, struct value *out)
+static kiln_status parse_number(struct scalar_parser *p, struct value *out)
 {
     char *end_int, *end_float;
     errno = 0;
@@ -246,7 +247,7 @@ static const struct {
     double value;
 } constants[] = {{"inf", HUGE_VAL}, {"nan", __builtin_nan("")}, {"pi", 3.14159265358979323846}};
 
-static kiln_status parse_name(struct parser *p, struct value *out)
+static kiln_status parse_name(struct scalar_parser *p, struct value *out)
 {
     const char *name = p->p;
     while (isalnum((unsigned char)*p->p) || *p->p == '_') p->p++;
@@ -271,7 +272,7 @@ static kiln_status parse_name(struct parser *p, struct value *out)
     return fail(p, name, "unknown name \"%.*s\"", (int)length, name);
 }
 
-static kiln_status parse_unary(struct parser *p, struct value *out)
+static kiln_status parse_unary(struct scalar_parser *p, struct value *out)
 {
     skip_space(p);
     const char *at = p->p;
@@ -295,7 +296,7 @@ static kiln_status parse_unary(struct parser *p, struct value *out)
     return apply_prim(p, at, PRIM_not, v, out);
 }
 
-static int find_operator(struct parser *p)
+static int find_operator(struct scalar_parser *p)
 {
     skip_space(p);
     for (size_t i = 0; i < COUNT_OF(operators); i++)
@@ -303,7 +304,7 @@ static int find_operator(struct parser *p)
     return -1;
 }
 
-static kiln_status parse_binary(struct parser *p, int level, struct value *out)
+static kiln_status parse_binary(struct scalar_parser *p, int level, struct value *out)
 {
     struct value v[MAX_ARGS] = {{0}, {0}, {0}};
     TRY(parse_unary(p, v));
@@ -330,7 +331,7 @@ static kiln_status parse_binary(struct parser *p, int level, struct value *out)
     return KILN_OK;
 }
 
-static kiln_status parse_expr(struct parser *p, struct value *out)
+static kiln_status parse_expr(struct scalar_parser *p, struct value *out)
 {
     struct value v[MAX_ARGS];
     if (++p->depth > MAX_DEPTH) return fail(p, p->p, "nested too deeply");
@@ -350,7 +351,7 @@ static kiln_status parse_expr(struct parser *p, struct value *out)
 }
 
 // True when a binding `name =` starts here; leaves the position behind the '='.
-static bool accept_binding(struct parser *p, const char **name, size_t *length)
+static bool accept_binding(struct scalar_parser *p, const char **name, size_t *length)
 {
     const char *start = p->p;
     skip_space(p);
@@ -367,7 +368,7 @@ static bool accept_binding(struct parser *p, const char **name, size_t *length)
     return false;
 }
 
-static bool is_taken(const struct parser *p, const char *name, size_t length)
+static bool is_taken(const struct scalar_parser *p, const char *name, size_t length)
 {
     for (int i = 0; i < p->n_bindings; i++)
         if (p->bindings[i].length == length && memcmp(p->bindings[i].name, name, length) == 0) return true;
@@ -376,7 +377,7 @@ static bool is_taken(const struct parser *p, const char *name, size_t length)
     return false;
 }
 
-static kiln_status parse_program(struct parser *p, struct value *out)
+static kiln_status parse_program(struct scalar_parser *p, struct value *out)
 {
     const char *name;
     size_t length;
@@ -399,7 +400,7 @@ kiln_status scalar_parse(struct arena *a, const char *text, const struct scalar_
 {
     struct dag_builder b;
     dag_begin(&b);
-    struct parser p = {.b = &b, .text = text, .p = text, .params = params, .n_params = n_params, .cls = cls};
+    struct scalar_parser p = {.b = &b, .text = text, .p = text, .params = params, .n_params = n_params, .cls = cls};
     p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     p.bindings = arena_alloc(&b.scratch, MAX_BINDINGS * sizeof *p.bindings);
     struct value root;

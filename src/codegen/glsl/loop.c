@@ -39,7 +39,7 @@ void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want,
 
 // --- what one loop does ---
 
-struct loop {
+struct row_loop {
     int pass;
     bool points;     // of a pointwise kernel
     bool blocks;     // folds gather in blocks, which keeps rounding errors short
@@ -58,14 +58,14 @@ static bool is_kept_before(const struct glsl_emitter *e, int node, int pass)
     return e->form.keep && e->kept[node] && e->kept[node] <= pass;
 }
 
-static bool is_output_here(const struct glsl_emitter *e, const struct loop *l, int output)
+static bool is_output_here(const struct glsl_emitter *e, const struct row_loop *l, int output)
 {
     if (l->points) return e->k->level[e->k->out[output].node] != LEVEL_TOTAL;
     return fused_pass_stores(e->k, l->pass, output);
 }
 
 // Completes the marks: what wanted values stand on, up to what is in scope or kept.
-static void want_arguments(struct glsl_emitter *e, struct loop *l)
+static void want_arguments(struct glsl_emitter *e, struct row_loop *l)
 {
     const struct scalar_dag *d = &e->k->dag;
     int first = glsl_first_walked(e->k, &e->form);
@@ -85,7 +85,7 @@ static void want_arguments(struct glsl_emitter *e, struct loop *l)
 // Which accesses an element's place is written for.
 enum { PLACE_LOADS = 1, PLACE_STORES = 2, PLACE_GATHERS = 4, PLACE_ALL = 7 };
 
-static void add_places(struct glsl_emitter *e, const struct loop *l, const char *indent, unsigned which)
+static void add_places(struct glsl_emitter *e, const struct row_loop *l, const char *indent, unsigned which)
 {
     const struct fused_kernel *k = e->k;
     int first = glsl_first_walked(k, &e->form);
@@ -103,7 +103,7 @@ static void add_places(struct glsl_emitter *e, const struct loop *l, const char 
 
 // --- whole chunks ---
 
-static void add_vector_loads(struct glsl_emitter *e, const struct loop *l, const char *indent)
+static void add_vector_loads(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     for (int i = 0; i < k->dag.n_nodes; i++)
@@ -126,7 +126,7 @@ static void add_vector_loads(struct glsl_emitter *e, const struct loop *l, const
     str_addf(e->out, "%s}\n", indent);
 }
 
-static void add_vector_stores(struct glsl_emitter *e, const struct loop *l, const char *indent)
+static void add_vector_stores(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     bool any = false;
@@ -148,7 +148,7 @@ static void add_vector_stores(struct glsl_emitter *e, const struct loop *l, cons
 
 // --- one element ---
 
-static void add_element_loads(struct glsl_emitter *e, const struct loop *l, const char *indent)
+static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     const char *inner = glsl_deeper(indent);
@@ -182,7 +182,7 @@ static void add_element_loads(struct glsl_emitter *e, const struct loop *l, cons
         if (is_plain_load(e, i)) e->local[i] = 1;
 }
 
-static void add_element_stores(struct glsl_emitter *e, const struct loop *l, const char *indent)
+static void add_element_stores(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     bool any = false;
@@ -205,7 +205,7 @@ static void add_element_stores(struct glsl_emitter *e, const struct loop *l, con
     if (e->form.vector) str_addf(e->out, "%s}\n", indent);
 }
 
-static void add_element(struct glsl_emitter *e, const struct loop *l, const char *indent)
+static void add_element(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     if (l->places_all || !e->form.vector) add_places(e, l, indent, PLACE_ALL);
@@ -222,7 +222,7 @@ static void add_element(struct glsl_emitter *e, const struct loop *l, const char
 
 // --- the loop ---
 
-static void add_loop_head(struct glsl_emitter *e, const struct loop *l)
+static void add_loop_head(struct glsl_emitter *e, const struct row_loop *l)
 {
     const struct glsl_form *f = &e->form;
     uint32_t pace = l->points ? f->lanes * f->rows : f->lanes, stride = pace * f->chunk;
@@ -251,9 +251,9 @@ static void add_loop_head(struct glsl_emitter *e, const struct loop *l)
 }
 
 // The body of a loop, and the loop where it has no blocks.
-static void add_chunks(struct glsl_emitter *e, const struct loop *loop)
+static void add_chunks(struct glsl_emitter *e, const struct row_loop *loop)
 {
-    struct loop l = *loop;
+    struct row_loop l = *loop;
     const char *indent = l.indent;
     want_arguments(e, &l);
     const char *inner = glsl_deeper(indent);
@@ -271,7 +271,7 @@ static void add_chunks(struct glsl_emitter *e, const struct loop *loop)
     str_addf(e->out, "%s}\n", indent);
 }
 
-static void add_blocks(struct glsl_emitter *e, struct loop *l, const char *indent)
+static void add_blocks(struct glsl_emitter *e, struct row_loop *l, const char *indent)
 {
     uint32_t block = e->form.lanes * e->form.chunk * BLOCK_CHUNKS;
     const char *inner = glsl_deeper(indent);
@@ -290,7 +290,7 @@ static void add_blocks(struct glsl_emitter *e, struct loop *l, const char *inden
 void glsl_add_loop(struct glsl_emitter *e, const char *indent, int pass)
 {
     const struct fused_kernel *k = e->k;
-    struct loop l = {.pass = pass, .points = e->form.kind == GLSL_POINTS, .indent = indent};
+    struct row_loop l = {.pass = pass, .points = e->form.kind == GLSL_POINTS, .indent = indent};
     if (l.points)
         mark_points(k, e->want);
     else

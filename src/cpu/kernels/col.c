@@ -9,7 +9,7 @@
 enum { MOST_COLUMNS = 256, FEW_COLUMNS = 64, LONG_PIECE = 1024, BLOCK = 64, CHUNK = 1024, MOST_CHUNKS = 256 };
 enum { CACHED = 1 << 20 }; // elements of a tile that several passes read: what half a level-2 cache holds
 
-struct state {                    // accumulators of one tile
+struct col_state {                // accumulators of one tile
     char *acc[CPU_MAX_REDUCE];    // class of the argument
     double *wide[CPU_MAX_REDUCE]; // sums and products of f32
     int64_t *index[CPU_MAX_REDUCE];
@@ -44,7 +44,7 @@ static size_t state_size_B(const struct cols *c)
     return (size_t)c->j->k->n_reduce * (size_t)c->width * 24;
 }
 
-static void state_place(struct state *s, const struct cols *c, char *memory)
+static void state_place(struct col_state *s, const struct cols *c, char *memory)
 {
     size_t array_B = (size_t)c->width * 8;
     for (int r = 0; r < c->j->k->n_reduce; r++) {
@@ -54,7 +54,7 @@ static void state_place(struct state *s, const struct cols *c, char *memory)
     }
 }
 
-static void state_start(const struct state *s, const struct cpu_kernel *k, int pass, int64_t m)
+static void state_start(const struct col_state *s, const struct cpu_kernel *k, int pass, int64_t m)
 {
     for (int r = 0; r < k->n_reduce; r++) {
         const struct cpu_reduce *red = &k->reduce[r];
@@ -68,7 +68,7 @@ static void state_start(const struct state *s, const struct cpu_kernel *k, int p
 }
 
 // After a block: what f32 has gathered moves to f64.
-static void state_flush(const struct state *s, const struct cpu_kernel *k, int pass, int64_t m)
+static void state_flush(const struct col_state *s, const struct cpu_kernel *k, int pass, int64_t m)
 {
     for (int r = 0; r < k->n_reduce; r++) {
         if (k->reduce[r].pass != pass || !cpu_reduce_is_wide(&k->reduce[r])) continue;
@@ -85,7 +85,7 @@ static void state_flush(const struct state *s, const struct cpu_kernel *k, int p
 }
 
 // One column's accumulator in the form that single accumulators have.
-static struct cpu_acc state_get(const struct state *s, const struct cpu_reduce *red, int r, int64_t i)
+static struct cpu_acc state_get(const struct col_state *s, const struct cpu_reduce *red, int r, int64_t i)
 {
     struct cpu_acc a = {.v = {.bits = 0}, .index = cpu_reduce_is_arg(red) ? s->index[r][i] : -1};
     if (cpu_reduce_is_wide(red))
@@ -95,7 +95,8 @@ static struct cpu_acc state_get(const struct state *s, const struct cpu_reduce *
     return a;
 }
 
-static void state_join(const struct state *s, const struct state *more, const struct cpu_kernel *k, int pass, int64_t m)
+static void state_join(const struct col_state *s, const struct col_state *more, const struct cpu_kernel *k, int pass,
+                       int64_t m)
 {
     for (int r = 0; r < k->n_reduce; r++) {
         const struct cpu_reduce *red = &k->reduce[r];
@@ -112,7 +113,7 @@ static void state_join(const struct state *s, const struct state *more, const st
     }
 }
 
-static void state_finish(const struct state *s, const struct cpu_kernel *k, int pass, int64_t m)
+static void state_finish(const struct col_state *s, const struct cpu_kernel *k, int pass, int64_t m)
 {
     for (int r = 0; r < k->n_reduce; r++) {
         if (k->reduce[r].pass != pass || !cpu_reduce_is_wide(&k->reduce[r])) continue;
@@ -121,7 +122,7 @@ static void state_finish(const struct state *s, const struct cpu_kernel *k, int 
     }
 }
 
-static void use_state(struct col_run *t, const struct state *s)
+static void use_state(struct col_run *t, const struct col_state *s)
 {
     for (int r = 0; r < t->c->j->k->n_reduce; r++) {
         t->b.acc[r] = s->acc[r];
@@ -194,7 +195,7 @@ static void load_block(struct col_run *t, int64_t first, int64_t n)
 }
 
 // Positions [first, end) in one pass; s has the pass's accumulators.
-static void run_blocks(struct col_run *t, int pass, int64_t first, int64_t end, const struct state *s)
+static void run_blocks(struct col_run *t, int pass, int64_t first, int64_t end, const struct col_state *s)
 {
     const struct row_job *j = t->c->j;
     const struct cpu_side *out = &j->side[j->n_in];
@@ -239,7 +240,7 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
     const struct cols *c = user;
     const struct row_job *j = c->j;
     struct col_run t;
-    struct state total, part;
+    struct col_state total, part;
     TRY(start_run(&t, c, NULL));
     char *memory = cpu_scratch(CPU_SCRATCH_STATE, 2 * state_size_B(c));
     if (!memory) return error_pending;
@@ -253,7 +254,7 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
             j->k->col(2 * pass, &t.b);
             for (int64_t p = 0; p < j->count; p += j->chunk) {
                 bool only = j->count <= j->chunk;
-                const struct state *s = only ? &total : &part;
+                const struct col_state *s = only ? &total : &part;
                 if (!only) {
                     state_start(&part, j->k, pass, t.m);
                     for (int r = 0; r < j->k->n_reduce; r++) {
@@ -279,17 +280,17 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
 }
 
 // Few tiles of long columns: the chunks of one pass of one tile.
-struct split {
+struct col_split {
     const struct cols *c;
     int64_t unit;
     int pass;
     char *keep, *parts;
-    struct state total;
+    struct col_state total;
 };
 
 static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
 {
-    const struct split *s = user;
+    const struct col_split *s = user;
     const struct row_job *j = s->c->j;
     struct col_run t;
     TRY(start_run(&t, s->c, s->keep));
@@ -297,7 +298,7 @@ static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
     use_state(&t, &s->total);
     j->k->col(2 * s->pass, &t.b);
     for (int64_t p = begin; p < end; p++) {
-        struct state part;
+        struct col_state part;
         state_place(&part, s->c, s->parts + (size_t)p * state_size_B(s->c));
         state_start(&part, j->k, s->pass, t.m);
         for (int r = 0; r < j->k->n_reduce; r++) {
@@ -314,7 +315,7 @@ static kiln_status split_tiles(struct cols *c)
 {
     const struct row_job *j = c->j;
     int64_t n_chunks = (j->count + j->chunk - 1) / j->chunk, cost = j->chunk * c->width * (1 + j->k->cost / 8);
-    struct split s = {.c = c};
+    struct col_split s = {.c = c};
     char *memory = cpu_scratch(CPU_SCRATCH_STATE, (size_t)(n_chunks + 1) * state_size_B(c));
     if (!memory) return error_pending;
     state_place(&s.total, c, memory);
@@ -331,7 +332,7 @@ static kiln_status split_tiles(struct cols *c)
             enter_tile(&t, s.unit);
             state_start(&s.total, j->k, s.pass, t.m);
             for (int64_t p = 0; p < n_chunks; p++) {
-                struct state part;
+                struct col_state part;
                 state_place(&part, c, s.parts + (size_t)p * state_size_B(c));
                 state_join(&s.total, &part, j->k, s.pass, t.m);
             }

@@ -1,14 +1,14 @@
 // y[n, o, :, :] = bias[o] + weight[o, :] * columns(x[n]): one unit is a band of output rows of one image and group.
 #include "cpu/kernels/conv.h"
 
-struct job {
+struct conv_job {
     struct conv v;
     struct conv_side x, w, bias, y;
     const char *weight;
     int64_t ld_w, band, bands;
 };
 
-static void add_bias(const struct job *j, int64_t o0, void *out, int64_t ld, int64_t n)
+static void add_bias(const struct conv_job *j, int64_t o0, void *out, int64_t ld, int64_t n)
 {
     bool immediate = j->bias.o->flags & OPERAND_IMMEDIATE;
     if (immediate && j->bias.o->address == 0) return;
@@ -27,7 +27,7 @@ static void add_bias(const struct job *j, int64_t o0, void *out, int64_t ld, int
     }
 }
 
-static void store_plane(const struct job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, const char *src)
+static void store_plane(const struct conv_job *j, int64_t n, int64_t o0, int64_t y0, int64_t rows, const char *src)
 {
     const struct conv *v = &j->v;
     cpu_store_fn *store = CPU_FN(cpu_stores)[j->y.o->dtype][v->cls];
@@ -37,7 +37,7 @@ static void store_plane(const struct job *j, int64_t n, int64_t o0, int64_t y0, 
 }
 
 // A kernel of one tap, stride 1 and no padding reads the image as it lies.
-static const void *pixels(const struct job *j, int64_t n, int64_t g, int64_t y0, int64_t rows, char *scratch,
+static const void *pixels(const struct conv_job *j, int64_t n, int64_t g, int64_t y0, int64_t rows, char *scratch,
                           int64_t *ld)
 {
     const struct conv *v = &j->v;
@@ -52,7 +52,7 @@ static const void *pixels(const struct job *j, int64_t n, int64_t g, int64_t y0,
 
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct conv_job *j = user;
     const struct conv *v = &j->v;
     int64_t wide = j->band * v->ow * v->size_B, columns_B = (v->taps * wide + 63) & ~(int64_t)63;
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + v->og * wide + 128));
@@ -76,7 +76,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 kiln_status CPU_FN(cpu_kernel_conv2d)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
-    struct job j = {.v = conv_read(l)};
+    struct conv_job j = {.v = conv_read(l)};
     const struct conv *v = &j.v;
     j.x = conv_side(l, 0, v->cls), j.w = conv_side(l, 1, v->cls), j.bias = conv_side(l, 2, v->cls),
     j.y = conv_side(l, 3, v->cls);

@@ -2,14 +2,14 @@
 // pixel. A band of output rows at a time becomes columns of gradients, which are added into the image in fixed order.
 #include "cpu/kernels/conv.h"
 
-struct job {
+struct input_grad_job {
     struct conv v;
     struct conv_side dy, w, dx;
     const char *weight;
     int64_t ld_w, blocks, block, band;
 };
 
-static void store_image(const struct job *j, int64_t n, int64_t c0, int64_t channels, const char *image)
+static void store_image(const struct input_grad_job *j, int64_t n, int64_t c0, int64_t channels, const char *image)
 {
     const struct conv *v = &j->v;
     cpu_store_fn *store = CPU_FN(cpu_stores)[j->dx.o->dtype][v->cls];
@@ -18,7 +18,7 @@ static void store_image(const struct job *j, int64_t n, int64_t c0, int64_t chan
             store(conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
 }
 
-static bool image_is_dense(const struct job *j)
+static bool image_is_dense(const struct input_grad_job *j)
 {
     const int64_t *s = j->dx.o->strides;
     return j->dx.native && (j->v.w == 1 || s[3] == 1) && (j->v.h == 1 || s[2] == j->v.w) &&
@@ -27,7 +27,7 @@ static bool image_is_dense(const struct job *j)
 
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct input_grad_job *j = user;
     const struct conv *v = &j->v;
     int64_t wide = j->band * v->ow * v->size_B, columns_B = (j->block * v->kk * wide + 63) & ~(int64_t)63;
     int64_t image_B = (j->block * v->h * v->w * v->size_B + 63) & ~(int64_t)63;
@@ -57,7 +57,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 kiln_status CPU_FN(cpu_kernel_conv2d_input_grad)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
-    struct job j = {.v = conv_read(l)};
+    struct input_grad_job j = {.v = conv_read(l)};
     const struct conv *v = &j.v;
     j.dy = conv_side(l, 0, v->cls), j.w = conv_side(l, 1, v->cls), j.dx = conv_side(l, 2, v->cls);
     void *packed = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(v->o * v->taps * v->size_B));

@@ -5,14 +5,15 @@
 
 enum { MAX_PARTS = 16, PARTS_B = 64 << 20 };
 
-struct job {
+struct weight_grad_job {
     struct conv v;
     struct conv_side x, dy, dw;
     char *parts;
     int64_t n_parts, band;
 };
 
-static void add_band(const struct job *j, int64_t n, int64_t g, int64_t y0, bool add, char *part, char *scratch)
+static void add_band(const struct weight_grad_job *j, int64_t n, int64_t g, int64_t y0, bool add, char *part,
+                     char *scratch)
 {
     const struct conv *v = &j->v;
     int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, wide = rows * v->ow, ld_dy;
@@ -26,7 +27,7 @@ static void add_band(const struct job *j, int64_t n, int64_t g, int64_t y0, bool
 
 static kiln_status run_parts(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct weight_grad_job *j = user;
     const struct conv *v = &j->v;
     int64_t wide = j->band * v->ow * v->size_B, columns_B = (v->taps * wide + 63) & ~(int64_t)63;
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + v->og * wide + 128));
@@ -42,7 +43,7 @@ static kiln_status run_parts(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
-static void add_parts(const struct job *j)
+static void add_parts(const struct weight_grad_job *j)
 {
     int64_t n = j->v.o * j->v.taps;
     for (int64_t p = 1; p < j->n_parts; p++) {
@@ -59,7 +60,7 @@ static void add_parts(const struct job *j)
 kiln_status CPU_FN(cpu_kernel_conv2d_weight_grad)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
-    struct job j = {.v = conv_read(l)};
+    struct weight_grad_job j = {.v = conv_read(l)};
     const struct conv *v = &j.v;
     j.x = conv_side(l, 0, v->cls), j.dy = conv_side(l, 1, v->cls), j.dw = conv_side(l, 2, v->cls);
     int64_t matrix_B = v->o * v->taps * v->size_B;

@@ -5,7 +5,7 @@
 #include "cpu/kernels/walk.h"
 #include <string.h>
 
-struct run {
+struct gather_run {
     char *out;
     const char *x;
     const int64_t *index;
@@ -25,7 +25,7 @@ struct run {
 #define NAME gather_64
 #include "cpu/kernels/gather_tmpl.c"
 
-static void gather_run(const struct run *r, int size_B)
+static void gather_run(const struct gather_run *r, int size_B)
 {
     switch (size_B) {
     case 1: gather_8(r); break;
@@ -54,7 +54,7 @@ static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, i
     if ((x_step == 1 && out_step == 1) || n == 1)
         memcpy(to, from, (size_t)(n * size_B));
     else
-        gather_run(&(struct run){to, from, NULL, n, out_step, x_step, 0}, size_B);
+        gather_run(&(struct gather_run){to, from, NULL, n, out_step, x_step, 0}, size_B);
     return KILN_OK;
 }
 
@@ -74,8 +74,9 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
             if (n > INDEX_BLOCK) n = INDEX_BLOCK;
             int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};
             TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
-            gather_run(&(struct run){w.at[2] + w.inner * steps[2] * size_B, w.at[0] + w.inner * steps[0] * size_B,
-                                     index, n, steps[2], steps[0], axis_stride},
+            gather_run(&(struct gather_run){w.at[2] + w.inner * steps[2] * size_B,
+                                            w.at[0] + w.inner * steps[0] * size_B, index, n, steps[2], steps[0],
+                                            axis_stride},
                        size_B);
         }
         begin += n;

@@ -1,5 +1,5 @@
 // Included by gather.c once an element size, with T and NAME.
-static void NAME(const struct run *r)
+static void NAME(const struct gather_run *r)
 {
     T *out = (T *)(void *)r->out;
     const T *x = (const T *)(const void *)r->x;

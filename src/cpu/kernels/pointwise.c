@@ -13,7 +13,7 @@
 
 enum { MAX_SIDES = CPU_MAX_IN + 1, TILE = 64, SHORT_RUN = 96, LONG_BLOCK = 1 << 14 };
 
-struct job {
+struct pointwise_job {
     const struct cpu_kernel *k;
     const uint64_t *scalars;
     int rank, n_in;
@@ -24,7 +24,7 @@ struct job {
     int tile_dim;                    // tiles: the other dimension
 };
 
-static void swap_dims(struct job *j, int a, int b)
+static void swap_dims(struct pointwise_job *j, int a, int b)
 {
     int64_t t = j->sizes[a];
     j->sizes[a] = j->sizes[b], j->sizes[b] = t;
@@ -34,7 +34,7 @@ static void swap_dims(struct job *j, int a, int b)
     }
 }
 
-static void job_init(struct job *j, const struct cpu_kernel *k, const struct launch *l)
+static void job_init(struct pointwise_job *j, const struct cpu_kernel *k, const struct launch *l)
 {
     j->k = k;
     j->scalars = l->scalars;
@@ -59,7 +59,7 @@ static void job_init(struct job *j, const struct cpu_kernel *k, const struct lau
 }
 
 // Byte offsets of every operand at an index of the dimensions before the last n_inner.
-static void offsets_at(const struct job *j, int64_t index, int n_inner, int64_t *idx, int64_t *at_B)
+static void offsets_at(const struct pointwise_job *j, int64_t index, int n_inner, int64_t *idx, int64_t *at_B)
 {
     for (int i = 0; i <= j->n_in; i++) at_B[i] = 0;
     for (int d = j->rank - 1 - n_inner; d >= 0; d--) {
@@ -70,7 +70,7 @@ static void offsets_at(const struct job *j, int64_t index, int n_inner, int64_t 
 }
 
 // One step of the odometer over dimensions 0 .. last.
-static void advance(const struct job *j, int last, int64_t *idx, int64_t *at_B)
+static void advance(const struct pointwise_job *j, int last, int64_t *idx, int64_t *at_B)
 {
     for (int d = last; d >= 0; d--) {
         if (++idx[d] < j->sizes[d]) {
@@ -84,7 +84,7 @@ static void advance(const struct job *j, int last, int64_t *idx, int64_t *at_B)
 
 static kiln_status run_rows(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct pointwise_job *j = user;
     _Alignas(64) char memory[MAX_SIDES][CPU_BLOCK * 8];
     const void *in[MAX_SIDES];
     int64_t idx[MAX_RANK] = {0}, at_B[MAX_SIDES];
@@ -128,7 +128,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
 }
 
 // Elements [first, first + n) of the space between memory and a dense block, run by run.
-static void flat_copy(const struct job *j, int i, char *block, int64_t first, int64_t n, bool store)
+static void flat_copy(const struct pointwise_job *j, int i, char *block, int64_t first, int64_t n, bool store)
 {
     const struct cpu_side *s = &j->side[i];
     int inner = j->rank - 1;
@@ -159,7 +159,7 @@ static void flat_copy(const struct job *j, int i, char *block, int64_t first, in
 
 // An operand that repeats: the same in all dimensions but the last ones, which together have at most a block of
 // elements (a bias that is added to short rows). 0 when it does not.
-static int64_t period_of(const struct job *j, const struct cpu_side *s)
+static int64_t period_of(const struct pointwise_job *j, const struct cpu_side *s)
 {
     int64_t period = 1;
     int d = j->rank - 1, first = 0;
@@ -169,7 +169,7 @@ static int64_t period_of(const struct job *j, const struct cpu_side *s)
 }
 
 // One block and one period more, so that a block may begin at any place of the period.
-static void spread_period(const struct job *j, int i, char *block, int64_t period)
+static void spread_period(const struct pointwise_job *j, int i, char *block, int64_t period)
 {
     size_t one_B = (size_t)(period * j->side[i].class_B),
            all_B = one_B + (size_t)CPU_BLOCK * (size_t)j->side[i].class_B;
@@ -184,7 +184,7 @@ static void spread_period(const struct job *j, int i, char *block, int64_t perio
 // Units are blocks of CPU_BLOCK elements.
 static kiln_status run_flat(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct pointwise_job *j = user;
     const void *in[MAX_SIDES];
     const struct cpu_side *out = &j->side[j->n_in];
     int64_t period[MAX_SIDES] = {0};
@@ -230,7 +230,7 @@ static int64_t tiles_along(int64_t size)
 
 // One tile, rows along tile_dim and columns along the innermost dimension: every operand becomes a dense block, so that
 // one call does the whole tile.
-static void run_tile(const struct job *j, char *memory, const int64_t *at_B, int64_t rows, int64_t cols)
+static void run_tile(const struct pointwise_job *j, char *memory, const int64_t *at_B, int64_t rows, int64_t cols)
 {
     int r_dim = j->tile_dim, c_dim = j->rank - 1;
     const struct cpu_side *out = &j->side[j->n_in];
@@ -253,7 +253,7 @@ static void run_tile(const struct job *j, char *memory, const int64_t *at_B, int
 // The dimensions in the order: others, tile_dim, innermost. Units are tiles.
 static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
 {
-    const struct job *j = user;
+    const struct pointwise_job *j = user;
     char *memory = cpu_scratch(CPU_SCRATCH_BLOCKS, (size_t)(j->n_in + 1) * TILE * TILE * 8);
     if (!memory) return error_pending;
     int r_dim = j->tile_dim, c_dim = j->rank - 1;
@@ -272,7 +272,7 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
 }
 
 // A dimension along which an operand that jumps in the innermost one is contiguous; -1 when tiles would not help.
-static int find_tile_dim(const struct job *j)
+static int find_tile_dim(const struct pointwise_job *j)
 {
     int inner = j->rank - 1;
     if (j->rank < 2 || j->sizes[inner] < 8) return -1;
@@ -285,7 +285,7 @@ static int find_tile_dim(const struct job *j)
     return -1;
 }
 
-static bool contiguous(const struct job *j, const struct cpu_side *s)
+static bool contiguous(const struct pointwise_job *j, const struct cpu_side *s)
 {
     int64_t step = s->size_B;
     for (int d = j->rank - 1; d >= 0; d--) {
@@ -295,7 +295,7 @@ static bool contiguous(const struct job *j, const struct cpu_side *s)
     return true;
 }
 
-static kiln_status run(struct job *j)
+static kiln_status run(struct pointwise_job *j)
 {
     int inner = j->rank - 1;
     int64_t step_cost = 1 + j->k->cost / 8;
@@ -350,7 +350,7 @@ kiln_status CPU_FN(cpu_pointwise)(const struct cpu_kernel *k, const struct launc
     for (int d = 0; d < l->rank; d++)
         if (l->sizes[d] == 0) return KILN_OK;
     if (KILN_LIKELY(run_small(k, l))) return KILN_OK;
-    struct job j;
+    struct pointwise_job j;
     job_init(&j, k, l);
     return run(&j);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum pool_kind { POOL_MAX, POOL_MAX_BACKWARD, POOL_AVG, POOL_AVG_BACKWARD };
-struct pool {
+struct pool_shape {
     int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude; // the launch's scalars, in order
     int64_t lowest;                                                      // of an integer dtype
 };
@@ -29,9 +29,9 @@ struct pool {
 #define LOWEST  (-(double)INFINITY)
 #include "cpu/kernels/pool2d_tmpl.c"
 
-static struct pool pool_read(const struct launch *l)
+static struct pool_shape pool_read(const struct launch *l)
 {
-    struct pool p;
+    struct pool_shape p;
     int64_t *fields = &p.n;
     for (int i = 0; i < 15; i++) fields[i] = (int64_t)l->scalars[i];
     return p;
@@ -66,7 +66,7 @@ static const void *read_plane(const struct side *s, enum scalar_class cls, int64
 
 static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum pool_kind kind)
 {
-    struct pool p = pool_read(l);
+    struct pool_shape p = pool_read(l);
     enum scalar_class cls = (enum scalar_class)kernel_catalogue[l->kernel].cls;
     bool forward = kind == POOL_MAX || kind == POOL_AVG, two = kind == POOL_MAX_BACKWARD;
     int64_t size_B = cpu_class_size_B[cls], in_B = (p.h * p.w * size_B + 63) & ~(int64_t)63,
@@ -98,7 +98,7 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
 
 static struct cpu_work planes(const struct launch *l)
 {
-    struct pool p = pool_read(l);
+    struct pool_shape p = pool_read(l);
     return (struct cpu_work){p.n * p.c, p.oh * p.ow * (p.kh * p.kw + 2) + p.h * p.w};
 }
 

@@ -7,7 +7,7 @@
 #endif
 
 // The first largest element of a window, NaN before all; a window may hold nothing but padding.
-static T NAME(window_max)(const struct pool *p, const T *x, int64_t oy, int64_t ox, int64_t *where)
+static T NAME(window_max)(const struct pool_shape *p, const T *x, int64_t oy, int64_t ox, int64_t *where)
 {
     T best = 0;
     *where = -1;
@@ -24,14 +24,14 @@ static T NAME(window_max)(const struct pool *p, const T *x, int64_t oy, int64_t 
     return *where < 0 ? LOWEST : best;
 }
 
-static void NAME(max_forward)(const struct pool *p, const T *x, T *y)
+static void NAME(max_forward)(const struct pool_shape *p, const T *x, T *y)
 {
     int64_t where;
     for (int64_t oy = 0; oy < p->oh; oy++)
         for (int64_t ox = 0; ox < p->ow; ox++) y[oy * p->ow + ox] = NAME(window_max)(p, x, oy, ox, &where);
 }
 
-static void NAME(max_backward)(const struct pool *p, const T *x, const T *dy, T *dx)
+static void NAME(max_backward)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
 {
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oy = 0; oy < p->oh; oy++)
@@ -51,7 +51,7 @@ static bool NAME(has_nan)(const T *x, int64_t n)
 }
 
 // Windows of 2 x 2 side by side in a plane without NaN, the common case: four reads, no bounds, no branches.
-static void NAME(max_forward_2x2)(const struct pool *p, const T *x, T *y)
+static void NAME(max_forward_2x2)(const struct pool_shape *p, const T *x, T *y)
 {
     int64_t ow = p->ow;
     for (int64_t oy = 0; oy < p->oh; oy++) {
@@ -66,7 +66,7 @@ static void NAME(max_forward_2x2)(const struct pool *p, const T *x, T *y)
     }
 }
 
-static void NAME(max_backward_2x2)(const struct pool *p, const T *x, const T *dy, T *dx)
+static void NAME(max_backward_2x2)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
 {
     int64_t ow = p->ow;
     if (p->oh * 2 != p->h || ow * 2 != p->w) memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
@@ -94,7 +94,7 @@ static void NAME(max_backward_2x2)(const struct pool *p, const T *x, const T *dy
 
 #ifdef FLOATS
 // How many elements of a window count for its mean.
-static T NAME(divisor)(const struct pool *p, int64_t oy, int64_t ox)
+static T NAME(divisor)(const struct pool_shape *p, int64_t oy, int64_t ox)
 {
     int64_t n = 0, limit_h = p->exclude ? p->h : p->h + p->ph, limit_w = p->exclude ? p->w : p->w + p->pw;
     int64_t low_h = p->exclude ? 0 : -p->ph, low_w = p->exclude ? 0 : -p->pw, rows = 0;
@@ -109,7 +109,7 @@ static T NAME(divisor)(const struct pool *p, int64_t oy, int64_t ox)
     return (T)(n * rows);
 }
 
-static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
+static void NAME(avg)(const struct pool_shape *p, const T *from, T *to, bool backward)
 {
     if (backward) memset(to, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oy = 0; oy < p->oh; oy++)
@@ -132,7 +132,7 @@ static void NAME(avg)(const struct pool *p, const T *from, T *to, bool backward)
 }
 #endif
 
-static void NAME(plane)(const struct pool *p, enum pool_kind kind, const void *a, const void *b, void *out)
+static void NAME(plane)(const struct pool_shape *p, enum pool_kind kind, const void *a, const void *b, void *out)
 {
     bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 &&
                p->dw == 1 && p->oh * 2 <= p->h && p->ow * 2 <= p->w;

@@ -229,7 +229,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
 }
 
 // Few and long rows: the chunks of one pass of one row.
-struct split {
+struct row_split {
     const struct row_job *j;
     int64_t row;
     int pass;
@@ -240,7 +240,7 @@ struct split {
 
 static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
 {
-    const struct split *s = user;
+    const struct row_split *s = user;
     const struct row_job *j = s->j;
     struct row_run t;
     TRY(start_run(&t, j, s->keep));
@@ -257,7 +257,7 @@ static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
 static kiln_status split_rows(struct row_job *j)
 {
     int64_t n_chunks = (j->count + j->chunk - 1) / j->chunk, cost = j->chunk * (1 + j->k->cost / 8);
-    struct split s = {.j = j};
+    struct row_split s = {.j = j};
     struct row_run t;
     s.parts = cpu_scratch(CPU_SCRATCH_STATE, (size_t)n_chunks * CPU_MAX_REDUCE * sizeof *s.parts);
     if (!s.parts) return error_pending;

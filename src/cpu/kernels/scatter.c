@@ -10,7 +10,7 @@
 
 enum { MODE_SET, MODE_ADD }; // as in ops/scatter.c
 
-struct run {
+struct scatter_run {
     char *out;
     const char *src;
     const int64_t *index;
@@ -50,7 +50,7 @@ struct run {
 #define NAME add_i64
 #include "cpu/kernels/scatter_tmpl.c"
 
-typedef void run_fn(const struct run *r);
+typedef void run_fn(const struct scatter_run *r);
 
 static run_fn *find_run(const struct launch *l)
 {
@@ -80,8 +80,9 @@ static kiln_status by_shared_index(const struct columns *c)
         int64_t n = c->length - k < INDEX_BLOCK ? c->length - k : INDEX_BLOCK;
         TRY(index_load(c->l, 0, index, c->index + k * c->index_k * c->index_B, n, c->index_k, c->size));
         for (int64_t i = 0; i < n; i++)
-            c->fn(&(struct run){c->out + index[i] * c->axis_stride * c->size_B, c->src + (k + i) * c->src_k * c->size_B,
-                                NULL, c->count, c->out_j, c->src_j, 0});
+            c->fn(&(struct scatter_run){c->out + index[i] * c->axis_stride * c->size_B,
+                                        c->src + (k + i) * c->src_k * c->size_B, NULL, c->count, c->out_j, c->src_j,
+                                        0});
     }
     return KILN_OK;
 }
@@ -94,8 +95,9 @@ static kiln_status by_column(const struct columns *c)
             int64_t n = c->length - k < INDEX_BLOCK ? c->length - k : INDEX_BLOCK;
             TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_k,
                            c->size));
-            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B,
-                                index, n, 0, c->src_k, c->axis_stride});
+            c->fn(&(struct scatter_run){c->out + j * c->out_j * c->size_B,
+                                        c->src + (j * c->src_j + k * c->src_k) * c->size_B, index, n, 0, c->src_k,
+                                        c->axis_stride});
         }
     return KILN_OK;
 }
@@ -108,8 +110,9 @@ static kiln_status by_place(const struct columns *c)
             int64_t n = c->count - j < INDEX_BLOCK ? c->count - j : INDEX_BLOCK;
             TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_j,
                            c->size));
-            c->fn(&(struct run){c->out + j * c->out_j * c->size_B, c->src + (j * c->src_j + k * c->src_k) * c->size_B,
-                                index, n, c->out_j, c->src_j, c->axis_stride});
+            c->fn(&(struct scatter_run){c->out + j * c->out_j * c->size_B,
+                                        c->src + (j * c->src_j + k * c->src_k) * c->size_B, index, n, c->out_j,
+                                        c->src_j, c->axis_stride});
         }
     return KILN_OK;
 }

@@ -1,5 +1,5 @@
 // Included by scatter.c once an element type and verb, with T, NAME and OP (= or +=).
-static void NAME(const struct run *r)
+static void NAME(const struct scatter_run *r)
 {
     T *out = (T *)(void *)r->out;
     const T *src = (const T *)(const void *)r->src;

@@ -22,16 +22,16 @@ static struct segment *segment_of(const struct tape_part *p, struct auto_step **
 
 // Keys
 
-struct key {
+struct part_key {
     VEC(int64_t) v;
 };
 
-static kiln_status put(struct key *k, int64_t v)
+static kiln_status put(struct part_key *k, int64_t v)
 {
     return vec_push(&k->v, v);
 }
 
-static kiln_status put_attr(struct key *k, const struct attr *a)
+static kiln_status put_attr(struct part_key *k, const struct attr *a)
 {
     TRY(put(k, a->kind << 1 | a->set));
     if (a->kind != ATTR_INTS) return put(k, a->i);
@@ -41,7 +41,7 @@ static kiln_status put_attr(struct key *k, const struct attr *a)
 }
 
 // Of a step, all but its place follows from the path.
-static kiln_status put_op(struct key *k, const struct tape_node *n)
+static kiln_status put_op(struct part_key *k, const struct tape_node *n)
 {
     const struct auto_step *s = auto_step_of(n);
     if (s) return put(k, s->depth);
@@ -55,7 +55,7 @@ static kiln_status put_op(struct key *k, const struct tape_node *n)
     return KILN_OK;
 }
 
-static kiln_status put_node(struct key *k, const struct tape_node *n, const int32_t *places)
+static kiln_status put_node(struct part_key *k, const struct tape_node *n, const int32_t *places)
 {
     TRY(put_op(k, n));
     TRY(put(k, n->n_in));
@@ -64,7 +64,7 @@ static kiln_status put_node(struct key *k, const struct tape_node *n, const int3
     return KILN_OK;
 }
 
-static kiln_status make_key(const struct tape_part *p, struct key *k)
+static kiln_status make_key(const struct tape_part *p, struct part_key *k)
 {
     size_t at = 0;
     for (size_t i = 0; i < p->n_nodes; i++) {
@@ -76,13 +76,13 @@ static kiln_status make_key(const struct tape_part *p, struct key *k)
     return KILN_OK;
 }
 
-static bool is_for(const struct auto_gradient *g, const struct key *k)
+static bool is_for(const struct auto_gradient *g, const struct part_key *k)
 {
     return g->n_key == k->v.n && !memcmp(g->key, k->v.v, k->v.n * sizeof *g->key);
 }
 
 // The one used last; `present`: for these gradients.
-static struct auto_gradient *find(struct auto_step *at, const struct key *k, const bool *present, size_t n)
+static struct auto_gradient *find(struct auto_step *at, const struct part_key *k, const bool *present, size_t n)
 {
     for (struct auto_gradient **p = &at->gradients, *g; (g = *p); p = &g->next) {
         if (!is_for(g, k) || (present && memcmp(g->present, present, n) != 0)) continue;
@@ -116,7 +116,7 @@ static kiln_status add(struct trie *t, const struct tape_part *p, struct segment
     return KILN_OK;
 }
 
-static kiln_status make_new(const struct tape_part *p, const struct key *k, const bool *present,
+static kiln_status make_new(const struct tape_part *p, const struct part_key *k, const bool *present,
                             struct auto_gradient **out)
 {
     struct auto_gradient *g = calloc(1, sizeof *g);
@@ -152,7 +152,7 @@ static bool has_changed(const struct auto_gradient *g, size_t n, bool *arrived)
 static kiln_status get(struct trie *t, const struct tape_part *p, struct segment *s, struct auto_step *at,
                        struct auto_gradient **out)
 {
-    struct key k = {{0}};
+    struct part_key k = {{0}};
     bool arrived[UINT8_MAX], changed = false;
     kiln_status status = make_key(p, &k);
     size_t n = 0;
