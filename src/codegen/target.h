@@ -8,6 +8,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
+#include "ir/caps.h"
 #include "ir/launch.h"
 #include "fuse/kernel.h"
 

@@ -2,6 +2,8 @@
 // device_ops; everything above uses device_*.
 #pragma once
 #include "base/process.h"
+#include "ir/caps.h"
+#include "ir/compiled.h"
 #include "ir/launch.h"
 #include <kiln/device.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // How work is laid out on a device of many lanes: what launches of the catalogue and fused kernels alike decide by the
 // device's abilities.
 #pragma once
-#include "ir/launch.h"
+#include "ir/caps.h"
 
 // A device with the few threads of a processor and short vectors: barriers cost it more than uneven accesses do.
 static inline bool grid_is_small(const struct device_caps *caps)

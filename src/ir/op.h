@@ -1,6 +1,6 @@
 // A row of the op table as every layer sees it, and a call of it. Rows themselves live in ops/.
 #pragma once
-#include "ir/launch.h"
+#include "ir/view.h"
 #include "ir/type.h"
 
 #define OP_MAX_OUT   4

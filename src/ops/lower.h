@@ -1,7 +1,7 @@
 // What families build launches from: views in, launches out. Dimensions of size 1 are dropped and adjacent ones merged
 // on the way, so that kernels see the fewest dimensions. A launch over zero elements is not emitted.
 #pragma once
-#include "ir/launch.h"
+#include "ir/view.h"
 #include "scalar/number.h"
 #include "ir/op.h"
 #include "scalar/scalar.h"

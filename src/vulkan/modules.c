@@ -1,6 +1,6 @@
 // Unpacking the modules that the build embeds.
 #include "vulkan/modules.h"
-#include "ir/launch.h"
+#include "ir/kernel_info.h"
 
 #include <pthread.h>
 #include <stdlib.h>

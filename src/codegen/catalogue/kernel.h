@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "fuse/kernel.h"
-#include "ir/launch.h"
+#include "ir/kernel_info.h"
 #include "scalar/scalar.h"
 
 #define KERNEL_MAX_IN 8

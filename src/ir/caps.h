@@ -1,0 +1,20 @@
+// What a device can do, as far as lowering and code generation ask.
+#pragma once
+#include "base/base.h"
+
+enum code_target { CODE_GLSL, CODE_LLVM };
+struct device_caps {
+    uint8_t code;        // enum code_target: what fused kernels are made for
+    bool host;           // memory is the host's, kernels are functions of the host
+    bool checks_indices; // an index out of range is an error; elsewhere it reads 0
+    bool own_products;   // its kernels for matrix products are faster than generated ones
+    bool cheap_launches; // joining launches gains nothing
+    bool f64, i64, f16_storage, i8_storage;
+    uint32_t subgroup_size;
+    uint32_t max_shared_B;
+    uint32_t max_push_B;
+    uint32_t parallelism; // rough count of work items that fill the device
+    uint32_t max_local;   // invocations of a workgroup
+    uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
+    bool shuffle;         // compute shaders may exchange values within a subgroup
+};
