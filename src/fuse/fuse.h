@@ -24,6 +24,7 @@ struct fuse_options {
     bool off;         // each unit that has an expression is a kernel of its own
     bool alone;       // a unit that ends by itself becomes a kernel too; it runs as it is otherwise
     bool round_casts; // see struct program_options
+    bool verify;      // fused_verify on each kernel
 };
 
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
@@ -52,3 +53,8 @@ struct fuse_set {
     bool checks;        // indices out of range are reported
 };
 kiln_status fuse_kernel(struct arena *a, const struct fuse_set *set, struct fused_kernel **out, const char **why);
+
+// --- verify.c ---
+
+// Checks a finished kernel whose accesses name these buffers. KILN_E_INTERNAL says what is wrong.
+kiln_status fused_verify(const struct fused_kernel *k, const struct unit_buffer *buffers);

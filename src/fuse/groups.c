@@ -117,6 +117,8 @@ static kiln_status run(struct fuser *f)
     }
     if (!f->o->off) TRY(group_find_attention(f));
     TRY(group_order(f));
+    for (size_t i = 0; f->o->verify && i < f->out->steps.n; i++)
+        if (f->out->steps.v[i].kernel) TRY(fused_verify(f->out->steps.v[i].kernel, f->u->buffers.v));
     return f->o->off ? KILN_OK : make_tables(f);
 }
 

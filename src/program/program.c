@@ -456,8 +456,10 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
                                .dense = m->o->dense};
-    struct fuse_options fo = {
-        .off = m->o->no_fusion, .alone = debug_flag("fuse-all"), .round_casts = m->o->round_casts};
+    struct fuse_options fo = {.off = m->o->no_fusion,
+                              .alone = debug_flag("fuse-all"),
+                              .round_casts = m->o->round_casts,
+                              .verify = debug_flag("verify")};
     bool compares;
     if (!compares_halves(&p->arena, before, &compares)) return error_pending;
     fo.round_casts |= compares;
