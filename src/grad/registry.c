@@ -13,14 +13,16 @@
 
 // One slot an op. Readers take no lock: a record is never changed after it was published, and lives as long as the
 // process, for nodes point to it.
-static _Atomic(const struct grad_rule *) *slots;
-static const struct grad_rule **built_in;
-static struct elementwise_needs *needs;
-static const struct grad_rule *all_rules;
+static _Atomic(const struct grad_rule *) slots[OPS_MAX + USER_OPS_MAX];
+static const struct grad_rule *built_in[OPS_MAX + USER_OPS_MAX];
+static struct grad_rule built_rules[OPS_MAX];
+static struct elementwise_needs needs[OPS_MAX];
+static const struct grad_rule *all_rules; // of users
 static atomic_uint generation;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_registry, lock)
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool started;
 static const struct grad_rule expressions; // the rule of elementwise ops: fn NULL
 
 static struct elementwise_needs needs_of(const struct op *op)
@@ -43,13 +45,8 @@ static struct elementwise_needs needs_of(const struct op *op)
     return r;
 }
 
-static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
+static void set_rule(struct grad_rule *r, const kiln_rule_spec *spec)
 {
-    struct grad_rule *r = calloc(1, sizeof *r);
-    if (!r) {
-        error_set(KILN_E_MEMORY, "register_rule: out of memory");
-        return NULL;
-    }
     r->fn = spec->fn;
     r->user = spec->user;
     r->needs_in = spec->needs_in;
@@ -58,6 +55,16 @@ static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
         r->needs_for[i] = spec->needs_in_for[i];
         r->by_input |= spec->needs_in_for[i] != 0;
     }
+}
+
+static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
+{
+    struct grad_rule *r = calloc(1, sizeof *r);
+    if (!r) {
+        error_set(KILN_E_MEMORY, "register_rule: out of memory");
+        return NULL;
+    }
+    set_rule(r, spec);
     r->next = all_rules;
     all_rules = r;
     return r;
@@ -71,11 +78,6 @@ static const struct rule_list *const families[] = {
 
 static void start(void)
 {
-    size_t n = (size_t)op_count + USER_OPS_MAX;
-    slots = calloc(n, sizeof *slots);
-    built_in = calloc(n, sizeof *built_in);
-    needs = calloc((size_t)op_count, sizeof *needs);
-    if (!slots || !built_in || !needs) return;
     for (int i = 0; i < op_count; i++) {
         const struct op *op = op_table[i];
         if (!(op->flags & OP_ELEMENTWISE)) continue;
@@ -87,19 +89,22 @@ static void start(void)
         for (size_t i = 0; i < families[f]->count; i++) {
             const struct op *op = op_find(families[f]->specs[i].op);
             assert(op && "a rule for an op that is not in the table");
-            built_in[op->index] = new_rule(&families[f]->specs[i]);
+            set_rule(&built_rules[op->index], &families[f]->specs[i]);
+            built_in[op->index] = &built_rules[op->index];
         }
-    for (size_t i = 0; i < (size_t)op_count; i++) atomic_store(&slots[i], built_in[i]);
+    for (int i = 0; i < op_count; i++) atomic_store(&slots[i], built_in[i]);
+    atomic_store_explicit(&started, true, memory_order_release);
 }
 
-__attribute__((constructor)) static void start_early(void)
+static void need_rules(void)
 {
-    pthread_once(&once, start);
+    if (KILN_UNLIKELY(!atomic_load_explicit(&started, memory_order_acquire))) pthread_once(&once, start);
 }
 
 const struct grad_rule *grad_rule_of(const struct op *op)
 {
-    return slots ? atomic_load_explicit(&slots[op->index], memory_order_acquire) : NULL;
+    need_rules();
+    return atomic_load_explicit(&slots[op->index], memory_order_acquire);
 }
 
 uint32_t grad_rules_generation(void)
@@ -109,6 +114,7 @@ uint32_t grad_rules_generation(void)
 
 struct elementwise_needs grad_elementwise_needs(const struct op *op)
 {
+    need_rules();
     return op->index < op_count ? needs[op->index] : needs_of(op);
 }
 
@@ -118,7 +124,7 @@ static kiln_status register_spec(const char *function, const kiln_rule_spec *spe
     if (!spec->op) return error_set(KILN_E_ARGUMENT, "%s: op is NULL", function);
     const struct op *op = op_find(spec->op);
     if (!op) return error_set(KILN_E_ARGUMENT, "%s: no op is named \"%s\"", function, spec->op);
-    if (!slots) return error_set(KILN_E_MEMORY, "%s: out of memory", function);
+    need_rules();
     pthread_mutex_lock(&lock);
     const struct grad_rule *r = spec->fn ? new_rule(spec) : built_in[op->index];
     if (r || !spec->fn) {
@@ -147,12 +153,13 @@ kiln_status kiln_register_bprop(const char *op, kiln_bprop_fn fn, void *user)
 
 void grad_use_expressions(const struct op *op)
 {
-    if (!slots) return;
+    need_rules();
     built_in[op->index] = &expressions;
     atomic_store(&slots[op->index], &expressions);
 }
 
 bool grad_is_built_in(const struct op *op, const struct grad_rule *rule)
 {
-    return rule && built_in && built_in[op->index] == rule;
+    need_rules();
+    return rule && built_in[op->index] == rule;
 }

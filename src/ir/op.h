@@ -120,6 +120,7 @@ struct op {
     const struct op_gradient *gradients;      // elementwise: one an input; NULL where all are zero
 };
 
+#define OPS_MAX 512 // rows of the tables; the build checks it
 extern const struct op *const op_table[];
 extern const int op_count;
 const struct op *op_find(const char *name); // by row name or alias, a user's op too; NULL when unknown

@@ -217,6 +217,7 @@ kiln_status gen_tables(struct catalogue *g, const char *dir)
     int count = OP_GRADIENTS + g->n_gradients;
     str_add(&s, table_intro);
     str_addf(&s, "extern const struct op op_instances[%d];\n", count);
+    str_addf(&s, "_Static_assert(%d <= OPS_MAX, \"ir/op.h\");\n", count);
     table_arrays(&s, g);
     str_addf(&s, "const int op_count = %d;\nconst struct op op_instances[%d] = {\n", count, count);
     for (int i = 0; i < elementwise_row_count; i++) elementwise_op(&s, i);
