@@ -1,4 +1,4 @@
-// Softmax, normalisation and cross entropy.
+// Softmax and normalisation.
 #include "conformance/structured.h"
 #include <kiln/ops.h>
 #include <string.h>
