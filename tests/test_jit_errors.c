@@ -189,12 +189,38 @@ static void gradients_before_the_error_are_left(void **state)
     agree(*state, gradients_outside);
 }
 
+static kiln_status double_it(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_add(in[0], in[0]);
+    return kiln_error();
+}
+
+// A name may come from a file.
+static void names_do_not_steer_terminals(void **state)
+{
+    struct fixture *f = *state;
+    char text[4000] = "";
+    kiln_tensor *x = kiln_ones(f->dev, KILN_F32, KILN_SHAPE(4)), *y;
+    kiln_function *j = kiln_jit(double_it, NULL, KILN_JIT(.name = "red\033[31m\nline"));
+    ok(kiln_call(j, &x, 1, &y, 1));
+    FILE *file = tmpfile();
+    kiln_explain(j, file);
+    rewind(file);
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    text[n] = 0;
+    fclose(file);
+    assert_non_null(strstr(text, "red\\x1b[31m\\x0aline"));
+    assert_null(strchr(text, 27));
+    kiln_function_free(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(writes_before_the_error_have_happened),
         FIXTURE(a_label_fails_as_an_index_does),
         FIXTURE(gradients_before_the_error_are_left),
+        FIXTURE(names_do_not_steer_terminals),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "jit/function.h"
 #include "base/handles.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "device/profile.h"
 #include "grad/state.h"
 #include "program/kernels.h"
@@ -76,6 +77,7 @@ static void name_function(kiln_function *f)
     uintptr_t fn = (uintptr_t)f->fn;
     if (f->o.name && *f->o.name) {
         snprintf(f->name, sizeof f->name, "%s", f->o.name);
+        text_escape(f->name, sizeof f->name);
     } else {
         caller_describe(caller_is_library(fn) ? caller_find() : fn, place, sizeof place);
         snprintf(f->name, sizeof f->name, "the function at %.*s", CALLER_TEXT_MAX - 1, place);
