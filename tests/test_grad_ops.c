@@ -1,6 +1,7 @@
 // Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from
 // their domains; structured rows have cases below. A row that is differentiable and has no case fails.
 #include "ops/elementwise.h"
+#include "row_case.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
 #include <kiln/kiln.h>
@@ -225,25 +226,6 @@ static void elementwise_slopes_are_right_to_nine_digits(void **state)
 
 // Structured rows
 
-#define MAX_IN 4
-struct row_case {
-    const char *op;
-    kiln_fn fn;
-    int order;
-    const char *shapes; // "2,3;3" - one an input
-    double lo, hi;      // 0, 0: [-2, 2]
-};
-
-#define CASE_FN(id, ...)                                                                                           \
-    static kiln_status case_##id(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out) \
-    {                                                                                                              \
-        kiln_tensor *x = in[0], *y = n_in > 1 ? in[1] : NULL, *z = n_in > 2 ? in[2] : NULL,                        \
-                    *w = n_in > 3 ? in[3] : NULL;                                                                  \
-        (void)x, (void)y, (void)z, (void)w;                                                                        \
-        out[0] = __VA_ARGS__;                                                                                      \
-        return kiln_error();                                                                                       \
-    }
-
 static kiln_tensor *places(int64_t rows, int64_t cols, const int64_t *v)
 {
     return kiln_from_data(dev, KILN_I64, KILN_SHAPE(rows, cols), v);
@@ -261,14 +243,6 @@ static kiln_tensor *largest_two(kiln_tensor *x)
     return kiln_topk(x, 2, 1, true, &values, &indices) ? NULL : values;
 }
 
-// All three results take part.
-static kiln_tensor *batch_norm_results(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias)
-{
-    kiln_tensor *y, *mean, *var;
-    if (kiln_batch_norm_train(x, KILN_BATCH_NORM(.weight = weight, .bias = bias), &y, &mean, &var)) return NULL;
-    return kiln_add(kiln_mul(y, mean), kiln_square(var));
-}
-
 // The same numbers at every call.
 static kiln_tensor *dropped(kiln_tensor *x)
 {
@@ -276,8 +250,8 @@ static kiln_tensor *dropped(kiln_tensor *x)
     return kiln_square(kiln_dropout(x, 0.3));
 }
 
+#define curved kiln_square // so that there is a second derivative
 #include "grad_cases.h"
-#undef CASE_FN
 
 #define CASE(op, id, order, ...) {#op, case_##id, order, __VA_ARGS__},
 static const struct row_case cases[] = {
@@ -289,18 +263,12 @@ static size_t case_inputs(const struct row_case *c, kiln_tensor **in)
 {
     double lo = c->lo == c->hi ? -2 : c->lo, hi = c->lo == c->hi ? 2 : c->hi;
     size_t n = 0;
-    for (const char *p = c->shapes;; p++) {
+    for (const char *p = c->shapes; p; n++) {
         int64_t dims[KILN_MAX_RANK];
-        size_t rank = 0;
-        while (*p && *p != ';') {
-            char *end;
-            dims[rank++] = strtoll(p, &end, 10);
-            p = *end == ',' ? end + 1 : end;
-        }
+        size_t rank = row_case_shape(&p, dims);
         in[n] = draw(rank, dims, lo, hi, 0.23 * (double)(n + 1));
-        n++;
-        if (!*p) return n;
     }
+    return n;
 }
 
 static void structured_rows_match_differences(void **state)
@@ -308,7 +276,7 @@ static void structured_rows_match_differences(void **state)
     int failed = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kiln_scope *scope = kiln_scope_begin();
-        kiln_tensor *in[MAX_IN];
+        kiln_tensor *in[ROW_CASE_INPUTS];
         size_t n = case_inputs(&cases[i], in);
         kiln_gradcheck(cases[i].fn, NULL, in, n,
                        KILN_GRADCHECK(.eps = 1e-5, .rtol = 1e-7, .atol = 1e-8, .order = cases[i].order));

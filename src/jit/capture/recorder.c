@@ -30,7 +30,8 @@ static void take_numbers(struct recorder *r, struct op_call *c)
 }
 
 // In user code as_strided speaks of the memory, in the graph of the value of its operand: the variable's.
-static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, struct attr *attrs, kiln_tensor **in)
+static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, struct attr *attrs,
+                                        const struct type **type, kiln_tensor **in)
 {
     kiln_tensor *t = in[0];
     if (!(c->op->flags & OP_STORAGE_VIEW) || !t->builder || !t->variable) return KILN_OK;
@@ -46,6 +47,8 @@ static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, s
     offset->i = (offset->set ? offset->i : 0) - v->layout.offset;
     offset->set = true;
     c->attrs = attrs;
+    *type = &whole->type;
+    c->in = type;
     in[0] = whole;
     return KILN_OK;
 }
@@ -62,16 +65,14 @@ static kiln_status check_positions(const struct op_call *c, const kiln_tensor *b
 }
 
 // A view shows the memory of its operand.
-static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const struct attr *attrs, kiln_tensor *base,
+static kiln_status show_same_memory(struct recorder *r, const struct op_call *asked, kiln_tensor *base,
                                     kiln_tensor *view)
 {
     struct layout layout;
     bool copy = false;
     if (!base->builder) return KILN_OK;
     TRY(variable_own(r, base));
-    struct op_call asked = *c;
-    asked.attrs = (struct attr *)attrs;
-    TRY(c->op->fn->view(&asked, &base->layout, &layout, &copy));
+    TRY(asked->op->fn->view(asked, &base->layout, &layout, &copy));
     if (copy) return KILN_OK;
     view->layout = layout;
     view->variable = base->variable;
@@ -85,11 +86,12 @@ static kiln_status show_same_memory(struct recorder *r, struct op_call *c, const
 static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor **in, int32_t *values, kiln_tensor **out)
 {
     struct attr translated[OP_MAX_ATTRS];
-    const struct attr *asked = c->attrs;
+    const struct op_call asked = *c;
+    const struct type *translated_type;
     kiln_tensor *base = c->n_in ? in[0] : NULL;
     if (c->op->flags & OP_RANDOM) take_numbers(r, c);
     if (c->op->flags & OP_VIEW) {
-        TRY(translate_as_strided(r, c, translated, in));
+        TRY(translate_as_strided(r, c, translated, &translated_type, in));
         TRY(check_positions(c, in[0]));
     }
     for (int i = 0; i < c->n_in; i++) {
@@ -103,7 +105,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
         out[i] = variable_handle(r, &c->out[i], first + i);
         if (!out[i]) return error_pending;
     }
-    if (c->op->flags & OP_VIEW) TRY(show_same_memory(r, c, asked, base, out[0]));
+    if (c->op->flags & OP_VIEW) TRY(show_same_memory(r, &asked, base, out[0]));
     if (tensor_wants_tape(c->n_in, in)) TRY(tensor_tape.record(c, in, out));
     return replayed_results(r, c, values, out);
 }
