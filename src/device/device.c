@@ -48,6 +48,7 @@ static kiln_device *open_kind(const struct device_ops *ops, const char *spec)
         handle_free(HANDLE_DEVICE, dev);
         return NULL;
     }
+    if (dev->caps.host && debug_flag("redzones")) heap_use_redzones(dev);
     dev->info.size = sizeof dev->info;
     dev->info.kind = ops->kind;
     dev->info.name = dev->name;

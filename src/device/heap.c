@@ -13,6 +13,7 @@
 // all idle slabs go.
 #include "base/process.h"
 #include "device/pool.h"
+#include "device/redzone.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct heap {
     struct slab_list busy, idle; // idle: longest first
     struct heap_slab *small;     // being carved
     uint64_t limit_B;
+    bool redzones;
     uint64_t live_B, clock; // blocks of the pools so far
     uint64_t extra_B;       // kept beyond the peak
     struct {
@@ -98,6 +100,11 @@ static void give_back(kiln_device *dev, struct slab_list *l, struct heap_slab *s
     STAT_ADD(dev, heap_reserved_B, -s->slab.size_B);
     dev->ops->slab_free(dev, &s->slab);
     free(s);
+}
+
+void heap_use_redzones(kiln_device *dev)
+{
+    dev->heap->redzones = true;
 }
 
 void heap_destroy(kiln_device *dev)
@@ -320,7 +327,7 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
     if (size_B == 0) return KILN_OK;
     if (size_B > (1ull << 46)) return exhausted(dev, size_B);
     struct heap *h = dev->heap;
-    out->held_B = round_up(size_B);
+    out->held_B = round_up(KILN_UNLIKELY(h->redzones) ? redzone_room(size_B) : size_B);
     pthread_mutex_lock(&h->lock);
     kiln_status status = out->held_B <= SMALL_B ? take_small(dev, out) : take_piece(dev, out);
     if (!status) {
@@ -335,6 +342,7 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
             STAT_SET(dev, heap_peak_B, STAT_GET(dev, heap_used_B));
     }
     pthread_mutex_unlock(&h->lock);
+    if (KILN_UNLIKELY(h->redzones) && !status) redzone_lay(out);
     return status;
 }
 
@@ -354,11 +362,13 @@ void device_release(kiln_device *dev, const struct block *b)
 {
     if (!b->slab) return;
     struct heap *h = dev->heap;
+    struct block whole = *b;
+    if (KILN_UNLIKELY(h->redzones)) redzone_lift(dev, &whole);
     pthread_mutex_lock(&h->lock);
     if (b->piece)
         pool_give(b->slab->pool, b->piece);
     else
-        push(&h->bins[heap_class(b->held_B)], b);
+        push(&h->bins[heap_class(b->held_B)], &whole);
     if (--b->slab->live == 0) {
         b->slab->idle_since = h->clock;
         list_remove(&h->busy, b->slab);

@@ -206,7 +206,7 @@ bool settle(struct harness *h, struct program *p)
     for (int i = 0; i < 2 * STEPS; i++) {
         struct trace t;
         run_program(p, WAY_EAGER, h->cpu, 0, NULL, &t);
-        bool fine = !t.status;
+        bool fine = !t.status || t.status == KILN_E_INTERNAL; // which is no refusal
         if (!fine && h->tells_refusals) printf("%llu: %s\n", (unsigned long long)p->seed, t.message);
         if (!fine) relent(p, &t);
         trace_free(&t);
@@ -269,6 +269,8 @@ struct finding check_program(struct harness *h, struct program *p)
     struct references r = {.n_noisy = 0};
     if (!settle(h, p)) return h->skipped++, f;
     run_program(p, WAY_EAGER, h->cpu, 0, NULL, &r.want);
+    if (r.want.status) f = (struct finding){.found = true, .way = WAY_EAGER, .call = r.want.call};
+    if (f.found) snprintf(f.what, sizeof f.what, "%s: %s", kiln_status_name(r.want.status), r.want.message);
     add_noisy(h, p, &r, NOISY_FIRST);
     for (int way = 0; way < WAYS && !f.found; way++)
         if (suits(h, p, (enum way)way)) f = check_way(h, p, (enum way)way, &r);

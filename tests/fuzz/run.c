@@ -389,6 +389,15 @@ static void note_failure(struct run *r)
     kiln_error_clear();
 }
 
+// With KILN_DEBUG=redzones the memory of a run is told of as it goes.
+static void hear(void *user, const char *message)
+{
+    struct trace *t = user;
+    if (strncmp(message, "redzones: ", 10) || t->status) return;
+    t->status = KILN_E_INTERNAL;
+    snprintf(t->message, sizeof t->message, "%s", message);
+}
+
 void run_program(const struct program *p, enum way way, kiln_device *dev, uint32_t noise, FILE *text,
                  struct trace *trace)
 {
@@ -396,6 +405,7 @@ void run_program(const struct program *p, enum way way, kiln_device *dev, uint32
         .p = p, .way = way, .dev = dev, .text = text, .trace = trace, .noise = {noise}, .noisy = noise != 0};
     kiln_scope *scope = kiln_scope_begin();
     *trace = (struct trace){.failed_step = -1};
+    kiln_set_log(hear, trace);
     kiln_set_device(dev);
     kiln_seed(dev, 7);
     world_open(&r);
@@ -409,4 +419,5 @@ void run_program(const struct program *p, enum way way, kiln_device *dev, uint32
     kiln_cell_free(&r.cell);
     for (int i = 0; i < BASES; i++) kiln_free(&r.base[i]);
     kiln_scope_end(&scope);
+    kiln_set_log(NULL, NULL);
 }
