@@ -24,7 +24,7 @@ CASE_FN(permute_reverse, curved(kiln_permute(x, KILN_SHAPE0)))
 CASE_FN(transpose, curved(kiln_transpose(x, 0, -1)))
 CASE_FN(expand, curved(kiln_expand(x, KILN_SHAPE(4, 2, 3))))
 CASE_FN(slice, curved(kiln_slice(x, KILN_SLICE(.start = KILN_ARGS(-1, 1), .stop = KILN_ARGS(KILN_END, 5),
-                                                    .step = KILN_ARGS(-2, 2)))))
+                                               .step = KILN_ARGS(-2, 2)))))
 CASE_FN(slice_short, curved(kiln_slice(x, KILN_SLICE(.start = KILN_ARGS(1)))))
 CASE_FN(narrow, curved(kiln_narrow(x, 1, 1, 2)))
 CASE_FN(select, curved(kiln_select(x, 1, -2)))
@@ -34,8 +34,8 @@ CASE_FN(flip, curved(kiln_flip(x, KILN_SHAPE(1))))
 CASE_FN(flatten, curved(kiln_flatten(x, 1, -1)))
 CASE_FN(as_strided, curved(kiln_as_strided(kiln_contiguous(x), KILN_SHAPE(2, 2), KILN_SHAPE(3, 1), 1)))
 CASE_FN(as_strided_windows, curved(kiln_as_strided(kiln_contiguous(x), KILN_SHAPE(4, 3), KILN_SHAPE(1, 1), 0)))
-CASE_FN(as_strided_of_view, curved(kiln_as_strided(kiln_transpose(kiln_contiguous(x), 0, 1), KILN_SHAPE(2, 2, 2),
-                                                        KILN_SHAPE(2, 0, 1), 0)))
+CASE_FN(as_strided_of_view,
+        curved(kiln_as_strided(kiln_transpose(kiln_contiguous(x), 0, 1), KILN_SHAPE(2, 2, 2), KILN_SHAPE(2, 0, 1), 0)))
 CASE_FN(diagonal, curved(kiln_diagonal(x, 1, 0, 1)))
 CASE_FN(diagonal_below, curved(kiln_diagonal(x, -1, 2, 0)))
 CASE_FN(embed, curved(kiln_embed(x, KILN_SHAPE(3, 4), KILN_SHAPE(4, 2), 1)))
@@ -72,18 +72,17 @@ CASE_FN(repeat_interleave, curved(kiln_repeat_interleave(x, 3, 1)))
 CASE_FN(roll, curved(kiln_roll(x, KILN_SHAPE(1, -2), KILN_SHAPE(0, 1))))
 CASE_FN(roll_flat, curved(kiln_roll(x, KILN_SHAPE(2), KILN_SHAPE0)))
 CASE_FN(pad, curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1), .after = KILN_ARGS(0, 2), .value = 3))))
-CASE_FN(pad_reflect, curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1),
-                                                      .mode = KILN_PAD_REFLECT))))
+CASE_FN(pad_reflect,
+        curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1), .mode = KILN_PAD_REFLECT))))
 CASE_FN(pad_edge,
         curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(2, 1), .mode = KILN_PAD_EDGE))))
-CASE_FN(pad_circular, curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(2, 1),
-                                                       .mode = KILN_PAD_CIRCULAR))))
+CASE_FN(pad_circular,
+        curved(kiln_pad(x, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(2, 1), .mode = KILN_PAD_CIRCULAR))))
 CASE_FN(tril, curved(kiln_tril(x, 0)))
 CASE_FN(triu, curved(kiln_triu(x, -1)))
 CASE_FN(gather, curved(kiln_gather(x, 1, places(2, 3, (const int64_t[]){0, 2, 2, 1, 1, -1}))))
 CASE_FN(take, curved(kiln_take(x, 1, places(2, 2, (const int64_t[]){0, 2, 2, -2}))))
-CASE_FN(index_select,
-        curved(kiln_index_select(x, 0, kiln_select(places(2, 2, (const int64_t[]){1, 1, 0, 0}), 0, 0))))
+CASE_FN(index_select, curved(kiln_index_select(x, 0, kiln_select(places(2, 2, (const int64_t[]){1, 1, 0, 0}), 0, 0))))
 CASE_FN(embedding, curved(kiln_embedding(x, places(2, 2, (const int64_t[]){1, 1, 0, 2}))))
 CASE_FN(scatter, curved(kiln_scatter(x, 1, places(2, 2, (const int64_t[]){2, 0, 1, -1}), y)))
 CASE_FN(scatter_add, curved(kiln_scatter_add(x, 1, places(2, 2, (const int64_t[]){2, 2, 1, -1}), y)))
