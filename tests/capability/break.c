@@ -216,8 +216,8 @@ static void is_accounted_for(kiln_device *dev)
     assert_int_equal(count_spans(path, "segment"), 1); // the last one, to the end
     assert_int_equal(unlink(path), 0);
     kiln_jit_stats s = jit_stats_of(f), whole = jit_stats_of(g);
-    // Of each call 3 + 2 + 2 + 5 + 8 ops are in graphs. The first one learns what is asked for after its breaks, where no
-    // comparison made it known before.
+    // Of each call 3 + 2 + 2 + 5 + 8 ops are in graphs. The first one learns what is asked for after its breaks, where
+    // no comparison made it known before.
     assert_int_equal(s.breaks, 16);
     assert_int_equal(s.graph_ops, 4 * 20);
     assert_int_equal(s.single_ops, 4);
