@@ -21,6 +21,16 @@ static double unit_of(kiln_dtype dtype)
     return dtype == KILN_F16 ? 0x1p-10 : dtype == KILN_BF16 ? 0x1p-7 : dtype == KILN_F32 ? 0x1p-21 : 0x1p-50;
 }
 
+double noise_of(const struct run *r, kiln_tensor *t)
+{
+    return 4 * unit_of(r->way == WAY_WIDE ? KILN_F32 : kiln_tensor_dtype(t));
+}
+
+bool noise_tosses(struct run *r)
+{
+    return r->noisy && rng_below(&r->noise, 2);
+}
+
 // As large as the rounding to a dtype that t is stored in.
 static kiln_tensor *with_noise_of(struct run *r, kiln_tensor *t, kiln_dtype stored)
 {

@@ -90,6 +90,14 @@ kiln_tensor *step_with_number(struct operands *o)
     }
 }
 
+// What rounding has made equal, or not.
+static kiln_tensor *nearly_equal(struct operands *o, kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_tensor *far = kiln_abs(kiln_sub(a, b)), *most = kiln_maximum(kiln_abs(a), kiln_abs(b));
+    kiln_tensor *near = kiln_less_equal(far, kiln_mul(most, kiln_scalar(noise_of(o->run, a) + noise_of(o->run, b))));
+    return kiln_logical_or(near, kiln_equal(a, b));
+}
+
 kiln_tensor *step_compare(struct operands *o)
 {
     static const char *const names[] = {"greater", "less_equal", "equal", "not_equal", "isfinite"};
@@ -97,7 +105,10 @@ kiln_tensor *step_compare(struct operands *o)
     kiln_tensor *in[] = {o->a, fit(o, &nb)};
     if (name == names[4] && is_bool(o->a)) return NULL;
     say(o, "%s(%s, %s)", name, o->na, nb);
-    return kiln_apply(name, in, name == names[4] ? 1 : 2);
+    bool equals = (name == names[2] || name == names[3]) && is_float(in[0]) && is_float(in[1]);
+    if (!equals || !noise_tosses(o->run)) return kiln_apply(name, in, name == names[4] ? 1 : 2);
+    kiln_tensor *is = nearly_equal(o, in[0], in[1]);
+    return name == names[2] ? is : kiln_logical_not(is);
 }
 
 kiln_tensor *step_choice(struct operands *o)
