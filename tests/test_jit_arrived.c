@@ -235,13 +235,46 @@ static void a_written_state_s_gradient_too(void **state)
     compare(*state, writes_what_it_is_given, false);
 }
 
+// What was made of another result is not run backward, so that its memory may be written.
+static kiln_status two_products(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_mul(in[0], in[1]);
+    out[1] = kiln_mul(in[0], in[2]);
+    return kiln_error();
+}
+
+static kiln_tensor *slope_by_one(struct fixture *f, kiln_function *j)
+{
+    kiln_tensor *p = kiln_parameter(vec(f, 2, 3, 4), "p"), *q = kiln_parameter(vec(f, 2, 5, 6), "q");
+    kiln_tensor *in[] = {vec(f, 2, 1, 2), p, q}, *out[2], *g = NULL;
+    ok(j ? kiln_call(j, in, 3, out, 2) : two_products(NULL, in, 3, out, 2));
+    kiln_tensor *beside = kiln_square(out[1]), *loss = kiln_sum(kiln_add(kiln_square(out[0]), beside), NULL);
+    kiln_no_grad_begin();
+    ok(kiln_assign(out[1], kiln_scalar(0)));
+    kiln_no_grad_end();
+    ok(kiln_gradients(loss, &p, 1, NULL, &g));
+    return g;
+}
+
+static void a_result_leads_to_what_it_comes_of(void **state)
+{
+    struct fixture *f = *state;
+    expect(slope_by_one(f, NULL), 2, 6., 32.);
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, two_products, NULL);
+        for (int t = 0; t < 3; t++) expect(slope_by_one(f, j), 2, 6., 32.);
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         FIXTURE(an_unused_result_counts_as_nothing), FIXTURE(an_unused_result_counts_as_nothing_in_second_derivatives),
         FIXTURE(what_no_gradient_comes_to_has_none), FIXTURE(in_another_capture_too),
         FIXTURE(any_set_of_results_may_be_used),     FIXTURE(the_backward_of_one_result_is_that_result_s),
-        FIXTURE(a_written_state_s_gradient_too),
+        FIXTURE(a_written_state_s_gradient_too),     FIXTURE(a_result_leads_to_what_it_comes_of),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

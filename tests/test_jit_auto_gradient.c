@@ -807,36 +807,6 @@ static void a_result_leads_to_what_it_comes_of(void **state)
     kiln_function_free(&j);
 }
 
-// The same from outside: what was made of the other result is not run backward, so that its memory may be written.
-static kiln_status two_products(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    out[0] = kiln_mul(in[0], in[1]);
-    out[1] = kiln_mul(in[0], in[2]);
-    return kiln_error();
-}
-
-static kiln_tensor *slope_by_one(struct fixture *f, kiln_function *j)
-{
-    kiln_tensor *p = kiln_parameter(vec(f, 2, 3, 4), "p"), *q = kiln_parameter(vec(f, 2, 5, 6), "q");
-    kiln_tensor *in[] = {vec(f, 2, 1, 2), p, q}, *out[2], *g = NULL;
-    ok(j ? kiln_call(j, in, 3, out, 2) : two_products(NULL, in, 3, out, 2));
-    kiln_tensor *beside = kiln_square(out[1]), *loss = kiln_sum(kiln_add(kiln_square(out[0]), beside), NULL);
-    kiln_no_grad_begin();
-    ok(kiln_assign(out[1], kiln_scalar(0)));
-    kiln_no_grad_end();
-    ok(kiln_gradients(loss, &p, 1, NULL, &g));
-    return g;
-}
-
-static void what_was_made_of_another_result_is_not_run(void **state)
-{
-    struct fixture *f = *state;
-    kiln_function *j = kiln_jit(two_products, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
-    expect(slope_by_one(f, NULL), 2, 6., 32.);
-    for (int t = 0; t < 3; t++) expect(slope_by_one(f, j), 2, 6., 32.);
-    kiln_function_free(&j);
-}
-
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -860,7 +830,6 @@ int main(int argc, char **argv)
         FIXTURE(threads_share_recordings_and_backwards),
         FIXTURE(a_hash_changes_nothing),
         FIXTURE(a_result_leads_to_what_it_comes_of),
-        FIXTURE(what_was_made_of_another_result_is_not_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,7 @@ kiln_status entry_run_graph(const struct entry *e, struct program *p, const stru
 // backward.c
 // The gradients of a call, by target; NULL: none arrives. dout: by output of its node, NULL: none arrived. `kept`: the
 // inputs of the graph, then the values saved. Not compiled: node by node.
+bool entry_leads(struct entry *e, size_t output, size_t target); // whether gradients of the one go on to the other
 kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct program_rng *rng,
                                kiln_tensor *const *dout, kiln_tensor **din);
 

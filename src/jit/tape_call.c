@@ -136,7 +136,13 @@ static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor 
     return entry_run_backward(h->entry, compiled, in + g->n_targets, &h->rng, dout, din);
 }
 
-static const struct grad_rule call_rule = {.fn = rule, .takes_missing = true};
+// Edges beyond the targets lead to what tells that no tape was kept.
+static bool call_leads(const struct tape_node *n, int out, int in)
+{
+    const struct held *h = n->held;
+    return (size_t)in >= h->entry->captured.gradient.n_targets || entry_leads(h->entry, (size_t)out, (size_t)in);
+}
+
 static bool part_leads(const struct tape_node *n, int out, int in)
 {
     const struct held *h = n->held;
@@ -144,6 +150,7 @@ static bool part_leads(const struct tape_node *n, int out, int in)
     return (size_t)in < n_outside && h->part->leads[(size_t)out * n_outside + (size_t)in];
 }
 
+static const struct grad_rule call_rule = {.fn = rule, .takes_missing = true, .leads = call_leads};
 static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true, .leads = part_leads};
 
 // Recording

@@ -30,6 +30,7 @@ void gradient_finish(struct gradient *g)
     free(g->douts);
     free(g->used_up);
     free(g->arrived);
+    free(g->leads);
     *g = (struct gradient){0};
 }
 

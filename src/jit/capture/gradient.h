@@ -37,6 +37,7 @@ struct gradient {
     size_t n_outputs;
     // Of a part of the tape, by output: whether a gradient arrived in the last backward. NULL: there was none yet.
     bool *arrived;
+    bool *leads; // n_outputs * n_targets, found when it is asked for, with the lock: which results lead where
     struct type *types;
     int32_t *values;           // in the forward graph; -1: nothing flows back from it
     const struct op **used_up; // by output: the op whose tape a backward inside has used up; NULL: there is none
