@@ -47,7 +47,82 @@ kiln_status infer_matmul(struct op_call *c)
     return KILN_OK;
 }
 
-// Space: batch..., M, N, K with K the row. Adjacent batch dimensions that all operands walk alike are merged.
+// Batch dimensions of the launch: adjacent ones that all operands walk alike are one.
+struct batch {
+    int n;
+    int64_t size[MAX_RANK], a[MAX_RANK], b[MAX_RANK], out[MAX_RANK];
+};
+
+static void merge_batch(struct batch *s, int rank, const struct view *a, const struct view *b, const struct view *out)
+{
+    s->n = 0;
+    for (int d = 0; d < rank; d++) {
+        int64_t size = out->dims[d];
+        int last = s->n - 1;
+        if (size == 1) continue;
+        bool merges = s->n && s->a[last] == a->strides[d] * size && s->b[last] == b->strides[d] * size &&
+                      s->out[last] == out->strides[d] * size;
+        int at = merges ? last : s->n++;
+        s->size[at] = merges ? s->size[at] * size : size;
+        s->a[at] = a->strides[d], s->b[at] = b->strides[d], s->out[at] = out->strides[d];
+    }
+}
+
+static void add_dim(struct batch *s, int64_t size, int64_t a, int64_t b, int64_t out)
+{
+    s->size[s->n] = size;
+    s->a[s->n] = a, s->b[s->n] = b, s->out[s->n++] = out;
+}
+
+struct factors {
+    const struct op_call *c;
+    const struct product *p;
+    int n_batch;
+    struct view a, b, out; // batch..., then the matrix
+};
+
+static kiln_status multiply(struct lowering *lo, const struct factors *f);
+
+// A batch with more dimensions than a launch has room for, one index of its shortest at a time.
+static kiln_status multiply_pieces(struct lowering *lo, const struct factors *f)
+{
+    int shortest = 0;
+    for (int d = 1; d < f->n_batch; d++)
+        if (f->out.dims[d] < f->out.dims[shortest]) shortest = d;
+    for (int64_t i = 0; i < f->out.dims[shortest]; i++) {
+        struct factors piece = *f;
+        piece.a = view_narrow(&f->a, shortest, i, 1);
+        piece.b = view_narrow(&f->b, shortest, i, 1);
+        piece.out = view_narrow(&f->out, shortest, i, 1);
+        TRY(multiply(lo, &piece));
+    }
+    return KILN_OK;
+}
+
+// Space: batch..., M, N, K with K the row.
+static kiln_status multiply(struct lowering *lo, const struct factors *f)
+{
+    const struct product *p = f->p;
+    const struct view *a = &f->a, *b = &f->b, *out = &f->out;
+    int m = f->n_batch, n = f->n_batch + 1;
+    int64_t batches = 1;
+    struct batch s;
+    merge_batch(&s, f->n_batch, a, b, out);
+    if (s.n + 3 > MAX_RANK) return multiply_pieces(lo, f);
+    for (int d = 0; d < s.n; d++) batches *= s.size[d];
+    add_dim(&s, p->m, a->strides[m], 0, out->strides[m]);
+    add_dim(&s, p->n, 0, b->strides[n], out->strides[n]);
+    add_dim(&s, p->k, a->strides[n], b->strides[m], 0);
+    struct launch l;
+    launch_init(&l, lo, kernel_of(FAMILY_matmul, dtype_class(f->c->out[0].dtype)), s.n, s.size);
+    l.n_reduce = 1;
+    launch_operand(&l, a, s.a, false);
+    launch_operand(&l, b, s.b, false);
+    launch_operand(&l, out, s.out, true);
+    l.extent[0] = p->n, l.extent[1] = p->m, l.extent[2] = batches;
+    return lo->launch(lo, &l);
+}
+
 kiln_status lower_matmul(const struct op_call *c, struct lowering *lo)
 {
     struct product p;
@@ -56,46 +131,20 @@ kiln_status lower_matmul(const struct op_call *c, struct lowering *lo)
     TRY(batch_shape(c, &batch));
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
     if (p.k == 0) return lower_fill(lo, 0, &c->vout[0]);
-    struct view a = c->vin[0], b = c->vin[1], out = c->vout[0];
+    struct factors f = {.c = c, .p = &p, .n_batch = batch.rank, .a = c->vin[0], .b = c->vin[1], .out = c->vout[0]};
     if (p.a_vector) {
-        a = view_insert(&a, 0);
-        out = view_insert(&out, batch.rank);
+        f.a = view_insert(&f.a, 0);
+        f.out = view_insert(&f.out, batch.rank);
     }
     if (p.b_vector) {
-        b = view_insert(&b, 1);
-        out = view_insert(&out, out.rank);
+        f.b = view_insert(&f.b, 1);
+        f.out = view_insert(&f.out, f.out.rank);
     }
-    int nb = batch.rank;
-    int64_t a_dims[MAX_RANK + 2], b_dims[MAX_RANK + 2];
-    memcpy(a_dims, batch.dims, sizeof batch.dims);
-    memcpy(b_dims, batch.dims, sizeof batch.dims);
-    a_dims[nb] = p.m, a_dims[nb + 1] = p.k;
-    b_dims[nb] = p.k, b_dims[nb + 1] = p.n;
-    TRY(view_expand(&a, nb + 2, a_dims, &a));
-    TRY(view_expand(&b, nb + 2, b_dims, &b));
-    int64_t size[MAX_RANK], sa[MAX_RANK], sb[MAX_RANK], so[MAX_RANK], batches = 1;
-    int r = 0;
-    for (int i = 0; i < nb; i++) {
-        batches *= batch.dims[i];
-        if (batch.dims[i] == 1) continue;
-        int64_t d = batch.dims[i];
-        if (r && sa[r - 1] == a.strides[i] * d && sb[r - 1] == b.strides[i] * d && so[r - 1] == out.strides[i] * d) {
-            size[r - 1] *= d, sa[r - 1] = a.strides[i], sb[r - 1] = b.strides[i], so[r - 1] = out.strides[i];
-            continue;
-        }
-        size[r] = d, sa[r] = a.strides[i], sb[r] = b.strides[i], so[r++] = out.strides[i];
-    }
-    if (r + 3 > MAX_RANK)
-        return op_fail(c, KILN_E_UNSUPPORTED, "more than %d batch dimensions that cannot be merged", MAX_RANK - 3);
-    size[r] = p.m, sa[r] = a.strides[nb], sb[r] = 0, so[r] = out.strides[nb];
-    size[r + 1] = p.n, sa[r + 1] = 0, sb[r + 1] = b.strides[nb + 1], so[r + 1] = out.strides[nb + 1];
-    size[r + 2] = p.k, sa[r + 2] = a.strides[nb + 1], sb[r + 2] = b.strides[nb], so[r + 2] = 0;
-    struct launch l;
-    launch_init(&l, lo, kernel_of(FAMILY_matmul, dtype_class(c->out[0].dtype)), r + 3, size);
-    l.n_reduce = 1;
-    launch_operand(&l, &a, sa, false);
-    launch_operand(&l, &b, sb, false);
-    launch_operand(&l, &out, so, true);
-    l.extent[0] = p.n, l.extent[1] = p.m, l.extent[2] = batches;
-    return lo->launch(lo, &l);
+    int64_t a_dims[MAX_RANK], b_dims[MAX_RANK];
+    for (int d = 0; d < batch.rank; d++) a_dims[d] = b_dims[d] = batch.dims[d];
+    a_dims[batch.rank] = p.m, a_dims[batch.rank + 1] = p.k;
+    b_dims[batch.rank] = p.k, b_dims[batch.rank + 1] = p.n;
+    TRY(view_expand(&f.a, batch.rank + 2, a_dims, &f.a));
+    TRY(view_expand(&f.b, batch.rank + 2, b_dims, &f.b));
+    return multiply(lo, &f);
 }
