@@ -1,4 +1,5 @@
 // The generated and hand-written shaders: every storage dtype, layout and form against plain C.
+#include "vulkan/form.h"
 #include "vulkan_fixture.h"
 
 // --- storage dtypes
@@ -665,6 +666,21 @@ static void products_of_all_kinds(void **state)
     }
 }
 
+// Each field in its own bits, with the largest values that occur.
+static void forms_of_pipelines_differ(void **state)
+{
+    static const struct vk_form forms[] = {
+        {.kernel = UINT16_MAX, .rank = MAX_RANK, .n_reduce = MAX_RANK},
+        {.kernel = 1, .rank = MAX_RANK, .wide = 4, .tail = 1, .local = 256},
+        {.kernel = 2, .rank = 9, .n_reduce = 1, .indirect = 1, .wide = 1, .local = 1024, .lanes = 1024, .rows = 1},
+        {.kernel = 3, .n_reduce = MAX_RANK, .indirect = 1, .local = 64, .lanes = 2, .rows = 32, .phase = 255},
+    };
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        struct vk_form back = vk_form_unpack(vk_form_pack(&forms[i]));
+        assert_memory_equal(&back, &forms[i], sizeof back);
+    }
+}
+
 int main(void)
 {
     setenv("KILN_DEBUG", "validate", 1);
@@ -684,6 +700,7 @@ int main(void)
         CASE(reductions_repeat_to_the_bit),
         CASE(an_empty_row_gives_the_identity),
         CASE(products_of_all_kinds),
+        cmocka_unit_test(forms_of_pipelines_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /// The largest rank of a tensor.
-#define KILN_MAX_RANK 8
+#define KILN_MAX_RANK 16
 
 /// A tensor with a copy of row-major host data. `dev` NULL: this thread's default device.
 /// Errors: KILN_E_SHAPE for a negative dimension, KILN_E_ARGUMENT for NULL data of a non-empty shape.

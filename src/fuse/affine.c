@@ -12,9 +12,9 @@
 
 struct digits {
     int n;
-    int dim[MAX_RANK]; // by falling stride
-    int64_t stride[MAX_RANK], size[MAX_RANK];
-    bool flipped[MAX_RANK];
+    int dim[FUSED_DIMS]; // by falling stride
+    int64_t stride[FUSED_DIMS], size[FUSED_DIMS];
+    bool flipped[FUSED_DIMS];
     int64_t base; // the lowest element
 };
 
@@ -64,7 +64,7 @@ static bool spell_offset(const struct digits *d, int64_t k, int64_t *digit)
 }
 
 // Digit j runs over its end: can a cut of one dimension mend it?
-static void propose_cut(const struct space *s, const struct digits *d, int64_t (*a)[MAX_RANK], int j, struct cut *cut)
+static void propose_cut(const struct space *s, const struct digits *d, int64_t (*a)[FUSED_DIMS], int j, struct cut *cut)
 {
     for (int i = 0; i < s->n_dims; i++) {
         int64_t step = a[i][j];
@@ -77,7 +77,7 @@ static void propose_cut(const struct space *s, const struct digits *d, int64_t (
 }
 
 // The digits are coefficients of one map, in range for every index of the space.
-static bool in_range(const struct space *s, const struct digits *d, int64_t (*a)[MAX_RANK], const int64_t *first,
+static bool in_range(const struct space *s, const struct digits *d, int64_t (*a)[FUSED_DIMS], const int64_t *first,
                      struct cut *cut)
 {
     for (int j = 0; j < d->n; j++) {
@@ -100,7 +100,7 @@ bool affine_solve(const struct space *s, const struct form *e, int n, const int6
                   int64_t offset, struct point_map *out, struct cut *cut)
 {
     struct digits d;
-    int64_t a[FUSED_MAX_DIMS][MAX_RANK], first[MAX_RANK];
+    int64_t a[FUSED_MAX_DIMS][FUSED_DIMS], first[FUSED_DIMS];
     *cut = (struct cut){0, 0};
     if (!set_up(&d, n, sizes, strides, offset)) return false;
     for (int i = 0; i < s->n_dims; i++)

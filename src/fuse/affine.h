@@ -17,7 +17,7 @@ struct space {
 
 struct point_map {
     int n;
-    struct form to[MAX_RANK];
+    struct form to[FUSED_DIMS];
 };
 
 // The dimension `dim` of the space that must be cut, so that its inner part has `inner` indices; 0: none.

@@ -21,7 +21,7 @@
 #include "scalar/scalar.h"
 
 #define FUSED_MAX_DIMS    12 // while a kernel is put together
-#define FUSED_DIMS        8  // of a finished one
+#define FUSED_DIMS        8  // of a finished one, and of each unit in it
 #define FUSED_MAX_IN      32
 #define FUSED_MAX_OUT     16
 #define FUSED_MAX_SCALARS 24

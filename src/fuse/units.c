@@ -1,5 +1,6 @@
 // Makes the units: lowers each node of a graph once, with numbers of buffers where eager mode has addresses.
 #include "fuse/units.h"
+#include "fuse/kernel.h"
 #include "ops/body.h"
 #include "ops/lower.h"
 #include <stdlib.h>
@@ -33,11 +34,12 @@ static bool folds(const struct scalar_dag *d)
     return false;
 }
 
-// What a device has no kernel for falls back to the CPU, op by op.
-static bool may_fuse(kernel_id kernel, const struct device_caps *caps)
+// What a device has no kernel for falls back to the CPU, op by op; what has more dimensions than a fused kernel stays
+// the launch that it is.
+static bool may_fuse(const struct launch *l, const struct device_caps *caps)
 {
-    if (caps->own_products && kernel_multiplies(kernel)) return false;
-    return caps->host || !kernel_info(kernel)->cpu_only;
+    if (l->rank > FUSED_DIMS || (caps->own_products && kernel_multiplies(l->kernel))) return false;
+    return caps->host || !kernel_info(l->kernel)->cpu_only;
 }
 
 // What only moves elements was lowered on bits; fused, it moves values of the buffers' own dtype.
@@ -87,7 +89,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
     unit.random = l->n_scalars == 2 && l->scalars[0] == (uint64_t)RNG_OF_RUN;
-    if (kernel_has_body(l->kernel) && may_fuse(l->kernel, base->caps)) {
+    if (kernel_has_body(l->kernel) && may_fuse(l, base->caps)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
         memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);

@@ -21,7 +21,7 @@ kiln_tensor *io_array_tensor(kiln_device *dev, const struct io_array *a, void *d
 kiln_status io_array_read(const char *where, const kiln_tensor *t, struct io_array *a, void **data, uint64_t *size_B);
 void io_swap_bytes(void *data, uint64_t size_B, size_t item_B);
 // "f32[2,3]"
-enum { IO_ARRAY_TEXT = 208 };
+enum { IO_ARRAY_TEXT = 360 };
 const char *io_array_text(const struct io_array *a, char *text);
 
 // KILN_E_ARGUMENT for NULL lists, NULL, empty or repeated names and NULL tensors.

@@ -19,5 +19,5 @@ kiln_status npy_parse(const char *where, const unsigned char *bytes, uint64_t da
 kiln_tensor *npy_tensor(const char *where, kiln_device *dev, const struct npy_header *h, void *data);
 
 // Everything before the data, a multiple of 64 bytes; KILN_E_UNSUPPORTED for bf16.
-enum { NPY_WRITE_MAX_B = 320 };
+enum { NPY_WRITE_MAX_B = 512 };
 kiln_status npy_format(const char *where, const struct io_array *a, unsigned char *out, size_t *size_B);

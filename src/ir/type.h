@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include <kiln/macros.h>
 
-#define MAX_RANK 8
+#define MAX_RANK 16
 
 struct type {
     uint8_t dtype;
@@ -44,7 +44,7 @@ bool type_equal(const struct type *a, const struct type *b);
 // Total bytes of a contiguous tensor; KILN_E_SHAPE when it overflows.
 kiln_status type_size_B(const struct type *t, uint64_t *out);
 // Text "f32[2,3]" into buf; returns buf.
-#define TYPE_TEXT_MAX 200
+#define TYPE_TEXT_MAX 360
 char *type_text(const struct type *t, char *buf, size_t cap);
 
 void layout_contiguous(const struct type *t, struct layout *out);

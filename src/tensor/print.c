@@ -333,7 +333,7 @@ static void add_axis(struct printer *p, int axis, int64_t index)
     str_add(p->out, "[");
     for (int64_t i = 0; i < n && !p->out->failed; i++) {
         if (i > 0) {
-            str_addn(p->out, "\n\n\n\n\n\n\n\n", (size_t)(p->type->rank - axis - 1));
+            for (int d = axis + 1; d < p->type->rank; d++) str_add(p->out, "\n");
             add_indent(p, axis + 1);
         }
         if (is_cut(p, axis) && i == EDGE) {

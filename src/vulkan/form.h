@@ -1,7 +1,7 @@
 // The form in which a kernel runs: what of a pipeline's specialisation is not an operand's dtype or a kernel's own
 // variant.
 #pragma once
-#include <stdint.h>
+#include "ir/type.h"
 
 struct vk_form {
     uint32_t kernel;
@@ -13,6 +13,7 @@ struct vk_form {
     uint32_t lanes, rows; // row: invocations a row, rows a workgroup
     uint32_t phase;       // row
 };
+_Static_assert(MAX_RANK < 32, "rank and n_reduce have 5 bits each");
 
 static inline uint64_t vk_form_log2(uint32_t v)
 {
@@ -21,8 +22,8 @@ static inline uint64_t vk_form_log2(uint32_t v)
 
 static inline uint64_t vk_form_pack(const struct vk_form *f)
 {
-    return f->kernel | (uint64_t)f->rank << 16 | (uint64_t)f->n_reduce << 20 | (uint64_t)f->indirect << 24 |
-           (uint64_t)f->wide << 25 | (uint64_t)f->tail << 28 | vk_form_log2(f->local) << 32 |
+    return f->kernel | (uint64_t)f->rank << 16 | (uint64_t)f->n_reduce << 21 | (uint64_t)f->indirect << 26 |
+           (uint64_t)f->wide << 27 | (uint64_t)f->tail << 30 | vk_form_log2(f->local) << 32 |
            vk_form_log2(f->lanes) << 36 | vk_form_log2(f->rows) << 40 | (uint64_t)f->phase << 44;
 }
 
@@ -35,11 +36,11 @@ static inline struct vk_form vk_form_unpack(uint64_t bits)
 {
     return (struct vk_form){
         .kernel = bits & 0xffff,
-        .rank = bits >> 16 & 15,
-        .n_reduce = bits >> 20 & 15,
-        .indirect = bits >> 24 & 1,
-        .wide = bits >> 25 & 7,
-        .tail = bits >> 28 & 1,
+        .rank = bits >> 16 & 31,
+        .n_reduce = bits >> 21 & 31,
+        .indirect = bits >> 26 & 1,
+        .wide = bits >> 27 & 7,
+        .tail = bits >> 30 & 1,
         .local = vk_form_exp2(bits >> 32 & 15),
         .lanes = vk_form_exp2(bits >> 36 & 15),
         .rows = vk_form_exp2(bits >> 40 & 15),

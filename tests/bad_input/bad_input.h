@@ -33,6 +33,7 @@ void check_bad(const char *call, uintptr_t result, kiln_status code, const char 
 
 // The end of a message that follows from a wrong dtype and the like.
 void wrong_shapes(void **state);
+void too_many_dimensions(void **state);
 void wrong_dtypes(void **state);
 void wrong_axes(void **state);
 void wrong_values(void **state);

@@ -89,6 +89,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
         CASE(wrong_shapes),
+        CASE(too_many_dimensions),
         CASE(wrong_dtypes),
         CASE(wrong_axes),
         CASE(wrong_values),

@@ -5,7 +5,7 @@
 #include <kiln/ops.h>
 #include <stdio.h>
 
-#define HOST_MAX_RANK 8
+#define HOST_MAX_RANK KILN_MAX_RANK
 
 struct host {
     int dtype, rank;

@@ -26,6 +26,7 @@ for text in ('|b1', '|u1', '|i1', '<i2', '<i4', '<i8', '<f2', '<f4', '<f8', '>i2
     order = {'<': 'little', '>': 'big', '|': 'byte'}[text[0]]
     save(f'{order}_{text[1:]}.npy', a.astype(text))
 save('fortran.npy', np.asfortranarray(np.arange(24, dtype='<i2').reshape(2, 3, 4)))
+save('fortran_deep.npy', np.asfortranarray(np.arange(256, dtype='<i2').reshape((2, 1) * 8)))
 save('scalar.npy', np.array(2.5))
 save('empty.npy', np.zeros((0, 3), 'f4'))
 save('version2.npy', a.astype('<f4'), (2, 0))
@@ -34,7 +35,7 @@ save('refused_u2.npy', a.astype('<u2'))
 save('refused_c8.npy', a.astype('<c8'))
 save('refused_text.npy', np.array(['x', 'yz']))
 save('refused_struct.npy', np.zeros(2, [('x', '<f4'), ('y', '<i4')]))
-save('refused_rank.npy', np.zeros((1,) * 9, 'f4'))
+save('refused_rank.npy', np.zeros((1,) * 17, 'f4'))
 
 np.savez(folder / 'stored.npz', a=a.astype('f4'), b=np.arange(5), **{'layer.0/w': np.eye(2)})
 np.savez_compressed(folder / 'deflated.npz', a=np.zeros(1000, 'f4'), b=np.arange(5))

@@ -72,7 +72,15 @@ def shapes():
     record(far)
 
 
+def many_dimensions():
+    record(np.arange(2 ** 9, dtype=np.int16).reshape((2,) * 9))
+    record(np.arange(2 ** 8, dtype=np.float32).reshape((2, 1) * 8))
+    record(np.arange(40, dtype=np.int32).reshape((1,) * 15 + (40,)))
+    record(np.arange(1260, dtype=np.int16).reshape((7,) + (1,) * 13 + (30, 6)))
+
+
 np.set_printoptions(legacy=False)
 scalars()
 notations()
 shapes()
+many_dimensions()
