@@ -167,6 +167,23 @@ static void draw_events(struct program *p, struct rng *r)
     }
 }
 
+// Sources of 9 to 16 dimensions that can meet: each has some of the same ones, and is 1 along the others.
+static void draw_depths(struct program *p, struct rng *r)
+{
+    uint8_t shared[KILN_MAX_RANK];
+    for (int i = 0, left = DEEP; i < KILN_MAX_RANK; i++) {
+        bool two = (int)rng_below(r, (uint32_t)(KILN_MAX_RANK - i)) < left;
+        shared[i] = SIZES + two;
+        left -= two;
+    }
+    for (int k = 0; k < p->n_sources; k++) {
+        struct source *s = &p->source[k];
+        if (rng_chance(r, 25)) continue;
+        s->rank = 9 + (int)rng_below(r, KILN_MAX_RANK - 8);
+        for (int i = 0; i < s->rank; i++) s->size[i] = rng_chance(r, 30) ? SIZES : shared[KILN_MAX_RANK - s->rank + i];
+    }
+}
+
 void draw_program(struct program *p, uint64_t seed)
 {
     struct rng r = {seed * UINT64_C(0xd1342543de82ef95) + 1};
@@ -184,4 +201,7 @@ void draw_program(struct program *p, uint64_t seed)
     draw_steps(p, &r);
     draw_events(p, &r);
     p->touches = rng_chance(&r, 50);
+    struct rng apart = {~seed * UINT64_C(0xd1342543de82ef95)}; // so that the others stay what they were
+    p->deep = rng_chance(&apart, 8);
+    if (p->deep) draw_depths(p, &apart);
 }

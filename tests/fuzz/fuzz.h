@@ -20,7 +20,8 @@ enum {
     RESULTS = 3, // at most
     CALLS = 4,   // at most
     SIZES = 4,   // dimensions that sources share
-    MAX_SOURCE_RANK = 4,
+    DEEP = 9,    // of a deep program: dimensions of 2, among 1
+    MAX_SOURCE_RANK = KILN_MAX_RANK,
     GUARD = 8,  // elements around every view of a base
     ROOM = 240, // elements of a source, at most
     BASE_SIZE = 2 * GUARD + 4 * ROOM,
@@ -59,7 +60,7 @@ struct source {
     enum source_kind kind;
     int base;
     int rank;
-    uint8_t size[MAX_SOURCE_RANK]; // numbers of the program's sizes
+    uint8_t size[MAX_SOURCE_RANK]; // numbers of the program's sizes; SIZES is 1, SIZES + 1 is 2
     int same_as;                   // the very handle of an earlier source; -1: its own
     bool leaf;                     // an input that requires a gradient
     struct place at[CALLS];
@@ -103,6 +104,7 @@ struct program {
     struct step step[STEPS];
     int result[RESULTS];
     enum gradient gradient;
+    bool deep;    // sources have more dimensions than a fused kernel
     bool even;    // gradients of results are the same for all elements
     bool touches; // results are written after each call
     bool reads;   // the host reads values and decides by them
@@ -149,6 +151,8 @@ extern const int n_step_kinds;
 void say(struct operands *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t choose(struct operands *o, uint32_t n);
 int64_t choose_axis(struct operands *o, kiln_tensor *t);
+// Whether t has more dimensions than a step is for, outside of deep programs.
+bool too_deep(struct operands *o, kiln_tensor *t, size_t most);
 bool is_float(kiln_tensor *t);
 bool is_bool(kiln_tensor *t);
 bool is_integer(kiln_tensor *t);

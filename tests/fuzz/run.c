@@ -89,7 +89,7 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
                          r};
     if (kind->flags & STEP_ADDS) o.a = with_noise(r, o.a), o.b = with_noise(r, o.b), o.c = with_noise(r, o.c);
     if (kind->flags & STEP_WRITES) o.b = with_noise_of(r, o.b, kiln_tensor_dtype(o.a));
-    kiln_tensor *y = s->dropped || kiln_rank(o.a) > 5 ? NULL : kind->fn(&o);
+    kiln_tensor *y = s->dropped || too_deep(&o, o.a, 5) ? NULL : kind->fn(&o);
     if (!y || kiln_error() || kiln_numel(y) > LARGEST) y = NULL;
     r->left[i] = !y;
     if (!y) return values[s->a];

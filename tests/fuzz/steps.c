@@ -32,6 +32,11 @@ int64_t choose_axis(struct operands *o, kiln_tensor *t)
     return choose(o, 4) ? axis : axis - rank;
 }
 
+bool too_deep(struct operands *o, kiln_tensor *t, size_t most)
+{
+    return !o->run->p->deep && kiln_rank(t) > most;
+}
+
 bool is_float(kiln_tensor *t)
 {
     return kiln_tensor_dtype(t) >= KILN_F16;

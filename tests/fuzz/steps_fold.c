@@ -4,7 +4,7 @@
 struct along {
     int64_t axes[KILN_MAX_RANK];
     kiln_reduce_opts opts;
-    char text[48];
+    char text[32 + 4 * KILN_MAX_RANK];
 };
 
 // One axis, several, or all; the result may keep them.

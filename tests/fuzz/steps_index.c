@@ -18,7 +18,7 @@ kiln_tensor *step_take(struct operands *o)
 {
     int64_t axis = choose_axis(o, o->a), dims[] = {1 + choose(o, 4), 2};
     size_t rank = 1 + choose(o, 2);
-    if (!kiln_rank(o->a) || kiln_rank(o->a) > 4 || kiln_numel(o->a) * dims[0] * 2 > LARGEST) return NULL;
+    if (!kiln_rank(o->a) || too_deep(o, o->a, 4) || kiln_numel(o->a) * dims[0] * 2 > LARGEST) return NULL;
     kiln_tensor *index = make_index(o, rank, dims, kiln_dim(o->a, axis));
     if (!index) return NULL;
     say(o, "take(%s, %d, an index of rank %d)", o->na, (int)axis, (int)rank);
@@ -57,7 +57,7 @@ kiln_tensor *step_scatter(struct operands *o)
 kiln_tensor *step_gather_nd(struct operands *o)
 {
     size_t rank = kiln_rank(o->a);
-    if (!rank || rank > 4 || !kiln_numel(o->a)) return NULL;
+    if (!rank || too_deep(o, o->a, 4) || !kiln_numel(o->a)) return NULL;
     int64_t least = kiln_dims(o->a)[0], depth = rank > 1 && choose(o, 2) ? 2 : 1, dims[] = {3, depth};
     if (depth == 2 && kiln_dims(o->a)[1] < least) least = kiln_dims(o->a)[1];
     kiln_tensor *index = make_index(o, 2, dims, least);
@@ -69,7 +69,8 @@ kiln_tensor *step_gather_nd(struct operands *o)
 kiln_tensor *step_scatter_nd(struct operands *o)
 {
     size_t rank = kiln_rank(o->a);
-    if (!rank || rank > 3 || !is_float(o->a) || !kiln_numel(o->a) || kiln_numel(o->a) * 4 > LARGEST) return NULL;
+    if (!rank || too_deep(o, o->a, 3) || !is_float(o->a)) return NULL;
+    if (!kiln_numel(o->a) || kiln_numel(o->a) * 4 > LARGEST) return NULL;
     int64_t dims[KILN_MAX_RANK], index_dims[] = {kiln_dims(o->a)[0], 1};
     memcpy(dims, kiln_dims(o->a), rank * sizeof *dims);
     dims[0] = 1 + choose(o, 4);
@@ -85,7 +86,7 @@ kiln_tensor *step_one_hot(struct operands *o)
         say(o, "isin(%s, %s)", o->na, o->nb);
         return kiln_isin(o->a, o->b);
     }
-    if (kiln_rank(o->a) > 3 || kiln_numel(o->a) * 4 > LARGEST) return NULL;
+    if (too_deep(o, o->a, 3) || kiln_numel(o->a) * 4 > LARGEST) return NULL;
     kiln_tensor *ids = make_index(o, kiln_rank(o->a), kiln_dims(o->a), 5);
     say(o, "one_hot(an index of %s's dims, 4)", o->na);
     return ids ? kiln_one_hot(ids, 4) : NULL;

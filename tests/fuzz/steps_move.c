@@ -25,7 +25,7 @@ kiln_tensor *step_view(struct operands *o)
 // Bounds and steps along each axis. The text is that of Python.
 struct bounds {
     int64_t start[KILN_MAX_RANK], stop[KILN_MAX_RANK], step[KILN_MAX_RANK];
-    char text[96];
+    char text[12 * KILN_MAX_RANK];
 };
 
 static void choose_bounds(struct operands *o, kiln_tensor *t, struct bounds *b)
@@ -95,7 +95,7 @@ kiln_tensor *step_expand(struct operands *o)
         dims[i] = kiln_dims(x)[i] == 1 ? 1 + (int64_t)choose(o, 4) : -1;
         if (dims[i] > 0) n *= dims[i];
     }
-    if (n > LARGEST || kiln_rank(x) > 5) return NULL;
+    if (n > LARGEST || too_deep(o, x, 5)) return NULL;
     say(o, "expand(%s%s, %d ...)", grown ? "unsqueezed " : "", o->na, (int)dims[0]);
     return kiln_expand(x, kiln_rank(x), dims);
 }
@@ -184,7 +184,7 @@ kiln_tensor *step_join(struct operands *o)
 kiln_tensor *step_repeat(struct operands *o)
 {
     int64_t rank = (int64_t)kiln_rank(o->a), axis = choose_axis(o, o->a), times = 1 + choose(o, 3);
-    if (kiln_numel(o->a) * times * 2 > LARGEST || rank > 4) return NULL;
+    if (kiln_numel(o->a) * times * 2 > LARGEST || too_deep(o, o->a, 4)) return NULL;
     if (choose(o, 2) && rank) {
         say(o, "repeat_interleave(%s, %d, %d)", o->na, (int)times, (int)axis);
         return kiln_repeat_interleave(o->a, times, axis);
@@ -198,7 +198,7 @@ kiln_tensor *step_pad(struct operands *o)
     static const char *const modes[] = {"constant", "reflect", "edge", "circular"};
     size_t rank = kiln_rank(o->a);
     int64_t before[KILN_MAX_RANK], after[KILN_MAX_RANK], n = 1, mode = choose(o, 4);
-    if (!rank || rank > 4 || !kiln_numel(o->a)) return NULL;
+    if (!rank || too_deep(o, o->a, 4) || !kiln_numel(o->a)) return NULL;
     for (size_t i = 0; i < rank; i++) {
         int64_t size = kiln_dims(o->a)[i], most = mode == KILN_PAD_REFLECT    ? size - 1
                                                   : mode == KILN_PAD_CIRCULAR ? size

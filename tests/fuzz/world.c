@@ -11,7 +11,8 @@ void world_dims(const struct program *p, const struct source *s, int call, int64
 {
     int64_t n = 1;
     for (int i = 0; i < s->rank; i++) {
-        int64_t size = s->size[i] == SIZES ? 1 : p->size[s->kind == SOURCE_INPUT ? call : 0][s->size[i]];
+        bool own = s->size[i] < SIZES;
+        int64_t size = own ? p->size[s->kind == SOURCE_INPUT ? call : 0][s->size[i]] : 1 + s->size[i] - SIZES;
         dims[i] = n * size > ROOM ? 1 : size;
         n *= dims[i];
     }
