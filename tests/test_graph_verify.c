@@ -76,7 +76,7 @@ static struct attr *attrs_of(struct kiln_graph *g, const char *op)
     X(token_output_typed, g->values.v[VALUE_PRINTED].type.dtype = KILN_F32,                                          \
       "output 0 is f32[], sample.print gives token")                                                                 \
     X(dtype_unknown, g->values.v[VALUE_X].type.dtype = 12, "dtype 12")                                               \
-    X(rank_too_high, g->values.v[VALUE_X].type.rank = 9, "has rank 9")                                               \
+    X(rank_too_high, g->values.v[VALUE_X].type.rank = MAX_RANK + 1, "has rank 17")                                   \
     X(size_negative, g->values.v[VALUE_X].type.dims[1] = -1, "dimension 1 is -1")                                    \
     X(size_overflows, g->values.v[VALUE_X].type.dims[1] = INT64_MAX, "2^48")                                         \
     X(output_dtype, g->values.v[VALUE_SORTED].type.dtype = KILN_F16, "output 0 is f16[32,3], sort gives f32[32,3]")  \
@@ -85,7 +85,7 @@ static struct attr *attrs_of(struct kiln_graph *g, const char *op)
     X(output_weak, g->values.v[VALUE_SORTED].type.weak = true, "is weak f32[32,3], sort gives f32[32,3]")            \
     X(infer_refuses, g->values.v[VALUE_X + 3].type.dims[1] = 5, "shapes do not broadcast")                           \
     X(attr_kind, attrs_of(g, "sort")[0].kind = ATTR_FLOAT, "axis of sort is of another kind")                        \
-    X(attr_count, attrs_of(g, "sum")[0].count = 9, "axes of sum has 9 entries")                                      \
+    X(attr_count, attrs_of(g, "sum")[0].count = MAX_RANK + 1, "axes of sum has 17 entries")                          \
     X(attr_bool, attrs_of(g, "sort")[1].i = 2, "descending of sort is 2, no bool")                                   \
     X(attr_axis, attrs_of(g, "sort")[0].i = 7, "sort: axis")                                                         \
     X(attrs_missing, node_of(g, "sort")->attrs = NULL, "lacks its attributes")                                       \

@@ -46,7 +46,8 @@ kiln_status cpu_user_launch(const struct cpu_isa *isa, const struct launch *l)
     for (int i = 0; i < k.n_in; i++) k.in_cls[i] = info->in_cls[i];
     k.out_cls = info->in_cls[k.n_in];
     k.cost = (uint16_t)(u->dag->n_nodes < 1000 ? 4 * u->dag->n_nodes : 4000);
-    struct launch with_kernel = *l;
+    struct launch with_kernel;
+    launch_copy(&with_kernel, l);
     with_kernel.scalars[0] = (uint64_t)(uintptr_t)u;
     with_kernel.n_scalars = 1;
     return isa->pointwise(&k, &with_kernel);

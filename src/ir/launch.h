@@ -4,6 +4,8 @@
 #pragma once
 #include "ir/kernel_info.h"
 #include "ir/type.h"
+#include <stddef.h>
+#include <string.h>
 
 #define MAX_SCALARS 20
 
@@ -41,6 +43,25 @@ struct launch {
     struct launch_operand operands[MAX_OPERANDS];
     const char *op; // name of the op, for messages and profiles
 };
+
+// The operands, dimensions and scalars that there are, not those that there might be.
+static inline void launch_copy(struct launch *to, const struct launch *from)
+{
+    to->kernel = from->kernel;
+    to->n_operands = from->n_operands;
+    to->rank = from->rank;
+    to->n_reduce = from->n_reduce;
+    to->n_scalars = from->n_scalars;
+    to->op = from->op;
+    memcpy(to->extent, from->extent, sizeof to->extent);
+    memcpy(to->variant, from->variant, sizeof to->variant);
+    for (int d = 0; d < from->rank; d++) to->sizes[d] = from->sizes[d];
+    for (int i = 0; i < from->n_scalars; i++) to->scalars[i] = from->scalars[i];
+    for (int i = 0; i < from->n_operands; i++) {
+        memcpy(&to->operands[i], &from->operands[i], offsetof(struct launch_operand, strides));
+        for (int d = 0; d < from->rank; d++) to->operands[i].strides[d] = from->operands[i].strides[d];
+    }
+}
 
 static inline uint64_t bits_f32(float v)
 {

@@ -30,6 +30,16 @@ static inline void view_copy_head(struct view *to, const struct view *from)
     to->offset = from->offset;
 }
 
+// With the dimensions that there are. to may not be from.
+static inline void view_copy(struct view *to, const struct view *from)
+{
+    view_copy_head(to, from);
+    for (int i = 0; i < from->rank; i++) {
+        to->dims[i] = from->dims[i];
+        to->strides[i] = from->strides[i];
+    }
+}
+
 // Where lowering sends launches: the eager sink runs them, a program keeps them.
 struct lowering {
     const struct device_caps *caps;

@@ -11,7 +11,7 @@ kiln_status infer_assign(struct op_call *c)
     if (dtype_kind_of[src->dtype] > dtype_kind_of[dst->dtype])
         return op_fail(c, KILN_E_DTYPE, "src is %s, it does not go into dst of %s; cast it first", type_string(src).s,
                        type_string(dst).s);
-    c->out[0] = *dst;
+    type_copy(&c->out[0], dst);
     c->out[0].weak = false;
     return KILN_OK;
 }

@@ -4,7 +4,7 @@
 
 kiln_status infer_same(struct op_call *c)
 {
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     return KILN_OK;
 }

@@ -88,7 +88,7 @@ kiln_status elementwise_infer(struct op_call *c)
         dtype = c->in[0]->dtype;
         if (e->type == TYPE_FLOAT && dtype_kind_of[dtype] != KIND_FLOAT) dtype = KILN_F32;
         if (e->type != TYPE_LOGICAL) TRY(check_kind(c, dtype));
-        *out = *c->in[0];
+        type_copy(out, c->in[0]);
     } else {
         TRY(compute_dtype(c, &dtype));
         TRY(broadcast_inputs(c, out));

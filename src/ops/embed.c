@@ -49,7 +49,7 @@ kiln_status lower_embed(const struct op_call *c, struct lowering *lo)
 kiln_status infer_as_strided_scatter(struct op_call *c)
 {
     const struct type *x = c->in[0], *src = c->in[1];
-    c->out[0] = *x;
+    type_copy(&c->out[0], x);
     c->out[0].weak = false;
     if (dtype_kind_of[src->dtype] > dtype_kind_of[x->dtype])
         return op_fail(c, KILN_E_DTYPE, "src of %s does not go into x of %s; cast it first", type_string(src).s,

@@ -149,7 +149,7 @@ kiln_status infer_one_hot(struct op_call *c)
     if (depth < 0) return op_fail(c, KILN_E_ARGUMENT, "depth is negative: %lld", (long long)depth);
     if (ids->rank == MAX_RANK)
         return op_fail(c, KILN_E_SHAPE, "the result would have more than %d dimensions", MAX_RANK);
-    c->out[0] = *ids;
+    type_copy(&c->out[0], ids);
     c->out[0].dtype = KILN_F32;
     c->out[0].weak = false;
     c->out[0].dims[c->out[0].rank++] = depth;
@@ -168,7 +168,7 @@ kiln_status lower_one_hot(const struct op_call *c, struct lowering *lo)
 kiln_status infer_isin(struct op_call *c)
 {
     bool weak;
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     type_promote(c->in[0], c->in[1], &c->compute_dtype, &weak);
     c->out[0].dtype = KILN_BOOL;

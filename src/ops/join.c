@@ -23,7 +23,7 @@ kiln_status infer_concat(struct op_call *c)
     struct type *out = &c->out[0];
     if (c->in[0]->rank == 0) return op_fail(c, KILN_E_SHAPE, "tensors of rank 0 have no axis; use stack");
     TRY(op_axis(c, AT_concat_axis, 0, &axis));
-    *out = *c->in[0];
+    type_copy(out, c->in[0]);
     for (int i = 1; i < c->n_in; i++) {
         const struct type *t = c->in[i];
         if (t->rank != out->rank) return sizes_differ(c, i);
@@ -64,7 +64,7 @@ kiln_status infer_stack(struct op_call *c)
     int axis;
     struct type *out = &c->out[0];
     TRY(stack_axis(c, &axis));
-    *out = *c->in[0];
+    type_copy(out, c->in[0]);
     for (int i = 1; i < c->n_in; i++)
         if (!type_same_shape(out, c->in[i])) return sizes_differ(c, i);
     if (out->rank == MAX_RANK)
@@ -180,7 +180,7 @@ kiln_status infer_repeat_interleave(struct op_call *c)
     if (attr_int(c, AT_repeat_interleave_repeats) < 0)
         return op_fail(c, KILN_E_ARGUMENT, "repeats is negative: %lld",
                        (long long)attr_int(c, AT_repeat_interleave_repeats));
-    *out = *c->in[0];
+    type_copy(out, c->in[0]);
     out->weak = false;
     if (__builtin_mul_overflow(out->dims[axis], attr_int(c, AT_repeat_interleave_repeats), &out->dims[axis]))
         return op_fail(c, KILN_E_SHAPE, "axis %d overflows", axis);

@@ -80,7 +80,7 @@ kiln_status infer_cross_entropy_backward(struct op_call *c)
     if (loss_attrs(c).reduction != REDUCTION_NONE) dy.rank = 0;
     if (!type_same_shape(&dy, c->in[2]))
         return op_fail(c, KILN_E_SHAPE, "dy is %s, it must be %s", type_string(c->in[2]).s, type_string(&dy).s);
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     c->out[0].dtype = dy.dtype;
     return KILN_OK;

@@ -70,8 +70,8 @@ void launch_operand(struct launch *l, const struct view *v, const int64_t *strid
     if (v->immediate) return;
     // A hand-written kernel may walk an operand by other means than the space's strides: its whole view counts as
     // touched.
-    struct launch_operand whole = {0};
-    memcpy(whole.strides, v->strides, sizeof whole.strides);
+    struct launch_operand whole;
+    for (int i = 0; i < v->rank; i++) whole.strides[i] = v->strides[i];
     set_range(&whole, v->rank, v->dims, dtype_size_B[v->dtype]);
     o->range_lo_B = whole.range_lo_B;
     o->range_hi_B = whole.range_hi_B;

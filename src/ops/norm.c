@@ -23,7 +23,7 @@ kiln_status infer_softmax(struct op_call *c)
     TRY(op_axis(c, AT_softmax_axis, 0, &axis));
     if (c->n_in == 2 && !type_same_shape(c->in[0], c->in[1]))
         return op_fail(c, KILN_E_SHAPE, "y is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[1]).s);
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     c->out[0].dtype = float_of_all(c);
     return KILN_OK;
@@ -76,7 +76,7 @@ static kiln_status infer_norm_over(struct op_call *c, int first_affine, int last
     int n_axes = 0;
     TRY(norm_axes(c, attr, &n_axes));
     for (int i = first_affine; i <= last_affine; i++) TRY(check_affine(c, i, n_axes));
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     c->out[0].dtype = float_of_all(c);
     return KILN_OK;
@@ -146,7 +146,7 @@ static kiln_status infer_channels(struct op_call *c, int from)
     const struct type *x = c->in[0];
     if (x->rank == 0) return op_fail(c, KILN_E_SHAPE, "x is a scalar");
     for (int i = from; i < c->n_in; i++) TRY(check_channel(c, i));
-    c->out[0] = *x;
+    type_copy(&c->out[0], x);
     c->out[0].weak = false;
     c->out[0].dtype = float_of_all(c);
     return KILN_OK;
@@ -171,7 +171,7 @@ kiln_status infer_batch_norm_backward(struct op_call *c)
     if (!type_same_shape(c->in[0], c->in[2]))
         return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
     TRY(check_channel(c, 1));
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     c->out[0].dtype = float_of_all(c);
     return KILN_OK;

@@ -28,7 +28,7 @@ kiln_status infer_pad(struct op_call *c)
 {
     struct type *out = &c->out[0];
     int64_t mode = attr_int(c, AT_pad_mode);
-    *out = *c->in[0];
+    type_copy(out, c->in[0]);
     out->weak = false;
     if (mode < MODE_CONSTANT || mode > MODE_CIRCULAR)
         return op_fail(c, KILN_E_ARGUMENT, "mode %lld is not one of KILN_PAD_CONSTANT, _REFLECT, _EDGE, _CIRCULAR",

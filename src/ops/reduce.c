@@ -106,7 +106,8 @@ static void row_space(const struct op_call *c, struct row_space *s)
     (void)op_axes(c, AT_reduce_opts_axes, 0, &mask); // checked by infer
     bool keep = c->attrs[AT_reduce_opts_keepdims].i != 0;
     int perm[MAX_RANK], n = 0, at = 0;
-    struct view o = *out;
+    struct view o;
+    view_copy_head(&o, out);
     o.rank = x->rank;
     for (int i = 0; i < x->rank; i++) {
         bool reduced = mask >> i & 1;
@@ -128,10 +129,12 @@ static void row_space(const struct op_call *c, struct row_space *s)
         s->n_reduce++;
     }
     s->rank = x->rank;
-    s->x = c->vin[0];
-    if (!s->x.immediate) s->x = view_permute(&c->vin[0], perm);
+    if (c->vin[0].immediate)
+        view_copy_head(&s->x, &c->vin[0]);
+    else
+        s->x = view_permute(&c->vin[0], perm);
     for (int i = 0; i < x->rank; i++) s->dims[i] = x->dims[perm[i]];
-    s->out = o;
+    view_copy(&s->out, &o);
     if (s->n_reduce == 0) { // rank 0, or no axis of a scalar: a row of one
         s->x = s->x.immediate ? s->x : view_insert(&s->x, s->rank);
         s->out = view_insert(&s->out, s->rank);

@@ -4,7 +4,10 @@
 
 struct view view_of(const struct type *t, const struct layout *l, uint16_t slot)
 {
-    struct view v = {.slot = slot, .dtype = t->dtype, .rank = t->rank, .offset = l->offset};
+    struct view v;
+    v.slot = slot, v.dtype = t->dtype, v.rank = t->rank, v.offset = l->offset;
+    v.immediate = false;
+    v.bits = 0, v.number = 0, v.integer = 0;
     for (int i = 0; i < t->rank; i++) {
         v.dims[i] = t->dims[i];
         v.strides[i] = l->strides[i];
@@ -43,7 +46,8 @@ kiln_status view_expand(const struct view *v, int rank, const int64_t *dims, str
 
 struct view view_permute(const struct view *v, const int *perm)
 {
-    struct view r = *v;
+    struct view r;
+    view_copy_head(&r, v);
     for (int i = 0; i < v->rank; i++) {
         r.dims[i] = v->dims[perm[i]];
         r.strides[i] = v->strides[perm[i]];
@@ -53,7 +57,8 @@ struct view view_permute(const struct view *v, const int *perm)
 
 struct view view_narrow(const struct view *v, int axis, int64_t start, int64_t length)
 {
-    struct view r = *v;
+    struct view r;
+    view_copy(&r, v);
     r.offset += start * v->strides[axis];
     r.dims[axis] = length;
     return r;
@@ -61,7 +66,8 @@ struct view view_narrow(const struct view *v, int axis, int64_t start, int64_t l
 
 struct view view_squeeze(const struct view *v, int axis)
 {
-    struct view r = *v;
+    struct view r;
+    view_copy(&r, v);
     for (int i = axis; i + 1 < v->rank; i++) {
         r.dims[i] = v->dims[i + 1];
         r.strides[i] = v->strides[i + 1];
@@ -72,7 +78,8 @@ struct view view_squeeze(const struct view *v, int axis)
 
 struct view view_insert(const struct view *v, int axis)
 {
-    struct view r = *v;
+    struct view r;
+    view_copy(&r, v);
     for (int i = v->rank; i > axis; i--) {
         r.dims[i] = v->dims[i - 1];
         r.strides[i] = v->strides[i - 1];
@@ -86,7 +93,8 @@ struct view view_insert(const struct view *v, int axis)
 struct view view_as_bits(const struct view *v)
 {
     static const uint8_t by_size[9] = {[1] = KILN_U8, [2] = KILN_I16, [4] = KILN_I32, [8] = KILN_I64};
-    struct view r = *v;
+    struct view r;
+    view_copy(&r, v);
     r.dtype = by_size[dtype_size_B[v->dtype]];
     return r;
 }

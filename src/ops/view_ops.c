@@ -11,7 +11,7 @@ static kiln_status view_fail(const struct op_call *c, const char *what)
 // Starts an output as a copy of x's type, not weak.
 static struct type *start(struct op_call *c)
 {
-    c->out[0] = *c->in[0];
+    type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
     return &c->out[0];
 }
@@ -187,7 +187,7 @@ kiln_status view_transpose(const struct op_call *c, const struct layout *in, str
     int i, j;
     TRY(op_axis(c, AT_transpose_axis0, 0, &i));
     TRY(op_axis(c, AT_transpose_axis1, 0, &j));
-    *out = *in;
+    layout_copy(out, in, c->in[0]->rank);
     swap(out->strides, i, j);
     return KILN_OK;
 }
@@ -308,7 +308,7 @@ kiln_status view_narrow_op(const struct op_call *c, const struct layout *in, str
 {
     int axis;
     TRY(op_axis(c, AT_narrow_axis, 0, &axis));
-    *out = *in;
+    layout_copy(out, in, c->in[0]->rank);
     if (c->out[0].dims[axis]) out->offset += attr_int(c, AT_narrow_start) * in->strides[axis];
     return KILN_OK;
 }
@@ -336,7 +336,7 @@ kiln_status view_select(const struct op_call *c, const struct layout *in, struct
     int axis;
     TRY(op_axis(c, AT_select_axis, 0, &axis));
     int64_t index = attr_int(c, AT_select_index);
-    *out = *in;
+    layout_copy(out, in, c->in[0]->rank);
     out->offset += (index < 0 ? index + c->in[0]->dims[axis] : index) * in->strides[axis];
     drop(out->strides, c->in[0]->rank, axis);
     return KILN_OK;
@@ -406,8 +406,8 @@ kiln_status infer_unsqueeze(struct op_call *c)
 
 kiln_status view_same(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy)
 {
-    (void)c, (void)copy;
-    *out = *in;
+    (void)copy;
+    layout_copy(out, in, c->in[0]->rank);
     return KILN_OK;
 }
 
@@ -415,7 +415,7 @@ kiln_status view_unsqueeze(const struct op_call *c, const struct layout *in, str
 {
     int axis, rank = c->in[0]->rank;
     TRY(unsqueeze_axis(c, &axis));
-    *out = *in;
+    layout_copy(out, in, c->in[0]->rank);
     for (int i = rank; i > axis; i--) out->strides[i] = in->strides[i - 1];
     out->strides[axis] = axis < rank ? in->strides[axis] * c->in[0]->dims[axis] : 1;
     return KILN_OK;
@@ -434,7 +434,7 @@ kiln_status view_flip(const struct op_call *c, const struct layout *in, struct l
 {
     uint32_t mask;
     TRY(op_axes(c, AT_flip_axes, 0, &mask));
-    *out = *in;
+    layout_copy(out, in, c->in[0]->rank);
     for (int i = 0; i < c->in[0]->rank; i++) {
         if (!(mask >> i & 1) || c->in[0]->dims[i] < 2) continue;
         out->offset += (c->in[0]->dims[i] - 1) * in->strides[i];

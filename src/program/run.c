@@ -111,7 +111,8 @@ static kiln_status run_table(const struct program_call *r, const struct action *
 
 static kiln_status run_plain(const struct program_call *r, const struct action *a)
 {
-    struct launch l = *a->plain;
+    struct launch l;
+    launch_copy(&l, a->plain);
     const struct kernel_info *k = kernel_info(l.kernel);
     for (int i = 0; i < l.n_operands; i++) {
         struct launch_operand *o = &l.operands[i];

@@ -10,8 +10,11 @@
 
 struct attr attr_of_ints(size_t n, const int64_t *v)
 {
-    struct attr a = {.kind = ATTR_INTS, .set = true, .count = n > MAX_RANK ? MAX_RANK + 1 : (uint8_t)n};
-    if (n && n <= MAX_RANK && v) memcpy(a.v, v, n * sizeof *v);
+    struct attr a;
+    a.kind = ATTR_INTS;
+    a.set = true;
+    a.count = n > MAX_RANK ? MAX_RANK + 1 : (uint8_t)n;
+    for (size_t i = 0; v && n <= MAX_RANK && i < n; i++) a.v[i] = v[i];
     if (n && !v) a.count = MAX_RANK + 2;
     return a;
 }

@@ -1,4 +1,5 @@
 // The eager sink: storages for the outputs, launches through the op's lowering, one tape node if a gradient is due.
+#include "ops/lower.h"
 #include "tensor/tensor.h"
 #include <stdlib.h>
 
@@ -42,13 +43,9 @@ static kiln_status temp(struct lowering *base, const struct type *t, struct view
     if (e->n_temps == MAX_TEMPS) return error_set(KILN_E_INTERNAL, "%s: more than %d temporaries", base->op, MAX_TEMPS);
     TRY(type_size_B(t, &size_B));
     TRY(device_alloc(e->dev, size_B, &e->temps[e->n_temps]));
-    *out = (struct view){.slot = (uint16_t)(SLOT_TEMP | e->n_temps++), .dtype = t->dtype, .rank = t->rank};
     struct layout l;
     layout_contiguous(t, &l);
-    for (int i = 0; i < t->rank; i++) {
-        out->dims[i] = t->dims[i];
-        out->strides[i] = l.strides[i];
-    }
+    *out = view_of(t, &l, (uint16_t)(SLOT_TEMP | e->n_temps++));
     return KILN_OK;
 }
 

@@ -316,13 +316,18 @@ static void pad_dim(struct row_job *j, int *n, int first)
 
 static void job_init(struct row_job *j, const struct cpu_kernel *k, const struct launch *l)
 {
-    *j = (struct row_job){.k = k, .scalars = l->scalars, .n_in = k->n_in, .rows = 1, .count = 1};
+    j->k = k;
+    j->scalars = l->scalars;
+    j->n_in = k->n_in;
+    j->n_par = j->n_red = 0;
+    j->rows = j->count = 1;
+    j->chunk = 0;
     int n_par = l->rank - l->n_reduce, n = 0;
     for (int d = 0; d < l->rank; d++) *(d < n_par ? &j->rows : &j->count) *= l->sizes[d];
     if (j->rows == 0) return;
     struct launch empty;
     if (j->count == 0) { // nothing is read: the operands' values must not be looked at
-        empty = *l;
+        launch_copy(&empty, l);
         for (int i = 0; i < k->n_in; i++) empty.operands[i].flags |= OPERAND_IMMEDIATE;
         l = &empty;
     }
