@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/// The largest rank of a tensor.
+/// The largest rank of a tensor. More is KILN_E_SHAPE, of an array in a file KILN_E_UNSUPPORTED.
 #define KILN_MAX_RANK 16
 
 /// A tensor with a copy of row-major host data. `dev` NULL: this thread's default device.

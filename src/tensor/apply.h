@@ -15,26 +15,43 @@ kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_ten
 // Into the storage of in[0].
 kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 
+// None clears the room for a list.
 static inline struct attr attr_of_int(int64_t v)
 {
-    return (struct attr){.kind = ATTR_INT, .set = true, .i = v};
+    struct attr a;
+    a.kind = ATTR_INT;
+    a.set = true;
+    a.count = 0;
+    a.i = v;
+    return a;
 }
 static inline struct attr attr_of_bool(bool v)
 {
-    return (struct attr){.kind = ATTR_BOOL, .set = true, .i = v};
+    struct attr a = attr_of_int(v);
+    a.kind = ATTR_BOOL;
+    return a;
 }
 static inline struct attr attr_of_dtype(kiln_dtype v)
 {
-    return (struct attr){.kind = ATTR_DTYPE, .set = true, .i = v};
+    struct attr a = attr_of_int(v);
+    a.kind = ATTR_DTYPE;
+    return a;
 }
 static inline struct attr attr_of_float(double v)
 {
-    return (struct attr){.kind = ATTR_FLOAT, .set = true, .f = v};
+    struct attr a;
+    a.kind = ATTR_FLOAT;
+    a.set = true;
+    a.count = 0;
+    a.f = v;
+    return a;
 }
 // An option: 0 means the default, KILN_ZERO means 0.
 static inline struct attr attr_of_option(double v, double fallback)
 {
-    return (struct attr){.kind = ATTR_FLOAT, .set = v != 0, .f = v == 0 ? fallback : v == KILN_ZERO ? 0 : v};
+    struct attr a = attr_of_float(v == 0 ? fallback : v == KILN_ZERO ? 0 : v);
+    a.set = v != 0;
+    return a;
 }
 // More than MAX_RANK entries are kept as that count, which op_apply refuses.
 struct attr attr_of_ints(size_t n, const int64_t *v);
