@@ -69,11 +69,11 @@ static void check(const struct call *call, const char *way, kiln_tensor *got)
     compare(call, way, got, &want);
 }
 
-// A software driver takes long to compile: where it may be one, fewer ranks.
+// A software driver takes long to compile: where it may be one, the highest rank alone.
 static void ops_are_right(void **state)
 {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        for (int rank = 9; rank <= KILN_MAX_RANK; rank += on_cpu() ? 1 : KILN_MAX_RANK - 9) {
+        for (int rank = on_cpu() ? 9 : KILN_MAX_RANK; rank <= KILN_MAX_RANK; rank++) {
             kiln_scope *s = kiln_scope_begin();
             struct call call;
             begin(&call, *state, &cases[k], rank, KILN_F32);
