@@ -26,9 +26,9 @@ kiln_status infer_embed(struct op_call *c)
     return check_positions(c, c->in[0], &c->attrs[AT_embed_strides], attr_int(c, AT_embed_offset), type_numel(out));
 }
 
-// `part` written to its positions in the row-major `whole`.
-static kiln_status write_part(struct lowering *lo, const struct view *part, const struct attr *strides, int64_t offset,
-                              const struct view *whole)
+// The positions of `part` in the row-major `whole`.
+static struct view part_of(const struct view *whole, const struct view *part, const struct attr *strides,
+                           int64_t offset)
 {
     struct view to = *whole;
     to.rank = part->rank;
@@ -37,6 +37,13 @@ static kiln_status write_part(struct lowering *lo, const struct view *part, cons
         to.dims[i] = part->dims[i];
         to.strides[i] = strides->v[i];
     }
+    return to;
+}
+
+static kiln_status write_part(struct lowering *lo, const struct view *part, const struct attr *strides, int64_t offset,
+                              const struct view *whole)
+{
+    struct view to = part_of(whole, part, strides, offset);
     return lower_copy(lo, part, &to);
 }
 
@@ -63,4 +70,21 @@ kiln_status lower_as_strided_scatter(const struct op_call *c, struct lowering *l
     TRY(lower_copy(lo, &c->vin[0], &c->vout[0]));
     return write_part(lo, &c->vin[1], &c->attrs[AT_as_strided_scatter_strides],
                       attr_int(c, AT_as_strided_scatter_offset), &c->vout[0]);
+}
+
+kiln_status infer_as_strided_add(struct op_call *c)
+{
+    if (c->in[0]->dtype == KILN_BOOL)
+        return op_fail(c, KILN_E_DTYPE, "adds integers and floats, x is %s", type_string(c->in[0]).s);
+    return infer_as_strided_scatter(c);
+}
+
+kiln_status lower_as_strided_add(const struct op_call *c, struct lowering *lo)
+{
+    const struct view *out = &c->vout[0], *src = &c->vin[1];
+    const struct view part =
+        part_of(out, src, &c->attrs[AT_as_strided_add_strides], attr_int(c, AT_as_strided_add_offset));
+    const struct view in[] = {part, *src};
+    TRY(lower_copy(lo, &c->vin[0], out));
+    return lower_pointwise(lo, FAMILY_add, dtype_class(out->dtype), 2, in, &part, 0, NULL);
 }

@@ -329,42 +329,60 @@ void conform_ones_like(const char *op)
     like(op, 1, 1);
 }
 
-// embed writes x through strides into zeros, as_strided_scatter into a copy.
-static void through_strides(const char *op, bool into_zeros)
+// embed writes x through strides into zeros, as_strided_scatter into a copy, where as_strided_add adds it.
+enum through { INTO_ZEROS, IN_PLACE_OF, ADDED_TO };
+
+static kiln_tensor *embedded(enum through how, kiln_tensor *x, kiln_tensor *src, const int64_t *strides, int64_t offset)
+{
+    size_t rank = kiln_rank(src);
+    if (how == INTO_ZEROS) return kiln_embed(src, kiln_rank(x), kiln_dims(x), rank, strides, offset);
+    return how == ADDED_TO ? kiln_as_strided_add(x, src, rank, strides, offset)
+                           : kiln_as_strided_scatter(x, src, rank, strides, offset);
+}
+
+static void through_strides(const char *op, enum through how)
 {
     for (int d = 0; d < N_DTYPES; d++) {
         const int64_t dims[] = {4, 10}, part[] = {2, 3}, strides[] = {20, 3}, backwards[] = {-20, 3};
-        for (int turn = 0; turn < 2; turn++) {
+        for (int turn = 0; turn < 2 && (how != ADDED_TO || dtypes[d] != KILN_BOOL); turn++) {
             struct host x, src;
             kiln_tensor *t = random_tensor(&x, dtypes[d], 2, dims, LAYOUT_TRANSPOSED, 1, 99);
             kiln_tensor *s = random_tensor(&src, dtypes[d], 2, part, turn ? LAYOUT_STEP : LAYOUT_TRANSPOSED, 1, 99);
-            struct host want = into_zeros ? host_new(dtypes[d], 2, dims) : host_copy(&x);
+            struct host want = how == INTO_ZEROS ? host_new(dtypes[d], 2, dims) : host_copy(&x);
             int64_t offset = turn ? 31 : 2;
-            for (int64_t i = 0; i < src.n; i++) want.v[offset + i / 3 * (turn ? -20 : 20) + i % 3 * 3] = src.v[i];
-            const int64_t *by = turn ? backwards : strides;
-            kiln_tensor *y =
-                into_zeros ? kiln_embed(s, 2, dims, 2, by, offset) : kiln_as_strided_scatter(t, s, 2, by, offset);
-            check_equal(y, &want, case_text(op, &src, LAYOUT_CONTIGUOUS, turn ? "backwards" : ""));
+            for (int64_t i = 0; i < src.n; i++) {
+                long double *at = &want.v[offset + i / 3 * (turn ? -20 : 20) + i % 3 * 3];
+                *at = how == ADDED_TO ? converted(KILN_F64, dtypes[d], (double)(*at + src.v[i])) : src.v[i];
+            }
+            check_equal(embedded(how, t, s, turn ? backwards : strides, offset), &want,
+                        case_text(op, &src, LAYOUT_CONTIGUOUS, turn ? "backwards" : ""));
             host_free(&x);
             host_free(&src);
             host_free(&want);
         }
     }
-    kiln_tensor *m = matrix();
+    kiln_tensor *m = matrix(), *to = how == INTO_ZEROS ? kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(5)) : m;
     record.cases++;
-    if (into_zeros ? kiln_embed(m, 1, (const int64_t[]){5}, 2, (const int64_t[]){3, 1}, 0)
-                   : kiln_as_strided_scatter(m, m, 2, (const int64_t[]){3, 1}, 1))
-        record_mistake("%s writes past the end", op);
+    if (embedded(how, to, m, (const int64_t[]){3, 1}, 1)) record_mistake("%s writes past the end", op);
     if (!kiln_error()) record_mistake("%s: positions past the end are no error", op);
     kiln_error_clear();
 }
 
 void conform_embed(const char *op)
 {
-    through_strides(op, true);
+    through_strides(op, INTO_ZEROS);
 }
 
 void conform_as_strided_scatter(const char *op)
 {
-    through_strides(op, false);
+    through_strides(op, IN_PLACE_OF);
+}
+
+void conform_as_strided_add(const char *op)
+{
+    through_strides(op, ADDED_TO);
+    kiln_tensor *truth = kiln_ones(suite.dev, KILN_BOOL, KILN_SHAPE(4));
+    record.cases++;
+    if (kiln_as_strided_add(truth, truth, KILN_SHAPE(1), 0)) record_mistake("%s adds bools", op);
+    kiln_error_clear();
 }

@@ -1,6 +1,7 @@
 // Views. Those that only rename positions are undone by the opposite view; those that leave elements out are undone by
 // embed, which writes the gradient to the elements that were taken and zeros elsewhere.
 #include "grad/rules/rules.h"
+#include "grad/run.h"
 
 #define RULE(name)                                                                                                 \
     static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
@@ -240,6 +241,26 @@ RULE(as_strided_scatter)
     return kiln_error();
 }
 
+// t where its memory is its own elements in row-major order, else a copy. As a handle of its own: in a capture a handle
+// of which a view was taken speaks of memory, which may be another's.
+static kiln_tensor *in_order(kiln_tensor *t)
+{
+    bool shown = t->builder && t->variable;
+    return shown || !layout_is_contiguous(&t->type, &t->layout) ? kiln_contiguous(t) : t;
+}
+
+// Many of them follow each other, one for each of many pieces: they share the copy.
+RULE(as_strided_add)
+{
+    const int64_t *strides;
+    size_t n = kiln_rule_ints("strides", &strides);
+    din[0] = in_order(dout[0]);
+    kiln_tensor *other = din[0] ? grad_second_handle(din[0]) : NULL;
+    if (other && kiln_rule_wants(1))
+        din[1] = kiln_as_strided(other, IN_SHAPE(1), n, strides, other->layout.offset + kiln_rule_int("offset"));
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
     {.op = "reshape", .fn = reshape},
     {.op = "squeeze", .fn = reshape},
@@ -256,5 +277,6 @@ static const kiln_rule_spec rules[] = {
     {.op = "as_strided", .fn = as_strided},
     {.op = "embed", .fn = embed},
     {.op = "as_strided_scatter", .fn = as_strided_scatter},
+    {.op = "as_strided_add", .fn = as_strided_add},
 };
 RULES(view, rules);
