@@ -33,16 +33,23 @@ static int32_t inlined_maker(const struct roots *r, const struct launch_operand 
     return b->writer >= 0 && !unit_buffer_is_given(b) && r->inlined[b->writer] ? b->writer : -1;
 }
 
+// It runs as it was lowered, and reads memory.
+static bool runs_plain(const struct roots *r, const struct unit *u)
+{
+    return !u->body || u->anchor || r->u->buffers.v[u->l.operands[u->n_in].slot].ordered;
+}
+
 static void count_readers(const struct roots *r, struct weight *w)
 {
     for (size_t i = 0; i < r->u->v.n; i++) {
         const struct unit *u = &r->u->v.v[i];
+        bool plain = runs_plain(r, u);
         for (int o = 0; o < u->l.n_operands; o++) {
             const struct launch_operand *in = &u->l.operands[o];
             if (!unit_reads(u, o) || r->u->buffers.v[in->slot].writer < 0) continue;
             struct weight *maker = &w[r->u->buffers.v[in->slot].writer];
             maker->n_readers++;
-            maker->opaque_reader = maker->opaque_reader || !u->body || u->anchor || unit_gathers(u, o);
+            maker->opaque_reader = maker->opaque_reader || plain || unit_gathers(u, o);
         }
     }
 }

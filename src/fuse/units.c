@@ -451,6 +451,8 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     compact(u);
     TRY(units_join(u));
     compact(u);
+    TRY(units_forward(u));
+    compact(u);
     find_ordered(u);
     return KILN_OK;
 }

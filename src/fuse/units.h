@@ -86,6 +86,9 @@ static inline bool unit_gathers(const struct unit *u, int operand)
 // units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
 // operands.
 kiln_status units_join(struct units *u);
+// units_forward.c: a chain of buffers, each a copy of the one before and a part that is written, becomes one. Leaves
+// units without operands.
+kiln_status units_forward(struct units *u);
 // The launch as it was lowered.
 static inline void unit_plain(const struct unit *u, struct launch *out)
 {
