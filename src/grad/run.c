@@ -175,6 +175,57 @@ static kiln_status add_piece(struct run *r, const struct tape_edge *at, struct g
     return pieces_add(&e->pieces, piece);
 }
 
+// The piece of n's result as one of its input; *moved: it is one.
+static kiln_status move_piece(struct run *r, const struct tape_node *n, const struct grad_piece *piece, bool *moved)
+{
+    struct grad_piece to;
+    struct kiln_scope scope;
+    struct type whole;
+    node_value_type(n, &n->values[0], &whole);
+    scope_enter(&scope);
+    to.grad = piece_behind(n, piece, &to.place);
+    bool made = to.grad && to.grad != piece->grad;
+    scope_leave(&scope, &to.grad, made ? 1 : 0);
+    if (error_pending) return error_pending;
+    *moved = to.grad != NULL;
+    if (!*moved) return KILN_OK;
+    TRY(add_piece(r, &n->edges[0], &to, &whole));
+    if (made) tensor_destroy(piece->grad);
+    return KILN_OK;
+}
+
+// Nothing but pieces, which leave more of the value out than they have of it, came to a view that passes gradients on
+// and does nothing else.
+static bool may_pass_on(const struct run *r, const struct run_entry *e)
+{
+    const struct tape_node *n = e->node;
+    if (!e->pieces.n || e->grads[0] || n->kind != NODE_OP || n->freed || n->hooks || !place_is_view(n)) return false;
+    if (r->n_targets && target_index(r, n) < r->n_targets) return false;
+    if (!edge_matters(r, &n->edges[0]) || node_is_cut(n->edges[0].node)) return false;
+    struct type y;
+    node_value_type(n, &n->values[1], &y);
+    return 2 * e->pieces.elements < type_numel(&y);
+}
+
+// Pieces that are pieces of a view's input, too, go on to that as they are.
+static kiln_status pass_on(struct run *r, struct run_entry *e)
+{
+    struct pieces *p = &e->pieces;
+    size_t kept = 0;
+    if (!may_pass_on(r, e)) return KILN_OK;
+    for (size_t i = 0; i < p->n; i++) {
+        bool moved = false;
+        int64_t elements = type_numel(&p->v[i].grad->type);
+        if (!error_pending) move_piece(r, e->node, &p->v[i], &moved);
+        if (moved && !error_pending)
+            p->elements -= elements;
+        else
+            p->v[kept++] = p->v[i];
+    }
+    p->n = kept;
+    return error_pending;
+}
+
 struct hook_call {
     const struct tape_hook *hook;
     kiln_tensor *grad, *other;
@@ -265,10 +316,9 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
     }
     TRY(fill_missing(e));
     struct grad_piece piece = {.grad = e->grads[0]};
-    if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) {
-        struct type whole;
-        node_value_type(n, &n->values[0], &whole);
-        TRY(add_piece(r, &n->edges[0], &piece, &whole));
+    bool moved = false;
+    if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) TRY(move_piece(r, n, &piece, &moved));
+    if (moved) {
         e->grads[0] = NULL;
         return KILN_OK;
     }
@@ -282,6 +332,11 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
     return status;
 }
 
+static void use_up(const struct run *r, struct tape_node *n)
+{
+    if (!r->keep && n->sequence > r->since) node_release_saved(n);
+}
+
 static kiln_status run_op(struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
@@ -291,7 +346,7 @@ static kiln_status run_op(struct run *r, struct run_entry *e)
     if (!status) status = run_node(r, e, wanted, din);
     if (din != few) free(din);
     if (wanted != few_wanted) free(wanted);
-    if (!status && !r->keep && n->sequence > r->since) node_release_saved(n);
+    if (!status) use_up(r, n);
     return status;
 }
 
@@ -350,6 +405,12 @@ static kiln_status run_entry(struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
     kiln_tensor *raw = NULL;
+    bool only_pieces = e->pieces.n && !e->grads[0];
+    TRY(pass_on(r, e));
+    if (only_pieces && !e->pieces.n) {
+        use_up(r, n);
+        return KILN_OK;
+    }
     TRY(join_pieces(e));
     if (n->kind == NODE_LEAF && is_captured(r) && !(raw = grad_second_handle(e->grads[0]))) return error_pending;
     for (int i = 0; n->hooks && i < n->n_out; i++)
