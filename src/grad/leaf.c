@@ -112,39 +112,31 @@ bool kiln_is_leaf(const kiln_tensor *t)
     return !error_pending && !tensor_check("is_leaf", "t", t) && !has_op_node((kiln_tensor *)t);
 }
 
-kiln_tensor *kiln_gradient(kiln_tensor *param)
-{
-    if (error_pending || tensor_check("gradient", "param", param)) return NULL;
-    struct sink *sink = thread_state.sink;
-    bool captured = sink && sink->capture && param->node && param->node->kind == NODE_LEAF;
-    if (captured && sink->capture->share(sink, param)) return NULL;
-    if (captured && !param->node->leaf->gradient) sink->capture->found_no_gradient(sink, param->node);
-    if (captured && run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = param->node})) return NULL;
-    return param->node && param->node->kind == NODE_LEAF ? param->node->leaf->gradient : NULL;
-}
-
 // Threads may share leaves. Held while a gradient takes the place of another, and while one is given a second handle.
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_place, place_lock)
 
-void leaf_exchange_gradient(struct tape_node *leaf, kiln_tensor *g, kiln_tensor **old)
+// NULL: an error.
+static kiln_tensor **place_of_gradient(struct tape_node *leaf)
 {
-    pthread_mutex_lock(&place_lock);
-    *old = leaf->leaf->gradient;
-    leaf->leaf->gradient = g;
-    pthread_mutex_unlock(&place_lock);
+    struct sink *sink = thread_state.sink;
+    return sink && sink->capture ? sink->capture->gradient_of(sink, leaf) : &leaf->leaf->gradient;
 }
 
-kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out, bool *captured)
+kiln_status leaf_get_gradient(struct tape_node *leaf, kiln_tensor **out)
 {
-    *out = NULL;
+    kiln_tensor **place = place_of_gradient(leaf);
+    *out = place ? *place : NULL;
+    return place ? KILN_OK : error_pending;
+}
+
+kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out)
+{
     pthread_mutex_lock(&place_lock);
     kiln_tensor *g = leaf->leaf->gradient;
-    *captured = g && g->builder;
-    if (g && !g->builder && (*out = tensor_second(g))) kiln_own(*out);
-    bool failed = g && !g->builder && !*out;
+    *out = g ? tensor_second(g) : NULL;
     pthread_mutex_unlock(&place_lock);
-    return failed ? error_pending : KILN_OK;
+    return g && !*out ? error_pending : KILN_OK;
 }
 
 bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *storage)
@@ -157,9 +149,27 @@ bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *sto
 
 void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g)
 {
-    kiln_tensor *old;
-    leaf_exchange_gradient(leaf, g ? kiln_own(g) : NULL, &old);
+    kiln_tensor **place = place_of_gradient(leaf), *old = g;
+    pthread_mutex_lock(&place_lock);
+    if (place) {
+        old = *place;
+        *place = g ? kiln_own(g) : NULL;
+    }
+    pthread_mutex_unlock(&place_lock);
     if (old) tensor_destroy(old);
+}
+
+kiln_tensor *kiln_gradient(kiln_tensor *param)
+{
+    if (error_pending || tensor_check("gradient", "param", param)) return NULL;
+    struct sink *sink = thread_state.sink;
+    struct tape_node *leaf = param->node && param->node->kind == NODE_LEAF ? param->node : NULL;
+    kiln_tensor *g = NULL;
+    bool captured = sink && sink->capture && leaf;
+    if (captured && sink->capture->share(sink, param)) return NULL;
+    if (!leaf || leaf_get_gradient(leaf, &g)) return NULL;
+    if (captured && !g) sink->capture->found_no_gradient(sink, leaf);
+    return run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = leaf}) ? NULL : g;
 }
 
 kiln_status leaf_make_state(kiln_tensor *t)

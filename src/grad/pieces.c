@@ -36,7 +36,7 @@ void pieces_clear(struct pieces *p)
 }
 
 // Along a dimension that does not move, one element was broadcast.
-static kiln_tensor *sum_of_same(kiln_tensor *grad, struct place *p)
+static kiln_tensor *sum_of_same(kiln_tensor *grad, struct piece_place *p)
 {
     int64_t axes[MAX_RANK];
     size_t n = 0;
@@ -53,7 +53,7 @@ static kiln_tensor *sum_of_same(kiln_tensor *grad, struct place *p)
     return n ? kiln_sum(grad, KILN_REDUCE(.axes = {n, axes})) : grad;
 }
 
-kiln_tensor *piece_behind(const struct tape_node *n, const struct grad_piece *piece, struct place *place)
+kiln_tensor *piece_behind(const struct tape_node *n, const struct grad_piece *piece, struct piece_place *place)
 {
     *place = piece->place;
     if (!place_behind(n, place)) return NULL;

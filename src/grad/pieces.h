@@ -7,7 +7,7 @@
 struct grad_piece {
     kiln_tensor *grad; // of the piece, of the dimensions of its place
     uint32_t out;      // which output of the node it is a piece of
-    struct place place;
+    struct piece_place place;
 };
 
 struct pieces {
@@ -21,7 +21,7 @@ bool piece_of(const struct tape_node *n, struct grad_piece *out);
 kiln_status pieces_add(struct pieces *p, const struct grad_piece *piece); // takes the gradient
 // The gradient for the piece of n's input that a piece of its result is, and where it lies there; a handle of the open
 // scope, or the gradient itself. NULL without an error: it is no piece of the input.
-kiln_tensor *piece_behind(const struct tape_node *n, const struct grad_piece *piece, struct place *place);
+kiln_tensor *piece_behind(const struct tape_node *n, const struct grad_piece *piece, struct piece_place *place);
 // The gradient of output `out`, of this type, in the scope that is open or one of the gradients themselves. NULL
 // without an error: no piece of it is there.
 kiln_tensor *pieces_sum(struct pieces *p, uint32_t out, const struct type *type);

@@ -23,8 +23,8 @@ struct range {
     bool dropped;   // the axis, of one index
     int64_t period; // COLUMNS: how many there are
     int64_t start, length;
-    size_t number;      // in order of arrival
-    struct place place; // LOOSE
+    size_t number;            // in order of arrival
+    struct piece_place place; // LOOSE
 };
 
 struct whole {
@@ -37,7 +37,7 @@ struct whole {
 
 // --- a piece as a range ---
 
-static kiln_tensor *turn_round(kiln_tensor *grad, struct place *p)
+static kiln_tensor *turn_round(kiln_tensor *grad, struct piece_place *p)
 {
     int64_t axes[MAX_RANK];
     size_t n = 0;
@@ -51,7 +51,7 @@ static kiln_tensor *turn_round(kiln_tensor *grad, struct place *p)
 }
 
 // Dimensions of more than one element by their strides, the largest first; of equal ones the shorter first.
-static int sort_dims(const struct place *p, int *dims)
+static int sort_dims(const struct piece_place *p, int *dims)
 {
     int n = 0;
     for (int i = 0; i < p->rank; i++) {
@@ -69,7 +69,7 @@ static int sort_dims(const struct place *p, int *dims)
 }
 
 // The shortest of the dimensions that meet each other's elements; -1: none do.
-static int overlapping_dim(const struct place *p, const int *dims, int n)
+static int overlapping_dim(const struct piece_place *p, const int *dims, int n)
 {
     int64_t reach = 0;
     for (int i = n; i-- > 0;) {
@@ -86,7 +86,8 @@ static int overlapping_dim(const struct place *p, const int *dims, int n)
 
 // What is left of the place when the axis is reduced to one range; whether it lies in the whole as the whole's own
 // dimensions do.
-static bool is_range_of(const struct place *p, const struct type *whole, int axis, bool dropped, struct range *out)
+static bool is_range_of(const struct piece_place *p, const struct type *whole, int axis, bool dropped,
+                        struct range *out)
 {
     struct layout l;
     layout_contiguous(whole, &l);
@@ -103,7 +104,7 @@ static bool is_range_of(const struct place *p, const struct type *whole, int axi
     return p->offset % l.strides[axis] == 0 && out->start + out->length <= whole->dims[axis];
 }
 
-static bool is_of_axis(const struct place *p, const struct type *whole, struct range *out)
+static bool is_of_axis(const struct piece_place *p, const struct type *whole, struct range *out)
 {
     if (p->rank != whole->rank && p->rank + 1 != whole->rank) return false;
     for (int axis = 0; axis < whole->rank; axis++)
@@ -112,7 +113,8 @@ static bool is_of_axis(const struct place *p, const struct type *whole, struct r
 }
 
 // Each line of the matrix has a part of the piece, without gaps.
-static bool is_of_columns(const struct place *p, const struct type *whole, const int *dims, int n, struct range *out)
+static bool is_of_columns(const struct piece_place *p, const struct type *whole, const int *dims, int n,
+                          struct range *out)
 {
     int64_t numel = type_numel(whole), inner = 1;
     int i = n;
@@ -127,7 +129,7 @@ static bool is_of_columns(const struct place *p, const struct type *whole, const
     return i == 0 && lines * period == numel && out->start + inner <= period;
 }
 
-static kiln_tensor *in_columns(kiln_tensor *grad, const struct place *p, int64_t numel, const int *dims, int n,
+static kiln_tensor *in_columns(kiln_tensor *grad, const struct piece_place *p, int64_t numel, const int *dims, int n,
                                const struct range *r)
 {
     int64_t order[MAX_RANK];
@@ -143,11 +145,11 @@ static kiln_tensor *in_columns(kiln_tensor *grad, const struct place *p, int64_t
     return grad ? kiln_reshape(grad, KILN_SHAPE(numel / r->period, r->length)) : NULL;
 }
 
-static kiln_status settle(struct whole *w, kiln_tensor *grad, struct place p);
+static kiln_status settle(struct whole *w, kiln_tensor *grad, struct piece_place p);
 
-static kiln_status take_apart(struct whole *w, kiln_tensor *grad, const struct place *p, int dim)
+static kiln_status take_apart(struct whole *w, kiln_tensor *grad, const struct piece_place *p, int dim)
 {
-    struct place part = *p;
+    struct piece_place part = *p;
     part.rank--;
     for (int i = dim; i < part.rank; i++) {
         part.dims[i] = part.dims[i + 1];
@@ -160,7 +162,7 @@ static kiln_status take_apart(struct whole *w, kiln_tensor *grad, const struct p
     return KILN_OK;
 }
 
-static kiln_status settle(struct whole *w, kiln_tensor *grad, struct place p)
+static kiln_status settle(struct whole *w, kiln_tensor *grad, struct piece_place p)
 {
     int dims[MAX_RANK];
     if (!grad || !(grad = turn_round(grad, &p))) return error_pending;
@@ -231,7 +233,7 @@ static kiln_tensor *gap(const struct lines *l, int64_t length)
     return kiln_zeros(like->storage ? like->storage->dev : NULL, (kiln_dtype)like->type.dtype, l->type.rank, dims);
 }
 
-static void place_of(const struct lines *l, const struct range *r, struct place *out)
+static void place_of(const struct lines *l, const struct range *r, struct piece_place *out)
 {
     place_whole(&l->type, out);
     out->dims[l->axis] = r->length;
@@ -240,7 +242,7 @@ static void place_of(const struct lines *l, const struct range *r, struct place 
 
 static kiln_tensor *embedded(const struct lines *l, const struct range *r)
 {
-    struct place p;
+    struct piece_place p;
     place_of(l, r, &p);
     return kiln_embed(r->grad, l->type.rank, l->type.dims, (size_t)p.rank, p.strides, p.offset);
 }
@@ -369,7 +371,7 @@ static kiln_status sum_ranges(struct whole *w)
 
 static kiln_status plus_loose(struct whole *w, const struct range *r)
 {
-    const struct place *p = &r->place;
+    const struct piece_place *p = &r->place;
     const struct type *t = w->type;
     w->sum = w->sum ? kiln_as_strided_add(w->sum, r->grad, (size_t)p->rank, p->strides, p->offset)
                     : kiln_embed(r->grad, t->rank, t->dims, (size_t)p->rank, p->strides, p->offset);
@@ -395,7 +397,7 @@ static kiln_status put_on_tape(const struct whole *w, const struct range *r)
 
 static kiln_status add_in_place(const struct whole *w, const struct range *r)
 {
-    const struct place *p = &r->place;
+    const struct piece_place *p = &r->place;
     thread_state.no_grad++;
     kiln_tensor *part = kiln_as_strided(w->sum, (size_t)p->rank, p->dims, (size_t)p->rank, p->strides,
                                         w->sum->layout.offset + p->offset);

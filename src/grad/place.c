@@ -19,7 +19,7 @@ struct map {
     int64_t from_offset, to_offset;
 };
 
-void place_whole(const struct type *t, struct place *out)
+void place_whole(const struct type *t, struct piece_place *out)
 {
     struct layout l;
     layout_contiguous(t, &l);
@@ -84,7 +84,7 @@ static int64_t fitting(const struct map *m, const int64_t *first, const int64_t 
     return size;
 }
 
-static bool split(struct place *p, int k, int64_t inner)
+static bool split(struct piece_place *p, int k, int64_t inner)
 {
     if (p->dims[k] % inner || p->rank == MAX_RANK) return false;
     for (int i = p->rank++; i > k + 1; i--) {
@@ -99,8 +99,8 @@ static bool split(struct place *p, int k, int64_t inner)
 }
 
 // The dimension's stride behind the map; it adds to what is reached along each axis.
-static bool map_dim(const struct map *m, struct place *p, int k, const int64_t *first, int64_t *low, int64_t *high,
-                    int64_t *stride)
+static bool map_dim(const struct map *m, struct piece_place *p, int k, const int64_t *first, int64_t *low,
+                    int64_t *high, int64_t *stride)
 {
     int64_t step[MAX_RANK];
     *stride = 0;
@@ -119,7 +119,7 @@ static bool map_dim(const struct map *m, struct place *p, int k, const int64_t *
     return true;
 }
 
-static bool go_through(const struct map *m, struct place *p)
+static bool go_through(const struct map *m, struct piece_place *p)
 {
     int64_t first[MAX_RANK], low[MAX_RANK], high[MAX_RANK], strides[MAX_RANK];
     if (only_shifts(m)) {
@@ -140,7 +140,7 @@ static bool go_through(const struct map *m, struct place *p)
     return true;
 }
 
-static bool is_within(const struct place *p, int64_t n)
+static bool is_within(const struct piece_place *p, int64_t n)
 {
     int64_t low = p->offset, high = p->offset;
     for (int i = 0; i < p->rank; i++) *(p->strides[i] < 0 ? &low : &high) += p->strides[i] * (p->dims[i] - 1);
@@ -152,7 +152,7 @@ bool place_is_view(const struct tape_node *n)
     return n->op && n->op->flags & OP_VIEW && n->n_in == 1 && grad_is_built_in(n->op, n->rule);
 }
 
-bool place_behind(const struct tape_node *n, struct place *p)
+bool place_behind(const struct tape_node *n, struct piece_place *p)
 {
     struct type x, y;
     struct layout row_major, to, there;

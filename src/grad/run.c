@@ -526,7 +526,8 @@ static kiln_status commit_locked(struct run *r)
     struct sink *sink = thread_state.sink;
     for (size_t i = 0; i < r->n_results; i++) {
         struct leaf_result *e = &r->results[i];
-        kiln_tensor *g = e->grad, *old = e->leaf->leaf->gradient;
+        kiln_tensor *g = e->grad, *old;
+        TRY(leaf_get_gradient(e->leaf, &old));
         if (r->accumulate && !old && sink && sink->capture) sink->capture->found_no_gradient(sink, e->leaf);
         g = r->accumulate && old ? kiln_add(old, g) : own_gradient(r, g);
         if (!g) return error_pending;

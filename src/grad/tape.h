@@ -120,13 +120,12 @@ void node_value_layout(const struct tape_node *n, const struct tape_value *v, st
 struct tape_node *node_input(const struct type *type, const struct tape_edge *outer);
 // The value of input or output `index` as that of t.
 void tape_keep(struct tape_node *n, int index, const kiln_tensor *t);
-// Takes over g (NULL: none) as the leaf's gradient, in no scope.
+// Takes over g (NULL: none) as the leaf's gradient, in no scope; in a capture, as the one that the leaf has there.
 void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g);
-// The same; *old: what it had, which is the caller's from now on.
-void leaf_exchange_gradient(struct tape_node *leaf, kiln_tensor *g, kiln_tensor **old);
-// A handle, in no scope, on the gradient that the leaf has now, whatever other threads do to it. *out NULL: it has
-// none, or one that a capture makes (*captured).
-kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out, bool *captured);
+kiln_status leaf_get_gradient(struct tape_node *leaf, kiln_tensor **out); // the same way; borrowed, or NULL
+// A handle of the open scope on the gradient that the leaf has outside of captures, whatever other threads do to it.
+// *out NULL: it has none.
+kiln_status leaf_hold_gradient(const struct tape_node *leaf, kiln_tensor **out);
 // Whether the leaf's gradient lies in this storage.
 bool leaf_gradient_is_on(const struct tape_node *leaf, const struct storage *storage);
 // Makes t a leaf that requires no gradient, unless it is a leaf already.

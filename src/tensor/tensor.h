@@ -100,6 +100,8 @@ struct capture_ops {
     kiln_status (*host_data)(struct sink *s, const char *function); // whether tensors may be made of it
     kiln_device *(*device)(struct sink *s);
     void (*found_no_gradient)(struct sink *s, const struct tape_node *leaf);
+    // Where the capture has the gradient of a leaf, which stays as it is for others. NULL: an error.
+    kiln_tensor **(*gradient_of)(struct sink *s, struct tape_node *leaf);
     kiln_status (*note_gradient)(struct sink *s, const struct gradient_note *n);
     // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
     // forced and printed.

@@ -71,7 +71,6 @@ static kiln_status record(struct capturing *c, struct captured *out)
     c->source_of = NULL;
     if (!status) status = capture_collect(c, out);
     if (!status) status = gradient_make(&c->r, out, c->q->in, c->q->n_in, c->made, c->nodes, c->since, c->until);
-    capture_restore_gradients(c);
     scope_leave(&c->scope, NULL, 0);
     return status ? status : take_over(c, out);
 }
@@ -86,7 +85,6 @@ static kiln_status real_input(struct recorder *r, const struct source *s, kiln_t
 static void leave_recorder(void *at)
 {
     struct capturing *c = at;
-    capture_restore_gradients(c);
     scope_leave(&c->scope, NULL, 0);
     thread_state.sink = c->sink;
     thread_state.capture = c->capture;

@@ -127,19 +127,20 @@ static struct tape_node *leaf_of_source(const struct source *s)
     return s->kind == SOURCE_INPUT || s->kind == SOURCE_LEAF ? s->leaf : NULL;
 }
 
-// A parameter that was only read may get gradients from other threads meanwhile: it is not looked at.
-static struct tape_node *changed_leaf(const struct source *s)
+static kiln_tensor *gradient_now(const struct recorder *r, const struct tape_node *leaf)
 {
-    return s->changed ? leaf_of_source(s) : NULL;
+    for (size_t i = 0; i < r->gradients.n; i++)
+        if (r->gradients.v[i].leaf == leaf) return r->gradients.v[i].now;
+    return NULL;
 }
 
 // What kiln_backward left in parameters becomes outputs.
 static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
 {
     for (size_t i = 0; i < c->r.sources.n; i++) {
-        const struct tape_node *leaf = changed_leaf(&c->r.sources.v[i]);
-        if (!leaf) continue;
-        kiln_tensor *g = leaf->leaf->gradient;
+        const struct tape_node *leaf = leaf_of_source(&c->r.sources.v[i]);
+        if (!leaf || !c->r.sources.v[i].changed) continue;
+        kiln_tensor *g = gradient_now(&c->r, leaf);
         bool dropped = !g && c->r.sources.v[i].gradient;
         if (!dropped && (!g || !g->builder)) continue;
         struct left_gradient *left = &out->left[out->n_left++];
@@ -177,20 +178,6 @@ static kiln_status add_prints(struct capturing *c, struct captured *out)
         TRY(add_output(out, c->r.prints.v[i].output, "print", &p->output));
     }
     return KILN_OK;
-}
-
-// Parameters have the gradients again that they had before.
-void capture_restore_gradients(struct capturing *c)
-{
-    for (size_t i = 0; i < c->r.sources.n; i++) {
-        struct source *s = &c->r.sources.v[i];
-        struct tape_node *leaf = changed_leaf(s);
-        kiln_tensor *g = leaf ? leaf->leaf->gradient : NULL;
-        if (!leaf || (g ? !g->builder : !s->gradient)) continue;
-        leaf_exchange_gradient(leaf, s->gradient, &g); // with an error pending, too
-        s->gradient = NULL;
-        if (g) tensor_destroy(g);
-    }
 }
 
 // Results on one memory that the function made of host data.

@@ -74,7 +74,7 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
         break;
     case SOURCE_LEAF:
     case SOURCE_MEMORY: *out = tensor_on(s->storage, &s->type, &s->layout); break;
-    default: *out = source_leaf(s, in)->leaf->gradient;
+    default: TRY(leaf_hold_gradient(source_leaf(s, in), out));
     }
     if (*out || error_pending) return error_pending;
     return error_set(KILN_E_STATE, "call: a gradient that the function uses is gone");

@@ -26,5 +26,3 @@ kiln_status capture_add_inputs(struct capturing *c);
 
 // Results, gradients, prints and writes become outputs of the graph.
 kiln_status capture_collect(struct capturing *c, struct captured *out);
-// Leaves have the gradients again that they had before.
-void capture_restore_gradients(struct capturing *c);

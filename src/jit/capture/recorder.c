@@ -232,6 +232,7 @@ static const struct capture_ops capture_ops = {
     .host_data = host_data,
     .device = device,
     .found_no_gradient = found_no_gradient,
+    .gradient_of = recorder_gradient_of,
     .note_gradient = recorder_note_gradient,
     .is_entry = recorder_is_entry,
     .print = recorder_print,
@@ -260,6 +261,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
 void recorder_finish(struct recorder *r)
 {
     vec_free(&r->prints);
+    recorder_drop_gradients(r);
     for (size_t i = 1; i < r->variables.n; i++) {
         if (r->variables.v[i].current) tensor_destroy(r->variables.v[i].current);
         storage_unref(r->variables.v[i].storage);

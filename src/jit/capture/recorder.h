@@ -48,6 +48,12 @@ struct constant {
     struct layout layout;
 };
 
+// What the gradient of a leaf is inside; outside it stays as it was until a call has run.
+struct leaf_gradient {
+    struct tape_node *leaf; // a reference
+    kiln_tensor *now;       // owned, or NULL
+};
+
 struct recorder {
     struct graph_sink sink;
     uint32_t capture; // its number
@@ -59,12 +65,13 @@ struct recorder {
     VEC(struct own_place) places;   // by a handle's `place`, from 1
     VEC(struct source) sources;     // in the order of the graph's inputs
     VEC(struct constant) constants;
-    VEC(struct printed) prints;     // in order; `output` is a value of the graph
-    VEC(struct tape_node *) leaves; // parameters and states in another's source; references
-    VEC(struct replayed) replayed;  // by value; those beyond have no gradient
-    struct node_map latest;         // by node: the number of the last value that lies there, plus one
-    VEC(kiln_tensor *) known;       // by value: what was computed for reads; owned
-    VEC(struct happened) happened;  // writes, in order
+    VEC(struct printed) prints;          // in order; `output` is a value of the graph
+    VEC(struct leaf_gradient) gradients; // that were given or asked for
+    VEC(struct tape_node *) leaves;      // parameters and states in another's source; references
+    VEC(struct replayed) replayed;       // by value; those beyond have no gradient
+    struct node_map latest;              // by node: the number of the last value that lies there, plus one
+    VEC(kiln_tensor *) known;            // by value: what was computed for reads; owned
+    VEC(struct happened) happened;       // writes, in order
     VEC(struct gradient_step) gradient_steps;
     bool records_gradients; // the backward that came last, with .create_graph
     uint64_t writes, random_counters;
@@ -137,6 +144,8 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
+kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
+void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c
 
 // variable.c

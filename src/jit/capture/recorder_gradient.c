@@ -1,9 +1,42 @@
 // The gradients of leaves while a function is captured.
 //
-// A backward inside gives gradients to leaves, and may come to inputs that others outside were made into. There it has
+// They are the capture's own: other threads see the gradients that the leaves have outside. A backward inside gives
+// gradients to leaves, and may come to inputs that others outside were made into. There it has
 // to go on, on the tape of each call. What that adds is not known here, so a leaf that it may come to must not have its
 // gradient read afterwards: such leaves are marked, and a call whose tape leads to one is refused.
 #include "jit/capture/recorder.h"
+
+static kiln_tensor *gradient_before(const struct recorder *r, const struct tape_node *leaf)
+{
+    for (size_t i = 0; i < r->sources.n; i++) {
+        const struct source *s = &r->sources.v[i];
+        if (s->leaf != leaf || (s->kind != SOURCE_LEAF && s->kind != SOURCE_INPUT)) continue;
+        return s->gradient ? tensor_second(s->gradient) : NULL;
+    }
+    kiln_tensor *g;
+    return leaf_hold_gradient(leaf, &g) ? NULL : g;
+}
+
+kiln_tensor **recorder_gradient_of(struct sink *sink, struct tape_node *leaf)
+{
+    struct recorder *r = recorder_of(sink);
+    for (size_t i = 0; i < r->gradients.n; i++)
+        if (r->gradients.v[i].leaf == leaf) return &r->gradients.v[i].now;
+    struct leaf_gradient g = {leaf, gradient_before(r, leaf)};
+    if (error_pending || vec_push(&r->gradients, g)) return NULL;
+    if (g.now) kiln_own(g.now);
+    node_ref(leaf);
+    return &r->gradients.v[r->gradients.n - 1].now;
+}
+
+void recorder_drop_gradients(struct recorder *r)
+{
+    for (size_t i = 0; i < r->gradients.n; i++) {
+        if (r->gradients.v[i].now) tensor_destroy(r->gradients.v[i].now);
+        node_unref(r->gradients.v[i].leaf);
+    }
+    vec_free(&r->gradients);
+}
 
 static int32_t source_of_leaf(const struct recorder *r, const struct tape_node *leaf)
 {

@@ -14,7 +14,9 @@ static const struct source *owner_of_gradient(const struct recorder *r, const ki
 {
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
-        if (s->leaf && s->kind != SOURCE_GRADIENT && leaf_gradient_is_on(s->leaf, t->storage)) return s;
+        if (!s->leaf || s->kind == SOURCE_GRADIENT) continue;
+        bool before = s->gradient && s->gradient->storage == t->storage;
+        if (before || leaf_gradient_is_on(s->leaf, t->storage)) return s;
     }
     return NULL;
 }

@@ -27,7 +27,8 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
 
 kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable)
 {
-    TRY(leaf_hold_gradient(s->leaf, &s->gradient, &s->changed));
+    TRY(leaf_hold_gradient(s->leaf, &s->gradient));
+    if (s->gradient) kiln_own(s->gradient);
     kiln_status status = recorder_add_source(r, s, &s->type, name, variable);
     if (status && s->gradient) tensor_destroy(s->gradient);
     return status;
