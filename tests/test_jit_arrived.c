@@ -111,6 +111,74 @@ static void an_unused_result_counts_as_nothing_in_second_derivatives(void **stat
     compare(*state, joins, true);
 }
 
+// Rules of the user's, which need not be linear in what arrives: as in eager mode they do not run where nothing does,
+// and get zeros for the rest where something does.
+static kiln_status constant_rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                 kiln_tensor **din)
+{
+    din[0] = kiln_add(kiln_zeros_like(in[0]), kiln_scalar(5));
+    return kiln_error();
+}
+
+static kiln_status takes_no_notice(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    out[0] = kiln_mul(in[0], in[1]);
+    out[1] = kiln_apply("arrived_constant", (kiln_tensor *[]){in[0]}, 1);
+    return kiln_error();
+}
+
+static kiln_status has_an_expression(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    out[0] = kiln_mul(in[0], in[1]);
+    out[1] = kiln_apply("arrived_without_dy", (kiln_tensor *[]){out[0]}, 1);
+    return kiln_error();
+}
+
+static kiln_status bent_rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                             kiln_tensor **din)
+{
+    kiln_tensor *both = kiln_mul(kiln_exp(kiln_unsqueeze(dout[1], 0)), kiln_add(dout[0], kiln_scalar(2)));
+    din[0] = kiln_add(kiln_mul(in[0], both), kiln_scalar(3));
+    return kiln_error();
+}
+
+static kiln_status bends(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *x = kiln_reshape(kiln_concat((kiln_tensor *[]){in[0], in[1]}, 2, 0), KILN_SHAPE(2, 2)), *var;
+    TRY_(kiln_batch_norm_train(x, NULL, &out[0], &out[1], &var));
+    return kiln_error();
+}
+
+static kiln_tensor *hook_with_a_constant(void *user, kiln_tensor *g)
+{
+    return kiln_add(kiln_zeros_like(g), kiln_scalar(7));
+}
+
+static kiln_status hooked(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    count_run(user);
+    kiln_tensor *y = kiln_exp(kiln_mul(in[0], in[1]));
+    kiln_register_hook(y, hook_with_a_constant, NULL);
+    out[0] = kiln_mul(in[0], in[1]);
+    out[1] = kiln_square(y);
+    return kiln_error();
+}
+
+static void rules_of_the_user_need_not_be_linear(void **state)
+{
+    ok(kiln_register_op(KILN_OP(.name = "arrived_constant", .n_in = 1, .expr = "x * x")));
+    ok(kiln_register_bprop("arrived_constant", constant_rule, NULL));
+    ok(kiln_register_op(KILN_OP(.name = "arrived_without_dy", .n_in = 1, .expr = "x * x", .grad = {"3 * x"})));
+    ok(kiln_register_bprop("batch_norm_train", bent_rule, NULL));
+    static const kiln_fn functions[] = {takes_no_notice, has_an_expression, bends, hooked};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) compare(*state, functions[i], false);
+    compare(*state, has_an_expression, true);
+    ok(kiln_register_bprop("batch_norm_train", NULL, NULL));
+}
+
 // Where nothing arrives there is no gradient, rather than one of zeros.
 static kiln_status keeps_apart(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -271,10 +339,15 @@ static void a_result_leads_to_what_it_comes_of(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        FIXTURE(an_unused_result_counts_as_nothing), FIXTURE(an_unused_result_counts_as_nothing_in_second_derivatives),
-        FIXTURE(what_no_gradient_comes_to_has_none), FIXTURE(in_another_capture_too),
-        FIXTURE(any_set_of_results_may_be_used),     FIXTURE(the_backward_of_one_result_is_that_result_s),
-        FIXTURE(a_written_state_s_gradient_too),     FIXTURE(a_result_leads_to_what_it_comes_of),
+        FIXTURE(an_unused_result_counts_as_nothing),
+        FIXTURE(an_unused_result_counts_as_nothing_in_second_derivatives),
+        FIXTURE(rules_of_the_user_need_not_be_linear),
+        FIXTURE(what_no_gradient_comes_to_has_none),
+        FIXTURE(in_another_capture_too),
+        FIXTURE(any_set_of_results_may_be_used),
+        FIXTURE(the_backward_of_one_result_is_that_result_s),
+        FIXTURE(a_written_state_s_gradient_too),
+        FIXTURE(a_result_leads_to_what_it_comes_of),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

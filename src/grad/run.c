@@ -238,7 +238,7 @@ static void call_hook(void *at)
 }
 
 // Runs the user's hooks on one gradient; *grad is replaced by what they return.
-static kiln_status run_hooks(struct tape_node *n, uint32_t out, kiln_tensor **grad)
+static kiln_status run_hooks(const struct run *r, struct tape_node *n, uint32_t out, kiln_tensor **grad)
 {
     for (const struct tape_hook *h = n->hooks, *next; h; h = next) {
         next = h->next;
@@ -252,6 +252,7 @@ static kiln_status run_hooks(struct tape_node *n, uint32_t out, kiln_tensor **gr
             struct type type;
             node_value_type(n, &n->values[n->n_in + (int)out], &type);
             other = grad_fit(node_name(n), 0, other, &type);
+            if (other && r->may_be_absent) other = arrive_if(other, 1, grad);
             mine = other ? grad_second_handle(other) : NULL;
         }
         scope_leave(&scope, &mine, mine ? 1 : 0);
@@ -301,6 +302,19 @@ static kiln_status take_results(const struct tape_node *n, const uint8_t *wanted
     return KILN_OK;
 }
 
+// With the scope in which the results are made.
+static kiln_status ask_rule(struct run *r, struct run_entry *e, const uint8_t *wanted, kiln_tensor **din,
+                            const struct kiln_scope *scope)
+{
+    struct tape_node *n = e->node;
+    kiln_tensor *given[OP_MAX_OUT];
+    bool users = arrive_is_asked(r, n);
+    if (users) TRY(arrive_at_rule(n, e->grads, given));
+    TRY(rule_run(n, r, wanted, users ? given : e->grads, din));
+    TRY(take_results(n, wanted, din, scope));
+    return users ? arrive_from_rule(n, e->grads, din) : KILN_OK;
+}
+
 static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted, kiln_tensor **din)
 {
     struct tape_node *n = e->node;
@@ -324,8 +338,7 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
     }
     struct kiln_scope scope;
     scope_enter(&scope);
-    kiln_status status = rule_run(n, r, wanted, e->grads, din);
-    if (!status) status = take_results(n, wanted, din, &scope);
+    kiln_status status = ask_rule(r, e, wanted, din, &scope);
     scope_leave(&scope, din, status ? 0 : n->n_in);
     for (int i = 0; i < n->n_in && !status; i++)
         if (din[i]) status = run_add(r, &n->edges[i], din[i]);
@@ -414,7 +427,7 @@ static kiln_status run_entry(struct run *r, struct run_entry *e)
     TRY(join_pieces(e));
     if (n->kind == NODE_LEAF && is_captured(r) && !(raw = grad_second_handle(e->grads[0]))) return error_pending;
     for (int i = 0; n->hooks && i < n->n_out; i++)
-        if (e->grads[i]) TRY(run_hooks(n, (uint32_t)i, &e->grads[i]));
+        if (e->grads[i]) TRY(run_hooks(r, n, (uint32_t)i, &e->grads[i]));
     size_t target = r->n_targets ? target_index(r, n) : SIZE_MAX;
     if (target < r->n_targets && r->outs) {
         TRY(capture_on_the_way(r, e));

@@ -21,6 +21,7 @@ struct run {
     struct tape_node *const *targets;
     const uint32_t *outs;   // n_targets: which output, and the gradient goes on to other targets; NULL: 0, and it ends
     kiln_tensor **captured; // n_targets: gradients, NULL where none arrived; in the scope that is open
+    bool may_be_absent;     // a graph is made, of which gradients that do not arrive will be taken out
     bool cuts;              // with targets: what kept no tape may have led to them
     struct tape_node *const *also; // n_also: looked at for what is_outside says alone
     size_t n_also;
@@ -50,6 +51,12 @@ kiln_status run_note(const struct gradient_note *n); // tells the capture of thi
 // itself.
 kiln_tensor *grad_fit(const char *op, int input, kiln_tensor *g, const struct type *type);
 void grad_type_of(const struct type *value, struct type *out); // the type of the gradient of a value
+
+// arrive.c: a rule or hook of the user's where gradients may not arrive. t, if one of the others is there.
+kiln_tensor *arrive_if(kiln_tensor *t, size_t n, kiln_tensor *const *others);
+bool arrive_is_asked(const struct run *r, const struct tape_node *n); // the rule is the user's
+kiln_status arrive_at_rule(const struct tape_node *n, kiln_tensor *const *grads, kiln_tensor **out);
+kiln_status arrive_from_rule(const struct tape_node *n, kiln_tensor *const *grads, kiln_tensor **din);
 
 // rule.c: the gradients of n's wanted inputs; runs the rule that was registered when n was recorded.
 kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout,

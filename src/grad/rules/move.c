@@ -32,6 +32,13 @@ static kiln_status at_place(void *user, kiln_tensor *const *in, kiln_tensor *con
     return KILN_OK;
 }
 
+static kiln_status if_arrived(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                              kiln_tensor **din)
+{
+    din[0] = dout[0];
+    return KILN_OK;
+}
+
 // One element in memory. Where a step lies, the derivative has no value; it counts as 0 like the rest.
 static kiln_status zeros(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                          kiln_tensor **din)
@@ -48,6 +55,7 @@ static const kiln_rule_spec rules[] = {
     {.op = "to_device", .fn = to_device, .needs_in = 1 << 0},
     {.op = "assign", .fn = assign},
     {.op = "at_place", .fn = at_place},
+    {.op = "if_arrived", .fn = if_arrived},
     {.op = "floor", .fn = zeros},
     {.op = "ceil", .fn = zeros},
     {.op = "trunc", .fn = zeros},

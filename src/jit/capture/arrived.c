@@ -1,7 +1,9 @@
 // Taking gradients that did not arrive out of a backward graph.
 //
 // A value is absent where it depends on gradients and on none that arrived. The nodes that make such values go. A node
-// over absent values and others takes the other part of a sum, or zeros, as rules of ops with several results do.
+// over absent values and others takes the other part of a sum, or zeros, as rules of ops with several results do. What
+// makes it of the gradients that arrived is linear but for rules of the user's, between whose gradients and what they
+// are made of the engine puts if_arrived (grad/arrive.c).
 #include "jit/capture/arrived.h"
 #include "ir/rewrite.h"
 #include "ops/families.h"
@@ -52,7 +54,7 @@ static int32_t zeros(struct ir_rewrite *r, const struct type *t)
 static int32_t rest_of_sum(const struct kiln_graph *g, const struct ir_node *n, const uint8_t *is)
 {
     const int32_t *in = ir_operands(g, n);
-    if (n->op != op_table[OP_add]) return -1;
+    if (!(n->op->flags & OP_SUM)) return -1;
     int32_t rest = is[in[0]] == ABSENT ? in[1] : in[0];
     return ir_type_same(&g->values.v[rest].type, &g->values.v[n->first_out].type) ? rest : -1;
 }

@@ -17,6 +17,6 @@ void backward_finish(struct backward *b);
 
 // The first `n` inputs of `graph` are gradients. *out is the graph without those that did not arrive: they stay inputs
 // and are not read. absent: by output, filled; what came of them alone is no output any more. The graph must be linear
-// in the gradients.
+// in the gradients, but between nodes if_arrived.
 kiln_status graph_of_arrived(const struct kiln_graph *graph, const bool *arrived, size_t n, bool *absent,
                              struct kiln_graph **out);

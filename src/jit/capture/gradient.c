@@ -150,6 +150,7 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
                       .n_targets = d->g->n_targets,
                       .targets = d->nodes,
                       .captured = d->grads,
+                      .may_be_absent = true,
                       .cuts = true};
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < d->g->n_outputs && !status; i++) {
