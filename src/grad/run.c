@@ -8,22 +8,13 @@
 // of others. Leaves are written when everything has succeeded: after an error they are as before.
 #include "base/leave.h"
 #include "base/process.h"
-#include "grad/pieces.h"
 #include "grad/registry.h"
-#include "grad/run.h"
+#include "grad/run_entry.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW 16
-
-struct run_entry {
-    struct tape_node *node; // a reference
-    kiln_tensor **grads;    // n_out
-    kiln_tensor *few[OP_MAX_OUT];
-    struct pieces pieces;   // gradients of pieces of the outputs
-    struct run_entry *next; // spare
-};
 
 // What `info` says of a node, as a pointer: bit 0 it matters, from bit 1 its index among the targets plus one.
 static bool matters(const struct run *r, const struct tape_node *n)
@@ -32,7 +23,7 @@ static bool matters(const struct run *r, const struct tape_node *n)
 }
 
 // Whether what arrives at an edge goes on to something that does.
-static bool edge_matters(const struct run *r, const struct tape_edge *e)
+bool run_edge_matters(const struct run *r, const struct tape_edge *e)
 {
     if (!e->node || !matters(r, e->node)) return false;
     const bool *outs = r->by_out.n ? node_map_get(&r->by_out, e->node) : NULL;
@@ -42,6 +33,11 @@ static bool edge_matters(const struct run *r, const struct tape_edge *e)
 static size_t target_index(const struct run *r, const struct tape_node *n)
 {
     return ((uintptr_t)node_map_get(&r->info, n) >> 1) - 1;
+}
+
+bool run_is_target(const struct run *r, const struct tape_node *n)
+{
+    return r->n_targets && target_index(r, n) < r->n_targets;
 }
 
 static bool newer(const struct run_entry *a, const struct run_entry *b)
@@ -80,7 +76,7 @@ static kiln_status grow_list(void **list, size_t n, size_t *cap, size_t item_B)
     return KILN_OK;
 }
 
-static kiln_status entry_of(struct run *r, struct tape_node *n, struct run_entry **out)
+kiln_status run_entry_of(struct run *r, struct tape_node *n, struct run_entry **out)
 {
     *out = node_map_get(&r->entries, n);
     if (*out) return KILN_OK;
@@ -117,7 +113,7 @@ static void retire(struct run *r, struct run_entry *e)
     r->spare = e;
 }
 
-static kiln_status add_to(kiln_tensor **slot, kiln_tensor *grad)
+kiln_status run_add_to(kiln_tensor **slot, kiln_tensor *grad)
 {
     if (!*slot) {
         *slot = grad;
@@ -134,8 +130,8 @@ static kiln_status add_to(kiln_tensor **slot, kiln_tensor *grad)
 kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad)
 {
     struct run_entry *e;
-    TRY(entry_of(r, at->node, &e));
-    return add_to(&e->grads[at->out], grad);
+    TRY(run_entry_of(r, at->node, &e));
+    return run_add_to(&e->grads[at->out], grad);
 }
 
 kiln_tensor *grad_second_handle(const kiln_tensor *t)
@@ -144,86 +140,6 @@ kiln_tensor *grad_second_handle(const kiln_tensor *t)
     if (!r) return NULL;
     tape_set_node(r, t->node, t->node_out);
     return r;
-}
-
-// What has come for pieces of the outputs becomes part of their gradients.
-static kiln_status join_pieces(struct run_entry *e)
-{
-    for (int i = 0; e->pieces.n && i < e->node->n_out; i++) {
-        struct type type;
-        struct kiln_scope scope;
-        node_value_type(e->node, &e->node->values[e->node->n_in + i], &type);
-        scope_enter(&scope);
-        kiln_tensor *sum = pieces_sum(&e->pieces, (uint32_t)i, &type);
-        if (sum && sum->scope != &scope) sum = grad_second_handle(sum);
-        scope_leave(&scope, &sum, sum ? 1 : 0);
-        if (error_pending) return error_pending;
-        if (sum) TRY(add_to(&e->grads[i], sum));
-    }
-    pieces_clear(&e->pieces);
-    return KILN_OK;
-}
-
-// Keeps what came for a piece. Gradients that are larger together than the whole (the pieces overlap) are joined.
-static kiln_status add_piece(struct run *r, const struct tape_edge *at, struct grad_piece *piece,
-                             const struct type *whole)
-{
-    struct run_entry *e;
-    TRY(entry_of(r, at->node, &e));
-    piece->out = at->out;
-    if (e->pieces.elements + type_numel(&piece->grad->type) > type_numel(whole)) TRY(join_pieces(e));
-    return pieces_add(&e->pieces, piece);
-}
-
-// The piece of n's result as one of its input; *moved: it is one.
-static kiln_status move_piece(struct run *r, const struct tape_node *n, const struct grad_piece *piece, bool *moved)
-{
-    struct grad_piece to;
-    struct kiln_scope scope;
-    struct type whole;
-    node_value_type(n, &n->values[0], &whole);
-    scope_enter(&scope);
-    to.grad = piece_behind(n, piece, &to.place);
-    bool made = to.grad && to.grad != piece->grad;
-    scope_leave(&scope, &to.grad, made ? 1 : 0);
-    if (error_pending) return error_pending;
-    *moved = to.grad != NULL;
-    if (!*moved) return KILN_OK;
-    TRY(add_piece(r, &n->edges[0], &to, &whole));
-    if (made) tensor_destroy(piece->grad);
-    return KILN_OK;
-}
-
-// Nothing but pieces, which leave more of the value out than they have of it, came to a view that passes gradients on
-// and does nothing else.
-static bool may_pass_on(const struct run *r, const struct run_entry *e)
-{
-    const struct tape_node *n = e->node;
-    if (!e->pieces.n || e->grads[0] || n->kind != NODE_OP || n->freed || n->hooks || !place_is_view(n)) return false;
-    if (r->n_targets && target_index(r, n) < r->n_targets) return false;
-    if (!edge_matters(r, &n->edges[0]) || node_is_cut(n->edges[0].node)) return false;
-    struct type y;
-    node_value_type(n, &n->values[1], &y);
-    return 2 * e->pieces.elements < type_numel(&y);
-}
-
-// Pieces that are pieces of a view's input, too, go on to that as they are.
-static kiln_status pass_on(struct run *r, struct run_entry *e)
-{
-    struct pieces *p = &e->pieces;
-    size_t kept = 0;
-    if (!may_pass_on(r, e)) return KILN_OK;
-    for (size_t i = 0; i < p->n; i++) {
-        bool moved = false;
-        int64_t elements = type_numel(&p->v[i].grad->type);
-        if (!error_pending) move_piece(r, e->node, &p->v[i], &moved);
-        if (moved && !error_pending)
-            p->elements -= elements;
-        else
-            p->v[kept++] = p->v[i];
-    }
-    p->n = kept;
-    return error_pending;
 }
 
 struct hook_call {
@@ -323,7 +239,7 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
                          "backward: the tape of %s was used up by an earlier backward; pass .keep_tape to that one",
                          n->op->name);
     for (int i = 0; i < n->n_in; i++) {
-        wanted[i] = edge_matters(r, &n->edges[i]);
+        wanted[i] = run_edge_matters(r, &n->edges[i]);
         din[i] = NULL;
         if (KILN_UNLIKELY(wanted[i] && node_is_cut(n->edges[i].node)))
             return node_cut_error("backward", n->edges[i].node);
@@ -331,7 +247,7 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
     TRY(fill_missing(e));
     struct grad_piece piece = {.grad = e->grads[0]};
     bool moved = false;
-    if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) TRY(move_piece(r, n, &piece, &moved));
+    if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) TRY(run_move_piece(r, n, &piece, &moved));
     if (moved) {
         e->grads[0] = NULL;
         return KILN_OK;
@@ -385,7 +301,7 @@ static kiln_status run_input(struct run *r, struct run_entry *e)
     struct tape_node *n = e->node;
     kiln_tensor *g = e->grads[0];
     if (n->edges[0].node) {
-        if (!edge_matters(r, &n->edges[0])) return KILN_OK;
+        if (!run_edge_matters(r, &n->edges[0])) return KILN_OK;
         e->grads[0] = NULL;
         return run_add(r, &n->edges[0], g);
     }
@@ -410,7 +326,7 @@ static kiln_status capture_on_the_way(struct run *r, const struct run_entry *e)
 static bool leads_on(const struct run *r, const struct tape_node *n)
 {
     bool leads = false;
-    for (int i = 0; i < n->n_in; i++) leads |= edge_matters(r, &n->edges[i]);
+    for (int i = 0; i < n->n_in; i++) leads |= run_edge_matters(r, &n->edges[i]);
     return leads;
 }
 
@@ -419,12 +335,12 @@ static kiln_status run_entry(struct run *r, struct run_entry *e)
     struct tape_node *n = e->node;
     kiln_tensor *raw = NULL;
     bool only_pieces = e->pieces.n && !e->grads[0];
-    TRY(pass_on(r, e));
+    TRY(run_pass_on(r, e));
     if (only_pieces && !e->pieces.n) {
         use_up(r, n);
         return KILN_OK;
     }
-    TRY(join_pieces(e));
+    TRY(run_join_pieces(e));
     if (n->kind == NODE_LEAF && is_captured(r) && !(raw = grad_second_handle(e->grads[0]))) return error_pending;
     for (int i = 0; n->hooks && i < n->n_out; i++)
         if (e->grads[i]) TRY(run_hooks(r, n, (uint32_t)i, &e->grads[i]));
@@ -482,7 +398,7 @@ static kiln_status find_outs(struct run *r, const struct tape_node *n)
     bool *outs = calloc(n->n_out, sizeof *outs);
     if (!outs) return error_set(KILN_E_MEMORY, "backward: out of memory");
     for (int k = 0; k < n->n_in; k++) {
-        bool in = edge_matters(r, &n->edges[k]);
+        bool in = run_edge_matters(r, &n->edges[k]);
         for (int i = 0; i < n->n_out && in; i++) outs[i] |= n->rule->leads(n, i, k);
     }
     kiln_status status = node_map_put(&r->by_out, n, outs);
@@ -507,7 +423,7 @@ static kiln_status reach_all(struct run *r, struct reach *all)
         uintptr_t mark = (n->freed && !ends(r, n)) || (r->cuts && node_is_cut(n)), other = mark;
         for (size_t t = 0; t < r->n_targets; t++)
             if (r->targets[t] == n) mark = (t + 1) << 1 | 1;
-        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++) mark = edge_matters(r, &n->edges[k]);
+        for (int k = 0; k < n->n_in && !mark && !ends(r, n); k++) mark = run_edge_matters(r, &n->edges[k]);
         TRY(node_map_put(&r->info, n, (void *)mark));
         if (mark == 1 && !other) TRY(find_outs(r, n));
     }
