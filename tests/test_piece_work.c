@@ -409,7 +409,8 @@ static void work_grows_with_the_pieces(void **state)
     int found = 0;
     for (int w = 0; w < N_WAYS; w++)
         for (int capture = -1; capture < 3; capture++) found += grows_too_fast(*state, &ways[w], false, capture);
-    for (int w = 0; w < N_WAYS; w++) found += grows_too_fast(*state, &ways[w], true, -1);
+    for (int w = 0; w < N_WAYS; w++)
+        for (int capture = -1; capture < 3; capture++) found += grows_too_fast(*state, &ways[w], true, capture);
     assert_int_equal(found, 0);
 }
 
