@@ -36,7 +36,7 @@ enum op_flags {
     OP_CREATES = 1 << 8,   // no tensor inputs: takes a device
     OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
-    OP_SUM = 1 << 12,      // of its two inputs: without one of them it is the other
+    OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
     OP_COMPARES = 1 << 11, // the gradient looks for the element that equals the result; of comparisons their type tells
 };
 
