@@ -595,9 +595,40 @@ static void handles_that_stopped_are_written(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// A state that shows a part of its memory, written with a gradient first and without one then, is no leaf's view.
+static kiln_status assign_part(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *const *at = user;
+    kiln_assign(at[0], at[1]);
+    out[0] = kiln_sum(at[0], NULL);
+    return kiln_error();
+}
+
+static void a_state_written_without_a_gradient_may_be_written_again(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_tensor *base = vec(f, 6, 1., 2., 3., 4., 5., 6.), *x = vec(f, 1, 0.), *y;
+        kiln_tensor *at[] = {kiln_narrow(base, 0, 1, 4), kiln_parameter(vec(f, 4, 7., 8., 9., 10.), "p")};
+        ok(kiln_state(at[0]));
+        kiln_function *j = capture_in(cell, assign_part, at);
+        ok(kiln_call(j, &x, 1, &y, 1));
+        ok(kiln_set_requires_grad(at[1], false));
+        for (int t = 0; t < 3; t++) {
+            ok(kiln_call(j, &x, 1, &y, 1));
+            expect(y, 1, 34.);
+            ok(kiln_assign(at[0], at[1]));
+        }
+        expect(base, 6, 1., 7., 8., 9., 10., 6.);
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        FIXTURE(a_state_written_without_a_gradient_may_be_written_again),
         FIXTURE(a_parameter_is_assigned),
         FIXTURE(a_stopped_gradient_stays_stopped),
         FIXTURE(rules_see_constants),

@@ -238,9 +238,12 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
     struct tape_family *f = t->family;
     if (f && type_numel(&t->type) > 0) {
         struct tape_edge base = {node_ref(edge->node), edge->out};
+        bool onto = false;
         if (covers_storage(t))
             f->type = t->type;
         else {
+            // A state's part of what has a history of its own.
+            onto = node_requires_grad(f->base.node) && !node_requires_grad(edge->node);
             node_unref(base.node);
             base = (struct tape_edge){NULL, 0};
             bool cut = node_is_cut(edge->node) || node_is_cut(f->base.node);
@@ -249,7 +252,7 @@ kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge)
         }
         node_unref(f->base.node);
         f->base = base;
-        f->of_leaf = edge->node && edge->node->kind == NODE_LEAF;
+        f->of_leaf = edge->node && edge->node->kind == NODE_LEAF && !onto;
         t->generation = ++f->generation;
     }
     tape_set_node(t, edge->node, edge->out);
