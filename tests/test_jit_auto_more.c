@@ -666,6 +666,34 @@ static void what_a_maximum_was_found_in_agrees_with_it(void **state)
     }
 }
 
+// The same where nothing holds what the maximum was found in any more.
+static kiln_status count_the_largest(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_scope *inside = kiln_scope_begin();
+    kiln_tensor *scale = kiln_sum(kiln_sigmoid(in[0]), NULL);
+    kiln_tensor *y = kiln_add(kiln_mul(in[0], scale), kiln_norm(in[0], NULL)), *largest = kiln_keep(kiln_max(y, NULL));
+    out[0] = kiln_keep(kiln_sum(kiln_equal(y, largest), NULL));
+    kiln_scope_end(&inside);
+    *(double *)user = kiln_item(largest); // a break
+    kiln_free(&largest);
+    return kiln_error();
+}
+
+static void a_maximum_agrees_with_what_is_made_anew(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t n = 30; n <= 3000; n += 90) {
+        double largest;
+        kiln_function *j = kiln_jit(count_the_largest, &largest, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+        kiln_tensor *x = kiln_sin(kiln_arange(f->dev, KILN_F32, 0, (double)n, 1)), *y;
+        for (int t = 0; t < 3; t++) {
+            ok(kiln_call(j, &x, 1, &y, 1));
+            assert_true(kiln_item(y) >= 1);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -691,6 +719,7 @@ int main(int argc, char **argv)
         FIXTURE(regions_without_capture),
         FIXTURE(values_asked_for_later_agree),
         FIXTURE(what_a_maximum_was_found_in_agrees_with_it),
+        FIXTURE(a_maximum_agrees_with_what_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

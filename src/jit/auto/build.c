@@ -301,6 +301,20 @@ static kiln_status add_waiting(const struct build *b, bool all, struct auto_plan
     return KILN_OK;
 }
 
+// What was given, unless it was found among values that are not: those that are computed anew may differ from it by
+// their last bits, so that it would not be found again.
+static void take_given(struct build *b)
+{
+    for (size_t i = 0; i < b->s->given.n; i++) b->given[b->s->given.v[i].value] = b->s->given.v[i].input;
+    for (int i = 0; i < b->n_path; i++) {
+        const struct auto_step *s = b->path[i];
+        bool anew = false;
+        for (int k = 0; k < s->n_in && s->op->flags & OP_COMPARES; k++)
+            anew |= s->in[k].kind == REF_STEP && b->given[s->in[k].index] < 0;
+        for (int k = 0; k < s->n_out && anew; k++) b->given[s->n_values + k] = -1;
+    }
+}
+
 static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, bool more, struct auto_plan *p)
 {
     p->wanted = malloc((n + 1) * sizeof *p->wanted);
@@ -311,7 +325,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     TRY(start(b));
     b->g = ir_graph_create();
     if (!b->g) return error_pending;
-    for (size_t i = 0; i < b->s->given.n && more; i++) b->given[b->s->given.v[i].value] = b->s->given.v[i].input;
+    if (more) take_given(b);
     mark(b, p->wanted, p->n_wanted);
     TRY(add_waiting(b, more, p));
     TRY(add_steps(b));
