@@ -336,6 +336,34 @@ static void a_result_leads_to_what_it_comes_of(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// Places of the largest are numbers of another kind: nothing flows back from them, not even zeros, which times infinity
+// are no number.
+static kiln_status give_places(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *values;
+    kiln_topk(kiln_squared_difference(in[0], kiln_scalar(1)), 2, 0, true, &values, &out[0]);
+    out[1] = in[0];
+    return kiln_error();
+}
+
+static void places_have_no_gradient(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, give_places, NULL);
+        for (int t = 0; t < 3; t++) {
+            kiln_tensor *x = vec(f, 3, 1., INFINITY, 2.), *out[2];
+            ok(kiln_set_requires_grad(x, true));
+            ok(j ? kiln_call(j, &x, 1, out, 2) : give_places(NULL, &x, 1, out, 2));
+            assert_false(kiln_requires_grad(out[0]));
+            ok(kiln_backward(kiln_sum(out[1], NULL), NULL));
+            expect(kiln_gradient(x), 3, 1., 1., 1.);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -346,6 +374,7 @@ int main(int argc, char **argv)
         FIXTURE(in_another_capture_too),
         FIXTURE(any_set_of_results_may_be_used),
         FIXTURE(the_backward_of_one_result_is_that_result_s),
+        FIXTURE(places_have_no_gradient),
         FIXTURE(a_written_state_s_gradient_too),
         FIXTURE(a_result_leads_to_what_it_comes_of),
     };
