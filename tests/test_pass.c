@@ -112,10 +112,25 @@ static int32_t any_seen(struct nest *n)
 
 static void add_random_nodes(struct nest *n, int depth);
 
+static int32_t add_call(struct nest *n, int depth)
+{
+    int32_t region = ir_add_regions(n->g, 1), in[] = {any_seen(n), any_seen(n)};
+    int around = n->n_seen;
+    assert_int_equal(ir_region_begin(n->g, region), KILN_OK);
+    for (int i = 0; i < 2; i++) n->seen[n->n_seen++] = ir_add_param(n->g, &n->g->values.v[0].type);
+    if (sample_random(&n->state) % 3) add_random_nodes(n, depth + 1);
+    ir_region_end(n->g, (int32_t[]){any_seen(n), any_seen(n), any_seen(n)}, 3);
+    n->n_seen = around;
+    const struct op_call c = {.op = op_find("call"), .n_in = 2};
+    int32_t made = ir_add_region_node(n->g, &c, in, NULL, 0, region, 1);
+    return made < 0 ? made : made + (int32_t)(sample_random(&n->state) % 3);
+}
+
 // An owner of two regions, each of which gives two values; a region may be empty.
 static int32_t add_owner(struct nest *n, int depth)
 {
     struct type f = n->g->values.v[0].type;
+    if (sample_random(&n->state) % 2) return add_call(n, depth);
     int32_t first = ir_add_regions(n->g, 2), x = any_seen(n);
     for (int i = 0; i < 2; i++) {
         int around = n->n_seen;

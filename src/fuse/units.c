@@ -160,7 +160,7 @@ static kiln_status try_view(struct units *u, struct op_call *c, const struct uni
 static kiln_status make_outputs(struct units_maker *m, const struct ir_node *n, struct op_call *c)
 {
     struct units *u = m->u;
-    for (int i = 0; i < n->op->n_out; i++) {
+    for (int i = 0; i < n->n_out; i++) {
         int32_t value = n->first_out + i;
         m->out[i] = add_buffer(u, BUFFER_VALUE, &c->out[i], value);
         if (m->out[i] < 0) return error_pending;
@@ -205,13 +205,15 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
     struct units *u = m->u;
     const struct kiln_graph *g = u->graph;
     const int32_t *operands = ir_operands(g, n);
-    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->op->n_out, .in = types};
+    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types};
     bool done;
     c.attrs = (struct attr *)(uintptr_t)n->attrs; // infer and lower read them
     for (int i = 0; i < n->n_in; i++) {
         types[i] = operands[i] < 0 ? NULL : &g->values.v[operands[i]].type;
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
+    if (n->n_regions)
+        return error_set(KILN_E_UNSUPPORTED, "graph: %s: a node with regions is not compiled", n->op->name);
     TRY(n->op->fn->infer(&c));
     done = false;
     if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));

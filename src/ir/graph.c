@@ -120,54 +120,63 @@ static int32_t innermost(const struct kiln_graph *g)
     return g->open.n ? g->open.v[g->open.n - 1] : -1;
 }
 
-// `token`: a last operand that is not among c->in; -1: none.
-static int32_t add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t token,
-                        uintptr_t caller)
+int32_t ir_push_node(struct kiln_graph *g, const struct ir_new_node *new)
 {
-    struct ir_node n = {.op = c->op,
-                        .n_in = c->n_in + (token >= 0),
+    int32_t after = !new->token ? -1 : *new->token >= 0 ? *new->token : ir_add_token(g);
+    if (new->token && after < 0) return -1;
+    struct ir_node n = {.op = new->op,
+                        .n_in = new->n_in + (after >= 0),
                         .first_in = (int32_t)g->operands.n,
                         .first_out = (int32_t)g->values.n,
-                        .caller = caller,
-                        .region = innermost(g)};
-    if (c->op->n_attrs) {
-        struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * c->op->n_attrs);
+                        .n_out = new->n_out,
+                        .caller = new->caller,
+                        .region = innermost(g),
+                        .n_regions = new->n_regions,
+                        .first_region = new->n_regions ? new->first_region : 0};
+    if (n.op->n_attrs) {
+        struct attr *attrs = arena_alloc(&g->arena, sizeof *attrs * n.op->n_attrs);
         if (!attrs) return -1;
-        memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
+        memcpy(attrs, new->attrs, sizeof *attrs * n.op->n_attrs);
         n.attrs = attrs;
     }
-    for (int i = 0; i < c->n_in; i++)
-        if (vec_push(&g->operands, in[i])) return -1;
-    if (token >= 0 && vec_push(&g->operands, token)) return -1;
+    for (int i = 0; i < new->n_in; i++)
+        if (vec_push(&g->operands, new->in[i])) return -1;
+    if (after >= 0 && vec_push(&g->operands, after)) return -1;
     if (vec_push(&g->nodes, n)) return -1;
-    for (int i = 0; i < c->n_out; i++) {
-        struct ir_value v = {.type = c->out[i], .kind = IR_NODE, .out = (uint8_t)i, .node = (int32_t)g->nodes.n - 1};
+    struct ir_value v = {.kind = IR_NODE, .node = (int32_t)g->nodes.n - 1};
+    for (v.out = 0; v.out < new->n_out; v.out++) {
+        v.type = new->out[v.out];
         if (add_value(g, &v) < 0) return -1;
     }
+    if (after < 0) return n.first_out;
+    v.type = ir_token_type();
+    int32_t made = add_value(g, &v);
+    if (made < 0) return -1;
+    *new->token = made;
     return n.first_out;
 }
 
 int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller)
 {
-    return add_node(g, c, in, -1, caller);
+    const struct ir_new_node n = {
+        .op = c->op, .attrs = c->attrs, .n_in = c->n_in, .in = in, .n_out = c->n_out, .out = c->out, .caller = caller};
+    return ir_push_node(g, &n);
 }
 
 int32_t ir_add_effect(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t *token,
                       uintptr_t caller)
 {
-    if (!(c->op->flags & OP_EFFECT)) {
-        error_set(KILN_E_ARGUMENT, "graph: %s has no effect to order", c->op->name);
-        return -1;
-    }
-    int32_t after = *token >= 0 ? *token : ir_add_token(g);
-    int32_t first = after < 0 ? -1 : add_node(g, c, in, after, caller);
-    if (first < 0) return -1;
-    struct ir_value v = {.type = ir_token_type(), .kind = IR_NODE, .out = (uint8_t)c->n_out};
-    v.node = (int32_t)g->nodes.n - 1;
-    int32_t made = add_value(g, &v);
-    if (made < 0) return -1;
-    *token = made;
-    return first;
+    const struct ir_new_node n = {.op = c->op,
+                                  .attrs = c->attrs,
+                                  .n_in = c->n_in,
+                                  .in = in,
+                                  .n_out = c->n_out,
+                                  .out = c->out,
+                                  .token = token,
+                                  .caller = caller};
+    if (c->op->flags & OP_EFFECT) return ir_push_node(g, &n);
+    error_set(KILN_E_ARGUMENT, "graph: %s has no effect to order", c->op->name);
+    return -1;
 }
 
 kiln_status ir_add_write(struct kiln_graph *g, int32_t value, int32_t target, const char *name)
@@ -190,22 +199,45 @@ int32_t ir_add_token(struct kiln_graph *g)
     return add_value(g, &v);
 }
 
+static bool is_inlined(const struct ir_node *n)
+{
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    return rule && rule->inlined;
+}
+
+// The same value before calls: what the region of one gives, what a parameter takes.
+static int32_t through_calls(const struct kiln_graph *g, int32_t value)
+{
+    for (;;) {
+        const struct ir_value *v = &g->values.v[value];
+        if (v->kind == IR_NODE && is_inlined(&g->nodes.v[v->node])) {
+            value = g->operands.v[g->regions.v[g->nodes.v[v->node].first_region].first_result + v->out];
+        } else if (v->kind == IR_PARAM && is_inlined(&g->nodes.v[g->regions.v[v->node].owner])) {
+            const struct ir_region *r = &g->regions.v[v->node];
+            value = ir_operands(g, &g->nodes.v[r->owner])[value - r->first_param];
+        } else
+            return value;
+    }
+}
+
 int32_t ir_memory_of(const struct kiln_graph *g, int32_t value)
 {
+    value = through_calls(g, value);
     while (g->values.v[value].kind == IR_NODE) {
         const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
         if (!(n->op->flags & OP_VIEW)) break;
-        value = ir_operands(g, n)[0];
+        value = through_calls(g, ir_operands(g, n)[0]);
     }
     return value;
 }
 
 bool ir_may_repeat(const struct kiln_graph *g, int32_t value)
 {
+    value = through_calls(g, value);
     while (g->values.v[value].kind == IR_NODE) {
         const struct ir_node *n = &g->nodes.v[g->values.v[value].node];
         if (!(n->op->flags & OP_VIEW)) return false;
-        int32_t of = ir_operands(g, n)[0];
+        int32_t of = through_calls(g, ir_operands(g, n)[0]);
         if (n->op->flags & OP_STORAGE_VIEW || type_numel(&g->values.v[value].type) > type_numel(&g->values.v[of].type))
             return true;
         value = of;

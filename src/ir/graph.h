@@ -7,8 +7,8 @@
 //
 // Effects are ordered by tokens: a node with OP_EFFECT takes a token as its last operand and makes one as its last
 // output, a chain from the graph's entry token; a region has its own, from a parameter that is a token. The op's row
-// counts neither. No op has an effect or regions yet: writes and prints are outputs, random draws have their places in
-// the stream as attributes. Both stand ready for control flow.
+// counts neither. No op has an effect yet: writes and prints are outputs, random draws have their places in the stream
+// as attributes. Of ops with regions there is one, `call`, for tests: both stand ready for control flow.
 //
 // Types hold numbers. A dimension that may differ from call to call is marked with a symbol beside its number, which is
 // then the size that was seen.
@@ -33,7 +33,7 @@ enum ir_value_kind {
 struct ir_value {
     struct type type;
     uint8_t kind;
-    uint8_t out;      // which output of the node
+    int32_t out;      // which output of the node
     int32_t node;     // IR_NODE; IR_PARAM: the region
     const char *name; // inputs, and constants that have one; NULL for others
     double number;    // IR_NUMBER
@@ -46,6 +46,7 @@ struct ir_node {
     const struct op *op;
     int32_t n_in, first_in;          // in kiln_graph.operands; -1 there: an optional input that is absent
     int32_t first_out;               // values first_out .. first_out + ir_node_outputs(n) - 1
+    int32_t n_out;                   // op->n_out, or what its regions give; without the token of an effect
     const struct attr *attrs;        // op->n_attrs
     uintptr_t caller;                // address of the call, for messages; 0: unknown
     int32_t region;                  // in which the node lies; -1: none
@@ -109,6 +110,19 @@ int32_t ir_add_constant(struct kiln_graph *g, const struct type *type,
 // A constant whose data are bound later, by its name; NULL: it has none. A new number each time.
 int32_t ir_add_named_constant(struct kiln_graph *g, const struct type *type, const char *name);
 kiln_status ir_name_value(struct kiln_graph *g, int32_t value, const char *name); // an input or a constant
+// A node as it is added, in the innermost region that is open.
+struct ir_new_node {
+    const struct op *op;
+    const struct attr *attrs; // op->n_attrs, copied
+    int n_in, n_out;          // without tokens
+    const int32_t *in;
+    const struct type *out;
+    int32_t *token; // NULL: no effect; else as in ir_add_effect
+    uintptr_t caller;
+    int32_t first_region;
+    int n_regions;
+};
+int32_t ir_push_node(struct kiln_graph *g, const struct ir_new_node *n); // the first of its outputs
 // The first of the outputs, whose types are c->out. `in`: n_in value numbers.
 int32_t ir_add_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, uintptr_t caller);
 // A node with OP_EFFECT; c has no tokens. Follows *token, or the entry token when that is -1, and puts the node's own
@@ -124,7 +138,8 @@ int32_t ir_add_token(struct kiln_graph *g); // the entry token, the same number 
 //     for each of the two: ir_region_begin(g, first + i), ir_add_param..., nodes..., ir_region_end(g, results, n);
 //     ir_add_region_node(g, &call, in, NULL, caller, first, 2);
 // Nodes that are added between begin and end lie in the region; regions nest up to IR_MAX_DEPTH.
-// `token` is for a node with OP_EFFECT, as in ir_add_effect; NULL for others.
+// `token` is for a node with OP_EFFECT, as in ir_add_effect; NULL for others. The outputs are those that the op's rule
+// gives for the regions; where it has none, c->out.
 int32_t ir_add_regions(struct kiln_graph *g, int n); // the first, or -1 with an error
 kiln_status ir_region_begin(struct kiln_graph *g, int32_t region);
 int32_t ir_add_param(struct kiln_graph *g, const struct type *type); // before the region's first node
@@ -147,7 +162,7 @@ bool ir_may_repeat(const struct kiln_graph *g, int32_t value);
 // The token of an effect counted.
 static inline int ir_node_outputs(const struct ir_node *n)
 {
-    return n->op->n_out + !!(n->op->flags & OP_EFFECT);
+    return n->n_out + !!(n->op->flags & OP_EFFECT);
 }
 static inline bool ir_is_token(const struct type *t)
 {

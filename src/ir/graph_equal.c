@@ -89,6 +89,7 @@ static kiln_status node(struct canon *c, const struct ir_node *n)
 {
     TRY(text(c, n->op->name));
     TRY(word(c, (uint64_t)n->n_in));
+    TRY(word(c, (uint64_t)n->n_out));
     TRY(word(c, (uint64_t)n->n_regions));
     TRY(word(c, n->region < 0 ? UINT64_MAX : (uint64_t)c->region[n->region]));
     for (int i = 0; i < n->n_in; i++) TRY(value(c, ir_operands(c->g, n)[i]));

@@ -1,5 +1,6 @@
 // Building regions and symbols.
 #include "ir/graph.h"
+#include "ir/regions.h"
 #include <string.h>
 
 int32_t ir_add_regions(struct kiln_graph *g, int n)
@@ -73,12 +74,29 @@ int32_t ir_add_region_node(struct kiln_graph *g, const struct op_call *c, const 
                   (int)first_region + i, c->op->name);
         return -1;
     }
-    int32_t first = token ? ir_add_effect(g, c, in, token, caller) : ir_add_node(g, c, in, caller);
-    if (first < 0) return -1;
-    struct ir_node *n = &g->nodes.v[g->nodes.n - 1];
-    n->first_region = n_regions ? first_region : 0;
-    n->n_regions = n_regions;
-    for (int i = 0; i < n_regions; i++) g->regions.v[first_region + i].owner = (int32_t)g->nodes.n - 1;
+    if (token && !(c->op->flags & OP_EFFECT)) {
+        error_set(KILN_E_ARGUMENT, "graph: %s has no effect to order", c->op->name);
+        return -1;
+    }
+    struct ir_new_node n = {.op = c->op,
+                            .attrs = c->attrs,
+                            .n_in = c->n_in,
+                            .n_out = c->n_out,
+                            .in = in,
+                            .out = c->out,
+                            .token = token,
+                            .caller = caller,
+                            .first_region = first_region,
+                            .n_regions = n_regions};
+    struct ir_regions_types t = {0};
+    if (op_regions_rule(c->op)) {
+        if (ir_regions_infer(g, &n, &t)) return ir_regions_finish(&t), -1;
+        n.n_out = t.r.n_out;
+        n.out = t.r.out;
+    }
+    int32_t first = ir_push_node(g, &n);
+    ir_regions_finish(&t);
+    for (int i = 0; i < n_regions && first >= 0; i++) g->regions.v[first_region + i].owner = (int32_t)g->nodes.n - 1;
     return first;
 }
 

@@ -61,10 +61,32 @@ typedef kiln_status (*op_lower_fn)(const struct op_call *c, struct lowering *lo)
 // Layouts of the outputs on input 0's storage. *copy = true: no strides can express it; the op is lowered instead.
 typedef kiln_status (*op_view_fn)(const struct op_call *c, const struct layout *in, struct layout *out, bool *copy);
 
+// A node with regions, as its op's rule sees it: types. The rule gives those of the outputs.
+struct op_region {
+    int n_params, n_results;
+    const struct type *const *params, *const *results;
+};
+struct op_regions {
+    const struct op *op;
+    const struct attr *attrs; // op->n_attrs
+    int n_in, n_regions, n_out;
+    const struct type *const *in;
+    const struct op_region *regions;
+    struct type *out; // room for as many as the region with the most results gives
+};
+
+// An op whose nodes own regions. Its operands are the parameters of each region, its outputs what the regions give.
+struct op_regions_rule {
+    // Checks that the regions fit each other and the operands, sets n_out and out.
+    kiln_status (*types)(struct op_regions *r);
+    bool inlined; // it is its one region: a pass puts that in its place
+};
+
 struct op_functions {
-    op_infer_fn infer; // checks the inputs and attributes, gives the types of the outputs
-    op_lower_fn lower; // NULL for an op that is always a view
-    op_view_fn view;   // OP_VIEW only
+    op_infer_fn infer;                     // checks the inputs and attributes, gives the types of the outputs
+    op_lower_fn lower;                     // NULL for an op that is always a view
+    op_view_fn view;                       // OP_VIEW only
+    const struct op_regions_rule *regions; // of an op that takes regions, and has none of the others; else NULL
 };
 
 // The gradient of an elementwise op by one input: a hidden op over some of its inputs, its result and dy.
@@ -110,7 +132,7 @@ struct op {
     uint16_t family;   // kernels: family * CLASS_COUNT + class
     uint16_t flags;
     uint8_t min_in, max_in; // OP_VARIADIC: 1, 255
-    uint8_t n_out;
+    uint8_t n_out;          // 0 with regions: each node has its own number
     uint8_t n_attrs;
     struct op_indexed indexed;
     uint8_t uniform; // enum op_uniform
@@ -130,4 +152,8 @@ const struct op *op_find(const char *name); // by row name or alias, a user's op
 #define USER_OPS_MAX 1024
 int op_user_count(void);
 kiln_status op_add(const struct op *op);
+static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
+{
+    return op->fn ? op->fn->regions : NULL;
+}
 int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name

@@ -72,13 +72,14 @@ static kiln_status parse_number(struct parser *p, const struct definition *d)
 }
 
 // What makes values: `input "x"`, `constant`, `entry`, a number, or a call.
-static kiln_status parse_source(struct parser *p, const struct definition *d, int n)
+static kiln_status parse_source(struct parser *p, size_t first, int n)
 {
+    const struct definition *d = &p->definitions.v[first]; // parse_call may move it
     kiln_status status;
     const char *name;
     const struct token *t = &p->token;
     bool is_call = t->kind == TOKEN_WORD && p->at < p->end && *p->at == '(';
-    if (is_call || n != 1) return parse_call(p, d, n);
+    if (is_call || n != 1) return parse_call(p, first, n);
     if (parse_accept(p, "input", &status)) {
         TRY(status);
         TRY(parse_string(p, &name));
@@ -89,22 +90,23 @@ static kiln_status parse_source(struct parser *p, const struct definition *d, in
     if (t->kind == TOKEN_NUMBER || parse_is(p, "true") || parse_is(p, "false") || parse_is(p, "inf") ||
         parse_is(p, "nan"))
         return parse_number(p, d);
-    if (t->kind == TOKEN_WORD) return parse_call(p, d, n);
+    if (t->kind == TOKEN_WORD) return parse_call(p, first, n);
     return parse_expected(p, "`input`, `constant`, `entry`, a number or a call");
 }
 
 static kiln_status parse_definitions(struct parser *p)
 {
-    struct definition d[OP_MAX_OUT + 1];
-    int n = 0;
+    size_t first = p->definitions.n;
     do {
-        if (n) TRY(parse_next(p));
-        if (n == (int)COUNT_OF(d)) return parse_fail(p, &p->token, "a line defines more than %d values", n);
-        d[n] = (struct definition){0};
-        TRY(parse_definition(p, &d[n++]));
+        struct definition d = {0};
+        if (p->definitions.n > first) TRY(parse_next(p));
+        TRY(parse_definition(p, &d));
+        TRY(vec_push(&p->definitions, d));
     } while (parse_is(p, ","));
     TRY(parse_sign(p, "="));
-    return parse_source(p, d, n);
+    TRY(parse_source(p, first, (int)(p->definitions.n - first)));
+    p->definitions.n = first;
+    return KILN_OK;
 }
 
 static kiln_status parse_output(struct parser *p, bool is_write)
@@ -151,7 +153,7 @@ kiln_status parse_block(struct parser *p, bool in_region)
         else if (parse_accept(p, "_", &status)) {
             TRY(status);
             TRY(parse_sign(p, "="));
-            TRY(parse_call(p, NULL, 0));
+            TRY(parse_call(p, p->definitions.n, 0));
         } else if (in_region)
             return KILN_OK;
         else if (parse_is(p, "return") || parse_is(p, "write"))
@@ -241,6 +243,7 @@ struct kiln_graph *ir_parse(const char *text, size_t size_B, const char *name)
     if (!p.g) return NULL;
     if (parse(&p, size_B)) ir_graph_destroy(&p.g);
     vec_free(&p.names);
+    vec_free(&p.definitions);
     vec_free(&p.operands);
     vec_free(&p.places);
     vec_free(&p.siblings);

@@ -52,9 +52,10 @@ struct parser {
     struct token token; // the next
     struct kiln_graph *g;
     VEC(struct value_name) names;
-    VEC(struct operand) operands; // of calls that are open, outermost first
-    VEC(struct token) places;     // where each node's op stands
-    VEC(int32_t) siblings;        // of each region: the next of the same node, or -1
+    VEC(struct definition) definitions; // of lines that are open, outermost first
+    VEC(struct operand) operands;       // of calls that are open
+    VEC(struct token) places;           // where each node's op stands
+    VEC(int32_t) siblings;              // of each region: the next of the same node, or -1
     bool has_entry;
 };
 
@@ -82,6 +83,6 @@ kiln_status parse_literal(struct parser *p, struct ir_value *v);
 kiln_status parse_find(struct parser *p, const struct token *t, int32_t *value);
 kiln_status parse_value(struct parser *p, int32_t *value);                             // `%3`, defined before
 kiln_status parse_define(struct parser *p, const struct definition *d, int32_t value); // names a value that was added
-// `op(...) {...} region(...) {...}`, up to the line's end, for the outputs d[0 .. n).
-kiln_status parse_call(struct parser *p, const struct definition *d, int n);
+// `op(...) {...} region(...) {...}`, up to the line's end, for the outputs p->definitions.v[first .. first + n).
+kiln_status parse_call(struct parser *p, size_t first, int n);
 kiln_status parse_block(struct parser *p, bool in_region); // lines up to the end, or to `yield`

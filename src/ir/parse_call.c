@@ -4,6 +4,7 @@
 // regions. Regions nest by recursion, IR_MAX_DEPTH deep at most; the list serves all calls that are open, so that each
 // level costs little stack.
 #include "ir/parse.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const struct op *find_op(struct parser *p)
@@ -157,7 +158,6 @@ static kiln_status parse_yield(struct parser *p)
 {
     size_t base = p->operands.n;
     int n = 0;
-    struct token at = p->token;
     kiln_status status;
     if (!parse_accept(p, "yield", &status)) return parse_expected(p, "a definition or `yield`");
     TRY(status);
@@ -169,11 +169,11 @@ static kiln_status parse_yield(struct parser *p)
         TRY(parse_next(p));
         TRY(vec_push(&p->operands, o));
     }
-    int32_t results[256];
-    if (n > (int)COUNT_OF(results))
-        return parse_fail(p, &at, "a region gives more than %zu results", COUNT_OF(results));
-    TRY(take_operands(p, base, results));
-    TRY(ir_region_end(p->g, results, n));
+    int32_t *results = malloc((size_t)(n + 1) * sizeof *results);
+    kiln_status done = results ? take_operands(p, base, results) : error_set(KILN_E_MEMORY, "graph: out of memory");
+    if (!done) done = ir_region_end(p->g, results, n);
+    free(results);
+    TRY(done);
     return parse_next(p);
 }
 
@@ -211,31 +211,34 @@ static kiln_status parse_fits(struct parser *p, const struct op *op, const struc
     int effect = !!(op->flags & OP_EFFECT), least = op->min_in + effect;
     if (n_operands < least)
         return parse_fail(p, at, "%s takes %d operands at least, there are %d", op->name, least, n_operands);
-    if (n_out != op->n_out + effect)
+    if (n_out != op->n_out + effect && !op_regions_rule(op))
         return parse_fail(p, at, "%s gives %d values, %d are defined", op->name, op->n_out + effect, n_out);
     if (p->g->values.n + (size_t)(n_operands + n_out) > PARSE_MAX_VALUES || p->places.n >= PARSE_MAX_VALUES)
         return parse_fail(p, at, "the graph has more than %d values or nodes", PARSE_MAX_VALUES);
     return KILN_OK;
 }
 
-static kiln_status add_node(struct parser *p, const struct op *op, struct attr *attrs, size_t base,
-                            const struct definition *d, int n_out)
+static kiln_status add_node(struct parser *p, const struct op *op, struct attr *attrs, size_t base, size_t first_out,
+                            int n_out)
 {
     int32_t in[UINT8_MAX + 1];
-    struct op_call c = {.op = op, .n_in = (int)(p->operands.n - base), .attrs = attrs};
+    const struct ir_new_node n = {.op = op, .attrs = attrs, .n_in = (int)(p->operands.n - base), .in = in};
     TRY(take_operands(p, base, in));
-    int32_t first = ir_add_node(p->g, &c, in, 0);
+    int32_t first = ir_push_node(p->g, &n);
     if (first < 0) return error_pending;
+    int32_t node = (int32_t)p->g->nodes.n - 1;
+    // The token of an effect is among the definitions, as it is among the operands.
+    p->g->nodes.v[node].n_out = n_out - !!(op->flags & OP_EFFECT);
     for (int i = 0; i < n_out; i++) {
-        struct ir_value v = {.type = d[i].type, .kind = IR_NODE, .out = (uint8_t)i};
-        v.node = (int32_t)p->g->nodes.n - 1;
+        const struct definition *d = &p->definitions.v[first_out + (size_t)i];
+        struct ir_value v = {.type = d->type, .kind = IR_NODE, .out = i, .node = node};
         TRY(vec_push(&p->g->values, v));
-        TRY(parse_define(p, &d[i], first + i));
+        TRY(parse_define(p, d, first + i));
     }
     return KILN_OK;
 }
 
-kiln_status parse_call(struct parser *p, const struct definition *d, int n_out)
+kiln_status parse_call(struct parser *p, size_t first_out, int n_out)
 {
     const struct op *op = find_op(p);
     struct attr attrs[OP_MAX_ATTRS];
@@ -249,7 +252,7 @@ kiln_status parse_call(struct parser *p, const struct definition *d, int n_out)
     TRY(parse_fits(p, op, &at, (int)(p->operands.n - base), n_out));
     TRY(parse_attrs(p, op, attrs));
     TRY(parse_regions(p, &first_region, &n_regions));
-    TRY(add_node(p, op, attrs, base, d, n_out));
+    TRY(add_node(p, op, attrs, base, first_out, n_out));
     int32_t owner = (int32_t)p->g->nodes.n - 1;
     struct ir_node *n = &p->g->nodes.v[owner];
     n->first_region = first_region;

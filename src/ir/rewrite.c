@@ -25,6 +25,8 @@ kiln_status ir_infer(const struct kiln_graph *g, const struct op *op, int n_in, 
 
 // --- the state
 
+enum { INLINED = -2 };
+
 // A walk meets outer regions before the inner ones that begin at the same node.
 static int by_beginning(const void *a, const void *b)
 {
@@ -36,7 +38,7 @@ static int by_beginning(const void *a, const void *b)
 
 static bool kept(const struct ir_rewrite *r, int32_t node)
 {
-    return !r->keep || r->keep[node];
+    return !r->choice->keep || r->choice->keep[node];
 }
 
 // Whether the region's owner and the owners around it stay.
@@ -54,12 +56,13 @@ static kiln_status number_regions(struct ir_rewrite *r)
 {
     size_t n = r->from->regions.n;
     for (size_t i = 0; i < n; i++) {
+        const struct ir_region *from = &r->from->regions.v[i];
+        bool inlined = r->choice->inlined && r->choice->inlined[i];
         r->regions[i] = -1;
         if (!region_kept(r, (int32_t)i)) continue;
-        r->regions[i] = (int32_t)r->to->regions.n;
+        r->regions[i] = inlined ? INLINED : (int32_t)r->to->regions.n;
         struct ir_region empty = {.owner = -1};
-        TRY(vec_push(&r->to->regions, empty));
-        const struct ir_region *from = &r->from->regions.v[i];
+        if (!inlined) TRY(vec_push(&r->to->regions, empty));
         r->opening[r->n_opening++] = (struct ir_opening){from->first_node, from->owner, (int32_t)i};
     }
     qsort(r->opening, (size_t)r->n_opening, sizeof *r->opening, by_beginning);
@@ -117,28 +120,44 @@ static kiln_status begin(struct ir_rewrite *r)
 
 // --- regions on the way
 
+static bool is_unused(const struct ir_rewrite *r, int32_t v)
+{
+    return r->choice->unused && r->choice->unused[v];
+}
+
+static kiln_status inline_region(struct ir_rewrite *r, const struct ir_region *from)
+{
+    const int32_t *in = ir_operands(r->from, &r->from->nodes.v[from->owner]);
+    for (int32_t i = 0; i < from->n_params; i++)
+        TRY(ir_rewrite_map(r, from->first_param + i, ir_rewrite_value(r, in[i])));
+    return KILN_OK;
+}
+
 static kiln_status open_region(struct ir_rewrite *r, int32_t region)
 {
     const struct ir_region *from = &r->from->regions.v[region];
-    struct ir_region to = {.owner = -1,
-                           .first_param = (int32_t)r->to->values.n,
-                           .n_params = from->n_params,
-                           .first_node = (int32_t)r->to->nodes.n};
+    if (r->regions[region] == INLINED) return inline_region(r, from);
+    struct ir_region to = {.owner = -1, .first_param = (int32_t)r->to->values.n, .first_node = (int32_t)r->to->nodes.n};
     for (int32_t i = from->first_param; i < from->first_param + from->n_params; i++) {
         struct ir_value param = r->from->values.v[i];
+        if (is_unused(r, i)) continue;
         param.node = r->regions[region];
         if (push_value(r, i, &param) < 0) return error_pending;
+        to.n_params++;
     }
     r->to->regions.v[r->regions[region]] = to;
-    return vec_push(&r->open, region);
+    TRY(vec_push(&r->open, region));
+    return r->choice->opened ? r->choice->opened(r, region, r->user) : KILN_OK;
 }
 
 static kiln_status close_region(struct ir_rewrite *r)
 {
     int32_t region = r->open.v[--r->open.n];
     const struct ir_region *from = &r->from->regions.v[region];
+    const struct ir_node *owner = &r->from->nodes.v[from->owner];
     int32_t id = r->regions[region], first = (int32_t)r->to->operands.n;
     for (int32_t i = 0; i < from->n_results; i++) {
+        if (op_regions_rule(owner->op) && is_unused(r, owner->first_out + i)) continue;
         int32_t v = r->from->operands.v[from->first_result + i], value = ir_rewrite_value(r, v);
         if (value < 0 && v >= 0) return error_pending;
         TRY(vec_push(&r->to->operands, value));
@@ -146,7 +165,7 @@ static kiln_status close_region(struct ir_rewrite *r)
     struct ir_region *to = &r->to->regions.v[id];
     to->n_nodes = (int32_t)r->to->nodes.n - to->first_node;
     to->first_result = first;
-    to->n_results = from->n_results;
+    to->n_results = (int32_t)r->to->operands.n - first;
     return KILN_OK;
 }
 
@@ -196,19 +215,40 @@ static int32_t push_node(struct ir_rewrite *r, struct ir_node n, const int32_t *
     return vec_push(&g->nodes, n) ? -1 : (int32_t)g->nodes.n - 1;
 }
 
+// Whether the parameters that take operand i went.
+static bool is_dropped(const struct ir_rewrite *r, const struct ir_node *n, int32_t i)
+{
+    if (!n->n_regions || !op_regions_rule(n->op)) return false;
+    const struct ir_region *region = &r->from->regions.v[n->first_region];
+    return i < region->n_params && is_unused(r, region->first_param + i);
+}
+
+static void drop_operands(struct ir_rewrite *r, const struct ir_node *from, struct ir_node *to)
+{
+    int32_t *in = r->to->operands.v + to->first_in, n = 0;
+    for (int32_t i = 0; i < to->n_in; i++)
+        if (!is_dropped(r, from, i)) in[n++] = in[i];
+    r->to->operands.n -= (size_t)(to->n_in - n);
+    to->n_in = n;
+}
+
 kiln_status ir_rewrite_copy_over(struct ir_rewrite *r, int32_t node, const int32_t *in)
 {
     const struct ir_node *from = &r->from->nodes.v[node];
     struct ir_node n = *from;
     if (n.n_regions) n.first_region = r->regions[from->first_region];
     int32_t at = push_node(r, n, in);
+    if (at >= 0) drop_operands(r, from, &r->to->nodes.v[at]);
     if (at < 0) return error_pending;
     for (int32_t i = 0; i < n.n_regions; i++) r->to->regions.v[n.first_region + i].owner = at;
     for (int32_t i = 0; i < ir_node_outputs(&n); i++) {
         struct ir_value v = r->from->values.v[from->first_out + i];
+        if (is_unused(r, from->first_out + i)) continue;
         v.node = at;
+        v.out = (int32_t)r->to->values.n - r->to->nodes.v[at].first_out;
         if (push_value(r, from->first_out + i, &v) < 0) return error_pending;
     }
+    r->to->nodes.v[at].n_out = (int32_t)r->to->values.n - r->to->nodes.v[at].first_out - !!(n.op->flags & OP_EFFECT);
     return KILN_OK;
 }
 
@@ -219,7 +259,7 @@ kiln_status ir_rewrite_copy(struct ir_rewrite *r, int32_t node)
     if (!in) return error_set(KILN_E_MEMORY, "graph: out of memory");
     kiln_status status = KILN_OK;
     for (int32_t i = 0; i < n->n_in && !status; i++) {
-        int32_t v = ir_operands(r->from, n)[i];
+        int32_t v = is_dropped(r, n, i) ? -1 : ir_operands(r->from, n)[i];
         in[i] = ir_rewrite_value(r, v);
         if (in[i] < 0 && v >= 0) status = error_pending;
     }
@@ -258,11 +298,11 @@ int32_t ir_rewrite_emit(struct ir_rewrite *r, const struct op *op, int n_in, con
         return -1;
     }
     if (ir_infer(r->to, op, n_in, in, attrs, types, &c)) return -1;
-    struct ir_node n = {.op = op, .n_in = n_in, .attrs = attrs, .caller = r->caller};
+    struct ir_node n = {.op = op, .n_in = n_in, .n_out = op->n_out, .attrs = attrs, .caller = r->caller};
     int32_t at = push_node(r, n, in), first = -1;
     if (at < 0) return -1;
     for (int i = 0; i < op->n_out; i++) {
-        struct ir_value v = {.type = c.out[i], .kind = IR_NODE, .out = (uint8_t)i, .node = at};
+        struct ir_value v = {.type = c.out[i], .kind = IR_NODE, .out = i, .node = at};
         int32_t value = push_value(r, -1, &v);
         if (value < 0) return -1;
         if (i == 0) first = value;
@@ -288,7 +328,7 @@ static kiln_status walk(struct ir_rewrite *r, ir_rewrite_visit visit, void *user
     for (int32_t i = 0; i < (int32_t)r->from->nodes.n; i++) {
         TRY(step_regions(r, i));
         int32_t region = r->from->nodes.v[i].region;
-        if (!kept(r, i) || (region >= 0 && r->regions[region] < 0)) continue;
+        if (!kept(r, i) || (region >= 0 && r->regions[region] == -1)) continue;
         r->caller = r->from->nodes.v[i].caller;
         TRY(visit(r, i, user));
     }
@@ -298,7 +338,14 @@ static kiln_status walk(struct ir_rewrite *r, ir_rewrite_visit visit, void *user
 kiln_status ir_rewrite_graph(const struct kiln_graph *from, const bool *keep, ir_rewrite_visit visit, void *user,
                              struct kiln_graph **to)
 {
-    struct ir_rewrite r = {.from = from, .keep = keep};
+    const struct ir_rewrite_choice choice = {.keep = keep};
+    return ir_rewrite_some(from, &choice, visit, user, to);
+}
+
+kiln_status ir_rewrite_some(const struct kiln_graph *from, const struct ir_rewrite_choice *choice,
+                            ir_rewrite_visit visit, void *user, struct kiln_graph **to)
+{
+    struct ir_rewrite r = {.from = from, .choice = choice, .user = user};
     kiln_status status = begin(&r);
     if (!status) status = walk(&r, visit, user);
     if (!status) status = ir_renumber(r.to);

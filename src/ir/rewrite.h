@@ -12,22 +12,37 @@ struct ir_opening {
     int32_t node, owner, region;
 };
 
+struct ir_rewrite_choice;
 struct ir_rewrite {
     const struct kiln_graph *from;
     struct kiln_graph *to;
     int32_t *map;               // value of `from` -> value of `to`, -1: none yet
-    int32_t *regions;           // region of `from` -> region of `to`, -1: dropped
+    int32_t *regions;           // region of `from` -> region of `to`, -1: dropped, -2: inlined
     struct ir_opening *opening; // regions of `from` that stay, in the order in which the walk meets them
     int32_t n_opening, at;
     VEC(int32_t) open; // regions of `from`
     uintptr_t caller;  // of the node being visited
-    const bool *keep;  // NULL: all
+    const struct ir_rewrite_choice *choice;
+    void *user;
 };
 
 typedef kiln_status (*ir_rewrite_visit)(struct ir_rewrite *r, int32_t node, void *user);
 
-// keep[i] false: node i, with the regions that it owns, is left out without being visited; NULL keeps all. *to belongs
-// to the caller; on an error it is NULL.
+// What a walk leaves out by itself. Each may be NULL.
+struct ir_rewrite_choice {
+    const bool *keep; // by node: false: it is left out, with the regions that it owns, without being visited
+    // By value, of nodes whose op has a rule for regions: outputs that go, with the results that give them, and
+    // parameters that go in all regions of a node, with the operand that they take.
+    const bool *unused;
+    // By region: its nodes land in the region around, on the operands of its owner instead of its parameters.
+    const bool *inlined;
+    kiln_status (*opened)(struct ir_rewrite *r, int32_t region, void *user); // its parameters are there
+};
+
+// *to belongs to the caller; on an error it is NULL.
+kiln_status ir_rewrite_some(const struct kiln_graph *from, const struct ir_rewrite_choice *choice,
+                            ir_rewrite_visit visit, void *user, struct kiln_graph **to);
+// keep: as above.
 kiln_status ir_rewrite_graph(const struct kiln_graph *from, const bool *keep, ir_rewrite_visit visit, void *user,
                              struct kiln_graph **to);
 

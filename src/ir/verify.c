@@ -80,7 +80,7 @@ static kiln_status check_kind(const struct kiln_graph *g, int32_t i, const struc
     case IR_NODE: {
         if (!in_range(v->node, 1, g->nodes.n)) return verify_fail("%%%d is made by node %d", (int)i, (int)v->node);
         const struct ir_node *n = &g->nodes.v[v->node];
-        if (v->out >= ir_node_outputs(n) || (int64_t)n->first_out + v->out != i)
+        if (v->out < 0 || v->out >= ir_node_outputs(n) || (int64_t)n->first_out + v->out != i)
             return verify_fail("%%%d is not output %d of node %d", (int)i, v->out, (int)v->node);
         return KILN_OK;
     }
@@ -121,6 +121,8 @@ static kiln_status check_node_ranges(const struct kiln_graph *g, int32_t i)
 {
     const struct ir_node *n = &g->nodes.v[i];
     if (!n->op || !n->op->name || n->op->n_out > OP_MAX_OUT) return verify_fail("node %d has no op", (int)i);
+    if (n->n_out < 0 || n->n_out == INT32_MAX || (!op_regions_rule(n->op) && n->n_out != n->op->n_out))
+        return verify_fail("node %d, a %s, has %d outputs", (int)i, n->op->name, (int)n->n_out);
     if (!in_range(n->first_in, n->n_in, g->operands.n))
         return verify_fail("the operands of node %d lie outside", (int)i);
     if (!in_range(n->first_out, ir_node_outputs(n), g->values.n))

@@ -1,5 +1,6 @@
 // One node: its operands and attributes fit the op's row, its outputs have the types that the op infers from them.
 #include "ir/verify.h"
+#include "ir/regions.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,21 @@ static kiln_status check_by_region(const struct verifier *v, const struct ir_nod
     return KILN_OK;
 }
 
+static kiln_status check_by_rule(const struct verifier *v, const struct ir_node *n)
+{
+    struct ir_regions_types t;
+    const struct ir_new_node again = ir_node_again(v->g, v->node);
+    kiln_status status = ir_regions_infer(v->g, &again, &t);
+    int n_out = n->n_out;
+    if (!status && t.r.n_out != n_out)
+        status = verify_fail("%s has %d outputs, its regions give %d", n->op->name, n_out, t.r.n_out);
+    for (int k = 0; k < n_out && !status; k++) status = check_out_type(v, n, k, &t.r.out[k]);
+    struct type token = ir_token_type();
+    if (!status && n->op->flags & OP_EFFECT) status = check_out_type(v, n, n_out, &token);
+    ir_regions_finish(&t);
+    return status;
+}
+
 // infer may normalise attributes, so it works on a copy; operands left out at the end are absent for it.
 static kiln_status check_types(struct verifier *v, const struct ir_node *n)
 {
@@ -85,6 +101,7 @@ static kiln_status check_types(struct verifier *v, const struct ir_node *n)
     int n_tensors = n->n_in - !!(op->flags & OP_EFFECT);
     size_t room = (size_t)(op->flags & OP_VARIADIC ? n_tensors : op->max_in) + 1;
     struct attr attrs[OP_MAX_ATTRS];
+    if (op_regions_rule(op)) return check_by_rule(v, n);
     if (!op->fn || !op->fn->infer) return check_by_region(v, n);
     if (n->n_regions && (op->fn->lower || op->fn->view)) return verify_fail("%s takes no regions", op->name);
     if (room > v->in_cap) {

@@ -16,9 +16,11 @@
     INFER(infer)                            \
     LOWER(lower)                            \
     VIEW(view)
+#define REGIONS_FN(rule)          extern const struct op_regions_rule rule;
 #define STRUCTURED(name, fn, ...) fn
 #include "ops/structured.def"
 #undef STRUCTURED
+#undef REGIONS_FN
 #undef VIEW_OR_COPY_FN
 #undef VIEW_FN
 #undef FN

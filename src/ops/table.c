@@ -15,6 +15,7 @@ const struct structured_row structured_rows[] = {
 #define FN(infer, lower)                     infer, lower
 #define VIEW_FN(infer, view)                 infer, NULL, view
 #define VIEW_OR_COPY_FN(infer, lower, view)  infer, lower, view
+#define REGIONS_FN(rule)                     .regions = &rule
 #define STRUCTURED(row_name, functions, ...) {.name = #row_name, .fn = {functions}, __VA_ARGS__},
 #include "ops/structured.def"
 };

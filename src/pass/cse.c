@@ -37,7 +37,7 @@ static bool same_node(const struct kiln_graph *g, const struct ir_node *a, const
         if (!same_operand(g, ir_operands(g, a)[i], ir_operands(g, b)[i])) return false;
     for (int i = 0; i < a->op->n_attrs; i++)
         if (!ir_attr_equal(&a->attrs[i], &b->attrs[i])) return false;
-    for (int i = 0; i < a->op->n_out; i++)
+    for (int i = 0; i < a->n_out; i++)
         if (!ir_type_same(&g->values.v[a->first_out + i].type, &g->values.v[b->first_out + i].type)) return false;
     return true;
 }
@@ -78,7 +78,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
 {
     const struct ir_node *n = &r->from->nodes.v[node];
     TRY(ir_rewrite_copy(r, node));
-    if ((n->op->flags & (OP_EFFECT | OP_RANDOM)) || n->n_regions || !n->op->n_out) return KILN_OK;
+    if ((n->op->flags & (OP_EFFECT | OP_RANDOM)) || n->n_regions || !n->n_out) return KILN_OK;
     int32_t earlier = find(user, r, (int32_t)r->to->nodes.n - 1);
     if (earlier < 0) return KILN_OK;
     // The copy is dropped again: nothing refers to it yet.
@@ -86,7 +86,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
     struct ir_node *copy = &r->to->nodes.v[--r->to->nodes.n];
     r->to->values.n = (size_t)copy->first_out;
     r->to->operands.n = (size_t)copy->first_in;
-    for (int i = 0; i < n->op->n_out; i++) r->map[n->first_out + i] = first + i;
+    for (int i = 0; i < n->n_out; i++) r->map[n->first_out + i] = first + i;
     return KILN_OK;
 }
 

@@ -125,7 +125,7 @@ static kiln_status compute(const struct folding *f, const struct kiln_graph *g, 
     const struct type *types[16];
     struct known in[16];
     *out = unknown;
-    if (n->n_in > 16 || n->op->n_out != 1) return KILN_OK;
+    if (n->n_in > 16 || n->n_out != 1) return KILN_OK;
     fold_fn fold = folds[n->op->uniform];
     if (!fold && !(n->op->flags & (OP_VIEW | OP_ELEMENTWISE))) return KILN_OK;
     bool all = true;

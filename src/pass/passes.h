@@ -4,6 +4,7 @@
 
 #define PASS(name) \
     kiln_status pass_##name(const struct kiln_graph *from, const struct pass_options *o, struct kiln_graph **to)
+PASS(inline);
 PASS(types);
 PASS(fold);
 PASS(simplify);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 const struct pass pass_table[] = {
+    {"inline", pass_inline, "Puts what a call computes in its place."},
     {"types", pass_types, "Infers all types again and carries marks of dimensions that vary to what depends on them."},
     {"fold", pass_fold, "Computes what is known: values that are the same number everywhere."},
     {"simplify", pass_simplify, "Rewrites elementwise ops by the table of rules."},

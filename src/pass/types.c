@@ -6,7 +6,9 @@
 // size in the symbol's place: an output's dimension that then has that size is the symbol itself, one that changes to
 // something else (a product with it, a sum) gets a symbol of its own, one that stays does not depend on it. Several
 // sizes are tried, for some rules take only multiples; where all are refused (an attribute that names the size), the op
-// holds for the size that was seen, and nothing is marked. A mark that is there already stays.
+// holds for the size that was seen, and nothing is marked. A mark that is there already stays. A region's parameters
+// have the marks of the operands, its node's outputs those of the results.
+#include "ir/regions.h"
 #include "pass/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ static kiln_status check_types(const struct kiln_graph *g, const struct ir_node 
     struct op_call c;
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
     TRY(ir_infer(g, n->op, n->n_in, ir_operands(g, n), (struct attr *)n->attrs, types, &c));
-    for (int i = 0; i < n->op->n_out; i++) {
+    for (int i = 0; i < n->n_out; i++) {
         const struct type *t = &g->values.v[n->first_out + i].type;
         if (!ir_type_same(t, &c.out[i]))
             return error_set(KILN_E_INTERNAL, "%s: result %d is %s, the graph says %s", n->op->name, i,
@@ -41,7 +43,7 @@ static bool try_size(const struct kiln_graph *g, const struct ir_node *n, int16_
             if (g->values.v[v].symbols[k] == s) copies[i].dims[k] = size;
     }
     *c = (struct op_call){
-        .op = n->op, .n_in = n->n_in, .n_out = n->op->n_out, .in = types, .attrs = (struct attr *)n->attrs};
+        .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types, .attrs = (struct attr *)n->attrs};
     if (!n->op->fn->infer(c)) return true;
     kiln_error_clear();
     return false;
@@ -93,7 +95,7 @@ static kiln_status carry(struct kiln_graph *g, const struct ir_node *n, int16_t 
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         struct op_call c;
         if (sizes[i] == seen || !try_size(g, n, s, sizes[i], copies, types, &c)) continue;
-        for (int k = 0; k < n->op->n_out; k++) {
+        for (int k = 0; k < n->n_out; k++) {
             int32_t v = n->first_out + k;
             const struct type t = g->values.v[v].type;
             for (int d = 0; d < t.rank && c.out[k].rank == t.rank; d++)
@@ -128,10 +130,51 @@ struct room {
     const struct type *types[OPERANDS_MAX];
 };
 
+// The same value at another place.
+static kiln_status mark_as(struct kiln_graph *g, int32_t v, int32_t like)
+{
+    const struct ir_value *from = &g->values.v[like];
+    for (int d = 0; from->symbols && d < from->type.rank && d < g->values.v[v].type.rank; d++)
+        if (from->symbols[d]) TRY(mark(g, v, d, from->symbols[d], true));
+    return KILN_OK;
+}
+
+// The parameters of a region that is its node's operands.
+static kiln_status mark_params(struct ir_rewrite *r, int32_t region, void *user)
+{
+    const struct ir_region *from = &r->from->regions.v[region];
+    const struct ir_node *n = &r->from->nodes.v[from->owner];
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    for (int32_t i = 0; rule && rule->inlined && i < n->n_in; i++) {
+        int32_t v = ir_operands(r->from, n)[i];
+        if (r->map[v] >= 0) TRY(mark_as(r->to, r->map[from->first_param + i], r->map[v]));
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_regions(struct kiln_graph *g, int32_t node)
+{
+    const struct ir_node *n = &g->nodes.v[node];
+    const struct ir_new_node again = ir_node_again(g, node);
+    struct ir_regions_types t;
+    kiln_status status = ir_regions_infer(g, &again, &t);
+    if (!status && t.r.n_out != n->n_out)
+        status = error_set(KILN_E_INTERNAL, "%s: %d results, the graph says %d", n->op->name, t.r.n_out, n->n_out);
+    for (int i = 0; i < n->n_out && !status; i++)
+        status = op_types_agree(n->op, i, "result %d", &t.r.out[i], "output %d of the graph",
+                                &g->values.v[n->first_out + i].type);
+    ir_regions_finish(&t);
+    const struct ir_region *region = &g->regions.v[n->first_region];
+    for (int i = 0; i < n->n_out && !status && op_regions_rule(n->op)->inlined; i++)
+        status = mark_as(g, n->first_out + i, g->operands.v[region->first_result + i]);
+    return status;
+}
+
 static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
 {
     struct room *room = user;
     TRY(ir_rewrite_copy(r, node));
+    if (op_regions_rule(r->from->nodes.v[node].op)) return check_regions(r->to, (int32_t)r->to->nodes.n - 1);
     const struct ir_node n = r->to->nodes.v[r->to->nodes.n - 1];
     if (!n.op->fn->infer || n.n_regions || n.n_in > OPERANDS_MAX || (n.op->flags & OP_EFFECT)) return KILN_OK;
     TRY(check_types(r->to, &n, room->types));
@@ -142,7 +185,8 @@ kiln_status pass_types(const struct kiln_graph *from, const struct pass_options 
 {
     struct room *room = malloc(sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "passes: out of memory");
-    kiln_status status = ir_rewrite_graph(from, NULL, visit, room, to);
+    const struct ir_rewrite_choice choice = {.opened = mark_params};
+    kiln_status status = ir_rewrite_some(from, &choice, visit, room, to);
     free(room);
     return status;
 }

@@ -427,6 +427,27 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     return order_writes_last(&m->units, &m->schedule, done);
 }
 
+// What a parameter of a region takes is what its owner has for an operand.
+static bool comes_of(const struct kiln_graph *g, const bool *of_halves, int32_t value)
+{
+    while (value >= 0 && g->values.v[value].kind == IR_PARAM) {
+        const struct ir_region *r = &g->regions.v[g->values.v[value].node];
+        const struct ir_node *owner = &g->nodes.v[r->owner];
+        int32_t i = value - r->first_param;
+        if (i >= owner->n_in) return true;
+        value = ir_operands(g, owner)[i];
+    }
+    return value >= 0 && of_halves[value];
+}
+
+static bool region_gives(const struct kiln_graph *g, const bool *of_halves, int32_t region)
+{
+    const struct ir_region *r = &g->regions.v[region];
+    bool any = false;
+    for (int32_t i = 0; i < r->n_results; i++) any |= comes_of(g, of_halves, g->operands.v[r->first_result + i]);
+    return any;
+}
+
 // What a kernel kept unrounded differs from what was stored. Where values that come of halves are looked for among
 // others, all are rounded.
 static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *yes)
@@ -438,7 +459,8 @@ static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *y
         const struct ir_node *n = &g->nodes.v[i];
         const int32_t *in = ir_operands(g, n);
         bool any = false;
-        for (int k = 0; k < n->n_in; k++) any |= in[k] >= 0 && of_halves[in[k]];
+        for (int k = 0; k < n->n_in; k++) any |= comes_of(g, of_halves, in[k]);
+        for (int k = 0; k < n->n_regions; k++) any |= region_gives(g, of_halves, n->first_region + k);
         for (int k = 0; k < ir_node_outputs(n); k++) of_halves[n->first_out + k] |= any;
         *yes |= any && (n->op->flags & OP_COMPARES || g->values.v[n->first_out].type.dtype == KILN_BOOL);
     }

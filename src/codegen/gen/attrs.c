@@ -17,6 +17,7 @@ static const struct {
 #define FN(infer, lower)                     #infer, #lower
 #define VIEW_FN(infer, view)                 #infer, #view
 #define VIEW_OR_COPY_FN(infer, lower, view)  #infer, #lower, #view
+#define REGIONS_FN(rule)                     #rule
 #define STRUCTURED(row_name, functions, ...) {#row_name, {functions}, {__VA_ARGS__}},
 #include "ops/structured.def"
 };

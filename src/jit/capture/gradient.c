@@ -217,7 +217,7 @@ static kiln_status find_sources_of_values(struct differentiation *d)
     for (size_t i = g->nodes.n; i-- > 0;) {
         const struct ir_node *n = &g->nodes.v[i];
         bool is = false;
-        for (int k = 0; k < n->op->n_out; k++) is |= needed[n->first_out + k];
+        for (int k = 0; k < n->n_out; k++) is |= needed[n->first_out + k];
         for (int k = 0; k < n->n_in && is; k++)
             if (ir_operands(g, n)[k] >= 0) needed[ir_operands(g, n)[k]] = true;
     }

@@ -52,19 +52,27 @@ static void drop_use(struct replay *r, int32_t value)
 
 static bool is_needed(const struct replay *r, const struct ir_node *n)
 {
-    for (int i = 0; i < n->op->n_out; i++)
+    for (int i = 0; i < n->n_out; i++)
         if (r->uses[n->first_out + i]) return true;
     return n->op->flags & OP_EFFECT;
+}
+
+static void count_use(struct replay *r, const int32_t *v, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (v[i] >= 0) r->uses[v[i]]++;
 }
 
 static void count_uses(struct replay *r)
 {
     for (size_t i = r->g->nodes.n; i-- > 0;) {
         const struct ir_node *n = &r->g->nodes.v[i];
-        const int32_t *in = ir_operands(r->g, n);
         if (!is_needed(r, n)) continue;
-        for (int k = 0; k < n->n_in; k++)
-            if (in[k] >= 0) r->uses[in[k]]++;
+        count_use(r, ir_operands(r->g, n), n->n_in);
+        for (int32_t k = 0; k < n->n_regions; k++) {
+            const struct ir_region *region = &r->g->regions.v[n->first_region + k];
+            count_use(r, r->g->operands.v + region->first_result, region->n_results);
+        }
     }
 }
 
@@ -91,12 +99,45 @@ static kiln_status place_numbers(const struct replay *r, const struct op *op, st
     return KILN_OK;
 }
 
+static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in);
+
+// The needed nodes that lie in a region themselves, -1: in none. `in`: room for the operands of one.
+static kiln_status run_region(struct replay *r, int32_t region, size_t first, size_t end, kiln_tensor **in, size_t *at)
+{
+    for (*at = first; *at < end; ++*at) {
+        const struct ir_node *n = &r->g->nodes.v[*at];
+        if (n->region == region && is_needed(r, n)) TRY(run_node(r, n, in));
+    }
+    return KILN_OK;
+}
+
+// A node that is its one region: parameters show the operands, outputs the results.
+static kiln_status run_owner(struct replay *r, const struct ir_node *n, kiln_tensor **in)
+{
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    const struct ir_region *region = &r->g->regions.v[n->first_region];
+    const int32_t *from = ir_operands(r->g, n), *results = r->g->operands.v + region->first_result;
+    size_t at;
+    if (!rule || !rule->inlined)
+        return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+    for (int32_t i = 0; i < n->n_in; i++) r->values[region->first_param + i] = r->values[from[i]];
+    TRY(run_region(r, n->first_region, (size_t)region->first_node, (size_t)(region->first_node + region->n_nodes), in,
+                   &at));
+    for (int32_t i = 0; i < n->n_out; i++) {
+        kiln_tensor *result = r->values[results[i]];
+        if (r->uses[n->first_out + i] && !(r->values[n->first_out + i] = kiln_alias(result))) return error_pending;
+        drop_use(r, results[i]);
+    }
+    for (int32_t i = 0; i < n->n_in; i++) drop_use(r, from[i]);
+    return KILN_OK;
+}
+
 static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in)
 {
     struct attr attrs[OP_MAX_ATTRS];
     kiln_tensor *out[OP_MAX_OUT];
     const int32_t *from = ir_operands(r->g, n);
-    if (n->n_regions) return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+    if (n->n_regions) return run_owner(r, n, in);
     for (int i = 0; i < n->n_in; i++) in[i] = from[i] < 0 ? NULL : r->values[from[i]];
     if (n->op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * n->op->n_attrs);
     if (n->op->flags & OP_STORAGE_VIEW) TRY(place_strided(in, attrs));
@@ -106,7 +147,7 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     kiln_status status = op_apply(n->op, n->op->flags & OP_CREATES ? r->dev : NULL, n->n_in, in, attrs, out);
     thread_state.numbers_given = given;
     TRY(status);
-    for (int i = 0; i < n->op->n_out; i++) r->values[n->first_out + i] = out[i];
+    for (int i = 0; i < n->n_out; i++) r->values[n->first_out + i] = out[i];
     for (int i = 0; i < n->n_in; i++) drop_use(r, from[i]);
     return KILN_OK;
 }
@@ -118,11 +159,7 @@ static kiln_status run_nodes(struct replay *r, size_t *reached)
         if (r->g->nodes.v[i].n_in > most) most = r->g->nodes.v[i].n_in;
     kiln_tensor **in = malloc(sizeof *in * (size_t)most);
     if (!in) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    kiln_status status = KILN_OK;
-    size_t i = 0;
-    for (; i < r->g->nodes.n && !status; i++)
-        if (is_needed(r, &r->g->nodes.v[i])) status = run_node(r, &r->g->nodes.v[i], in);
-    *reached = status ? i - 1 : i;
+    kiln_status status = run_region(r, -1, 0, r->g->nodes.n, in, reached);
     free(in);
     return status;
 }

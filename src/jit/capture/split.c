@@ -71,7 +71,7 @@ static void mark(struct splitting *p)
     for (size_t i = p->g->nodes.n; i-- > 0;) {
         const struct ir_node *n = &p->g->nodes.v[i];
         bool needed = false, remade = true;
-        for (int k = 0; k < n->op->n_out; k++) {
+        for (int k = 0; k < n->n_out; k++) {
             int32_t value = n->first_out + k;
             needed |= p->marks[value] != UNUSED;
             if (p->marks[value] && i < p->s->n_nodes) remade &= is_at_hand(p, value, DEPTH_MAX) && is_cheap(n->op);
@@ -81,7 +81,7 @@ static void mark(struct splitting *p)
             need_operands(p, n);
             continue;
         }
-        for (int k = 0; k < n->op->n_out; k++)
+        for (int k = 0; k < n->n_out; k++)
             if (p->marks[n->first_out + k]) p->marks[n->first_out + k] = SAVED;
     }
     for (size_t i = 0; i < p->g->values.n; i++)
@@ -123,7 +123,7 @@ static kiln_status add_saved(struct splitting *p, int32_t value)
 
 static kiln_status copy_node(struct splitting *p, const struct ir_node *n, int32_t *in)
 {
-    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->op->n_out, .attrs = (struct attr *)n->attrs};
+    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->n_out, .attrs = (struct attr *)n->attrs};
     for (int i = 0; i < n->n_in; i++) {
         in[i] = ir_operands(p->g, n)[i];
         if (in[i] >= 0) in[i] = p->number[in[i]];
@@ -160,7 +160,7 @@ static kiln_status build(struct splitting *p, int32_t *in)
     for (size_t i = 0; i < p->g->nodes.n; i++) {
         const struct ir_node *n = &p->g->nodes.v[i];
         bool needed = false;
-        for (int k = 0; k < n->op->n_out; k++) needed |= p->marks[n->first_out + k] == NEEDED;
+        for (int k = 0; k < n->n_out; k++) needed |= p->marks[n->first_out + k] == NEEDED;
         if (needed) TRY(copy_node(p, n, in));
     }
     for (size_t i = 0; i < p->s->n_grads; i++)
