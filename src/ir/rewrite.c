@@ -225,6 +225,7 @@ static bool is_dropped(const struct ir_rewrite *r, const struct ir_node *n, int3
 
 static void drop_operands(struct ir_rewrite *r, const struct ir_node *from, struct ir_node *to)
 {
+    if (!from->n_regions || !from->n_in) return;
     int32_t *in = r->to->operands.v + to->first_in, n = 0;
     for (int32_t i = 0; i < to->n_in; i++)
         if (!is_dropped(r, from, i)) in[n++] = in[i];
