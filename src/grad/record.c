@@ -234,8 +234,10 @@ static kiln_status record(const struct op_call *c, kiln_tensor *const *in, kiln_
     if (!status && any) status = make(c, edges, in, in, out, &n);
     if (edges != few) free(edges);
     if (status || !n) return status;
-    for (int i = 0; i < c->n_out; i++) // places and labels have no gradient
-        if (dtype_kind_of[out[i]->type.dtype] == KIND_FLOAT) tape_set_node(out[i], n, node_is_cut(n) ? 0 : (uint32_t)i);
+    for (int i = 0; i < c->n_out; i++) {
+        bool place = i && dtype_kind_of[out[i]->type.dtype] != KIND_FLOAT; // where a value was found has no gradient
+        if (!place) tape_set_node(out[i], n, node_is_cut(n) ? 0 : (uint32_t)i);
+    }
     node_unref(n);
     return KILN_OK;
 }
