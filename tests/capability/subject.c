@@ -123,13 +123,19 @@ static void add_row(struct subject *s, const struct op *op)
 
 // --- all
 
+// A transfer ends a graph: row 32 has one. No function is made of the others: tests of graphs make them
+// (test_jit_arrived.c, test_regions.c).
+bool is_subject_elsewhere(const struct op *op)
+{
+    static const char *const names[] = {"to_device", "if_arrived", "call"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!strcmp(op->name, names[i])) return true;
+    return false;
+}
+
 static bool has_case(const struct op *op)
 {
-    // A transfer ends a graph: row 32 has one. No function is made of the others: tests of graphs make them
-    // (test_jit_arrived.c, test_regions.c).
-    static const char *const elsewhere[] = {"to_device", "if_arrived", "call"};
-    bool known = false;
-    for (size_t i = 0; i < COUNT_OF(elsewhere); i++) known |= !strcmp(op->name, elsewhere[i]);
+    bool known = is_subject_elsewhere(op);
     for (size_t i = 0; i < CASES; i++) known |= op_find(cases[i].op) == op;
     return known;
 }

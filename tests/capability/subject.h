@@ -22,4 +22,5 @@ void subject_inputs(const struct subject *s, kiln_device *dev, kiln_dtype dtype,
 // subject calls fails the test.
 int for_each_subject(kiln_device *dev, kiln_dtype dtype, void (*fn)(kiln_device *dev, kiln_dtype d, struct subject *s));
 
+bool is_subject_elsewhere(const struct op *op); // other tests have it
 bool is_float(kiln_dtype d);
