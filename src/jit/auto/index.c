@@ -78,6 +78,7 @@ static struct range range_of(const kiln_tensor *t, int64_t column, const int64_t
     int64_t at[MAX_RANK] = {0}, size_B = dtype_size_B[t->type.dtype], n = type_numel(&t->type);
     struct range r = {INT64_MAX, INT64_MIN};
     int rank = t->type.rank;
+    if (!n) return r;
     if (column < 0 && !but && layout_is_contiguous(&t->type, &t->layout)) {
         scan(t->type.dtype, base + t->layout.offset * size_B, n, &r);
         return r;
