@@ -410,9 +410,11 @@ static void work_grows_with_the_pieces(void **state)
     // Op by op a captured function does the work of its graph.
     const int n_compiled = KILN_WITH_LLVM ? 3 : 0;
     for (int w = 0; w < N_WAYS; w++)
-        for (int capture = -1; capture < n_compiled; capture++) found += grows_too_fast(*state, &ways[w], false, capture);
+        for (int capture = -1; capture < n_compiled; capture++)
+            found += grows_too_fast(*state, &ways[w], false, capture);
     for (int w = 0; w < N_WAYS; w++)
-        for (int capture = -1; capture < n_compiled; capture++) found += grows_too_fast(*state, &ways[w], true, capture);
+        for (int capture = -1; capture < n_compiled; capture++)
+            found += grows_too_fast(*state, &ways[w], true, capture);
     assert_int_equal(found, 0);
 }
 
