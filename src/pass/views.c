@@ -189,7 +189,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
         TRY(simplify_view(r, n, x, &out));
     else if (is_fresh(r->to, x))
         out = x;
-    return out < 0 ? ir_rewrite_copy_over(r, node, &x) : ir_rewrite_map(r, n->first_out, out);
+    return out < 0 ? ir_rewrite_copy(r, node) : ir_rewrite_map(r, n->first_out, out);
 }
 
 kiln_status pass_views(const struct kiln_graph *from, const struct pass_options *o, struct kiln_graph **to)
