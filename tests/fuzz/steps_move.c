@@ -231,16 +231,25 @@ kiln_tensor *step_triangle(struct operands *o)
     return low ? kiln_tril(o->a, k) : kiln_triu(o->a, k);
 }
 
+// x with a part replaced by src, or with src added to it: src's elements in order, or a matrix by its columns.
+static kiln_tensor *into_part(struct operands *o, kiln_tensor *src)
+{
+    bool add = choose(o, 2) && !is_bool(o->a), turned = kiln_rank(src) == 2 && choose(o, 2);
+    int64_t m = kiln_numel(src), offset = kiln_numel(o->a) - m, strides[] = {1, turned ? kiln_dims(src)[0] : 0};
+    if (!turned) src = kiln_reshape(src, KILN_SHAPE(m));
+    say(o, "as_strided_%s(%s, %s%s, {1%s}, %d)", add ? "add" : "scatter", o->na, turned ? "" : "flat ", o->nb,
+        turned ? ", its height" : "", (int)offset);
+    src = kiln_cast(src, kiln_tensor_dtype(o->a));
+    return add ? kiln_as_strided_add(o->a, src, turned ? 2 : 1, strides, offset)
+               : kiln_as_strided_scatter(o->a, src, turned ? 2 : 1, strides, offset);
+}
+
 // Into every second element of a line, and the copy that has a part of another tensor.
 kiln_tensor *step_embed(struct operands *o)
 {
-    int64_t n = kiln_numel(o->a), step = 2, one = 1, m = kiln_numel(o->b);
+    int64_t n = kiln_numel(o->a), step = 2, m = kiln_numel(o->b);
     if (!n || 2 * n + 1 > LARGEST) return NULL;
-    if (choose(o, 2) || !m || m > n || is_float(o->b) != is_float(o->a)) {
-        say(o, "embed(flat %s, {%d}, {2}, 1)", o->na, (int)(2 * n + 1));
-        return kiln_embed(kiln_reshape(o->a, KILN_SHAPE(n)), KILN_SHAPE(2 * n + 1), 1, &step, 1);
-    }
-    say(o, "as_strided_scatter(%s, flat %s, {1}, %d)", o->na, o->nb, (int)(n - m));
-    kiln_tensor *src = kiln_cast(kiln_reshape(o->b, KILN_SHAPE(m)), kiln_tensor_dtype(o->a));
-    return kiln_as_strided_scatter(o->a, src, 1, &one, n - m);
+    if (!choose(o, 2) && m && m <= n && is_float(o->b) == is_float(o->a)) return into_part(o, o->b);
+    say(o, "embed(flat %s, {%d}, {2}, 1)", o->na, (int)(2 * n + 1));
+    return kiln_embed(kiln_reshape(o->a, KILN_SHAPE(n)), KILN_SHAPE(2 * n + 1), 1, &step, 1);
 }
