@@ -4,11 +4,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static kiln_function *automatic(kiln_fn fn, void *user)
-{
-    return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
-}
-
 static uint64_t launches_of(kiln_device *dev)
 {
     return stats_of(dev).launches;

@@ -45,6 +45,8 @@ int glsl_compilations(void);  // by glslang, in this process
 extern char warned[4096];
 void listen_to_log(void);
 
+kiln_function *automatic(kiln_fn fn, void *user); // captured by AUTO
+
 // An f32 tensor from numbers.
 kiln_tensor *from(kiln_device *dev, const double *v, size_t rank, const int64_t *dims);
 #define NUMBERS(...) \

@@ -97,6 +97,11 @@ void must(kiln_status status)
     if (status) fail_msg("%s", kiln_error_message());
 }
 
+kiln_function *automatic(kiln_fn fn, void *user)
+{
+    return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+}
+
 char warned[4096];
 static void note_warning(void *user, const char *message)
 {

@@ -1,11 +1,6 @@
 // Rows 37 to 41: what becomes of a captured graph: its optimisation, errors, loops, what it takes and gives, effects.
 #include "capability.h"
 
-static kiln_function *automatic(kiln_fn fn, void *user)
-{
-    return kiln_jit(fn, user, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
-}
-
 static uint64_t launches_of(kiln_device *dev)
 {
     return stats_of(dev).launches;

@@ -1,7 +1,7 @@
 // The subjects of row 11, from the op tables.
 #include "subject.h"
 
-#include "../row_case.h"
+#include "../grad/row_case.h"
 #include "ops/elementwise.h"
 #include "tensor/apply.h"
 
@@ -49,14 +49,14 @@ static kiln_tensor *assigned(kiln_tensor *x, kiln_tensor *y)
 }
 
 #define curved(t) (t) // cheap ops lie around it already
-#include "../grad_cases.h"
+#include "../grad/grad_cases.h"
 #define CASE(op, id, shapes, ...) CASE_FN(own_##id, __VA_ARGS__)
 #include "own_cases.def"
 #undef CASE
 
 static const struct row_case cases[] = {
 #define CASE(op, id, order, ...) {#op, case_##id, order, __VA_ARGS__},
-#include "../grad_cases.def"
+#include "../grad/grad_cases.def"
 #undef CASE
 #define CASE(op, id, shapes, ...) {#op, case_own_##id, 0, shapes, 0, 0},
 #include "own_cases.def"
@@ -124,7 +124,7 @@ static void add_row(struct subject *s, const struct op *op)
 // --- all
 
 // A transfer ends a graph: row 32 has one. No function is made of the others: tests of graphs make them
-// (test_jit_arrived.c, test_regions.c).
+// (tests/jit/arrived.c, tests/graph/regions.c).
 bool is_subject_elsewhere(const struct op *op)
 {
     static const char *const names[] = {"to_device", "if_arrived", "call"};
@@ -147,7 +147,7 @@ int for_each_subject(kiln_device *on, kiln_dtype dtype, void (*fn)(kiln_device *
     for (int i = 0; i < op_count; i++) {
         const struct op *op = op_table[i];
         if (!op->elementwise && !has_case(op))
-            fail_msg("%s has no case in tests/grad_cases.def or tests/capability/own_cases.def", op->name);
+            fail_msg("%s has no case in tests/grad/grad_cases.def or tests/capability/own_cases.def", op->name);
         bool taken = op->elementwise && !strchr(op->name, '.') && takes(op, dtype); // gradients have names with a dot
         if (taken) add_row(&rows, op);
         n += taken;

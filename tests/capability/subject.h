@@ -1,5 +1,5 @@
 // What eager mode and captures have to agree on (row 11): every op of the tables, elementwise rows several at a time,
-// structured ones by the cases of ../grad_cases.def and own_cases.def.
+// structured ones by the cases of ../grad/grad_cases.def and own_cases.def.
 #pragma once
 #include "capability.h"
 #include "ir/op.h"

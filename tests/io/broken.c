@@ -1,0 +1,107 @@
+// Broken files of every kind.
+#include "files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void open_archive(kiln_archive *a)
+{
+    for (size_t i = 0, n = a ? kiln_archive_count(a) : 0; i < n && !kiln_error(); i++) {
+        kiln_tensor *t = kiln_archive_tensor(a, dev, i);
+        kiln_free(&t);
+    }
+    kiln_archive_free(&a);
+}
+
+static void try_npy(const char *path)
+{
+    kiln_tensor *t = kiln_npy_load(dev, path);
+    kiln_free(&t);
+}
+
+static void try_npz(const char *path)
+{
+    open_archive(kiln_npz_load(path));
+}
+
+static void try_safetensors(const char *path)
+{
+    open_archive(kiln_safetensors_load(path));
+}
+
+static void try_idx(const char *path)
+{
+    kiln_tensor *t = kiln_idx_load(dev, path);
+    kiln_free(&t);
+}
+
+static void try_checkpoint(const char *path)
+{
+    kiln_checkpoint *c = kiln_checkpoint_load(path);
+    kiln_checkpoint_free(&c);
+}
+
+static bool is_about_the_file(kiln_status s)
+{
+    return s == KILN_E_FORMAT || s == KILN_E_UNSUPPORTED;
+}
+
+// Cut off at every byte, longer by one, and with every byte changed: an error about the file, or where a byte of data
+// was changed none. `sealed`: a checksum must find every change.
+static void break_file(const char *path, void (*open)(const char *), bool sealed)
+{
+    size_t size_B;
+    unsigned char *bytes = load_bytes(path, &size_B);
+    const char *broken = temp("broken");
+    store_bytes(broken, bytes, size_B);
+    open(broken);
+    assert_no_error();
+    for (size_t n = 0; n <= size_B + 1; n++) {
+        if (n == size_B) continue;
+        bytes[size_B] = 0;
+        store_bytes(broken, bytes, n);
+        open(broken);
+        if (!is_about_the_file(kiln_error())) fail_msg("%s, %zu of %zu: %s", path, n, size_B, kiln_error_message());
+        kiln_error_clear();
+    }
+    for (size_t i = 0; i < size_B; i++) {
+        unsigned char was = bytes[i];
+        const unsigned char others[] = {was ^ 1, was ^ 0x80, 0, 255, was + 1};
+        for (size_t k = 0; k < COUNT_OF(others); k++) {
+            bytes[i] = others[k];
+            store_bytes(broken, bytes, size_B);
+            open(broken);
+            kiln_status status = kiln_error();
+            bool fine = is_about_the_file(status) || (status == KILN_OK && (!sealed || others[k] == was));
+            if (!fine) fail_msg("%s, byte %zu is %d: %s", path, i, others[k], kiln_error_message());
+            kiln_error_clear();
+        }
+        bytes[i] = was;
+    }
+    free(bytes);
+}
+
+void broken_files_are_found(void **state)
+{
+    break_file(golden("little_f4.npy"), try_npy, false);
+    break_file(golden("fortran.npy"), try_npy, false);
+    break_file(golden("stored.npz"), try_npz, false);
+    break_file(golden("deflated.npz"), try_npz, false);
+    break_file(golden("zip64.npz"), try_npz, false);
+    break_file(golden("numpy.safetensors"), try_safetensors, false);
+    break_file(golden("images.idx"), try_idx, false);
+    break_file(golden("images.idx.gz"), try_idx, false);
+}
+
+void broken_checkpoints_are_found(void **state)
+{
+    kiln_checkpoint *c = kiln_checkpoint_create();
+    kiln_tensor *t = sample_tensor(&samples[8]);
+    assert_int_equal(kiln_checkpoint_put(c, (const char *[]){"w"}, &t, 1), KILN_OK);
+    assert_int_equal(kiln_checkpoint_put_int(c, "step", 12), KILN_OK);
+    assert_int_equal(kiln_checkpoint_save(c, temp("small.ckpt")), KILN_OK);
+    kiln_checkpoint_free(&c);
+    kiln_free(&t);
+    break_file(temp("small.ckpt"), try_checkpoint, true);
+}

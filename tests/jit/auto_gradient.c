@@ -1,0 +1,830 @@
+// AUTO and the tape: what leaves a function is on one node a segment, with a compiled backward, and its gradients are
+// those of eager mode.
+#include "jit_fixture.h"
+#include <pthread.h>
+
+static bool explains(kiln_function *j, const char *part)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    kiln_explain(j, file);
+    fclose(file);
+    bool found = strstr(text, part) != NULL;
+    free(text);
+    return found;
+}
+
+struct net {
+    kiln_tensor *w[3]; // [3, 3], [3], [3, 1]
+    double read;
+    bool silent;
+};
+
+static struct net make_net(struct fixture *f)
+{
+    struct net n = {.read = 0};
+    n.w[0] = kiln_parameter(mat(f, 3, 3, .1, -.2, .3, .4, .5, -.6, .7, -.8, .9), "a");
+    n.w[1] = kiln_parameter(vec(f, 3, .1, .2, .3), "b");
+    n.w[2] = kiln_parameter(mat(f, 3, 1, .7, -.8, .9), "c");
+    return n;
+}
+
+static kiln_tensor *batch(struct fixture *f, int i)
+{
+    return mat(f, 2, 3, 1. + i, 2., 3., -1., .5 * i, .25);
+}
+
+// --- functions. `user` is a net; in[0] is [2, 3].
+
+static kiln_tensor *hidden(struct net *n, kiln_tensor *x)
+{
+    return kiln_tanh(kiln_add(kiln_matmul(x, n->w[0]), n->w[1]));
+}
+
+static kiln_status no_break(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    out[0] = kiln_mean(kiln_square(kiln_matmul(hidden(n, in[0]), n->w[2])), NULL);
+    return kiln_error();
+}
+
+static kiln_status one_break(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = hidden(n, in[0]);
+    n->read = kiln_item(kiln_sum(h, NULL));
+    kiln_tensor *y = kiln_exp(kiln_mul(h, kiln_sigmoid(h))); // of the first segment, twice
+    out[0] = kiln_sum(kiln_matmul(y, n->w[2]), NULL);
+    return kiln_error();
+}
+
+static kiln_status two_breaks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = hidden(n, in[0]);
+    n->read = kiln_item(kiln_sum(h, NULL));
+    kiln_tensor *g = hidden(n, kiln_exp(h));
+    n->read += kiln_item(kiln_max(g, NULL));
+    out[0] = kiln_mean(kiln_square(kiln_add(kiln_matmul(g, n->w[2]), kiln_sum(h, NULL))), NULL);
+    return kiln_error();
+}
+
+static kiln_status branches(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = hidden(n, in[0]);
+    for (int i = 0; i < 4 && kiln_item(kiln_sum(kiln_square(h), NULL)) > .5; i++)
+        h = kiln_mul(kiln_softmax(h, -1), kiln_add(h, n->w[1]));
+    if (kiln_item(kiln_select(kiln_reshape(h, KILN_SHAPE(-1)), 0, 0)) > 0) h = kiln_neg(h);
+    out[0] = kiln_sum(kiln_matmul(h, n->w[2]), NULL);
+    return kiln_error();
+}
+
+static kiln_status partly_off_the_tape(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = hidden(n, in[0]);
+    kiln_no_grad_begin();
+    kiln_tensor *scale = kiln_rsqrt(kiln_add(kiln_sum(kiln_square(h), NULL), kiln_scalar(1)));
+    kiln_no_grad_end();
+    kiln_tensor *still = kiln_stop_gradient(kiln_exp(h));
+    n->read = kiln_item(scale);
+    out[0] = kiln_sum(kiln_mul(kiln_mul(kiln_matmul(h, n->w[2]), scale), kiln_mean(still, NULL)), NULL);
+    return kiln_error();
+}
+
+static kiln_status writes(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = kiln_matmul(in[0], n->w[0]), *row = kiln_select(h, 0, 1), *t = kiln_transpose(h, 0, 1);
+    TRY_(kiln_mul_(row, n->w[1]));
+    TRY_(kiln_add_(t, kiln_scalar(.5)));
+    if (!n->silent) n->read = kiln_item(kiln_sum(h, NULL));
+    TRY_(kiln_assign(kiln_narrow(h, 1, 0, 2), kiln_narrow(kiln_exp(in[0]), 1, 1, 2)));
+    TRY_(kiln_mul_(kiln_narrow(h, 1, 2, 1), n->w[2] ? kiln_select(n->w[1], 0, 2) : NULL));
+    out[0] = kiln_sum(kiln_tanh(kiln_matmul(t, h)), NULL);
+    return kiln_error();
+}
+
+static kiln_status drops(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = kiln_dropout(hidden(n, in[0]), .5);
+    n->read = kiln_item(kiln_sum(h, NULL));
+    kiln_tensor *g = kiln_dropout(hidden(n, h), .25);
+    out[0] = kiln_sum(kiln_matmul(kiln_mul(g, h), n->w[2]), NULL);
+    return kiln_error();
+}
+
+static kiln_status numbers(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    n->read += .25; // another one at each call
+    kiln_tensor *h = kiln_mul(hidden(n, in[0]), kiln_scalar(n->read));
+    TRY_(kiln_mul_(h, kiln_scalar(n->read)));
+    out[0] = kiln_sum(kiln_pow(kiln_exp(h), kiln_scalar(n->read)), NULL);
+    return kiln_error();
+}
+
+static const kiln_fn functions[] = {no_break, one_break, two_breaks, branches, partly_off_the_tape,
+                                    writes,   drops,     numbers};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static void same_gradients(struct net *a, struct net *b, kiln_tensor *x, kiln_tensor *y)
+{
+    for (int k = 0; k < 3; k++) {
+        assert_true(!kiln_gradient(a->w[k]) == !kiln_gradient(b->w[k]));
+        if (kiln_gradient(a->w[k])) same(kiln_gradient(a->w[k]), kiln_gradient(b->w[k]));
+        ok(kiln_set_gradient(a->w[k], NULL));
+        ok(kiln_set_gradient(b->w[k], NULL));
+    }
+    same(kiln_gradient(x), kiln_gradient(y));
+}
+
+static void gradients_are_those_of_eager(void **state)
+{
+    struct fixture *f = *state;
+    for (int k = 0; k < FUNCTIONS; k++) {
+        struct net a = make_net(f), b = make_net(f);
+        kiln_function *j = automatic(functions[k], &a);
+        ok(kiln_seed(f->dev, 3));
+        uint64_t seed, offset = 0, other = 0;
+        for (int i = 0; i < 5; i++) {
+            kiln_scope *s = kiln_scope_begin();
+            kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y");
+            kiln_tensor *mine = NULL, *want = NULL;
+            ok(kiln_set_rng_state(f->dev, 3, offset));
+            ok(kiln_call(j, &x, 1, &mine, 1));
+            ok(kiln_rng_state(f->dev, &seed, &other));
+            ok(kiln_set_rng_state(f->dev, 3, offset));
+            ok(functions[k](&b, &y, 1, &want, 1));
+            offset = other;
+            assert_true(a.read == b.read || fabs(a.read - b.read) < 1e-5);
+            same(mine, want);
+            ok(kiln_backward(mine, NULL));
+            ok(kiln_backward(want, NULL));
+            same_gradients(&a, &b, x, y);
+            kiln_scope_end(&s);
+        }
+        if (!explains(j, "backward: ") || explains(j, "backward op by op")) print_error("function %d\n", k);
+        assert_true(explains(j, "backward: "));
+        assert_false(explains(j, "backward op by op"));
+        kiln_function_free(&j);
+    }
+}
+
+// --- what it costs
+
+static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_sigmoid(kiln_mul(kiln_tanh(kiln_add(kiln_mul(in[0], in[1]), in[2])), in[1]));
+    out[0] = kiln_mul(kiln_exp(kiln_neg(y)), kiln_sin(y));
+    return kiln_error();
+}
+
+static uint64_t backward_launches(struct fixture *f, kiln_function *j, uint64_t *forward)
+{
+    uint64_t before = 0, last = 0;
+    kiln_tensor *sens = vec(f, 3, 1, -1, 2);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *in[] = {vec(f, 3, 1, 2, 3), kiln_parameter(vec(f, 3, .5, 2, -1), "w"),
+                             kiln_parameter(vec(f, 3, 1, 1, 1), "b")};
+        kiln_tensor *y = NULL;
+        before = launches_of(f);
+        if (j)
+            ok(kiln_call(j, in, 3, &y, 1));
+        else
+            ok(chain(NULL, in, 3, &y, 1));
+        *forward = launches_of(f) - before;
+        before = launches_of(f);
+        ok(kiln_backward(y, sens));
+        last = launches_of(f) - before;
+        assert_non_null(kiln_gradient(in[1]));
+        assert_non_null(kiln_gradient(in[2]));
+    }
+    return last;
+}
+
+static void backward_of_a_chain_is_that_of_strict(void **state)
+{
+    struct fixture *f = *state;
+    bool fused = fuses(f);
+    uint64_t forward[3];
+    kiln_function *a = automatic(chain, NULL), *s = kiln_jit(chain, NULL, NULL);
+    uint64_t mine = backward_launches(f, a, &forward[0]), strict = backward_launches(f, s, &forward[1]);
+    uint64_t eager = backward_launches(f, NULL, &forward[2]);
+    if (fused) {
+        assert_int_equal(mine, strict);
+        assert_int_equal(forward[0], 1);
+        assert_true(mine < eager);
+    }
+    kiln_function_free(&a);
+    kiln_function_free(&s);
+}
+
+static void memory_does_not_grow(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f);
+    kiln_function *j = automatic(two_breaks, &a);
+    kiln_optim *o = kiln_optim_sgd(a.w, 3, KILN_SGD(.lr = 1e-4));
+    kiln_tensor *x = batch(f, 1);
+    uint64_t tensors = 0, used_B = 0;
+    for (int i = 0; i < 1000; i++) {
+        kiln_scope *s = kiln_scope_begin();
+        kiln_tensor *y = NULL;
+        ok(kiln_call(j, &x, 1, &y, 1));
+        ok(kiln_backward(y, NULL));
+        ok(kiln_optim_step(o));
+        ok(kiln_optim_zero_grad(o));
+        kiln_scope_end(&s);
+        kiln_device_stats d = {.size = sizeof d};
+        kiln_device_get_stats(f->dev, &d);
+        if (i == 10) tensors = d.tensors, used_B = d.heap_used_B;
+        if (i > 10) assert_int_equal(d.tensors, tensors);
+        if (i > 10) assert_true(d.heap_used_B <= used_B);
+    }
+    assert_true(stats_of(j).captures <= 2);
+    kiln_optim_free(&o);
+    kiln_function_free(&j);
+}
+
+// --- higher orders
+
+static kiln_status smooth(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_mul(kiln_exp(kiln_mul(in[0], in[1])), in[0]);
+    kiln_tensor *still = kiln_stop_gradient(kiln_square(in[0]));
+    if (user) (void)kiln_item(kiln_sum(y, NULL));
+    out[0] = kiln_sum(kiln_mul(kiln_mul(kiln_sin(y), y), still), NULL);
+    return kiln_error();
+}
+
+struct twice {
+    kiln_function *j; // NULL: eager
+    void *user;
+};
+
+static kiln_status call_smooth(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct twice *t = user;
+    return t->j ? kiln_call(t->j, in, n_in, out, n_out) : smooth(t->user, in, n_in, out, n_out);
+}
+
+static kiln_status gradient_of_smooth(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *g[2] = {NULL, NULL};
+    TRY_(kiln_grad(call_smooth, user, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), g, 2));
+    out[0] = kiln_sum(kiln_mul(g[0], kiln_square(g[1])), NULL);
+    return kiln_error();
+}
+
+static kiln_status third_order(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *g = NULL;
+    TRY_(kiln_grad(gradient_of_smooth, user, in, n_in, NULL, &g, 1));
+    out[0] = kiln_sum(g, NULL);
+    return kiln_error();
+}
+
+static void gradients_have_gradients(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *in[] = {vec(f, 3, .1, .2, -.3), vec(f, 3, .5, 1, -1)}, *a[2], *b[2];
+    for (int breaks = 0; breaks < 2; breaks++) {
+        struct twice mine = {automatic(smooth, breaks ? f : NULL), NULL}, eager = {NULL, breaks ? f : NULL};
+        for (int order = 0; order < 2; order++) {
+            kiln_fn fn = order ? third_order : gradient_of_smooth;
+            for (int i = 0; i < 3; i++) {
+                ok(kiln_grad(fn, &mine, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), a, 2));
+                ok(kiln_grad(fn, &eager, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), b, 2));
+                near(a[0], b[0], 1e-5);
+                near(a[1], b[1], 1e-5);
+            }
+        }
+        kiln_function_free(&mine.j);
+    }
+}
+
+// --- what is seen of the inside
+
+static kiln_tensor *count_and_double(void *user, kiln_tensor *g)
+{
+    ++*(int *)user;
+    return kiln_mul(g, kiln_scalar(2));
+}
+
+struct hooked {
+    struct net net;
+    kiln_tensor *kept;
+    int hooks;
+    bool hook, keep;
+};
+
+static kiln_status with_inside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct hooked *h = user;
+    kiln_tensor *y = hidden(&h->net, in[0]), *z = kiln_exp(y);
+    if (h->hook) kiln_register_hook(z, count_and_double, &h->hooks);
+    if (h->keep) h->kept = kiln_own(kiln_alias(z));
+    out[0] = kiln_sum(kiln_sin(kiln_mul(z, y)), NULL);
+    out[1] = kiln_mul(y, kiln_scalar(3));
+    return kiln_error();
+}
+
+static void hooks_inside_see_whole_gradients(void **state)
+{
+    struct fixture *f = *state;
+    struct hooked a = {.net = make_net(f), .hook = true}, b = {.net = make_net(f), .hook = true};
+    kiln_function *j = automatic(with_inside, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(with_inside(&b, &y, 1, want, 2));
+        ok(kiln_backward(mine[0], NULL));
+        ok(kiln_backward(want[0], NULL));
+        assert_int_equal(a.hooks, i + 1);
+        assert_int_equal(b.hooks, i + 1);
+        same_gradients(&a.net, &b.net, x, y);
+    }
+    kiln_function_free(&j);
+}
+
+static void what_is_kept_stays_on_the_tape(void **state)
+{
+    struct fixture *f = *state;
+    struct hooked a = {.net = make_net(f), .keep = true}, b = {.net = make_net(f), .keep = true};
+    kiln_function *j = automatic(with_inside, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(with_inside(&b, &y, 1, want, 2));
+        kiln_register_hook(a.kept, count_and_double, &a.hooks);
+        kiln_register_hook(b.kept, count_and_double, &b.hooks);
+        ok(kiln_backward(kiln_add(mine[0], kiln_sum(a.kept, NULL)), NULL));
+        ok(kiln_backward(kiln_add(want[0], kiln_sum(b.kept, NULL)), NULL));
+        assert_int_equal(a.hooks, i + 1);
+        same_gradients(&a.net, &b.net, x, y);
+        kiln_free(&a.kept);
+        kiln_free(&b.kept);
+    }
+    kiln_function_free(&j);
+}
+
+static void hooks_on_results_work(void **state)
+{
+    struct fixture *f = *state;
+    struct hooked a = {.net = make_net(f)}, b = {.net = make_net(f)};
+    kiln_function *j = automatic(with_inside, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(with_inside(&b, &y, 1, want, 2));
+        kiln_register_hook(mine[1], count_and_double, &a.hooks);
+        kiln_register_hook(want[1], count_and_double, &b.hooks);
+        ok(kiln_backward_with(mine[0], KILN_BACKWARD(.keep_tape = true)));
+        ok(kiln_backward_with(want[0], KILN_BACKWARD(.keep_tape = true)));
+        assert_int_equal(a.hooks, b.hooks);
+        ok(kiln_backward(kiln_sum(kiln_square(mine[1]), NULL), NULL));
+        ok(kiln_backward(kiln_sum(kiln_square(want[1]), NULL), NULL));
+        assert_int_equal(a.hooks, b.hooks);
+        same_gradients(&a.net, &b.net, x, y);
+        fails(kiln_backward(mine[0], NULL), KILN_E_GRADIENT, "used up by an earlier backward");
+    }
+    kiln_function_free(&j);
+}
+
+// --- results of other kinds
+
+static kiln_status many(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = hidden(n, in[0]), *shown = kiln_add(h, n->w[1]);
+    n->read = kiln_item(kiln_sum(h, NULL));
+    out[0] = kiln_sum(kiln_exp(h), NULL);
+    out[1] = shown;                           // of the first segment
+    out[2] = kiln_transpose(shown, 0, 1);     // on its memory
+    out[3] = kiln_argmax(h, NULL);            // without a gradient
+    out[4] = in[0];                           // an input
+    out[5] = kiln_mul(in[1], kiln_scalar(2)); // of what requires none
+    out[6] = kiln_reshape(kiln_mul(n->w[1], kiln_scalar(2)), KILN_SHAPE(3, 1));
+    return kiln_error();
+}
+
+static kiln_tensor *sum_of(kiln_tensor **out)
+{
+    kiln_tensor *y = kiln_mul(out[0], kiln_sum(kiln_square(out[2]), NULL));
+    return kiln_add(y,
+                    kiln_sum(kiln_matmul(kiln_mul(out[1], out[4]), kiln_mul(out[6], kiln_add(out[0], out[5]))), NULL));
+}
+
+static void results_of_every_kind(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = automatic(many, &a);
+    for (int i = 0; i < 4; i++) {
+        kiln_tensor *x[] = {kiln_parameter(batch(f, i), "x"), vec(f, 1, 2)}, *mine[7];
+        kiln_tensor *y[] = {kiln_parameter(batch(f, i), "y"), vec(f, 1, 2)}, *want[7];
+        ok(kiln_call(j, x, 2, mine, 7));
+        ok(many(&b, y, 2, want, 7));
+        for (int k = 0; k < 7; k++) {
+            same(mine[k], want[k]);
+            assert_true(kiln_requires_grad(mine[k]) == kiln_requires_grad(want[k]));
+        }
+        if (i == 2) { // a write through one result is seen through the other
+            ok(kiln_mul_(kiln_select(mine[1], 0, 1), kiln_scalar(3)));
+            ok(kiln_mul_(kiln_select(want[1], 0, 1), kiln_scalar(3)));
+            same(mine[2], want[2]);
+            ok(kiln_backward(kiln_sum(kiln_square(mine[2]), NULL), NULL));
+            ok(kiln_backward(kiln_sum(kiln_square(want[2]), NULL), NULL));
+        } else {
+            ok(kiln_backward(sum_of(mine), NULL));
+            ok(kiln_backward(sum_of(want), NULL));
+        }
+        same_gradients(&a, &b, x[0], y[0]);
+    }
+    kiln_function_free(&j);
+}
+
+static kiln_status two_results(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *h = kiln_exp(kiln_sin(kiln_tanh(kiln_matmul(in[0], n->w[0]))));
+    out[0] = kiln_sum(kiln_square(h), NULL);
+    out[1] = kiln_sum(kiln_log(kiln_mul(kiln_sub(h, h), n->w[1])), NULL); // its gradient is infinite
+    return kiln_error();
+}
+
+static void a_result_that_is_not_asked_has_no_part_in_it(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = automatic(two_results, &a);
+    for (int i = 0; i < 5; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        bool both = i == 3; // not what was learnt
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(two_results(&b, &y, 1, want, 2));
+        uint64_t before = launches_of(f);
+        ok(kiln_backward(both ? kiln_add(mine[0], mine[1]) : mine[0], NULL));
+        uint64_t mine_took = launches_of(f) - before;
+        ok(kiln_backward(both ? kiln_add(want[0], want[1]) : want[0], NULL));
+        uint64_t eager_took = launches_of(f) - before - mine_took;
+        if (i == 2 && fuses(f)) assert_true(mine_took < eager_took);
+        assert_true(both == (kiln_gradient(a.w[1]) != NULL));
+        same_gradients(&a, &b, x, y);
+    }
+    kiln_function_free(&j);
+}
+
+static kiln_status into_input(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    TRY_(kiln_mul_(in[0], kiln_exp(n->w[1])));
+    out[0] = kiln_sum(kiln_sin(in[0]), NULL);
+    return kiln_error();
+}
+
+static void written_inputs_have_gradients(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = automatic(into_input, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *p = kiln_parameter(batch(f, i), "x"), *q = kiln_parameter(batch(f, i), "y");
+        kiln_tensor *x = kiln_mul(p, kiln_scalar(1)), *y = kiln_mul(q, kiln_scalar(1)), *mine, *want;
+        kiln_tensor *row = kiln_select(x, 0, 1), *other = kiln_select(y, 0, 1);
+        ok(kiln_call(j, &x, 1, &mine, 1));
+        ok(into_input(&b, &y, 1, &want, 1));
+        same(x, y);
+        ok(kiln_backward(kiln_add(mine, kiln_sum(kiln_mul(x, row), NULL)), NULL));
+        ok(kiln_backward(kiln_add(want, kiln_sum(kiln_mul(y, other), NULL)), NULL));
+        same_gradients(&a, &b, p, q);
+    }
+    kiln_function_free(&j);
+}
+
+static kiln_status exp_and_mul(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = user ? kiln_sum(kiln_mul(in[0], in[1]), NULL) : kiln_sum(kiln_exp(kiln_add(in[0], in[1])), NULL);
+    return kiln_error();
+}
+
+static void later_writes_are_refused_where_eager_refuses_them(void **state)
+{
+    struct fixture *f = *state;
+    for (int needs = 0; needs < 2; needs++) {
+        kiln_function *j = automatic(exp_and_mul, needs ? f : NULL);
+        for (int i = 0; i < 3; i++) {
+            kiln_tensor *in[] = {kiln_parameter(vec(f, 2, 1, 2), "x"), vec(f, 2, 3, 4)}, *y = NULL;
+            ok(kiln_call(j, in, 2, &y, 1));
+            ok(kiln_mul_(in[1], kiln_scalar(2)));
+            if (needs)
+                fails(kiln_backward(y, NULL), KILN_E_GRADIENT, "has changed since");
+            else
+                ok(kiln_backward(y, NULL));
+            if (!needs) expect(kiln_gradient(in[0]), 2, exp(4.), exp(6.));
+        }
+        kiln_function_free(&j);
+    }
+}
+
+static void the_reverse_graph_is_that_of_eager(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f);
+    kiln_function *j = automatic(two_results, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(two_results(&a, &x, 1, want, 2));
+        for (int k = 0; k < 2; k++) {
+            kiln_graph *g = kiln_backward_graph(mine[k]), *of_eager = kiln_backward_graph(want[k]);
+            assert_non_null(g);
+            assert_int_equal(kiln_graph_node_count(g), kiln_graph_node_count(of_eager));
+            assert_int_equal(kiln_graph_output_count(g), kiln_graph_output_count(of_eager));
+            kiln_graph_free(&g);
+            kiln_graph_free(&of_eager);
+        }
+        ok(kiln_backward(mine[0], NULL));
+    }
+    kiln_function_free(&j);
+}
+
+// --- rules, inner backward, lifetime
+
+static kiln_status ten(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                       kiln_tensor **din)
+{
+    ++*(int *)user;
+    din[0] = kiln_mul(dout[0], kiln_scalar(10));
+    return kiln_error();
+}
+
+static kiln_status with_erf(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_exp(kiln_erf(kiln_mul(in[0], in[0]))), NULL);
+    return kiln_error();
+}
+
+static void rules_of_users_run_at_each_backward(void **state)
+{
+    struct fixture *f = *state;
+    int runs = 0;
+    kiln_function *j = automatic(with_erf, NULL);
+    for (int i = 0; i < 6; i++) {
+        kiln_tensor *x = kiln_parameter(vec(f, 2, .5, 1), "x"), *y = NULL;
+        if (i == 2) ok(kiln_register_bprop("erf", ten, &runs));
+        if (i == 4) ok(kiln_register_bprop("erf", NULL, NULL));
+        ok(kiln_call(j, &x, 1, &y, 1));
+        ok(kiln_backward(y, NULL));
+        bool mine = i == 2 || i == 3;
+        for (int k = 0; k < 2; k++) {
+            double v = k ? 1 : .5, slope = mine ? 10 : 2 / sqrt(acos(-1)) * exp(-v * v * v * v), g[2];
+            read_all(kiln_gradient(x), g);
+            assert_true(fabs(g[k] - exp(erf(v * v)) * slope * 2 * v) < 1e-4);
+        }
+    }
+    assert_int_equal(runs, 2);
+    kiln_function_free(&j);
+}
+
+static kiln_status inner_and_outer(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct net *n = user;
+    kiln_tensor *loss = NULL, *again = NULL;
+    TRY_(no_break(n, in, 1, &loss, 1));
+    TRY_(kiln_backward(loss, NULL)); // of this recording
+    TRY_(one_break(n, in, 1, &again, 1));
+    out[0] = again;
+    out[1] = loss; // its tape is used up
+    return kiln_error();
+}
+
+static void backward_inside_stays_inside(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = automatic(inner_and_outer, &a);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine[2], *want[2];
+        ok(kiln_call(j, &x, 1, mine, 2));
+        ok(inner_and_outer(&b, &y, 1, want, 2));
+        ok(kiln_backward(mine[0], NULL));
+        ok(kiln_backward(want[0], NULL));
+        same_gradients(&a, &b, x, y);
+        fails(kiln_backward(mine[1], NULL), KILN_E_GRADIENT, "used up by an earlier backward");
+    }
+    kiln_function_free(&j);
+}
+
+struct step {
+    kiln_function *j;
+    struct net *net;
+};
+
+static kiln_status step_around(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct step *s = user;
+    kiln_tensor *y = NULL;
+    TRY_(s->j ? kiln_call(s->j, in, 1, &y, 1) : no_break(s->net, in, 1, &y, 1));
+    out[0] = kiln_mul(y, kiln_scalar(2));
+    return kiln_error();
+}
+
+static kiln_status backward_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *const *y = user;
+    TRY_(kiln_backward(*y, NULL));
+    out[0] = kiln_mul(in[0], kiln_scalar(2));
+    return kiln_error();
+}
+
+static void calls_nest_and_backward_may_be_captured(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    struct step around = {automatic(no_break, &a), NULL};
+    kiln_tensor *result = NULL;
+    kiln_function *j = automatic(step_around, &around), *back = automatic(backward_of, &result);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *want, *out;
+        ok(kiln_call(j, &x, 1, &result, 1));
+        ok(no_break(&b, &y, 1, &want, 1));
+        ok(kiln_call(back, &x, 1, &out, 1)); // the compiled backward, recorded op by op
+        ok(kiln_backward(kiln_mul(want, kiln_scalar(2)), NULL));
+        same_gradients(&a, &b, x, y);
+    }
+    kiln_function_free(&j);
+    kiln_function_free(&back);
+    kiln_function_free(&around.j);
+}
+
+// d/dw sum((x w)^2) = 2 w sum(x^2), where x has n elements of 1.
+static kiln_status square_of_product(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = kiln_mul(in[0], in[1]);
+    if (kiln_item(kiln_sum(y, NULL)) < 0) y = kiln_neg(y);
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+struct caller {
+    struct fixture *f;
+    kiln_function *j;
+    int number;
+    bool fine;
+};
+
+static void *call_and_run_back(void *at)
+{
+    struct caller *c = at;
+    c->fine = true;
+    for (int i = 0; i < 30 && c->fine; i++) {
+        kiln_scope *s = kiln_scope_begin();
+        int64_t n = 2 + (i + c->number) % 3; // three recordings, of which two are kept
+        kiln_tensor *w = kiln_parameter(kiln_full(c->f->dev, KILN_F32, KILN_SHAPE0, c->number - 1.5), "w"), *y = NULL;
+        kiln_tensor *in[] = {kiln_ones(c->f->dev, KILN_F32, KILN_SHAPE(n)), w};
+        c->fine = !kiln_call(c->j, in, 2, &y, 1) && !kiln_backward(y, NULL);
+        if (c->fine) c->fine = fabs(kiln_item(kiln_gradient(w)) - 2 * (c->number - 1.5) * (double)n) < 1e-4;
+        kiln_scope_end(&s);
+    }
+    kiln_error_clear();
+    return NULL;
+}
+
+static void threads_share_recordings_and_backwards(void **state)
+{
+    struct fixture *f = *state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct caller callers[THREADS];
+    kiln_function *j = kiln_jit(square_of_product, NULL,
+                                KILN_JIT(.capture = KILN_CAPTURE_AUTO, .cache_entries = 2, .recompile_limit = 1 << 20));
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){f, j, i, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_and_run_back, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) assert_true(callers[i].fine);
+    kiln_function_free(&j);
+}
+
+static uint64_t hash_of_net(void *user)
+{
+    const struct net *n = user;
+    return (uint64_t)(n->read > 0);
+}
+
+static void backward_outlives_recording_and_function(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = kiln_jit(two_breaks, &a, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .cache_entries = 1));
+    kiln_tensor *x[4], *y[4], *mine[4], *want[4];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4; i++) { // each shape drives the recordings of the last one out
+            kiln_tensor *rows = kiln_concat((kiln_tensor *[]){batch(f, i), batch(f, 1)}, 2, 0);
+            x[i] = kiln_parameter(kiln_narrow(rows, 0, 0, 1 + i), "x");
+            y[i] = kiln_parameter(kiln_narrow(rows, 0, 0, 1 + i), "y");
+            ok(kiln_call(j, &x[i], 1, &mine[i], 1));
+            ok(two_breaks(&b, &y[i], 1, &want[i], 1));
+        }
+        if (round) kiln_function_free(&j);
+        for (int i = 0; i < 4; i++) {
+            ok(kiln_backward(mine[i], NULL));
+            ok(kiln_backward(want[i], NULL));
+            same_gradients(&a, &b, x[i], y[i]);
+        }
+        if (!round) assert_true(stats_of(j).evictions > 0);
+    }
+}
+
+static void a_hash_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct net a = make_net(f), b = make_net(f);
+    kiln_function *j = kiln_jit(one_break, &a, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .hash_args = hash_of_net));
+    for (int i = 0; i < 4; i++) {
+        kiln_tensor *x = kiln_parameter(batch(f, i), "x"), *y = kiln_parameter(batch(f, i), "y"), *mine, *want;
+        ok(kiln_call(j, &x, 1, &mine, 1));
+        ok(one_break(&b, &y, 1, &want, 1));
+        ok(kiln_backward(mine, NULL));
+        ok(kiln_backward(want, NULL));
+        same_gradients(&a, &b, x, y);
+    }
+    kiln_function_free(&j);
+}
+
+// One node stands for what a call left on the tape. That one of its results comes of a parameter does not make another
+// one, the history of a state, come of it, too: what the state was used for is not differentiated, and may be written.
+struct beside {
+    kiln_tensor *p, *state;
+};
+
+static kiln_status uses_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct beside *b = user;
+    kiln_tensor *y = kiln_tanh(b->state);
+    TRY_(kiln_add_(in[0], in[0]));
+    out[0] = kiln_add(kiln_sum(y, NULL), kiln_sum(kiln_square(b->p), NULL));
+    out[1] = y;
+    return kiln_error();
+}
+
+static kiln_status slope_beside(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct beside *b = user;
+    const int64_t wrt = 0;
+    const kiln_grad_opts opts = {
+        .size = sizeof opts, .wrt = {1, &wrt}, .params = {1, &b->p}, .has_aux = true, .outputs = 2};
+    TRY_(kiln_value_and_grad(uses_state, b, in, 2, &opts, out, n_out));
+    return kiln_error();
+}
+
+static void a_result_leads_to_what_it_comes_of(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = NULL;
+    kiln_tensor *got[2][4] = {{NULL}};
+    for (int captured = 0; captured < 2; captured++) {
+        kiln_tensor *all = vec(f, 6, .1, .2, .3, .4, .5, .6),
+                    *in[] = {kiln_narrow(all, 0, 2, 2), kiln_narrow(all, 0, 4, 2)};
+        struct beside b = {kiln_parameter(vec(f, 2, 3, 4), "p"), kiln_narrow(all, 0, 0, 2)};
+        ok(kiln_state(b.state));
+        ok(kiln_set_requires_grad(in[1], true));
+        if (captured) j = kiln_jit(slope_beside, &b, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+        for (int t = 0; t < 3; t++) ok(captured ? kiln_call(j, in, 2, got[1], 4) : slope_beside(&b, in, 2, got[0], 4));
+    }
+    for (int i = 0; i < 4; i++) same(got[1][i], got[0][i]);
+    kiln_function_free(&j);
+}
+
+int main(int argc, char **argv)
+{
+    if (choose_device(argc, argv)) return 77;
+    const struct CMUnitTest tests[] = {
+        FIXTURE(gradients_are_those_of_eager),
+        FIXTURE(backward_of_a_chain_is_that_of_strict),
+        FIXTURE(memory_does_not_grow),
+        FIXTURE(gradients_have_gradients),
+        FIXTURE(hooks_inside_see_whole_gradients),
+        FIXTURE(what_is_kept_stays_on_the_tape),
+        FIXTURE(hooks_on_results_work),
+        FIXTURE(results_of_every_kind),
+        FIXTURE(a_result_that_is_not_asked_has_no_part_in_it),
+        FIXTURE(written_inputs_have_gradients),
+        FIXTURE(later_writes_are_refused_where_eager_refuses_them),
+        FIXTURE(the_reverse_graph_is_that_of_eager),
+        FIXTURE(rules_of_users_run_at_each_backward),
+        FIXTURE(backward_inside_stays_inside),
+        FIXTURE(calls_nest_and_backward_may_be_captured),
+        FIXTURE(backward_outlives_recording_and_function),
+        FIXTURE(threads_share_recordings_and_backwards),
+        FIXTURE(a_hash_changes_nothing),
+        FIXTURE(a_result_leads_to_what_it_comes_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

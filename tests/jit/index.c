@@ -1,0 +1,309 @@
+// Ops that fail as they run, for an index out of range. In AUTO a function sees the error where it sees it eagerly, and
+// what came before it has happened.
+#include "jit_fixture.h"
+#include "ir/op.h"
+
+static kiln_tensor *by_gather(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_gather(x, 0, kiln_expand(kiln_reshape(ids, KILN_SHAPE(2, 1)), KILN_SHAPE(2, 2)));
+}
+
+static kiln_tensor *by_take(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_take(x, 0, ids);
+}
+
+static kiln_tensor *by_index_select(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_index_select(kiln_transpose(x, 0, 1), -1, ids);
+}
+
+static kiln_tensor *by_embedding(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_embedding(x, ids);
+}
+
+static kiln_tensor *by_gather_nd(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_gather_nd(x, kiln_stack((kiln_tensor *[]){ids, kiln_zeros_like(ids)}, 2, 1));
+}
+
+static kiln_tensor *by_scatter(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
+}
+
+static kiln_tensor *by_scatter_add(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter_add(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
+}
+
+static kiln_tensor *by_index_add(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_index_add(x, 0, ids, kiln_scalar(7));
+}
+
+static kiln_tensor *by_scatter_nd(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter_nd(kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_narrow(x, 0, 0, 2), KILN_SHAPE(3, 2));
+}
+
+static kiln_tensor *by_cross_entropy(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_cross_entropy(kiln_transpose(x, 0, 1), ids, NULL);
+}
+
+// The label to ignore is one of those that are out of range.
+static kiln_tensor *by_masked_cross_entropy(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_cross_entropy(kiln_transpose(x, 0, 1), kiln_cast(ids, KILN_I32),
+                              KILN_CROSS_ENTROPY(.reduction = 2, .ignore = true, .ignore_index = -1));
+}
+
+static kiln_tensor *by_one_label(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_cross_entropy(kiln_select(x, 1, 0), kiln_select(ids, 0, 0), NULL);
+}
+
+static const struct indexed {
+    const char *op;
+    kiln_tensor *(*call)(kiln_tensor *x, kiln_tensor *ids);
+    int64_t good[2], bad[2], worse[2];
+} indexed[] = {
+    {"gather", by_gather, {-1, 1}, {1, 3}, {-4, 0}},
+    {"take", by_take, {-1, 1}, {1, 3}, {-4, 0}},
+    {"index_select", by_index_select, {-1, 1}, {1, 3}, {-4, 0}},
+    {"embedding", by_embedding, {-1, 1}, {1, 3}, {-4, 0}},
+    {"gather_nd", by_gather_nd, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter", by_scatter, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter_add", by_scatter_add, {-1, 1}, {1, 3}, {-4, 0}},
+    {"index_add", by_index_add, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter_nd", by_scatter_nd, {-1, 1}, {1, 3}, {-4, 0}},
+    {"cross_entropy", by_cross_entropy, {2, 0}, {1, 3}, {-1, 0}},
+    {"cross_entropy", by_masked_cross_entropy, {-1, 1}, {-1, 3}, {1, -2}},
+    {"cross_entropy", by_one_label, {2, 7}, {3, 0}, {-1, 0}},
+};
+
+// Each row of the op table that has indices is tried here, and no other.
+static void every_row_with_indices_is_tried(void **state)
+{
+    (void)state;
+    for (int i = 0; i < op_count; i++) {
+        bool tried = false;
+        for (size_t k = 0; k < COUNT_OF(indexed); k++) tried |= !strcmp(op_table[i]->name, indexed[k].op);
+        if (tried != (op_table[i]->indexed.bound != INDEX_NONE)) print_error("%s\n", op_table[i]->name);
+        assert_true(tried == (op_table[i]->indexed.bound != INDEX_NONE));
+    }
+}
+
+static kiln_status soft_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_cross_entropy(in[0], kiln_mul(in[1], kiln_scalar(2)), NULL);
+    return kiln_error();
+}
+
+static void labels_that_are_probabilities_are_no_indices(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = mat(f, 2, 3, 1., 2., 3., 4., 5., 6.), *t = mat(f, 2, 3, 9., -2., 3., 4., -5., 6.);
+    kiln_function *j = automatic(soft_loss, NULL);
+    kiln_tensor *in[] = {x, t}, *got = NULL, *want = NULL;
+    for (int i = 0; i < 3; i++) {
+        ok(soft_loss(NULL, in, 2, &want, 1));
+        ok(kiln_call(j, in, 2, &got, 1));
+        same(got, want);
+    }
+    assert_int_equal(stats_of(j).breaks, 0);
+    kiln_function_free(&j);
+}
+
+enum ids_kind { IDS_GIVEN, IDS_COMPUTED, IDS_WRITTEN, IDS_KINDS };
+
+struct lookup {
+    const struct indexed *by;
+    kiln_tensor *log;
+    enum ids_kind kind;
+    bool handle;
+    int runs;
+    char seen[300]; // the error
+};
+
+static kiln_tensor *prepare_ids(kiln_tensor *ids, enum ids_kind kind)
+{
+    if (kind == IDS_COMPUTED) return kiln_sub(kiln_mul(ids, kiln_scalar_int(2)), ids);
+    if (kind == IDS_WRITTEN && kiln_add_(ids, kiln_scalar_int(0))) return NULL;
+    return ids;
+}
+
+static void note_error(char *text, size_t size)
+{
+    snprintf(text, size, "%d %s", (int)kiln_error(), kiln_error_message());
+}
+
+static kiln_status look_up(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct lookup *l = user;
+    kiln_tensor *x = kiln_tanh(kiln_mul(in[0], kiln_scalar(0.5)));
+    TRY_(kiln_add_(l->log, kiln_scalar(1)));
+    kiln_tensor *rows = l->by->call(x, prepare_ids(in[1], l->kind));
+    l->runs++;
+    if (!rows && !l->handle) return kiln_error();
+    if (!rows) {
+        note_error(l->seen, sizeof l->seen);
+        kiln_error_clear();
+        TRY_(kiln_mul_(l->log, kiln_scalar(10)));
+        rows = kiln_exp(x);
+    }
+    TRY_(kiln_add_(l->log, kiln_scalar(0.5)));
+    out[0] = kiln_neg(rows);
+    return kiln_error();
+}
+
+static void look_up_both_ways(struct fixture *f, kiln_function *j, struct lookup *eager, struct lookup *captured,
+                              int bad, bool handle)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    const int64_t *ids = bad == 0 ? eager->by->good : bad == 1 ? eager->by->bad : eager->by->worse;
+    kiln_tensor *x = mat(f, 3, 2, 1., 2., 3., 4., 5., 6.), *got = NULL, *want = NULL;
+    kiln_tensor *in[] = {x, kiln_from_data(f->dev, KILN_I64, 1, (int64_t[]){2}, ids)};
+    char text[300] = "";
+    captured->handle = eager->handle = handle;
+    captured->seen[0] = eager->seen[0] = '\0';
+    kiln_status status = look_up(eager, in, 2, &want, 1);
+    if (status) note_error(text, sizeof text);
+    kiln_error_clear();
+    if (!strcmp(jit_device, "cpu")) assert_int_equal(bad != 0, status || eager->seen[0]);
+    assert_int_equal(kiln_call(j, in, 2, &got, 1), status);
+    if (status) note_error(captured->seen, sizeof captured->seen);
+    kiln_error_clear();
+    assert_string_equal(captured->seen, status ? text : eager->seen);
+    if (status)
+        assert_null(got);
+    else
+        same(got, want);
+    same(captured->log, eager->log);
+    kiln_scope_end(&scope);
+}
+
+static void try_all(struct fixture *f, bool pure)
+{
+    for (size_t op = 0; op < COUNT_OF(indexed); op++) {
+        for (int kind = 0; kind < IDS_KINDS; kind++) {
+            struct lookup eager = {&indexed[op], vec(f, 1, 0), (enum ids_kind)kind}, captured = eager;
+            captured.log = vec(f, 1, 0);
+            ok(kiln_state(captured.log));
+            kiln_function *j = kiln_jit(look_up, &captured, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .pure_host = pure));
+            for (int i = 0; i < 12; i++) look_up_both_ways(f, j, &eager, &captured, i % 3, i % 2);
+            assert_int_equal(stats_of(j).fallbacks, 0);
+            if (pure && !strcmp(jit_device, "cpu"))
+                assert_int_equal(captured.runs, 1 + 8); // captured, and the bad ones
+            kiln_function_free(&j);
+        }
+    }
+}
+
+static void a_bad_index_is_seen_at_the_op(void **state)
+{
+    try_all(*state, false);
+}
+
+// What needs not run, because it is one graph, runs where that fails.
+static void a_replay_that_fails_is_run(void **state)
+{
+    try_all(*state, true);
+}
+
+static kiln_status draws(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *noise = kiln_uniform(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(2, 2), 0, 1);
+    kiln_tensor *rows = kiln_take(in[0], 0, in[1]);
+    if (!rows) kiln_error_clear();
+    out[0] = rows ? kiln_add(rows, noise) : kiln_mul(noise, noise);
+    return kiln_error();
+}
+
+// It draws the same numbers again.
+static void a_replay_that_fails_has_drawn_nothing(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = kiln_jit(draws, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .pure_host = true));
+    kiln_tensor *in[] = {mat(f, 3, 2, 1., 2., 3., 4., 5., 6.), NULL}, *want[6] = {NULL}, *got[6] = {NULL};
+    for (int way = 0; way < 2; way++) {
+        kiln_seed(f->dev, 7);
+        for (int i = 0; i < 6; i++) {
+            in[1] = kiln_from_data(f->dev, KILN_I64, 1, (int64_t[]){2}, (int64_t[]){i % 4, 1});
+            ok(way ? kiln_call(j, in, 2, &got[i], 1) : draws(NULL, in, 2, &want[i], 1));
+        }
+    }
+    for (int i = 0; i < 6; i++) same(got[i], want[i]);
+    kiln_function_free(&j);
+}
+
+// Indices that are at hand cost no break.
+static kiln_status embeds(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_tanh(kiln_mul(kiln_embedding(in[0], in[1]), kiln_scalar(2)));
+    return kiln_error();
+}
+
+// Nor do those of which it is known what they can be.
+static kiln_status picks(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *best = kiln_argmax(in[0], KILN_REDUCE(.axes = KILN_AXES(1)));
+    kiln_tensor *sorted[2], *second = kiln_take(in[0], 0, kiln_scalar_int(1));
+    TRY_(kiln_sort(in[0], 0, true, &sorted[0], &sorted[1]));
+    out[0] = kiln_add(kiln_take(in[0], 1, kiln_reshape(best, KILN_SHAPE(3))),
+                      kiln_sum(kiln_gather(in[0], 0, sorted[1]), NULL));
+    out[1] = kiln_add(second, kiln_take(in[0], 0, kiln_cast(kiln_select(best, 0, 0), KILN_I64)));
+    return kiln_error();
+}
+
+static void indices_of_known_range_break_nothing(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = automatic(picks, NULL);
+    kiln_tensor *x = mat(f, 3, 2, 1., 2., 4., 3., 5., 6.), *want[2] = {NULL}, *got[2] = {NULL};
+    for (int i = 0; i < 3; i++) {
+        ok(picks(NULL, &x, 1, want, 2));
+        ok(kiln_call(j, &x, 1, got, 2));
+        same(got[0], want[0]);
+        same(got[1], want[1]);
+    }
+    assert_int_equal(stats_of(j).breaks, 0);
+    kiln_function_free(&j);
+}
+
+static void indices_at_hand_break_nothing(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = automatic(embeds, NULL);
+    kiln_tensor *in[] = {mat(f, 3, 2, 1., 2., 3., 4., 5., 6.), NULL}, *want = NULL, *got = NULL;
+    uint64_t last = 0;
+    for (int i = 0; i < 4; i++) {
+        in[1] = kiln_from_data(f->dev, KILN_I32, 1, (int64_t[]){2}, (int32_t[]){i % 3, -1});
+        ok(embeds(NULL, in, 2, &want, 1));
+        uint64_t before = launches_of(f);
+        ok(kiln_call(j, in, 2, &got, 1));
+        last = launches_of(f) - before;
+        same(got, want);
+    }
+    if (fuses(f)) assert_int_equal(last, 1);
+    assert_int_equal(stats_of(j).breaks, 0);
+    assert_int_equal(stats_of(j).captures, 1);
+    kiln_function_free(&j);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(every_row_with_indices_is_tried),
+        FIXTURE(a_bad_index_is_seen_at_the_op),
+        FIXTURE(a_replay_that_fails_is_run),
+        FIXTURE(a_replay_that_fails_has_drawn_nothing),
+        FIXTURE(labels_that_are_probabilities_are_no_indices),
+        FIXTURE(indices_at_hand_break_nothing),
+        FIXTURE(indices_of_known_range_break_nothing),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

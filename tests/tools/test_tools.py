@@ -1,0 +1,566 @@
+#!/usr/bin/env python3
+"""Runs a tool as a user does and checks what it prints, where, and with which status.
+
+usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
+
+NAME is kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAME, PROGRAM = sys.argv[1:3]
+VULKAN = 'vulkan' in sys.argv[3:]
+SANITIZED = 'sanitized' in sys.argv[3:]
+LLVM = 'no-llvm' not in sys.argv[3:]
+BUILD = pathlib.Path(PROGRAM).resolve().parent.parent
+MODULE = BUILD / 'libkiln-llvm.so'
+ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
+
+
+def run(*args, **env):
+    return subprocess.run([PROGRAM, *args], env={**ENV, **env}, capture_output=True, text=True, timeout=280)
+
+
+def lonely(folder):
+    shutil.copy(BUILD / 'libkiln.so.0', folder)
+
+
+class Common(unittest.TestCase):
+    def good(self, *args, **env):
+        done = run(*args, **env)
+        self.assertEqual(done.returncode, 0, f'{args}: {done.stderr[-2000:]}')
+        return done.stdout
+
+    def bad(self, status, expected, *args):
+        done = run(*args)
+        self.assertEqual(done.returncode, status, f'{args}: {done.stderr[-2000:]}')
+        self.assertIn(expected, done.stderr)
+        return done
+
+    def test_help_goes_to_standard_output(self):
+        self.assertTrue(self.good('--help').startswith(f'usage: {NAME}'))
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], ['stray']):
+            done = self.bad(2, 'usage:', *args)
+            self.assertEqual(done.stdout, '')
+
+    def test_man_page_names_every_option(self):
+        page = ROOT / 'docs/man' / f'{NAME}.1'
+        text = page.read_text().replace('\\-', '-') if page.exists() else self.good('--help')
+        for option in re.findall(r'^ +(--[a-z-]+)', self.good('--help'), re.M):
+            self.assertIn(option, text)
+
+
+class Info(Common):
+    def test_json_names_the_devices(self):
+        document = json.loads(self.good('--json'))
+        self.assertIn('kiln version', document['library'])
+        self.assertIsInstance(document['library']['blas'], bool)
+        cpu = document['devices'][0]
+        self.assertEqual(cpu['id'], 'cpu')
+        self.assertGreaterEqual(cpu['device']['threads'], 1)
+        self.assertGreater(cpu['limit']['memory'], 1 << 20)
+        self.assertEqual(sum(v is True for k, v in cpu['fast path'].items() if k.startswith('kernels')
+                             and 'run time' not in k), 1)
+        for index, device in enumerate(document['devices'][1:]):
+            self.assertEqual(device['id'], f'vulkan:{index}')
+            self.assertIn('usable', device['device'])
+            self.assertGreater(device['limit']['push constants'], 0)
+
+    def test_text_says_why_not(self):
+        text = self.good(KILN_BLAS='none')
+        self.assertRegex(text, r'matrix products by BLAS +no: no BLAS library')
+        self.assertRegex(text, r'blas +no: KILN_BLAS=none')
+
+    def test_module(self):
+        library = json.loads(self.good('--json'))['library']
+        self.assertEqual(library['llvm module'], LLVM)
+        if LLVM:
+            self.assertTrue(pathlib.Path(library['llvm module path']).exists())
+            self.assertRegex(library['llvm version'], r'^\d+\.\d+')
+        else:
+            self.assertTrue(library['llvm module: why not'])
+
+    # The library alone in a folder, without the module beside it.
+    def test_no_module(self):
+        if not LLVM:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            lonely(folder)
+            library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
+            self.assertFalse(library['llvm module'])
+            self.assertIn('libkiln-llvm.so', library['llvm module: why not'])
+            self.assertNotIn('llvm module path', library)
+            cpu = self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=str(MODULE))
+            self.assertTrue(json.loads(cpu)['library']['llvm module'])
+
+    def test_run_builds_what_it_opens(self):
+        target = re.search(r'^build build (.*) >&2$', (ROOT / 'tools/run').read_text(), re.M).group(1)
+        if not (BUILD / 'build.ninja').exists() or not shutil.which('ninja'):
+            return
+        done = subprocess.run(['ninja', '-C', str(BUILD), '-t', 'inputs', *target.split()], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual('libkiln-llvm.so' in done.stdout, LLVM)
+        self.assertIn('docs/examples/fashion_mnist', done.stdout)
+
+    def test_loader(self):
+        library = json.loads(self.good('--json'))['library']
+        if library['vulkan loader']:
+            self.assertRegex(library['vulkan loader version'], r'^1\.\d+\.\d+$')
+            self.assertIn('libvulkan', library['vulkan loader path'])
+        else:
+            self.assertTrue(library['vulkan loader: why not'])
+            self.assertFalse(VULKAN and pathlib.Path('/usr/lib/x86_64-linux-gnu/libvulkan.so.1').exists())
+
+
+class ShaderDump(Common):
+    def test_list(self):
+        lines = self.good('--list').splitlines()
+        kernels = {line.split()[0]: line for line in lines}
+        self.assertEqual(len(kernels), len(lines), 'symbols are unique')
+        expected = {'add_f32', 'add_i64', 'mul_grad0_f32', 'softmax_f32', 'matmul_f32', 'reduce_sum_f32', 'isnan_f64'}
+        self.assertEqual(expected - set(kernels), set())
+        self.assertIn('custom', kernels['matmul_f32'])
+        self.assertIn('row', kernels['softmax_f32'].split())
+        modules = sum(line.endswith('bytes') for line in lines)
+        self.assertTrue(300 < modules <= 600 if VULKAN else modules == 0, modules)
+
+    def test_add_in_all_forms(self):
+        text = self.good('--op', 'add', '--dtype', 'f32')
+        self.assertIn('#version 460', text)
+        self.assertRegex(text, r't0 \+ t1')
+        if VULKAN:
+            for expected in ('; SPIR-V', 'OpEntryPoint GLCompute', 'OpCapability Int64', 'OpFAdd'):
+                self.assertIn(expected, text)
+            self.assertRegex(text, r'words \d{3,}, bytes \d{4,}, instructions \d{3,}')
+            self.assertRegex(text, r'(?m)^ +\d+ OpFAdd$')
+
+    def test_dtypes_compute_in_classes(self):
+        for dtype, cls in (('bf16', 'f32'), ('u8', 'i32'), ('bool', 'bool')):
+            classes = {line.split()[2] for line in self.good('--list', '--dtype', dtype).splitlines()}
+            self.assertEqual(classes, {cls})
+
+    def test_hand_written_kernel(self):
+        if not VULKAN:
+            return self.bad(0, 'no Vulkan device', '--op', 'matmul', '--glsl')
+        text = self.good('--op', 'matmul', '--dtype', 'f32', '--glsl')
+        self.assertIn('#define KILN_CLASS_F32 1', text)
+        whole = self.good('--op', 'matmul', '--dtype', 'f32', '--expand')
+        self.assertNotRegex(whole, r'(?m)^#include "')
+        self.assertGreater(len(whole), len(text))
+
+    def test_mistakes(self):
+        self.bad(1, 'no kernel matches op nosuch', '--op', 'nosuch')
+        self.bad(2, 'no such dtype: "q8"', '--dtype', 'q8')
+        self.bad(2, 'exclude each other', '--graph', 'a', '--dump', 'b')
+        self.bad(2, 'not for graphs: "--expand"', '--graph', 'a', '--expand')
+        self.bad(2, 'only with --graph or --dump: "--llvm"', '--llvm')
+        self.bad(1, 'cannot be read', '--graph', '/nonexistent')
+        self.bad(1, 'cannot be read', '--dump', '/nonexistent')
+
+    GRAPH = ('%0: f32[8,16] = input "x"\n%1: f32[16,4] = input "w"\n%2: f32[4] = constant "b"\n'
+             '%3: f32[8,16] = tanh(%0)\n%4: f32[8,16] = mul(%3, %0)\n%5: f32[8,4] = matmul(%4, %1)\n'
+             '%6: f32[8,4] = add(%5, %2)\nreturn %6 "y"\n')
+
+    def graph(self, *args, text=GRAPH):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text(text)
+            return self.good('--graph', str(path), *args)
+
+    def test_graph(self):
+        text = self.graph()
+        self.assertRegex(text, r'(?m)^// ---- tanh_mul.*: fused$')
+        for line in ('tanh(%0)', 'mul(', 'kernel tanh_mul', 'v0: row f32 = load 0'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^not fused further: .+')
+        self.assertNotIn('define void', text)
+
+    def test_graph_that_writes(self):
+        text = self.graph(text='%0: f32[8] = input "x"\n%1: f32[8] = tanh(%0)\nwrite %1 to %0 "x"\n')
+        self.assertIn('tanh(%0)\n# assign: into memory that outlives the run\n', text)
+        text = self.graph(text='%0: f32[8] = input "x"\n%1: f32[8] = input "y"\nwrite %1 to %0 "x"\n')
+        self.assertIn('# assign: into memory that outlives the run\n', text)
+
+    def test_graph_as_llvm(self):
+        text = self.graph('--llvm', '--stats', '--op', 'tanh*')
+        if 'built without LLVM' in text:
+            self.skipTest('no LLVM in this build')
+        self.assertRegex(text, r'define \w*.*void @k_tanh_mul')
+        self.assertRegex(text, r'(?m)^instructions \d{2,}, distinct \d+$')
+        self.assertRegex(text, r'(?m)^ +\d+ fmul$')
+
+    def test_graph_on_vulkan(self):
+        if not VULKAN:
+            return self.bad(1, '"vulkan" in this build', '--graph', '/dev/null', '--device', 'vulkan')
+        text = self.graph('--device', 'vulkan', '--op', 'tanh_mul*')
+        for line in ('#version 460', 'OpEntryPoint GLCompute', 'SPIR-V', 'statistics'):
+            self.assertIn(line, text)
+        self.assertRegex(text, r'(?m)^ +\d+ OpFMul$')
+
+    def test_graph_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text('%0: f32[3] = inputs\n')
+            self.bad(1, f'{path}:1:14', '--graph', str(path))
+            path.write_text(self.GRAPH)
+            self.bad(1, 'no kernel matches', '--graph', str(path), '--op', 'nosuch')
+            self.bad(1, 'there are no kernels', '--dump', folder)
+
+    def test_folder_of_a_program(self):
+        bench = pathlib.Path(PROGRAM).resolve().parent.parent / 'bench/kiln-bench'
+        if not bench.exists():
+            self.skipTest('kiln-bench is not built')
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder, 'dump')
+            command = [bench, '--device', 'cpu', '--filter', 'rms_norm', '--modes', 'jit', '--budget', '0.001']
+            subprocess.run(command, env={**ENV, 'KILN_DUMP': str(root)}, check=True, capture_output=True, timeout=200)
+            program = sorted(root.iterdir())[0]
+            names = {path.name for path in program.iterdir()}
+            self.assertLessEqual({'00-captured.kiln', 'graph.kiln', 'plan.txt'}, names)
+            self.assertTrue(any(re.match(r'\d\d-\w+\.kiln$', name) and name[:2] > '00' for name in names), names)
+            text = self.good('--dump', str(root))
+            self.assertRegex(text, r'(?m)^// ==== 0001-')
+            self.assertRegex(text, r'(?m)^// ---- \w*mean_add_rsqrt\w*: fused$')
+            self.assertEqual(self.good('--graph', str(program / '00-captured.kiln'), '--list').count(': fused'), 1)
+
+
+class Opt(Common):
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['a', 'b'], ['--pass', 'nothing', '-'], ['--all', '--pass', 'cse', '-'],
+                     ['--list', 'stray']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+    def test_list(self):
+        names = [line.split()[0] for line in self.good('--list').splitlines()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual({'fold', 'simplify', 'cse', 'dce'} - set(names), set())
+
+    def test_passes_over_a_file(self):
+        golden = ROOT / 'tests/golden/pass'
+        self.assertEqual(self.good('--pass', 'fold', str(golden / 'fold.in')), (golden / 'fold.out').read_text())
+        self.assertEqual(self.good('--all', str(golden / 'all.in')), (golden / 'all.out').read_text())
+        with open(golden / 'all.in') as piped:
+            done = subprocess.run([PROGRAM, '--time', '-'], stdin=piped, env=ENV, capture_output=True, text=True)
+        self.assertEqual(done.stdout, (golden / 'all.out').read_text())
+        self.assertRegex(done.stderr, r'(?m)^simplify +\d+ -> +\d+ nodes +[\d.]+ us$')
+
+    def test_printing(self):
+        text = self.good('--print-after-all', '--pass', 'cse', '--pass', 'dce', str(ROOT / 'tests/golden/pass/cse.in'))
+        self.assertIn('// ---- after cse\nkiln 1\n', text)
+        self.assertIn('// ---- result\nkiln 1\n', text)
+
+    def test_inexact(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text('%0: f32[3] = input "x"\n%2: f32[3] = pow(%0, 2.0)\nreturn %2 "y"\n')
+            self.assertIn('pow(', self.good(str(path)))
+            self.assertIn('square(', self.good('--inexact', str(path)))
+            path.write_text('%0: f32[3] = inputs\n')
+            self.bad(1, f'{path}:1:14', str(path))
+        self.bad(1, 'cannot be read', str(path))
+
+
+class Bench(Common):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, document):
+        path = self.dir / name
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return str(path)
+
+    def test_one_warning_without_the_module(self):
+        if not LLVM:
+            return
+        lonely(self.folder.name)
+        done = run('--device', 'cpu', '--size', 'tiny', '--modes', 'jit', '--budget', '0.01', '--filter', '*norm*',
+                   LD_LIBRARY_PATH=self.folder.name, KILN_LLVM='')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(done.stdout.count('jit'), 1)
+        warnings = re.findall('^kiln: (.*(?:llvm|not fused).*)', done.stderr, re.M)
+        self.assertEqual(len(warnings), 1, done.stderr)
+        self.assertIn('libkiln-llvm.so cannot be opened', warnings[0])
+
+    def test_every_row_of_the_peer_is_there(self):
+        names = re.findall(r'^case\("(\w+)"', (ROOT / 'bench/peers/torch_rows.py').read_text(), re.M)
+        rows = self.good('--list').split()
+        self.assertGreater(len(names), 20)
+        self.assertEqual(rows[:len(names)], names)
+        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start', 'first_call'])
+        self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
+
+    def rows(self, *args):
+        path = self.dir / 'own.json'
+        self.good('--device', 'cpu', '--json', str(path), *args)
+        document = json.loads(path.read_text())
+        self.assertEqual(document['framework'], 'kiln')
+        return {row['name'] + ('' if row['mode'] == 'eager' else f'/{row["mode"]}'): row for row in document['rows']}
+
+    def test_figures(self):
+        page = self.dir / 'page.html'
+        rows = self.rows('--budget', '0.02', '--filter', '[sd]*_[a1]*', '--html', str(page))
+        self.assertEqual(sorted(rows), ['dispatch_1000', 'dispatch_1000/jit', 'sum_all', 'sum_all/jit'])
+        for row in rows.values():
+            keys = {'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches', 'share'}
+            self.assertEqual(keys - set(row), set())
+            self.assertTrue(0 < row['min_ns'] <= row['time_ns'] <= row['p90_ns'])
+            self.assertGreaterEqual(row['runs'], 5)
+        self.assertEqual(rows['dispatch_1000']['launches'], 1000)
+        if LLVM:  # else single ops run in the place of kernels
+            self.assertLess(rows['dispatch_1000/jit']['launches'], 100)
+        self.assertGreater(rows['dispatch_1000']['cpu_ns'], 0)
+        self.assertEqual(rows['sum_all']['bytes'], 4 << 22)
+        self.assertEqual(rows['sum_all']['ceiling'], 'read')
+        self.assertGreater(rows['sum_all']['share'], 0)
+        self.assertIn('<th>sum_all</th>', page.read_text())
+
+    def test_every_row_runs(self):
+        if SANITIZED:
+            self.skipTest('the rows are too large for a build with sanitizers')
+        rows = self.rows('--budget', '0.001')
+        self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 3) + 3)
+        self.assertGreater(rows['cold_start']['time_ns'], 1e5)
+        self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
+            self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
+
+    @unittest.skipIf(SANITIZED, 'a sanitizer is loaded first')
+    def test_opening_the_cpu_starts_no_thread(self):
+        """After the first thread of a process each allocation locks: a tenth of the cost of a small op."""
+        done = subprocess.run([sys.executable, '-c', f'''
+import ctypes
+single = ctypes.c_byte.in_dll(ctypes.CDLL(None), '__libc_single_threaded')
+before = single.value
+kiln = ctypes.CDLL({str(BUILD / 'libkiln.so')!r})
+kiln.kiln_device_open.restype = ctypes.c_void_p
+print(before, bool(kiln.kiln_device_open(b'cpu')), single.value)
+'''], env={**ENV, 'OMP_NUM_THREADS': '2'}, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.stdout, '1 True 1\n', done.stderr)
+
+    def test_modes(self):
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'jit')
+        self.assertEqual(list(rows), ['sum_all/jit'])
+        rows = self.rows('--budget', '0.001', '--filter', 'sum_all', '--modes', 'eager')
+        self.assertEqual(list(rows), ['sum_all'])
+        for modes in ('', 'jit,', 'eager,jitted'):
+            self.bad(2, 'not a list of modes', '--modes', modes)
+
+    def test_memory_does_not_grow(self):
+        row = self.rows('--memory', '--filter', 'train_10000')['train_10000']
+        self.assertEqual(row['heap_used_B_100'], row['heap_used_B_10000'])
+        self.assertEqual(row['heap_reserved_B_100'], row['heap_reserved_B_10000'])
+        self.assertEqual(row['heap_allocs_100'], row['heap_allocs_10000'])
+
+    def test_compare_takes_the_better_mode_of_each(self):
+        peer = self.write('peer.json', {'framework': 'p', 'device': 'd', 'size': 'small', 'rows': [
+            {'name': 'add', 'mode': 'eager', 'time_ns': 8e6}, {'name': 'add', 'mode': 'compile', 'time_ns': 4e6},
+            {'name': 'softmax', 'mode': 'eager', 'time_ns': 9e6},
+            {'name': 'odd', 'mode': 'eager', 'error': 'no\u00e9 \\'}]})
+        own = self.write('own.json', {'framework': 'k', 'device': 'd', 'size': 'small', 'rows': [
+            {'name': 'add', 'mode': 'eager', 'time_ns': 3e6}, {'name': 'add', 'mode': 'jit', 'time_ns': 2e6},
+            {'name': 'softmax', 'mode': 'eager', 'time_ns': 18e6}, {'name': 'softmax', 'mode': 'jit', 'error': 'no'},
+            {'name': 'odd', 'mode': 'eager', 'time_ns': 1e6}, {'name': 'bad', 'mode': 'jit', 'error': 'differs'}]})
+        text = self.good('--compare', peer, own)
+        self.assertRegex(text, r'(?m)^add +jit +2\.0000 +4\.0000 compile +2\.00$')
+        self.assertEqual(text.count('add '), 1)
+        self.assertRegex(text, r'(?m)^bad +jit +failed: differs$')
+        self.assertRegex(text, r'(?m)^softmax +eager +18\.0000 +9\.0000 eager +0\.50$')
+        self.assertRegex(text, r'(?m)^odd +eager +1\.0000 +-$')
+        self.assertIn('geometric mean of 2 ratios: 1.000', text)
+
+    def test_compare_in_turns_takes_medians_of_rounds(self):
+        peer = self.write('peer', f'''#!/bin/sh
+count=$(cat {self.dir}/count 2>/dev/null || echo 0)
+echo $((count + 1)) >{self.dir}/count
+[ "$count" = 1 ] && time=9000000 || time=$((count + 2))000000
+printf '{{"framework": "p", "device": "d", "size": "small", "rows": ['
+printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
+''')
+        os.chmod(peer, 0o755)
+        done = subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--python', peer, '--rounds', '3',
+                               '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
+                              env=ENV, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        kiln = json.loads((self.dir / 'out/kiln.json').read_text())
+        self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
+
+    def compare(self, *args):
+        return subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--out', str(self.dir / 'out'), *args],
+                              env=ENV, capture_output=True, text=True, timeout=200)
+
+    def test_compare_of_two_builds(self):
+        done = self.compare('--before', PROGRAM, '--before', PROGRAM, '--rounds', '2', '--size', 'tiny', '--filter',
+                            'sum_', '--budget', '0.001', '--device', 'cpu')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in ('sum_all', 'sum_rows', 'sum_cols'):
+            for mode in ('eager', 'jit'):
+                self.assertRegex(done.stdout,
+                                 rf'(?m)^{row} +{mode} +\d+\.\d{{4}}( +\d+\.\d{{4}} +\d+\.\d\d){{2}}$')
+        self.assertRegex(done.stdout, r'(?m)^geometric mean of 6 ratios, before2: \d+\.\d+$')
+        documents = sorted(path.name for path in (self.dir / 'out').iterdir())
+        self.assertEqual(documents, ['before.json', 'before2.json', 'kiln.json'])
+
+    def test_compare_with_two_peers(self):
+        peer = self.write('peer', f'''#!/bin/sh
+name=$(basename "$1" _rows.py)
+echo $name >>{self.dir}/order
+[ $name = jax ] && fails='{{"name": "sum_rows", "mode": "eager", "error": "no"}},'
+printf '{{"framework": "%s", "device": "d", "size": "small", "rows": [%s' $name "$fails"
+printf '{{"name": "sum_all", "mode": "eager", "time_ns": 9e9}},'
+printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
+''')
+        os.chmod(peer, 0o755)
+        done = self.compare('--peer', 'torch', '--peer', 'jax', '--python', peer, '--rounds', '3', '--filter', 'sum_',
+                            '--budget', '0.001', '--modes', 'eager')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}$')
+        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2}$')
+        self.assertIn('jax: sum_rows eager failed: no', done.stdout)
+        order = (self.dir / 'order').read_text().split()
+        self.assertEqual(order, ['torch', 'jax', 'torch', 'jax', 'jax', 'torch'])
+
+    def test_compare_refuses_bad_options(self):
+        for expected, *args in (("invalid choice: 'numpy'", '--peer', 'numpy'), ('at least 1', '--rounds', '0'),
+                                ('there is no program', '--before', str(self.dir / 'absent')),
+                                ('the peers have no such rows', '--size', 'tiny'),
+                                ('unrecognized arguments', '--after', PROGRAM)):
+            done = self.compare(*args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn(expected, done.stderr)
+
+    def instructions(self, *args):
+        return subprocess.run([sys.executable, ROOT / 'bench/instructions', *args],
+                              env={**ENV, 'PATH': str(self.dir)}, capture_output=True, text=True, timeout=200)
+
+    def test_instructions_of_two_builds(self):
+        self.assertEqual(self.instructions(PROGRAM).returncode, 77)
+        valgrind = self.write('valgrind', '''#!/bin/sh
+for arg; do
+    case $arg in
+    --callgrind-out-file=*) out=${arg#*=} ;;
+    */other) scale=2 ;;
+    1e-9) count=1005 ;;
+    1e9) count=1200 ;;
+    --cold-child) count=30 ;;
+    --first-child) count=70 ;;
+    esac
+done
+echo "totals: $((count * ${scale:-1}))" >"$out"
+''')
+        os.chmod(valgrind, 0o755)
+        other = self.write('other', '')
+        os.chmod(other, 0o755)
+        done = self.instructions(PROGRAM, other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
+                            ('first_call cold', 70), ('first_call warm', 70)):
+            self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
+        done = self.instructions(str(self.dir / 'absent'))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('there is no program', done.stderr)
+
+    def test_compare_refuses_what_is_no_document(self):
+        good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})
+        other = self.write('other.json', {'rows': [{'name': 'sub', 'mode': 'eager', 'time_ns': 1}]})
+        self.bad(1, 'cannot be read', '--compare', str(self.dir / 'absent.json'), good)
+        self.bad(1, 'no row in common', '--compare', good, other)
+        self.bad(1, 'there is no list "rows"', '--compare', self.write('a.json', '{"rows": 3}'), good)
+        broken = ('{"rows": [', '{"rows" [', '["\\u12"]', '{"rows": [1 2]}', '{} x', '[' * 100, '"\\q"',
+                  '{"a": tru}')
+        for text in broken:
+            self.bad(1, 'at byte', '--compare', self.write('b.json', text), good)
+        self.bad(2, 'takes two files', '--compare', good)
+
+    def test_mistakes(self):
+        self.bad(1, 'there is no device', '--device', 'ascend', '--filter', 'add')
+        self.bad(1, 'no row matches', '--device', 'cpu', '--filter', 'nosuch')
+        self.bad(1, 'cannot be written', '--device', 'cpu', '--budget', '0.001', '--filter', 'matmul_batch', '--json',
+                 str(self.dir / 'no/such/folder.json'))
+        self.bad(2, 'no such size: "huge"', '--size', 'huge')
+        self.bad(2, 'not a list of modes: "fast"', '--modes', 'fast')
+
+
+class GpuCheck(Common):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+        (self.dir / 'bin').mkdir()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def program(self, name, body):
+        path = self.dir / 'bin' / name
+        path.write_text(f'#!/bin/sh\n{body}\n')
+        path.chmod(0o755)
+
+    def check(self, status, *args):
+        done = run('--bin', str(self.dir / 'bin'), '--out', str(self.dir / 'out'), *args)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return json.loads((self.dir / 'out/gpu-check.json').read_text())
+
+    def test_verdicts_of_programs(self):
+        self.program('test_elementwise', 'echo "on $1 with $KILN_TEST_DEVICES \\"x\\\\y\\""')
+        self.program('test_nn', 'echo "on $KILN_DEVICE"; exit 3')
+        self.program('test_io', 'exit 77')
+        document = self.check(1, '--part', 'tests', '--device', 'vulkan:0')
+        programs = {p['name']: p for p in document['tests']['programs']}
+        self.assertEqual({n: p['verdict'] for n, p in programs.items()},
+                         {'test_elementwise': 'passed', 'test_nn': 'failed', 'test_io': 'skipped'})
+        self.assertEqual(programs['test_elementwise']['tail'], 'on vulkan with vulkan "x\\y"\n')
+        self.assertEqual(programs['test_nn']['tail'], 'on vulkan:0\n')
+        self.assertEqual(programs['test_nn']['status'], 3)
+
+    def test_parts_are_kept_and_merged(self):
+        self.program('test_nn', 'exit 0')
+        self.program('kiln-bench', '''
+if [ "$1" = --list ]; then echo add; echo mul; echo hang; exit 0; fi
+while [ "$1" != --filter ]; do shift; done
+[ "$2" = hang ] && exit 9
+printf '{"framework": "kiln", "device": "d", "size": "large", "threads": 0,\\n "rows": [\\n' >"$4"
+printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"''')
+        self.check(0, '--part', 'tests')
+        document = self.check(1, '--part', 'bench')
+        self.assertEqual(document['tests']['programs'][0]['verdict'], 'passed')
+        rows = {row['name']: row for row in document['bench']['rows']}
+        self.assertEqual(document['bench']['framework'], 'kiln')
+        self.assertEqual(rows['add']['time_ns'], 5)
+        self.assertEqual(rows['mul']['time_ns'], 5)
+        self.assertEqual(rows['hang']['error'], 'ended with status 9')
+
+    def test_rows_of_a_stopped_peer_are_kept(self):
+        self.program('python', '[ "$1" = -c ] && exit 0\necho "add eager 1.500 ms" >&2; echo "x: odd" >&2; exit 124')
+        document = self.check(0, '--part', 'peer', '--python', str(self.dir / 'bin/python'))
+        self.assertEqual(document['peer']['rows'], [{'name': 'add', 'mode': 'eager', 'time_ns': 1500000}])
+
+    def test_mistakes(self):
+        self.bad(2, 'there is no part "all"', '--part', 'all')
+        self.bad(2, 'takes a number', '--minutes', 'x')
+        self.bad(2, 'needs a value', '--out')
+        self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
+
+
+SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
+          'gpu-check': GpuCheck}
+
+if __name__ == '__main__':
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(SUITES[NAME])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(not result.wasSuccessful() or not result.testsRun)
