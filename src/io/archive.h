@@ -7,15 +7,21 @@
 
 struct archive_entry {
     char *name;
-    struct io_array array;     // safetensors; npz reads it from the member
-    char dtype_name[16];       // safetensors: as the file calls it
-    bool unsupported;          // a dtype that Kiln does not have
-    uint64_t offset_B, size_B; // safetensors: of the data; npz: of the local header, and the size unpacked
-    size_t index;              // writing: which of the caller's tensors
-    void *data;                // checkpoints: the elements, owned
-    uint64_t packed_B;         // npz
-    uint32_t crc;
-    bool deflated;
+    uint64_t offset_B, size_B; // of the data; npz: of the local header, and the size unpacked
+    union {
+        struct { // safetensors and checkpoints; npz reads the array from the member
+            struct io_array array;
+            char dtype_name[16]; // as the file calls it
+            bool unsupported;    // a dtype that Kiln does not have
+            size_t index;        // writing: which of the caller's tensors
+            void *data;          // checkpoints: the elements, owned
+        };
+        struct { // npz
+            uint64_t packed_B;
+            uint32_t crc;
+            bool deflated;
+        };
+    };
 };
 
 struct archive_pair {

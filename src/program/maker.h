@@ -1,0 +1,25 @@
+// A program while it is made: its units, then its actions, then where its buffers lie.
+#pragma once
+#include "program/dump.h"
+#include "program/impl.h"
+
+struct program_maker {
+    struct program *p;
+    const struct kiln_graph *g;
+    struct kiln_graph *simplified; // g, once passes have run
+    const struct program_options *o;
+    struct dump *dump; // NULL: not asked for
+    struct units units;
+    struct fuse_schedule schedule;
+    struct jit_kernel **ahead; // by step: compiled already
+    VEC(struct action) actions;
+};
+
+// actions.c: the actions of the steps from this one that make one action, or of its units one by one where no code can
+// be had; how many steps these are, through *n.
+kiln_status maker_add_steps(struct program_maker *m, size_t first, int *n);
+
+// places.c
+kiln_status maker_place_all(struct program_maker *m);
+kiln_status maker_make_zeroed(struct program_maker *m); // the memory of workspaces that must be zero
+kiln_status maker_add_outputs(struct program_maker *m);
