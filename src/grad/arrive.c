@@ -4,6 +4,7 @@
 // does; a hook runs for a gradient that is there. What becomes of that in a graph is known without looking at them for
 // rules of the library, which are linear. A user's may give a constant. So each gradient that it takes stands for "this
 // one, or zeros if another of them is there", and each that it gives for "this, if one of them is there".
+#include "grad/arrive.h"
 #include "grad/run.h"
 #include "ops/families.h"
 #include "tensor/apply.h"

@@ -2,6 +2,7 @@
 #include "grad/backward.h"
 #include "base/base.h"
 #include "base/options.h"
+#include "grad/fit.h"
 #include "grad/run.h"
 #include "grad/state.h"
 #include "tensor/apply.h"

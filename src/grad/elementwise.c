@@ -5,7 +5,7 @@
 // scalar layer, and the DAG is carried out as public ops, node by node: constants are folded on the host, shared nodes
 // are computed once, and what the public ops record makes any further order work.
 #include "grad/registry.h"
-#include "grad/run.h"
+#include "grad/rule.h"
 #include "ops/elementwise.h"
 #include "ops/lower.h"
 #include "tensor/apply.h"

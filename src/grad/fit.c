@@ -1,5 +1,6 @@
 // Every gradient passes here once: back from the broadcast shape to the input's, and back to its dtype.
-#include "grad/run.h"
+#include "grad/fit.h"
+#include "grad/tape.h"
 #include <kiln/ops.h>
 
 void grad_type_of(const struct type *value, struct type *out)

@@ -8,6 +8,7 @@
 #include "grad/backward.h"
 #include "grad/state.h"
 #include "base/options.h"
+#include "grad/fit.h"
 #include "grad/run.h"
 #include "tensor/apply.h"
 #include "tensor/reach.h"

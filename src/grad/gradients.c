@@ -1,6 +1,7 @@
 // kiln_gradients: gradients of one tensor by others on the tape.
 #include "base/options.h"
 #include "grad/backward.h"
+#include "grad/fit.h"
 #include "grad/run.h"
 #include <kiln/ops.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
 // input of the graph.
 #include "tensor/graph.h"
 #include "grad/backward.h"
+#include "grad/fit.h"
+#include "grad/rule.h"
 #include "grad/run.h"
 #include "grad/state.h"
 #include <kiln/graph.h>

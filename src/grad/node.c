@@ -222,3 +222,11 @@ const char *node_name(const struct tape_node *n)
     if (n->kind == NODE_LEAF) return n->leaf->name ? n->leaf->name : "a leaf";
     return n->kind == NODE_INPUT ? "an input of the function" : n->op->name;
 }
+
+kiln_tensor *grad_second_handle(const kiln_tensor *t)
+{
+    kiln_tensor *r = tensor_second((kiln_tensor *)t);
+    if (!r) return NULL;
+    tape_set_node(r, t->node, t->node_out);
+    return r;
+}

@@ -2,6 +2,7 @@
 #include "base/leave.h"
 #include "base/thread.h"
 #include "grad/registry.h"
+#include "grad/rule.h"
 #include "grad/run.h"
 #include <stdlib.h>
 #include <string.h>

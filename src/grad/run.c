@@ -9,6 +9,9 @@
 #include "base/leave.h"
 #include "base/process.h"
 #include "grad/registry.h"
+#include "grad/fit.h"
+#include "grad/arrive.h"
+#include "grad/rule.h"
 #include "grad/run_entry.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
@@ -132,14 +135,6 @@ kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad
     struct run_entry *e;
     TRY(run_entry_of(r, at->node, &e));
     return run_add_to(&e->grads[at->out], grad);
-}
-
-kiln_tensor *grad_second_handle(const kiln_tensor *t)
-{
-    kiln_tensor *r = tensor_second((kiln_tensor *)t);
-    if (!r) return NULL;
-    tape_set_node(r, t->node, t->node_out);
-    return r;
 }
 
 struct hook_call {

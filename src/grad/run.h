@@ -46,25 +46,3 @@ kiln_status run_add(struct run *r, const struct tape_edge *at, kiln_tensor *grad
 kiln_status run_backward(struct run *r);
 void run_finish(struct run *r);
 kiln_status run_note(const struct gradient_note *n); // tells the capture of this thread, if there is one
-
-// fit.c: g as a gradient for a value of this type: summed over what was broadcast, cast to its dtype. May return g
-// itself.
-kiln_tensor *grad_fit(const char *op, int input, kiln_tensor *g, const struct type *type);
-void grad_type_of(const struct type *value, struct type *out); // the type of the gradient of a value
-
-// arrive.c: a rule or hook of the user's where gradients may not arrive. t, if one of the others is there.
-kiln_tensor *arrive_if(kiln_tensor *t, size_t n, kiln_tensor *const *others);
-bool arrive_is_asked(const struct run *r, const struct tape_node *n); // the rule is the user's
-kiln_status arrive_at_rule(const struct tape_node *n, kiln_tensor *const *grads, kiln_tensor **out);
-kiln_status arrive_from_rule(const struct tape_node *n, kiln_tensor *const *grads, kiln_tensor **din);
-
-// rule.c: the gradients of n's wanted inputs; runs the rule that was registered when n was recorded.
-kiln_status rule_run(struct tape_node *n, struct run *r, const uint8_t *wanted, kiln_tensor *const *dout,
-                     kiln_tensor **din);
-const struct tape_node *rule_node(void); // whose rule is running
-// elementwise.c
-kiln_status elementwise_rule(struct tape_node *n, const uint8_t *wanted, kiln_tensor *const *in,
-                             kiln_tensor *const *out, kiln_tensor *dy, kiln_tensor **din);
-// graph.c: a saved value as an input of the graph.
-kiln_tensor *graph_placeholder(struct ir_builder *b, struct tape_node *n, int index);
-kiln_tensor *grad_second_handle(const kiln_tensor *t);

@@ -139,7 +139,8 @@ kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge
                            const struct layout *const *layouts, int n_out, const struct type *out,
                            const struct attr *attrs, struct tape_node **result);
 void tape_set_node(kiln_tensor *t, struct tape_node *n,
-                   uint32_t out); // takes a reference of its own; drops the old one
+                   uint32_t out);                      // takes a reference of its own; drops the old one
+kiln_tensor *grad_second_handle(const kiln_tensor *t); // on t's memory, at t's place on the tape; NULL: out of memory
 // The place of t in the graph of gradients, brought up to date; node NULL where t requires no gradient.
 kiln_status tape_current(kiln_tensor *t, struct tape_edge *out);
 // A fresh handle with a saved value of n (index into values), checked against later writes. NULL without an error when

@@ -1,6 +1,7 @@
 // Backward programs of captured functions: one for each set of gradients that arrives.
 #include "jit/function.h"
-#include "grad/run.h"
+#include "grad/fit.h"
+#include "grad/tape.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>

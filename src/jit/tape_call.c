@@ -7,7 +7,7 @@
 // A node for a part of the tape has one value of each place that the part leads to instead of the targets, and of each
 // saved value instead of the inputs. For gradients of gradients it keeps the nodes of the part.
 #include "grad/registry.h"
-#include "grad/run.h"
+#include "grad/rule.h"
 #include "jit/function.h"
 #include "jit/capture/replay.h"
 #include <kiln/ops.h>

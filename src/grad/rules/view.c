@@ -1,7 +1,7 @@
 // Views. Those that only rename positions are undone by the opposite view; those that leave elements out are undone by
 // embed, which writes the gradient to the elements that were taken and zeros elsewhere.
 #include "grad/rules/rules.h"
-#include "grad/run.h"
+#include "grad/tape.h"
 
 #define RULE(name)                                                                                                 \
     static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \

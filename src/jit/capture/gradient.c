@@ -4,6 +4,7 @@
 // it. The backward engine now runs back from the results, on abstract gradients, by the same rules as ever; the nodes
 // that it appends are the backward half of a joint graph. split_graph cuts that in two.
 #include "jit/capture/gradient.h"
+#include "grad/fit.h"
 #include "grad/run.h"
 #include "jit/capture/capture.h"
 #include "jit/capture/recorder.h"
