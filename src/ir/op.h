@@ -37,7 +37,7 @@ enum op_flags {
     OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
     OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
-    OP_COMPARES = 1 << 11, // the gradient looks for the element that equals the result; of comparisons their type tells
+    OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 
 // In a graph: the "seed" of a random node whose numbers come from the piece of the stream that each run reserves; its

@@ -161,14 +161,46 @@ static int arg_of_prim(const struct dag_builder *b, int node, enum scalar_prim p
     return n->kind == SCALAR_PRIM && n->code == prim ? n->arg[0] : -1;
 }
 
-// x - max over x is 0 at most, or NaN: what keeps its exponential from overflow is not needed.
-static bool never_above(const struct dag_builder *b, int difference, int bound)
+enum { SIGN_DEPTH = 4 };
+
+// No number below 0 for any input; NaN it may be.
+static bool never_negative(const struct dag_builder *b, int node, int depth)
 {
-    const struct scalar_node *n = &b->nodes[difference], *c = &b->nodes[bound];
-    if (n->kind != SCALAR_PRIM || n->code != PRIM_sub || c->kind != SCALAR_CONST) return false;
-    const struct scalar_node *most = &b->nodes[n->arg[1]];
-    bool below = most->kind == SCALAR_REDUCE && most->code == REDUCE_MAX && most->arg[0] == n->arg[0];
-    return below && ((n->cls == CLASS_F32 && c->value.f32 >= 0) || (n->cls == CLASS_F64 && c->value.f64 >= 0));
+    const struct scalar_node *n = &b->nodes[node];
+    if (n->cls != CLASS_F32 && n->cls != CLASS_F64) return false;
+    if (n->kind == SCALAR_CONST) return n->cls == CLASS_F32 ? n->value.f32 >= 0 : n->value.f64 >= 0;
+    if (n->kind != SCALAR_PRIM || depth == 0) return false;
+    switch (n->code) {
+    case PRIM_abs: return true;
+    case PRIM_mul: return n->arg[0] == n->arg[1];
+    case PRIM_add: return never_negative(b, n->arg[0], depth - 1) && never_negative(b, n->arg[1], depth - 1);
+    case PRIM_select: return never_negative(b, n->arg[1], depth - 1) && never_negative(b, n->arg[2], depth - 1);
+    default: return false;
+    }
+}
+
+// None above 0: x - max over x, or what is the negative of the others.
+static bool never_positive(const struct dag_builder *b, int node)
+{
+    const struct scalar_node *n = &b->nodes[node];
+    if (n->kind != SCALAR_PRIM) return false;
+    if (n->code == PRIM_neg) return never_negative(b, n->arg[0], SIGN_DEPTH);
+    const struct scalar_node *most = n->code == PRIM_sub ? &b->nodes[n->arg[1]] : NULL;
+    return most && most->kind == SCALAR_REDUCE && most->code == REDUCE_MAX && most->arg[0] == n->arg[0];
+}
+
+// What keeps an exponential from overflow is not needed where its argument cannot be so large, or so small.
+static bool never_above(const struct dag_builder *b, int x, int bound)
+{
+    return b->nodes[bound].kind == SCALAR_CONST && never_negative(b, bound, 0) && never_positive(b, x);
+}
+
+static bool never_below(const struct dag_builder *b, int x, int bound)
+{
+    const struct scalar_node *c = &b->nodes[bound];
+    bool low = c->kind == SCALAR_CONST &&
+               ((c->cls == CLASS_F32 && c->value.f32 <= 0) || (c->cls == CLASS_F64 && c->value.f64 <= 0));
+    return low && never_negative(b, x, SIGN_DEPTH);
 }
 
 // A node of the same value for every input, NaN and -0 included; -1 when there is none.
@@ -192,6 +224,7 @@ static int simplify(struct dag_builder *b, enum scalar_prim prim, int x, int y, 
     case PRIM_shr:
     case PRIM_shru: return is_const(b, y, 0) ? x : -1;
     case PRIM_gt: return never_above(b, x, y) ? dag_number(b, CLASS_BOOL, 0) : -1;
+    case PRIM_lt: return never_below(b, x, y) ? dag_number(b, CLASS_BOOL, 0) : -1;
     case PRIM_neg: return arg_of_prim(b, x, PRIM_neg);
     case PRIM_not: return arg_of_prim(b, x, PRIM_not);
     case PRIM_bits: return arg_of_prim(b, x, PRIM_from_bits);

@@ -128,6 +128,41 @@ static void a_maximum_agrees_with_what_is_made_anew(void **state)
     }
 }
 
+// The gradient of logsumexp is exp(x - y), which tells by how little y is not that of this very x.
+static kiln_status loss_of_products(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *product = kiln_prod(kiln_mul(user, in[0]), NULL);
+    out[1] = kiln_logsumexp(product, KILN_REDUCE(.keepdims = true));
+    kiln_item(kiln_mean(in[0], NULL)); // a break
+    out[0] = kiln_sum(kiln_mul(out[1], kiln_scalar(0.25)), NULL);
+    return kiln_error();
+}
+
+static kiln_status slope_of_products(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_value_and_grad(loss_of_products, user, in, n_in, KILN_GRAD(.has_aux = true, .outputs = 2), out, n_out);
+}
+
+static void a_logsumexp_agrees_with_what_it_was_made_of(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *weights = kiln_cast(vec(f, 3, 2, 1, 2), KILN_I16);
+    ok(kiln_state(weights));
+    for (int64_t n = 2; n < 14; n++) {
+        kiln_function *j = automatic(slope_of_products, weights);
+        kiln_tensor *row = kiln_arange(f->dev, KILN_F32, 0, (double)n, 1), *got[3], *want[3];
+        for (int t = 0; t < 3; t++) {
+            kiln_tensor *x = kiln_add(kiln_sin(kiln_reshape(row, KILN_SHAPE(n, 1))), kiln_scalar(1.6 + t * 0.125));
+            kiln_set_requires_grad(x, true);
+            ok(slope_of_products(weights, &x, 1, want, 3));
+            ok(kiln_call(j, &x, 1, got, 3));
+            for (int i = 0; i < 2; i++) near(got[i], want[i], 1e-5);
+            near(kiln_div(got[2], want[2]), kiln_ones_like(want[2]), 1e-4);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -137,6 +172,7 @@ int main(int argc, char **argv)
         FIXTURE(values_asked_for_later_agree),
         FIXTURE(what_a_maximum_was_found_in_agrees_with_it),
         FIXTURE(a_maximum_agrees_with_what_is_made_anew),
+        FIXTURE(a_logsumexp_agrees_with_what_it_was_made_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
