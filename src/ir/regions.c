@@ -65,8 +65,7 @@ void ir_regions_finish(struct ir_regions_types *t)
     *t = (struct ir_regions_types){0};
 }
 
-// Where two types begin to differ.
-static kiln_status describe(const struct type *a, const struct type *b, char *text, size_t size_B)
+kiln_status type_difference(const struct type *a, const struct type *b, char *text, size_t size_B)
 {
     if (a->dtype != b->dtype || a->weak != b->weak) {
         snprintf(text, size_B, "in dtype");
@@ -86,7 +85,7 @@ kiln_status op_types_agree(const struct op *op, int i, const char *what, const s
 {
     char at[32], x[TYPE_TEXT_MAX], y[TYPE_TEXT_MAX], name[2][80];
     if (type_equal(a, b) && a->weak == b->weak) return KILN_OK;
-    kiln_status code = describe(a, b, at, sizeof at);
+    kiln_status code = type_difference(a, b, at, sizeof at);
     snprintf(name[0], sizeof name[0], what, i);
     snprintf(name[1], sizeof name[1], other, i);
     return error_set(code, "%s: %s is %s%s, %s is %s%s: they differ %s", op->name, name[0], a->weak ? "weak " : "",

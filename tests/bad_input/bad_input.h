@@ -55,6 +55,7 @@ void wrong_calls_of_functions(void **state);
 void functions_that_fail(void **state);
 void functions_that_write_and_fail(void **state);
 void reads_of_what_is_not_known(void **state);
+void wrong_control_flow(void **state);
 void wrong_cells(void **state);
 void wrong_layers(void **state);
 void wrong_losses(void **state);

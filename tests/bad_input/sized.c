@@ -153,6 +153,9 @@ static void gradients_with_options(void)
     SIZED(kiln_rule_spec, kiln_register_rule(&o))
     SIZED(kiln_gradcheck_opts, kiln_gradcheck(same, NULL, &x, 1, &o))
     SIZED(kiln_jit_opts, kiln_jit(same, NULL, &o))
+    SIZED(kiln_loop_opts, kiln_while(same, same, NULL, &x, 1, &o, out, 1))
+    SIZED(kiln_loop_opts, kiln_for(kiln_scalar_int(1), same, NULL, &x, 1, &o, out, 1))
+    SIZED(kiln_scan_opts, kiln_scan(same, NULL, &x, 1, &o, out, 1))
 }
 
 static void networks_with_options(void)
@@ -211,7 +214,7 @@ void every_size_is_checked(void **state)
     data_with_options();
     queries_with_sizes();
     header_each(find_structs);
-    assert_true(structs.n >= 37);
+    assert_true(structs.n >= 39);
     header_each(expect_sized_of);
     assert_int_equal(left_out, 0);
 }
@@ -288,6 +291,12 @@ static void gradients_with_lists(void)
     LISTED(kiln_gradients(kiln_square(p), NULL, 1, NULL, out), "gradients: ", "wrt is NULL")
     BAD(kiln_gradients(kiln_square(p), &p, 1, NULL, NULL), KILN_E_ARGUMENT, "gradients: ", "grads is NULL");
     LISTED(kiln_call(f, NULL, 1, out, 1), "call: ", "in is NULL")
+    kiln_tensor *yes = BOOL(1);
+    LISTED(kiln_cond(yes, same, same, NULL, NULL, 1, out, 1), "cond: ", "in is NULL")
+    LISTED(kiln_switch(kiln_scalar_int(0), NULL, 1, NULL, NULL, 0, out, 1), "switch: ", "branches")
+    LISTED(kiln_while(same, same, NULL, NULL, 1, NULL, out, 1), "while: ", "in is NULL")
+    LISTED(kiln_for(kiln_scalar_int(1), same, NULL, NULL, 1, NULL, out, 1), "for: ", "in is NULL")
+    LISTED(kiln_scan(same, NULL, NULL, 1, NULL, out, 1), "scan: ", "in is NULL")
     BAD(kiln_call(f, &x, 1, NULL, 1), KILN_E_ARGUMENT, "call: ", "out is NULL");
     BAD(kiln_grad(same, NULL, &x, 1, KILN_GRAD(.wrt = {1, NULL}), out, 1), KILN_E_ARGUMENT,
         "grad: ", "list .wrt is NULL");

@@ -1,0 +1,148 @@
+// kiln_cond, kiln_switch, kiln_while, kiln_for, kiln_scan: checks, and what runs.
+#include "jit/control/control.h"
+#include "base/options.h"
+#include <inttypes.h>
+
+static bool lists_overlap(kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
+    return a < b + n_out * sizeof *out && b < a + n_in * sizeof *in;
+}
+
+static kiln_status check_lists(const char *op, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    char name[32];
+    if (error_pending) return error_pending;
+    if (n_in && !in) return error_set(KILN_E_ARGUMENT, "%s: in is NULL, n_in is %zu", op, n_in);
+    if (n_out && !out) return error_set(KILN_E_ARGUMENT, "%s: out is NULL, n_out is %zu", op, n_out);
+    if (lists_overlap(in, n_in, out, n_out)) return error_set(KILN_E_ARGUMENT, "%s: in and out overlap", op);
+    for (size_t i = 0; i < n_in; i++) {
+        snprintf(name, sizeof name, "in[%zu]", i);
+        TRY(tensor_check(op, name, in[i]));
+    }
+    for (size_t i = 0; i < n_out; i++) out[i] = NULL;
+    return KILN_OK;
+}
+
+static kiln_status read_integer(const char *op, const char *what, kiln_tensor *t, int64_t *out)
+{
+    char text[TYPE_TEXT_MAX];
+    if (dtype_info[t->type.dtype].kind != KIND_INT)
+        return error_set(KILN_E_DTYPE, "%s: %s is %s, not an integer", op, what,
+                         type_text(&t->type, text, sizeof text));
+    if (t->type.rank)
+        return error_set(KILN_E_SHAPE, "%s: %s is %s, not one integer of rank 0", op, what,
+                         type_text(&t->type, text, sizeof text));
+    *out = kiln_item_int(t);
+    return error_pending;
+}
+
+kiln_status kiln_cond(kiln_tensor *pred, kiln_fn then_fn, kiln_fn else_fn, void *user, kiln_tensor *const *in,
+                      size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const kiln_fn fn[] = {then_fn, else_fn};
+    bool holds;
+    TRY(check_lists("cond", in, n_in, out, n_out));
+    TRY(tensor_check("cond", "pred", pred));
+    if (!then_fn) return error_set(KILN_E_ARGUMENT, "cond: then_fn is NULL");
+    if (!else_fn && n_out) return error_set(KILN_E_ARGUMENT, "cond: else_fn is NULL, n_out is %zu", n_out);
+    const struct control_branches b = {"cond", pred, fn, 2, user, in, n_in, n_out};
+    TRY(region_read_bool("cond", "pred", pred, &holds));
+    return branches_run(&b, !holds, out);
+}
+
+kiln_status kiln_switch(kiln_tensor *index, const kiln_fn *branches, size_t n_branches, void *user,
+                        kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    int64_t at;
+    TRY(check_lists("switch", in, n_in, out, n_out));
+    TRY(tensor_check("switch", "index", index));
+    if (!branches || !n_branches) return error_set(KILN_E_ARGUMENT, "switch: there are no branches");
+    for (size_t i = 0; i < n_branches; i++)
+        if (!branches[i]) return error_set(KILN_E_ARGUMENT, "switch: branches[%zu] is NULL", i);
+    const struct control_branches b = {"switch", index, branches, n_branches, user, in, n_in, n_out};
+    TRY(read_integer("switch", "index", index, &at));
+    if (at < 0 || (uint64_t)at >= n_branches)
+        return error_set(KILN_E_ARGUMENT, "switch: index is %" PRId64 ", there are %zu branches", at, n_branches);
+    return branches_run(&b, (size_t)at, out);
+}
+
+static kiln_status check_loop(const struct control_loop *l, const kiln_loop_opts *opts, kiln_loop_opts *o, size_t n_out)
+{
+    TRY(options_read(l->op, KILN_LOOP, o, opts));
+    if (!l->body) return error_set(KILN_E_ARGUMENT, "%s: body is NULL", l->op);
+    if (o->bound < 0) return error_set(KILN_E_ARGUMENT, "%s: .bound is %" PRId64, l->op, o->bound);
+    if (n_out == l->n_carried) return KILN_OK;
+    return error_set(KILN_E_ARGUMENT, "%s: n_out is %zu, n_in is %zu; what is carried is what comes out", l->op, n_out,
+                     l->n_carried);
+}
+
+kiln_status kiln_while(kiln_fn cond, kiln_fn body, void *user, kiln_tensor *const *in, size_t n_in,
+                       const kiln_loop_opts *opts, kiln_tensor **out, size_t n_out)
+{
+    kiln_loop_opts o;
+    struct control_loop l = {
+        .op = "while", .cond = cond, .body = body, .user = user, .in = in, .n_carried = n_in, .count = -1};
+    TRY(check_lists("while", in, n_in, out, n_out));
+    if (!cond) return error_set(KILN_E_ARGUMENT, "while: cond is NULL");
+    TRY(check_loop(&l, opts, &o, n_out));
+    l.bound = o.bound;
+    return loop_run(&l, out);
+}
+
+kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *const *in, size_t n_in,
+                     const kiln_loop_opts *opts, kiln_tensor **out, size_t n_out)
+{
+    kiln_loop_opts o;
+    struct control_loop l = {.op = "for", .body = body, .user = user, .in = in, .n_carried = n_in, .numbered = true};
+    TRY(check_lists("for", in, n_in, out, n_out));
+    TRY(tensor_check("for", "count", count));
+    TRY(check_loop(&l, opts, &o, n_out));
+    TRY(read_integer("for", "count", count, &l.count));
+    l.bound = o.bound;
+    if (l.count < 0) return error_set(KILN_E_ARGUMENT, "for: count is %" PRId64, l.count);
+    return loop_run(&l, out);
+}
+
+static kiln_status find_length(const kiln_scan_opts *o, struct control_loop *l)
+{
+    char text[TYPE_TEXT_MAX];
+    l->count = l->n_scanned ? -1 : o->length;
+    for (size_t i = l->n_carried; i < l->n_carried + l->n_scanned; i++) {
+        const struct type *t = &l->in[i]->type;
+        if (!t->rank)
+            return error_set(KILN_E_SHAPE, "scan: in[%zu] is %s, which has no first axis to scan", i,
+                             type_text(t, text, sizeof text));
+        if (l->count >= 0 && l->count != t->dims[0])
+            return error_set(KILN_E_SHAPE,
+                             "scan: in[%zu] is %s, in[%zu] has %" PRId64 " in the first dimension: they differ", i,
+                             type_text(t, text, sizeof text), l->n_carried, l->count);
+        l->count = t->dims[0];
+    }
+    if (l->count < 0) return error_set(KILN_E_ARGUMENT, "scan: .length is %" PRId64, l->count);
+    if (o->length && o->length != l->count)
+        return error_set(KILN_E_ARGUMENT, "scan: .length is %" PRId64 ", the first dimension is %" PRId64, o->length,
+                         l->count);
+    return KILN_OK;
+}
+
+kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n_in, const kiln_scan_opts *opts,
+                      kiln_tensor **out, size_t n_out)
+{
+    kiln_scan_opts o;
+    TRY(check_lists("scan", in, n_in, out, n_out));
+    TRY(options_read("scan", KILN_SCAN, &o, opts));
+    if (!body) return error_set(KILN_E_ARGUMENT, "scan: body is NULL");
+    if (o.carried > n_in) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_in is %zu", o.carried, n_in);
+    if (o.carried > n_out) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_out is %zu", o.carried, n_out);
+    struct control_loop l = {.op = "scan",
+                             .body = body,
+                             .user = user,
+                             .in = in,
+                             .n_carried = o.carried,
+                             .n_scanned = n_in - o.carried,
+                             .n_stacked = n_out - o.carried,
+                             .reverse = o.reverse};
+    TRY(find_length(&o, &l));
+    return loop_run(&l, out);
+}

@@ -1,0 +1,30 @@
+// The statements of control flow, checked, and how each is carried out.
+#pragma once
+#include "jit/control/region.h"
+
+struct control_branches {
+    const char *op;     // "cond" or "switch"
+    kiln_tensor *index; // the bool, or the integer
+    const kiln_fn *fn;  // n; of a cond that for true first
+    size_t n;
+    void *user;
+    kiln_tensor *const *in;
+    size_t n_in, n_out;
+};
+
+struct control_loop {
+    const char *op; // "while", "for" or "scan"
+    kiln_fn cond;   // while; NULL: none
+    kiln_fn body;
+    void *user;
+    kiln_tensor *const *in; // n_carried, then n_scanned
+    size_t n_carried, n_scanned, n_stacked;
+    int64_t count; // trips; -1: as long as cond holds
+    int64_t bound; // at most; 0: any number
+    bool numbered; // the body gets the trip's number first
+    bool reverse;
+};
+
+// eager.c
+kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out);
+kiln_status loop_run(const struct control_loop *l, kiln_tensor **out); // n_carried + n_stacked

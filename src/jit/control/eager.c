@@ -1,0 +1,177 @@
+// Control flow carried out at once, as the statements of C would be.
+#include "jit/control/control.h"
+#include "grad/state.h"
+#include <inttypes.h>
+#include <kiln/ops.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out)
+{
+    char part[48];
+    if (!b->fn[taken]) return KILN_OK; // of a cond without results
+    if (!strcmp(b->op, "cond"))
+        snprintf(part, sizeof part, "%s", taken ? "else_fn" : "then_fn");
+    else
+        snprintf(part, sizeof part, "branches[%zu]", taken);
+    const struct region r = {b->op, part, b->fn[taken], b->user};
+    struct state_leave left;
+    state_push(&left, NULL, NULL);
+    kiln_status status = region_run(&r, b->in, b->n_in, out, b->n_out);
+    state_pop(&left);
+    return status;
+}
+
+// Rows as one tensor. A stack of very many is one of stacks.
+static kiln_tensor *stack(kiln_tensor *const *rows, size_t n)
+{
+    enum { MOST = 256 };
+    if (n <= MOST) return kiln_stack(rows, n, 0);
+    size_t part = MOST;
+    while (ceil_div(n, part) > MOST) part *= MOST;
+    kiln_tensor *parts[MOST], *all = NULL;
+    size_t n_parts = 0, made;
+    for (size_t at = 0; at < n; at += part, n_parts++) {
+        parts[n_parts] = stack(rows + at, n - at < part ? n - at : part);
+        if (!parts[n_parts]) break;
+    }
+    made = n_parts;
+    if (made == ceil_div(n, part)) all = kiln_concat(parts, made, 0);
+    for (size_t i = 0; i < made; i++) tensor_destroy(parts[i]);
+    return all;
+}
+
+struct trips {
+    const struct control_loop *l;
+    struct region cond, body;
+    size_t n_args, n_made;
+    kiln_tensor **args; // of the body: the number, what is carried, what is scanned
+    kiln_tensor **made; // by it
+    kiln_tensor **rows; // n_stacked * count, those of one output together
+    size_t n_owned;     // of what is carried: all, but before the first trip none
+};
+
+static kiln_tensor **carried_of(const struct trips *t)
+{
+    return t->args + t->l->numbered;
+}
+
+static kiln_status goes_on(struct trips *t, int64_t trip, bool *out)
+{
+    const struct control_loop *l = t->l;
+    kiln_tensor *holds;
+    *out = l->count < 0 || trip < l->count;
+    if (!l->cond) return KILN_OK;
+    TRY(region_run(&t->cond, carried_of(t), l->n_carried, &holds, 1));
+    kiln_status status = region_read_bool(l->op, "what cond gives", holds, out);
+    tensor_destroy(holds);
+    return status;
+}
+
+static kiln_status enter(struct trips *t, int64_t trip, int64_t row)
+{
+    const struct control_loop *l = t->l;
+    if (l->numbered && !(t->args[0] = kiln_scalar_int(trip))) return error_pending;
+    kiln_tensor **scanned = carried_of(t) + l->n_carried;
+    for (size_t i = 0; i < l->n_scanned; i++)
+        if (!(scanned[i] = kiln_select(l->in[l->n_carried + i], 0, row))) return error_pending;
+    return KILN_OK;
+}
+
+// What the trip gave is what is carried; the handles of the one before go.
+static kiln_status leave_trip(struct trips *t, int64_t trip, int64_t row)
+{
+    const struct control_loop *l = t->l;
+    kiln_tensor **carried = carried_of(t);
+    if (l->numbered) tensor_destroy(t->args[0]);
+    for (size_t i = 0; i < l->n_scanned; i++) tensor_destroy(carried[l->n_carried + i]);
+    for (size_t i = 0; i < l->n_carried; i++) {
+        TRY(carried_check(l->op, i, trip, &carried[i]->type, &t->made[i]->type));
+        if (t->n_owned) tensor_destroy(carried[i]);
+        carried[i] = t->made[i];
+    }
+    t->n_owned = l->n_carried;
+    for (size_t k = 0; k < l->n_stacked; k++) t->rows[k * (size_t)l->count + (size_t)row] = t->made[l->n_carried + k];
+    return KILN_OK;
+}
+
+static kiln_status check_bound(const struct control_loop *l, int64_t trip)
+{
+    if (!l->bound || trip < l->bound) return KILN_OK;
+    return error_set(KILN_E_STATE,
+                     "%s: the loop goes on after %" PRId64 " trips, its .bound; what these have written is written, "
+                     "what they carried is dropped",
+                     l->op, l->bound);
+}
+
+static kiln_status run_trips(struct trips *t)
+{
+    const struct control_loop *l = t->l;
+    for (int64_t trip = 0;; trip++) {
+        bool more;
+        TRY(goes_on(t, trip, &more));
+        if (!more) return KILN_OK;
+        TRY(check_bound(l, trip));
+        int64_t row = l->reverse ? l->count - 1 - trip : trip;
+        TRY(enter(t, trip, row));
+        TRY(region_run(&t->body, t->args, t->n_args, t->made, t->n_made));
+        TRY(leave_trip(t, trip, row));
+    }
+}
+
+static kiln_status check_row(const struct control_loop *l, size_t k, int64_t row, kiln_tensor *const *rows)
+{
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    if (type_equal(&rows[0]->type, &rows[row]->type)) return KILN_OK;
+    return error_set(KILN_E_SHAPE, "%s: output %zu of the body is %s in one trip and %s in another", l->op,
+                     l->n_carried + k, type_text(&rows[0]->type, a, sizeof a),
+                     type_text(&rows[row]->type, b, sizeof b));
+}
+
+static kiln_status give(struct trips *t, kiln_tensor **out)
+{
+    const struct control_loop *l = t->l;
+    for (size_t i = 0; i < l->n_carried; i++)
+        if (!(out[i] = kiln_alias(carried_of(t)[i]))) return error_pending;
+    for (size_t k = 0; k < l->n_stacked; k++) {
+        kiln_tensor **rows = t->rows + k * (size_t)l->count;
+        if (!l->count) return error_set(KILN_E_UNSUPPORTED, "%s: no trip tells what is stacked", l->op);
+        for (int64_t row = 1; row < l->count; row++) TRY(check_row(l, k, row, rows));
+        if (!(out[l->n_carried + k] = stack(rows, (size_t)l->count))) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_loop(const struct control_loop *l, struct trips *t, kiln_tensor **out)
+{
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    for (size_t i = 0; i < l->n_carried; i++) carried_of(t)[i] = l->in[i];
+    kiln_status status = run_trips(t);
+    if (!status) status = give(t, out);
+    scope_leave(&scope, out, status ? 0 : l->n_carried + l->n_stacked);
+    for (size_t i = 0; i < l->n_carried + l->n_stacked && status; i++) out[i] = NULL;
+    return status;
+}
+
+kiln_status loop_run(const struct control_loop *l, kiln_tensor **out)
+{
+    struct trips t = {.l = l,
+                      .cond = {l->op, "cond", l->cond, l->user},
+                      .body = {l->op, "the body", l->body, l->user},
+                      .n_args = l->numbered + l->n_carried + l->n_scanned,
+                      .n_made = l->n_carried + l->n_stacked};
+    size_t n_rows = l->n_stacked ? l->n_stacked * (size_t)l->count : 0;
+    kiln_tensor **room = calloc(t.n_args + t.n_made + n_rows + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    t.args = room;
+    t.made = t.args + t.n_args;
+    t.rows = t.made + t.n_made;
+    struct state_leave left;
+    state_push(&left, free, room);
+    kiln_status status = run_loop(l, &t, out);
+    state_pop(&left);
+    free(room);
+    return status;
+}
