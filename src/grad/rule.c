@@ -25,11 +25,17 @@ static kiln_status missing(const struct tape_node *n)
                      n->op->name);
 }
 
+static bool has_changed(const struct tape_value *v)
+{
+    return v->state == VALUE_STORAGE && v->storage->version != v->version;
+}
+
 static kiln_status load(struct tape_node *n, struct run *r, kiln_tensor **values)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         values[i] = NULL;
         if (n->values[i].lazy && !r->create_graph) continue;
+        if (n->rule->takes_changed && has_changed(&n->values[i])) continue;
         if (!r->builder)
             TRY(tape_unsave(n, i, &values[i]));
         else if (n->values[i].state > VALUE_TYPE) {

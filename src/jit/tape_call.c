@@ -122,6 +122,14 @@ static bool is_made_for(struct gradient *g, kiln_tensor *const *dout)
     return same;
 }
 
+// Whether something that the node keeps was written since. The gradients that arrived may not need it.
+static bool has_changed(const struct tape_node *n, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->values[i].state == VALUE_STORAGE && !n->values[i].lazy && !in[i]) return true;
+    return false;
+}
+
 // Of a part of the tape. What the program was not made for goes op by op, as what single ops left would.
 static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                                 kiln_tensor **din)
@@ -130,7 +138,8 @@ static kiln_status part_rule_fn(void *user, kiln_tensor *const *in, kiln_tensor 
     const struct tape_node *n = rule_node();
     const struct held *h = n->held;
     struct gradient *g = &h->entry->captured.gradient;
-    bool create_graph = !thread_state.no_grad, op_by_op = create_graph || part_graph_of(h->part, dout);
+    bool create_graph = !thread_state.no_grad;
+    bool op_by_op = create_graph || has_changed(n, in) || part_graph_of(h->part, dout);
     if (op_by_op || !is_made_for(g, dout)) return part_gradients(h->part, n->edges, create_graph, dout, din);
     bool compiled = !thread_state.sink && !debug_flag("replay");
     return entry_run_backward(h->entry, compiled, in + g->n_targets, &h->rng, dout, din);
@@ -151,7 +160,8 @@ static bool part_leads(const struct tape_node *n, int out, int in)
 }
 
 static const struct grad_rule call_rule = {.fn = rule, .takes_missing = true, .leads = call_leads};
-static const struct grad_rule part_rule = {.fn = part_rule_fn, .takes_missing = true, .leads = part_leads};
+static const struct grad_rule part_rule = {
+    .fn = part_rule_fn, .takes_missing = true, .takes_changed = true, .leads = part_leads};
 
 // Recording
 

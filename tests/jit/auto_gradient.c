@@ -802,6 +802,53 @@ static void a_result_leads_to_what_it_comes_of(void **state)
     kiln_function_free(&j);
 }
 
+// Two parts of one memory: what was written to the one with a gradient goes on through the call before, in which a
+// product has kept the other, which is written again.
+struct halves {
+    kiln_tensor *memory, *w, *state;
+};
+
+static kiln_status sum_of_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct halves *h = user;
+    TRY_(kiln_mul_(in[1], h->w));
+    kiln_tensor *sum = kiln_add(in[1], h->state);
+    out[1] = kiln_matmul(kiln_reshape(in[1], KILN_SHAPE(1, 2)), kiln_reshape(sum, KILN_SHAPE(2, 1)));
+    out[0] = kiln_sum(out[1], NULL);
+    return kiln_error();
+}
+
+static kiln_status slope_of_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct halves *h = user;
+    return kiln_value_and_grad(sum_of_state, h, in, n_in,
+                               KILN_GRAD(.has_aux = true, .outputs = 2, .params = KILN_PARAMS(h->w)), out, n_out);
+}
+
+static void run_halves(struct fixture *f, bool captured, kiln_tensor **out)
+{
+    struct halves h = {vec(f, 4, 1, 2, 3, 4), kiln_parameter(vec(f, 2, 0.5, 2), "w"), NULL};
+    h.state = kiln_narrow(h.memory, 0, 2, 2);
+    ok(kiln_state(h.state));
+    kiln_function *j = captured ? automatic(slope_of_state, &h) : NULL;
+    for (int t = 0; t < 3; t++) {
+        kiln_tensor *in[] = {vec(f, 2, 1, 2), kiln_narrow(h.memory, 0, 0, 2)};
+        kiln_set_requires_grad(in[0], true);
+        ok(j ? kiln_call(j, in, 2, out + 3 * t, 3) : slope_of_state(&h, in, 2, out + 3 * t, 3));
+        for (int i = 0; i < 3; i++) kiln_read(out[3 * t + i], (float[4]){0}, (size_t)kiln_numel(out[3 * t + i]) * 4);
+    }
+    kiln_function_free(&j);
+}
+
+static void what_was_kept_may_be_written_where_no_gradient_needs_it(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *got[9], *want[9];
+    run_halves(f, false, want);
+    run_halves(f, true, got);
+    for (int i = 0; i < 9; i++) near(got[i], want[i], 1e-6);
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -825,6 +872,7 @@ int main(int argc, char **argv)
         FIXTURE(threads_share_recordings_and_backwards),
         FIXTURE(a_hash_changes_nothing),
         FIXTURE(a_result_leads_to_what_it_comes_of),
+        FIXTURE(what_was_kept_may_be_written_where_no_gradient_needs_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
