@@ -92,13 +92,13 @@ kiln_status op_types_agree(const struct op *op, int i, const char *what, const s
                      type_text(a, x, sizeof x), name[1], b->weak ? "weak " : "", type_text(b, y, sizeof y), at);
 }
 
-kiln_status op_regions_take_operands(const struct op_regions *r)
+kiln_status op_regions_take_operands(const struct op_regions *r, int n)
 {
     for (int i = 0; i < r->n_regions; i++) {
-        if (r->regions[i].n_params != r->n_in)
+        if (r->regions[i].n_params != n)
             return error_set(KILN_E_ARGUMENT, "%s: region %d has %d parameters, there are %d operands", r->op->name, i,
-                             r->regions[i].n_params, r->n_in);
-        for (int k = 0; k < r->n_in; k++)
+                             r->regions[i].n_params, n);
+        for (int k = 0; k < n; k++)
             TRY(op_types_agree(r->op, k, "operand %d", r->in[k], "the region's parameter %d", r->regions[i].params[k]));
     }
     return KILN_OK;

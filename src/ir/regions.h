@@ -20,5 +20,5 @@ kiln_status type_difference(const struct type *a, const struct type *b, char *te
 // they differ in dimension 0". `what` and `other` are formats for the number i.
 kiln_status op_types_agree(const struct op *op, int i, const char *what, const struct type *a, const char *other,
                            const struct type *b);
-// Each region takes the operands, with their types, for parameters.
-kiln_status op_regions_take_operands(const struct op_regions *r);
+// Each region takes the first n operands, with their types, for parameters.
+kiln_status op_regions_take_operands(const struct op_regions *r, int n);

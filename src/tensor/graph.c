@@ -138,3 +138,10 @@ void kiln_graph_free(kiln_graph **g)
 {
     if (handle_may_free("graph_free", HANDLE_GRAPH, g)) ir_graph_destroy(g);
 }
+
+struct sink *tensor_capture_around(const kiln_tensor *t)
+{
+    struct sink *s = thread_state.sink->around;
+    while (s && s->number != t->capture) s = s->around;
+    return s;
+}

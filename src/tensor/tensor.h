@@ -85,6 +85,8 @@ struct gradient_note {
     kiln_tensor *gradient;
 };
 
+struct control_branches;
+struct control_loop;
 struct capture_ops {
     // Before the host reads t (`*real` = t on entry): a tensor that holds its value, or an error.
     kiln_status (*force)(struct sink *s, kiln_tensor *t, kiln_tensor **real);
@@ -109,6 +111,9 @@ struct capture_ops {
     // Whether the node is where a tensor of the caller's lies that depends on others.
     bool (*is_entry)(struct sink *s, const struct tape_node *n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
+    // Control flow as nodes of the graph; *taken false: it is carried out. NULL: it always is.
+    kiln_status (*branches)(struct sink *s, const struct control_branches *b, kiln_tensor **out, bool *taken);
+    kiln_status (*loop)(struct sink *s, const struct control_loop *l, kiln_tensor **out, bool *taken);
 };
 
 // What ops go through on this thread.
@@ -121,6 +126,8 @@ struct sink {
     kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out);
     const struct capture_ops *capture; // NULL: none
+    struct sink *around;               // of a region of a capture: what it is a part of
+    uint32_t number;                   // of the capture; where `around` may lead to it
 };
 
 // Installed by the layer that defers work.
@@ -156,11 +163,14 @@ struct thread_state {
 };
 extern THREAD_LOCAL struct thread_state thread_state;
 
-// The capture in progress that t is an abstract value of; NULL: none.
+struct sink *tensor_capture_around(const kiln_tensor *t);
+// The capture in progress that t is an abstract value of, in a region perhaps one around it; NULL: none.
 static inline struct sink *tensor_capture(const kiln_tensor *t)
 {
     bool mine = t->builder && t->capture == thread_state.capture && thread_state.sink && thread_state.sink->capture;
-    return mine ? thread_state.sink : NULL;
+    if (mine) return thread_state.sink;
+    return KILN_UNLIKELY(t->builder && thread_state.sink && thread_state.sink->around) ? tensor_capture_around(t)
+                                                                                       : NULL;
 }
 
 // Installed by the tape when the library is loaded.

@@ -56,6 +56,8 @@ struct way {
 static const struct way ways[] = {
     {"eager", false, KILN_CAPTURE_STRICT},
     {"AUTO", true, KILN_CAPTURE_AUTO},
+    {"STRICT", true, KILN_CAPTURE_STRICT},
+    {"TRACE", true, KILN_CAPTURE_TRACE},
 };
 
 static void compare_values(struct fixture *f, const struct program *p, const struct way *w)

@@ -284,7 +284,10 @@ static kiln_status differentiate(struct differentiation *d, struct tape_node *co
         TRY(replayed_operand(d->r, d->roots[i], &d->g->values[i]));
     }
     d->g->is_unlike_replay = d->r->is_unlike_replay;
-    struct split s = {.n_nodes = graph->nodes.n, .n_values = graph->values.n, .n_operands = graph->operands.n};
+    struct split s = {.n_nodes = graph->nodes.n,
+                      .n_values = graph->values.n,
+                      .n_operands = graph->operands.n,
+                      .n_regions = graph->regions.n};
     kiln_status status = run_back(d, since, until);
     if (!status && d->g->n_douts) status = split_capture(d, &s);
     if (status == KILN_E_GRADIENT) status = keep_failure(d, &s);
@@ -363,6 +366,7 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
     struct split s = {.n_nodes = graph->nodes.n,
                       .n_values = graph->values.n,
                       .n_operands = graph->operands.n,
+                      .n_regions = graph->regions.n,
                       .sources = p->sources,
                       .written = p->written,
                       .n_sources = p->n_sources};

@@ -1,6 +1,7 @@
 // Ops of user code to nodes, while a function is captured. Where all inputs of an op are constants it is evaluated at
 // once (LAX); else its inputs are resolved and it becomes a node.
 #include "jit/capture/recorder.h"
+#include "jit/capture/region_gradient.h"
 #include "base/caller.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
@@ -22,11 +23,15 @@ static bool can_evaluate(const struct recorder *r, const struct op_call *c, kiln
 }
 
 // The numbers of this op, counted from those that each run reserves.
-static void take_numbers(struct recorder *r, struct op_call *c)
+static kiln_status take_numbers(struct recorder *r, struct op_call *c)
 {
+    if (r->outer)
+        return error_set(KILN_E_UNSUPPORTED, "%s: random numbers are not drawn in regions of control flow yet",
+                         c->op->name);
     c->attrs[op_attr_index(c->op, "seed")].i = RNG_OF_RUN;
     c->attrs[op_attr_index(c->op, "offset")].i = (int64_t)r->random_counters;
     r->random_counters += ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
+    return KILN_OK;
 }
 
 // In user code as_strided speaks of the memory, in the graph of the value of its operand: the variable's.
@@ -89,7 +94,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
     const struct op_call asked = *c;
     const struct type *translated_type;
     kiln_tensor *base = c->n_in ? in[0] : NULL;
-    if (c->op->flags & OP_RANDOM) take_numbers(r, c);
+    if (c->op->flags & OP_RANDOM) TRY(take_numbers(r, c));
     if (c->op->flags & OP_VIEW) {
         TRY(translate_as_strided(r, c, translated, &translated_type, in));
         TRY(check_positions(c, in[0]));
@@ -131,7 +136,10 @@ static kiln_status apply(struct sink *s, struct op_call *c, kiln_device *dev, ki
 
 static kiln_status refresh(struct sink *s, kiln_tensor *t)
 {
-    return variable_refresh(recorder_of(s), t);
+    struct recorder_switch before = recorder_enter(recorder_of(s));
+    kiln_status status = variable_refresh(recorder_of(s), t);
+    recorder_leave(&before);
+    return status;
 }
 
 static void found_no_gradient(struct sink *sink, const struct tape_node *leaf)
@@ -158,7 +166,10 @@ static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
 static kiln_status share(struct sink *s, kiln_tensor *t)
 {
     struct recorder *r = recorder_of(s);
-    return t->builder ? variable_own(r, t) : use_parameter(r, t);
+    struct recorder_switch before = recorder_enter(r);
+    kiln_status status = t->builder ? variable_own(r, t) : use_parameter(r, t);
+    recorder_leave(&before);
+    return status;
 }
 
 static kiln_status part(struct sink *s, kiln_tensor *t)
@@ -237,6 +248,7 @@ static const struct capture_ops capture_ops = {
     .is_entry = recorder_is_entry,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
+    .branches = capture_branches,
 };
 
 struct recorder *recorder_current(void)
@@ -252,9 +264,9 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);
-    r->sink.base = (struct sink){.apply = apply, .capture = &capture_ops};
     do r->capture = atomic_fetch_add(&last, 1) + 1;
     while (!r->capture);
+    r->sink.base = (struct sink){.apply = apply, .capture = &capture_ops, .number = r->capture};
     return KILN_OK;
 }
 
@@ -291,5 +303,6 @@ void recorder_finish(struct recorder *r)
     vec_free(&r->sources);
     vec_free(&r->constants);
     vec_free(&r->known);
+    vec_free(&r->ended);
     ir_graph_destroy(&r->sink.builder.graph);
 }

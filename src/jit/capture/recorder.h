@@ -54,10 +54,19 @@ struct leaf_gradient {
     kiln_tensor *now;       // owned, or NULL
 };
 
+// A region that has been recorded: its handles are gone.
+struct ended_region {
+    uint32_t capture;
+    const char *op;
+    uintptr_t caller;
+};
+
 struct recorder {
     struct graph_sink sink;
-    uint32_t capture; // its number
-    const char *name; // of the function, for messages
+    struct recorder *outer;         // of a region: what it is a part of
+    VEC(struct ended_region) ended; // regions of this one
+    uint32_t capture;               // its number
+    const char *name;               // of the function, for messages
     kiln_capture kind;
     kiln_syntax syntax;
     kiln_device *dev;               // NULL: not known yet
@@ -111,6 +120,19 @@ static inline bool is_number(const kiln_tensor *t)
 {
     return !t->storage && !t->builder;
 }
+
+// recorder_outer.c
+// Of a region: t, which is not its own, as what the capture around it makes of it.
+kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out);
+kiln_status recorder_not_mine(const struct recorder *r, const char *op, const kiln_tensor *t); // an error
+
+// The sink of this thread, while another records.
+struct recorder_switch {
+    struct sink *sink;
+    uint32_t capture;
+};
+struct recorder_switch recorder_enter(struct recorder *r);
+void recorder_leave(const struct recorder_switch *before);
 
 // recorder_resolve.c
 struct tape_node *recorder_leaf_of(kiln_tensor *t);                  // NULL: t is no parameter or state

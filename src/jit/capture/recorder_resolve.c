@@ -173,12 +173,13 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
     if (!t || is_number(t)) return KILN_OK;
     if (t->builder) {
         if (t->capture == r->capture) return variable_refresh(r, t);
-        return error_set(KILN_E_STATE, "%s: an abstract value of a capture that has ended", op);
+        return r->outer ? recorder_resolve_outer(r, op, t, false, out) : recorder_not_mine(r, op, t);
     }
     int32_t variable = recorder_find(r, t);
     int32_t source = variable ? r->variables.v[variable].source : -1;
     if (source >= 0) pin(&r->sources.v[source]);
     if (!variable && recorder_is_constant(r, t)) return KILN_OK;
+    if (!variable && r->outer) return recorder_resolve_outer(r, op, t, false, out);
     struct tape_node *leaf = recorder_leaf_of(t);
     if (!variable)
         TRY(add_outside(r, op, t, &variable));

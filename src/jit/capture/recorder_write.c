@@ -38,6 +38,8 @@ static kiln_status resolve_target(struct recorder *r, const char *op, kiln_tenso
     if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
     TRY(recorder_resolve(r, op, t, out));
     if ((*out)->builder) return variable_own(r, *out);
+    if (r->outer && t->storage->capture != r->capture && !t->constant)
+        return recorder_resolve_outer(r, op, t, true, out);
     if (t->constant) return error_set(KILN_E_STATE, "%s: a constant of %s cannot be written", op, r->name);
     return recorder_take_memory(r, t, out);
 }
@@ -117,7 +119,7 @@ static kiln_status record_write(struct recorder *r, const struct op *op, int n_i
     }
     TRY(recorder_resolve(r, op->name, value, &value));
     TRY(variable_write(r, resolved[0], value));
-    if (!in[0]->builder) return KILN_OK;
+    if (!in[0]->builder || in[0]->capture != r->capture) return KILN_OK;
     in[0]->value = resolved[0]->value;
     in[0]->variable = resolved[0]->variable;
     in[0]->seen = resolved[0]->seen;

@@ -4,6 +4,8 @@
 // goes when its last user has run. What is needed is found by one pass backwards from the outputs.
 #include "jit/capture/replay.h"
 #include "ir/overlap.h"
+#include "jit/control/control.h"
+#include "base/leave.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
@@ -17,6 +19,7 @@ struct replay {
     const struct program_rng *rng;
     kiln_tensor **values; // by value; borrowed for inputs and constants
     int32_t *uses;        // by value: how often it is still asked for
+    int32_t most_operands;
 };
 
 static kiln_status place_inputs(struct replay *r, kiln_tensor *const *in)
@@ -111,25 +114,102 @@ static kiln_status run_region(struct replay *r, int32_t region, size_t first, si
     return KILN_OK;
 }
 
-// A node that is its one region: parameters show the operands, outputs the results.
-static kiln_status run_owner(struct replay *r, const struct ir_node *n, kiln_tensor **in)
+// A region as a function of control flow: what it makes goes with the scope that it runs in.
+struct replayed_region {
+    struct replay *r;
+    int32_t region;
+    kiln_tensor *const *params;
+};
+
+static kiln_status run_nodes_of(struct replay *r, int32_t region)
 {
-    const struct op_regions_rule *rule = op_regions_rule(n->op);
-    const struct ir_region *region = &r->g->regions.v[n->first_region];
-    const int32_t *from = ir_operands(r->g, n), *results = r->g->operands.v + region->first_result;
-    size_t at;
-    if (!rule || !rule->inlined)
-        return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
-    for (int32_t i = 0; i < n->n_in; i++) r->values[region->first_param + i] = r->values[from[i]];
-    TRY(run_region(r, n->first_region, (size_t)region->first_node, (size_t)(region->first_node + region->n_nodes), in,
-                   &at));
-    for (int32_t i = 0; i < n->n_out; i++) {
-        kiln_tensor *result = r->values[results[i]];
-        if (r->uses[n->first_out + i] && !(r->values[n->first_out + i] = kiln_alias(result))) return error_pending;
-        drop_use(r, results[i]);
+    const struct ir_region *of = &r->g->regions.v[region];
+    size_t at, first = (size_t)of->first_node, end = first + (size_t)of->n_nodes;
+    kiln_tensor **in = malloc(sizeof *in * (size_t)(r->most_operands + 1));
+    if (!in) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    struct leave left;
+    leave_push(&left, free, in);
+    kiln_status status = run_region(r, region, first, end, in, &at);
+    leave_pop(&left);
+    free(in);
+    return status;
+}
+
+static kiln_status replay_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct replayed_region *c = user;
+    struct replay *r = c->r;
+    const struct ir_region *region = &r->g->regions.v[c->region];
+    const int32_t *results = r->g->operands.v + region->first_result;
+    (void)in, (void)n_in;
+    for (int32_t i = 0; i < region->n_params; i++) r->values[region->first_param + i] = c->params[i];
+    TRY(run_nodes_of(r, c->region));
+    for (size_t i = 0; i < n_out; i++) out[i] = r->values[results[i]];
+    for (int32_t i = region->first_node; i < region->first_node + region->n_nodes; i++) {
+        const struct ir_node *n = &r->g->nodes.v[i];
+        for (int32_t k = 0; k < n->n_out; k++) r->values[n->first_out + k] = NULL;
     }
-    for (int32_t i = 0; i < n->n_in; i++) drop_use(r, from[i]);
     return KILN_OK;
+}
+
+static kiln_status give_outputs(struct replay *r, const struct ir_node *n, kiln_tensor **out)
+{
+    for (int32_t i = 0; i < n->n_out; i++) {
+        if (r->uses[n->first_out + i])
+            r->values[n->first_out + i] = out[i];
+        else
+            tensor_destroy(out[i]);
+    }
+    for (int32_t i = 0; i < n->n_in; i++) drop_use(r, ir_operands(r->g, n)[i]);
+    return KILN_OK;
+}
+
+static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
+                              struct replayed_region *regions, void **users, kiln_fn *fns)
+{
+    for (int32_t k = 0; k < n->n_regions; k++) {
+        regions[k] = (struct replayed_region){r, n->first_region + k, in};
+        users[k] = &regions[k];
+        fns[k] = replay_region;
+    }
+    const struct control_branches b = {.op = "switch",
+                                       .index = in[n->n_in - 1],
+                                       .fn = fns,
+                                       .n = (size_t)n->n_regions,
+                                       .users = users,
+                                       .n_out = (size_t)n->n_out};
+    TRY(branches_take(&b, out));
+    return give_outputs(r, n, out);
+}
+
+// A node that is its one region: parameters show the operands.
+static kiln_status run_inlined(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
+                               struct replayed_region *regions)
+{
+    regions[0] = (struct replayed_region){r, n->first_region, in};
+    const struct region region = {n->op->name, "the region", replay_region, regions};
+    TRY(region_run(&region, NULL, 0, out, (size_t)n->n_out));
+    return give_outputs(r, n, out);
+}
+
+static kiln_status run_owner(struct replay *r, const struct ir_node *n)
+{
+    size_t n_in = (size_t)n->n_in, n_out = (size_t)n->n_out, n_regions = (size_t)n->n_regions;
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    void **room = calloc(n_in + n_out + 2 * n_regions + 1, sizeof *room);
+    struct replayed_region *regions = calloc(n_regions + 1, sizeof *regions);
+    kiln_tensor **in = (kiln_tensor **)room, **out = in + n_in;
+    kiln_status status = room && regions ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < n_in && !status; i++) in[i] = r->values[ir_operands(r->g, n)[i]];
+    if (!status && n->op == &op_instances[OP_switch])
+        status = run_switch(r, n, in, out, regions, room + n_in + n_out, (kiln_fn *)(room + n_in + n_out + n_regions));
+    else if (!status && rule && rule->inlined)
+        status = run_inlined(r, n, in, out, regions);
+    else if (!status)
+        status = error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+    free(room);
+    free(regions);
+    return status;
 }
 
 static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in)
@@ -137,7 +217,7 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     struct attr attrs[OP_MAX_ATTRS];
     kiln_tensor *out[OP_MAX_OUT];
     const int32_t *from = ir_operands(r->g, n);
-    if (n->n_regions) return run_owner(r, n, in);
+    if (n->n_regions) return run_owner(r, n);
     for (int i = 0; i < n->n_in; i++) in[i] = from[i] < 0 ? NULL : r->values[from[i]];
     if (n->op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * n->op->n_attrs);
     if (n->op->flags & OP_STORAGE_VIEW) TRY(place_strided(in, attrs));
@@ -154,10 +234,10 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
 
 static kiln_status run_nodes(struct replay *r, size_t *reached)
 {
-    int most = 1;
+    r->most_operands = 1;
     for (size_t i = 0; i < r->g->nodes.n; i++)
-        if (r->g->nodes.v[i].n_in > most) most = r->g->nodes.v[i].n_in;
-    kiln_tensor **in = malloc(sizeof *in * (size_t)most);
+        if (r->g->nodes.v[i].n_in > r->most_operands) r->most_operands = r->g->nodes.v[i].n_in;
+    kiln_tensor **in = malloc(sizeof *in * (size_t)r->most_operands);
     if (!in) return error_set(KILN_E_MEMORY, "jit: out of memory");
     kiln_status status = run_region(r, -1, 0, r->g->nodes.n, in, reached);
     free(in);
@@ -278,7 +358,7 @@ void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *c
                     struct catching_up *c)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1};
     struct kiln_scope scope;
     scope_enter(&scope);
     thread_state.no_grad++;
@@ -294,7 +374,7 @@ static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tens
                          const struct program_rng *rng, const struct asked *asked, kiln_tensor **out)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses)};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1};
     for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
     struct kiln_scope scope;
     scope_enter(&scope);

@@ -11,6 +11,8 @@ enum source_kind {
     SOURCE_HOST,     // a number that a function of the user's gives
     SOURCE_LEAF,     // a parameter or state
     SOURCE_GRADIENT, // the gradient of a parameter
+    SOURCE_OUTER,    // of a region: what a variable of the capture around it holds
+    SOURCE_CARRIED,  // of a region: a value that each of its runs is given anew
 };
 
 struct source {
@@ -36,6 +38,8 @@ struct source {
     bool changed;            // LEAF, INPUT: the function gave it a gradient, or took it away
     bool no_gradient;        // LEAF, INPUT: the function found that it has none
     bool of_input;           // GRADIENT: of the parameter that `input` is, not of `leaf`
+    int32_t outer;           // OUTER: the variable there; CARRIED: -1
+    int32_t outer_place;     // OUTER: by which place it was reached, as that of a handle
     struct type type;
     struct layout layout;
 };

@@ -9,6 +9,7 @@
 // then costs no memory, and inside a fused kernel next to no time. Everything else becomes an output of the forward
 // graph, once. Nodes are visited from the last to the first, so a value's users are known before it is.
 #include "jit/capture/split.h"
+#include "ir/graft.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int source_of(const struct splitting *p, int32_t value)
 
 static bool is_cheap(const struct op *op)
 {
-    if (op->flags & (OP_RANDOM | OP_EFFECT)) return false;
+    if (op->flags & (OP_RANDOM | OP_EFFECT) || op_regions_rule(op)) return false;
     return op->flags & (OP_ELEMENTWISE | OP_VIEW | OP_CREATES);
 }
 
@@ -71,6 +72,7 @@ static void mark(struct splitting *p)
     for (size_t i = p->g->nodes.n; i-- > 0;) {
         const struct ir_node *n = &p->g->nodes.v[i];
         bool needed = false, remade = true;
+        if (n->region >= 0) continue; // a part of its owner
         for (int k = 0; k < n->n_out; k++) {
             int32_t value = n->first_out + k;
             needed |= p->marks[value] != UNUSED;
@@ -121,19 +123,19 @@ static kiln_status add_saved(struct splitting *p, int32_t value)
     return ir_add_output(p->g, value, name);
 }
 
-static kiln_status copy_node(struct splitting *p, const struct ir_node *n, int32_t *in)
+// What is saved stands for what the node gives of it.
+static kiln_status copy_node(struct splitting *p, int32_t node)
 {
-    struct op_call c = {.op = n->op, .n_in = n->n_in, .n_out = n->n_out, .attrs = (struct attr *)n->attrs};
-    for (int i = 0; i < n->n_in; i++) {
-        in[i] = ir_operands(p->g, n)[i];
-        if (in[i] >= 0) in[i] = p->number[in[i]];
-    }
-    for (int i = 0; i < c.n_out; i++) c.out[i] = p->g->values.v[n->first_out + i].type;
-    int32_t first = ir_add_node(p->s->backward, &c, in, n->caller);
-    if (first < 0) return error_pending;
-    for (int i = 0; i < c.n_out; i++)
-        if (p->marks[n->first_out + i] != SAVED) p->number[n->first_out + i] = first + i;
-    return KILN_OK;
+    const struct ir_node *n = &p->g->nodes.v[node];
+    struct ir_graft graft = {p->g, p->s->backward, p->number};
+    int32_t few[OP_MAX_OUT], *kept = n->n_out > OP_MAX_OUT ? malloc(sizeof *kept * (size_t)n->n_out) : few;
+    if (!kept) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (int i = 0; i < n->n_out; i++) kept[i] = p->number[n->first_out + i];
+    kiln_status status = ir_graft_node(&graft, node);
+    for (int i = 0; i < n->n_out; i++)
+        if (p->marks[n->first_out + i] == SAVED) p->number[n->first_out + i] = kept[i];
+    if (kept != few) free(kept);
+    return status;
 }
 
 static kiln_status add_inputs(struct splitting *p)
@@ -154,49 +156,40 @@ static kiln_status add_inputs(struct splitting *p)
     return KILN_OK;
 }
 
-static kiln_status build(struct splitting *p, int32_t *in)
+static kiln_status build(struct splitting *p)
 {
     TRY(add_inputs(p));
     for (size_t i = 0; i < p->g->nodes.n; i++) {
         const struct ir_node *n = &p->g->nodes.v[i];
         bool needed = false;
         for (int k = 0; k < n->n_out; k++) needed |= p->marks[n->first_out + k] == NEEDED;
-        if (needed) TRY(copy_node(p, n, in));
+        if (needed && n->region < 0) TRY(copy_node(p, (int32_t)i));
     }
     for (size_t i = 0; i < p->s->n_grads; i++)
         if (p->s->grads[i] >= 0) TRY(ir_add_output(p->s->backward, p->number[p->s->grads[i]], "grad"));
     p->g->nodes.n = p->s->n_nodes;
     p->g->values.n = p->s->n_values;
     p->g->operands.n = p->s->n_operands;
+    p->g->regions.n = p->s->n_regions;
     return KILN_OK;
-}
-
-static int most_operands(const struct kiln_graph *g)
-{
-    int most = 1;
-    for (size_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.v[i].n_in > most) most = g->nodes.v[i].n_in;
-    return most;
 }
 
 kiln_status split_graph(struct kiln_graph *g, struct split *s)
 {
     size_t n = g->values.n + 1;
     struct splitting p = {s, g, calloc(n, 1), malloc(n * sizeof(int32_t))};
-    int32_t *in = malloc(sizeof *in * (size_t)most_operands(g));
     s->backward = ir_graph_create();
     s->saved = calloc(n, sizeof *s->saved);
     s->n_saved = 0;
     kiln_status status = s->backward ? KILN_OK : error_pending;
-    if (!status && (!p.marks || !p.number || !in || !s->saved)) status = error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!status && (!p.marks || !p.number || !s->saved)) status = error_set(KILN_E_MEMORY, "jit: out of memory");
     if (!status) {
         memset(p.number, -1, n * sizeof *p.number);
         mark(&p);
-        status = build(&p, in);
+        status = build(&p);
     }
     free(p.marks);
     free(p.number);
-    free(in);
     if (!status) return KILN_OK;
     ir_graph_destroy(&s->backward);
     free(s->saved);

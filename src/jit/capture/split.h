@@ -11,9 +11,9 @@ struct saved {
 
 struct split {
     // Given.
-    size_t n_nodes, n_values, n_operands; // of the joint graph: where the backward part begins
-    const int32_t *sources;               // the values of the forward inputs
-    const bool *written;                  // by source: its memory has another value after a run
+    size_t n_nodes, n_values, n_operands, n_regions; // of the joint graph: where the backward part begins
+    const int32_t *sources;                          // the values of the forward inputs
+    const bool *written;                             // by source: its memory has another value after a run
     size_t n_sources;
     const int32_t *douts; // the values of the gradients of outputs, inputs of the joint graph
     size_t n_douts;

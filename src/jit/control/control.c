@@ -24,7 +24,7 @@ static kiln_status check_lists(const char *op, kiln_tensor *const *in, size_t n_
     return KILN_OK;
 }
 
-static kiln_status read_integer(const char *op, const char *what, kiln_tensor *t, int64_t *out)
+static kiln_status check_integer(const char *op, const char *what, kiln_tensor *t)
 {
     char text[TYPE_TEXT_MAX];
     if (dtype_info[t->type.dtype].kind != KIND_INT)
@@ -33,38 +33,66 @@ static kiln_status read_integer(const char *op, const char *what, kiln_tensor *t
     if (t->type.rank)
         return error_set(KILN_E_SHAPE, "%s: %s is %s, not one integer of rank 0", op, what,
                          type_text(&t->type, text, sizeof text));
-    *out = kiln_item_int(t);
-    return error_pending;
+    return KILN_OK;
+}
+
+static kiln_status read_index(const struct control_branches *b, size_t *taken)
+{
+    if (b->index->type.dtype == KILN_BOOL) {
+        *taken = kiln_item(b->index) == 0;
+        return error_pending;
+    }
+    int64_t at = kiln_item_int(b->index);
+    if (error_pending) return error_pending;
+    if (at < 0 || (uint64_t)at >= b->n)
+        return error_set(KILN_E_ARGUMENT, "%s: index is %" PRId64 ", there are %zu branches", b->op, at, b->n);
+    *taken = (size_t)at;
+    return KILN_OK;
+}
+
+kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
+{
+    struct sink *s = thread_state.sink;
+    bool taken = false;
+    size_t branch;
+    if (s && s->capture && s->capture->branches) TRY(s->capture->branches(s, b, out, &taken));
+    if (taken) return KILN_OK;
+    TRY(read_index(b, &branch));
+    return branches_run(b, branch, out);
 }
 
 kiln_status kiln_cond(kiln_tensor *pred, kiln_fn then_fn, kiln_fn else_fn, void *user, kiln_tensor *const *in,
                       size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const kiln_fn fn[] = {then_fn, else_fn};
-    bool holds;
     TRY(check_lists("cond", in, n_in, out, n_out));
     TRY(tensor_check("cond", "pred", pred));
     if (!then_fn) return error_set(KILN_E_ARGUMENT, "cond: then_fn is NULL");
     if (!else_fn && n_out) return error_set(KILN_E_ARGUMENT, "cond: else_fn is NULL, n_out is %zu", n_out);
-    const struct control_branches b = {"cond", pred, fn, 2, user, in, n_in, n_out};
-    TRY(region_read_bool("cond", "pred", pred, &holds));
-    return branches_run(&b, !holds, out);
+    TRY(region_check_bool("cond", "pred", pred));
+    const struct control_branches b = {
+        .op = "cond", .index = pred, .fn = fn, .n = 2, .user = user, .in = in, .n_in = n_in, .n_out = n_out};
+    return branches_take(&b, out);
 }
 
 kiln_status kiln_switch(kiln_tensor *index, const kiln_fn *branches, size_t n_branches, void *user,
                         kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    int64_t at;
     TRY(check_lists("switch", in, n_in, out, n_out));
     TRY(tensor_check("switch", "index", index));
     if (!branches || !n_branches) return error_set(KILN_E_ARGUMENT, "switch: there are no branches");
     for (size_t i = 0; i < n_branches; i++)
         if (!branches[i]) return error_set(KILN_E_ARGUMENT, "switch: branches[%zu] is NULL", i);
-    const struct control_branches b = {"switch", index, branches, n_branches, user, in, n_in, n_out};
-    TRY(read_integer("switch", "index", index, &at));
-    if (at < 0 || (uint64_t)at >= n_branches)
-        return error_set(KILN_E_ARGUMENT, "switch: index is %" PRId64 ", there are %zu branches", at, n_branches);
-    return branches_run(&b, (size_t)at, out);
+    TRY(check_integer("switch", "index", index));
+    const struct control_branches b = {.op = "switch",
+                                       .index = index,
+                                       .fn = branches,
+                                       .n = n_branches,
+                                       .user = user,
+                                       .in = in,
+                                       .n_in = n_in,
+                                       .n_out = n_out};
+    return branches_take(&b, out);
 }
 
 static kiln_status check_loop(const struct control_loop *l, const kiln_loop_opts *opts, kiln_loop_opts *o, size_t n_out)
@@ -98,7 +126,9 @@ kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *
     TRY(check_lists("for", in, n_in, out, n_out));
     TRY(tensor_check("for", "count", count));
     TRY(check_loop(&l, opts, &o, n_out));
-    TRY(read_integer("for", "count", count, &l.count));
+    TRY(check_integer("for", "count", count));
+    l.count = kiln_item_int(count);
+    if (error_pending) return error_pending;
     l.bound = o.bound;
     if (l.count < 0) return error_set(KILN_E_ARGUMENT, "for: count is %" PRId64, l.count);
     return loop_run(&l, out);

@@ -8,6 +8,7 @@ struct control_branches {
     const kiln_fn *fn;  // n; of a cond that for true first
     size_t n;
     void *user;
+    void *const *users; // one for each, in place of `user`; NULL: none
     kiln_tensor *const *in;
     size_t n_in, n_out;
 };
@@ -25,6 +26,10 @@ struct control_loop {
     bool reverse;
 };
 
+// control.c: in a capture that takes it a node of its graph, else carried out. Checked; the index is read.
+kiln_status branches_take(const struct control_branches *b, kiln_tensor **out);
+
 // eager.c
+char *branches_name(const struct control_branches *b, size_t k, char *text, size_t size_B); // "then_fn", "branches[2]"
 kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out);
 kiln_status loop_run(const struct control_loop *l, kiln_tensor **out); // n_carried + n_stacked

@@ -7,15 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+char *branches_name(const struct control_branches *b, size_t k, char *text, size_t size_B)
+{
+    if (!strcmp(b->op, "cond"))
+        snprintf(text, size_B, "%s", k ? "else_fn" : "then_fn");
+    else
+        snprintf(text, size_B, "branches[%zu]", k);
+    return text;
+}
+
 kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out)
 {
     char part[48];
     if (!b->fn[taken]) return KILN_OK; // of a cond without results
-    if (!strcmp(b->op, "cond"))
-        snprintf(part, sizeof part, "%s", taken ? "else_fn" : "then_fn");
-    else
-        snprintf(part, sizeof part, "branches[%zu]", taken);
-    const struct region r = {b->op, part, b->fn[taken], b->user};
+    branches_name(b, taken, part, sizeof part);
+    const struct region r = {b->op, part, b->fn[taken], b->users ? b->users[taken] : b->user};
     struct state_leave left;
     state_push(&left, NULL, NULL);
     kiln_status status = region_run(&r, b->in, b->n_in, out, b->n_out);
@@ -64,9 +70,10 @@ static kiln_status goes_on(struct trips *t, int64_t trip, bool *out)
     *out = l->count < 0 || trip < l->count;
     if (!l->cond) return KILN_OK;
     TRY(region_run(&t->cond, carried_of(t), l->n_carried, &holds, 1));
-    kiln_status status = region_read_bool(l->op, "what cond gives", holds, out);
+    kiln_status status = region_check_bool(l->op, "what cond gives", holds);
+    if (!status) *out = kiln_item(holds) != 0;
     tensor_destroy(holds);
-    return status;
+    return status ? status : error_pending;
 }
 
 static kiln_status enter(struct trips *t, int64_t trip, int64_t row)

@@ -37,7 +37,7 @@ kiln_status region_run(const struct region *r, kiln_tensor *const *in, size_t n_
     return status;
 }
 
-kiln_status region_read_bool(const char *op, const char *what, kiln_tensor *t, bool *out)
+kiln_status region_check_bool(const char *op, const char *what, const kiln_tensor *t)
 {
     char text[TYPE_TEXT_MAX];
     if (t->type.dtype != KILN_BOOL)
@@ -46,8 +46,7 @@ kiln_status region_read_bool(const char *op, const char *what, kiln_tensor *t, b
     if (t->type.rank)
         return error_set(KILN_E_SHAPE, "%s: %s is %s, not one bool of rank 0; reduce it with kiln_all or kiln_any", op,
                          what, type_text(&t->type, text, sizeof text));
-    *out = kiln_item(t) != 0;
-    return error_pending;
+    return KILN_OK;
 }
 
 kiln_status carried_check(const char *op, size_t i, int64_t trip, const struct type *before, const struct type *after)

@@ -15,8 +15,8 @@ struct region {
 kiln_status region_run(const struct region *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 // Whether output i of it is a tensor.
 kiln_status region_check_output(const struct region *r, size_t i, const kiln_tensor *t);
-// One bool of rank 0, of the host's: `what` names it in messages.
-kiln_status region_read_bool(const char *op, const char *what, kiln_tensor *t, bool *out);
+// Whether t is one bool of rank 0; `what` names it in messages.
+kiln_status region_check_bool(const char *op, const char *what, const kiln_tensor *t);
 
 // What is carried has the type that it had. A number takes the body's.
 kiln_status carried_check(const char *op, size_t i, int64_t trip, const struct type *before, const struct type *after);

@@ -1,0 +1,109 @@
+// What a region reaches of the capture around it.
+//
+// A region has a recorder and a graph of its own. A tensor that is not its own is what the capture around it takes it
+// for: a constant, or a variable there, which becomes an input of the region's graph, whole, as a storage is one of a
+// captured function's. Views are parts of it, and writes are seen through all of them.
+#include "base/caller.h"
+#include "jit/capture/recorder.h"
+#include <stdio.h>
+
+struct recorder_switch recorder_enter(struct recorder *r)
+{
+    const struct recorder_switch before = {thread_state.sink, thread_state.capture};
+    thread_state.sink = &r->sink.base;
+    thread_state.capture = r->capture;
+    return before;
+}
+
+void recorder_leave(const struct recorder_switch *before)
+{
+    thread_state.sink = before->sink;
+    thread_state.capture = before->capture;
+}
+
+kiln_status recorder_not_mine(const struct recorder *r, const char *op, const kiln_tensor *t)
+{
+    char place[CALLER_TEXT_MAX];
+    for (; r; r = r->outer)
+        for (size_t i = 0; i < r->ended.n; i++) {
+            const struct ended_region *e = &r->ended.v[i];
+            if (e->capture != t->capture) continue;
+            caller_describe(e->caller, place, sizeof place);
+            return error_set(KILN_E_STATE,
+                             "%s: a tensor that was made in a region of %s at %s and is used outside of "
+                             "it; return it as an output of the region",
+                             op, e->op, place);
+        }
+    return error_set(KILN_E_STATE, "%s: an abstract value of a capture that has ended", op);
+}
+
+static struct tape_node *place_of(const struct recorder *o, const kiln_tensor *there)
+{
+    return there->place ? o->places.v[there->place - 1].node : o->variables.v[there->variable].current->node;
+}
+
+// The region sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
+static kiln_status place_on_tape(struct recorder *r, struct source *s, struct tape_node *outside)
+{
+    const struct tape_edge none = {NULL, 0};
+    kiln_tensor *current = r->variables.v[s->variable].current;
+    if (!outside || (!node_requires_grad(outside) && !node_is_cut(outside))) return KILN_OK;
+    bool itself = outside->kind == NODE_LEAF || node_is_cut(outside);
+    s->place = itself ? node_ref(outside) : node_input(&current->type, &none);
+    if (!s->place) return error_pending;
+    tape_set_node(current, s->place, 0);
+    return replayed_source(r, s->value, s->place);
+}
+
+static kiln_status add_outer(struct recorder *r, const kiln_tensor *there, int32_t *variable)
+{
+    char name[32];
+    const struct variable *v = &r->outer->variables.v[there->variable];
+    struct source s = {.kind = SOURCE_OUTER,
+                       .outer = there->variable,
+                       .outer_place = there->place,
+                       .type = v->current->type,
+                       .layout = v->layout};
+    snprintf(name, sizeof name, "outer%zu", r->sources.n);
+    TRY(recorder_add_source(r, &s, &s.type, name, variable));
+    return place_on_tape(r, &r->sources.v[r->sources.n - 1], place_of(r->outer, there));
+}
+
+static int32_t find_outer(const struct recorder *r, const kiln_tensor *there)
+{
+    for (size_t i = 0; i < r->sources.n; i++) {
+        const struct source *s = &r->sources.v[i];
+        if (s->kind == SOURCE_OUTER && s->outer == there->variable && s->outer_place == there->place)
+            return s->variable;
+    }
+    return 0;
+}
+
+// As the capture around it sees t: an abstract value in a variable, or t itself, a constant.
+static kiln_status look_outside(struct recorder *o, const char *op, kiln_tensor *t, bool write, kiln_tensor **there)
+{
+    struct recorder_switch before = recorder_enter(o);
+    kiln_status status = recorder_resolve(o, op, t, there);
+    if (!status && !(*there)->builder && write)
+        status = o->outer && t->storage->capture != o->capture ? recorder_resolve_outer(o, op, t, true, there)
+                                                               : recorder_take_memory(o, t, there);
+    if (!status && (*there)->builder) status = variable_own(o, *there);
+    recorder_leave(&before);
+    return status;
+}
+
+kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
+{
+    kiln_tensor *there;
+    TRY(look_outside(r->outer, op, t, write, &there));
+    TRY(recorder_check_device(r, op, r->outer->dev));
+    if (!there->builder) {
+        *out = t;
+        return KILN_OK;
+    }
+    int32_t variable = find_outer(r, there);
+    if (!variable) TRY(add_outer(r, there, &variable));
+    TRY(variable_show(r, variable, &t->type, &there->layout, out));
+    if (!there->node && (*out)->node) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
+    return KILN_OK;
+}

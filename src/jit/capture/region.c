@@ -1,0 +1,202 @@
+// One region: the user's function under a recorder of its own.
+#include "jit/capture/region.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void take_after(struct recorder *r, struct recorder *outer)
+{
+    r->outer = outer;
+    r->dev = outer->dev;
+    r->sink.base.around = &outer->sink.base;
+}
+
+kiln_status region_record(struct region_record *c, struct recorder *outer, const struct region *region,
+                          kiln_tensor *const *in, size_t n_in, kiln_tensor **made, size_t n_out)
+{
+    TRY(recorder_init(&c->r, outer->name, outer->kind, outer->syntax));
+    c->begun = true;
+    take_after(&c->r, outer);
+    c->since = node_sequence();
+    if (!region->fn) return KILN_OK;
+    struct recorder_switch before = recorder_enter(&c->r);
+    kiln_status status = region_run(region, in, n_in, made, n_out);
+    recorder_leave(&before);
+    return status ? status : recorder_check_device(outer, region->op, c->r.dev);
+}
+
+static struct source *source_of_outer(const struct region_record *c, int32_t variable)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++)
+        if (c->r.sources.v[i].kind == SOURCE_OUTER && c->r.sources.v[i].outer == variable) return &c->r.sources.v[i];
+    return NULL;
+}
+
+kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out)
+{
+    const struct type type = o->variables.v[variable].current->type;
+    const struct layout layout = o->variables.v[variable].layout;
+    struct recorder_switch before = recorder_enter(o);
+    kiln_status status = variable_show(o, variable, &type, &layout, out);
+    recorder_leave(&before);
+    return status;
+}
+
+kiln_status region_show_outer(struct region_record *c, int32_t variable, kiln_tensor **out)
+{
+    kiln_tensor *there;
+    const struct source *s = source_of_outer(c, variable);
+    if (s) return variable_show(&c->r, s->variable, &s->type, &s->layout, out);
+    TRY(region_outer_handle(c->r.outer, variable, &there));
+    return recorder_resolve_outer(&c->r, "jit", there, false, out);
+}
+
+int32_t region_find(const struct region_variables *v, int32_t variable)
+{
+    for (size_t i = 0; i < v->v.n; i++)
+        if (v->v.v[i] == variable) return (int32_t)i;
+    return -1;
+}
+
+static kiln_status add(struct region_variables *v, int32_t variable)
+{
+    return region_find(v, variable) >= 0 ? KILN_OK : vec_push(&v->v, variable);
+}
+
+kiln_status region_find_read(const struct region_record *c, struct region_variables *out)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++)
+        if (c->r.sources.v[i].kind == SOURCE_OUTER) TRY(add(out, c->r.sources.v[i].outer));
+    return KILN_OK;
+}
+
+kiln_status region_find_written(const struct region_record *c, struct region_variables *out)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        const struct source *s = &c->r.sources.v[i];
+        if (s->kind != SOURCE_OUTER || !c->r.variables.v[s->variable].written) continue;
+        for (size_t k = 0; k < c->r.sources.n; k++)
+            if (k != i && c->r.sources.v[k].kind == SOURCE_OUTER && c->r.sources.v[k].outer == s->outer)
+                return error_set(KILN_E_UNSUPPORTED,
+                                 "jit: a region of %s writes memory that it also reaches by kiln_stop_gradient",
+                                 c->r.name);
+        TRY(add(out, s->outer));
+    }
+    return KILN_OK;
+}
+
+kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves)
+{
+    struct variable *v = &o->variables.v[variable];
+    v->current->value = value->value;
+    if (moves) {
+        tape_set_node(v->current, value->node, value->node_out);
+        v->moves++;
+    }
+    v->version++;
+    v->written = ++o->writes;
+    if (v->source < 0) return KILN_OK;
+    struct happened h = {v->current->value, o->sources.v[v->source].value, o->sink.builder.graph->nodes.n};
+    return vec_push(&o->happened, h);
+}
+
+// --- what the region gives, and its gradient
+
+static kiln_status find_values(struct region_record *c, const char *op)
+{
+    for (size_t i = 0; i < c->n_values; i++) {
+        kiln_tensor *t;
+        TRY(recorder_resolve(&c->r, op, c->made[i], &t));
+        c->made[i] = t;
+        TRY(recorder_value(&c->r, t, &c->values[i]));
+        if (t->builder || !is_number(t)) continue;
+        c->made[i] = variable_handle(&c->r, &t->type, c->values[i]);
+        if (!c->made[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status find_targets(struct region_record *c)
+{
+    c->targets = calloc(c->r.sources.n + 1, sizeof *c->targets);
+    if (!c->targets) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        const struct source *s = &c->r.sources.v[i];
+        if (!node_requires_grad(s->place)) continue;
+        c->targets[c->n_targets++] = (struct region_target){s->outer, s->outer_place, s->place};
+    }
+    return KILN_OK;
+}
+
+static kiln_status differentiate(struct region_record *c)
+{
+    size_t n = c->r.sources.n;
+    int32_t *sources = calloc(n + 1, sizeof *sources);
+    bool *written = calloc(n + 1, sizeof *written);
+    struct tape_node **targets = calloc(n + 1, sizeof *targets);
+    kiln_status status = sources && written && targets ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < n && !status; i++) sources[i] = c->r.sources.v[i].value;
+    for (size_t i = 0; i < c->n_targets && !status; i++) targets[i] = c->targets[i].node;
+    const struct part_graph part = {.sources = sources,
+                                    .written = written,
+                                    .n_sources = n,
+                                    .roots = c->made,
+                                    .n_roots = c->n_values,
+                                    .targets = targets,
+                                    .n_targets = c->n_targets,
+                                    .since = c->since,
+                                    .until = c->since};
+    if (!status) status = gradient_of_part(&c->r, &part, &c->g);
+    free(sources);
+    free(written);
+    free(targets);
+    return status;
+}
+
+// A region without a gradient may be run all the same; a backward says what is missing.
+static kiln_status keep_failure(struct region_record *c)
+{
+    c->failure = malloc(sizeof *c->failure);
+    if (!c->failure) return error_pending;
+    error_capture(c->failure);
+    return KILN_OK;
+}
+
+kiln_status region_close(struct region_record *c, const char *op)
+{
+    struct recorder_switch before = recorder_enter(&c->r);
+    kiln_status status = find_values(c, op);
+    if (!status && !thread_state.no_grad) status = find_targets(c);
+    if (!status && c->n_targets) status = differentiate(c);
+    if (status == KILN_E_GRADIENT) status = keep_failure(c);
+    recorder_leave(&before);
+    return status;
+}
+
+size_t region_saved(const struct region_record *c)
+{
+    return c->g.all.graph ? c->g.n_saved : 0;
+}
+
+int32_t region_saved_value(const struct region_record *c, size_t i)
+{
+    const struct saved *s = &c->g.saved[i];
+    return s->source >= 0 ? c->r.sources.v[s->source].value : c->r.sink.builder.graph->outputs.v[s->output].value;
+}
+
+void region_finish(struct region_record *c, const char *op, uintptr_t caller)
+{
+    if (!c->begun) return;
+    struct recorder *o = c->r.outer;
+    for (size_t i = 0; i < c->r.constants.n; i++) {
+        if (vec_push(&o->constants, c->r.constants.v[i])) break;
+        c->r.constants.v[i] = (struct constant){.tensor = NULL};
+    }
+    const struct ended_region ended = {c->r.capture, op, caller};
+    if (vec_push(&o->ended, ended)) kiln_error_clear();
+    recorder_finish(&c->r);
+    gradient_finish(&c->g);
+    free(c->targets);
+    free(c->failure);
+    free(c->made);
+    free(c->values);
+}

@@ -1,0 +1,49 @@
+// Regions of control flow while they are recorded: each by a recorder of its own, into a graph of its own, which then
+// becomes a region of the graph around it.
+#pragma once
+#include "jit/capture/gradient.h"
+#include "jit/capture/recorder.h"
+#include "jit/control/control.h"
+
+// What is differentiated by: a place on the tape of the capture around.
+struct region_target {
+    int32_t variable, place; // there
+    struct tape_node *node;  // in the region; borrowed of its source
+};
+
+struct region_record {
+    struct recorder r;
+    bool begun;
+    uint64_t since; // nodes that are newer are the region's
+    // By output, then by variable of the capture around that any region of the node writes. In the scope around.
+    kiln_tensor **made;
+    int32_t *values;
+    size_t n_values;
+    struct region_target *targets;
+    size_t n_targets;
+    struct gradient g;
+    struct error_record *failure; // why there is no gradient; owned
+};
+
+// Runs the region under its recorder. `made` gets its outputs, of the scope that is open.
+kiln_status region_record(struct region_record *c, struct recorder *outer, const struct region *region,
+                          kiln_tensor *const *in, size_t n_in, kiln_tensor **made, size_t n_out);
+// The region's handle on all of a variable of the capture around.
+kiln_status region_show_outer(struct region_record *c, int32_t variable, kiln_tensor **out);
+// The values of c->made; with that the backward graph, if a gradient is wanted.
+kiln_status region_close(struct region_record *c, const char *op);
+void region_finish(struct region_record *c, const char *op, uintptr_t caller); // constants move to the capture around
+
+// Variables of the capture around, in the order of their first use.
+struct region_variables {
+    VEC(int32_t) v;
+};
+kiln_status region_find_read(const struct region_record *c, struct region_variables *out);
+kiln_status region_find_written(const struct region_record *c, struct region_variables *out);
+int32_t region_find(const struct region_variables *v, int32_t variable); // its place; -1: not among them
+// A handle of the capture around on a variable.
+kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out);
+// The variable has another value, and if `moves` another place on the tape.
+kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves);
+size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for
+int32_t region_saved_value(const struct region_record *c, size_t i);

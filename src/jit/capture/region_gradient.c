@@ -1,0 +1,312 @@
+// The gradient of control flow.
+//
+// A node with regions is one node of the tape. While a region was recorded, its backward graph was derived; what that
+// asks for of the forward graph are further outputs of the node. The rule of the tape's node makes another node with
+// regions: in each the backward graph is run again, op by op, so that it is recorded as anything else is, and has
+// gradients of its own.
+#include "jit/capture/region_gradient.h"
+#include "grad/fit.h"
+#include "grad/registry.h"
+#include "grad/rule.h"
+#include "ops/families.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const value_names[] = {"value"};
+static const struct op region_op = {.name = "region",
+                                    .flags = OP_HIDDEN | OP_VARIADIC,
+                                    .min_in = 0,
+                                    .max_in = 255,
+                                    .n_out = 1,
+                                    .in_names = value_names};
+
+// The backward graph of one region.
+struct half {
+    struct kiln_graph *graph;     // NULL: no gradient goes through
+    struct error_record *failure; // why there is none; NULL: none is wanted
+    int32_t *inputs;              // of the graph: -1 - i: the gradient of result i; else what the node keeps
+    size_t n_inputs;
+    int32_t *outputs; // by target of the node: which output of the graph; -1: no gradient
+    size_t n_outputs;
+};
+
+struct held {
+    const char *op;
+    kiln_device *dev;
+    struct half *halves;
+    size_t n_halves, n_targets, n_results;
+    struct type *types; // n_targets, then n_results: of gradients
+};
+
+static void drop_held(void *at)
+{
+    struct held *h = at;
+    for (size_t k = 0; h->halves && k < h->n_halves; k++) {
+        ir_graph_destroy(&h->halves[k].graph);
+        free(h->halves[k].failure);
+        free(h->halves[k].inputs);
+        free(h->halves[k].outputs);
+    }
+    free(h->halves);
+    free(h->types);
+    free(h);
+}
+
+// --- the rule
+
+struct backward_call {
+    const struct held *h;
+    const struct half *half;
+    kiln_tensor *const *kept, *const *dout;
+};
+
+static kiln_tensor *zeros_of(const struct type *t)
+{
+    return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
+}
+
+static kiln_status run_half(const struct backward_call *c, kiln_tensor **in, kiln_tensor **made, kiln_tensor **out)
+{
+    const struct held *h = c->h;
+    for (size_t i = 0; i < c->half->n_inputs; i++) {
+        int32_t from = c->half->inputs[i];
+        in[i] = from >= 0 ? c->kept[from] : c->dout[-1 - from];
+        if (!in[i]) in[i] = zeros_of(&h->types[h->n_targets + (size_t)(-1 - from)]);
+        if (!in[i]) return error_pending;
+    }
+    if (c->half->graph) TRY(graph_replay(c->half->graph, h->dev, in, NULL, made));
+    for (size_t t = 0; t < h->n_targets; t++) {
+        int32_t at = c->half->graph ? c->half->outputs[t] : -1;
+        out[t] = at >= 0 ? made[at] : zeros_of(&h->types[t]);
+        if (!out[t]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status backward_of_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct backward_call *c = user;
+    kiln_tensor **room = calloc(c->half->n_inputs + c->half->n_outputs + 1, sizeof *room);
+    (void)in, (void)n_in, (void)n_out;
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    kiln_status status = run_half(c, room, room + c->half->n_inputs, out);
+    free(room);
+    return status;
+}
+
+static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                        kiln_tensor **din)
+{
+    (void)user, (void)out;
+    const struct held *h = rule_node()->held;
+    size_t n = h->n_halves;
+    struct backward_call *calls = calloc(n, sizeof *calls);
+    void **users = calloc(n, sizeof *users);
+    kiln_fn *fns = calloc(n, sizeof *fns);
+    kiln_status status = calls && users && fns ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t k = 0; k < n && !status; k++) {
+        if (h->halves[k].failure) status = error_raise(h->halves[k].failure);
+        calls[k] = (struct backward_call){h, &h->halves[k], in + h->n_targets, dout};
+        users[k] = &calls[k];
+        fns[k] = backward_of_region;
+    }
+    const struct control_branches b = {
+        .op = h->op, .index = in[h->n_targets], .fn = fns, .n = n, .users = users, .n_out = h->n_targets};
+    if (!status) status = branches_take(&b, din);
+    free(calls);
+    free(users);
+    free(fns);
+    return status;
+}
+
+static const struct grad_rule region_rule = {.fn = rule, .takes_missing = true};
+
+// --- what the node keeps
+
+struct placing {
+    const struct region_node *n;
+    struct held *h;
+    VEC(struct region_target) targets; // of all regions
+    VEC(kiln_tensor *) kept;           // the index, then handles of the capture
+    VEC(int32_t) kept_as;              // by what is kept: the operand, or operands + the result
+};
+
+static kiln_status add_target(struct placing *p, const struct region_target *t)
+{
+    for (size_t i = 0; i < p->targets.n; i++)
+        if (p->targets.v[i].variable == t->variable && p->targets.v[i].place == t->place) return KILN_OK;
+    return vec_push(&p->targets, *t);
+}
+
+static kiln_status keep(struct placing *p, int32_t as, kiln_tensor *t, int32_t *at)
+{
+    for (size_t i = 0; i < p->kept.n; i++)
+        if (p->kept_as.v[i] == as) {
+            *at = (int32_t)i;
+            return KILN_OK;
+        }
+    *at = (int32_t)p->kept.n;
+    TRY(vec_push(&p->kept_as, as));
+    return vec_push(&p->kept, t);
+}
+
+// `saved`: how many results regions before this one have saved.
+static kiln_status describe_inputs(struct placing *p, size_t k, size_t *saved)
+{
+    struct half *half = &p->h->halves[k];
+    const struct region_record *r = &p->n->records[k];
+    const struct gradient *g = &r->g;
+    half->n_inputs = g->n_douts + g->n_saved;
+    half->inputs = calloc(half->n_inputs + 1, sizeof *half->inputs);
+    if (!half->inputs) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < r->n_values; i++)
+        if (g->douts[i] >= 0) half->inputs[g->douts[i]] = -1 - (int32_t)i;
+    for (size_t i = 0; i < g->n_saved; i++) {
+        int32_t as = (int32_t)(p->n->read->v.n + p->n->n_results + *saved), *at = &half->inputs[g->n_douts + i];
+        const struct source *s = g->saved[i].source >= 0 ? &r->r.sources.v[g->saved[i].source] : NULL;
+        if (s) {
+            int32_t operand = region_find(p->n->read, s->outer);
+            TRY(keep(p, operand, p->n->operands[operand], at));
+        } else
+            TRY(keep(p, as, p->n->results[p->n->n_results + (*saved)++], at));
+    }
+    return KILN_OK;
+}
+
+static kiln_status describe_outputs(struct placing *p, size_t k)
+{
+    struct half *half = &p->h->halves[k];
+    const struct region_record *r = &p->n->records[k];
+    half->outputs = malloc(sizeof *half->outputs * (p->targets.n + 1));
+    if (!half->outputs) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t t = 0; t < p->targets.n; t++) half->outputs[t] = -1;
+    for (size_t i = 0; i < r->n_targets; i++) {
+        for (size_t t = 0; t < p->targets.n; t++)
+            if (p->targets.v[t].variable == r->targets[i].variable && p->targets.v[t].place == r->targets[i].place)
+                half->outputs[t] = r->g.all.outputs[i];
+        half->n_outputs += r->g.all.outputs[i] >= 0;
+    }
+    return KILN_OK;
+}
+
+static kiln_status fill_halves(struct placing *p)
+{
+    size_t saved = 0;
+    for (size_t k = 0; k < p->n->n_records; k++) {
+        struct region_record *r = &p->n->records[k];
+        struct half *half = &p->h->halves[k];
+        half->failure = r->failure;
+        r->failure = NULL;
+        if (!r->g.all.graph) continue;
+        TRY(describe_inputs(p, k, &saved));
+        TRY(describe_outputs(p, k));
+        half->graph = r->g.all.graph;
+        r->g.all.graph = NULL; // its lock goes with the record
+    }
+    return KILN_OK;
+}
+
+static kiln_status fill_types(struct placing *p)
+{
+    size_t n = p->n->n_results;
+    p->h->types = calloc(p->targets.n + n + 1, sizeof *p->h->types);
+    if (!p->h->types) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t t = 0; t < p->targets.n; t++)
+        grad_type_of(&p->n->o->variables.v[p->targets.v[t].variable].current->type, &p->h->types[t]);
+    for (size_t i = 0; i < n; i++) grad_type_of(&p->n->results[i]->type, &p->h->types[p->targets.n + i]);
+    return KILN_OK;
+}
+
+static struct tape_edge edge_of(const struct recorder *o, const struct region_target *t)
+{
+    if (t->place) return (struct tape_edge){o->places.v[t->place - 1].node, o->places.v[t->place - 1].out};
+    const kiln_tensor *now = o->variables.v[t->variable].current;
+    return (struct tape_edge){now->node, now->node_out};
+}
+
+static kiln_status make_node(struct placing *p, struct tape_node **out)
+{
+    size_t n_targets = p->targets.n, n = n_targets + p->kept.n;
+    struct tape_edge *edges = calloc(n + 1, sizeof *edges);
+    const struct type **in = calloc(n + 1, sizeof *in);
+    struct type *results = calloc(p->n->n_results + 1, sizeof *results);
+    kiln_status status = edges && in && results ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t t = 0; t < n_targets && !status; t++) {
+        edges[t] = edge_of(p->n->o, &p->targets.v[t]);
+        in[t] = &p->h->types[t];
+    }
+    for (size_t i = 0; i < p->kept.n && !status; i++) in[n_targets + i] = &p->kept.v[i]->type;
+    for (size_t i = 0; i < p->n->n_results && !status; i++) results[i] = p->n->results[i]->type;
+    if (!status) status = tape_node_make(&region_op, (int)n, edges, in, NULL, (int)p->n->n_results, results, NULL, out);
+    for (size_t i = 0; i < p->kept.n && !status; i++) tape_keep(*out, (int)(n_targets + i), p->kept.v[i]);
+    free(edges);
+    free(in);
+    free(results);
+    return status;
+}
+
+static bool region_gives_gradient(const struct region_node *n, size_t result)
+{
+    for (size_t k = 0; k < n->n_records; k++)
+        if (n->records[k].failure || (n->records[k].g.douts && n->records[k].g.douts[result] >= 0)) return true;
+    return false;
+}
+
+static kiln_status place(struct placing *p)
+{
+    bool gives[UINT8_MAX];
+    int32_t first;
+    struct tape_node *node;
+    if (p->n->n_results > UINT8_MAX || p->targets.n > UINT8_MAX)
+        return error_set(KILN_E_UNSUPPORTED, "%s: %zu outputs and written tensors; a gradient takes %d at most",
+                         p->n->op, p->n->n_results, UINT8_MAX);
+    for (size_t i = 0; i < p->n->n_results; i++) gives[i] = region_gives_gradient(p->n, i);
+    p->h->halves = calloc(p->n->n_records, sizeof *p->h->halves);
+    if (!p->h->halves) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    p->h->n_halves = p->n->n_records;
+    TRY(keep(p, -1, p->n->index, &first));
+    TRY(fill_halves(p));
+    TRY(fill_types(p));
+    TRY(make_node(p, &node));
+    node->rule = &region_rule;
+    node->held = p->h;
+    node->drop = drop_held;
+    p->h = NULL;
+    for (size_t i = 0; i < p->n->n_results; i++)
+        if (gives[i]) tape_set_node(p->n->results[i], node, (uint32_t)i);
+    node_unref(node);
+    return KILN_OK;
+}
+
+kiln_status region_place_on_tape(const struct region_node *n)
+{
+    struct placing p = {.n = n};
+    kiln_status status = KILN_OK;
+    for (size_t k = 0; k < n->n_records; k++)
+        for (size_t i = 0; i < n->records[k].n_targets && !status; i++)
+            status = add_target(&p, &n->records[k].targets[i]);
+    if (!status && p.targets.n) {
+        p.h = calloc(1, sizeof *p.h);
+        if (!p.h) status = error_set(KILN_E_MEMORY, "jit: out of memory");
+        if (p.h)
+            *p.h = (struct held){.op = n->op, .dev = n->o->dev, .n_targets = p.targets.n, .n_results = n->n_results};
+        if (!status) status = place(&p);
+        if (p.h) drop_held(p.h);
+    }
+    vec_free(&p.targets);
+    vec_free(&p.kept);
+    vec_free(&p.kept_as);
+    return status;
+}
+
+bool region_moved(const struct region_record *c, int32_t variable)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        const struct source *s = &c->r.sources.v[i];
+        if (s->kind != SOURCE_OUTER || s->outer != variable) continue;
+        const struct variable *v = &c->r.variables.v[s->variable];
+        return v->written && v->current->node != s->place;
+    }
+    return false;
+}
