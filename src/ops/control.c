@@ -2,8 +2,10 @@
 // nothing of the graph around them but numbers and constants: what they use comes as an operand, which the parameter of
 // the same place shows.
 #include "ir/regions.h"
+#include "ops/attrs.h"
 #include "ops/family.h"
 #include <stdio.h>
+#include <string.h>
 
 static kiln_status call_types(struct op_regions *r)
 {
@@ -51,5 +53,66 @@ static kiln_status switch_types(struct op_regions *r)
     return KILN_OK;
 }
 
+static kiln_status check_loop(const struct op_regions *r, int n_taken, int n_carried, int n_scanned)
+{
+    if (r->n_regions < 1 || r->n_regions > 2)
+        return error_set(KILN_E_ARGUMENT, "%s: there are %d regions, not one or two", r->op->name, r->n_regions);
+    if (n_carried < 0 || n_scanned < 0 || n_carried > n_taken || n_scanned > n_taken - n_carried)
+        return error_set(KILN_E_ARGUMENT, "%s: of %d operands %d are carried and %d scanned", r->op->name, n_taken,
+                         n_carried, n_scanned);
+    if (r->regions[0].n_results < n_carried)
+        return error_set(KILN_E_ARGUMENT, "%s: region 0 gives %d results, %d are carried", r->op->name,
+                         r->regions[0].n_results, n_carried);
+    return KILN_OK;
+}
+
+static kiln_status check_loop_params(const struct op_regions *r, int region, int n_taken, int n_carried, int n_scanned)
+{
+    const struct type number = {.dtype = KILN_I64, .weak = true};
+    const struct op_region *of = &r->regions[region];
+    if (of->n_params != n_taken + 1)
+        return error_set(KILN_E_ARGUMENT, "%s: region %d has %d parameters, %d operands and the trip's number go there",
+                         r->op->name, region, of->n_params, n_taken);
+    for (int k = 0; k < n_taken; k++) {
+        struct type t = *r->in[k];
+        if (k >= n_carried && k < n_carried + n_scanned) {
+            if (!t.rank || t.dims[0] != r->attrs[AT_loop_trips].i)
+                return error_set(KILN_E_SHAPE, "%s: operand %d has no row for each trip", r->op->name, k);
+            t.rank--;
+            memmove(t.dims, t.dims + 1, sizeof *t.dims * t.rank);
+        }
+        TRY(op_types_agree(r->op, k, "operand %d", &t, "the region's parameter %d", of->params[k]));
+    }
+    return op_types_agree(r->op, n_taken, "the trip's number, %d,", &number, "the region's parameter %d",
+                          of->params[n_taken]);
+}
+
+static kiln_status loop_types(struct op_regions *r)
+{
+    const struct op_region *body = r->regions, *cond = r->n_regions > 1 ? &r->regions[1] : NULL;
+    const struct type yes = {.dtype = KILN_BOOL};
+    int n_carried = (int)r->attrs[AT_loop_carried].i, n_scanned = (int)r->attrs[AT_loop_scanned].i;
+    int n_taken = r->n_in - (r->attrs[AT_loop_counted].i != 0);
+    int64_t trips = r->attrs[AT_loop_trips].i;
+    TRY(check_loop(r, n_taken, n_carried, n_scanned));
+    for (int i = 0; i < r->n_regions; i++) TRY(check_loop_params(r, i, n_taken, n_carried, n_scanned));
+    if (n_taken < r->n_in) TRY(check_index(r, r->in[n_taken]));
+    if (cond && cond->n_results != 1)
+        return error_set(KILN_E_ARGUMENT, "%s: region 1 gives %d results, not one", r->op->name, cond->n_results);
+    if (cond) TRY(op_types_agree(r->op, 1, "what goes on, %d,", &yes, "the result of region %d", cond->results[0]));
+    for (int k = 0; k < body->n_results; k++) {
+        r->out[k] = *body->results[k];
+        if (k < n_carried) TRY(op_types_agree(r->op, k, "operand %d", r->in[k], "result %d", body->results[k]));
+        if (k < n_carried) continue;
+        if (trips < 0 || r->out[k].rank >= MAX_RANK)
+            return error_set(KILN_E_SHAPE, "%s: result %d has no place in rows", r->op->name, k);
+        memmove(r->out[k].dims + 1, r->out[k].dims, sizeof *r->out[k].dims * r->out[k].rank++);
+        r->out[k].dims[0] = trips;
+    }
+    r->n_out = body->n_results;
+    return KILN_OK;
+}
+
+const struct op_regions_rule regions_of_loop = {.types = loop_types};
 const struct op_regions_rule regions_of_call = {.types = call_types, .inlined = true};
 const struct op_regions_rule regions_of_switch = {.types = switch_types};

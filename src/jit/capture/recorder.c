@@ -2,6 +2,7 @@
 // once (LAX); else its inputs are resolved and it becomes a node.
 #include "jit/capture/recorder.h"
 #include "jit/capture/region_gradient.h"
+#include "jit/capture/region_loop.h"
 #include "base/caller.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
@@ -249,6 +250,7 @@ static const struct capture_ops capture_ops = {
     .print = recorder_print,
     .on_one_storage = on_one_storage,
     .branches = capture_branches,
+    .loop = capture_loop,
 };
 
 struct recorder *recorder_current(void)

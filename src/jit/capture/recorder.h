@@ -65,6 +65,8 @@ struct recorder {
     struct graph_sink sink;
     struct recorder *outer;         // of a region: what it is a part of
     VEC(struct ended_region) ended; // regions of this one
+    int32_t *const *forced;         // n_forced variables of the outer one that require a gradient in any case
+    const size_t *n_forced;         // NULL: none
     uint32_t capture;               // its number
     const char *name;               // of the function, for messages
     kiln_capture kind;

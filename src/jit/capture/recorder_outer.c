@@ -42,13 +42,21 @@ static struct tape_node *place_of(const struct recorder *o, const kiln_tensor *t
     return there->place ? o->places.v[there->place - 1].node : o->variables.v[there->variable].current->node;
 }
 
+static bool is_forced(const struct recorder *r, int32_t variable)
+{
+    for (size_t i = 0; r->n_forced && i < *r->n_forced; i++)
+        if ((*r->forced)[i] == variable) return true;
+    return false;
+}
+
 // The region sees a leaf as that leaf, and anything else that requires a gradient as an input of its own.
 static kiln_status place_on_tape(struct recorder *r, struct source *s, struct tape_node *outside)
 {
     const struct tape_edge none = {NULL, 0};
     kiln_tensor *current = r->variables.v[s->variable].current;
-    if (!outside || (!node_requires_grad(outside) && !node_is_cut(outside))) return KILN_OK;
-    bool itself = outside->kind == NODE_LEAF || node_is_cut(outside);
+    bool wanted = outside && (node_requires_grad(outside) || node_is_cut(outside));
+    if (!wanted && !is_forced(r, s->outer)) return KILN_OK;
+    bool itself = wanted && (outside->kind == NODE_LEAF || node_is_cut(outside));
     s->place = itself ? node_ref(outside) : node_input(&current->type, &none);
     if (!s->place) return error_pending;
     tape_set_node(current, s->place, 0);

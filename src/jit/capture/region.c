@@ -16,6 +16,8 @@ kiln_status region_record(struct region_record *c, struct recorder *outer, const
     TRY(recorder_init(&c->r, outer->name, outer->kind, outer->syntax));
     c->begun = true;
     take_after(&c->r, outer);
+    c->r.forced = c->forced ? &c->forced->v.v : NULL;
+    c->r.n_forced = c->forced ? &c->forced->v.n : NULL;
     c->since = node_sequence();
     if (!region->fn) return KILN_OK;
     struct recorder_switch before = recorder_enter(&c->r);
@@ -73,7 +75,12 @@ kiln_status region_find_written(const struct region_record *c, struct region_var
 {
     for (size_t i = 0; i < c->r.sources.n; i++) {
         const struct source *s = &c->r.sources.v[i];
-        if (s->kind != SOURCE_OUTER || !c->r.variables.v[s->variable].written) continue;
+        if (!c->r.variables.v[s->variable].written) continue;
+        if (s->kind == SOURCE_CARRIED)
+            return error_set(KILN_E_UNSUPPORTED,
+                             "jit: the body of a loop of %s writes what it is given; give the new value as an output",
+                             c->r.name);
+        if (s->kind != SOURCE_OUTER) continue;
         for (size_t k = 0; k < c->r.sources.n; k++)
             if (k != i && c->r.sources.v[k].kind == SOURCE_OUTER && c->r.sources.v[k].outer == s->outer)
                 return error_set(KILN_E_UNSUPPORTED,
@@ -82,6 +89,12 @@ kiln_status region_find_written(const struct region_record *c, struct region_var
         TRY(add(out, s->outer));
     }
     return KILN_OK;
+}
+
+bool region_gains_gradient(const struct region_record *c, int32_t variable)
+{
+    const struct source *s = source_of_outer(c, variable);
+    return s && !s->place && node_requires_grad(c->r.variables.v[s->variable].current->node);
 }
 
 kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves)
@@ -122,7 +135,7 @@ static kiln_status find_targets(struct region_record *c)
     for (size_t i = 0; i < c->r.sources.n; i++) {
         const struct source *s = &c->r.sources.v[i];
         if (!node_requires_grad(s->place)) continue;
-        c->targets[c->n_targets++] = (struct region_target){s->outer, s->outer_place, s->place};
+        c->targets[c->n_targets++] = (struct region_target){s->outer, s->outer_place, (int32_t)i, s->place};
     }
     return KILN_OK;
 }
@@ -166,7 +179,7 @@ kiln_status region_close(struct region_record *c, const char *op)
     struct recorder_switch before = recorder_enter(&c->r);
     kiln_status status = find_values(c, op);
     if (!status && !thread_state.no_grad) status = find_targets(c);
-    if (!status && c->n_targets) status = differentiate(c);
+    if (!status && c->n_targets && !c->without_backward) status = differentiate(c);
     if (status == KILN_E_GRADIENT) status = keep_failure(c);
     recorder_leave(&before);
     return status;

@@ -8,13 +8,21 @@
 // What is differentiated by: a place on the tape of the capture around.
 struct region_target {
     int32_t variable, place; // there
+    int32_t source;          // in the region
     struct tape_node *node;  // in the region; borrowed of its source
+};
+
+// Variables of the capture around, in the order of their first use.
+struct region_variables {
+    VEC(int32_t) v;
 };
 
 struct region_record {
     struct recorder r;
     bool begun;
-    uint64_t since; // nodes that are newer are the region's
+    bool without_backward; // targets are found, no backward graph is made
+    const struct region_variables *forced; // that require a gradient though they do not outside; NULL: none
+    uint64_t since;                        // nodes that are newer are the region's
     // By output, then by variable of the capture around that any region of the node writes. In the scope around.
     kiln_tensor **made;
     int32_t *values;
@@ -34,13 +42,10 @@ kiln_status region_show_outer(struct region_record *c, int32_t variable, kiln_te
 kiln_status region_close(struct region_record *c, const char *op);
 void region_finish(struct region_record *c, const char *op, uintptr_t caller); // constants move to the capture around
 
-// Variables of the capture around, in the order of their first use.
-struct region_variables {
-    VEC(int32_t) v;
-};
 kiln_status region_find_read(const struct region_record *c, struct region_variables *out);
 kiln_status region_find_written(const struct region_record *c, struct region_variables *out);
-int32_t region_find(const struct region_variables *v, int32_t variable); // its place; -1: not among them
+int32_t region_find(const struct region_variables *v, int32_t variable);     // its place; -1: not among them
+bool region_gains_gradient(const struct region_record *c, int32_t variable); // by being written
 // A handle of the capture around on a variable.
 kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out);
 // The variable has another value, and if `moves` another place on the tape.

@@ -118,7 +118,8 @@ static kiln_status run_region(struct replay *r, int32_t region, size_t first, si
 struct replayed_region {
     struct replay *r;
     int32_t region;
-    kiln_tensor *const *params;
+    kiln_tensor *const *params; // of a loop: the operands
+    const int32_t *uses;        // of its values, before it ran
 };
 
 static kiln_status run_nodes_of(struct replay *r, int32_t region)
@@ -135,21 +136,71 @@ static kiln_status run_nodes_of(struct replay *r, int32_t region)
     return status;
 }
 
+static int32_t end_of_values(const struct kiln_graph *g, const struct ir_region *region)
+{
+    return g->nodes.v[region->owner].first_out;
+}
+
+// A region may run again: what it counts down begins anew, and what it made is forgotten.
+static void begin_again(const struct replayed_region *c)
+{
+    const struct ir_region *region = &c->r->g->regions.v[c->region];
+    int32_t n = end_of_values(c->r->g, region) - region->first_param;
+    memcpy(c->r->uses + region->first_param, c->uses, sizeof *c->uses * (size_t)n);
+}
+
+static void forget(const struct replayed_region *c)
+{
+    const struct ir_region *region = &c->r->g->regions.v[c->region];
+    for (int32_t i = region->first_node; i < region->first_node + region->n_nodes; i++) {
+        const struct ir_node *n = &c->r->g->nodes.v[i];
+        for (int32_t k = 0; k < n->n_out; k++) c->r->values[n->first_out + k] = NULL;
+    }
+}
+
+static kiln_status run_again(const struct replayed_region *c, kiln_tensor **out, size_t n_out)
+{
+    struct replay *r = c->r;
+    const int32_t *results = r->g->operands.v + r->g->regions.v[c->region].first_result;
+    begin_again(c);
+    forget(c);
+    TRY(run_nodes_of(r, c->region));
+    for (size_t i = 0; i < n_out; i++) out[i] = r->values[results[i]];
+    forget(c);
+    return KILN_OK;
+}
+
 static kiln_status replay_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const struct replayed_region *c = user;
-    struct replay *r = c->r;
-    const struct ir_region *region = &r->g->regions.v[c->region];
-    const int32_t *results = r->g->operands.v + region->first_result;
+    const struct ir_region *region = &c->r->g->regions.v[c->region];
     (void)in, (void)n_in;
-    for (int32_t i = 0; i < region->n_params; i++) r->values[region->first_param + i] = c->params[i];
-    TRY(run_nodes_of(r, c->region));
-    for (size_t i = 0; i < n_out; i++) out[i] = r->values[results[i]];
-    for (int32_t i = region->first_node; i < region->first_node + region->n_nodes; i++) {
-        const struct ir_node *n = &r->g->nodes.v[i];
-        for (int32_t k = 0; k < n->n_out; k++) r->values[n->first_out + k] = NULL;
-    }
-    return KILN_OK;
+    for (int32_t i = 0; i < region->n_params; i++) c->r->values[region->first_param + i] = c->params[i];
+    return run_again(c, out, n_out);
+}
+
+// A trip: `in` is the number, unless it is asked whether there is one, what is carried, and a row of what is scanned.
+static kiln_status replay_trip(const struct replayed_region *c, kiln_tensor *number, kiln_tensor *const *in,
+                               size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct ir_region *region = &c->r->g->regions.v[c->region];
+    kiln_tensor **params = c->r->values + region->first_param;
+    size_t n_taken = (size_t)region->n_params - 1;
+    for (size_t i = 0; i < n_taken; i++) params[i] = i < n_in ? in[i] : c->params[i];
+    params[n_taken] = number ? number : kiln_scalar_int(0);
+    return params[n_taken] ? run_again(c, out, n_out) : error_pending;
+}
+
+static kiln_status replay_body(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct replayed_region *regions = user;
+    return replay_trip(&regions[0], in[0], in + 1, n_in - 1, out, n_out);
+}
+
+static kiln_status replay_cond(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct replayed_region *regions = user;
+    return replay_trip(&regions[1], NULL, in, n_in, out, n_out);
 }
 
 static kiln_status give_outputs(struct replay *r, const struct ir_node *n, kiln_tensor **out)
@@ -168,7 +219,6 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
                               struct replayed_region *regions, void **users, kiln_fn *fns)
 {
     for (int32_t k = 0; k < n->n_regions; k++) {
-        regions[k] = (struct replayed_region){r, n->first_region + k, in};
         users[k] = &regions[k];
         fns[k] = replay_region;
     }
@@ -182,33 +232,73 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
     return give_outputs(r, n, out);
 }
 
+static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
+                            struct replayed_region *regions)
+{
+    size_t n_carried = (size_t)n->attrs[AT_loop_carried].i;
+    bool counted = n->attrs[AT_loop_counted].i;
+    const struct control_loop l = {.op = "loop",
+                                   .cond = n->n_regions > 1 ? replay_cond : NULL,
+                                   .body = replay_body,
+                                   .user = regions,
+                                   .in = in,
+                                   .n_carried = n_carried,
+                                   .n_scanned = (size_t)n->attrs[AT_loop_scanned].i,
+                                   .n_stacked = (size_t)n->n_out - n_carried,
+                                   .count = n->attrs[AT_loop_trips].i,
+                                   .count_of = counted ? in[n->n_in - 1] : NULL,
+                                   .bound = n->attrs[AT_loop_bound].i,
+                                   .numbered = true,
+                                   .reverse = n->attrs[AT_loop_reverse].i};
+    TRY(loop_take(&l, out));
+    return give_outputs(r, n, out);
+}
+
 // A node that is its one region: parameters show the operands.
-static kiln_status run_inlined(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
+static kiln_status run_inlined(struct replay *r, const struct ir_node *n, kiln_tensor **out,
                                struct replayed_region *regions)
 {
-    regions[0] = (struct replayed_region){r, n->first_region, in};
     const struct region region = {n->op->name, "the region", replay_region, regions};
     TRY(region_run(&region, NULL, 0, out, (size_t)n->n_out));
     return give_outputs(r, n, out);
 }
 
+static kiln_status run_regions(struct replay *r, const struct ir_node *n, kiln_tensor **in, kiln_tensor **out,
+                               struct replayed_region *regions, void **room)
+{
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    for (int32_t i = 0; i < n->n_in; i++) {
+        in[i] = r->values[ir_operands(r->g, n)[i]];
+        if (!in[i]) return error_set(KILN_E_INTERNAL, "%s: operand %d was not made", n->op->name, (int)i);
+    }
+    if (n->op == &op_instances[OP_switch])
+        return run_switch(r, n, in, out, regions, room, (kiln_fn *)(room + n->n_regions));
+    if (n->op == &op_instances[OP_loop]) return run_loop(r, n, in, out, regions);
+    if (rule && rule->inlined) return run_inlined(r, n, out, regions);
+    return error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+}
+
+// With what its regions count, as it is before they run.
 static kiln_status run_owner(struct replay *r, const struct ir_node *n)
 {
     size_t n_in = (size_t)n->n_in, n_out = (size_t)n->n_out, n_regions = (size_t)n->n_regions;
-    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    const struct ir_region *first = &r->g->regions.v[n->first_region];
+    size_t n_values = (size_t)(n->first_out - first->first_param);
     void **room = calloc(n_in + n_out + 2 * n_regions + 1, sizeof *room);
     struct replayed_region *regions = calloc(n_regions + 1, sizeof *regions);
-    kiln_tensor **in = (kiln_tensor **)room, **out = in + n_in;
-    kiln_status status = room && regions ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < n_in && !status; i++) in[i] = r->values[ir_operands(r->g, n)[i]];
-    if (!status && n->op == &op_instances[OP_switch])
-        status = run_switch(r, n, in, out, regions, room + n_in + n_out, (kiln_fn *)(room + n_in + n_out + n_regions));
-    else if (!status && rule && rule->inlined)
-        status = run_inlined(r, n, in, out, regions);
-    else if (!status)
-        status = error_set(KILN_E_UNSUPPORTED, "%s: a node with regions is not run alone", n->op->name);
+    int32_t *uses = malloc(sizeof *uses * (n_values + 1));
+    kiln_tensor **in = (kiln_tensor **)room;
+    kiln_status status = room && regions && uses ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!status) memcpy(uses, r->uses + first->first_param, sizeof *uses * n_values);
+    for (size_t k = 0; k < n_regions && !status; k++)
+        regions[k] = (struct replayed_region){.r = r,
+                                              .region = n->first_region + (int32_t)k,
+                                              .params = in,
+                                              .uses = uses + first[k].first_param - first->first_param};
+    if (!status) status = run_regions(r, n, in, in + n_in, regions, room + n_in + n_out);
     free(room);
     free(regions);
+    free(uses);
     return status;
 }
 

@@ -61,6 +61,24 @@ kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
     return branches_run(b, branch, out);
 }
 
+kiln_status loop_read_count(const struct control_loop *l, int64_t *count)
+{
+    *count = kiln_item_int(l->count_of);
+    if (error_pending) return error_pending;
+    return *count < 0 ? error_set(KILN_E_ARGUMENT, "%s: count is %" PRId64, l->op, *count) : KILN_OK;
+}
+
+kiln_status loop_take(const struct control_loop *l, kiln_tensor **out)
+{
+    struct sink *s = thread_state.sink;
+    struct control_loop counted = *l;
+    bool taken = false;
+    if (s && s->capture && s->capture->loop) TRY(s->capture->loop(s, l, out, &taken));
+    if (taken) return KILN_OK;
+    if (l->count_of) TRY(loop_read_count(l, &counted.count));
+    return loop_run(&counted, out);
+}
+
 kiln_status kiln_cond(kiln_tensor *pred, kiln_fn then_fn, kiln_fn else_fn, void *user, kiln_tensor *const *in,
                       size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -115,7 +133,7 @@ kiln_status kiln_while(kiln_fn cond, kiln_fn body, void *user, kiln_tensor *cons
     if (!cond) return error_set(KILN_E_ARGUMENT, "while: cond is NULL");
     TRY(check_loop(&l, opts, &o, n_out));
     l.bound = o.bound;
-    return loop_run(&l, out);
+    return loop_take(&l, out);
 }
 
 kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *const *in, size_t n_in,
@@ -127,11 +145,9 @@ kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *
     TRY(tensor_check("for", "count", count));
     TRY(check_loop(&l, opts, &o, n_out));
     TRY(check_integer("for", "count", count));
-    l.count = kiln_item_int(count);
-    if (error_pending) return error_pending;
     l.bound = o.bound;
-    if (l.count < 0) return error_set(KILN_E_ARGUMENT, "for: count is %" PRId64, l.count);
-    return loop_run(&l, out);
+    l.count_of = count;
+    return loop_take(&l, out);
 }
 
 static kiln_status find_length(const kiln_scan_opts *o, struct control_loop *l)
@@ -174,5 +190,5 @@ kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n
                              .n_stacked = n_out - o.carried,
                              .reverse = o.reverse};
     TRY(find_length(&o, &l));
-    return loop_run(&l, out);
+    return loop_take(&l, out);
 }

@@ -20,14 +20,17 @@ struct control_loop {
     void *user;
     kiln_tensor *const *in; // n_carried, then n_scanned
     size_t n_carried, n_scanned, n_stacked;
-    int64_t count; // trips; -1: as long as cond holds
-    int64_t bound; // at most; 0: any number
-    bool numbered; // the body gets the trip's number first
+    int64_t count;         // trips; -1: as long as cond holds
+    kiln_tensor *count_of; // that tells the count; NULL: it is known
+    int64_t bound;         // at most; 0: any number
+    bool numbered;         // the body gets the trip's number first
     bool reverse;
 };
 
 // control.c: in a capture that takes it a node of its graph, else carried out. Checked; the index is read.
 kiln_status branches_take(const struct control_branches *b, kiln_tensor **out);
+kiln_status loop_take(const struct control_loop *l, kiln_tensor **out);
+kiln_status loop_read_count(const struct control_loop *l, int64_t *count); // of l->count_of
 
 // eager.c
 char *branches_name(const struct control_branches *b, size_t k, char *text, size_t size_B); // "then_fn", "branches[2]"

@@ -1,0 +1,283 @@
+// kiln_while, kiln_for and kiln_scan as nodes of a graph.
+//
+// The body is recorded until it gives what it takes: a number that is carried becomes of the dtype that the body makes
+// of it, and what is carried requires a gradient once it does after a trip. Then it is recorded for good. What it
+// writes of the capture around is carried, too.
+#include "base/caller.h"
+#include "grad/state.h"
+#include "ir/regions.h"
+#include "jit/capture/region_gradient.h"
+#include "jit/capture/region_loop.h"
+#include "ops/attrs.h"
+#include "ops/families.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct type slice_of(const struct type *t)
+{
+    struct type slice = *t;
+    slice.rank--;
+    memmove(slice.dims, slice.dims + 1, sizeof *slice.dims * slice.rank);
+    return slice;
+}
+
+static kiln_status find_start(struct looping *c)
+{
+    const struct control_loop *l = c->l;
+    size_t n = l->n_carried + l->n_scanned;
+    c->n_params = n + l->numbered;
+    c->params = calloc(c->n_params + 1, sizeof *c->params);
+    c->in = calloc(n + 1, sizeof *c->in);
+    if (!c->params || !c->in) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    for (size_t i = 0; i < n; i++) {
+        struct tape_edge edge;
+        TRY(recorder_resolve(c->o, l->op, l->in[i], &c->in[i]));
+        TRY(tape_current(c->in[i], &edge));
+        c->params[i].type = i < l->n_carried ? c->in[i]->type : slice_of(&c->in[i]->type);
+        c->params[i].grad = edge.node && !thread_state.no_grad;
+    }
+    if (l->numbered) c->params[n].type = (struct type){.dtype = KILN_I64, .weak = true};
+    return KILN_OK;
+}
+
+// --- the body
+
+// A handle of the region on what each trip is given.
+static kiln_status add_param(struct recorder *r, const struct loop_param *p, kiln_tensor **out)
+{
+    const struct tape_edge none = {NULL, 0};
+    int32_t variable;
+    struct source s = {.kind = SOURCE_CARRIED, .type = p->type, .outer = -1};
+    layout_contiguous(&s.type, &s.layout);
+    TRY(recorder_add_source(r, &s, &s.type, "carried", &variable));
+    if (p->grad) {
+        struct tape_node *n = node_input(&s.type, &none);
+        if (!n) return error_pending;
+        r->sources.v[r->sources.n - 1].place = n;
+        tape_set_node(r->variables.v[variable].current, n, 0);
+        TRY(replayed_source(r, r->sources.v[r->sources.n - 1].value, n));
+    }
+    return variable_show(r, variable, &s.type, &s.layout, out);
+}
+
+struct with_params {
+    const struct looping *c;
+    struct recorder *r;
+    kiln_fn fn;
+    bool of_cond; // it is given what is carried alone
+};
+
+// The user's function on the parameters of its region: the number first.
+static kiln_status run_with_params(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct with_params *w = user;
+    const struct control_loop *l = w->c->l;
+    size_t n = l->n_carried + l->n_scanned, first = l->numbered && !w->of_cond;
+    kiln_tensor **params = calloc(w->c->n_params + 2, sizeof *params);
+    if (!params) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    struct leave left;
+    leave_push(&left, free, params);
+    kiln_status status = KILN_OK;
+    (void)in, (void)n_in;
+    for (size_t i = 0; i < w->c->n_params && !status; i++) {
+        kiln_tensor *t;
+        status = add_param(w->r, &w->c->params[i], &t);
+        if (i < n)
+            params[first + i] = t;
+        else if (first)
+            params[0] = t;
+    }
+    size_t n_given = w->of_cond ? l->n_carried : first + n;
+    if (!status) status = state_call(w->fn, l->user, params, n_given, out, n_out);
+    leave_pop(&left);
+    free(params);
+    return status;
+}
+
+static kiln_status record(struct looping *c, struct region_record *r, bool of_cond, size_t n_out)
+{
+    const struct control_loop *l = c->l;
+    r->made = calloc(n_out + 1, sizeof *r->made);
+    if (!r->made) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    struct with_params w = {c, &r->r, of_cond ? l->cond : l->body, of_cond};
+    const struct region region = {l->op, of_cond ? "cond" : "the body", run_with_params, &w};
+    r->forced = &c->forced;
+    return region_record(r, c->o, &region, NULL, 0, r->made, n_out);
+}
+
+// Whether the next trip may take what this one gives; what has to be otherwise is noted.
+static kiln_status compare(struct looping *c, bool *same)
+{
+    const struct control_loop *l = c->l;
+    *same = true;
+    for (size_t i = 0; i < l->n_carried; i++) {
+        struct loop_param *p = &c->params[i];
+        const kiln_tensor *t = c->body.made[i];
+        const struct type *now = &t->type;
+        if (!type_equal(&p->type, now) || p->type.weak != now->weak) {
+            bool number = p->type.weak && !now->rank && c->rounds < 3;
+            bool from_number = now->weak && !p->type.rank && !p->type.weak; // of the dtype that is carried
+            if (!number && !from_number) TRY(carried_check(l->op, i, 0, &p->type, now));
+            if (number) p->type = *now;
+            *same &= !number;
+        }
+        if (!p->grad && node_requires_grad(t->node) && !thread_state.no_grad) *same = !(p->grad = true);
+    }
+    for (size_t i = 0; i < c->written.v.n; i++) {
+        int32_t variable = c->written.v.v[i];
+        if (!region_gains_gradient(&c->body, variable) || region_find(&c->forced, variable) >= 0) continue;
+        TRY(vec_push(&c->forced.v, variable));
+        *same = false;
+    }
+    return KILN_OK;
+}
+
+static kiln_status record_body(struct looping *c)
+{
+    const struct control_loop *l = c->l;
+    for (bool same = false; !same; c->rounds++) {
+        region_finish(&c->body, l->op, c->caller);
+        c->body = (struct region_record){.begun = false};
+        c->written.v.n = 0;
+        TRY(record(c, &c->body, false, l->n_carried + l->n_stacked));
+        TRY(region_find_written(&c->body, &c->written));
+        TRY(compare(c, &same));
+    }
+    return KILN_OK;
+}
+
+// What is carried is of one type throughout.
+static kiln_status place_numbers(struct looping *c)
+{
+    for (size_t i = 0; i < c->l->n_carried; i++) {
+        const struct type *t = &c->params[i].type;
+        if (c->in[i]->type.weak && !t->weak && !(c->in[i] = kiln_cast(c->in[i], (kiln_dtype)t->dtype)))
+            return error_pending;
+        if (!c->body.made[i]->type.weak || t->weak) continue;
+        struct recorder_switch before = recorder_enter(&c->body.r);
+        c->body.made[i] = kiln_cast(c->body.made[i], (kiln_dtype)t->dtype);
+        recorder_leave(&before);
+        if (!c->body.made[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status record_cond(struct looping *c)
+{
+    struct region_variables written = {{0}};
+    TRY(record(c, &c->cond, true, 1));
+    TRY(region_check_bool(c->l->op, "what cond gives", c->cond.made[0]));
+    kiln_status status = region_find_written(&c->cond, &written);
+    size_t n = written.v.n;
+    vec_free(&written.v);
+    TRY(status);
+    if (n) return error_set(KILN_E_UNSUPPORTED, "%s: cond writes tensors from outside; do that in the body", c->l->op);
+    c->cond.n_values = 1;
+    c->cond.values = calloc(1, sizeof *c->cond.values);
+    if (!c->cond.values) return error_set(KILN_E_MEMORY, "%s: out of memory", c->l->op);
+    thread_state.no_grad++;
+    status = region_close(&c->cond, c->l->op);
+    thread_state.no_grad--;
+    return status;
+}
+
+// What the body gives: carried values, those of what is written, rows; then its backward graph.
+static kiln_status close_body(struct looping *c)
+{
+    const struct control_loop *l = c->l;
+    struct region_record *r = &c->body;
+    size_t n_written = c->written.v.n, n_given = l->n_carried + l->n_stacked;
+    r->n_values = n_given + n_written;
+    r->values = calloc(r->n_values + 1, sizeof *r->values);
+    kiln_tensor **made = calloc(r->n_values + 1, sizeof *made);
+    if (!r->values || !made) {
+        free(made);
+        return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    }
+    memcpy(made, r->made, l->n_carried * sizeof *made);
+    memcpy(made + l->n_carried + n_written, r->made + l->n_carried, l->n_stacked * sizeof *made);
+    free(r->made);
+    r->made = made;
+    struct recorder_switch before = recorder_enter(&r->r);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < n_written && !status; i++)
+        status = region_show_outer(r, c->written.v.v[i], &r->made[l->n_carried + i]);
+    for (size_t i = 0; i < l->n_stacked && !status; i++) {
+        kiln_tensor **row = &r->made[l->n_carried + n_written + i];
+        if (!(*row)->type.weak) continue;
+        uint8_t dtype = (*row)->type.dtype == KILN_F64 ? KILN_F32 : (*row)->type.dtype;
+        *row = kiln_cast(*row, (kiln_dtype)dtype); // as kiln_stack places it
+        if (!*row) status = error_pending;
+    }
+    recorder_leave(&before);
+    r->without_backward = c->count || c->trips < 0;
+    return status ? status : region_close(r, l->op);
+}
+
+static void finish(void *at)
+{
+    struct looping *c = at;
+    region_finish(&c->body, c->l->op, c->caller);
+    region_finish(&c->cond, c->l->op, c->caller);
+    vec_free(&c->written.v);
+    vec_free(&c->read.v);
+    vec_free(&c->forced.v);
+    free(c->params);
+    free(c->in);
+    free(c->operands);
+    free(c->results);
+}
+
+static kiln_status find_count(struct looping *c)
+{
+    const struct control_loop *l = c->l;
+    c->trips = l->count;
+    if (!l->count_of) return KILN_OK;
+    TRY(recorder_resolve(c->o, l->op, l->count_of, &c->count));
+    if (c->count->builder) return KILN_OK;
+    c->count = NULL;
+    return loop_read_count(l, &c->trips);
+}
+
+static kiln_status give(struct looping *c, kiln_tensor **out)
+{
+    const struct control_loop *l = c->l;
+    size_t n_written = c->written.v.n;
+    for (size_t i = 0; i < n_written; i++) {
+        int32_t variable = c->written.v.v[i];
+        TRY(region_write_outer(c->o, variable, c->results[l->n_carried + i], region_moved(&c->body, variable)));
+    }
+    for (size_t i = 0; i < l->n_carried; i++) out[i] = c->results[i];
+    for (size_t i = 0; i < l->n_stacked; i++) out[l->n_carried + i] = c->results[l->n_carried + n_written + i];
+    return KILN_OK;
+}
+
+static kiln_status make(struct looping *c, kiln_tensor **out)
+{
+    TRY(find_count(c));
+    TRY(find_start(c));
+    TRY(record_body(c));
+    TRY(place_numbers(c));
+    if (c->l->cond) TRY(record_cond(c));
+    TRY(close_body(c));
+    TRY(loop_add_node(c));
+    return give(c, out);
+}
+
+kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+{
+    struct looping c = {.l = l, .o = recorder_of(sink), .caller = caller_find()};
+    struct kiln_scope scope;
+    size_t n_out = l->n_carried + l->n_stacked;
+    *taken = true;
+    scope_enter(&scope);
+    struct state_leave left;
+    state_push(&left, finish, &c);
+    kiln_status status = make(&c, out);
+    state_pop(&left);
+    finish(&c);
+    scope_leave(&scope, out, status ? 0 : n_out);
+    for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
+    return status;
+}

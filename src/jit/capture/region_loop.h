@@ -1,0 +1,34 @@
+// A loop while it is recorded.
+#pragma once
+#include "ir/graft.h"
+#include "jit/capture/region.h"
+
+// What the body is given in each trip.
+struct loop_param {
+    struct type type;
+    bool grad;
+};
+
+struct looping {
+    const struct control_loop *l;
+    struct recorder *o;
+    struct region_record body, cond;
+    struct loop_param *params; // n_params: carried, scanned, the number
+    size_t n_params;
+    int rounds;
+    kiln_tensor **in;   // of the capture: carried at first, scanned
+    kiln_tensor *count; // of the capture; NULL: trips are known
+    int64_t trips;      // -1: as long as cond holds
+    struct region_variables written, read, forced;
+    kiln_tensor **operands; // of the node, as handles of the capture
+    kiln_tensor **results;  // carried, written, stacked, then what the backward asks for
+    size_t n_operands, n_results;
+    uintptr_t caller;
+};
+
+// The node, and its place on the tape. Fills c->results.
+kiln_status loop_add_node(struct looping *c);
+kiln_status loop_place_on_tape(struct looping *c, size_t n_saved);
+// Which parameter of the body a source is; -1: none, it is of the capture around.
+int32_t loop_param_of(const struct looping *c, int32_t source);
+kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken);
