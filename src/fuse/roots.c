@@ -36,7 +36,7 @@ static int32_t inlined_maker(const struct roots *r, const struct launch_operand 
 // It runs as it was lowered, and reads memory.
 static bool runs_plain(const struct roots *r, const struct unit *u)
 {
-    return !u->body || u->anchor || r->u->buffers.v[u->l.operands[u->n_in].slot].ordered;
+    return u->region || !u->body || u->anchor || r->u->buffers.v[u->l.operands[u->n_in].slot].ordered;
 }
 
 static void count_readers(const struct roots *r, struct weight *w)
@@ -44,8 +44,8 @@ static void count_readers(const struct roots *r, struct weight *w)
     for (size_t i = 0; i < r->u->v.n; i++) {
         const struct unit *u = &r->u->v.v[i];
         bool plain = runs_plain(r, u);
-        for (int o = 0; o < u->l.n_operands; o++) {
-            const struct launch_operand *in = &u->l.operands[o];
+        for (int o = 0; o < unit_n_operands(u); o++) {
+            const struct launch_operand *in = &unit_operands(u)[o];
             if (!unit_reads(u, o) || r->u->buffers.v[in->slot].writer < 0) continue;
             struct weight *maker = &w[r->u->buffers.v[in->slot].writer];
             maker->n_readers++;
@@ -155,16 +155,16 @@ static void walk(struct roots *r, struct tally *t)
     for (int32_t root = 0; root < (int32_t)r->u->v.n; root++) {
         for (int k = 0; k < r->n_closure[root]; k++) {
             const struct unit *u = &r->u->v.v[r->closure[root][k]];
-            for (int o = 0; o < u->l.n_operands; o++)
-                if (unit_reads(u, o) && inlined_maker(r, &u->l.operands[o]) < 0)
-                    read_buffer(r, t, root, u->l.operands[o].slot);
+            for (int o = 0; o < unit_n_operands(u); o++)
+                if (unit_reads(u, o) && inlined_maker(r, &unit_operands(u)[o]) < 0)
+                    read_buffer(r, t, root, unit_operands(u)[o].slot);
         }
         if (r->inlined[root]) continue;
         const struct unit *u = &r->u->v.v[root];
-        for (int o = 0; o < u->l.n_operands; o++) {
+        for (int o = 0; o < unit_n_operands(u); o++) {
             if (!unit_writes(u, o)) continue;
-            add_after(r, t, t->before[u->l.operands[o].slot], root);
-            t->before[u->l.operands[o].slot] = root;
+            add_after(r, t, t->before[unit_operands(u)[o].slot], root);
+            t->before[unit_operands(u)[o].slot] = root;
         }
     }
 }

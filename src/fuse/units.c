@@ -200,6 +200,33 @@ static kiln_status add_view(struct units_maker *m, struct op_call *c, int32_t op
     return try_view(m->u, c, &base, out, done);
 }
 
+// A node with regions reads and writes memory; numbers it is given by themselves.
+static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
+{
+    struct units *u = m->u;
+    const int32_t *in = ir_operands(u->graph, n);
+    struct unit unit = {.node = m->node};
+    struct unit_region *r = arena_alloc(&u->arena, sizeof *r);
+    struct launch_operand *o = arena_alloc(&u->arena, sizeof *o * (size_t)(n->n_in + n->n_out + 1));
+    if (!r || !o) return error_pending;
+    *r = (struct unit_region){o, 0};
+    for (int32_t i = 0; i < n->n_in; i++)
+        if (u->values[in[i]].buffer >= 0)
+            o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)u->values[in[i]].buffer};
+    for (int32_t i = 0; i < n->n_out; i++) {
+        struct unit_view *at = &u->values[n->first_out + i];
+        const struct type *t = &u->graph->values.v[n->first_out + i].type;
+        at->buffer = add_buffer(u, BUFFER_VALUE, t, n->first_out + i);
+        if (at->buffer < 0) return error_pending;
+        layout_contiguous(t, &at->layout);
+        o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)at->buffer, .flags = OPERAND_WRITE};
+        u->buffers.v[at->buffer].n_writes++;
+        u->buffers.v[at->buffer].writer = (int32_t)u->v.n;
+    }
+    unit.region = r;
+    return vec_push(&u->v, unit);
+}
+
 static kiln_status add_node(struct units_maker *m, const struct ir_node *n, const struct type **types, int32_t *buffers)
 {
     struct units *u = m->u;
@@ -212,8 +239,7 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
         types[i] = operands[i] < 0 ? NULL : &g->values.v[operands[i]].type;
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
-    if (n->n_regions)
-        return error_set(KILN_E_UNSUPPORTED, "graph: %s: a node with regions is not compiled", n->op->name);
+    if (n->n_regions) return add_regions(m, n);
     TRY(n->op->fn->infer(&c));
     done = false;
     if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
@@ -240,6 +266,7 @@ static kiln_status add_nodes(struct units_maker *m)
     kiln_status status = types && buffers ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
     for (size_t i = 0; i < g->nodes.n && !status; i++) {
         m->node = (int32_t)i;
+        if (g->nodes.v[i].region >= 0) continue; // its owner stands for it
         status = add_node(m, &g->nodes.v[i], types, buffers);
     }
     free(types);
@@ -399,13 +426,13 @@ static void drop_dead(struct units *u)
     for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
         struct unit *unit = &u->v.v[i];
         bool live = false;
-        for (int o = 0; o < unit->l.n_operands; o++) {
-            const struct unit_buffer *b = &u->buffers.v[unit->l.operands[o].slot];
+        for (int o = 0; o < unit_n_operands(unit); o++) {
+            const struct unit_buffer *b = &u->buffers.v[unit_operands(unit)[o].slot];
             live = live || (unit_writes(unit, o) && (b->kept || b->ordered || unit_buffer_is_given(b)));
         }
-        if (!live) unit->l.n_operands = 0;
-        for (int o = 0; o < unit->l.n_operands; o++)
-            if (unit_reads(unit, o)) u->buffers.v[unit->l.operands[o].slot].ordered = true;
+        if (!live) unit_drop(unit);
+        for (int o = 0; o < unit_n_operands(unit); o++)
+            if (unit_reads(unit, o)) u->buffers.v[unit_operands(unit)[o].slot].ordered = true;
     }
     for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = false;
 }
@@ -419,11 +446,11 @@ static void compact(struct units *u)
         u->buffers.v[i].writer = -1;
     }
     for (size_t i = 0; i < u->v.n; i++) {
-        if (!u->v.v[i].l.n_operands) continue;
+        if (!unit_n_operands(&u->v.v[i])) continue;
         if (n != i) u->v.v[n] = u->v.v[i];
-        for (int o = 0; o < u->v.v[n].l.n_operands; o++) {
+        for (int o = 0; o < unit_n_operands(&u->v.v[n]); o++) {
             if (!unit_writes(&u->v.v[n], o)) continue;
-            struct unit_buffer *b = &u->buffers.v[u->v.v[n].l.operands[o].slot];
+            struct unit_buffer *b = &u->buffers.v[unit_operands(&u->v.v[n])[o].slot];
             b->n_writes++;
             b->writer = (int32_t)n;
         }

@@ -20,7 +20,14 @@ struct unit_buffer {
     int32_t writer; // the unit, where there is one
 };
 
+// A node with regions: what it reads and writes, whatever its regions do. They are compiled by themselves.
+struct unit_region {
+    struct launch_operand *operands; // n_operands: slots and flags alone
+    int n_operands;
+};
+
 struct unit {
+    const struct unit_region *region; // NULL: a launch
     struct launch l; // operands[i].slot: the buffer; .address: bytes from its beginning, or immediate bits
     int32_t node;    // of the graph
     int n_in;        // with a body: operands that are read; the rest are written
@@ -70,13 +77,26 @@ struct units_options {
 };
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
 // Hand-written kernels may read an operand behind one that they write; those that write may read it, too.
+static inline int unit_n_operands(const struct unit *u)
+{
+    return u->region ? u->region->n_operands : u->l.n_operands;
+}
+static inline const struct launch_operand *unit_operands(const struct unit *u)
+{
+    return u->region ? u->region->operands : u->l.operands;
+}
+static inline void unit_drop(struct unit *u) // it is taken out later
+{
+    u->l.n_operands = 0;
+    u->region = NULL;
+}
 static inline bool unit_reads(const struct unit *u, int operand)
 {
-    return !(u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE));
+    return !(unit_operands(u)[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE));
 }
 static inline bool unit_writes(const struct unit *u, int operand)
 {
-    return (u->l.operands[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE)) == OPERAND_WRITE;
+    return (unit_operands(u)[operand].flags & (OPERAND_IMMEDIATE | OPERAND_WRITE)) == OPERAND_WRITE;
 }
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)

@@ -15,9 +15,9 @@ static void find_uses(const struct units *u, struct use *uses)
     for (size_t i = 0; i < u->buffers.n; i++) uses[i] = (struct use){INT32_MAX, -1};
     for (int32_t i = 0; i < (int32_t)u->v.n; i++) {
         const struct unit *unit = &u->v.v[i];
-        for (int o = 0; o < unit->l.n_operands; o++) {
-            if (unit->l.operands[o].flags & OPERAND_IMMEDIATE) continue;
-            struct use *use = &uses[unit->l.operands[o].slot];
+        for (int o = 0; o < unit_n_operands(unit); o++) {
+            if (unit_operands(unit)[o].flags & OPERAND_IMMEDIATE) continue;
+            struct use *use = &uses[unit_operands(unit)[o].slot];
             use->last = i;
             if (unit_writes(unit, o) && use->first_write > i) use->first_write = i;
         }
@@ -52,10 +52,10 @@ static uint16_t target(const int32_t *forwarded, uint16_t buffer)
     return buffer;
 }
 
-static void rename(struct launch *l, const int32_t *forwarded)
+static void rename(struct launch_operand *operands, int n, const int32_t *forwarded)
 {
-    for (int o = 0; o < l->n_operands; o++)
-        if (!(l->operands[o].flags & OPERAND_IMMEDIATE)) l->operands[o].slot = target(forwarded, l->operands[o].slot);
+    for (int o = 0; o < n; o++)
+        if (!(operands[o].flags & OPERAND_IMMEDIATE)) operands[o].slot = target(forwarded, operands[o].slot);
 }
 
 kiln_status units_forward(struct units *u)
@@ -69,12 +69,14 @@ kiln_status units_forward(struct units *u)
         if (!can_forward(u, uses, i)) continue;
         struct unit *unit = &u->v.v[i];
         forwarded[unit->l.operands[0].slot] = unit->l.operands[1].slot;
-        unit->l.n_operands = 0;
+        unit_drop(unit);
     }
     for (size_t i = 0; i < u->v.n; i++) {
-        rename(&u->v.v[i].l, forwarded);
-        if (u->v.v[i].plain) rename(u->v.v[i].plain, forwarded);
-        for (int k = 0; k < u->v.v[i].n_parts; k++) rename(&u->v.v[i].parts[k], forwarded);
+        if (u->v.v[i].region) rename(u->v.v[i].region->operands, u->v.v[i].region->n_operands, forwarded);
+        rename(u->v.v[i].l.operands, u->v.v[i].l.n_operands, forwarded);
+        if (u->v.v[i].plain) rename(u->v.v[i].plain->operands, u->v.v[i].plain->n_operands, forwarded);
+        for (int k = 0; k < u->v.v[i].n_parts; k++)
+            rename(u->v.v[i].parts[k].operands, u->v.v[i].parts[k].n_operands, forwarded);
     }
     return KILN_OK;
 }

@@ -80,6 +80,9 @@ struct op_regions_rule {
     // Checks that the regions fit each other and the operands, sets n_out and out.
     kiln_status (*types)(struct op_regions *r);
     bool inlined; // it is its one region: a pass puts that in its place
+    // Parameters and results that stay, though nothing uses them: other numbers count by them. NULL: all may go.
+    bool (*keeps_param)(const struct attr *attrs, int n_params, int i);
+    bool (*keeps_result)(const struct attr *attrs, int i);
 };
 
 struct op_functions {

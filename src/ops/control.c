@@ -113,6 +113,17 @@ static kiln_status loop_types(struct op_regions *r)
     return KILN_OK;
 }
 
-const struct op_regions_rule regions_of_loop = {.types = loop_types};
+static bool loop_keeps_param(const struct attr *attrs, int n_params, int i)
+{
+    return i < attrs[AT_loop_carried].i + attrs[AT_loop_scanned].i || i == n_params - 1;
+}
+
+static bool loop_keeps_result(const struct attr *attrs, int i)
+{
+    return i < attrs[AT_loop_carried].i;
+}
+
+const struct op_regions_rule regions_of_loop = {
+    .types = loop_types, .keeps_param = loop_keeps_param, .keeps_result = loop_keeps_result};
 const struct op_regions_rule regions_of_call = {.types = call_types, .inlined = true};
 const struct op_regions_rule regions_of_switch = {.types = switch_types};

@@ -26,11 +26,19 @@ static void use(struct liveness *l, const int32_t *v, int32_t n)
 // The parameters of the regions that take operand i: one that is used in any of them is used.
 static bool takes(const struct liveness *l, const struct ir_node *n, int32_t i)
 {
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
     for (int32_t k = 0; k < n->n_regions; k++) {
         const struct ir_region *r = &l->g->regions.v[n->first_region + k];
+        if (rule && rule->keeps_param && rule->keeps_param(n->attrs, r->n_params, i)) return true;
         if (i >= r->n_params || l->values[r->first_param + i]) return true;
     }
     return !n->n_regions;
+}
+
+static bool gives(const struct liveness *l, const struct ir_node *n, int32_t i)
+{
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    return i >= n->n_out || l->values[n->first_out + i] || (rule->keeps_result && rule->keeps_result(n->attrs, i));
 }
 
 // Of an op with a rule for regions what nothing uses goes: results of which the output is not used, and operands of
@@ -43,7 +51,7 @@ static void use_by_rule(struct liveness *l, const struct ir_node *n)
     for (int32_t k = 0; k < n->n_regions; k++) {
         const struct ir_region *r = &g->regions.v[n->first_region + k];
         for (int32_t i = 0; i < r->n_results; i++)
-            if (i >= n->n_out || l->values[n->first_out + i]) use(l, g->operands.v + r->first_result + i, 1);
+            if (gives(l, n, i)) use(l, g->operands.v + r->first_result + i, 1);
     }
 }
 
@@ -93,7 +101,7 @@ static void mark(struct liveness *l)
     for (size_t i = 0; i < g->nodes.n; i++) {
         const struct ir_node *n = &g->nodes.v[i];
         if (!l->nodes[i] || !op_regions_rule(n->op)) continue;
-        for (int32_t k = 0; k < n->n_out; k++) l->unused[n->first_out + k] = !l->values[n->first_out + k];
+        for (int32_t k = 0; k < n->n_out; k++) l->unused[n->first_out + k] = !gives(l, n, k);
         for (int32_t k = 0; k < n->n_regions; k++) {
             const struct ir_region *r = &g->regions.v[n->first_region + k];
             for (int32_t p = 0; p < r->n_params; p++) l->unused[r->first_param + p] = !takes(l, n, p);

@@ -1,6 +1,7 @@
 // The actions of a program: a fused kernel's launch, a table of them, or a unit's launches one by one.
 #include "codegen/llvm/llvm.h"
 #include "program/maker.h"
+#include "program/region.h"
 
 static kiln_status add_launch(struct program_maker *m, const struct launch *l, bool random, const char *why)
 {
@@ -11,10 +12,25 @@ static kiln_status add_launch(struct program_maker *m, const struct launch *l, b
     return vec_push(&m->actions, a);
 }
 
+// What it reads and writes is whatever lies in these buffers.
+static kiln_status add_region(struct program_maker *m, const struct unit *u)
+{
+    struct action a = {.n_entries = 1, .n_operands = unit_n_operands(u)};
+    a.operands = arena_alloc(&m->p->arena, sizeof *a.operands * (size_t)(a.n_operands + 1));
+    if (!a.operands) return error_pending;
+    for (int i = 0; i < a.n_operands; i++)
+        a.operands[i] = (struct action_operand){.buffer = unit_operands(u)[i].slot, .write = unit_writes(u, i)};
+    TRY(program_region_make(m, u, &a.region));
+    kiln_status status = vec_push(&m->actions, a);
+    if (status) program_region_destroy(a.region);
+    return status;
+}
+
 static kiln_status add_plain(struct program_maker *m, int32_t unit, const char *why)
 {
     const struct unit *u = &m->units.v.v[unit];
     struct launch l;
+    if (u->region) return add_region(m, u);
     for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
     if (u->n_parts) return KILN_OK;
     unit_plain(u, &l);

@@ -26,12 +26,18 @@ struct action_operand {
     bool write;
 };
 
-// One launch: a compiled kernel, a table of kernels of one family, or a kernel of the catalogue.
+struct program_region;
+struct program_call;
+struct program_maker;
+
+// One launch: a compiled kernel, a table of kernels of one family, or a kernel of the catalogue. Or a node with
+// regions.
 struct action {
-    struct jit_launch *compiled; // NULL: `plain`
-    int n_entries;               // of the table: so many launches and fused kernels follow each other; else 1
-    struct launch *plain;        // addresses are bytes within the operands' buffers
-    bool random;                 // plain: scalars 0 and 1 are the seed and the offset in the run's piece of the stream
+    struct program_region *region; // NULL: a launch
+    struct jit_launch *compiled;   // NULL: `plain`
+    int n_entries;                 // of the table: so many launches and fused kernels follow each other; else 1
+    struct launch *plain;          // addresses are bytes within the operands' buffers
+    bool random; // plain: scalars 0 and 1 are the seed and the offset in the run's piece of the stream
     const struct fused_kernel **fused; // one an entry; NULL: plain
     struct action_operand *operands;   // compiled: accesses
     int n_operands;                    // of an entry; the operands of all entries follow each other

@@ -23,8 +23,9 @@ static void visit(struct ordering *o, const struct fuse_step *s, visit_fn *fn, b
     for (int i = 0; k && i < k->n_in + k->n_out; i++) fn(o, fused_access_at(k, i)->buffer, i >= k->n_in, hit);
     for (int n = 0; !k && n < s->n_units; n++) {
         const struct unit *u = &o->u->v.v[s->units[n]];
-        for (int i = 0; i < u->l.n_operands; i++)
-            if (!(u->l.operands[i].flags & OPERAND_IMMEDIATE)) fn(o, u->l.operands[i].slot, unit_writes(u, i), hit);
+        for (int i = 0; i < unit_n_operands(u); i++)
+            if (!(unit_operands(u)[i].flags & OPERAND_IMMEDIATE))
+                fn(o, unit_operands(u)[i].slot, unit_writes(u, i), hit);
     }
 }
 

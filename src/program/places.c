@@ -1,6 +1,7 @@
 // Where the buffers of a program lie, and the workspaces of its kernels.
 #include "fuse/memory.h"
 #include "program/maker.h"
+#include "program/region.h"
 #include <stdlib.h>
 
 struct use {
@@ -60,8 +61,9 @@ static kiln_status plan_arena(struct program_maker *m, const struct use *uses)
             b[i] = (struct plan_buffer){buffer_B(&m->units.buffers.v[i]), uses[i].first, uses[i].last, 0};
     for (size_t i = 0; i < m->actions.n; i++) {
         const struct jit_launch *l = m->actions.v[i].compiled;
-        if (l && l->c.workspace_B && !l->c.workspace_zeroed)
-            b[n_buffers + i] = (struct plan_buffer){l->c.workspace_B, (int32_t)i, (int32_t)i, 0};
+        const struct program_region *r = m->actions.v[i].region;
+        uint64_t workspace_B = r ? r->workspace_B : l && !l->c.workspace_zeroed ? l->c.workspace_B : 0;
+        if (workspace_B) b[n_buffers + i] = (struct plan_buffer){workspace_B, (int32_t)i, (int32_t)i, 0};
     }
     kiln_status status = memory_plan_make(b, (int32_t)n, NULL, 0, &plan);
     for (size_t i = 0; i < n_buffers && !status; i++)

@@ -5,6 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
+#include "program/region.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
 #include <stdlib.h>
@@ -257,6 +258,8 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
+    for (size_t i = 0; i < m.actions.n && !p->actions; i++)
+        if (m.actions.v[i].region) program_region_destroy(m.actions.v[i].region);
     vec_free(&m.actions);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
@@ -272,6 +275,8 @@ void program_destroy(struct program **pp)
     if (!p) return;
     struct program *better = background_end(p);
     program_destroy(&better);
+    for (int i = 0; p->actions && i < p->n_actions; i++)
+        if (p->actions[i].region) program_region_destroy(p->actions[i].region);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -308,7 +313,8 @@ void program_explain(const struct program *p, struct str *out)
         const struct action *a = &p->actions[i];
         if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
         for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
-        if (!a->fused) str_addf(out, "op %s\n", a->plain->op);
+        if (a->plain) str_addf(out, "op %s\n", a->plain->op);
+        if (a->region) program_region_explain(a->region, "  ", out);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }

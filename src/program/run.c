@@ -1,18 +1,10 @@
 // Running a program: addresses into the launches that stand ready, one after the other.
-#include "program/impl.h"
+#include "program/region.h"
+#include "program/run.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { FEW = 64 };
-
-struct program_call {
-    const struct program *p;
-    kiln_tensor *const *in;
-    struct storage *const *fresh;
-    uint64_t arena;
-    uint64_t *base; // by buffer
-    const struct program_rng *rng;
-};
 
 static void find_bases(struct program_call *r)
 {
@@ -20,9 +12,7 @@ static void find_bases(struct program_call *r)
     for (int i = 0; i < p->n_buffers; i++) {
         const struct place *at = &p->places[i];
         switch (at->kind) {
-        case PLACE_INPUT: // a number has no address
-            r->base[i] = r->in[at->index]->storage ? tensor_address(r->in[at->index]) : 0;
-            break;
+        case PLACE_INPUT: r->base[i] = r->args[at->index].address; break;
         case PLACE_CONSTANT: r->base[i] = at->storage->block.address; break;
         case PLACE_OUTPUT: r->base[i] = r->fresh[at->index]->block.address; break;
         default: r->base[i] = r->arena + at->offset_B;
@@ -31,7 +21,7 @@ static void find_bases(struct program_call *r)
 }
 
 // A weak scalar in the class that a kernel takes it in.
-static uint64_t number_bits(const kiln_tensor *t, uint8_t cls)
+static uint64_t number_bits(const struct program_argument *t, uint8_t cls)
 {
     switch (cls) {
     case CLASS_F32: return bits_f32((float)t->number);
@@ -60,7 +50,7 @@ static kiln_status run_reference(const struct program_call *r, const struct acti
     }
     uint32_t failed = 0;
     for (int i = 0; i < k.n_scalars; i++)
-        if (k.scalar_input[i]) k.scalars[i] = number_bits(r->in[k.scalar_input[i] - 1], k.scalar_cls[i]);
+        if (k.scalar_input[i]) k.scalars[i] = number_bits(&r->args[k.scalar_input[i] - 1], k.scalar_cls[i]);
     TRY(fused_eval(&k, buffers, &failed));
     return failed ? index_error(r, a) : KILN_OK;
 }
@@ -81,7 +71,7 @@ static void set_arguments(const struct program_call *r, const struct action *a, 
         room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
     }
     for (int i = 0; i < l->n_scalars; i++)
-        room->scalars[i] = number_bits(r->in[l->scalars[i].input], l->scalars[i].cls);
+        room->scalars[i] = number_bits(&r->args[l->scalars[i].input], l->scalars[i].cls);
     room->failed = 0;
     uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
     *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
@@ -119,7 +109,7 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
         if (!(o->flags & OPERAND_IMMEDIATE))
             o->address += r->base[o->slot];
         else if (o->slot)
-            o->address = number_bits(r->in[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
+            o->address = number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
     }
     if (a->random && r->rng) {
         l.scalars[0] = r->rng->seed;
@@ -132,7 +122,9 @@ static kiln_status run_each(const struct program_call *r)
 {
     for (int i = 0; i < r->p->n_actions; i++) {
         const struct action *a = &r->p->actions[i];
-        if (a->plain)
+        if (a->region)
+            TRY(program_region_run(r, a->region, r->arena + a->workspace_at_B));
+        else if (a->plain)
             TRY(run_plain(r, a));
         else if (a->compiled)
             TRY(a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a));
@@ -149,6 +141,18 @@ static kiln_status run_actions(const struct program_call *r)
     TRY(device_batch(dev, true));
     kiln_status status = run_each(r), ended = device_batch(dev, false);
     return status ? status : ended;
+}
+
+kiln_status program_run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
+{
+    uint64_t few[FEW];
+    struct program_call r = {.p = p, .args = args, .arena = arena, .base = few};
+    if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
+    if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    find_bases(&r);
+    kiln_status status = run_each(&r);
+    if (r.base != few) free(r.base);
+    return status;
 }
 
 static void mark_written(const struct program_call *r)
@@ -226,7 +230,19 @@ static kiln_status prepare_memory(const struct program_call *r)
     return KILN_OK;
 }
 
-static kiln_status run_in(struct program_call *r, struct storage **fresh, kiln_tensor **out)
+// Once what is pending in them has been computed.
+static void find_arguments(const struct program_call *r, struct program_argument *args)
+{
+    for (int i = 0; i < r->p->n_inputs; i++) {
+        const kiln_tensor *t = r->in[i];
+        args[i].address = t->storage ? tensor_address(t) : 0;
+        args[i].number = t->number;
+        args[i].integer = t->integer;
+    }
+}
+
+static kiln_status run_in(struct program_call *r, struct storage **fresh, struct program_argument *args,
+                          kiln_tensor **out)
 {
     const struct program *p = r->p;
     struct block arena = {0};
@@ -241,6 +257,7 @@ static kiln_status run_in(struct program_call *r, struct storage **fresh, kiln_t
     if (!status && p->arena_B) status = device_alloc(p->dev, p->arena_B, &arena);
     if (!status) {
         r->arena = arena.address;
+        find_arguments(r, args);
         find_bases(r);
         status = run_actions(r);
         if (p->arena_B) device_release(p->dev, &arena);
@@ -255,14 +272,19 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
 {
     if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
+    struct program_argument few_args[FEW], *args = few_args;
     struct storage *few_fresh[FEW] = {NULL};
     struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases};
     struct storage **fresh = few_fresh;
+    if (p->n_inputs > FEW) args = malloc(sizeof *args * (size_t)p->n_inputs);
+    r.args = args;
     if (p->n_buffers > 4 * FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (p->n_fresh > FEW) fresh = calloc((size_t)p->n_fresh, sizeof *fresh);
-    kiln_status status = r.base && fresh ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    kiln_status status =
+        r.base && fresh && args ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
     r.fresh = fresh;
-    if (!status) status = run_in(&r, fresh, out);
+    if (!status) status = run_in(&r, fresh, args, out);
+    if (args != few_args) free(args);
     if (r.base != few_bases) free(r.base);
     if (fresh != few_fresh) free(fresh);
     return status;

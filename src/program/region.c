@@ -1,0 +1,287 @@
+// Makes the children of a node with regions.
+//
+// A child's graph is the region: parameters are inputs, and each result is written to a further input, which stands for
+// memory of the parent's. So a kernel of the child writes there itself.
+#include "program/region.h"
+#include "ir/graft.h"
+#include "ops/attrs.h"
+#include "ops/families.h"
+#include "program/maker.h"
+#include "tensor/apply.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct ir_node *node_of(const struct program_maker *m, const struct unit *u)
+{
+    return &m->g->nodes.v[u->node];
+}
+
+static kiln_status set_operands(const struct program_maker *m, const struct unit *u, struct program_region *r)
+{
+    const struct ir_node *n = node_of(m, u);
+    const int32_t *in = ir_operands(m->g, n);
+    int at = 0;
+    for (int i = 0; i < r->n_in; i++) {
+        const struct unit_view *v = &m->units.values[in[i]];
+        const struct type *t = &m->g->values.v[in[i]].type;
+        struct region_operand *o = &r->in[i];
+        *o = (struct region_operand){.buffer = -1, .input = -1};
+        if (v->buffer < 0 && m->g->values.v[in[i]].kind == IR_INPUT) o->input = v->input;
+        if (v->buffer < 0) continue;
+        o->buffer = unit_operands(u)[at++].slot;
+        o->at_B = (uint64_t)v->layout.offset * dtype_size_B[t->dtype];
+        if (t->rank) o->row_B = (uint64_t)v->layout.strides[0] * dtype_size_B[t->dtype];
+    }
+    for (int i = 0; i < r->n_out; i++) {
+        const struct type *t = &m->g->values.v[n->first_out + i].type;
+        r->out[i] = unit_operands(u)[at++].slot;
+        r->out_B[i] = (uint64_t)type_numel(t) * dtype_size_B[t->dtype];
+        if (!r->n_branches && i >= r->n_carried && t->dims[0]) r->out_B[i] /= (uint64_t)t->dims[0];
+    }
+    return KILN_OK;
+}
+
+// --- the graph of a child
+
+struct child {
+    struct kiln_graph *g;
+    const struct layout **layouts; // by input
+    bool *numbers;
+    int32_t *aliases;
+    int n;
+    struct layout *room;
+};
+
+static int32_t add_input(struct child *c, const struct type *t, bool number, const struct layout *layout)
+{
+    char name[24];
+    snprintf(name, sizeof name, "in%d", c->n);
+    c->numbers[c->n] = number;
+    c->aliases[c->n] = c->n;
+    c->layouts[c->n] = NULL;
+    if (layout) {
+        c->room[c->n] = *layout;
+        c->room[c->n].offset = 0;
+        c->layouts[c->n] = &c->room[c->n];
+    }
+    c->n++;
+    return ir_add_input(c->g, t, name);
+}
+
+// What a parameter of the region is to the child; a known number is no input.
+static kiln_status add_param(struct program_maker *m, const struct program_region *r, const int32_t *in, int k,
+                             const struct type *t, struct child *c, int32_t *value)
+{
+    if (k == r->n_taken) { // the number of the trip
+        *value = add_input(c, t, true, NULL);
+        return *value < 0 ? error_pending : KILN_OK;
+    }
+    const struct ir_value *v = &m->g->values.v[in[k]];
+    const struct unit_view *at = &m->units.values[in[k]];
+    bool carried = !r->n_branches && k < r->n_carried;
+    struct layout layout = at->layout;
+    if (carried)
+        *value = add_input(c, t, false, NULL);
+    else if (at->buffer < 0 && v->kind == IR_NUMBER)
+        *value = ir_add_number(c->g, t, v->number, v->integer);
+    else if (at->buffer < 0)
+        *value = add_input(c, t, true, NULL);
+    else {
+        if (t->rank < v->type.rank) memmove(layout.strides, layout.strides + 1, sizeof *layout.strides * t->rank);
+        *value = add_input(c, t, false, &layout);
+    }
+    return *value < 0 ? error_pending : KILN_OK;
+}
+
+static kiln_status fill_child(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
+                              int32_t region, struct child *c)
+{
+    const struct ir_region *of = &m->g->regions.v[region];
+    struct ir_graft graft;
+    TRY(ir_graft_begin(&graft, m->g, c->g));
+    kiln_status status = KILN_OK;
+    for (int k = 0; k < of->n_params && !status; k++)
+        status = add_param(m, r, ir_operands(m->g, n), k, &m->g->values.v[of->first_param + k].type, c,
+                           &graft.map[of->first_param + k]);
+    if (!status) status = ir_graft_nodes(&graft, region);
+    for (int i = 0; i < of->n_results && !status; i++) {
+        int32_t result = m->g->operands.v[of->first_result + i];
+        const struct type *t = &m->g->values.v[result].type;
+        int32_t to = add_input(c, t, false, NULL);
+        status = to < 0 ? error_pending : ir_graft_value(&graft, result);
+        if (!status) status = ir_add_write(c->g, graft.map[result], to, "result");
+    }
+    ir_graft_end(&graft);
+    return status ? status : ir_renumber(c->g);
+}
+
+static kiln_status begin_child(struct program_maker *m, struct child *c, int most)
+{
+    struct arena *a = &m->units.arena;
+    *c = (struct child){.g = ir_graph_create(),
+                        .layouts = arena_alloc(a, sizeof *c->layouts * (size_t)(most + 1)),
+                        .numbers = arena_alloc(a, sizeof *c->numbers * (size_t)(most + 1)),
+                        .aliases = arena_alloc(a, sizeof *c->aliases * (size_t)(most + 1)),
+                        .room = arena_alloc(a, sizeof *c->room * (size_t)(most + 1))};
+    return c->g && c->layouts && c->numbers && c->aliases && c->room ? KILN_OK : error_pending;
+}
+
+static kiln_status compile(struct program_maker *m, struct child *c, struct program **out)
+{
+    struct program_options o = *m->o;
+    o.background = false;
+    o.numbers = c->numbers;
+    o.dense = NULL;
+    o.aliases = c->aliases;
+    return program_create(c->g, m->p->dev, c->layouts, &o, out);
+}
+
+static kiln_status make_child(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
+                              int32_t region, struct program **out)
+{
+    struct child c;
+    const struct ir_region *of = &m->g->regions.v[region];
+    kiln_status status = begin_child(m, &c, of->n_params + of->n_results);
+    if (!status) status = fill_child(m, r, n, region, &c);
+    if (!status) status = compile(m, &c, out);
+    ir_graph_destroy(&c.g);
+    return status;
+}
+
+// --- loops
+
+// What does not lie in rows as the body gives it, or is a number, is copied first.
+static kiln_status make_start(struct program_maker *m, const struct ir_node *n, struct program_region *r)
+{
+    const int32_t *in = ir_operands(m->g, n);
+    struct child c;
+    int n_copied = 0;
+    for (int k = 0; k < r->n_carried; k++) {
+        const struct unit_view *v = &m->units.values[in[k]];
+        r->copied[k] = v->buffer < 0 || !layout_is_contiguous(&m->g->values.v[in[k]].type, &v->layout);
+        n_copied += r->copied[k];
+    }
+    if (!n_copied) return KILN_OK;
+    kiln_status status = begin_child(m, &c, 2 * r->n_carried);
+    for (int k = 0; k < r->n_carried && !status; k++) {
+        const struct ir_value *v = &m->g->values.v[in[k]];
+        const struct unit_view *at = &m->units.values[in[k]];
+        if (!r->copied[k]) continue;
+        int32_t from = at->buffer < 0 && v->kind == IR_NUMBER ? ir_add_number(c.g, &v->type, v->number, v->integer)
+                                                              : add_input(&c, &v->type, at->buffer < 0, &at->layout);
+        int32_t to = from < 0 ? -1 : add_input(&c, &v->type, false, NULL);
+        status = to < 0 ? error_pending : ir_add_write(c.g, from, to, "carried");
+    }
+    if (!status) status = ir_renumber(c.g);
+    if (!status) status = compile(m, &c, &r->start);
+    ir_graph_destroy(&c.g);
+    return status;
+}
+
+static uint64_t aligned(uint64_t at_B)
+{
+    return (at_B + 255) / 256 * 256;
+}
+
+static uint64_t arena_of(const struct program *p)
+{
+    return p ? p->arena_B : 0;
+}
+
+static void place_workspace(struct program_region *r)
+{
+    uint64_t at = 0, most = arena_of(r->start);
+    for (int k = 0; k < r->n_carried; k++) {
+        r->carried_at[k] = at;
+        at = aligned(at + r->out_B[k]);
+    }
+    r->flag_at = at;
+    at = aligned(at + 1);
+    r->child_at = at;
+    for (int i = 0; i < 2; i++)
+        if (arena_of(r->child[i]) > most) most = arena_of(r->child[i]);
+    for (int i = 0; i < r->n_branches; i++)
+        if (arena_of(r->branches[i]) > most) most = arena_of(r->branches[i]);
+    r->workspace_B = at + most;
+}
+
+static kiln_status make_room(struct program_maker *m, const struct ir_node *n, struct program_region **out)
+{
+    struct arena *a = &m->p->arena;
+    struct program_region *r = *out = arena_alloc(a, sizeof *r);
+    if (!r) return error_pending;
+    *r = (struct program_region){.n_in = n->n_in, .n_out = n->n_out};
+    bool loop = n->op == &op_instances[OP_loop];
+    r->n_branches = loop ? 0 : n->n_regions;
+    r->n_carried = loop ? (int)n->attrs[AT_loop_carried].i : 0;
+    r->n_scanned = loop ? (int)n->attrs[AT_loop_scanned].i : 0;
+    r->counted = loop && n->attrs[AT_loop_counted].i;
+    r->n_taken = loop ? n->n_in - r->counted : n->n_in - 1;
+    r->trips = loop ? n->attrs[AT_loop_trips].i : 0;
+    r->bound = loop ? n->attrs[AT_loop_bound].i : 0;
+    r->reverse = loop && n->attrs[AT_loop_reverse].i;
+    r->in = arena_alloc(a, sizeof *r->in * (size_t)(n->n_in + 1));
+    r->out = arena_alloc(a, sizeof *r->out * (size_t)(n->n_out + 1));
+    r->out_B = arena_alloc(a, sizeof *r->out_B * (size_t)(n->n_out + 1));
+    r->branches = arena_alloc(a, sizeof *r->branches * (size_t)(r->n_branches + 1));
+    r->copied = arena_alloc(a, sizeof *r->copied * (size_t)(r->n_carried + 1));
+    r->carried_at = arena_alloc(a, sizeof *r->carried_at * (size_t)(r->n_carried + 1));
+    if (!r->in || !r->out || !r->out_B || !r->branches || !r->copied || !r->carried_at) return error_pending;
+    memset(r->branches, 0, sizeof *r->branches * (size_t)(r->n_branches + 1));
+    if (n->n_in) r->index_dtype = m->g->values.v[ir_operands(m->g, n)[n->n_in - 1]].type.dtype;
+    return KILN_OK;
+}
+
+static kiln_status make_children(struct program_maker *m, const struct unit *u, struct program_region *r)
+{
+    const struct ir_node *n = node_of(m, u);
+    TRY(set_operands(m, u, r));
+    for (int i = 0; i < n->n_regions; i++)
+        TRY(make_child(m, r, n, n->first_region + i, r->n_branches ? &r->branches[i] : &r->child[i]));
+    if (!r->n_branches) TRY(make_start(m, n, r));
+    place_workspace(r);
+    return KILN_OK;
+}
+
+kiln_status program_region_make(struct program_maker *m, const struct unit *u, struct program_region **out)
+{
+    const struct ir_node *n = node_of(m, u);
+    if (n->op != &op_instances[OP_loop] && n->op != &op_instances[OP_switch])
+        return error_set(KILN_E_UNSUPPORTED, "graph: %s: a node with regions is not compiled", n->op->name);
+    TRY(make_room(m, n, out));
+    kiln_status status = make_children(m, u, *out);
+    if (status) program_region_destroy(*out);
+    return status;
+}
+
+void program_region_destroy(struct program_region *r)
+{
+    for (int i = 0; i < r->n_branches; i++) program_destroy(&r->branches[i]);
+    for (int i = 0; i < 2; i++) program_destroy(&r->child[i]);
+    program_destroy(&r->start);
+}
+
+static void explain_child(const struct program *p, const char *what, int number, const char *indent, struct str *out)
+{
+    struct str text;
+    if (!p) return;
+    str_init(&text);
+    program_explain(p, &text);
+    str_addf(out, "%s%s", indent, what);
+    if (number >= 0) str_addf(out, " %d", number);
+    str_add(out, ": ");
+    for (const char *at = text.text ? text.text : ""; *at;) {
+        size_t line = strcspn(at, "\n");
+        str_addf(out, "%.*s\n%s", (int)line, at, at[line] && at[line + 1] ? indent : "");
+        at += line + (at[line] == '\n');
+    }
+    str_free(&text);
+}
+
+void program_region_explain(const struct program_region *r, const char *indent, struct str *out)
+{
+    for (int i = 0; i < r->n_branches; i++) explain_child(r->branches[i], "region", i, indent, out);
+    explain_child(r->start, "start", -1, indent, out);
+    explain_child(r->child[0], "body", -1, indent, out);
+    explain_child(r->child[1], "cond", -1, indent, out);
+}

@@ -1,0 +1,36 @@
+// A node with regions in a program: each region is a program of its own, a child, which reads and writes memory that
+// the parent gives it. What a child needs in between lies in a workspace of the parent's action.
+#pragma once
+#include "program/impl.h"
+
+// Where an operand of the node lies.
+struct region_operand {
+    int32_t buffer; // of the parent; -1: a number
+    uint64_t at_B;  // of its first element
+    int32_t input;  // a number: which of the parent's inputs it is; -1: it is known, and no input of a child
+    uint64_t row_B; // scanned: from row to row
+};
+
+struct program_region {
+    struct program *child[2]; // of a loop: body and cond
+    struct program **branches;
+    int n_branches;        // 0: a loop
+    struct program *start; // of a loop: copies what it carries first, where that does not lie as a child reads it
+    int n_in, n_out;
+    struct region_operand *in; // n_in
+    int32_t *out;              // n_out buffers
+    uint64_t *out_B;           // n_out: their sizes; of a stacked one, of a row
+    uint8_t index_dtype;       // of a switch, and of a loop's count
+    int n_carried, n_scanned, n_taken;
+    int64_t trips, bound;
+    bool counted, reverse;
+    bool *copied;               // n_carried: by `start`
+    uint64_t *carried_at;       // n_carried: in the workspace
+    uint64_t flag_at, child_at; // what cond gives; the children's arena
+    uint64_t workspace_B;
+};
+
+kiln_status program_region_make(struct program_maker *m, const struct unit *u, struct program_region **out);
+void program_region_destroy(struct program_region *r); // its children; it lies in the parent's arena
+kiln_status program_region_run(const struct program_call *call, const struct program_region *r, uint64_t workspace);
+void program_region_explain(const struct program_region *r, const char *indent, struct str *out);
