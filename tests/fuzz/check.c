@@ -87,8 +87,10 @@ struct references {
 
 static bool has_halves(const struct program *p)
 {
-    for (int i = 0; i < BASES; i++)
-        if (p->dtype[i] == KILN_F16 || p->dtype[i] == KILN_BF16) return true;
+    for (int i = 0; i < p->n_sources; i++) {
+        kiln_dtype dtype = p->dtype[p->source[i].base];
+        if (dtype == KILN_F16 || dtype == KILN_BF16) return true;
+    }
     return false;
 }
 
@@ -160,7 +162,7 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
                           ? slack->wide_by
                           : (of_halves ? slack->halves_by : 0) + 4 * unit * fmax(largest_of(want), slack->written);
     if (want->dtype >= KILN_F16) rounding += 8 * eps_of(want->dtype) * slack->most;
-    if (want->dtype >= KILN_F16 && slack->second) rounding += 0x1p-6 * largest_of(want);
+    if (want->dtype >= KILN_F16 && slack->second) rounding += 0x1p-9 * largest_of(want);
     if (!same_type(got, want, slack->wide)) {
         snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
                  got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,
