@@ -13,6 +13,8 @@ struct program_maker {
     struct fuse_schedule schedule;
     struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
+    program_create_fn *create; // of children
+    void (*destroy)(struct program **p);
 };
 
 // actions.c: the actions of the steps from this one that make one action, or of its units one by one where no code can

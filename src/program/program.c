@@ -232,7 +232,8 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
                            const struct program_options *options, struct program **out)
 {
     static const struct program_options none;
-    struct program_maker m = {.g = g, .o = options ? options : &none};
+    struct program_maker m = {
+        .g = g, .o = options ? options : &none, .create = program_create, .destroy = program_destroy};
     struct program_options at_once;
     if (m.o->background) { // single ops first
         at_once = *m.o;
@@ -259,7 +260,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     for (size_t i = 0; i < m.actions.n && !p->actions; i++)
-        if (m.actions.v[i].region) program_region_destroy(m.actions.v[i].region);
+        if (m.actions.v[i].region) program_region_destroy(m.actions.v[i].region, program_destroy);
     vec_free(&m.actions);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
@@ -276,7 +277,7 @@ void program_destroy(struct program **pp)
     struct program *better = background_end(p);
     program_destroy(&better);
     for (int i = 0; p->actions && i < p->n_actions; i++)
-        if (p->actions[i].region) program_region_destroy(p->actions[i].region);
+        if (p->actions[i].region) program_region_destroy(p->actions[i].region, program_destroy);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -314,7 +315,7 @@ void program_explain(const struct program *p, struct str *out)
         if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
         for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
         if (a->plain) str_addf(out, "op %s\n", a->plain->op);
-        if (a->region) program_region_explain(a->region, "  ", out);
+        if (a->region) program_region_explain(a->region, "  ", program_explain, out);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
 }

@@ -133,7 +133,7 @@ static kiln_status compile(struct program_maker *m, struct child *c, struct prog
     o.numbers = c->numbers;
     o.dense = NULL;
     o.aliases = c->aliases;
-    return program_create(c->g, m->p->dev, c->layouts, &o, out);
+    return m->create(c->g, m->p->dev, c->layouts, &o, out);
 }
 
 static kiln_status make_child(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
@@ -250,23 +250,24 @@ kiln_status program_region_make(struct program_maker *m, const struct unit *u, s
         return error_set(KILN_E_UNSUPPORTED, "graph: %s: a node with regions is not compiled", n->op->name);
     TRY(make_room(m, n, out));
     kiln_status status = make_children(m, u, *out);
-    if (status) program_region_destroy(*out);
+    if (status) program_region_destroy(*out, m->destroy);
     return status;
 }
 
-void program_region_destroy(struct program_region *r)
+void program_region_destroy(struct program_region *r, void (*destroy)(struct program **p))
 {
-    for (int i = 0; i < r->n_branches; i++) program_destroy(&r->branches[i]);
-    for (int i = 0; i < 2; i++) program_destroy(&r->child[i]);
-    program_destroy(&r->start);
+    for (int i = 0; i < r->n_branches; i++) destroy(&r->branches[i]);
+    for (int i = 0; i < 2; i++) destroy(&r->child[i]);
+    destroy(&r->start);
 }
 
-static void explain_child(const struct program *p, const char *what, int number, const char *indent, struct str *out)
+static void explain_child(const struct program *p, const char *what, int number, const char *indent,
+                          program_explain_fn *explain, struct str *out)
 {
     struct str text;
     if (!p) return;
     str_init(&text);
-    program_explain(p, &text);
+    explain(p, &text);
     str_addf(out, "%s%s", indent, what);
     if (number >= 0) str_addf(out, " %d", number);
     str_add(out, ": ");
@@ -278,10 +279,11 @@ static void explain_child(const struct program *p, const char *what, int number,
     str_free(&text);
 }
 
-void program_region_explain(const struct program_region *r, const char *indent, struct str *out)
+void program_region_explain(const struct program_region *r, const char *indent, program_explain_fn *explain,
+                            struct str *out)
 {
-    for (int i = 0; i < r->n_branches; i++) explain_child(r->branches[i], "region", i, indent, out);
-    explain_child(r->start, "start", -1, indent, out);
-    explain_child(r->child[0], "body", -1, indent, out);
-    explain_child(r->child[1], "cond", -1, indent, out);
+    for (int i = 0; i < r->n_branches; i++) explain_child(r->branches[i], "region", i, indent, explain, out);
+    explain_child(r->start, "start", -1, indent, explain, out);
+    explain_child(r->child[0], "body", -1, indent, explain, out);
+    explain_child(r->child[1], "cond", -1, indent, explain, out);
 }

@@ -31,6 +31,9 @@ struct program_region {
 };
 
 kiln_status program_region_make(struct program_maker *m, const struct unit *u, struct program_region **out);
-void program_region_destroy(struct program_region *r); // its children; it lies in the parent's arena
+// Its children; it lies in the parent's arena.
+void program_region_destroy(struct program_region *r, void (*destroy)(struct program **p));
 kiln_status program_region_run(const struct program_call *call, const struct program_region *r, uint64_t workspace);
-void program_region_explain(const struct program_region *r, const char *indent, struct str *out);
+typedef void program_explain_fn(const struct program *p, struct str *out);
+void program_region_explain(const struct program_region *r, const char *indent, program_explain_fn *explain,
+                            struct str *out);

@@ -66,7 +66,7 @@ static kiln_status run_switch(const struct program_call *call, const struct prog
                          r->n_branches, call->p->name);
     for (int i = 0; i < r->n_taken; i++) add_operand(call, &r->in[i], a);
     for (int i = 0; i < r->n_out; i++) add_memory(a, call->base[r->out[i]]);
-    return program_run_child(r->branches[at], a->v, workspace + r->child_at);
+    return call->run_child(r->branches[at], a->v, workspace + r->child_at);
 }
 
 // --- loops
@@ -127,7 +127,7 @@ static kiln_status start(struct turning *t)
         add_operand(t->call, &r->in[k], &t->a);
         add_memory(&t->a, carried_at(t, 0, k));
     }
-    return r->start ? program_run_child(r->start, t->a.v, t->workspace + r->child_at) : KILN_OK;
+    return r->start ? t->call->run_child(r->start, t->a.v, t->workspace + r->child_at) : KILN_OK;
 }
 
 static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
@@ -137,7 +137,7 @@ static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
     if (!t->r->child[1] || !*more) return KILN_OK;
     add_taken(t, trip);
     add_memory(&t->a, t->workspace + t->r->flag_at);
-    TRY(program_run_child(t->r->child[1], t->a.v, t->workspace + t->r->child_at));
+    TRY(t->call->run_child(t->r->child[1], t->a.v, t->workspace + t->r->child_at));
     TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1));
     *more = flag;
     return KILN_OK;
@@ -150,7 +150,7 @@ static kiln_status turn(struct turning *t, int64_t trip)
     add_taken(t, trip);
     for (int k = 0; k < r->n_out; k++)
         add_memory(&t->a, k < r->n_carried ? written_at(t, trip, k) : out_of(t, k) + (uint64_t)row * r->out_B[k]);
-    return program_run_child(r->child[0], t->a.v, t->workspace + r->child_at);
+    return t->call->run_child(r->child[0], t->a.v, t->workspace + r->child_at);
 }
 
 // After so many trips.

@@ -134,6 +134,18 @@ static kiln_status run_each(const struct program_call *r)
     return KILN_OK;
 }
 
+static kiln_status run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
+{
+    uint64_t few[FEW];
+    struct program_call r = {.p = p, .args = args, .arena = arena, .base = few, .run_child = run_child};
+    if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
+    if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    find_bases(&r);
+    kiln_status status = run_each(&r);
+    if (r.base != few) free(r.base);
+    return status;
+}
+
 static kiln_status run_actions(const struct program_call *r)
 {
     kiln_device *dev = r->p->dev;
@@ -141,18 +153,6 @@ static kiln_status run_actions(const struct program_call *r)
     TRY(device_batch(dev, true));
     kiln_status status = run_each(r), ended = device_batch(dev, false);
     return status ? status : ended;
-}
-
-kiln_status program_run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
-{
-    uint64_t few[FEW];
-    struct program_call r = {.p = p, .args = args, .arena = arena, .base = few};
-    if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
-    if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
-    find_bases(&r);
-    kiln_status status = run_each(&r);
-    if (r.base != few) free(r.base);
-    return status;
 }
 
 static void mark_written(const struct program_call *r)
@@ -274,7 +274,7 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     uint64_t few_bases[4 * FEW];
     struct program_argument few_args[FEW], *args = few_args;
     struct storage *few_fresh[FEW] = {NULL};
-    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases};
+    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child};
     struct storage **fresh = few_fresh;
     if (p->n_inputs > FEW) args = malloc(sizeof *args * (size_t)p->n_inputs);
     r.args = args;

@@ -17,7 +17,6 @@ struct program_call {
     uint64_t arena;
     uint64_t *base; // by buffer
     const struct program_rng *rng;
+    // A program without results of its own, whose memory in between lies at `arena`.
+    kiln_status (*run_child)(const struct program *p, const struct program_argument *args, uint64_t arena);
 };
-
-// A program without results of its own, whose memory in between lies at `arena`.
-kiln_status program_run_child(const struct program *p, const struct program_argument *args, uint64_t arena);

@@ -85,8 +85,14 @@ struct gradient_note {
     kiln_tensor *gradient;
 };
 
+// Control flow as nodes of the graph; *taken false: it is carried out.
 struct control_branches;
 struct control_loop;
+struct flow_ops {
+    kiln_status (*branches)(struct sink *s, const struct control_branches *b, kiln_tensor **out, bool *taken);
+    kiln_status (*loop)(struct sink *s, const struct control_loop *l, kiln_tensor **out, bool *taken);
+};
+
 struct capture_ops {
     // Before the host reads t (`*real` = t on entry): a tensor that holds its value, or an error.
     kiln_status (*force)(struct sink *s, kiln_tensor *t, kiln_tensor **real);
@@ -111,9 +117,8 @@ struct capture_ops {
     // Whether the node is where a tensor of the caller's lies that depends on others.
     bool (*is_entry)(struct sink *s, const struct tape_node *n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
-    // Control flow as nodes of the graph; *taken false: it is carried out. NULL: it always is.
-    kiln_status (*branches)(struct sink *s, const struct control_branches *b, kiln_tensor **out, bool *taken);
-    kiln_status (*loop)(struct sink *s, const struct control_loop *l, kiln_tensor **out, bool *taken);
+    // t as an abstract value or a constant of the capture; `write`: as memory that can be written.
+    kiln_status (*reach)(struct sink *s, const char *op, kiln_tensor *t, bool write, kiln_tensor **out);
 };
 
 // What ops go through on this thread.
@@ -126,6 +131,7 @@ struct sink {
     kiln_status (*apply)(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out);
     const struct capture_ops *capture; // NULL: none
+    const struct flow_ops *flow;       // of a capture; NULL: control flow is carried out
     struct sink *around;               // of a region of a capture: what it is a part of
     uint32_t number;                   // of the capture; where `around` may lead to it
 };

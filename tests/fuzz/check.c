@@ -208,6 +208,10 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "the tape of jit was used up")) return one_node;
+    if (got->status == KILN_E_GRADIENT && strstr(got->message, "so that it has no gradient there")) return one_node;
+    // Both branches are captured, whichever eager mode takes.
+    if (got->status == KILN_E_GRADIENT && strstr(got->message, "is a leaf that requires a gradient; write it"))
+        return one_node;
     // Gradients of gradients run the function's ops again, on inputs that it may have written.
     if (got->status == KILN_E_GRADIENT) return twice && strstr(got->message, "has changed since");
     if (got->status != KILN_E_UNSUPPORTED || way == WAY_AUTO || way == WAY_REGION) return false;

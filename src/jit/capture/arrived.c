@@ -3,7 +3,7 @@
 // A value is absent where it depends on gradients and on none that arrived. The nodes that make such values go. A node
 // over absent values and others takes the other part of a sum, or zeros, as rules of ops with several results do. What
 // makes it of the gradients that arrived is linear but for rules of the user's, between whose gradients and what they
-// are made of the engine puts if_arrived (grad/arrive.c).
+// are made of the engine puts if_arrived (grad/arrive.c). A node with regions counts as a whole.
 #include "jit/capture/arrived.h"
 #include "ir/rewrite.h"
 #include "ops/families.h"
@@ -79,7 +79,6 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
     const uint8_t *is = user;
     const struct ir_node *n = &r->from->nodes.v[node];
     bool any_absent = false;
-    if (is[n->first_out] == ABSENT) return KILN_OK;
     for (int i = 0; i < n->n_in; i++) {
         int32_t v = ir_operands(r->from, n)[i];
         any_absent |= v >= 0 && is[v] == ABSENT;
@@ -89,8 +88,8 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
     return rest >= 0 ? ir_rewrite_map(r, n->first_out, ir_rewrite_value(r, rest)) : copy_with_zeros(r, node, is);
 }
 
-static kiln_status rewrite(const struct kiln_graph *graph, uint8_t *is, struct ir_output *outputs, bool *absent,
-                           struct kiln_graph **out)
+static kiln_status rewrite(const struct kiln_graph *graph, uint8_t *is, bool *keep, struct ir_output *outputs,
+                           bool *absent, struct kiln_graph **out)
 {
     struct kiln_graph thinner = *graph; // with fewer outputs; all else is shared, and only read
     thinner.outputs.v = outputs;
@@ -99,21 +98,24 @@ static kiln_status rewrite(const struct kiln_graph *graph, uint8_t *is, struct i
         absent[i] = is[graph->outputs.v[i].value] == ABSENT;
         if (!absent[i]) outputs[thinner.outputs.n++] = graph->outputs.v[i];
     }
-    return ir_rewrite_graph(&thinner, NULL, visit, is, out);
+    for (size_t i = 0; i < graph->nodes.n; i++) keep[i] = is[graph->nodes.v[i].first_out] != ABSENT;
+    return ir_rewrite_graph(&thinner, keep, visit, is, out);
 }
 
 kiln_status graph_of_arrived(const struct kiln_graph *graph, const bool *arrived, size_t n, bool *absent,
                              struct kiln_graph **out)
 {
     uint8_t *is = malloc(graph->values.n + 1);
+    bool *keep = malloc(graph->nodes.n + 1);
     struct ir_output *outputs = malloc(sizeof *outputs * (graph->outputs.n + 1));
     *out = NULL;
-    kiln_status status = is && outputs ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
+    kiln_status status = is && keep && outputs ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
     if (!status) {
         mark_values(graph, arrived, n, is);
-        status = rewrite(graph, is, outputs, absent, out);
+        status = rewrite(graph, is, keep, outputs, absent, out);
     }
     free(is);
+    free(keep);
     free(outputs);
     return status;
 }

@@ -5,6 +5,8 @@
 // recorder; a capture that fails leaves nothing.
 #include "device/profile.h"
 #include "jit/capture/capturing.h"
+#include "jit/capture/region_gradient.h"
+#include "jit/capture/region_loop.h"
 #include <stdlib.h>
 
 static kiln_status call_function(struct capturing *c)
@@ -93,12 +95,15 @@ static void leave_recorder(void *at)
     recorder_finish(&c->r);
 }
 
+static const struct flow_ops capture_flow = {.branches = capture_branches, .loop = capture_loop};
+
 static kiln_status capture_with(struct capturing *c, struct captured *out)
 {
     struct leave left;
     c->sink = thread_state.sink;
     c->capture = thread_state.capture;
     TRY(recorder_init(&c->r, c->q->name, c->q->kind, c->q->syntax));
+    c->r.sink.base.flow = &capture_flow;
     if (c->q->kind == KILN_CAPTURE_TRACE) {
         c->r.input_value = real_input;
         c->r.user = c->q;

@@ -5,11 +5,6 @@
 #include "tensor/apply.h"
 #include <stdlib.h>
 
-int32_t loop_param_of(const struct looping *c, int32_t source)
-{
-    return (size_t)source < c->n_params ? source : -1;
-}
-
 static size_t n_taken(const struct looping *c) // operands that the regions take
 {
     return c->l->n_carried + c->written.v.n + c->l->n_scanned + c->read.v.n;

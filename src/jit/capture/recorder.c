@@ -1,8 +1,6 @@
 // Ops of user code to nodes, while a function is captured. Where all inputs of an op are constants it is evaluated at
 // once (LAX); else its inputs are resolved and it becomes a node.
 #include "jit/capture/recorder.h"
-#include "jit/capture/region_gradient.h"
-#include "jit/capture/region_loop.h"
 #include "base/caller.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
@@ -232,6 +230,16 @@ static kiln_device *device(struct sink *s)
     return r->dev;
 }
 
+static kiln_status reach(struct sink *s, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
+{
+    struct recorder *r = recorder_of(s);
+    struct recorder_switch before = recorder_enter(r);
+    kiln_status status = write ? recorder_resolve_target(r, op, t, out) : recorder_resolve(r, op, t, out);
+    if (!status && (*out)->builder) status = variable_own(r, *out);
+    recorder_leave(&before);
+    return status;
+}
+
 static const struct capture_ops capture_ops = {
     .force = recorder_force,
     .write = recorder_write,
@@ -249,8 +257,7 @@ static const struct capture_ops capture_ops = {
     .is_entry = recorder_is_entry,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
-    .branches = capture_branches,
-    .loop = capture_loop,
+    .reach = reach,
 };
 
 struct recorder *recorder_current(void)

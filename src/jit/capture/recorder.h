@@ -107,6 +107,7 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
 kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable);
 // A number that the host gives at each call; a handle of the open scope.
 kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
+kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
 struct recorder *recorder_current(void); // of this thread; NULL: none
 // t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
@@ -140,7 +141,6 @@ void recorder_leave(const struct recorder_switch *before);
 struct tape_node *recorder_leaf_of(kiln_tensor *t);                  // NULL: t is no parameter or state
 bool recorder_is_constant(const struct recorder *r, kiln_tensor *t); // the capture may keep its value
 kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln_tensor *t); // one from outside
-kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
 
 // recorder_memory.c
 const struct joined *recorder_joined(const struct recorder *r, const struct storage *s); // NULL: its sources are apart
@@ -153,6 +153,8 @@ kiln_status recorder_check_apart(struct recorder *r, int32_t variable, bool writ
 kiln_status recorder_watch(struct recorder *r, struct tape_node *leaf); // the program goes with its handles
 
 // recorder_write.c, recorder_read.c
+// t as an abstract value with a variable, which can be written.
+kiln_status recorder_resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
 kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
 kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);

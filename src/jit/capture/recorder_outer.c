@@ -87,23 +87,11 @@ static int32_t find_outer(const struct recorder *r, const kiln_tensor *there)
     return 0;
 }
 
-// As the capture around it sees t: an abstract value in a variable, or t itself, a constant.
-static kiln_status look_outside(struct recorder *o, const char *op, kiln_tensor *t, bool write, kiln_tensor **there)
-{
-    struct recorder_switch before = recorder_enter(o);
-    kiln_status status = recorder_resolve(o, op, t, there);
-    if (!status && !(*there)->builder && write)
-        status = o->outer && t->storage->capture != o->capture ? recorder_resolve_outer(o, op, t, true, there)
-                                                               : recorder_take_memory(o, t, there);
-    if (!status && (*there)->builder) status = variable_own(o, *there);
-    recorder_leave(&before);
-    return status;
-}
-
 kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
 {
     kiln_tensor *there;
-    TRY(look_outside(r->outer, op, t, write, &there));
+    struct sink *around = &r->outer->sink.base;
+    TRY(around->capture->reach(around, op, t, write, &there));
     TRY(recorder_check_device(r, op, r->outer->dev));
     if (!there->builder) {
         *out = t;

@@ -31,16 +31,6 @@ kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln
                      t->storage->writer ? t->storage->writer : "an op");
 }
 
-kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev)
-{
-    if (!dev || dev == r->dev) return KILN_OK;
-    if (r->dev)
-        return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s runs on %s, a tensor is on %s", op, r->name, r->dev->name,
-                         dev->name);
-    r->dev = dev;
-    return KILN_OK;
-}
-
 // A state in memory that is one source, with whatever else lies there.
 static kiln_status add_shared(struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf,
                               int32_t *variable)

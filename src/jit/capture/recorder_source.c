@@ -62,3 +62,13 @@ kiln_status recorder_add_memory(struct recorder *r, struct storage *storage, uin
     snprintf(name, sizeof name, "memory%zu", r->sources.n);
     return recorder_add_source(r, &s, &s.type, name, variable);
 }
+
+kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev)
+{
+    if (!dev || dev == r->dev) return KILN_OK;
+    if (r->dev)
+        return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s runs on %s, a tensor is on %s", op, r->name, r->dev->name,
+                         dev->name);
+    r->dev = dev;
+    return KILN_OK;
+}

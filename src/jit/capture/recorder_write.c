@@ -33,7 +33,7 @@ kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor
 }
 
 // The target as an abstract value with a variable. What the function made of host data becomes one at its first write.
-static kiln_status resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
+kiln_status recorder_resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
 {
     if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
     TRY(recorder_resolve(r, op, t, out));
@@ -95,7 +95,7 @@ static kiln_status record_write(struct recorder *r, const struct op *op, int n_i
     kiln_tensor *resolved[FEW], *value;
     if (n_in > FEW) return error_set(KILN_E_UNSUPPORTED, "%s_: takes too many tensors in a capture", op->name);
     memcpy(resolved, in, sizeof *in * (size_t)n_in);
-    TRY(resolve_target(r, op->name, in[0], &resolved[0]));
+    TRY(recorder_resolve_target(r, op->name, in[0], &resolved[0]));
     value = assigns ? in[1] : op_apply1(op, NULL, n_in, resolved, attrs);
     if (!value) return error_pending;
     if (assigns) { // its own check of shapes

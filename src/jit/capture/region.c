@@ -8,6 +8,7 @@ static void take_after(struct recorder *r, struct recorder *outer)
     r->outer = outer;
     r->dev = outer->dev;
     r->sink.base.around = &outer->sink.base;
+    r->sink.base.flow = outer->sink.base.flow;
 }
 
 kiln_status region_record(struct region_record *c, struct recorder *outer, const struct region *region,

@@ -30,5 +30,8 @@ struct looping {
 kiln_status loop_add_node(struct looping *c);
 kiln_status loop_place_on_tape(struct looping *c, size_t n_saved);
 // Which parameter of the body a source is; -1: none, it is of the capture around.
-int32_t loop_param_of(const struct looping *c, int32_t source);
+static inline int32_t loop_param_of(const struct looping *c, int32_t source)
+{
+    return (size_t)source < c->n_params ? source : -1;
+}
 kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken);

@@ -55,7 +55,7 @@ kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
     struct sink *s = thread_state.sink;
     bool taken = false;
     size_t branch;
-    if (s && s->capture && s->capture->branches) TRY(s->capture->branches(s, b, out, &taken));
+    if (s && s->flow) TRY(s->flow->branches(s, b, out, &taken));
     if (taken) return KILN_OK;
     TRY(read_index(b, &branch));
     return branches_run(b, branch, out);
@@ -73,7 +73,7 @@ kiln_status loop_take(const struct control_loop *l, kiln_tensor **out)
     struct sink *s = thread_state.sink;
     struct control_loop counted = *l;
     bool taken = false;
-    if (s && s->capture && s->capture->loop) TRY(s->capture->loop(s, l, out, &taken));
+    if (s && s->flow) TRY(s->flow->loop(s, l, out, &taken));
     if (taken) return KILN_OK;
     if (l->count_of) TRY(loop_read_count(l, &counted.count));
     return loop_run(&counted, out);
