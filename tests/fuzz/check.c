@@ -204,6 +204,8 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "in a way that gradients of its gradients do not follow",
         "reaches memory around one of its inputs",
         "that it also reaches as that of a parameter's gradient",
+        "is not taken inside of a captured function",
+        "writes memory that it also reaches by kiln_stop_gradient",
     };
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;

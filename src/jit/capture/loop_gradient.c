@@ -158,6 +158,7 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     (void)user, (void)out;
     const struct held *h = rule_node()->held;
     if (h->failure) return error_raise(h->failure);
+    TRY(region_refuse_graph(h->op));
     size_t n_carried = h->n_states + h->n_sums;
     kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
     kiln_tensor **made = room + n_carried + h->n_rows;
@@ -334,8 +335,7 @@ static kiln_status fill_types(struct placing *p)
 
 static struct tape_edge edge_of(const struct looping *c, const struct region_target *t)
 {
-    const struct own_place *place = t->place ? &c->o->places.v[t->place - 1] : NULL;
-    if (loop_param_of(c, t->source) < 0 && place) return (struct tape_edge){place->node, place->out};
+    if (loop_param_of(c, t->source) < 0) return t->at;
     const kiln_tensor *now = given(c, t);
     return (struct tape_edge){node_requires_grad(now->node) ? now->node : NULL, now->node_out};
 }

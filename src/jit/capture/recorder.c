@@ -291,6 +291,7 @@ void recorder_finish(struct recorder *r)
         if (r->sources.v[i].gradient) tensor_destroy(r->sources.v[i].gradient);
         node_unref(r->sources.v[i].leaf);
         node_unref(r->sources.v[i].place);
+        node_unref(r->sources.v[i].outside.node);
         if (source_holds_storage(&r->sources.v[i])) storage_unref(r->sources.v[i].storage);
     }
     for (size_t i = 0; i < r->constants.n; i++) {

@@ -37,9 +37,23 @@ kiln_status recorder_not_mine(const struct recorder *r, const char *op, const ki
     return error_set(KILN_E_STATE, "%s: an abstract value of a capture that has ended", op);
 }
 
-static struct tape_node *place_of(const struct recorder *o, const kiln_tensor *there)
+static bool is_whole(const struct variable *v, const kiln_tensor *t)
 {
-    return there->place ? o->places.v[there->place - 1].node : o->variables.v[there->variable].current->node;
+    const struct type *type = &v->current->type;
+    if (!type_same_shape(type, &t->type) || v->layout.offset != t->layout.offset) return false;
+    for (int i = 0; i < type->rank; i++)
+        if (type->dims[i] > 1 && v->layout.strides[i] != t->layout.strides[i]) return false;
+    return true;
+}
+
+// Handles on all of a variable may each have a node of their own; what shows a part goes by what its memory has.
+static struct tape_edge edge_of(const struct recorder *o, const kiln_tensor *there)
+{
+    const struct variable *v = &o->variables.v[there->variable];
+    if (is_whole(v, there)) return (struct tape_edge){there->node, there->node_out};
+    if (!there->place) return (struct tape_edge){v->current->node, v->current->node_out};
+    const struct own_place *place = &o->places.v[there->place - 1];
+    return (struct tape_edge){place->node, place->out};
 }
 
 static bool is_forced(const struct recorder *r, int32_t variable)
@@ -63,25 +77,25 @@ static kiln_status place_on_tape(struct recorder *r, struct source *s, struct ta
     return replayed_source(r, s->value, s->place);
 }
 
-static kiln_status add_outer(struct recorder *r, const kiln_tensor *there, int32_t *variable)
+static kiln_status add_outer(struct recorder *r, const kiln_tensor *there, const struct tape_edge *at,
+                             int32_t *variable)
 {
     char name[32];
     const struct variable *v = &r->outer->variables.v[there->variable];
-    struct source s = {.kind = SOURCE_OUTER,
-                       .outer = there->variable,
-                       .outer_place = there->place,
-                       .type = v->current->type,
-                       .layout = v->layout};
+    struct source s = {.kind = SOURCE_OUTER, .outer = there->variable, .type = v->current->type, .layout = v->layout};
     snprintf(name, sizeof name, "outer%zu", r->sources.n);
     TRY(recorder_add_source(r, &s, &s.type, name, variable));
-    return place_on_tape(r, &r->sources.v[r->sources.n - 1], place_of(r->outer, there));
+    struct source *added = &r->sources.v[r->sources.n - 1];
+    added->outside = (struct tape_edge){node_ref(at->node), at->out};
+    return place_on_tape(r, added, at->node);
 }
 
-static int32_t find_outer(const struct recorder *r, const kiln_tensor *there)
+static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, const struct tape_edge *at)
 {
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
-        if (s->kind == SOURCE_OUTER && s->outer == there->variable && s->outer_place == there->place)
+        if (s->kind == SOURCE_OUTER && s->outer == there->variable && s->outside.node == at->node &&
+            s->outside.out == at->out)
             return s->variable;
     }
     return 0;
@@ -97,8 +111,9 @@ kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tens
         *out = t;
         return KILN_OK;
     }
-    int32_t variable = find_outer(r, there);
-    if (!variable) TRY(add_outer(r, there, &variable));
+    struct tape_edge at = edge_of(r->outer, there);
+    int32_t variable = find_outer(r, there, &at);
+    if (!variable) TRY(add_outer(r, there, &at, &variable));
     TRY(variable_show(r, variable, &t->type, &there->layout, out));
     if (!there->node && (*out)->node) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
     return KILN_OK;

@@ -136,7 +136,7 @@ static kiln_status find_targets(struct region_record *c)
     for (size_t i = 0; i < c->r.sources.n; i++) {
         const struct source *s = &c->r.sources.v[i];
         if (!node_requires_grad(s->place)) continue;
-        c->targets[c->n_targets++] = (struct region_target){s->outer, s->outer_place, (int32_t)i, s->place};
+        c->targets[c->n_targets++] = (struct region_target){s->outer, s->outside, (int32_t)i, s->place};
     }
     return KILN_OK;
 }
@@ -184,6 +184,16 @@ kiln_status region_close(struct region_record *c, const char *op)
     if (status == KILN_E_GRADIENT) status = keep_failure(c);
     recorder_leave(&before);
     return status;
+}
+
+// What a region saves has no place on the tape.
+kiln_status region_refuse_graph(const char *op)
+{
+    if (thread_state.no_grad) return KILN_OK;
+    return error_set(KILN_E_UNSUPPORTED,
+                     "backward: a gradient of a gradient through kiln_%s is not taken inside of a captured function; "
+                     "differentiate the captured function outside, or use KILN_CAPTURE_AUTO",
+                     op);
 }
 
 size_t region_saved(const struct region_record *c)

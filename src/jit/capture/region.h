@@ -7,9 +7,10 @@
 
 // What is differentiated by: a place on the tape of the capture around.
 struct region_target {
-    int32_t variable, place; // there
-    int32_t source;          // in the region
-    struct tape_node *node;  // in the region; borrowed of its source
+    int32_t variable;       // there
+    struct tape_edge at;    // there
+    int32_t source;         // in the region
+    struct tape_node *node; // in the region; borrowed of its source
 };
 
 // Variables of the capture around, in the order of their first use.
@@ -50,5 +51,7 @@ bool region_gains_gradient(const struct region_record *c, int32_t variable); // 
 kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out);
 // The variable has another value, and if `moves` another place on the tape.
 kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves);
+// Whether a gradient is to be recorded itself, which the rules here do not do: an error.
+kiln_status region_refuse_graph(const char *op);
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for
 int32_t region_saved_value(const struct region_record *c, size_t i);

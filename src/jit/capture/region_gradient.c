@@ -101,6 +101,7 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     (void)user, (void)out;
     const struct held *h = rule_node()->held;
     size_t n = h->n_halves;
+    TRY(region_refuse_graph(h->op));
     struct backward_call *calls = calloc(n, sizeof *calls);
     void **users = calloc(n, sizeof *users);
     kiln_fn *fns = calloc(n, sizeof *fns);
@@ -132,10 +133,15 @@ struct placing {
     VEC(int32_t) kept_as;              // by what is kept: the operand, or operands + the result
 };
 
+static bool same_target(const struct region_target *a, const struct region_target *b)
+{
+    return a->variable == b->variable && a->at.node == b->at.node && a->at.out == b->at.out;
+}
+
 static kiln_status add_target(struct placing *p, const struct region_target *t)
 {
     for (size_t i = 0; i < p->targets.n; i++)
-        if (p->targets.v[i].variable == t->variable && p->targets.v[i].place == t->place) return KILN_OK;
+        if (same_target(&p->targets.v[i], t)) return KILN_OK;
     return vec_push(&p->targets, *t);
 }
 
@@ -183,8 +189,7 @@ static kiln_status describe_outputs(struct placing *p, size_t k)
     for (size_t t = 0; t < p->targets.n; t++) half->outputs[t] = -1;
     for (size_t i = 0; i < r->n_targets; i++) {
         for (size_t t = 0; t < p->targets.n; t++)
-            if (p->targets.v[t].variable == r->targets[i].variable && p->targets.v[t].place == r->targets[i].place)
-                half->outputs[t] = r->g.all.outputs[i];
+            if (same_target(&p->targets.v[t], &r->targets[i])) half->outputs[t] = r->g.all.outputs[i];
         half->n_outputs += r->g.all.outputs[i] >= 0;
     }
     return KILN_OK;
@@ -218,13 +223,6 @@ static kiln_status fill_types(struct placing *p)
     return KILN_OK;
 }
 
-static struct tape_edge edge_of(const struct recorder *o, const struct region_target *t)
-{
-    if (t->place) return (struct tape_edge){o->places.v[t->place - 1].node, o->places.v[t->place - 1].out};
-    const kiln_tensor *now = o->variables.v[t->variable].current;
-    return (struct tape_edge){now->node, now->node_out};
-}
-
 static kiln_status make_node(struct placing *p, struct tape_node **out)
 {
     size_t n_targets = p->targets.n, n = n_targets + p->kept.n;
@@ -233,7 +231,7 @@ static kiln_status make_node(struct placing *p, struct tape_node **out)
     struct type *results = calloc(p->n->n_results + 1, sizeof *results);
     kiln_status status = edges && in && results ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t t = 0; t < n_targets && !status; t++) {
-        edges[t] = edge_of(p->n->o, &p->targets.v[t]);
+        edges[t] = p->targets.v[t].at;
         in[t] = &p->h->types[t];
     }
     for (size_t i = 0; i < p->kept.n && !status; i++) in[n_targets + i] = &p->kept.v[i]->type;

@@ -28,18 +28,18 @@ struct source {
     int64_t shift;    // SPAN: of its first element from that input's
     double (*number)(void *user);
     void *user;
-    struct tape_node *leaf;  // a reference
-    struct storage *storage; // LEAF, MEMORY, or pinned: a reference
-    kiln_tensor *gradient;   // LEAF, INPUT, while it is captured: what the parameter had before; owned
-    bool grad;               // SOURCE_LEAF: it requires a gradient
-    bool history;            // LEAF: a state whose value requires a gradient, as what was written to it
-    struct tape_node *place; // of such a state, while it is captured: what its value is on the tape; a reference
-    bool gradient_read;      // LEAF, INPUT: after a backward that goes on outside, the function reads its gradient
-    bool changed;            // LEAF, INPUT: the function gave it a gradient, or took it away
-    bool no_gradient;        // LEAF, INPUT: the function found that it has none
-    bool of_input;           // GRADIENT: of the parameter that `input` is, not of `leaf`
-    int32_t outer;           // OUTER: the variable there; CARRIED: -1
-    int32_t outer_place;     // OUTER: by which place it was reached, as that of a handle
+    struct tape_node *leaf;   // a reference
+    struct storage *storage;  // LEAF, MEMORY, or pinned: a reference
+    kiln_tensor *gradient;    // LEAF, INPUT, while it is captured: what the parameter had before; owned
+    bool grad;                // SOURCE_LEAF: it requires a gradient
+    bool history;             // LEAF: a state whose value requires a gradient, as what was written to it
+    struct tape_node *place;  // of such a state, while it is captured: what its value is on the tape; a reference
+    bool gradient_read;       // LEAF, INPUT: after a backward that goes on outside, the function reads its gradient
+    bool changed;             // LEAF, INPUT: the function gave it a gradient, or took it away
+    bool no_gradient;         // LEAF, INPUT: the function found that it has none
+    bool of_input;            // GRADIENT: of the parameter that `input` is, not of `leaf`
+    int32_t outer;            // OUTER: the variable there; CARRIED: -1
+    struct tape_edge outside; // OUTER: where it lies on the tape there; a reference, until the capture has ended
     struct type type;
     struct layout layout;
 };
