@@ -251,6 +251,22 @@ static kiln_status check_order(struct verifier *v)
     return KILN_OK;
 }
 
+// A region that sees what is around it, or a program of its own that its parameters alone lead to.
+static bool is_closed(const struct kiln_graph *g, int32_t region)
+{
+    const struct op_regions_rule *rule = op_regions_rule(g->nodes.v[g->regions.v[region].owner].op);
+    return rule && !rule->inlined;
+}
+
+static bool is_seen(const struct kiln_graph *g, int32_t region, const struct ir_value *x)
+{
+    int32_t home = ir_value_region(g, x);
+    bool anywhere = x->kind == IR_NUMBER || x->kind == IR_CONSTANT;
+    for (; region != home && !anywhere; region = g->nodes.v[g->regions.v[region].owner].region)
+        if (is_closed(g, region)) return false;
+    return true;
+}
+
 kiln_status verify_use(struct verifier *v, int32_t value, int32_t region, int32_t before, const char *what)
 {
     const struct kiln_graph *g = v->g;
@@ -260,6 +276,8 @@ kiln_status verify_use(struct verifier *v, int32_t value, int32_t region, int32_
     int32_t home = ir_value_region(g, x);
     if (!verify_inside(g, region, home))
         return verify_fail("%s is %%%d of a region that does not surround it", what, (int)value);
+    if (!is_seen(g, region, x))
+        return verify_fail("%s is %%%d, which is outside of a region that only sees its parameters", what, (int)value);
     if (!ir_is_token(&x->type)) return KILN_OK;
     if (home != region) return verify_fail("%s is the token %%%d of another region", what, (int)value);
     if (v->used[value]) return verify_fail("%s is the token %%%d, which was taken before", what, (int)value);

@@ -206,6 +206,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "that it also reaches as that of a parameter's gradient",
         "is not taken inside of a captured function",
         "writes memory that it also reaches by kiln_stop_gradient",
+        "the gradient keeps a tensor of rank 16 of each trip",
     };
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;
@@ -214,6 +215,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
     // Both branches are captured, whichever eager mode takes.
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "is a leaf that requires a gradient; write it"))
         return one_node;
+    if (got->status == KILN_E_ARGUMENT && strstr(got->message, "share memory: ")) return one_node;
     // Gradients of gradients run the function's ops again, on inputs that it may have written.
     if (got->status == KILN_E_GRADIENT) return twice && strstr(got->message, "has changed since");
     if (got->status != KILN_E_UNSUPPORTED || way == WAY_AUTO || way == WAY_REGION) return false;

@@ -90,7 +90,7 @@ static kiln_status close_all(struct branching *c)
         struct recorder_switch before = recorder_enter(&r->r);
         kiln_status status = KILN_OK;
         for (size_t i = 0; i < c->written.v.n && !status; i++)
-            status = region_show_outer(r, c->written.v.v[i], &r->made[b->n_out + i]);
+            status = region_show_outer(r, c->records, b->n, c->written.v.v[i], &r->made[b->n_out + i]);
         recorder_leave(&before);
         if (!status) status = region_close(r, b->op);
         TRY(status);
@@ -215,11 +215,8 @@ static kiln_status make_node(struct branching *c)
 static kiln_status give(struct branching *c, kiln_tensor **out)
 {
     size_t n_out = c->b->n_out;
-    for (size_t i = 0; i < c->written.v.n; i++) {
-        bool moves = false; // a write without gradients leaves the memory where it was on the tape
-        for (size_t k = 0; k < c->b->n; k++) moves |= region_moved(&c->records[k], c->written.v.v[i]);
-        TRY(region_write_outer(c->o, c->written.v.v[i], c->results[n_out + i], moves));
-    }
+    for (size_t i = 0; i < c->written.v.n; i++)
+        TRY(region_write_outer(c->o, c->records, c->b->n, c->written.v.v[i], c->results[n_out + i]));
     for (size_t i = 0; i < n_out; i++) out[i] = c->results[i];
     return KILN_OK;
 }

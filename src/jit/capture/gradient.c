@@ -262,6 +262,7 @@ static kiln_status keep_failure(struct differentiation *d, const struct split *s
     graph->nodes.n = s->n_nodes;
     graph->values.n = s->n_values;
     graph->operands.n = s->n_operands;
+    graph->regions.n = s->n_regions;
     return KILN_OK;
 }
 

@@ -182,6 +182,17 @@ static kiln_status record_cond(struct looping *c)
     return status;
 }
 
+// The gradient asks for rows, one a trip.
+static kiln_status check_rows(const struct looping *c)
+{
+    for (size_t i = 0; i < region_saved(&c->body); i++)
+        if (c->body.g.saved[i].type.rank == KILN_MAX_RANK)
+            return error_set(KILN_E_UNSUPPORTED,
+                             "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most",
+                             c->l->op, KILN_MAX_RANK, KILN_MAX_RANK - 1);
+    return KILN_OK;
+}
+
 // What the body gives: carried values, those of what is written, rows; then its backward graph.
 static kiln_status close_body(struct looping *c)
 {
@@ -202,7 +213,7 @@ static kiln_status close_body(struct looping *c)
     struct recorder_switch before = recorder_enter(&r->r);
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < n_written && !status; i++)
-        status = region_show_outer(r, c->written.v.v[i], &r->made[l->n_carried + i]);
+        status = region_show_outer(r, r, 1, c->written.v.v[i], &r->made[l->n_carried + i]);
     for (size_t i = 0; i < l->n_stacked && !status; i++) {
         kiln_tensor **row = &r->made[l->n_carried + n_written + i];
         if (!(*row)->type.weak) continue;
@@ -212,7 +223,9 @@ static kiln_status close_body(struct looping *c)
     }
     recorder_leave(&before);
     r->without_backward = c->count || c->trips < 0;
-    return status ? status : region_close(r, l->op);
+    TRY(status);
+    TRY(region_close(r, l->op));
+    return check_rows(c);
 }
 
 static void finish(void *at)
@@ -246,7 +259,7 @@ static kiln_status give(struct looping *c, kiln_tensor **out)
     size_t n_written = c->written.v.n;
     for (size_t i = 0; i < n_written; i++) {
         int32_t variable = c->written.v.v[i];
-        TRY(region_write_outer(c->o, variable, c->results[l->n_carried + i], region_moved(&c->body, variable)));
+        TRY(region_write_outer(c->o, &c->body, 1, variable, c->results[l->n_carried + i]));
     }
     for (size_t i = 0; i < l->n_carried; i++) out[i] = c->results[i];
     for (size_t i = 0; i < l->n_stacked; i++) out[l->n_carried + i] = c->results[l->n_carried + n_written + i];

@@ -185,6 +185,8 @@ kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place
                              const struct layout *layout, kiln_tensor **out);
 // Where the memory that t shows is on the tape, by those that share t's place.
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
+// The same by numbers, for all handles at that place.
+void variable_move(struct recorder *r, int32_t variable, int32_t place, struct tape_node *n, uint32_t out);
 // In t's part of the memory the place is t's own; `moves`: for other handles as well.
 kiln_status variable_rebase(struct recorder *r, kiln_tensor *t, bool moves);
 kiln_status variable_own(struct recorder *r, kiln_tensor *t); // gives t a variable if it has none

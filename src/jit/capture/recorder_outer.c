@@ -87,6 +87,7 @@ static kiln_status add_outer(struct recorder *r, const kiln_tensor *there, const
     TRY(recorder_add_source(r, &s, &s.type, name, variable));
     struct source *added = &r->sources.v[r->sources.n - 1];
     added->outside = (struct tape_edge){node_ref(at->node), at->out};
+    added->outside_place = there->place;
     return place_on_tape(r, added, at->node);
 }
 

@@ -34,22 +34,33 @@ static struct source *source_of_outer(const struct region_record *c, int32_t var
     return NULL;
 }
 
-kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out)
+static kiln_status show_whole(struct recorder *o, int32_t variable, int32_t place, kiln_tensor **out)
 {
     const struct type type = o->variables.v[variable].current->type;
     const struct layout layout = o->variables.v[variable].layout;
     struct recorder_switch before = recorder_enter(o);
-    kiln_status status = variable_show(o, variable, &type, &layout, out);
+    kiln_status status = variable_show_at(o, variable, place, &type, &layout, out);
     recorder_leave(&before);
     return status;
 }
 
-kiln_status region_show_outer(struct region_record *c, int32_t variable, kiln_tensor **out)
+kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out)
 {
+    return show_whole(o, variable, 0, out);
+}
+
+kiln_status region_show_outer(struct region_record *c, const struct region_record *all, size_t n, int32_t variable,
+                              kiln_tensor **out)
+{
+    int32_t place = 0;
     kiln_tensor *there;
     const struct source *s = source_of_outer(c, variable);
     if (s) return variable_show(&c->r, s->variable, &s->type, &s->layout, out);
-    TRY(region_outer_handle(c->r.outer, variable, &there));
+    for (size_t k = 0; k < n; k++) {
+        s = source_of_outer(&all[k], variable);
+        if (s) place = s->outside_place;
+    }
+    TRY(show_whole(c->r.outer, variable, place, &there));
     return recorder_resolve_outer(&c->r, "jit", there, false, out);
 }
 
@@ -98,14 +109,43 @@ bool region_gains_gradient(const struct region_record *c, int32_t variable)
     return s && !s->place && node_requires_grad(c->r.variables.v[s->variable].current->node);
 }
 
-kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves)
+static bool is_moved(const struct region_record *c, int32_t variable)
+{
+    for (size_t i = 0; i < c->r.sources.n; i++) {
+        const struct source *s = &c->r.sources.v[i];
+        if (s->kind != SOURCE_OUTER || s->outer != variable) continue;
+        const struct variable *v = &c->r.variables.v[s->variable];
+        return v->written && v->current->node != s->place;
+    }
+    return false;
+}
+
+// Handles on one memory that lie at several places of the tape are not told apart after a write.
+static kiln_status find_moved(const struct region_record *c, size_t n, int32_t variable, const struct source **moved)
+{
+    const struct source *first = NULL;
+    bool moves = false; // a write without gradients leaves the memory where it was on the tape
+    for (size_t k = 0; k < n; k++) {
+        const struct source *s = source_of_outer(&c[k], variable);
+        if (s && first && s->outside_place != first->outside_place)
+            return error_set(KILN_E_UNSUPPORTED,
+                             "jit: a region of %s writes memory that it also reaches by kiln_stop_gradient",
+                             c[k].r.name);
+        moves |= s && is_moved(&c[k], variable);
+        if (s) first = s;
+    }
+    *moved = moves ? first : NULL;
+    return KILN_OK;
+}
+
+kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
+                               const kiln_tensor *value)
 {
     struct variable *v = &o->variables.v[variable];
+    const struct source *moved;
+    TRY(find_moved(c, n, variable, &moved));
     v->current->value = value->value;
-    if (moves) {
-        tape_set_node(v->current, value->node, value->node_out);
-        v->moves++;
-    }
+    if (moved) variable_move(o, variable, moved->outside_place, value->node, value->node_out);
     v->version++;
     v->written = ++o->writes;
     if (v->source < 0) return KILN_OK;

@@ -37,8 +37,9 @@ struct region_record {
 // Runs the region under its recorder. `made` gets its outputs, of the scope that is open.
 kiln_status region_record(struct region_record *c, struct recorder *outer, const struct region *region,
                           kiln_tensor *const *in, size_t n_in, kiln_tensor **made, size_t n_out);
-// The region's handle on all of a variable of the capture around.
-kiln_status region_show_outer(struct region_record *c, int32_t variable, kiln_tensor **out);
+// The region's handle on all of a variable of the capture around, which some of all n regions have reached.
+kiln_status region_show_outer(struct region_record *c, const struct region_record *all, size_t n, int32_t variable,
+                              kiln_tensor **out);
 // The values of c->made; with that the backward graph, if a gradient is wanted.
 kiln_status region_close(struct region_record *c, const char *op);
 void region_finish(struct region_record *c, const char *op, uintptr_t caller); // constants move to the capture around
@@ -49,8 +50,10 @@ int32_t region_find(const struct region_variables *v, int32_t variable);     // 
 bool region_gains_gradient(const struct region_record *c, int32_t variable); // by being written
 // A handle of the capture around on a variable.
 kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out);
-// The variable has another value, and if `moves` another place on the tape.
-kiln_status region_write_outer(struct recorder *o, int32_t variable, const kiln_tensor *value, bool moves);
+// The variable that some of the regions wrote has another value, and unless none did so with a gradient, another place
+// on the tape.
+kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
+                               const kiln_tensor *value);
 // Whether a gradient is to be recorded itself, which the rules here do not do: an error.
 kiln_status region_refuse_graph(const char *op);
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for

@@ -297,14 +297,3 @@ kiln_status region_place_on_tape(const struct region_node *n)
     vec_free(&p.kept_as);
     return status;
 }
-
-bool region_moved(const struct region_record *c, int32_t variable)
-{
-    for (size_t i = 0; i < c->r.sources.n; i++) {
-        const struct source *s = &c->r.sources.v[i];
-        if (s->kind != SOURCE_OUTER || s->outer != variable) continue;
-        const struct variable *v = &c->r.variables.v[s->variable];
-        return v->written && v->current->node != s->place;
-    }
-    return false;
-}

@@ -17,6 +17,4 @@ struct region_node {
 
 // Gives the results a node of the tape, if anything that they come of requires a gradient.
 kiln_status region_place_on_tape(const struct region_node *n);
-// Whether the region left the variable elsewhere on the tape.
-bool region_moved(const struct region_record *c, int32_t variable);
 kiln_status capture_branches(struct sink *sink, const struct control_branches *b, kiln_tensor **out, bool *taken);

@@ -40,6 +40,7 @@ struct source {
     bool of_input;            // GRADIENT: of the parameter that `input` is, not of `leaf`
     int32_t outer;            // OUTER: the variable there; CARRIED: -1
     struct tape_edge outside; // OUTER: where it lies on the tape there; a reference, until the capture has ended
+    int32_t outside_place;    // OUTER: by which of that variable's places
     struct type type;
     struct layout layout;
 };

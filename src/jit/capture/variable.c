@@ -53,6 +53,13 @@ void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_no
     node_unref(old);
 }
 
+void variable_move(struct recorder *r, int32_t variable, int32_t place, struct tape_node *n, uint32_t out)
+{
+    const kiln_tensor at = {.variable = variable, .place = place};
+    variable_set_place(r, &at, n, out);
+    ++*moves_of(r, &at);
+}
+
 kiln_status variable_new(struct recorder *r, const kiln_tensor *value, const struct layout *layout, int32_t *out)
 {
     struct variable v = {.layout = *layout, .source = -1};
