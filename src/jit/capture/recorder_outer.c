@@ -91,6 +91,14 @@ static kiln_status add_outer(struct recorder *r, const kiln_tensor *there, const
     return place_on_tape(r, added, at->node);
 }
 
+// One part of a memory that is a variable by itself: the tape of all of it does not lead there alone.
+static bool is_variable_part(const struct recorder *o, const kiln_tensor *there)
+{
+    const struct tape_node *n = there->node;
+    return node_requires_grad(n) && (n->kind == NODE_INPUT || n->kind == NODE_LEAF) &&
+           !is_whole(&o->variables.v[there->variable], there);
+}
+
 static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, const struct tape_edge *at)
 {
     for (size_t i = 0; i < r->sources.n; i++) {
@@ -112,10 +120,15 @@ kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tens
         *out = t;
         return KILN_OK;
     }
+    if (is_variable_part(r->outer, there))
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: a tensor that %s is differentiated by shares its memory with another one, and a region "
+                         "uses it; give one of them a memory of its own",
+                         op, r->name);
     struct tape_edge at = edge_of(r->outer, there);
     int32_t variable = find_outer(r, there, &at);
     if (!variable) TRY(add_outer(r, there, &at, &variable));
     TRY(variable_show(r, variable, &t->type, &there->layout, out));
-    if (!there->node && (*out)->node) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
+    if (!there->node && at.node && (*out)->node) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
     return KILN_OK;
 }

@@ -143,6 +143,7 @@ kiln_status region_write_outer(struct recorder *o, const struct region_record *c
 {
     struct variable *v = &o->variables.v[variable];
     const struct source *moved;
+    if (type_numel(&v->current->type)) TRY(recorder_check_apart(o, variable, true));
     TRY(find_moved(c, n, variable, &moved));
     v->current->value = value->value;
     if (moved) variable_move(o, variable, moved->outside_place, value->node, value->node_out);
