@@ -141,7 +141,7 @@ static bool all_kinds_ran(const struct harness *h)
     for (int i = 0; i < GRADIENTS; i++)
         if (!h->by_gradient[i]) all = false, printf("no program with gradient %d ran\n", i);
     for (int i = 0; i < WAYS; i++)
-        if (50 * h->refused[i] > h->by_way[i])
+        if (h->refused[i] > 8 + h->by_way[i] / 25)
             all = false, printf("%s refused %d programs\n", way_names[i], (int)h->refused[i]);
     return all;
 }

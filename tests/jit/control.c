@@ -256,6 +256,126 @@ FN(writes_plain)
     END;
 }
 
+// The function's own value_and_grad, by what a region writes: with an else, without one, and by a loop.
+enum { WITH_ELSE, WITHOUT_ELSE, BY_LOOP, WRITTEN_OUT = 4 };
+
+static kiln_status double_memory(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)in, (void)n_in, (void)out, (void)n_out;
+    return kiln_add_(user, user);
+}
+
+static kiln_status write_input(int how, kiln_tensor *x)
+{
+    kiln_tensor *large = kiln_greater(kiln_sum(x, NULL), kiln_scalar(0));
+    kiln_fn other = (how & 3) == WITH_ELSE ? add_one : NULL;
+    if ((how & 3) == BY_LOOP) {
+        if (!(how & WRITTEN_OUT)) return kiln_for(kiln_scalar_int(2), double_memory, x, NULL, 0, NULL, NULL, 0);
+        TRY_(double_memory(x, NULL, 0, NULL, 0));
+        return double_memory(x, NULL, 0, NULL, 0);
+    }
+    if (!(how & WRITTEN_OUT)) return kiln_cond(large, double_memory, other, x, NULL, 0, NULL, 0);
+    if (kiln_item(large)) return double_memory(x, NULL, 0, NULL, 0);
+    return other ? other(x, NULL, 0, NULL, 0) : KILN_OK;
+}
+
+static kiln_status loss_of_written(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)n_in, (void)n_out;
+    TRY_(write_input(*(const int *)user, in[0]));
+    out[0] = kiln_sum(kiln_mul(in[0], kiln_scalar(0.25)), NULL);
+    END;
+}
+
+static kiln_status slopes_by_written(int how, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *x[] = {kiln_mul(kiln_stop_gradient(in[0]), kiln_scalar(2))};
+    return kiln_value_and_grad(loss_of_written, &how, x, 1, NULL, out, 2);
+}
+
+#define WRITTEN(name, how)                      \
+    FN(name)                                    \
+    {                                           \
+        BEGIN;                                  \
+        return slopes_by_written(how, in, out); \
+    }
+WRITTEN(written_with_else, WITH_ELSE)
+WRITTEN(written_with_else_plain, WITH_ELSE | WRITTEN_OUT)
+WRITTEN(written_without_else, WITHOUT_ELSE)
+WRITTEN(written_without_else_plain, WITHOUT_ELSE | WRITTEN_OUT)
+WRITTEN(written_by_loop, BY_LOOP)
+WRITTEN(written_by_loop_plain, BY_LOOP | WRITTEN_OUT)
+
+// Memory without a gradient, to which a loop adds what has one.
+struct sums {
+    kiln_tensor *sum, *by;
+};
+
+FN(add_to_sum)
+{
+    BEGIN;
+    const struct sums *s = user;
+    return kiln_add_(s->sum, s->by);
+}
+
+FN(gains)
+{
+    BEGIN;
+    struct sums s = {kiln_zeros_like(in[0]), kiln_sin(in[0])};
+    TRY_(kiln_for(kiln_scalar_int(3), add_to_sum, &s, NULL, 0, NULL, NULL, 0));
+    out[0] = s.sum;
+    END;
+}
+
+FN(gains_plain)
+{
+    BEGIN;
+    struct sums s = {kiln_zeros_like(in[0]), kiln_sin(in[0])};
+    for (int i = 0; i < 3; i++) TRY_(add_to_sum(&s, NULL, 0, NULL, 0));
+    out[0] = s.sum;
+    END;
+}
+
+// Two handles on one memory, of which a region writes one.
+FN(seen_by_both)
+{
+    BEGIN;
+    kiln_tensor *line = kiln_reshape(kiln_mul(in[0], kiln_scalar(1.5)), 1, (const int64_t[]){kiln_numel(in[0])});
+    TRY_(kiln_cond(kiln_less(kiln_sum(line, NULL), kiln_scalar(1e6)), add_one, NULL, line, NULL, 0, NULL, 0));
+    out[0] = kiln_mul(line, kiln_sum(kiln_reshape(line, 2, (const int64_t[]){kiln_numel(in[0]), 1}), NULL));
+    END;
+}
+
+FN(seen_by_both_plain)
+{
+    BEGIN;
+    kiln_tensor *line = kiln_reshape(kiln_mul(in[0], kiln_scalar(1.5)), 1, (const int64_t[]){kiln_numel(in[0])});
+    TRY_(add_one(line, NULL, 0, NULL, 0));
+    out[0] = kiln_mul(line, kiln_sum(line, NULL));
+    END;
+}
+
+// No trip, and what a gradient would keep of it.
+FN(sin_of_carried)
+{
+    BEGIN;
+    out[0] = kiln_sin(in[1]);
+    END;
+}
+
+FN(no_trip)
+{
+    BEGIN;
+    return kiln_for(kiln_scalar_int(0), sin_of_carried, NULL, in, 1, NULL, out, 1);
+}
+
+FN(no_trip_plain)
+{
+    BEGIN;
+    out[0] = kiln_alias(in[0]);
+    END;
+}
+
 FN(without_else)
 {
     BEGIN;
@@ -506,6 +626,12 @@ static const struct program programs[] = {
     {"visible, the other", visible, visible_plain, "sxx", 2, true},
     {"writes, true", writes, writes_plain, "bxm", 1, true},
     {"writes to a part", writes, writes_plain, "fxm", 1, true},
+    {"value_and_grad, written in a branch", written_with_else, written_with_else_plain, "x", 2, false},
+    {"value_and_grad, written in the only branch", written_without_else, written_without_else_plain, "x", 2, false},
+    {"value_and_grad, written in a loop", written_by_loop, written_by_loop_plain, "x", 2, false},
+    {"gains a gradient", gains, gains_plain, "x", 1, true},
+    {"seen by both", seen_by_both, seen_by_both_plain, "x", 1, true},
+    {"no trip", no_trip, no_trip_plain, "x", 1, true},
     {"without else, true", without_else, without_else_plain, "bx", 1, true},
     {"without else, false", without_else, without_else_plain, "fx", 1, true},
     {"switch", one_of_three, one_of_three_plain, "1x", 3, true},

@@ -187,9 +187,10 @@ static kiln_status check_rows(const struct looping *c)
 {
     for (size_t i = 0; i < region_saved(&c->body); i++)
         if (c->body.g.saved[i].type.rank == KILN_MAX_RANK)
-            return error_set(KILN_E_UNSUPPORTED,
-                             "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most",
-                             c->l->op, KILN_MAX_RANK, KILN_MAX_RANK - 1);
+            return error_set(
+                KILN_E_UNSUPPORTED,
+                "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most", c->l->op,
+                KILN_MAX_RANK, KILN_MAX_RANK - 1);
     return KILN_OK;
 }
 

@@ -152,6 +152,24 @@ static kiln_status find_start(const struct held *h, kiln_tensor *const *kept, ki
     return error_pending;
 }
 
+static kiln_tensor *no_rows_of(const struct type *row)
+{
+    int64_t dims[KILN_MAX_RANK] = {0};
+    memcpy(dims + 1, row->dims, sizeof *dims * row->rank);
+    return kiln_zeros(NULL, (kiln_dtype)row->dtype, row->rank + 1, dims);
+}
+
+// No trip: what is carried is what was given, and nothing else was read.
+static kiln_status pass_by(const struct held *h, kiln_tensor *const *dout, kiln_tensor **din)
+{
+    for (size_t i = 0; i < h->n_targets; i++) {
+        const struct backward_target *t = &h->targets[i];
+        kiln_tensor *d = t->of == OF_STATE ? dout[h->states[t->at]] : NULL;
+        din[i] = d ? d : t->of == OF_ROWS ? no_rows_of(&h->types[i]) : zeros_of(&h->types[i]);
+    }
+    return error_pending;
+}
+
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
@@ -159,6 +177,7 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     const struct held *h = rule_node()->held;
     if (h->failure) return error_raise(h->failure);
     TRY(region_refuse_graph(h->op));
+    if (h->trips == 0) return pass_by(h, dout, din);
     size_t n_carried = h->n_states + h->n_sums;
     kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
     kiln_tensor **made = room + n_carried + h->n_rows;

@@ -232,6 +232,18 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
     return give_outputs(r, n, out);
 }
 
+// What no trip gives is known by the types that the node has.
+static kiln_status run_no_trip(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out)
+{
+    int32_t n_carried = (int32_t)n->attrs[AT_loop_carried].i;
+    for (int32_t i = 0; i < n->n_out; i++) {
+        const struct type *t = &r->g->values.v[n->first_out + i].type;
+        out[i] = i < n_carried ? kiln_alias(in[i]) : kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
+        if (!out[i]) return error_pending;
+    }
+    return give_outputs(r, n, out);
+}
+
 static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
                             struct replayed_region *regions)
 {
@@ -250,6 +262,7 @@ static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tens
                                    .bound = n->attrs[AT_loop_bound].i,
                                    .numbered = true,
                                    .reverse = n->attrs[AT_loop_reverse].i};
+    if (l.count == 0 && !counted) return run_no_trip(r, n, in, out);
     TRY(loop_take(&l, out));
     return give_outputs(r, n, out);
 }
