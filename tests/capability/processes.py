@@ -153,9 +153,10 @@ def dump_while_running(dump, bench, device, folder):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 100
-        while not list(pathlib.Path(folder).rglob(kernel)):
+        files = pathlib.Path(folder)
+        while not (list(files.rglob(kernel)) and list(files.rglob('plan.txt'))):  # which is written last
             check(running.poll() is None, f'the program ended with status {running.returncode}')
-            check(time.monotonic() < end, f'no kernel was dumped: {list(pathlib.Path(folder).rglob("*"))}')
+            check(time.monotonic() < end, f'no kernel was dumped: {list(files.rglob("*"))}')
             time.sleep(0.02)
         text = run(dump, '--dump', folder, *ALL_FORMS).stdout
         check(running.poll() is None, 'the program ended before it was looked at')
