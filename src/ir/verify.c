@@ -6,6 +6,7 @@
 // name a region, with those of the regions inside, must be as many as lie in it. A node that named a region further out
 // would be missing in the one it lies in.
 #include "ir/verify.h"
+#include "ir/regions.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,19 +252,12 @@ static kiln_status check_order(struct verifier *v)
     return KILN_OK;
 }
 
-// A region that sees what is around it, or a program of its own that its parameters alone lead to.
-static bool is_closed(const struct kiln_graph *g, int32_t region)
-{
-    const struct op_regions_rule *rule = op_regions_rule(g->nodes.v[g->regions.v[region].owner].op);
-    return rule && !rule->inlined;
-}
-
 static bool is_seen(const struct kiln_graph *g, int32_t region, const struct ir_value *x)
 {
     int32_t home = ir_value_region(g, x);
     bool anywhere = x->kind == IR_NUMBER || x->kind == IR_CONSTANT;
     for (; region != home && !anywhere; region = g->nodes.v[g->regions.v[region].owner].region)
-        if (is_closed(g, region)) return false;
+        if (ir_region_is_closed(g, region)) return false;
     return true;
 }
 

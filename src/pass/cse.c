@@ -5,6 +5,7 @@
 // the region of the later node or one around it. A table of hashes, open addressing; linear in nodes and operands.
 #include "pass/passes.h"
 #include "base/hash.h"
+#include "ir/regions.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,18 +43,12 @@ static bool same_node(const struct kiln_graph *g, const struct ir_node *a, const
     return true;
 }
 
-static bool is_closed(const struct ir_rewrite *r, int32_t region)
-{
-    const struct op *owner = r->from->nodes.v[r->from->regions.v[region].owner].op;
-    return op_regions_rule(owner) && !op_regions_rule(owner)->inlined;
-}
-
 // A region of `to` that is open now, or no region at all; none that is around one that sees its parameters alone.
 static bool visible(const struct ir_rewrite *r, int32_t region)
 {
     for (size_t i = r->open.n; i-- > 0;) {
         if (r->regions[r->open.v[i]] == region) return true;
-        if (is_closed(r, r->open.v[i])) return false;
+        if (ir_region_is_closed(r->from, r->open.v[i])) return false;
     }
     return region < 0;
 }

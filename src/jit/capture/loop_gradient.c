@@ -76,11 +76,6 @@ struct backward_call {
     kiln_tensor *const *kept;
 };
 
-static kiln_tensor *zeros_of(const struct type *t)
-{
-    return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
-}
-
 static const struct backward_target *target_of_state(const struct held *h, size_t state)
 {
     for (size_t t = 0; t < h->n_targets; t++)
@@ -109,14 +104,14 @@ static kiln_status give(const struct held *h, kiln_tensor *const *in, kiln_tenso
     kiln_tensor *const *sums = in + 1 + h->n_states;
     for (size_t k = 0; k < h->n_states; k++) {
         const struct backward_target *t = target_of_state(h, k);
-        out[k] = t && t->output >= 0 ? made[t->output] : zeros_of(&h->types[h->n_targets + h->states[k]]);
+        out[k] = t && t->output >= 0 ? made[t->output] : region_zeros_of(&h->types[h->n_targets + h->states[k]]);
     }
     for (size_t i = 0; i < h->n_targets; i++) {
         const struct backward_target *t = &h->targets[i];
         if (t->of == OF_SUM)
             out[h->n_states + t->at] = t->output >= 0 ? kiln_add(sums[t->at], made[t->output]) : sums[t->at];
         if (t->of == OF_ROWS)
-            out[h->n_states + h->n_sums + t->at] = t->output >= 0 ? made[t->output] : zeros_of(&h->types[i]);
+            out[h->n_states + h->n_sums + t->at] = t->output >= 0 ? made[t->output] : region_zeros_of(&h->types[i]);
     }
     return error_pending;
 }
@@ -140,14 +135,14 @@ static kiln_status find_start(const struct held *h, kiln_tensor *const *kept, ki
 {
     for (size_t k = 0; k < h->n_states; k++) {
         kiln_tensor *d = dout[h->states[k]];
-        *in++ = d ? d : zeros_of(&h->types[h->n_targets + h->states[k]]);
+        *in++ = d ? d : region_zeros_of(&h->types[h->n_targets + h->states[k]]);
     }
     for (size_t i = 0; i < h->n_targets; i++)
-        if (h->targets[i].of == OF_SUM) *in++ = zeros_of(&h->types[i]);
+        if (h->targets[i].of == OF_SUM) *in++ = region_zeros_of(&h->types[i]);
     for (size_t i = 0; i < h->n_rows; i++) {
         const struct backward_row *r = &h->rows[i];
         kiln_tensor *t = r->is_gradient ? dout[r->at] : kept[r->at];
-        *in++ = t ? t : zeros_of(&h->types[h->n_targets + r->at]);
+        *in++ = t ? t : region_zeros_of(&h->types[h->n_targets + r->at]);
     }
     return error_pending;
 }
@@ -165,7 +160,7 @@ static kiln_status pass_by(const struct held *h, kiln_tensor *const *dout, kiln_
     for (size_t i = 0; i < h->n_targets; i++) {
         const struct backward_target *t = &h->targets[i];
         kiln_tensor *d = t->of == OF_STATE ? dout[h->states[t->at]] : NULL;
-        din[i] = d ? d : t->of == OF_ROWS ? no_rows_of(&h->types[i]) : zeros_of(&h->types[i]);
+        din[i] = d ? d : t->of == OF_ROWS ? no_rows_of(&h->types[i]) : region_zeros_of(&h->types[i]);
     }
     return error_pending;
 }
@@ -426,10 +421,9 @@ static kiln_status place(struct placing *p)
     return KILN_OK;
 }
 
-kiln_status loop_place_on_tape(struct looping *c, size_t n_saved)
+kiln_status loop_place_on_tape(struct looping *c)
 {
     struct placing p = {.c = c};
-    (void)n_saved;
     if (!c->body.n_targets) return KILN_OK;
     p.h = calloc(1, sizeof *p.h);
     if (!p.h) return error_set(KILN_E_MEMORY, "jit: out of memory");

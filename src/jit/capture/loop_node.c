@@ -140,7 +140,7 @@ static kiln_status add(struct looping *c, int32_t *operands, int32_t *room)
         if (!c->results[i]) return error_pending;
     }
     c->n_results = n_values;
-    TRY(loop_place_on_tape(c, n_saved));
+    TRY(loop_place_on_tape(c));
     const struct op_call done = {.op = call.op, .n_in = n_in, .n_out = (int)n_values};
     return replayed_results(c->o, &done, operands, c->results);
 }

@@ -1,5 +1,6 @@
 // One region: the user's function under a recorder of its own.
 #include "jit/capture/region.h"
+#include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,11 @@ kiln_status region_close(struct region_record *c, const char *op)
     if (status == KILN_E_GRADIENT) status = keep_failure(c);
     recorder_leave(&before);
     return status;
+}
+
+kiln_tensor *region_zeros_of(const struct type *t)
+{
+    return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
 }
 
 // What a region saves has no place on the tape.

@@ -54,6 +54,7 @@ kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tenso
 // on the tape.
 kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
                                const kiln_tensor *value);
+kiln_tensor *region_zeros_of(const struct type *t); // a gradient that nothing comes to
 // Whether a gradient is to be recorded itself, which the rules here do not do: an error.
 kiln_status region_refuse_graph(const char *op);
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for

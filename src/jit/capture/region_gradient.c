@@ -61,24 +61,19 @@ struct backward_call {
     kiln_tensor *const *kept, *const *dout;
 };
 
-static kiln_tensor *zeros_of(const struct type *t)
-{
-    return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
-}
-
 static kiln_status run_half(const struct backward_call *c, kiln_tensor **in, kiln_tensor **made, kiln_tensor **out)
 {
     const struct held *h = c->h;
     for (size_t i = 0; i < c->half->n_inputs; i++) {
         int32_t from = c->half->inputs[i];
         in[i] = from >= 0 ? c->kept[from] : c->dout[-1 - from];
-        if (!in[i]) in[i] = zeros_of(&h->types[h->n_targets + (size_t)(-1 - from)]);
+        if (!in[i]) in[i] = region_zeros_of(&h->types[h->n_targets + (size_t)(-1 - from)]);
         if (!in[i]) return error_pending;
     }
     if (c->half->graph) TRY(graph_replay(c->half->graph, h->dev, in, NULL, made));
     for (size_t t = 0; t < h->n_targets; t++) {
         int32_t at = c->half->graph ? c->half->outputs[t] : -1;
-        out[t] = at >= 0 ? made[at] : zeros_of(&h->types[t]);
+        out[t] = at >= 0 ? made[at] : region_zeros_of(&h->types[t]);
         if (!out[t]) return error_pending;
     }
     return KILN_OK;

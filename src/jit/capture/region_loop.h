@@ -28,7 +28,7 @@ struct looping {
 
 // The node, and its place on the tape. Fills c->results.
 kiln_status loop_add_node(struct looping *c);
-kiln_status loop_place_on_tape(struct looping *c, size_t n_saved);
+kiln_status loop_place_on_tape(struct looping *c);
 // Which parameter of the body a source is; -1: none, it is of the capture around.
 static inline int32_t loop_param_of(const struct looping *c, int32_t source)
 {
