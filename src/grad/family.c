@@ -8,6 +8,7 @@
 // alone hold families: no cycle runs through the tape.
 #include "base/process.h"
 #include "grad/tape.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
@@ -194,6 +195,20 @@ static bool is_state(const struct tape_node *n)
     return n && n->kind == NODE_LEAF && !n->leaf->requires_grad;
 }
 
+// Where the last write covered just what t shows: the edge of what was written. No way leads from there through what
+// the memory held before, whose tape an earlier backward may have used up.
+static const struct tape_edge *find_written(const struct tape_node *base, const kiln_tensor *t)
+{
+    if (base->freed || base->op != &op_instances[OP_as_strided_scatter]) return NULL;
+    struct type type;
+    node_value_type(base, &base->values[1], &type);
+    if (!type_same_shape(&type, &t->type) || base->attrs[AT_as_strided_scatter_offset].i != t->layout.offset)
+        return NULL;
+    for (int i = 0; i < type.rank; i++)
+        if (type.dims[i] > 1 && base->attrs[AT_as_strided_scatter_strides].v[i] != t->layout.strides[i]) return NULL;
+    return &base->edges[1];
+}
+
 static kiln_status refresh(kiln_tensor *t)
 {
     struct tape_family *f = t->family;
@@ -207,9 +222,11 @@ static kiln_status refresh(kiln_tensor *t)
     }
     if (node_is_cut(f->base.node)) n = node_ref(f->base.node);
     if (node_requires_grad(f->base.node)) {
-        if (covers_storage(t) && type_same_shape(&t->type, &f->type)) {
-            n = node_ref(f->base.node);
-            out = f->base.out;
+        const struct tape_edge *part = find_written(f->base.node, t);
+        if (covers_storage(t) && type_same_shape(&t->type, &f->type)) part = &f->base;
+        if (part) {
+            n = node_ref(part->node);
+            out = part->out;
         } else {
             struct attr attrs[] = {ints(t->type.rank, t->type.dims), ints(t->type.rank, t->layout.strides),
                                    attr_of_int(t->layout.offset)};

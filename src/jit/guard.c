@@ -13,6 +13,14 @@ static int32_t alias_of(kiln_tensor *const *in, size_t i)
     return -1;
 }
 
+// The first earlier input that a write with a gradient to this one reaches, too.
+static int32_t kin_of(kiln_tensor *const *in, size_t i)
+{
+    for (size_t k = 0; k < i && in[i]->family; k++)
+        if (in[k]->family == in[i]->family) return (int32_t)k;
+    return -1;
+}
+
 // The first earlier input that is the same tensor on the tape.
 static int32_t twin_of(kiln_tensor *const *in, size_t i)
 {
@@ -48,6 +56,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         struct guard_input *to = &g->in[i];
         to->type = t->type;
         to->alias = alias_of(in, i);
+        to->kin = kin_of(in, i);
         to->number = !t->storage;
         to->run_time = t->run_time || t->node || (run_time && run_time[i]);
         to->value = t->number;
@@ -56,6 +65,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         to->twin = to->grad ? twin_of(in, i) : -1;
         to->leaf = is_leaf(t);
         to->cut = is_cut(t);
+        to->detached = t->detached;
         to->first = (int32_t)i;
         to->offset = t->layout.offset;
         g->sees_grad |= (t->node || t->family) && tensor_requires_grad(t);
@@ -120,6 +130,7 @@ static bool lies_well(const struct guard *all, size_t i, kiln_tensor *const *in)
     if (g->placed && t->layout.offset != g->offset) return false;
     if (g->storage && t->storage != g->storage) return false;
     if (all->asks_sharing && alias_of(in, i) != g->alias) return false;
+    if (g->written && !all->no_grad && kin_of(in, i) != g->kin) return false;
     for (size_t k = 0; k < i; k++) {
         const struct guard_input *other = &all->in[k];
         if (KILN_LIKELY(in[k]->storage != t->storage) || other->first == g->first) continue;
@@ -139,6 +150,7 @@ static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tenso
     if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
     if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;
     if (is_leaf(t) != g->leaf || is_cut(t) != g->cut || (g->grad && twin_of(in, i) != g->twin)) return GUARD_TAPE;
+    if (g->detached != t->detached && !all->no_grad) return GUARD_TAPE;
     if (g->number) return check_number(g, t);
     if (g->dev != t->storage->dev) return GUARD_DEVICE;
     if (g->row_major ? !layout_is_contiguous(&t->type, &t->layout) : !same_strides(g, t)) return GUARD_STRIDES;
@@ -249,6 +261,9 @@ static void describe_input(const struct guard_input *g, enum guard_kind kind, ki
     case GUARD_TAPE:
         if (is_leaf(t) != g->leaf)
             str_addf(out, "was %s, is %s", g->leaf ? "a leaf" : "no leaf", g->leaf ? "none" : "one");
+        else if (t->detached != g->detached)
+            str_addf(out, "was a view made %s gradients, is one made %s", g->detached ? "without" : "with",
+                     g->detached ? "with them" : "without");
         else
             str_addf(out, "tensor was that of %d, is that of %d", (int)g->twin, (int)twin_of(in, at));
         break;

@@ -28,9 +28,11 @@ struct guard_input {
     bool number, run_time; // run_time: a number that the program takes at run time
     bool row_major, grad;
     int32_t alias; // the first earlier input on the same storage; -1: none
+    int32_t kin;   // the first earlier input that learns of writes to it, gradients too; -1: none
     int32_t twin;  // the first input with the same place on the tape; -1: it has none
     bool leaf;     // that place is a leaf
     bool cut;      // it comes of what kept no tape
+    bool detached; // it shares memory without its graph of gradients
     // Of the capture, once there is one.
     int32_t first;           // the first input that the graph has in one source with this one
     bool placed, written;    // the offset is built in; the memory is written

@@ -197,7 +197,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "uses a tensor that depends on others outside of the capture",
         "requires a gradient and shares its memory with another tensor, and that memory is written",
         "shares with another tensor, and the parameter requires a gradient",
-        "to memory that a state shares with another tensor",
+        "gave, shares with another tensor",
         "shares with another tensor, and the state was written with a gradient",
         "it comes to an input that is no parameter; with .create_graph",
         "a part of this gradient comes through",

@@ -271,6 +271,76 @@ static void results_that_were_assigned(void **state)
     }
 }
 
+// A state is written with a gradient at each call, and what it held is differentiated in the next one. What lies around
+// it in its memory has no part in that.
+static kiln_status learns_of_before(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_mul((kiln_tensor *)user, kiln_scalar(3));
+    TRY_(kiln_assign(user, in[0]));
+    return kiln_requires_grad(out[0]) ? kiln_backward(out[0], NULL) : kiln_error();
+}
+
+static void state_of_part_of_its_memory(void **state)
+{
+    struct fixture *f = *state;
+    for (int ways = 0; ways < CAPTURES * CAPTURES; ways++) {
+        kiln_tensor *s = kiln_narrow(vec(f, 4, 1, 2, 3, 4), 0, 1, 2), *leaf = vec(f, 2, 5, 6), *y;
+        ok(kiln_set_requires_grad(leaf, true));
+        ok(kiln_state(s));
+        kiln_function *in_turn[] = {kiln_jit(learns_of_before, s, KILN_JIT(.capture = captures[ways % CAPTURES])),
+                                    kiln_jit(learns_of_before, s, KILN_JIT(.capture = captures[ways / CAPTURES]))};
+        for (int call = 0; call < 5; call++) {
+            ok(kiln_set_gradient(leaf, NULL));
+            ok(kiln_call(in_turn[call % 2], &leaf, 1, &y, 1));
+            expect(y, 2, call ? 15. : 6., call ? 18. : 9.);
+            if (call) expect(kiln_gradient(leaf), 2, 3., 3.);
+        }
+        for (int i = 0; i < 2; i++) kiln_function_free(&in_turn[i]);
+    }
+}
+
+static kiln_status writes_first(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    TRY_(kiln_assign(in[0], in[2]));
+    out[0] = kiln_square(in[1]);
+    return kiln_error();
+}
+
+// Views of one tensor learn of what is written through each other, gradients too; those of kiln_stop_gradient of it,
+// and those made without gradients, of the values alone.
+static void inputs_that_stopped_gradients(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < CAPTURES; i++) {
+        bool is_auto = captures[i] == KILN_CAPTURE_AUTO;
+        kiln_function *j = kiln_jit(writes_first, NULL, KILN_JIT(.capture = captures[i]));
+        for (int call = 0; call < 4; call++) {
+            kiln_tensor *base = vec(f, 4, 1, 2, 3, 4), *leaf = vec(f, 2, 5, 6), *y;
+            ok(kiln_set_requires_grad(leaf, true));
+            kiln_tensor *other = call == 1 ? kiln_stop_gradient(base) : base;
+            if (call > 1) kiln_no_grad_begin();
+            kiln_tensor *in[] = {kiln_narrow(base, 0, 1, 2), kiln_narrow(other, 0, 1, 2), leaf};
+            if (call > 1) kiln_no_grad_end();
+            if (call == 2) in[0] = kiln_narrow(base, 0, 1, 2);
+            if (call == 3) {
+                fails(kiln_call(j, in, 3, &y, 1), KILN_E_GRADIENT, "made without gradients");
+                continue;
+            }
+            if (call == 1 && !is_auto) {
+                fails(kiln_call(j, in, 3, &y, 1), KILN_E_UNSUPPORTED, "kiln_stop_gradient");
+                continue;
+            }
+            ok(kiln_call(j, in, 3, &y, 1));
+            expect(y, 2, 25., 36.);
+            assert_int_equal(kiln_requires_grad(y), call == 0);
+            if (call) continue;
+            ok(kiln_backward(y, NULL));
+            expect(kiln_gradient(leaf), 2, 10., 12.);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +354,8 @@ int main(int argc, char **argv)
         FIXTURE(results_that_were_assigned),
         FIXTURE(second_derivatives_beside_an_unread_input),
         FIXTURE(results_that_were_assigned_a_leaf),
+        FIXTURE(state_of_part_of_its_memory),
+        FIXTURE(inputs_that_stopped_gradients),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

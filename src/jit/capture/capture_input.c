@@ -159,6 +159,8 @@ static kiln_status add_tensor(struct capturing *c, size_t i)
     TRY(find_variable(c, i, &variable));
     c->source_of[i] = c->r.variables.v[variable].source;
     TRY(variable_show(&c->r, variable, &t->type, &t->layout, &c->inner[i]));
+    c->inner[i]->detached = t->detached;
+    recorder_meet(&c->r, variable, t);
     return place_on_tape(c, i, edge.node);
 }
 

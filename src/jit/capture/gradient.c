@@ -100,10 +100,12 @@ static kiln_status add_written_state(struct differentiation *d, size_t i)
     const struct source *s = &d->r->sources.v[i];
     const struct variable *v = &d->r->variables.v[s->variable];
     const struct tape_node *before = s->place ? s->place : s->leaf;
-    if (s->kind == SOURCE_MEMORY && v->written && node_requires_grad(v->current->node))
+    bool shared = s->kind == SOURCE_MEMORY || v->parted;
+    if (shared && v->written && node_requires_grad(v->current->node))
         return error_set(KILN_E_UNSUPPORTED,
-                         "call: %s writes what requires a gradient to memory that a state shares with another tensor; "
-                         "give one of them memory of its own, or use KILN_CAPTURE_AUTO",
+                         "call: %s writes what requires a gradient to memory that a state, or what kiln_stop_gradient "
+                         "gave, shares with another tensor; give one of them memory of its own, or use "
+                         "KILN_CAPTURE_AUTO",
                          d->r->name);
     if (s->kind != SOURCE_LEAF || s->grad || !v->written || v->current->node == before) return KILN_OK;
     if (!s->history && !node_requires_grad(v->current->node)) return KILN_OK;

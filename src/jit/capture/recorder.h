@@ -24,6 +24,8 @@ struct variable {
     int32_t source;          // the input that it belongs to; -1: made in the capture
     struct storage *storage; // by which it is found again (a reference), or NULL
     uint64_t written;        // its last write's number; 0: never
+    const void *family;      // of the handles from outside that it was met by
+    bool parted;             // it was met by handles whose gradients are apart, or by a state and another one
 };
 
 // Handles that parted from the others of their memory (kiln_stop_gradient): a write through them is on their tape
@@ -145,7 +147,9 @@ kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln
 // recorder_memory.c
 const struct joined *recorder_joined(const struct recorder *r, const struct storage *s); // NULL: its sources are apart
 int32_t recorder_find(const struct recorder *r, kiln_tensor *t); // the variable that t from outside is in; 0: none
-bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t); // part of it is in a variable
+bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t);
+// A handle from outside is a way to it.
+void recorder_meet(struct recorder *r, int32_t variable, const kiln_tensor *t); // part of it is in a variable
 kiln_status recorder_add_memory(struct recorder *r, struct storage *storage, uint8_t dtype, int32_t *variable);
 kiln_status recorder_join(struct recorder *r, struct storage *storage, bool whole); // ends the capture
 // Ends the capture if the variable, which is (`write`) about to be written, overlaps another, or one that was written.

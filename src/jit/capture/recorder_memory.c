@@ -93,6 +93,16 @@ kiln_status recorder_check_apart(struct recorder *r, int32_t variable, bool writ
     return KILN_OK;
 }
 
+// Of a handle without a family it is the handle.
+void recorder_meet(struct recorder *r, int32_t variable, const kiln_tensor *t)
+{
+    struct variable *v = &r->variables.v[variable];
+    const void *family = t->family ? (const void *)t->family : t;
+    if (t->detached) return; // it is told nothing, and tells nothing
+    v->parted |= v->family && v->family != family;
+    v->family = family;
+}
+
 bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t)
 {
     for (size_t i = 1; i < r->variables.n; i++) {

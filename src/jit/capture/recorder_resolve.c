@@ -173,8 +173,11 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
     struct tape_node *leaf = recorder_leaf_of(t);
     if (!variable)
         TRY(add_outside(r, op, t, &variable));
-    else if (leaf)
+    else if (leaf) {
         TRY(recorder_watch(r, leaf));
+        r->variables.v[variable].parted |=
+            !node_requires_grad(leaf) && source >= 0 && r->sources.v[source].leaf != leaf;
+    }
     if (t->place && t->capture == r->capture) return variable_show_at(r, variable, t->place, &t->type, &t->layout, out);
     TRY(variable_show(r, variable, &t->type, &t->layout, out));
     bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
