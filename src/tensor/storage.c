@@ -30,6 +30,22 @@ static void drop_cache(void)
     cache.kept = false;
 }
 
+// The thread's number, then how many storages it has made.
+enum { MADE_BITS = 40 };
+static THREAD_LOCAL uint64_t made;
+
+uint64_t storage_now(void)
+{
+    static atomic_uint_fast64_t threads;
+    if (!made) made = (atomic_fetch_add(&threads, 1) + 1) << MADE_BITS;
+    return made;
+}
+
+bool storage_is_since(const struct storage *s, uint64_t moment)
+{
+    return s->made > moment && s->made >> MADE_BITS == moment >> MADE_BITS;
+}
+
 static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pending)
 {
     struct storage *s;
@@ -57,6 +73,8 @@ static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pendi
     s->readers = NULL;
     s->borrowed = false;
     s->capture = thread_state.capture;
+    if (KILN_UNLIKELY(!made)) storage_now();
+    s->made = ++made;
     STAT_ADD(dev, tensors, 1);
     return s;
 }

@@ -22,6 +22,7 @@ struct storage {
     bool borrowed;               // the block belongs to another storage
     uint64_t version;            // raised by each write
     const char *writer;          // the op that wrote last, for messages
+    uint64_t made;               // when, as storage_now
     uint32_t capture;            // the capture on this thread in which it was made; 0: none
 };
 
@@ -214,6 +215,9 @@ kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor
 struct storage *storage_new(kiln_device *dev, uint64_t size_B);
 struct storage *storage_pending(kiln_device *dev, uint64_t size_B); // without memory yet
 struct storage *storage_ref(struct storage *s);
+// A moment of this thread's, and whether the thread has made a storage after it.
+uint64_t storage_now(void);
+bool storage_is_since(const struct storage *s, uint64_t moment);
 void storage_unref(struct storage *s);
 static inline uint64_t tensor_address(const kiln_tensor *t)
 {

@@ -82,7 +82,8 @@ kiln_tensor *step_flow(struct operands *o)
     struct nest n = {rng_next(&o->choice), (int)choose(o, DEEPEST), is_wide(o->b) ? o->b : NULL};
     if (!is_wide(o->a) || (n.other && kiln_tensor_dtype(n.other) != kiln_tensor_dtype(o->a))) return NULL;
     say(o, "conditions and loops of ops on %s and %s, %d deep at most", o->na, o->nb, n.depth + 1);
-    return some_flow(&n, &o->choice, o->a);
+    kiln_tensor *zero = kiln_zeros(o->run->dev, kiln_tensor_dtype(o->a), KILN_SHAPE0); // of a number a tensor
+    return some_flow(&n, &o->choice, kiln_rank(o->a) ? o->a : kiln_add(o->a, zero));
 }
 
 // --- scans

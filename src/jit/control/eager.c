@@ -16,15 +16,46 @@ char *branches_name(const struct control_branches *b, size_t k, char *text, size
     return text;
 }
 
+static bool is_shared(kiln_tensor *const *out, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (out[k]->storage == out[i]->storage) return true;
+    return false;
+}
+
+// What control flow gives lies in memory that was not there before, as in a graph: whoever writes it writes nothing
+// else. The first n_apart lie apart from each other, in row-major order.
+static kiln_status part_results(uint64_t since, kiln_tensor **out, size_t n, size_t n_apart)
+{
+    for (size_t i = 0; i < n; i++) {
+        kiln_tensor *t = out[i];
+        if (!t->storage) continue;
+        bool apart = i >= n_apart || (!is_shared(out, i) && layout_is_contiguous(&t->type, &t->layout));
+        if (apart && storage_is_since(t->storage, since)) continue;
+        if (!(out[i] = kiln_contiguous(t))) {
+            out[i] = t;
+            return error_pending;
+        }
+        tensor_destroy(t);
+    }
+    return KILN_OK;
+}
+
 kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out)
 {
     char part[48];
     if (!b->fn[taken]) return KILN_OK; // of a cond without results
     branches_name(b, taken, part, sizeof part);
     const struct region r = {b->op, part, b->fn[taken], b->users ? b->users[taken] : b->user};
+    uint64_t since = storage_now();
     struct state_leave left;
     state_push(&left, NULL, NULL);
     kiln_status status = region_run(&r, b->in, b->n_in, out, b->n_out);
+    if (!status && (status = part_results(since, out, b->n_out, b->n_out)))
+        for (size_t i = 0; i < b->n_out; i++) {
+            tensor_destroy(out[i]);
+            out[i] = NULL;
+        }
     state_pop(&left);
     return status;
 }
@@ -55,7 +86,8 @@ struct trips {
     kiln_tensor **args; // of the body: the number, what is carried, what is scanned
     kiln_tensor **made; // by it
     kiln_tensor **rows; // n_stacked * count, those of one output together
-    size_t n_owned;     // of what is carried: all, but before the first trip none
+    uint64_t *versions; // of the memory of what is carried, before a trip
+    uint64_t since;     // when the loop began
 };
 
 static kiln_tensor **carried_of(const struct trips *t)
@@ -95,10 +127,9 @@ static kiln_status leave_trip(struct trips *t, int64_t trip, int64_t row)
     for (size_t i = 0; i < l->n_scanned; i++) tensor_destroy(carried[l->n_carried + i]);
     for (size_t i = 0; i < l->n_carried; i++) {
         TRY(carried_check(l->op, i, trip, &carried[i]->type, &t->made[i]->type));
-        if (t->n_owned) tensor_destroy(carried[i]);
+        tensor_destroy(carried[i]);
         carried[i] = t->made[i];
     }
-    t->n_owned = l->n_carried;
     for (size_t k = 0; k < l->n_stacked; k++) t->rows[k * (size_t)l->count + (size_t)row] = t->made[l->n_carried + k];
     return KILN_OK;
 }
@@ -112,6 +143,25 @@ static kiln_status check_bound(const struct control_loop *l, int64_t trip)
                      l->op, l->bound);
 }
 
+static uint64_t version_of(const kiln_tensor *t)
+{
+    return t->storage ? t->storage->version : 0;
+}
+
+static kiln_status run_body(struct trips *t)
+{
+    const struct control_loop *l = t->l;
+    kiln_tensor **carried = carried_of(t);
+    for (size_t i = 0; i < l->n_carried; i++) t->versions[i] = version_of(carried[i]);
+    TRY(region_run(&t->body, t->args, t->n_args, t->made, t->n_made));
+    for (size_t i = 0; i < l->n_carried; i++)
+        if (version_of(carried[i]) != t->versions[i])
+            return error_set(KILN_E_UNSUPPORTED,
+                             "%s: the body writes carried value %zu, which it is given; give the new value as an output",
+                             l->op, i);
+    return part_results(t->since, t->made, t->n_made, l->n_carried);
+}
+
 static kiln_status run_trips(struct trips *t)
 {
     const struct control_loop *l = t->l;
@@ -122,7 +172,7 @@ static kiln_status run_trips(struct trips *t)
         TRY(check_bound(l, trip));
         int64_t row = l->reverse ? l->count - 1 - trip : trip;
         TRY(enter(t, trip, row));
-        TRY(region_run(&t->body, t->args, t->n_args, t->made, t->n_made));
+        TRY(run_body(t));
         TRY(leave_trip(t, trip, row));
     }
 }
@@ -150,12 +200,23 @@ static kiln_status give(struct trips *t, kiln_tensor **out)
     return KILN_OK;
 }
 
+// What is carried is a value: what the body writes in its memory is not seen by it.
+static kiln_status begin(struct trips *t)
+{
+    const struct control_loop *l = t->l;
+    t->since = storage_now();
+    for (size_t i = 0; i < l->n_carried; i++)
+        if (!(carried_of(t)[i] = l->in[i]->storage ? kiln_contiguous(l->in[i]) : kiln_alias(l->in[i])))
+            return error_pending;
+    return KILN_OK;
+}
+
 static kiln_status run_loop(const struct control_loop *l, struct trips *t, kiln_tensor **out)
 {
     struct kiln_scope scope;
     scope_enter(&scope);
-    for (size_t i = 0; i < l->n_carried; i++) carried_of(t)[i] = l->in[i];
-    kiln_status status = run_trips(t);
+    kiln_status status = begin(t);
+    if (!status) status = run_trips(t);
     if (!status) status = give(t, out);
     scope_leave(&scope, out, status ? 0 : l->n_carried + l->n_stacked);
     for (size_t i = 0; i < l->n_carried + l->n_stacked && status; i++) out[i] = NULL;
@@ -170,11 +231,12 @@ kiln_status loop_run(const struct control_loop *l, kiln_tensor **out)
                       .n_args = l->numbered + l->n_carried + l->n_scanned,
                       .n_made = l->n_carried + l->n_stacked};
     size_t n_rows = l->n_stacked ? l->n_stacked * (size_t)l->count : 0;
-    kiln_tensor **room = calloc(t.n_args + t.n_made + n_rows + 1, sizeof *room);
+    kiln_tensor **room = calloc(t.n_args + t.n_made + n_rows + 1, sizeof *room + sizeof *t.versions);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     t.args = room;
     t.made = t.args + t.n_args;
     t.rows = t.made + t.n_made;
+    t.versions = (uint64_t *)(void *)(t.rows + n_rows);
     struct state_leave left;
     state_push(&left, free, room);
     kiln_status status = run_loop(l, &t, out);

@@ -1,0 +1,229 @@
+// What conditions and loops read and write: in every capture the memory is what it is eagerly.
+#include "jit_cells.h"
+#include <kiln/control.h>
+
+#define REGION(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+
+static kiln_tensor *outer; // what a region reaches from outside
+
+REGION(gives_what_it_is_given)
+{
+    out[0] = in[n_in - 1];
+    return kiln_error();
+}
+
+REGION(gives_outer)
+{
+    out[0] = outer;
+    return kiln_error();
+}
+
+REGION(writes_outer_and_reads)
+{
+    TRY_(kiln_add_(outer, kiln_scalar(1)));
+    out[0] = kiln_mul(in[n_in - 1], kiln_scalar(2));
+    return kiln_error();
+}
+
+REGION(writes_outer_and_gives_it)
+{
+    TRY_(kiln_add_(outer, kiln_scalar(1)));
+    out[0] = outer;
+    return kiln_error();
+}
+
+REGION(writes_what_it_is_given)
+{
+    TRY_(kiln_add_(in[n_in - 1], kiln_scalar(1)));
+    out[0] = kiln_mul(in[n_in - 1], kiln_scalar(2));
+    return kiln_error();
+}
+
+REGION(gives_it_twice)
+{
+    out[0] = kiln_mul(in[n_in - 1], kiln_scalar(2));
+    out[1] = out[0];
+    return kiln_error();
+}
+
+REGION(gives_it_twice_again)
+{
+    out[0] = out[1] = kiln_mul(in[1], kiln_scalar(2));
+    return kiln_error();
+}
+
+struct form {
+    const char *name;
+    kiln_fn fn;
+    bool loop;
+    int trips;
+    double memory, result; // of ones, after the region, 1000 added to the one and 100 to the other
+};
+
+static const struct form forms[] = {
+    {"a branch that gives its operand", gives_what_it_is_given, false, 0, 1001, 101},
+    {"a branch that gives outer memory", gives_outer, false, 0, 1001, 101},
+    {"a branch that writes its operand from outside", writes_outer_and_reads, false, 0, 1002, 104},
+    {"a branch that writes its operand", writes_what_it_is_given, false, 0, 1002, 104},
+    {"a branch that gives what it wrote", writes_outer_and_gives_it, false, 0, 1002, 102},
+    {"a loop of no trips", writes_outer_and_gives_it, true, 0, 1001, 101},
+    {"a body that gives what it carries", gives_what_it_is_given, true, 2, 1001, 101},
+    {"a body that gives outer memory", gives_outer, true, 2, 1001, 101},
+    {"a body that writes from outside what it began with", writes_outer_and_reads, true, 2, 1003, 104},
+    {"a body that gives what it wrote", writes_outer_and_gives_it, true, 2, 1003, 103},
+};
+
+REGION(runs_form)
+{
+    const struct form *form = user;
+    kiln_tensor *x = outer = kiln_mul(in[0], kiln_scalar(1)), *y = NULL;
+    if (form->loop)
+        TRY_(kiln_for(kiln_scalar_int(form->trips), form->fn, NULL, &x, 1, NULL, &y, 1));
+    else
+        TRY_(kiln_cond(kiln_greater(kiln_sum(x, NULL), kiln_scalar(0)), form->fn, form->fn, NULL, &x, 1, &y, 1));
+    TRY_(kiln_add_(y, kiln_scalar(100)));
+    TRY_(kiln_add_(x, kiln_scalar(1000)));
+    out[0] = kiln_mul(x, kiln_scalar(1));
+    out[1] = kiln_mul(y, kiln_scalar(1));
+    return kiln_error();
+}
+
+// Eagerly, then in each capture.
+static kiln_status call_in(int cell, kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                           size_t n_out)
+{
+    if (cell < 0) return fn(user, in, n_in, out, n_out);
+    kiln_function *f = capture_in((enum cell)cell, fn, user);
+    kiln_status status = kiln_call(f, in, n_in, out, n_out);
+    kiln_function_free(&f);
+    if (!status) kiln_set_mode(KILN_MODE_EAGER);
+    return status;
+}
+
+static void results_have_memory_of_their_own(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        for (int cell = -1; cell < CELLS; cell++) {
+            kiln_tensor *x = vec(f, 2, 1., 1.), *y[2];
+            ok(call_in(cell, runs_form, (void *)(uintptr_t)&forms[i], &x, 1, y, 2));
+            if (kiln_item(kiln_select(y[0], 0, 0)) != forms[i].memory ||
+                kiln_item(kiln_select(y[1], 0, 1)) != forms[i].result)
+                print_error("%s, %s\n", forms[i].name, cell < 0 ? "eager" : cell_names[cell]);
+            expect(y[0], 2, forms[i].memory, forms[i].memory);
+            expect(y[1], 2, forms[i].result, forms[i].result);
+        }
+}
+
+REGION(writes_one_of_two)
+{
+    kiln_tensor *y[2];
+    if (*(bool *)user)
+        TRY_(kiln_for(kiln_scalar_int(2), gives_it_twice_again, NULL, (kiln_tensor *[]){in[0], in[0]}, 2, NULL, y, 2));
+    else
+        TRY_(kiln_cond(kiln_greater(in[0], kiln_scalar(0)), gives_it_twice, gives_it_twice, NULL, in, 1, y, 2));
+    TRY_(kiln_add_(y[0], kiln_scalar(1)));
+    out[0] = kiln_mul(y[0], kiln_scalar(1));
+    out[1] = kiln_mul(y[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void results_are_apart(void **state)
+{
+    struct fixture *f = *state;
+    for (int loop = 0; loop < 2; loop++)
+        for (int cell = -1; cell < CELLS; cell++) {
+            kiln_tensor *x = kiln_full(f->dev, KILN_F32, KILN_SHAPE0, 3), *y[2];
+            bool is_loop = loop;
+            ok(call_in(cell, writes_one_of_two, &is_loop, &x, 1, y, 2));
+            assert_float_equal(kiln_item(y[0]), loop ? 13 : 7, 0);
+            assert_float_equal(kiln_item(y[1]), loop ? 12 : 6, 0);
+        }
+}
+
+REGION(carries_and_writes)
+{
+    return kiln_for(kiln_scalar_int(2), writes_what_it_is_given, NULL, in, 1, NULL, out, 1);
+}
+
+static void a_body_may_not_write_what_it_carries(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_tensor *x = vec(f, 2, 1., 1.), *y;
+        fails(call_in(cell, carries_and_writes, NULL, &x, 1, &y, 1), KILN_E_UNSUPPORTED,
+              "it is given; give the new value as an output");
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+        expect(x, 2, 1., 1.);
+    }
+}
+
+REGION(adds_row)
+{
+    TRY_(kiln_add_(outer, kiln_scalar(1)));
+    out[0] = kiln_add(in[0], in[1]);
+    out[1] = outer;
+    return kiln_error();
+}
+
+REGION(scans)
+{
+    outer = kiln_mul(in[0], kiln_scalar(1));
+    kiln_tensor *all[] = {kiln_mul(in[0], kiln_scalar(0)), in[1]};
+    return kiln_scan(adds_row, NULL, all, 2, KILN_SCAN(.carried = 1), out, 2);
+}
+
+// A row is what the memory held at the end of its trip.
+static void rows_are_values(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_tensor *in[] = {vec(f, 2, 1., 2.), kiln_reshape(vec(f, 6, 1., 2., 3., 4., 5., 6.), KILN_SHAPE(3, 2))};
+        kiln_tensor *y[2];
+        ok(call_in(cell, scans, NULL, in, 2, y, 2));
+        expect(y[0], 2, 9., 12.);
+        expect(kiln_reshape(y[1], KILN_SHAPE(6)), 6, 2., 3., 3., 4., 4., 5.);
+    }
+}
+
+REGION(writes_first)
+{
+    TRY_(kiln_add_(outer, kiln_scalar(1)));
+    return kiln_error();
+}
+
+REGION(writes_through_one_of_two_shapes)
+{
+    outer = in[0];
+    TRY_(kiln_cond(kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0)), writes_first, NULL, NULL, NULL, 0, NULL, 0));
+    out[0] = kiln_mul(in[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+// Two inputs that are the same three elements by other strides.
+static void a_region_writes_what_another_input_shows(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_tensor *base = vec(f, 5, 0., 1., 2., 3., 0.), *y, *in[2];
+        for (int i = 0; i < 2; i++)
+            in[i] = kiln_as_strided(base, KILN_SHAPE(3, 1), 2, i ? (int64_t[]){1, 3} : (int64_t[]){1, 1}, 1);
+        ok(call_in(cell, writes_through_one_of_two_shapes, NULL, in, 2, &y, 1));
+        expect(y, 3, 2., 3., 4.);
+        expect(base, 5, 0., 2., 3., 4., 0.);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(results_have_memory_of_their_own),
+        FIXTURE(results_are_apart),
+        FIXTURE(a_body_may_not_write_what_it_carries),
+        FIXTURE(rows_are_values),
+        FIXTURE(a_region_writes_what_another_input_shows),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
