@@ -7,6 +7,7 @@
 #include "grad/registry.h"
 #include "grad/rule.h"
 #include "jit/capture/region_loop.h"
+#include "jit/capture/region_thin.h"
 #include <inttypes.h>
 #include <kiln/ops.h>
 #include <stdlib.h>
@@ -17,16 +18,16 @@ static const struct op loop_op = {
     .name = "loop", .flags = OP_HIDDEN | OP_VARIADIC, .min_in = 0, .max_in = 255, .n_out = 1, .in_names = value_names};
 
 // What an input of the backward graph is in a trip.
-enum from { FROM_STATE, FROM_ROW, FROM_NUMBER, FROM_ALL };
+enum from { FROM_STATE, FROM_ROW, FROM_NUMBER, FROM_ALL, FROM_NONE };
 struct backward_input {
-    enum from from;
-    size_t at; // STATE, ROW: which; ALL: what the node keeps
+    enum from from; // NONE: no gradient arrived, nothing reads it
+    size_t at;      // STATE, ROW: which; ALL: what the node keeps
 };
 
 // What a gradient that the node gives is.
-enum of { OF_STATE, OF_ROWS, OF_SUM };
+enum of { OF_STATE, OF_ROWS, OF_SUM, OF_NONE };
 struct backward_target {
-    enum of of;
+    enum of of;     // NONE: nothing that arrived leads to it
     size_t at;      // STATE: which; ROWS, SUM: in order
     int32_t output; // of the backward graph; -1: none
 };
@@ -43,7 +44,7 @@ struct held {
     struct kiln_graph *graph; // of the body
     struct error_record *failure;
     struct backward_input *inputs;
-    size_t n_inputs, n_outputs;
+    size_t n_inputs, n_douts, n_outputs; // n_douts: gradients, the first inputs
     struct backward_target *targets;
     size_t n_targets, n_sums, n_given; // n_given: gradients of rows
     size_t *states;                    // n_states: the result whose gradient each carries
@@ -56,23 +57,162 @@ struct held {
     bool reverse;
 };
 
-static void drop_held(void *at)
+static void drop_parts(struct held *h)
 {
-    struct held *h = at;
-    ir_graph_destroy(&h->graph);
-    free(h->failure);
     free(h->inputs);
     free(h->targets);
     free(h->states);
     free(h->rows);
+}
+
+static void drop_held(void *at)
+{
+    struct held *h = at;
+    drop_parts(h);
+    ir_graph_destroy(&h->graph);
+    free(h->failure);
     free(h->types);
     free(h);
+}
+
+// --- without the gradients that did not arrive
+
+struct thinning {
+    struct held *h; // a copy, with parts of its own
+    kiln_tensor *const *dout;
+    bool *present; // by state: a gradient arrives at it, or comes to it of another
+    bool *arrived; // by gradient among the graph's inputs
+    struct thinned graph;
+};
+
+static bool row_is_there(const struct thinning *t, size_t row)
+{
+    const struct backward_row *r = &t->h->rows[row];
+    return !r->is_gradient || t->dout[r->at];
+}
+
+// Gradients of carried values come of others in an earlier trip. Until nothing is added.
+static kiln_status find_present(struct thinning *t)
+{
+    struct held *h = t->h;
+    for (size_t k = 0; k < h->n_states; k++) t->present[k] = t->dout[h->states[k]];
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < h->n_douts; i++) {
+            const struct backward_input *in = &h->inputs[i];
+            t->arrived[i] = in->from == FROM_STATE ? t->present[in->at] : row_is_there(t, in->at);
+        }
+        thinned_finish(&t->graph);
+        TRY(region_thin(h->graph, t->arrived, h->n_douts, &t->graph));
+        for (size_t i = 0; i < h->n_targets; i++) {
+            const struct backward_target *to = &h->targets[i];
+            if (to->of != OF_STATE || to->output < 0 || t->graph.places[to->output] < 0 || t->present[to->at]) continue;
+            t->present[to->at] = more = true;
+        }
+    }
+    return KILN_OK;
+}
+
+static size_t count_before(const struct thinning *t, size_t state)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < state; k++) n += t->present[k];
+    return n;
+}
+
+static size_t rows_before(const struct thinning *t, size_t row)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < row; i++) n += row_is_there(t, i);
+    return n;
+}
+
+static void thin_targets(struct thinning *t)
+{
+    struct held *h = t->h;
+    h->n_sums = h->n_given = h->n_outputs = 0;
+    for (size_t i = 0; i < h->n_targets; i++) {
+        struct backward_target *to = &h->targets[i];
+        to->output = to->output < 0 ? -1 : t->graph.places[to->output];
+        h->n_outputs += to->output >= 0;
+        if (to->of == OF_STATE && t->present[to->at])
+            to->at = count_before(t, to->at);
+        else if (to->of != OF_STATE && to->output >= 0)
+            to->at = to->of == OF_SUM ? h->n_sums++ : h->n_given++;
+        else
+            to->of = OF_NONE;
+    }
+}
+
+static void thin_inputs(struct thinning *t)
+{
+    struct held *h = t->h;
+    for (size_t i = 0; i < h->n_inputs; i++) {
+        struct backward_input *in = &h->inputs[i];
+        bool absent = i < h->n_douts && !t->arrived[i];
+        if (absent)
+            in->from = FROM_NONE;
+        else if (in->from == FROM_STATE)
+            in->at = count_before(t, in->at);
+        else if (in->from == FROM_ROW)
+            in->at = rows_before(t, in->at);
+    }
+}
+
+static void thin_rows_and_states(struct thinning *t)
+{
+    struct held *h = t->h;
+    size_t n = 0;
+    for (size_t i = 0; i < h->n_rows; i++)
+        if (row_is_there(t, i)) h->rows[n++] = h->rows[i]; // those behind are looked at as they were
+    h->n_rows = n;
+    n = 0;
+    for (size_t k = 0; k < h->n_states; k++)
+        if (t->present[k]) h->states[n++] = h->states[k];
+    h->n_states = n;
+}
+
+static void *copy_of(const void *from, size_t n, size_t size_B)
+{
+    void *to = malloc(n * size_B + 1);
+    return to && n ? memcpy(to, from, n * size_B) : to;
+}
+
+static kiln_status thin_copy(struct thinning *t)
+{
+    struct held *h = t->h;
+    h->inputs = copy_of(h->inputs, h->n_inputs, sizeof *h->inputs);
+    h->targets = copy_of(h->targets, h->n_targets, sizeof *h->targets);
+    h->states = copy_of(h->states, h->n_states, sizeof *h->states);
+    h->rows = copy_of(h->rows, h->n_rows, sizeof *h->rows);
+    t->present = calloc(h->n_states + 1, sizeof *t->present);
+    t->arrived = calloc(h->n_douts + 1, sizeof *t->arrived);
+    if (!h->inputs || !h->targets || !h->states || !h->rows || !t->present || !t->arrived)
+        return error_set(KILN_E_MEMORY, "backward: out of memory");
+    TRY(find_present(t));
+    thin_targets(t);
+    thin_inputs(t);
+    thin_rows_and_states(t);
+    return KILN_OK;
+}
+
+// *out has parts of its own, and what it shares with h. Its graph lives as long as *graph.
+static kiln_status thin(const struct held *h, kiln_tensor *const *dout, struct held *out, struct thinned *graph)
+{
+    *out = *h;
+    struct thinning t = {.h = out, .dout = dout};
+    kiln_status status = thin_copy(&t);
+    *graph = t.graph;
+    free(t.present);
+    free(t.arrived);
+    return status;
 }
 
 // --- the rule
 
 struct backward_call {
     const struct held *h;
+    const struct kiln_graph *graph;
     kiln_tensor *const *kept;
 };
 
@@ -90,6 +230,7 @@ static kiln_status find_inputs(const struct backward_call *c, kiln_tensor *const
     kiln_tensor *const *states = in + 1, *const *rows = states + h->n_states + h->n_sums;
     for (size_t i = 0; i < h->n_inputs; i++) {
         const struct backward_input *from = &h->inputs[i];
+        if (from->from == FROM_NONE) continue;
         of_graph[i] = from->from == FROM_STATE ? states[from->at]
                       : from->from == FROM_ROW ? rows[from->at]
                       : from->from == FROM_ALL ? c->kept[from->at]
@@ -108,10 +249,8 @@ static kiln_status give(const struct held *h, kiln_tensor *const *in, kiln_tenso
     }
     for (size_t i = 0; i < h->n_targets; i++) {
         const struct backward_target *t = &h->targets[i];
-        if (t->of == OF_SUM)
-            out[h->n_states + t->at] = t->output >= 0 ? kiln_add(sums[t->at], made[t->output]) : sums[t->at];
-        if (t->of == OF_ROWS)
-            out[h->n_states + h->n_sums + t->at] = t->output >= 0 ? made[t->output] : region_zeros_of(&h->types[i]);
+        if (t->of == OF_SUM) out[h->n_states + t->at] = kiln_add(sums[t->at], made[t->output]);
+        if (t->of == OF_ROWS) out[h->n_states + h->n_sums + t->at] = made[t->output];
     }
     return error_pending;
 }
@@ -123,7 +262,7 @@ static kiln_status backward_of_trip(void *user, kiln_tensor *const *in, size_t n
     (void)n_in, (void)n_out;
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
     kiln_status status = find_inputs(c, in, room);
-    if (!status) status = graph_replay(c->h->graph, c->h->dev, room, NULL, room + c->h->n_inputs);
+    if (!status) status = graph_replay(c->graph, c->h->dev, room, NULL, room + c->h->n_inputs);
     if (!status) status = give(c->h, in, room + c->h->n_inputs, out);
     free(room);
     return status;
@@ -141,28 +280,45 @@ static kiln_status find_start(const struct held *h, kiln_tensor *const *kept, ki
         if (h->targets[i].of == OF_SUM) *in++ = region_zeros_of(&h->types[i]);
     for (size_t i = 0; i < h->n_rows; i++) {
         const struct backward_row *r = &h->rows[i];
-        kiln_tensor *t = r->is_gradient ? dout[r->at] : kept[r->at];
-        *in++ = t ? t : region_zeros_of(&h->types[h->n_targets + r->at]);
+        *in++ = r->is_gradient ? dout[r->at] : kept[r->at];
     }
     return error_pending;
-}
-
-static kiln_tensor *no_rows_of(const struct type *row)
-{
-    int64_t dims[KILN_MAX_RANK] = {0};
-    memcpy(dims + 1, row->dims, sizeof *dims * row->rank);
-    return kiln_zeros(NULL, (kiln_dtype)row->dtype, row->rank + 1, dims);
 }
 
 // No trip: what is carried is what was given, and nothing else was read.
 static kiln_status pass_by(const struct held *h, kiln_tensor *const *dout, kiln_tensor **din)
 {
-    for (size_t i = 0; i < h->n_targets; i++) {
+    for (size_t i = 0; i < h->n_targets; i++)
+        if (h->targets[i].of == OF_STATE) din[i] = dout[h->states[h->targets[i].at]];
+    return KILN_OK;
+}
+
+static kiln_status run_back(const struct backward_call *c, kiln_tensor *const *dout, kiln_tensor **din)
+{
+    const struct held *h = c->h;
+    size_t n_carried = h->n_states + h->n_sums;
+    kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
+    kiln_tensor **made = room + n_carried + h->n_rows;
+    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    const struct control_loop l = {.op = h->op,
+                                   .body = backward_of_trip,
+                                   .user = (void *)(uintptr_t)c,
+                                   .in = room,
+                                   .n_carried = n_carried,
+                                   .n_scanned = h->n_rows,
+                                   .n_stacked = h->n_given,
+                                   .count = h->trips,
+                                   .numbered = true,
+                                   .reverse = !h->reverse};
+    kiln_status status = find_start(h, c->kept, dout, room);
+    if (!status) status = loop_take(&l, made);
+    for (size_t i = 0; i < h->n_targets && !status; i++) {
         const struct backward_target *t = &h->targets[i];
-        kiln_tensor *d = t->of == OF_STATE ? dout[h->states[t->at]] : NULL;
-        din[i] = d ? d : t->of == OF_ROWS ? no_rows_of(&h->types[i]) : region_zeros_of(&h->types[i]);
+        if (t->of == OF_NONE) continue;
+        din[i] = made[t->of == OF_STATE ? t->at : t->of == OF_SUM ? h->n_states + t->at : n_carried + t->at];
     }
-    return error_pending;
+    free(room);
+    return status;
 }
 
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
@@ -173,28 +329,13 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     if (h->failure) return error_raise(h->failure);
     TRY(region_refuse_graph(h->op));
     if (h->trips == 0) return pass_by(h, dout, din);
-    size_t n_carried = h->n_states + h->n_sums;
-    kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
-    kiln_tensor **made = room + n_carried + h->n_rows;
-    if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    struct backward_call call = {h, in + h->n_targets};
-    const struct control_loop l = {.op = h->op,
-                                   .body = backward_of_trip,
-                                   .user = &call,
-                                   .in = room,
-                                   .n_carried = n_carried,
-                                   .n_scanned = h->n_rows,
-                                   .n_stacked = h->n_given,
-                                   .count = h->trips,
-                                   .numbered = true,
-                                   .reverse = !h->reverse};
-    kiln_status status = find_start(h, call.kept, dout, room);
-    if (!status) status = loop_take(&l, made);
-    for (size_t i = 0; i < h->n_targets && !status; i++) {
-        const struct backward_target *t = &h->targets[i];
-        din[i] = made[t->of == OF_STATE ? t->at : t->of == OF_SUM ? h->n_states + t->at : n_carried + t->at];
-    }
-    free(room);
+    struct held thinner;
+    struct thinned graph;
+    kiln_status status = thin(h, dout, &thinner, &graph);
+    const struct backward_call call = {&thinner, graph.graph, in + h->n_targets};
+    if (!status && thinner.n_states + thinner.n_sums + thinner.n_given) status = run_back(&call, dout, din);
+    drop_parts(&thinner);
+    thinned_finish(&graph);
     return status;
 }
 
@@ -305,6 +446,7 @@ static kiln_status describe_inputs(struct placing *p)
     struct held *h = p->h;
     size_t n_stacked = 0;
     h->n_inputs = g->n_douts + g->n_saved;
+    h->n_douts = g->n_douts;
     h->inputs = calloc(h->n_inputs + 1, sizeof *h->inputs);
     if (!h->inputs) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->n_results; i++) {

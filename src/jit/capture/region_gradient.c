@@ -8,6 +8,7 @@
 #include "grad/fit.h"
 #include "grad/registry.h"
 #include "grad/rule.h"
+#include "jit/capture/region_thin.h"
 #include "ops/families.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ struct half {
     struct kiln_graph *graph;     // NULL: no gradient goes through
     struct error_record *failure; // why there is none; NULL: none is wanted
     int32_t *inputs;              // of the graph: -1 - i: the gradient of result i; else what the node keeps
-    size_t n_inputs;
-    int32_t *outputs; // by target of the node: which output of the graph; -1: no gradient
+    size_t n_inputs, n_douts;     // n_douts: gradients, the first of them
+    int32_t *outputs;             // by target of the node: which output of the graph; -1: no gradient
     size_t n_outputs;
 };
 
@@ -58,8 +59,18 @@ static void drop_held(void *at)
 struct backward_call {
     const struct held *h;
     const struct half *half;
+    struct thinned thin;
     kiln_tensor *const *kept, *const *dout;
+    const int32_t *given; // by output of the region: the target; common to all regions
+    size_t n_given;
 };
+
+// The place of a target's gradient in what the graph gives; -1: none.
+static int32_t place_of(const struct backward_call *c, size_t target)
+{
+    int32_t output = c->half->graph ? c->half->outputs[target] : -1;
+    return output < 0 ? -1 : c->thin.places[output];
+}
 
 static kiln_status run_half(const struct backward_call *c, kiln_tensor **in, kiln_tensor **made, kiln_tensor **out)
 {
@@ -67,14 +78,12 @@ static kiln_status run_half(const struct backward_call *c, kiln_tensor **in, kil
     for (size_t i = 0; i < c->half->n_inputs; i++) {
         int32_t from = c->half->inputs[i];
         in[i] = from >= 0 ? c->kept[from] : c->dout[-1 - from];
-        if (!in[i]) in[i] = region_zeros_of(&h->types[h->n_targets + (size_t)(-1 - from)]);
-        if (!in[i]) return error_pending;
     }
-    if (c->half->graph) TRY(graph_replay(c->half->graph, h->dev, in, NULL, made));
-    for (size_t t = 0; t < h->n_targets; t++) {
-        int32_t at = c->half->graph ? c->half->outputs[t] : -1;
-        out[t] = at >= 0 ? made[at] : region_zeros_of(&h->types[t]);
-        if (!out[t]) return error_pending;
+    if (c->half->graph) TRY(graph_replay(c->thin.graph, h->dev, in, NULL, made));
+    for (size_t i = 0; i < c->n_given; i++) {
+        int32_t at = place_of(c, (size_t)c->given[i]);
+        out[i] = at >= 0 ? made[at] : region_zeros_of(&h->types[c->given[i]]);
+        if (!out[i]) return error_pending;
     }
     return KILN_OK;
 }
@@ -90,6 +99,48 @@ static kiln_status backward_of_region(void *user, kiln_tensor *const *in, size_t
     return status;
 }
 
+static kiln_status thin(struct backward_call *c)
+{
+    const struct half *half = c->half;
+    if (half->failure) return error_raise(half->failure);
+    if (!half->graph) return KILN_OK;
+    bool *arrived = calloc(half->n_douts + 1, sizeof *arrived);
+    if (!arrived) return error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t i = 0; i < half->n_douts; i++) arrived[i] = c->dout[-1 - half->inputs[i]];
+    kiln_status status = region_thin(half->graph, arrived, half->n_douts, &c->thin);
+    free(arrived);
+    return status;
+}
+
+// What the call of the rule makes; calloc'd.
+struct ruling {
+    struct backward_call *calls; // n_halves
+    void **users;
+    kiln_fn *fns;
+    int32_t *given; // n_targets at most
+    kiln_tensor **made;
+};
+
+static kiln_status take(const struct held *h, struct ruling *r, kiln_tensor *index, kiln_tensor **din)
+{
+    size_t n_given = 0;
+    for (size_t t = 0; t < h->n_targets; t++) {
+        bool given = false;
+        for (size_t k = 0; k < h->n_halves; k++) given |= place_of(&r->calls[k], t) >= 0;
+        if (given) r->given[n_given++] = (int32_t)t;
+    }
+    for (size_t k = 0; k < h->n_halves; k++) {
+        r->calls[k].n_given = n_given;
+        r->users[k] = &r->calls[k];
+        r->fns[k] = backward_of_region;
+    }
+    const struct control_branches b = {
+        .op = h->op, .index = index, .fn = r->fns, .n = h->n_halves, .users = r->users, .n_out = n_given};
+    if (n_given) TRY(branches_take(&b, r->made));
+    for (size_t i = 0; i < n_given; i++) din[r->given[i]] = r->made[i];
+    return KILN_OK;
+}
+
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
@@ -97,22 +148,22 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     const struct held *h = rule_node()->held;
     size_t n = h->n_halves;
     TRY(region_refuse_graph(h->op));
-    struct backward_call *calls = calloc(n, sizeof *calls);
-    void **users = calloc(n, sizeof *users);
-    kiln_fn *fns = calloc(n, sizeof *fns);
-    kiln_status status = calls && users && fns ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    struct ruling r = {calloc(n + 1, sizeof *r.calls), calloc(n + 1, sizeof *r.users), calloc(n + 1, sizeof *r.fns),
+                       calloc(h->n_targets + 1, sizeof *r.given), calloc(h->n_targets + 1, sizeof *r.made)};
+    bool ok = r.calls && r.users && r.fns && r.given && r.made;
+    kiln_status status = ok ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
     for (size_t k = 0; k < n && !status; k++) {
-        if (h->halves[k].failure) status = error_raise(h->halves[k].failure);
-        calls[k] = (struct backward_call){h, &h->halves[k], in + h->n_targets, dout};
-        users[k] = &calls[k];
-        fns[k] = backward_of_region;
+        r.calls[k] = (struct backward_call){
+            .h = h, .half = &h->halves[k], .kept = in + h->n_targets, .dout = dout, .given = r.given};
+        status = thin(&r.calls[k]);
     }
-    const struct control_branches b = {
-        .op = h->op, .index = in[h->n_targets], .fn = fns, .n = n, .users = users, .n_out = h->n_targets};
-    if (!status) status = branches_take(&b, din);
-    free(calls);
-    free(users);
-    free(fns);
+    if (!status) status = take(h, &r, in[h->n_targets], din);
+    for (size_t k = 0; k < n && r.calls; k++) thinned_finish(&r.calls[k].thin);
+    free(r.calls);
+    free(r.users);
+    free(r.fns);
+    free(r.given);
+    free(r.made);
     return status;
 }
 
@@ -159,6 +210,7 @@ static kiln_status describe_inputs(struct placing *p, size_t k, size_t *saved)
     const struct region_record *r = &p->n->records[k];
     const struct gradient *g = &r->g;
     half->n_inputs = g->n_douts + g->n_saved;
+    half->n_douts = g->n_douts;
     half->inputs = calloc(half->n_inputs + 1, sizeof *half->inputs);
     if (!half->inputs) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < r->n_values; i++)
