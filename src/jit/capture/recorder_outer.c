@@ -4,6 +4,7 @@
 // for: a constant, or a variable there, which becomes an input of the region's graph, whole, as a storage is one of a
 // captured function's. Views are parts of it, and writes are seen through all of them.
 #include "base/caller.h"
+#include "ir/overlap.h"
 #include "jit/capture/recorder.h"
 #include <stdio.h>
 
@@ -110,6 +111,16 @@ static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, co
     return 0;
 }
 
+// A view of memory that shows elements several times is a value by itself: nobody can write that memory, and what comes
+// to a place in it belongs to one of those elements.
+static kiln_status part_from_repeated(struct recorder *o, kiln_tensor *there)
+{
+    const struct variable *v = &o->variables.v[there->variable];
+    if (!layout_overlaps(&v->current->type, &v->layout) || is_whole(v, there)) return KILN_OK;
+    there->variable = there->place = 0;
+    return variable_own(o, there);
+}
+
 kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
 {
     kiln_tensor *there;
@@ -120,6 +131,7 @@ kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tens
         *out = t;
         return KILN_OK;
     }
+    TRY(part_from_repeated(r->outer, there));
     if (is_variable_part(r->outer, there))
         return error_set(KILN_E_UNSUPPORTED,
                          "%s: a tensor that %s is differentiated by shares its memory with another one, and a region "

@@ -260,6 +260,7 @@ void region_finish(struct region_record *c, const char *op, uintptr_t caller)
     struct recorder *o = c->r.outer;
     for (size_t i = 0; i < c->r.constants.n; i++) {
         if (vec_push(&o->constants, c->r.constants.v[i])) break;
+        c->r.constants.v[i].tensor->storage->capture = o->capture; // it is known there, by whatever handle
         c->r.constants.v[i] = (struct constant){.tensor = NULL};
     }
     const struct ended_region ended = {c->r.capture, op, caller};
