@@ -218,7 +218,9 @@ kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
 {
     if (error_pending || tensor_check("stop_gradient", "t", t)) return NULL;
     struct sink *sink = thread_state.sink;
-    bool leaf = (t->node && t->node->kind == NODE_LEAF) || t->state, captured = sink && sink->capture && leaf;
+    bool parted = t->place && t->capture == thread_state.capture;
+    bool leaf = (t->node && t->node->kind == NODE_LEAF) || t->state || parted;
+    bool captured = sink && sink->capture && leaf;
     if (captured && sink->capture->share(sink, t)) return NULL;
     kiln_tensor *r = grad_second_handle(t);
     if (!r) return NULL;

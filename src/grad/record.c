@@ -252,7 +252,8 @@ static kiln_status check_target(const struct op_call *c, kiln_tensor *t, bool an
         return error_set(KILN_E_GRADIENT,
                          "%s%s: %s is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end",
                          op, mark, t->node->leaf->name ? t->node->leaf->name : c->op->in_names[0]);
-    if (family_is_of_leaf(t))
+    struct sink *capture = tensor_capture(t);
+    if (capture && capture->capture->is_of_leaf ? capture->capture->is_of_leaf(capture, t) : family_is_of_leaf(t))
         return error_set(
             KILN_E_GRADIENT,
             "%s%s: %s is a view of a leaf that requires a gradient; write it between kiln_no_grad_begin and _end", op,

@@ -118,6 +118,7 @@ struct capture_ops {
     // Whether the node is where a tensor of the caller's lies that depends on others.
     bool (*is_entry)(struct sink *s, const struct tape_node *n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
+    bool (*is_of_leaf)(struct sink *s, const kiln_tensor *t); // t shows memory of a leaf that requires a gradient
     // t as an abstract value or a constant of the capture; `write`: as memory that can be written.
     kiln_status (*reach)(struct sink *s, const char *op, kiln_tensor *t, bool write, kiln_tensor **out);
 };

@@ -218,10 +218,8 @@ static void a_region_writes_what_another_input_shows(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(results_have_memory_of_their_own),
-        FIXTURE(results_are_apart),
-        FIXTURE(a_body_may_not_write_what_it_carries),
-        FIXTURE(rows_are_values),
+        FIXTURE(results_have_memory_of_their_own),         FIXTURE(results_are_apart),
+        FIXTURE(a_body_may_not_write_what_it_carries),     FIXTURE(rows_are_values),
         FIXTURE(a_region_writes_what_another_input_shows),
     };
     if (choose_device(argc, argv)) return 77;

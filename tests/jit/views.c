@@ -622,7 +622,7 @@ static void a_state_that_others_overlap_has_a_gradient_or_an_error(void **state)
         ok(kiln_state(of[0]));
         kiln_function *j = capture_in(cell, add_to_state, of);
         if (cell != AUTO) {
-            fails(kiln_call(j, &all, 1, &y, 1), KILN_E_UNSUPPORTED, "to memory that a state shares with another");
+            fails(kiln_call(j, &all, 1, &y, 1), KILN_E_UNSUPPORTED, "gave, shares with another tensor");
             expect(all, 4, 1., 2., 3., 4.);
         } else
             for (int t = 1; t <= CALLS; t++) {

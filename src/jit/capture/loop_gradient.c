@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const value_names[] = {"value"};
-static const struct op loop_op = {
-    .name = "loop", .flags = OP_HIDDEN | OP_VARIADIC, .min_in = 0, .max_in = 255, .n_out = 1, .in_names = value_names};
-
 // What an input of the backward graph is in a trip.
 enum from { FROM_STATE, FROM_ROW, FROM_NUMBER, FROM_ALL, FROM_NONE };
 struct backward_input {
@@ -510,7 +506,7 @@ static kiln_status make_node(struct placing *p, struct tape_node **out)
     }
     for (size_t i = 0; i < p->kept.n && !status; i++) in[n_targets + i] = &p->kept.v[i]->type;
     for (size_t i = 0; i < c->n_results && !status; i++) results[i] = c->results[i]->type;
-    if (!status) status = tape_node_make(&loop_op, (int)n, edges, in, NULL, (int)c->n_results, results, NULL, out);
+    if (!status) status = tape_node_make(region_op(c->l->op), (int)n, edges, in, NULL, (int)c->n_results, results, NULL, out);
     for (size_t i = 0; i < p->kept.n && !status; i++) tape_keep(*out, (int)(n_targets + i), p->kept.v[i]);
     free(edges);
     free(in);

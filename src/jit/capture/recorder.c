@@ -174,7 +174,7 @@ static kiln_status share(struct sink *s, kiln_tensor *t)
 static kiln_status part(struct sink *s, kiln_tensor *t)
 {
     struct recorder *r = recorder_of(s);
-    TRY(vec_push(&r->places, ((struct own_place){NULL, 0, 0})));
+    TRY(vec_push(&r->places, ((struct own_place){.node = NULL})));
     t->place = (int32_t)r->places.n;
     t->capture = r->capture; // a parameter's or state's handle is no abstract one
     t->generation = 0;
@@ -199,9 +199,10 @@ static kiln_status enter(struct sink *s, kiln_tensor *t, size_t n, kiln_tensor *
     while (k < n && (before[k]->variable != t->variable ||
                      !layout_overlap(&before[k]->type, &before[k]->layout, &t->type, &t->layout)))
         k++;
-    if (k < n)
+    if (k < n) {
         t->place = before[k]->place;
-    else
+        r->places.v[t->place - 1].shared = true;
+    } else
         TRY(part(s, t));
     return variable_rebase(r, t, false);
 }
@@ -214,6 +215,11 @@ static bool on_one_storage(struct sink *s, const kiln_tensor *a, const kiln_tens
     r->asks_sharing = true;
     const struct storage *x = r->variables.v[a->variable].storage, *y = r->variables.v[b->variable].storage;
     return a->variable == b->variable || (x && x == y);
+}
+
+static bool is_of_leaf(struct sink *s, const kiln_tensor *t)
+{
+    return t->variable && variable_is_leaf(recorder_of(s), t);
 }
 
 static kiln_status host_data(struct sink *s, const char *function)
@@ -257,6 +263,7 @@ static const struct capture_ops capture_ops = {
     .is_entry = recorder_is_entry,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
+    .is_of_leaf = is_of_leaf,
     .reach = reach,
 };
 

@@ -33,6 +33,7 @@ struct variable {
 struct own_place {
     struct tape_node *node; // a reference
     uint32_t out, moves;    // as in struct variable
+    bool shared;            // tensors that a function is differentiated by, of nodes of their own
 };
 
 // A value, as a replay of the graph with gradients would see it.
@@ -187,6 +188,8 @@ kiln_status variable_show(struct recorder *r, int32_t variable, const struct typ
 // As a handle with a place of its own sees it; 0: as all others do.
 kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place, const struct type *type,
                              const struct layout *layout, kiln_tensor **out);
+// Whether the memory that t shows is that of a leaf that requires a gradient.
+bool variable_is_leaf(const struct recorder *r, const kiln_tensor *t);
 // Where the memory that t shows is on the tape, by those that share t's place.
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out);
 // The same by numbers, for all handles at that place.

@@ -100,6 +100,13 @@ static bool is_variable_part(const struct recorder *o, const kiln_tensor *there)
            !is_whole(&o->variables.v[there->variable], there);
 }
 
+// Of tensors in one memory that a function is differentiated by, the memory's place on the tape is that of the last.
+static bool is_of_another(const struct recorder *o, const kiln_tensor *there, bool write)
+{
+    if (!there->place || !o->places.v[there->place - 1].shared) return false;
+    return write || !is_whole(&o->variables.v[there->variable], there);
+}
+
 static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, const struct tape_edge *at)
 {
     for (size_t i = 0; i < r->sources.n; i++) {
@@ -111,14 +118,31 @@ static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, co
     return 0;
 }
 
+// The variable that holds the value, and no memory that anybody writes; 0: none.
+static int32_t find_value(const struct recorder *o, const kiln_tensor *t)
+{
+    for (size_t i = 1; i < o->variables.n; i++) {
+        const kiln_tensor *now = o->variables.v[i].current;
+        bool value = o->variables.v[i].source < 0 && !o->variables.v[i].written && now->value == t->value;
+        if (value && now->node == t->node && now->node_out == t->node_out) return (int32_t)i;
+    }
+    return 0;
+}
+
 // A view of memory that shows elements several times is a value by itself: nobody can write that memory, and what comes
 // to a place in it belongs to one of those elements.
-static kiln_status part_from_repeated(struct recorder *o, kiln_tensor *there)
+static kiln_status part_from_repeated(struct recorder *o, kiln_tensor **there)
 {
-    const struct variable *v = &o->variables.v[there->variable];
-    if (!layout_overlaps(&v->current->type, &v->layout) || is_whole(v, there)) return KILN_OK;
-    there->variable = there->place = 0;
-    return variable_own(o, there);
+    const struct variable *v = &o->variables.v[(*there)->variable];
+    if (!layout_overlaps(&v->current->type, &v->layout) || is_whole(v, *there)) return KILN_OK;
+    const kiln_tensor *shown = *there;
+    int32_t variable = find_value(o, shown);
+    if (!(*there = variable_handle(o, &shown->type, shown->value))) return error_pending;
+    tape_set_node(*there, shown->node, shown->node_out);
+    layout_contiguous(&shown->type, &(*there)->layout);
+    if (!variable) return variable_own(o, *there);
+    (*there)->variable = variable;
+    return KILN_OK;
 }
 
 kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
@@ -131,8 +155,8 @@ kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tens
         *out = t;
         return KILN_OK;
     }
-    TRY(part_from_repeated(r->outer, there));
-    if (is_variable_part(r->outer, there))
+    TRY(part_from_repeated(r->outer, &there));
+    if (is_variable_part(r->outer, there) || is_of_another(r->outer, there, write))
         return error_set(KILN_E_UNSUPPORTED,
                          "%s: a tensor that %s is differentiated by shares its memory with another one, and a region "
                          "uses it; give one of them a memory of its own",

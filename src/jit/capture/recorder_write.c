@@ -36,7 +36,8 @@ kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor
 kiln_status recorder_resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
 {
     if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
-    TRY(recorder_resolve(r, op, t, out));
+    bool outer = r->outer && t->builder && t->capture != r->capture;
+    TRY(outer ? recorder_resolve_outer(r, op, t, true, out) : recorder_resolve(r, op, t, out));
     if ((*out)->builder) return variable_own(r, *out);
     if (r->outer && t->storage->capture != r->capture && !t->constant)
         return recorder_resolve_outer(r, op, t, true, out);

@@ -243,6 +243,17 @@ kiln_status region_refuse_graph(const char *op)
                      op);
 }
 
+const struct op *region_op(const char *name)
+{
+    static const char *const values[] = {"value"};
+#define NAMED(n) {.name = n, .flags = OP_HIDDEN | OP_VARIADIC, .max_in = 255, .n_out = 1, .in_names = values}
+    static const struct op ops[] = {NAMED("cond"), NAMED("switch"), NAMED("while"), NAMED("for"), NAMED("scan")};
+#undef NAMED
+    size_t i = 0;
+    while (strcmp(ops[i].name, name)) i++;
+    return &ops[i];
+}
+
 size_t region_saved(const struct region_record *c)
 {
     return c->g.all.graph ? c->g.n_saved : 0;

@@ -14,14 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const value_names[] = {"value"};
-static const struct op region_op = {.name = "region",
-                                    .flags = OP_HIDDEN | OP_VARIADIC,
-                                    .min_in = 0,
-                                    .max_in = 255,
-                                    .n_out = 1,
-                                    .in_names = value_names};
-
 // The backward graph of one region.
 struct half {
     struct kiln_graph *graph;     // NULL: no gradient goes through
@@ -283,7 +275,7 @@ static kiln_status make_node(struct placing *p, struct tape_node **out)
     }
     for (size_t i = 0; i < p->kept.n && !status; i++) in[n_targets + i] = &p->kept.v[i]->type;
     for (size_t i = 0; i < p->n->n_results && !status; i++) results[i] = p->n->results[i]->type;
-    if (!status) status = tape_node_make(&region_op, (int)n, edges, in, NULL, (int)p->n->n_results, results, NULL, out);
+    if (!status) status = tape_node_make(region_op(p->n->op), (int)n, edges, in, NULL, (int)p->n->n_results, results, NULL, out);
     for (size_t i = 0; i < p->kept.n && !status; i++) tape_keep(*out, (int)(n_targets + i), p->kept.v[i]);
     free(edges);
     free(in);

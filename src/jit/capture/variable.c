@@ -41,6 +41,12 @@ static struct tape_node *node_at(const struct recorder *r, const kiln_tensor *t)
     return t->place ? r->places.v[t->place - 1].node : r->variables.v[t->variable].current->node;
 }
 
+bool variable_is_leaf(const struct recorder *r, const kiln_tensor *t)
+{
+    const struct tape_node *n = node_at(r, t);
+    return n && n->kind == NODE_LEAF && n->leaf->requires_grad;
+}
+
 void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_node *n, uint32_t out)
 {
     if (!t->place) {
@@ -49,7 +55,8 @@ void variable_set_place(struct recorder *r, const kiln_tensor *t, struct tape_no
     }
     struct own_place *p = &r->places.v[t->place - 1];
     struct tape_node *old = p->node;
-    *p = (struct own_place){node_ref(n), out, p->moves};
+    p->node = node_ref(n);
+    p->out = out;
     node_unref(old);
 }
 
