@@ -16,6 +16,7 @@
 //
 // A unit that folds all rows of the space into one value (the mean of a loss) folds across: its result is a TOTAL.
 #include "fuse/build.h"
+#include "fuse/loops.h"
 #include "fuse/product.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,19 @@ static bool reads_elsewhere(const struct builder *b)
     return false;
 }
 
+// Where nothing is folded each point of the space is one of the loop: what is written back is written once.
+static bool writes_again(const struct fused_kernel *k)
+{
+    for (int o = 0; o < k->n_out && fused_is_flat(k); o++) {
+        const struct fused_access *to = &k->out[o].to;
+        bool again = false, reads = false;
+        for (int d = 0; d < k->n_dims; d++) again |= !to->strides[d] && k->sizes[d] > 1;
+        for (int i = 0; i < k->n_in; i++) reads |= k->in[i].buffer == to->buffer;
+        if (again && reads) return true;
+    }
+    return false;
+}
+
 static bool has_anchor(const struct builder *b)
 {
     for (int i = 0; i < b->set->n_units; i++)
@@ -113,6 +127,7 @@ static kiln_status finish(struct builder *b)
     if (!fused_finish(b->arena, k)) {
         if (anchored && !b->set->for_attention && !product_find(k))
             return refuse(b, "a product takes no second fold, and no result by element");
+        if (writes_again(k)) return refuse(b, "a value that is written back would be read again");
         return KILN_OK;
     }
     if (kiln_error() != KILN_E_INTERNAL) return error_pending;

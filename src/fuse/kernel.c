@@ -161,19 +161,35 @@ static void remove_dim(struct fused_kernel *k, int d, struct scalar_node *nodes,
     }
 }
 
-static bool has_reductions(const struct fused_kernel *k)
+static bool has_reductions(const struct fused_kernel *k, bool across)
 {
     for (int i = 0; i < k->dag.n_nodes; i++)
-        if (fused_is_fold(&k->dag.nodes[i], false)) return true;
+        if (fused_is_fold(&k->dag.nodes[i], across)) return true;
     return false;
+}
+
+static bool is_moved_along(const struct fused_kernel *k, int d)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (k->out[i].to.strides[d]) return true;
+    return k->n_checks > 0;
+}
+
+// Where nothing is folded, a dimension along which no output moves would only do the same again: to what is written
+// back, a second time.
+static void drop_unmoved(struct fused_kernel *k, const bool *named)
+{
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->sizes[d] > 1 && !named[d] && !is_moved_along(k, d)) k->sizes[d] = 1;
 }
 
 void fused_collapse(struct fused_kernel *k)
 {
     struct scalar_node *nodes = (struct scalar_node *)(uintptr_t)k->dag.nodes; // the kernel's own, from its arena
-    bool named[FUSED_MAX_DIMS + 1] = {false}, folds = has_reductions(k);
+    bool named[FUSED_MAX_DIMS + 1] = {false}, folds = has_reductions(k, false);
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (nodes[i].kind == SCALAR_DIM || nodes[i].kind == SCALAR_SIZE) named[nodes[i].code] = true;
+    if (!folds && !has_reductions(k, true)) drop_unmoved(k, named);
     for (int d = k->n_dims - 1; d >= 0; d--) {
         bool last_reduced = d >= k->n_dims - k->n_reduce && k->n_reduce == 1 && folds;
         if (k->sizes[d] == 1 && !last_reduced) remove_dim(k, d, nodes, named);

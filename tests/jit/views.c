@@ -636,10 +636,38 @@ static void a_state_that_others_overlap_has_a_gradient_or_an_error(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// The largest of equal elements is any of them: nothing is folded, and each row is halved once.
+static kiln_status halves_rows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_div_(in[0], kiln_scalar(2));
+    kiln_tensor *wide = kiln_expand(in[0], KILN_SHAPE(3, 64));
+    out[0] = kiln_max(wide, KILN_REDUCE(.axes = KILN_ARGS(-1), .keepdims = true));
+    out[1] = kiln_exp(kiln_sub(wide, out[0]));
+    return kiln_error();
+}
+
+static void rows_that_repeat_are_written_once(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, halves_rows, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = mat(f, 3, 1, 2., 4., 6.), *y[2];
+            ok(kiln_call(j, &x, 1, y, 2));
+            expect(x, 3, 1., 2., 3.);
+            expect(y[0], 3, 1., 2., 3.);
+            assert_float_equal(kiln_item(kiln_sum(y[1], NULL)), 3 * 64, 0);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(the_rows_of_one_tensor),
+        FIXTURE(rows_that_repeat_are_written_once),
         FIXTURE(windows_that_overlap),
         FIXTURE(columns_of_one_tensor),
         FIXTURE(one_row_twice_and_two_rows),

@@ -506,7 +506,8 @@ static kiln_status make_node(struct placing *p, struct tape_node **out)
     }
     for (size_t i = 0; i < p->kept.n && !status; i++) in[n_targets + i] = &p->kept.v[i]->type;
     for (size_t i = 0; i < c->n_results && !status; i++) results[i] = c->results[i]->type;
-    if (!status) status = tape_node_make(region_op(c->l->op), (int)n, edges, in, NULL, (int)c->n_results, results, NULL, out);
+    if (!status)
+        status = tape_node_make(region_op(c->l->op), (int)n, edges, in, NULL, (int)c->n_results, results, NULL, out);
     for (size_t i = 0; i < p->kept.n && !status; i++) tape_keep(*out, (int)(n_targets + i), p->kept.v[i]);
     free(edges);
     free(in);

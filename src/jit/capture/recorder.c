@@ -219,7 +219,16 @@ static bool on_one_storage(struct sink *s, const kiln_tensor *a, const kiln_tens
 
 static bool is_of_leaf(struct sink *s, const kiln_tensor *t)
 {
-    return t->variable && variable_is_leaf(recorder_of(s), t);
+    const struct recorder *r = recorder_of(s);
+    kiln_tensor at = {.variable = t->variable, .place = t->place};
+    while (at.variable && !variable_is_leaf(r, &at)) { // in a region perhaps there, where the memory comes from
+        const struct variable *v = &r->variables.v[at.variable];
+        const struct source *from = v->source < 0 ? NULL : &r->sources.v[v->source];
+        if (!from || from->kind != SOURCE_OUTER) return false;
+        at = (kiln_tensor){.variable = from->outer, .place = from->outside_place};
+        r = r->outer;
+    }
+    return at.variable;
 }
 
 static kiln_status host_data(struct sink *s, const char *function)

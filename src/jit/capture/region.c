@@ -246,7 +246,10 @@ kiln_status region_refuse_graph(const char *op)
 const struct op *region_op(const char *name)
 {
     static const char *const values[] = {"value"};
-#define NAMED(n) {.name = n, .flags = OP_HIDDEN | OP_VARIADIC, .max_in = 255, .n_out = 1, .in_names = values}
+#define NAMED(n)                                                                                   \
+    {                                                                                              \
+        .name = n, .flags = OP_HIDDEN | OP_VARIADIC, .max_in = 255, .n_out = 1, .in_names = values \
+    }
     static const struct op ops[] = {NAMED("cond"), NAMED("switch"), NAMED("while"), NAMED("for"), NAMED("scan")};
 #undef NAMED
     size_t i = 0;
