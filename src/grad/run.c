@@ -175,8 +175,8 @@ static kiln_status run_hooks(const struct run *r, struct tape_node *n, uint32_t 
     return KILN_OK;
 }
 
-// The gradient of an output that nothing reached.
-static kiln_status fill_missing(struct run_entry *e)
+// The gradient of an output that nothing reached: zeros where another one has one.
+static kiln_status fill_missing(const struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
     kiln_device *dev = NULL;
@@ -187,8 +187,10 @@ static kiln_status fill_missing(struct run_entry *e)
         struct type t;
         node_value_type(n, &n->values[n->n_in + i], &t);
         if (e->grads[i] || dtype_kind_of[t.dtype] != KIND_FLOAT) continue;
-        e->grads[i] = kiln_zeros(dev, (kiln_dtype)t.dtype, t.rank, t.dims);
+        kiln_tensor *zeros = kiln_zeros(dev, (kiln_dtype)t.dtype, t.rank, t.dims);
+        e->grads[i] = zeros && r->may_be_absent ? arrive_if(zeros, (size_t)n->n_out, e->grads) : zeros;
         if (!e->grads[i]) return error_pending;
+        if (e->grads[i] != zeros) tensor_destroy(zeros);
     }
     return KILN_OK;
 }
@@ -239,7 +241,7 @@ static kiln_status run_node(struct run *r, struct run_entry *e, uint8_t *wanted,
         if (KILN_UNLIKELY(wanted[i] && node_is_cut(n->edges[i].node)))
             return node_cut_error("backward", n->edges[i].node);
     }
-    TRY(fill_missing(e));
+    TRY(fill_missing(r, e));
     struct grad_piece piece = {.grad = e->grads[0]};
     bool moved = false;
     if (n->n_in == 1 && wanted[0] && piece_of(n, &piece)) TRY(run_move_piece(r, n, &piece, &moved));
