@@ -123,6 +123,15 @@ kiln_tensor *step_extreme(struct operands *o)
     }
 }
 
+// The gradient of the deviation of equal elements is what rounding leaves over what rounding leaves.
+static kiln_tensor *without_equals(struct operands *o)
+{
+    kiln_tensor *x = kiln_add(kiln_square(o->a), o->a);
+    double n = (double)kiln_numel(x);
+    kiln_tensor *steps = kiln_fmod(kiln_arange(o->run->dev, kiln_tensor_dtype(x), 0, n, 1), kiln_scalar(5));
+    return kiln_add(x, kiln_reshape(steps, kiln_rank(x), kiln_dims(x)));
+}
+
 kiln_tensor *step_spread(struct operands *o)
 {
     struct along along;
@@ -131,7 +140,7 @@ kiln_tensor *step_spread(struct operands *o)
     if (!is_float(o->a)) return NULL;
     bool var = choose(o, 2);
     say(o, "%s(%s, %s, correction %g)", var ? "var" : "std", o->na, along.text, opts.correction);
-    return var ? kiln_var(o->a, &opts) : kiln_std(kiln_add(kiln_square(o->a), o->a), &opts);
+    return var ? kiln_var(o->a, &opts) : kiln_std(without_equals(o), &opts);
 }
 
 kiln_tensor *step_rows(struct operands *o)
