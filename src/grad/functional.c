@@ -35,6 +35,7 @@ struct call {
     bool no_grad;  // the caller wants no tape
     bool cut;      // the results depend on leaves by a tape that is not kept
     uint64_t since, inputs_until;
+    kiln_tensor **from;       // n_in: the inputs, as the capture in progress has them
     kiln_tensor **inner;      // n_in: the handles the function gets
     kiln_tensor **out;        // n_out: what it gave
     kiln_tensor **grads;      // n_wrt + params
@@ -105,9 +106,11 @@ static bool is_wrt(const struct call *c, size_t i)
     return false;
 }
 
+// In a region of a capture an abstract value of the capture around is from outside, too.
 static kiln_tensor *as_captured(kiln_tensor *t)
 {
-    struct sink *s = t->storage ? thread_state.sink : NULL;
+    bool outside = t->storage || (t->builder && t->capture != thread_state.capture);
+    struct sink *s = outside ? thread_state.sink : NULL;
     if (!s || !s->capture || !s->capture->show) return t;
     return s->capture->show(s, t, &t) ? NULL : t;
 }
@@ -115,7 +118,7 @@ static kiln_tensor *as_captured(kiln_tensor *t)
 // The handle that fn gets for an input: the same value, a place of its own in the graph.
 static kiln_tensor *inner_input(struct call *c, size_t i)
 {
-    kiln_tensor *from = as_captured(c->in[i]);
+    kiln_tensor *from = c->from[i] = as_captured(c->in[i]);
     if (!from) return NULL;
     struct tape_edge outer = {NULL, 0};
     if (c->outside && tape_current(from, &outer)) return NULL;
@@ -259,7 +262,7 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
 {
     for (size_t i = 0; i < c->n_in; i++) {
         struct tape_edge before, after;
-        kiln_tensor *from = c->in[i], *t = c->inner[i];
+        kiln_tensor *from = c->from[i], *t = c->inner[i];
         struct sink *capture = tensor_capture(from);
         if (capture) TRY(hand_back_variable(c, capture, from, t));
         if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
@@ -298,10 +301,11 @@ static kiln_status collect(struct call *c, kiln_tensor **results, bool values, k
 static kiln_status run_call(struct call *c, kiln_tensor **results, size_t n_results, bool values)
 {
     size_t n = c->n_in + c->n_out + n_results, n_grads = c->n_wrt + c->o.params.count;
-    kiln_tensor **room = c->room = calloc(n + n_grads + 1, sizeof *room);
+    kiln_tensor **room = c->room = calloc(n + n_grads + c->n_in + 1, sizeof *room);
     uint64_t *versions = c->versions = calloc(c->n_in + 1, sizeof *versions);
     if (!room || !versions) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
     c->inner = room;
+    c->from = room + n + n_grads;
     c->out = room + c->n_in;
     c->grads = c->out + c->n_out;
     for (size_t i = 0; i < c->n_in; i++) versions[i] = c->in[i]->storage ? c->in[i]->storage->version : 0;

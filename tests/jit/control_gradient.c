@@ -231,6 +231,183 @@ static void a_view_of_a_leaf_is_not_written(void **state)
     }
 }
 
+// --- gradients taken inside of a region
+
+static kiln_tensor *weight;
+
+REGION(loss)
+{
+    out[0] = kiln_sum(kiln_square(kiln_sub(kiln_mul(in[0], weight), kiln_scalar(2))), NULL);
+    return kiln_error();
+}
+
+REGION(descends_what_it_carries)
+{
+    kiln_tensor *slope;
+    TRY_(kiln_grad(loss, NULL, in + 1, 1, NULL, &slope, 1));
+    out[0] = kiln_sub(in[1], kiln_mul(slope, kiln_scalar(0.25)));
+    return kiln_error();
+}
+
+REGION(descends_by_outer)
+{
+    kiln_tensor *slope;
+    TRY_(kiln_grad(loss, NULL, &outer, 1, NULL, &slope, 1));
+    out[0] = kiln_sub(in[1], kiln_mul(slope, kiln_scalar(0.25)));
+    return kiln_error();
+}
+
+REGION(descends_outer)
+{
+    kiln_tensor *both[2];
+    TRY_(kiln_value_and_grad(loss, NULL, &outer, 1, NULL, both, 2));
+    kiln_no_grad_begin();
+    kiln_sub_(outer, kiln_mul(both[1], kiln_scalar(0.25)));
+    kiln_no_grad_end();
+    out[0] = kiln_add(in[1], kiln_reshape(both[0], KILN_SHAPE(1)));
+    return kiln_error();
+}
+
+REGION(descends_by_parameter)
+{
+    kiln_tensor *both[2];
+    const kiln_grad_opts *opts = KILN_GRAD(.params = {1, &weight});
+    TRY_(kiln_value_and_grad(loss, NULL, &outer, 1, opts, both, 2));
+    kiln_no_grad_begin();
+    kiln_sub_(weight, kiln_mul(both[1], kiln_scalar(0.25)));
+    kiln_no_grad_end();
+    out[0] = kiln_add(in[1], kiln_reshape(both[0], KILN_SHAPE(1)));
+    return kiln_error();
+}
+
+REGION(descends_by_backward)
+{
+    kiln_tensor *y;
+    TRY_(loss(NULL, &outer, 1, &y, 1));
+    TRY_(kiln_backward(y, NULL));
+    kiln_no_grad_begin();
+    kiln_sub_(weight, kiln_mul(kiln_gradient(weight), kiln_scalar(0.25)));
+    kiln_no_grad_end();
+    TRY_(kiln_set_gradient(weight, NULL));
+    out[0] = kiln_add(in[1], kiln_reshape(kiln_stop_gradient(y), KILN_SHAPE(1)));
+    return kiln_error();
+}
+
+static const kiln_fn descents[] = {descends_what_it_carries, descends_by_outer, descends_outer, descends_by_parameter,
+                                   descends_by_backward};
+
+struct descent {
+    kiln_fn fn;
+    kiln_tensor *weight;
+};
+
+REGION(runs_descent)
+{
+    const struct descent *d = user;
+    weight = d->weight;
+    outer = kiln_mul(in[0], kiln_scalar(1));
+    kiln_tensor *start = kiln_mul(in[0], kiln_scalar(1));
+    TRY_(kiln_for(kiln_scalar_int(3), d->fn, NULL, &start, 1, NULL, out, 1));
+    out[1] = outer;
+    return kiln_error();
+}
+
+static void descents_inside_of_loops(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof descents / sizeof *descents; i++) {
+        kiln_tensor *want[3], *y[2];
+        for (int cell = FIRST_WAY; cell < CELLS; cell++) {
+            struct descent d = {descents[i], kiln_parameter(vec(f, 1, 0.5), "w")};
+            struct way w = begin(cell, runs_descent, &d);
+            kiln_tensor *x = vec(f, 1, 1.);
+            for (int t = 0; t < 2; t++) {
+                ok(kiln_set_gradient(d.weight, NULL));
+                ok(call(&w, &x, 1, y, 2));
+            }
+            for (int k = 0; k < 3; k++) {
+                kiln_tensor *got = k < 2 ? y[k] : d.weight;
+                if (cell == FIRST_WAY)
+                    want[k] = got;
+                else
+                    near(got, want[k], 1e-6);
+            }
+            end(&w);
+        }
+        assert_true(fabs(kiln_item(want[2]) - 0.5) > 0.1 || i < 3);
+        assert_true(kiln_item(want[0]) != 1);
+    }
+}
+
+// --- what regions refuse
+
+REGION(leaves_a_gradient)
+{
+    kiln_tensor *y;
+    TRY_(loss(NULL, in + 1, 1, &y, 1));
+    TRY_(kiln_backward(y, NULL));
+    out[0] = kiln_stop_gradient(in[1]);
+    return kiln_error();
+}
+
+REGION(comes_to_outer)
+{
+    kiln_tensor *y = kiln_sum(kiln_square(outer), NULL);
+    TRY_(kiln_backward(y, NULL));
+    TRY_(kiln_set_gradient(weight, NULL));
+    out[0] = kiln_stop_gradient(in[1]);
+    return kiln_error();
+}
+
+static double rate(void *user)
+{
+    ++*(int *)user;
+    return 0.25;
+}
+
+static int asked;
+
+REGION(asks_the_host)
+{
+    out[0] = kiln_mul(in[1], kiln_host_number(rate, &asked));
+    return kiln_error();
+}
+
+struct refused {
+    kiln_fn fn;
+    const char *why;
+};
+
+REGION(runs_refused)
+{
+    const struct refused *r = user;
+    kiln_tensor *start = kiln_mul(in[0], kiln_scalar(1));
+    outer = kiln_mul(weight, kiln_scalar(3));
+    return kiln_for(kiln_scalar_int(2), r->fn, NULL, &start, 1, NULL, out, 1);
+}
+
+static void what_would_be_lost_is_refused(void **state)
+{
+    static const struct refused all[] = {
+        {leaves_a_gradient, "leaves another gradient in w"},
+        {comes_to_outer, "comes to a tensor from outside of the region"},
+        {asks_the_host, "asks the host for a number"},
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int cell = FIRST_WAY; cell < CELLS; cell++) {
+            struct way w = begin(cell, runs_refused, (void *)(uintptr_t)&all[i]);
+            kiln_tensor *x = vec(f, 1, 1.), *y;
+            weight = kiln_parameter(vec(f, 1, 0.5), "w");
+            if (cell >= 0 && cell != AUTO)
+                fails(call(&w, &x, 1, &y, 1), KILN_E_UNSUPPORTED, all[i].why);
+            else if (i != 1) // its tape is used up in the second trip, as in any loop
+                ok(call(&w, &x, 1, &y, 1));
+            kiln_error_clear();
+            end(&w);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +417,8 @@ int main(int argc, char **argv)
         FIXTURE(views_of_memory_shown_several_times),
         FIXTURE(one_tensor_given_twice_is_written),
         FIXTURE(a_view_of_a_leaf_is_not_written),
+        FIXTURE(descents_inside_of_loops),
+        FIXTURE(what_would_be_lost_is_refused),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,9 @@ struct constant {
 struct leaf_gradient {
     struct tape_node *leaf; // a reference
     kiln_tensor *now;       // owned, or NULL
+    bool had;               // there was one before, with this memory or value
+    const struct storage *storage_before;
+    int32_t value_before;
 };
 
 // A region that has been recorded: its handles are gone.
@@ -175,6 +178,7 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
+kiln_status recorder_check_gradients(const struct recorder *r); // of a region: it leaves them as they were
 kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
 void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c

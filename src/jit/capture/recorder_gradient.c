@@ -6,8 +6,12 @@
 // gradient read afterwards: such leaves are marked, and a call whose tape leads to one is refused.
 #include "jit/capture/recorder.h"
 
-static kiln_tensor *gradient_before(const struct recorder *r, const struct tape_node *leaf)
+static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *leaf)
 {
+    if (r->outer) {
+        kiln_tensor **around = recorder_gradient_of(&r->outer->sink.base, leaf);
+        return around && *around ? tensor_second(*around) : NULL;
+    }
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
         if (s->leaf != leaf || (s->kind != SOURCE_LEAF && s->kind != SOURCE_INPUT)) continue;
@@ -22,11 +26,28 @@ kiln_tensor **recorder_gradient_of(struct sink *sink, struct tape_node *leaf)
     struct recorder *r = recorder_of(sink);
     for (size_t i = 0; i < r->gradients.n; i++)
         if (r->gradients.v[i].leaf == leaf) return &r->gradients.v[i].now;
-    struct leaf_gradient g = {leaf, gradient_before(r, leaf)};
+    struct leaf_gradient g = {.leaf = leaf, .now = gradient_before(r, leaf)};
+    g.had = g.now;
+    if (g.now) g.storage_before = g.now->storage, g.value_before = g.now->value;
     if (error_pending || vec_push(&r->gradients, g)) return NULL;
     if (g.now) kiln_own(g.now);
     node_ref(leaf);
     return &r->gradients.v[r->gradients.n - 1].now;
+}
+
+kiln_status recorder_check_gradients(const struct recorder *r)
+{
+    for (size_t i = 0; i < r->gradients.n; i++) {
+        const struct leaf_gradient *g = &r->gradients.v[i];
+        bool same = g->now ? g->had && g->now->storage == g->storage_before && g->now->value == g->value_before : !g->had;
+        if (same) continue;
+        return error_set(KILN_E_UNSUPPORTED,
+                         "backward: a region of %s leaves %s in %s; take it there and put the old one back by "
+                         "kiln_set_gradient, use kiln_grad, or capture with KILN_CAPTURE_AUTO",
+                         r->name, g->now ? "another gradient" : "no gradient",
+                         g->leaf->leaf->name ? g->leaf->leaf->name : "a leaf without a name");
+    }
+    return KILN_OK;
 }
 
 void recorder_drop_gradients(struct recorder *r)
@@ -111,6 +132,12 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
     }
     if (n->event == GRADIENT_ARRIVED) s.source = source_of_place(r, n->node);
     if (n->gradient) TRY(value_of(r, n->gradient, &s.value));
+    if (n->event == GRADIENT_ARRIVED && r->outer)
+        return error_set(KILN_E_UNSUPPORTED,
+                         "backward: in a region of %s it comes to a tensor from outside of the region, and cannot go on "
+                         "from there; return what is differentiated, use kiln_grad by what the region is given, or "
+                         "capture with KILN_CAPTURE_AUTO",
+                         r->name);
     if (n->event == GRADIENT_ARRIVED && r->records_gradients)
         return error_set(
             KILN_E_UNSUPPORTED,

@@ -219,6 +219,7 @@ static kiln_status keep_failure(struct region_record *c)
 
 kiln_status region_close(struct region_record *c, const char *op)
 {
+    TRY(recorder_check_gradients(&c->r));
     struct recorder_switch before = recorder_enter(&c->r);
     kiln_status status = find_values(c, op);
     if (!status && !thread_state.no_grad) status = find_targets(c);
