@@ -106,6 +106,7 @@ struct slack {
     double most;          // of a gradient: rules round inside, where no noise comes, sums that nearly cancel
     double halves_by;     // of an entry in halves of a second derivative: sums of products that nearly cancel
     bool second;          // derivatives, in which rules divide what they have rounded by numbers near 0
+    bool zeros;           // a branch that is not taken gives zeros to what was infinite
     double written;       // in a program that writes in place, where no noise comes: the largest number
     int lost_from;        // the first result that is a gradient which may lack what was written over
 };
@@ -145,6 +146,7 @@ static struct slack slack_of(const struct program *p, const struct trace *want, 
                           .most = p->gradient ? most_of_trace(want) : 0,
                           .halves_by = is_second(p->gradient) ? rounding_of_trace(want, unit) * most_of_trace(want) : 0,
                           .second = is_second(p->gradient),
+                          .zeros = p->gradient && want->overflows,
                           .written = writes(p) ? most_of_trace(want) : 0,
                           .lost_from = first_lost(p, way)};
 }
@@ -175,7 +177,7 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
         // As an integer, what overflowed is the largest.
         bool overflowed = !isfinite(want->v[i]) || (want->dtype < KILN_F16 && fabs(want->v[i]) >= INT16_MAX);
         if (same_number(got->v[i], want->v[i]) || (slack->overflows && overflowed)) continue;
-        if (lost && isnan(want->v[i])) continue;
+        if ((lost && isnan(want->v[i])) || (slack->zeros && isnan(got->v[i]))) continue;
         double spread = spread_of(r->noisy, r->n_noisy, at, want, i);
         spread = fmax(spread, 0.5 * spread_of_all(r->noisy, r->n_noisy, at, want));
         double by = fabs(got->v[i] - want->v[i]);

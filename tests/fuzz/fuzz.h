@@ -135,6 +135,7 @@ enum step_flags {
     STEP_ADDS = 2,   // the order of additions within it is free
     STEP_READS = 4,  // needs values on the host
     STEP_WRITES = 8, // into the memory of its first operand
+    STEP_FLOWS = 16, // by conditions or loops
 };
 
 struct step_kind {
@@ -209,6 +210,7 @@ struct trace {
     kiln_status status; // of what failed
     char message[400];
     int failed_step;   // -1: outside of steps
+    bool overflows;    // among conditions and loops something is infinite or no number
     kiln_dtype halves; // the one that a step gave, which a capture may keep unrounded; KILN_BOOL: none did
 };
 

@@ -75,6 +75,21 @@ static kiln_tensor *gradient_with_noise(void *user, kiln_tensor *grad)
     return with_noise(user, grad);
 }
 
+static bool flows(const struct program *p)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        if (!p->step[i].dropped && (step_kinds[p->step[i].kind].flags & STEP_FLOWS)) return true;
+    return false;
+}
+
+static bool is_finite(kiln_tensor *t)
+{
+    kiln_no_grad_begin();
+    bool finite = !is_float(t) || !kiln_numel(t) || kiln_item(kiln_all(kiln_isfinite(t), NULL)) != 0;
+    kiln_no_grad_end();
+    return finite;
+}
+
 static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
 {
     const struct step *s = &r->p->step[i];
@@ -99,6 +114,7 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
         if (r->noisy && y && kiln_requires_grad(y)) kiln_register_hook(y, gradient_with_noise, r);
     }
     if (kiln_tensor_dtype(y) == KILN_F16 || kiln_tensor_dtype(y) == KILN_BF16) r->trace->halves = kiln_tensor_dtype(y);
+    if (r->way == WAY_EAGER && flows(r->p) && !(is_finite(o.a) && is_finite(y))) r->trace->overflows = true;
     if (r->text) print_step(r, r->p->n_sources + i, y);
     return y;
 }

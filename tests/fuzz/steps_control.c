@@ -9,6 +9,7 @@ struct nest {
     uint64_t seed;
     int depth; // regions inside it, at most
     kiln_tensor *other;
+    struct run *run;
 };
 
 static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
@@ -35,10 +36,10 @@ static kiln_status some_ops(void *user, kiln_tensor *const *in, size_t n_in, kil
     struct rng r = {n->seed};
     kiln_tensor *x = in[n_in - 1];
     for (uint32_t i = 1 + rng_below(&r, 2); i--;) {
-        kiln_tensor *y = some_op(&r, x, n->other);
+        kiln_tensor *y = with_noise(n->run, some_op(&r, x, n->other));
         if (y && same_shape(x, y)) x = y;
     }
-    struct nest inner = {n->seed * 31 + 7, n->depth - 1, n->other};
+    struct nest inner = {n->seed * 31 + 7, n->depth - 1, n->other, n->run};
     if (n->depth > 0 && rng_chance(&r, 50)) x = some_flow(&inner, &r, x);
     if (x == in[n_in - 1]) x = kiln_add(x, kiln_scalar(0.125));
     out[0] = x;
@@ -79,7 +80,7 @@ static bool is_wide(kiln_tensor *t)
 
 kiln_tensor *step_flow(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, DEEPEST), is_wide(o->b) ? o->b : NULL};
+    struct nest n = {rng_next(&o->choice), (int)choose(o, DEEPEST), is_wide(o->b) ? o->b : NULL, o->run};
     if (!is_wide(o->a) || (n.other && kiln_tensor_dtype(n.other) != kiln_tensor_dtype(o->a))) return NULL;
     say(o, "conditions and loops of ops on %s and %s, %d deep at most", o->na, o->nb, n.depth + 1);
     kiln_tensor *zero = kiln_zeros(o->run->dev, kiln_tensor_dtype(o->a), KILN_SHAPE0); // of a number a tensor
@@ -92,7 +93,7 @@ static kiln_status carry_row(void *user, kiln_tensor *const *in, size_t n_in, ki
 {
     struct nest *n = user;
     struct rng r = {n->seed};
-    kiln_tensor *sum = kiln_add(kiln_mul(in[0], kiln_scalar(0.5)), in[1]);
+    kiln_tensor *sum = with_noise(n->run, kiln_add(kiln_mul(in[0], kiln_scalar(0.5)), in[1]));
     out[0] = rng_chance(&r, 50) ? kiln_tanh(sum) : sum;
     if (n->depth > 0 && some_ops(n, out, 1, out, 1)) return kiln_error();
     if (n_out > 1) out[1] = kiln_mul(out[0], in[1]);
@@ -102,7 +103,7 @@ static kiln_status carry_row(void *user, kiln_tensor *const *in, size_t n_in, ki
 
 kiln_tensor *step_scan_rows(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL};
+    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL, o->run};
     bool rows = choose(o, 2), back = choose(o, 2);
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_dims(o->a)[0] || !kiln_numel(o->a)) return NULL;
     kiln_tensor *all[] = {kiln_mul(kiln_select(o->a, 0, 0), kiln_scalar(0)), o->a}, *out[2];
@@ -129,7 +130,7 @@ static kiln_status count_up(void *user, kiln_tensor *const *in, size_t n_in, kil
 
 kiln_tensor *step_while(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL};
+    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL, o->run};
     kiln_tensor *out[2], *count = kiln_zeros(o->run->dev, dtype_of_run(o->run, KILN_F32), KILN_SHAPE0);
     if (!is_wide(o->a)) return NULL;
     kiln_tensor *all[] = {count, o->a};
