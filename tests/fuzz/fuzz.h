@@ -163,6 +163,7 @@ bool broadcasts(kiln_tensor *a, kiln_tensor *b, bool into_a);
 kiln_dtype dtype_of_run(const struct run *run, kiln_dtype dtype);
 // In a noisy run t moved by some units of the last place; in others t itself.
 kiln_tensor *with_noise(struct run *run, kiln_tensor *t);
+kiln_tensor *with_noise_of_one(struct run *run, kiln_tensor *t);
 double noise_of(const struct run *run, kiln_tensor *t); // how far that is, of a number around 1
 bool noise_tosses(struct run *run);                     // false, but in half of what noisy runs ask
 // What the step's second operand would be: itself where it can be broadcast with the first, else a number.

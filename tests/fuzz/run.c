@@ -49,6 +49,13 @@ kiln_tensor *with_noise(struct run *r, kiln_tensor *t)
     return with_noise_of(r, t, KILN_F64);
 }
 
+// A logarithm of what is nearly 1 shows the rounding of 1.
+kiln_tensor *with_noise_of_one(struct run *r, kiln_tensor *t)
+{
+    if (!t || !r->noisy || !is_float(t)) return t;
+    return kiln_sub(with_noise(r, kiln_add(t, kiln_scalar(1))), kiln_scalar(1));
+}
+
 // A zero that is one for being an f16 may be a number of either sign where it is kept unrounded.
 static kiln_tensor *not_underflown(struct run *r, kiln_tensor *t)
 {

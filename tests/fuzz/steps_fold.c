@@ -52,7 +52,7 @@ static kiln_tensor *sum_like(struct operands *o, kiln_tensor *x, const char *nam
     case 0: return kiln_sum(x, opts);
     case 1: return kiln_mean(x, opts);
     case 2: return kiln_prod(x, opts);
-    case 4: return kiln_logsumexp(x, opts);
+    case 4: return with_noise_of_one(o->run, kiln_logsumexp(x, opts));
     default: return kiln_norm(x, &norm);
     }
 }
@@ -149,7 +149,7 @@ kiln_tensor *step_rows(struct operands *o)
     int64_t axis = choose(o, 2) ? -1 : choose_axis(o, o->a);
     bool log = choose(o, 2);
     say(o, "%s(%s, %d)", log ? "log_softmax" : "softmax", o->na, (int)axis);
-    return log ? kiln_log_softmax(o->a, axis) : kiln_softmax(o->a, axis);
+    return log ? with_noise_of_one(o->run, kiln_log_softmax(o->a, axis)) : kiln_softmax(o->a, axis);
 }
 
 static kiln_tensor *batch_norm(struct operands *o)
@@ -200,7 +200,8 @@ kiln_tensor *step_loss(struct operands *o)
     if (classes) labels = kiln_remainder(labels, kiln_scalar_int(kiln_dims(o->a)[rank > 1]));
     say(o, "cross_entropy(%s, %s, reduction %d, label_smoothing %g)", o->na, classes ? "classes" : o->nb,
         (int)reduction, smoothing);
-    return kiln_cross_entropy(o->a, labels, KILN_CROSS_ENTROPY(.reduction = reduction, .label_smoothing = smoothing));
+    const kiln_cross_entropy_opts *opts = KILN_CROSS_ENTROPY(.reduction = reduction, .label_smoothing = smoothing);
+    return with_noise_of_one(o->run, kiln_cross_entropy(o->a, labels, opts));
 }
 
 kiln_tensor *step_matmul(struct operands *o)
