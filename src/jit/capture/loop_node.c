@@ -26,6 +26,12 @@ static kiln_status find_read(struct looping *c)
     return status;
 }
 
+// The body alone is differentiated.
+static kiln_status operand(const struct looping *c, int32_t variable, kiln_tensor **out)
+{
+    return region_operand(c->o, &c->body, 1, variable, out);
+}
+
 static kiln_status find_operands(struct looping *c)
 {
     const struct control_loop *l = c->l;
@@ -33,9 +39,9 @@ static kiln_status find_operands(struct looping *c)
     c->operands = calloc(n_taken(c) + 2, sizeof *c->operands);
     if (!c->operands) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     for (size_t i = 0; i < l->n_carried; i++) c->operands[n++] = c->in[i];
-    for (size_t i = 0; i < c->written.v.n; i++) TRY(region_outer_handle(c->o, c->written.v.v[i], &c->operands[n++]));
+    for (size_t i = 0; i < c->written.v.n; i++) TRY(operand(c, c->written.v.v[i], &c->operands[n++]));
     for (size_t i = 0; i < l->n_scanned; i++) c->operands[n++] = c->in[l->n_carried + i];
-    for (size_t i = 0; i < c->read.v.n; i++) TRY(region_outer_handle(c->o, c->read.v.v[i], &c->operands[n++]));
+    for (size_t i = 0; i < c->read.v.n; i++) TRY(operand(c, c->read.v.v[i], &c->operands[n++]));
     if (c->count) c->operands[n++] = c->count;
     c->n_operands = n;
     return KILN_OK;

@@ -168,6 +168,8 @@ kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
 kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
 
 // replayed.c
+// Of a region: an input that has no place on its tape; `there`: the value around that a replay gives it.
+kiln_status replayed_outer(struct recorder *r, int32_t value, int32_t there);
 kiln_status replayed_source(struct recorder *r, int32_t value, struct tape_node *n); // which lies at n
 // The value that a reader of t, whose value is *value, takes.
 kiln_status replayed_operand(struct recorder *r, const kiln_tensor *t, int32_t *value);

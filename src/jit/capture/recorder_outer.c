@@ -70,7 +70,8 @@ static kiln_status place_on_tape(struct recorder *r, struct source *s, struct ta
     const struct tape_edge none = {NULL, 0};
     kiln_tensor *current = r->variables.v[s->variable].current;
     bool wanted = outside && (node_requires_grad(outside) || node_is_cut(outside));
-    if (!wanted && !is_forced(r, s->outer)) return KILN_OK;
+    if (!wanted && !is_forced(r, s->outer))
+        return replayed_outer(r, s->value, r->outer->variables.v[s->outer].current->value);
     bool itself = wanted && (outside->kind == NODE_LEAF || node_is_cut(outside));
     s->place = itself ? node_ref(outside) : node_input(&current->type, &none);
     if (!s->place) return error_pending;

@@ -45,9 +45,18 @@ static kiln_status show_whole(struct recorder *o, int32_t variable, int32_t plac
     return status;
 }
 
-kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out)
+kiln_status region_operand(struct recorder *o, const struct region_record *all, size_t n, int32_t variable,
+                           kiln_tensor **out)
 {
-    return show_whole(o, variable, 0, out);
+    const struct tape_edge *at = NULL;
+    TRY(show_whole(o, variable, 0, out));
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < all[k].r.sources.n && !at; i++) {
+            const struct source *s = &all[k].r.sources.v[i];
+            if (s->kind == SOURCE_OUTER && s->outer == variable && node_requires_grad(s->outside.node)) at = &s->outside;
+        }
+    tape_set_node(*out, at ? at->node : NULL, at ? at->out : 0);
+    return KILN_OK;
 }
 
 kiln_status region_show_outer(struct region_record *c, const struct region_record *all, size_t n, int32_t variable,
@@ -183,6 +192,17 @@ static kiln_status find_targets(struct region_record *c)
     return KILN_OK;
 }
 
+static kiln_status find_again(struct region_record *c)
+{
+    c->again = calloc(c->n_values + 1, sizeof *c->again);
+    if (!c->again) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < c->n_values; i++) {
+        c->again[i] = c->values[i];
+        if (c->made[i]->builder) TRY(replayed_operand(&c->r, c->made[i], &c->again[i]));
+    }
+    return KILN_OK;
+}
+
 static kiln_status differentiate(struct region_record *c)
 {
     size_t n = c->r.sources.n;
@@ -223,6 +243,7 @@ kiln_status region_close(struct region_record *c, const char *op)
     struct recorder_switch before = recorder_enter(&c->r);
     kiln_status status = find_values(c, op);
     if (!status && !thread_state.no_grad) status = find_targets(c);
+    if (!status && c->n_targets && !c->without_backward) status = find_again(c);
     if (!status && c->n_targets && !c->without_backward) status = differentiate(c);
     if (status == KILN_E_GRADIENT) status = keep_failure(c);
     recorder_leave(&before);
@@ -286,4 +307,5 @@ void region_finish(struct region_record *c, const char *op, uintptr_t caller)
     free(c->failure);
     free(c->made);
     free(c->values);
+    free(c->again);
 }

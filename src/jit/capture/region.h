@@ -27,6 +27,7 @@ struct region_record {
     // By output, then by variable of the capture around that any region of the node writes. In the scope around.
     kiln_tensor **made;
     int32_t *values;
+    int32_t *again; // the same, as a run of the graph under a tape gives it; NULL: no gradient is wanted
     size_t n_values;
     struct region_target *targets;
     size_t n_targets;
@@ -48,8 +49,9 @@ kiln_status region_find_read(const struct region_record *c, struct region_variab
 kiln_status region_find_written(const struct region_record *c, struct region_variables *out);
 int32_t region_find(const struct region_variables *v, int32_t variable);     // its place; -1: not among them
 bool region_gains_gradient(const struct region_record *c, int32_t variable); // by being written
-// A handle of the capture around on a variable.
-kiln_status region_outer_handle(struct recorder *o, int32_t variable, kiln_tensor **out);
+// A handle of the capture around on a variable, at the place on the tape by which some of all n regions have reached it.
+kiln_status region_operand(struct recorder *o, const struct region_record *all, size_t n, int32_t variable,
+                           kiln_tensor **out);
 // The variable that some of the regions wrote has another value, and unless none did so with a gradient, another place
 // on the tape.
 kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,

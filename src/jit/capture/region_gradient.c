@@ -8,6 +8,7 @@
 #include "grad/fit.h"
 #include "grad/registry.h"
 #include "grad/rule.h"
+#include "jit/capture/region_again.h"
 #include "jit/capture/region_thin.h"
 #include "ops/families.h"
 #include <kiln/ops.h>
@@ -22,6 +23,9 @@ struct half {
     size_t n_inputs, n_douts;     // n_douts: gradients, the first of them
     int32_t *outputs;             // by target of the node: which output of the graph; -1: no gradient
     size_t n_outputs;
+    struct again again;
+    int32_t *sources;   // by source of the region: what the node keeps
+    int32_t *source_of; // by target of the node; -1: the region does not read it
 };
 
 struct held {
@@ -40,6 +44,9 @@ static void drop_held(void *at)
         free(h->halves[k].failure);
         free(h->halves[k].inputs);
         free(h->halves[k].outputs);
+        free(h->halves[k].sources);
+        free(h->halves[k].source_of);
+        again_finish(&h->halves[k].again);
     }
     free(h->halves);
     free(h->types);
@@ -133,13 +140,103 @@ static kiln_status take(const struct held *h, struct ruling *r, kiln_tensor *ind
     return KILN_OK;
 }
 
+// --- the rule under a tape
+
+struct again_of_region {
+    const struct held *h;
+    const struct half *half;
+    kiln_tensor *const *kept, *const *dout; // kept: with their places on the tape
+    const size_t *given;                    // n_given targets, common to all regions
+    size_t n_given;
+};
+
+static kiln_status differentiate_half(const struct again_of_region *c, kiln_tensor **sources, int64_t *wrt,
+                                      kiln_tensor **made, kiln_tensor **out)
+{
+    const struct half *half = c->half;
+    size_t n_wrt = 0, next = 0;
+    for (size_t i = 0; i < half->again.n_sources; i++) sources[i] = c->kept[half->sources[i]];
+    for (size_t i = 0; i < c->n_given; i++)
+        if (half->graph && half->source_of[c->given[i]] >= 0) wrt[n_wrt++] = half->source_of[c->given[i]];
+    const struct again_call call = {&half->again, c->h->op, c->h->dev, sources, c->dout, wrt, n_wrt};
+    TRY(again_differentiate(&call, made));
+    for (size_t i = 0; i < c->n_given; i++) {
+        bool reads = half->graph && half->source_of[c->given[i]] >= 0;
+        out[i] = reads ? made[next++] : region_zeros_of(&c->h->types[c->given[i]]);
+        if (!out[i]) return error_pending;
+    }
+    return KILN_OK;
+}
+
+static kiln_status again_of_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct again_of_region *c = user;
+    size_t n_sources = c->half->again.n_sources;
+    kiln_tensor **room = calloc(n_sources + n_out + 1, sizeof *room);
+    int64_t *wrt = calloc(n_out + 1, sizeof *wrt);
+    kiln_status status = room && wrt ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
+    (void)in, (void)n_in;
+    if (!status) status = differentiate_half(c, room, wrt, room + n_sources, out);
+    free(room);
+    free(wrt);
+    return status;
+}
+
+// Handles on what the node keeps, each where the node's edge to it leads.
+static kiln_status place_kept(const struct tape_node *n, size_t n_kept, kiln_tensor *const *in, kiln_tensor **kept)
+{
+    const struct held *h = n->held;
+    for (size_t i = 0; i < n_kept; i++) {
+        if (!in[h->n_targets + i]) continue;
+        if (!(kept[i] = again_handle(in[h->n_targets + i]))) return error_pending;
+    }
+    for (size_t k = 0; k < h->n_halves; k++)
+        for (size_t t = 0; t < h->n_targets && h->halves[k].graph; t++) {
+            int32_t source = h->halves[k].source_of[t];
+            if (source >= 0) tape_set_node(kept[h->halves[k].sources[source]], n->edges[t].node, n->edges[t].out);
+        }
+    return KILN_OK;
+}
+
+static kiln_status rule_again(const struct tape_node *n, kiln_tensor *const *in, kiln_tensor *const *dout,
+                              kiln_tensor **din)
+{
+    const struct held *h = n->held;
+    size_t n_kept = (size_t)n->n_in - h->n_targets, n_given = 0;
+    kiln_tensor **kept = calloc(n_kept + h->n_targets + 1, sizeof *kept), **made = kept + n_kept;
+    struct again_of_region *calls = calloc(h->n_halves, sizeof *calls);
+    void **users = calloc(h->n_halves, sizeof *users);
+    kiln_fn *fns = calloc(h->n_halves, sizeof *fns);
+    size_t *given = calloc(h->n_targets + 1, sizeof *given);
+    bool ok = kept && calls && users && fns && given;
+    kiln_status status = ok ? place_kept(n, n_kept, in, kept) : error_set(KILN_E_MEMORY, "backward: out of memory");
+    for (size_t t = 0; t < h->n_targets && !status; t++)
+        if (n->edges[t].node) given[n_given++] = t;
+    for (size_t k = 0; k < h->n_halves && !status; k++) {
+        if (h->halves[k].failure) status = error_raise(h->halves[k].failure);
+        calls[k] = (struct again_of_region){h, &h->halves[k], kept, dout, given, n_given};
+        users[k] = &calls[k];
+        fns[k] = again_of_region;
+    }
+    const struct control_branches b = {
+        .op = h->op, .index = in[h->n_targets], .fn = fns, .n = h->n_halves, .users = users, .n_out = n_given};
+    if (!status && n_given) status = branches_take(&b, made);
+    for (size_t i = 0; i < n_given && !status; i++) din[given[i]] = made[i];
+    free(kept);
+    free(calls);
+    free(users);
+    free(fns);
+    free(given);
+    return status;
+}
+
 static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
     (void)user, (void)out;
     const struct held *h = rule_node()->held;
     size_t n = h->n_halves;
-    TRY(region_refuse_graph(h->op));
+    if (!thread_state.no_grad) return rule_again(rule_node(), in, dout, din);
     struct ruling r = {calloc(n + 1, sizeof *r.calls), calloc(n + 1, sizeof *r.users), calloc(n + 1, sizeof *r.fns),
                        calloc(h->n_targets + 1, sizeof *r.given), calloc(h->n_targets + 1, sizeof *r.made)};
     bool ok = r.calls && r.users && r.fns && r.given && r.made;
@@ -234,6 +331,27 @@ static kiln_status describe_outputs(struct placing *p, size_t k)
     return KILN_OK;
 }
 
+// All that the region reads, for gradients of gradients.
+static kiln_status describe_again(struct placing *p, size_t k)
+{
+    struct half *half = &p->h->halves[k];
+    struct region_record *r = &p->n->records[k];
+    half->sources = calloc(r->r.sources.n + 1, sizeof *half->sources);
+    half->source_of = malloc(sizeof *half->source_of * (p->targets.n + 1));
+    if (!half->sources || !half->source_of) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < r->r.sources.n; i++) {
+        // One for each place on the tape: what is kept for the backward graph may stand for several.
+        TRY(vec_push(&p->kept_as, -2));
+        half->sources[i] = (int32_t)p->kept.n;
+        TRY(vec_push(&p->kept, p->n->operands[region_find(p->n->read, r->r.sources.v[i].outer)]));
+    }
+    for (size_t t = 0; t < p->targets.n; t++) half->source_of[t] = -1;
+    for (size_t i = 0; i < r->n_targets; i++)
+        for (size_t t = 0; t < p->targets.n; t++)
+            if (same_target(&p->targets.v[t], &r->targets[i])) half->source_of[t] = r->targets[i].source;
+    return again_take(&half->again, r);
+}
+
 static kiln_status fill_halves(struct placing *p)
 {
     size_t saved = 0;
@@ -245,6 +363,7 @@ static kiln_status fill_halves(struct placing *p)
         if (!r->g.all.graph) continue;
         TRY(describe_inputs(p, k, &saved));
         TRY(describe_outputs(p, k));
+        TRY(describe_again(p, k));
         half->graph = r->g.all.graph;
         r->g.all.graph = NULL; // its lock goes with the record
     }

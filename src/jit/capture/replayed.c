@@ -93,6 +93,11 @@ kiln_status replayed_source(struct recorder *r, int32_t value, struct tape_node 
     return n && node_requires_grad(n) ? set(r, value, ON_TAPE, n, 0) : KILN_OK;
 }
 
+kiln_status replayed_outer(struct recorder *r, int32_t value, int32_t there)
+{
+    return find(r->outer, there)->state == WITHOUT_GRADIENT ? KILN_OK : set(r, value, WITHOUT_NODE, NULL, 0);
+}
+
 kiln_status replayed_operand(struct recorder *r, const kiln_tensor *t, int32_t *value)
 {
     const struct replayed *is = find(r, *value);
