@@ -340,6 +340,9 @@ static void back_through_call(struct run *r, kiln_tensor *const *out)
         kiln_tensor *one = kiln_cast(kiln_sum(kiln_square(d), NULL), dtype_of_run(r, KILN_F32));
         squares = squares ? kiln_add(squares, one) : one;
     }
+    // A second derivative of zeros and none are the same.
+    for (int i = 0; i < r->p->n_sources && squares; i++)
+        if (leaf_at(r, i)) kiln_set_gradient(leaf_at(r, i), NULL);
     if (squares && kiln_requires_grad(squares)) kiln_backward(squares, NULL);
 }
 

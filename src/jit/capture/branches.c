@@ -205,7 +205,8 @@ static kiln_status make_node(struct branching *c)
     c->results = calloc(n_values + n_saved + 1, sizeof *c->results);
     int32_t *room = malloc(sizeof *room * (2 * n_read + n_values + n_saved + 2));
     kiln_status status = c->operands && c->results && room ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < n_read && !status; i++) status = region_operand(c->o, c->records, c->b->n, c->read.v.v[i], &c->operands[i]);
+    for (size_t i = 0; i < n_read && !status; i++)
+        status = region_operand(c->o, c->records, c->b->n, c->read.v.v[i], &c->operands[i]);
     if (!status) c->operands[n_read] = c->index;
     if (!status) status = add_node(c, room, room + n_read + 1);
     free(room);

@@ -6,54 +6,13 @@
 #include "grad/fit.h"
 #include "grad/registry.h"
 #include "grad/rule.h"
-#include "jit/capture/region_loop.h"
-#include "jit/capture/region_thin.h"
+#include "jit/capture/loop_gradient.h"
 #include <inttypes.h>
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
-// What an input of the backward graph is in a trip.
-enum from { FROM_STATE, FROM_ROW, FROM_NUMBER, FROM_ALL, FROM_NONE };
-struct backward_input {
-    enum from from; // NONE: no gradient arrived, nothing reads it
-    size_t at;      // STATE, ROW: which; ALL: what the node keeps
-};
-
-// What a gradient that the node gives is.
-enum of { OF_STATE, OF_ROWS, OF_SUM, OF_NONE };
-struct backward_target {
-    enum of of;     // NONE: nothing that arrived leads to it
-    size_t at;      // STATE: which; ROWS, SUM: in order
-    int32_t output; // of the backward graph; -1: none
-};
-
-// What is scanned backwards: gradients of rows, or what the node keeps.
-struct backward_row {
-    bool is_gradient;
-    size_t at; // the result, or what is kept
-};
-
-struct held {
-    const char *op;
-    kiln_device *dev;
-    struct kiln_graph *graph; // of the body
-    struct error_record *failure;
-    struct backward_input *inputs;
-    size_t n_inputs, n_douts, n_outputs; // n_douts: gradients, the first inputs
-    struct backward_target *targets;
-    size_t n_targets, n_sums, n_given; // n_given: gradients of rows
-    size_t *states;                    // n_states: the result whose gradient each carries
-    size_t n_states;
-    struct backward_row *rows;
-    size_t n_rows;
-    struct type *types; // n_targets, then n_results: of gradients
-    size_t n_results;
-    int64_t trips;
-    bool reverse;
-};
-
-static void drop_parts(struct held *h)
+void loop_held_finish(struct loop_held *h)
 {
     free(h->inputs);
     free(h->targets);
@@ -63,156 +22,23 @@ static void drop_parts(struct held *h)
 
 static void drop_held(void *at)
 {
-    struct held *h = at;
-    drop_parts(h);
+    struct loop_held *h = at;
+    loop_held_finish(h);
     ir_graph_destroy(&h->graph);
     free(h->failure);
     free(h->types);
     free(h);
 }
 
-// --- without the gradients that did not arrive
-
-struct thinning {
-    struct held *h; // a copy, with parts of its own
-    kiln_tensor *const *dout;
-    bool *present; // by state: a gradient arrives at it, or comes to it of another
-    bool *arrived; // by gradient among the graph's inputs
-    struct thinned graph;
-};
-
-static bool row_is_there(const struct thinning *t, size_t row)
-{
-    const struct backward_row *r = &t->h->rows[row];
-    return !r->is_gradient || t->dout[r->at];
-}
-
-// Gradients of carried values come of others in an earlier trip. Until nothing is added.
-static kiln_status find_present(struct thinning *t)
-{
-    struct held *h = t->h;
-    for (size_t k = 0; k < h->n_states; k++) t->present[k] = t->dout[h->states[k]];
-    for (bool more = true; more;) {
-        more = false;
-        for (size_t i = 0; i < h->n_douts; i++) {
-            const struct backward_input *in = &h->inputs[i];
-            t->arrived[i] = in->from == FROM_STATE ? t->present[in->at] : row_is_there(t, in->at);
-        }
-        thinned_finish(&t->graph);
-        TRY(region_thin(h->graph, t->arrived, h->n_douts, &t->graph));
-        for (size_t i = 0; i < h->n_targets; i++) {
-            const struct backward_target *to = &h->targets[i];
-            if (to->of != OF_STATE || to->output < 0 || t->graph.places[to->output] < 0 || t->present[to->at]) continue;
-            t->present[to->at] = more = true;
-        }
-    }
-    return KILN_OK;
-}
-
-static size_t count_before(const struct thinning *t, size_t state)
-{
-    size_t n = 0;
-    for (size_t k = 0; k < state; k++) n += t->present[k];
-    return n;
-}
-
-static size_t rows_before(const struct thinning *t, size_t row)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < row; i++) n += row_is_there(t, i);
-    return n;
-}
-
-static void thin_targets(struct thinning *t)
-{
-    struct held *h = t->h;
-    h->n_sums = h->n_given = h->n_outputs = 0;
-    for (size_t i = 0; i < h->n_targets; i++) {
-        struct backward_target *to = &h->targets[i];
-        to->output = to->output < 0 ? -1 : t->graph.places[to->output];
-        h->n_outputs += to->output >= 0;
-        if (to->of == OF_STATE && t->present[to->at])
-            to->at = count_before(t, to->at);
-        else if (to->of != OF_STATE && to->output >= 0)
-            to->at = to->of == OF_SUM ? h->n_sums++ : h->n_given++;
-        else
-            to->of = OF_NONE;
-    }
-}
-
-static void thin_inputs(struct thinning *t)
-{
-    struct held *h = t->h;
-    for (size_t i = 0; i < h->n_inputs; i++) {
-        struct backward_input *in = &h->inputs[i];
-        bool absent = i < h->n_douts && !t->arrived[i];
-        if (absent)
-            in->from = FROM_NONE;
-        else if (in->from == FROM_STATE)
-            in->at = count_before(t, in->at);
-        else if (in->from == FROM_ROW)
-            in->at = rows_before(t, in->at);
-    }
-}
-
-static void thin_rows_and_states(struct thinning *t)
-{
-    struct held *h = t->h;
-    size_t n = 0;
-    for (size_t i = 0; i < h->n_rows; i++)
-        if (row_is_there(t, i)) h->rows[n++] = h->rows[i]; // those behind are looked at as they were
-    h->n_rows = n;
-    n = 0;
-    for (size_t k = 0; k < h->n_states; k++)
-        if (t->present[k]) h->states[n++] = h->states[k];
-    h->n_states = n;
-}
-
-static void *copy_of(const void *from, size_t n, size_t size_B)
-{
-    void *to = malloc(n * size_B + 1);
-    return to && n ? memcpy(to, from, n * size_B) : to;
-}
-
-static kiln_status thin_copy(struct thinning *t)
-{
-    struct held *h = t->h;
-    h->inputs = copy_of(h->inputs, h->n_inputs, sizeof *h->inputs);
-    h->targets = copy_of(h->targets, h->n_targets, sizeof *h->targets);
-    h->states = copy_of(h->states, h->n_states, sizeof *h->states);
-    h->rows = copy_of(h->rows, h->n_rows, sizeof *h->rows);
-    t->present = calloc(h->n_states + 1, sizeof *t->present);
-    t->arrived = calloc(h->n_douts + 1, sizeof *t->arrived);
-    if (!h->inputs || !h->targets || !h->states || !h->rows || !t->present || !t->arrived)
-        return error_set(KILN_E_MEMORY, "backward: out of memory");
-    TRY(find_present(t));
-    thin_targets(t);
-    thin_inputs(t);
-    thin_rows_and_states(t);
-    return KILN_OK;
-}
-
-// *out has parts of its own, and what it shares with h. Its graph lives as long as *graph.
-static kiln_status thin(const struct held *h, kiln_tensor *const *dout, struct held *out, struct thinned *graph)
-{
-    *out = *h;
-    struct thinning t = {.h = out, .dout = dout};
-    kiln_status status = thin_copy(&t);
-    *graph = t.graph;
-    free(t.present);
-    free(t.arrived);
-    return status;
-}
-
 // --- the rule
 
 struct backward_call {
-    const struct held *h;
+    const struct loop_held *h;
     const struct kiln_graph *graph;
     kiln_tensor *const *kept;
 };
 
-static const struct backward_target *target_of_state(const struct held *h, size_t state)
+static const struct backward_target *target_of_state(const struct loop_held *h, size_t state)
 {
     for (size_t t = 0; t < h->n_targets; t++)
         if (h->targets[t].of == OF_STATE && h->targets[t].at == state) return &h->targets[t];
@@ -222,7 +48,7 @@ static const struct backward_target *target_of_state(const struct held *h, size_
 // `in`: the number, the states, the sums, the rows.
 static kiln_status find_inputs(const struct backward_call *c, kiln_tensor *const *in, kiln_tensor **of_graph)
 {
-    const struct held *h = c->h;
+    const struct loop_held *h = c->h;
     kiln_tensor *const *states = in + 1, *const *rows = states + h->n_states + h->n_sums;
     for (size_t i = 0; i < h->n_inputs; i++) {
         const struct backward_input *from = &h->inputs[i];
@@ -236,7 +62,7 @@ static kiln_status find_inputs(const struct backward_call *c, kiln_tensor *const
     return KILN_OK;
 }
 
-static kiln_status give(const struct held *h, kiln_tensor *const *in, kiln_tensor *const *made, kiln_tensor **out)
+static kiln_status give(const struct loop_held *h, kiln_tensor *const *in, kiln_tensor *const *made, kiln_tensor **out)
 {
     kiln_tensor *const *sums = in + 1 + h->n_states;
     for (size_t k = 0; k < h->n_states; k++) {
@@ -265,7 +91,7 @@ static kiln_status backward_of_trip(void *user, kiln_tensor *const *in, size_t n
 }
 
 // What the backward loop is given: states, sums, rows.
-static kiln_status find_start(const struct held *h, kiln_tensor *const *kept, kiln_tensor *const *dout,
+static kiln_status find_start(const struct loop_held *h, kiln_tensor *const *kept, kiln_tensor *const *dout,
                               kiln_tensor **in)
 {
     for (size_t k = 0; k < h->n_states; k++) {
@@ -282,7 +108,7 @@ static kiln_status find_start(const struct held *h, kiln_tensor *const *kept, ki
 }
 
 // No trip: what is carried is what was given, and nothing else was read.
-static kiln_status pass_by(const struct held *h, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status pass_by(const struct loop_held *h, kiln_tensor *const *dout, kiln_tensor **din)
 {
     for (size_t i = 0; i < h->n_targets; i++)
         if (h->targets[i].of == OF_STATE) din[i] = dout[h->states[h->targets[i].at]];
@@ -291,7 +117,7 @@ static kiln_status pass_by(const struct held *h, kiln_tensor *const *dout, kiln_
 
 static kiln_status run_back(const struct backward_call *c, kiln_tensor *const *dout, kiln_tensor **din)
 {
-    const struct held *h = c->h;
+    const struct loop_held *h = c->h;
     size_t n_carried = h->n_states + h->n_sums;
     kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
     kiln_tensor **made = room + n_carried + h->n_rows;
@@ -321,16 +147,16 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
                         kiln_tensor **din)
 {
     (void)user, (void)out;
-    const struct held *h = rule_node()->held;
+    const struct loop_held *h = rule_node()->held;
     if (h->failure) return error_raise(h->failure);
     TRY(region_refuse_graph(h->op));
     if (h->trips == 0) return pass_by(h, dout, din);
-    struct held thinner;
+    struct loop_held thinner;
     struct thinned graph;
-    kiln_status status = thin(h, dout, &thinner, &graph);
+    kiln_status status = loop_thin(h, dout, &thinner, &graph);
     const struct backward_call call = {&thinner, graph.graph, in + h->n_targets};
     if (!status && thinner.n_states + thinner.n_sums + thinner.n_given) status = run_back(&call, dout, din);
-    drop_parts(&thinner);
+    loop_held_finish(&thinner);
     thinned_finish(&graph);
     return status;
 }
@@ -341,7 +167,7 @@ static const struct grad_rule loop_rule = {.fn = rule, .takes_missing = true};
 
 struct placing {
     struct looping *c;
-    struct held *h;
+    struct loop_held *h;
     VEC(kiln_tensor *) kept;
     VEC(struct backward_row) rows;
 };
@@ -373,7 +199,7 @@ static int32_t result_of(const struct looping *c, int32_t source)
     return at < 0 ? -1 : (int32_t)c->l->n_carried + at;
 }
 
-static size_t state_of(const struct held *h, size_t result)
+static size_t state_of(const struct loop_held *h, size_t result)
 {
     size_t k = 0;
     while (k < h->n_states && h->states[k] != result) k++;
@@ -396,7 +222,7 @@ static kiln_status find_states(struct placing *p)
 static kiln_status find_targets(struct placing *p)
 {
     const struct looping *c = p->c;
-    struct held *h = p->h;
+    struct loop_held *h = p->h;
     h->targets = calloc(c->body.n_targets + 1, sizeof *h->targets);
     if (!h->targets) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->body.n_targets; i++) {
@@ -439,7 +265,7 @@ static kiln_status describe_inputs(struct placing *p)
 {
     const struct looping *c = p->c;
     const struct gradient *g = &c->body.g;
-    struct held *h = p->h;
+    struct loop_held *h = p->h;
     size_t n_stacked = 0;
     h->n_inputs = g->n_douts + g->n_saved;
     h->n_douts = g->n_douts;
@@ -472,7 +298,7 @@ static kiln_tensor *given(const struct looping *c, const struct region_target *t
 static kiln_status fill_types(struct placing *p)
 {
     const struct looping *c = p->c;
-    struct held *h = p->h;
+    struct loop_held *h = p->h;
     h->n_results = c->n_results;
     h->types = calloc(h->n_targets + h->n_results + 1, sizeof *h->types);
     if (!h->types) return error_set(KILN_E_MEMORY, "jit: out of memory");
@@ -566,7 +392,7 @@ kiln_status loop_place_on_tape(struct looping *c)
     if (!c->body.n_targets) return KILN_OK;
     p.h = calloc(1, sizeof *p.h);
     if (!p.h) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    *p.h = (struct held){.op = c->l->op, .dev = c->o->dev, .trips = c->trips, .reverse = c->l->reverse};
+    *p.h = (struct loop_held){.op = c->l->op, .dev = c->o->dev, .trips = c->trips, .reverse = c->l->reverse};
     kiln_status status = place(&p);
     if (p.h) drop_held(p.h);
     vec_free(&p.kept);

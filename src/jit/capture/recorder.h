@@ -180,7 +180,7 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
-kiln_status recorder_check_gradients(const struct recorder *r); // of a region: it leaves them as they were
+kiln_status recorder_check_gradients(const struct recorder *r);             // of a region: it leaves them as they were
 kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
 void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c

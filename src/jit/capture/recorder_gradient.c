@@ -39,7 +39,8 @@ kiln_status recorder_check_gradients(const struct recorder *r)
 {
     for (size_t i = 0; i < r->gradients.n; i++) {
         const struct leaf_gradient *g = &r->gradients.v[i];
-        bool same = g->now ? g->had && g->now->storage == g->storage_before && g->now->value == g->value_before : !g->had;
+        bool same =
+            g->now ? g->had && g->now->storage == g->storage_before && g->now->value == g->value_before : !g->had;
         if (same) continue;
         return error_set(KILN_E_UNSUPPORTED,
                          "backward: a region of %s leaves %s in %s; take it there and put the old one back by "
@@ -133,11 +134,12 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
     if (n->event == GRADIENT_ARRIVED) s.source = source_of_place(r, n->node);
     if (n->gradient) TRY(value_of(r, n->gradient, &s.value));
     if (n->event == GRADIENT_ARRIVED && r->outer)
-        return error_set(KILN_E_UNSUPPORTED,
-                         "backward: in a region of %s it comes to a tensor from outside of the region, and cannot go on "
-                         "from there; return what is differentiated, use kiln_grad by what the region is given, or "
-                         "capture with KILN_CAPTURE_AUTO",
-                         r->name);
+        return error_set(
+            KILN_E_UNSUPPORTED,
+            "backward: in a region of %s it comes to a tensor from outside of the region, and cannot go on "
+            "from there; return what is differentiated, use kiln_grad by what the region is given, or "
+            "capture with KILN_CAPTURE_AUTO",
+            r->name);
     if (n->event == GRADIENT_ARRIVED && r->records_gradients)
         return error_set(
             KILN_E_UNSUPPORTED,

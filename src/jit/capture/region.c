@@ -53,7 +53,8 @@ kiln_status region_operand(struct recorder *o, const struct region_record *all, 
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < all[k].r.sources.n && !at; i++) {
             const struct source *s = &all[k].r.sources.v[i];
-            if (s->kind == SOURCE_OUTER && s->outer == variable && node_requires_grad(s->outside.node)) at = &s->outside;
+            if (s->kind == SOURCE_OUTER && s->outer == variable && node_requires_grad(s->outside.node))
+                at = &s->outside;
         }
     tape_set_node(*out, at ? at->node : NULL, at ? at->out : 0);
     return KILN_OK;

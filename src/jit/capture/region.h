@@ -49,7 +49,8 @@ kiln_status region_find_read(const struct region_record *c, struct region_variab
 kiln_status region_find_written(const struct region_record *c, struct region_variables *out);
 int32_t region_find(const struct region_variables *v, int32_t variable);     // its place; -1: not among them
 bool region_gains_gradient(const struct region_record *c, int32_t variable); // by being written
-// A handle of the capture around on a variable, at the place on the tape by which some of all n regions have reached it.
+// A handle of the capture around on a variable, at the place on the tape by which some of all n regions have reached
+// it.
 kiln_status region_operand(struct recorder *o, const struct region_record *all, size_t n, int32_t variable,
                            kiln_tensor **out);
 // The variable that some of the regions wrote has another value, and unless none did so with a gradient, another place
@@ -59,6 +60,6 @@ kiln_status region_write_outer(struct recorder *o, const struct region_record *c
 kiln_tensor *region_zeros_of(const struct type *t); // a gradient that nothing comes to
 // Whether a gradient is to be recorded itself, which the rules here do not do: an error.
 kiln_status region_refuse_graph(const char *op);
-const struct op *region_op(const char *name); // for its node on the tape
+const struct op *region_op(const char *name);       // for its node on the tape
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for
 int32_t region_saved_value(const struct region_record *c, size_t i);

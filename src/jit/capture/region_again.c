@@ -59,11 +59,8 @@ static kiln_status differentiate(struct forward *f, kiln_tensor **out)
     for (size_t i = 0; i < c->n_wrt && !f->n; i++)
         if (!(out[i] = region_zeros_of(&c->sources[c->wrt[i]]->type))) return error_pending;
     if (!f->n) return KILN_OK;
-    const kiln_grad_opts opts = {.size = sizeof opts,
-                                 .wrt = {c->n_wrt, c->wrt},
-                                 .sens = {f->n, f->sens},
-                                 .outputs = f->n,
-                                 .create_graph = true};
+    const kiln_grad_opts opts = {
+        .size = sizeof opts, .wrt = {c->n_wrt, c->wrt}, .sens = {f->n, f->sens}, .outputs = f->n, .create_graph = true};
     return kiln_grad(run_forward, f, c->sources, c->of->n_sources, &opts, out, c->n_wrt);
 }
 

@@ -1,0 +1,52 @@
+// The gradient of a loop on the tape: what its node holds.
+#pragma once
+#include "jit/capture/region_again.h"
+#include "jit/capture/region_loop.h"
+#include "jit/capture/region_thin.h"
+
+// What an input of the backward graph is in a trip.
+enum from { FROM_STATE, FROM_ROW, FROM_NUMBER, FROM_ALL, FROM_NONE };
+struct backward_input {
+    enum from from; // NONE: no gradient arrived, nothing reads it
+    size_t at;      // STATE, ROW: which; ALL: what the node keeps
+};
+
+// What a gradient that the node gives is.
+enum of { OF_STATE, OF_ROWS, OF_SUM, OF_NONE };
+struct backward_target {
+    enum of of;     // NONE: nothing that arrived leads to it
+    size_t at;      // STATE: which; ROWS, SUM: in order
+    int32_t output; // of the backward graph; -1: none
+};
+
+// What is scanned backwards: gradients of rows, or what the node keeps.
+struct backward_row {
+    bool is_gradient;
+    size_t at; // the result, or what is kept
+};
+
+struct loop_held {
+    const char *op;
+    kiln_device *dev;
+    struct kiln_graph *graph; // of the body
+    struct error_record *failure;
+    struct backward_input *inputs;
+    size_t n_inputs, n_douts, n_outputs; // n_douts: gradients, the first inputs
+    struct backward_target *targets;
+    size_t n_targets, n_sums, n_given; // n_given: gradients of rows
+    size_t *states;                    // n_states: the result whose gradient each carries
+    size_t n_states;
+    struct backward_row *rows;
+    size_t n_rows;
+    struct type *types; // n_targets, then n_results: of gradients
+    size_t n_results;
+    int64_t trips;
+    bool reverse;
+};
+
+void loop_held_finish(struct loop_held *h); // parts that a thinner copy has of its own
+
+// loop_thin.c: without the gradients that did not arrive. *out has parts of its own, and what it shares with h. Its
+// graph lives as long as *graph. After an error both may be finished, too.
+kiln_status loop_thin(const struct loop_held *h, kiln_tensor *const *dout, struct loop_held *out,
+                      struct thinned *graph);
