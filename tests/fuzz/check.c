@@ -206,7 +206,6 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "in a way that gradients of its gradients do not follow",
         "reaches memory around one of its inputs",
         "that it also reaches as that of a parameter's gradient",
-        "is not taken inside of a captured function",
         "writes memory that it also reaches by kiln_stop_gradient",
         "the gradient keeps a tensor of rank 16 of each trip",
         "is differentiated by shares its memory with another one, and a region uses it",

@@ -24,6 +24,7 @@ static void drop_held(void *at)
 {
     struct loop_held *h = at;
     loop_held_finish(h);
+    loop_again_finish(&h->again);
     ir_graph_destroy(&h->graph);
     free(h->failure);
     free(h->types);
@@ -149,8 +150,8 @@ static kiln_status rule(void *user, kiln_tensor *const *in, kiln_tensor *const *
     (void)user, (void)out;
     const struct loop_held *h = rule_node()->held;
     if (h->failure) return error_raise(h->failure);
-    TRY(region_refuse_graph(h->op));
     if (h->trips == 0) return pass_by(h, dout, din);
+    if (!thread_state.no_grad) return loop_again_rule(rule_node(), in, dout, din);
     struct loop_held thinner;
     struct thinned graph;
     kiln_status status = loop_thin(h, dout, &thinner, &graph);
@@ -289,6 +290,47 @@ static kiln_status describe_inputs(struct placing *p)
     return KILN_OK;
 }
 
+// Each by an entry of its own: what is kept for the backward graph may lie elsewhere on the tape.
+static kiln_status keep_again(struct placing *p, kiln_tensor *t, size_t *at)
+{
+    *at = p->kept.n;
+    return vec_push(&p->kept, t);
+}
+
+static kiln_status describe_source(struct placing *p, int32_t source, struct loop_source *out)
+{
+    const struct looping *c = p->c;
+    int32_t param = loop_param_of(c, source), result = result_of(c, source);
+    *out = (struct loop_source){SOURCE_IS_NUMBER, 0};
+    if (result >= 0)
+        *out = (struct loop_source){SOURCE_IS_CARRIED, (size_t)result};
+    else if (param >= 0 && (size_t)param < c->l->n_carried + c->l->n_scanned)
+        *out = (struct loop_source){SOURCE_IS_SCANNED, (size_t)param - c->l->n_carried};
+    if (result >= 0 || param >= 0) return KILN_OK;
+    out->from = SOURCE_IS_OUTER;
+    size_t first = n_carried(c) + c->l->n_scanned;
+    size_t operand = first + (size_t)region_find(&c->read, c->body.r.sources.v[source].outer);
+    return keep_again(p, c->operands[operand], &out->at);
+}
+
+// All that the loop is given and reads, for gradients of gradients.
+static kiln_status describe_again(struct placing *p)
+{
+    struct looping *c = p->c;
+    struct loop_again *a = &p->h->again;
+    size_t n_sources = c->body.r.sources.n;
+    a->n_carried = n_carried(c);
+    a->n_scanned = c->l->n_scanned;
+    a->sources = calloc(n_sources + 1, sizeof *a->sources);
+    a->first = calloc(a->n_carried + a->n_scanned + 1, sizeof *a->first);
+    a->target_source = calloc(c->body.n_targets + 1, sizeof *a->target_source);
+    if (!a->sources || !a->first || !a->target_source) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < a->n_carried + a->n_scanned; i++) TRY(keep_again(p, c->operands[i], &a->first[i]));
+    for (size_t i = 0; i < n_sources; i++) TRY(describe_source(p, (int32_t)i, &a->sources[i]));
+    for (size_t i = 0; i < c->body.n_targets; i++) a->target_source[i] = c->body.targets[i].source;
+    return again_take(&a->of, &c->body);
+}
+
 static kiln_tensor *given(const struct looping *c, const struct region_target *t)
 {
     int32_t param = loop_param_of(c, t->source);
@@ -371,6 +413,7 @@ static kiln_status place(struct placing *p)
         TRY(find_targets(p));
         TRY(describe_inputs(p));
         TRY(fill_types(p));
+        TRY(describe_again(p));
         p->h->graph = c->body.g.all.graph;
         c->body.g.all.graph = NULL; // its lock goes with the record
     }

@@ -25,6 +25,21 @@ struct backward_row {
     size_t at; // the result, or what is kept
 };
 
+// What a source of the body is, for gradients of gradients.
+enum loop_source_of { SOURCE_IS_CARRIED, SOURCE_IS_SCANNED, SOURCE_IS_NUMBER, SOURCE_IS_OUTER };
+struct loop_source {
+    enum loop_source_of from;
+    size_t at; // CARRIED, SCANNED: which; OUTER: what the node keeps
+};
+
+struct loop_again {
+    struct again of;             // the body
+    struct loop_source *sources; // of.n_sources
+    size_t *first;               // n_carried, then n_scanned: what the node keeps
+    int64_t *target_source;      // by target
+    size_t n_carried, n_scanned; // n_carried: with what is written
+};
+
 struct loop_held {
     const char *op;
     kiln_device *dev;
@@ -42,7 +57,13 @@ struct loop_held {
     size_t n_results;
     int64_t trips;
     bool reverse;
+    struct loop_again again;
 };
+
+// loop_again.c: the rule under a tape.
+kiln_status loop_again_rule(const struct tape_node *n, kiln_tensor *const *in, kiln_tensor *const *dout,
+                            kiln_tensor **din);
+void loop_again_finish(struct loop_again *a);
 
 void loop_held_finish(struct loop_held *h); // parts that a thinner copy has of its own
 

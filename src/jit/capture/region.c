@@ -256,16 +256,6 @@ kiln_tensor *region_zeros_of(const struct type *t)
     return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
 }
 
-// What a region saves has no place on the tape.
-kiln_status region_refuse_graph(const char *op)
-{
-    if (thread_state.no_grad) return KILN_OK;
-    return error_set(KILN_E_UNSUPPORTED,
-                     "backward: a gradient of a gradient through kiln_%s is not taken inside of a captured function; "
-                     "differentiate the captured function outside, or use KILN_CAPTURE_AUTO",
-                     op);
-}
-
 const struct op *region_op(const char *name)
 {
     static const char *const values[] = {"value"};

@@ -58,8 +58,6 @@ kiln_status region_operand(struct recorder *o, const struct region_record *all, 
 kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
                                const kiln_tensor *value);
 kiln_tensor *region_zeros_of(const struct type *t); // a gradient that nothing comes to
-// Whether a gradient is to be recorded itself, which the rules here do not do: an error.
-kiln_status region_refuse_graph(const char *op);
 const struct op *region_op(const char *name);       // for its node on the tape
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for
 int32_t region_saved_value(const struct region_record *c, size_t i);

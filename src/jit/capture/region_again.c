@@ -11,8 +11,12 @@ kiln_status again_take(struct again *a, struct region_record *r)
     a->n_sources = r->r.sources.n;
     a->is_unlike = r->r.is_unlike_replay;
     a->values = malloc(sizeof *a->values * (r->n_values + 1));
-    if (!a->values) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < r->n_values; i++) a->values[i] = r->g.douts[i] >= 0 ? r->again[i] : -1;
+    a->gives = malloc(sizeof *a->gives * (r->n_values + 1));
+    if (!a->values || !a->gives) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < r->n_values; i++) {
+        a->values[i] = r->again[i];
+        a->gives[i] = r->g.douts[i] >= 0;
+    }
     a->graph = r->r.sink.builder.graph;
     r->r.sink.builder.graph = NULL;
     return KILN_OK;
@@ -22,6 +26,7 @@ void again_finish(struct again *a)
 {
     ir_graph_destroy(&a->graph);
     free(a->values);
+    free(a->gives);
     *a = (struct again){0};
 }
 
@@ -52,7 +57,7 @@ static kiln_status differentiate(struct forward *f, kiln_tensor **out)
 {
     const struct again_call *c = f->call;
     for (size_t i = 0; i < c->of->n_values; i++) {
-        if (c->of->values[i] < 0 || !c->dout[i]) continue;
+        if (!c->of->gives[i] || !c->dout[i]) continue;
         f->values[f->n] = c->of->values[i];
         f->sens[f->n++] = c->dout[i];
     }

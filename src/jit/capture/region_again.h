@@ -4,7 +4,8 @@
 
 struct again {
     struct kiln_graph *graph; // of the region: owned
-    int32_t *values;          // n_values: of the graph, as a run under a tape gives them; -1: no gradient comes to it
+    int32_t *values;          // n_values: of the graph, as a run under a tape gives them
+    bool *gives;              // n_values: a gradient may come to it
     size_t n_values, n_sources;
     bool is_unlike; // it writes memory in a way that such a run does not follow
 };

@@ -1,0 +1,248 @@
+// Gradients of gradients through conditions and loops: inside of a captured function, and of one.
+#include "jit_cells.h"
+#include <kiln/control.h>
+
+#define REGION(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+
+static kiln_tensor *weight; // of the function that is differentiated
+static kiln_tensor *stopped;
+
+REGION(curved)
+{
+    out[0] = kiln_mul(kiln_sin(in[n_in - 1]), weight);
+    return kiln_error();
+}
+
+REGION(other)
+{
+    out[0] = kiln_exp(kiln_mul(in[n_in - 1], kiln_scalar(0.5)));
+    return kiln_error();
+}
+
+static kiln_tensor *is_below(kiln_tensor *x, double limit)
+{
+    return kiln_less(kiln_sum(x, NULL), kiln_scalar(limit));
+}
+
+REGION(nested)
+{
+    return kiln_cond(is_below(in[n_in - 1], 100), curved, other, NULL, in + n_in - 1, 1, out, 1);
+}
+
+REGION(carries_row)
+{
+    out[0] = kiln_mul(kiln_sin(in[0]), in[1]);
+    out[1] = kiln_mul(kiln_square(out[0]), weight);
+    return kiln_error();
+}
+
+REGION(by_cond)
+{
+    return kiln_cond(is_below(in[0], 100), curved, other, NULL, in, 1, out, 1);
+}
+
+REGION(by_cond_not_taken)
+{
+    return kiln_cond(is_below(in[0], -100), curved, other, NULL, in, 1, out, 1);
+}
+
+REGION(by_nested_cond)
+{
+    return kiln_cond(is_below(in[0], 100), nested, other, NULL, in, 1, out, 1);
+}
+
+REGION(by_switch)
+{
+    kiln_tensor *index = kiln_cast(is_below(in[0], 100), KILN_I32);
+    return kiln_switch(index, (const kiln_fn[]){other, nested, curved}, 3, NULL, in, 1, out, 1);
+}
+
+REGION(by_for)
+{
+    return kiln_for(kiln_scalar_int(3), curved, NULL, in, 1, NULL, out, 1);
+}
+
+REGION(by_for_with_cond)
+{
+    return kiln_for(kiln_scalar_int(3), nested, NULL, in, 1, NULL, out, 1);
+}
+
+static kiln_status scans(kiln_tensor *x, bool reverse, kiln_tensor **out)
+{
+    kiln_tensor *all[] = {kiln_select(x, 0, 0), x}, *y[2];
+    TRY_(kiln_scan(carries_row, NULL, all, 2, KILN_SCAN(.carried = 1, .reverse = reverse), y, 2));
+    out[0] = kiln_add(y[0], kiln_sum(y[1], NULL));
+    return kiln_error();
+}
+
+REGION(by_scan)
+{
+    return scans(in[0], false, out);
+}
+
+REGION(by_scan_back)
+{
+    return scans(in[0], true, out);
+}
+
+REGION(times_outer)
+{
+    out[0] = kiln_mul(kiln_square(in[n_in - 1]), stopped);
+    return kiln_error();
+}
+
+// The region reads one memory at two places on the tape.
+REGION(by_stopped)
+{
+    stopped = kiln_stop_gradient(in[0]);
+    return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, in, 1, out, 1);
+}
+
+REGION(by_stopped_in_loop)
+{
+    stopped = kiln_stop_gradient(in[0]);
+    return kiln_for(kiln_scalar_int(2), times_outer, NULL, in, 1, NULL, out, 1);
+}
+
+static const struct form {
+    const char *name;
+    kiln_fn fn;
+} forms[] = {
+    {"cond", by_cond},
+    {"cond, the other branch", by_cond_not_taken},
+    {"cond in a cond", by_nested_cond},
+    {"switch", by_switch},
+    {"for", by_for},
+    {"cond in a for", by_for_with_cond},
+    {"scan", by_scan},
+    {"scan back", by_scan_back},
+    {"cond by what was stopped", by_stopped},
+    {"for by what was stopped", by_stopped_in_loop},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+REGION(core)
+{
+    const struct form *form = user;
+    kiln_tensor *y;
+    weight = in[1];
+    TRY_(form->fn(NULL, in, 1, &y, 1));
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+// Gradients of `fn` by both inputs, as one number.
+static kiln_status slope_of(kiln_fn fn, void *user, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *d[2];
+    TRY_(kiln_grad(fn, user, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), d, 2));
+    out[0] = kiln_add(kiln_sum(kiln_square(d[0]), NULL), kiln_mul(d[1], kiln_scalar(3)));
+    return kiln_error();
+}
+
+REGION(slope)
+{
+    return slope_of(core, user, in, out);
+}
+
+REGION(second)
+{
+    return slope_of(slope, user, in, out);
+}
+
+static const kiln_fn orders[] = {core, slope, second};
+static kiln_function *captured; // NULL: none
+
+REGION(captured_core)
+{
+    return captured ? kiln_call(captured, in, n_in, out, n_out) : core(user, in, n_in, out, n_out);
+}
+
+REGION(slope_of_captured)
+{
+    return slope_of(captured_core, user, in, out);
+}
+
+struct inside {
+    kiln_fn fn;
+    void *user;
+};
+
+REGION(differentiates_inside)
+{
+    const struct inside *i = user;
+    return kiln_grad(i->fn, i->user, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), out, 2);
+}
+
+static void inputs(struct fixture *f, kiln_tensor **in)
+{
+    in[0] = vec(f, 3, 0.4, 0.8, 1.2);
+    in[1] = kiln_full(f->dev, KILN_F32, KILN_SHAPE0, 0.5);
+}
+
+static void same_gradients(const struct form *form, int order, int cell, kiln_tensor *const *got,
+                           kiln_tensor *const *want)
+{
+    for (int k = 0; k < 2; k++) {
+        double most = kiln_item(kiln_max(kiln_abs(want[k]), NULL));
+        double by = kiln_item(kiln_max(kiln_abs(kiln_sub(got[k], want[k])), NULL));
+        if (!(by <= 2e-5 * (most + 1)))
+            print_error("%s, order %d, %s: gradient %d is %g away of %g\n", form->name, order, cell_names[cell], k, by,
+                        most);
+        assert_true(by <= 2e-5 * (most + 1));
+    }
+}
+
+static void gradients_of_gradients_inside_of_a_capture(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < FORMS; i++)
+        for (int order = 1; order <= 3; order++) {
+            kiln_tensor *in[2], *want[2], *got[2];
+            struct inside inside = {orders[order - 1], (void *)(uintptr_t)&forms[i]};
+            inputs(f, in);
+            ok(differentiates_inside(&inside, in, 2, want, 2));
+            for (enum cell cell = 0; cell < CELLS; cell++) {
+                kiln_function *j = capture_in(cell, differentiates_inside, &inside);
+                for (int t = 0; t < 2; t++) {
+                    ok(kiln_call(j, in, 2, got, 2));
+                    same_gradients(&forms[i], order, cell, got, want);
+                }
+                kiln_function_free(&j);
+            }
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+}
+
+static void second_gradients_of_a_captured_function(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < FORMS; i++) {
+        kiln_tensor *in[2], *want[2], *got[2];
+        void *form = (void *)(uintptr_t)&forms[i];
+        const kiln_grad_opts *by_both = KILN_GRAD(.wrt = KILN_ARGS(0, 1));
+        inputs(f, in);
+        captured = NULL;
+        ok(kiln_grad(slope_of_captured, form, in, 2, by_both, want, 2));
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            captured = capture_in(cell, core, form);
+            for (int t = 0; t < 2; t++) {
+                ok(kiln_grad(slope_of_captured, form, in, 2, by_both, got, 2));
+                same_gradients(&forms[i], 2, cell, got, want);
+            }
+            kiln_function_free(&captured);
+        }
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(gradients_of_gradients_inside_of_a_capture),
+        FIXTURE(second_gradients_of_a_captured_function),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
