@@ -105,6 +105,28 @@ REGION(by_stopped_in_loop)
     return kiln_for(kiln_scalar_int(2), times_outer, NULL, in, 1, NULL, out, 1);
 }
 
+REGION(adds_to_view)
+{
+    return kiln_add_(stopped, kiln_mul(weight, kiln_scalar(0.5)));
+}
+
+// A view of what is differentiated, written if the condition holds.
+REGION(by_written_view)
+{
+    kiln_tensor *x = kiln_sin(in[0]);
+    stopped = kiln_narrow(x, 0, 1, 2);
+    TRY_(kiln_cond(is_below(x, 100), adds_to_view, NULL, NULL, NULL, 0, NULL, 0));
+    out[0] = kiln_mul(x, kiln_scalar(0.5));
+    return kiln_error();
+}
+
+REGION(by_view)
+{
+    stopped = kiln_narrow(in[0], 0, 1, 2);
+    kiln_tensor *part = kiln_narrow(in[0], 0, 0, 2);
+    return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, &part, 1, out, 1);
+}
+
 static const struct form {
     const char *name;
     kiln_fn fn;
@@ -119,6 +141,8 @@ static const struct form {
     {"scan back", by_scan_back},
     {"cond by what was stopped", by_stopped},
     {"for by what was stopped", by_stopped_in_loop},
+    {"cond by views", by_view},
+    {"cond that writes a view", by_written_view},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 

@@ -262,6 +262,34 @@ static void maxima_of_halves_are_found_again(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// By the numbers of places in its memory, an input that is differentiated inside is still that input.
+static kiln_status sum_of_places(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *pairs = kiln_as_strided(in[0], KILN_SHAPE(2, 2), 2, (int64_t[]){1, 1}, 0);
+    out[0] = kiln_sum(kiln_square(pairs), NULL);
+    return kiln_error();
+}
+
+static kiln_status slope_of_places(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_grad(sum_of_places, NULL, in, 1, NULL, out, 1);
+}
+
+static void places_of_what_is_differentiated(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, slope_of_places, NULL);
+        for (int t = 0; t < CALLS; t++) {
+            kiln_tensor *x = vec(f, 3, 1., 2., 3.), *y;
+            ok(kiln_call(j, &x, 1, &y, 1));
+            expect(y, 3, 2., 8., 6.);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +299,7 @@ int main(int argc, char **argv)
         FIXTURE(results_can_be_written_where_they_can_eagerly),
         FIXTURE(gradients_of_integers_add_up_first),
         FIXTURE(maxima_of_halves_are_found_again),
+        FIXTURE(places_of_what_is_differentiated),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

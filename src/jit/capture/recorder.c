@@ -43,9 +43,12 @@ static kiln_status translate_as_strided(struct recorder *r, struct op_call *c, s
     if (v->source >= 0) r->sources.v[v->source].placed = true;
     if (!layout_is_contiguous(&v->current->type, &v->layout))
         return error_set(KILN_E_UNSUPPORTED, "as_strided: in a capture it takes tensors in row-major memory only");
-    kiln_tensor *whole = variable_handle(r, &v->current->type, v->current->value);
-    if (!whole) return error_pending;
-    tape_set_node(whole, v->current->node, v->current->node_out);
+    kiln_tensor *whole;
+    struct type all = v->current->type;
+    struct layout layout = v->layout;
+    TRY(variable_refresh(r, t));
+    TRY(variable_show_at(r, t->variable, t->place, &all, &layout, &whole));
+    if (whole->value == t->value) tape_set_node(whole, t->node, t->node_out); // it may lie at a place of its own
     memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
     struct attr *offset = &attrs[AT_as_strided_offset];
     offset->i = (offset->set ? offset->i : 0) - v->layout.offset;
