@@ -38,7 +38,8 @@ KILN_API kiln_status kiln_switch(kiln_tensor *index, const kiln_fn *branches, si
 /// Options of kiln_while and kiln_for; NULL means all zero.
 typedef struct kiln_loop_opts {
     size_t size KILN_0;
-    /// The most trips that the loop makes; more are KILN_E_STATE after so many. 0: any number.
+    /// The most trips that the loop makes; more are KILN_E_STATE after so many. 0: any number. In a graph a loop whose
+    /// number of trips is not known when it is captured needs one to have a gradient.
     int64_t bound KILN_0;
 } kiln_loop_opts;
 #define KILN_LOOP(...) KILN_OPTS_(kiln_loop_opts, __VA_ARGS__)

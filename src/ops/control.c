@@ -66,6 +66,14 @@ static kiln_status check_loop(const struct op_regions *r, int n_taken, int n_car
     return KILN_OK;
 }
 
+// How many rows there are of what is scanned and given by trip: where their number is not known, as many as there may
+// be, of which the first are those of the trips. -1: any number, so none.
+static int64_t rows_of(const struct op_regions *r)
+{
+    int64_t trips = r->attrs[AT_loop_trips].i, bound = r->attrs[AT_loop_bound].i;
+    return trips >= 0 ? trips : bound > 0 ? bound : -1;
+}
+
 static kiln_status check_loop_params(const struct op_regions *r, int region, int n_taken, int n_carried, int n_scanned)
 {
     const struct type number = {.dtype = KILN_I64, .weak = true};
@@ -76,7 +84,7 @@ static kiln_status check_loop_params(const struct op_regions *r, int region, int
     for (int k = 0; k < n_taken; k++) {
         struct type t = *r->in[k];
         if (k >= n_carried && k < n_carried + n_scanned) {
-            if (!t.rank || t.dims[0] != r->attrs[AT_loop_trips].i)
+            if (!t.rank || t.dims[0] != rows_of(r))
                 return error_set(KILN_E_SHAPE, "%s: operand %d has no row for each trip", r->op->name, k);
             t.rank--;
             memmove(t.dims, t.dims + 1, sizeof *t.dims * t.rank);
@@ -93,7 +101,7 @@ static kiln_status loop_types(struct op_regions *r)
     const struct type yes = {.dtype = KILN_BOOL};
     int n_carried = (int)r->attrs[AT_loop_carried].i, n_scanned = (int)r->attrs[AT_loop_scanned].i;
     int n_taken = r->n_in - (r->attrs[AT_loop_counted].i != 0);
-    int64_t trips = r->attrs[AT_loop_trips].i;
+    int64_t rows = rows_of(r);
     TRY(check_loop(r, n_taken, n_carried, n_scanned));
     for (int i = 0; i < r->n_regions; i++) TRY(check_loop_params(r, i, n_taken, n_carried, n_scanned));
     if (n_taken < r->n_in) TRY(check_index(r, r->in[n_taken]));
@@ -104,10 +112,10 @@ static kiln_status loop_types(struct op_regions *r)
         r->out[k] = *body->results[k];
         if (k < n_carried) TRY(op_types_agree(r->op, k, "operand %d", r->in[k], "result %d", body->results[k]));
         if (k < n_carried) continue;
-        if (trips < 0 || r->out[k].rank >= MAX_RANK)
+        if (rows < 0 || r->out[k].rank >= MAX_RANK)
             return error_set(KILN_E_SHAPE, "%s: result %d has no place in rows", r->op->name, k);
         memmove(r->out[k].dims + 1, r->out[k].dims, sizeof *r->out[k].dims * r->out[k].rank++);
-        r->out[k].dims[0] = trips;
+        r->out[k].dims[0] = rows;
     }
     r->n_out = body->n_results;
     return KILN_OK;

@@ -170,6 +170,9 @@ static kiln_status run_loop(struct turning *t)
     if (r->counted) TRY(read_integer(t->call, r, &t->trips));
     if (r->counted && t->trips < 0)
         return error_set(KILN_E_ARGUMENT, "for: count is %" PRId64 ", in %s", t->trips, t->call->p->name);
+    if (r->counted && r->reverse && r->bound && t->trips > r->bound) // its last row would come first
+        return error_set(KILN_E_STATE, "for: count is %" PRId64 ", .bound is %" PRId64 ", in %s", t->trips, r->bound,
+                         t->call->p->name);
     TRY(start(t));
     for (int64_t trip = 0;; trip++) {
         bool more;

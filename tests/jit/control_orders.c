@@ -68,6 +68,44 @@ REGION(by_for_with_cond)
     return kiln_for(kiln_scalar_int(3), nested, NULL, in, 1, NULL, out, 1);
 }
 
+REGION(grows)
+{
+    kiln_tensor *x = in[n_in - 1];
+    out[0] = kiln_add(kiln_mul(x, kiln_scalar(1.25)), kiln_mul(kiln_sin(x), weight));
+    return kiln_error();
+}
+
+REGION(is_small)
+{
+    out[0] = is_below(kiln_square(in[0]), 10);
+    return kiln_error();
+}
+
+// As often as the values say, 16 times at most.
+REGION(by_while)
+{
+    return kiln_while(is_small, grows, NULL, in, 1, KILN_LOOP(.bound = 16), out, 1);
+}
+
+REGION(by_counted_for)
+{
+    kiln_tensor *count = kiln_cast(kiln_mul(kiln_sum(in[0], NULL), kiln_scalar(1.25)), KILN_I32);
+    return kiln_for(count, grows, NULL, in, 1, KILN_LOOP(.bound = 16), out, 1);
+}
+
+REGION(grows_twice)
+{
+    kiln_tensor *y;
+    TRY_(kiln_while(is_small, grows, NULL, in + n_in - 1, 1, KILN_LOOP(.bound = 16), &y, 1));
+    out[0] = kiln_mul(kiln_sin(y), kiln_scalar(0.5));
+    return kiln_error();
+}
+
+REGION(by_while_in_for)
+{
+    return kiln_for(kiln_scalar_int(2), grows_twice, NULL, in, 1, NULL, out, 1);
+}
+
 static kiln_status scans(kiln_tensor *x, bool reverse, kiln_tensor **out)
 {
     kiln_tensor *all[] = {kiln_select(x, 0, 0), x}, *y[2];
@@ -137,6 +175,9 @@ static const struct form {
     {"switch", by_switch},
     {"for", by_for},
     {"cond in a for", by_for_with_cond},
+    {"while", by_while},
+    {"for, by a count that is a value", by_counted_for},
+    {"while in a for", by_while_in_for},
     {"scan", by_scan},
     {"scan back", by_scan_back},
     {"cond by what was stopped", by_stopped},
@@ -199,9 +240,13 @@ REGION(differentiates_inside)
     return kiln_grad(i->fn, i->user, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), out, 2);
 }
 
-static void inputs(struct fixture *f, kiln_tensor **in)
+// Loops make other numbers of trips with each, one of them none.
+enum { CALLS = 3 };
+
+static void inputs(struct fixture *f, int call, kiln_tensor **in)
 {
-    in[0] = vec(f, 3, 0.4, 0.8, 1.2);
+    static const double scales[CALLS] = {1, 0.2, 2.5};
+    in[0] = kiln_mul(vec(f, 3, 0.4, 0.8, 1.2), kiln_scalar(scales[call]));
     in[1] = kiln_full(f->dev, KILN_F32, KILN_SHAPE0, 0.5);
 }
 
@@ -222,43 +267,45 @@ static void gradients_of_gradients_inside_of_a_capture(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < FORMS; i++)
-        for (int order = 1; order <= 3; order++) {
-            kiln_tensor *in[2], *want[2], *got[2];
-            struct inside inside = {orders[order - 1], (void *)(uintptr_t)&forms[i]};
-            inputs(f, in);
-            ok(differentiates_inside(&inside, in, 2, want, 2));
+        for (int order = 1; order <= 3; order++)
             for (enum cell cell = 0; cell < CELLS; cell++) {
+                kiln_tensor *in[2], *want[2], *got[2];
+                struct inside inside = {orders[order - 1], (void *)(uintptr_t)&forms[i]};
                 kiln_function *j = capture_in(cell, differentiates_inside, &inside);
-                for (int t = 0; t < 2; t++) {
+                for (int t = 0; t < CALLS; t++) {
+                    inputs(f, t, in);
                     ok(kiln_call(j, in, 2, got, 2));
+                    kiln_mode mode = kiln_get_mode();
+                    ok(kiln_set_mode(KILN_MODE_EAGER));
+                    ok(differentiates_inside(&inside, in, 2, want, 2));
+                    ok(kiln_set_mode(mode));
                     same_gradients(&forms[i], order, cell, got, want);
                 }
                 kiln_function_free(&j);
+                ok(kiln_set_mode(KILN_MODE_EAGER));
             }
-            ok(kiln_set_mode(KILN_MODE_EAGER));
-        }
 }
 
 static void second_gradients_of_a_captured_function(void **state)
 {
     struct fixture *f = *state;
-    for (int i = 0; i < FORMS; i++) {
-        kiln_tensor *in[2], *want[2], *got[2];
-        void *form = (void *)(uintptr_t)&forms[i];
-        const kiln_grad_opts *by_both = KILN_GRAD(.wrt = KILN_ARGS(0, 1));
-        inputs(f, in);
-        captured = NULL;
-        ok(kiln_grad(slope_of_captured, form, in, 2, by_both, want, 2));
+    const kiln_grad_opts *by_both = KILN_GRAD(.wrt = KILN_ARGS(0, 1));
+    for (int i = 0; i < FORMS; i++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
-            captured = capture_in(cell, core, form);
-            for (int t = 0; t < 2; t++) {
+            void *form = (void *)(uintptr_t)&forms[i];
+            kiln_function *j = capture_in(cell, core, form);
+            for (int t = 0; t < CALLS; t++) {
+                kiln_tensor *in[2], *want[2], *got[2];
+                inputs(f, t, in);
+                captured = j;
                 ok(kiln_grad(slope_of_captured, form, in, 2, by_both, got, 2));
+                captured = NULL;
+                ok(kiln_grad(slope_of_captured, form, in, 2, by_both, want, 2));
                 same_gradients(&forms[i], 2, cell, got, want);
             }
-            kiln_function_free(&captured);
+            kiln_function_free(&j);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
         }
-        ok(kiln_set_mode(KILN_MODE_EAGER));
-    }
 }
 
 int main(int argc, char **argv)

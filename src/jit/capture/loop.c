@@ -182,15 +182,18 @@ static kiln_status record_cond(struct looping *c)
     return status;
 }
 
+kiln_status loop_check_row(const char *op, const struct type *t)
+{
+    if (t->rank < KILN_MAX_RANK) return KILN_OK;
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most", op,
+                     KILN_MAX_RANK, KILN_MAX_RANK - 1);
+}
+
 // The gradient asks for rows, one a trip.
 static kiln_status check_rows(const struct looping *c)
 {
-    for (size_t i = 0; i < region_saved(&c->body); i++)
-        if (c->body.g.saved[i].type.rank == KILN_MAX_RANK)
-            return error_set(
-                KILN_E_UNSUPPORTED,
-                "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most", c->l->op,
-                KILN_MAX_RANK, KILN_MAX_RANK - 1);
+    for (size_t i = 0; i < region_saved(&c->body); i++) TRY(loop_check_row(c->l->op, &c->body.g.saved[i].type));
     return KILN_OK;
 }
 
@@ -223,7 +226,7 @@ static kiln_status close_body(struct looping *c)
         if (!*row) status = error_pending;
     }
     recorder_leave(&before);
-    r->without_backward = c->count || c->trips < 0;
+    r->without_backward = c->rows < 0;
     TRY(status);
     TRY(region_close(r, l->op));
     return check_rows(c);
@@ -247,11 +250,16 @@ static kiln_status find_count(struct looping *c)
 {
     const struct control_loop *l = c->l;
     c->trips = l->count;
-    if (!l->count_of) return KILN_OK;
-    TRY(recorder_resolve(c->o, l->op, l->count_of, &c->count));
-    if (c->count->builder) return KILN_OK;
-    c->count = NULL;
-    return loop_read_count(l, &c->trips);
+    if (l->count_of) {
+        TRY(recorder_resolve(c->o, l->op, l->count_of, &c->count));
+        c->trips = -1;
+        if (!c->count->builder) {
+            c->count = NULL;
+            TRY(loop_read_count(l, &c->trips));
+        }
+    }
+    c->rows = c->trips >= 0 ? c->trips : l->bound ? l->bound : -1;
+    return KILN_OK;
 }
 
 static kiln_status give(struct looping *c, kiln_tensor **out)
@@ -279,12 +287,50 @@ static kiln_status make(struct looping *c, kiln_tensor **out)
     return give(c, out);
 }
 
-kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+// --- a loop whose trips are counted, so that its gradient makes as many
+
+struct counting {
+    const struct control_loop *l;
+};
+
+// The count lies behind what is carried.
+static kiln_status run_counted(const struct control_loop *l, kiln_tensor *const *in, size_t n_in, kiln_tensor **room,
+                               kiln_tensor **out)
 {
-    struct looping c = {.l = l, .o = recorder_of(sink), .caller = caller_find()};
+    size_t at = l->numbered + l->n_carried, n_made = l->n_carried + l->n_stacked;
+    kiln_tensor **args = room, **made = room + n_in;
+    memcpy(args, in, at * sizeof *in);
+    memcpy(args + at, in + at + 1, (n_in - at - 1) * sizeof *in);
+    TRY(state_call(l->body, l->user, args, n_in - 1, made, n_made));
+    memcpy(out, made, l->n_carried * sizeof *out);
+    memcpy(out + l->n_carried + 1, made + l->n_carried, l->n_stacked * sizeof *out);
+    out[l->n_carried] = kiln_add(in[at], kiln_scalar_int(1));
+    return error_pending;
+}
+
+static kiln_status count_body(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor **room = calloc(n_in + n_out + 1, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "loop: out of memory");
+    struct leave left;
+    leave_push(&left, free, room);
+    kiln_status status = run_counted(((const struct counting *)user)->l, in, n_in, room, out);
+    leave_pop(&left);
+    free(room);
+    return status;
+}
+
+static kiln_status count_cond(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct control_loop *l = ((const struct counting *)user)->l;
+    return state_call(l->cond, l->user, in, n_in - 1, out, n_out);
+}
+
+static kiln_status take(struct sink *sink, const struct control_loop *l, bool counts, kiln_tensor **out)
+{
+    struct looping c = {.l = l, .o = recorder_of(sink), .counts = counts, .caller = caller_find()};
     struct kiln_scope scope;
     size_t n_out = l->n_carried + l->n_stacked;
-    *taken = true;
     scope_enter(&scope);
     struct state_leave left;
     state_push(&left, finish, &c);
@@ -293,5 +339,39 @@ kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_t
     finish(&c);
     scope_leave(&scope, out, status ? 0 : n_out);
     for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
+    return status;
+}
+
+static kiln_status take_counted(struct sink *sink, const struct control_loop *l, kiln_tensor **room, kiln_tensor **out)
+{
+    struct counting user = {l};
+    struct control_loop counted = *l;
+    size_t n = l->n_carried;
+    kiln_tensor **in = room, **made = room + n + l->n_scanned + 1;
+    memcpy(in, l->in, n * sizeof *in);
+    memcpy(in + n + 1, l->in + n, l->n_scanned * sizeof *in);
+    if (!(in[n] = kiln_zeros(NULL, KILN_I64, 0, NULL))) return error_pending;
+    counted.cond = count_cond;
+    counted.body = count_body;
+    counted.user = &user;
+    counted.in = in;
+    counted.n_carried++;
+    TRY(take(sink, &counted, true, made));
+    memcpy(out, made, n * sizeof *out);
+    memcpy(out + n, made + n + 1, l->n_stacked * sizeof *out);
+    return KILN_OK;
+}
+
+kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+{
+    *taken = true;
+    if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, out);
+    kiln_tensor **room = calloc(2 * l->n_carried + l->n_scanned + l->n_stacked + 2, sizeof *room);
+    if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    struct leave left;
+    leave_push(&left, free, room);
+    kiln_status status = take_counted(sink, l, room, out);
+    leave_pop(&left);
+    free(room);
     return status;
 }

@@ -67,17 +67,14 @@ static kiln_status run_forward(const struct again_run *c, kiln_tensor **made)
     kiln_tensor **in = calloc(a->n_carried + a->n_scanned + 1, sizeof *in);
     if (!in) return error_set(KILN_E_MEMORY, "backward: out of memory");
     for (size_t i = 0; i < a->n_carried + a->n_scanned; i++) in[i] = c->kept[a->first[i]];
-    const struct control_loop l = {.op = c->h->op,
-                                   .body = body_again,
-                                   .user = (void *)(uintptr_t)c,
-                                   .in = in,
-                                   .n_carried = a->n_carried,
-                                   .n_scanned = a->n_scanned,
-                                   .n_stacked = a->n_carried,
-                                   .count = c->h->trips,
-                                   .numbered = true,
-                                   .reverse = c->h->reverse};
-    kiln_status status = loop_take(&l, made);
+    for (size_t i = 0; i < a->n_carried && !error_pending; i++) loop_check_row(c->h->op, &in[i]->type);
+    struct control_loop l = loop_of_trips(c->h, c->kept, c->h->reverse);
+    l.body = body_again;
+    l.user = (void *)(uintptr_t)c;
+    l.in = in;
+    l.n_carried = l.n_stacked = a->n_carried;
+    l.n_scanned = a->n_scanned;
+    kiln_status status = error_pending ? error_pending : loop_take(&l, made);
     free(in);
     return status;
 }
@@ -100,7 +97,7 @@ static kiln_status differentiate_trip(const struct again_run *c, kiln_tensor *co
     kiln_tensor *const *states = in + 1, *const *carried = states + h->n_states + h->n_sums;
     kiln_tensor *const *scanned = carried + a->n_carried, *const *rows = scanned + a->n_scanned;
     kiln_tensor **sources = room, **dout = sources + a->of.n_sources, **made = dout + h->n_results;
-    kiln_tensor *number = kiln_sub(kiln_scalar_int(h->trips - 1), in[0]);
+    kiln_tensor *number = kiln_sub(loop_last_trip(h, c->kept), in[0]);
     if (!number) return error_pending;
     find_sources(c, number, carried, scanned, sources);
     for (size_t k = 0; k < h->n_states; k++) dout[h->states[k]] = states[k];
@@ -154,16 +151,13 @@ static kiln_status run_backward_again(const struct again_run *c, kiln_tensor *co
     kiln_tensor **room = calloc(2 * n_carried + n_scanned + h->n_given + 1, sizeof *room);
     kiln_tensor **made = room + n_carried + n_scanned;
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    const struct control_loop l = {.op = h->op,
-                                   .body = backward_again,
-                                   .user = (void *)(uintptr_t)c,
-                                   .in = room,
-                                   .n_carried = n_carried,
-                                   .n_scanned = n_scanned,
-                                   .n_stacked = h->n_given,
-                                   .count = h->trips,
-                                   .numbered = true,
-                                   .reverse = !h->reverse};
+    struct control_loop l = loop_of_trips(h, c->kept, !h->reverse);
+    l.body = backward_again;
+    l.user = (void *)(uintptr_t)c;
+    l.in = room;
+    l.n_carried = n_carried;
+    l.n_scanned = n_scanned;
+    l.n_stacked = h->n_given;
     kiln_status status = find_start(c, carried, room);
     if (!status) status = loop_take(&l, made);
     for (size_t i = 0; i < h->n_targets && !status; i++) {

@@ -31,6 +31,21 @@ static void drop_held(void *at)
     free(h);
 }
 
+struct control_loop loop_of_trips(const struct loop_held *h, kiln_tensor *const *kept, bool reverse)
+{
+    return (struct control_loop){.op = h->op,
+                                 .count = h->trips,
+                                 .count_of = h->trips < 0 ? kept[h->count] : NULL,
+                                 .bound = h->trips < 0 ? h->bound : 0,
+                                 .numbered = true,
+                                 .reverse = reverse};
+}
+
+kiln_tensor *loop_last_trip(const struct loop_held *h, kiln_tensor *const *kept)
+{
+    return h->trips < 0 ? kiln_sub(kept[h->count], kiln_scalar_int(1)) : kiln_scalar_int(h->trips - 1);
+}
+
 // --- the rule
 
 struct backward_call {
@@ -57,7 +72,7 @@ static kiln_status find_inputs(const struct backward_call *c, kiln_tensor *const
         of_graph[i] = from->from == FROM_STATE ? states[from->at]
                       : from->from == FROM_ROW ? rows[from->at]
                       : from->from == FROM_ALL ? c->kept[from->at]
-                                               : kiln_sub(kiln_scalar_int(h->trips - 1), in[0]);
+                                               : kiln_sub(loop_last_trip(h, c->kept), in[0]);
         if (!of_graph[i]) return error_pending;
     }
     return KILN_OK;
@@ -123,16 +138,13 @@ static kiln_status run_back(const struct backward_call *c, kiln_tensor *const *d
     kiln_tensor **room = calloc(2 * n_carried + h->n_rows + h->n_given + 1, sizeof *room);
     kiln_tensor **made = room + n_carried + h->n_rows;
     if (!room) return error_set(KILN_E_MEMORY, "backward: out of memory");
-    const struct control_loop l = {.op = h->op,
-                                   .body = backward_of_trip,
-                                   .user = (void *)(uintptr_t)c,
-                                   .in = room,
-                                   .n_carried = n_carried,
-                                   .n_scanned = h->n_rows,
-                                   .n_stacked = h->n_given,
-                                   .count = h->trips,
-                                   .numbered = true,
-                                   .reverse = !h->reverse};
+    struct control_loop l = loop_of_trips(h, c->kept, !h->reverse);
+    l.body = backward_of_trip;
+    l.user = (void *)(uintptr_t)c;
+    l.in = room;
+    l.n_carried = n_carried;
+    l.n_scanned = h->n_rows;
+    l.n_stacked = h->n_given;
     kiln_status status = find_start(h, c->kept, dout, room);
     if (!status) status = loop_take(&l, made);
     for (size_t i = 0; i < h->n_targets && !status; i++) {
@@ -387,10 +399,10 @@ static kiln_status make_node(struct placing *p, struct tape_node **out)
 static kiln_status note_unknown(struct placing *p)
 {
     const struct looping *c = p->c;
-    if (p->h->failure || (!c->count && c->trips >= 0)) return KILN_OK;
+    if (p->h->failure || c->rows >= 0) return KILN_OK;
     error_set(KILN_E_GRADIENT,
               "backward: how many trips the loop of kiln_%s makes is not known when %s is captured, so that it has no "
-              "gradient there; give the count as a number, or capture with KILN_CAPTURE_AUTO",
+              "gradient there; give the loop a .bound, the count as a number, or capture with KILN_CAPTURE_AUTO",
               c->l->op, c->o->name);
     p->h->failure = malloc(sizeof *p->h->failure);
     if (!p->h->failure) return error_pending;
@@ -414,6 +426,7 @@ static kiln_status place(struct placing *p)
         TRY(describe_inputs(p));
         TRY(fill_types(p));
         TRY(describe_again(p));
+        if (c->trips < 0) TRY(keep_again(p, c->counts ? c->results[c->l->n_carried - 1] : c->count, &p->h->count));
         p->h->graph = c->body.g.all.graph;
         c->body.g.all.graph = NULL; // its lock goes with the record
     }
@@ -435,7 +448,8 @@ kiln_status loop_place_on_tape(struct looping *c)
     if (!c->body.n_targets) return KILN_OK;
     p.h = calloc(1, sizeof *p.h);
     if (!p.h) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    *p.h = (struct loop_held){.op = c->l->op, .dev = c->o->dev, .trips = c->trips, .reverse = c->l->reverse};
+    *p.h = (struct loop_held){
+        .op = c->l->op, .dev = c->o->dev, .trips = c->trips, .bound = c->l->bound, .reverse = c->l->reverse};
     kiln_status status = place(&p);
     if (p.h) drop_held(p.h);
     vec_free(&p.kept);

@@ -55,7 +55,9 @@ struct loop_held {
     size_t n_rows;
     struct type *types; // n_targets, then n_results: of gradients
     size_t n_results;
-    int64_t trips;
+    int64_t trips; // -1: what the node keeps at `count` tells, .bound at most
+    int64_t bound;
+    size_t count;
     bool reverse;
     struct loop_again again;
 };
@@ -64,6 +66,10 @@ struct loop_held {
 kiln_status loop_again_rule(const struct tape_node *n, kiln_tensor *const *in, kiln_tensor *const *dout,
                             kiln_tensor **din);
 void loop_again_finish(struct loop_again *a);
+
+// The loop over the same trips, in the other direction or the same; the count is among `kept`.
+struct control_loop loop_of_trips(const struct loop_held *h, kiln_tensor *const *kept, bool reverse);
+kiln_tensor *loop_last_trip(const struct loop_held *h, kiln_tensor *const *kept); // its number
 
 void loop_held_finish(struct loop_held *h); // parts that a thinner copy has of its own
 

@@ -263,8 +263,7 @@ const struct op *region_op(const char *name)
     {                                                                                              \
         .name = n, .flags = OP_HIDDEN | OP_VARIADIC, .max_in = 255, .n_out = 1, .in_names = values \
     }
-    static const struct op ops[] = {NAMED("cond"), NAMED("switch"), NAMED("while"),
-                                    NAMED("for"),  NAMED("scan"),   NAMED("loop")};
+    static const struct op ops[] = {NAMED("cond"), NAMED("switch"), NAMED("while"), NAMED("for"), NAMED("scan")};
 #undef NAMED
     size_t i = 0;
     while (strcmp(ops[i].name, name)) i++;

@@ -19,6 +19,8 @@ struct looping {
     kiln_tensor **in;   // of the capture: carried at first, scanned
     kiln_tensor *count; // of the capture; NULL: trips are known
     int64_t trips;      // -1: as long as cond holds
+    int64_t rows;       // of what is scanned and given by trip: the trips, or .bound where their number is not known
+    bool counts;        // the last carried value is the number of trips
     struct region_variables written, read, forced;
     kiln_tensor **operands; // of the node, as handles of the capture
     kiln_tensor **results;  // carried, written, stacked, then what the backward asks for
@@ -34,4 +36,6 @@ static inline int32_t loop_param_of(const struct looping *c, int32_t source)
 {
     return (size_t)source < c->n_params ? source : -1;
 }
+// Whether values of the type can be kept for each trip.
+kiln_status loop_check_row(const char *op, const struct type *t);
 kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken);

@@ -222,7 +222,7 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
         users[k] = &regions[k];
         fns[k] = replay_region;
     }
-    const struct control_branches b = {.op = "switch",
+    const struct control_branches b = {.op = in[n->n_in - 1]->type.dtype == KILN_BOOL ? "cond" : "switch",
                                        .index = in[n->n_in - 1],
                                        .fn = fns,
                                        .n = (size_t)n->n_regions,
@@ -232,39 +232,34 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
     return give_outputs(r, n, out);
 }
 
-// What no trip gives is known by the types that the node has.
-static kiln_status run_no_trip(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out)
-{
-    int32_t n_carried = (int32_t)n->attrs[AT_loop_carried].i;
-    for (int32_t i = 0; i < n->n_out; i++) {
-        const struct type *t = &r->g->values.v[n->first_out + i].type;
-        out[i] = i < n_carried ? kiln_alias(in[i]) : kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);
-        if (!out[i]) return error_pending;
-    }
-    return give_outputs(r, n, out);
-}
-
 static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
                             struct replayed_region *regions)
 {
-    size_t n_carried = (size_t)n->attrs[AT_loop_carried].i;
+    size_t n_carried = (size_t)n->attrs[AT_loop_carried].i, n_stacked = (size_t)n->n_out - n_carried;
     bool counted = n->attrs[AT_loop_counted].i;
-    const struct control_loop l = {.op = "loop",
+    struct type *rows = calloc(n_stacked + 1, sizeof *rows);
+    if (!rows) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < n_stacked; i++) rows[i] = r->g->values.v[(size_t)n->first_out + n_carried + i].type;
+    const struct control_loop l = {.op = n->n_regions > 1 ? "while" : "for",
                                    .cond = n->n_regions > 1 ? replay_cond : NULL,
                                    .body = replay_body,
                                    .user = regions,
                                    .in = in,
                                    .n_carried = n_carried,
                                    .n_scanned = (size_t)n->attrs[AT_loop_scanned].i,
-                                   .n_stacked = (size_t)n->n_out - n_carried,
+                                   .n_stacked = n_stacked,
+                                   .rows = rows,
                                    .count = n->attrs[AT_loop_trips].i,
                                    .count_of = counted ? in[n->n_in - 1] : NULL,
                                    .bound = n->attrs[AT_loop_bound].i,
                                    .numbered = true,
                                    .reverse = n->attrs[AT_loop_reverse].i};
-    if (l.count == 0 && !counted) return run_no_trip(r, n, in, out);
-    TRY(loop_take(&l, out));
-    return give_outputs(r, n, out);
+    struct leave left;
+    leave_push(&left, free, rows);
+    kiln_status status = loop_take(&l, out);
+    leave_pop(&left);
+    free(rows);
+    return status ? status : give_outputs(r, n, out);
 }
 
 // A node that is its one region: parameters show the operands.

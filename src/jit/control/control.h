@@ -25,6 +25,7 @@ struct control_loop {
     int64_t bound;         // at most; 0: any number
     bool numbered;         // the body gets the trip's number first
     bool reverse;
+    const struct type *rows; // n_stacked: of all rows of an output, where no trip tells; NULL: not known
 };
 
 // control.c: in a capture that takes it a node of its graph, else carried out. Checked; the index is read.

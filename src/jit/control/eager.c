@@ -85,7 +85,9 @@ struct trips {
     size_t n_args, n_made;
     kiln_tensor **args; // of the body: the number, what is carried, what is scanned
     kiln_tensor **made; // by it
-    kiln_tensor **rows; // n_stacked * count, those of one output together
+    kiln_tensor **rows; // n_stacked * n_rows, those of one output together
+    int64_t n_rows;     // the bound, or else the count
+    int64_t made_rows;  // of trips
     uint64_t *versions; // of the memory of what is carried, before a trip
     uint64_t since;     // when the loop began
 };
@@ -130,7 +132,8 @@ static kiln_status leave_trip(struct trips *t, int64_t trip, int64_t row)
         tensor_destroy(carried[i]);
         carried[i] = t->made[i];
     }
-    for (size_t k = 0; k < l->n_stacked; k++) t->rows[k * (size_t)l->count + (size_t)row] = t->made[l->n_carried + k];
+    t->made_rows++;
+    for (size_t k = 0; k < l->n_stacked; k++) t->rows[k * (size_t)t->n_rows + (size_t)row] = t->made[l->n_carried + k];
     return KILN_OK;
 }
 
@@ -156,9 +159,9 @@ static kiln_status run_body(struct trips *t)
     TRY(region_run(&t->body, t->args, t->n_args, t->made, t->n_made));
     for (size_t i = 0; i < l->n_carried; i++)
         if (version_of(carried[i]) != t->versions[i])
-            return error_set(KILN_E_UNSUPPORTED,
-                             "%s: the body writes carried value %zu, which it is given; give the new value as an output",
-                             l->op, i);
+            return error_set(
+                KILN_E_UNSUPPORTED,
+                "%s: the body writes carried value %zu, which it is given; give the new value as an output", l->op, i);
     return part_results(t->since, t->made, t->n_made, l->n_carried);
 }
 
@@ -186,17 +189,34 @@ static kiln_status check_row(const struct control_loop *l, size_t k, int64_t row
                      type_text(&rows[row]->type, b, sizeof b));
 }
 
+// Rows that no trip gave are zeros.
+static kiln_tensor *all_rows(struct trips *t, size_t k)
+{
+    kiln_tensor **rows = t->rows + k * (size_t)t->n_rows;
+    int64_t missing = t->n_rows - t->made_rows;
+    if (!t->made_rows && t->l->rows) {
+        const struct type *all = &t->l->rows[k];
+        return kiln_zeros(NULL, (kiln_dtype)all->dtype, all->rank, all->dims);
+    }
+    for (int64_t row = 1; row < t->made_rows; row++)
+        if (check_row(t->l, k, row, rows)) return NULL;
+    kiln_tensor *given = stack(rows, (size_t)t->made_rows);
+    if (!given || !missing) return given;
+    struct type type = given->type;
+    type.dims[0] = missing;
+    kiln_tensor *zeros = kiln_zeros(NULL, (kiln_dtype)type.dtype, type.rank, type.dims);
+    return zeros ? kiln_concat((kiln_tensor *[]){given, zeros}, 2, 0) : NULL;
+}
+
 static kiln_status give(struct trips *t, kiln_tensor **out)
 {
     const struct control_loop *l = t->l;
     for (size_t i = 0; i < l->n_carried; i++)
         if (!(out[i] = kiln_alias(carried_of(t)[i]))) return error_pending;
-    for (size_t k = 0; k < l->n_stacked; k++) {
-        kiln_tensor **rows = t->rows + k * (size_t)l->count;
-        if (!l->count) return error_set(KILN_E_UNSUPPORTED, "%s: no trip tells what is stacked", l->op);
-        for (int64_t row = 1; row < l->count; row++) TRY(check_row(l, k, row, rows));
-        if (!(out[l->n_carried + k] = stack(rows, (size_t)l->count))) return error_pending;
-    }
+    if (l->n_stacked && !t->made_rows && !l->rows)
+        return error_set(KILN_E_UNSUPPORTED, "%s: no trip tells what is stacked", l->op);
+    for (size_t k = 0; k < l->n_stacked; k++)
+        if (!(out[l->n_carried + k] = all_rows(t, k))) return error_pending;
     return KILN_OK;
 }
 
@@ -230,7 +250,8 @@ kiln_status loop_run(const struct control_loop *l, kiln_tensor **out)
                       .body = {l->op, "the body", l->body, l->user},
                       .n_args = l->numbered + l->n_carried + l->n_scanned,
                       .n_made = l->n_carried + l->n_stacked};
-    size_t n_rows = l->n_stacked ? l->n_stacked * (size_t)l->count : 0;
+    t.n_rows = l->bound ? l->bound : l->count;
+    size_t n_rows = l->n_stacked ? l->n_stacked * (size_t)t.n_rows : 0;
     kiln_tensor **room = calloc(t.n_args + t.n_made + n_rows + 1, sizeof *room + sizeof *t.versions);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     t.args = room;
