@@ -16,6 +16,7 @@ struct sizes {
     int64_t s, h, d, qb;                          // attention: sequence, heads, width of a head, batch
     int64_t bl, bm;                               // batches of the two networks
     int64_t vocab, dm, heads, layers, seq, batch; // the language model
+    int64_t lstm_length, lstm_batch, lstm_units;
 };
 
 // What a row may be compared with: the best that memory can do over the row's bytes.
@@ -71,6 +72,13 @@ kiln_status setup_gpt(struct state *s);
 kiln_status setup_small_net(struct state *s);
 kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 void trainer_free(struct trainer **t);
+
+// flow.c
+kiln_status setup_scan(struct state *s);
+kiln_status run_scan(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+kiln_status setup_lstm(struct state *s);
+kiln_status run_lstm(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+
 // Which keys a query sees: [length, length], lower triangle true.
 kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
 // softmax(q k^T / sqrt(d)) v of [..., S, D]; mask may be NULL.

@@ -24,7 +24,10 @@ const struct sizes *bench_sizes(const char *name)
                                       .heads = 2,
                                       .layers = 2,
                                       .seq = 16,
-                                      .batch = 2};
+                                      .batch = 2,
+                                      .lstm_length = 8,
+                                      .lstm_batch = 4,
+                                      .lstm_units = 16};
     static const struct sizes small = {.n = 1 << 22,
                                        .r = 4096,
                                        .c = 1024,
@@ -41,7 +44,10 @@ const struct sizes *bench_sizes(const char *name)
                                        .heads = 4,
                                        .layers = 2,
                                        .seq = 128,
-                                       .batch = 4};
+                                       .batch = 4,
+                                       .lstm_length = 64,
+                                       .lstm_batch = 64,
+                                       .lstm_units = 256};
     static const struct sizes big = {.n = 1 << 27,
                                      .r = 65536,
                                      .c = 2048,
@@ -58,7 +64,10 @@ const struct sizes *bench_sizes(const char *name)
                                      .heads = 12,
                                      .layers = 12,
                                      .seq = 1024,
-                                     .batch = 4};
+                                     .batch = 4,
+                                     .lstm_length = 256,
+                                     .lstm_batch = 256,
+                                     .lstm_units = 1024};
     return !strcmp(name, "tiny") ? &tiny : !strcmp(name, "small") ? &small : !strcmp(name, "large") ? &big : NULL;
 }
 

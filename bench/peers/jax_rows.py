@@ -8,7 +8,8 @@ there. XLA takes as many threads as it may use processors, so N threads are N pr
 """
 import functools, math, os, time
 
-from rows import B, BL, BM, BS, C, D, DM, G, H, HD, LY, N, QB, R, S, SQ, V, args, big, case, report, small_chain
+from rows import B, BL, BM, BS, C, D, DM, G, H, HD, LB, LL, LU, LY, N, QB, R, S, SQ, V
+from rows import args, big, case, report, small_chain
 
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
 os.environ["JAX_PLATFORMS"] = args.device
@@ -87,6 +88,24 @@ qkv = tuple(rnd(QB, H, S, D, dtype=jnp.bfloat16 if big else jnp.float32) for _ i
 case("attention", attention, qkv, 4 * QB * H * S * S * D, 0)
 case("attention_causal", functools.partial(attention, causal=True), qkv, 2 * QB * H * S * S * D, 0)
 case("dispatch_1000", small_chain, (rnd(4),))
+case("scan_1000", lambda s, x: lax.scan(lambda s, row: (s * 0.5 + row, None), s, x)[0], (jnp.zeros(4), rnd(1000, 4)))
+
+
+def lstm_loss(wi, wh, b, x):
+    def step(carry, row):
+        h, c = carry
+        i, f, g, o = jnp.split(row + h @ wh, 4, -1)
+        c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
+        h = nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    zero = jnp.zeros((LB, LU))
+    return lax.scan(step, (zero, zero), x @ wi + b)[1].sum()
+
+
+case("lstm_step", jax.value_and_grad(lstm_loss, (0, 1, 2)),
+     (rnd(LU, 4 * LU, scale=LU**-0.5), rnd(LU, 4 * LU, scale=LU**-0.5), rnd(4 * LU), rnd(LL, LB, LU)),
+     12 * LL * LB * LU * 4 * LU)
 
 
 def max_pool(x):
