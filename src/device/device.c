@@ -289,6 +289,11 @@ kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launc
     return status;
 }
 
+void device_count_launches(kiln_device *dev, uint64_t n)
+{
+    STAT_ADD(dev, launches, n);
+}
+
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;

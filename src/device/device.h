@@ -103,6 +103,7 @@ kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
 #define STAT_GET(dev, field)    __atomic_load_n(&(dev)->stats.field, __ATOMIC_RELAXED)
 kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l); // counts
+void device_count_launches(kiln_device *dev, uint64_t n); // of those that were handed to ops->launch_compiled
 static inline kiln_status device_batch(kiln_device *d, bool begin)
 {
     return d->ops->batch ? d->ops->batch(d, begin) : KILN_OK;

@@ -143,14 +143,43 @@ static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
     return KILN_OK;
 }
 
-static kiln_status turn(struct turning *t, int64_t trip)
+// All that the body is given.
+static void add_turn(struct turning *t, int64_t trip)
 {
     const struct program_region *r = t->r;
     int64_t row = r->reverse ? t->trips - 1 - trip : trip;
     add_taken(t, trip);
     for (int k = 0; k < r->n_out; k++)
         add_memory(&t->a, k < r->n_carried ? written_at(t, trip, k) : out_of(t, k) + (uint64_t)row * r->out_B[k]);
-    return t->call->run_child(r->child[0], t->a.v, t->workspace + r->child_at);
+}
+
+static kiln_status turn(struct turning *t, int64_t trip)
+{
+    add_turn(t, trip);
+    return t->call->run_child(t->r->child[0], t->a.v, t->workspace + t->r->child_at);
+}
+
+enum { FEW_ARGUMENTS = 32, SERIES_LEAST = 4 };
+
+// The trips after the first, of which every second one is given the same, but for rows, which go on.
+static kiln_status run_series(struct turning *t, int64_t *trip)
+{
+    const struct program_region *r = t->r;
+    struct program_argument turns[3][FEW_ARGUMENTS];
+    int64_t step[FEW_ARGUMENTS];
+    bool known = t->trips >= 0 && !r->child[1] && (!r->bound || t->trips <= r->bound);
+    if (*trip != 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS) return KILN_OK;
+    for (int i = 0; i < 3; i++) {
+        add_turn(t, i + 1);
+        memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);
+    }
+    int number = t->a.n - r->n_out - 1;
+    for (int i = 0; i < t->a.n; i++) step[i] = (int64_t)(turns[2][i].address - turns[0][i].address);
+    const struct program_series s = {{turns[1], turns[0]}, step, number, 1, t->trips};
+    bool taken;
+    TRY(t->call->run_series(r->child[0], &s, t->workspace + r->child_at, &taken));
+    if (taken) *trip = t->trips;
+    return KILN_OK;
 }
 
 // After so many trips.
@@ -176,6 +205,7 @@ static kiln_status run_loop(struct turning *t)
     TRY(start(t));
     for (int64_t trip = 0;; trip++) {
         bool more;
+        TRY(run_series(t, &trip));
         TRY(goes_on(t, trip, &more));
         if (!more) return end(t, trip);
         if (r->bound && trip >= r->bound)

@@ -20,18 +20,6 @@ static void find_bases(struct program_call *r)
     }
 }
 
-// A weak scalar in the class that a kernel takes it in.
-static uint64_t number_bits(const struct program_argument *t, uint8_t cls)
-{
-    switch (cls) {
-    case CLASS_F32: return bits_f32((float)t->number);
-    case CLASS_F64: return bits_f64(t->number);
-    case CLASS_I32: return (uint32_t)(int32_t)t->integer;
-    case CLASS_I64: return (uint64_t)t->integer;
-    default: return t->number != 0 || t->integer != 0;
-    }
-}
-
 static kiln_status index_error(const struct program_call *r, const struct action *a)
 {
     return error_set(KILN_E_ARGUMENT, "%s: an index is out of range for its axis, in %s", a->fused[0]->name,
@@ -50,7 +38,7 @@ static kiln_status run_reference(const struct program_call *r, const struct acti
     }
     uint32_t failed = 0;
     for (int i = 0; i < k.n_scalars; i++)
-        if (k.scalar_input[i]) k.scalars[i] = number_bits(&r->args[k.scalar_input[i] - 1], k.scalar_cls[i]);
+        if (k.scalar_input[i]) k.scalars[i] = program_number_bits(&r->args[k.scalar_input[i] - 1], k.scalar_cls[i]);
     TRY(fused_eval(&k, buffers, &failed));
     return failed ? index_error(r, a) : KILN_OK;
 }
@@ -71,7 +59,7 @@ static void set_arguments(const struct program_call *r, const struct action *a, 
         room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
     }
     for (int i = 0; i < l->n_scalars; i++)
-        room->scalars[i] = number_bits(&r->args[l->scalars[i].input], l->scalars[i].cls);
+        room->scalars[i] = program_number_bits(&r->args[l->scalars[i].input], l->scalars[i].cls);
     room->failed = 0;
     uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
     *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
@@ -109,7 +97,7 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
         if (!(o->flags & OPERAND_IMMEDIATE))
             o->address += r->base[o->slot];
         else if (o->slot)
-            o->address = number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
+            o->address = program_number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
     }
     if (a->random && r->rng) {
         l.scalars[0] = r->rng->seed;
@@ -134,10 +122,40 @@ static kiln_status run_each(const struct program_call *r)
     return KILN_OK;
 }
 
+static bool is_one_launch(const struct program *p)
+{
+    const struct action *a = p->actions;
+    bool one = p->n_actions == 1 && p->n_buffers <= FEW && !a->region && !a->plain && a->n_entries == 1;
+    return one && a->compiled && jit_takes_series(a->compiled);
+}
+
+static kiln_status run_series(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken)
+{
+    const struct action *a = p->actions;
+    uint64_t bases[2][FEW];
+    struct argument_room rooms[2];
+    int64_t step[FUSED_MAX_IN + FUSED_MAX_OUT];
+    struct jit_series series = {.step = step, .number = s->number, .first = s->first, .end = s->end};
+    if (!(*taken = is_one_launch(p))) return KILN_OK;
+    const struct program_call r = {.p = p};
+    for (int i = 0; i < 2; i++) {
+        struct program_call turn = {.p = p, .args = s->turns[i], .arena = arena, .base = bases[i]};
+        find_bases(&turn);
+        set_arguments(&turn, a, 0, &rooms[i], &series.turns[i]);
+    }
+    for (int i = 0; i < a->n_operands; i++) {
+        const struct place *at = &p->places[a->operands[i].buffer];
+        step[i] = at->kind == PLACE_INPUT ? s->step[at->index] : 0;
+    }
+    TRY(jit_series_run(a->compiled, p->dev, &series));
+    return rooms[0].failed || rooms[1].failed ? index_error(&r, a) : KILN_OK;
+}
+
 static kiln_status run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
 {
     uint64_t few[FEW];
-    struct program_call r = {.p = p, .args = args, .arena = arena, .base = few, .run_child = run_child};
+    struct program_call r = {
+        .p = p, .args = args, .arena = arena, .base = few, .run_child = run_child, .run_series = run_series};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
     find_bases(&r);
@@ -274,7 +292,8 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     uint64_t few_bases[4 * FEW];
     struct program_argument few_args[FEW], *args = few_args;
     struct storage *few_fresh[FEW] = {NULL};
-    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child};
+    struct program_call r = {
+        .p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child, .run_series = run_series};
     struct storage **fresh = few_fresh;
     if (p->n_inputs > FEW) args = malloc(sizeof *args * (size_t)p->n_inputs);
     r.args = args;

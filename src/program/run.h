@@ -9,6 +9,26 @@ struct program_argument {
     int64_t integer;
 };
 
+// A weak scalar in the class that a kernel takes it in.
+static inline uint64_t program_number_bits(const struct program_argument *t, uint8_t cls)
+{
+    switch (cls) {
+    case CLASS_F32: return bits_f32((float)t->number);
+    case CLASS_F64: return bits_f64(t->number);
+    case CLASS_I32: return (uint32_t)(int32_t)t->integer;
+    case CLASS_I64: return (uint64_t)t->integer;
+    default: return t->number != 0 || t->integer != 0;
+    }
+}
+
+// Trips of a loop, from `first` on, of a child that is one launch each.
+struct program_series {
+    const struct program_argument *turns[2]; // of trips first and first + 1, the even one first
+    const int64_t *step;                     // by argument: from a trip to the second after it
+    int number;                              // which argument is the number of the trip
+    int64_t first, end;
+};
+
 struct program_call {
     const struct program *p;
     kiln_tensor *const *in; // NULL: a child's
@@ -19,4 +39,7 @@ struct program_call {
     const struct program_rng *rng;
     // A program without results of its own, whose memory in between lies at `arena`.
     kiln_status (*run_child)(const struct program *p, const struct program_argument *args, uint64_t arena);
+    // The same for many trips at less cost; not *taken: the child is more than one launch, or its device takes them
+    // one by one.
+    kiln_status (*run_series)(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken);
 };

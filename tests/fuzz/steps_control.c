@@ -69,7 +69,7 @@ static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
         kiln_tensor *index = kiln_add(kiln_cast(is_large(x), KILN_I32), kiln_cast(is_large(kiln_neg(x)), KILN_I32));
         return kiln_switch(index, branches, 3, n, &x, 1, &y, 1) ? NULL : y;
     }
-    default: return kiln_for(kiln_scalar_int(rng_below(r, 4)), some_ops, n, &x, 1, NULL, &y, 1) ? NULL : y;
+    default: return kiln_for(kiln_scalar_int(rng_below(r, 8)), some_ops, n, &x, 1, NULL, &y, 1) ? NULL : y;
     }
 }
 

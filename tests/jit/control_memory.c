@@ -215,12 +215,83 @@ static void a_region_writes_what_another_input_shows(void **state)
     }
 }
 
+// --- many trips, by their number, on rows, and with an index that is out of range in one
+
+REGION(adds_number)
+{
+    out[0] = kiln_add(kiln_mul(in[1], kiln_scalar(0.5)), in[0]);
+    return kiln_error();
+}
+
+REGION(adds_row_and_gives_both)
+{
+    out[0] = kiln_add(kiln_mul(in[0], kiln_scalar(0.5)), in[1]);
+    out[1] = kiln_sub(in[1], in[0]);
+    return kiln_error();
+}
+
+struct many {
+    int64_t trips;
+    bool reverse;
+};
+
+REGION(makes_many_trips)
+{
+    const struct many *m = user;
+    TRY_(kiln_for(kiln_scalar_int(m->trips), adds_number, NULL, in, 1, NULL, out, 1));
+    kiln_tensor *all[] = {in[0], kiln_narrow(in[1], 0, 0, m->trips)};
+    return kiln_scan(adds_row_and_gives_both, NULL, all, 2, KILN_SCAN(.carried = 1, .reverse = m->reverse), out + 1, 2);
+}
+
+static void many_trips(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t trips = 1; trips < 12; trips++)
+        for (int reverse = 0; reverse < 2; reverse++)
+            for (enum cell cell = 0; cell < CELLS; cell++) {
+                struct many many = {trips, reverse};
+                kiln_tensor *line = kiln_arange(f->dev, KILN_F32, 0, 33, 1), *got[3], *want[3];
+                kiln_tensor *in[] = {vec(f, 3, 1., -2., 0.5), kiln_reshape(line, KILN_SHAPE(11, 3))};
+                ok(call_in(cell, makes_many_trips, &many, in, 2, got, 3));
+                ok(makes_many_trips(&many, in, 2, want, 3));
+                for (int k = 0; k < 3; k++) near(got[k], want[k], 1e-6);
+            }
+}
+
+REGION(takes_at)
+{
+    kiln_tensor *index = kiln_add(kiln_full(NULL, KILN_I64, KILN_SHAPE(1), 0), in[0]);
+    out[0] = kiln_add(in[1], kiln_gather(outer, 0, index));
+    return kiln_error();
+}
+
+REGION(takes_seven)
+{
+    outer = in[1];
+    return kiln_for(kiln_scalar_int(7), takes_at, NULL, in, 1, NULL, out, 1);
+}
+
+// As in eager mode, on a device that checks.
+static void an_index_out_of_range_in_a_trip(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS && !strcmp(jit_device, "cpu"); cell++) {
+        kiln_tensor *in[] = {vec(f, 1, 0.), vec(f, 5, 1., 2., 3., 4., 5.)}, *y;
+        fails(call_in(cell, takes_seven, NULL, in, 2, &y, 1), KILN_E_ARGUMENT, "out of range");
+        in[1] = vec(f, 7, 1., 2., 3., 4., 5., 6., 7.);
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+        ok(call_in(cell, takes_seven, NULL, in, 2, &y, 1));
+        expect(y, 1, 28.);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(results_have_memory_of_their_own),         FIXTURE(results_are_apart),
         FIXTURE(a_body_may_not_write_what_it_carries),     FIXTURE(rows_are_values),
-        FIXTURE(a_region_writes_what_another_input_shows),
+        FIXTURE(a_region_writes_what_another_input_shows), FIXTURE(many_trips),
+        FIXTURE(an_index_out_of_range_in_a_trip),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

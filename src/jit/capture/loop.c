@@ -182,14 +182,6 @@ static kiln_status record_cond(struct looping *c)
     return status;
 }
 
-kiln_status loop_check_row(const char *op, const struct type *t)
-{
-    if (t->rank < KILN_MAX_RANK) return KILN_OK;
-    return error_set(KILN_E_UNSUPPORTED,
-                     "%s: the gradient keeps a tensor of rank %d of each trip, and rows of rank %d are the most", op,
-                     KILN_MAX_RANK, KILN_MAX_RANK - 1);
-}
-
 // The gradient asks for rows, one a trip.
 static kiln_status check_rows(const struct looping *c)
 {

@@ -12,14 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void loop_held_finish(struct loop_held *h)
-{
-    free(h->inputs);
-    free(h->targets);
-    free(h->states);
-    free(h->rows);
-}
-
 static void drop_held(void *at)
 {
     struct loop_held *h = at;
@@ -29,21 +21,6 @@ static void drop_held(void *at)
     free(h->failure);
     free(h->types);
     free(h);
-}
-
-struct control_loop loop_of_trips(const struct loop_held *h, kiln_tensor *const *kept, bool reverse)
-{
-    return (struct control_loop){.op = h->op,
-                                 .count = h->trips,
-                                 .count_of = h->trips < 0 ? kept[h->count] : NULL,
-                                 .bound = h->trips < 0 ? h->bound : 0,
-                                 .numbered = true,
-                                 .reverse = reverse};
-}
-
-kiln_tensor *loop_last_trip(const struct loop_held *h, kiln_tensor *const *kept)
-{
-    return h->trips < 0 ? kiln_sub(kept[h->count], kiln_scalar_int(1)) : kiln_scalar_int(h->trips - 1);
 }
 
 // --- the rule

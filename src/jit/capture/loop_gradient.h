@@ -33,7 +33,7 @@ struct loop_source {
 };
 
 struct loop_again {
-    struct again of;             // the body
+    struct region_again of;      // the body
     struct loop_source *sources; // of.n_sources
     size_t *first;               // n_carried, then n_scanned: what the node keeps
     int64_t *target_source;      // by target

@@ -1,3 +1,4 @@
+// Gradients of gradients of a region: its forward graph is run once more, under a tape, and differentiated there.
 #include "jit/capture/region_again.h"
 #include "grad/rule.h"
 #include "jit/capture/replay.h"
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-kiln_status again_take(struct again *a, struct region_record *r)
+kiln_status again_take(struct region_again *a, struct region_record *r)
 {
     a->n_values = r->n_values;
     a->n_sources = r->r.sources.n;
@@ -22,12 +23,12 @@ kiln_status again_take(struct again *a, struct region_record *r)
     return KILN_OK;
 }
 
-void again_finish(struct again *a)
+void again_finish(struct region_again *a)
 {
     ir_graph_destroy(&a->graph);
     free(a->values);
     free(a->gives);
-    *a = (struct again){0};
+    *a = (struct region_again){0};
 }
 
 kiln_tensor *again_handle(kiln_tensor *kept)

@@ -2,7 +2,7 @@
 #pragma once
 #include "jit/capture/region.h"
 
-struct again {
+struct region_again {
     struct kiln_graph *graph; // of the region: owned
     int32_t *values;          // n_values: of the graph, as a run under a tape gives them
     bool *gives;              // n_values: a gradient may come to it
@@ -11,14 +11,14 @@ struct again {
 };
 
 // Takes the graph of a region whose node has been made, and whose gradient has been derived.
-kiln_status again_take(struct again *a, struct region_record *r);
-void again_finish(struct again *a);
+kiln_status again_take(struct region_again *a, struct region_record *r);
+void again_finish(struct region_again *a);
 
 // A handle on a value that a node keeps, whose place on the tape is its own to be set.
 kiln_tensor *again_handle(kiln_tensor *kept);
 
 struct again_call {
-    const struct again *of;
+    const struct region_again *of;
     const char *op;
     kiln_device *dev;
     kiln_tensor *const *sources; // of->n_sources, in the order of the graph's inputs

@@ -23,7 +23,7 @@ struct half {
     size_t n_inputs, n_douts;     // n_douts: gradients, the first of them
     int32_t *outputs;             // by target of the node: which output of the graph; -1: no gradient
     size_t n_outputs;
-    struct again again;
+    struct region_again again;
     int32_t *sources;   // by source of the region: what the node keeps
     int32_t *source_of; // by target of the node; -1: the region does not read it
 };

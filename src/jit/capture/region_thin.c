@@ -1,3 +1,4 @@
+// What is left of a region's backward graph without the gradients that did not arrive.
 #include "jit/capture/region_thin.h"
 #include "jit/capture/arrived.h"
 #include <stdlib.h>
