@@ -144,7 +144,9 @@ kiln_tensor *step_cast(struct operands *o)
                                     KILN_I64, KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL};
     kiln_dtype dtype = PICK(o, to);
     say(o, "cast(%s, %s)", o->na, kiln_dtype_name(dtype));
-    return kiln_cast(o->a, dtype_of_run(o->run, dtype));
+    // Which integer it is, the last place may decide.
+    kiln_tensor *x = dtype < KILN_F16 ? with_noise(o->run, o->a) : o->a;
+    return kiln_cast(x, dtype_of_run(o->run, dtype));
 }
 
 kiln_tensor *step_filled(struct operands *o)
