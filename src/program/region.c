@@ -279,9 +279,27 @@ static void explain_child(const struct program *p, const char *what, int number,
     str_free(&text);
 }
 
+static void explain_head(const struct program_region *r, struct str *out)
+{
+    if (r->n_branches) {
+        str_addf(out, "switch: %d regions, the host waits for the index\n", r->n_branches);
+        return;
+    }
+    str_addf(out, "loop: %d value%s carried, %d scanned, ", r->n_carried, r->n_carried == 1 ? "" : "s", r->n_scanned);
+    if (r->trips >= 0)
+        str_addf(out, "%lld trips", (long long)r->trips);
+    else
+        str_addf(out, "%s",
+                 r->child[1] ? "as long as a condition holds, for which the host waits in each trip"
+                             : "as often as a value says, for which the host waits once");
+    if (r->bound) str_addf(out, ", %lld at most", (long long)r->bound);
+    str_addf(out, "%s\n", r->reverse ? ", from the last row to the first" : "");
+}
+
 void program_region_explain(const struct program_region *r, const char *indent, program_explain_fn *explain,
                             struct str *out)
 {
+    explain_head(r, out);
     for (int i = 0; i < r->n_branches; i++) explain_child(r->branches[i], "region", i, indent, explain, out);
     explain_child(r->start, "start", -1, indent, explain, out);
     explain_child(r->child[0], "body", -1, indent, explain, out);
