@@ -313,7 +313,7 @@ class Bench(Common):
 
     def test_figures(self):
         page = self.dir / 'page.html'
-        rows = self.rows('--budget', '0.02', '--filter', '[sd]*_[a1]*', '--html', str(page))
+        rows = self.rows('--budget', '0.02', '--filter', '[sd][iu]*_[a1]*', '--html', str(page))
         self.assertEqual(sorted(rows), ['dispatch_1000', 'dispatch_1000/jit', 'sum_all', 'sum_all/jit'])
         for row in rows.values():
             keys = {'mode', 'time_ns', 'min_ns', 'p90_ns', 'runs', 'first_ns', 'bytes', 'flops', 'launches', 'share'}
