@@ -213,6 +213,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "the tape of jit was used up")) return one_node;
+    if (got->status == KILN_E_GRADIENT && strstr(got->message, "the gradient of jit needs its input")) return one_node;
     // It lies behind a cond, whichever branch eager mode takes.
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "the tape of cond was used up")) return one_node;
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "so that it has no gradient there")) return one_node;

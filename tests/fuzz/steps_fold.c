@@ -109,7 +109,6 @@ kiln_tensor *step_extreme(struct operands *o)
     struct along along;
     const kiln_reduce_opts *opts = choose_axes(o, o->a, &along);
     uint32_t which = choose(o, 6);
-    if (is_bool(o->a)) which = 4 + which % 2;
     if (which < 4 && reduces_nothing(o->a, opts)) return NULL;
     if (which / 2 == 1 && opts->axes.count > 1) which -= 2;
     say(o, "%s(%s, %s)", names[which], o->na, along.text);
