@@ -18,7 +18,10 @@ kiln_status cpu_run_compiled(cpu_compiled_fn *fn, cpu_compiled_end_fn *end_fn, c
                              int64_t unit_cost)
 {
     struct compiled c = {fn, args};
-    TRY(cpu_parallel(units, unit_cost, run_range, &c));
+    if (units == 1)
+        fn(args, 0, 1);
+    else
+        TRY(cpu_parallel(units, unit_cost, run_range, &c));
     if (end_fn) end_fn(args);
     return KILN_OK;
 }
