@@ -90,9 +90,13 @@ static bool *find_separate(struct arena *a, const struct kiln_graph *before, con
         separate[i] = is_given(after, is) && !is_given(before, was);
         separate[i] |=
             ir_may_repeat(after, after->outputs.v[i].value) && !ir_may_repeat(before, before->outputs.v[i].value);
-        for (size_t k = 0; k < i && !separate[i]; k++)
+        for (size_t k = 0; k < i && !separate[i]; k++) {
+            // A view by its op may be a copy: of two values that have become one, each had its own.
+            bool one = before->outputs.v[k].value != before->outputs.v[i].value &&
+                       after->outputs.v[k].value == after->outputs.v[i].value;
             separate[i] = before->outputs.v[k].target < 0 && ir_memory_of(after, after->outputs.v[k].value) == is &&
-                          ir_memory_of(before, before->outputs.v[k].value) != was;
+                          (one || ir_memory_of(before, before->outputs.v[k].value) != was);
+        }
     }
     return separate;
 }

@@ -341,6 +341,31 @@ static void inputs_that_stopped_gradients(void **state)
     }
 }
 
+// Two copies of one value by ops that are views of other layouts: whoever writes one does not write the other.
+static kiln_status flattens_twice(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *turned = kiln_transpose(kiln_exp(in[0]), 0, 1);
+    out[0] = kiln_flatten(turned, 0, -1);
+    out[1] = kiln_flatten(turned, 0, -1);
+    return kiln_error();
+}
+
+static void results_that_are_equal_copies(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < CAPTURES; i++) {
+        kiln_function *j = kiln_jit(flattens_twice, NULL, KILN_JIT(.capture = captures[i]));
+        for (int call = 0; call < 2; call++) {
+            kiln_tensor *x = mat(f, 2, 2, 0., 0., 0., 0.), *y[2];
+            ok(kiln_call(j, &x, 1, y, 2));
+            ok(kiln_assign(y[0], kiln_scalar(7)));
+            expect(y[0], 4, 7., 7., 7., 7.);
+            expect(y[1], 4, 1., 1., 1., 1.);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +379,7 @@ int main(int argc, char **argv)
         FIXTURE(results_that_were_assigned),
         FIXTURE(second_derivatives_beside_an_unread_input),
         FIXTURE(results_that_were_assigned_a_leaf),
+        FIXTURE(results_that_are_equal_copies),
         FIXTURE(state_of_part_of_its_memory),
         FIXTURE(inputs_that_stopped_gradients),
     };
