@@ -12,7 +12,9 @@
 /// that are there where it is called, and call other regions. It fills exactly the outputs that it is asked for.
 ///
 /// Called eagerly they run as the statement of C would, with the same results to the bit, and leave its tape. What a
-/// region makes is gone when it has run, but for its outputs.
+/// region makes is gone when it has run, but for its outputs. What is given is a value of its own, even where a region
+/// gives back what it was given: a write to it is seen nowhere else. A body of a loop that writes what it carries is
+/// KILN_E_UNSUPPORTED.
 ///
 /// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written.
 /// `in` and `out` may not overlap.

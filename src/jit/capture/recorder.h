@@ -194,6 +194,7 @@ kiln_status variable_show(struct recorder *r, int32_t variable, const struct typ
 // As a handle with a place of its own sees it; 0: as all others do.
 kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place, const struct type *type,
                              const struct layout *layout, kiln_tensor **out);
+bool variable_is_at(const struct variable *v, const kiln_tensor *t); // t shows all of it, in its shape
 // Whether the memory that t shows is that of a leaf that requires a gradient.
 bool variable_is_leaf(const struct recorder *r, const kiln_tensor *t);
 // Where the memory that t shows is on the tape, by those that share t's place.

@@ -23,7 +23,7 @@ const struct joined *recorder_joined(const struct recorder *r, const struct stor
     return NULL;
 }
 
-static bool is_at(const struct variable *v, const kiln_tensor *t)
+bool variable_is_at(const struct variable *v, const kiln_tensor *t)
 {
     const struct type *type = &v->current->type;
     if (!type_same_shape(type, &t->type) || v->layout.offset != t->layout.offset) return false;
@@ -46,7 +46,7 @@ static int32_t find_leaf(const struct recorder *r, const kiln_tensor *t, const s
         const struct source *s = &r->sources.v[i];
         if (s->storage != t->storage || s->kind == SOURCE_GRADIENT) continue;
         const struct variable *v = &r->variables.v[s->variable];
-        if (s->kind == SOURCE_MEMORY || (is_at(v, t) && (s->leaf == leaf || !node_requires_grad(leaf))))
+        if (s->kind == SOURCE_MEMORY || (variable_is_at(v, t) && (s->leaf == leaf || !node_requires_grad(leaf))))
             return s->variable;
     }
     return 0;
@@ -60,7 +60,7 @@ int32_t recorder_find(const struct recorder *r, kiln_tensor *t)
     for (size_t i = 1; i < r->variables.n; i++) {
         const struct variable *v = &r->variables.v[i];
         if (v->storage != t->storage) continue;
-        if (is_at(v, t)) return (int32_t)i;
+        if (variable_is_at(v, t)) return (int32_t)i;
         if (!found && contains(v, t)) found = (int32_t)i;
     }
     return found;

@@ -38,20 +38,11 @@ kiln_status recorder_not_mine(const struct recorder *r, const char *op, const ki
     return error_set(KILN_E_STATE, "%s: an abstract value of a capture that has ended", op);
 }
 
-static bool is_whole(const struct variable *v, const kiln_tensor *t)
-{
-    const struct type *type = &v->current->type;
-    if (!type_same_shape(type, &t->type) || v->layout.offset != t->layout.offset) return false;
-    for (int i = 0; i < type->rank; i++)
-        if (type->dims[i] > 1 && v->layout.strides[i] != t->layout.strides[i]) return false;
-    return true;
-}
-
 // Handles on all of a variable may each have a node of their own; what shows a part goes by what its memory has.
 static struct tape_edge edge_of(const struct recorder *o, const kiln_tensor *there)
 {
     const struct variable *v = &o->variables.v[there->variable];
-    if (is_whole(v, there)) return (struct tape_edge){there->node, there->node_out};
+    if (variable_is_at(v, there)) return (struct tape_edge){there->node, there->node_out};
     if (!there->place) return (struct tape_edge){v->current->node, v->current->node_out};
     const struct own_place *place = &o->places.v[there->place - 1];
     return (struct tape_edge){place->node, place->out};
@@ -98,14 +89,14 @@ static bool is_variable_part(const struct recorder *o, const kiln_tensor *there)
 {
     const struct tape_node *n = there->node;
     return node_requires_grad(n) && (n->kind == NODE_INPUT || n->kind == NODE_LEAF) &&
-           !is_whole(&o->variables.v[there->variable], there);
+           !variable_is_at(&o->variables.v[there->variable], there);
 }
 
 // Of tensors in one memory that a function is differentiated by, the memory's place on the tape is that of the last.
 static bool is_of_another(const struct recorder *o, const kiln_tensor *there, bool write)
 {
     if (!there->place || !o->places.v[there->place - 1].shared) return false;
-    return write || !is_whole(&o->variables.v[there->variable], there);
+    return write || !variable_is_at(&o->variables.v[there->variable], there);
 }
 
 static int32_t find_outer(const struct recorder *r, const kiln_tensor *there, const struct tape_edge *at)
@@ -135,7 +126,7 @@ static int32_t find_value(const struct recorder *o, const kiln_tensor *t)
 static kiln_status part_from_repeated(struct recorder *o, kiln_tensor **there)
 {
     const struct variable *v = &o->variables.v[(*there)->variable];
-    if (!layout_overlaps(&v->current->type, &v->layout) || is_whole(v, *there)) return KILN_OK;
+    if (!layout_overlaps(&v->current->type, &v->layout) || variable_is_at(v, *there)) return KILN_OK;
     const kiln_tensor *shown = *there;
     int32_t variable = find_value(o, shown);
     if (!(*there = variable_handle(o, &shown->type, shown->value))) return error_pending;
