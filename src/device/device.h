@@ -95,6 +95,7 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out); 
 void device_release(kiln_device *dev, const struct block *b);
 kiln_status heap_create(kiln_device *dev);
 void heap_use_redzones(kiln_device *dev); // before its first block; see device/redzone.h
+bool heap_has_redzones(const kiln_device *dev);
 void heap_destroy(kiln_device *dev);
 kiln_status heap_trim(kiln_device *dev);
 kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);

@@ -102,6 +102,11 @@ static void give_back(kiln_device *dev, struct slab_list *l, struct heap_slab *s
     free(s);
 }
 
+bool heap_has_redzones(const kiln_device *dev)
+{
+    return dev->heap->redzones;
+}
+
 void heap_use_redzones(kiln_device *dev)
 {
     dev->heap->redzones = true;

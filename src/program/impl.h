@@ -55,6 +55,12 @@ struct program_output {
     int64_t integer;
 };
 
+// A temporary between zones, where KILN_DEBUG=redzones is on.
+struct program_zone {
+    uint64_t at_B, size_B, behind_B; // in the arena; the zone before it is REDZONE_B
+    int32_t first, last;             // actions that use it
+};
+
 struct background;
 struct program {
     struct background *background; // a better program is made meanwhile, or has been; NULL: none
@@ -69,7 +75,9 @@ struct program {
     int32_t *targets;  // buffers that a run writes back
     uint64_t *fresh_B; // sizes of the fresh storages
     uint64_t arena_B, zeroed_B;
-    struct storage *zeroed; // workspaces that must be zero and are left so
+    struct storage *zeroed;     // workspaces that must be zero and are left so
+    struct program_zone *zones; // NULL: none
+    int n_zones;
     bool reference;
     bool writes_last; // a run that fails has written nothing that the caller has
     struct program_facts facts;
@@ -87,6 +95,10 @@ struct program *background_end(struct program *p);          // waits; the better
 // order.c
 bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps); // by an index, as it runs
 kiln_status order_writes_last(const struct units *u, struct fuse_schedule *s, bool *done);
+
+// zones.c: of the temporaries that action i is the first or the last to use.
+void zones_lay(const struct program *p, int i, uint64_t arena);
+void zones_check(const struct program *p, int i, uint64_t arena);
 
 // ahead.c: compiles the kernels of these steps on several threads. What fails is tried again by whoever needs
 // it.

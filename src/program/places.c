@@ -1,5 +1,6 @@
 // Where the buffers of a program lie, and the workspaces of its kernels.
 #include "fuse/memory.h"
+#include "device/redzone.h"
 #include "program/maker.h"
 #include "program/region.h"
 #include <stdlib.h>
@@ -48,14 +49,11 @@ static kiln_status place_given(struct program_maker *m, size_t i)
 }
 
 // Workspaces of kernels join the buffers as temporaries of one step, those that must be zero have memory of their own.
-static kiln_status plan_arena(struct program_maker *m, const struct use *uses)
+static void find_temporaries(const struct program_maker *m, const struct use *uses, struct plan_buffer *b)
 {
-    struct program *p = m->p;
-    size_t n_buffers = m->units.buffers.n, n = n_buffers + m->actions.n;
-    struct plan_buffer *b = calloc(n + 1, sizeof *b);
-    struct memory_plan plan = {0};
-    if (!b) return error_set(KILN_E_MEMORY, "graph: out of memory");
-    for (size_t i = 0; i < n; i++) b[i].flags = PLAN_INPUT;
+    const struct program *p = m->p;
+    size_t n_buffers = m->units.buffers.n;
+    for (size_t i = 0; i < n_buffers + m->actions.n; i++) b[i].flags = PLAN_INPUT;
     for (size_t i = 0; i < n_buffers; i++)
         if (p->places[i].kind == PLACE_ARENA)
             b[i] = (struct plan_buffer){buffer_B(&m->units.buffers.v[i]), uses[i].first, uses[i].last, 0};
@@ -65,7 +63,36 @@ static kiln_status plan_arena(struct program_maker *m, const struct use *uses)
         uint64_t workspace_B = r ? r->workspace_B : l && !l->c.workspace_zeroed ? l->c.workspace_B : 0;
         if (workspace_B) b[n_buffers + i] = (struct plan_buffer){workspace_B, (int32_t)i, (int32_t)i, 0};
     }
-    kiln_status status = memory_plan_make(b, (int32_t)n, NULL, 0, &plan);
+}
+
+// Each temporary gets room for zones on both sides, and lies behind the first one.
+static kiln_status plan_with_zones(struct program *p, struct plan_buffer *b, size_t n, struct memory_plan *plan)
+{
+    p->zones = arena_alloc(&p->arena, sizeof *p->zones * (n + 1));
+    if (!p->zones) return error_pending;
+    for (size_t i = 0; i < n; i++) b[i].size_B += b[i].flags || !b[i].size_B ? 0 : 2 * REDZONE_B;
+    TRY(memory_plan_make(b, (int32_t)n, NULL, 0, plan));
+    for (size_t i = 0; i < n; i++) {
+        if (plan->offset_B[i] == PLAN_NOWHERE) continue;
+        uint64_t room_B = (b[i].size_B + PLAN_ALIGN_B - 1) / PLAN_ALIGN_B * PLAN_ALIGN_B;
+        uint64_t size_B = b[i].size_B - 2 * REDZONE_B;
+        plan->offset_B[i] += REDZONE_B;
+        p->zones[p->n_zones++] =
+            (struct program_zone){plan->offset_B[i], size_B, room_B - REDZONE_B - size_B, b[i].first, b[i].last};
+    }
+    return KILN_OK;
+}
+
+static kiln_status plan_arena(struct program_maker *m, const struct use *uses)
+{
+    struct program *p = m->p;
+    size_t n_buffers = m->units.buffers.n, n = n_buffers + m->actions.n;
+    struct plan_buffer *b = calloc(n + 1, sizeof *b);
+    struct memory_plan plan = {0};
+    if (!b) return error_set(KILN_E_MEMORY, "graph: out of memory");
+    find_temporaries(m, uses, b);
+    kiln_status status =
+        heap_has_redzones(p->dev) ? plan_with_zones(p, b, n, &plan) : memory_plan_make(b, (int32_t)n, NULL, 0, &plan);
     for (size_t i = 0; i < n_buffers && !status; i++)
         if (p->places[i].kind == PLACE_ARENA) p->places[i].offset_B = plan.offset_B[i];
     for (size_t i = 0; i < m->actions.n && !status; i++)

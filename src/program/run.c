@@ -106,18 +106,21 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
     return device_launch(r->p->dev, &l);
 }
 
+static kiln_status run_action(const struct program_call *r, const struct action *a)
+{
+    if (a->region) return program_region_run(r, a->region, r->arena + a->workspace_at_B);
+    if (a->plain) return run_plain(r, a);
+    if (a->compiled) return a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a);
+    for (int k = 0; k < a->n_entries; k++) TRY(run_reference(r, a, k));
+    return KILN_OK;
+}
+
 static kiln_status run_each(const struct program_call *r)
 {
     for (int i = 0; i < r->p->n_actions; i++) {
-        const struct action *a = &r->p->actions[i];
-        if (a->region)
-            TRY(program_region_run(r, a->region, r->arena + a->workspace_at_B));
-        else if (a->plain)
-            TRY(run_plain(r, a));
-        else if (a->compiled)
-            TRY(a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a));
-        else
-            for (int k = 0; k < a->n_entries; k++) TRY(run_reference(r, a, k));
+        if (KILN_UNLIKELY(r->p->n_zones)) zones_lay(r->p, i, r->arena);
+        TRY(run_action(r, &r->p->actions[i]));
+        if (KILN_UNLIKELY(r->p->n_zones)) zones_check(r->p, i, r->arena);
     }
     return KILN_OK;
 }
@@ -125,7 +128,7 @@ static kiln_status run_each(const struct program_call *r)
 static bool is_one_launch(const struct program *p)
 {
     const struct action *a = p->actions;
-    bool one = p->n_actions == 1 && p->n_buffers <= FEW && !a->region && !a->plain && a->n_entries == 1;
+    bool one = p->n_actions == 1 && !p->n_zones && p->n_buffers <= FEW && !a->region && !a->plain && a->n_entries == 1;
     return one && a->compiled && jit_takes_series(a->compiled);
 }
 

@@ -1,6 +1,8 @@
 // KILN_DEBUG=redzones: what writes around a block is told of when the block is given back, and nothing else is.
 #include "device/device.h"
+#include "program/impl.h"
 #include "tensor/tensor.h"
+#include <kiln/graph.h>
 #include <kiln/kiln.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,6 +90,43 @@ static void tensors_lie_between_them(void **state)
     assert_int_equal(warnings, 1);
 }
 
+// The first launch that writes a temporary does so a little further on.
+static void write_behind(struct program *p)
+{
+    for (int i = 0; i < p->n_actions; i++) {
+        struct launch *l = p->actions[i].plain;
+        for (int o = 0; l && o < l->n_operands; o++) {
+            if (l->operands[o].flags & OPERAND_IMMEDIATE || p->places[l->operands[o].slot].kind != PLACE_ARENA)
+                continue;
+            l->operands[o].address += 8;
+            return;
+        }
+    }
+    fail();
+}
+
+// What a program keeps in between lies in one block, with zones of its own.
+static void temporaries_lie_between_them(void **state)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_graph *g = kiln_graph_parse("kiln 1\n%0: f32[3,3] = input \"x\"\n"
+                                     "%1: f32[3,3] = matmul(%0, %0)\n%2: f32[3,3] = matmul(%1, %0)\n"
+                                     "%3: f32[3,3] = matmul(%2, %1)\nreturn %3 \"y\"\n");
+    struct program *p;
+    assert_int_equal(program_create(g, dev, NULL, NULL, &p), KILN_OK);
+    kiln_tensor *x = kiln_full(dev, KILN_F32, KILN_SHAPE(3, 3), 1), *y;
+    assert_int_equal(program_run(p, &x, NULL, &y), KILN_OK);
+    assert_true(kiln_item(kiln_select(kiln_select(y, 0, 0), 0, 0)) == 81); // x^5
+    assert_int_equal(warnings, 0);
+    write_behind(p);
+    assert_int_equal(program_run(p, &x, NULL, &y), KILN_OK);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(last, "8 bytes behind a block of 36 on temporaries of a program"));
+    program_destroy(&p);
+    kiln_graph_free(&g);
+    kiln_scope_end(&scope);
+}
+
 static int open_device(void **state)
 {
     dev = kiln_device_open("cpu");
@@ -112,6 +151,7 @@ int main(void)
         cmocka_unit_test_setup(blocks_may_be_filled, setup),
         cmocka_unit_test_setup(writes_around_them_are_told_of, setup),
         cmocka_unit_test_setup(tensors_lie_between_them, setup),
+        cmocka_unit_test_setup(temporaries_lie_between_them, setup),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
