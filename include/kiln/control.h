@@ -16,6 +16,9 @@
 /// gives back what it was given: a write to it is seen nowhere else. A body of a loop that writes what it carries is
 /// KILN_E_UNSUPPORTED.
 ///
+/// Random numbers: each call takes one number of the device's stream, and each trip and branch draws from a stream of
+/// its own, made of it; so the same seed gives the same numbers in all modes, there and afterwards.
+///
 /// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written.
 /// `in` and `out` may not overlap.
 #ifndef KILN_CONTROL_H

@@ -67,7 +67,9 @@ static kiln_status collect(const struct query *q, kiln_tensor *const *wrt, kiln_
 
 static kiln_status differentiate(struct query *q, kiln_tensor *out, kiln_tensor *const *wrt, kiln_tensor **grads)
 {
+    struct sink *s = thread_state.sink;
     TRY(find_targets(q, wrt));
+    if (s && s->capture && s->capture->check_whole) TRY(s->capture->check_whole(s, q->root.node, q->nodes, q->n));
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = run(q, out);

@@ -100,6 +100,16 @@ int32_t ir_add_region_node(struct kiln_graph *g, const struct op_call *c, const 
     return first;
 }
 
+bool ir_region_draws(const struct kiln_graph *g, int32_t region)
+{
+    const struct ir_region *r = &g->regions.v[region];
+    for (int32_t i = r->first_node; i < r->first_node + r->n_nodes; i++) {
+        int seed = op_attr_index(g->nodes.v[i].op, "seed");
+        if (seed >= 0 && g->nodes.v[i].attrs[seed].i == RNG_OF_RUN) return true;
+    }
+    return false;
+}
+
 static bool is_word(const char *name)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");

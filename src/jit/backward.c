@@ -130,8 +130,8 @@ static kiln_status place_dout(const struct backward_run *r, size_t i, kiln_tenso
     return *out ? KILN_OK : error_pending;
 }
 
-static kiln_status run(const struct backward_run *r, struct program *p, kiln_tensor *const *kept,
-                       const struct program_rng *rng, kiln_tensor *const *dout, kiln_tensor **din)
+static kiln_status run(const struct backward_run *r, struct program *p, kiln_tensor *const *kept, const struct rng *rng,
+                       kiln_tensor *const *dout, kiln_tensor **din)
 {
     const struct gradient *g = r->g;
     kiln_tensor **room = calloc(g->n_douts + g->n_saved + g->n_targets + 1, sizeof *room);
@@ -151,7 +151,7 @@ static kiln_status run(const struct backward_run *r, struct program *p, kiln_ten
     return status;
 }
 
-kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct program_rng *rng,
+kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct rng *rng,
                                kiln_tensor *const *dout, kiln_tensor **din)
 {
     struct backward_run r = {.e = e, .g = &e->captured.gradient, .kept = true};

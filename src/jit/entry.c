@@ -45,7 +45,7 @@ void entry_facts(const struct entry *e, struct program_facts *out)
 }
 
 kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
-                            kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
+                            kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out)
 {
     if (p) return program_run(p, in, rng, out);
     thread_state.no_grad++;

@@ -70,13 +70,13 @@ kiln_status entry_new(const struct kiln_function *f, struct entry **out);
 void entry_facts(const struct entry *e, struct program_facts *out);
 // Runs a graph by its program; p NULL: node by node.
 kiln_status entry_run_graph(const struct entry *e, struct program *p, const struct kiln_graph *g,
-                            kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
+                            kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out);
 
 // backward.c
 // The gradients of a call, by target; NULL: none arrives. dout: by output of its node, NULL: none arrived. `kept`: the
 // inputs of the graph, then the values saved. Not compiled: node by node.
 bool entry_leads(struct entry *e, size_t output, size_t target); // whether gradients of the one go on to the other
-kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct program_rng *rng,
+kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct rng *rng,
                                kiln_tensor *const *dout, kiln_tensor **din);
 
 // make.c

@@ -4,6 +4,7 @@
 #include "jit/onward.h"
 #include "program/kernels.h"
 #include "jit/capture/replay.h"
+#include "tensor/draw.h"
 #include <kiln/graph.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,15 +162,6 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
     return KILN_OK;
 }
 
-static struct program_rng reserve(kiln_device *dev, uint64_t counters)
-{
-    pthread_mutex_lock(&dev->lock);
-    struct program_rng rng = {dev->rng_seed, dev->rng_offset};
-    dev->rng_offset += counters;
-    pthread_mutex_unlock(&dev->lock);
-    return rng;
-}
-
 static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
                                    const struct onward *o)
 {
@@ -221,24 +213,16 @@ static bool has_written(const struct entry *e)
     return e->captured.n_happened && e->program && !program_writes_last(e->program);
 }
 
-// The numbers that a call took are there again, unless others have taken some since.
-static void give_back(kiln_device *dev, const struct program_rng *rng, uint64_t counters)
-{
-    pthread_mutex_lock(&dev->lock);
-    if (dev->rng_seed == rng->seed && dev->rng_offset == rng->offset + counters) dev->rng_offset = rng->offset;
-    pthread_mutex_unlock(&dev->lock);
-}
-
 // What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
 static void catch_up(const struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor *const *sources,
-                     const struct program_rng *rng)
+                     const struct rng *rng)
 {
     const struct captured *c = &e->captured;
     struct error_record now, why;
     if (has_written(e)) return;
     if (r->undone) {
         *r->undone = true;
-        give_back(c->dev, rng, c->counters);
+        draw_give_back(c->dev, rng, c->counters);
         return;
     }
     error_capture(&now);
@@ -264,8 +248,8 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     kiln_tensor **outputs = tensors + c->n_sources;
     for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
-    struct program_rng rng = {0, 0};
-    if (c->counters) rng = reserve(c->dev, c->counters);
+    struct rng rng = {0, 0};
+    if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
     kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (status) catch_up(e, r, in, tensors, &rng);

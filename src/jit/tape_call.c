@@ -21,7 +21,7 @@ static const struct op call_op = {
 // What the node holds: which program, the random numbers of this call, and the nodes that it stands for, if it does.
 struct held {
     struct entry *entry;
-    struct program_rng rng;
+    struct rng rng;
     struct tape_part *part;
 };
 
@@ -278,7 +278,7 @@ static kiln_status place_node(struct entry *e, kiln_tensor *const *in, const str
     return status;
 }
 
-static kiln_status hold(struct entry *e, struct tape_node *n, const struct program_rng *rng, struct tape_part *part)
+static kiln_status hold(struct entry *e, struct tape_node *n, const struct rng *rng, struct tape_part *part)
 {
     struct held *h = malloc(sizeof *h);
     if (!h) return error_set(KILN_E_MEMORY, "call: out of memory");
@@ -297,7 +297,7 @@ kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor 
 }
 
 kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
-                          kiln_tensor *const *sources, const struct program_rng *rng, struct tape_node **out)
+                          kiln_tensor *const *sources, const struct rng *rng, struct tape_node **out)
 {
     *out = NULL;
     kiln_status status = place_node(e, NULL, part, onward, sources, out);
@@ -384,8 +384,8 @@ static void renew_versions(const struct captured *c, struct tape_node *n)
     }
 }
 
-kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct program_rng *rng,
-                         kiln_tensor *const *in, kiln_tensor *const *outputs, kiln_tensor *const *out)
+kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct rng *rng, kiln_tensor *const *in,
+                         kiln_tensor *const *outputs, kiln_tensor *const *out)
 {
     const struct captured *c = &e->captured;
     const struct gradient *g = &c->gradient;

@@ -1,6 +1,7 @@
 // A program: a graph compiled for one device and one set of layouts. Running it again allocates nothing from the system
 // and checks nothing: whoever calls it has compared the inputs with what it was made for.
 #pragma once
+#include "base/rng.h"
 #include "base/str.h"
 #include "device/device.h"
 #include "ir/graph.h"
@@ -27,12 +28,6 @@ struct program_options {
     struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
 };
 
-// The piece of the device's random stream that a run draws from. A random node of the graph has RNG_OF_RUN for its seed
-// and counts its offset from 0; the caller reserves of the stream, before a run, what its draws take.
-struct program_rng {
-    uint64_t seed, offset;
-};
-
 // Inputs are the graph's IR_INPUT values in order. `layouts`: of each input, NULL for row-major; a run's inputs must
 // have the same strides, at any offset. A constant's `held` is a kiln_tensor, of which the program keeps the storage.
 // The graph is not kept.
@@ -41,10 +36,13 @@ typedef kiln_status program_create_fn(const struct kiln_graph *g, kiln_device *d
 program_create_fn program_create;
 void program_destroy(struct program **p); // what launches in flight use stays until they are done
 
+// `rng`: the piece of the device's random stream that the run draws from. A random node of the graph has RNG_OF_RUN for
+// its seed and counts its offset from 0; the caller reserves of the stream, before a run, what its draws take.
+//
 // `in`: one tensor an input; `out`: a new handle (of the scope that is open) for each output without a target. Outputs
 // with a target write into that input's, or constant's, storage and raise its version, in order. On an error nothing of
 // `out` is set; a write may have been done, unless program_writes_last.
-kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out);
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out);
 
 // Whether a run that an index ends has written nothing.
 bool program_writes_last(const struct program *p);

@@ -220,6 +220,7 @@ static kiln_status make_room(struct program_maker *m, const struct ir_node *n, s
     r->trips = loop ? n->attrs[AT_loop_trips].i : 0;
     r->bound = loop ? n->attrs[AT_loop_bound].i : 0;
     r->reverse = loop && n->attrs[AT_loop_reverse].i;
+    r->number = (uint64_t)n->attrs[loop ? AT_loop_draws : AT_switch_draws].i;
     r->in = arena_alloc(a, sizeof *r->in * (size_t)(n->n_in + 1));
     r->out = arena_alloc(a, sizeof *r->out * (size_t)(n->n_out + 1));
     r->out_B = arena_alloc(a, sizeof *r->out_B * (size_t)(n->n_out + 1));

@@ -55,6 +55,12 @@ static void add_operand(const struct program_call *call, const struct region_ope
         a->v[a->n++] = call->args[o->input];
 }
 
+// The random number that the node takes of the run.
+static struct rng number_of(const struct program_call *call, const struct program_region *r)
+{
+    return call->rng ? (struct rng){call->rng->seed, call->rng->offset + r->number} : (struct rng){0, 0};
+}
+
 static kiln_status run_switch(const struct program_call *call, const struct program_region *r, uint64_t workspace,
                               struct arguments *a)
 {
@@ -66,7 +72,8 @@ static kiln_status run_switch(const struct program_call *call, const struct prog
                          r->n_branches, call->p->name);
     for (int i = 0; i < r->n_taken; i++) add_operand(call, &r->in[i], a);
     for (int i = 0; i < r->n_out; i++) add_memory(a, call->base[r->out[i]]);
-    return call->run_child(r->branches[at], a->v, workspace + r->child_at);
+    const struct rng number = number_of(call, r), rng = rng_of_trip(&number, 0);
+    return call->run_child(r->branches[at], a->v, &rng, workspace + r->child_at);
 }
 
 // --- loops
@@ -77,6 +84,7 @@ struct turning {
     uint64_t workspace;
     struct arguments a;
     int64_t trips; // -1: unknown
+    struct rng number;
 };
 
 static uint64_t out_of(const struct turning *t, int k)
@@ -104,10 +112,15 @@ static uint64_t carried_at(const struct turning *t, int64_t trip, int k)
     return writes_out(t, 0) ? t->workspace + t->r->carried_at[k] : out_of(t, k);
 }
 
+static int64_t row_of(const struct turning *t, int64_t trip)
+{
+    return t->r->reverse ? t->trips - 1 - trip : trip;
+}
+
 static void add_taken(struct turning *t, int64_t trip)
 {
     const struct program_region *r = t->r;
-    int64_t row = r->reverse ? t->trips - 1 - trip : trip;
+    int64_t row = row_of(t, trip);
     t->a.n = 0;
     for (int k = 0; k < r->n_carried; k++) add_memory(&t->a, carried_at(t, trip, k));
     for (int k = r->n_carried; k < r->n_taken; k++)
@@ -127,7 +140,7 @@ static kiln_status start(struct turning *t)
         add_operand(t->call, &r->in[k], &t->a);
         add_memory(&t->a, carried_at(t, 0, k));
     }
-    return r->start ? t->call->run_child(r->start, t->a.v, t->workspace + r->child_at) : KILN_OK;
+    return r->start ? t->call->run_child(r->start, t->a.v, NULL, t->workspace + r->child_at) : KILN_OK;
 }
 
 static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
@@ -137,7 +150,8 @@ static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
     if (!t->r->child[1] || !*more) return KILN_OK;
     add_taken(t, trip);
     add_memory(&t->a, t->workspace + t->r->flag_at);
-    TRY(t->call->run_child(t->r->child[1], t->a.v, t->workspace + t->r->child_at));
+    const struct rng rng = rng_of_condition(&t->number, trip);
+    TRY(t->call->run_child(t->r->child[1], t->a.v, &rng, t->workspace + t->r->child_at));
     TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1));
     *more = flag;
     return KILN_OK;
@@ -147,7 +161,7 @@ static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
 static void add_turn(struct turning *t, int64_t trip)
 {
     const struct program_region *r = t->r;
-    int64_t row = r->reverse ? t->trips - 1 - trip : trip;
+    int64_t row = row_of(t, trip);
     add_taken(t, trip);
     for (int k = 0; k < r->n_out; k++)
         add_memory(&t->a, k < r->n_carried ? written_at(t, trip, k) : out_of(t, k) + (uint64_t)row * r->out_B[k]);
@@ -156,7 +170,8 @@ static void add_turn(struct turning *t, int64_t trip)
 static kiln_status turn(struct turning *t, int64_t trip)
 {
     add_turn(t, trip);
-    return t->call->run_child(t->r->child[0], t->a.v, t->workspace + t->r->child_at);
+    const struct rng rng = rng_of_trip(&t->number, row_of(t, trip));
+    return t->call->run_child(t->r->child[0], t->a.v, &rng, t->workspace + t->r->child_at);
 }
 
 enum { FEW_ARGUMENTS = 32, SERIES_LEAST = 4 };
@@ -223,7 +238,7 @@ kiln_status program_region_run(const struct program_call *call, const struct pro
     int most = r->n_in + r->n_out + 2;
     if (most > 32) v = malloc(sizeof *v * (size_t)most);
     if (!v) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", call->p->name);
-    struct turning t = {.call = call, .r = r, .workspace = workspace, .a = {v, 0}};
+    struct turning t = {.call = call, .r = r, .workspace = workspace, .a = {v, 0}, .number = number_of(call, r)};
     kiln_status status = r->n_branches ? run_switch(call, r, workspace, &t.a) : run_loop(&t);
     if (v != few) free(v);
     return status;

@@ -154,11 +154,17 @@ static kiln_status run_series(const struct program *p, const struct program_seri
     return rooms[0].failed || rooms[1].failed ? index_error(&r, a) : KILN_OK;
 }
 
-static kiln_status run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
+static kiln_status run_child(const struct program *p, const struct program_argument *args, const struct rng *rng,
+                             uint64_t arena)
 {
     uint64_t few[FEW];
-    struct program_call r = {
-        .p = p, .args = args, .arena = arena, .base = few, .run_child = run_child, .run_series = run_series};
+    struct program_call r = {.p = p,
+                             .args = args,
+                             .arena = arena,
+                             .base = few,
+                             .rng = rng,
+                             .run_child = run_child,
+                             .run_series = run_series};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
     find_bases(&r);
@@ -289,7 +295,7 @@ static kiln_status run_in(struct program_call *r, struct storage **fresh, struct
     return status;
 }
 
-kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct program_rng *rng, kiln_tensor **out)
+kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out)
 {
     if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];

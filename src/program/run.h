@@ -36,9 +36,10 @@ struct program_call {
     struct storage *const *fresh;
     uint64_t arena;
     uint64_t *base; // by buffer
-    const struct program_rng *rng;
+    const struct rng *rng;
     // A program without results of its own, whose memory in between lies at `arena`.
-    kiln_status (*run_child)(const struct program *p, const struct program_argument *args, uint64_t arena);
+    kiln_status (*run_child)(const struct program *p, const struct program_argument *args, const struct rng *rng,
+                             uint64_t arena);
     // The same for many trips at less cost; not *taken: the child is more than one launch, or its device takes them
     // one by one.
     kiln_status (*run_series)(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken);

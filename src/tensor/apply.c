@@ -3,6 +3,7 @@
 #include "ir/overlap.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
+#include "tensor/draw.h"
 #include "tensor/tensor.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,11 +133,9 @@ static void reserve_numbers(const struct op_call *c, kiln_device *dev)
 {
     uint64_t counters = ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
     int seed = op_attr_index(c->op, "seed"), offset = op_attr_index(c->op, "offset");
-    pthread_mutex_lock(&dev->lock);
-    c->attrs[seed].i = (int64_t)dev->rng_seed;
-    c->attrs[offset].i = (int64_t)dev->rng_offset;
-    dev->rng_offset += counters;
-    pthread_mutex_unlock(&dev->lock);
+    struct rng at = draw_take(dev, counters);
+    c->attrs[seed].i = (int64_t)at.seed;
+    c->attrs[offset].i = (int64_t)at.offset;
 }
 
 static kiln_status apply_checked(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,

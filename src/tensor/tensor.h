@@ -117,6 +117,9 @@ struct capture_ops {
     kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
     // Whether the node is where a tensor of the caller's lies that depends on others.
     bool (*is_entry)(struct sink *s, const struct tape_node *n);
+    // An error where a backward from root would end at the border of a region, though it leads on to a target.
+    kiln_status (*check_whole)(struct sink *s, const struct tape_node *root, struct tape_node *const *targets,
+                               size_t n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
     bool (*is_of_leaf)(struct sink *s, const kiln_tensor *t); // t shows memory of a leaf that requires a gradient
     // t as an abstract value or a constant of the capture; `write`: as memory that can be written.
@@ -164,6 +167,7 @@ struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
     int no_grad;              // depth
+    struct draw_frame *draws; // of the innermost region of control flow; NULL: what is drawn is the device's
     uint32_t capture;         // number of the capture in progress, 0: none
     bool numbers_given;       // random ops come with their piece of the stream
     bool indices_fit;         // the library made the indices of ops, or has seen them checked

@@ -15,7 +15,7 @@ struct nest {
 static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
 {
     kiln_tensor *y = other && same_shape(x, other) ? other : kiln_scalar(0.5);
-    switch (rng_below(r, 8)) {
+    switch (rng_below(r, 10)) {
     case 0: return kiln_tanh(x);
     case 1: return kiln_sin(kiln_add(x, y));
     case 2: return kiln_mul(x, kiln_scalar(0.75));
@@ -23,6 +23,11 @@ static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
     case 4: return kiln_mul(x, kiln_sigmoid(y));
     case 5: return kiln_rank(x) ? kiln_flip(kiln_neg(x), 1, (const int64_t[]){0}) : kiln_neg(x);
     case 6: return kiln_sub(x, kiln_mean(x, KILN_REDUCE(.keepdims = true)));
+    case 7: return kiln_dropout(x, 0.5);
+    case 8: { // drawn in f32 in any run, so that all draw the same
+        kiln_tensor *u = kiln_uniform(kiln_tensor_device(x), KILN_F32, kiln_rank(x), kiln_dims(x), -1, 1);
+        return kiln_add(x, kiln_cast(u, kiln_tensor_dtype(x)));
+    }
     default: return kiln_lerp(x, y, kiln_scalar(0.25));
     }
 }

@@ -3,7 +3,7 @@
 
 #define LOOP_ATTRS(carried, scanned, trips, counted, bound, reverse)                                                \
     " {carried = " #carried ", scanned = " #scanned ", trips = " #trips ", counted = " #counted ", bound = " #bound \
-    ", reverse = " #reverse "}"
+    ", reverse = " #reverse ", draws = -1}"
 #define INPUTS                     \
     "%0: f32[2] = input \"x\"\n"   \
     "%1: f32[4,2] = input \"m\"\n" \
@@ -11,7 +11,7 @@
     "%3: i64[] = input \"n\"\n"
 
 static const char *const good[] = {
-    INPUTS "%9: f32[2], %10: bool[] = switch(%0, %2) region(%4: f32[2]) {\n"
+    INPUTS "%9: f32[2], %10: bool[] = switch(%0, %2) {draws = -1} region(%4: f32[2]) {\n"
            "    %5: f32[2] = mul(%4, %4)\n"
            "    %6: bool[] = any(%5) {axes = [], keepdims = false}\n"
            "    yield %5, %6\n"
@@ -81,14 +81,17 @@ static void their_text_is_read_back(void **state)
 static const struct {
     const char *text, *message;
 } bad[] = {
-    {"%9: f32[2] = switch(%0, %2) region(%4: f32[2]) { yield %4 } region(%5: f32[2]) { yield %5, %5 }",
+    {"%9: f32[2] = switch(%0, %2) {draws = -1} region(%4: f32[2]) { yield %4 } region(%5: f32[2]) { yield %5, %5 }",
      "switch: region 0 gives 1 results, region 1 gives 2"},
-    {"%9: f32[2] = switch(%0, %2) region(%4: f32[2]) { yield %4 } region(%5: f32[2]) { %6: f32[] = sum(%5) {axes = [], "
+    {"%9: f32[2] = switch(%0, %2) {draws = -1} region(%4: f32[2]) { yield %4 } region(%5: f32[2]) { %6: f32[] = "
+     "sum(%5) {axes = [], "
      "keepdims = false} yield %6 }",
      "switch: result 0 of region 0 is f32[2], result 0 of region 1 is f32[]: they differ in rank"},
-    {"%9: f32[2] = switch(%0, %1) region(%4: f32[2]) { yield %4 }", "the index is f32[4,2], not an integer or a bool"},
-    {"%9: f32[2] = switch(%0, %2) region(%4: f32[4,2]) { yield %4 }", "the region's parameter 0 is f32[4,2]"},
-    {"%9: f32[2] = switch(%0, %2) region(%4: f32[2]) { %5: f32[2] = add(%4, %0) yield %5 }", "region"},
+    {"%9: f32[2] = switch(%0, %1) {draws = -1} region(%4: f32[2]) { yield %4 }",
+     "the index is f32[4,2], not an integer or a bool"},
+    {"%9: f32[2] = switch(%0, %2) {draws = -1} region(%4: f32[4,2]) { yield %4 }",
+     "the region's parameter 0 is f32[4,2]"},
+    {"%9: f32[2] = switch(%0, %2) {draws = -1} region(%4: f32[2]) { %5: f32[2] = add(%4, %0) yield %5 }", "region"},
     {"%9: f32[2] = loop(%0)" LOOP_ATTRS(2, 0, 3, false, 0, false) BODY, "of 1 operands 2 are carried"},
     {"%9: f32[2] = loop(%0)" LOOP_ATTRS(1, 0, 3, false, 0, false) "region(%4: f32[2]) { yield %4 }",
      "region 0 has 1 parameters, 1 operands and the trip's number go there"},

@@ -259,7 +259,7 @@ static void calls_compute_what_they_did(void **state)
             in[i] = kiln_reshape(kiln_sin(kiln_mul(line, kiln_scalar(i + 1.5))), 2, (int64_t[]){3, 4});
         }
         struct program *p = NULL, *q = NULL;
-        const struct program_rng rng = {0};
+        const struct rng rng = {0};
         assert_int_equal(graph_replay(g, dev, in, &rng, want), KILN_OK);
         if (graph_replay(calls, dev, in, &rng, got)) fail_msg("%s", kiln_error_message());
         sample_fine(program_create(g, dev, NULL, NULL, &p));

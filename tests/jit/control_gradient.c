@@ -359,6 +359,21 @@ REGION(comes_to_outer)
     return kiln_error();
 }
 
+// `outer` depends on the parameter; the way there lies outside.
+REGION(asks_by_what_outer_depends_on)
+{
+    kiln_tensor *y = kiln_sum(kiln_square(outer), NULL), *d;
+    TRY_(kiln_gradients(y, &weight, 1, KILN_GRADIENTS(.keep_tape = true), &d));
+    out[0] = kiln_stop_gradient(kiln_add(in[n_in - 1], d));
+    return kiln_error();
+}
+
+REGION(asks_so_in_a_branch)
+{
+    kiln_tensor *pred = kiln_greater(kiln_sum(in[1], NULL), kiln_scalar(0));
+    return kiln_cond(pred, asks_by_what_outer_depends_on, asks_by_what_outer_depends_on, NULL, in + 1, 1, out, 1);
+}
+
 static double rate(void *user)
 {
     ++*(int *)user;
@@ -392,6 +407,8 @@ static void what_would_be_lost_is_refused(void **state)
         {leaves_a_gradient, "leaves another gradient in w"},
         {comes_to_outer, "comes to a tensor from outside of the region"},
         {asks_the_host, "asks the host for a number"},
+        {asks_by_what_outer_depends_on, "from outside of the region that depends on wrt 0"},
+        {asks_so_in_a_branch, "from outside of the region that depends on wrt 0"},
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

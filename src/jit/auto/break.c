@@ -53,7 +53,7 @@ kiln_tensor *auto_number_tensor(const struct auto_number *n)
 
 static kiln_status run_body(struct segment *s, const struct auto_plan *p, kiln_tensor **in, kiln_tensor **out)
 {
-    struct program_rng rng = {s->seed, s->offset};
+    struct rng rng = {s->seed, s->offset};
     for (size_t i = 0; i < p->n_inputs; i++) {
         const struct ref *r = &p->inputs[i];
         in[i] =

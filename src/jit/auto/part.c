@@ -215,7 +215,7 @@ static kiln_status make_node(struct auto_gradient *g, struct segment *s, struct 
     struct kiln_scope scope;
     scope_enter(&scope);
     for (size_t i = 0; i < n && !status; i++) status = source_now(p, s, g->origins[i], &sources[i]);
-    const struct program_rng rng = {s->seed, s->offset};
+    const struct rng rng = {s->seed, s->offset};
     if (!status)
         status = gradient_node(g->entry, p, onward, sources, &rng, out);
     else

@@ -8,6 +8,7 @@
 #include "grad/state.h"
 #include "ir/regions.h"
 #include "jit/capture/region_gradient.h"
+#include "ops/attrs.h"
 #include "ops/families.h"
 #include <kiln/ops.h>
 #include <stdio.h>
@@ -175,7 +176,10 @@ static kiln_status add_node(struct branching *c, int32_t *operands, int32_t *roo
     int32_t first = ir_add_regions(g, (int)c->b->n);
     if (first < 0) return error_pending;
     for (size_t k = 0; k < c->b->n; k++) TRY(add_region(c, k, first + (int32_t)k, room));
-    const struct op_call call = {.op = &op_instances[OP_switch], .n_in = (int)n_read + 1};
+    int64_t number = recorder_take_number(c->o, &c->b->draws,
+                                          region_takes_number(c->records, c->b->n, c->b->index, c->b->in, c->b->n_in));
+    struct attr attrs[OP_MAX_ATTRS] = {[AT_switch_draws] = attr_of_int(number)};
+    const struct op_call call = {.op = &op_instances[OP_switch], .n_in = (int)n_read + 1, .attrs = attrs};
     int32_t out = ir_add_region_node(g, &call, operands, NULL, c->caller, first, (int)c->b->n);
     if (out < 0) return error_pending;
     size_t n_all = n_values + count_saved(c);
@@ -192,6 +196,7 @@ static kiln_status add_node(struct branching *c, int32_t *operands, int32_t *roo
                                      .operands = c->operands,
                                      .index = c->index,
                                      .results = c->results,
+                                     .number = number,
                                      .n_results = n_values};
     TRY(region_place_on_tape(&node));
     const struct op_call done = {.op = call.op, .n_in = call.n_in, .n_out = (int)n_values};
@@ -249,6 +254,8 @@ kiln_status capture_branches(struct sink *sink, const struct control_branches *b
     scope_enter(&scope);
     kiln_status status = recorder_resolve(c.o, b->op, b->index, &c.index);
     *taken = !status && c.index->builder;
+    if (!status && !*taken)
+        recorder_take_number(c.o, &b->draws, region_takes_number(NULL, 0, b->index, b->in, b->n_in));
     if (*taken) {
         c.records = calloc(b->n, sizeof *c.records);
         if (!c.records) status = error_set(KILN_E_MEMORY, "%s: out of memory", b->op);

@@ -425,8 +425,12 @@ kiln_status loop_place_on_tape(struct looping *c)
     if (!c->body.n_targets) return KILN_OK;
     p.h = calloc(1, sizeof *p.h);
     if (!p.h) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    *p.h = (struct loop_held){
-        .op = c->l->op, .dev = c->o->dev, .trips = c->trips, .bound = c->l->bound, .reverse = c->l->reverse};
+    *p.h = (struct loop_held){.op = c->l->op,
+                              .dev = c->o->dev,
+                              .trips = c->trips,
+                              .bound = c->l->bound,
+                              .reverse = c->l->reverse,
+                              .number = c->number};
     kiln_status status = place(&p);
     if (p.h) drop_held(p.h);
     vec_free(&p.kept);

@@ -59,6 +59,7 @@ struct loop_held {
     int64_t bound;
     size_t count;
     bool reverse;
+    int64_t number; // of the random ones, which other runs of the body have as well
     struct loop_again again;
 };
 

@@ -122,6 +122,7 @@ static void set_attrs(const struct looping *c, struct attr *attrs)
     attrs[AT_loop_counted] = attr_of_bool(c->count != NULL);
     attrs[AT_loop_bound] = attr_of_int(c->l->bound);
     attrs[AT_loop_reverse] = attr_of_bool(c->l->reverse);
+    attrs[AT_loop_draws] = attr_of_int(c->number);
 }
 
 static kiln_status add(struct looping *c, int32_t *operands, int32_t *room)
@@ -136,6 +137,10 @@ static kiln_status add(struct looping *c, int32_t *operands, int32_t *room)
     if (first < 0) return error_pending;
     TRY(add_region(c, &c->body, first, room));
     if (n_regions == 2) TRY(add_region(c, &c->cond, first + 1, room));
+    const struct control_loop *l = c->l;
+    bool takes = region_takes_number(&c->body, 1, l->count_of, l->in, l->n_carried + l->n_scanned) ||
+                 (n_regions == 2 && c->cond.r.random_counters);
+    c->number = recorder_take_number(c->o, &l->draws, takes);
     set_attrs(c, attrs);
     const struct op_call call = {.op = &op_instances[OP_loop], .n_in = n_in, .attrs = attrs};
     int32_t out = ir_add_region_node(g, &call, operands, NULL, c->caller, first, n_regions);

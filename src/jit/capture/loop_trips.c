@@ -18,7 +18,8 @@ struct control_loop loop_of_trips(const struct loop_held *h, kiln_tensor *const 
                                  .count_of = h->trips < 0 ? kept[h->count] : NULL,
                                  .bound = h->trips < 0 ? h->bound : 0,
                                  .numbered = true,
-                                 .reverse = reverse};
+                                 .reverse = reverse,
+                                 .draws = {.given = true, .place = h->number}};
 }
 
 kiln_tensor *loop_last_trip(const struct loop_held *h, kiln_tensor *const *kept)

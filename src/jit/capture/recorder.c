@@ -3,7 +3,9 @@
 #include "jit/capture/recorder.h"
 #include "base/caller.h"
 #include "ops/attrs.h"
+#include "jit/control/control.h"
 #include "ops/families.h"
+#include "tensor/draw.h"
 #include "tensor/reach.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +23,34 @@ static bool can_evaluate(const struct recorder *r, const struct op_call *c, kiln
     return tensors;
 }
 
+// Whether it records a region that a constant chose, which draws from no stream of its own.
+static bool is_chosen(const struct recorder *r)
+{
+    for (; r; r = r->outer)
+        for (const struct draw_frame *f = thread_state.draws; f; f = f->outer)
+            if (f->capture == r->capture) return true;
+    return false;
+}
+
 // The numbers of this op, counted from those that each run reserves.
 static kiln_status take_numbers(struct recorder *r, struct op_call *c)
 {
-    if (r->outer)
-        return error_set(KILN_E_UNSUPPORTED, "%s: random numbers are not drawn in regions of control flow yet",
-                         c->op->name);
-    c->attrs[op_attr_index(c->op, "seed")].i = RNG_OF_RUN;
+    struct attr *seed = &c->attrs[op_attr_index(c->op, "seed")];
+    if (thread_state.numbers_given && seed->i == RNG_OF_RUN) return KILN_OK; // another run of a node
+    if (is_chosen(r))
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: a condition that is a constant chose this region while %s is captured, and a region "
+                         "that draws random numbers needs one that is computed; choose by if",
+                         c->op->name, r->name);
+    seed->i = RNG_OF_RUN;
     c->attrs[op_attr_index(c->op, "offset")].i = (int64_t)r->random_counters;
     r->random_counters += ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
     return KILN_OK;
+}
+
+int64_t recorder_take_number(struct recorder *r, const struct control_draws *d, bool takes)
+{
+    return d->given ? d->place : takes && !is_chosen(r) ? (int64_t)r->random_counters++ : -1;
 }
 
 // In user code as_strided speaks of the memory, in the graph of the value of its operand: the variable's.
@@ -273,6 +293,7 @@ static const struct capture_ops capture_ops = {
     .gradient_of = recorder_gradient_of,
     .note_gradient = recorder_note_gradient,
     .is_entry = recorder_is_entry,
+    .check_whole = recorder_check_whole,
     .print = recorder_print,
     .on_one_storage = on_one_storage,
     .is_of_leaf = is_of_leaf,

@@ -114,6 +114,9 @@ kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const c
 // A number that the host gives at each call; a handle of the open scope.
 kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
 kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
+struct control_draws;
+// Of the random ones, for a node; -1: it `takes` none.
+int64_t recorder_take_number(struct recorder *r, const struct control_draws *d, bool takes);
 struct recorder *recorder_current(void); // of this thread; NULL: none
 // t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
@@ -184,6 +187,10 @@ kiln_status recorder_check_gradients(const struct recorder *r);             // o
 kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
 void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c
+
+// recorder_reach.c
+kiln_status recorder_check_whole(struct sink *s, const struct tape_node *root, struct tape_node *const *targets,
+                                 size_t n);
 
 // variable.c
 kiln_tensor *variable_handle(struct recorder *r, const struct type *type, int32_t value); // shows no memory

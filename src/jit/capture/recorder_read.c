@@ -4,6 +4,7 @@
 // tensors of the call that is being recorded; then the nodes that it needs are run.
 #include "jit/capture/recorder.h"
 #include "jit/capture/replay.h"
+#include "tensor/draw.h"
 #include <stdlib.h>
 
 // Constants are printed at once.
@@ -42,7 +43,9 @@ static bool mark_cone(const struct recorder *r, int32_t value, uint8_t *needed)
         known &= v->kind != IR_INPUT || r->input_value;
         if (v->kind != IR_NODE) continue;
         const struct ir_node *n = &g->nodes.v[v->node];
-        known &= !(n->op->flags & OP_EFFECT) && (!(n->op->flags & OP_RANDOM) || r->input_value);
+        bool draws = n->op->flags & OP_RANDOM;
+        for (int k = 0; k < n->n_regions; k++) draws |= ir_region_draws(g, n->first_region + k);
+        known &= !(n->op->flags & OP_EFFECT) && (!draws || r->input_value);
         for (int k = 0; k < n->n_in; k++)
             if (ir_operands(g, n)[k] >= 0) needed[ir_operands(g, n)[k]] = 1;
     }
@@ -67,11 +70,8 @@ static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor
     if (!status) mark_cone(r, value, needed);
     for (size_t i = 0; i < r->sources.n && !status; i++)
         if (needed[r->sources.v[i].value]) status = r->input_value(r, &r->sources.v[i], &in[i]);
-    struct program_rng rng = {0, 0};
-    if (r->dev) {
-        rng.seed = r->dev->rng_seed;
-        rng.offset = r->dev->rng_offset;
-    }
+    struct rng rng = {0, 0};
+    if (r->dev) rng = draw_take(r->dev, 0);
     if (!status) status = graph_evaluate(g, r->dev, in, &rng, 1, &value, out);
     free(in);
     free(needed);

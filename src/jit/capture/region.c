@@ -251,6 +251,20 @@ kiln_status region_close(struct region_record *c, const char *op)
     return status;
 }
 
+static bool tells_device(const kiln_tensor *t)
+{
+    return t && (t->storage || (t->builder && !t->type.weak));
+}
+
+bool region_takes_number(const struct region_record *c, size_t n, const kiln_tensor *first, kiln_tensor *const *in,
+                         size_t n_in)
+{
+    bool takes = tells_device(first);
+    for (size_t i = 0; i < n_in; i++) takes |= tells_device(in[i]);
+    for (size_t k = 0; k < n; k++) takes |= c[k].r.random_counters > 0;
+    return takes;
+}
+
 kiln_tensor *region_zeros_of(const struct type *t)
 {
     return kiln_zeros(NULL, (kiln_dtype)t->dtype, t->rank, t->dims);

@@ -57,6 +57,9 @@ kiln_status region_operand(struct recorder *o, const struct region_record *all, 
 // on the tape.
 kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
                                const kiln_tensor *value);
+// Whether the node takes a random number: a tensor tells the device that it is on, or something is drawn.
+bool region_takes_number(const struct region_record *c, size_t n, const kiln_tensor *first, kiln_tensor *const *in,
+                         size_t n_in);
 kiln_tensor *region_zeros_of(const struct type *t); // a gradient that nothing comes to
 const struct op *region_op(const char *name);       // for its node on the tape
 size_t region_saved(const struct region_record *c); // values of the forward graph that the backward graph asks for

@@ -34,6 +34,7 @@ struct held {
     struct half *halves;
     size_t n_halves, n_targets, n_results;
     struct type *types; // n_targets, then n_results: of gradients
+    int64_t number;     // of the random ones, which other runs of the regions have as well
 };
 
 static void drop_held(void *at)
@@ -133,8 +134,13 @@ static kiln_status take(const struct held *h, struct ruling *r, kiln_tensor *ind
         r->users[k] = &r->calls[k];
         r->fns[k] = backward_of_region;
     }
-    const struct control_branches b = {
-        .op = h->op, .index = index, .fn = r->fns, .n = h->n_halves, .users = r->users, .n_out = n_given};
+    const struct control_branches b = {.op = h->op,
+                                       .index = index,
+                                       .fn = r->fns,
+                                       .n = h->n_halves,
+                                       .users = r->users,
+                                       .n_out = n_given,
+                                       .draws = {.given = true, .place = h->number}};
     if (n_given) TRY(branches_take(&b, r->made));
     for (size_t i = 0; i < n_given; i++) din[r->given[i]] = r->made[i];
     return KILN_OK;
@@ -218,8 +224,13 @@ static kiln_status rule_again(const struct tape_node *n, kiln_tensor *const *in,
         users[k] = &calls[k];
         fns[k] = again_of_region;
     }
-    const struct control_branches b = {
-        .op = h->op, .index = in[h->n_targets], .fn = fns, .n = h->n_halves, .users = users, .n_out = n_given};
+    const struct control_branches b = {.op = h->op,
+                                       .index = in[h->n_targets],
+                                       .fn = fns,
+                                       .n = h->n_halves,
+                                       .users = users,
+                                       .n_out = n_given,
+                                       .draws = {.given = true, .place = h->number}};
     if (!status && n_given) status = branches_take(&b, made);
     for (size_t i = 0; i < n_given && !status; i++) din[given[i]] = made[i];
     free(kept);
@@ -447,7 +458,11 @@ kiln_status region_place_on_tape(const struct region_node *n)
         p.h = calloc(1, sizeof *p.h);
         if (!p.h) status = error_set(KILN_E_MEMORY, "jit: out of memory");
         if (p.h)
-            *p.h = (struct held){.op = n->op, .dev = n->o->dev, .n_targets = p.targets.n, .n_results = n->n_results};
+            *p.h = (struct held){.op = n->op,
+                                 .dev = n->o->dev,
+                                 .n_targets = p.targets.n,
+                                 .n_results = n->n_results,
+                                 .number = n->number};
         if (!status) status = place(&p);
         if (p.h) drop_held(p.h);
     }

@@ -13,6 +13,7 @@ struct region_node {
     kiln_tensor *index;
     kiln_tensor *const *results; // n_results that are differentiated, then what each region has saved
     size_t n_results;
+    int64_t number; // of the random ones, that the node has
 };
 
 // Gives the results a node of the tape, if anything that they come of requires a gradient.

@@ -25,6 +25,7 @@ struct looping {
     kiln_tensor **operands; // of the node, as handles of the capture
     kiln_tensor **results;  // carried, written, stacked, then what the backward asks for
     size_t n_operands, n_results;
+    int64_t number; // of the random ones, that the node has
     uintptr_t caller;
 };
 

@@ -9,6 +9,7 @@
 #include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
+#include "tensor/draw.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 struct replay {
     const struct kiln_graph *g;
     kiln_device *dev;
-    const struct program_rng *rng;
+    const struct rng *rng;
     kiln_tensor **values; // by value; borrowed for inputs and constants
     int32_t *uses;        // by value: how often it is still asked for
     int32_t most_operands;
@@ -92,10 +93,12 @@ static kiln_status place_strided(kiln_tensor **in, struct attr *attrs)
     return KILN_OK;
 }
 
+// Where a graph is recorded the numbers stay those of its run; else in a region they are those of the trip.
 static kiln_status place_numbers(const struct replay *r, const struct op *op, struct attr *attrs)
 {
     int seed = op_attr_index(op, "seed"), offset = op_attr_index(op, "offset");
     if (seed < 0 || offset < 0 || attrs[seed].i != RNG_OF_RUN) return KILN_OK;
+    if (!r->rng && thread_state.capture) return KILN_OK;
     if (!r->rng) return error_set(KILN_E_INTERNAL, "%s: a graph with random nodes runs without numbers", op->name);
     attrs[seed].i = (int64_t)r->rng->seed;
     attrs[offset].i += (int64_t)r->rng->offset;
@@ -120,6 +123,7 @@ struct replayed_region {
     int32_t region;
     kiln_tensor *const *params; // of a loop: the operands
     const int32_t *uses;        // of its values, before it ran
+    bool draws_apart;           // from a stream of its own
 };
 
 static kiln_status run_nodes_of(struct replay *r, int32_t region)
@@ -162,9 +166,17 @@ static kiln_status run_again(const struct replayed_region *c, kiln_tensor **out,
 {
     struct replay *r = c->r;
     const int32_t *results = r->g->operands.v + r->g->regions.v[c->region].first_result;
+    const struct rng *around = r->rng;
     begin_again(c);
     forget(c);
-    TRY(run_nodes_of(r, c->region));
+    struct rng of_trip;
+    if (around && c->draws_apart && !thread_state.capture) {
+        of_trip = thread_state.draws->at;
+        r->rng = &of_trip;
+    }
+    kiln_status status = run_nodes_of(r, c->region);
+    r->rng = around;
+    TRY(status);
     for (size_t i = 0; i < n_out; i++) out[i] = r->values[results[i]];
     forget(c);
     return KILN_OK;
@@ -227,7 +239,8 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
                                        .fn = fns,
                                        .n = (size_t)n->n_regions,
                                        .users = users,
-                                       .n_out = (size_t)n->n_out};
+                                       .n_out = (size_t)n->n_out,
+                                       .draws = {true, n->attrs[AT_switch_draws].i, r->rng}};
     TRY(branches_take(&b, out));
     return give_outputs(r, n, out);
 }
@@ -253,7 +266,8 @@ static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tens
                                    .count_of = counted ? in[n->n_in - 1] : NULL,
                                    .bound = n->attrs[AT_loop_bound].i,
                                    .numbered = true,
-                                   .reverse = n->attrs[AT_loop_reverse].i};
+                                   .reverse = n->attrs[AT_loop_reverse].i,
+                                   .draws = {true, n->attrs[AT_loop_draws].i, r->rng}};
     struct leave left;
     leave_push(&left, free, rows);
     kiln_status status = loop_take(&l, out);
@@ -275,6 +289,12 @@ static kiln_status run_regions(struct replay *r, const struct ir_node *n, kiln_t
                                struct replayed_region *regions, void **room)
 {
     const struct op_regions_rule *rule = op_regions_rule(n->op);
+    for (int32_t k = 0; r->rng && thread_state.capture && k < n->n_regions; k++)
+        if (ir_region_draws(r->g, n->first_region + k))
+            return error_set(KILN_E_UNSUPPORTED,
+                             "%s: it drew random numbers in a call that was made before this capture, and is run once "
+                             "more inside of it; make the call inside, or take the gradient outside",
+                             n->op->name);
     for (int32_t i = 0; i < n->n_in; i++) {
         in[i] = r->values[ir_operands(r->g, n)[i]];
         if (!in[i]) return error_set(KILN_E_INTERNAL, "%s: operand %d was not made", n->op->name, (int)i);
@@ -302,6 +322,7 @@ static kiln_status run_owner(struct replay *r, const struct ir_node *n)
         regions[k] = (struct replayed_region){.r = r,
                                               .region = n->first_region + (int32_t)k,
                                               .params = in,
+                                              .draws_apart = !op_regions_rule(n->op)->inlined,
                                               .uses = uses + first[k].first_param - first->first_param};
     if (!status) status = run_regions(r, n, in, in + n_in, regions, room + n_in + n_out);
     free(room);
@@ -452,7 +473,7 @@ static void catch_up(struct replay *r, kiln_tensor *const *in, struct catching_u
     if (!take_steps(r, c, reached)) do_writes(r, c->writes, c->n_writes, reached);
 }
 
-void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct program_rng *rng,
+void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
                     struct catching_up *c)
 {
     size_t n = g->values.n + 1;
@@ -468,8 +489,8 @@ void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *c
     free(r.uses);
 }
 
-static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
-                         const struct program_rng *rng, const struct asked *asked, kiln_tensor **out)
+static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
+                         const struct asked *asked, kiln_tensor **out)
 {
     size_t n = g->values.n + 1;
     struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1};
@@ -485,16 +506,16 @@ static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tens
     return status;
 }
 
-kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
-                         const struct program_rng *rng, kiln_tensor **out)
+kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
+                         kiln_tensor **out)
 {
     struct asked all = {0, NULL};
     for (size_t i = 0; i < g->outputs.n; i++) all.n += g->outputs.v[i].target < 0;
     return start(g, dev, in, rng, &all, out);
 }
 
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
-                           const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out)
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
+                           size_t n, const int32_t *values, kiln_tensor **out)
 {
     const struct asked some = {n, values};
     return start(g, dev, in, rng, &some, out);

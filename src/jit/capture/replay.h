@@ -7,8 +7,8 @@
 // `in`: a tensor for each IR_INPUT value in order. Fills a new handle, of the scope that is open, for each output
 // without a target; the others are written into the input or constant that they name, in order. `rng`: the piece of the
 // stream that the graph's random nodes take; NULL where it has none. `dev`: where tensors without operands are made.
-kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
-                         const struct program_rng *rng, kiln_tensor **out);
+kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
+                         kiln_tensor **out);
 // A write into the memory of an input while the graph was captured.
 struct happened {
     int32_t value, target; // of the graph: the input's new value, and the input
@@ -24,8 +24,8 @@ struct catching_up {
     struct error_record *why; // as the op says
 };
 // Runs the graph up to the op that fails, and does the writes that came before it. No error is left.
-void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct program_rng *rng,
+void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
                     struct catching_up *c);
 // The values asked for, as new handles; nothing that they do not need is run, and nothing written.
-kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in,
-                           const struct program_rng *rng, size_t n, const int32_t *values, kiln_tensor **out);
+kiln_status graph_evaluate(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
+                           size_t n, const int32_t *values, kiln_tensor **out);

@@ -52,13 +52,18 @@ static kiln_status read_index(const struct control_branches *b, size_t *taken)
 
 kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
 {
+    static const struct rng none = {0, 0};
     struct sink *s = thread_state.sink;
+    struct control_branches here = *b;
     bool taken = false;
     size_t branch;
-    if (s && s->flow) TRY(s->flow->branches(s, b, out, &taken));
+    if (s && s->flow) {
+        TRY(s->flow->branches(s, b, out, &taken));
+        here.draws = (struct control_draws){.given = true, .base = &none}; // the graph has taken its number
+    }
     if (taken) return KILN_OK;
     TRY(read_index(b, &branch));
-    return branches_run(b, branch, out);
+    return branches_run(&here, branch, out);
 }
 
 kiln_status loop_read_count(const struct control_loop *l, int64_t *count)

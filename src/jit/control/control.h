@@ -1,6 +1,15 @@
 // The statements of control flow, checked, and how each is carried out.
 #pragma once
 #include "jit/control/region.h"
+#include "base/rng.h"
+
+// The number of the stream of random numbers that a node takes (base/rng.h): the next one, or that of the node which it
+// is another run of.
+struct control_draws {
+    bool given;
+    int64_t place;          // among the numbers of the run
+    const struct rng *base; // of the run; NULL: where a graph is recorded
+};
 
 struct control_branches {
     const char *op;     // "cond" or "switch"
@@ -11,6 +20,7 @@ struct control_branches {
     void *const *users; // one for each, in place of `user`; NULL: none
     kiln_tensor *const *in;
     size_t n_in, n_out;
+    struct control_draws draws;
 };
 
 struct control_loop {
@@ -26,6 +36,7 @@ struct control_loop {
     bool numbered;         // the body gets the trip's number first
     bool reverse;
     const struct type *rows; // n_stacked: of all rows of an output, where no trip tells; NULL: not known
+    struct control_draws draws;
 };
 
 // control.c: in a capture that takes it a node of its graph, else carried out. Checked; the index is read.

@@ -1,6 +1,7 @@
 // Control flow carried out at once, as the statements of C would be.
 #include "jit/control/control.h"
 #include "grad/state.h"
+#include "tensor/draw.h"
 #include <inttypes.h>
 #include <kiln/ops.h>
 #include <stdio.h>
@@ -41,16 +42,33 @@ static kiln_status part_results(uint64_t since, kiln_tensor **out, size_t n, siz
     return KILN_OK;
 }
 
+static kiln_device *device_among(kiln_device *dev, kiln_tensor *const *in, size_t n)
+{
+    for (size_t i = 0; i < n && !dev; i++) dev = in[i]->storage ? in[i]->storage->dev : NULL;
+    return dev;
+}
+
+static void enter_draws(struct draw_frame *f, const struct control_draws *d, kiln_tensor *first, kiln_tensor *const *in,
+                        size_t n)
+{
+    kiln_device *dev = device_among(first ? device_among(NULL, &first, 1) : NULL, in, n);
+    struct rng given = {0, 0};
+    if (d->given && d->base) given = (struct rng){d->base->seed, d->base->offset + (uint64_t)d->place};
+    draw_enter(f, dev, d->given && d->base ? &given : NULL);
+}
+
 kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out)
 {
     char part[48];
-    if (!b->fn[taken]) return KILN_OK; // of a cond without results
     branches_name(b, taken, part, sizeof part);
     const struct region r = {b->op, part, b->fn[taken], b->users ? b->users[taken] : b->user};
     uint64_t since = storage_now();
     struct state_leave left;
+    struct draw_frame draws;
     state_push(&left, NULL, NULL);
-    kiln_status status = region_run(&r, b->in, b->n_in, out, b->n_out);
+    enter_draws(&draws, &b->draws, b->index, b->in, b->n_in);
+    kiln_status status = r.fn ? region_run(&r, b->in, b->n_in, out, b->n_out) : KILN_OK; // none: without results
+    draw_leave(&draws);
     if (!status && (status = part_results(since, out, b->n_out, b->n_out)))
         for (size_t i = 0; i < b->n_out; i++) {
             tensor_destroy(out[i]);
@@ -90,6 +108,7 @@ struct trips {
     int64_t made_rows;  // of trips
     uint64_t *versions; // of the memory of what is carried, before a trip
     uint64_t since;     // when the loop began
+    struct draw_frame draws;
 };
 
 static kiln_tensor **carried_of(const struct trips *t)
@@ -103,6 +122,7 @@ static kiln_status goes_on(struct trips *t, int64_t trip, bool *out)
     kiln_tensor *holds;
     *out = l->count < 0 || trip < l->count;
     if (!l->cond) return KILN_OK;
+    draw_trip(&t->draws, trip, true);
     TRY(region_run(&t->cond, carried_of(t), l->n_carried, &holds, 1));
     kiln_status status = region_check_bool(l->op, "what cond gives", holds);
     if (!status) *out = kiln_item(holds) != 0;
@@ -175,6 +195,7 @@ static kiln_status run_trips(struct trips *t)
         TRY(check_bound(l, trip));
         int64_t row = l->reverse ? l->count - 1 - trip : trip;
         TRY(enter(t, trip, row));
+        draw_trip(&t->draws, row, false);
         TRY(run_body(t));
         TRY(leave_trip(t, trip, row));
     }
@@ -236,7 +257,9 @@ static kiln_status run_loop(const struct control_loop *l, struct trips *t, kiln_
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = begin(t);
+    enter_draws(&t->draws, &l->draws, l->count_of, l->in, l->n_carried + l->n_scanned);
     if (!status) status = run_trips(t);
+    draw_leave(&t->draws);
     if (!status) status = give(t, out);
     scope_leave(&scope, out, status ? 0 : l->n_carried + l->n_stacked);
     for (size_t i = 0; i < l->n_carried + l->n_stacked && status; i++) out[i] = NULL;
