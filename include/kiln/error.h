@@ -42,6 +42,7 @@ typedef enum kiln_status {
     KILN_E_FORMAT = 206,          ///< a file or text does not follow its format
     KILN_E_HANDLE = 207,          ///< a handle that was freed, a device that was closed
     KILN_E_GRADIENT = 208,        ///< no gradient can be taken here
+    KILN_E_ASSERT = 209,          ///< an assertion of the program's own does not hold; see kiln_assert
 
     // 300: a sound request that this version, build or device does not offer.
     KILN_E_UNSUPPORTED = 300,

@@ -9,6 +9,7 @@
 #include <kiln/error.h>
 #include <kiln/grad.h>
 #include <kiln/graph.h>
+#include <kiln/host.h>
 #include <kiln/io.h>
 #include <kiln/jit.h>
 #include <kiln/macros.h>

@@ -173,6 +173,7 @@ const char *kiln_status_name(kiln_status status)
     case KILN_E_FORMAT: return "KILN_E_FORMAT";
     case KILN_E_HANDLE: return "KILN_E_HANDLE";
     case KILN_E_GRADIENT: return "KILN_E_GRADIENT";
+    case KILN_E_ASSERT: return "KILN_E_ASSERT";
     case KILN_E_UNSUPPORTED: return "KILN_E_UNSUPPORTED";
     case KILN_E_DEVICE: return "KILN_E_DEVICE";
     case KILN_E_DEVICE_MEMORY: return "KILN_E_DEVICE_MEMORY";

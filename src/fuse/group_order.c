@@ -34,6 +34,16 @@ static bool ready(const struct fuser *f, const int32_t *waits, int32_t whole)
     return true;
 }
 
+// Effects come after all that stands before them, and might fail; what waits for one of them itself cannot.
+static bool is_held(const struct fuser *f, const bool *done, int32_t whole)
+{
+    const struct unit *u = group_unit(f, whole);
+    if (!u->region || !u->region->has_effect) return false;
+    for (int32_t i = 0; i < whole; i++)
+        if (!f->r.inlined[i] && !done[i] && whole_of(f, i) == i) return true;
+    return false;
+}
+
 // A copy into memory that may be seen through another input: no dependence tells who reads it there.
 static bool is_last(const struct fuser *f, int32_t root)
 {
@@ -47,7 +57,7 @@ kiln_status group_order(struct fuser *f)
 {
     int32_t n = (int32_t)f->u->v.n;
     int32_t *waits = calloc((size_t)n + 1, sizeof *waits);
-    bool *done = calloc((size_t)n + 1, 1), more = true, last = false;
+    bool *done = calloc((size_t)n + 1, 1), more = true, last = false, holds = true;
     kiln_status status = waits && done ? KILN_OK : error_set(KILN_E_MEMORY, "graph: out of memory");
     for (int32_t i = 0; i < n && !status; i++)
         for (int32_t a = f->r.first_after[i]; a < f->r.first_after[i + 1]; a++)
@@ -57,11 +67,14 @@ kiln_status group_order(struct fuser *f)
         for (int32_t i = 0; i < n && !status; i++) {
             if (f->r.inlined[i] || done[i] || whole_of(f, i) != i) continue;
             more = true;
-            if ((!last && is_last(f, i)) || !ready(f, waits, i)) continue;
-            done[i] = moved = true;
+            if ((!last && is_last(f, i)) || !ready(f, waits, i) || (holds && is_held(f, done, i))) continue;
+            done[i] = moved = holds = true;
             status = emit(f, waits, i);
         }
-        if (more && !moved && !last) last = moved = true;
+        if (more && !moved && holds)
+            moved = !(holds = false);
+        else if (more && !moved && !last)
+            last = moved = true;
         if (more && !moved && !status) status = error_set(KILN_E_INTERNAL, "fusion: groups wait for each other");
     }
     free(waits);

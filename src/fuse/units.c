@@ -13,6 +13,7 @@ struct units_maker {
     const int32_t *in; // buffers of the call's inputs
     int32_t out[OP_MAX_OUT];
     int32_t node;
+    int32_t order; // the buffer by which effects stay in order; -1: there are none
     VEC(int32_t) temps;
 };
 
@@ -200,6 +201,19 @@ static kiln_status add_view(struct units_maker *m, struct op_call *c, int32_t op
     return try_view(m->u, c, &base, out, done);
 }
 
+// Effects read and write one byte that nobody else knows, so that they stay in order.
+static kiln_status order_effects(struct units_maker *m, struct launch_operand *o)
+{
+    static const struct type byte = {.dtype = KILN_U8};
+    if (m->order < 0) m->order = add_buffer(m->u, BUFFER_VALUE, &byte, -1);
+    if (m->order < 0) return error_pending;
+    o[0] = (struct launch_operand){.slot = (uint16_t)m->order};
+    o[1] = (struct launch_operand){.slot = (uint16_t)m->order, .flags = OPERAND_WRITE};
+    m->u->buffers.v[m->order].n_writes++;
+    m->u->buffers.v[m->order].writer = (int32_t)m->u->v.n;
+    return KILN_OK;
+}
+
 // A node with regions reads and writes memory; numbers it is given by themselves.
 static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
 {
@@ -207,9 +221,9 @@ static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
     const int32_t *in = ir_operands(u->graph, n);
     struct unit unit = {.node = m->node};
     struct unit_region *r = arena_alloc(&u->arena, sizeof *r);
-    struct launch_operand *o = arena_alloc(&u->arena, sizeof *o * (size_t)(n->n_in + n->n_out + 1));
+    struct launch_operand *o = arena_alloc(&u->arena, sizeof *o * (size_t)(n->n_in + n->n_out + 2));
     if (!r || !o) return error_pending;
-    *r = (struct unit_region){o, 0};
+    *r = (struct unit_region){.operands = o, .has_effect = ir_node_has_effect(u->graph, n)};
     for (int32_t i = 0; i < n->n_in; i++)
         if (u->values[in[i]].buffer >= 0)
             o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)u->values[in[i]].buffer};
@@ -222,6 +236,10 @@ static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
         o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)at->buffer, .flags = OPERAND_WRITE};
         u->buffers.v[at->buffer].n_writes++;
         u->buffers.v[at->buffer].writer = (int32_t)u->v.n;
+    }
+    if (r->has_effect) {
+        TRY(order_effects(m, o + r->n_operands));
+        r->n_operands += 2;
     }
     unit.region = r;
     return vec_push(&u->v, unit);
@@ -239,7 +257,7 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
         types[i] = operands[i] < 0 ? NULL : &g->values.v[operands[i]].type;
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
-    if (n->n_regions) return add_regions(m, n);
+    if (op_regions_rule(n->op)) return add_regions(m, n);
     TRY(n->op->fn->infer(&c));
     done = false;
     if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
@@ -425,7 +443,7 @@ static void drop_dead(struct units *u)
 {
     for (size_t i = u->v.n; i-- > 0;) { // `ordered` serves as the mark of what is read
         struct unit *unit = &u->v.v[i];
-        bool live = false;
+        bool live = unit->region && unit->region->has_effect;
         for (int o = 0; o < unit_n_operands(unit); o++) {
             const struct unit_buffer *b = &u->buffers.v[unit_operands(unit)[o].slot];
             live = live || (unit_writes(unit, o) && (b->kept || b->ordered || unit_buffer_is_given(b)));
@@ -461,7 +479,7 @@ static void compact(struct units *u)
 
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
-    struct units_maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u};
+    struct units_maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u, .order = -1};
     *u = (struct units){.graph = g,
                         .values = calloc(g->values.n + 1, sizeof *u->values),
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};

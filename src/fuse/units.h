@@ -24,6 +24,7 @@ struct unit_buffer {
 struct unit_region {
     struct launch_operand *operands; // n_operands: slots and flags alone
     int n_operands;
+    bool has_effect; // of the host's: it comes after all that stands before it
 };
 
 struct unit {

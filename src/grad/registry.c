@@ -17,7 +17,7 @@ static _Atomic(const struct grad_rule *) slots[OPS_MAX + USER_OPS_MAX];
 static const struct grad_rule *built_in[OPS_MAX + USER_OPS_MAX];
 static struct grad_rule built_rules[OPS_MAX];
 static struct elementwise_needs needs[OPS_MAX];
-static const struct grad_rule *all_rules; // of users
+static const struct grad_rule *all_rules, *rules_of_calls; // of users
 static atomic_uint generation;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_registry, lock)
@@ -57,7 +57,7 @@ static void set_rule(struct grad_rule *r, const kiln_rule_spec *spec)
     }
 }
 
-static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
+static const struct grad_rule *new_rule(const kiln_rule_spec *spec, const struct grad_rule **list)
 {
     struct grad_rule *r = calloc(1, sizeof *r);
     if (!r) {
@@ -65,8 +65,8 @@ static const struct grad_rule *new_rule(const kiln_rule_spec *spec)
         return NULL;
     }
     set_rule(r, spec);
-    r->next = all_rules;
-    all_rules = r;
+    r->next = *list;
+    *list = r;
     return r;
 }
 
@@ -107,6 +107,17 @@ const struct grad_rule *grad_rule_of(const struct op *op)
     return atomic_load_explicit(&slots[op->index], memory_order_acquire);
 }
 
+const struct grad_rule *grad_rule_for(kiln_bprop_fn fn, void *user)
+{
+    const kiln_rule_spec spec = {.fn = fn, .user = user, .needs_in = UINT32_MAX, .needs_out = UINT32_MAX};
+    pthread_mutex_lock(&lock);
+    const struct grad_rule *r = rules_of_calls;
+    while (r && (r->fn != fn || r->user != user)) r = r->next;
+    if (!r) r = new_rule(&spec, &rules_of_calls);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
 uint32_t grad_rules_generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_acquire);
@@ -126,7 +137,7 @@ static kiln_status register_spec(const char *function, const kiln_rule_spec *spe
     if (!op) return error_set(KILN_E_ARGUMENT, "%s: no op is named \"%s\"", function, spec->op);
     need_rules();
     pthread_mutex_lock(&lock);
-    const struct grad_rule *r = spec->fn ? new_rule(spec) : built_in[op->index];
+    const struct grad_rule *r = spec->fn ? new_rule(spec, &all_rules) : built_in[op->index];
     if (r || !spec->fn) {
         atomic_store(&slots[op->index], r);
         atomic_fetch_add(&generation, 1);

@@ -20,6 +20,7 @@ struct grad_rule {
 
 bool grad_is_built_in(const struct op *op, const struct grad_rule *rule); // not a user's
 const struct grad_rule *grad_rule_of(const struct op *op);                // NULL: none
+const struct grad_rule *grad_rule_for(kiln_bprop_fn fn, void *user);      // of no op; all is kept. NULL and an error
 uint32_t grad_rules_generation(void);                                     // another one after each registration
 void grad_use_expressions(const struct op *op);                           // a user's op with gradient expressions
 // For an elementwise op by its expressions: what input i's gradient takes.

@@ -147,6 +147,8 @@ kiln_status ir_region_end(struct kiln_graph *g, const int32_t *results, int n);
 int32_t ir_add_region_node(struct kiln_graph *g, const struct op_call *c, const int32_t *in, int32_t *token,
                            uintptr_t caller, int32_t first_region, int n_regions);
 
+// Whether a node is an effect of the host's, or has one in a region.
+bool ir_node_has_effect(const struct kiln_graph *g, const struct ir_node *n);
 bool ir_region_draws(const struct kiln_graph *g, int32_t region); // random numbers of the run
 
 // A symbol's number, the same for the same name; -1 with an error when its size was another. A name is a word.

@@ -100,6 +100,16 @@ int32_t ir_add_region_node(struct kiln_graph *g, const struct op_call *c, const 
     return first;
 }
 
+bool ir_node_has_effect(const struct kiln_graph *g, const struct ir_node *n)
+{
+    bool has = n->op->flags & OP_HOST;
+    for (int32_t k = 0; k < n->n_regions && !has; k++) {
+        const struct ir_region *r = &g->regions.v[n->first_region + k];
+        for (int32_t i = r->first_node; i < r->first_node + r->n_nodes; i++) has |= g->nodes.v[i].op->flags & OP_HOST;
+    }
+    return has;
+}
+
 bool ir_region_draws(const struct kiln_graph *g, int32_t region)
 {
     const struct ir_region *r = &g->regions.v[region];

@@ -37,6 +37,7 @@ enum op_flags {
     OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
     OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
+    OP_HOST = 1 << 13,         // in a graph: an effect of the host's, in order with the others; see host.h
     OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 
@@ -72,14 +73,15 @@ struct op_regions {
     int n_in, n_regions, n_out;
     const struct type *const *in;
     const struct op_region *regions;
-    struct type *out; // room for as many as the region with the most results gives
+    struct type *out; // room for as many as the region with the most results gives, or count_results
 };
 
 // An op whose nodes own regions. Its operands are the parameters of each region, its outputs what the regions give.
 struct op_regions_rule {
     // Checks that the regions fit each other and the operands, sets n_out and out.
     kiln_status (*types)(struct op_regions *r);
-    bool inlined; // it is its one region: a pass puts that in its place
+    int (*count_results)(const struct attr *attrs); // of an op without regions; -1 with an error. NULL: it has some
+    bool inlined;                                   // it is its one region: a pass puts that in its place
     // Parameters and results that stay, though nothing uses them: other numbers count by them. NULL: all may go.
     bool (*keeps_param)(const struct attr *attrs, int n_params, int i);
     bool (*keeps_result)(const struct attr *attrs, int i);

@@ -38,7 +38,11 @@ static const struct type *type_of(const struct kiln_graph *g, int32_t value)
 kiln_status ir_regions_infer(const struct kiln_graph *g, const struct ir_new_node *n, struct ir_regions_types *t)
 {
     size_t most_results, count = count_types(g, n, &most_results), at = 0;
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    int n_results = rule->count_results ? rule->count_results(n->attrs) : 0;
     *t = (struct ir_regions_types){.r = {.op = n->op, .attrs = n->attrs, .n_in = n->n_in, .n_regions = n->n_regions}};
+    if (n_results < 0) return error_pending;
+    if ((size_t)n_results > most_results) most_results = (size_t)n_results;
     t->types = malloc((count + 1) * sizeof *t->types);
     t->regions = calloc((size_t)n->n_regions + 1, sizeof *t->regions);
     t->r.out = malloc((most_results + 1) * sizeof *t->r.out);
@@ -54,7 +58,7 @@ kiln_status ir_regions_infer(const struct kiln_graph *g, const struct ir_new_nod
     }
     for (size_t i = 0; i < at; i++)
         if (!t->types[i]) return error_set(KILN_E_FORMAT, "graph: %s lacks an operand or a result", n->op->name);
-    return op_regions_rule(n->op)->types(&t->r);
+    return rule->types(&t->r);
 }
 
 void ir_regions_finish(struct ir_regions_types *t)

@@ -177,18 +177,6 @@ static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const 
     return KILN_OK;
 }
 
-static kiln_status give_results(struct entry *e, kiln_tensor *const *in, kiln_tensor **tensors, kiln_tensor **out)
-{
-    const struct captured *c = &e->captured;
-    kiln_tensor **outputs = tensors + c->n_sources;
-    TRY(captured_results(c, in, tensors, outputs, out));
-    for (size_t i = 0; i < c->n_prints; i++) {
-        kiln_print(outputs[c->prints[i].output], c->prints[i].file);
-        TRY(error_pending);
-    }
-    return KILN_OK;
-}
-
 struct running {
     struct entry *e; // a reference
     struct gradient_call call;
@@ -219,7 +207,8 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
 {
     const struct captured *c = &e->captured;
     struct error_record now, why;
-    if (has_written(e)) return;
+    struct flow_effects *effects = &thread_state.effects;
+    if (has_written(e) || effects->gave || (r->undone && effects->done)) return;
     if (r->undone) {
         *r->undone = true;
         draw_give_back(c->dev, rng, c->counters);
@@ -235,10 +224,11 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
                                .n_steps = c->n_gradient_steps,
                                .values = r->values,
                                .why = &why};
+    *effects = (struct flow_effects){.skip = effects->done, .failed = effects->failed, .is_second_attempt = true};
     if (done.values) graph_catch_up(c->graph, c->dev, sources, rng, &done);
     if (done.values) onward_catch_up(c, in, done.values, done.n_taken, &r->onward);
     kiln_error_clear();
-    error_raise(&why);
+    error_raise(effects->failed && !effects->skip ? &now : &why);
 }
 
 static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor **tensors,
@@ -251,12 +241,15 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     struct rng rng = {0, 0};
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
+    const struct flow_effects around = thread_state.effects;
+    thread_state.effects = (struct flow_effects){0};
     kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (status) catch_up(e, r, in, tensors, &rng);
+    thread_state.effects = around;
     TRY(status);
     TRY(leave_gradients(c, in, outputs, &r->onward));
     if (c->goes_on) TRY(onward_run(c, in, outputs, &r->onward));
-    TRY(give_results(e, in, tensors, out));
+    TRY(captured_results(c, in, tensors, outputs, out));
     return gradient_end(e, &r->call, &rng, in, outputs, out);
 }
 

@@ -81,7 +81,7 @@ static kiln_status visit(struct ir_rewrite *r, int32_t node, void *user)
 {
     const struct ir_node *n = &r->from->nodes.v[node];
     TRY(ir_rewrite_copy(r, node));
-    if ((n->op->flags & (OP_EFFECT | OP_RANDOM)) || n->n_regions || !n->n_out) return KILN_OK;
+    if ((n->op->flags & (OP_EFFECT | OP_RANDOM | OP_HOST)) || n->n_regions || !n->n_out) return KILN_OK;
     int32_t earlier = find(user, r, (int32_t)r->to->nodes.n - 1);
     if (earlier < 0) return KILN_OK;
     // The copy is dropped again: nothing refers to it yet.

@@ -61,7 +61,7 @@ static void mark_effects(struct liveness *l)
     for (size_t i = 0; i < l->g->nodes.n; i++) {
         const struct ir_node *n = &l->g->nodes.v[i];
         bool gives = ir_node_outputs(n) || op_regions_rule(n->op);
-        if (!(n->op->flags & (OP_EFFECT | OP_RANDOM)) && gives) continue;
+        if (!(n->op->flags & (OP_EFFECT | OP_RANDOM | OP_HOST)) && gives) continue;
         int32_t node = (int32_t)i;
         l->nodes[node] = true;
         for (int32_t region = l->g->nodes.v[node].region; region >= 0; region = l->g->nodes.v[node].region) {

@@ -1,7 +1,10 @@
 // The actions of a program: a fused kernel's launch, a table of them, or a unit's launches one by one.
 #include "codegen/llvm/llvm.h"
+#include "ops/families.h"
+#include "program/host.h"
 #include "program/maker.h"
 #include "program/region.h"
+#include "tensor/apply.h"
 
 static kiln_status add_launch(struct program_maker *m, const struct launch *l, bool random, const char *why)
 {
@@ -12,6 +15,12 @@ static kiln_status add_launch(struct program_maker *m, const struct launch *l, b
     return vec_push(&m->actions, a);
 }
 
+void action_finish(const struct action *a, void (*destroy)(struct program **p))
+{
+    if (a->region) program_region_destroy(a->region, destroy);
+    if (a->host) program_host_destroy(a->host);
+}
+
 // What it reads and writes is whatever lies in these buffers.
 static kiln_status add_region(struct program_maker *m, const struct unit *u)
 {
@@ -20,9 +29,11 @@ static kiln_status add_region(struct program_maker *m, const struct unit *u)
     if (!a.operands) return error_pending;
     for (int i = 0; i < a.n_operands; i++)
         a.operands[i] = (struct action_operand){.buffer = unit_operands(u)[i].slot, .write = unit_writes(u, i)};
-    TRY(program_region_make(m, u, &a.region));
+    const struct op *op = m->g->nodes.v[u->node].op;
+    bool host = op == &op_instances[OP_host_call] || op == &op_instances[OP_host_value];
+    TRY(host ? program_host_make(m, u, &a.host) : program_region_make(m, u, &a.region));
     kiln_status status = vec_push(&m->actions, a);
-    if (status) program_region_destroy(a.region, m->destroy);
+    if (status) action_finish(&a, m->destroy);
     return status;
 }
 

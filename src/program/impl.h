@@ -26,6 +26,7 @@ struct action_operand {
     bool write;
 };
 
+struct program_host;
 struct program_region;
 struct program_call;
 struct program_maker;
@@ -33,7 +34,8 @@ struct program_maker;
 // One launch: a compiled kernel, a table of kernels of one family, or a kernel of the catalogue. Or a node with
 // regions.
 struct action {
-    struct program_region *region; // NULL: a launch
+    struct program_region *region; // NULL: a launch, or
+    struct program_host *host;     // a call of the host; NULL: a launch
     struct jit_launch *compiled;   // NULL: `plain`
     int n_entries;                 // of the table: so many launches and fused kernels follow each other; else 1
     struct launch *plain;          // addresses are bytes within the operands' buffers

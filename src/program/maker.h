@@ -21,6 +21,8 @@ struct program_maker {
 // be had; how many steps these are, through *n.
 kiln_status maker_add_steps(struct program_maker *m, size_t first, int *n);
 
+void action_finish(const struct action *a, void (*destroy)(struct program **p));
+
 // places.c
 kiln_status maker_place_all(struct program_maker *m);
 kiln_status maker_make_zeroed(struct program_maker *m); // the memory of workspaces that must be zero

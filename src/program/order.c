@@ -51,6 +51,7 @@ static bool node_can_fail(const struct kiln_graph *g, const struct ir_node *n, c
     const struct type *types[MAX_OPERANDS];
     const struct op_call c = {
         .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types, .attrs = (struct attr *)n->attrs};
+    if (ir_node_has_effect(g, n)) return true;
     if (!op_checks_index(n->op) || n->n_in > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++) types[i] = &g->values.v[ir_operands(g, n)[i]].type;
     return caps ? op_can_fail(&c, caps) : op_call_checks_index(&c);

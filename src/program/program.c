@@ -5,6 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
+#include "program/host.h"
 #include "program/region.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
@@ -263,8 +264,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
-    for (size_t i = 0; i < m.actions.n && !p->actions; i++)
-        if (m.actions.v[i].region) program_region_destroy(m.actions.v[i].region, program_destroy);
+    for (size_t i = 0; i < m.actions.n && !p->actions; i++) action_finish(&m.actions.v[i], program_destroy);
     vec_free(&m.actions);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
@@ -280,8 +280,7 @@ void program_destroy(struct program **pp)
     if (!p) return;
     struct program *better = background_end(p);
     program_destroy(&better);
-    for (int i = 0; p->actions && i < p->n_actions; i++)
-        if (p->actions[i].region) program_region_destroy(p->actions[i].region, program_destroy);
+    for (int i = 0; p->actions && i < p->n_actions; i++) action_finish(&p->actions[i], program_destroy);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);
@@ -319,6 +318,7 @@ void program_explain(const struct program *p, struct str *out)
         if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
         for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
         if (a->plain) str_addf(out, "op %s\n", a->plain->op);
+        if (a->host) program_host_explain(a->host, out);
         if (a->region) program_region_explain(a->region, "  ", program_explain, out);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }

@@ -1,6 +1,7 @@
 // Runs a node with regions: the host decides, the children compute.
 #include "program/region.h"
 #include "program/run.h"
+#include "tensor/flow.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,7 @@ static void add_turn(struct turning *t, int64_t trip)
 static kiln_status turn(struct turning *t, int64_t trip)
 {
     add_turn(t, trip);
+    thread_state.trips->trip = trip;
     const struct rng rng = rng_of_trip(&t->number, row_of(t, trip));
     return t->call->run_child(t->r->child[0], t->a.v, &rng, t->workspace + t->r->child_at);
 }
@@ -239,7 +241,10 @@ kiln_status program_region_run(const struct program_call *call, const struct pro
     if (most > 32) v = malloc(sizeof *v * (size_t)most);
     if (!v) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", call->p->name);
     struct turning t = {.call = call, .r = r, .workspace = workspace, .a = {v, 0}, .number = number_of(call, r)};
+    struct flow_trip trip;
+    if (!r->n_branches) flow_enter(&trip);
     kiln_status status = r->n_branches ? run_switch(call, r, workspace, &t.a) : run_loop(&t);
+    if (!r->n_branches) flow_leave(&trip);
     if (v != few) free(v);
     return status;
 }

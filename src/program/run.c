@@ -1,4 +1,5 @@
 // Running a program: addresses into the launches that stand ready, one after the other.
+#include "program/host.h"
 #include "program/region.h"
 #include "program/run.h"
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
 
 static kiln_status run_action(const struct program_call *r, const struct action *a)
 {
+    if (a->host) return program_host_run(r, a->host);
     if (a->region) return program_region_run(r, a->region, r->arena + a->workspace_at_B);
     if (a->plain) return run_plain(r, a);
     if (a->compiled) return a->n_entries > 1 ? run_table(r, a) : run_compiled(r, a);
@@ -128,7 +130,8 @@ static kiln_status run_each(const struct program_call *r)
 static bool is_one_launch(const struct program *p)
 {
     const struct action *a = p->actions;
-    bool one = p->n_actions == 1 && !p->n_zones && p->n_buffers <= FEW && !a->region && !a->plain && a->n_entries == 1;
+    bool one = p->n_actions == 1 && !p->n_zones && p->n_buffers <= FEW && !a->region && !a->host && !a->plain &&
+               a->n_entries == 1;
     return one && a->compiled && jit_takes_series(a->compiled);
 }
 

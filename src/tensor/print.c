@@ -12,6 +12,8 @@
 // A rank-0 tensor prints as NumPy's scalars do: all digits, at least one after the point, exponent notation from 1e16
 // and below 1e-4.
 #include "tensor/print.h"
+#include "base/caller.h"
+#include "ir/host.h"
 #include "scalar/number.h"
 
 #include "tensor/decimal.h"
@@ -397,15 +399,9 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
     return status;
 }
 
-void kiln_print(const kiln_tensor *t, FILE *f)
+static kiln_status print(const kiln_tensor *t, FILE *f)
 {
     struct str text;
-    struct sink *sink = thread_state.sink;
-    if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
-    bool alive = !error_pending && t && t->magic == TENSOR_ALIVE, taken = false;
-    if (alive && sink && sink->capture && sink->capture->print)
-        (void)sink->capture->print(sink, (kiln_tensor *)(uintptr_t)t, f, &taken);
-    if (taken) return;
     str_init(&text);
     if (format_tensor("print", &text, t) == KILN_OK) {
         str_add(&text, "\n");
@@ -413,6 +409,30 @@ void kiln_print(const kiln_tensor *t, FILE *f)
             error_set(KILN_E_IO, "print: the file could not be written: %s", strerror(errno));
     }
     str_free(&text);
+    return error_pending;
+}
+
+static kiln_status print_at_run(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
+                                kiln_tensor **out)
+{
+    (void)dev, (void)n_in, (void)out;
+    return print(in[0], h->user);
+}
+
+void kiln_print(const kiln_tensor *t, FILE *f)
+{
+    static const struct host_kind kind = {"print", print_at_run};
+    struct sink *sink = thread_state.sink;
+    if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
+    bool alive = !error_pending && t && t->magic == TENSOR_ALIVE;
+    if (!alive || !sink || !sink->capture || !sink->capture->host) {
+        (void)print(t, f);
+        return;
+    }
+    const struct host_call h = {
+        .kind = &kind, .user = f, .text = "", .effect = true, .folds = true, .caller = caller_find()};
+    kiln_tensor *in = (kiln_tensor *)(uintptr_t)t;
+    (void)sink->capture->host(sink, &h, &in, 1, NULL);
 }
 
 char *kiln_to_string(const kiln_tensor *t)

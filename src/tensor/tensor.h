@@ -69,6 +69,7 @@ struct kiln_scope {
 // What a capture does beyond taking ops. In a capture memory is a variable: a handle shows what was in it when the
 // handle was last brought up to date.
 struct sink;
+struct host_call;
 
 // What user code does to the gradients of leaves, in order.
 enum gradient_event {
@@ -112,9 +113,12 @@ struct capture_ops {
     // Where the capture has the gradient of a leaf, which stays as it is for others. NULL: an error.
     kiln_tensor **(*gradient_of)(struct sink *s, struct tape_node *leaf);
     kiln_status (*note_gradient)(struct sink *s, const struct gradient_note *n);
-    // The value that t has now is printed at each run, after those that were asked for before. NULL, or not *taken:
-    // forced and printed.
-    kiln_status (*print)(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+    bool (*is_strict)(struct sink *s);
+    // What t has in the call that is captured; a handle of the open scope. An error where that is not known.
+    kiln_status (*value)(struct sink *s, const char *op, kiln_tensor *t, kiln_tensor **out);
+    // A call of the host at each run, on the values that `in` has now. `out`: its results, of the open scope.
+    kiln_status (*host)(struct sink *s, const struct host_call *h, kiln_tensor *const *in, size_t n_in,
+                        kiln_tensor **out);
     // Whether the node is where a tensor of the caller's lies that depends on others.
     bool (*is_entry)(struct sink *s, const struct tape_node *n);
     // An error where a backward from root would end at the border of a region, though it leads on to a target.
@@ -163,15 +167,26 @@ static inline kiln_status storage_prepare_write(struct storage *s, const char *w
 
 _Static_assert(MAX_RANK == KILN_MAX_RANK, "what users may rely on is what types hold");
 
+// Which effects a run has had (ir/host.h), so that one that fails can be brought to where it would have failed eagerly
+// without having them twice.
+struct flow_effects {
+    uint64_t done, skip;    // skip: so many are to be passed over
+    bool failed;            // the next one did
+    bool gave;              // one that was done gave results
+    bool is_second_attempt; // what failed is not tried again
+};
+
 struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
     int no_grad;              // depth
     struct draw_frame *draws; // of the innermost region of control flow; NULL: what is drawn is the device's
-    uint32_t capture;         // number of the capture in progress, 0: none
-    bool numbers_given;       // random ops come with their piece of the stream
-    bool indices_fit;         // the library made the indices of ops, or has seen them checked
-    bool scopes_end;          // what is open when the thread ends is ended
+    struct flow_trip *trips;  // of the loops that are run; NULL: none
+    struct flow_effects effects;
+    uint32_t capture;   // number of the capture in progress, 0: none
+    bool numbers_given; // random ops come with their piece of the stream
+    bool indices_fit;   // the library made the indices of ops, or has seen them checked
+    bool scopes_end;    // what is open when the thread ends is ended
 };
 extern THREAD_LOCAL struct thread_state thread_state;
 

@@ -57,7 +57,7 @@ def main():
         for path in sys.argv[2:]:
             with open(path, encoding='utf-8') as f:
                 for name, params in functions(f.read()):
-                    made = [argument(p) for p in params]
+                    made = [argument(p) for p in params if p != '...']  # a format without places
                     for i, (_, pointer) in enumerate(made):
                         if not pointer:
                             continue

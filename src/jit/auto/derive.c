@@ -194,7 +194,7 @@ static kiln_status differentiate(struct derivation *d, const bool *present, kiln
     if (!status) status = gradient_of_part(&d->r, &p, g);
     if (status) return status;
     // Values from elsewhere, which could go stale.
-    if (d->r.sources.n || d->r.random_counters || d->r.prints.n)
+    if (d->r.sources.n || d->r.random_counters || d->r.hosts.n)
         return error_set(KILN_E_UNSUPPORTED, "backward: a rule uses what is not in the graph");
     return KILN_OK;
 }

@@ -104,10 +104,9 @@ static kiln_status capture_with(struct capturing *c, struct captured *out)
     c->capture = thread_state.capture;
     TRY(recorder_init(&c->r, c->q->name, c->q->kind, c->q->syntax));
     c->r.sink.base.flow = &capture_flow;
-    if (c->q->kind == KILN_CAPTURE_TRACE) {
-        c->r.input_value = real_input;
-        c->r.user = c->q;
-    }
+    c->r.input_value = real_input;
+    c->r.user = c->q;
+    c->r.traces = c->q->kind == KILN_CAPTURE_TRACE;
     c->r.joined = c->q->joined;
     c->r.n_joined = c->q->n_joined;
     thread_state.sink = &c->r.sink.base;

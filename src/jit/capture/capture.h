@@ -45,9 +45,9 @@ struct captured {
     size_t n_left;
     struct gradient_step *gradient_steps;
     size_t n_gradient_steps;
-    bool goes_on; // a backward inside comes to inputs, and goes on outside
-    struct printed *prints;
-    size_t n_prints;
+    bool goes_on;             // a backward inside comes to inputs, and goes on outside
+    struct host_call **hosts; // that nodes of the graph name; references
+    size_t n_hosts;
     struct gradient gradient; // graph NULL: none
     kiln_tensor **constants;  // held by the graph; owned
     size_t n_constants;

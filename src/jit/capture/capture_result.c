@@ -1,4 +1,4 @@
-// What a capture leaves: outputs of the graph for results, gradients, prints and writes.
+// What a capture leaves: outputs of the graph for results, gradients and writes.
 //
 // Each result is an output of the program, except where it shows memory that was there before: that of an input or a
 // parameter; then a call gives a handle on that memory, as the function itself would.
@@ -170,16 +170,6 @@ static kiln_status add_gradient_steps(struct capturing *c, struct captured *out)
     return KILN_OK;
 }
 
-static kiln_status add_prints(struct capturing *c, struct captured *out)
-{
-    for (size_t i = 0; i < c->r.prints.n; i++) {
-        struct printed *p = &out->prints[out->n_prints++];
-        *p = c->r.prints.v[i];
-        TRY(add_output(out, c->r.prints.v[i].output, "print", &p->output));
-    }
-    return KILN_OK;
-}
-
 // Results on one memory that the function made of host data.
 static bool shares_constant(const struct capturing *c, size_t i)
 {
@@ -195,8 +185,7 @@ kiln_status capture_collect(struct capturing *c, struct captured *out)
     out->graph = c->r.sink.builder.graph;
     out->results = calloc(c->q->n_out + 1, sizeof *out->results);
     out->left = calloc(c->r.sources.n + 1, sizeof *out->left);
-    out->prints = calloc(c->r.prints.n + 1, sizeof *out->prints);
-    if (!out->results || !out->left || !out->prints) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!out->results || !out->left) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->q->n_out; i++) {
         kiln_tensor *t = c->made[i];
         bool number = !t->storage && !t->builder;
@@ -208,6 +197,9 @@ kiln_status capture_collect(struct capturing *c, struct captured *out)
     out->n_results = c->q->n_out;
     TRY(add_left_gradients(c, out));
     TRY(add_gradient_steps(c, out));
-    TRY(add_prints(c, out));
+    out->hosts = c->r.hosts.v;
+    out->n_hosts = c->r.hosts.n;
+    c->r.hosts.v = NULL;
+    c->r.hosts.n = c->r.hosts.cap = 0;
     return add_writes(c, out);
 }

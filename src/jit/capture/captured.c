@@ -28,7 +28,8 @@ void captured_finish(struct captured *c)
     free(c->sources);
     free(c->results);
     free(c->left);
-    free(c->prints);
+    for (size_t i = 0; i < c->n_hosts; i++) host_call_unref(c->hosts[i]);
+    free(c->hosts);
     free(c->constants);
     ir_graph_destroy(&c->graph);
     *c = (struct captured){0};
@@ -43,20 +44,20 @@ static struct layout place_of(const struct source *s, const struct layout *at_ca
     return l;
 }
 
-struct host_call {
+struct number_call {
     const struct source *s;
     double number;
 };
 
 static void call_host(void *at)
 {
-    struct host_call *c = at;
+    struct number_call *c = at;
     c->number = c->s->number(c->s->user);
 }
 
 static kiln_tensor *ask_host(const struct source *s)
 {
-    struct host_call c = {s, 0};
+    struct number_call c = {s, 0};
     leave_call(call_host, &c);
     return kiln_scalar(c.number);
 }

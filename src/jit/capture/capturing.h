@@ -24,5 +24,5 @@ kiln_status capture_add_inputs(struct capturing *c);
 
 // --- capture_result.c ---
 
-// Results, gradients, prints and writes become outputs of the graph.
+// Results, gradients and writes become outputs of the graph.
 kiln_status capture_collect(struct capturing *c, struct captured *out);

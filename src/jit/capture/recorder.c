@@ -268,6 +268,11 @@ static kiln_device *device(struct sink *s)
     return r->dev;
 }
 
+static bool is_strict(struct sink *s)
+{
+    return recorder_of(s)->syntax == KILN_SYNTAX_STRICT;
+}
+
 static kiln_status reach(struct sink *s, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
 {
     struct recorder *r = recorder_of(s);
@@ -294,7 +299,9 @@ static const struct capture_ops capture_ops = {
     .note_gradient = recorder_note_gradient,
     .is_entry = recorder_is_entry,
     .check_whole = recorder_check_whole,
-    .print = recorder_print,
+    .is_strict = is_strict,
+    .value = recorder_known_value,
+    .host = recorder_host,
     .on_one_storage = on_one_storage,
     .is_of_leaf = is_of_leaf,
     .reach = reach,
@@ -321,7 +328,8 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
 
 void recorder_finish(struct recorder *r)
 {
-    vec_free(&r->prints);
+    for (size_t i = 0; i < r->hosts.n; i++) host_call_unref(r->hosts.v[i]);
+    vec_free(&r->hosts);
     recorder_drop_gradients(r);
     for (size_t i = 1; i < r->variables.n; i++) {
         if (r->variables.v[i].current) tensor_destroy(r->variables.v[i].current);

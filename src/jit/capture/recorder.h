@@ -8,6 +8,7 @@
 #pragma once
 #include "base/vec.h"
 #include "grad/map.h"
+#include "ir/host.h"
 #include "grad/tape.h"
 #include "jit/capture/gradient_step.h"
 #include "jit/capture/replay.h"
@@ -82,7 +83,7 @@ struct recorder {
     VEC(struct own_place) places;   // by a handle's `place`, from 1
     VEC(struct source) sources;     // in the order of the graph's inputs
     VEC(struct constant) constants;
-    VEC(struct printed) prints;          // in order; `output` is a value of the graph
+    VEC(struct host_call *) hosts;       // that nodes name; references
     VEC(struct leaf_gradient) gradients; // that were given or asked for
     VEC(struct tape_node *) leaves;      // parameters and states in another's source; references
     VEC(struct replayed) replayed;       // by value; those beyond have no gradient
@@ -98,9 +99,10 @@ struct recorder {
     bool is_unlike_replay;  // a replay would not give the gradients of gradients
     bool asks_sharing;      // the function asked whether tensors lie on one storage
     int must_be_constant;   // a scalar input that was read; -1: none
-    // The values of inputs, for reads while the function is traced; NULL otherwise.
+    // The values of inputs; NULL in regions, where there are none. The function may read them where it is traced alone.
     kiln_status (*input_value)(struct recorder *r, const struct source *s, kiln_tensor **out);
     void *user;
+    bool traces;
 };
 
 kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax);
@@ -167,8 +169,13 @@ kiln_status recorder_watch(struct recorder *r, struct tape_node *leaf); // the p
 // t as an abstract value with a variable, which can be written.
 kiln_status recorder_resolve_target(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_write(struct sink *s, const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
+kiln_status recorder_known_value(struct sink *s, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
-kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken);
+
+// recorder_host.c
+kiln_status recorder_host(struct sink *s, const struct host_call *like, kiln_tensor *const *in, size_t n_in,
+                          kiln_tensor **out);
+kiln_status recorder_take_hosts(struct recorder *r, struct recorder *from); // of a region that has become a part of r
 
 // replayed.c
 // Of a region: an input that has no place on its tape; `there`: the value around that a replay gives it.

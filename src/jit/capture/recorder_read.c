@@ -8,20 +8,6 @@
 #include <stdlib.h>
 
 // Constants are printed at once.
-kiln_status recorder_print(struct sink *s, kiln_tensor *t, FILE *f, bool *taken)
-{
-    struct recorder *r = recorder_of(s);
-    struct kiln_scope scope;
-    if (recorder_is_constant(r, t)) return KILN_OK;
-    *taken = true;
-    scope_enter(&scope);
-    kiln_status status = recorder_resolve(r, "print", t, &t);
-    if (!status) status = variable_refresh(r, t);
-    if (!status) status = vec_push(&r->prints, ((struct printed){t->value, f}));
-    scope_leave(&scope, NULL, 0);
-    return status;
-}
-
 static kiln_status unknown_value(const struct recorder *r)
 {
     return error_set(
@@ -40,12 +26,12 @@ static bool mark_cone(const struct recorder *r, int32_t value, uint8_t *needed)
     for (size_t i = g->values.n; i-- > 0;) {
         const struct ir_value *v = &g->values.v[i];
         if (!needed[i]) continue;
-        known &= v->kind != IR_INPUT || r->input_value;
+        known &= v->kind != IR_INPUT || r->traces;
         if (v->kind != IR_NODE) continue;
         const struct ir_node *n = &g->nodes.v[v->node];
         bool draws = n->op->flags & OP_RANDOM;
         for (int k = 0; k < n->n_regions; k++) draws |= ir_region_draws(g, n->first_region + k);
-        known &= !(n->op->flags & OP_EFFECT) && (!draws || r->input_value);
+        known &= !(n->op->flags & OP_EFFECT) && !ir_node_has_effect(g, n) && (!draws || r->traces);
         for (int k = 0; k < n->n_in; k++)
             if (ir_operands(g, n)[k] >= 0) needed[ir_operands(g, n)[k]] = 1;
     }
@@ -75,6 +61,25 @@ static kiln_status evaluate_value(struct recorder *r, int32_t value, kiln_tensor
     if (!status) status = graph_evaluate(g, r->dev, in, &rng, 1, &value, out);
     free(in);
     free(needed);
+    return status;
+}
+
+// For what the library itself asks, in the midst of a capture.
+kiln_status recorder_known_value(struct sink *s, const char *op, kiln_tensor *t, kiln_tensor **out)
+{
+    struct recorder *r = recorder_of(s);
+    if (is_number(t) || recorder_is_constant(r, t)) return (*out = kiln_alias(t)) ? KILN_OK : error_pending;
+    if (!r->input_value)
+        return error_set(KILN_E_UNSUPPORTED,
+                         "%s: spec is NULL, and in a region of %s nothing tells what it gives; declare it", op,
+                         r->name);
+    TRY(recorder_resolve(r, op, t, &t));
+    TRY(variable_refresh(r, t));
+    thread_state.sink = NULL;
+    thread_state.no_grad++;
+    kiln_status status = evaluate_value(r, t->value, out);
+    thread_state.no_grad--;
+    thread_state.sink = s;
     return status;
 }
 

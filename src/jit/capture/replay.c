@@ -5,11 +5,13 @@
 #include "jit/capture/replay.h"
 #include "ir/overlap.h"
 #include "jit/control/control.h"
+#include "jit/control/host.h"
 #include "base/leave.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
 #include "tensor/draw.h"
+#include "tensor/flow.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ struct replay {
     kiln_tensor **values; // by value; borrowed for inputs and constants
     int32_t *uses;        // by value: how often it is still asked for
     int32_t most_operands;
+    bool effects; // the host's happen; else those alone run whose results are asked for
 };
 
 static kiln_status place_inputs(struct replay *r, kiln_tensor *const *in)
@@ -58,7 +61,7 @@ static bool is_needed(const struct replay *r, const struct ir_node *n)
 {
     for (int i = 0; i < n->n_out; i++)
         if (r->uses[n->first_out + i]) return true;
-    return n->op->flags & OP_EFFECT;
+    return n->op->flags & OP_EFFECT || (r->effects && ir_node_has_effect(r->g, n));
 }
 
 static void count_use(struct replay *r, const int32_t *v, int32_t n)
@@ -331,12 +334,38 @@ static kiln_status run_owner(struct replay *r, const struct ir_node *n)
     return status;
 }
 
+// Numbers may stand for what the host is given.
+static kiln_status call_host(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct sink *s = thread_state.sink;
+    struct host_call *h = host_call_of(n->attrs[AT_host_call_call].i);
+    if (!h) return error_pending;
+    bool graph = s && s->capture && s->capture->host;
+    kiln_status status =
+        graph ? s->capture->host(s, h, in, (size_t)n->n_in, out) : flow_call_host(h, r->dev, in, (size_t)n->n_in, out);
+    if (!status && !graph) status = host_call_place(h, in, (size_t)n->n_in, out);
+    host_call_unref(h);
+    return status;
+}
+
+static kiln_status run_host(struct replay *r, const struct ir_node *n)
+{
+    kiln_tensor **room = calloc((size_t)(n->n_in + n->n_out) + 1, sizeof *room), **out = room + n->n_in;
+    kiln_status status = room ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory", n->op->name);
+    for (int32_t i = 0; i < n->n_in && !status; i++) room[i] = r->values[ir_operands(r->g, n)[i]];
+    if (!status) status = call_host(r, n, room, out);
+    if (!status) status = give_outputs(r, n, out);
+    free(room);
+    return status;
+}
+
 static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in)
 {
     struct attr attrs[OP_MAX_ATTRS];
     kiln_tensor *out[OP_MAX_OUT];
     const int32_t *from = ir_operands(r->g, n);
     if (n->n_regions) return run_owner(r, n);
+    if (op_regions_rule(n->op)) return run_host(r, n);
     for (int i = 0; i < n->n_in; i++) in[i] = from[i] < 0 ? NULL : r->values[from[i]];
     if (n->op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * n->op->n_attrs);
     if (n->op->flags & OP_STORAGE_VIEW) TRY(place_strided(in, attrs));
@@ -477,7 +506,7 @@ void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *c
                     struct catching_up *c)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, true};
     struct kiln_scope scope;
     scope_enter(&scope);
     thread_state.no_grad++;
@@ -493,7 +522,7 @@ static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tens
                          const struct asked *asked, kiln_tensor **out)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, !asked->values};
     for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
     struct kiln_scope scope;
     scope_enter(&scope);

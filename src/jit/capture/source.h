@@ -68,9 +68,3 @@ struct joined {
     struct storage *storage; // a reference
     bool whole;              // all of it is one source
 };
-
-// What kiln_print was asked for inside.
-struct printed {
-    int32_t output; // of the program
-    FILE *file;     // the user's
-};

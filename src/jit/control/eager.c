@@ -2,6 +2,7 @@
 #include "jit/control/control.h"
 #include "grad/state.h"
 #include "tensor/draw.h"
+#include "tensor/flow.h"
 #include <inttypes.h>
 #include <kiln/ops.h>
 #include <stdio.h>
@@ -109,6 +110,7 @@ struct trips {
     uint64_t *versions; // of the memory of what is carried, before a trip
     uint64_t since;     // when the loop began
     struct draw_frame draws;
+    struct flow_trip now;
 };
 
 static kiln_tensor **carried_of(const struct trips *t)
@@ -194,6 +196,7 @@ static kiln_status run_trips(struct trips *t)
         if (!more) return KILN_OK;
         TRY(check_bound(l, trip));
         int64_t row = l->reverse ? l->count - 1 - trip : trip;
+        t->now.trip = trip;
         TRY(enter(t, trip, row));
         draw_trip(&t->draws, row, false);
         TRY(run_body(t));
@@ -258,7 +261,9 @@ static kiln_status run_loop(const struct control_loop *l, struct trips *t, kiln_
     scope_enter(&scope);
     kiln_status status = begin(t);
     enter_draws(&t->draws, &l->draws, l->count_of, l->in, l->n_carried + l->n_scanned);
+    flow_enter(&t->now);
     if (!status) status = run_trips(t);
+    flow_leave(&t->now);
     draw_leave(&t->draws);
     if (!status) status = give(t, out);
     scope_leave(&scope, out, status ? 0 : l->n_carried + l->n_stacked);

@@ -1,0 +1,84 @@
+// The calls of the host that graphs of the process know.
+#include "ir/host.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct host_call *calls;
+
+static bool same(const struct host_call *a, const struct host_call *b)
+{
+    if (a->kind != b->kind || a->fn != b->fn || a->rule != b->rule || a->user != b->user || a->flags != b->flags ||
+        a->effect != b->effect || a->folds != b->folds || a->caller != b->caller)
+        return false;
+    if (a->n_out != b->n_out || strcmp(a->text, b->text)) return false;
+    for (int i = 0; i < a->n_out; i++)
+        if (!type_equal(&a->out[i], &b->out[i])) return false;
+    return true;
+}
+
+static struct host_call *copy(const struct host_call *like)
+{
+    size_t text_B = strlen(like->text) + 1, types_B = sizeof *like->out * (size_t)like->n_out;
+    struct host_call *h = malloc(sizeof *h + types_B + text_B);
+    if (!h) return NULL;
+    *h = *like;
+    struct type *out = (struct type *)(void *)(h + 1);
+    char *text = (char *)(out + like->n_out);
+    if (types_B) memcpy(out, like->out, types_B);
+    memcpy(text, like->text, text_B);
+    h->out = out;
+    h->text = text;
+    atomic_init(&h->refs, 1);
+    return h;
+}
+
+struct host_call *host_call_get(const struct host_call *like)
+{
+    static int64_t last;
+    struct host_call *h;
+    pthread_mutex_lock(&lock);
+    for (h = calls; h && !same(h, like); h = h->next) {}
+    if (h)
+        atomic_fetch_add(&h->refs, 1);
+    else if ((h = copy(like))) {
+        h->number = ++last;
+        h->next = calls;
+        calls = h;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!h) error_set(KILN_E_MEMORY, "%s: out of memory", like->kind->name);
+    return h;
+}
+
+struct host_call *host_call_of(int64_t number)
+{
+    pthread_mutex_lock(&lock);
+    struct host_call *h = calls;
+    while (h && h->number != number) h = h->next;
+    if (h) atomic_fetch_add(&h->refs, 1);
+    pthread_mutex_unlock(&lock);
+    if (!h) error_set(KILN_E_FORMAT, "graph: there is no call %lld of the host", (long long)number);
+    return h;
+}
+
+struct host_call *host_call_ref(struct host_call *h)
+{
+    atomic_fetch_add(&h->refs, 1);
+    return h;
+}
+
+void host_call_unref(struct host_call *h)
+{
+    if (!h) return;
+    pthread_mutex_lock(&lock);
+    bool last = atomic_fetch_sub(&h->refs, 1) == 1;
+    for (struct host_call **at = &calls; last && *at; at = &(*at)->next)
+        if (*at == h) {
+            *at = h->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    if (last) free(h);
+}

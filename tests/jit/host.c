@@ -1,0 +1,348 @@
+// Prints, assertions and calls of the host: in graphs they happen as they do eagerly, in that order, also where a later
+// op fails.
+#include "jit_cells.h"
+#include <kiln/control.h>
+#include <kiln/host.h>
+#include <stdio.h>
+
+#define REGION(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+
+// --- what is printed
+
+static FILE *file;
+
+REGION(prints_trip)
+{
+    kiln_print(in[1], file);
+    out[0] = kiln_add(kiln_mul(in[1], kiln_scalar(0.5)), kiln_scalar(1));
+    return kiln_error();
+}
+
+REGION(prints_branch)
+{
+    kiln_print(kiln_neg(in[0]), file);
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+REGION(prints_other)
+{
+    kiln_print(in[0], file);
+    out[0] = in[0];
+    return kiln_error();
+}
+
+REGION(prints_in_nest)
+{
+    kiln_tensor *pred = kiln_greater(kiln_sum(in[1], NULL), kiln_scalar(4)), *y;
+    TRY_(kiln_cond(pred, prints_branch, prints_other, NULL, in + 1, 1, &y, 1));
+    return kiln_for(kiln_scalar_int(2), prints_trip, NULL, &y, 1, NULL, out, 1);
+}
+
+// The last op fails where the index is out of range; what stands behind it is not printed.
+REGION(prints_everywhere)
+{
+    kiln_tensor *y, *z;
+    kiln_print(in[0], file);
+    TRY_(kiln_for(kiln_scalar_int(3), prints_in_nest, NULL, in, 1, NULL, &y, 1));
+    z = kiln_gather(kiln_mul(y, y), 0, in[1]);
+    kiln_print(y, file);
+    out[0] = kiln_gather(z, 0, in[2]);
+    kiln_print(out[0], file);
+    return kiln_error();
+}
+
+static char *text_of(struct fixture *f, kiln_function *j, int first, int second)
+{
+    char *text = NULL;
+    size_t size;
+    kiln_tensor *y, *in[] = {vec(f, 2, 1., 2.), kiln_full(f->dev, KILN_I64, KILN_SHAPE(2), first),
+                             kiln_full(f->dev, KILN_I64, KILN_SHAPE(2), second)};
+    file = open_memstream(&text, &size);
+    kiln_status status = j ? kiln_call(j, in, 3, &y, 1) : prints_everywhere(NULL, in, 3, &y, 1);
+    fprintf(file, "%s\n", kiln_status_name(status));
+    kiln_error_clear();
+    fclose(file);
+    return text;
+}
+
+static void prints_stand_in_their_place(void **state)
+{
+    struct fixture *f = *state;
+    static const int indices[][2] = {{1, 1}, {1, 7}, {7, 1}, {0, 0}};
+    bool checks = !strcmp(jit_device, "cpu"); // on a GPU an index out of range reads 0
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, prints_everywhere, NULL);
+        for (int i = 0; i < (checks ? 4 : 1); i++) {
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+            char *want = text_of(f, NULL, indices[i][0], indices[i][1]);
+            ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+            char *got = text_of(f, j, indices[i][0], indices[i][1]);
+            if (strcmp(got, want)) fail_msg("%s, call %d:\n%s--- not\n%s", cell_names[cell], i, got, want);
+            free(want);
+            free(got);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// --- assertions
+
+REGION(asserts_trip)
+{
+    kiln_assert(kiln_less(in[1], kiln_scalar(4)), "x is {} of {}", in[1], in[0]);
+    out[0] = kiln_mul(in[1], kiln_scalar(2));
+    return kiln_error();
+}
+
+static kiln_tensor *counted;
+
+REGION(asserts_in_loop)
+{
+    TRY_(kiln_assign(counted, kiln_add(counted, kiln_scalar(1))));
+    TRY_(kiln_for(kiln_scalar_int(4), asserts_trip, NULL, in, 1, NULL, out, 1));
+    return kiln_assign(counted, kiln_add(counted, kiln_scalar(1)));
+}
+
+static void assertions_name_line_values_and_trip(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        counted = vec(f, 1, 0.);
+        ok(kiln_state(counted));
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, asserts_in_loop, NULL);
+        for (int t = 0; t < 4; t++) {
+            kiln_tensor *x = vec(f, 2, 0.125, t % 2 ? 0.125 : 1.), *y;
+            kiln_status status = j ? kiln_call(j, &x, 1, &y, 1) : asserts_in_loop(NULL, &x, 1, &y, 1);
+            if (t % 2) {
+                assert_int_equal(status, KILN_OK);
+                continue;
+            }
+            assert_int_equal(status, KILN_E_ASSERT);
+            const char *message = kiln_error_message();
+            if (!strstr(message, "host.c:") || !strstr(message, "in trip 2 of its loop: x is [0.5 4. ] of 2"))
+                fail_msg("%s", message);
+            kiln_error_clear();
+        }
+        assert_true(kiln_item(counted) == 6); // what stands before an assertion that fails has happened
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// --- calls
+
+static int n_calls;
+
+static kiln_status doubles(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    n_calls++;
+    out[0] = kiln_mul(in[0], kiln_scalar(*(double *)user));
+    return kiln_error();
+}
+
+static kiln_status doubled_slope(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                 kiln_tensor **din)
+{
+    din[0] = kiln_mul(dout[0], kiln_scalar(*(double *)user));
+    return kiln_error();
+}
+
+static double factor = 3;
+
+static kiln_tensor *called(kiln_tensor *x, unsigned flags)
+{
+    kiln_tensor *y = NULL;
+    const int64_t dims[] = {3};
+    const kiln_host_spec spec = {KILN_F32, 1, dims};
+    return kiln_host_call(doubles, &factor, &x, 1, &spec, &y, 1, flags, doubled_slope) ? NULL : y;
+}
+
+REGION(calls_host)
+{
+    out[0] = kiln_sin(called(kiln_mul(in[0], in[0]), KILN_HOST_READS));
+    return kiln_error();
+}
+
+REGION(calls_in_trip)
+{
+    out[0] = kiln_mul(called(kiln_sin(in[1]), KILN_HOST_READS), kiln_scalar(0.5));
+    return kiln_error();
+}
+
+REGION(calls_in_loop)
+{
+    return kiln_for(kiln_scalar_int(3), calls_in_trip, NULL, in, 1, NULL, out, 1);
+}
+
+static kiln_fn differentiated;
+
+REGION(sum_of_squares)
+{
+    kiln_tensor *y;
+    TRY_(differentiated(NULL, in, 1, &y, 1));
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+REGION(slope)
+{
+    return kiln_value_and_grad(sum_of_squares, NULL, in, 1, NULL, out, 2);
+}
+
+REGION(sum_of_slope)
+{
+    kiln_tensor *d[2];
+    TRY_(kiln_value_and_grad(sum_of_squares, NULL, in, 1, KILN_GRAD(.create_graph = true), d, 2));
+    out[0] = kiln_sum(kiln_square(d[1]), NULL);
+    return kiln_error();
+}
+
+REGION(second_slope)
+{
+    return kiln_value_and_grad(sum_of_slope, NULL, in, 1, NULL, out, 2);
+}
+
+static void calls_give_values_and_gradients(void **state)
+{
+    struct fixture *f = *state;
+    static const kiln_fn functions[] = {calls_host, calls_in_loop}, ways[] = {slope, second_slope};
+    kiln_tensor *x = vec(f, 3, 0.25, -0.5, 0.75), *want[2], *got[2];
+    for (int k = 0; k < 4; k++) {
+        differentiated = functions[k / 2];
+        ok(ways[k % 2](NULL, &x, 1, want, 2));
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            kiln_function *j = capture_in(cell, ways[k % 2], NULL);
+            for (int t = 0; t < 2; t++) {
+                ok(kiln_call(j, &x, 1, got, 2));
+                for (int i = 0; i < 2; i++) same_or_say(cell, t, "a call of the host", got[i], want[i]);
+            }
+            kiln_function_free(&j);
+        }
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
+static void calls_are_made_at_each_run(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 3, 0.25, -0.5, 0.75), *y;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, calls_in_loop, NULL);
+        n_calls = 0;
+        for (int t = 0; t < 4; t++) ok(kiln_call(j, &x, 1, &y, 1));
+        assert_int_equal(n_calls, 12);
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// Pure, and of constants: called once; not used: not called.
+REGION(calls_of_constants)
+{
+    kiln_tensor *c = kiln_from_data(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(3), (float[]){1, 2, 3});
+    out[0] = kiln_add(in[0], called(c, KILN_HOST_PURE));
+    called(in[0], KILN_HOST_PURE);
+    return kiln_error();
+}
+
+static void pure_calls_are_folded_and_dropped(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 3, 1., 1., 1.), *y;
+    kiln_function *j = kiln_jit(calls_of_constants, NULL, NULL);
+    n_calls = 0;
+    for (int t = 0; t < 3; t++) ok(kiln_call(j, &x, 1, &y, 1));
+    assert_int_equal(n_calls, 1);
+    same(y, vec(f, 3, 4., 7., 10.));
+    kiln_function_free(&j);
+}
+
+// --- undeclared results
+
+static kiln_status counts_up(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    n_calls++;
+    out[0] = kiln_add(in[0], in[1]);
+    return kiln_error();
+}
+
+REGION(calls_undeclared)
+{
+    kiln_tensor *y;
+    TRY_(kiln_host_call(counts_up, NULL, in, 2, NULL, &y, 1, KILN_HOST_IO, NULL));
+    out[0] = kiln_abs(y);
+    return kiln_error();
+}
+
+static void what_is_not_declared_is_f64(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, calls_undeclared, NULL);
+        kiln_tensor *in[] = {kiln_full(f->dev, KILN_I32, KILN_SHAPE0, -1),
+                             kiln_full(f->dev, KILN_F32, KILN_SHAPE0, -1)},
+                    *y;
+        for (int t = 0; t < 2; t++) {
+            ok(j ? kiln_call(j, in, 2, &y, 1) : calls_undeclared(NULL, in, 2, &y, 1));
+            assert_int_equal(kiln_tensor_dtype(y), KILN_F64);
+            assert_true(kiln_item(y) == 2);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+// --- writes
+
+static kiln_status fills(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_assign(in[0], kiln_scalar(7));
+}
+
+REGION(writes_input)
+{
+    unsigned flags = *(unsigned *)user;
+    kiln_tensor *row = kiln_select(in[0], 0, 1);
+    TRY_(kiln_host_call(fills, NULL, &row, 1, NULL, NULL, 0, flags, NULL));
+    out[0] = kiln_sum(in[0], NULL);
+    return kiln_error();
+}
+
+static void inputs_are_written_where_it_is_said(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++)
+        for (int k = 0; k < 2; k++) {
+            unsigned flags = k ? KILN_HOST_WRITES : KILN_HOST_IO;
+            kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, writes_input, &flags);
+            kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y;
+            kiln_status status = j ? kiln_call(j, &x, 1, &y, 1) : writes_input(&flags, &x, 1, &y, 1);
+            if (k) {
+                ok(status);
+                assert_true(kiln_item(y) == 17);
+                same(x, mat(f, 2, 2, 1., 2., 7., 7.));
+            } else {
+                assert_int_equal(status, KILN_E_ARGUMENT);
+                if (!strstr(kiln_error_message(), "KILN_HOST_WRITES is not given"))
+                    fail_msg("%s", kiln_error_message());
+                kiln_error_clear();
+            }
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(prints_stand_in_their_place),         FIXTURE(assertions_name_line_values_and_trip),
+        FIXTURE(calls_give_values_and_gradients),     FIXTURE(calls_are_made_at_each_run),
+        FIXTURE(pure_calls_are_folded_and_dropped),   FIXTURE(what_is_not_declared_is_f64),
+        FIXTURE(inputs_are_written_where_it_is_said),
+    };
+    if (choose_device(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
