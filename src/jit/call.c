@@ -21,6 +21,8 @@ struct call_running {
     struct call_running *outer;
 };
 static THREAD_LOCAL struct call_running *running;
+// Functions whose programs run on this thread: a call of the host is inside of them.
+static THREAD_LOCAL struct call_running *programs;
 
 // Inside another capture, a function is a part of that one's graph.
 static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -310,8 +312,18 @@ static bool is_due(kiln_function *f, uint64_t captures)
 // Takes the reference.
 static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
 {
+    for (const struct call_running *r = programs; r; r = r->outer)
+        if (r->f == f) {
+            entry_unref(&e);
+            return error_set(KILN_E_STATE, "call: %s is running: a function that it calls on the host may not call it",
+                             f->name);
+        }
     function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
-    return entry_run(e, in, out, undone);
+    struct call_running me = {f, programs};
+    programs = &me;
+    kiln_status status = entry_run(e, in, out, undone);
+    programs = me.outer;
+    return status;
 }
 
 static bool runs_eagerly(const kiln_function *f)
@@ -385,7 +397,7 @@ static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t
 
 struct calling {
     kiln_function *f;
-    struct call_running *running;
+    struct call_running *running, *programs;
 };
 
 // Of a call that was left.
@@ -393,6 +405,7 @@ static void end_call(void *at)
 {
     struct calling *c = at;
     running = c->running;
+    programs = c->programs;
     leave(c->f, true);
     function_unref(c->f);
 }
@@ -404,7 +417,7 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     for (size_t i = 0; i < n_clear; i++) out[i] = NULL;
     TRY(check_lists(f, in, n_in, out, n_out));
     TRY(check_inputs(f, in, n_in));
-    struct calling c = {f, running};
+    struct calling c = {f, running, programs};
     struct state_leave left;
     function_ref(f); // it may be freed meanwhile
     state_push(&left, end_call, &c);

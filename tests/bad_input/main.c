@@ -112,6 +112,7 @@ int main(int argc, char **argv)
         CASE(functions_that_write_and_fail),
         CASE(reads_of_what_is_not_known),
         CASE(wrong_control_flow),
+        CASE(wrong_host_calls),
         CASE(wrong_cells),
         CASE(wrong_layers),
         CASE(wrong_losses),

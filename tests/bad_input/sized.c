@@ -297,6 +297,7 @@ static void gradients_with_lists(void)
     LISTED(kiln_while(same, same, NULL, NULL, 1, NULL, out, 1), "while: ", "in is NULL")
     LISTED(kiln_for(kiln_scalar_int(1), same, NULL, NULL, 1, NULL, out, 1), "for: ", "in is NULL")
     LISTED(kiln_scan(same, NULL, NULL, 1, NULL, out, 1), "scan: ", "in is NULL")
+    LISTED(kiln_host_call(same, NULL, NULL, 1, NULL, out, 1, 0, NULL), "host_call: ", "in is NULL")
     BAD(kiln_call(f, &x, 1, NULL, 1), KILN_E_ARGUMENT, "call: ", "out is NULL");
     BAD(kiln_grad(same, NULL, &x, 1, KILN_GRAD(.wrt = {1, NULL}), out, 1), KILN_E_ARGUMENT,
         "grad: ", "list .wrt is NULL");

@@ -126,10 +126,12 @@ static kiln_status run_fn(const struct host_call *h, kiln_device *dev, kiln_tens
 static kiln_status name_call(const struct host_call *h)
 {
     char place[CALLER_TEXT_MAX];
-    struct error_record e;
+    struct error_record e, named;
     error_capture(&e);
+    named = e;
     caller_describe(h->caller, place, sizeof place);
-    return error_set(e.code, "host_call at %s: %s", place, e.text);
+    snprintf(named.text, sizeof named.text, "host_call at %s: %.800s", place, e.text);
+    return error_raise(&named);
 }
 
 static kiln_status run(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
