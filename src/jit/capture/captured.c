@@ -30,6 +30,8 @@ void captured_finish(struct captured *c)
     free(c->left);
     free(c->prints);
     free(c->constants);
+    bundle_result_finish(&c->form);
+    bundle_seen_free(c->bundles, c->n_bundles);
     ir_graph_destroy(&c->graph);
     *c = (struct captured){0};
 }
