@@ -313,7 +313,7 @@ static bool is_due(kiln_function *f, uint64_t captures)
 // Takes the reference.
 static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, struct outputs *o, bool *undone)
 {
-    if (o->run) {
+    if (KILN_UNLIKELY(o->run != NULL)) {
         bundle_run_finish(o->run);
         kiln_status status = function_room(o, e->captured.n_results);
         if (!status) status = bundle_result_copy(&e->captured.form, &o->run->result);

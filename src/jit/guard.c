@@ -217,7 +217,7 @@ enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_
                             size_t *at)
 {
     *at = 0;
-    if (g->form && !bundle_is_like(g->form, key.form, NULL)) return GUARD_FORM;
+    if (KILN_UNLIKELY(g->form != NULL) && !bundle_is_like(g->form, key.form, NULL)) return GUARD_FORM;
     if (KILN_UNLIKELY(g->n_bundles && bundles_changed(g))) return GUARD_BUNDLE;
     if (g->n_in != n_in) return GUARD_COUNT;
     if (g->mode != kiln_get_mode()) return GUARD_MODE;

@@ -1,5 +1,6 @@
 // Functions of bundles, captured: what they are made for, what they reach from outside, gradients, and what is left.
 #include "jit_fixture.h"
+#include <pthread.h>
 #include <stdio.h>
 
 #define BUNDLE_FN(name) static kiln_status name(void *user, kiln_bundle *in, kiln_bundle **out)
@@ -421,6 +422,97 @@ static void verify_compares_what_is_no_tensor(void **state)
     kiln_function_free(&j);
 }
 
+static int runs;
+BUNDLE_FN(counts_runs)
+{
+    runs++;
+    *out = in;
+    return kiln_bundle_append(in, "neg", KILN_TENSOR(kiln_neg(first(in))));
+}
+
+// AUTO without effects on the host is the program alone, and gives the same bundles.
+static void a_pure_function_is_replayed(void **state)
+{
+    struct fixture *f = *state;
+    runs = 0;
+    kiln_function *j = kiln_bundle_jit(counts_runs, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .pure_host = true));
+    for (int i = 1; i <= 4; i++) {
+        kiln_bundle *out;
+        ok(kiln_bundle_call(j, of(vec(f, 2, i, 2)), &out));
+        assert_int_equal(kiln_bundle_count(out), 2);
+        expect_two(kiln_bundle_tensor(out, "neg"), -i, -2);
+    }
+    assert_int_equal(runs, 1);
+    kiln_function_free(&j);
+}
+
+// A recording that meets a number which the program takes at run time is made again, with nothing left of the first.
+BUNDLE_FN(reads_scalar)
+{
+    kiln_tensor *t = kiln_bundle_tensor(in, "n");
+    kiln_bundle_set(in, "read", KILN_DOUBLE(kiln_item(t)));
+    *out = in;
+    return kiln_error();
+}
+
+static void numbers_from_constants_are_read(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = kiln_bundle_jit(reads_scalar, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        kiln_bundle *in = of(vec(f, 2, 1, 2)), *out;
+        ok(kiln_bundle_set(in, "n", KILN_DOUBLE(i / 2.0)));
+        ok(kiln_bundle_call(j, in, &out));
+        assert_true(kiln_bundle_double(out, "read") == i / 2.0);
+    }
+    assert_int_equal(stats_of(j).captures, 3);
+    kiln_function_free(&j);
+}
+
+struct calling {
+    kiln_function *j;
+    kiln_device *dev;
+    bool right;
+};
+
+static void *call_often(void *at)
+{
+    struct calling *c = at;
+    c->right = true;
+    for (int i = 0; i < 200; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = kiln_full(c->dev, KILN_F32, KILN_SHAPE(2), i);
+        kiln_bundle *in = of(x), *out = NULL;
+        double v[2] = {0};
+        if (i % 3) kiln_bundle_append(in, NULL, i % 3 == 1 ? KILN_INT(5) : KILN_BUNDLE(of(x)));
+        kiln_bundle_call(c->j, in, &out);
+        kiln_tensor *y = kiln_cast(first(out), KILN_F64);
+        kiln_read(y, v, sizeof v);
+        c->right &= !kiln_error() && v[1] == (i % 3 == 0 ? i : i % 3 == 1 ? i + 5 : 2 * i);
+        kiln_scope_end(&scope);
+    }
+    return NULL;
+}
+
+static void threads_share_a_function(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = kiln_bundle_jit(sums, NULL, NULL);
+    pthread_t threads[4];
+    struct calling calls[4];
+    for (int i = 0; i < 4; i++) {
+        calls[i] = (struct calling){j, f->dev, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &calls[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(calls[i].right);
+    }
+    assert_int_equal(stats_of(j).captures, 3);
+    assert_int_equal(stats_of(j).calls, 800);
+    kiln_function_free(&j);
+}
+
 // --- gradients ---
 
 static kiln_tensor *weight;
@@ -575,6 +667,9 @@ int main(int argc, char **argv)
         FIXTURE(what_fails_changes_nothing),
         FIXTURE(a_function_that_is_left_leaves_nothing),
         FIXTURE(verify_compares_what_is_no_tensor),
+        FIXTURE(a_pure_function_is_replayed),
+        FIXTURE(numbers_from_constants_are_read),
+        FIXTURE(threads_share_a_function),
         FIXTURE(gradients_by_bundles),
         FIXTURE(backward_goes_through_calls),
         FIXTURE(orders_nest),
