@@ -8,6 +8,7 @@
 #ifndef KILN_GRAD_H
 #define KILN_GRAD_H
 
+#include <kiln/bundle.h>
 #include <kiln/tensor.h>
 
 #ifdef __cplusplus
@@ -51,6 +52,26 @@ KILN_API kiln_status kiln_grad(kiln_fn fn, void *user, kiln_tensor *const *in, s
 /// The same, with all outputs first, then the gradients; nothing twice.
 KILN_API kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in,
                                          const kiln_grad_opts *opts, kiln_tensor **results, size_t n_results);
+
+/// Options of kiln_bundle_grad.
+typedef struct kiln_bundle_grad_opts {
+    size_t size KILN_0;
+    kiln_ints wrt KILN_0;       ///< entries to differentiate by, by index; see .names
+    kiln_names names KILN_0;    ///< and by name, after those; none of either given: all, or none where params are given
+    kiln_tensors params KILN_0; ///< parameters to differentiate by
+    kiln_bundle *sens KILN_0;   ///< a tensor for each one that is differentiated, in order; none given: ones
+    bool has_aux KILN_0;        ///< only what is in the first entry of the output is differentiated
+    bool create_graph KILN_0;   ///< record the results, so that gradients can be taken through them
+} kiln_bundle_grad_opts;
+#define KILN_BUNDLE_GRAD(...) KILN_OPTS_(kiln_bundle_grad_opts, __VA_ARGS__)
+
+/// Gradients of fn at `in`, of the sum of all tensors that it gives. *grads is a new bundle with an entry for each
+/// entry of `in` that is differentiated, under its name, and then for each of .params, without one. The gradient by a
+/// tensor or a mutable number is a tensor, that by a bundle a bundle; entries by which there is none (nothing, numbers
+/// that are not mutable, strings, pointers) are left out. *value, unless `value` is NULL, is what fn gave. All else is
+/// as with kiln_grad.
+KILN_API kiln_status kiln_bundle_grad(kiln_bundle_fn fn, void *user, kiln_bundle *in, const kiln_bundle_grad_opts *opts,
+                                      kiln_bundle **value, kiln_bundle **grads);
 
 /// Runs the tape back from `out`: sets the gradient of each parameter it reaches. sens NULL = ones. Frees the tape.
 /// Functions in steps (floor, round, sign ...) reach their inputs with zeros. Comparisons, argmax and the like, and

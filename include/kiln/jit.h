@@ -59,6 +59,7 @@ typedef struct kiln_jit_opts {
     uint64_t cache_entries KILN_0;   ///< programs kept; 0: 64
     uint64_t cache_B KILN_0;         ///< memory that they may plan for in all; 0: 1 GiB
     const char *name KILN_0;         ///< in messages; copied. NULL: "the function at", and where fn is defined
+    bool in_place KILN_0; ///< kiln_bundle_jit: changes of the input are changes of the bundle that the caller gave
 } kiln_jit_opts;
 #define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
 
@@ -69,6 +70,15 @@ KILN_API kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *op
 /// Calls it: fills exactly n_out new handles, the same number at every call. `in` and `out` may not overlap. Where
 /// inputs or parameters require a gradient, the call is one node on the tape, with a compiled backward.
 KILN_API kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+
+/// The same of a function of bundles. Tensors and mutable numbers in a bundle are inputs of the program; all else that
+/// is in it (names, order, kinds, numbers, strings, pointers by their address) is what a program is made for: where it
+/// differs, the function is captured anew. .input_signature is of the tensors in order.
+KILN_API kiln_function *kiln_bundle_jit(kiln_bundle_fn fn, void *user, const kiln_jit_opts *opts);
+/// Calls it. *out is a new handle on what it gives, of the caller's scope, or NULL where that is nothing; `out` NULL:
+/// it is dropped. The bundle `in` stays as it is, unless the function was made with .in_place and succeeds. Tensors in
+/// what it gives, and in what it leaves in `in`, are as those that kiln_call gives.
+KILN_API kiln_status kiln_bundle_call(kiln_function *f, kiln_bundle *in, kiln_bundle **out);
 
 /// Frees it and nulls the pointer; NULL is fine. What its calls gave lives on.
 KILN_API void kiln_function_free(kiln_function **f);
@@ -134,6 +144,8 @@ KILN_API void kiln_jit_enable(bool on);
 /// A number that programs take at run time: any value runs the same program. A scalar tensor that takes the dtype of
 /// the other operand within its kind, as kiln_scalar does; differentiable.
 KILN_API kiln_tensor *kiln_mutable(double v);
+KILN_API kiln_tensor *kiln_mutable_int(int64_t v); ///< an integer: times an i64 tensor it stays i64
+KILN_API kiln_tensor *kiln_mutable_bool(bool v);
 
 /// A number that a captured function asks the host for at each of its calls, such as a learning rate: fn(user), in the
 /// order in which the function made them. A scalar as kiln_mutable makes it. Outside of captures it is fn(user) as it

@@ -3,6 +3,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include <kiln/bundle.h>
 #include <kiln/control.h>
 #include <kiln/data.h>
 #include <kiln/device.h>

@@ -47,6 +47,8 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 /// A list of tensors as the value of an option field of type kiln_tensors.
 #define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
 #define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
+/// A list of names as the value of an option field of type kiln_names.
+#define KILN_NAMES(...) {KILN_COUNT_(const char *, __VA_ARGS__), KILN_LIST_(const char *, __VA_ARGS__)}
 // clang-format on
 /// The value that stands for an explicit zero in an option whose default is not zero (the least f64 denormal).
 #define KILN_ZERO 4.9406564584124654e-324
@@ -71,6 +73,12 @@ typedef struct {
     size_t count;
     kiln_tensor *const *v;
 } kiln_tensors;
+
+/// A borrowed list of names.
+typedef struct {
+    size_t count;
+    const char *const *v;
+} kiln_names;
 
 /// Element types. Values are fixed; new ones are appended.
 typedef enum kiln_dtype {

@@ -14,6 +14,7 @@ enum handle_kind {
     HANDLE_ARCHIVE,
     HANDLE_CHECKPOINT,
     HANDLE_REGION,
+    HANDLE_BUNDLE,
     HANDLE_KINDS,
 };
 

@@ -6,6 +6,7 @@
 // stays, which is how orders nest.
 #include "base/thread.h"
 #include "grad/backward.h"
+#include "grad/bundle.h"
 #include "grad/state.h"
 #include "base/options.h"
 #include "grad/fit.h"
@@ -30,18 +31,21 @@ struct call {
     kiln_tensor *const *in;
     size_t n_in, n_wrt, n_out, n_differentiated;
     kiln_grad_opts o;
-    int64_t first; // the wrt of a call without one
-    bool outside;  // a tape outside sees this call
-    bool no_grad;  // the caller wants no tape
-    bool cut;      // the results depend on leaves by a tape that is not kept
+    int64_t first;              // the wrt of a call without one
+    bool outside;               // a tape outside sees this call
+    bool no_grad;               // the caller wants no tape
+    bool cut;                   // the results depend on leaves by a tape that is not kept
+    struct grad_bundle *bundle; // fn takes and gives one; NULL: tensors
     uint64_t since, inputs_until;
     kiln_tensor **from;       // n_in: the inputs, as the capture in progress has them
     kiln_tensor **inner;      // n_in: the handles the function gets
     kiln_tensor **out;        // n_out: what it gave
+    kiln_tensor **list;       // of a bundle: room for the results
     kiln_tensor **grads;      // n_wrt + params
     kiln_tensor **room;       // of these
     uint64_t *versions;       // n_in: of what is given
     struct tape_node **nodes; // n_wrt: references, then those of params
+    struct tape_node **also;  // of the outputs that are not differentiated
 };
 
 static kiln_status check_wrt(struct call *c)
@@ -78,7 +82,7 @@ static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor
                          bool values)
 {
     TRY(options_read_as(c->name, "KILN_GRAD", &c->o, sizeof c->o, opts));
-    if (!c->fn) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
+    if (!c->fn && !c->bundle) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
     if (c->n_in && !c->in) return error_set(KILN_E_ARGUMENT, "%s: in is NULL", c->name);
     for (size_t i = 0; i < c->n_in; i++) TRY(tensor_check(c->name, "in", c->in[i]));
     const char *null = c->o.wrt.count && !c->o.wrt.v         ? ".wrt"
@@ -87,6 +91,7 @@ static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor
                                                              : NULL;
     if (null) return error_set(KILN_E_ARGUMENT, "%s: the list %s is NULL", c->name, null);
     TRY(check_wrt(c));
+    if (c->bundle) return KILN_OK; // the rest is known when it has run
     c->n_out = c->o.outputs ? c->o.outputs : 1;
     c->n_differentiated = c->o.has_aux ? 1 : c->n_out;
     if (c->o.sens.count && c->o.sens.count != c->n_differentiated)
@@ -155,8 +160,27 @@ static kiln_status join_inputs(struct call *c)
     return KILN_OK;
 }
 
+// What a function of bundles gives is known when it has run.
+static kiln_status call_bundle_function(struct call *c)
+{
+    struct grad_bundle *b = c->bundle;
+    TRY(bundle_run(&b->run, c->inner, c->n_in));
+    size_t n_aux = 0;
+    TRY(grad_bundle_aux(b, &n_aux));
+    c->out = b->run.made.v;
+    c->n_out = b->run.made.n;
+    c->n_differentiated = c->n_out - n_aux;
+    if (!c->n_differentiated) return error_set(KILN_E_ARGUMENT, "%s: fn gave no tensor to differentiate", c->name);
+    if (c->o.sens.count && c->o.sens.count != c->n_differentiated)
+        return error_set(KILN_E_SHAPE, "%s: sens size should be same as output: %zu are given for %zu", c->name,
+                         c->o.sens.count, c->n_differentiated);
+    c->list = calloc(c->n_out + c->n_wrt + c->o.params.count + 1, sizeof *c->list);
+    return c->list ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
+}
+
 static kiln_status call_function(struct call *c)
 {
+    if (c->bundle) return call_bundle_function(c);
     kiln_status status = state_call(c->fn, c->user, c->inner, c->n_in, c->out, c->n_out);
     if (error_pending) return error_pending;
     if (status) return error_set(status, "%s: fn failed with %s", c->name, kiln_status_name(status));
@@ -192,9 +216,11 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
                     .captured = c->grads,
                     .only_new = c->o.params.count == 0,
                     .cuts = c->o.params.count > 0,
-                    .also = nodes + n,
                     .n_also = c->n_out - c->n_differentiated};
-    for (size_t i = 0; i < r.n_also; i++) nodes[n + i] = c->out[c->n_differentiated + i]->node;
+    struct tape_node **also = c->also = r.n_also ? calloc(r.n_also, sizeof *also) : NULL;
+    if (r.n_also && !also) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
+    for (size_t i = 0; i < r.n_also; i++) also[i] = c->out[c->n_differentiated + i]->node;
+    r.also = also;
     kiln_status status = KILN_OK;
     int no_grad = thread_state.no_grad;
     for (size_t i = 0; i < c->n_differentiated && !status; i++) {
@@ -225,7 +251,7 @@ static kiln_tensor *zeros_for(const kiln_tensor *t)
 static kiln_status differentiate(struct call *c)
 {
     size_t n = c->n_wrt + c->o.params.count;
-    struct tape_node **nodes = c->nodes = calloc(n + c->n_out, sizeof *nodes);
+    struct tape_node **nodes = c->nodes = calloc(n + 1, sizeof *nodes);
     if (!nodes) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
     kiln_status status = KILN_OK;
     c->since = node_sequence();
@@ -281,39 +307,47 @@ static struct tape_node *node_of_result(const struct call *c, const kiln_tensor 
     return cut ? node_cut(c->name) : NULL;
 }
 
-// A result belongs to the caller: a handle of its own, without the tape that was used up.
-static kiln_status collect(struct call *c, kiln_tensor **results, bool values, kiln_tensor **all)
+static kiln_tensor *result_of(const struct call *c, bool values, size_t i)
 {
-    size_t n = 0, n_grads = c->n_wrt + c->o.params.count, first_grad = values ? c->n_out : 0;
-    for (size_t i = 0; values && i < c->n_out; i++) all[n++] = c->out[i];
-    for (size_t i = 0; i < n_grads; i++) all[n++] = c->grads[i];
-    for (size_t i = c->n_differentiated; !values && i < c->n_out; i++) all[n++] = c->out[i];
+    size_t n_first = values ? c->n_out : 0, n_grads = c->n_wrt + c->o.params.count;
+    if (i < n_first) return c->out[i];
+    i -= n_first;
+    return i < n_grads ? c->grads[i] : c->out[c->n_differentiated + i - n_grads];
+}
+
+// A result belongs to the caller: a handle of its own, without the tape that was used up.
+static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool values)
+{
+    size_t n_grads = c->n_wrt + c->o.params.count, first_grad = values ? c->n_out : 0;
     for (size_t i = 0; i < n; i++) {
-        results[i] = grad_second_handle(all[i]);
+        kiln_tensor *t = result_of(c, values, i);
+        results[i] = grad_second_handle(t);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
-        bool is_state = all[i]->node && all[i]->node->kind == NODE_LEAF && !node_requires_grad(all[i]->node);
-        if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, all[i], is_gradient), 0);
+        bool is_state = t->node && t->node->kind == NODE_LEAF && !node_requires_grad(t->node);
+        if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, t, is_gradient), 0);
     }
     return KILN_OK;
 }
 
 static kiln_status run_call(struct call *c, kiln_tensor **results, size_t n_results, bool values)
 {
-    size_t n = c->n_in + c->n_out + n_results, n_grads = c->n_wrt + c->o.params.count;
-    kiln_tensor **room = c->room = calloc(n + n_grads + c->n_in + 1, sizeof *room);
+    size_t n_grads = c->n_wrt + c->o.params.count;
+    kiln_tensor **room = c->room = calloc(2 * c->n_in + c->n_out + n_grads + 1, sizeof *room);
     uint64_t *versions = c->versions = calloc(c->n_in + 1, sizeof *versions);
     if (!room || !versions) return error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
     c->inner = room;
-    c->from = room + n + n_grads;
-    c->out = room + c->n_in;
-    c->grads = c->out + c->n_out;
+    c->from = c->inner + c->n_in;
+    c->grads = c->from + c->n_in;
+    c->out = c->grads + n_grads;
     for (size_t i = 0; i < c->n_in; i++) versions[i] = c->in[i]->storage ? c->in[i]->storage->version : 0;
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = differentiate(c);
+    if (c->list) results = c->list;
+    if (c->list) n_results = c->n_out + n_grads;
     if (!status) status = hand_back_writes(c, versions);
-    if (!status) status = collect(c, results, values, room + c->n_in + c->n_out + n_grads);
+    if (!status) status = collect(c, results, n_results, values);
     scope_leave(&scope, results, status ? 0 : n_results);
     for (size_t i = 0; status && i < n_results; i++) results[i] = NULL;
     return status;
@@ -325,8 +359,18 @@ static void finish(void *at)
     depth--;
     for (size_t i = 0; i < c->n_wrt && c->nodes; i++) node_unref(c->nodes[i]);
     free(c->nodes);
+    free(c->also);
     free(c->room);
+    if (c->bundle) bundle_run_drop(&c->bundle->run);
     free(c->versions);
+}
+
+static void leave(void *at)
+{
+    struct call *c = at;
+    finish(c);
+    free(c->list);
+    if (c->bundle) bundle_run_finish(&c->bundle->run);
 }
 
 static bool any_requires_grad(const struct call *c)
@@ -345,7 +389,7 @@ static kiln_status run_checked(struct call *c, const kiln_grad_opts *opts, kiln_
     int no_grad = thread_state.no_grad;
     struct state_leave left;
     c->outside = !no_grad && (c->o.create_graph || depth > 0 || any_requires_grad(c));
-    state_push(&left, finish, c);
+    state_push(&left, leave, c);
     thread_state.no_grad = 0;
     c->no_grad = no_grad > 0;
     depth++;
@@ -368,4 +412,14 @@ kiln_status kiln_value_and_grad(kiln_fn fn, void *user, kiln_tensor *const *in, 
 {
     struct call c = {.name = "value_and_grad", .fn = fn, .user = user, .in = in, .n_in = n_in};
     return run_checked(&c, opts, results, n_results, true);
+}
+
+kiln_status grad_of_bundle(const char *name, struct grad_bundle *b, kiln_tensor *const *in, size_t n_in,
+                           const kiln_grad_opts *opts)
+{
+    struct call c = {.name = name, .in = in, .n_in = n_in, .bundle = b};
+    kiln_status status = run_checked(&c, opts, NULL, 0, true);
+    b->results = c.list;
+    b->n_results = status ? 0 : c.n_out + c.n_wrt + c.o.params.count;
+    return status;
 }

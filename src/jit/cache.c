@@ -4,13 +4,13 @@
 #include "program/kernels.h"
 #include <stdlib.h>
 
-struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct guard_key key,
                          enum guard_kind *failed, size_t *at)
 {
     *failed = GUARD_OK;
     for (struct entry **p = &f->first, *e; (e = *p); p = &e->next) {
         size_t where;
-        enum guard_kind kind = guard_check(&e->guard, in, n_in, hash, &where);
+        enum guard_kind kind = guard_check(&e->guard, in, n_in, key, &where);
         if (kind == GUARD_OK) {
             *p = e->next;
             e->next = f->first;

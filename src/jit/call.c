@@ -25,7 +25,7 @@ static THREAD_LOCAL struct call_running *running;
 static THREAD_LOCAL struct call_running *programs;
 
 // Inside another capture, a function is a part of that one's graph.
-static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     for (const struct call_running *r = running; r; r = r->outer)
         if (r->f == f)
@@ -35,7 +35,7 @@ static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n
                              f->name);
     struct call_running me = {f, running};
     running = &me;
-    kiln_status status = function_run(f, in, n_in, out, n_out);
+    kiln_status status = function_run(f, in, n_in, o);
     running = me.outer;
     return status;
 }
@@ -64,6 +64,7 @@ static kiln_status check_lists(const kiln_function *f, kiln_tensor *const *in, s
                                size_t n_out)
 {
     TRY(handle_check("call", "f", HANDLE_FUNCTION, f));
+    if (f->bundle_fn) return error_set(KILN_E_ARGUMENT, "call: %s takes bundles: see kiln_bundle_call", f->name);
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "call: in is NULL, of %zu inputs of %s", n_in, f->name);
     if (n_out && !out) return error_set(KILN_E_ARGUMENT, "call: out is NULL, of %zu outputs of %s", n_out, f->name);
     if (n_in && n_out && lists_overlap(in, n_in, out, n_out))
@@ -71,7 +72,7 @@ static kiln_status check_lists(const kiln_function *f, kiln_tensor *const *in, s
     return KILN_OK;
 }
 
-static kiln_status check_inputs(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
+kiln_status function_check_inputs(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
 {
     for (size_t i = 0; i < n_in; i++) {
         if (KILN_LIKELY(in[i] && in[i]->magic == TENSOR_ALIVE)) continue;
@@ -102,22 +103,22 @@ struct missed {
     char why[400];
 };
 
-static void describe_miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash)
+static void describe_miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, struct guard_key key)
 {
     snprintf(m->why, sizeof m->why, "first call");
     if (!f->first) return;
     struct str s;
     str_init(&s);
-    guard_describe(&f->first->guard, m->kind, m->at, in, n_in, hash, &s);
+    guard_describe(&f->first->guard, m->kind, m->at, in, n_in, key, &s);
     snprintf(m->why, sizeof m->why, "guard %s", str_text(&s));
     str_free(&s);
 }
 
 // With the lock: what a call that no program fits means. KILN_OK and *capture false: it runs eagerly.
-static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, struct guard_key key,
                         bool *capture)
 {
-    describe_miss(f, m, in, n_in, hash);
+    describe_miss(f, m, in, n_in, key);
     bool first = f->stats.captures == 0;
     if (!first) f->stats.guard_misses++;
     *capture = !f->gave_up;
@@ -128,8 +129,8 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
     *capture = false;
     function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
     log_warn("%s%s was captured %llu times, its limit; calls that fit no program run eagerly. The last to fail: %s",
-             m->kind == GUARD_NUMBER ? "recompile-const: " : "", f->name, (unsigned long long)f->stats.captures,
-             m->why);
+             m->kind == GUARD_NUMBER || m->kind == GUARD_FORM ? "recompile-const: " : "", f->name,
+             (unsigned long long)f->stats.captures, m->why);
     return KILN_OK;
 }
 
@@ -158,28 +159,28 @@ static void add_captured(kiln_function *f, struct entry *e, const struct missed 
                  n, n == 1 ? "" : "s");
 }
 
-static struct entry *find(kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash, struct missed *m)
+static struct entry *find(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct guard_key key, struct missed *m)
 {
     pthread_mutex_lock(&f->lock);
-    struct entry *e = cache_find(f, in, n_in, hash, &m->kind, &m->at);
+    struct entry *e = cache_find(f, in, n_in, key, &m->kind, &m->at);
     pthread_mutex_unlock(&f->lock);
     return e;
 }
 
 // A second look, then a capture. *out NULL: the call runs eagerly.
-static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                                   struct entry **out)
+static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                                   struct guard_key key, struct entry **out)
 {
     struct missed m;
     bool capture = false;
     pthread_mutex_lock(&f->lock);
-    *out = cache_find(f, in, n_in, hash, &m.kind, &m.at);
-    kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, hash, &capture);
+    *out = cache_find(f, in, n_in, key, &m.kind, &m.at);
+    kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, key, &capture);
     pthread_mutex_unlock(&f->lock);
     if (status || *out || !capture) return status;
     struct call_running me = {f, running};
     running = &me;
-    status = entry_make(f, in, n_in, n_out, hash, out);
+    status = entry_make(f, in, n_in, o, key, out);
     running = me.outer;
     if (!status) add_captured(f, *out, &m);
     return status;
@@ -203,38 +204,38 @@ static void unlock_captures(void *at)
     pthread_mutex_unlock(&f->capture_lock);
 }
 
-static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                             struct entry **out)
+static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                             struct guard_key key, struct entry **out)
 {
     struct missed m;
     kiln_status status = KILN_OK;
-    *out = find(f, in, n_in, hash, &m);
+    *out = find(f, in, n_in, key, &m);
     if (!*out) {
         struct leave left;
         pthread_mutex_lock(&f->capture_lock);
         leave_push(&left, unlock_captures, f);
-        status = find_or_capture(f, in, n_in, n_out, hash, out);
+        status = find_or_capture(f, in, n_in, o, key, out);
         leave_pop(&left);
         pthread_mutex_unlock(&f->capture_lock);
     }
-    size_t n = *out ? (*out)->captured.n_results : n_out;
-    if (status || n == n_out) return status;
+    size_t n = *out ? (*out)->captured.n_results : o->n;
+    if (status || n == o->n || o->run) return status;
     entry_unref(out); // of another thread, whose first call began before this one
-    return refuse_outputs(f, n, n_out);
+    return refuse_outputs(f, n, o->n);
 }
 
 // Counts the call; the number of outputs is that of the first, unless that fails. *captures: before this call.
-static kiln_status enter(kiln_function *f, size_t n_out, bool eager, uint64_t *captures)
+static kiln_status enter(kiln_function *f, const struct outputs *o, bool eager, uint64_t *captures)
 {
     pthread_mutex_lock(&f->lock);
     int64_t before = f->n_out;
-    if (before < 0) f->n_out = (int64_t)n_out;
+    if (before < 0) f->n_out = (int64_t)o->n;
     f->stats.calls++;
     f->stats.fallbacks += eager;
     *captures = f->stats.captures;
     pthread_mutex_unlock(&f->lock);
-    if (before < 0 || before == (int64_t)n_out) return KILN_OK;
-    return refuse_outputs(f, (size_t)before, n_out);
+    if (before < 0 || before == (int64_t)o->n) return KILN_OK;
+    return refuse_outputs(f, (size_t)before, o->n);
 }
 
 static void leave(kiln_function *f, bool failed)
@@ -249,8 +250,8 @@ static void leave(kiln_function *f, bool failed)
 }
 
 // A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
-static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                          struct entry **e)
+static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                          struct guard_key key, struct entry **e)
 {
     struct entry *again;
     struct leave holds, locks;
@@ -259,11 +260,13 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     leave_push(&locks, unlock_captures, f);
     struct call_running me = {f, running};
     running = &me;
-    kiln_status status = entry_make(f, in, n_in, n_out, hash, &again);
+    kiln_status status = entry_make(f, in, n_in, o, key, &again);
     running = me.outer;
     leave_pop(&locks);
     leave_pop(&holds);
-    if (status || ir_graph_equal((*e)->captured.graph, again->captured.graph)) {
+    bool same = !status && ir_graph_equal((*e)->captured.graph, again->captured.graph) &&
+                bundle_result_equal(&(*e)->captured.form, &again->captured.form);
+    if (status || same) {
         entry_unref(&again);
         pthread_mutex_unlock(&f->capture_lock);
         return status;
@@ -293,11 +296,11 @@ static void call_hash(void *at)
     c->hash = c->f->o.hash_args(c->f->user);
 }
 
-static uint64_t hash_of(const kiln_function *f)
+static struct guard_key key_of(const kiln_function *f, const struct outputs *o)
 {
     struct hash_call c = {f, 0};
     if (f->o.hash_args) leave_call(call_hash, &c);
-    return c.hash;
+    return (struct guard_key){c.hash, o->run ? o->run->in : NULL};
 }
 
 static bool is_due(kiln_function *f, uint64_t captures)
@@ -310,7 +313,7 @@ static bool is_due(kiln_function *f, uint64_t captures)
 }
 
 // Takes the reference.
-static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)
+static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, struct outputs *o, bool *undone)
 {
     for (const struct call_running *r = programs; r; r = r->outer)
         if (r->f == f) {
@@ -318,10 +321,17 @@ static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *con
             return error_set(KILN_E_STATE, "call: %s is running: a function that it calls on the host may not call it",
                              f->name);
         }
+    if (KILN_UNLIKELY(o->run != NULL)) {
+        bundle_run_finish(o->run);
+        kiln_status status = function_room(o, e->captured.n_results);
+        if (!status) status = bundle_result_copy(&e->captured.form, &o->run->result);
+        if (status) entry_unref(&e);
+        TRY(status);
+    }
     function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
     struct call_running me = {f, programs};
     programs = &me;
-    kiln_status status = entry_run(e, in, out, undone);
+    kiln_status status = entry_run(e, in, o->v, undone);
     programs = me.outer;
     return status;
 }
@@ -335,13 +345,12 @@ static bool runs_eagerly(const kiln_function *f)
 }
 
 // A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
-static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
-                          bool *done)
+static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o, bool *done)
 {
-    uint64_t hash = hash_of(f);
+    struct guard_key key = key_of(f, o);
     TRY(error_pending);
     struct entry *e = NULL;
-    if (get_entry(f, in, n_in, n_out, hash, &e)) {
+    if (get_entry(f, in, n_in, o, key, &e)) {
         pthread_mutex_lock(&f->lock);
         f->no_replay = true;
         function_note(f, "runs at every call: %s", kiln_error_message());
@@ -350,29 +359,29 @@ static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     }
     if (!e) return KILN_OK;
     bool undone = false;
-    kiln_status status = run_entry(f, e, in, out, &undone);
+    kiln_status status = run_entry(f, e, in, o, &undone);
     *done = !undone;
     if (undone) kiln_error_clear(); // it may know what to do about it
     return undone ? KILN_OK : status;
 }
 
-static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     bool eager = runs_eagerly(f);
     uint64_t captures;
-    TRY(enter(f, n_out, eager, &captures));
-    if (eager) return function_run(f, in, n_in, out, n_out);
+    TRY(enter(f, o, eager, &captures));
+    if (eager) return function_run(f, in, n_in, o);
     if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
         bool done = false;
-        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
-        return done ? status : auto_call(f, in, n_in, out, n_out);
+        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, o, &done) : KILN_OK;
+        return done ? status : auto_call(f, in, n_in, o);
     }
-    uint64_t hash = hash_of(f);
+    struct guard_key key = key_of(f, o);
     TRY(error_pending);
     struct entry *e;
-    TRY(get_entry(f, in, n_in, n_out, hash, &e));
+    TRY(get_entry(f, in, n_in, o, key, &e));
     if (e && is_due(f, captures)) {
-        kiln_status status = verify(f, in, n_in, n_out, hash, &e);
+        kiln_status status = verify(f, in, n_in, o, key, &e);
         if (status) entry_unref(&e);
         TRY(status);
     }
@@ -380,17 +389,17 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;
         pthread_mutex_unlock(&f->lock);
-        return function_run(f, in, n_in, out, n_out);
+        return function_run(f, in, n_in, o);
     }
-    return run_entry(f, e, in, out, NULL);
+    return run_entry(f, e, in, o, NULL);
 }
 
-static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     PROFILE("call", f->name);
-    if (auto_walk_current()) return function_run(f, in, n_in, out, n_out);
-    if (thread_state.sink) return run_inline(f, in, n_in, out, n_out);
-    kiln_status status = call(f, in, n_in, out, n_out);
+    if (auto_walk_current()) return function_run(f, in, n_in, o);
+    if (thread_state.sink) return run_inline(f, in, n_in, o);
+    kiln_status status = call(f, in, n_in, o);
     leave(f, status != KILN_OK);
     return status;
 }
@@ -410,19 +419,25 @@ static void end_call(void *at)
     function_unref(c->f);
 }
 
+kiln_status function_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
+{
+    struct calling c = {f, running, programs};
+    struct state_leave left;
+    function_ref(f); // it may be freed meanwhile
+    state_push(&left, end_call, &c);
+    kiln_status status = call_by_mode(f, in, n_in, o);
+    state_pop(&left);
+    function_unref(f);
+    return status;
+}
+
 kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     if (error_pending) return error_pending;
     size_t n_clear = out && !lists_overlap(in, n_in, out, n_out) ? n_out : 0;
     for (size_t i = 0; i < n_clear; i++) out[i] = NULL;
     TRY(check_lists(f, in, n_in, out, n_out));
-    TRY(check_inputs(f, in, n_in));
-    struct calling c = {f, running, programs};
-    struct state_leave left;
-    function_ref(f); // it may be freed meanwhile
-    state_push(&left, end_call, &c);
-    kiln_status status = call_by_mode(f, in, n_in, out, n_out);
-    state_pop(&left);
-    function_unref(f);
-    return status;
+    TRY(function_check_inputs(f, in, n_in));
+    struct outputs o = {.v = out, .n = n_out};
+    return function_call(f, in, n_in, &o);
 }

@@ -28,8 +28,11 @@ static kiln_status copy_signature(struct kiln_function *f)
     return KILN_OK;
 }
 
-static kiln_status check_options(const kiln_jit_opts *o)
+static kiln_status check_options(const kiln_function *f)
 {
+    const kiln_jit_opts *o = &f->o;
+    if (o->in_place && !f->bundle_fn)
+        return error_set(KILN_E_ARGUMENT, "jit: .in_place is for kiln_bundle_jit; functions of tensors write theirs");
     if ((unsigned)o->capture > KILN_CAPTURE_TRACE)
         return error_set(KILN_E_ARGUMENT, "jit: .capture %d is not one of kiln_capture", (int)o->capture);
     if ((unsigned)o->syntax > KILN_SYNTAX_STRICT)
@@ -74,7 +77,7 @@ void function_unref(kiln_function *f)
 static void name_function(kiln_function *f)
 {
     char place[CALLER_TEXT_MAX];
-    uintptr_t fn = (uintptr_t)f->fn;
+    uintptr_t fn = f->bundle_fn ? (uintptr_t)f->bundle_fn : (uintptr_t)f->fn;
     if (f->o.name && *f->o.name) {
         snprintf(f->name, sizeof f->name, "%s", f->o.name);
         text_escape(f->name, sizeof f->name);
@@ -98,17 +101,19 @@ static void make_locks(kiln_function *f)
     lock_guard(&f->capture_guarded, &f->capture_lock, true);
 }
 
-kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
+static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn, void *user, const kiln_jit_opts *opts)
 {
     kiln_jit_opts o;
-    if (error_pending || options_read("jit", KILN_JIT, &o, opts)) return NULL;
-    kiln_function *f = fn ? handle_new(HANDLE_FUNCTION, sizeof *f) : NULL;
+    bool given = fn || bundle_fn;
+    if (error_pending || options_read_as(jit, "KILN_JIT", &o, sizeof o, opts)) return NULL;
+    kiln_function *f = given ? handle_new(HANDLE_FUNCTION, sizeof *f) : NULL;
     if (!f) {
-        error_set(fn ? KILN_E_MEMORY : KILN_E_ARGUMENT, fn ? "jit: out of memory" : "jit: fn is NULL");
+        error_set(given ? KILN_E_MEMORY : KILN_E_ARGUMENT, given ? "%s: out of memory" : "%s: fn is NULL", jit);
         return NULL;
     }
     f->o = o;
     f->fn = fn;
+    f->bundle_fn = bundle_fn;
     f->user = user;
     f->n_out = -1;
     atomic_init(&f->refs, 1);
@@ -117,9 +122,19 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
     name_function(f);
     jit_warm();
     f->kernels = kernel_count_new();
-    if (f->kernels && !check_options(&f->o) && !copy_signature(f)) return f;
+    if (f->kernels && !check_options(f) && !copy_signature(f)) return f;
     function_unref(f);
     return NULL;
+}
+
+kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
+{
+    return make("jit", fn, NULL, user, opts);
+}
+
+kiln_function *kiln_bundle_jit(kiln_bundle_fn fn, void *user, const kiln_jit_opts *opts)
+{
+    return make("bundle_jit", NULL, fn, user, opts);
 }
 
 kiln_function *function_for_region(const char *file, int line)
@@ -154,26 +169,44 @@ void kiln_function_free(kiln_function **f)
     *f = NULL;
 }
 
-// Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
-kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+kiln_status function_room(struct outputs *o, size_t n)
 {
-    kiln_tensor **made = calloc(n_out + 1, sizeof *made);
+    free(o->v);
+    o->v = calloc(n + 1, sizeof *o->v);
+    o->n = o->v ? n : 0;
+    return o->v ? KILN_OK : error_set(KILN_E_MEMORY, "call: out of memory");
+}
+
+static kiln_status call_code(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **made,
+                             struct outputs *o)
+{
+    if (o->run) {
+        TRY(bundle_run(o->run, in, n_in));
+        return function_room(o, o->run->made.n);
+    }
+    kiln_status status = state_call(f->fn, f->user, in, n_in, made, o->n);
+    if (error_pending || !status) return error_pending;
+    return error_set(status, "call: %s failed with %s", f->name, kiln_status_name(status));
+}
+
+// Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
+kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
+{
+    kiln_tensor **made = calloc(o->n + 1, sizeof *made);
     if (!made) return error_set(KILN_E_MEMORY, "call: out of memory");
     struct kiln_scope scope;
     scope_enter(&scope);
     struct leave left;
     leave_push(&left, free, made);
-    kiln_status status = state_call(f->fn, f->user, in, n_in, made, n_out);
+    kiln_status status = call_code(f, in, n_in, made, o);
     leave_pop(&left);
-    if (error_pending)
-        status = error_pending;
-    else if (status)
-        error_set(status, "call: %s failed with %s", f->name, kiln_status_name(status));
-    for (size_t i = 0; i < n_out && !status; i++)
-        if (!(status = captured_check_output(f->name, i, made[i])) && !(out[i] = kiln_alias(made[i])))
+    kiln_tensor *const *from = o->run ? o->run->made.v : made;
+    for (size_t i = 0; i < o->n && !status; i++)
+        if (!(status = captured_check_output(f->name, i, from[i])) && !(o->v[i] = kiln_alias(from[i])))
             status = error_pending;
-    scope_leave(&scope, out, status ? 0 : n_out);
-    for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
+    if (o->run) bundle_run_drop(o->run);
+    scope_leave(&scope, o->v, status ? 0 : o->n);
+    for (size_t i = 0; i < o->n && status; i++) o->v[i] = NULL;
     free(made);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/caller.h"
 #include "base/str.h"
 #include "jit/capture/capture.h"
+#include "jit/capture/outputs.h"
 #include "jit/guard.h"
 #include "program/program.h"
 #include <pthread.h>
@@ -25,7 +26,8 @@ enum { BREAK_REASONS = 32 };
 enum scalar_state { SCALAR_CONSTANT, SCALAR_RUN_TIME, SCALAR_ALWAYS_CONSTANT };
 
 struct kiln_function {
-    kiln_fn fn;
+    kiln_fn fn;               // of tensors, or
+    kiln_bundle_fn bundle_fn; // of bundles; NULL: of tensors
     void *user;
     kiln_jit_opts o;
     struct type *signature; // o.input_signature.count
@@ -57,7 +59,7 @@ struct kiln_function {
 
 // cache.c
 // The program for a call, or NULL with the guard that failed on the one used last. With the lock.
-struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, uint64_t hash,
+struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct guard_key key,
                          enum guard_kind *failed, size_t *at);
 void cache_remove(struct kiln_function *f, struct entry *e);
 // Takes the reference. What goes over the bounds is handed out, for whoever has no lock any more.
@@ -79,9 +81,13 @@ bool entry_leads(struct entry *e, size_t output, size_t target); // whether grad
 kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *const *kept, const struct rng *rng,
                                kiln_tensor *const *dout, kiln_tensor **din);
 
+// call.c: a call that is checked.
+kiln_status function_call(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
+kiln_status function_check_inputs(const struct kiln_function *f, kiln_tensor *const *in, size_t n_in);
+
 // make.c
-kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                       struct entry **out);
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                       struct guard_key key, struct entry **out);
 // Takes the reference. `undone`: set where the program has failed and nothing has happened; the function is to find out
 // itself. NULL: what came before the error is done.
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone);
@@ -95,7 +101,9 @@ void function_unref(struct kiln_function *f);
 void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
 uint64_t function_recompile_limit(const struct kiln_function *f);
 // Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
-kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
+// Room for what a function of bundles gives.
+kiln_status function_room(struct outputs *o, size_t n);
 struct kiln_function *function_for_region(const char *file, int line);
 void function_enter_region(struct kiln_function *f);
 

@@ -45,10 +45,12 @@ static bool is_cut(const kiln_tensor *t)
     return !thread_state.no_grad && node_is_cut(t->node);
 }
 
-kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time, uint64_t hash)
+kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time,
+                       struct guard_key key)
 {
-    *g = (struct guard){.n_in = n_in, .in = calloc(n_in + 1, sizeof *g->in), .mode = kiln_get_mode(), .hash = hash};
+    *g = (struct guard){.n_in = n_in, .in = calloc(n_in + 1, sizeof *g->in), .mode = kiln_get_mode(), .hash = key.hash};
     if (!g->in) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (key.form && !(g->form = bundle_strip(key.form))) return error_pending;
     g->no_grad = thread_state.no_grad > 0;
     g->rules = grad_rules_generation();
     for (size_t i = 0; i < n_in; i++) {
@@ -84,6 +86,8 @@ void guard_take(struct guard *g, const struct captured *c)
     g->leaves = c->leaves;
     g->n_leaves = c->n_leaves;
     g->asks_sharing = c->asks_sharing;
+    g->bundles = c->bundles;
+    g->n_bundles = c->n_bundles;
     for (size_t i = 0; i < g->n_in; i++) {
         const struct source *s = c->source_of[i] < 0 ? NULL : &c->sources[c->source_of[i]];
         if (!s || g->in[i].number) continue;
@@ -98,7 +102,9 @@ void guard_take(struct guard *g, const struct captured *c)
 void guard_finish(struct guard *g)
 {
     free(g->in);
+    bundle_content_unref(g->form);
     g->in = NULL;
+    g->form = NULL;
 }
 
 static bool same_strides(const struct guard_input *g, const kiln_tensor *t)
@@ -200,12 +206,22 @@ static enum guard_kind check_source(const struct guard *g, const struct source *
     return meets_input(g, s, s->storage, &s->layout, in) ? GUARD_ALIAS : GUARD_OK;
 }
 
-enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, uint64_t hash, size_t *at)
+static bool bundles_changed(const struct guard *g)
+{
+    for (size_t i = 0; i < g->n_bundles; i++)
+        if (g->bundles[i].box->version != g->bundles[i].version) return true;
+    return false;
+}
+
+enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, struct guard_key key,
+                            size_t *at)
 {
     *at = 0;
+    if (KILN_UNLIKELY(g->form != NULL) && !bundle_is_like(g->form, key.form, NULL)) return GUARD_FORM;
+    if (KILN_UNLIKELY(g->n_bundles && bundles_changed(g))) return GUARD_BUNDLE;
     if (g->n_in != n_in) return GUARD_COUNT;
     if (g->mode != kiln_get_mode()) return GUARD_MODE;
-    if (g->hash != hash) return GUARD_HASH;
+    if (g->hash != key.hash) return GUARD_HASH;
     if (g->rules != grad_rules_generation()) return GUARD_RULES;
     for (size_t i = 0; i < n_in; i++) {
         enum guard_kind kind = check_input(g, i, in);
@@ -229,9 +245,9 @@ enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_
 
 const char *guard_name(enum guard_kind kind)
 {
-    static const char *const names[] = {"none",      "count",  "kind",     "dtype",     "rank",  "dims",
-                                        "strides",   "device", "gradient", "tape",      "alias", "number",
-                                        "parameter", "hash",   "mode",     "grad mode", "rules"};
+    static const char *const names[] = {"none",   "count",     "kind",  "dtype", "rank",   "dims",      "strides",
+                                        "device", "gradient",  "tape",  "alias", "number", "parameter", "hash",
+                                        "mode",   "grad mode", "rules", "form",  "bundle"};
     return names[kind];
 }
 
@@ -307,7 +323,7 @@ static void describe_source(const struct guard *g, enum guard_kind kind, size_t 
 }
 
 void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln_tensor *const *in, size_t n_in,
-                    uint64_t hash, struct str *out)
+                    struct guard_key key, struct str *out)
 {
     str_addf(out, "%s: ", guard_name(kind));
     bool of_source = kind == GUARD_PARAMETER;
@@ -317,7 +333,14 @@ void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln
     switch (kind) {
     case GUARD_COUNT: str_addf(out, "%zu inputs were given, %zu are", g->n_in, n_in); break;
     case GUARD_MODE: str_addf(out, "was %d, is %d", (int)g->mode, (int)kiln_get_mode()); break;
-    case GUARD_HASH: str_addf(out, "was %llu, is %llu", (unsigned long long)g->hash, (unsigned long long)hash); break;
+    case GUARD_HASH:
+        str_addf(out, "was %llu, is %llu", (unsigned long long)g->hash, (unsigned long long)key.hash);
+        break;
+    case GUARD_FORM:
+        str_add(out, "in");
+        (void)bundle_is_like(g->form, key.form, out);
+        break;
+    case GUARD_BUNDLE: str_add(out, "a bundle that the function reads from outside was changed"); break;
     case GUARD_RULES: str_add(out, "a gradient rule was registered"); break;
     case GUARD_GRAD_MODE:
         str_addf(out, "gradients were %s, are %s", g->no_grad ? "off" : "on", thread_state.no_grad ? "off" : "on");

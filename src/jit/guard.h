@@ -22,6 +22,8 @@ enum guard_kind {
     GUARD_MODE,
     GUARD_GRAD_MODE,
     GUARD_RULES,
+    GUARD_FORM,   // what is in a bundle beside tensors
+    GUARD_BUNDLE, // one from outside was changed
 };
 
 struct guard_input {
@@ -45,6 +47,12 @@ struct guard_input {
     int64_t integer;
 };
 
+// What of a call is no tensor.
+struct guard_key {
+    uint64_t hash;               // the user's
+    struct bundle_content *form; // of its bundle, with the tensors; NULL: none
+};
+
 struct guard {
     size_t n_in;
     struct guard_input *in;
@@ -52,23 +60,28 @@ struct guard {
     bool no_grad, sees_grad; // sees_grad: something requires a gradient, so that no_grad matters
     uint32_t rules;          // the generation of gradient rules
     uint64_t hash;
+    struct bundle_content *form; // without tensors; a reference
     // Of the capture: what it reads from outside.
     const struct source *sources;
     size_t n_sources;
     struct tape_node *const *leaves; // that lie in a source with others
     size_t n_leaves;
-    bool asks_sharing; // whether two tensors lie on one storage
+    bool asks_sharing;                 // whether two tensors lie on one storage
+    const struct bundle_seen *bundles; // from outside, that the function has read
+    size_t n_bundles;
 };
 
 // `run_time`: n_in flags, or NULL. The guard owns its inputs.
-kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time, uint64_t hash);
+kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, const uint8_t *run_time,
+                       struct guard_key key);
 // What a capture has built in. `source_of`: by input, -1: none.
 struct captured;
 void guard_take(struct guard *g, const struct captured *c);
 void guard_finish(struct guard *g);
 // The first condition that does not hold, and the input (or source) that it is about.
-enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, uint64_t hash, size_t *at);
+enum guard_kind guard_check(const struct guard *g, kiln_tensor *const *in, size_t n_in, struct guard_key key,
+                            size_t *at);
 const char *guard_name(enum guard_kind kind);
 // Both values: what the program was made for, and what the call has.
 void guard_describe(const struct guard *g, enum guard_kind kind, size_t at, kiln_tensor *const *in, size_t n_in,
-                    uint64_t hash, struct str *out);
+                    struct guard_key key, struct str *out);

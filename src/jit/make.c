@@ -60,9 +60,9 @@ static kiln_status compile(struct kiln_function *f, struct entry *e)
     return status;
 }
 
-static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, uint64_t hash)
+static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, struct guard_key key)
 {
-    TRY(guard_make(&e->guard, q->in, q->n_in, q->run_time, hash));
+    TRY(guard_make(&e->guard, q->in, q->n_in, q->run_time, key));
     TRY(capture_run(q, &e->captured));
     guard_take(&e->guard, &e->captured);
     for (size_t i = 0; i < e->captured.n_sources; i++)
@@ -111,8 +111,8 @@ static void finish_making(void *at)
     entry_unref(m->out);
 }
 
-kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
-                       struct entry **out)
+kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                       struct guard_key key, struct entry **out)
 {
     uint8_t *flags = calloc(n_in + 1, 1);
     struct capture_request q = {.fn = f->fn,
@@ -122,8 +122,9 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
                                 .syntax = f->o.syntax,
                                 .in = in,
                                 .n_in = n_in,
-                                .n_out = n_out,
-                                .run_time = flags};
+                                .n_out = o->n,
+                                .run_time = flags,
+                                .run = o->run};
     if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
     VEC(struct joined) joined = {0};
     struct making m = {flags, out};
@@ -137,7 +138,7 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
         q.joined = joined.v;
         q.n_joined = joined.n;
         status = entry_new(f, out);
-        if (!status) status = capture(f, &q, *out, hash);
+        if (!status) status = capture(f, &q, *out, key);
         if (!status) break;
         entry_unref(out);
         if (q.conflict.storage && is_new(joined.v, joined.n, &q.conflict)) {

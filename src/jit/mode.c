@@ -38,11 +38,25 @@ bool jit_enabled(void)
     return atomic_load(&enabled);
 }
 
-kiln_tensor *kiln_mutable(double v)
+static kiln_tensor *at_run_time(kiln_tensor *t)
 {
-    kiln_tensor *t = kiln_scalar(v);
     if (t) t->run_time = true;
     return t;
+}
+
+kiln_tensor *kiln_mutable(double v)
+{
+    return at_run_time(kiln_scalar(v));
+}
+
+kiln_tensor *kiln_mutable_int(int64_t v)
+{
+    return at_run_time(kiln_scalar_int(v));
+}
+
+kiln_tensor *kiln_mutable_bool(bool v)
+{
+    return at_run_time(kiln_scalar_bool(v));
 }
 
 kiln_tensor *kiln_host_number(double (*fn)(void *user), void *user)

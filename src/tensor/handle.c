@@ -8,6 +8,7 @@
 THREAD_LOCAL struct thread_state thread_state;
 struct tape_hooks tensor_tape;
 struct lazy_hooks tensor_lazy;
+void (*tensor_drain_bundles)(struct kiln_scope *s);
 
 #define FREE_LIST_MAX 4096
 struct free_list {
@@ -130,7 +131,10 @@ void kiln_free(kiln_tensor **t)
 
 static void scope_drain(struct kiln_scope *s)
 {
-    while (s->first) tensor_destroy(s->first);
+    do { // what goes with a bundle may be user code, which makes others
+        while (s->first) tensor_destroy(s->first);
+        if (KILN_UNLIKELY(s->bundles != NULL)) tensor_drain_bundles(s);
+    } while (KILN_UNLIKELY(s->first != NULL));
 }
 
 static const char *name_of(int n, int regions)
@@ -226,6 +230,7 @@ void kiln_scope_end(kiln_scope **scope)
 void scope_enter(struct kiln_scope *s)
 {
     s->first = NULL;
+    s->bundles = NULL;
     s->begun_at = 0;
     s->end = NULL;
     s->outer = thread_state.scope;

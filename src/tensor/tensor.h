@@ -59,8 +59,11 @@ struct kiln_tensor {
     kiln_tensor *live_prev, *live_next;
 };
 
+struct kiln_bundle; // bundle/bundle.h
+
 struct kiln_scope {
     kiln_tensor *first;
+    struct kiln_bundle *bundles;
     struct kiln_scope *outer;
     uintptr_t begun_at; // the line of the user's that began it; 0: it lies in a function of the library
     void (*end)(struct kiln_scope *innermost); // it is a part of something else of the user's, which this ends
@@ -162,6 +165,8 @@ static inline kiln_status storage_prepare_write(struct storage *s, const char *w
     TRY(storage_force(s, why));
     return KILN_UNLIKELY(s && __atomic_load_n(&s->readers, __ATOMIC_ACQUIRE)) ? tensor_lazy.keep(s) : KILN_OK;
 }
+// Installed by the layer of bundles: the scope's go.
+extern void (*tensor_drain_bundles)(struct kiln_scope *s);
 // What everything calls that needs the memory of a handle.
 #define tensor_force(t, why) storage_force((t)->storage, why)
 

@@ -57,6 +57,8 @@ void functions_that_write_and_fail(void **state);
 void reads_of_what_is_not_known(void **state);
 void wrong_control_flow(void **state);
 void wrong_host_calls(void **state);
+void wrong_bundles(void **state);
+void wrong_functions_of_bundles(void **state);
 void wrong_cells(void **state);
 void wrong_layers(void **state);
 void wrong_losses(void **state);

@@ -138,6 +138,78 @@ static void freed_functions(void)
     BAD_VOID(kiln_graph_free(&h), KILN_E_HANDLE, "graph_free: the graph was freed");
 }
 
+static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = in;
+    return kiln_error();
+}
+
+static void read_freed_bundle(kiln_bundle *b)
+{
+    kiln_value v = {.size = sizeof v};
+    FREED("bundle", kiln_bundle_count(b))
+    FREED("bundle", kiln_bundle_has(b, "x"))
+    BAD_VOID(kiln_bundle_index(b, "x"), KILN_E_HANDLE, "bundle_index: the bundle was freed");
+    header_names_add(&visited, "kiln_bundle_index", 17);
+    FREED("bundle", kiln_bundle_name(b, 0))
+    FREED("bundle", kiln_bundle_slice(b, NULL, NULL))
+    FREED("bundle", kiln_bundle_kind(b, "x"))
+    FREED("bundle", kiln_bundle_kind_at(b, 0))
+    FREED("bundle", kiln_bundle_get(b, "x", &v))
+    FREED("bundle", kiln_bundle_get_at(b, 0, &v))
+    FREED("bundle", kiln_bundle_tensor(b, "x"))
+    FREED("bundle", kiln_bundle_tensor_at(b, 0))
+    FREED("bundle", kiln_bundle_int(b, "x"))
+    FREED("bundle", kiln_bundle_int_at(b, 0))
+    FREED_VOID("bundle", kiln_bundle_double(b, "x"))
+    FREED_VOID("bundle", kiln_bundle_double_at(b, 0))
+    FREED("bundle", kiln_bundle_bool(b, "x"))
+    FREED("bundle", kiln_bundle_bool_at(b, 0))
+    FREED("bundle", kiln_bundle_string(b, "x"))
+    FREED("bundle", kiln_bundle_string_at(b, 0))
+    FREED("bundle", kiln_bundle_bundle(b, "x"))
+    FREED("bundle", kiln_bundle_bundle_at(b, 0))
+    FREED("bundle", kiln_bundle_pointer(b, "x"))
+    FREED("bundle", kiln_bundle_pointer_at(b, 0))
+    FREED_VOID("bundle", kiln_bundle_print(b, stdout))
+}
+
+static void freed_bundles(void)
+{
+    kiln_value v = {.size = sizeof v};
+    kiln_bundle *bundle = kiln_bundle_create(), *b = bundle, *out, *good = kiln_bundle_create();
+    kiln_function *f = kiln_bundle_jit(same_bundle, NULL, NULL), *freed = f;
+    kiln_bundle_free(&bundle);
+    read_freed_bundle(b);
+    FREED("bundle", kiln_bundle_copy(b))
+    FREED("bundle", kiln_mutable_bundle(b))
+    FREED("bundle", kiln_bundle_alias(b))
+    FREED("bundle", kiln_bundle_is(b, good))
+    FREED("bundle", kiln_bundle_is(good, b))
+    FREED("bundle", kiln_bundle_keep(b))
+    FREED("bundle", kiln_bundle_own(b))
+    FREED("bundle", kiln_bundle_append(b, NULL, KILN_NONE))
+    FREED("bundle", kiln_bundle_append(good, NULL, KILN_BUNDLE(b)))
+    FREED("bundle", kiln_bundle_insert(b, 0, NULL, KILN_NONE))
+    FREED("bundle", kiln_bundle_set(b, "x", KILN_NONE))
+    FREED("bundle", kiln_bundle_set_at(b, 0, KILN_NONE))
+    FREED("bundle", kiln_bundle_remove(b, "x"))
+    FREED("bundle", kiln_bundle_remove_at(b, 0))
+    FREED("bundle", kiln_bundle_pop(b, "x", &v))
+    FREED("bundle", kiln_bundle_pop_at(b, 0, &v))
+    FREED("bundle", kiln_bundle_reverse(b))
+    FREED("bundle", kiln_bundle_extend(b, good))
+    FREED("bundle", kiln_bundle_extend(good, b))
+    FREED("bundle", kiln_bundle_grad(same_bundle, NULL, b, NULL, NULL, &out))
+    FREED("bundle",
+          kiln_bundle_grad(same_bundle, NULL, good, KILN_BUNDLE_GRAD(.sens = b, .wrt = KILN_ARGS(0)), NULL, &out))
+    FREED("bundle", kiln_bundle_call(f, b, &out))
+    kiln_function_free(&f);
+    FREED("function", kiln_bundle_call(freed, good, &out))
+    BAD_VOID(kiln_bundle_free(&b), KILN_E_HANDLE, "bundle_free: the bundle was freed");
+    assert_null(b);
+}
+
 static void freed_loaders(void)
 {
     kiln_tensor *x = F32(2, 4), *out[1];
@@ -318,8 +390,8 @@ static int left_out;
 
 static void expect_visit(const char *name, const char *params)
 {
-    static const char *const handles[] = {"device", "cell",   "optim",   "schedule",   "function",
-                                          "graph",  "loader", "archive", "checkpoint", "capture_region"};
+    static const char *const handles[] = {"device", "cell",    "optim",      "schedule",       "function", "graph",
+                                          "loader", "archive", "checkpoint", "capture_region", "bundle"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -343,6 +415,7 @@ void every_freed_handle_is_found(void **state)
     freed_cells();
     freed_optimisers();
     freed_functions();
+    freed_bundles();
     freed_loaders();
     ended_regions();
     freed_files();

@@ -113,6 +113,8 @@ int main(int argc, char **argv)
         CASE(reads_of_what_is_not_known),
         CASE(wrong_control_flow),
         CASE(wrong_host_calls),
+        CASE(wrong_bundles),
+        CASE(wrong_functions_of_bundles),
         CASE(wrong_cells),
         CASE(wrong_layers),
         CASE(wrong_losses),

@@ -27,6 +27,8 @@ static kiln_loader *loader;
 static kiln_archive *archive;
 static kiln_checkpoint *checkpoint;
 static kiln_capture_region *region;
+static kiln_bundle *bundle;
+static kiln_value value[1];
 static FILE *sink;
 static const char *names[] = {"x", "y"};
 static int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -65,6 +67,9 @@ static void make_all(void)
     kiln_npz_save(path, names, &tensor, 1, NULL);
     archive = kiln_npz_load(path);
     unlink(path);
+    bundle = kiln_bundle_of(&tensor, 1);
+    kiln_bundle_append(bundle, "x", KILN_NONE);
+    value[0] = (kiln_value){.size = sizeof *value, .kind = KILN_KIND_INT};
     region = kiln_capture_begin(dev, __FILE__, __LINE__);
     sink = fopen("/dev/null", "w");
 }

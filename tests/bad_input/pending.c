@@ -7,6 +7,7 @@ static kiln_optim *opt;
 static kiln_loader *loader;
 static kiln_checkpoint *c;
 static kiln_function *f;
+static kiln_bundle *bundle;
 
 static kiln_status twice(void *user, kiln_tensor *const *x, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -38,6 +39,9 @@ static void makers_return_null(void)
         kiln_stop_gradient(p),
         kiln_constant(a),
         kiln_mutable(1),
+        kiln_mutable_int(1),
+        kiln_mutable_bool(true),
+        kiln_bundle_tensor(bundle, "x"),
         kiln_host_number(one, NULL),
         kiln_cell_call(relu, a),
         kiln_loss_mse(a, a, KILN_REDUCTION_MEAN),
@@ -54,6 +58,11 @@ static void makers_return_null(void)
     assert_null(kiln_npz_load("x.npz"));
     assert_null(kiln_schedule_constant(1));
     assert_null(kiln_backward_graph(y));
+    assert_null(kiln_bundle_create());
+    assert_null(kiln_bundle_of(in, 1));
+    assert_null(kiln_bundle_copy(bundle));
+    assert_null(kiln_bundle_string(bundle, "x"));
+    assert_int_equal(kiln_bundle_count(bundle), 0);
     assert_null(kiln_jit(twice, NULL, NULL));
     kiln_device *none = kiln_device_open("cpu");
     assert_null(none);
@@ -81,6 +90,10 @@ static void others_return_the_code(void)
         kiln_set_gradient(p, a),
         kiln_call(f, in, 1, out, 1),
         kiln_set_mode(KILN_MODE_GRAPH),
+        kiln_bundle_append(bundle, NULL, KILN_NONE),
+        kiln_bundle_set(bundle, "x", KILN_NONE),
+        kiln_bundle_pop_at(bundle, 0, NULL),
+        kiln_bundle_reverse(bundle),
         kiln_state(a),
         kiln_cell_jit(relu, NULL),
         kiln_cell_set_training(relu, true),
@@ -112,6 +125,8 @@ void pending_errors_stop_everything(void **state)
     loader = kiln_loader_create(dev, in, 1, NULL);
     c = kiln_checkpoint_create();
     f = kiln_jit(twice, NULL, NULL);
+    bundle = kiln_bundle_create();
+    kiln_bundle_append(bundle, "x", KILN_TENSOR(a));
     uint64_t version = kiln_version(a);
     kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     kiln_device_get_stats(dev, &before);

@@ -107,6 +107,29 @@ static kiln_status same(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
     return kiln_error();
 }
 
+static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = in;
+    return kiln_error();
+}
+
+static void bundles_with_sizes(void)
+{
+    kiln_tensor *x = F32(2);
+    kiln_bundle *b = kiln_bundle_of(&x, 1), *out;
+    SIZED(kiln_value, kiln_bundle_append(b, NULL, &o))
+    SIZED(kiln_value, kiln_bundle_insert(b, 0, NULL, &o))
+    SIZED(kiln_value, kiln_bundle_set(b, "x", &o))
+    SIZED(kiln_value, kiln_bundle_set_at(b, 0, &o))
+    SIZED(kiln_value, kiln_bundle_get_at(b, 0, &o))
+    SIZED(kiln_value, kiln_bundle_pop_at(b, 0, &o))
+    assert_int_equal(kiln_bundle_append(b, "x", KILN_NONE), KILN_OK);
+    SIZED(kiln_value, kiln_bundle_get(b, "x", &o))
+    SIZED(kiln_value, kiln_bundle_pop(b, "x", &o))
+    SIZED(kiln_bundle_grad_opts, kiln_bundle_grad(same_bundle, NULL, b, &o, NULL, &out))
+    assert_int_equal(kiln_bundle_count(b), 2);
+}
+
 static void ops_with_options(void)
 {
     kiln_tensor *x = F32(2, 4), *v = F32(4), *image = F32(1, 2, 4, 4), *w = F32(3, 2, 1, 1), *dy = F32(1, 3, 4, 4),
@@ -153,6 +176,7 @@ static void gradients_with_options(void)
     SIZED(kiln_rule_spec, kiln_register_rule(&o))
     SIZED(kiln_gradcheck_opts, kiln_gradcheck(same, NULL, &x, 1, &o))
     SIZED(kiln_jit_opts, kiln_jit(same, NULL, &o))
+    SIZED(kiln_jit_opts, kiln_bundle_jit(same_bundle, NULL, &o))
     SIZED(kiln_loop_opts, kiln_while(same, same, NULL, &x, 1, &o, out, 1))
     SIZED(kiln_loop_opts, kiln_for(kiln_scalar_int(1), same, NULL, &x, 1, &o, out, 1))
     SIZED(kiln_scan_opts, kiln_scan(same, NULL, &x, 1, &o, out, 1))
@@ -213,6 +237,7 @@ void every_size_is_checked(void **state)
     networks_with_options();
     data_with_options();
     queries_with_sizes();
+    bundles_with_sizes();
     header_each(find_structs);
     assert_true(structs.n >= 39);
     header_each(expect_sized_of);
@@ -289,6 +314,7 @@ static void gradients_with_lists(void)
     LISTED(kiln_value_and_grad(same, NULL, NULL, 1, NULL, out, 2), "value_and_grad: ", "in is NULL")
     LISTED(kiln_gradcheck(same, NULL, NULL, 1, NULL), "gradcheck: ", "in is NULL")
     LISTED(kiln_gradients(kiln_square(p), NULL, 1, NULL, out), "gradients: ", "wrt is NULL")
+    LISTED(kiln_bundle_of(NULL, 2), "bundle_of: ", "tensors is NULL")
     BAD(kiln_gradients(kiln_square(p), &p, 1, NULL, NULL), KILN_E_ARGUMENT, "gradients: ", "grads is NULL");
     LISTED(kiln_call(f, NULL, 1, out, 1), "call: ", "in is NULL")
     kiln_tensor *yes = BOOL(1);

@@ -22,6 +22,31 @@ static tensor checked(kiln_tensor *t)
     throw std::runtime_error(text);
 }
 
+// What a lambda gives of a bundle, captured, and its gradient.
+static bool bundles(kiln_device *dev)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    auto fn = [](void *, kiln_bundle *in, kiln_bundle **out) -> kiln_status {
+        *out = kiln_bundle_create();
+        size_t count = kiln_bundle_count(in);
+        kiln_bundle_append(*out, nullptr, KILN_INT(count));
+        kiln_bundle_append(*out, nullptr, KILN_TRUTH(true));
+        kiln_bundle_append(*out, "none", KILN_NONE);
+        return kiln_bundle_append(*out, "y", KILN_TENSOR(kiln_abs(kiln_square(kiln_bundle_tensor(in, "x")))));
+    };
+    kiln_bundle *in = kiln_bundle_create(), *out = nullptr, *grads = nullptr;
+    kiln_bundle_set(in, "x", KILN_TENSOR(kiln_full(dev, KILN_F32, KILN_SHAPE(1), 3)));
+    kiln_bundle_set(in, "text", KILN_STRING("text"));
+    kiln_function *f = kiln_bundle_jit(fn, nullptr, KILN_JIT(.name = "square", .in_place = true));
+    kiln_bundle_call(f, in, &out);
+    kiln_bundle_grad(fn, nullptr, in, KILN_BUNDLE_GRAD(.names = KILN_NAMES("x")), nullptr, &grads);
+    bool right = kiln_bundle_int_at(out, 0) == 2 && kiln_item(kiln_bundle_tensor(out, "y")) == 9 &&
+                 kiln_item(kiln_bundle_tensor(grads, "x")) == 6 && !kiln_error();
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    return right;
+}
+
 int main()
 {
     kiln_device *dev = kiln_device_open("cpu");
@@ -56,6 +81,7 @@ int main()
     stats.size = sizeof stats;
     kiln_device_get_stats(dev, &stats);
     if (stats.tensors != 2) return 5;
+    if (!bundles(dev)) return 6;
     gradient.reset();
     x.reset();
     kiln_device_close(&dev);

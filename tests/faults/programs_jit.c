@@ -98,7 +98,57 @@ static void run_region(const char *device, struct outcome *o)
     world_close(&k);
 }
 
+static kiln_status bundle_loss(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    kiln_bundle *inside = kiln_bundle_bundle(in, "inside");
+    kiln_tensor *y = kiln_mul(chain(kiln_bundle_tensor(inside, "x"), user), kiln_bundle_tensor(inside, "scale"));
+    *out = kiln_bundle_create();
+    kiln_bundle_set(*out, "loss", KILN_TENSOR(kiln_sum(kiln_square(y), NULL)));
+    kiln_bundle_set(*out, "name", KILN_STRING(kiln_bundle_string(inside, "name")));
+    kiln_bundle_append(in, NULL, KILN_TENSOR(y));
+    return kiln_error();
+}
+
+static kiln_bundle *bundle_input(struct world *k, int n)
+{
+    kiln_bundle *in = kiln_bundle_create(), *inside = kiln_bundle_create();
+    char name[16];
+    kiln_bundle_append(inside, "x", KILN_TENSOR(k->x));
+    kiln_bundle_append(inside, "name", KILN_STRING("loss"));
+    kiln_bundle_append(inside, "scale", KILN_TENSOR(kiln_mutable_int(n)));
+    for (int i = 0; i < 20; i++) { // more than are found one by one
+        snprintf(name, sizeof name, "n%d", i);
+        kiln_bundle_insert(inside, 0, name, KILN_INT(i));
+    }
+    kiln_bundle_set(in, "inside", KILN_BUNDLE(inside));
+    return in;
+}
+
+static void run_bundle(const char *device, struct outcome *o)
+{
+    struct world k;
+    world_open(&k, device);
+    kiln_function *f = kiln_bundle_jit(bundle_loss, k.w, KILN_JIT(.in_place = true));
+    for (int i = 1; i <= 3; i++) {
+        kiln_bundle *out = NULL, *grads = NULL, *in = bundle_input(&k, i);
+        kiln_bundle_call(f, in, &out);
+        outcome_add(o, kiln_bundle_tensor(out, "loss"));
+        outcome_add(o, kiln_bundle_tensor_at(in, 1));
+        kiln_backward(kiln_bundle_tensor(out, "loss"), NULL);
+        outcome_add(o, k.w ? kiln_gradient(k.w) : NULL);
+        kiln_bundle_grad(bundle_loss, k.w, bundle_input(&k, i), NULL, NULL, &grads);
+        outcome_add(o, kiln_bundle_tensor(kiln_bundle_bundle(grads, "inside"), "x"));
+    }
+    kiln_function_free(&f);
+    world_close(&k);
+}
+
 const struct program jit_programs[] = {
-    {"strict", run_strict}, {"trace", run_trace},           {"auto", run_auto},
-    {"region", run_region}, {"background", run_background}, {NULL},
+    {"strict", run_strict},
+    {"trace", run_trace},
+    {"auto", run_auto},
+    {"region", run_region},
+    {"background", run_background},
+    {"bundle", run_bundle},
+    {NULL},
 };

@@ -326,4 +326,4 @@ struct auto_scope {
 kiln_status auto_scope_enter(struct auto_scope *a, kiln_function *f, kiln_device *only);
 // After the handles that are not kept have gone: what is left to do.
 kiln_status auto_scope_leave(struct auto_scope *a, kiln_tensor *const *out, size_t n_out, bool failed);
-kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);

@@ -101,7 +101,7 @@ static void leave_walk(void *at)
     auto_scope_leave(at, NULL, 0, true);
 }
 
-kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     struct auto_scope a;
     TRY(auto_scope_enter(&a, f, NULL));
@@ -110,13 +110,13 @@ kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     a.n_in = n_in;
     struct leave left;
     leave_push(&left, leave_walk, &a);
-    kiln_status status = function_run(f, in, n_in, out, n_out);
+    kiln_status status = function_run(f, in, n_in, o);
     leave_pop(&left);
-    kiln_status last = auto_scope_leave(&a, out, n_out, status != KILN_OK);
+    kiln_status last = auto_scope_leave(&a, o->v, o->n, status != KILN_OK);
     if (!status && last) status = last;
-    for (size_t i = 0; i < n_out && status; i++) {
-        if (out[i]) tensor_destroy(out[i]);
-        out[i] = NULL;
+    for (size_t i = 0; i < o->n && status; i++) {
+        if (o->v[i]) tensor_destroy(o->v[i]);
+        o->v[i] = NULL;
     }
     return status;
 }

@@ -217,6 +217,13 @@ static kiln_status place_numbers(struct auto_walk *w, const struct op_call *c, s
     return KILN_OK;
 }
 
+static bool has_mutable(int n_in, kiln_tensor *const *in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->run_time) return true;
+    return false;
+}
+
 static kiln_status record_step(struct auto_walk *w, struct op_call *c, kiln_tensor *const *in,
                                const struct layout *view, kiln_tensor **out)
 {
@@ -240,6 +247,7 @@ static kiln_status record_step(struct auto_walk *w, struct op_call *c, kiln_tens
     bool added = !s;
     if (!s && w->trie->closed) return AUTO_LOST;
     c->attrs = attrs;
+    if (!s) k.run_time = has_mutable(c->n_in, in);
     if (!s) s = auto_step_add(w, &k, c, view);
     c->attrs = mine;
     if (!s) return error_pending;

@@ -11,12 +11,29 @@
 
 static kiln_status call_function(struct capturing *c)
 {
-    const struct capture_request *q = c->q;
+    struct capture_request *q = c->q;
+    if (q->run) TRY(bundle_run(q->run, c->inner, q->n_in));
+    if (q->run) q->n_out = q->run->made.n;
+    c->made = calloc(q->n_out + 1, sizeof *c->made);
+    if (!c->made) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    for (size_t i = 0; i < q->n_out && q->run; i++) c->made[i] = q->run->made.v[i];
+    if (q->run) return bundle_result_copy(&q->run->result, &c->out->form);
     kiln_status status = state_call(q->fn, q->user, c->inner, q->n_in, c->made, q->n_out);
     if (error_pending) return error_pending;
     if (status) return error_set(status, "call: %s failed with %s", q->name, kiln_status_name(status));
     for (size_t i = 0; i < q->n_out; i++) TRY(captured_check_output(q->name, i, c->made[i]));
     return KILN_OK;
+}
+
+// What it reads of bundles is as constant as they are.
+static kiln_status call_watched(struct capturing *c)
+{
+    bundle_watch_begin(&c->watch);
+    kiln_status status = call_function(c);
+    bundle_watch_end(&c->watch);
+    c->out->bundles = c->watch.seen.v;
+    c->out->n_bundles = c->watch.seen.n;
+    return status;
 }
 
 // What the program needs outlives the recorder.
@@ -66,7 +83,7 @@ static kiln_status record(struct capturing *c, struct captured *out)
     c->since = node_sequence();
     kiln_status status = capture_add_inputs(c);
     c->until = node_sequence();
-    if (!status) status = call_function(c);
+    if (!status) status = call_watched(c);
     if (!status && c->r.conflict.storage)
         status = error_set(KILN_E_STATE, "call: %s hid an error of its capture", c->q->name);
     out->source_of = c->source_of;
@@ -87,6 +104,9 @@ static kiln_status real_input(struct recorder *r, const struct source *s, kiln_t
 static void leave_recorder(void *at)
 {
     struct capturing *c = at;
+    bundle_watch_end(&c->watch);
+    c->out->bundles = c->watch.seen.v;
+    c->out->n_bundles = c->watch.seen.n;
     scope_leave(&c->scope, NULL, 0);
     thread_state.sink = c->sink;
     thread_state.capture = c->capture;
@@ -119,6 +139,10 @@ static kiln_status capture_with(struct capturing *c, struct captured *out)
     c->q->must_be_constant = c->r.must_be_constant;
     c->q->conflict = c->r.conflict;
     c->r.conflict.storage = NULL;
+    out->hosts = c->r.hosts.v; // of the gradient, too
+    out->n_hosts = c->r.hosts.n;
+    c->r.hosts.v = NULL;
+    c->r.hosts.n = c->r.hosts.cap = 0;
     if (status && out->graph == c->r.sink.builder.graph) out->graph = NULL;
     recorder_finish(&c->r);
     return status;
@@ -128,7 +152,8 @@ static void finish_capturing(struct capturing *c)
 {
     for (size_t i = 0; i < c->q->n_in; i++) node_unref(c->nodes[i]);
     free(c->source_of);
-    free(c->inner); // the room of all lists
+    free(c->inner); // the room of all other lists
+    free(c->made);
 }
 
 static void drop_captured(void *at)
@@ -143,7 +168,7 @@ kiln_status capture_run(struct capture_request *q, struct captured *out)
     struct capturing c = {.q = q};
     PROFILE("capture", q->name);
     *out = (struct captured){0};
-    void **room = calloc(2 * q->n_in + q->n_out + 1, sizeof *room);
+    void **room = calloc(2 * q->n_in + 1, sizeof *room);
     c.source_of = malloc(sizeof *c.source_of * (q->n_in + 1));
     if (!room || !c.source_of) {
         free(room);
@@ -152,8 +177,7 @@ kiln_status capture_run(struct capture_request *q, struct captured *out)
     }
     for (size_t i = 0; i < q->n_in; i++) c.source_of[i] = -1;
     c.inner = (kiln_tensor **)room;
-    c.made = c.inner + q->n_in;
-    c.nodes = (struct tape_node **)(room + q->n_in + q->n_out);
+    c.nodes = (struct tape_node **)(room + q->n_in);
     c.out = out;
     struct leave left;
     leave_push(&left, drop_captured, &c);

@@ -1,6 +1,7 @@
 // One capture of a function: its graph, where the graph's inputs come from, and what becomes of its outputs.
 #pragma once
 #include "ir/graph.h"
+#include "bundle/bundle.h"
 #include "jit/capture/gradient.h"
 #include "jit/capture/gradient_step.h"
 #include "jit/capture/replay.h"
@@ -53,8 +54,11 @@ struct captured {
     size_t n_constants;
     struct happened *happened; // the writes of sources, in order
     size_t n_happened;
-    uint64_t counters; // of the random stream, for a run
-    size_t n_outputs;  // of the program, those that are written back not counted
+    uint64_t counters;           // of the random stream, for a run
+    size_t n_outputs;            // of the program, those that are written back not counted
+    struct bundle_result form;   // of the results, where they are in a bundle
+    struct bundle_seen *bundles; // from outside, that the function has read
+    size_t n_bundles;
 };
 
 struct capture_request {
@@ -66,6 +70,7 @@ struct capture_request {
     kiln_tensor *const *in;
     size_t n_in, n_out;
     const uint8_t *run_time; // n_in: which numbers are inputs of the graph
+    struct bundle_run *run;  // how the function is run, instead of fn; it tells n_out then
     const struct joined *joined;
     size_t n_joined;
     // Out, where the capture has failed: what must be otherwise.

@@ -197,9 +197,5 @@ kiln_status capture_collect(struct capturing *c, struct captured *out)
     out->n_results = c->q->n_out;
     TRY(add_left_gradients(c, out));
     TRY(add_gradient_steps(c, out));
-    out->hosts = c->r.hosts.v;
-    out->n_hosts = c->r.hosts.n;
-    c->r.hosts.v = NULL;
-    c->r.hosts.n = c->r.hosts.cap = 0;
     return add_writes(c, out);
 }

@@ -31,6 +31,8 @@ void captured_finish(struct captured *c)
     for (size_t i = 0; i < c->n_hosts; i++) host_call_unref(c->hosts[i]);
     free(c->hosts);
     free(c->constants);
+    bundle_result_finish(&c->form);
+    bundle_seen_free(c->bundles, c->n_bundles);
     ir_graph_destroy(&c->graph);
     *c = (struct captured){0};
 }

@@ -16,6 +16,7 @@ struct capturing {
     struct sink *sink;        // outside
     uint32_t capture;
     struct captured *out;
+    struct bundle_watch watch;
 };
 
 // --- capture_input.c: a source and an abstract handle for each input ---
