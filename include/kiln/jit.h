@@ -26,7 +26,10 @@ typedef enum kiln_mode {
     KILN_MODE_GRAPH = 1,
 } kiln_mode;
 KILN_API kiln_status kiln_set_mode(kiln_mode mode); ///< of this thread
-KILN_API kiln_mode kiln_get_mode(void);
+KILN_API kiln_mode kiln_get_mode(void);             ///< of this thread; where it has set none, of the process
+/// The mode of all threads that have not called kiln_set_mode, those to come among them. Unset: $KILN_MODE, "eager" or
+/// "graph", else KILN_MODE_EAGER. Errors of both: KILN_E_ARGUMENT for another number.
+KILN_API kiln_status kiln_set_default_mode(kiln_mode mode);
 
 /// How a function becomes a graph.
 typedef enum kiln_capture {

@@ -314,12 +314,13 @@ static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *con
     return entry_run(e, in, out, undone);
 }
 
+// In graph mode the mark of AUTO is void: the function is C code as any other, whose cells are graphs.
 static bool runs_eagerly(const kiln_function *f)
 {
     if (!jit_enabled()) return true;
-    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_GRAPH)
-        log_warn("%s is marked KILN_CAPTURE_AUTO; in graph mode it is captured as STRICT", f->name);
-    return false;
+    if (f->o.capture != KILN_CAPTURE_AUTO || kiln_get_mode() != KILN_MODE_GRAPH) return false;
+    log_warn("%s is marked KILN_CAPTURE_AUTO, which is void in graph mode: it runs as without capture", f->name);
+    return true;
 }
 
 // A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
@@ -350,7 +351,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
     uint64_t captures;
     TRY(enter(f, n_out, eager, &captures));
     if (eager) return function_run(f, in, n_in, out, n_out);
-    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
+    if (f->o.capture == KILN_CAPTURE_AUTO) {
         bool done = false;
         kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
         return done ? status : auto_call(f, in, n_in, out, n_out);

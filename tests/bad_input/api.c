@@ -158,6 +158,7 @@ void wrong_gradients(void **state)
     BAD(kiln_jit(twice, NULL, KILN_JIT(.syntax = (kiln_syntax)3)), KILN_E_ARGUMENT, "jit: ", ".syntax 3");
     BAD(kiln_call(NULL, in, 1, g, 1), KILN_E_ARGUMENT, "call: f is NULL");
     BAD(kiln_set_mode((kiln_mode)9), KILN_E_ARGUMENT, "set_mode: ", "9");
+    BAD(kiln_set_default_mode((kiln_mode)9), KILN_E_ARGUMENT, "set_default_mode: ", "9");
     BAD(kiln_constant(NULL), KILN_E_ARGUMENT, "constant: ", "NULL");
     BAD(kiln_state(NULL), KILN_E_ARGUMENT, "state: ", "NULL");
     BAD(kiln_state(y), KILN_E_GRADIENT, "state: ", "no leaf", "square");

@@ -301,6 +301,7 @@ static void closed_devices(void)
     kiln_capture_leave(&place);
     CLOSED(kiln_graph_text_kernels("", 0, "x", d, ignore_kernel, NULL))
     CLOSED(kiln_set_device(d))
+    CLOSED(kiln_set_default_device(d))
     CLOSED(kiln_device_get_info(d, &info))
     CLOSED_VOID(kiln_device_get_stats(d, &stats))
     CLOSED_VOID(kiln_device_reset_stats(d))
