@@ -53,7 +53,7 @@ typedef struct kiln_jit_opts {
     kiln_syntax syntax KILN_0;
     kiln_tensors input_signature KILN_0;      ///< the dtypes and shapes that inputs must have; none given: any
     uint64_t (*hash_args)(void *user) KILN_0; ///< called at each call: a new value is a new capture
-    uint64_t verify KILN_0;                   ///< TRACE: capture anew at every verify-th call and compare; 0: never
+    uint64_t verify KILN_0;                   ///< capture anew at every verify-th call and compare; 0: never
     uint64_t loop_unrolling KILN_0;  ///< AUTO: copies of a repeated body before it is one piece; 0: as it likes
     bool print_after_all KILN_0;     ///< print each graph to stderr when it is captured
     bool background KILN_0;          ///< compile on other threads; single ops run until it is done

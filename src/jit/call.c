@@ -10,6 +10,7 @@
 #include "device/profile.h"
 #include "grad/state.h"
 #include "jit/auto/auto.h"
+#include "jit/capture/difference.h"
 #include "program/kernels.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
@@ -246,12 +247,28 @@ static void leave(kiln_function *f, bool failed)
     pthread_mutex_unlock(&f->lock);
 }
 
-// A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
+// What a capture that differs means for those that are kept: each is looked at before its next run.
+static void replace_entry(kiln_function *f, struct entry *old, struct entry *new, const char *why)
+{
+    struct missed m;
+    snprintf(m.why, sizeof m.why, "verify: %s", why);
+    pthread_mutex_lock(&f->lock);
+    cache_remove(f, old);
+    for (struct entry *e = f->first; e; e = e->next) e->suspect = true;
+    pthread_mutex_unlock(&f->lock);
+    add_captured(f, new, &m);
+    log_warn("%s was captured again, as .verify asks, and gave another recording than before: %s; calls since the last "
+             "check ran the old one",
+             f->name, why);
+}
+
+// The function is captured again at every .verify-th call. Where the recording is another one, it takes over.
 static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
                           struct entry **e)
 {
     struct entry *again;
     struct leave holds, locks;
+    struct str why;
     pthread_mutex_lock(&f->capture_lock);
     leave_push(&holds, unref_entry, *e);
     leave_push(&locks, unlock_captures, f);
@@ -261,23 +278,17 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     running = me.outer;
     leave_pop(&locks);
     leave_pop(&holds);
-    if (status || ir_graph_equal((*e)->captured.graph, again->captured.graph)) {
+    str_init(&why);
+    if (!status) status = captured_difference(&(*e)->captured, &again->captured, &why);
+    if (!status && why.len) {
+        replace_entry(f, *e, again, str_text(&why));
+        entry_unref(e);
+        *e = again;
+    } else
         entry_unref(&again);
-        pthread_mutex_unlock(&f->capture_lock);
-        return status;
-    }
-    struct missed m = {.why = "verify found another recording"};
-    pthread_mutex_lock(&f->lock);
-    cache_remove(f, *e);
-    pthread_mutex_unlock(&f->lock);
-    add_captured(f, again, &m);
+    str_free(&why);
     pthread_mutex_unlock(&f->capture_lock);
-    log_warn("%s gave another recording than before: values that it reads, or what it reaches in C, have changed; the "
-             "calls since the last check used the old one",
-             f->name);
-    entry_unref(e);
-    *e = again;
-    return KILN_OK;
+    return status;
 }
 
 struct hash_call {
@@ -298,13 +309,24 @@ static uint64_t hash_of(const kiln_function *f)
     return c.hash;
 }
 
-static bool is_due(kiln_function *f, uint64_t captures)
+// The entry is captured again, unless it just was.
+static bool is_due(kiln_function *f, struct entry *e, uint64_t captures)
 {
+    if (KILN_LIKELY(!f->o.verify)) return false;
     pthread_mutex_lock(&f->lock);
-    bool due = f->o.capture == KILN_CAPTURE_TRACE && f->o.verify && f->stats.calls % f->o.verify == 0 &&
-               f->stats.captures == captures; // not just recorded
+    bool due = f->stats.captures == captures && (e->suspect || f->stats.calls % f->o.verify == 0);
+    if (due) e->suspect = false;
     pthread_mutex_unlock(&f->lock);
     return due;
+}
+
+static kiln_status verify_if_due(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, uint64_t hash,
+                                 uint64_t captures, struct entry **e)
+{
+    if (!*e || !is_due(f, *e, captures)) return KILN_OK;
+    kiln_status status = verify(f, in, n_in, n_out, hash, e);
+    if (status) entry_unref(e);
+    return status;
 }
 
 // Takes the reference.
@@ -325,12 +347,12 @@ static bool runs_eagerly(const kiln_function *f)
 
 // A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
 static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
-                          bool *done)
+                          uint64_t captures, bool *done)
 {
     uint64_t hash = hash_of(f);
     TRY(error_pending);
     struct entry *e = NULL;
-    if (get_entry(f, in, n_in, n_out, hash, &e)) {
+    if (get_entry(f, in, n_in, n_out, hash, &e) || verify_if_due(f, in, n_in, n_out, hash, captures, &e)) {
         pthread_mutex_lock(&f->lock);
         f->no_replay = true;
         function_note(f, "runs at every call: %s", kiln_error_message());
@@ -353,18 +375,15 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, k
     if (eager) return function_run(f, in, n_in, out, n_out);
     if (f->o.capture == KILN_CAPTURE_AUTO) {
         bool done = false;
-        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, &done) : KILN_OK;
+        kiln_status status =
+            f->o.pure_host && !f->no_replay ? replay(f, in, n_in, out, n_out, captures, &done) : KILN_OK;
         return done ? status : auto_call(f, in, n_in, out, n_out);
     }
     uint64_t hash = hash_of(f);
     TRY(error_pending);
     struct entry *e;
     TRY(get_entry(f, in, n_in, n_out, hash, &e));
-    if (e && is_due(f, captures)) {
-        kiln_status status = verify(f, in, n_in, n_out, hash, &e);
-        if (status) entry_unref(&e);
-        TRY(status);
-    }
+    TRY(verify_if_due(f, in, n_in, n_out, hash, captures, &e));
     if (!e) {
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;

@@ -16,6 +16,7 @@ struct entry {
     struct captured captured;
     struct program *program;
     uint64_t number; // of the capture, from 1
+    bool suspect;    // another capture was found to differ: this one is looked at before it runs
     uint64_t size_B, n_launches;
     const char *name;             // the function's; owned
     struct kernel_count *kernels; // the function's; a reference
