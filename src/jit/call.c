@@ -122,7 +122,7 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
     *capture = !f->gave_up;
     if (f->gave_up) return KILN_OK;
     TRY(note_scalars(f, n_in, m->kind, m->at));
-    if (f->stats.captures <= function_recompile_limit(f)) return KILN_OK;
+    if (f->stats.captures <= function_recompile_limit(f) || f->o.deterministic) return KILN_OK;
     f->gave_up = true;
     *capture = false;
     function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);

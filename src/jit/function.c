@@ -28,15 +28,6 @@ static kiln_status copy_signature(struct kiln_function *f)
     return KILN_OK;
 }
 
-static kiln_status check_options(const kiln_jit_opts *o)
-{
-    if ((unsigned)o->capture > KILN_CAPTURE_TRACE)
-        return error_set(KILN_E_ARGUMENT, "jit: .capture %d is not one of kiln_capture", (int)o->capture);
-    if ((unsigned)o->syntax > KILN_SYNTAX_STRICT)
-        return error_set(KILN_E_ARGUMENT, "jit: .syntax %d is not one of kiln_syntax", (int)o->syntax);
-    return KILN_OK;
-}
-
 void function_ref(kiln_function *f)
 {
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
@@ -117,7 +108,7 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
     name_function(f);
     jit_warm();
     f->kernels = kernel_count_new();
-    if (f->kernels && !check_options(&f->o) && !copy_signature(f)) return f;
+    if (f->kernels && !function_check_options(&f->o) && !copy_signature(f)) return f;
     function_unref(f);
     return NULL;
 }
@@ -176,14 +167,6 @@ kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, 
     for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
     free(made);
     return status;
-}
-
-uint64_t function_recompile_limit(const kiln_function *f)
-{
-    if (f->o.recompile_limit) return f->o.recompile_limit;
-    const char *text = getenv("KILN_JIT_RECOMPILES");
-    uint64_t n = text ? strtoull(text, NULL, 10) : 0;
-    return n ? n : 32;
 }
 
 void function_count_ops(kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops)

@@ -60,7 +60,7 @@ void kiln_jit_enable(bool on)
     atomic_store(&enabled, on);
 }
 
-bool jit_enabled(void)
+static bool is_enabled(void)
 {
     int on = atomic_load_explicit(&enabled, memory_order_relaxed);
     if (on >= 0) return on;
@@ -69,6 +69,11 @@ bool jit_enabled(void)
     on = !text || strcmp(text, "0") != 0;
     atomic_compare_exchange_strong(&enabled, &unknown, on);
     return atomic_load(&enabled);
+}
+
+bool jit_enabled(void)
+{
+    return is_enabled() && !thread_state.no_capture;
 }
 
 kiln_tensor *kiln_mutable(double v)

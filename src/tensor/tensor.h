@@ -164,6 +164,8 @@ struct thread_state {
     struct kiln_scope *scope; // innermost
     struct sink *sink;        // NULL: eager
     int no_grad;              // depth
+    int no_capture;           // depth
+    bool in_rules;            // gradients are being computed: what is recorded, the library makes
     uint32_t capture;         // number of the capture in progress, 0: none
     bool numbers_given;       // random ops come with their piece of the stream
     bool indices_fit;         // the library made the indices of ops, or has seen them checked

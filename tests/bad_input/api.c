@@ -166,6 +166,7 @@ void wrong_gradients(void **state)
     BAD(kiln_host_number(NULL, NULL), KILN_E_ARGUMENT, "host_number: ", "NULL");
     BAD(kiln_cell_jit(NULL, NULL), KILN_E_ARGUMENT, "cell_jit: ", "NULL");
     BAD(kiln_stop_gradient(NULL), KILN_E_ARGUMENT, "NULL");
+    BAD_VOID(kiln_no_capture_end(), KILN_E_STATE, "no_capture_end: ", "kiln_no_capture_begin");
     BAD_VOID(kiln_no_grad_end(), KILN_E_STATE, "no_grad_end: ", "kiln_no_grad_begin");
     BAD(kiln_register_bprop("frobnicate", NULL, NULL), KILN_E_ARGUMENT, "register_bprop: ", "\"frobnicate\"");
     BAD(kiln_register_bprop(NULL, NULL, NULL), KILN_E_ARGUMENT, "register_bprop: ", "op is NULL");

@@ -170,6 +170,8 @@ static void ended_regions(void)
     assert_false(kiln_capture_next(NULL));
     BAD(kiln_capture_enter(NULL, dev, __FILE__, __LINE__), KILN_E_ARGUMENT, "capture_enter: p is NULL");
     kiln_capture_leave(NULL);
+    BAD(kiln_no_capture_enter(NULL), KILN_E_ARGUMENT, "no_capture_enter: p is NULL");
+    kiln_no_capture_leave(NULL);
 }
 
 static void freed_files(void)
