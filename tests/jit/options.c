@@ -360,6 +360,20 @@ static void graphs_have_a_bound(void **state)
     kiln_function_free(&j);
 }
 
+// More buffers than 16 bits count, each of which a later op reads.
+static void graphs_may_be_long(void **state)
+{
+    struct fixture *f = *state;
+    if (strcmp(jit_device, "cpu") != 0) return; // the same code, by the hour
+    int n = 66000;
+    kiln_tensor *in[] = {vec(f, 2, 1, 0), vec(f, 2, 1, 0.5)}, *out = NULL;
+    kiln_function *j = kiln_jit(many, &n, KILN_JIT(.level = KILN_LEVEL_AS_IS));
+    for (int i = 0; i < 2; i++) ok(kiln_call(j, in, 2, &out, 1));
+    expect(out, 2, 66001., 33000.);
+    assert_int_equal(stats_of(j).nodes, 66000);
+    kiln_function_free(&j);
+}
+
 static kiln_status one_more(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_add(in[1], in[2]); // the number of the trip comes first
@@ -505,6 +519,7 @@ int main(int argc, char **argv)
                                        TEST(whole_graphs_are_not_cut),
                                        TEST(results_and_captures_inside_are_no_breaks),
                                        TEST(graphs_have_a_bound),
+                                       TEST(graphs_may_be_long),
                                        TEST(regions_count),
                                        TEST(one_warning_of_unrolled_loops),
                                        TEST(training_steps_are_left_alone),
