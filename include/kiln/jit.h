@@ -76,7 +76,8 @@ typedef struct kiln_jit_opts {
     /// The same inputs give the same bits at every call. Not with .background. AUTO: no fusion, for what a break asks
     /// for is computed in other kernels the first time. STRICT, TRACE: calls beyond .recompile_limit are captured, too.
     bool deterministic KILN_0;
-    /// AUTO: one graph or none. What would break it is an error, KILN_E_STATE, that names the line.
+    /// AUTO: one graph or none. What would break it is an error, KILN_E_STATE, that names the line, and so is a call
+    /// that would run op by op beyond .recompile_limit.
     bool fullgraph KILN_0;
     /// Ops of one graph, those of its gradients included; 0: 1,000,000. STRICT, TRACE, and AUTO with .fullgraph: more
     /// are an error, KILN_E_STATE, while the function is captured. AUTO: the graph breaks there, if not before.

@@ -306,6 +306,38 @@ static void whole_graphs_are_not_cut(void **state)
     assert_int_equal(runs, 4);
 }
 
+static kiln_status grows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = in[0];
+    for (int i = 0; i < *(int *)user; i++) out[0] = kiln_add(out[0], in[0]);
+    return kiln_error();
+}
+
+// Nor do they run op by op without a word.
+static void whole_graphs_have_a_limit_too(void **state)
+{
+    struct fixture *f = *state;
+    int n = 0, n_refused = 0;
+    kiln_tensor *x = vec(f, 1, 1), *out = NULL;
+    kiln_function *j =
+        kiln_jit(grows, &n, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .fullgraph = true, .recompile_limit = 3));
+    for (n = 1; n < 12; n++) {
+        kiln_status status = kiln_call(j, &x, 1, &out, 1);
+        if (status)
+            fails(status, KILN_E_STATE, "recompile limit; more are not, which .fullgraph does not allow");
+        else
+            expect(out, 1, n + 1.);
+        assert_int_equal(status != KILN_OK, n > 5);
+        n_refused += status != KILN_OK;
+    }
+    assert_int_equal(n_refused, 6);
+    n = 2; // one that is known
+    ok(kiln_call(j, &x, 1, &out, 1));
+    expect(out, 1, 3.);
+    assert_int_equal(stats_of(j).single_ops, 0);
+    kiln_function_free(&j);
+}
+
 static void results_and_captures_inside_are_no_breaks(void **state)
 {
     struct fixture *f = *state;
@@ -517,6 +549,7 @@ int main(int argc, char **argv)
                                        TEST(numbers_have_one_program),
                                        TEST(a_break_is_an_error),
                                        TEST(whole_graphs_are_not_cut),
+                                       TEST(whole_graphs_have_a_limit_too),
                                        TEST(results_and_captures_inside_are_no_breaks),
                                        TEST(graphs_have_a_bound),
                                        TEST(graphs_may_be_long),
