@@ -52,9 +52,9 @@ typedef struct kiln_device_info {
 
 /// Opens a device. `name`: NULL ($KILN_DEVICE, else the first real GPU, else the CPU), "cpu", "gpu" (the first real
 /// one), "vulkan" (the same, else the first software driver), "vulkan:N" (in the loader's order), "null" (computes
-/// nothing). The first device a process opens is the default of every thread that has not called kiln_set_device. Close
-/// it with kiln_device_close. Errors: KILN_E_ARGUMENT for a name that is not built in (the text lists those that are),
-/// KILN_E_MISSING when there is no such device.
+/// nothing). The first device a process opens is the default of every thread that has not called kiln_set_device, until
+/// kiln_set_default_device names another. Close it with kiln_device_close. Errors: KILN_E_ARGUMENT for a name that is
+/// not built in (the text lists those that are), KILN_E_MISSING when there is no such device.
 ///
 /// The first CPU device of a process opens OpenBLAS. Where OpenBLAS would take the processor for a smaller one, the
 /// environment variable OPENBLAS_CORETYPE is set meanwhile, unless the program has set it, so that no other thread may
@@ -71,6 +71,11 @@ KILN_API void kiln_device_close(kiln_device **dev);
 
 /// Sets this thread's default device: taken where a creation function gets NULL.
 KILN_API kiln_status kiln_set_device(kiln_device *dev);
+
+/// Sets the default device of all threads that have not called kiln_set_device, those to come among them. It is not
+/// held: when it is closed, and with NULL, the default is again the first of the open devices. Errors: KILN_E_HANDLE
+/// for a device that was closed.
+KILN_API kiln_status kiln_set_default_device(kiln_device *dev);
 
 /// This thread's default device (borrowed), or NULL with an error naming kiln_device_open.
 KILN_API kiln_device *kiln_get_device(void);

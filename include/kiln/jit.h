@@ -26,7 +26,10 @@ typedef enum kiln_mode {
     KILN_MODE_GRAPH = 1,
 } kiln_mode;
 KILN_API kiln_status kiln_set_mode(kiln_mode mode); ///< of this thread
-KILN_API kiln_mode kiln_get_mode(void);
+KILN_API kiln_mode kiln_get_mode(void);             ///< of this thread; where it has set none, of the process
+/// The mode of all threads that have not called kiln_set_mode, those to come among them. Unset: $KILN_MODE, "eager" or
+/// "graph", else KILN_MODE_EAGER. Errors of both: KILN_E_ARGUMENT for another number.
+KILN_API kiln_status kiln_set_default_mode(kiln_mode mode);
 
 /// How a function becomes a graph.
 typedef enum kiln_capture {
@@ -41,6 +44,13 @@ typedef enum kiln_syntax {
     KILN_SYNTAX_STRICT = 1, ///< tensors of host data, and reads of constants, are errors
 } kiln_syntax;
 
+/// What is done to a graph before it runs.
+typedef enum kiln_level {
+    KILN_LEVEL_FUSION = 0, ///< passes, and ops become kernels together
+    KILN_LEVEL_PASSES = 1, ///< passes; each op that is left is a kernel by itself, and gives the bits of eager mode
+    KILN_LEVEL_AS_IS = 2,  ///< each op as it was captured, by itself
+} kiln_level;
+
 typedef struct kiln_function kiln_function;
 
 /// Options of kiln_jit; NULL means all zero.
@@ -50,7 +60,7 @@ typedef struct kiln_jit_opts {
     kiln_syntax syntax KILN_0;
     kiln_tensors input_signature KILN_0;      ///< the dtypes and shapes that inputs must have; none given: any
     uint64_t (*hash_args)(void *user) KILN_0; ///< called at each call: a new value is a new capture
-    uint64_t verify KILN_0;                   ///< TRACE: capture anew at every verify-th call and compare; 0: never
+    uint64_t verify KILN_0;                   ///< capture anew at every verify-th call and compare; 0: never
     uint64_t loop_unrolling KILN_0;  ///< AUTO: copies of a repeated body before it is one piece; 0: as it likes
     bool print_after_all KILN_0;     ///< print each graph to stderr when it is captured
     bool background KILN_0;          ///< compile on other threads; single ops run until it is done
@@ -59,7 +69,20 @@ typedef struct kiln_jit_opts {
     uint64_t cache_entries KILN_0;   ///< programs kept; 0: 64
     uint64_t cache_B KILN_0;         ///< memory that they may plan for in all; 0: 1 GiB
     const char *name KILN_0;         ///< in messages; copied. NULL: "the function at", and where fn is defined
-    bool in_place KILN_0; ///< kiln_bundle_jit: changes of the input are changes of the bundle that the caller gave
+    bool in_place KILN_0;    ///< kiln_bundle_jit: changes of the input are changes of the bundle that the caller gave
+    kiln_level level KILN_0; ///< what is done to its graphs
+    /// Values of f16 and bf16 on the way are rounded as eager mode rounds what it stores; else kernels keep them in
+    /// f32. Folds may still add in another order: KILN_LEVEL_PASSES gives all bits of eager mode.
+    bool eager_rounding KILN_0;
+    /// The same inputs give the same bits at every call. Not with .background. AUTO: no fusion, for what a break asks
+    /// for is computed in other kernels the first time. STRICT, TRACE: calls beyond .recompile_limit are captured, too.
+    bool deterministic KILN_0;
+    /// AUTO: one graph or none. What would break it is an error, KILN_E_STATE, that names the line, and so is a call
+    /// that would run op by op beyond .recompile_limit.
+    bool fullgraph KILN_0;
+    /// Ops of one graph, those of its gradients included; 0: 1,000,000. STRICT, TRACE, and AUTO with .fullgraph: more
+    /// are an error, KILN_E_STATE, while the function is captured. AUTO: the graph breaks there, if not before.
+    uint64_t max_nodes KILN_0;
 } kiln_jit_opts;
 #define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
 
@@ -134,6 +157,28 @@ KILN_API bool kiln_capture_next(kiln_capture_region *r); ///< true once; false f
 /// in a captured function that was called since, it is an error, and the region stays open. It ends at last with the
 /// captured function, the block or the thread that it was begun in.
 KILN_API void kiln_capture_end(kiln_capture_region **r);
+
+/// Capture off, on this thread, between begin and end; they nest. Captured functions, cells and blocks of KILN_CAPTURE
+/// that are reached there run op by op. In a function that is captured by AUTO, ops in between run at once, and what of
+/// the graph they need breaks it. STRICT and TRACE have no values for them to run on: KILN_E_STATE, to be ended all the
+/// same; and so is an end without a begin.
+KILN_API kiln_status kiln_no_capture_begin(void);
+KILN_API void kiln_no_capture_end(void);
+/// The same as a block, which may be left as one of KILN_CAPTURE may:
+///
+///     KILN_NO_CAPTURE {
+///         debug(kiln_call(fast, in, 3, &out, 1));
+///     }
+#define KILN_NO_CAPTURE                                                                \
+    for (kiln_no_capture_place KILN_NAME_(kiln_no_capture_, __LINE__)                  \
+             __attribute__((cleanup(kiln_no_capture_leave))) = {false, false, {NULL}}; \
+         kiln_no_capture_enter(&KILN_NAME_(kiln_no_capture_, __LINE__));)
+typedef struct kiln_no_capture_place {
+    bool entered, open;
+    void *reserved[6];
+} kiln_no_capture_place;                                       ///< a block on the stack of the function that it is in
+KILN_API bool kiln_no_capture_enter(kiln_no_capture_place *p); ///< true once; not for NULL
+KILN_API void kiln_no_capture_leave(kiln_no_capture_place *p); ///< ends its block
 
 /// Writes what was captured and why: each capture with the guard that failed and both values, each program.
 KILN_API void kiln_explain(kiln_function *f, FILE *file);

@@ -121,8 +121,8 @@ KILN_API kiln_status kiln_cell_fn(void *cell, kiln_tensor *const *in, size_t n_i
 
 /// Marks a cell: from now on its calls run as a captured function, in either mode. In KILN_MODE_GRAPH all cells do. A
 /// change of mode (training, inference) or of structure (children, parameters, hooks), of the cell or below it, is a
-/// new capture. `opts` as for kiln_jit; NULL: STRICT. Backward hooks then see the gradients once, while the backward
-/// graph is made.
+/// new capture. `opts` as for kiln_jit; NULL: STRICT. A mark of AUTO is void in KILN_MODE_GRAPH. Backward hooks then
+/// see the gradients once, while the backward graph is made.
 KILN_API kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts);
 /// The captured function of a cell that was marked or called in graph mode, for kiln_explain and kiln_function_stats;
 /// borrowed, NULL when there is none.

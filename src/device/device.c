@@ -12,6 +12,7 @@ struct device_upper device_upper;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_list, list_lock)
 static kiln_device *open_list;                   // newest first; the default is the oldest that is not closed
+static kiln_device *process_default;             // that was set in its place, not closed; NULL: none
 static THREAD_LOCAL kiln_device *thread_default; // held
 
 static kiln_status unknown_name(const char *name)
@@ -140,6 +141,7 @@ void kiln_device_close(kiln_device **dev)
     pthread_mutex_lock(&list_lock);
     bool twice = d->closed;
     d->closed = true;
+    if (process_default == d) process_default = NULL;
     pthread_mutex_unlock(&list_lock);
     if (twice) {
         error_set(KILN_E_HANDLE, "device_close: the device was closed already");
@@ -209,13 +211,13 @@ kiln_device *device_default(void)
                   thread_default->name);
         return NULL;
     }
-    kiln_device *oldest = NULL;
     pthread_mutex_lock(&list_lock);
-    for (kiln_device *d = open_list; d; d = d->next)
-        if (!d->closed && !d->internal) oldest = d;
+    kiln_device *found = process_default;
+    for (kiln_device *d = process_default ? NULL : open_list; d; d = d->next)
+        if (!d->closed && !d->internal) found = d; // the oldest
     pthread_mutex_unlock(&list_lock);
-    if (!oldest) error_set(KILN_E_STATE, "no device is open: call kiln_device_open first");
-    return oldest;
+    if (!found) error_set(KILN_E_STATE, "no device is open: call kiln_device_open first");
+    return found;
 }
 
 bool device_is_open(enum device_role role)
@@ -239,6 +241,17 @@ kiln_status kiln_set_device(kiln_device *dev)
     thread_at_end(THREAD_DEVICE, drop_default);
     set_default(dev);
     return KILN_OK;
+}
+
+kiln_status kiln_set_default_device(kiln_device *dev)
+{
+    if (error_pending) return error_pending;
+    if (dev) TRY(device_check("set_default_device", dev));
+    pthread_mutex_lock(&list_lock);
+    bool closed = dev && dev->closed;
+    if (!closed) process_default = dev;
+    pthread_mutex_unlock(&list_lock);
+    return closed ? error_set(KILN_E_HANDLE, "set_default_device: the device was closed") : KILN_OK;
 }
 
 kiln_device *kiln_get_device(void)

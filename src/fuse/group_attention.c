@@ -6,7 +6,7 @@
 static bool feeds_only(const struct fuser *f, const struct group *maker, int32_t x, int32_t y)
 {
     if (maker->k->n_out != 1) return false;
-    uint16_t b = maker->k->out[0].to.buffer;
+    uint32_t b = maker->k->out[0].to.buffer;
     const struct unit_buffer *buffer = &f->u->buffers.v[b];
     if (buffer->kept || buffer->ordered || unit_buffer_is_given(buffer)) return false;
     for (int32_t r = f->r.first_reader[b]; r < f->r.first_reader[b + 1]; r++)

@@ -63,7 +63,7 @@ int group_gather(struct fuser *f, const int32_t *roots, int n_roots)
     return kept;
 }
 
-static bool is_read_outside(const struct fuser *f, uint16_t b)
+static bool is_read_outside(const struct fuser *f, uint32_t b)
 {
     const struct unit_buffer *buffer = &f->u->buffers.v[b];
     if (buffer->kept || buffer->ordered || unit_buffer_is_given(buffer)) return true;
@@ -104,7 +104,7 @@ void group_merge_lists(const struct group *a, const struct group *b, int32_t *ou
 static bool reads_from(const struct fuser *f, const struct group *reader, const struct group *maker)
 {
     for (int i = 0; i < maker->n; i++) {
-        uint16_t b = result_of(f, maker->roots[i]);
+        uint32_t b = result_of(f, maker->roots[i]);
         for (int32_t r = f->r.first_reader[b]; r < f->r.first_reader[b + 1]; r++)
             if (f->group_of[f->r.readers[r]] == reader->roots[0]) return true;
     }

@@ -42,7 +42,7 @@ static inline const struct unit *group_unit(const struct fuser *f, int32_t i)
     return &f->u->v.v[i];
 }
 
-static inline uint16_t result_of(const struct fuser *f, int32_t unit)
+static inline uint32_t result_of(const struct fuser *f, int32_t unit)
 {
     return group_unit(f, unit)->l.operands[group_unit(f, unit)->n_in].slot;
 }

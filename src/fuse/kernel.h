@@ -32,7 +32,7 @@ enum fused_level { LEVEL_UNIFORM, LEVEL_ROW, LEVEL_ELEMENT, LEVEL_TOTAL };
 // One strided way through a buffer. A value is loaded and stored in its dtype's own class (f16 and bf16 in f32, i8, i16
 // and u8 in i32); the store rounds to nearest even or wraps. Every other conversion is a node of the DAG.
 struct fused_access {
-    uint16_t buffer;                 // which; the meaning is the caller's
+    uint32_t buffer;                 // which; the meaning is the caller's
     uint8_t dtype;                   // storage dtype
     uint8_t cls;                     // class of the values loaded or stored
     int64_t offset;                  // elements, of point 0

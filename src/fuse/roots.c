@@ -133,7 +133,7 @@ static void add_after(struct roots *r, struct tally *t, int32_t before, int32_t 
     t->n_after[before]++;
 }
 
-static void read_buffer(struct roots *r, struct tally *t, int32_t root, uint16_t b)
+static void read_buffer(struct roots *r, struct tally *t, int32_t root, uint32_t b)
 {
     const struct unit_buffer *buffer = &r->u->buffers.v[b];
     if (t->last_reader[b] == root) return;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BUFFERS_MAX = 1 << 24 };
+
 struct units_maker {
     struct lowering base;
     struct units *u;
@@ -21,8 +23,8 @@ static int32_t add_buffer(struct units *u, enum buffer_kind kind, const struct t
 {
     struct unit_buffer b = {
         .kind = (uint8_t)kind, .dtype = t->dtype, .value = value, .numel = type_numel(t), .writer = -1};
-    if (u->buffers.n >= UINT16_MAX) {
-        error_set(KILN_E_UNSUPPORTED, "graph: more than %d buffers", UINT16_MAX);
+    if (u->buffers.n >= BUFFERS_MAX) {
+        error_set(KILN_E_UNSUPPORTED, "graph: more than %d buffers", BUFFERS_MAX);
         return -1;
     }
     return vec_push(&u->buffers, b) ? -1 : (int32_t)u->buffers.n - 1;
@@ -84,7 +86,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
                     : o->slot & SLOT_OUT ? m->out[o->slot & ~SLOT_OUT]
                                          : m->in[o->slot];
         if (b < 0) return error_set(KILN_E_INTERNAL, "%s: a launch names a slot without memory", l->op);
-        o->slot = (uint16_t)b;
+        o->slot = (uint32_t)b;
         if (!(o->flags & OPERAND_WRITE)) continue;
         m->u->buffers.v[b].n_writes++;
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
@@ -226,14 +228,14 @@ static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
     *r = (struct unit_region){.operands = o, .has_effect = ir_node_has_effect(u->graph, n)};
     for (int32_t i = 0; i < n->n_in; i++)
         if (u->values[in[i]].buffer >= 0)
-            o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)u->values[in[i]].buffer};
+            o[r->n_operands++] = (struct launch_operand){.slot = (uint32_t)u->values[in[i]].buffer};
     for (int32_t i = 0; i < n->n_out; i++) {
         struct unit_view *at = &u->values[n->first_out + i];
         const struct type *t = &u->graph->values.v[n->first_out + i].type;
         at->buffer = add_buffer(u, BUFFER_VALUE, t, n->first_out + i);
         if (at->buffer < 0) return error_pending;
         layout_contiguous(t, &at->layout);
-        o[r->n_operands++] = (struct launch_operand){.slot = (uint16_t)at->buffer, .flags = OPERAND_WRITE};
+        o[r->n_operands++] = (struct launch_operand){.slot = (uint32_t)at->buffer, .flags = OPERAND_WRITE};
         u->buffers.v[at->buffer].n_writes++;
         u->buffers.v[at->buffer].writer = (int32_t)u->v.n;
     }

@@ -46,9 +46,9 @@ static bool can_forward(const struct units *u, const struct use *uses, int32_t i
     return is_dense(unit, 0, a->numel) && is_dense(unit, 1, a->numel);
 }
 
-static uint16_t target(const int32_t *forwarded, uint16_t buffer)
+static uint32_t target(const int32_t *forwarded, uint32_t buffer)
 {
-    while (forwarded[buffer] >= 0) buffer = (uint16_t)forwarded[buffer];
+    while (forwarded[buffer] >= 0) buffer = (uint32_t)forwarded[buffer];
     return buffer;
 }
 

@@ -68,7 +68,7 @@ static int by_start(const void *a, const void *b)
 static bool reads(const struct unit *u, int32_t buffer)
 {
     for (int o = 0; o < unit_n_operands(u); o++)
-        if (unit_reads(u, o) && unit_operands(u)[o].slot == buffer) return true;
+        if (unit_reads(u, o) && unit_operands(u)[o].slot == (uint32_t)buffer) return true;
     return false;
 }
 
@@ -81,7 +81,7 @@ static bool find_pieces(struct join *j, int32_t buffer)
     j->width = 0;
     for (int32_t i = 0; i < (int32_t)j->u->v.n; i++) {
         const struct unit *w = &j->u->v.v[i];
-        bool writes = !w->region && w->l.n_operands == w->n_in + 1 && w->l.operands[w->n_in].slot == buffer;
+        bool writes = !w->region && w->l.n_operands == w->n_in + 1 && w->l.operands[w->n_in].slot == (uint32_t)buffer;
         was_read = was_read || reads(w, buffer);
         if (!writes) continue;
         if (was_read || j->n == MAX_PIECES || w->n_in != 1) return false;

@@ -521,13 +521,16 @@ static void finish_left(void *r)
 kiln_status run_backward(struct run *r)
 {
     int no_grad = thread_state.no_grad;
+    bool in_rules = thread_state.in_rules;
     struct leave left;
     thread_state.no_grad = r->create_graph ? 0 : no_grad + 1;
+    thread_state.in_rules = true;
     r->keep |= r->create_graph;
     leave_push(&left, finish_left, r);
     kiln_status status = run_all(r);
     leave_pop(&left);
     thread_state.no_grad = no_grad;
+    thread_state.in_rules = in_rules;
     return status;
 }
 

@@ -24,7 +24,7 @@ struct launch_operand {
     uint64_t address;   // device address of element 0 of the space (layout offset applied), or immediate bits
     int64_t range_lo_B; // bytes touched: [address + lo, address + hi)
     int64_t range_hi_B;
-    uint16_t slot;
+    uint32_t slot;
     uint8_t dtype;             // storage dtype
     uint8_t flags;             // enum operand_flags
     int64_t strides[MAX_RANK]; // elements, one a dimension of the space

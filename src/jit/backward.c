@@ -95,7 +95,9 @@ static kiln_status compile(const struct backward_run *r, struct program **out)
         numbers[g->n_douts + i] = s && source_is_number(s);
         if (s && !s->row_major) layouts[g->n_douts + i] = &s->layout;
     }
-    struct program_options options = {.name = e->name, .numbers = numbers, .count = e->kernels};
+    struct program_options options = e->how;
+    options.numbers = numbers;
+    options.background = false;
     if (!status) status = program_create(r->b->graph, c->dev, layouts, &options, out);
     free(layouts);
     free(numbers);

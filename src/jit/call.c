@@ -10,6 +10,7 @@
 #include "device/profile.h"
 #include "grad/state.h"
 #include "jit/auto/auto.h"
+#include "jit/capture/difference.h"
 #include "program/kernels.h"
 #include "tensor/apply.h"
 #include <stdlib.h>
@@ -124,7 +125,7 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
     *capture = !f->gave_up;
     if (f->gave_up) return KILN_OK;
     TRY(note_scalars(f, n_in, m->kind, m->at));
-    if (f->stats.captures <= function_recompile_limit(f)) return KILN_OK;
+    if (f->stats.captures <= function_recompile_limit(f) || f->o.deterministic) return KILN_OK;
     f->gave_up = true;
     *capture = false;
     function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
@@ -249,12 +250,28 @@ static void leave(kiln_function *f, bool failed)
     pthread_mutex_unlock(&f->lock);
 }
 
-// A trace is recorded anew at every .verify-th call. Where the recording is another one, it takes over.
+// What a capture that differs means for those that are kept: each is looked at before its next run.
+static void replace_entry(kiln_function *f, struct entry *old, struct entry *new, const char *why)
+{
+    struct missed m;
+    snprintf(m.why, sizeof m.why, "verify: %s", why);
+    pthread_mutex_lock(&f->lock);
+    cache_remove(f, old);
+    for (struct entry *e = f->first; e; e = e->next) e->suspect = true;
+    pthread_mutex_unlock(&f->lock);
+    add_captured(f, new, &m);
+    log_warn("%s was captured again, as .verify asks, and gave another recording than before: %s; calls since the last "
+             "check ran the old one",
+             f->name, why);
+}
+
+// The function is captured again at every .verify-th call. Where the recording is another one, it takes over.
 static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
                           struct guard_key key, struct entry **e)
 {
     struct entry *again;
     struct leave holds, locks;
+    struct str why;
     pthread_mutex_lock(&f->capture_lock);
     leave_push(&holds, unref_entry, *e);
     leave_push(&locks, unlock_captures, f);
@@ -264,25 +281,19 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     running = me.outer;
     leave_pop(&locks);
     leave_pop(&holds);
-    bool same = !status && ir_graph_equal((*e)->captured.graph, again->captured.graph) &&
-                bundle_result_equal(&(*e)->captured.form, &again->captured.form);
-    if (status || same) {
+    str_init(&why);
+    if (!status) status = captured_difference(&(*e)->captured, &again->captured, &why);
+    if (!status && !why.len && !bundle_result_equal(&(*e)->captured.form, &again->captured.form))
+        str_add(&why, "the bundle that it gives has another form");
+    if (!status && why.len) {
+        replace_entry(f, *e, again, str_text(&why));
+        entry_unref(e);
+        *e = again;
+    } else
         entry_unref(&again);
-        pthread_mutex_unlock(&f->capture_lock);
-        return status;
-    }
-    struct missed m = {.why = "verify found another recording"};
-    pthread_mutex_lock(&f->lock);
-    cache_remove(f, *e);
-    pthread_mutex_unlock(&f->lock);
-    add_captured(f, again, &m);
+    str_free(&why);
     pthread_mutex_unlock(&f->capture_lock);
-    log_warn("%s gave another recording than before: values that it reads, or what it reaches in C, have changed; the "
-             "calls since the last check used the old one",
-             f->name);
-    entry_unref(e);
-    *e = again;
-    return KILN_OK;
+    return status;
 }
 
 struct hash_call {
@@ -303,13 +314,24 @@ static struct guard_key key_of(const kiln_function *f, const struct outputs *o)
     return (struct guard_key){c.hash, o->run ? o->run->in : NULL};
 }
 
-static bool is_due(kiln_function *f, uint64_t captures)
+// The entry is captured again, unless it just was.
+static bool is_due(kiln_function *f, struct entry *e, uint64_t captures)
 {
+    if (KILN_LIKELY(!f->o.verify)) return false;
     pthread_mutex_lock(&f->lock);
-    bool due = f->o.capture == KILN_CAPTURE_TRACE && f->o.verify && f->stats.calls % f->o.verify == 0 &&
-               f->stats.captures == captures; // not just recorded
+    bool due = f->stats.captures == captures && (e->suspect || f->stats.calls % f->o.verify == 0);
+    if (due) e->suspect = false;
     pthread_mutex_unlock(&f->lock);
     return due;
+}
+
+static kiln_status verify_if_due(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                                 struct guard_key key, uint64_t captures, struct entry **e)
+{
+    if (!*e || !is_due(f, *e, captures)) return KILN_OK;
+    kiln_status status = verify(f, in, n_in, o, key, e);
+    if (status) entry_unref(e);
+    return status;
 }
 
 // Takes the reference.
@@ -336,21 +358,23 @@ static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *con
     return status;
 }
 
+// In graph mode the mark of AUTO is void: the function is C code as any other, whose cells are graphs.
 static bool runs_eagerly(const kiln_function *f)
 {
     if (!jit_enabled()) return true;
-    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_GRAPH)
-        log_warn("%s is marked KILN_CAPTURE_AUTO; in graph mode it is captured as STRICT", f->name);
-    return false;
+    if (f->o.capture != KILN_CAPTURE_AUTO || kiln_get_mode() != KILN_MODE_GRAPH) return false;
+    log_warn("%s is marked KILN_CAPTURE_AUTO, which is void in graph mode: it runs as without capture", f->name);
+    return true;
 }
 
 // A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
-static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o, bool *done)
+static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o, uint64_t captures,
+                          bool *done)
 {
     struct guard_key key = key_of(f, o);
     TRY(error_pending);
     struct entry *e = NULL;
-    if (get_entry(f, in, n_in, o, key, &e)) {
+    if (get_entry(f, in, n_in, o, key, &e) || verify_if_due(f, in, n_in, o, key, captures, &e)) {
         pthread_mutex_lock(&f->lock);
         f->no_replay = true;
         function_note(f, "runs at every call: %s", kiln_error_message());
@@ -371,20 +395,16 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
     uint64_t captures;
     TRY(enter(f, o, eager, &captures));
     if (eager) return function_run(f, in, n_in, o);
-    if (f->o.capture == KILN_CAPTURE_AUTO && kiln_get_mode() == KILN_MODE_EAGER) {
+    if (f->o.capture == KILN_CAPTURE_AUTO) {
         bool done = false;
-        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, o, &done) : KILN_OK;
+        kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, o, captures, &done) : KILN_OK;
         return done ? status : auto_call(f, in, n_in, o);
     }
     struct guard_key key = key_of(f, o);
     TRY(error_pending);
     struct entry *e;
     TRY(get_entry(f, in, n_in, o, key, &e));
-    if (e && is_due(f, captures)) {
-        kiln_status status = verify(f, in, n_in, o, key, &e);
-        if (status) entry_unref(&e);
-        TRY(status);
-    }
+    TRY(verify_if_due(f, in, n_in, o, key, captures, &e));
     if (!e) {
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;

@@ -31,6 +31,9 @@ kiln_status entry_new(const struct kiln_function *f, struct entry **out)
     atomic_init(&e->refs, 1);
     e->name = strdup(f->name);
     e->kernels = kernel_count_ref(f->kernels);
+    e->how = function_program_options(f);
+    e->how.name = e->name;
+    e->how.count = e->kernels;
     *out = e;
     if (e->name) return KILN_OK;
     entry_unref(out);

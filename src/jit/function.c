@@ -28,18 +28,6 @@ static kiln_status copy_signature(struct kiln_function *f)
     return KILN_OK;
 }
 
-static kiln_status check_options(const kiln_function *f)
-{
-    const kiln_jit_opts *o = &f->o;
-    if (o->in_place && !f->bundle_fn)
-        return error_set(KILN_E_ARGUMENT, "jit: .in_place is for kiln_bundle_jit; functions of tensors write theirs");
-    if ((unsigned)o->capture > KILN_CAPTURE_TRACE)
-        return error_set(KILN_E_ARGUMENT, "jit: .capture %d is not one of kiln_capture", (int)o->capture);
-    if ((unsigned)o->syntax > KILN_SYNTAX_STRICT)
-        return error_set(KILN_E_ARGUMENT, "jit: .syntax %d is not one of kiln_syntax", (int)o->syntax);
-    return KILN_OK;
-}
-
 void function_ref(kiln_function *f)
 {
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
@@ -101,6 +89,12 @@ static void make_locks(kiln_function *f)
     lock_guard(&f->capture_guarded, &f->capture_lock, true);
 }
 
+static kiln_status check_bundle_options(const kiln_function *f)
+{
+    if (!f->o.in_place || f->bundle_fn) return KILN_OK;
+    return error_set(KILN_E_ARGUMENT, "jit: .in_place is for kiln_bundle_jit; functions of tensors write theirs");
+}
+
 static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn, void *user, const kiln_jit_opts *opts)
 {
     kiln_jit_opts o;
@@ -122,7 +116,7 @@ static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn
     name_function(f);
     jit_warm();
     f->kernels = kernel_count_new();
-    if (f->kernels && !check_options(f) && !copy_signature(f)) return f;
+    if (f->kernels && !check_bundle_options(f) && !function_check_options(&f->o) && !copy_signature(f)) return f;
     function_unref(f);
     return NULL;
 }
@@ -209,14 +203,6 @@ kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, 
     for (size_t i = 0; i < o->n && status; i++) o->v[i] = NULL;
     free(made);
     return status;
-}
-
-uint64_t function_recompile_limit(const kiln_function *f)
-{
-    if (f->o.recompile_limit) return f->o.recompile_limit;
-    const char *text = getenv("KILN_JIT_RECOMPILES");
-    uint64_t n = text ? strtoull(text, NULL, 10) : 0;
-    return n ? n : 32;
 }
 
 void function_count_ops(kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops)

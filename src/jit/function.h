@@ -17,9 +17,11 @@ struct entry {
     struct captured captured;
     struct program *program;
     uint64_t number; // of the capture, from 1
+    bool suspect;    // another capture was found to differ: this one is looked at before it runs
     uint64_t size_B, n_launches;
     const char *name;             // the function's; owned
     struct kernel_count *kernels; // the function's; a reference
+    struct program_options how;   // the function's options, and these two
 };
 
 enum { BREAK_REASONS = 32 };
@@ -99,7 +101,6 @@ void function_ref(struct kiln_function *f);
 bool function_try_ref(struct kiln_function *f); // false: its last reference is gone
 void function_unref(struct kiln_function *f);
 void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launches, uint64_t ops);
-uint64_t function_recompile_limit(const struct kiln_function *f);
 // Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
 // Room for what a function of bundles gives.
@@ -107,4 +108,11 @@ kiln_status function_room(struct outputs *o, size_t n);
 struct kiln_function *function_for_region(const char *file, int line);
 void function_enter_region(struct kiln_function *f);
 
-bool jit_enabled(void);
+// options.c
+kiln_status function_check_options(const kiln_jit_opts *o);
+uint64_t function_recompile_limit(const struct kiln_function *f);
+uint64_t function_max_nodes(const struct kiln_function *f);
+// How its graphs become programs, as far as its options tell.
+struct program_options function_program_options(const struct kiln_function *f);
+
+bool jit_enabled(void); // in this process, and on this thread

@@ -40,18 +40,16 @@ static kiln_status describe(const struct captured *c, struct layout_room *r)
     return KILN_OK;
 }
 
-static kiln_status compile(struct kiln_function *f, struct entry *e)
+static kiln_status compile(struct entry *e)
 {
     const struct captured *c = &e->captured;
     struct layout_room r;
     if (debug_flag("replay")) return KILN_OK; // without a program, node by node
     kiln_status status = describe(c, &r);
-    struct program_options options = {.background = f->o.background,
-                                      .count = e->kernels,
-                                      .name = e->name,
-                                      .aliases = r.apart ? r.aliases : NULL,
-                                      .numbers = r.numbers,
-                                      .dense = r.dense};
+    struct program_options options = e->how;
+    options.aliases = r.apart ? r.aliases : NULL;
+    options.numbers = r.numbers;
+    options.dense = r.dense;
     if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
     free(r.layouts);
     free(r.aliases);
@@ -71,13 +69,16 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     const struct kiln_graph *backward = e->captured.gradient.all.graph;
     if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
     if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
-    return compile(f, e);
+    return compile(e);
 }
 
 static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
 {
     pthread_mutex_lock(&f->lock);
-    for (size_t i = 0; i < n_in; i++) flags[i] = i < f->n_scalars && f->scalars[i] == SCALAR_RUN_TIME;
+    for (size_t i = 0; i < n_in; i++) {
+        uint8_t state = i < f->n_scalars ? f->scalars[i] : SCALAR_CONSTANT;
+        flags[i] = state == SCALAR_RUN_TIME || (f->o.deterministic && state == SCALAR_CONSTANT);
+    }
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -120,6 +121,7 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
                                 .name = f->name,
                                 .kind = f->o.capture,
                                 .syntax = f->o.syntax,
+                                .max_nodes = function_max_nodes(f),
                                 .in = in,
                                 .n_in = n_in,
                                 .n_out = o->n,

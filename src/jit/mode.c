@@ -5,21 +5,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static THREAD_LOCAL kiln_mode mode;
-static atomic_int enabled = -1; // -1: the environment has not been asked yet
+// -1: of a thread, it has not chosen; of the process, the environment has not been asked yet.
+static THREAD_LOCAL int mode = -1;
+static atomic_int process_mode = -1;
+static atomic_int enabled = -1;
+
+static kiln_status check_mode(const char *function, kiln_mode wanted)
+{
+    if (wanted == KILN_MODE_EAGER || wanted == KILN_MODE_GRAPH) return KILN_OK;
+    return error_set(KILN_E_ARGUMENT, "%s: %d is not one of kiln_mode", function, (int)wanted);
+}
 
 kiln_status kiln_set_mode(kiln_mode wanted)
 {
     if (error_pending) return error_pending;
-    if (wanted != KILN_MODE_EAGER && wanted != KILN_MODE_GRAPH)
-        return error_set(KILN_E_ARGUMENT, "set_mode: %d is not one of kiln_mode", (int)wanted);
-    mode = wanted;
+    TRY(check_mode("set_mode", wanted));
+    mode = (int)wanted;
     return KILN_OK;
+}
+
+kiln_status kiln_set_default_mode(kiln_mode wanted)
+{
+    if (error_pending) return error_pending;
+    TRY(check_mode("set_default_mode", wanted));
+    atomic_store(&process_mode, (int)wanted);
+    return KILN_OK;
+}
+
+static int mode_of_environment(void)
+{
+    const char *text = getenv("KILN_MODE");
+    bool graph = text && !strcmp(text, "graph");
+    if (text && *text && !graph && strcmp(text, "eager") != 0)
+        log_warn("KILN_MODE: there is no \"%s\"; known are eager, graph", text);
+    return graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER;
+}
+
+static int mode_of_process(void)
+{
+    int known = atomic_load_explicit(&process_mode, memory_order_relaxed);
+    if (KILN_LIKELY(known >= 0)) return known;
+    int unknown = -1;
+    atomic_compare_exchange_strong(&process_mode, &unknown, mode_of_environment());
+    return atomic_load(&process_mode);
 }
 
 kiln_mode kiln_get_mode(void)
 {
-    return mode;
+    return (kiln_mode)(mode >= 0 ? mode : mode_of_process());
 }
 
 void kiln_jit_enable(bool on)
@@ -27,7 +60,7 @@ void kiln_jit_enable(bool on)
     atomic_store(&enabled, on);
 }
 
-bool jit_enabled(void)
+static bool is_enabled(void)
 {
     int on = atomic_load_explicit(&enabled, memory_order_relaxed);
     if (on >= 0) return on;
@@ -36,6 +69,11 @@ bool jit_enabled(void)
     on = !text || strcmp(text, "0") != 0;
     atomic_compare_exchange_strong(&enabled, &unknown, on);
     return atomic_load(&enabled);
+}
+
+bool jit_enabled(void)
+{
+    return is_enabled() && !thread_state.no_capture;
 }
 
 static kiln_tensor *at_run_time(kiln_tensor *t)

@@ -101,6 +101,7 @@ void kiln_cell_free(kiln_cell **cell)
     for (size_t i = 0; i < c->n_state_names; i++) free(c->state_names[i]);
     hooks_free(c);
     kiln_function_free(&c->function);
+    kiln_function_free(&c->unmarked);
     if (c->user_free) c->user_free(c->user);
     free(c->state_names);
     free(c->children);

@@ -27,7 +27,8 @@ struct kiln_cell {
     bool mode_chosen;        // by kiln_cell_set_training, here or on a parent; else as it was made
     const char *by_mode;     // what computes otherwise in training, "dropout"; static; NULL: nothing does
     kiln_function *function; // that runs it as a graph; made at its first call as one
-    bool jitted;             // marked by kiln_cell_jit
+    kiln_function *unmarked; // the same in graph mode, where a mark of AUTO is void; else NULL
+    bool jitted, automatic;  // marked by kiln_cell_jit; for AUTO
     bool appends;            // a sequential cell: children are numbered
     struct cell_tensor *tensors;
     size_t n_tensors;

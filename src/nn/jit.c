@@ -43,7 +43,7 @@ static void name_cell(const kiln_cell *cell, char *out, size_t size_B)
     snprintf(out, size_B, root ? "cell \"%s\" (%s)" : "the cell at %s (%s)", path, cell->kind);
 }
 
-static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts)
+static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts, kiln_function **out)
 {
     kiln_jit_opts o;
     TRY(options_read("cell_jit", KILN_JIT, &o, opts));
@@ -55,22 +55,30 @@ static kiln_status make_function(kiln_cell *cell, const kiln_jit_opts *opts)
     if (!o.name) o.name = name;
     kiln_function *f = kiln_jit(run, cell, &o);
     if (!f) return kiln_error();
-    kiln_function_free(&cell->function);
-    cell->function = f;
+    kiln_function_free(out);
+    *out = f;
     return KILN_OK;
 }
 
 kiln_status kiln_cell_jit(kiln_cell *cell, const kiln_jit_opts *opts)
 {
     TRY(cell_check("cell_jit", cell));
-    TRY(make_function(cell, opts));
+    TRY(make_function(cell, opts, &cell->function));
     cell->jitted = true;
+    cell->automatic = opts && opts->capture == KILN_CAPTURE_AUTO;
     return KILN_OK;
+}
+
+// In graph mode a mark of AUTO is void: the cell is a graph as it is without one.
+static bool is_unmarked(const kiln_cell *cell)
+{
+    return cell->automatic && kiln_get_mode() == KILN_MODE_GRAPH;
 }
 
 kiln_function *kiln_cell_function(const kiln_cell *cell)
 {
-    return cell_check("cell_function", cell) == KILN_OK ? cell->function : NULL;
+    if (cell_check("cell_function", cell)) return NULL;
+    return is_unmarked(cell) ? cell->unmarked : cell->function;
 }
 
 // Inside a capture a cell is a part of that graph.
@@ -81,6 +89,7 @@ bool cell_is_graph(const kiln_cell *cell)
 
 kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    if (!cell->function) TRY(make_function(cell, NULL));
-    return kiln_call(cell->function, in, n_in, out, n_out);
+    kiln_function **f = is_unmarked(cell) ? &cell->unmarked : &cell->function;
+    if (!*f) TRY(make_function(cell, NULL, f));
+    return kiln_call(*f, in, n_in, out, n_out);
 }

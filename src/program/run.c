@@ -35,7 +35,7 @@ static kiln_status run_reference(const struct program_call *r, const struct acti
     if (a->n_operands > UINT8_MAX) return error_set(KILN_E_INTERNAL, "program: too many operands");
     for (int i = 0; i < a->n_operands; i++) {
         buffers[i] = (void *)(uintptr_t)r->base[operands[i].buffer];
-        *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint16_t)i;
+        *(i < k.n_in ? &k.in[i].buffer : &k.out[i - k.n_in].to.buffer) = (uint32_t)i;
     }
     uint32_t failed = 0;
     for (int i = 0; i < k.n_scalars; i++)

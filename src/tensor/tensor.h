@@ -188,6 +188,8 @@ struct thread_state {
     struct draw_frame *draws; // of the innermost region of control flow; NULL: what is drawn is the device's
     struct flow_trip *trips;  // of the loops that are run; NULL: none
     struct flow_effects effects;
+    int no_capture;     // depth
+    bool in_rules;      // gradients are being computed: what is recorded, the library makes
     uint32_t capture;   // number of the capture in progress, 0: none
     bool numbers_given; // random ops come with their piece of the stream
     bool indices_fit;   // the library made the indices of ops, or has seen them checked

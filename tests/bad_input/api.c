@@ -158,6 +158,7 @@ void wrong_gradients(void **state)
     BAD(kiln_jit(twice, NULL, KILN_JIT(.syntax = (kiln_syntax)3)), KILN_E_ARGUMENT, "jit: ", ".syntax 3");
     BAD(kiln_call(NULL, in, 1, g, 1), KILN_E_ARGUMENT, "call: f is NULL");
     BAD(kiln_set_mode((kiln_mode)9), KILN_E_ARGUMENT, "set_mode: ", "9");
+    BAD(kiln_set_default_mode((kiln_mode)9), KILN_E_ARGUMENT, "set_default_mode: ", "9");
     BAD(kiln_constant(NULL), KILN_E_ARGUMENT, "constant: ", "NULL");
     BAD(kiln_state(NULL), KILN_E_ARGUMENT, "state: ", "NULL");
     BAD(kiln_state(y), KILN_E_GRADIENT, "state: ", "no leaf", "square");
@@ -165,6 +166,7 @@ void wrong_gradients(void **state)
     BAD(kiln_host_number(NULL, NULL), KILN_E_ARGUMENT, "host_number: ", "NULL");
     BAD(kiln_cell_jit(NULL, NULL), KILN_E_ARGUMENT, "cell_jit: ", "NULL");
     BAD(kiln_stop_gradient(NULL), KILN_E_ARGUMENT, "NULL");
+    BAD_VOID(kiln_no_capture_end(), KILN_E_STATE, "no_capture_end: ", "kiln_no_capture_begin");
     BAD_VOID(kiln_no_grad_end(), KILN_E_STATE, "no_grad_end: ", "kiln_no_grad_begin");
     BAD(kiln_register_bprop("frobnicate", NULL, NULL), KILN_E_ARGUMENT, "register_bprop: ", "\"frobnicate\"");
     BAD(kiln_register_bprop(NULL, NULL, NULL), KILN_E_ARGUMENT, "register_bprop: ", "op is NULL");

@@ -242,6 +242,8 @@ static void ended_regions(void)
     assert_false(kiln_capture_next(NULL));
     BAD(kiln_capture_enter(NULL, dev, __FILE__, __LINE__), KILN_E_ARGUMENT, "capture_enter: p is NULL");
     kiln_capture_leave(NULL);
+    BAD(kiln_no_capture_enter(NULL), KILN_E_ARGUMENT, "no_capture_enter: p is NULL");
+    kiln_no_capture_leave(NULL);
 }
 
 static void freed_files(void)
@@ -373,6 +375,7 @@ static void closed_devices(void)
     kiln_capture_leave(&place);
     CLOSED(kiln_graph_text_kernels("", 0, "x", d, ignore_kernel, NULL))
     CLOSED(kiln_set_device(d))
+    CLOSED(kiln_set_default_device(d))
     CLOSED(kiln_device_get_info(d, &info))
     CLOSED_VOID(kiln_device_get_stats(d, &stats))
     CLOSED_VOID(kiln_device_reset_stats(d))

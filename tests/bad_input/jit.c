@@ -15,6 +15,8 @@ static const struct way {
     {"strict, compiled in the background", WAY(.capture = KILN_CAPTURE_STRICT, .background = true)},
     {"auto", WAY(.capture = KILN_CAPTURE_AUTO), true},
     {"auto, of a pure function", WAY(.capture = KILN_CAPTURE_AUTO, .pure_host = true), true},
+    {"auto, bits that stay the same", WAY(.capture = KILN_CAPTURE_AUTO, .deterministic = true), true},
+    {"strict, as it is, verified", WAY(.level = KILN_LEVEL_AS_IS, .eager_rounding = true, .verify = 1)},
     {"trace", WAY(.capture = KILN_CAPTURE_TRACE)},
     {"trace, verified", WAY(.capture = KILN_CAPTURE_TRACE, .verify = 2)},
 #undef WAY

@@ -1,10 +1,9 @@
-// Rows 1, 3 to 10, 24, 27 to 29, 34, 42, 43, 45 to 48 and 64: modes, captured functions, guards, constants.
+// Rows 1, 4 to 10, 24, 27 to 29, 34, 42, 43, 45, 47, 48 and 64: modes, captured functions, guards, constants.
 #include "capability.h"
 
 #include "ir/graph.h"
 
 #include <kiln/ops.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <unistd.h>
@@ -75,91 +74,6 @@ void capability_01(void **state)
 {
     on_each_device(whole_graph);
     on_each_device(one_submission);
-}
-
-// --- 3: mode and default device, each thread's own
-
-// How often the net was captured by a call: 0 in eager mode.
-static uint64_t captures_of_call(kiln_cell *net, kiln_tensor *x)
-{
-    kiln_function *f = kiln_cell_function(net);
-    uint64_t before = f ? jit_stats_of(f).calls : 0;
-    assert_non_null(kiln_cell_call(net, x));
-    f = kiln_cell_function(net);
-    return (f ? jit_stats_of(f).calls : 0) - before;
-}
-
-static kiln_device *made_on(void)
-{
-    kiln_tensor *t = kiln_ones(NULL, KILN_F32, KILN_SHAPE(1));
-    kiln_device *dev = kiln_tensor_device(t);
-    kiln_free(&t);
-    return dev;
-}
-
-struct other_thread {
-    kiln_device *dev;
-    kiln_cell *net;
-    kiln_tensor *x;
-    kiln_mode first_mode;
-    kiln_device *first_device, *second_device;
-    uint64_t captured, captured_then;
-    kiln_status status;
-};
-
-// While the first thread is in graph mode, on another device.
-static void *look_from_elsewhere(void *user)
-{
-    struct other_thread *o = user;
-    kiln_scope *scope = kiln_scope_begin();
-    o->first_mode = kiln_get_mode();
-    o->first_device = made_on();
-    o->captured = captures_of_call(o->net, o->x);
-    kiln_set_mode(KILN_MODE_GRAPH);
-    kiln_set_device(o->dev);
-    o->second_device = made_on();
-    o->captured_then = captures_of_call(o->net, o->x);
-    o->status = kiln_error();
-    kiln_scope_end(&scope);
-    return NULL;
-}
-
-void capability_03(void **state)
-{
-    kiln_device *null = kiln_device_open("null"), *initial = made_on();
-    kiln_scope *scope = kiln_scope_begin();
-    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_relu()));
-    kiln_tensor *x = kiln_ones(cpu(), KILN_F32, KILN_SHAPE(3));
-    assert_int_equal(kiln_get_mode(), KILN_MODE_EAGER);
-    assert_int_equal(captures_of_call(net, x), 0);
-    must(kiln_set_mode(KILN_MODE_GRAPH));
-    assert_int_equal(kiln_get_mode(), KILN_MODE_GRAPH);
-    assert_int_equal(captures_of_call(net, x), 1);
-    must(kiln_set_device(null));
-    assert_ptr_equal(made_on(), null);
-
-    struct other_thread o = {.dev = null, .net = net, .x = x};
-    pthread_t thread;
-    for (int graph = 1; graph >= 0; graph--) {
-        must(kiln_set_mode(graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
-        must(kiln_set_device(graph ? null : cpu()));
-        assert_int_equal(pthread_create(&thread, NULL, look_from_elsewhere, &o), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_int_equal(o.status, KILN_OK);
-        assert_int_equal(o.first_mode, KILN_MODE_EAGER);
-        assert_int_equal(o.captured, 0);
-        assert_int_equal(o.captured_then, 1);
-        assert_ptr_equal(o.first_device, initial); // the first that was opened
-        assert_ptr_equal(o.second_device, null);
-        // What that thread chose holds for it alone.
-        assert_int_equal(kiln_get_mode(), graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER);
-        assert_ptr_equal(kiln_get_device(), graph ? null : cpu());
-        assert_ptr_equal(made_on(), graph ? null : cpu());
-        assert_int_equal(captures_of_call(net, x), graph);
-    }
-    kiln_cell_free(&net);
-    kiln_scope_end(&scope);
-    kiln_device_close(&null);
 }
 
 // --- 4: single ops, plain functions, networks, and the gradient alone, in each mode
@@ -830,29 +744,7 @@ void capability_45(void **state)
     on_each_device(loop_unrolling);
 }
 
-// --- 46: AUTO counts as STRICT in graph mode, with a warning; 47: the inner one of two is a part of the outer
-
-static void auto_in_graph_mode(kiln_device *dev)
-{
-    kiln_tensor *x = make_pair(dev)[0], *out = NULL;
-    listen_to_log();
-    kiln_function *f = kiln_jit(branch, NULL, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
-    must(kiln_call(f, &x, 1, &out, 1));
-    EXPECT(out, 1e-6, -1, -2, -3);
-    assert_string_equal(warned, "");
-    must(kiln_set_mode(KILN_MODE_GRAPH));
-    assert_int_equal(kiln_call(f, &x, 1, &out, 1), KILN_E_STATE);
-    EXPECT_ERROR(KILN_E_STATE, "item: ");
-    must(kiln_set_mode(KILN_MODE_EAGER));
-    kiln_set_log(NULL, NULL);
-    assert_non_null(strstr(warned, "in graph mode it is captured as STRICT"));
-    kiln_function_free(&f);
-}
-
-void capability_46(void **state)
-{
-    on_each_device(auto_in_graph_mode);
-}
+// --- 47: the inner one of two is a part of the outer
 
 static kiln_status call_inner(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {

@@ -8,7 +8,8 @@ docs/guide/README.md shows. Both are compiled without a warning and run on the C
 before any other block and heading, it must be what the program printed; a program without one prints nothing, or the
 numbers that its comments state with "about". A block ```c from FILE must lie in that file, line by line. Each variable
 that src/ asks for has a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand
-there as in src/base/debug.def.
+there as in src/base/debug.def. The table of constructs in docs/guide/modes.md is that of tests/jit/modes.def, which a
+test goes through line by line.
 Links between pages lead somewhere.
 """
 import difflib
@@ -25,6 +26,7 @@ FRAME_END = ('    if (kiln_error()) fprintf(stderr, "%s\\n", kiln_error_message(
              '    kiln_device_close(&dev);', '    return 0;', '}')
 PAGE = 'docs/guide/environment.md'
 FLAGS = 'src/base/debug.def'
+MODES, LINES = 'docs/guide/modes.md', 'tests/jit/modes.def'
 
 
 def blocks_of(text):
@@ -126,6 +128,21 @@ def check_environment(root):
     return bad if asked and flags else bad + ['src/: no variable found']
 
 
+def check_modes(root):
+    text = (root / LINES).read_text()
+    words = dict(re.findall(r'^OUTCOME\((\w+), "(.*)"\)$', text, re.M))
+    rows = [[construct] + [words[name] for name in outcomes.split(', ')]
+            for construct, outcomes in re.findall(r'^CONSTRUCT\("(.*)", \w+, ([\w, ]+)\)$', text, re.M)]
+    shown = (root / MODES).read_text().splitlines()
+    bad = [f'{MODES}: the line is missing: {line}' for line in (f'| {" | ".join(row)} |' for row in rows)
+           if line not in shown]
+    known = {row[0] for row in rows}
+    bad += [f'{MODES}: not in {LINES}: {line}' for line in shown
+            if line.count(' | ') == 5 and set(line.split(' | ')[1:3]) & set(words.values())
+            and line.split(' | ')[0][2:] not in known]
+    return bad if len(rows) > 1 else bad + [f'{LINES}: no lines found']
+
+
 def check_links(page, root):
     prose = re.sub(r'^ *```.*?^ *```', '', page.read_text(), flags=re.M | re.S)
     bad = []
@@ -139,7 +156,7 @@ def main(root, build_include, library, *compiler):
     root, library = pathlib.Path(root).resolve(), pathlib.Path(library).resolve()
     tools = ([root / 'include', pathlib.Path(build_include).resolve()], library, compiler)
     pages = [root / 'README.md', *sorted((root / 'docs').rglob('*.md'))]
-    counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root)
+    counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root) + check_modes(root)
     guide = (root / 'docs/guide/README.md').read_text()
     bad += [f'docs/guide/README.md: the frame lacks {line!r}' for line in FRAME + FRAME_END if line not in guide]
     for page in pages:

@@ -102,6 +102,7 @@ struct trie {
     struct auto_body *bodies;
     uint64_t clock;
     size_t n_steps, n_plans, n_bodies;
+    size_t longest;  // path: it finds a place whatever its length
     uint64_t made;   // bodies so far
     uint64_t misses; // walks that recorded something new, but for the first
     bool walked;

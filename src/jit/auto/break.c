@@ -368,8 +368,20 @@ static kiln_status ask_later(struct segment *s, struct lazy *l)
     return status;
 }
 
+// A function that is to be one graph.
+static kiln_status refuse(const struct segment *s, const struct lazy *l, const char *why)
+{
+    char of[TYPE_TEXT_MAX + 64] = "", type[TYPE_TEXT_MAX];
+    if (l)
+        snprintf(of, sizeof of, " of %s, made by %s", type_text(&l->base, type, sizeof type),
+                 l->storage->writer ? l->storage->writer : "an op");
+    return error_set(KILN_E_STATE, "the graph of %s breaks here, which .fullgraph does not allow: %s%s",
+                     trie_name(s->trie), why, of);
+}
+
 kiln_status segment_break(struct segment *s, struct lazy *l, const char *why)
 {
+    if (KILN_UNLIKELY(why && !s->ended && s->trie->f && s->trie->f->o.fullgraph)) return refuse(s, l, why);
     struct error_record before = {.code = KILN_OK};
     struct sink *sink = thread_state.sink;
     struct kiln_scope scope;

@@ -207,14 +207,14 @@ static void note_failure(struct kiln_function *f)
 // Compiles without the lock, so that others can record and run meanwhile; those who need this body wait.
 static void compile_body(struct trie *t, struct auto_body *y)
 {
-    const char *name = trie_name(t);
-    bool background = t->f && t->f->o.background;
-    struct kernel_count *count = t->f ? t->f->kernels : NULL; // whoever breaks the segment holds the function
+    struct program_options options = {0};
+    if (t->f) options = function_program_options(t->f); // whoever breaks the segment holds the function
+    options.name = trie_name(t);
+    options.count = t->f ? t->f->kernels : NULL;
     y->making = true;
     struct program *program = NULL;
     int depth = auto_unlock_all();
-    kiln_status status =
-        compile(y, &(struct program_options){.name = name, .background = background, .count = count}, &program);
+    kiln_status status = compile(y, &options, &program);
     auto_lock_again(depth);
     y->program = program;
     y->making = false;

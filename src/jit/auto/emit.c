@@ -122,7 +122,9 @@ kiln_status auto_resolve(struct auto_walk *w, const struct op *op, int n_in, kil
 
 bool auto_can_record(const struct auto_walk *w, const struct op_call *c, const kiln_device *dev, kiln_tensor *const *in)
 {
-    if (!dev || (w->only && w->only != dev) || c->op->flags & OP_EFFECT || c->n_in >= AUTO_OPERANDS) return false;
+    if (!dev || (w->only && w->only != dev) || thread_state.no_capture || c->op->flags & OP_EFFECT ||
+        c->n_in >= AUTO_OPERANDS)
+        return false;
     for (int i = 0; i < c->n_in; i++)
         if (in[i] && in[i]->builder) return false;
     bool weak = c->n_in > 0;

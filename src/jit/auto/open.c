@@ -55,6 +55,11 @@ kiln_status auto_ready(struct auto_walk *w, kiln_device *dev, int n_in, kiln_ten
 kiln_status auto_lose_op(struct auto_walk *w)
 {
     struct segment *s = w->seg;
+    if (w->trie->f && w->trie->f->o.fullgraph)
+        return error_set(KILN_E_STATE,
+                         "the graph of %s is none of those that were recorded up to its recompile limit; more are not, "
+                         "which .fullgraph does not allow",
+                         w->trie->f->name);
     w->lost++;
     return s && !s->ended && s->at->op ? segment_break(s, NULL, "the recompile limit") : KILN_OK;
 }

@@ -4,6 +4,7 @@
 // computed first. If the last step has a child for this op and these operands, the child tells the types of the
 // results; else they are inferred and the child is made.
 #include "jit/auto/auto.h"
+#include "jit/capture/recorder.h"
 #include "ops/families.h"
 #include "ops/index_check.h"
 #include <string.h>
@@ -105,10 +106,14 @@ static int find_copies(const struct auto_step *s, int times)
 // the same path again.
 static bool is_long(struct auto_walk *w, const struct auto_step *s)
 {
-    int times = w->trie->f ? (int)w->trie->f->o.loop_unrolling : 0;
+    const kiln_function *f = w->trie->f;
+    uint64_t most = f ? function_max_nodes(f) : STEPS_OF_SEGMENT;
+    if (f && f->o.fullgraph) return (uint64_t)s->depth > most;
+    int times = f ? (int)f->o.loop_unrolling : 0;
     if (times > 1 && !w->period) w->period = find_copies(s, times);
     if (times > 1 && w->period) return s->depth % (w->period * times) == 0;
-    int limit = w->period ? STEPS_OF_SEGMENT - STEPS_OF_SEGMENT % w->period : STEPS_OF_SEGMENT;
+    int limit = most < STEPS_OF_SEGMENT ? (int)most : STEPS_OF_SEGMENT;
+    if (w->period && w->period <= limit) limit -= limit % w->period;
     if (s->depth < limit) return false;
     if (!w->period) w->period = find_period(s, 3);
     return true;
@@ -117,6 +122,8 @@ static bool is_long(struct auto_walk *w, const struct auto_step *s)
 static kiln_status end_if_long(struct auto_walk *w, struct auto_step *s, bool added)
 {
     if (added && is_long(w, s)) s->cut = true;
+    if (KILN_UNLIKELY(s->cut && w->trie->f && w->trie->f->o.fullgraph))
+        return recorder_refuse_size(w->trie->f->name, function_max_nodes(w->trie->f));
     return s->cut ? segment_break(w->seg, NULL, "size limit") : KILN_OK;
 }
 
@@ -183,7 +190,7 @@ static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int 
     struct auto_walk *w = walk_of(sink);
     bool done = false;
     auto_lock();
-    if (w->seg && !w->seg->ended && !auto_gave_up(w)) {
+    if (w->seg && !w->seg->ended && !auto_gave_up(w) && !thread_state.no_capture) {
         kiln_device *of = n_in ? NULL : dev ? dev : device_default();
         if (can_match(w, op, n_in, in, attrs, &of)) done = match_locked(w, op, n_in, in, attrs, out, status);
     }

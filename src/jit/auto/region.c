@@ -73,9 +73,10 @@ static kiln_capture_region *begin_region(kiln_device *dev, const char *file, int
         return NULL;
     }
     if (dev && !error_pending) device_check("capture", dev);
-    // In a capture the block is a part of that, and with an error pending nothing is recorded.
-    kiln_function *f =
-        error_pending || thread_state.sink || !jit_enabled() ? NULL : function_of(file ? file : "", line);
+    // In a capture the block is a part of that, in graph mode it is void as AUTO is, and with an error pending nothing
+    // is recorded.
+    bool plain = error_pending || thread_state.sink || !jit_enabled() || kiln_get_mode() == KILN_MODE_GRAPH;
+    kiln_function *f = plain ? NULL : function_of(file ? file : "", line);
     r->f = f;
     if (f) function_enter_region(f);
     if (f && !auto_scope_enter(&r->scope, f, dev))

@@ -170,6 +170,7 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
     s->next = at->children; // a run-time number before the constant that it replaces
     at->children = s;
     w->trie->n_steps++;
+    if ((size_t)s->depth > w->trie->longest) w->trie->longest = (size_t)s->depth;
     w->missed = true;
     return s;
 }
@@ -314,7 +315,7 @@ static struct auto_step **find_oldest(struct trie *t)
 void trie_trim(struct trie *t)
 {
     uint64_t entries = t->f && t->f->o.cache_entries ? t->f->o.cache_entries : PLANS_MAX;
-    while (t->n_steps > STEPS_MAX || t->n_plans > entries) {
+    while (t->n_steps > STEPS_MAX + t->longest || t->n_plans > entries) {
         struct auto_step **p = find_oldest(t);
         if (!p) return;
         struct auto_step *s = *p;

@@ -88,6 +88,7 @@ static kiln_status record(struct capturing *c, struct captured *out)
         status = error_set(KILN_E_STATE, "call: %s hid an error of its capture", c->q->name);
     out->source_of = c->source_of;
     c->source_of = NULL;
+    if (!status) recorder_tell_unrolled(&c->r);
     if (!status) status = capture_collect(c, out);
     if (!status) status = gradient_make(&c->r, out, c->q->in, c->q->n_in, c->made, c->nodes, c->since, c->until);
     scope_leave(&c->scope, NULL, 0);
@@ -124,6 +125,7 @@ static kiln_status capture_with(struct capturing *c, struct captured *out)
     c->capture = thread_state.capture;
     TRY(recorder_init(&c->r, c->q->name, c->q->kind, c->q->syntax));
     c->r.sink.base.flow = &capture_flow;
+    c->r.max_nodes = c->q->max_nodes;
     c->r.input_value = real_input;
     c->r.user = c->q;
     c->r.traces = c->q->kind == KILN_CAPTURE_TRACE;

@@ -67,6 +67,7 @@ struct capture_request {
     const char *name;
     kiln_capture kind;
     kiln_syntax syntax;
+    uint64_t max_nodes;
     kiln_tensor *const *in;
     size_t n_in, n_out;
     const uint8_t *run_time; // n_in: which numbers are inputs of the graph

@@ -110,6 +110,21 @@ static kiln_status show_same_memory(struct recorder *r, const struct op_call *as
     return KILN_OK;
 }
 
+kiln_status recorder_refuse_size(const char *name, uint64_t max_nodes)
+{
+    return error_set(KILN_E_STATE,
+                     "the graph of %s has more than %llu ops, its .max_nodes; loops in C are unrolled, see "
+                     "kiln_for",
+                     name, (unsigned long long)max_nodes);
+}
+
+static kiln_status check_size(const struct recorder *r)
+{
+    uint64_t n = 0;
+    for (const struct recorder *o = r; o; o = o->outer) n += o->sink.builder.graph->nodes.n;
+    return KILN_LIKELY(n < r->max_nodes || !r->max_nodes) ? KILN_OK : recorder_refuse_size(r->name, r->max_nodes);
+}
+
 static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor **in, int32_t *values, kiln_tensor **out)
 {
     struct attr translated[OP_MAX_ATTRS];
@@ -126,8 +141,10 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
         if (in[i] && in[i]->storage) in[i] = (kiln_tensor *)r->sink.builder.graph->values.v[values[i]].held;
     }
     TRY(replayed_operands(r, c->n_in, in, values));
+    TRY(check_size(r));
     int32_t first = ir_add_node(r->sink.builder.graph, c, values, caller_find());
     if (first < 0) return error_pending;
+    if (thread_state.in_rules) TRY(recorder_note_rule(r, r->sink.builder.graph->nodes.n - 1));
     for (int i = 0; i < c->n_out; i++) {
         out[i] = variable_handle(r, &c->out[i], first + i);
         if (!out[i]) return error_pending;
@@ -357,6 +374,7 @@ void recorder_finish(struct recorder *r)
     for (size_t i = 0; i < r->leaves.n; i++) node_unref(r->leaves.v[i]);
     storage_unref(r->conflict.storage);
     vec_free(&r->leaves);
+    vec_free(&r->of_rules);
     vec_free(&r->variables);
     vec_free(&r->sources);
     vec_free(&r->constants);

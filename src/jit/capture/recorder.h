@@ -68,6 +68,10 @@ struct ended_region {
     uintptr_t caller;
 };
 
+struct node_range {
+    size_t first, end;
+};
+
 struct recorder {
     struct graph_sink sink;
     struct recorder *outer;         // of a region: what it is a part of
@@ -93,7 +97,9 @@ struct recorder {
     VEC(struct gradient_step) gradient_steps;
     bool records_gradients; // the backward that came last, with .create_graph
     uint64_t writes, random_counters;
-    const struct joined *joined; // borrowed
+    uint64_t max_nodes;              // of this one and those around it; 0: no bound
+    VEC(struct node_range) of_rules; // made for gradients, not by the function
+    const struct joined *joined;     // borrowed
     size_t n_joined;
     struct joined conflict; // memory that must be joined; the capture has failed then
     bool is_unlike_replay;  // a replay would not give the gradients of gradients
@@ -134,6 +140,12 @@ static inline bool is_number(const kiln_tensor *t)
 {
     return !t->storage && !t->builder;
 }
+
+kiln_status recorder_refuse_size(const char *name, uint64_t max_nodes); // a graph that has more
+
+// unrolled.c
+kiln_status recorder_note_rule(struct recorder *r, size_t node); // it was made for a gradient
+void recorder_tell_unrolled(const struct recorder *r);           // a warning, where loops in C make up the graph
 
 // recorder_outer.c
 // Of a region: t, which is not its own, as what the capture around it makes of it.

@@ -8,6 +8,7 @@ static void take_after(struct recorder *r, struct recorder *outer)
 {
     r->outer = outer;
     r->dev = outer->dev;
+    r->max_nodes = outer->max_nodes;
     r->sink.base.around = &outer->sink.base;
     r->sink.base.flow = outer->sink.base.flow;
 }
