@@ -101,7 +101,7 @@ static inline bool unit_writes(const struct unit *u, int operand)
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)
 {
-    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->check >= 0 || u->n_windows));
+    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->places || u->body->check >= 0 || u->n_windows));
 }
 // units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
 // operands.

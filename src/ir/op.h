@@ -37,6 +37,7 @@ enum op_flags {
     OP_EFFECT = 1 << 9,    // in a graph: the last operand and the last output are tokens
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
     OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
+    OP_CHANGES = 1 << 13,  // the result is input 0 but for a part, and the op cannot fail: it may be changed in place
     OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 
