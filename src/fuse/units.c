@@ -303,7 +303,8 @@ static kiln_status add_given(struct units *u, const struct units_options *o)
 // What is fused through must be written once, by a unit that does not read it.
 static void find_ordered(struct units *u)
 {
-    for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1;
+    for (size_t i = 0; i < u->buffers.n; i++)
+        u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1 || u->buffers.v[i].in_place;
     // A copy of what is written back reads no more than it writes: fusion looks at it closer.
     for (size_t i = 0; i < u->v.n; i++) {
         const struct unit *unit = &u->v.v[i];
@@ -480,7 +481,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     compact(u);
     TRY(units_join(u));
     compact(u);
-    TRY(units_forward(u));
+    TRY(units_forward(u, o->in_place));
     compact(u);
     find_ordered(u);
     return KILN_OK;
