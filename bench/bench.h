@@ -70,6 +70,8 @@ kiln_status setup_lenet(struct state *s);
 kiln_status setup_mlp(struct state *s);
 kiln_status setup_gpt(struct state *s);
 kiln_status setup_small_net(struct state *s);
+kiln_status setup_decode(struct state *s);
+kiln_status run_decode(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 void trainer_free(struct trainer **t);
 

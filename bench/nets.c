@@ -1,16 +1,18 @@
-// The networks of the training rows, and attention from its parts. A step is: forget the gradients, forward, backward,
-// update, as in peers/torch_rows.py.
+// The networks of the training rows, attention from its parts, and the language model token by token. A step is: forget
+// the gradients, forward, backward, update, as in peers/torch_rows.py.
 #include "bench.h"
 
+#include <kiln/control.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define MAX_PARAMETERS 256
+enum { MAX_PARAMETERS = 256, MAX_LAYERS = 16 };
 
 struct trainer {
     kiln_cell *net;
     kiln_optim *opt;
-    int64_t classes; // logits become [rows, classes]
+    int64_t classes;           // logits become [rows, classes]
+    const struct model *model; // decode: net's
 };
 
 void trainer_free(struct trainer **t)
@@ -150,9 +152,11 @@ static kiln_status block_forward(kiln_cell *cell, void *user, kiln_tensor *const
     return kiln_error();
 }
 
-static kiln_cell *make_block(kiln_device *dev, int64_t width, int64_t heads, kiln_tensor *mask)
+static kiln_cell *make_block(kiln_device *dev, int64_t width, int64_t heads, kiln_tensor *mask,
+                             const struct block **out)
 {
     struct block *b = calloc(1, sizeof *b);
+    *out = b;
     if (!b) return NULL;
     *b = (struct block){.mask = mask, .heads = heads};
     kiln_cell *cell = kiln_cell_create(
@@ -170,6 +174,7 @@ static kiln_cell *make_block(kiln_device *dev, int64_t width, int64_t heads, kil
 struct model {
     kiln_cell *token, *blocks, *norm, *head;
     kiln_tensor *position;
+    const struct block *block[MAX_LAYERS];
 };
 
 static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
@@ -181,11 +186,12 @@ static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const
     return kiln_error();
 }
 
-static kiln_cell *make_model(struct state *s)
+static kiln_cell *make_model(struct state *s, const struct model **out)
 {
     const struct sizes *z = s->z;
     kiln_device *dev = s->dev;
     struct model *m = calloc(1, sizeof *m);
+    *out = m;
     if (!m) return NULL;
     kiln_cell *cell = kiln_cell_create(
         KILN_CELL(.kind = "model", .construct = model_forward, .user = m, .user_free = free, .n_in = 1, .n_out = 1));
@@ -194,7 +200,8 @@ static kiln_cell *make_model(struct state *s)
     m->position = kiln_cell_make_parameter(cell, "position", dev, KILN_F32, KILN_SHAPE(z->seq, z->dm), "zeros");
     m->token = kiln_cell_add_child(cell, "token", kiln_nn_embedding(dev, z->vocab, z->dm, NULL));
     m->blocks = kiln_cell_add_child(cell, "blocks", kiln_nn_sequential(0, NULL));
-    for (int64_t i = 0; i < z->layers; i++) kiln_sequential_append(m->blocks, make_block(dev, z->dm, z->heads, mask));
+    for (int64_t i = 0; i < z->layers; i++)
+        kiln_sequential_append(m->blocks, make_block(dev, z->dm, z->heads, mask, &m->block[i]));
     m->norm = kiln_cell_add_child(cell, "norm", kiln_nn_layer_norm(dev, KILN_SHAPE(z->dm), NULL));
     m->head = kiln_cell_add_child(cell, "head", kiln_nn_dense(dev, z->dm, z->vocab, KILN_NN_DENSE(.no_bias = true)));
     return cell;
@@ -203,7 +210,66 @@ static kiln_cell *make_model(struct state *s)
 kiln_status setup_gpt(struct state *s)
 {
     const struct sizes *z = s->z;
+    const struct model *m;
     own_input(s, 0, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
     own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
-    return make_trainer(s, make_model(s), z->vocab, true);
+    return make_trainer(s, make_model(s, &m), z->vocab, true);
+}
+
+// --- the same model token by token: 128 likeliest ones, over a cache of keys and values of so many
+
+static int64_t decoded(const struct sizes *z)
+{
+    return z->seq < 128 ? z->seq : 128;
+}
+
+kiln_status setup_decode(struct state *s)
+{
+    struct trainer *t = calloc(1, sizeof *t);
+    if (!t) return KILN_E_MEMORY;
+    s->net = t;
+    own_input(s, 0, kiln_full_int(s->dev, KILN_I64, KILN_SHAPE(1), 1));
+    t->net = make_model(s, &t->model);
+    kiln_cell_set_training(t->net, false);
+    return kiln_error();
+}
+
+// in: a token, keys and values of each layer, the place. Gives the next ones, and the token once more.
+static kiln_status decode_token(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct state *s = user;
+    const struct model *m = s->net->model;
+    int64_t width = s->z->dm, heads = s->z->heads, each = width / heads;
+    kiln_tensor *at = in[n_in - 1], *part[3] = {NULL, NULL, NULL};
+    kiln_tensor *x = kiln_add(kiln_cell_call(m->token, in[0]), kiln_slice_at(m->position, 0, at, 1));
+    for (int64_t i = 0; i < s->z->layers; i++) {
+        const struct block *b = m->block[i];
+        kiln_tensor **cache = &out[1 + 2 * i];
+        if (kiln_split(kiln_cell_call(b->qkv, kiln_cell_call(b->norm1, x)), -1, part, 3)) return kiln_error();
+        for (int k = 0; k < 3; k++) part[k] = kiln_reshape(part[k], KILN_SHAPE(heads, 1, each));
+        for (int k = 0; k < 2; k++) cache[k] = kiln_update_at(in[1 + 2 * i + k], 1, at, part[1 + k]);
+        kiln_tensor *mask = kiln_narrow(kiln_slice_at(b->mask, 0, at, 1), 1, 0, decoded(s->z));
+        kiln_tensor *seen = attention(part[0], cache[0], cache[1], mask);
+        x = kiln_add(x, kiln_cell_call(b->out, kiln_reshape(seen, KILN_SHAPE(1, width))));
+        kiln_tensor *wide = kiln_gelu_tanh(kiln_cell_call(b->up, kiln_cell_call(b->norm2, x)));
+        x = kiln_add(x, kiln_cell_call(b->down, wide));
+    }
+    kiln_tensor *logits = kiln_cell_call(m->head, kiln_cell_call(m->norm, x));
+    out[0] = out[n_out - 1] = kiln_argmax(logits, KILN_REDUCE(.axes = KILN_AXES(-1)));
+    return kiln_error();
+}
+
+kiln_status run_decode(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    const struct sizes *z = s->z;
+    kiln_tensor *all[2 + 2 * MAX_LAYERS], *made[2 + 2 * MAX_LAYERS];
+    size_t n = 1 + 2 * (size_t)z->layers;
+    kiln_no_grad_begin();
+    all[0] = in[0];
+    kiln_tensor *none = kiln_zeros(s->dev, KILN_F32, KILN_SHAPE(z->heads, decoded(z), z->dm / z->heads));
+    for (size_t i = 1; i < n; i++) all[i] = none;
+    all[n] = kiln_arange(s->dev, KILN_I64, 0, (double)decoded(z), 1);
+    if (!kiln_scan(decode_token, s, all, n + 1, KILN_SCAN(.carried = n), made, n + 1)) *out = made[n];
+    kiln_no_grad_end();
+    return kiln_error();
 }

@@ -186,5 +186,31 @@ p = dict(tok=rnd(V, DM, scale=0.1), pos=rnd(SQ, DM, scale=0.1), blocks=[block_la
          norm=norm_layer(), head=rnd(DM, V, scale=0.1))
 case("gpt_step", adamw_step, (p, zeros_of(p), zeros_of(p), ints(V, BS, SQ), ints(V, BS, SQ)))
 
+
+def decode(p, token):
+    """128 likeliest tokens one by one, by a scan that carries keys and values."""
+    n = min(SQ, 128)
+
+    def step(carry, at):
+        token, caches = carry
+        x, kept = p["tok"][token] + p["pos"][at], []
+        for b, (keys, values) in zip(p["blocks"], caches):
+            q, k, v = (u.reshape(HD, 1, DM // HD)
+                       for u in jnp.split(dense(layer_norm(x, *b["norm1"]), [b["qkv"]]), 3, -1))
+            keys = lax.dynamic_update_slice_in_dim(keys, k, at, 1)
+            values = lax.dynamic_update_slice_in_dim(values, v, at, 1)
+            s = jnp.where(jnp.arange(n) <= at, jnp.einsum("hqd,hkd->hqk", q, keys) / math.sqrt(DM // HD), -jnp.inf)
+            x = x + dense(jnp.einsum("hqk,hkd->hqd", nn.softmax(s, -1), values).reshape(1, DM), [b["out"]])
+            x = x + dense(nn.gelu(dense(layer_norm(x, *b["norm2"]), [b["up"]])), [b["down"]])
+            kept.append((keys, values))
+        token = (layer_norm(x, *p["norm"]) @ p["head"]).argmax(-1)
+        return (token, kept), token
+
+    none = jnp.zeros((HD, n, DM // HD))
+    return lax.scan(step, (token, [(none, none)] * LY), jnp.arange(n))[1]
+
+
+case("decode_128", decode, (p, jnp.ones(1, jnp.int32)))
+
 report(f"jax {jax.__version__}", jax.devices()[0].device_kind, once,
        lambda fn, compiled: jax.jit(fn) if compiled else fn)

@@ -1,10 +1,13 @@
 // A small transformer that learns to write like a folder of text files, byte by byte.
 //
 //     gpt --text docs --steps 2000
+//     gpt --text docs --steps 0 --checkpoint gpt.ckpt --generate 48
 //
 // A step of training (forward, loss, backward, update) is one function. It runs captured, as one graph; then, from the
 // same beginning and on the same text, op by op, for the comparison of time and losses. At the end the network writes a
-// sample.
+// sample, of letters drawn by their probability, and goes on from the text's first letters by the likeliest ones: a
+// loop over a cache of keys and values, in one graph.
+#include <kiln/control.h>
 #include <kiln/kiln.h>
 
 #include <dirent.h>
@@ -15,10 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { MAX_LAYERS = 32 };
 
 struct options {
-    const char *device, *text;
-    int64_t steps, eager_steps, batch, length, width, heads, layers, sample, seed;
+    const char *device, *text, *checkpoint;
+    int64_t steps, eager_steps, batch, length, width, heads, layers, sample, generate, seed;
     double lr, temperature;
 };
 
@@ -26,6 +32,7 @@ static const char usage[] =
     "usage: gpt [options]\n"
     "  --device D       cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
     "  --text DIR       folder whose .md files it learns from (docs)\n"
+    "  --checkpoint F   go on from this network when it is there, and save it when it is trained\n"
     "  --steps N        of training (600)\n"
     "  --eager-steps N  of these, how many run op by op as well (20)\n"
     "  --batch N        pieces of text a step (16)\n"
@@ -34,15 +41,17 @@ static const char usage[] =
     "  --heads N        of attention (4)\n"
     "  --layers N       (3)\n"
     "  --sample N       bytes to write at the end (300)\n"
+    "  --generate N     likeliest bytes to write; with those that they go on from at most --length (0)\n"
     "  --seed N         (1)\n";
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'}, {"text", 1, NULL, 't'},   {"steps", 1, NULL, 's'}, {"eager-steps", 1, NULL, 'e'},
-        {"batch", 1, NULL, 'b'},  {"length", 1, NULL, 'n'}, {"width", 1, NULL, 'w'}, {"heads", 1, NULL, 'h'},
-        {"layers", 1, NULL, 'l'}, {"sample", 1, NULL, 'S'}, {"seed", 1, NULL, 'r'},  {"help", 0, NULL, '?'},
-        {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'},      {"text", 1, NULL, 't'},     {"steps", 1, NULL, 's'},
+        {"eager-steps", 1, NULL, 'e'}, {"batch", 1, NULL, 'b'},    {"length", 1, NULL, 'n'},
+        {"width", 1, NULL, 'w'},       {"heads", 1, NULL, 'h'},    {"layers", 1, NULL, 'l'},
+        {"sample", 1, NULL, 'S'},      {"seed", 1, NULL, 'r'},     {"help", 0, NULL, '?'},
+        {"checkpoint", 1, NULL, 'c'},  {"generate", 1, NULL, 'g'}, {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (c) {
         case 'd': o->device = optarg; break;
@@ -56,11 +65,14 @@ static bool parse_options(int argc, char **argv, struct options *o)
         case 'l': o->layers = atoll(optarg); break;
         case 'S': o->sample = atoll(optarg); break;
         case 'r': o->seed = atoll(optarg); break;
+        case 'c': o->checkpoint = optarg; break;
+        case 'g': o->generate = atoll(optarg); break;
         default: fputs(usage, stderr); return false;
         }
     }
-    bool positive = o->steps > 0 && o->batch > 0 && o->length > 0 && o->heads > 0 && o->layers > 0;
-    return optind == argc && positive && o->width > 0 && o->width % o->heads == 0;
+    bool positive = o->steps >= 0 && o->batch > 0 && o->length > 0 && o->heads > 0 && o->layers > 0;
+    bool fits = o->layers <= MAX_LAYERS && o->generate >= 0 && o->generate < o->length;
+    return optind == argc && positive && fits && o->width > 0 && o->width % o->heads == 0;
 }
 
 static double now_s(void)
@@ -167,10 +179,11 @@ static kiln_status block_forward(kiln_cell *cell, void *user, kiln_tensor *const
     return kiln_error();
 }
 
-static kiln_cell *make_block(kiln_device *dev, const struct options *o, kiln_tensor *mask)
+static kiln_cell *make_block(kiln_device *dev, const struct options *o, kiln_tensor *mask, const struct block **out)
 {
     int64_t width = o->width;
     struct block *b = calloc(1, sizeof *b);
+    *out = b;
     if (!b) return NULL;
     *b = (struct block){.mask = mask, .heads = o->heads};
     kiln_cell *cell = kiln_cell_create(
@@ -199,6 +212,7 @@ static kiln_tensor *make_mask(kiln_device *dev, int64_t length)
 struct model {
     kiln_cell *token, *blocks, *norm, *head;
     kiln_tensor *position;
+    const struct block *block[MAX_LAYERS];
 };
 
 static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
@@ -210,9 +224,10 @@ static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const
     return kiln_error();
 }
 
-static kiln_cell *make_model(kiln_device *dev, const struct options *o, int64_t n_letters)
+static kiln_cell *make_model(kiln_device *dev, const struct options *o, int64_t n_letters, const struct model **out)
 {
     struct model *m = calloc(1, sizeof *m);
+    *out = m;
     if (!m) return NULL;
     kiln_cell *cell = kiln_cell_create(
         KILN_CELL(.kind = "gpt", .construct = model_forward, .user = m, .user_free = free, .n_in = 1, .n_out = 1));
@@ -221,7 +236,7 @@ static kiln_cell *make_model(kiln_device *dev, const struct options *o, int64_t 
     m->position = kiln_cell_make_parameter(cell, "position", dev, KILN_F32, KILN_SHAPE(o->length, o->width), "zeros");
     m->token = kiln_cell_add_child(cell, "token", kiln_nn_embedding(dev, n_letters, o->width, NULL));
     m->blocks = kiln_cell_add_child(cell, "blocks", kiln_nn_sequential(0, NULL));
-    for (int64_t i = 0; i < o->layers; i++) kiln_sequential_append(m->blocks, make_block(dev, o, mask));
+    for (int64_t i = 0; i < o->layers; i++) kiln_sequential_append(m->blocks, make_block(dev, o, mask, &m->block[i]));
     m->norm = kiln_cell_add_child(cell, "norm", kiln_nn_layer_norm(dev, KILN_SHAPE(o->width), NULL));
     m->head = kiln_cell_add_child(cell, "head", kiln_nn_dense(dev, o->width, n_letters, NULL));
     return cell;
@@ -237,7 +252,9 @@ struct run {
     const struct text *text;
     kiln_device *dev;
     kiln_cell *net;
+    const struct model *model; // net's
     kiln_optim *opt;
+    bool resumed;
     uint64_t random; // of the host: where pieces begin, which letter is written
     double first[COMPARED], last_loss, step_s;
 };
@@ -310,15 +327,45 @@ static void train(struct run *r, int64_t steps, bool report)
     kiln_function_free(&f);
 }
 
-static void make_run(struct run *r)
+// --- checkpoints: the network
+
+static void save(const struct run *r)
+{
+    const char *names[MAX_PARAMETERS];
+    kiln_tensor *tensors[MAX_PARAMETERS];
+    kiln_checkpoint *c = kiln_checkpoint_create();
+    kiln_checkpoint_put(c, names, tensors, kiln_cell_state(r->net, names, tensors, MAX_PARAMETERS));
+    kiln_checkpoint_put_int(c, "heads", r->o->heads);
+    kiln_checkpoint_save(c, r->o->checkpoint);
+    kiln_checkpoint_free(&c);
+}
+
+static bool restore(struct run *r)
+{
+    const char *names[MAX_PARAMETERS];
+    kiln_tensor *tensors[MAX_PARAMETERS];
+    int64_t heads = 0;
+    if (access(r->o->checkpoint, F_OK)) return true;
+    kiln_checkpoint *c = kiln_checkpoint_load(r->o->checkpoint);
+    if (!kiln_checkpoint_get_int(c, "heads", &heads) && heads != r->o->heads)
+        fprintf(stderr, "gpt: %s: a network of %" PRId64 " heads\n", r->o->checkpoint, heads);
+    kiln_checkpoint_restore(c, names, tensors, kiln_cell_state(r->net, names, tensors, MAX_PARAMETERS));
+    kiln_checkpoint_free(&c);
+    r->resumed = true;
+    return heads == r->o->heads;
+}
+
+static bool make_run(struct run *r)
 {
     kiln_tensor *params[MAX_PARAMETERS];
     kiln_seed(r->dev, (uint64_t)r->o->seed);
     r->random = (uint64_t)r->o->seed;
-    r->net = make_model(r->dev, r->o, r->text->n_letters);
+    r->net = make_model(r->dev, r->o, r->text->n_letters, &r->model);
+    bool fits = !r->o->checkpoint || kiln_error() || restore(r);
     kiln_cell_set_training(r->net, true);
     size_t n = kiln_cell_parameters(r->net, params, MAX_PARAMETERS);
     r->opt = kiln_optim_adamw(params, n, KILN_ADAM(.lr = r->o->lr));
+    return fits && !kiln_error();
 }
 
 static void free_run(struct run *r)
@@ -372,6 +419,127 @@ static void write_sample(struct run *r)
     free(logits);
 }
 
+// --- the likeliest letters: one at a time, by what the layers keep of those before it
+
+// x: [1, width], the letter at place `at`. keys, values: [heads, length, width / heads], which get a row each; rows
+// behind `at` are not seen.
+static kiln_tensor *attention_at(const struct block *b, kiln_tensor *x, kiln_tensor *at, kiln_tensor *const *cache,
+                                 kiln_tensor **changed)
+{
+    kiln_tensor *part[3] = {NULL};
+    if (kiln_split(kiln_cell_call(b->qkv, x), -1, part, 3)) return NULL;
+    int64_t width = kiln_dims(x)[1], each = width / b->heads;
+    for (int i = 0; i < 3; i++) part[i] = kiln_reshape(part[i], KILN_SHAPE(b->heads, 1, each));
+    for (int i = 0; i < 2; i++) changed[i] = kiln_update_at(cache[i], 1, at, part[1 + i]);
+    kiln_tensor *query = kiln_mul(part[0], kiln_scalar(1 / sqrt((double)each)));
+    kiln_tensor *scores = kiln_matmul(query, kiln_transpose(changed[0], -2, -1));
+    kiln_tensor *row = kiln_slice_at(b->mask, 0, at, 1);
+    kiln_tensor *seen = kiln_matmul(kiln_softmax(kiln_add(scores, row), -1), changed[1]);
+    return kiln_cell_call(b->out, kiln_reshape(seen, KILN_SHAPE(1, width)));
+}
+
+// in: a letter, keys and values of each layer, then a place and the letter that the text has behind it, or -1. Gives
+// the next letter and the changed keys and values, and that letter once more, for the list of all.
+static kiln_status next_letter(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct run *r = user;
+    kiln_tensor *at = in[n_in - 2], *given = in[n_in - 1];
+    kiln_tensor *place = kiln_slice_at(r->model->position, 0, at, 1);
+    kiln_tensor *x = kiln_add(kiln_cell_call(r->model->token, in[0]), place);
+    for (int64_t i = 0; i < r->o->layers; i++) {
+        const struct block *b = r->model->block[i];
+        x = kiln_add(x, attention_at(b, kiln_cell_call(b->norm1, x), at, &in[1 + 2 * i], &out[1 + 2 * i]));
+        kiln_tensor *wide = kiln_gelu_tanh(kiln_cell_call(b->up, kiln_cell_call(b->norm2, x)));
+        x = kiln_add(x, kiln_cell_call(b->down, wide));
+    }
+    kiln_tensor *logits = kiln_cell_call(r->model->head, kiln_cell_call(r->model->norm, x));
+    kiln_tensor *likeliest = kiln_argmax(logits, KILN_REDUCE(.axes = KILN_AXES(-1)));
+    out[0] = kiln_where(kiln_less(given, kiln_scalar_int(0)), likeliest, given);
+    out[n_out - 1] = out[0];
+    return kiln_error();
+}
+
+// in: the first letter, [1], and for each place the letter behind it or -1. out: the letters behind all places.
+static kiln_status generate(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct run *r = user;
+    const struct options *o = r->o;
+    kiln_tensor *carried[3 + 2 * MAX_LAYERS], *all[2 + 2 * MAX_LAYERS];
+    size_t n = 1 + 2 * (size_t)o->layers;
+    kiln_tensor *none = kiln_zeros(r->dev, KILN_F32, KILN_SHAPE(o->heads, o->length, o->width / o->heads));
+    carried[0] = in[0];
+    for (size_t i = 1; i < n; i++) carried[i] = none;
+    carried[n] = kiln_arange(r->dev, KILN_I64, 0, (double)kiln_dim(in[1], 0), 1);
+    carried[n + 1] = in[1];
+    if (kiln_scan(next_letter, user, carried, n + 2, KILN_SCAN(.carried = n), all, n + 1)) return kiln_error();
+    out[0] = all[n];
+    return kiln_error();
+}
+
+// The same letters by the whole network for each of them; `letters` holds the first ones.
+static void generate_by_all(struct run *r, int64_t *letters, int64_t known, int64_t n)
+{
+    int64_t length = r->o->length, different = r->text->n_letters;
+    float *logits = malloc(sizeof *logits * (size_t)(length * different));
+    kiln_cell_jit(r->net, NULL);
+    for (int64_t i = known; i < n && logits && !kiln_error(); i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = kiln_from_data(r->dev, KILN_I64, KILN_SHAPE(1, length), letters);
+        const float *last = logits + (i - 1) * different;
+        if (!kiln_read(kiln_cell_call(r->net, x), logits, sizeof *logits * (size_t)(length * different)))
+            for (int64_t k = 1; k < different; k++)
+                if (last[k] > last[letters[i]]) letters[i] = k;
+        kiln_scope_end(&scope);
+    }
+    free(logits);
+}
+
+// The letters behind the first ones by the graph: the first call makes it, the second one is timed.
+static bool generate_by_graph(struct run *r, int64_t *letters, int64_t known, int64_t n, double *time_s)
+{
+    int64_t given[4096];
+    for (int64_t i = 0; i + 1 < n; i++) given[i] = i + 1 < known ? letters[i + 1] : -1;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_function *f = kiln_jit(generate, r, KILN_JIT(.capture = KILN_CAPTURE_STRICT));
+    kiln_tensor *in[] = {kiln_from_data(r->dev, KILN_I64, KILN_SHAPE(1), letters),
+                         kiln_from_data(r->dev, KILN_I64, KILN_SHAPE(n - 1), given)};
+    kiln_jit_stats first = {.size = sizeof first}, second = {.size = sizeof second};
+    for (int call = 0; call < 2 && !kiln_error(); call++) {
+        kiln_tensor *out = NULL;
+        double began_s = now_s();
+        kiln_call(f, in, 2, &out, 1);
+        kiln_read(out, letters + 1, sizeof *letters * (size_t)(n - 1));
+        *time_s = now_s() - began_s;
+        kiln_function_stats(f, call ? &second : &first);
+    }
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    return second.captures == 1 && second.fallbacks == 0 && second.kernels_compiled == first.kernels_compiled;
+}
+
+// True when both ways give the same letters, and the graph was made once.
+static bool write_likeliest(struct run *r)
+{
+    int64_t n = r->o->length, known = n - r->o->generate < 16 ? n - r->o->generate : 16, by_graph[4096] = {0},
+            by_all[4096];
+    double time_s = 0;
+    n = known + r->o->generate;
+    kiln_no_grad_begin();
+    kiln_cell_set_training(r->net, false);
+    for (int64_t i = 0; i < known; i++) by_graph[i] = r->text->bytes[i];
+    memcpy(by_all, by_graph, sizeof by_all);
+    bool once = generate_by_graph(r, by_graph, known, n, &time_s);
+    if (!kiln_error()) generate_by_all(r, by_all, known, n);
+    kiln_no_grad_end();
+    if (kiln_error()) return true; // main tells
+    bool same = !memcmp(by_graph, by_all, sizeof *by_all * (size_t)n);
+    printf("generated: ");
+    for (int64_t i = 0; i < n; i++) putchar(r->text->letters[by_graph[i]]);
+    printf("\n%" PRId64 " letters in %.2f ms; %s by the whole network; %s\n", n - 1, 1e3 * time_s,
+           same ? "the same as" : "others than", once ? "one capture" : "more than one capture, or kernels made again");
+    return same && once;
+}
+
 // --- both ways
 
 // Trains op by op from the same beginning; true when the losses are those of the captured run.
@@ -394,11 +562,17 @@ static bool compare_with_eager(const struct run *captured)
 static int learn(struct run *r)
 {
     int failures = 0;
-    make_run(r);
-    if (!kiln_error()) train(r, r->o->steps, true);
-    if (!kiln_error()) failures += !(r->last_loss < r->first[0]);
-    if (!kiln_error() && r->o->eager_steps > 0) failures += !compare_with_eager(r);
+    bool trains = r->o->steps > 0;
+    if (!make_run(r)) {
+        free_run(r);
+        return 1;
+    }
+    if (trains) train(r, r->o->steps, true);
+    if (!kiln_error() && trains && !r->resumed) failures += !(r->last_loss < r->first[0]);
+    if (!kiln_error() && trains && r->o->eager_steps > 0) failures += !compare_with_eager(r);
+    if (!kiln_error() && trains && r->o->checkpoint) save(r);
     if (!kiln_error() && r->o->sample > 0) write_sample(r);
+    if (!kiln_error() && r->o->generate > 0) failures += !write_likeliest(r);
     free_run(r);
     return failures;
 }
@@ -417,7 +591,7 @@ int main(int argc, char **argv)
                         .seed = 1,
                         .lr = 3e-3,
                         .temperature = 0.8};
-    if (!parse_options(argc, argv, &o) || o.batch > 1024) return 2;
+    if (!parse_options(argc, argv, &o) || o.batch > 1024 || o.length > 4096) return 2;
     struct text text = {0};
     if (!load_text(&text, o.text) || text.n <= o.length + 1) {
         fprintf(stderr, "gpt: %s: no .md files with enough text\n", o.text);

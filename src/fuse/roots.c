@@ -64,7 +64,8 @@ static void weigh(const struct roots *r, int32_t i, struct weight *w)
         w[i].steps += maker >= 0 ? w[maker].steps : 0;
         if (!in_memory(&u->l.operands[o])) continue;
         const struct unit_buffer *b = &r->u->buffers.v[u->l.operands[o].slot];
-        w[i].reads_written = w[i].reads_written || (unit_buffer_is_given(b) ? b->writer >= 0 : b->writer > i);
+        w[i].reads_written =
+            w[i].reads_written || (unit_buffer_is_given(b) && !b->ordered ? b->writer >= 0 : b->writer > i);
     }
 }
 
@@ -141,7 +142,7 @@ static void read_buffer(struct roots *r, struct tally *t, int32_t root, uint32_t
     add_after(r, t, t->before[b], root);
     if (buffer->ordered) t->before[b] = root;
     // What is written back is written after all have read it.
-    if (unit_buffer_is_given(buffer) && buffer->writer >= 0) add_after(r, t, root, buffer->writer);
+    if (unit_buffer_is_given(buffer) && buffer->writer >= 0 && !buffer->ordered) add_after(r, t, root, buffer->writer);
     if (t->list) r->readers[r->first_reader[b] + t->n_readers[b]] = root;
     t->n_readers[b]++;
 }

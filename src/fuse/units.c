@@ -209,8 +209,8 @@ static kiln_status order_effects(struct units_maker *m, struct launch_operand *o
     static const struct type byte = {.dtype = KILN_U8};
     if (m->order < 0) m->order = add_buffer(m->u, BUFFER_VALUE, &byte, -1);
     if (m->order < 0) return error_pending;
-    o[0] = (struct launch_operand){.slot = (uint16_t)m->order};
-    o[1] = (struct launch_operand){.slot = (uint16_t)m->order, .flags = OPERAND_WRITE};
+    o[0] = (struct launch_operand){.slot = (uint32_t)m->order};
+    o[1] = (struct launch_operand){.slot = (uint32_t)m->order, .flags = OPERAND_WRITE};
     m->u->buffers.v[m->order].n_writes++;
     m->u->buffers.v[m->order].writer = (int32_t)m->u->v.n;
     return KILN_OK;
@@ -323,7 +323,8 @@ static kiln_status add_given(struct units *u, const struct units_options *o)
 // What is fused through must be written once, by a unit that does not read it.
 static void find_ordered(struct units *u)
 {
-    for (size_t i = 0; i < u->buffers.n; i++) u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1;
+    for (size_t i = 0; i < u->buffers.n; i++)
+        u->buffers.v[i].ordered = u->buffers.v[i].n_writes > 1 || u->buffers.v[i].in_place;
     // A copy of what is written back reads no more than it writes: fusion looks at it closer.
     for (size_t i = 0; i < u->v.n; i++) {
         const struct unit *unit = &u->v.v[i];
@@ -500,7 +501,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     compact(u);
     TRY(units_join(u));
     compact(u);
-    TRY(units_forward(u));
+    TRY(units_forward(u, o->in_place));
     compact(u);
     find_ordered(u);
     return KILN_OK;

@@ -14,6 +14,7 @@ struct unit_buffer {
     uint8_t dtype;
     bool kept;     // read after all units: an output, or a value that is written back
     bool ordered;  // written more than once, or read and written by one unit: nothing is fused through it
+    bool in_place; // given, and changed part by part where others read it: not written back at the end
     int32_t value; // of the graph; -1: a temporary of an op
     int64_t numel; // VALUE and TEMP: dense, row-major
     int32_t n_writes;
@@ -75,6 +76,7 @@ struct units_options {
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
+    bool in_place; // what is written back part by part may be changed where it lies
 };
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
 // Hand-written kernels may read an operand behind one that they write; those that write may read it, too.
@@ -102,14 +104,14 @@ static inline bool unit_writes(const struct unit *u, int operand)
 // The operand is read at places that are computed: it must lie in memory.
 static inline bool unit_gathers(const struct unit *u, int operand)
 {
-    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->check >= 0 || u->n_windows));
+    return u->n_parts > 0 || (operand == 0 && u->body && (u->body->places || u->body->check >= 0 || u->n_windows));
 }
 // units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
 // operands.
 kiln_status units_join(struct units *u);
-// units_forward.c: a chain of buffers, each a copy of the one before and a part that is written, becomes one. Leaves
-// units without operands.
-kiln_status units_forward(struct units *u);
+// units_forward.c: a chain of buffers, each a copy of the one before and a part that is written, becomes one; where it
+// begins and ends in the same given memory, that, if it may be changed in place. Leaves units without operands.
+kiln_status units_forward(struct units *u, bool in_place);
 // The launch as it was lowered.
 static inline void unit_plain(const struct unit *u, struct launch *out)
 {

@@ -30,7 +30,8 @@ static bool describe(const struct units *u, int32_t unit, int64_t width, struct 
 {
     const struct unit *w = &u->v.v[unit];
     const struct launch_operand *in = &w->l.operands[0], *out = &w->l.operands[1];
-    if (!w->body || !w->body->moves || w->body->check >= 0 || w->n_in != 1 || w->node < 0) return false;
+    if (!w->body || !w->body->moves || w->body->places || w->body->check >= 0 || w->n_in != 1 || w->node < 0)
+        return false;
     if ((in->flags & OPERAND_IMMEDIATE) || in->dtype != u->buffers.v[out->slot].dtype || w->l.rank > 2) return false;
     int64_t first = (int64_t)out->address / dtype_size_B[out->dtype];
     int last = w->l.rank - 1;

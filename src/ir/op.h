@@ -38,6 +38,7 @@ enum op_flags {
     OP_STORAGE_VIEW = 1 << 10, // OP_VIEW by positions in the storage; in a graph, in the operand's row-major elements
     OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
     OP_HOST = 1 << 13,         // in a graph: an effect of the host's, in order with the others; see host.h
+    OP_CHANGES = 1 << 14,  // the result is input 0 but for a part, and the op cannot fail: it may be changed in place
     OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 

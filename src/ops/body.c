@@ -7,6 +7,7 @@
 #include "scalar/dag.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const struct op op_instances[];
 
@@ -45,8 +46,8 @@ static const struct kernel_row *custom_row(kernel_id k)
     return &kernel_rows[family - elementwise_row_count];
 }
 
-// The element of input 0 at the place that the expression gives, 0 outside.
-static kiln_status add_load(struct arena *a, const struct scalar_dag *place, enum scalar_class cls,
+// The element of input 0 at the place that the expression gives, 0 outside, if that can be.
+static kiln_status add_load(struct arena *a, const struct scalar_dag *place, enum scalar_class cls, bool may_be_outside,
                             struct kernel_body *out)
 {
     struct dag_builder b;
@@ -55,13 +56,13 @@ static kiln_status add_load(struct arena *a, const struct scalar_dag *place, enu
     for (int i = 0; i < MAX_OPERANDS + 8; i++) inputs[i] = dag_input(&b, CLASS_I64, (uint16_t)i);
     int at = dag_inline(&b, place, inputs);
     int outside = dag_const(&b, CLASS_I64, (union scalar_value){.i64 = -INT64_MAX});
-    roots[1] = dag_prim(&b, PRIM_ne, at, outside, 0);
+    roots[1] = may_be_outside ? dag_prim(&b, PRIM_ne, at, outside, 0) : -1;
     roots[0] = dag_load(&b, cls, 0, at, roots[1]);
-    kiln_status status = dag_finish_all(&b, a, roots, 2, &out->dag);
+    kiln_status status = dag_finish_all(&b, a, roots, may_be_outside ? 2 : 1, &out->dag);
     dag_end(&b);
     out->dag.root = roots[0];
     out->check = roots[1];
-    out->moves = true;
+    out->moves = out->places = true;
     return status;
 }
 
@@ -107,7 +108,8 @@ static const struct kernel_body *parse(kernel_id id)
     const struct scalar_node *root = &expanded.nodes[expanded.root];
     body->moves = root->kind == SCALAR_INPUT && root->code == 0 && root->cls == (enum scalar_class)k->cls;
     kiln_status status = KILN_OK;
-    if (gathers) status = add_load(a, &expanded, (enum scalar_class)k->cls, body);
+    if (gathers)
+        status = add_load(a, &expanded, (enum scalar_class)k->cls, strstr(row->expr, PLACE_OUTSIDE) != NULL, body);
     if (checks) status = add_check(a, &expanded, (enum scalar_class)k->cls, body);
     return status ? NULL : body;
 }

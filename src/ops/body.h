@@ -11,6 +11,7 @@ struct kernel_body {
     struct scalar_dag dag;
     enum scalar_class in_cls[MAX_OPERANDS]; // into which each input is loaded
     bool moves;                             // the output is an element of the first input as it is, whatever its dtype
+    bool places;                            // the first input is read at a place that is computed
     int check;                              // a node that must hold everywhere; -1: none
 };
 

@@ -52,7 +52,8 @@ struct kernel_row {
     const char *out;     // class of the output when it differs: "i64", "bool"
     const char *expr;    // POINTWISE, ROW; CUSTOM: see `gathers` and `multiplies`
     // CUSTOM: the output is the element of the first input that lies so many elements (i64) beyond the point's, as expr
-    // says of the other inputs and the scalars; PLACE_OUTSIDE: none. What fusion needs to take the kernel apart.
+    // says of the other inputs and the scalars; PLACE_OUTSIDE: none, which expr may leave out. What fusion needs to
+    // take the kernel apart.
     bool gathers;
     // CUSTOM: the output is the first input as it is, where the expression, a bool, holds everywhere; else an error.
     bool checks;

@@ -135,7 +135,7 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     TRY(units_make(&m->units, m->g, uo));
     TRY(fuse(&m->units, caps, fo, &m->schedule));
     *done = true;
-    if (!has_targets(m->g) || !graph_can_fail(m->g, caps)) return KILN_OK;
+    if (m->o->in_place || !has_targets(m->g) || !graph_can_fail(m->g, caps)) return KILN_OK;
     TRY(order_writes_last(&m->units, &m->schedule, done));
     if (*done) return KILN_OK;
     uo->shared = NULL; // what is written is computed elsewhere, and copied at the end
@@ -198,6 +198,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
                                .layouts = layouts,
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
+                               .in_place = m->o->in_place,
                                .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion,
                               .alone = debug_flag("fuse-all"),

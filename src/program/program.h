@@ -25,6 +25,9 @@ struct program_options {
     // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;
+    // What is written back part by part is changed where it lies, and at any time: nobody has it after a run that
+    // fails.
+    bool in_place;
     struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
 };
 

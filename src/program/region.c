@@ -1,7 +1,8 @@
 // Makes the children of a node with regions.
 //
 // A child's graph is the region: parameters are inputs, and each result is written to a further input, which stands for
-// memory of the parent's. So a kernel of the child writes there itself.
+// memory of the parent's. So a kernel of the child writes there itself. What a loop carries and changes in part alone
+// is written to its own parameter: then the child changes it where it lies.
 #include "program/region.h"
 #include "ir/graft.h"
 #include "ops/attrs.h"
@@ -93,6 +94,39 @@ static kiln_status add_param(struct program_maker *m, const struct program_regio
     return *value < 0 ? error_pending : KILN_OK;
 }
 
+// How often a value is an operand or a region's result.
+static int count_uses(const struct kiln_graph *g, int32_t value)
+{
+    int n = 0;
+    for (size_t i = 0; i < g->operands.n; i++) n += g->operands.v[i] == value;
+    return n;
+}
+
+// Whether the body gives of carried value k what it was given but for parts, and reads it no more once a part is
+// changed.
+static bool stays(const struct kiln_graph *g, const struct ir_region *body, int k)
+{
+    int32_t param = body->first_param + k, value = g->operands.v[body->first_result + k];
+    bool any = false;
+    while (value != param) {
+        const struct ir_value *v = &g->values.v[value];
+        if (v->kind != IR_NODE || (any && count_uses(g, value) != 1)) return false;
+        const struct ir_node *n = &g->nodes.v[v->node];
+        if (!(n->op->flags & OP_CHANGES)) return false;
+        value = ir_operands(g, n)[0];
+        any = true;
+    }
+    return any && count_uses(g, param) == 1;
+}
+
+static void find_in_place(const struct program_maker *m, const struct ir_node *n, struct program_region *r)
+{
+    for (int k = 0; k < r->n_carried; k++) {
+        r->in_place[k] = stays(m->g, &m->g->regions.v[n->first_region], k);
+        r->n_stay += r->in_place[k];
+    }
+}
+
 static kiln_status fill_child(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
                               int32_t region, struct child *c)
 {
@@ -107,7 +141,8 @@ static kiln_status fill_child(struct program_maker *m, const struct program_regi
     for (int i = 0; i < of->n_results && !status; i++) {
         int32_t result = m->g->operands.v[of->first_result + i];
         const struct type *t = &m->g->values.v[result].type;
-        int32_t to = add_input(c, t, false, NULL);
+        bool stay = region == n->first_region && i < r->n_carried && r->in_place[i];
+        int32_t to = stay ? graft.map[of->first_param + i] : add_input(c, t, false, NULL);
         status = to < 0 ? error_pending : ir_graft_value(&graft, result);
         if (!status) status = ir_add_write(c->g, graft.map[result], to, "result");
     }
@@ -133,6 +168,7 @@ static kiln_status compile(struct program_maker *m, struct child *c, struct prog
     o.numbers = c->numbers;
     o.dense = NULL;
     o.aliases = c->aliases;
+    o.in_place = true;
     return m->create(c->g, m->p->dev, c->layouts, &o, out);
 }
 
@@ -158,7 +194,8 @@ static kiln_status make_start(struct program_maker *m, const struct ir_node *n, 
     int n_copied = 0;
     for (int k = 0; k < r->n_carried; k++) {
         const struct unit_view *v = &m->units.values[in[k]];
-        r->copied[k] = v->buffer < 0 || !layout_is_contiguous(&m->g->values.v[in[k]].type, &v->layout);
+        r->copied[k] =
+            r->in_place[k] || v->buffer < 0 || !layout_is_contiguous(&m->g->values.v[in[k]].type, &v->layout);
         n_copied += r->copied[k];
     }
     if (!n_copied) return KILN_OK;
@@ -193,7 +230,7 @@ static void place_workspace(struct program_region *r)
     uint64_t at = 0, most = arena_of(r->start);
     for (int k = 0; k < r->n_carried; k++) {
         r->carried_at[k] = at;
-        at = aligned(at + r->out_B[k]);
+        if (!r->in_place[k]) at = aligned(at + r->out_B[k]);
     }
     r->flag_at = at;
     at = aligned(at + 1);
@@ -226,8 +263,10 @@ static kiln_status make_room(struct program_maker *m, const struct ir_node *n, s
     r->out_B = arena_alloc(a, sizeof *r->out_B * (size_t)(n->n_out + 1));
     r->branches = arena_alloc(a, sizeof *r->branches * (size_t)(r->n_branches + 1));
     r->copied = arena_alloc(a, sizeof *r->copied * (size_t)(r->n_carried + 1));
+    r->in_place = arena_alloc(a, sizeof *r->in_place * (size_t)(r->n_carried + 1));
     r->carried_at = arena_alloc(a, sizeof *r->carried_at * (size_t)(r->n_carried + 1));
-    if (!r->in || !r->out || !r->out_B || !r->branches || !r->copied || !r->carried_at) return error_pending;
+    if (!r->in || !r->out || !r->out_B || !r->branches || !r->copied || !r->in_place || !r->carried_at)
+        return error_pending;
     memset(r->branches, 0, sizeof *r->branches * (size_t)(r->n_branches + 1));
     if (n->n_in) r->index_dtype = m->g->values.v[ir_operands(m->g, n)[n->n_in - 1]].type.dtype;
     return KILN_OK;
@@ -237,6 +276,7 @@ static kiln_status make_children(struct program_maker *m, const struct unit *u, 
 {
     const struct ir_node *n = node_of(m, u);
     TRY(set_operands(m, u, r));
+    find_in_place(m, n, r);
     for (int i = 0; i < n->n_regions; i++)
         TRY(make_child(m, r, n, n->first_region + i, r->n_branches ? &r->branches[i] : &r->child[i]));
     if (!r->n_branches) TRY(make_start(m, n, r));
@@ -286,7 +326,9 @@ static void explain_head(const struct program_region *r, struct str *out)
         str_addf(out, "switch: %d regions, the host waits for the index\n", r->n_branches);
         return;
     }
-    str_addf(out, "loop: %d value%s carried, %d scanned, ", r->n_carried, r->n_carried == 1 ? "" : "s", r->n_scanned);
+    str_addf(out, "loop: %d value%s carried, ", r->n_carried, r->n_carried == 1 ? "" : "s");
+    if (r->n_stay) str_addf(out, "%d of them in place, ", r->n_stay);
+    str_addf(out, "%d scanned, ", r->n_scanned);
     if (r->trips >= 0)
         str_addf(out, "%lld trips", (long long)r->trips);
     else

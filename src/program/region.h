@@ -24,8 +24,10 @@ struct program_region {
     int n_carried, n_scanned, n_taken;
     int64_t trips, bound;
     bool counted, reverse;
-    uint64_t number;            // of the random ones of a run
-    bool *copied;               // n_carried: by `start`
+    uint64_t number; // of the random ones of a run
+    bool *copied;    // n_carried: by `start`
+    bool *in_place;  // n_carried: each trip changes a part of it, where the result lies; n_stay of them
+    int n_stay;
     uint64_t *carried_at;       // n_carried: in the workspace
     uint64_t flag_at, child_at; // what cond gives; the children's arena
     uint64_t workspace_B;

@@ -94,7 +94,7 @@ static uint64_t out_of(const struct turning *t, int k)
 }
 
 // Carried values lie by turns in the results and in the workspace, so that the last trip writes the results if it is
-// known which one that is.
+// known which one that is. What is changed in place lies in the results.
 static bool writes_out(const struct turning *t, int64_t trip)
 {
     return t->trips < 0 ? trip % 2 == 1 : (t->trips - 1 - trip) % 2 == 0;
@@ -102,13 +102,14 @@ static bool writes_out(const struct turning *t, int64_t trip)
 
 static uint64_t written_at(const struct turning *t, int64_t trip, int k)
 {
-    return writes_out(t, trip) ? out_of(t, k) : t->workspace + t->r->carried_at[k];
+    return t->r->in_place[k] || writes_out(t, trip) ? out_of(t, k) : t->workspace + t->r->carried_at[k];
 }
 
 // What the trip reads.
 static uint64_t carried_at(const struct turning *t, int64_t trip, int k)
 {
     if (trip > 0) return written_at(t, trip - 1, k);
+    if (t->r->in_place[k]) return out_of(t, k);
     if (!t->r->copied[k]) return address_of(t->call, &t->r->in[k]);
     return writes_out(t, 0) ? t->workspace + t->r->carried_at[k] : out_of(t, k);
 }
@@ -164,8 +165,12 @@ static void add_turn(struct turning *t, int64_t trip)
     const struct program_region *r = t->r;
     int64_t row = row_of(t, trip);
     add_taken(t, trip);
-    for (int k = 0; k < r->n_out; k++)
-        add_memory(&t->a, k < r->n_carried ? written_at(t, trip, k) : out_of(t, k) + (uint64_t)row * r->out_B[k]);
+    for (int k = 0; k < r->n_out; k++) {
+        if (k >= r->n_carried)
+            add_memory(&t->a, out_of(t, k) + (uint64_t)row * r->out_B[k]);
+        else if (!r->in_place[k])
+            add_memory(&t->a, written_at(t, trip, k));
+    }
 }
 
 static kiln_status turn(struct turning *t, int64_t trip)
@@ -190,7 +195,7 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
         add_turn(t, i + 1);
         memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);
     }
-    int number = t->a.n - r->n_out - 1;
+    int number = t->a.n - (r->n_out - r->n_stay) - 1;
     for (int i = 0; i < t->a.n; i++) step[i] = (int64_t)(turns[2][i].address - turns[0][i].address);
     const struct program_series s = {{turns[1], turns[0]}, step, number, 1, t->trips};
     bool taken;

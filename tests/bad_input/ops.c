@@ -31,6 +31,10 @@ void wrong_shapes(void **state)
     BAD(kiln_gather(a, 0, I64(2)), KILN_E_SHAPE, "gather: ", "f32[2,3]", "i64[2]");
     BAD(kiln_gather(F32(2, 3, 4), 0, I64(2, 9, 1)), KILN_E_SHAPE, "gather: ", "f32[2,3,4]", "i64[2,9,1]");
     BAD(kiln_index_select(a, 0, index), KILN_E_SHAPE, "index_select: ", "index", "i64[2,9]");
+    BAD(kiln_slice_at(a, 0, I64(2, 1), 1), KILN_E_SHAPE, "slice_at: ", "start", "f32[2,3]", "i64[2,1]");
+    BAD(kiln_slice_at(a, 1, kiln_scalar_int(0), 4), KILN_E_SHAPE, "slice_at: ", "length 4", "axis 1", "f32[2,3]");
+    BAD(kiln_update_at(a, 0, kiln_scalar_int(0), v), KILN_E_SHAPE, "update_at: ", "src", "f32[2,3]", "f32[3]");
+    BAD(kiln_update_at(a, 0, kiln_scalar_int(0), F32(3, 3)), KILN_E_SHAPE, "update_at: ", "axis 0", "f32[3,3]");
     BAD(kiln_scatter(a, 0, I64(2, 3), b), KILN_E_SHAPE, "scatter: ", "src", "f32[4,5]");
     BAD(kiln_conv2d(a, b, NULL), KILN_E_SHAPE, "conv2d: ", "x", "4 dimensions", "f32[2,3]");
     BAD(kiln_conv2d(c4, F32(1, 3, 2, 2), NULL), KILN_E_SHAPE, "conv2d: ", "2", "3");
@@ -66,6 +70,8 @@ void wrong_dtypes(void **state)
     BAD(kiln_gather(f, 0, F32(2, 3)), KILN_E_DTYPE, "gather: ", "index", "f32[2,3]");
     BAD(kiln_one_hot(f, 3), KILN_E_DTYPE, "one_hot: ", "ids", "f32[2,3]");
     BAD(kiln_embedding(f, f), KILN_E_DTYPE, "embedding: ", "ids", "f32[2,3]");
+    BAD(kiln_slice_at(f, 0, F32(1), 1), KILN_E_DTYPE, "slice_at: ", "start", "f32[1]");
+    BAD(kiln_update_at(i, 0, kiln_scalar_int(0), f), KILN_E_DTYPE, "update_at: ", "src", "f32[2,3]", "i64[2,3]");
     BAD(kiln_scatter(i, 0, I64(2, 3), f), KILN_E_DTYPE, "scatter: ", "src", "f32[2,3]", "i64[2,3]");
     BAD(kiln_conv2d(I64(1, 1, 3, 3), I64(1, 1, 2, 2), NULL), KILN_E_DTYPE, "conv2d: ", "i64[1,1,3,3]");
     BAD(kiln_max_pool2d(BOOL(1, 1, 4, 4), KILN_POOL2D(.kernel = {2, 2})), KILN_E_DTYPE, "max_pool2d: ", "bool");

@@ -166,6 +166,23 @@ static void gathered_by_computed(kiln_tensor *const *in, kiln_tensor **out)
     out[0] = kiln_neg(kiln_gather(kiln_exp(in[0]), 1, kiln_sub(in[1], kiln_scalar_int(2))));
 }
 
+// Its place is computed where it is read.
+static void part_at_place(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *start = kiln_sub(kiln_select(in[1], 0, 1), kiln_scalar_int(2));
+    out[0] = kiln_sum(kiln_square(kiln_slice_at(in[0], 0, start, 3)), KILN_REDUCE(.axes = KILN_AXES(1)));
+}
+
+static void part_at_places(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_mul(kiln_slice_at(in[0], 1, kiln_reshape(in[1], KILN_SHAPE(5, 1)), 4), kiln_exp(in[2]));
+}
+
+static void part_put_at_place(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_exp(kiln_update_at(in[0], 0, kiln_select(in[1], 0, 0), kiln_neg(in[2])));
+}
+
 static void moved_bits(kiln_tensor *const *in, kiln_tensor **out)
 {
     out[0] = kiln_add(kiln_tril(kiln_mul(in[0], in[0]), 0), kiln_contiguous(kiln_transpose(in[0], 0, 1)));
@@ -290,6 +307,9 @@ static const struct example examples[] = {
     {"argmax", argmax_of_sum, 2, 1, {{2, A(6, 9)}, {2, A(6, 9)}}, 1},
     {"gathered", gathered, 3, 1, {{2, A(5, 6)}, {2, A(3, 4), KILN_I64}, {1, A(6)}}, 1},
     {"gathered, computed", gathered_by_computed, 2, 1, {{2, A(4, 6)}, {2, A(4, 3), KILN_I64}}, 2},
+    {"part at a place", part_at_place, 2, 1, {{2, A(5, 6)}, {1, A(4), KILN_I64}}, 1},
+    {"part at places", part_at_places, 3, 1, {{2, A(5, 6)}, {1, A(5), KILN_I32}, {2, A(5, 4)}}, 1},
+    {"part put at a place", part_put_at_place, 3, 1, {{2, A(5, 6)}, {1, A(5), KILN_I64}, {2, A(2, 6)}}, -1},
     {"moved bits", moved_bits, 1, 2, {{2, A(6, 6)}}, -1},
     {"updates", updates, 6, 4, {{2, A(5, 7)}, {2, A(5, 7)}, {2, A(5, 7)}, {1, A(70)}, {1, A(70)}, {1, A(70)}}, 1},
     {"squared again", squared_again, 1, 1, {{2, A(5, 7)}}, 1},

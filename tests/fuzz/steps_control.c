@@ -117,6 +117,33 @@ kiln_tensor *step_scan_rows(struct operands *o)
     return rows ? out[1] : out[0];
 }
 
+// A table that each trip changes in part, once or twice, and reads before that, behind it, or not at all.
+static kiln_status change_part(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct nest *n = user;
+    struct rng r = {n->seed};
+    kiln_tensor *row = kiln_unsqueeze(in[1], 0), *at = in[2];
+    if (rng_chance(&r, 30)) row = kiln_add(row, kiln_slice_at(in[0], 0, kiln_neg(at), 1));
+    out[0] = kiln_update_at(in[0], 0, at, row);
+    if (rng_chance(&r, 30)) out[0] = kiln_update_at(out[0], 0, kiln_scalar_int(0), kiln_tanh(row));
+    if (n_out > 1) out[1] = kiln_tanh(kiln_slice_at(rng_chance(&r, 70) ? out[0] : in[0], 0, at, 1));
+    (void)n_in;
+    return kiln_error();
+}
+
+kiln_tensor *step_scan_parts(struct operands *o)
+{
+    struct nest n = {rng_next(&o->choice), 0, NULL, o->run};
+    bool rows = choose(o, 2), back = choose(o, 2);
+    if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_numel(o->a) || too_deep(o, o->a, 4)) return NULL;
+    int64_t step = 1 + choose(o, 2);
+    kiln_tensor *places = kiln_arange(o->run->dev, KILN_I32, 0, (double)(kiln_dims(o->a)[0] * step), (double)step);
+    kiln_tensor *all[] = {kiln_mul(o->a, kiln_scalar(0.5)), o->a, places}, *out[2];
+    say(o, "%s of a scan %s along %s that changes parts", rows ? "rows" : "the last", back ? "back" : "on", o->na);
+    if (kiln_scan(change_part, &n, all, 3, KILN_SCAN(.carried = 1, .reverse = back), out, 2)) return NULL;
+    return rows ? out[1] : out[0];
+}
+
 // --- loops of as many trips as values say
 
 static kiln_status is_below(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)

@@ -54,6 +54,47 @@ kiln_tensor *step_scatter(struct operands *o)
     return add ? kiln_scatter_add(o->a, axis, index, src) : kiln_scatter(o->a, axis, index, src);
 }
 
+// Where a part begins, one number or one for each line; as it comes, so that it may have to be moved.
+static kiln_tensor *make_start(struct operands *o, int64_t axis)
+{
+    int64_t dims[KILN_MAX_RANK];
+    size_t rank = kiln_rank(o->a);
+    memcpy(dims, kiln_dims(o->a), rank * sizeof *dims);
+    dims[axis] = 1;
+    bool lines = choose(o, 2);
+    kiln_tensor *start = make_index(o, lines ? rank : 0, dims, 2 * kiln_dims(o->a)[axis] + 1);
+    return start && choose(o, 2) ? kiln_sub(start, kiln_scalar_int(kiln_dims(o->a)[axis])) : start;
+}
+
+kiln_tensor *step_slice_at(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    int64_t axis = rank ? choose(o, (uint32_t)rank) : 0;
+    if (!rank || !kiln_numel(o->a)) return NULL;
+    kiln_tensor *start = make_start(o, axis);
+    if (!start) return NULL;
+    int64_t length = 1 + choose(o, (uint32_t)kiln_dims(o->a)[axis]);
+    say(o, "slice_at(%s, %d, a start of rank %d, %d)", o->na, (int)axis, (int)kiln_rank(start), (int)length);
+    return kiln_slice_at(o->a, axis, start, length);
+}
+
+// The part is x's own, from another place, or a number of its own.
+kiln_tensor *step_update_at(struct operands *o)
+{
+    size_t rank = kiln_rank(o->a);
+    int64_t axis = rank ? choose(o, (uint32_t)rank) : 0;
+    if (!rank || !kiln_numel(o->a)) return NULL;
+    kiln_tensor *start = make_start(o, axis);
+    if (!start) return NULL;
+    int64_t length = 1 + choose(o, (uint32_t)kiln_dims(o->a)[axis]);
+    bool own = choose(o, 2);
+    kiln_tensor *src = kiln_narrow(o->a, axis, kiln_dims(o->a)[axis] - length, length);
+    if (!own) src = is_bool(o->a) ? kiln_logical_not(src) : is_float(o->a) ? kiln_sin(src) : kiln_zeros_like(src);
+    say(o, "update_at(%s, %d, a start of rank %d, %s of its last %d)", o->na, (int)axis, (int)kiln_rank(start),
+        own ? "a copy" : "something", (int)length);
+    return kiln_update_at(o->a, axis, start, src);
+}
+
 kiln_tensor *step_gather_nd(struct operands *o)
 {
     size_t rank = kiln_rank(o->a);

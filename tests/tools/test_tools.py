@@ -337,7 +337,7 @@ class Bench(Common):
         self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 3) + 3)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
-        for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step'):
+        for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step', 'decode_128'):
             self.assertLess(rows[f'{name}/jit']['launches'], rows[name]['launches'], name)
 
     @unittest.skipIf(SANITIZED, 'a sanitizer is loaded first')

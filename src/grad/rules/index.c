@@ -55,6 +55,23 @@ static kiln_tensor *is_winner(kiln_tensor *index, int64_t axis)
     return kiln_equal(kiln_gather(kiln_scatter(none, axis, index, places), axis, index), places);
 }
 
+RULE(slice_at)
+{
+    din[0] = kiln_update_at(zeros_of_input(dout[0]), kiln_rule_int("axis"), in[1], dout[0]);
+    return kiln_error();
+}
+
+RULE(update_at)
+{
+    int64_t axis = kiln_rule_int("axis");
+    const int64_t *src;
+    size_t rank = kiln_rule_in_shape(2, &src);
+    kiln_tensor *zero = kiln_zeros(kiln_tensor_device(dout[0]), kiln_tensor_dtype(dout[0]), KILN_SHAPE0);
+    if (kiln_rule_wants(0)) din[0] = kiln_update_at(dout[0], axis, in[1], kiln_expand(zero, rank, src));
+    if (kiln_rule_wants(2)) din[2] = kiln_slice_at(dout[0], axis, in[1], src[axis < 0 ? axis + (int64_t)rank : axis]);
+    return kiln_error();
+}
+
 RULE(scatter)
 {
     int64_t axis = kiln_rule_int("axis");
@@ -173,6 +190,8 @@ static const kiln_rule_spec rules[] = {
     {.op = "take", .fn = take, INDEX},
     {.op = "index_select", .fn = take, INDEX},
     {.op = "embedding", .fn = embedding, INDEX},
+    {.op = "slice_at", .fn = slice_at, INDEX},
+    {.op = "update_at", .fn = update_at, INDEX},
     {.op = "scatter", .fn = scatter, INDEX},
     {.op = "scatter_add", .fn = scatter_add, INDEX},
     {.op = "index_add", .fn = index_add, INDEX},

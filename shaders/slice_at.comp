@@ -1,0 +1,4 @@
+#version 460
+// out[p] = x[p + the place]: see placed.glsl.
+#define PLACED 0
+#include "placed.glsl"
