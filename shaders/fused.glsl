@@ -220,6 +220,20 @@ void store4_f64(const uint64_t at, const dvec4 x)
 }
 #endif
 
+#ifdef TRIPS
+// What a store and a load in between leave of a value.
+#define stored_bool(x) (x)
+#define stored_u8(x) ((x) & 255)
+#define stored_i8(x) bitfieldExtract(x, 0, 8)
+#define stored_i16(x) bitfieldExtract(x, 0, 16)
+#define stored_f16(x) f16_decode(f16_encode(x))
+#define stored_bf16(x) uintBitsToFloat(bf16_encode(x) << 16)
+#define stored_i32(x) (x)
+#define stored_i64(x) (x)
+#define stored_f32(x) (x)
+#define stored_f64(x) (x)
+#endif
+
 #ifdef WORKSPACE
 // Partial values that workgroups leave to the one that finishes last; an integer counter tells it. All but the counter
 // is written before, and read after, a barrier of memory, so that no workgroup ever waits for another.

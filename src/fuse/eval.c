@@ -23,13 +23,31 @@ struct eval_walk {
     union scalar_value *value; // n_nodes
     struct fold *folds;        // n_nodes
     uint32_t *failed;
+    int64_t trip;                // of a kernel that makes the trips
+    union scalar_value *carried; // n_out: what the trip before has left
 };
 
 static const char *place_of(const struct eval_walk *w, const struct fused_access *a, int64_t more)
 {
     int64_t at = a->offset + more;
+    for (int i = 0; w->trip && i < w->k->n_in + w->k->n_out; i++)
+        if (fused_access_at(w->k, i) == a) at += w->trip * fused_step(w->k, i);
     for (int d = 0; d < w->k->n_dims; d++) at += w->point[d] * a->strides[d];
     return (const char *)w->buffers[a->buffer] + at * dtype_size_B[a->dtype];
+}
+
+static union scalar_value number_of_trip(const struct eval_walk *w, enum scalar_class cls)
+{
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.first] + w->trip;
+    union scalar_value v = {.bits = 0};
+    switch (cls) {
+    case CLASS_F32: v.f32 = (float)n; break;
+    case CLASS_F64: v.f64 = (double)n; break;
+    case CLASS_I32: v.i32 = (int32_t)n; break;
+    case CLASS_I64: v.i64 = n; break;
+    default: v.b = n != 0;
+    }
+    return v;
 }
 
 static union scalar_value compute(struct eval_walk *w, int i)
@@ -39,11 +57,15 @@ static union scalar_value compute(struct eval_walk *w, int i)
     for (int a = 0; a < n->n_args; a++) arg[a] = w->value[n->arg[a]];
     switch (n->kind) {
     case SCALAR_CONST: return n->value;
-    case SCALAR_INPUT: v.bits = w->k->scalars[n->code]; return v;
+    case SCALAR_INPUT:
+        if (fused_is_number(w->k, i)) return number_of_trip(w, n->cls);
+        v.bits = w->k->scalars[n->code];
+        return v;
     case SCALAR_DIM: v.i64 = w->point[n->code]; return v;
     case SCALAR_SIZE: v.i64 = w->k->sizes[n->code]; return v;
     case SCALAR_LOAD:
         if (n->n_args > 1 && !arg[1].b) return v;
+        if (w->trip && fused_is_carried(w->k, i)) return w->carried[w->k->trips.carried[n->code] - 1];
         return number_read(w->k->in[n->code].dtype, place_of(w, &w->k->in[n->code], n->n_args > 0 ? arg[0].i64 : 0));
     default: {
         enum scalar_class key = w->k->dag.nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
@@ -190,6 +212,24 @@ static void walk_point(struct eval_walk *w)
                      w->value[k->dag.nodes[i].arg[0]]);
 }
 
+// All trips of one point.
+static void walk_trips(struct eval_walk *w)
+{
+    const struct fused_kernel *k = w->k;
+    int64_t n = (int64_t)k->scalars[k->trips.count];
+    for (w->trip = 0; w->trip < n; w->trip++) {
+        union scalar_value left[FUSED_MAX_OUT];
+        compute_level(w, LEVEL_ROW, 0);
+        for (int i = 0; i < k->n_out; i++) {
+            const struct fused_output *o = &k->out[i];
+            if (!k->trips.last[i] || w->trip == n - 1) store(w, o);
+            left[i] = number_stored(o->to.dtype, w->value[o->node]);
+        }
+        memcpy(w->carried, left, sizeof *left * (size_t)k->n_out);
+    }
+    w->trip = 0;
+}
+
 static void finish_totals(struct eval_walk *w)
 {
     const struct fused_kernel *k = w->k;
@@ -205,7 +245,8 @@ static void finish_totals(struct eval_walk *w)
 
 kiln_status fused_eval(const struct fused_kernel *k, void *const *buffers, uint32_t *failed_checks)
 {
-    struct eval_walk w = {.k = k, .buffers = buffers, .failed = failed_checks};
+    union scalar_value carried[FUSED_MAX_OUT];
+    struct eval_walk w = {.k = k, .buffers = buffers, .failed = failed_checks, .carried = carried};
     w.value = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.value);
     w.folds = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.folds);
     if (w.value && w.folds) {
@@ -213,7 +254,10 @@ kiln_status fused_eval(const struct fused_kernel *k, void *const *buffers, uint3
             if (fused_is_fold(&k->dag.nodes[i], true))
                 fold_begin(&w.folds[i], k->dag.nodes[i].code & ~(unsigned)REDUCE_ACROSS, folded_class(k, i));
         if (fused_points(k) > 0) do {
-                walk_point(&w);
+                if (k->trips.on)
+                    walk_trips(&w);
+                else
+                    walk_point(&w);
             } while (next(&w, 0, k->n_dims - k->n_reduce));
         finish_totals(&w);
     } else

@@ -40,6 +40,7 @@ void loop_leave(struct emitter *e, struct loop *l)
 
 // --- walkers ---
 
+// Behind the dimensions of the space comes one for the trips of a kernel that makes them.
 static void access_steps(struct emitter *e, struct walker *w)
 {
     const struct fused_access *a = fused_access_at(e->k, w->code);
@@ -50,6 +51,9 @@ static void access_steps(struct emitter *e, struct walker *w)
         else if (w->moves[d])
             w->step[d] = emit_word(e, llvm_stride_at(e->k, w->code, d));
     }
+    if (!fused_step(e->k, w->code)) return;
+    w->moves[e->k->n_dims] = true;
+    w->step[e->k->n_dims] = emit_word(e, llvm_step_at(e->k, w->code));
 }
 
 // Of the linear index over the dimensions [from, to), in row-major order.

@@ -21,6 +21,9 @@ struct program_maker {
 // be had; how many steps these are, through *n.
 kiln_status maker_add_steps(struct program_maker *m, size_t first, int *n);
 
+// trips.c: where the schedule is one kernel that can make the trips of the loop, it becomes the one that does.
+kiln_status maker_take_trips(struct program_maker *m);
+
 // places.c
 kiln_status maker_place_all(struct program_maker *m);
 kiln_status maker_make_zeroed(struct program_maker *m); // the memory of workspaces that must be zero

@@ -9,6 +9,15 @@
 struct program;
 struct kernel_count; // see kernels.h
 
+// The program is the body of a loop whose count the host knows before it begins. Its first inputs are what the loop
+// carries; the last but one are memory for the results, of what is carried first; the last one is how many trips a run
+// makes, which counts where one kernel can make them all.
+struct program_trips {
+    int n_carried, first_result, number, count; // inputs; -1: the body does not take the number of the trip
+    const int64_t *step_B;                      // by input: from trip to trip
+    int64_t most;                               // trips
+};
+
 struct program_options {
     bool no_fusion;   // one kernel an op, as eager mode would run it
     bool no_passes;   // the graph as it is
@@ -24,6 +33,7 @@ struct program_options {
     // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;
+    const struct program_trips *trips; // NULL: a run is one trip, or no body of a loop
     struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
 };
 

@@ -121,7 +121,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     struct glsl_form *f = out;
     int64_t longest = fused_longest_row(k);
     uint64_t length = longest ? (uint64_t)longest : 1;
-    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = k->trips.on ? 1 : 4, .subgroup = 1};
     if (k->attention.n_m) {
         choose_attention(k, caps, f);
         return;
@@ -252,6 +252,7 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     l->part = f->splits ? take(l, number) : -1;
     l->workspace = f->splits || k->has_total ? take(l, 2) : -1;
     place_dims(k, f, wide, l);
+    for (int i = 0; i < k->n_in + k->n_out; i++) l->step[i] = fused_step(k, i) ? take(l, 2) : -1;
     for (int i = 0; i < k->n_scalars; i++) {
         bool is_long = k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64;
         l->scalar[i] = take(l, is_long ? 2 : 1);

@@ -288,7 +288,9 @@ static void add_main(struct glsl_emitter *e)
     str_addf(e->out, "\nvoid main()\n{\n%s", e->k->table ? "    find_entry();\n" : "");
     for (int i = 0; i < e->k->n_in + e->k->n_out; i++) str_addf(e->out, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
     if (e->form.vector) add_alignment(e);
-    if (e->form.kind == GLSL_POINTS)
+    if (e->k->trips.on)
+        glsl_add_trips(e);
+    else if (e->form.kind == GLSL_POINTS)
         add_points(e);
     else
         add_rows(e);

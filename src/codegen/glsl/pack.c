@@ -136,6 +136,7 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
         const struct fused_access *a = fused_access_at(k, i);
         put_long(p, 2 * i, addresses[i] + (uint64_t)(a->offset * dtype_size_B[a->dtype]));
         for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], (uint64_t)a->strides[d]);
+        if (l->step[i] >= 0) put_long(p, l->step[i], (uint64_t)(k->trips.step[i] * dtype_size_B[a->dtype]));
     }
     for (int d = 0; d < k->n_dims; d++) {
         put(p, l->size[d], (uint64_t)k->sizes[d]);
@@ -166,7 +167,7 @@ kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel
     out->units = out->unit_cost = 0;
     out->failed_at = -1;
     out->n_words = p.layout.n_words;
-    out->work = points * length;
+    out->work = points * length * (k->trips.on ? (uint64_t)k->trips.most : 1);
     put(&p, p.layout.points, points);
     put(&p, p.layout.length, length);
     put_arguments(&p, addresses);

@@ -102,12 +102,25 @@ static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
     if (n->n_args > 1) str_addf(s, " : %s", zero[n->cls]);
 }
 
+static void add_number(struct str *s, enum scalar_class cls)
+{
+    if (cls == CLASS_BOOL)
+        str_add(s, "number != 0l");
+    else
+        str_addf(s, "%s(number)", glsl_type(cls));
+}
+
 static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
 {
     struct glsl_emitter *e = user;
     const struct scalar_node *n = &d->nodes[node];
     switch (n->kind) {
-    case SCALAR_INPUT: add_scalar(s, n->cls, e->layout.scalar[n->code]); break;
+    case SCALAR_INPUT:
+        if (fused_is_number(e->k, node))
+            add_number(s, n->cls);
+        else
+            add_scalar(s, n->cls, e->layout.scalar[n->code]);
+        break;
     case SCALAR_DIM: str_addf(s, "int64_t(i%d)", n->code); break;
     case SCALAR_SIZE: str_addf(s, "int64_t(arg_index(%d))", e->layout.size[n->code]); break;
     case SCALAR_LOAD: add_load(e, n); break;

@@ -7,6 +7,7 @@
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
     BLOCK_POINTS = 4096,  // points of a block along the lanes, where the row is one element
+    LINE_POINTS = 64,     // the least, where each point makes the trips of a loop
     TILE_POINTS = 512,    // ... where each point has a row
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
@@ -50,6 +51,13 @@ static int64_t panel_of(const struct codegen_plan *p, const struct fused_kernel 
     return ceil_div(positions, inner);
 }
 
+// Each point makes all trips: as many points as have the work of a block in them, and of cache lines whole ones.
+static int64_t trips_block(const struct fused_kernel *k, int64_t most)
+{
+    int64_t points = most / k->trips.most;
+    return points < LINE_POINTS ? LINE_POINTS : points / LINE_POINTS * LINE_POINTS;
+}
+
 static struct division divide(const struct codegen_plan *p, const struct fused_kernel *k)
 {
     struct division d = {.block = 1, .n_blocks = 1};
@@ -63,6 +71,7 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
         // better, for memory is read in longer pieces.
         while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;
+        if (k->trips.on) most = trips_block(k, most);
         d.block = along = at_least_one(lanes < most ? lanes : most);
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / at_least_one(lanes) * d.n_blocks;
@@ -85,7 +94,7 @@ static int64_t cost_of(const struct fused_kernel *k, const struct division *d)
 {
     int64_t steps = 1;
     for (int i = 0; i < k->dag.n_nodes; i++) steps += k->dag.nodes[i].kind == SCALAR_PRIM;
-    return d->step_points * d->per_unit * (1 + k->n_stages) * ceil_div(steps, 8);
+    return d->step_points * d->per_unit * (1 + k->n_stages) * ceil_div(steps, 8) * (k->trips.on ? k->trips.most : 1);
 }
 
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)
@@ -117,6 +126,8 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         out->words[out->scalar_at[i]] = k->scalars[i];
     }
     pack_words(k, &d, out->words);
+    for (int i = 0; i < n_access && k->trips.on; i++)
+        out->words[llvm_step_at(k, i)] = (uint64_t)(k->trips.step[i] * dtype_size_B[fused_access_at(k, i)->dtype]);
     out->units = d.units;
     out->unit_cost = cost_of(k, &d);
     out->run_end = p->has_end && (cut || k->has_total);
@@ -126,7 +137,7 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
     out->workspace_B = 8 * (uint64_t)slots;
     out->workspace_zeroed = false;
     out->work = (uint64_t)(fused_points(k) * fused_row_length(k));
-    out->n_words = llvm_word_at(k, LLVM_WORD_COUNT);
+    out->n_words = llvm_word_at(k, LLVM_WORD_COUNT) + (k->trips.on ? n_access : 0);
     out->workspace_at = out->workspace_B ? llvm_word_at(k, LLVM_WORKSPACE) : -1;
     out->failed_at = k->n_checks ? llvm_word_at(k, LLVM_FAILED) : -1;
     return KILN_OK;

@@ -132,7 +132,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     c[LLVM_TAIL_WIDTH] = 1;
     c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
     if (lanes >= 0) choose_widths(k, out, lanes);
-    c[LLVM_TILE_DIM] = fused_is_flat(k) && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
+    c[LLVM_TILE_DIM] = fused_is_flat(k) && !k->trips.on && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = longest > (out->form == LLVM_OVER_ROW ? SHARED_ROW : SHORT_ROW);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && longest <= KEEP_ELEMENTS)

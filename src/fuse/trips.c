@@ -1,0 +1,93 @@
+// A loop inside of a kernel.
+//
+// Input: the kernel of a body, and which of its accesses read and write what the loop carries. It can make the trips
+// itself where no point waits for another: nothing is folded, and what is carried is read at the places where the same
+// point writes it. Output: the same kernel with one more loop, around all that a point does. Values that are carried
+// are loaded before the first trip and stored after the last one. Where points share an element, as those of a
+// broadcast do, each of them computes its values for itself, from what the loop began with: that must not lie where
+// the results do.
+//
+// The number of the trip is a scalar of any class; as trips go on inside, it is counted as an i64 and converted.
+#include "fuse/trips.h"
+#include "fuse/loops.h"
+#include <string.h>
+
+static int output_of(const struct fused_kernel *k, const struct trips_of *of, int result)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (of->writes[i] == result) return i;
+    return -1;
+}
+
+static bool is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args) return true;
+    }
+    return false;
+}
+
+static bool same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b)
+{
+    if (a->offset != b->offset || a->dtype != b->dtype) return false;
+    for (int d = 0; d < k->n_dims; d++)
+        if (a->strides[d] != b->strides[d]) return false;
+    return true;
+}
+
+static const char *objection(const struct fused_kernel *k, const struct trips_of *of)
+{
+    if (!fused_is_flat(k)) return "something is folded in a trip";
+    if (k->n_checks) return "indices are checked in each trip";
+    if (k->n_scalars + 2 > FUSED_MAX_SCALARS) return "too many scalars";
+    for (int i = 0; i < k->n_out; i++)
+        if (of->writes[i] < 0) return "something else than the loop's results is written";
+    for (int c = 0; c < of->n_carried; c++)
+        if (output_of(k, of, c) < 0) return "a carried value is not written";
+    for (int i = 0; i < k->n_in; i++) {
+        if (of->reads[i] < 0) continue;
+        int output = output_of(k, of, of->reads[i]);
+        if (is_placed(k, i) || !same_places(k, &k->in[i], &k->out[output].to))
+            return "a carried value is read elsewhere than it is written";
+    }
+    return NULL;
+}
+
+static int add_scalar(struct fused_kernel *k, uint16_t input)
+{
+    k->scalar_cls[k->n_scalars] = CLASS_I64;
+    k->scalars[k->n_scalars] = 0;
+    k->scalar_input[k->n_scalars] = (uint16_t)(input + 1);
+    return k->n_scalars++;
+}
+
+static void set_trips(struct fused_kernel *k, const struct trips_of *of)
+{
+    struct fused_trips *t = &k->trips;
+    *t = (struct fused_trips){.on = true, .most = of->most < 1 ? 1 : of->most};
+    for (int i = 0; i < k->n_scalars; i++) t->numbers |= (uint32_t)(k->scalar_input[i] == of->number + 1) << i;
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        t->step[i] = of->step_B[i] / dtype_size_B[fused_access_at(k, i)->dtype];
+    for (int i = 0; i < k->n_in; i++)
+        if (of->reads[i] >= 0) t->carried[i] = (uint8_t)(output_of(k, of, of->reads[i]) + 1);
+    for (int i = 0; i < k->n_out; i++) t->last[i] = of->writes[i] < of->n_carried;
+    t->first = (uint16_t)add_scalar(k, of->number);
+    t->count = (uint16_t)add_scalar(k, of->count);
+}
+
+kiln_status fuse_trips(struct arena *a, const struct fused_kernel *k, const struct trips_of *of,
+                       struct fused_kernel **out, const char **why)
+{
+    *out = NULL;
+    *why = objection(k, of);
+    if (*why) return KILN_OK;
+    struct fused_kernel *made = arena_alloc(a, sizeof *made);
+    if (!made) return error_pending;
+    *made = *k;
+    made->n_reduce = 0;
+    set_trips(made, of);
+    TRY(fused_finish(a, made));
+    *out = made;
+    return KILN_OK;
+}
