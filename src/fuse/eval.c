@@ -36,6 +36,12 @@ static const char *place_of(const struct eval_walk *w, const struct fused_access
     return (const char *)w->buffers[a->buffer] + at * dtype_size_B[a->dtype];
 }
 
+static union scalar_value carried_from(const struct eval_walk *w, int output)
+{
+    const struct fused_access *to = &w->k->out[output].to;
+    return w->k->trips.in_place ? number_read(to->dtype, place_of(w, to, 0)) : w->carried[output];
+}
+
 static union scalar_value number_of_trip(const struct eval_walk *w, enum scalar_class cls)
 {
     int64_t n = (int64_t)w->k->scalars[w->k->trips.first] + w->trip;
@@ -65,7 +71,7 @@ static union scalar_value compute(struct eval_walk *w, int i)
     case SCALAR_SIZE: v.i64 = w->k->sizes[n->code]; return v;
     case SCALAR_LOAD:
         if (n->n_args > 1 && !arg[1].b) return v;
-        if (w->trip && fused_is_carried(w->k, i)) return w->carried[w->k->trips.carried[n->code] - 1];
+        if (w->trip && fused_is_carried(w->k, i)) return carried_from(w, w->k->trips.carried[n->code] - 1);
         return number_read(w->k->in[n->code].dtype, place_of(w, &w->k->in[n->code], n->n_args > 0 ? arg[0].i64 : 0));
     default: {
         enum scalar_class key = w->k->dag.nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
@@ -212,20 +218,28 @@ static void walk_point(struct eval_walk *w)
                      w->value[k->dag.nodes[i].arg[0]]);
 }
 
+static void walk_in_registers(struct eval_walk *w, bool is_last)
+{
+    const struct fused_kernel *k = w->k;
+    union scalar_value left[FUSED_MAX_OUT];
+    compute_level(w, LEVEL_ROW, 0);
+    for (int i = 0; i < k->n_out; i++) {
+        const struct fused_output *o = &k->out[i];
+        if (!k->trips.last[i] || is_last) store(w, o);
+        left[i] = number_stored(o->to.dtype, w->value[o->node]);
+    }
+    memcpy(w->carried, left, sizeof *left * (size_t)k->n_out);
+}
+
 // All trips of one point.
 static void walk_trips(struct eval_walk *w)
 {
-    const struct fused_kernel *k = w->k;
-    int64_t n = (int64_t)k->scalars[k->trips.count];
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.count];
     for (w->trip = 0; w->trip < n; w->trip++) {
-        union scalar_value left[FUSED_MAX_OUT];
-        compute_level(w, LEVEL_ROW, 0);
-        for (int i = 0; i < k->n_out; i++) {
-            const struct fused_output *o = &k->out[i];
-            if (!k->trips.last[i] || w->trip == n - 1) store(w, o);
-            left[i] = number_stored(o->to.dtype, w->value[o->node]);
-        }
-        memcpy(w->carried, left, sizeof *left * (size_t)k->n_out);
+        if (w->k->trips.in_place)
+            walk_point(w);
+        else
+            walk_in_registers(w, w->trip == n - 1);
     }
     w->trip = 0;
 }

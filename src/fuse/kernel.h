@@ -59,17 +59,18 @@ struct fused_attention {
     uint16_t q, k, score, x, peak, e, v, out;
 };
 
-// The kernel is the body of a loop and makes its trips itself (fuse/trips.c), each point for itself: R is empty, and what
-// a point reads of what the trip before it has left, it has computed itself. Such values stay in registers; they go
-// through their storage dtype from trip to trip, as if they had been stored.
+// The kernel is the body of a loop and makes its trips itself (fuse/trips.c), each point for itself: what it reads of
+// what the trip before it has left, it has computed itself. Such values stay in registers, and go through their storage
+// dtype from trip to trip as if they had been stored; or they lie in memory, where each trip reads what it then writes.
 struct fused_trips {
     bool on;
+    bool in_place;         // in memory; else R is empty
     uint16_t first, count; // scalars, i64: the number of the first trip, and how many there are, one at least
     uint32_t numbers;      // scalars, a bit each, that are the number of the trip: code goes by `first` instead
     int64_t most;          // trips of a launch, for what it reaches and costs
     int64_t step[FUSED_MAX_IN + FUSED_MAX_OUT]; // elements that an access moves from trip to trip
     uint8_t carried[FUSED_MAX_IN]; // 1 + the output whose value this one has from the second trip on; 0: none
-    bool last[FUSED_MAX_OUT];      // stored once, after the last trip
+    bool last[FUSED_MAX_OUT];      // only what the last trip stores is needed
 };
 
 struct fused_kernel {

@@ -39,7 +39,7 @@ static void add_node(struct str *s, const struct scalar_node *n)
 static void add_trips(struct str *s, const struct fused_kernel *k)
 {
     const struct fused_trips *t = &k->trips;
-    add_byte(s, t->on);
+    add_byte(s, (unsigned)t->on << 1 | t->in_place);
     if (!t->on) return;
     add_u16(s, t->first);
     add_u16(s, t->count);

@@ -1,16 +1,22 @@
 // A loop inside of a kernel.
 //
 // Input: the kernel of a body, and which of its accesses read and write what the loop carries. It can make the trips
-// itself where no point waits for another: nothing is folded, and what is carried is read at the places where the same
-// point writes it. Output: the same kernel with one more loop, around all that a point does. Values that are carried
-// are loaded before the first trip and stored after the last one. Where points share an element, as those of a
-// broadcast do, each of them computes its values for itself, from what the loop began with: that must not lie where
-// the results do.
+// itself where no point waits for another: what is carried is read at the places where the same point writes it. Output:
+// the same kernel with one more loop, around all that a point does.
+//
+// A point of a row kernel is a row, and a row lies in memory: from the second trip on it is read where the first one has
+// written it. That is possible as outputs by element are stored in the last pass alone, each after it was read
+// (fuse/loops.h), but points must not share elements. Where nothing is folded, values stay in registers: then points may
+// share elements, as those of a broadcast do, for each computes its values for itself, from what the loop began with,
+// which must not lie where the results do. On a CPU many points are better off in place, too: rows that are scanned are
+// read in long pieces then.
 //
 // The number of the trip is a scalar of any class; as trips go on inside, it is counted as an i64 and converted.
 #include "fuse/trips.h"
 #include "fuse/loops.h"
 #include <string.h>
+
+enum { MANY_POINTS = 256 };
 
 static int output_of(const struct fused_kernel *k, const struct trips_of *of, int result)
 {
@@ -36,9 +42,25 @@ static bool same_places(const struct fused_kernel *k, const struct fused_access 
     return true;
 }
 
+// Points that have an element together.
+static bool shares(const struct fused_kernel *k, const struct fused_access *to)
+{
+    for (int d = 0; d < k->n_dims - k->n_reduce; d++)
+        if (!to->strides[d] && k->sizes[d] > 1) return true;
+    return false;
+}
+
+static bool any_shares(const struct fused_kernel *k, const struct trips_of *of)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (of->writes[i] < of->n_carried && shares(k, &k->out[i].to)) return true;
+    return false;
+}
+
 static const char *objection(const struct fused_kernel *k, const struct trips_of *of)
 {
-    if (!fused_is_flat(k)) return "something is folded in a trip";
+    if (k->has_total || k->product.n_m || k->attention.n_m) return "a trip folds more than rows";
+    if (k->n_stages && any_shares(k, of)) return "rows share a carried value";
     if (k->n_checks) return "indices are checked in each trip";
     if (k->n_scalars + 2 > FUSED_MAX_SCALARS) return "too many scalars";
     for (int i = 0; i < k->n_out; i++)
@@ -65,7 +87,8 @@ static int add_scalar(struct fused_kernel *k, uint16_t input)
 static void set_trips(struct fused_kernel *k, const struct trips_of *of)
 {
     struct fused_trips *t = &k->trips;
-    *t = (struct fused_trips){.on = true, .most = of->most < 1 ? 1 : of->most};
+    bool many = fused_points(k) > MANY_POINTS && !any_shares(k, of);
+    *t = (struct fused_trips){.on = true, .in_place = k->n_stages || many, .most = of->most < 1 ? 1 : of->most};
     for (int i = 0; i < k->n_scalars; i++) t->numbers |= (uint32_t)(k->scalar_input[i] == of->number + 1) << i;
     for (int i = 0; i < k->n_in + k->n_out; i++)
         t->step[i] = of->step_B[i] / dtype_size_B[fused_access_at(k, i)->dtype];
@@ -85,7 +108,7 @@ kiln_status fuse_trips(struct arena *a, const struct fused_kernel *k, const stru
     struct fused_kernel *made = arena_alloc(a, sizeof *made);
     if (!made) return error_pending;
     *made = *k;
-    made->n_reduce = 0;
+    if (fused_is_flat(made)) made->n_reduce = 0;
     set_trips(made, of);
     TRY(fused_finish(a, made));
     *out = made;

@@ -132,7 +132,8 @@ static kiln_status check_trips(const struct kernel_check *c)
     bool scalars = t->first < k->n_scalars && t->count < k->n_scalars;
     scalars = scalars && k->scalar_cls[t->first] == CLASS_I64 && k->scalar_cls[t->count] == CLASS_I64;
     if (!scalars || t->most < 1) return wrong(c, 0, "is of a kernel whose trips are not counted");
-    if (k->n_reduce || k->n_stages || k->has_total || k->n_checks || k->table)
+    bool folds = k->n_reduce || k->n_stages;
+    if ((folds && !t->in_place) || k->has_total || k->n_checks || k->table || k->product.n_m || k->attention.n_m)
         return wrong(c, 0, "is of a kernel that makes trips and cannot");
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];

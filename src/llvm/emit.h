@@ -58,7 +58,7 @@ struct emitter {
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
-    LLVMValueRef number;        // of the trip
+    LLVMValueRef trip, number;  // counted from 0, NULL: none is made in place; as the body knows it
     const char *wrong;          // what could not be emitted
 };
 
@@ -147,6 +147,10 @@ void body_end_step(struct emitter *e, LLVMValueRef lanes);
 void body_totals_begin(struct emitter *e);
 void body_totals_pass(struct emitter *e, LLVMValueRef unit, bool save); // to the workspace, or from it
 void body_totals_finish(struct emitter *e);
+
+// --- trips.c: a loop over the trips of all that is emitted in between ---
+void trips_begin(struct emitter *e, struct loop *l);
+void trips_end(struct emitter *e, struct loop *l);
 
 // --- kernel.c ---
 void emit_functions(struct emitter *e, const char *symbol);

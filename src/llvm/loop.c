@@ -162,13 +162,25 @@ void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times)
     }
 }
 
+// The address of an access in the trip that is made in place.
+static LLVMValueRef start_of(struct emitter *e, const struct walker *w)
+{
+    LLVMValueRef at = emit_word(e, w->code);
+    int carried = e->trip && w->code < e->k->n_in ? e->k->trips.carried[w->code] : 0;
+    if (carried) {
+        LLVMValueRef is_first = LLVMBuildICmp(e->b, LLVMIntEQ, e->trip, emit_int(e, 0), "");
+        at = LLVMBuildSelect(e->b, is_first, at, emit_word(e, e->k->n_in + carried - 1), "");
+    } else if (e->trip && w->moves[e->k->n_dims]) {
+        at = LLVMBuildAdd(e->b, at, times_step(e, w, e->k->n_dims, e->trip), "");
+    }
+    return LLVMBuildIntToPtr(e->b, at, e->bytes, "");
+}
+
 void walkers_start(struct emitter *e)
 {
     for (int i = 0; i < e->n_walkers; i++) {
         const struct walker *w = &e->walkers[i];
-        LLVMValueRef start =
-            w->kind == WALK_ACCESS ? LLVMBuildIntToPtr(e->b, emit_word(e, w->code), e->bytes, "") : emit_int(e, 0);
-        emit_store(e, start, w->home);
+        emit_store(e, w->kind == WALK_ACCESS ? start_of(e, w) : emit_int(e, 0), w->home);
     }
 }
 

@@ -1,6 +1,7 @@
-// All trips of a vector of points, by a kernel that makes them.
+// A kernel that makes the trips of a loop: all trips of a unit, or of a vector of points.
 //
-// A slot on the stack, which becomes a register, holds what each output carries: loaded before the first trip where an
+// In place, all steps of a unit are done trip by trip; from the second one on, what reads carried values starts where
+// they are written (walkers_start). In registers, a slot on the stack, which becomes a register, holds what each output carries: loaded before the first trip where an
 // access reads it, replaced at the end of each trip once all new values are there, stored after the last one. Walkers
 // move by the steps of their accesses behind each trip.
 #include "llvm/body.h"
@@ -74,6 +75,21 @@ static void store_last(struct emitter *e, const struct carrier *c, int output)
     *value = before;
 }
 
+void trips_begin(struct emitter *e, struct loop *l)
+{
+    loop_begin(e, l, emit_int(e, 0), emit_word(e, llvm_scalar_at(e->k, e->k->trips.count)), 1);
+    e->trip = l->index;
+    e->number = LLVMBuildAdd(e->b, emit_word(e, llvm_scalar_at(e->k, e->k->trips.first)), l->index, "");
+}
+
+void trips_end(struct emitter *e, struct loop *l)
+{
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (e->k->level[i] != LEVEL_UNIFORM) e->value[i] = NULL;
+    loop_end(e, l);
+    e->trip = NULL;
+}
+
 void trips_body(struct emitter *e, int unused)
 {
     struct carrier carriers[FUSED_MAX_OUT];
@@ -86,8 +102,7 @@ void trips_body(struct emitter *e, int unused)
     row_nodes(e, false);
     begin_carriers(e, carriers);
     walkers_save(e, trips_dim, saved);
-    loop_begin(e, &l, emit_int(e, 0), emit_word(e, llvm_scalar_at(e->k, e->k->trips.count)), 1);
-    e->number = LLVMBuildAdd(e->b, emit_word(e, llvm_scalar_at(e->k, e->k->trips.first)), l.index, "");
+    trips_begin(e, &l);
     one_trip(e, carriers);
     walkers_advance(e, trips_dim);
     loop_end(e, &l);

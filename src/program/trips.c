@@ -3,9 +3,9 @@
 #include "program/maker.h"
 
 enum {
-    TRIPS_AT_ONCE = 1 << 15,       // of a launch on a GPU, whose time is bounded; llvmpipe ends loops of 65535 turns
-    POINTS_AT_ONCE = 1 << 29,      // ... of all points together
-    STEPS_OF_TRIP = 64             // a trip of more values counts several times
+    TURNS_AT_ONCE = 1 << 15,  // of a launch on a GPU, whose time is bounded; llvmpipe ends an invocation's after 65535
+    POINTS_AT_ONCE = 1 << 29, // ... and trips of all elements together
+    STEPS_OF_TRIP = 64        // a trip of more values counts several times
 };
 
 static int input_of(const struct program_maker *m, const struct fused_access *a)
@@ -31,11 +31,19 @@ static bool find_accesses(const struct program_maker *m, const struct fused_kern
     return true;
 }
 
+// Turns of all loops of an invocation, a trip: one for itself, and those of its passes over a row, which lanes share.
+static int64_t turns_of(const struct fused_kernel *k)
+{
+    enum { LEAST_SHARED = 4, TURNS_OF_PASS = 8 };
+    return k->n_stages ? 1 + (k->n_stages + 1) * (TURNS_OF_PASS + fused_row_length(k) / LEAST_SHARED) : 1;
+}
+
 static int64_t at_once(const struct program_maker *m, const struct fused_kernel *k)
 {
     if (m->p->dev->caps.code == CODE_LLVM) return INT64_MAX;
     int64_t points = fused_points(k) * fused_row_length(k), most = POINTS_AT_ONCE / (points ? points : 1);
-    if (most > TRIPS_AT_ONCE) most = TRIPS_AT_ONCE;
+    int64_t turns = TURNS_AT_ONCE / turns_of(k);
+    if (most > turns) most = turns;
     most /= 1 + k->dag.n_nodes / STEPS_OF_TRIP;
     return most < 1 ? 1 : most;
 }

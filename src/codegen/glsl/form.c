@@ -148,7 +148,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
         uint64_t most = grid_is_small(caps) ? 8 : 16;
         if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
         if (f->keep % 4) f->chunk = 1;
-        f->splits = !f->keep && fused_may_cut(k);
+        f->splits = !f->keep && !k->trips.on && fused_may_cut(k);
         // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
         if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }

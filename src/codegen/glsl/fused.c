@@ -225,7 +225,9 @@ static void add_row_end(struct glsl_emitter *e)
     }
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (fused_is_fold(&k->dag.nodes[i], true)) glsl_add_collect(e, "            ", "acc", i, "row");
-    str_add(e->out, "        }\n    }\n");
+    str_add(e->out, "        }\n");
+    if (k->trips.on) glsl_end_trips(e);
+    str_add(e->out, "    }\n");
 }
 
 static void add_rows(struct glsl_emitter *e)
@@ -243,6 +245,7 @@ static void add_rows(struct glsl_emitter *e)
         add_accumulators(e, "    ", true, 0);
     }
     add_row_begin(e);
+    if (k->trips.on) glsl_begin_trips(e);
     add_values(e, "        ", LEVEL_ROW, 0);
     for (int stage = 1; stage <= k->n_stages; stage++) add_stage(e, stage);
     add_row_end(e);
@@ -288,7 +291,7 @@ static void add_main(struct glsl_emitter *e)
     str_addf(e->out, "\nvoid main()\n{\n%s", e->k->table ? "    find_entry();\n" : "");
     for (int i = 0; i < e->k->n_in + e->k->n_out; i++) str_addf(e->out, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
     if (e->form.vector) add_alignment(e);
-    if (e->k->trips.on)
+    if (e->form.kind == GLSL_POINTS && e->k->trips.on)
         glsl_add_trips(e);
     else if (e->form.kind == GLSL_POINTS)
         add_points(e);

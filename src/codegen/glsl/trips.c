@@ -1,11 +1,63 @@
-// A kernel that makes the trips of a loop: an invocation takes one point through all of them.
+// A kernel that makes the trips of a loop: an invocation takes one point through all of them, or the lanes of a row take
+// the row.
 //
 // What an output carries is a variable c<output>; the new values of a trip are all there, as d<output>, before the
 // first of them becomes an old one. The addresses A<access> go on by their steps. The count is bounded by who
 // launches: the code itself runs as long as it is told.
+//
+// Elements of a row are carried in memory: each is read by the lane that wrote it, for all loops over a row walk alike,
+// so that a lane sees what it needs without a barrier. A value of the row is known to all its lanes, of which one stores
+// it; they carry it in variables.
 #include "codegen/glsl/emit.h"
 #include "ir/type.h"
 #include <string.h>
+
+bool glsl_is_carried_row(const struct glsl_emitter *e, int node)
+{
+    return e->k->trips.in_place && e->form.kind != GLSL_POINTS && fused_is_carried(e->k, node) &&
+           !fused_by_element(e->k, e->k->trips.carried[e->k->dag.nodes[node].code] - 1);
+}
+
+static bool carries_row(const struct fused_kernel *k, int output)
+{
+    return fused_carries(k, output) && !fused_by_element(k, output);
+}
+
+static void declare_carriers(struct glsl_emitter *e, const char *indent, bool rows)
+{
+    static const char *const zero[CLASS_COUNT] = {"0.0", "0.0lf", "0", "0l", "false"};
+    const struct fused_kernel *k = e->k;
+    for (int i = 0; i < k->n_out; i++)
+        if (rows ? carries_row(k, i) : fused_carries(k, i))
+            str_addf(e->out, "%s%s c%d = %s;\n", indent, glsl_type(k->out[i].to.cls), i, zero[k->out[i].to.cls]);
+}
+
+static void begin_loop(struct glsl_emitter *e, const char *indent)
+{
+    const struct fused_trips *t = &e->k->trips;
+    str_addf(e->out, "%sint64_t number = int64_t(arg64(%d));\n", indent, e->layout.scalar[t->first]);
+    str_addf(e->out, "%sfor (uint trip = 0u; trip < arg(%d); trip++, number++) {\n", indent,
+             e->layout.scalar[t->count]);
+}
+
+// The values of this trip become those of the one before.
+static void hand_on(struct glsl_emitter *e, const char *indent, bool rows)
+{
+    const struct fused_kernel *k = e->k;
+    for (int i = 0; i < k->n_out; i++) {
+        if (!(rows ? carries_row(k, i) : fused_carries(k, i))) continue;
+        str_addf(e->out, "%s%s d%d = stored_%s(", indent, glsl_type(k->out[i].to.cls), i,
+                 dtype_name(k->out[i].to.dtype));
+        scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, k->out[i].node);
+        str_add(e->out, ");\n");
+    }
+    for (int i = 0; i < k->n_out; i++)
+        if (rows ? carries_row(k, i) : fused_carries(k, i)) str_addf(e->out, "%sc%d = d%d;\n", indent, i, i);
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        if (fused_step(k, i)) str_addf(e->out, "%sA%d += arg64(%d);\n", indent, i, e->layout.step[i]);
+}
+
+// --- points ---
 
 static void add_point(struct glsl_emitter *e)
 {
@@ -31,11 +83,8 @@ static int output_of(const struct fused_kernel *k, int node) // that a carried l
 
 static void add_carriers(struct glsl_emitter *e)
 {
-    static const char *const zero[CLASS_COUNT] = {"0.0", "0.0lf", "0", "0l", "false"};
     const struct fused_kernel *k = e->k;
-    for (int i = 0; i < k->n_out; i++)
-        if (fused_carries(k, i))
-            str_addf(e->out, "    %s c%d = %s;\n", glsl_type(k->out[i].to.cls), i, zero[k->out[i].to.cls]);
+    declare_carriers(e, "    ", false);
     for (int i = 0; i < k->dag.n_nodes; i++) {
         if (!e->needed[i] || !fused_is_carried(k, i)) continue;
         int access = k->dag.nodes[i].code;
@@ -56,18 +105,9 @@ static void add_trip(struct glsl_emitter *e)
     }
     want_row(e, true);
     glsl_emit_wanted(e, indent, e->known);
-    for (int i = 0; i < k->n_out; i++) {
-        if (!k->trips.last[i]) glsl_add_store(e, indent, 'o', i);
-        if (!fused_carries(k, i)) continue;
-        str_addf(e->out, "%s%s d%d = stored_%s(", indent, glsl_type(k->out[i].to.cls), i,
-                 dtype_name(k->out[i].to.dtype));
-        scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, k->out[i].node);
-        str_add(e->out, ");\n");
-    }
     for (int i = 0; i < k->n_out; i++)
-        if (fused_carries(k, i)) str_addf(e->out, "%sc%d = d%d;\n", indent, i, i);
-    for (int i = 0; i < k->n_in + k->n_out; i++)
-        if (fused_step(k, i)) str_addf(e->out, "%sA%d += arg64(%d);\n", indent, i, e->layout.step[i]);
+        if (!k->trips.last[i]) glsl_add_store(e, indent, 'o', i);
+    hand_on(e, indent, false);
 }
 
 void glsl_add_trips(struct glsl_emitter *e)
@@ -77,8 +117,7 @@ void glsl_add_trips(struct glsl_emitter *e)
     want_row(e, false);
     glsl_emit_wanted(e, "    ", e->known);
     add_carriers(e);
-    str_addf(e->out, "    int64_t number = int64_t(arg64(%d));\n", e->layout.scalar[k->trips.first]);
-    str_addf(e->out, "    for (uint trip = 0u; trip < arg(%d); trip++, number++) {\n", e->layout.scalar[k->trips.count]);
+    begin_loop(e, "    ");
     add_trip(e);
     str_add(e->out, "    }\n");
     for (int i = 0; i < k->n_out; i++) {
@@ -87,4 +126,22 @@ void glsl_add_trips(struct glsl_emitter *e)
         glsl_add_address(e, 'o', k->n_in + i);
         str_addf(e->out, ", c%d);\n", i);
     }
+}
+
+// --- rows ---
+
+void glsl_begin_trips(struct glsl_emitter *e)
+{
+    declare_carriers(e, "        ", true);
+    begin_loop(e, "        ");
+}
+
+void glsl_end_trips(struct glsl_emitter *e)
+{
+    const struct fused_kernel *k = e->k;
+    const char *indent = "        ";
+    hand_on(e, indent, true);
+    for (int i = 0; i < k->n_in; i++)
+        if (k->trips.carried[i]) str_addf(e->out, "%sA%d = A%d;\n", indent, i, k->n_in + k->trips.carried[i] - 1);
+    str_addf(e->out, "%s}\n", indent);
 }

@@ -7,7 +7,8 @@
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
     BLOCK_POINTS = 4096,  // points of a block along the lanes, where the row is one element
-    LINE_POINTS = 64,     // the least, where each point makes the trips of a loop
+    LINE_POINTS = 64,     // the least of a block whose points make the trips of a loop in registers
+    TRIPS_POINTS = 1024,  // elements of a unit that makes them in memory
     TILE_POINTS = 512,    // ... where each point has a row
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
@@ -51,10 +52,11 @@ static int64_t panel_of(const struct codegen_plan *p, const struct fused_kernel 
     return ceil_div(positions, inner);
 }
 
-// Each point makes all trips: as many points as have the work of a block in them, and of cache lines whole ones.
+// Each point makes all trips, in place on as many as a cache holds; those of whole cache lines at a time.
 static int64_t trips_block(const struct fused_kernel *k, int64_t most)
 {
     int64_t points = most / k->trips.most;
+    if (k->trips.in_place) return most < TRIPS_POINTS ? most : TRIPS_POINTS;
     return points < LINE_POINTS ? LINE_POINTS : points / LINE_POINTS * LINE_POINTS;
 }
 
@@ -85,7 +87,8 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     d.panel = d.n_chunks > 1 ? panel_of(p, k, &d) : d.chunk;
     d.steps = places * d.n_chunks;
     d.step_points = at_least_one(ceil_div(along * tile * row, d.n_chunks));
-    d.per_unit = d.step_points >= UNIT_POINTS ? 1 : ceil_div(UNIT_POINTS, d.step_points);
+    int64_t unit = k->trips.in_place ? TRIPS_POINTS : k->trips.on ? UNIT_POINTS / k->trips.most : UNIT_POINTS;
+    d.per_unit = unit > d.step_points ? ceil_div(unit, d.step_points) : 1;
     d.units = ceil_div(d.steps, d.per_unit);
     return d;
 }
