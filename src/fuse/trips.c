@@ -16,7 +16,10 @@
 #include "fuse/loops.h"
 #include <string.h>
 
-enum { MANY_POINTS = 256 };
+enum {
+    MANY_POINTS = 256,
+    LONG_ROW = 2048 // shorter ones are never cut among threads or workgroups
+};
 
 static int output_of(const struct fused_kernel *k, const struct trips_of *of, int result)
 {
@@ -60,6 +63,7 @@ static bool any_shares(const struct fused_kernel *k, const struct trips_of *of)
 static const char *objection(const struct fused_kernel *k, const struct trips_of *of)
 {
     if (k->has_total || k->product.n_m || k->attention.n_m) return "a trip folds more than rows";
+    if (k->n_stages && fused_may_cut(k) && fused_longest_row(k) > LONG_ROW) return "long rows are cut in each trip";
     if (k->n_stages && any_shares(k, of)) return "rows share a carried value";
     if (k->n_checks) return "indices are checked in each trip";
     if (k->n_scalars + 2 > FUSED_MAX_SCALARS) return "too many scalars";

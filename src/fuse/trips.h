@@ -16,3 +16,7 @@ struct trips_of {
 // shares nothing that changes with `k`.
 kiln_status fuse_trips(struct arena *a, const struct fused_kernel *k, const struct trips_of *of,
                        struct fused_kernel **out, const char **why);
+
+// beside.c: kernels of which none reads what another one writes, as one. NULL without an error: their spaces do not fit.
+kiln_status fuse_beside(struct arena *a, const struct fused_kernel *const *kernels, size_t n,
+                        struct fused_kernel **out);

@@ -21,8 +21,8 @@ struct program_maker {
 // be had; how many steps these are, through *n.
 kiln_status maker_add_steps(struct program_maker *m, size_t first, int *n);
 
-// trips.c: where the schedule is one kernel that can make the trips of the loop, it becomes the one that does.
-kiln_status maker_take_trips(struct program_maker *m);
+// trips.c: where one kernel can make the trips of the loop, it becomes the schedule.
+kiln_status maker_take_trips(struct program_maker *m, const struct fuse_options *fo);
 
 // places.c
 kiln_status maker_place_all(struct program_maker *m);

@@ -212,7 +212,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
         if (!uo.shared) return error_pending;
     }
     TRY(schedule(m, &uo, &fo));
-    TRY(maker_take_trips(m));
+    TRY(maker_take_trips(m, &fo));
     dump_graph(m->dump, "graph", m->g);
     dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));

@@ -48,19 +48,70 @@ static int64_t at_once(const struct program_maker *m, const struct fused_kernel 
     return most < 1 ? 1 : most;
 }
 
-kiln_status maker_take_trips(struct program_maker *m)
+static kiln_status one_kernel(struct fuse_schedule *s, struct fused_kernel **out)
+{
+    size_t n = s->steps.n;
+    const struct fused_kernel **kernels = arena_alloc(&s->arena, sizeof *kernels * (n + 1));
+    if (!kernels) return error_pending;
+    *out = NULL;
+    for (size_t i = 0; i < n; i++) {
+        kernels[i] = s->steps.v[i].kernel;
+        if (!kernels[i]) return KILN_OK;
+    }
+    *out = n == 1 && !kernels[0]->table ? s->steps.v[0].kernel : NULL;
+    return *out ? KILN_OK : fuse_beside(&s->arena, kernels, n, out);
+}
+
+static kiln_status make_one_step(struct fuse_schedule *s, struct fused_kernel *k)
+{
+    int n = 0;
+    for (size_t i = 0; i < s->steps.n; i++) n += s->steps.v[i].n_units;
+    int32_t *units = arena_alloc(&s->arena, sizeof *units * (size_t)(n + 1));
+    if (!units) return error_pending;
+    n = 0;
+    for (size_t i = 0; i < s->steps.n; i++)
+        for (int u = 0; u < s->steps.v[i].n_units; u++) units[n++] = s->steps.v[i].units[u];
+    s->steps.v[0] = (struct fuse_step){.kernel = k, .units = units, .n_units = n, .table = -1, .root = s->steps.v[0].root};
+    s->steps.n = 1;
+    return KILN_OK;
+}
+
+// The schedule becomes one kernel that makes the trips, if there is one.
+static kiln_status take(struct program_maker *m, struct fuse_schedule *s, bool *taken)
 {
     const struct program_trips *t = m->o->trips;
-    struct fuse_step *step = m->schedule.steps.v;
-    if (!t || m->o->no_fusion || m->schedule.steps.n != 1 || !step->kernel || step->kernel->table) return KILN_OK;
+    struct fused_kernel *k, *made;
     struct trips_of of = {.n_carried = t->n_carried, .number = (uint16_t)t->number, .count = (uint16_t)t->count};
-    struct fused_kernel *made;
-    int64_t launch = at_once(m, step->kernel);
+    *taken = false;
+    TRY(one_kernel(s, &k));
+    if (!k || !find_accesses(m, k, &of)) return KILN_OK;
+    int64_t launch = at_once(m, k);
     of.most = t->most < launch ? t->most : launch;
-    if (!find_accesses(m, step->kernel, &of)) return KILN_OK;
-    TRY(fuse_trips(&m->schedule.arena, step->kernel, &of, &made, &step->why));
+    TRY(fuse_trips(&s->arena, k, &of, &made, &s->steps.v[0].why));
     if (!made) return KILN_OK;
-    step->kernel = made;
+    TRY(make_one_step(s, made));
     m->p->trips_at_once = launch;
+    *taken = true;
     return debug_flag("verify") ? fused_verify(made, m->units.buffers.v) : KILN_OK;
+}
+
+kiln_status maker_take_trips(struct program_maker *m, const struct fuse_options *fo)
+{
+    bool taken;
+    if (!m->o->trips || m->o->no_fusion || !m->schedule.steps.n) return KILN_OK;
+    TRY(take(m, &m->schedule, &taken));
+    if (taken) return KILN_OK;
+    // What ends by itself is an op of the catalogue there; here it may be a part of the kernel.
+    struct fuse_options alone = *fo;
+    struct fuse_schedule other;
+    alone.alone = true;
+    kiln_status status = fuse(&m->units, &m->p->dev->caps, &alone, &other);
+    if (!status) status = take(m, &other, &taken);
+    if (!status && taken) {
+        struct fuse_schedule old = m->schedule;
+        m->schedule = other;
+        other = old;
+    }
+    schedule_finish(&other);
+    return status;
 }

@@ -52,7 +52,7 @@ static bool walks_by_neighbours(const struct packer *p)
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
         if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
-        if (a->strides[fast] != 1) return false;
+        if (a->strides[fast] != 1 || fused_step(k, i) % 4) return false;
         for (int d = 0; d < fast; d++)
             if (a->strides[d] % 4) return false;
     }

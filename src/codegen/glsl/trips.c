@@ -6,7 +6,9 @@
 // launches: the code itself runs as long as it is told.
 //
 // Elements of a row are carried in memory: each is read by the lane that wrote it, for all loops over a row walk alike,
-// so that a lane sees what it needs without a barrier. A value of the row is known to all its lanes, of which one stores
+// in all trips, so that a lane sees what it needs without a barrier. Hence neighbours are one access in all trips or in
+// none: where rows that are scanned do not all begin at an aligned address, folds add in another order than in launches
+// of one trip each, which see their own rows alone. A value of the row is known to all its lanes, of which one stores
 // it; they carry it in variables.
 #include "codegen/glsl/emit.h"
 #include "ir/type.h"
