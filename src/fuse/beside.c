@@ -67,7 +67,8 @@ static bool agrees(const struct fused_kernel *frame, const struct fused_kernel *
         for (int o = 0; o < frame->n_in; o++) {
             if (frame->in[o].buffer != k->in[i].buffer) continue;
             struct fused_access moved = access_in(frame, c, &k->in[i]);
-            if (memcmp(moved.strides, frame->in[o].strides, sizeof *moved.strides * (size_t)frame->n_dims)) return false;
+            if (memcmp(moved.strides, frame->in[o].strides, sizeof *moved.strides * (size_t)frame->n_dims))
+                return false;
         }
     return true;
 }
@@ -153,7 +154,8 @@ kiln_status fuse_beside(struct arena *a, const struct fused_kernel *const *kerne
     j.k = arena_alloc(a, sizeof *j.k);
     j.nodes = arena_alloc(a, sizeof *j.nodes * (n_nodes + 1));
     if (!j.k || !j.nodes) return error_pending;
-    *j.k = (struct fused_kernel){.name = j.frame->name, .n_dims = j.frame->n_dims, .n_reduce = fused_is_flat(j.frame) ? 0 : j.frame->n_reduce};
+    *j.k = (struct fused_kernel){
+        .name = j.frame->name, .n_dims = j.frame->n_dims, .n_reduce = fused_is_flat(j.frame) ? 0 : j.frame->n_reduce};
     memcpy(j.k->sizes, j.frame->sizes, sizeof j.k->sizes);
     j.k->dag.nodes = j.nodes;
     j.k->dag.root = -1;

@@ -1,15 +1,15 @@
 // A loop inside of a kernel.
 //
 // Input: the kernel of a body, and which of its accesses read and write what the loop carries. It can make the trips
-// itself where no point waits for another: what is carried is read at the places where the same point writes it. Output:
-// the same kernel with one more loop, around all that a point does.
+// itself where no point waits for another: what is carried is read at the places where the same point writes it.
+// Output: the same kernel with one more loop, around all that a point does.
 //
-// A point of a row kernel is a row, and a row lies in memory: from the second trip on it is read where the first one has
-// written it. That is possible as outputs by element are stored in the last pass alone, each after it was read
-// (fuse/loops.h), but points must not share elements. Where nothing is folded, values stay in registers: then points may
-// share elements, as those of a broadcast do, for each computes its values for itself, from what the loop began with,
-// which must not lie where the results do. On a CPU many points are better off in place, too: rows that are scanned are
-// read in long pieces then.
+// A point of a row kernel is a row, and a row lies in memory: from the second trip on it is read where the first one
+// has written it. That is possible as outputs by element are stored in the last pass alone, each after it was read
+// (fuse/loops.h), but points must not share elements. Where nothing is folded, values stay in registers: then points
+// may share elements, as those of a broadcast do, for each computes its values for itself, from what the loop began
+// with, which must not lie where the results do. On a CPU many points are better off in place, too: rows that are
+// scanned are read in long pieces then.
 //
 // The number of the trip is a scalar of any class; as trips go on inside, it is counted as an i64 and converted.
 #include "fuse/trips.h"

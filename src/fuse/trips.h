@@ -4,8 +4,8 @@
 
 // What the accesses of the body are to the loop.
 struct trips_of {
-    int16_t reads[FUSED_MAX_IN];                  // the carried value that it reads; -1: none
-    int16_t writes[FUSED_MAX_OUT];                // the result that it stores; those that are carried come first
+    int16_t reads[FUSED_MAX_IN];   // the carried value that it reads; -1: none
+    int16_t writes[FUSED_MAX_OUT]; // the result that it stores; those that are carried come first
     int n_carried;
     int64_t step_B[FUSED_MAX_IN + FUSED_MAX_OUT]; // from trip to trip
     uint16_t number, count;                       // inputs of the program: the first trip's number, how many there are
@@ -17,6 +17,7 @@ struct trips_of {
 kiln_status fuse_trips(struct arena *a, const struct fused_kernel *k, const struct trips_of *of,
                        struct fused_kernel **out, const char **why);
 
-// beside.c: kernels of which none reads what another one writes, as one. NULL without an error: their spaces do not fit.
+// beside.c: kernels of which none reads what another one writes, as one. NULL without an error: their spaces do not
+// fit.
 kiln_status fuse_beside(struct arena *a, const struct fused_kernel *const *kernels, size_t n,
                         struct fused_kernel **out);

@@ -141,8 +141,8 @@ static kiln_status check_trips(const struct kernel_check *c)
         int output = t->carried[n->code] - 1;
         if (n->n_args || output >= k->n_out) return wrong(c, i, "is carried from nowhere");
         const struct fused_access *from = &k->in[n->code], *to = &k->out[output].to;
-        bool same = from->offset == to->offset && from->dtype == to->dtype && !t->step[n->code] &&
-                    !t->step[k->n_in + output];
+        bool same =
+            from->offset == to->offset && from->dtype == to->dtype && !t->step[n->code] && !t->step[k->n_in + output];
         for (int d = 0; d < k->n_dims; d++) same = same && from->strides[d] == to->strides[d];
         if (!same) return wrong(c, i, "is carried from another place");
     }

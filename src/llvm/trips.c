@@ -1,9 +1,9 @@
 // A kernel that makes the trips of a loop: all trips of a unit, or of a vector of points.
 //
 // In place, all steps of a unit are done trip by trip; from the second one on, what reads carried values starts where
-// they are written (walkers_start). In registers, a slot on the stack, which becomes a register, holds what each output carries: loaded before the first trip where an
-// access reads it, replaced at the end of each trip once all new values are there, stored after the last one. Walkers
-// move by the steps of their accesses behind each trip.
+// they are written (walkers_start). In registers, a slot on the stack, which becomes a register, holds what each output
+// carries: loaded before the first trip where an access reads it, replaced at the end of each trip once all new values
+// are there, stored after the last one. Walkers move by the steps of their accesses behind each trip.
 #include "llvm/body.h"
 
 struct carrier {
@@ -20,8 +20,7 @@ static void forget_turning(struct emitter *e)
 
 static void row_nodes(struct emitter *e, bool turning)
 {
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        e->want[i] = pass_level(e, i) == LEVEL_ROW && e->k->turns[i] == turning;
+    for (int i = 0; i < e->k->dag.n_nodes; i++) e->want[i] = pass_level(e, i) == LEVEL_ROW && e->k->turns[i] == turning;
     emit_nodes(e, e->want);
 }
 

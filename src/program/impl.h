@@ -72,7 +72,7 @@ struct program {
     struct storage *zeroed; // workspaces that must be zero and are left so
     bool reference;
     int64_t trips_at_once; // that a run of a loop's body makes, at most; 0: it makes one
-    bool writes_last; // a run that fails has written nothing that the caller has
+    bool writes_last;      // a run that fails has written nothing that the caller has
     struct program_facts facts;
     struct jit_kernel **kernels; // held
     int n_kernels;

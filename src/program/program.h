@@ -13,7 +13,7 @@ struct kernel_count; // see kernels.h
 // carries; the last but one are memory for the results, of what is carried first; the last one is how many trips a run
 // makes, which counts where one kernel can make them all.
 struct program_trips {
-    int n_carried, first_result, number, count; // inputs; -1: the body does not take the number of the trip
+    int n_carried, first_result, number, count; // inputs
     const int64_t *step_B;                      // by input: from trip to trip
     int64_t most;                               // trips
 };
@@ -34,7 +34,7 @@ struct program_options {
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;
     const struct program_trips *trips; // NULL: a run is one trip, or no body of a loop
-    struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
+    struct kernel_count *count;        // of kernels that are compiled for it; NULL: nobody asks
 };
 
 // The piece of the device's random stream that a run draws from. A random node of the graph has RNG_OF_RUN for its seed

@@ -142,7 +142,6 @@ static kiln_status begin_child(struct program_maker *m, struct child *c, int mos
 {
     struct arena *a = &m->units.arena;
     *c = (struct child){.g = ir_graph_create(),
-                        .trips = {.number = -1},
                         .layouts = arena_alloc(a, sizeof *c->layouts * (size_t)(most + 1)),
                         .numbers = arena_alloc(a, sizeof *c->numbers * (size_t)(most + 1)),
                         .aliases = arena_alloc(a, sizeof *c->aliases * (size_t)(most + 1)),

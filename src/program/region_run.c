@@ -171,7 +171,8 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
     struct program_argument turns[3][FEW_ARGUMENTS];
     int64_t step[FEW_ARGUMENTS];
     bool known = t->trips >= 0 && !r->child[1] && (!r->bound || t->trips <= r->bound);
-    if (*trip != 1 || t->each > 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS) return KILN_OK;
+    if (*trip != 1 || t->each > 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS)
+        return KILN_OK;
     for (int i = 0; i < 3; i++) {
         add_turn(t, i + 1);
         memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);

@@ -71,7 +71,8 @@ static kiln_status make_one_step(struct fuse_schedule *s, struct fused_kernel *k
     n = 0;
     for (size_t i = 0; i < s->steps.n; i++)
         for (int u = 0; u < s->steps.v[i].n_units; u++) units[n++] = s->steps.v[i].units[u];
-    s->steps.v[0] = (struct fuse_step){.kernel = k, .units = units, .n_units = n, .table = -1, .root = s->steps.v[0].root};
+    s->steps.v[0] =
+        (struct fuse_step){.kernel = k, .units = units, .n_units = n, .table = -1, .root = s->steps.v[0].root};
     s->steps.n = 1;
     return KILN_OK;
 }

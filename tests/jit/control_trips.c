@@ -321,7 +321,8 @@ static void trips_beyond_a_launch(void **state)
     kiln_function *j = capture_in(STRICT, mixes_often, NULL);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int64_t a = 5, b = 7, y[2];
-        kiln_tensor *in[] = {kiln_from_data(f->dev, KILN_I64, 0, NULL, &a), kiln_from_data(f->dev, KILN_I64, 0, NULL, &b),
+        kiln_tensor *in[] = {kiln_from_data(f->dev, KILN_I64, 0, NULL, &a),
+                             kiln_from_data(f->dev, KILN_I64, 0, NULL, &b),
                              kiln_from_data(f->dev, KILN_I64, 0, NULL, &counts[i])},
                     *out[2];
         uint64_t launches = launches_of_call(f, j, in, 3, out, 2);
@@ -357,7 +358,8 @@ static void the_number_of_the_trip_goes_on(void **state)
     int64_t trips = 40000;
     float zero = 0, want = 0, got;
     kiln_function *j = capture_in(STRICT, adds_numbers, NULL);
-    kiln_tensor *in[] = {kiln_from_data(f->dev, KILN_F32, 0, NULL, &zero), kiln_from_data(f->dev, KILN_I64, 0, NULL, &trips)},
+    kiln_tensor *in[] = {kiln_from_data(f->dev, KILN_F32, 0, NULL, &zero),
+                         kiln_from_data(f->dev, KILN_I64, 0, NULL, &trips)},
                 *out[1];
     ok(kiln_call(j, in, 2, out, 1));
     for (int64_t t = 0; t < trips; t++) want += (float)t * 0.25f;

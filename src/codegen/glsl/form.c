@@ -121,7 +121,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     struct glsl_form *f = out;
     int64_t longest = fused_longest_row(k);
     uint64_t length = longest ? (uint64_t)longest : 1;
-    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = k->trips.on && !k->n_reduce ? 1 : 4, .subgroup = 1};
+    *f = (struct glsl_form){
+        .kind = GLSL_POINTS, .lanes = 1, .chunk = k->trips.on && !k->n_reduce ? 1 : 4, .subgroup = 1};
     if (k->attention.n_m) {
         choose_attention(k, caps, f);
         return;

@@ -1,5 +1,5 @@
-// A kernel that makes the trips of a loop: an invocation takes one point through all of them, or the lanes of a row take
-// the row.
+// A kernel that makes the trips of a loop: an invocation takes one point through all of them, or the lanes of a row
+// take the row.
 //
 // What an output carries is a variable c<output>; the new values of a trip are all there, as d<output>, before the
 // first of them becomes an old one. The addresses A<access> go on by their steps. The count is bounded by who
