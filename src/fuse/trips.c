@@ -114,7 +114,12 @@ kiln_status fuse_trips(struct arena *a, const struct fused_kernel *k, const stru
     *made = *k;
     if (fused_is_flat(made)) made->n_reduce = 0;
     set_trips(made, of);
-    TRY(fused_finish(a, made));
-    *out = made;
+    if (!fused_finish(a, made)) {
+        *out = made;
+        return KILN_OK;
+    }
+    if (kiln_error() != KILN_E_INTERNAL) return error_pending;
+    kiln_error_clear();
+    *why = "what changes with the trip alone is stored for each element of a row";
     return KILN_OK;
 }

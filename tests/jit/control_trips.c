@@ -141,6 +141,7 @@ static const struct loop_case cases[] = {
     {"sums of long rows", gathers_up, 1, 0, false, {1, 2}, {{3}, {3, 9000}}},
     {"other places", turns_round, 1, 0, false, {1, 1}, {{6}, {6}}},
     {"the number of the trip", counts, 1, 0, true, {1}, {{5}}, .numbered = true},
+    {"the number, many", counts, 1, 0, true, {2}, {{30, 37}}, .numbered = true},
 };
 
 // --- a loop, and its trips one by one
