@@ -96,10 +96,18 @@ static kiln_status take(struct program_maker *m, struct fuse_schedule *s, bool *
     return debug_flag("verify") ? fused_verify(made, m->units.buffers.v) : KILN_OK;
 }
 
+// Something of the body is no part of any fused kernel.
+static bool has_others(const struct program_maker *m)
+{
+    for (size_t i = 0; i < m->units.v.n; i++)
+        if (m->units.v.v[i].region || (!m->units.v.v[i].body && m->units.v.v[i].l.n_operands)) return true;
+    return false;
+}
+
 kiln_status maker_take_trips(struct program_maker *m, const struct fuse_options *fo)
 {
     bool taken;
-    if (!m->o->trips || m->o->no_fusion || !m->schedule.steps.n) return KILN_OK;
+    if (!m->o->trips || m->o->no_fusion || !m->schedule.steps.n || has_others(m)) return KILN_OK;
     TRY(take(m, &m->schedule, &taken));
     if (taken) return KILN_OK;
     // What ends by itself is an op of the catalogue there; here it may be a part of the kernel.
