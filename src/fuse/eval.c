@@ -25,6 +25,7 @@ struct eval_walk {
     uint32_t *failed;
     int64_t trip;                // of a kernel that makes the trips
     union scalar_value *carried; // n_out: what the trip before has left
+    char *left[FUSED_MAX_OUT];   // where all points go together: copies of what it has written
 };
 
 static const char *place_of(const struct eval_walk *w, const struct fused_access *a, int64_t more)
@@ -36,10 +37,16 @@ static const char *place_of(const struct eval_walk *w, const struct fused_access
     return (const char *)w->buffers[a->buffer] + at * dtype_size_B[a->dtype];
 }
 
-static union scalar_value carried_from(const struct eval_walk *w, int output)
+static union scalar_value carried_from(const struct eval_walk *w, int access, int64_t more)
 {
-    const struct fused_access *to = &w->k->out[output].to;
-    return w->k->trips.in_place ? number_read(to->dtype, place_of(w, to, 0)) : w->carried[output];
+    int output = w->k->trips.carried[access] - 1;
+    const struct fused_access *to = &w->k->out[output].to, *from = &w->k->in[access];
+    int64_t lo_B, hi_B;
+    if (!w->k->trips.in_place) return w->carried[output];
+    if (!w->k->trips.together) return number_read(to->dtype, place_of(w, to, 0));
+    fused_range(w->k, to, &lo_B, &hi_B);
+    const char *at = w->left[output] - lo_B + (place_of(w, from, more) - (const char *)w->buffers[from->buffer]);
+    return number_read(to->dtype, at);
 }
 
 static union scalar_value number_of_trip(const struct eval_walk *w, enum scalar_class cls)
@@ -71,7 +78,7 @@ static union scalar_value compute(struct eval_walk *w, int i)
     case SCALAR_SIZE: v.i64 = w->k->sizes[n->code]; return v;
     case SCALAR_LOAD:
         if (n->n_args > 1 && !arg[1].b) return v;
-        if (w->trip && fused_is_carried(w->k, i)) return carried_from(w, w->k->trips.carried[n->code] - 1);
+        if (w->trip && fused_is_carried(w->k, i)) return carried_from(w, n->code, n->n_args > 0 ? arg[0].i64 : 0);
         return number_read(w->k->in[n->code].dtype, place_of(w, &w->k->in[n->code], n->n_args > 0 ? arg[0].i64 : 0));
     default: {
         enum scalar_class key = w->k->dag.nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
@@ -244,6 +251,33 @@ static void walk_trips(struct eval_walk *w)
     w->trip = 0;
 }
 
+static kiln_status copy_left(struct eval_walk *w)
+{
+    for (int i = 0; i < w->k->n_out; i++) {
+        int64_t lo_B, hi_B;
+        if (!w->k->trips.last[i]) continue;
+        fused_range(w->k, &w->k->out[i].to, &lo_B, &hi_B);
+        if (!w->left[i]) w->left[i] = malloc((size_t)(hi_B - lo_B));
+        if (!w->left[i])
+            return error_set(KILN_E_MEMORY, "fused kernel %s: out of memory for the reference", w->k->name);
+        memcpy(w->left[i], (const char *)w->buffers[w->k->out[i].to.buffer] + lo_B, (size_t)(hi_B - lo_B));
+    }
+    return KILN_OK;
+}
+
+// All points make a trip, then the next one.
+static void walk_together(struct eval_walk *w)
+{
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.count];
+    for (w->trip = 0; w->trip < n; w->trip++) {
+        if (w->trip && copy_left(w)) break;
+        do {
+            walk_point(w);
+        } while (next(w, 0, w->k->n_dims - w->k->n_reduce));
+    }
+    for (int i = 0; i < w->k->n_out; i++) free(w->left[i]);
+}
+
 static void finish_totals(struct eval_walk *w)
 {
     const struct fused_kernel *k = w->k;
@@ -267,7 +301,10 @@ kiln_status fused_eval(const struct fused_kernel *k, void *const *buffers, uint3
         for (int i = 0; i < k->dag.n_nodes; i++)
             if (fused_is_fold(&k->dag.nodes[i], true))
                 fold_begin(&w.folds[i], k->dag.nodes[i].code & ~(unsigned)REDUCE_ACROSS, folded_class(k, i));
-        if (fused_points(k) > 0) do {
+        if (k->trips.together)
+            walk_together(&w);
+        else if (fused_points(k) > 0)
+            do {
                 if (k->trips.on)
                     walk_trips(&w);
                 else

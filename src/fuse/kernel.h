@@ -62,9 +62,12 @@ struct fused_attention {
 // The kernel is the body of a loop and makes its trips itself (fuse/trips.c), each point for itself: what it reads of
 // what the trip before it has left, it has computed itself. Such values stay in registers, and go through their storage
 // dtype from trip to trip as if they had been stored; or they lie in memory, where each trip reads what it then writes.
+// Or all points go together, trip by trip, in one workgroup or one thread: then they may read what others have written,
+// and carried values lie by turns in the outputs and in the workspace.
 struct fused_trips {
     bool on;
     bool in_place;         // in memory; else R is empty
+    bool together;         // all points, in memory
     uint16_t first, count; // scalars, i64: the number of the first trip, and how many there are, one at least
     uint32_t numbers;      // scalars, a bit each, that are the number of the trip: code goes by `first` instead
     int64_t most;          // trips of a launch, for what it reaches and costs
@@ -117,6 +120,11 @@ static inline bool fused_is_number(const struct fused_kernel *k, int node) // of
 {
     const struct scalar_node *n = &k->dag.nodes[node];
     return k->trips.on && n->kind == SCALAR_INPUT && k->trips.numbers >> n->code & 1;
+}
+static inline bool fused_takes_turns(const struct fused_kernel *k, int access) // between outputs and workspace
+{
+    if (!k->trips.together) return false;
+    return access < k->n_in ? k->trips.carried[access] != 0 : k->trips.last[access - k->n_in];
 }
 static inline int64_t fused_step(const struct fused_kernel *k, int access) // elements, from trip to trip
 {

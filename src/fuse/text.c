@@ -39,7 +39,7 @@ static void add_node(struct str *s, const struct scalar_node *n)
 static void add_trips(struct str *s, const struct fused_kernel *k)
 {
     const struct fused_trips *t = &k->trips;
-    add_byte(s, (unsigned)t->on << 1 | t->in_place);
+    add_byte(s, (unsigned)t->on << 2 | (unsigned)t->in_place << 1 | t->together);
     if (!t->on) return;
     add_u16(s, t->first);
     add_u16(s, t->count);
@@ -125,10 +125,11 @@ void fused_text(const struct fused_kernel *k, struct str *out)
         str_addf(out, "%s%lld", d == 0 ? (reduced ? "| " : "") : reduced ? " | " : ", ", (long long)k->sizes[d]);
     }
     str_addf(out, "], %d stage%s%s%s\n", k->n_stages, k->n_stages == 1 ? "" : "s", k->has_total ? ", totals" : "",
-             k->product.n_m     ? ", by tiles"
-             : k->attention.n_m ? ", attention"
-             : k->trips.on      ? ", makes the trips"
-                                : "");
+             k->product.n_m      ? ", by tiles"
+             : k->attention.n_m  ? ", attention"
+             : k->trips.together ? ", makes the trips with all points together"
+             : k->trips.on       ? ", makes the trips"
+                                 : "");
     for (int i = 0; i < k->n_in; i++) {
         access_text(out, k, "in", i);
         str_add(out, "\n");

@@ -1,8 +1,8 @@
 // A loop inside of a kernel.
 //
 // Input: the kernel of a body, and which of its accesses read and write what the loop carries. It can make the trips
-// itself where no point waits for another: what is carried is read at the places where the same point writes it.
-// Output: the same kernel with one more loop, around all that a point does.
+// itself where no point waits for another: what is carried is read at the places where the same point writes it; or
+// where there are few of them. Output: the same kernel with one more loop, around all that a point does.
 //
 // A point of a row kernel is a row, and a row lies in memory: from the second trip on it is read where the first one
 // has written it. That is possible as outputs by element are stored in the last pass alone, each after it was read
@@ -10,6 +10,10 @@
 // may share elements, as those of a broadcast do, for each computes its values for itself, from what the loop began
 // with, which must not lie where the results do. On a CPU many points are better off in place, too: rows that are
 // scanned are read in long pieces then.
+//
+// Where points read what others have written, as in a stencil or a product with a vector, and there are few, all of
+// them make a trip before the next one begins: a thread, or a workgroup with a barrier behind each trip. What is
+// carried then takes turns between the outputs and the workspace, so that nobody writes what is still to be read.
 //
 // The number of the trip is a scalar of any class; as trips go on inside, it is counted as an i64 and converted.
 #include "fuse/trips.h"
@@ -60,24 +64,30 @@ static bool any_shares(const struct fused_kernel *k, const struct trips_of *of)
     return false;
 }
 
+// Whether points need nothing of each other.
+static bool are_apart(const struct fused_kernel *k, const struct trips_of *of)
+{
+    if (k->n_stages && any_shares(k, of)) return false;
+    for (int i = 0; i < k->n_in; i++) {
+        if (of->reads[i] < 0) continue;
+        const struct fused_access *to = &k->out[output_of(k, of, of->reads[i])].to;
+        if (is_placed(k, i) || !same_places(k, &k->in[i], to)) return false;
+    }
+    return true;
+}
+
 static const char *objection(const struct fused_kernel *k, const struct trips_of *of)
 {
     if (k->has_total || k->product.n_m || k->attention.n_m) return "a trip folds more than rows";
     if (k->n_stages && fused_may_cut(k) && fused_longest_row(k) > LONG_ROW) return "long rows are cut in each trip";
-    if (k->n_stages && any_shares(k, of)) return "rows share a carried value";
     if (k->n_checks) return "indices are checked in each trip";
     if (k->n_scalars + 2 > FUSED_MAX_SCALARS) return "too many scalars";
     for (int i = 0; i < k->n_out; i++)
         if (of->writes[i] < 0) return "something else than the loop's results is written";
     for (int c = 0; c < of->n_carried; c++)
         if (output_of(k, of, c) < 0) return "a carried value is not written";
-    for (int i = 0; i < k->n_in; i++) {
-        if (of->reads[i] < 0) continue;
-        int output = output_of(k, of, of->reads[i]);
-        if (is_placed(k, i) || !same_places(k, &k->in[i], &k->out[output].to))
-            return "a carried value is read elsewhere than it is written";
-    }
-    return NULL;
+    bool few = fused_points(k) * fused_row_length(k) <= of->few;
+    return few || are_apart(k, of) ? NULL : "a carried value is read elsewhere than it is written, by many points";
 }
 
 static int add_scalar(struct fused_kernel *k, uint16_t input)
@@ -92,7 +102,11 @@ static void set_trips(struct fused_kernel *k, const struct trips_of *of)
 {
     struct fused_trips *t = &k->trips;
     bool many = fused_points(k) > MANY_POINTS && !any_shares(k, of);
-    *t = (struct fused_trips){.on = true, .in_place = k->n_stages || many, .most = of->most < 1 ? 1 : of->most};
+    bool together = !are_apart(k, of);
+    *t = (struct fused_trips){.on = true,
+                              .in_place = k->n_stages || many || together,
+                              .together = together,
+                              .most = of->most < 1 ? 1 : of->most};
     for (int i = 0; i < k->n_scalars; i++) t->numbers |= (uint32_t)(k->scalar_input[i] == of->number + 1) << i;
     for (int i = 0; i < k->n_in + k->n_out; i++)
         t->step[i] = of->step_B[i] / dtype_size_B[fused_access_at(k, i)->dtype];

@@ -9,6 +9,7 @@ struct trips_of {
     int n_carried;
     int64_t step_B[FUSED_MAX_IN + FUSED_MAX_OUT]; // from trip to trip
     uint16_t number, count;                       // inputs of the program: the first trip's number, how many there are
+    int64_t few;                                  // elements that may go together
     int64_t most;                                 // of a launch
 };
 

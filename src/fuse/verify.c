@@ -139,8 +139,9 @@ static kiln_status check_trips(const struct kernel_check *c)
         const struct scalar_node *n = &k->dag.nodes[i];
         if (!fused_is_carried(k, i)) continue;
         int output = t->carried[n->code] - 1;
-        if (n->n_args || output >= k->n_out) return wrong(c, i, "is carried from nowhere");
+        if ((n->n_args && !t->together) || output >= k->n_out) return wrong(c, i, "is carried from nowhere");
         const struct fused_access *from = &k->in[n->code], *to = &k->out[output].to;
+        if (t->together && from->dtype == to->dtype && t->in_place && t->last[output]) continue;
         bool same =
             from->offset == to->offset && from->dtype == to->dtype && !t->step[n->code] && !t->step[k->n_in + output];
         for (int d = 0; d < k->n_dims; d++) same = same && from->strides[d] == to->strides[d];

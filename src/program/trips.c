@@ -1,11 +1,14 @@
 // The body of a loop whose one kernel can make the trips itself gets that kernel.
 #include "fuse/trips.h"
+#include "ir/grid.h"
 #include "program/maker.h"
 
 enum {
     TURNS_AT_ONCE = 1 << 15,  // of a launch on a GPU, whose time is bounded; llvmpipe ends an invocation's after 65535
     POINTS_AT_ONCE = 1 << 29, // ... and trips of all elements together
-    STEPS_OF_TRIP = 64        // a trip of more values counts several times
+    STEPS_OF_TRIP = 64,       // a trip of more values counts several times
+    FEW_ELEMENTS = 4096,      // of a state that one thread, or one workgroup, takes as a whole
+    FEW_OF_SMALL = 256        // ... where a workgroup is one of few threads
 };
 
 static int input_of(const struct program_maker *m, const struct fused_access *a)
@@ -31,11 +34,16 @@ static bool find_accesses(const struct program_maker *m, const struct fused_kern
     return true;
 }
 
-// Turns of all loops of an invocation, a trip: one for itself, and those of its passes over a row, which lanes share.
+// Turns of all loops of an invocation, a trip: one for itself, and those of its passes over a row, which lanes share;
+// where one workgroup has all points, as many times as it takes to come to each.
 static int64_t turns_of(const struct fused_kernel *k)
 {
-    enum { LEAST_SHARED = 4, TURNS_OF_PASS = 8 };
-    return k->n_stages ? 1 + (k->n_stages + 1) * (TURNS_OF_PASS + fused_row_length(k) / LEAST_SHARED) : 1;
+    enum { LEAST_SHARED = 4, TURNS_OF_PASS = 8, LEAST_LOCAL = 64, ROWS_TOGETHER = 8 };
+    int64_t length = fused_row_length(k), points = fused_points(k);
+    int64_t row = k->n_stages ? (k->n_stages + 1) * (TURNS_OF_PASS + length / LEAST_SHARED) : 1;
+    if (!k->trips.together) return k->n_stages ? 1 + row : 1;
+    int64_t side_by_side = !k->n_stages ? LEAST_LOCAL : length <= LEAST_LOCAL ? ROWS_TOGETHER : 1;
+    return 1 + row * ceil_div(points, side_by_side);
 }
 
 static int64_t at_once(const struct program_maker *m, const struct fused_kernel *k)
@@ -83,13 +91,15 @@ static kiln_status take(struct program_maker *m, struct fuse_schedule *s, bool *
     const struct program_trips *t = m->o->trips;
     struct fused_kernel *k, *made;
     struct trips_of of = {.n_carried = t->n_carried, .number = (uint16_t)t->number, .count = (uint16_t)t->count};
+    const struct device_caps *caps = &m->p->dev->caps;
+    of.few = caps->code == CODE_GLSL && grid_is_small(caps) ? FEW_OF_SMALL : FEW_ELEMENTS;
     *taken = false;
     TRY(one_kernel(s, &k));
     if (!k || !find_accesses(m, k, &of)) return KILN_OK;
-    int64_t launch = at_once(m, k);
-    of.most = t->most < launch ? t->most : launch;
     TRY(fuse_trips(&s->arena, k, &of, &made, &s->steps.v[0].why));
     if (!made) return KILN_OK;
+    int64_t launch = at_once(m, made);
+    made->trips.most = t->most > launch ? launch : t->most > 1 ? t->most : 1;
     TRY(make_one_step(s, made));
     m->p->trips_at_once = launch;
     *taken = true;

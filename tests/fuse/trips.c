@@ -15,7 +15,7 @@ static struct trips_of of;
 static void begin(int n_dims, int n_reduce, const int64_t *sizes)
 {
     case_begin(&c, n_dims, n_reduce, sizes);
-    of = (struct trips_of){.number = 40, .count = 41, .most = TRIPS};
+    of = (struct trips_of){.number = 40, .count = 41, .few = 4096, .most = TRIPS};
     for (int i = 0; i < FUSED_MAX_IN; i++) of.reads[i] = -1;
 }
 
@@ -117,6 +117,28 @@ static void folds(int64_t rows, int64_t n)
     result(1, case_expr(&c, "max(x, y)", CLASS_F32, m, most, -1), KILN_F32, 0, point);
 }
 
+// a' = b turned round + x, b' = a turned round / 2, given: both
+static void turns(unsigned dtype, int64_t n)
+{
+    const int64_t one[] = {1}, back[] = {-1};
+    begin(1, 0, (const int64_t[]){n});
+    int a = carried(0, dtype, back), b = carried(1, dtype, back), x = row(dtype, n, one);
+    int new_a = dag_prim(&c.b, PRIM_add, b, x, 0), new_b = case_expr(&c, "x / 2", CLASS_F32, a, -1, -1);
+    result(0, new_a, dtype, 0, one);
+    result(1, new_b, dtype, 0, one);
+    result(2, dag_prim(&c.b, PRIM_sub, new_a, new_b, 0), dtype, n, one);
+}
+
+// v' = w v / 8 + x
+static void multiplies(int64_t n)
+{
+    const int64_t point[] = {1, 0}, along[] = {0, 1}, all[] = {n, 1};
+    begin(2, 1, (const int64_t[]){n, n});
+    int v = carried(0, KILN_F32, along), w = case_in(&c, KILN_F32, all), x = row(KILN_F32, n, point);
+    int sum = dag_reduce(&c.b, REDUCE_SUM, dag_prim(&c.b, PRIM_mul, v, w, 0));
+    result(0, case_expr(&c, "x / 8 + y", CLASS_F32, sum, x, -1), KILN_F32, 0, point);
+}
+
 // --- what they give
 
 struct memory {
@@ -172,7 +194,10 @@ static void compiled(const struct fused_kernel *k, const struct memory *m)
     if (llvm_compile(k, &plan, &code)) fail_msg("%s", kiln_error_message());
     if (llvm_load(&code, &fn)) fail_msg("%s", kiln_error_message());
     assert_int_equal(llvm_pack(&plan, k, addresses, NULL, &l), KILN_OK);
+    void *workspace = malloc(l.workspace_B + 1);
+    if (l.workspace_at >= 0) l.words[l.workspace_at] = (uint64_t)(uintptr_t)workspace;
     fn.run(l.words, 0, l.units);
+    free(workspace);
     llvm_unload(&fn);
     free(code.code);
 }
@@ -240,18 +265,28 @@ static void in_memory(void **unused)
     }
 }
 
+static void all_points_together(void **unused)
+{
+    for (int64_t n = 2; n < 400; n = n * 3 + 1) {
+        turns(KILN_F32, n);
+        check(true);
+        turns(KILN_BF16, n);
+        check(true);
+    }
+    for (int64_t n = 3; n < 64; n += 20) {
+        multiplies(n);
+        check(true);
+    }
+}
+
 // --- what stays outside
 
 static void what_cannot_be_inside(void **unused)
 {
     const int64_t one[] = {1};
-    begin(1, 0, (const int64_t[]){4}); // the other way round
+    begin(1, 0, (const int64_t[]){5000}); // the other way round
     int a = carried(0, KILN_F32, (const int64_t[]){-1});
     result(0, a, KILN_F32, 0, one);
-    outside("read elsewhere");
-    begin(2, 1, (const int64_t[]){4, 3}); // the rows have a total
-    a = carried(0, KILN_F32, (const int64_t[]){3, 1});
-    result(0, dag_reduce(&c.b, REDUCE_SUM, a), KILN_F32, 0, (const int64_t[]){1, 0});
     outside("read elsewhere");
     begin(1, 0, (const int64_t[]){4}); // nothing is written for it
     a = carried(0, KILN_F32, one);
@@ -269,11 +304,11 @@ static void what_cannot_be_inside(void **unused)
            (const int64_t[]){5, 1});
     result(1, number(), KILN_F32, 10, (const int64_t[]){5, 1});
     outside("with the trip alone");
-    begin(2, 1, (const int64_t[]){2, 5}); // rows that would write one element
+    begin(2, 1, (const int64_t[]){2, 4000}); // rows that would write one element
     a = carried(0, KILN_F32, (const int64_t[]){0, 1});
-    x = dag_reduce(&c.b, REDUCE_SUM, row(KILN_F32, 10, (const int64_t[]){0, 1}));
+    x = dag_reduce(&c.b, REDUCE_MAX, row(KILN_F32, 4000, (const int64_t[]){0, 1}));
     result(0, dag_prim(&c.b, PRIM_add, a, x, 0), KILN_F32, 0, (const int64_t[]){0, 1});
-    outside("share a carried value");
+    outside("by many points");
 }
 
 // --- families
@@ -412,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_registers),
         cmocka_unit_test(in_memory),
+        cmocka_unit_test(all_points_together),
         cmocka_unit_test(what_cannot_be_inside),
         cmocka_unit_test(a_family_knows_the_loop),
         cmocka_unit_test(kernels_beside_each_other),

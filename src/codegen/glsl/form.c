@@ -251,9 +251,10 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     l->groups = k->has_total ? take(l, 1) : -1;
     l->splits = f->splits ? take(l, 1) : -1;
     l->part = f->splits ? take(l, number) : -1;
-    l->workspace = f->splits || k->has_total ? take(l, 2) : -1;
+    l->workspace = f->splits || k->has_total || k->trips.together ? take(l, 2) : -1;
     place_dims(k, f, wide, l);
-    for (int i = 0; i < k->n_in + k->n_out; i++) l->step[i] = fused_step(k, i) ? take(l, 2) : -1;
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        l->step[i] = fused_step(k, i) || fused_takes_turns(k, i) ? take(l, 2) : -1;
     for (int i = 0; i < k->n_scalars; i++) {
         bool is_long = k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64;
         l->scalar[i] = take(l, is_long ? 2 : 1);

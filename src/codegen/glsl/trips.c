@@ -16,13 +16,13 @@
 
 bool glsl_is_carried_row(const struct glsl_emitter *e, int node)
 {
-    return e->k->trips.in_place && e->form.kind != GLSL_POINTS && fused_is_carried(e->k, node) &&
-           !fused_by_element(e->k, e->k->trips.carried[e->k->dag.nodes[node].code] - 1);
+    return e->k->trips.in_place && !e->k->trips.together && e->form.kind != GLSL_POINTS &&
+           fused_is_carried(e->k, node) && !fused_by_element(e->k, e->k->trips.carried[e->k->dag.nodes[node].code] - 1);
 }
 
 static bool carries_row(const struct fused_kernel *k, int output)
 {
-    return fused_carries(k, output) && !fused_by_element(k, output);
+    return !k->trips.together && fused_carries(k, output) && !fused_by_element(k, output);
 }
 
 static void declare_carriers(struct glsl_emitter *e, const char *indent, bool rows)
@@ -112,7 +112,7 @@ static void add_trip(struct glsl_emitter *e)
     hand_on(e, indent, false);
 }
 
-void glsl_add_trips(struct glsl_emitter *e)
+static void add_apart(struct glsl_emitter *e)
 {
     const struct fused_kernel *k = e->k;
     add_point(e);
@@ -128,6 +128,65 @@ void glsl_add_trips(struct glsl_emitter *e)
         glsl_add_address(e, 'o', k->n_in + i);
         str_addf(e->out, ", c%d);\n", i);
     }
+}
+
+// --- all points together ---
+
+// The addresses of what is carried: the last trip writes the outputs, the one before it the workspace, and so on.
+static void take_turns(struct glsl_emitter *e, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    const struct glsl_layout *l = &e->layout;
+    str_addf(e->out, "%sbool odd = ((arg(%d) - 1u - trip) & 1u) != 0u;\n", indent, l->scalar[k->trips.count]);
+    for (int i = 0; i < k->n_in; i++) {
+        int from = k->n_in + k->trips.carried[i] - 1;
+        if (k->trips.carried[i])
+            str_addf(e->out, "%sif (trip > 0u) A%d = (odd ? arg64(%d) : arg64(%d) + arg64(%d)) + arg64(%d);\n", indent,
+                     i, 2 * from, l->workspace, l->step[from], l->step[i]);
+    }
+    for (int i = k->n_in; i < k->n_in + k->n_out; i++)
+        if (fused_takes_turns(k, i))
+            str_addf(e->out, "%sA%d = odd ? arg64(%d) + arg64(%d) : arg64(%d);\n", indent, i, l->workspace, l->step[i],
+                     2 * i);
+}
+
+// Behind all that the points do in a trip. Of a workgroup every invocation comes here.
+static void wait_for_all(struct glsl_emitter *e, const char *indent)
+{
+    for (int i = 0; i < e->k->n_in + e->k->n_out; i++)
+        if (fused_step(e->k, i)) str_addf(e->out, "%sA%d += arg64(%d);\n", indent, i, e->layout.step[i]);
+    str_addf(e->out, "%smemoryBarrierBuffer();\n%sbarrier();\n", indent, indent);
+}
+
+void glsl_begin_together(struct glsl_emitter *e)
+{
+    begin_loop(e, "    ");
+    take_turns(e, "        ");
+}
+
+void glsl_end_together(struct glsl_emitter *e)
+{
+    wait_for_all(e, "        ");
+    str_add(e->out, "    }\n");
+}
+
+// Of points: each invocation takes some of them.
+static void add_together(struct glsl_emitter *e)
+{
+    const struct fused_kernel *k = e->k;
+    const char *indent = "            ";
+    glsl_begin_together(e);
+    str_addf(e->out, "        for (INDEX r = INDEX(gl_LocalInvocationIndex); r < arg_index(%d); r += %uu) {\n",
+             e->layout.points, e->form.lanes * e->form.rows);
+    glsl_add_indices(e, indent, "r", 0, k->n_dims);
+    for (int i = 0; i < k->n_in + k->n_out; i++) glsl_add_place(e, indent, 'o', 0, i, 0, k->n_dims);
+    want_row(e, false);
+    for (int i = 0; i < k->dag.n_nodes; i++)
+        if (e->needed[i] && k->turns[i] && k->dag.nodes[i].kind != SCALAR_CONST) e->want[i] = 1;
+    glsl_emit_wanted(e, indent, e->known);
+    for (int i = 0; i < k->n_out; i++) glsl_add_store(e, indent, 'o', i);
+    str_add(e->out, "        }\n");
+    glsl_end_together(e);
 }
 
 // --- rows ---
@@ -146,4 +205,12 @@ void glsl_end_trips(struct glsl_emitter *e)
     for (int i = 0; i < k->n_in; i++)
         if (k->trips.carried[i]) str_addf(e->out, "%sA%d = A%d;\n", indent, i, k->n_in + k->trips.carried[i] - 1);
     str_addf(e->out, "%s}\n", indent);
+}
+
+void glsl_add_trips(struct glsl_emitter *e)
+{
+    if (e->k->trips.together)
+        add_together(e);
+    else
+        add_apart(e);
 }

@@ -3,6 +3,7 @@
 // Input: a kernel and its plan. The division follows from the sizes alone: blocks of points along the lanes, chunks of
 // rows where there are too few points to occupy the threads, steps put together to units of about UNIT_POINTS elements.
 #include "codegen/llvm/llvm.h"
+#include "codegen/turns.h"
 
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
@@ -89,6 +90,7 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     d.step_points = at_least_one(ceil_div(along * tile * row, d.n_chunks));
     int64_t unit = k->trips.in_place ? TRIPS_POINTS : k->trips.on ? UNIT_POINTS / k->trips.most : UNIT_POINTS;
     d.per_unit = unit > d.step_points ? ceil_div(unit, d.step_points) : 1;
+    if (k->trips.together) d.per_unit = at_least_one(d.steps);
     d.units = ceil_div(d.steps, d.per_unit);
     return d;
 }
@@ -129,15 +131,18 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         out->words[out->scalar_at[i]] = k->scalars[i];
     }
     pack_words(k, &d, out->words);
+    int64_t turns_B = 0;
     for (int i = 0; i < n_access && k->trips.on; i++)
-        out->words[llvm_step_at(k, i)] = (uint64_t)(k->trips.step[i] * dtype_size_B[fused_access_at(k, i)->dtype]);
+        out->words[llvm_step_at(k, i)] =
+            (uint64_t)(fused_takes_turns(k, i) ? trips_turn_B(k, i, &turns_B)
+                                               : k->trips.step[i] * dtype_size_B[fused_access_at(k, i)->dtype]);
     out->units = d.units;
     out->unit_cost = cost_of(k, &d);
     out->run_end = p->has_end && (cut || k->has_total);
     int64_t slots = cut            ? d.n_chunks * llvm_slots(k, false) * fused_points(k)
                     : k->has_total ? d.units * llvm_slots(k, true)
                                    : 0;
-    out->workspace_B = 8 * (uint64_t)slots;
+    out->workspace_B = (uint64_t)(k->trips.together ? turns_B : 8 * slots);
     out->workspace_zeroed = false;
     out->work = (uint64_t)(fused_points(k) * fused_row_length(k));
     out->n_words = llvm_word_at(k, LLVM_WORD_COUNT) + (k->trips.on ? n_access : 0);
