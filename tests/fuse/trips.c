@@ -4,7 +4,10 @@
 #include "codegen/llvm/llvm.h"
 #include "fuse/fuse.h"
 #include "fuse/trips.h"
+#include "ir/graph.h"
 #include "ir/launch.h"
+#include "program/program.h"
+#include <kiln/kiln.h>
 
 enum { TRIPS = 7, ROOM = 1 << 14, MOST_BUFFERS = 12 };
 
@@ -279,6 +282,50 @@ static void all_points_together(void **unused)
     }
 }
 
+// Where programs are interpreted, their loops are, too.
+static void programs_by_the_reference(void **unused)
+{
+    static const char text[] =
+        "%0: f32[2] = input \"x\"\n"
+        "%1: f32[4,2] = input \"m\"\n"
+        "%9: f32[2], %10: f32[4,2] = loop(%0, %1) {carried = 1, scanned = 1, trips = 4, counted = false, bound = 0, "
+        "reverse = true} region(%4: f32[2], %5: f32[2], %6: weak i64[]) {\n"
+        "    %7: f32[2] = mul(%4, %5)\n"
+        "    %8: f32[2] = add(%7, %6)\n"
+        "    yield %8, %4\n"
+        "}\n"
+        "return %9 \"y\"\n"
+        "return %10 \"rows\"\n";
+    static const float want[] = {8, 9, 5, 6, 3, 4, 1, 1, 1, 1}; // the last value, then what each trip began with
+    kiln_device *dev = kiln_device_open("cpu");
+    kiln_scope *scope = kiln_scope_begin();
+    struct kiln_graph *g = ir_parse(text, strlen(text), "test");
+    if (!g) fail_msg("%s", kiln_error_message());
+    kiln_tensor *in[] = {kiln_full(dev, KILN_F32, KILN_SHAPE(2), 1),
+                         kiln_from_data(dev, KILN_F32, KILN_SHAPE(4, 2), (float[]){1, 1, 1, 1, 2, 3, 1, 1})};
+    for (int reference = 0; reference < 2; reference++) {
+        struct program_options o = {.reference = reference, .name = "test"};
+        struct program *p;
+        kiln_tensor *out[2];
+        float got[10];
+        if (program_create(g, dev, NULL, &o, &p) || program_run(p, in, NULL, out)) fail_msg("%s", kiln_error_message());
+        struct str how;
+        str_init(&how);
+        program_explain(p, &how);
+        if (KILN_WITH_LLVM) assert_non_null(strstr(how.text, "makes the trips"));
+        str_free(&how);
+        assert_int_equal(kiln_read(out[0], got, 8), KILN_OK);
+        assert_int_equal(kiln_read(out[1], got + 2, 32), KILN_OK);
+        for (int i = 0; i < 10; i++)
+            if (got[i] != want[i])
+                fail_msg("%d: value %d is %g, not %g", reference, i, (double)got[i], (double)want[i]);
+        program_destroy(&p);
+    }
+    ir_graph_destroy(&g);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+}
+
 // --- what stays outside
 
 static void what_cannot_be_inside(void **unused)
@@ -448,6 +495,7 @@ int main(void)
         cmocka_unit_test(in_registers),
         cmocka_unit_test(in_memory),
         cmocka_unit_test(all_points_together),
+        cmocka_unit_test(programs_by_the_reference),
         cmocka_unit_test(what_cannot_be_inside),
         cmocka_unit_test(a_family_knows_the_loop),
         cmocka_unit_test(kernels_beside_each_other),

@@ -7,7 +7,7 @@
 #define REGION(name) \
     static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
-enum { MOST = 4, ROWS = 6 };
+enum { MOST = 4, ROWS = 6, SOME = 4 };
 
 static kiln_tensor *half(kiln_tensor *x)
 {
@@ -307,7 +307,8 @@ static void dtypes_are_kept_from_trip_to_trip(void **state)
     static const struct loop_case whole = {"whole numbers", swaps, 3, 0, true, {1, 1, 1, 1}, {{9}, {9}, {9}, {9}}};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            if (dtypes[d] == KILN_F64 && strcmp(jit_device, "cpu")) continue;
+            bool some = dtypes[d] == KILN_F16 || i < SOME; // a software driver takes long for each kernel
+            if (!some && strcmp(jit_device, "cpu")) continue;
             struct loop l = {&cases[i], false};
             compare(*state, &l, STRICT, dtypes[d], ROWS - 1);
         }
