@@ -3,7 +3,8 @@
 //
 // The including text defines N_LOCAL, the invocations of a workgroup; INDIRECT, when the argument block lies in memory
 // and the push constant holds its address; TABLE, for a table of blocks there; WIDE, when indices take 64 bits;
-// MEMORY_<dtype> for each storage dtype; TRIPS and TOGETHER as fused_trips says; and WORKSPACE, when workgroups leave partial values to each other, with
+// MEMORY_<dtype> for each storage dtype; TRIPS, when the kernel makes the trips of a loop, and TOGETHER, when all
+// points make each of them together; and WORKSPACE, when workgroups leave partial values to each other, with
 // AT_WORKSPACE, the word of its address. It gets arg(i), a word of the block; load_<dtype>, store_<dtype>, and load4_
 // and store4_ for four neighbours that are aligned. Values are of the dtype's own class.
 #extension GL_EXT_buffer_reference : require

@@ -58,7 +58,7 @@ void glsl_add_loop(struct glsl_emitter *e, const char *indent, int pass);
 void glsl_add_trips(struct glsl_emitter *e); // of points, all that they do
 // Of rows: what stands before and behind all that a row does in a trip.
 bool glsl_is_carried_row(const struct glsl_emitter *e, int node); // a load of what all lanes know of the trip before
-void glsl_begin_together(struct glsl_emitter *e); // around all rows
+void glsl_begin_together(struct glsl_emitter *e);                 // around all rows
 void glsl_end_together(struct glsl_emitter *e);
 void glsl_begin_trips(struct glsl_emitter *e);
 void glsl_end_trips(struct glsl_emitter *e);
