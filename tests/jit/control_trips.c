@@ -470,6 +470,30 @@ static void what_it_begins_with_stays(void **state)
     kiln_function_free(&k);
 }
 
+REGION(scans_rows)
+{
+    return kiln_scan(decays_and_tells, NULL, in, 2, KILN_SCAN(.carried = 1), out, 2);
+}
+
+// No elements, and no trips: what is carried is what it was.
+static void nothing_to_do(void **state)
+{
+    struct fixture *f = *state;
+    kiln_function *j = capture_in(STRICT, scans_rows, NULL);
+    for (int call = 0; call < 2; call++) {
+        kiln_tensor *empty[] = {kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(0)),
+                                kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(5, 0))};
+        kiln_tensor *still[] = {vec(f, 3, 1, 2, 3), kiln_zeros(f->dev, KILN_F32, KILN_SHAPE(0, 3))}, *y[2];
+        ok(kiln_call(j, empty, 2, y, 2));
+        assert_int_equal(kiln_numel(y[0]), 0);
+        assert_int_equal(kiln_dims(y[1])[0], 5);
+        ok(kiln_call(j, still, 2, y, 2));
+        assert_true(same_bits(y[0], still[0]));
+        assert_int_equal(kiln_numel(y[1]), 0);
+    }
+    kiln_function_free(&j);
+}
+
 // --- gradients
 
 REGION(loss)
@@ -608,6 +632,7 @@ int main(int argc, char **argv)
         FIXTURE(the_number_of_the_trip_goes_on),
         FIXTURE(views_are_followed),
         FIXTURE(what_it_begins_with_stays),
+        FIXTURE(nothing_to_do),
         FIXTURE(gradients_are_loops_inside_of_kernels_too),
         FIXTURE(indices_are_checked),
         FIXTURE(a_total_waits_for_all),
