@@ -389,6 +389,45 @@ static void trips_beyond_a_launch(void **state)
     kiln_function_free(&j);
 }
 
+REGION(mixes_places)
+{
+    out[0] = kiln_add(kiln_mul(kiln_flip(in[1], KILN_SHAPE(0)), kiln_scalar_int(3)), in[0]);
+    return kiln_error();
+}
+
+REGION(mixes_places_often)
+{
+    return kiln_for(in[1], mixes_places, NULL, in, 1, NULL, out, 1);
+}
+
+// Rows take more turns, and so do points that go together: fewer trips at a time.
+static void rows_and_states_beyond_a_launch(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct loop l = {&cases[i], false};
+        if (!strcmp(cases[i].what, "one row")) compare(f, &l, STRICT, KILN_F32, 1500);
+    }
+    int64_t x[] = {1, 2, 3}, y[3], trips = 40000;
+    kiln_function *j = capture_in(STRICT, mixes_places_often, NULL);
+    kiln_tensor *in[] = {kiln_from_data(f->dev, KILN_I64, KILN_SHAPE(3), x),
+                         kiln_from_data(f->dev, KILN_I64, 0, NULL, &trips)},
+                *out[1];
+    uint64_t launches = launches_of_call(f, j, in, 2, out, 1);
+    for (int64_t t = 0; t < trips; t++)
+        for (int i = 0; i < 3; i++) {
+            y[i] = (int64_t)((uint64_t)x[2 - i] * 3 + (uint64_t)t);
+            if (i == 2) memcpy(x, y, sizeof x);
+        }
+    ok(kiln_read(out[0], y, sizeof y));
+    assert_memory_equal(x, y, sizeof x);
+    if (strcmp(jit_device, "cpu"))
+        assert_in_range(launches, 2, 10);
+    else
+        assert_int_equal(launches, 1);
+    kiln_function_free(&j);
+}
+
 // The number of the trip as a float, beyond where floats count.
 REGION(adds_number)
 {
@@ -629,6 +668,7 @@ int main(int argc, char **argv)
         FIXTURE(dtypes_are_kept_from_trip_to_trip),
         FIXTURE(a_loop_inside_of_a_kernel_is_one_launch),
         FIXTURE(trips_beyond_a_launch),
+        FIXTURE(rows_and_states_beyond_a_launch),
         FIXTURE(the_number_of_the_trip_goes_on),
         FIXTURE(views_are_followed),
         FIXTURE(what_it_begins_with_stays),
