@@ -3,7 +3,8 @@
 //
 // The including text defines N_LOCAL, the invocations of a workgroup; INDIRECT, when the argument block lies in memory
 // and the push constant holds its address; TABLE, for a table of blocks there; WIDE, when indices take 64 bits;
-// MEMORY_<dtype> for each storage dtype; and WORKSPACE, when workgroups leave partial values to each other, with
+// MEMORY_<dtype> for each storage dtype; TRIPS, when the kernel makes the trips of a loop, and TOGETHER, when all
+// points make each of them together; and WORKSPACE, when workgroups leave partial values to each other, with
 // AT_WORKSPACE, the word of its address. It gets arg(i), a word of the block; load_<dtype>, store_<dtype>, and load4_
 // and store4_ for four neighbours that are aligned. Values are of the dtype's own class.
 #extension GL_EXT_buffer_reference : require
@@ -73,9 +74,16 @@ uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGrou
 uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; }
 #endif
 
+// What other invocations read behind a barrier.
+#ifdef TOGETHER
+#define BUFFER coherent buffer
+#else
+#define BUFFER buffer
+#endif
+
 #if defined MEMORY_bool || defined MEMORY_u8 || defined MEMORY_i8
-layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Memory8 { uint8_t v; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Memory8x4 { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 1) BUFFER Memory8 { uint8_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) BUFFER Memory8x4 { uint v; };
 uvec4 bytes_at(const uint64_t at) { return (uvec4(Memory8x4(at).v) >> uvec4(0, 8, 16, 24)) & 255u; }
 void store_byte(const uint64_t at, const uint x) { Memory8(at).v = uint8_t(x); }
 void store_bytes(const uint64_t at, const uvec4 x)
@@ -104,8 +112,8 @@ void store_bytes(const uint64_t at, const uvec4 x)
 #endif
 
 #if defined MEMORY_i16 || defined MEMORY_f16 || defined MEMORY_bf16
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Memory16 { uint16_t v; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory16x4 { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) BUFFER Memory16 { uint16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) BUFFER Memory16x4 { uvec2 v; };
 uvec4 halves_at(const uint64_t at)
 {
     uvec2 pairs = Memory16x4(at).v;
@@ -171,24 +179,24 @@ void store4_bf16(const uint64_t at, const vec4 x)
 #endif
 
 #ifdef MEMORY_f32
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer MemoryF32 { float v; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer MemoryF32x4 { vec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) BUFFER MemoryF32 { float v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER MemoryF32x4 { vec4 v; };
 #define load_f32(at) MemoryF32(at).v
 #define load4_f32(at) MemoryF32x4(at).v
 #define store_f32(at, x) MemoryF32(at).v = x
 #define store4_f32(at, x) MemoryF32x4(at).v = x
 #endif
 #ifdef MEMORY_i32
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer MemoryI32 { int v; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer MemoryI32x4 { ivec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) BUFFER MemoryI32 { int v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER MemoryI32x4 { ivec4 v; };
 #define load_i32(at) MemoryI32(at).v
 #define load4_i32(at) MemoryI32x4(at).v
 #define store_i32(at, x) MemoryI32(at).v = x
 #define store4_i32(at, x) MemoryI32x4(at).v = x
 #endif
 #if defined MEMORY_i64 || defined MEMORY_f64
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { uvec2 v; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory64x2 { uvec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) BUFFER Memory64 { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER Memory64x2 { uvec4 v; };
 #endif
 #ifdef MEMORY_i64
 #define load_i64(at) int64_t(packUint2x32(Memory64(at).v))
@@ -218,6 +226,20 @@ void store4_f64(const uint64_t at, const dvec4 x)
     Memory64x2(at).v = uvec4(unpackDouble2x32(x.x), unpackDouble2x32(x.y));
     Memory64x2(at + 16ul).v = uvec4(unpackDouble2x32(x.z), unpackDouble2x32(x.w));
 }
+#endif
+
+#ifdef TRIPS
+// What a store and a load in between leave of a value.
+#define stored_bool(x) (x)
+#define stored_u8(x) ((x) & 255)
+#define stored_i8(x) bitfieldExtract(x, 0, 8)
+#define stored_i16(x) bitfieldExtract(x, 0, 16)
+#define stored_f16(x) f16_decode(f16_encode(x))
+#define stored_bf16(x) uintBitsToFloat(bf16_encode(x) << 16)
+#define stored_i32(x) (x)
+#define stored_i64(x) (x)
+#define stored_f32(x) (x)
+#define stored_f64(x) (x)
 #endif
 
 #ifdef WORKSPACE

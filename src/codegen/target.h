@@ -34,7 +34,7 @@ struct codegen_code {
 
 #define CODEGEN_MAX_WORDS                                                                            \
     (2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + FUSED_DIMS + (FUSED_MAX_IN + FUSED_MAX_OUT) * FUSED_DIMS + \
-     2 * FUSED_MAX_SCALARS + 16)
+     2 * FUSED_MAX_SCALARS + 2 * (FUSED_MAX_IN + FUSED_MAX_OUT) + 16)
 
 // One launch. GLSL: 32-bit words, an address takes two, low word first. LLVM: 64-bit words, an address takes one.
 struct codegen_launch {

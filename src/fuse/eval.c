@@ -23,13 +23,44 @@ struct eval_walk {
     union scalar_value *value; // n_nodes
     struct fold *folds;        // n_nodes
     uint32_t *failed;
+    int64_t trip;                // of a kernel that makes the trips
+    union scalar_value *carried; // n_out: what the trip before has left
+    char *left[FUSED_MAX_OUT];   // where all points go together: copies of what it has written
 };
 
 static const char *place_of(const struct eval_walk *w, const struct fused_access *a, int64_t more)
 {
     int64_t at = a->offset + more;
+    for (int i = 0; w->trip && i < w->k->n_in + w->k->n_out; i++)
+        if (fused_access_at(w->k, i) == a) at += w->trip * fused_step(w->k, i);
     for (int d = 0; d < w->k->n_dims; d++) at += w->point[d] * a->strides[d];
     return (const char *)w->buffers[a->buffer] + at * dtype_size_B[a->dtype];
+}
+
+static union scalar_value carried_from(const struct eval_walk *w, int access, int64_t more)
+{
+    int output = w->k->trips.carried[access] - 1;
+    const struct fused_access *to = &w->k->out[output].to, *from = &w->k->in[access];
+    int64_t lo_B, hi_B;
+    if (!w->k->trips.in_place) return w->carried[output];
+    if (!w->k->trips.together) return number_read(to->dtype, place_of(w, to, 0));
+    fused_range(w->k, to, &lo_B, &hi_B);
+    const char *at = w->left[output] - lo_B + (place_of(w, from, more) - (const char *)w->buffers[from->buffer]);
+    return number_read(to->dtype, at);
+}
+
+static union scalar_value number_of_trip(const struct eval_walk *w, enum scalar_class cls)
+{
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.first] + w->trip;
+    union scalar_value v = {.bits = 0};
+    switch (cls) {
+    case CLASS_F32: v.f32 = (float)n; break;
+    case CLASS_F64: v.f64 = (double)n; break;
+    case CLASS_I32: v.i32 = (int32_t)n; break;
+    case CLASS_I64: v.i64 = n; break;
+    default: v.b = n != 0;
+    }
+    return v;
 }
 
 static union scalar_value compute(struct eval_walk *w, int i)
@@ -39,11 +70,15 @@ static union scalar_value compute(struct eval_walk *w, int i)
     for (int a = 0; a < n->n_args; a++) arg[a] = w->value[n->arg[a]];
     switch (n->kind) {
     case SCALAR_CONST: return n->value;
-    case SCALAR_INPUT: v.bits = w->k->scalars[n->code]; return v;
+    case SCALAR_INPUT:
+        if (fused_is_number(w->k, i)) return number_of_trip(w, n->cls);
+        v.bits = w->k->scalars[n->code];
+        return v;
     case SCALAR_DIM: v.i64 = w->point[n->code]; return v;
     case SCALAR_SIZE: v.i64 = w->k->sizes[n->code]; return v;
     case SCALAR_LOAD:
         if (n->n_args > 1 && !arg[1].b) return v;
+        if (w->trip && fused_is_carried(w->k, i)) return carried_from(w, n->code, n->n_args > 0 ? arg[0].i64 : 0);
         return number_read(w->k->in[n->code].dtype, place_of(w, &w->k->in[n->code], n->n_args > 0 ? arg[0].i64 : 0));
     default: {
         enum scalar_class key = w->k->dag.nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
@@ -190,6 +225,59 @@ static void walk_point(struct eval_walk *w)
                      w->value[k->dag.nodes[i].arg[0]]);
 }
 
+static void walk_in_registers(struct eval_walk *w, bool is_last)
+{
+    const struct fused_kernel *k = w->k;
+    union scalar_value left[FUSED_MAX_OUT];
+    compute_level(w, LEVEL_ROW, 0);
+    for (int i = 0; i < k->n_out; i++) {
+        const struct fused_output *o = &k->out[i];
+        if (!k->trips.last[i] || is_last) store(w, o);
+        left[i] = number_stored(o->to.dtype, w->value[o->node]);
+    }
+    memcpy(w->carried, left, sizeof *left * (size_t)k->n_out);
+}
+
+// All trips of one point.
+static void walk_trips(struct eval_walk *w)
+{
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.count];
+    for (w->trip = 0; w->trip < n; w->trip++) {
+        if (w->k->trips.in_place)
+            walk_point(w);
+        else
+            walk_in_registers(w, w->trip == n - 1);
+    }
+    w->trip = 0;
+}
+
+static kiln_status copy_left(struct eval_walk *w)
+{
+    for (int i = 0; i < w->k->n_out; i++) {
+        int64_t lo_B, hi_B;
+        if (!w->k->trips.last[i]) continue;
+        fused_range(w->k, &w->k->out[i].to, &lo_B, &hi_B);
+        if (!w->left[i]) w->left[i] = malloc((size_t)(hi_B - lo_B));
+        if (!w->left[i])
+            return error_set(KILN_E_MEMORY, "fused kernel %s: out of memory for the reference", w->k->name);
+        memcpy(w->left[i], (const char *)w->buffers[w->k->out[i].to.buffer] + lo_B, (size_t)(hi_B - lo_B));
+    }
+    return KILN_OK;
+}
+
+// All points make a trip, then the next one.
+static void walk_together(struct eval_walk *w)
+{
+    int64_t n = (int64_t)w->k->scalars[w->k->trips.count];
+    for (w->trip = 0; w->trip < n; w->trip++) {
+        if (w->trip && copy_left(w)) break;
+        do {
+            walk_point(w);
+        } while (next(w, 0, w->k->n_dims - w->k->n_reduce));
+    }
+    for (int i = 0; i < w->k->n_out; i++) free(w->left[i]);
+}
+
 static void finish_totals(struct eval_walk *w)
 {
     const struct fused_kernel *k = w->k;
@@ -205,15 +293,22 @@ static void finish_totals(struct eval_walk *w)
 
 kiln_status fused_eval(const struct fused_kernel *k, void *const *buffers, uint32_t *failed_checks)
 {
-    struct eval_walk w = {.k = k, .buffers = buffers, .failed = failed_checks};
+    union scalar_value carried[FUSED_MAX_OUT];
+    struct eval_walk w = {.k = k, .buffers = buffers, .failed = failed_checks, .carried = carried};
     w.value = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.value);
     w.folds = calloc((size_t)k->dag.n_nodes + 1, sizeof *w.folds);
     if (w.value && w.folds) {
         for (int i = 0; i < k->dag.n_nodes; i++)
             if (fused_is_fold(&k->dag.nodes[i], true))
                 fold_begin(&w.folds[i], k->dag.nodes[i].code & ~(unsigned)REDUCE_ACROSS, folded_class(k, i));
-        if (fused_points(k) > 0) do {
-                walk_point(&w);
+        if (k->trips.together)
+            walk_together(&w);
+        else if (fused_points(k) > 0)
+            do {
+                if (k->trips.on)
+                    walk_trips(&w);
+                else
+                    walk_point(&w);
             } while (next(&w, 0, k->n_dims - k->n_reduce));
         finish_totals(&w);
     } else

@@ -69,6 +69,11 @@ static kiln_status analyse(struct fused_kernel *k, int i)
     TRY(check_node(k, i));
     if (n->kind == SCALAR_DIM) level = n->code >= n_parallel ? LEVEL_ELEMENT : LEVEL_ROW;
     if (n->kind == SCALAR_LOAD) level = access_level(k, &k->in[n->code]);
+    bool turns = fused_is_carried(k, i) || fused_is_number(k, i);
+    if (n->kind == SCALAR_LOAD) turns |= fused_step(k, n->code) != 0;
+    for (int a = 0; a < n->n_args; a++) turns |= k->turns[n->arg[a]];
+    k->turns[i] = turns;
+    if (turns && level == LEVEL_UNIFORM) level = LEVEL_ROW;
     bool below_total = level == LEVEL_ROW || level == LEVEL_ELEMENT;
     for (int a = 0; a < n->n_args; a++) {
         enum fused_level l = (enum fused_level)k->level[n->arg[a]];
@@ -107,7 +112,8 @@ kiln_status fused_finish(struct arena *a, struct fused_kernel *k)
 {
     k->level = arena_alloc(a, (size_t)k->dag.n_nodes + 1);
     k->stage = arena_alloc(a, (size_t)k->dag.n_nodes + 1);
-    if (!k->level || !k->stage) return error_pending;
+    k->turns = arena_alloc(a, sizeof *k->turns * ((size_t)k->dag.n_nodes + 1));
+    if (!k->level || !k->stage || !k->turns) return error_pending;
     k->n_stages = 0;
     k->has_total = false;
     if (k->n_dims < 0 || k->n_dims > FUSED_DIMS || k->n_reduce < 0 || k->n_reduce > k->n_dims || k->n_out < 1)
@@ -223,6 +229,14 @@ void fused_range(const struct fused_kernel *k, const struct fused_access *a, int
     int64_t lo = a->offset, hi = a->offset, size_B = dtype_size_B[a->dtype];
     for (int d = 0; d < k->n_dims; d++) {
         int64_t reach = a->strides[d] * (k->sizes[d] - 1);
+        if (reach < 0)
+            lo += reach;
+        else
+            hi += reach;
+    }
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        if (fused_access_at(k, i) != a) continue;
+        int64_t reach = fused_step(k, i) * (k->trips.most - 1);
         if (reach < 0)
             lo += reach;
         else

@@ -59,6 +59,23 @@ struct fused_attention {
     uint16_t q, k, score, x, peak, e, v, out;
 };
 
+// The kernel is the body of a loop and makes its trips itself (fuse/trips.c), each point for itself: what it reads of
+// what the trip before it has left, it has computed itself. Such values stay in registers, and go through their storage
+// dtype from trip to trip as if they had been stored; or they lie in memory, where each trip reads what it then writes.
+// Or all points go together, trip by trip, in one workgroup or one thread: then they may read what others have written,
+// and carried values lie by turns in the outputs and in the workspace.
+struct fused_trips {
+    bool on;
+    bool in_place;         // in memory; else R is empty
+    bool together;         // all points, in memory
+    uint16_t first, count; // scalars, i64: the number of the first trip, and how many there are, one at least
+    uint32_t numbers;      // scalars, a bit each, that are the number of the trip: code goes by `first` instead
+    int64_t most;          // trips of a launch, for what it reaches and costs
+    int64_t step[FUSED_MAX_IN + FUSED_MAX_OUT]; // elements that an access moves from trip to trip
+    uint8_t carried[FUSED_MAX_IN]; // 1 + the output whose value this one has from the second trip on; 0: none
+    bool last[FUSED_MAX_OUT];      // only what the last trip stores is needed
+};
+
 struct fused_kernel {
     const char *name; // for people: "mul_add_relu"; letters, digits, _
     int n_dims, n_reduce;
@@ -75,10 +92,12 @@ struct fused_kernel {
     // Made by fused_finish, dag.n_nodes each:
     uint8_t *level;
     uint8_t *stage; // reductions over R on the longest path from the inputs
+    bool *turns;    // has another value in each trip
     int n_stages;
     bool has_total;
     struct fused_attention attention;
     struct fused_product product; // set by fusion, after the analysis
+    struct fused_trips trips;
 };
 
 // Checks and analyses a kernel whose dag, accesses and outputs are set. KILN_E_INTERNAL names what is wrong.
@@ -91,6 +110,32 @@ void fused_collapse(struct fused_kernel *k);
 static inline const struct fused_access *fused_access_at(const struct fused_kernel *k, int i) // inputs, then outputs
 {
     return i < k->n_in ? &k->in[i] : &k->out[i - k->n_in].to;
+}
+static inline bool fused_is_carried(const struct fused_kernel *k, int node)
+{
+    const struct scalar_node *n = &k->dag.nodes[node];
+    return k->trips.on && n->kind == SCALAR_LOAD && k->trips.carried[n->code];
+}
+static inline bool fused_is_number(const struct fused_kernel *k, int node) // of the trip
+{
+    const struct scalar_node *n = &k->dag.nodes[node];
+    return k->trips.on && n->kind == SCALAR_INPUT && k->trips.numbers >> n->code & 1;
+}
+static inline bool fused_takes_turns(const struct fused_kernel *k, int access) // between outputs and workspace
+{
+    if (!k->trips.together) return false;
+    return access < k->n_in ? k->trips.carried[access] != 0 : k->trips.last[access - k->n_in];
+}
+static inline int64_t fused_step(const struct fused_kernel *k, int access) // elements, from trip to trip
+{
+    return k->trips.on ? k->trips.step[access] : 0;
+}
+// Whether an output's values go from trip to trip.
+static inline bool fused_carries(const struct fused_kernel *k, int output)
+{
+    bool any = k->trips.on && k->trips.last[output];
+    for (int i = 0; i < k->n_in && k->trips.on; i++) any |= k->trips.carried[i] == output + 1;
+    return any;
 }
 int64_t fused_points(const struct fused_kernel *k);     // of P
 int64_t fused_row_length(const struct fused_kernel *k); // of R; 1 without

@@ -36,6 +36,20 @@ static void add_node(struct str *s, const struct scalar_node *n)
     if (n->kind == SCALAR_CONST) str_addn(s, (const char *)&n->value.bits, sizeof n->value.bits);
 }
 
+static void add_trips(struct str *s, const struct fused_kernel *k)
+{
+    const struct fused_trips *t = &k->trips;
+    add_byte(s, (unsigned)t->on << 2 | (unsigned)t->in_place << 1 | t->together);
+    if (!t->on) return;
+    add_u16(s, t->first);
+    add_u16(s, t->count);
+    add_u16(s, t->numbers & 0xffff);
+    add_u16(s, t->numbers >> 16);
+    for (int i = 0; i < k->n_in + k->n_out; i++) add_byte(s, t->step[i] != 0);
+    for (int i = 0; i < k->n_in; i++) add_byte(s, t->carried[i]);
+    for (int i = 0; i < k->n_out; i++) add_byte(s, t->last[i]);
+}
+
 void fused_family(const struct fused_kernel *k, struct str *out)
 {
     add_byte(out, (unsigned)k->n_dims << 4 | (unsigned)k->n_reduce);
@@ -58,6 +72,7 @@ void fused_family(const struct fused_kernel *k, struct str *out)
     for (int i = 0; i < k->n_checks; i++) add_u16(out, k->checks[i]);
     add_u16(out, (unsigned)k->dag.n_nodes);
     for (int i = 0; i < k->dag.n_nodes; i++) add_node(out, &k->dag.nodes[i]);
+    add_trips(out, k);
 }
 
 static const char *const level_name[] = {"uniform", "row", "element", "total"};
@@ -69,6 +84,10 @@ static void access_text(struct str *s, const struct fused_kernel *k, const char 
              (long long)a->offset);
     for (int d = 0; d < k->n_dims; d++) str_addf(s, d ? ", %lld" : "%lld", (long long)a->strides[d]);
     str_add(s, "]");
+    if (fused_step(k, i)) str_addf(s, ", step %lld", (long long)fused_step(k, i));
+    if (k->trips.on && i < k->n_in && k->trips.carried[i])
+        str_addf(s, ", then output %d", k->n_in + k->trips.carried[i] - 1);
+    if (k->trips.on && i >= k->n_in && k->trips.last[i - k->n_in]) str_add(s, ", last trip");
 }
 
 static void constant_text(struct str *s, const struct scalar_node *n)
@@ -106,9 +125,11 @@ void fused_text(const struct fused_kernel *k, struct str *out)
         str_addf(out, "%s%lld", d == 0 ? (reduced ? "| " : "") : reduced ? " | " : ", ", (long long)k->sizes[d]);
     }
     str_addf(out, "], %d stage%s%s%s\n", k->n_stages, k->n_stages == 1 ? "" : "s", k->has_total ? ", totals" : "",
-             k->product.n_m     ? ", by tiles"
-             : k->attention.n_m ? ", attention"
-                                : "");
+             k->product.n_m      ? ", by tiles"
+             : k->attention.n_m  ? ", attention"
+             : k->trips.together ? ", makes the trips with all points together"
+             : k->trips.on       ? ", makes the trips"
+                                 : "");
     for (int i = 0; i < k->n_in; i++) {
         access_text(out, k, "in", i);
         str_add(out, "\n");

@@ -62,7 +62,8 @@ static kiln_status check_levels(const struct kernel_check *c)
     arena_init(&a);
     kiln_status status = fused_finish(&a, &again);
     if (!status && (memcmp(again.level, c->k->level, n) != 0 || memcmp(again.stage, c->k->stage, n) != 0 ||
-                    again.n_stages != c->k->n_stages || again.has_total != c->k->has_total))
+                    memcmp(again.turns, c->k->turns, n) != 0 || again.n_stages != c->k->n_stages ||
+                    again.has_total != c->k->has_total))
         status = error_set(KILN_E_INTERNAL, "fused kernel %s: its levels are those of another one", c->k->name);
     arena_finish(&a);
     return status;
@@ -122,6 +123,33 @@ static kiln_status check_attention(const struct kernel_check *c)
     return KILN_OK;
 }
 
+// What is carried is read where it is written, at no computed place, and is there when the next trip begins.
+static kiln_status check_trips(const struct kernel_check *c)
+{
+    const struct fused_kernel *k = c->k;
+    const struct fused_trips *t = &k->trips;
+    if (!t->on) return KILN_OK;
+    bool scalars = t->first < k->n_scalars && t->count < k->n_scalars;
+    scalars = scalars && k->scalar_cls[t->first] == CLASS_I64 && k->scalar_cls[t->count] == CLASS_I64;
+    if (!scalars || t->most < 1) return wrong(c, 0, "is of a kernel whose trips are not counted");
+    bool folds = k->n_reduce || k->n_stages;
+    if ((folds && !t->in_place) || k->has_total || k->n_checks || k->table || k->product.n_m || k->attention.n_m)
+        return wrong(c, 0, "is of a kernel that makes trips and cannot");
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (!fused_is_carried(k, i)) continue;
+        int output = t->carried[n->code] - 1;
+        if ((n->n_args && !t->together) || output >= k->n_out) return wrong(c, i, "is carried from nowhere");
+        const struct fused_access *from = &k->in[n->code], *to = &k->out[output].to;
+        if (t->together && from->dtype == to->dtype && t->in_place && t->last[output]) continue;
+        bool same =
+            from->offset == to->offset && from->dtype == to->dtype && !t->step[n->code] && !t->step[k->n_in + output];
+        for (int d = 0; d < k->n_dims; d++) same = same && from->strides[d] == to->strides[d];
+        if (!same) return wrong(c, i, "is carried from another place");
+    }
+    return KILN_OK;
+}
+
 // Memory
 
 // Each point that has the value has an element of its own.
@@ -133,7 +161,8 @@ static kiln_status check_stores(const struct kernel_check *c, const struct fused
     enum fused_level level = (enum fused_level)k->level[o->node];
     int end = level == LEVEL_ELEMENT ? k->n_dims : level == LEVEL_ROW ? k->n_dims - k->n_reduce : 0;
     for (int d = 0; d < end && t.rank < MAX_RANK; d++) {
-        if (k->sizes[d] == 1) continue;
+        bool shared = k->trips.on && !(c->dims[o->node] >> d & 1); // all points along it store the same
+        if (k->sizes[d] == 1 || shared) continue;
         t.dims[t.rank] = k->sizes[d];
         l.strides[t.rank++] = o->to.strides[d];
     }
@@ -170,6 +199,7 @@ static kiln_status check(const struct kernel_check *c)
     find_dims(c);
     TRY(check_product(c));
     TRY(check_attention(c));
+    TRY(check_trips(c));
     for (int i = 0; i < k->n_out; i++) TRY(check_stores(c, &k->out[i]));
     for (int i = 0; i < k->n_in + k->n_out; i++) TRY(check_reach(c, i));
     return KILN_OK;

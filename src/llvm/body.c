@@ -192,7 +192,8 @@ static void hoist_rows(struct emitter *e)
 
 void body_step(struct emitter *e, LLVMValueRef lanes)
 {
-    struct sweep s = {e->tile_dim >= 0 ? tile_body : over_points_body, -1};
+    bool in_registers = e->k->trips.on && !e->k->trips.in_place;
+    struct sweep s = {in_registers ? trips_body : e->tile_dim >= 0 ? tile_body : over_points_body, -1};
     if (e->over_row) {
         over_row_step(e);
         return;

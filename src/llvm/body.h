@@ -13,6 +13,8 @@ void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLV
                 LLVMValueRef to, bool once);
 void sweep_end(struct emitter *e, const struct sweep *s);
 
+void trips_body(struct emitter *e, int unused); // trips.c: all trips of a vector of points
+
 // Values that another point or element has: of elements alone, and of those only what differs between lanes.
 void row_forget(struct emitter *e, bool elements_only, bool varying_only);
 void row_values(struct emitter *e, int stage, bool hoisted); // of points; hoisted: the same in all lanes

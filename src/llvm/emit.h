@@ -58,6 +58,7 @@ struct emitter {
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
+    LLVMValueRef trip, number;  // counted from 0, NULL: none is made in place; as the body knows it
     const char *wrong;          // what could not be emitted
 };
 
@@ -90,6 +91,7 @@ LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueR
 LLVMValueRef emit_access_load(struct emitter *e, int node);
 void emit_tiles(struct emitter *e); // the inputs that lie across the lanes, transposed into e->tiles
 void emit_access_store(struct emitter *e, int output);
+LLVMValueRef emit_stored(struct emitter *e, unsigned dtype, LLVMValueRef v, int width); // as a load would find it
 LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width);
 
 // --- node.c: values of nodes ---
@@ -145,6 +147,10 @@ void body_end_step(struct emitter *e, LLVMValueRef lanes);
 void body_totals_begin(struct emitter *e);
 void body_totals_pass(struct emitter *e, LLVMValueRef unit, bool save); // to the workspace, or from it
 void body_totals_finish(struct emitter *e);
+
+// --- trips.c: a loop over the trips of all that is emitted in between ---
+void trips_begin(struct emitter *e, struct loop *l);
+void trips_end(struct emitter *e, struct loop *l);
 
 // --- kernel.c ---
 void emit_functions(struct emitter *e, const char *symbol);

@@ -123,6 +123,14 @@ static void do_steps(struct emitter *e, struct odometer *o, LLVMValueRef from, L
     loop_end(e, &l);
 }
 
+static void do_unit(struct emitter *e, struct odometer *o, LLVMValueRef from, LLVMValueRef to)
+{
+    struct loop trips;
+    if (e->k->trips.in_place) trips_begin(e, &trips);
+    do_steps(e, o, from, to, false);
+    if (e->k->trips.in_place) trips_end(e, &trips);
+}
+
 // --- functions ---
 
 static void begin_function(struct emitter *e, const char *name, bool with_range)
@@ -144,6 +152,7 @@ static void begin_function(struct emitter *e, const char *name, bool with_range)
     e->lane = emit_int(e, 0);
     e->mask = NULL;
     e->tile_row = NULL;
+    e->trip = NULL;
     memset(e->tiles, 0, sizeof e->tiles);
     memset(e->words, 0, sizeof(LLVMValueRef) * CODEGEN_MAX_WORDS);
     memset(e->value, 0, sizeof(LLVMValueRef) * (size_t)n);
@@ -165,7 +174,7 @@ static void emit_run(struct emitter *e, const char *symbol)
     body_totals_begin(e);
     LLVMValueRef from = LLVMBuildMul(e->b, units.index, word(e, LLVM_PER_UNIT), "");
     LLVMValueRef to = LLVMBuildAdd(e->b, from, word(e, LLVM_PER_UNIT), "");
-    do_steps(e, &o, from, emit_min(e, to, word(e, LLVM_STEPS)), false);
+    do_unit(e, &o, from, emit_min(e, to, word(e, LLVM_STEPS)));
     // A row that is cut leaves its partial results instead.
     if (e->k->has_total && e->split_dim < 0) body_totals_pass(e, units.index, true);
     if (e->k->has_total && e->split_dim >= 0) {

@@ -40,6 +40,7 @@ void loop_leave(struct emitter *e, struct loop *l)
 
 // --- walkers ---
 
+// Behind the dimensions of the space comes one for the trips of a kernel that makes them.
 static void access_steps(struct emitter *e, struct walker *w)
 {
     const struct fused_access *a = fused_access_at(e->k, w->code);
@@ -50,6 +51,9 @@ static void access_steps(struct emitter *e, struct walker *w)
         else if (w->moves[d])
             w->step[d] = emit_word(e, llvm_stride_at(e->k, w->code, d));
     }
+    if (!fused_step(e->k, w->code)) return;
+    w->moves[e->k->n_dims] = true;
+    w->step[e->k->n_dims] = emit_word(e, llvm_step_at(e->k, w->code));
 }
 
 // Of the linear index over the dimensions [from, to), in row-major order.
@@ -158,13 +162,52 @@ void walkers_move_home(struct emitter *e, int dim, LLVMValueRef times)
     }
 }
 
+// Where all points go together: the address of a carried output in a trip, `left` of which follow.
+static LLVMValueRef turn_of(struct emitter *e, int output, LLVMValueRef left)
+{
+    int access = e->k->n_in + output;
+    LLVMValueRef odd = LLVMBuildAnd(e->b, left, emit_int(e, 1), "");
+    LLVMValueRef work = emit_word(e, llvm_word_at(e->k, LLVM_WORKSPACE));
+    work = LLVMBuildAdd(e->b, work, emit_word(e, llvm_step_at(e->k, access)), "");
+    return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, odd, emit_int(e, 0), ""), emit_word(e, access), work,
+                           "");
+}
+
+// Of a value that is carried: where the trip before has written it.
+static LLVMValueRef carried_at(struct emitter *e, int access, LLVMValueRef left)
+{
+    int output = e->k->trips.carried[access] - 1;
+    LLVMValueRef is_first = LLVMBuildICmp(e->b, LLVMIntEQ, e->trip, emit_int(e, 0), "");
+    LLVMValueRef at = emit_word(e, e->k->n_in + output);
+    if (e->k->trips.together) {
+        at = turn_of(e, output, LLVMBuildAdd(e->b, left, emit_int(e, 1), ""));
+        at = LLVMBuildAdd(e->b, at, emit_word(e, llvm_step_at(e->k, access)), "");
+    }
+    return LLVMBuildSelect(e->b, is_first, emit_word(e, access), at, "");
+}
+
+// The address of an access in the trip that is made in memory.
+static LLVMValueRef start_of(struct emitter *e, const struct walker *w)
+{
+    LLVMValueRef at = emit_word(e, w->code), left = NULL;
+    if (e->trip) {
+        left = LLVMBuildSub(e->b, emit_word(e, llvm_scalar_at(e->k, e->k->trips.count)), emit_int(e, 1), "");
+        left = LLVMBuildSub(e->b, left, e->trip, "");
+    }
+    if (e->trip && w->code < e->k->n_in && e->k->trips.carried[w->code])
+        at = carried_at(e, w->code, left);
+    else if (e->trip && fused_takes_turns(e->k, w->code))
+        at = turn_of(e, w->code - e->k->n_in, left);
+    else if (e->trip && w->moves[e->k->n_dims])
+        at = LLVMBuildAdd(e->b, at, times_step(e, w, e->k->n_dims, e->trip), "");
+    return LLVMBuildIntToPtr(e->b, at, e->bytes, "");
+}
+
 void walkers_start(struct emitter *e)
 {
     for (int i = 0; i < e->n_walkers; i++) {
         const struct walker *w = &e->walkers[i];
-        LLVMValueRef start =
-            w->kind == WALK_ACCESS ? LLVMBuildIntToPtr(e->b, emit_word(e, w->code), e->bytes, "") : emit_int(e, 0);
-        emit_store(e, start, w->home);
+        emit_store(e, w->kind == WALK_ACCESS ? start_of(e, w) : emit_int(e, 0), w->home);
     }
 }
 

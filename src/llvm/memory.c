@@ -118,6 +118,12 @@ static LLVMValueRef narrowed(struct emitter *e, unsigned dtype, LLVMValueRef v, 
     }
 }
 
+LLVMValueRef emit_stored(struct emitter *e, unsigned dtype, LLVMValueRef v, int width)
+{
+    if (dtype_info[dtype].form == FORM_TRUTH || dtype_info[dtype].size_B >= 4) return v;
+    return widened(e, dtype, narrowed(e, dtype, v, width), width);
+}
+
 LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width)
 {
     return LLVMBuildZExt(e->b, v, emit_vector(e->i8, width), "");

@@ -14,11 +14,25 @@ LLVMValueRef emit_value(struct emitter *e, int node, int width)
     return width > 1 && !is_vector ? emit_splat(e, v, width) : v;
 }
 
-// A run-time scalar lies in its word as in union scalar_value.
-static LLVMValueRef scalar_input(struct emitter *e, const struct scalar_node *n)
+static LLVMValueRef number_of_trip(struct emitter *e, enum scalar_class cls)
 {
+    LLVMTypeRef type = emit_class_type(e, cls, 1);
+    switch (cls) {
+    case CLASS_F32:
+    case CLASS_F64: return LLVMBuildSIToFP(e->b, e->number, type, "");
+    case CLASS_I32: return LLVMBuildTrunc(e->b, e->number, type, "");
+    case CLASS_I64: return e->number;
+    default: return LLVMBuildICmp(e->b, LLVMIntNE, e->number, emit_int(e, 0), "");
+    }
+}
+
+// A run-time scalar lies in its word as in union scalar_value.
+static LLVMValueRef scalar_input(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
     LLVMValueRef word = emit_word(e, llvm_scalar_at(e->k, n->code));
     LLVMValueRef low = LLVMBuildTrunc(e->b, word, e->i32, "");
+    if (fused_is_number(e->k, node)) return number_of_trip(e, n->cls);
     switch (n->cls) {
     case CLASS_F32: return LLVMBuildBitCast(e->b, low, e->f32, "");
     case CLASS_F64: return LLVMBuildBitCast(e->b, word, e->f64, "");
@@ -51,7 +65,7 @@ static LLVMValueRef computed(struct emitter *e, int node)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
     switch (n->kind) {
-    case SCALAR_INPUT: return scalar_input(e, n);
+    case SCALAR_INPUT: return scalar_input(e, node);
     case SCALAR_SIZE: return emit_word(e, llvm_size_at(e->k, n->code));
     case SCALAR_DIM: return walker_value(e, WALK_DIM, n->code);
     case SCALAR_LOAD: return emit_access_load(e, node);

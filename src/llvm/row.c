@@ -16,8 +16,11 @@ void row_forget(struct emitter *e, bool elements_only, bool varying_only)
 
 void row_values(struct emitter *e, int stage, bool hoisted)
 {
-    for (int i = 0; i < e->k->dag.n_nodes; i++)
-        e->want[i] = pass_level(e, i) == LEVEL_ROW && e->k->stage[i] <= stage && !(hoisted && e->varies[i]);
+    bool in_registers = e->k->trips.on && !e->k->trips.in_place; // trips are inside of the lanes' loop
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        bool changes = e->varies[i] || (in_registers && e->k->turns[i]);
+        e->want[i] = pass_level(e, i) == LEVEL_ROW && e->k->stage[i] <= stage && !(hoisted && changes);
+    }
     emit_nodes(e, e->want);
 }
 

@@ -81,7 +81,8 @@ struct program {
     struct program_zone *zones; // NULL: none
     int n_zones;
     bool reference;
-    bool writes_last; // a run that fails has written nothing that the caller has
+    int64_t trips_at_once; // that a run of a loop's body makes, at most; 0: it makes one
+    bool writes_last;      // a run that fails has written nothing that the caller has
     struct program_facts facts;
     struct jit_kernel **kernels; // held
     int n_kernels;

@@ -214,6 +214,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
         if (!uo.shared) return error_pending;
     }
     TRY(schedule(m, &uo, &fo));
+    TRY(maker_take_trips(m, &fo));
     dump_graph(m->dump, "graph", m->g);
     dump_steps(m->dump, &m->units, &m->schedule, p->dev);
     TRY(make_room(m));
@@ -231,6 +232,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     if (!p->actions) return error_pending;
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
+    if (p->n_actions != 1 || !p->actions[0].fused) p->trips_at_once = 0; // there is no code for its kernel
     return KILN_OK;
 }
 

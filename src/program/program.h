@@ -10,6 +10,15 @@
 struct program;
 struct kernel_count; // see kernels.h
 
+// The program is the body of a loop whose count the host knows before it begins. Its first inputs are what the loop
+// carries; the last but one are memory for the results, of what is carried first; the last one is how many trips a run
+// makes, which counts where one kernel can make them all.
+struct program_trips {
+    int n_carried, first_result, number, count; // inputs
+    const int64_t *step_B;                      // by input: from trip to trip
+    int64_t most;                               // trips
+};
+
 struct program_options {
     bool no_fusion;   // one kernel an op, as eager mode would run it
     bool no_passes;   // the graph as it is
@@ -28,7 +37,8 @@ struct program_options {
     // What is written back part by part is changed where it lies, and at any time: nobody has it after a run that
     // fails.
     bool in_place;
-    struct kernel_count *count; // of kernels that are compiled for it; NULL: nobody asks
+    const struct program_trips *trips; // NULL: a run is one trip, or no body of a loop
+    struct kernel_count *count;        // of kernels that are compiled for it; NULL: nobody asks
 };
 
 // Inputs are the graph's IR_INPUT values in order. `layouts`: of each input, NULL for row-major; a run's inputs must

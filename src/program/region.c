@@ -49,8 +49,10 @@ struct child {
     const struct layout **layouts; // by input
     bool *numbers;
     int32_t *aliases;
+    int64_t *step_B;
     int n;
     struct layout *room;
+    struct program_trips trips; // of a body
 };
 
 static int32_t add_input(struct child *c, const struct type *t, bool number, const struct layout *layout)
@@ -60,6 +62,7 @@ static int32_t add_input(struct child *c, const struct type *t, bool number, con
     c->numbers[c->n] = number;
     c->aliases[c->n] = c->n;
     c->layouts[c->n] = NULL;
+    c->step_B[c->n] = 0;
     if (layout) {
         c->room[c->n] = *layout;
         c->room[c->n].offset = 0;
@@ -69,11 +72,18 @@ static int32_t add_input(struct child *c, const struct type *t, bool number, con
     return ir_add_input(c->g, t, name);
 }
 
+// The input that was added last goes on from row to row.
+static void add_step(const struct program_region *r, struct child *c, uint64_t row_B)
+{
+    c->step_B[c->n - 1] = r->reverse ? -(int64_t)row_B : (int64_t)row_B;
+}
+
 // What a parameter of the region is to the child; a known number is no input.
 static kiln_status add_param(struct program_maker *m, const struct program_region *r, const int32_t *in, int k,
                              const struct type *t, struct child *c, int32_t *value)
 {
     if (k == r->n_taken) { // the number of the trip
+        c->trips.number = c->n;
         *value = add_input(c, t, true, NULL);
         return *value < 0 ? error_pending : KILN_OK;
     }
@@ -90,6 +100,7 @@ static kiln_status add_param(struct program_maker *m, const struct program_regio
     else {
         if (t->rank < v->type.rank) memmove(layout.strides, layout.strides + 1, sizeof *layout.strides * t->rank);
         *value = add_input(c, t, false, &layout);
+        if (!r->n_branches && k < r->n_carried + r->n_scanned) add_step(r, c, r->in[k].row_B);
     }
     return *value < 0 ? error_pending : KILN_OK;
 }
@@ -138,16 +149,28 @@ static kiln_status fill_child(struct program_maker *m, const struct program_regi
         status = add_param(m, r, ir_operands(m->g, n), k, &m->g->values.v[of->first_param + k].type, c,
                            &graft.map[of->first_param + k]);
     if (!status) status = ir_graft_nodes(&graft, region);
+    c->trips.first_result = c->n;
     for (int i = 0; i < of->n_results && !status; i++) {
         int32_t result = m->g->operands.v[of->first_result + i];
         const struct type *t = &m->g->values.v[result].type;
         bool stay = region == n->first_region && i < r->n_carried && r->in_place[i];
         int32_t to = stay ? graft.map[of->first_param + i] : add_input(c, t, false, NULL);
+        if (!r->n_branches && i >= r->n_carried) add_step(r, c, r->out_B[i]);
         status = to < 0 ? error_pending : ir_graft_value(&graft, result);
         if (!status) status = ir_add_write(c->g, graft.map[result], to, "result");
     }
     ir_graft_end(&graft);
     return status ? status : ir_renumber(c->g);
+}
+
+// The most trips that there can be; where nobody knows, and no rows say it, some.
+static int64_t rows_of(const struct program_maker *m, const struct program_region *r, const struct ir_node *n)
+{
+    enum { SOME_TRIPS = 1000 };
+    if (r->trips >= 0) return r->trips;
+    if (r->n_scanned) return m->g->values.v[ir_operands(m->g, n)[r->n_carried]].type.dims[0];
+    if (r->n_out > r->n_carried) return m->g->values.v[n->first_out + r->n_carried].type.dims[0];
+    return r->bound ? r->bound : SOME_TRIPS;
 }
 
 static kiln_status begin_child(struct program_maker *m, struct child *c, int most)
@@ -157,8 +180,9 @@ static kiln_status begin_child(struct program_maker *m, struct child *c, int mos
                         .layouts = arena_alloc(a, sizeof *c->layouts * (size_t)(most + 1)),
                         .numbers = arena_alloc(a, sizeof *c->numbers * (size_t)(most + 1)),
                         .aliases = arena_alloc(a, sizeof *c->aliases * (size_t)(most + 1)),
+                        .step_B = arena_alloc(a, sizeof *c->step_B * (size_t)(most + 1)),
                         .room = arena_alloc(a, sizeof *c->room * (size_t)(most + 1))};
-    return c->g && c->layouts && c->numbers && c->aliases && c->room ? KILN_OK : error_pending;
+    return c->g && c->layouts && c->numbers && c->aliases && c->step_B && c->room ? KILN_OK : error_pending;
 }
 
 static kiln_status compile(struct program_maker *m, struct child *c, struct program **out)
@@ -169,7 +193,19 @@ static kiln_status compile(struct program_maker *m, struct child *c, struct prog
     o.dense = NULL;
     o.aliases = c->aliases;
     o.in_place = true;
+    o.trips = c->trips.step_B ? &c->trips : NULL;
     return m->create(c->g, m->p->dev, c->layouts, &o, out);
+}
+
+static kiln_status add_count(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
+                             struct child *c)
+{
+    const struct type number = {.dtype = KILN_I64};
+    c->trips.n_carried = r->n_carried;
+    c->trips.step_B = r->n_stay ? NULL : c->step_B; // a kernel of trips writes no part in place
+    c->trips.count = c->n;
+    c->trips.most = rows_of(m, r, n);
+    return add_input(c, &number, true, NULL) < 0 ? error_pending : KILN_OK;
 }
 
 static kiln_status make_child(struct program_maker *m, const struct program_region *r, const struct ir_node *n,
@@ -177,8 +213,10 @@ static kiln_status make_child(struct program_maker *m, const struct program_regi
 {
     struct child c;
     const struct ir_region *of = &m->g->regions.v[region];
-    kiln_status status = begin_child(m, &c, of->n_params + of->n_results);
+    bool counted = !r->n_branches && n->n_regions == 1;
+    kiln_status status = begin_child(m, &c, of->n_params + of->n_results + 1);
     if (!status) status = fill_child(m, r, n, region, &c);
+    if (!status && counted) status = add_count(m, r, n, &c);
     if (!status) status = compile(m, &c, out);
     ir_graph_destroy(&c.g);
     return status;

@@ -86,6 +86,8 @@ struct turning {
     struct arguments a;
     int64_t trips; // -1: unknown
     struct rng number;
+    int64_t turns; // runs of the body, each of which makes `each` trips but the last one, which makes the rest
+    int64_t each;
 };
 
 static uint64_t out_of(const struct turning *t, int k)
@@ -93,22 +95,22 @@ static uint64_t out_of(const struct turning *t, int k)
     return t->call->base[t->r->out[k]];
 }
 
-// Carried values lie by turns in the results and in the workspace, so that the last trip writes the results if it is
+// Carried values lie by turns in the results and in the workspace, so that the last turn writes the results if it is
 // known which one that is. What is changed in place lies in the results.
-static bool writes_out(const struct turning *t, int64_t trip)
+static bool writes_out(const struct turning *t, int64_t turn)
 {
-    return t->trips < 0 ? trip % 2 == 1 : (t->trips - 1 - trip) % 2 == 0;
+    return t->trips < 0 ? turn % 2 == 1 : (t->turns - 1 - turn) % 2 == 0;
 }
 
-static uint64_t written_at(const struct turning *t, int64_t trip, int k)
+static uint64_t written_at(const struct turning *t, int64_t turn, int k)
 {
-    return t->r->in_place[k] || writes_out(t, trip) ? out_of(t, k) : t->workspace + t->r->carried_at[k];
+    return t->r->in_place[k] || writes_out(t, turn) ? out_of(t, k) : t->workspace + t->r->carried_at[k];
 }
 
-// What the trip reads.
-static uint64_t carried_at(const struct turning *t, int64_t trip, int k)
+// What the turn reads.
+static uint64_t carried_at(const struct turning *t, int64_t turn, int k)
 {
-    if (trip > 0) return written_at(t, trip - 1, k);
+    if (turn > 0) return written_at(t, turn - 1, k);
     if (t->r->in_place[k]) return out_of(t, k);
     if (!t->r->copied[k]) return address_of(t->call, &t->r->in[k]);
     return writes_out(t, 0) ? t->workspace + t->r->carried_at[k] : out_of(t, k);
@@ -119,12 +121,12 @@ static int64_t row_of(const struct turning *t, int64_t trip)
     return t->r->reverse ? t->trips - 1 - trip : trip;
 }
 
-static void add_taken(struct turning *t, int64_t trip)
+static void add_taken(struct turning *t, int64_t turn)
 {
     const struct program_region *r = t->r;
-    int64_t row = row_of(t, trip);
+    int64_t trip = turn * t->each, row = row_of(t, trip);
     t->a.n = 0;
-    for (int k = 0; k < r->n_carried; k++) add_memory(&t->a, carried_at(t, trip, k));
+    for (int k = 0; k < r->n_carried; k++) add_memory(&t->a, carried_at(t, turn, k));
     for (int k = r->n_carried; k < r->n_taken; k++)
         if (k < r->n_carried + r->n_scanned)
             add_memory(&t->a, address_of(t->call, &r->in[k]) + (uint64_t)row * r->in[k].row_B);
@@ -145,14 +147,14 @@ static kiln_status start(struct turning *t)
     return r->start ? t->call->run_child(r->start, t->a.v, NULL, t->workspace + r->child_at) : KILN_OK;
 }
 
-static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
+static kiln_status goes_on(struct turning *t, int64_t turn, bool *more)
 {
     uint8_t flag;
-    *more = t->trips < 0 || trip < t->trips;
+    *more = t->trips < 0 || turn < t->turns;
     if (!t->r->child[1] || !*more) return KILN_OK;
-    add_taken(t, trip);
+    add_taken(t, turn);
     add_memory(&t->a, t->workspace + t->r->flag_at);
-    const struct rng rng = rng_of_condition(&t->number, trip);
+    const struct rng rng = rng_of_condition(&t->number, turn);
     TRY(t->call->run_child(t->r->child[1], t->a.v, &rng, t->workspace + t->r->child_at));
     TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1));
     *more = flag;
@@ -160,22 +162,24 @@ static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
 }
 
 // All that the body is given.
-static void add_turn(struct turning *t, int64_t trip)
+static void add_turn(struct turning *t, int64_t turn)
 {
     const struct program_region *r = t->r;
-    int64_t row = row_of(t, trip);
-    add_taken(t, trip);
+    int64_t trip = turn * t->each, row = row_of(t, trip), left = t->trips - trip;
+    add_taken(t, turn);
     for (int k = 0; k < r->n_out; k++) {
         if (k >= r->n_carried)
             add_memory(&t->a, out_of(t, k) + (uint64_t)row * r->out_B[k]);
         else if (!r->in_place[k])
-            add_memory(&t->a, written_at(t, trip, k));
+            add_memory(&t->a, written_at(t, turn, k));
     }
+    t->a.v[t->a.n++] = (struct program_argument){.integer = left < t->each ? left : t->each};
 }
 
-static kiln_status turn(struct turning *t, int64_t trip)
+static kiln_status turn(struct turning *t, int64_t turn)
 {
-    add_turn(t, trip);
+    int64_t trip = turn * t->each;
+    add_turn(t, turn);
     thread_state.trips->trip = trip;
     const struct rng rng = rng_of_trip(&t->number, row_of(t, trip));
     return t->call->run_child(t->r->child[0], t->a.v, &rng, t->workspace + t->r->child_at);
@@ -190,12 +194,13 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
     struct program_argument turns[3][FEW_ARGUMENTS];
     int64_t step[FEW_ARGUMENTS];
     bool known = t->trips >= 0 && !r->child[1] && (!r->bound || t->trips <= r->bound);
-    if (*trip != 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS) return KILN_OK;
+    if (*trip != 1 || t->each > 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS)
+        return KILN_OK;
     for (int i = 0; i < 3; i++) {
         add_turn(t, i + 1);
         memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);
     }
-    int number = t->a.n - (r->n_out - r->n_stay) - 1;
+    int number = t->a.n - (r->n_out - r->n_stay) - 2;
     for (int i = 0; i < t->a.n; i++) step[i] = (int64_t)(turns[2][i].address - turns[0][i].address);
     const struct program_series s = {{turns[1], turns[0]}, step, number, 1, t->trips};
     bool taken;
@@ -204,14 +209,23 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
     return KILN_OK;
 }
 
-// After so many trips.
-static kiln_status end(struct turning *t, int64_t trips)
+// After so many turns.
+static kiln_status end(struct turning *t, int64_t turns)
 {
     for (int k = 0; k < t->r->n_carried; k++) {
-        uint64_t from = carried_at(t, trips, k), to = out_of(t, k);
+        uint64_t from = carried_at(t, turns, k), to = out_of(t, k);
         if (from != to && t->r->out_B[k]) TRY(device_copy(t->call->p->dev, to, from, t->r->out_B[k]));
     }
     return KILN_OK;
+}
+
+// A body whose kernel makes trips itself is given as many at a time as it takes.
+static void set_turns(struct turning *t)
+{
+    int64_t most = t->r->child[0]->trips_at_once;
+    t->each = t->trips < most ? t->trips : most;
+    if (t->each < 1) t->each = 1;
+    t->turns = t->trips < 0 ? -1 : (t->trips - 1) / t->each + (t->trips > 0);
 }
 
 static kiln_status run_loop(struct turning *t)
@@ -224,18 +238,19 @@ static kiln_status run_loop(struct turning *t)
     if (r->counted && r->reverse && r->bound && t->trips > r->bound) // its last row would come first
         return error_set(KILN_E_STATE, "for: count is %" PRId64 ", .bound is %" PRId64 ", in %s", t->trips, r->bound,
                          t->call->p->name);
+    set_turns(t);
     TRY(start(t));
-    for (int64_t trip = 0;; trip++) {
+    for (int64_t i = 0;; i++) {
         bool more;
-        TRY(run_series(t, &trip));
-        TRY(goes_on(t, trip, &more));
-        if (!more) return end(t, trip);
-        if (r->bound && trip >= r->bound)
+        TRY(run_series(t, &i));
+        TRY(goes_on(t, i, &more));
+        if (!more) return end(t, i);
+        if (r->bound && (i >= r->bound || (t->each > 1 && t->trips > r->bound)))
             return error_set(KILN_E_STATE,
                              "%s: the loop goes on after %" PRId64 " trips, its .bound, in %s; what it would have "
                              "given and written is dropped",
                              r->child[1] ? "while" : "for", r->bound, t->call->p->name);
-        TRY(turn(t, trip));
+        TRY(turn(t, i));
     }
 }
 

@@ -54,6 +54,15 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan);
 void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want, uint8_t *kept);
 void glsl_add_loop(struct glsl_emitter *e, const char *indent, int pass);
 
+// glsl_trips.c
+void glsl_add_trips(struct glsl_emitter *e); // of points, all that they do
+// Of rows: what stands before and behind all that a row does in a trip.
+bool glsl_is_carried_row(const struct glsl_emitter *e, int node); // a load of what all lanes know of the trip before
+void glsl_begin_together(struct glsl_emitter *e);                 // around all rows
+void glsl_end_together(struct glsl_emitter *e);
+void glsl_begin_trips(struct glsl_emitter *e);
+void glsl_end_trips(struct glsl_emitter *e);
+
 // glsl_product.c
 // A function that a template asks with the point along two sections: the value of a node, or, without a root, what is
 // stored. What lies in the batch is found once for each tile: the struct <letter>_side carries the place of each

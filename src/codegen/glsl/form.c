@@ -121,7 +121,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     struct glsl_form *f = out;
     int64_t longest = fused_longest_row(k);
     uint64_t length = longest ? (uint64_t)longest : 1;
-    *f = (struct glsl_form){.kind = GLSL_POINTS, .lanes = 1, .chunk = 4, .subgroup = 1};
+    *f = (struct glsl_form){
+        .kind = GLSL_POINTS, .lanes = 1, .chunk = k->trips.on && !k->n_reduce ? 1 : 4, .subgroup = 1};
     if (k->attention.n_m) {
         choose_attention(k, caps, f);
         return;
@@ -148,7 +149,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
         uint64_t most = grid_is_small(caps) ? 8 : 16;
         if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
         if (f->keep % 4) f->chunk = 1;
-        f->splits = !f->keep && fused_may_cut(k);
+        f->splits = !f->keep && !k->trips.on && fused_may_cut(k);
         // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
         if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }
@@ -250,8 +251,10 @@ void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, b
     l->groups = k->has_total ? take(l, 1) : -1;
     l->splits = f->splits ? take(l, 1) : -1;
     l->part = f->splits ? take(l, number) : -1;
-    l->workspace = f->splits || k->has_total ? take(l, 2) : -1;
+    l->workspace = f->splits || k->has_total || k->trips.together ? take(l, 2) : -1;
     place_dims(k, f, wide, l);
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        l->step[i] = fused_step(k, i) || fused_takes_turns(k, i) ? take(l, 2) : -1;
     for (int i = 0; i < k->n_scalars; i++) {
         bool is_long = k->scalar_cls[i] == CLASS_F64 || k->scalar_cls[i] == CLASS_I64;
         l->scalar[i] = take(l, is_long ? 2 : 1);

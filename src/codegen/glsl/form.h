@@ -35,6 +35,7 @@ struct glsl_layout {
     int keys, depth;   // of attention: N and K
     int size[FUSED_MAX_DIMS], divisor[FUSED_MAX_DIMS];
     int stride[FUSED_MAX_IN + FUSED_MAX_OUT][FUSED_MAX_DIMS];
+    int step[FUSED_MAX_IN + FUSED_MAX_OUT]; // two words: bytes, from trip to trip
     int scalar[FUSED_MAX_SCALARS];
     int n_words;
 };

@@ -172,6 +172,8 @@ static void add_row_begin(struct glsl_emitter *e)
     if (k->has_total) {
         str_addf(e->out, "    for (INDEX job = INDEX(group_index()); job < blocks%s; job += INDEX(arg(%d))) {\n",
                  splits, e->layout.groups);
+    } else if (k->trips.together) {
+        str_add(e->out, "    for (INDEX job = 0; job < blocks; job++) {\n");
     } else {
         str_addf(e->out, "    INDEX job = INDEX(group_index());\n    if (job >= blocks%s) return;\n    {\n", splits);
     }
@@ -225,7 +227,10 @@ static void add_row_end(struct glsl_emitter *e)
     }
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (fused_is_fold(&k->dag.nodes[i], true)) glsl_add_collect(e, "            ", "acc", i, "row");
-    str_add(e->out, "        }\n    }\n");
+    str_add(e->out, "        }\n");
+    if (k->trips.on && !k->trips.together) glsl_end_trips(e);
+    str_add(e->out, "    }\n");
+    if (k->trips.together) glsl_end_together(e);
 }
 
 static void add_rows(struct glsl_emitter *e)
@@ -242,7 +247,10 @@ static void add_rows(struct glsl_emitter *e)
         str_addf(e->out, "    if (group_index() >= arg(%d)) return;\n", e->layout.groups);
         add_accumulators(e, "    ", true, 0);
     }
+    bool apart = k->trips.on && !k->trips.together;
+    if (k->trips.together) glsl_begin_together(e);
     add_row_begin(e);
+    if (apart) glsl_begin_trips(e);
     add_values(e, "        ", LEVEL_ROW, 0);
     for (int stage = 1; stage <= k->n_stages; stage++) add_stage(e, stage);
     add_row_end(e);
@@ -288,7 +296,9 @@ static void add_main(struct glsl_emitter *e)
     str_addf(e->out, "\nvoid main()\n{\n%s", e->k->table ? "    find_entry();\n" : "");
     for (int i = 0; i < e->k->n_in + e->k->n_out; i++) str_addf(e->out, "    uint64_t A%d = arg64(%d);\n", i, 2 * i);
     if (e->form.vector) add_alignment(e);
-    if (e->form.kind == GLSL_POINTS)
+    if (e->form.kind == GLSL_POINTS && e->k->trips.on)
+        glsl_add_trips(e);
+    else if (e->form.kind == GLSL_POINTS)
         add_points(e);
     else
         add_rows(e);

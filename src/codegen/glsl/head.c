@@ -107,9 +107,12 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
     if (k->table) str_add(e->out, "#define TABLE\n");
     if (plan->indirect) str_add(e->out, "#define INDIRECT\n");
     if (e->wide) str_add(e->out, "#define WIDE\n");
+    if (k->trips.on) str_add(e->out, "#define TRIPS\n");
+    if (k->trips.together) str_add(e->out, "#define TOGETHER\n");
     for (unsigned i = 0; i < DTYPE_COUNT; i++)
         if (memory[i]) str_addf(e->out, "#define MEMORY_%s\n", dtype_name(i));
-    if (e->layout.workspace >= 0) str_addf(e->out, "#define WORKSPACE\n#define AT_WORKSPACE %d\n", e->layout.workspace);
+    if (e->layout.workspace >= 0 && !k->trips.together)
+        str_addf(e->out, "#define WORKSPACE\n#define AT_WORKSPACE %d\n", e->layout.workspace);
     if (folds) {
         str_addf(e->out, "#define LANES %uu\n#define LANE_STEP %uu\n#define SUBGROUP %u\n", f->lanes,
                  f->kind == GLSL_COLUMNS ? f->rows : 1, f->subgroup);

@@ -1,5 +1,6 @@
 // One launch of a fused kernel: its argument block, its grid and its workspace.
 #include "codegen/glsl/form.h"
+#include "codegen/turns.h"
 #include "ir/grid.h"
 #include "ir/type.h"
 
@@ -52,7 +53,7 @@ static bool walks_by_neighbours(const struct packer *p)
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
         if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
-        if (a->strides[fast] != 1) return false;
+        if (a->strides[fast] != 1 || fused_step(k, i) % 4 || (fused_takes_turns(k, i) && a->offset % 4)) return false;
         for (int d = 0; d < fast; d++)
             if (a->strides[d] % 4) return false;
     }
@@ -124,7 +125,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
         p->out->workspace_B = GLSL_COUNTERS_B + slots * GLSL_PARTIAL_B;
         p->out->workspace_zeroed = true;
     }
-    grid_fold(groups, p->out->groups);
+    grid_fold(p->k->trips.together ? 1 : groups, p->out->groups);
     return KILN_OK;
 }
 
@@ -132,10 +133,15 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
 {
     const struct fused_kernel *k = p->k;
     const struct glsl_layout *l = &p->layout;
+    int64_t turns_B = 0;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
         put_long(p, 2 * i, addresses[i] + (uint64_t)(a->offset * dtype_size_B[a->dtype]));
         for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], (uint64_t)a->strides[d]);
+        if (l->step[i] >= 0)
+            put_long(p, l->step[i],
+                     (uint64_t)(fused_takes_turns(k, i) ? trips_turn_B(k, i, &turns_B)
+                                                        : k->trips.step[i] * dtype_size_B[a->dtype]));
     }
     for (int d = 0; d < k->n_dims; d++) {
         put(p, l->size[d], (uint64_t)k->sizes[d]);
@@ -150,6 +156,7 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
     }
     if (l->flags >= 0) p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
     if (l->workspace >= 0) put_long(p, l->workspace, 0);
+    if (k->trips.together) p->out->workspace_B = (uint64_t)turns_B;
 }
 
 kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel *k, const uint64_t *addresses,
@@ -166,7 +173,7 @@ kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel
     out->units = out->unit_cost = 0;
     out->failed_at = -1;
     out->n_words = p.layout.n_words;
-    out->work = points * length;
+    out->work = points * length * (k->trips.on ? (uint64_t)k->trips.most : 1);
     put(&p, p.layout.points, points);
     put(&p, p.layout.length, length);
     put_arguments(&p, addresses);

@@ -81,8 +81,9 @@ void glsl_add_address(struct glsl_emitter *e, char name, int access)
              size_B);
 }
 
-static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
+static void add_load(struct glsl_emitter *e, int node)
 {
+    const struct scalar_node *n = &e->k->dag.nodes[node];
     static const char *const zero[CLASS_COUNT] = {"0.0", "0.0lf", "0", "0l", "false"};
     struct str *s = e->out;
     uint8_t dtype = e->k->in[n->code].dtype;
@@ -90,6 +91,7 @@ static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
         scalar_emit_ref(s, TARGET_GLSL, &e->k->dag, n->arg[1]);
         str_add(s, " ? ");
     }
+    if (glsl_is_carried_row(e, node)) str_addf(s, "trip > 0u ? c%d : ", e->k->trips.carried[n->code] - 1);
     str_addf(s, "load_%s(", dtype_name(dtype));
     if (n->n_args == 0) {
         glsl_add_address(e, 'o', n->code);
@@ -102,15 +104,28 @@ static void add_load(struct glsl_emitter *e, const struct scalar_node *n)
     if (n->n_args > 1) str_addf(s, " : %s", zero[n->cls]);
 }
 
+static void add_number(struct str *s, enum scalar_class cls)
+{
+    if (cls == CLASS_BOOL)
+        str_add(s, "number != 0l");
+    else
+        str_addf(s, "%s(number)", glsl_type(cls));
+}
+
 static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
 {
     struct glsl_emitter *e = user;
     const struct scalar_node *n = &d->nodes[node];
     switch (n->kind) {
-    case SCALAR_INPUT: add_scalar(s, n->cls, e->layout.scalar[n->code]); break;
+    case SCALAR_INPUT:
+        if (fused_is_number(e->k, node))
+            add_number(s, n->cls);
+        else
+            add_scalar(s, n->cls, e->layout.scalar[n->code]);
+        break;
     case SCALAR_DIM: str_addf(s, "int64_t(i%d)", n->code); break;
     case SCALAR_SIZE: str_addf(s, "int64_t(arg_index(%d))", e->layout.size[n->code]); break;
-    case SCALAR_LOAD: add_load(e, n); break;
+    case SCALAR_LOAD: add_load(e, node); break;
     case SCALAR_REDUCE: // over the one element of an empty R
         if (reduce_finds_place(n))
             str_add(s, "0l");

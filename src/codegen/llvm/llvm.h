@@ -55,7 +55,7 @@ _Static_assert((int)LLVM_CHOICE_COUNT <= PLAN_CHOICES, "the plan holds all choic
 
 enum llvm_form { LLVM_OVER_POINTS, LLVM_OVER_ROW }; // plan.form: lanes are points of P, or of R
 
-// The argument block: addresses, sizes, strides in bytes by access and dimension, scalars, and these words.
+// The argument block: addresses, sizes, strides in bytes by access and dimension, scalars, these words, and steps.
 enum llvm_word {
     LLVM_PER_UNIT, // steps of a unit; a step is a block of points, or one point, and one chunk of its row
     LLVM_STEPS,    // in all
@@ -86,6 +86,11 @@ static inline int llvm_word_at(const struct fused_kernel *k, enum llvm_word word
 {
     return llvm_scalar_at(k, k->n_scalars) + (int)word;
 }
+// Of a kernel that makes the trips: the bytes that an access moves from trip to trip.
+static inline int llvm_step_at(const struct fused_kernel *k, int access)
+{
+    return llvm_word_at(k, LLVM_WORD_COUNT) + access;
+}
 // Eight-byte slots of partial results: a place beside the value for argmax and argmin.
 static inline int llvm_slots_of(const struct scalar_node *reduce)
 {
@@ -99,7 +104,7 @@ static inline int llvm_slots(const struct fused_kernel *k, bool across) // of al
     return n;
 }
 
-#define LLVM_MODULE_VERSION 2
+#define LLVM_MODULE_VERSION 3
 #define LLVM_MODULE_ENTRY   "kiln_llvm_module"
 
 // What the module needs of this library; it links none of it.

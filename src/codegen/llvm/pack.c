@@ -3,10 +3,13 @@
 // Input: a kernel and its plan. The division follows from the sizes alone: blocks of points along the lanes, chunks of
 // rows where there are too few points to occupy the threads, steps put together to units of about UNIT_POINTS elements.
 #include "codegen/llvm/llvm.h"
+#include "codegen/turns.h"
 
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
     BLOCK_POINTS = 4096,  // points of a block along the lanes, where the row is one element
+    LINE_POINTS = 64,     // the least of a block whose points make the trips of a loop in registers
+    TRIPS_POINTS = 1024,  // elements of a unit that makes them in memory
     TILE_POINTS = 512,    // ... where each point has a row
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
@@ -50,6 +53,14 @@ static int64_t panel_of(const struct codegen_plan *p, const struct fused_kernel 
     return ceil_div(positions, inner);
 }
 
+// Each point makes all trips, in place on as many as a cache holds; those of whole cache lines at a time.
+static int64_t trips_block(const struct fused_kernel *k, int64_t most)
+{
+    int64_t points = most / k->trips.most;
+    if (k->trips.in_place) return most < TRIPS_POINTS ? most : TRIPS_POINTS;
+    return points < LINE_POINTS ? LINE_POINTS : points / LINE_POINTS * LINE_POINTS;
+}
+
 static struct division divide(const struct codegen_plan *p, const struct fused_kernel *k)
 {
     struct division d = {.block = 1, .n_blocks = 1};
@@ -63,6 +74,7 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
         // better, for memory is read in longer pieces.
         while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;
+        if (k->trips.on) most = trips_block(k, most);
         d.block = along = at_least_one(lanes < most ? lanes : most);
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / at_least_one(lanes) * d.n_blocks;
@@ -76,7 +88,9 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     d.panel = d.n_chunks > 1 ? panel_of(p, k, &d) : d.chunk;
     d.steps = places * d.n_chunks;
     d.step_points = at_least_one(ceil_div(along * tile * row, d.n_chunks));
-    d.per_unit = d.step_points >= UNIT_POINTS ? 1 : ceil_div(UNIT_POINTS, d.step_points);
+    int64_t unit = k->trips.in_place ? TRIPS_POINTS : k->trips.on ? UNIT_POINTS / k->trips.most : UNIT_POINTS;
+    d.per_unit = unit > d.step_points ? ceil_div(unit, d.step_points) : 1;
+    if (k->trips.together) d.per_unit = at_least_one(d.steps);
     d.units = ceil_div(d.steps, d.per_unit);
     return d;
 }
@@ -85,7 +99,7 @@ static int64_t cost_of(const struct fused_kernel *k, const struct division *d)
 {
     int64_t steps = 1;
     for (int i = 0; i < k->dag.n_nodes; i++) steps += k->dag.nodes[i].kind == SCALAR_PRIM;
-    return d->step_points * d->per_unit * (1 + k->n_stages) * ceil_div(steps, 8);
+    return d->step_points * d->per_unit * (1 + k->n_stages) * ceil_div(steps, 8) * (k->trips.on ? k->trips.most : 1);
 }
 
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)
@@ -117,16 +131,21 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         out->words[out->scalar_at[i]] = k->scalars[i];
     }
     pack_words(k, &d, out->words);
+    int64_t turns_B = 0;
+    for (int i = 0; i < n_access && k->trips.on; i++)
+        out->words[llvm_step_at(k, i)] =
+            (uint64_t)(fused_takes_turns(k, i) ? trips_turn_B(k, i, &turns_B)
+                                               : k->trips.step[i] * dtype_size_B[fused_access_at(k, i)->dtype]);
     out->units = d.units;
     out->unit_cost = cost_of(k, &d);
     out->run_end = p->has_end && (cut || k->has_total);
     int64_t slots = cut            ? d.n_chunks * llvm_slots(k, false) * fused_points(k)
                     : k->has_total ? d.units * llvm_slots(k, true)
                                    : 0;
-    out->workspace_B = 8 * (uint64_t)slots;
+    out->workspace_B = (uint64_t)(k->trips.together ? turns_B : 8 * slots);
     out->workspace_zeroed = false;
     out->work = (uint64_t)(fused_points(k) * fused_row_length(k));
-    out->n_words = llvm_word_at(k, LLVM_WORD_COUNT);
+    out->n_words = llvm_word_at(k, LLVM_WORD_COUNT) + (k->trips.on ? n_access : 0);
     out->workspace_at = out->workspace_B ? llvm_word_at(k, LLVM_WORKSPACE) : -1;
     out->failed_at = k->n_checks ? llvm_word_at(k, LLVM_FAILED) : -1;
     return KILN_OK;

@@ -104,7 +104,7 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
     bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
     int64_t longest = fused_longest_row(k);
     c[LLVM_TAIL_WIDTH] = one;
-    c[LLVM_WIDTH] = one * (gathers(k, lanes) ? 1 : folds ? 4 : 2);
+    c[LLVM_WIDTH] = one * (gathers(k, lanes) ? 1 : folds || (k->trips.on && !k->trips.in_place) ? 4 : 2);
     if (p->form != LLVM_OVER_ROW) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone
@@ -112,6 +112,7 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
 
 static bool can_split(const struct fused_kernel *k)
 {
+    if (k->trips.on) return false;
     for (int i = 0; i < k->n_out; i++)
         if (fused_by_element(k, i)) return false;
     return fused_may_cut(k) && fused_longest_row(k) > UNCUT_ROW;
@@ -123,6 +124,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     int n_parallel = fused_is_flat(k) ? k->n_dims : k->n_dims - k->n_reduce, lanes = lanes_of(k);
     uint32_t *c = out->choices;
     int64_t longest = fused_longest_row(k);
+    bool in_registers = k->trips.on && !k->trips.in_place;
     memset(out, 0, sizeof *out); // padding too: plans are compared and hashed as bytes
     out->target = CODE_LLVM;
     out->n_access = (uint8_t)(k->n_in + k->n_out);
@@ -132,7 +134,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     c[LLVM_TAIL_WIDTH] = 1;
     c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
     if (lanes >= 0) choose_widths(k, out, lanes);
-    c[LLVM_TILE_DIM] = fused_is_flat(k) && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
+    c[LLVM_TILE_DIM] = fused_is_flat(k) && !in_registers && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = longest > (out->form == LLVM_OVER_ROW ? SHARED_ROW : SHORT_ROW);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && longest <= KEEP_ELEMENTS)
