@@ -22,7 +22,7 @@ static kiln_status add_region(struct program_maker *m, const struct unit *u)
         a.operands[i] = (struct action_operand){.buffer = unit_operands(u)[i].slot, .write = unit_writes(u, i)};
     TRY(program_region_make(m, u, &a.region));
     kiln_status status = vec_push(&m->actions, a);
-    if (status) program_region_destroy(a.region, m->destroy);
+    if (status) program_region_destroy(m->p->dev, a.region, m->destroy);
     return status;
 }
 

@@ -5,7 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
-#include "program/region.h"
+#include "program/gated.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
 #include <stdlib.h>
@@ -229,6 +229,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     if (!p->actions) return error_pending;
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
+    program_find_gateable(p);
     return KILN_OK;
 }
 
@@ -264,7 +265,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
     for (size_t i = 0; i < m.actions.n && !p->actions; i++)
-        if (m.actions.v[i].region) program_region_destroy(m.actions.v[i].region, program_destroy);
+        if (m.actions.v[i].region) program_region_destroy(dev, m.actions.v[i].region, program_destroy);
     vec_free(&m.actions);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
@@ -281,7 +282,7 @@ void program_destroy(struct program **pp)
     struct program *better = background_end(p);
     program_destroy(&better);
     for (int i = 0; p->actions && i < p->n_actions; i++)
-        if (p->actions[i].region) program_region_destroy(p->actions[i].region, program_destroy);
+        if (p->actions[i].region) program_region_destroy(p->dev, p->actions[i].region, program_destroy);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);

@@ -1,14 +1,8 @@
 // Runs a node with regions: the host decides, the children compute.
-#include "program/region.h"
-#include "program/run.h"
+#include "program/gated.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t address_of(const struct program_call *call, const struct region_operand *o)
-{
-    return call->base[o->buffer] + o->at_B;
-}
 
 static kiln_status read_integer(const struct program_call *call, const struct program_region *r, int64_t *out)
 {
@@ -24,7 +18,7 @@ static kiln_status read_integer(const struct program_call *call, const struct pr
         *out = o->input < 0 ? 0 : call->args[o->input].integer;
         return KILN_OK;
     }
-    TRY(device_download(call->p->dev, &v, address_of(call, o), dtype_size_B[r->index_dtype]));
+    TRY(device_download(call->p->dev, &v, region_address_of(call, o), dtype_size_B[r->index_dtype]));
     switch (r->index_dtype) {
     case KILN_BOOL:
     case KILN_U8: *out = v.u8; return KILN_OK;
@@ -35,128 +29,32 @@ static kiln_status read_integer(const struct program_call *call, const struct pr
     }
 }
 
-// What a child is given: its inputs, in order.
-struct arguments {
-    struct program_argument *v;
-    int n;
-};
-
-static void add_memory(struct arguments *a, uint64_t address)
-{
-    a->v[a->n++] = (struct program_argument){.address = address};
-}
-
-// An operand that is neither carried nor scanned; a known number is none of the child's inputs.
-static void add_operand(const struct program_call *call, const struct region_operand *o, struct arguments *a)
-{
-    if (o->buffer >= 0)
-        add_memory(a, address_of(call, o));
-    else if (o->input >= 0)
-        a->v[a->n++] = call->args[o->input];
-}
-
 static kiln_status run_switch(const struct program_call *call, const struct program_region *r, uint64_t workspace,
                               struct arguments *a)
 {
     int64_t at;
+    if (region_runs_gated(call, r)) return region_switch_gated(call, r, workspace, a);
     TRY(read_integer(call, r, &at));
     if (r->index_dtype == KILN_BOOL) at = !at;
     if (at < 0 || at >= r->n_branches)
         return error_set(KILN_E_ARGUMENT, "switch: index is %" PRId64 ", there are %d branches, in %s", at,
                          r->n_branches, call->p->name);
-    for (int i = 0; i < r->n_taken; i++) add_operand(call, &r->in[i], a);
-    for (int i = 0; i < r->n_out; i++) add_memory(a, call->base[r->out[i]]);
-    return call->run_child(r->branches[at], a->v, workspace + r->child_at);
+    for (int i = 0; i < r->n_taken; i++) arguments_add_operand(a, call, &r->in[i]);
+    for (int i = 0; i < r->n_out; i++) arguments_add_memory(a, call->base[r->out[i]]);
+    return call->run_child(r->branches[at], a->v, workspace + r->child_at, call->gate);
 }
 
 // --- loops
-
-struct turning {
-    const struct program_call *call;
-    const struct program_region *r;
-    uint64_t workspace;
-    struct arguments a;
-    int64_t trips; // -1: unknown
-};
-
-static uint64_t out_of(const struct turning *t, int k)
-{
-    return t->call->base[t->r->out[k]];
-}
-
-// Carried values lie by turns in the results and in the workspace, so that the last trip writes the results if it is
-// known which one that is.
-static bool writes_out(const struct turning *t, int64_t trip)
-{
-    return t->trips < 0 ? trip % 2 == 1 : (t->trips - 1 - trip) % 2 == 0;
-}
-
-static uint64_t written_at(const struct turning *t, int64_t trip, int k)
-{
-    return writes_out(t, trip) ? out_of(t, k) : t->workspace + t->r->carried_at[k];
-}
-
-// What the trip reads.
-static uint64_t carried_at(const struct turning *t, int64_t trip, int k)
-{
-    if (trip > 0) return written_at(t, trip - 1, k);
-    if (!t->r->copied[k]) return address_of(t->call, &t->r->in[k]);
-    return writes_out(t, 0) ? t->workspace + t->r->carried_at[k] : out_of(t, k);
-}
-
-static void add_taken(struct turning *t, int64_t trip)
-{
-    const struct program_region *r = t->r;
-    int64_t row = r->reverse ? t->trips - 1 - trip : trip;
-    t->a.n = 0;
-    for (int k = 0; k < r->n_carried; k++) add_memory(&t->a, carried_at(t, trip, k));
-    for (int k = r->n_carried; k < r->n_taken; k++)
-        if (k < r->n_carried + r->n_scanned)
-            add_memory(&t->a, address_of(t->call, &r->in[k]) + (uint64_t)row * r->in[k].row_B);
-        else
-            add_operand(t->call, &r->in[k], &t->a);
-    t->a.v[t->a.n++] = (struct program_argument){.number = (double)trip, .integer = trip};
-}
-
-static kiln_status start(struct turning *t)
-{
-    const struct program_region *r = t->r;
-    t->a.n = 0;
-    for (int k = 0; k < r->n_carried && r->start; k++) {
-        if (!r->copied[k]) continue;
-        add_operand(t->call, &r->in[k], &t->a);
-        add_memory(&t->a, carried_at(t, 0, k));
-    }
-    return r->start ? t->call->run_child(r->start, t->a.v, t->workspace + r->child_at) : KILN_OK;
-}
 
 static kiln_status goes_on(struct turning *t, int64_t trip, bool *more)
 {
     uint8_t flag;
     *more = t->trips < 0 || trip < t->trips;
     if (!t->r->child[1] || !*more) return KILN_OK;
-    add_taken(t, trip);
-    add_memory(&t->a, t->workspace + t->r->flag_at);
-    TRY(t->call->run_child(t->r->child[1], t->a.v, t->workspace + t->r->child_at));
+    TRY(turning_cond(t, trip, t->call->gate));
     TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1));
     *more = flag;
     return KILN_OK;
-}
-
-// All that the body is given.
-static void add_turn(struct turning *t, int64_t trip)
-{
-    const struct program_region *r = t->r;
-    int64_t row = r->reverse ? t->trips - 1 - trip : trip;
-    add_taken(t, trip);
-    for (int k = 0; k < r->n_out; k++)
-        add_memory(&t->a, k < r->n_carried ? written_at(t, trip, k) : out_of(t, k) + (uint64_t)row * r->out_B[k]);
-}
-
-static kiln_status turn(struct turning *t, int64_t trip)
-{
-    add_turn(t, trip);
-    return t->call->run_child(t->r->child[0], t->a.v, t->workspace + t->r->child_at);
 }
 
 enum { FEW_ARGUMENTS = 32, SERIES_LEAST = 4 };
@@ -170,7 +68,7 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
     bool known = t->trips >= 0 && !r->child[1] && (!r->bound || t->trips <= r->bound);
     if (*trip != 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS) return KILN_OK;
     for (int i = 0; i < 3; i++) {
-        add_turn(t, i + 1);
+        turning_add_turn(t, i + 1);
         memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);
     }
     int number = t->a.n - r->n_out - 1;
@@ -186,7 +84,7 @@ static kiln_status run_series(struct turning *t, int64_t *trip)
 static kiln_status end(struct turning *t, int64_t trips)
 {
     for (int k = 0; k < t->r->n_carried; k++) {
-        uint64_t from = carried_at(t, trips, k), to = out_of(t, k);
+        uint64_t from = turning_carried_at(t, trips, k), to = turning_out(t, k);
         if (from != to && t->r->out_B[k]) TRY(device_copy(t->call->p->dev, to, from, t->r->out_B[k]));
     }
     return KILN_OK;
@@ -196,13 +94,14 @@ static kiln_status run_loop(struct turning *t)
 {
     const struct program_region *r = t->r;
     t->trips = r->trips;
+    if (region_runs_gated(t->call, r)) return region_loop_gated(t);
     if (r->counted) TRY(read_integer(t->call, r, &t->trips));
     if (r->counted && t->trips < 0)
         return error_set(KILN_E_ARGUMENT, "for: count is %" PRId64 ", in %s", t->trips, t->call->p->name);
     if (r->counted && r->reverse && r->bound && t->trips > r->bound) // its last row would come first
         return error_set(KILN_E_STATE, "for: count is %" PRId64 ", .bound is %" PRId64 ", in %s", t->trips, r->bound,
                          t->call->p->name);
-    TRY(start(t));
+    TRY(turning_start(t));
     for (int64_t trip = 0;; trip++) {
         bool more;
         TRY(run_series(t, &trip));
@@ -213,7 +112,7 @@ static kiln_status run_loop(struct turning *t)
                              "%s: the loop goes on after %" PRId64 " trips, its .bound, in %s; what it would have "
                              "given and written is dropped",
                              r->child[1] ? "while" : "for", r->bound, t->call->p->name);
-        TRY(turn(t, trip));
+        TRY(turning_turn(t, trip, t->call->gate));
     }
 }
 

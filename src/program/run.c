@@ -63,7 +63,7 @@ static void set_arguments(const struct program_call *r, const struct action *a, 
     room->failed = 0;
     uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
     *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
-                                  &room->failed};
+                                  &room->failed,   r->gate};
 }
 
 static kiln_status run_compiled(const struct program_call *r, const struct action *a)
@@ -99,6 +99,7 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
         else if (o->slot)
             o->address = program_number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
     }
+    l.gate = r->gate;
     if (a->random && r->rng) {
         l.scalars[0] = r->rng->seed;
         l.scalars[1] += r->rng->offset;
@@ -151,11 +152,17 @@ static kiln_status run_series(const struct program *p, const struct program_seri
     return rooms[0].failed || rooms[1].failed ? index_error(&r, a) : KILN_OK;
 }
 
-static kiln_status run_child(const struct program *p, const struct program_argument *args, uint64_t arena)
+static kiln_status run_child(const struct program *p, const struct program_argument *args, uint64_t arena,
+                             struct device_gate *gate)
 {
     uint64_t few[FEW];
-    struct program_call r = {
-        .p = p, .args = args, .arena = arena, .base = few, .run_child = run_child, .run_series = run_series};
+    struct program_call r = {.p = p,
+                             .args = args,
+                             .arena = arena,
+                             .base = few,
+                             .gate = gate,
+                             .run_child = run_child,
+                             .run_series = run_series};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
     find_bases(&r);
