@@ -38,7 +38,7 @@ void step()
         open = open && !beyond;
         trips += open ? 1l : 0l;
     } else if (what == COUNT) {
-        if (around && number == 0l && (value < 0l || (limit > 0l && value > limit))) fail(value);
+        if (around && (value < 0l || (limit > 0l && value > limit))) fail(value);
         trips = around ? max(value, 0l) : 0l;
         if (limit > 0l) trips = min(trips, limit);
         open = number < trips;

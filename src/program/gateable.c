@@ -96,6 +96,31 @@ static kiln_status add_fault(kiln_device *dev, const char *name, struct program_
     return KILN_OK;
 }
 
+static bool asks_for(const struct action *a, int input)
+{
+    for (int i = 0; a->compiled && i < a->n_entries; i++)
+        for (int k = 0; k < a->compiled[i].n_scalars; k++)
+            if (a->compiled[i].scalars[k].input == input) return true;
+    for (int i = 0; a->plain && i < a->plain->n_operands; i++) {
+        const struct launch_operand *o = &a->plain->operands[i];
+        if (o->flags & OPERAND_IMMEDIATE && o->slot && (o->slot & ~SLOT_SCALAR) == input) return true;
+    }
+    for (int i = 0; a->region && i < a->region->n_in; i++)
+        if (a->region->in[i].buffer < 0 && a->region->in[i].input == input) return true;
+    return false;
+}
+
+// Trips are recorded from the last row that there may be; which number the first of them has, the device knows alone.
+static const char *why_not_reverse(const struct program_region *r)
+{
+    int number = r->n_carried;
+    for (int k = r->n_carried; k < r->n_taken; k++) number += r->in[k].buffer >= 0 || r->in[k].input >= 0;
+    if (!r->bound) return "its rows are taken from the last on, and have no bound";
+    for (int i = 0; i < r->child[0]->n_actions; i++)
+        if (asks_for(&r->child[0]->actions[i], number)) return "its body asks for the number of the trip";
+    return NULL;
+}
+
 static void find_chunk(struct program_region *r)
 {
     int64_t trip = launches_of_trips(r, 1);
@@ -111,7 +136,7 @@ kiln_status region_find_gateable(kiln_device *dev, const char *name, struct prog
     for (int i = 0; i < 2 && !r->host_decides; i++)
         if (r->child[i]) r->host_decides = r->child[i]->host_decides;
     bool decided = region_is_decided(r);
-    if (!r->host_decides && decided && r->reverse) r->host_decides = "its rows are taken from the last on";
+    if (!r->host_decides && decided && r->reverse) r->host_decides = why_not_reverse(r);
     if (!r->host_decides && debug_flag("host-flow")) r->host_decides = "KILN_DEBUG=host-flow";
     if (r->host_decides || !decided) return KILN_OK;
     if (!r->n_branches) find_chunk(r);

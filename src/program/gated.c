@@ -118,6 +118,57 @@ static kiln_status record_half(struct deciding *d, int64_t *trip, struct gate_lo
     return status;
 }
 
+// --- from the last row to the first: what is carried lies in both places at first, so that any trip may be the first
+
+static kiln_status start_reverse(struct deciding *d)
+{
+    struct turning *t = d->t;
+    t->trips = d->r->bound; // as many are recorded; the last one writes the results
+    t->a.n = 0;
+    for (int k = 0; k < d->r->n_carried; k++) {
+        arguments_add_operand(&t->a, t->call, &d->r->in[k]);
+        arguments_add_memory(&t->a, t->workspace + d->r->carried_at[k]);
+    }
+    if (!d->r->start) return KILN_OK;
+    TRY(t->call->run_child(d->r->start, t->a.v, t->workspace + d->r->child_at, t->call->gate));
+    return bring_home(d, t->call->gate);
+}
+
+static kiln_status record_reverse(struct deciding *d, int64_t to)
+{
+    for (int64_t trip = 0; trip < to; trip++) {
+        TRY(turning_turn(d->t, trip, &d->g));
+        if (trip + 1 < d->r->bound) TRY(step(d, GATE_COUNT, d->r->bound - 2 - trip));
+    }
+    return KILN_OK;
+}
+
+static kiln_status end_reverse(struct deciding *d, struct gate_look *look)
+{
+    struct gate_state s;
+    int64_t chunk = d->r->chunk, bound = d->r->bound;
+    TRY(record_reverse(d, chunk));
+    TRY(d->dev->ops->gates->see(d->dev, &d->g, look, &s));
+    for (int64_t trip = bound - s.trips > chunk ? bound - s.trips : chunk; trip < bound; trip++)
+        TRY(turning_turn(d->t, trip, d->t->call->gate));
+    return KILN_OK;
+}
+
+static kiln_status run_reverse(struct deciding *d)
+{
+    const struct gate_ops *gates = d->dev->ops->gates;
+    struct gate_look look;
+    TRY(start_reverse(d));
+    TRY(step(d, GATE_COUNT, d->r->bound - 1));
+    if (d->r->bound <= d->r->chunk) return record_reverse(d, d->r->bound);
+    TRY(gates->look(d->dev, &d->g, &look));
+    kiln_status status = end_reverse(d, &look);
+    gates->drop(d->dev, &look);
+    return status;
+}
+
+// --- from the first trip on
+
 static kiln_status run_while(struct deciding *d, struct gate_look *look)
 {
     struct gate_state s = {.open = 1};
@@ -158,6 +209,6 @@ kiln_status region_loop_gated(struct turning *t)
 {
     struct deciding d = {.t = t, .r = t->r, .dev = t->call->p->dev, .g = gate_of(t->call, t->r, t->workspace)};
     TRY(device_batch(d.dev, true));
-    kiln_status status = run(&d), ended = device_batch(d.dev, false);
+    kiln_status status = t->r->reverse ? run_reverse(&d) : run(&d), ended = device_batch(d.dev, false);
     return status ? status : ended;
 }

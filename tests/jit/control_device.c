@@ -29,6 +29,13 @@ static void expect_in_explanation(kiln_function *j, const char *part, char *out,
     free(text);
 }
 
+static void expect_not_in_explanation(kiln_function *j, const char *part)
+{
+    char text[32];
+    expect_in_explanation(j, part, text, sizeof text);
+    assert_int_equal(strlen(text), 0);
+}
+
 // Trips of a chunk; 0: the host decides.
 static int64_t chunk_of(kiln_function *j)
 {
@@ -295,6 +302,82 @@ static void conditions_wait_for_nothing(void **state)
     kiln_function_free(&j);
 }
 
+// --- gradients: the trips of the loop, from the last to the first
+
+REGION(grows)
+{
+    out[0] = kiln_mul(in[0], kiln_add(kiln_sin(in[1]), kiln_scalar(0.25)));
+    out[1] = kiln_add(in[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+REGION(is_second_less)
+{
+    out[0] = kiln_less(in[1], user);
+    return kiln_error();
+}
+
+REGION(product)
+{
+    kiln_tensor *all[] = {in[0], kiln_zeros_like(in[1])}, *y[2];
+    TRY_(kiln_while(is_second_less, grows, in[1], all, 2, KILN_LOOP(.bound = bound), y, 2));
+    out[0] = kiln_sum(kiln_mul(y[0], in[0]), NULL);
+    return kiln_error();
+}
+
+REGION(grows_at)
+{
+    out[0] = kiln_mul(in[1], kiln_add(kiln_sin(in[1]), kiln_scalar(0.75)));
+    return kiln_error();
+}
+
+REGION(product_by_count)
+{
+    kiln_tensor *y;
+    TRY_(kiln_for(in[1], grows_at, NULL, in, 1, KILN_LOOP(.bound = bound), &y, 1));
+    out[0] = kiln_sum(kiln_mul(y, in[0]), NULL);
+    return kiln_error();
+}
+
+REGION(slope)
+{
+    return kiln_value_and_grad(*(const kiln_fn *)user, NULL, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0)), out, 2);
+}
+
+static void slope_is_that_of_eager_mode(struct fixture *f, kiln_fn fn, int64_t trips)
+{
+    kiln_tensor *x = vec(f, 3, 0.75, -1.5, 1), *y[2], *want[2];
+    kiln_tensor *in[] = {x, fn == product ? number(f, (double)trips) : integer(f, trips)};
+    kiln_function *j = kiln_jit(slope, &fn, NULL);
+    ok(slope(&fn, in, 2, want, 2));
+    for (int t = 0; t < 2; t++) {
+        ok(kiln_device_synchronize(f->dev));
+        kiln_device_reset_stats(f->dev);
+        ok(kiln_call(j, in, 2, y, 2));
+        kiln_device_stats s = device_stats(f);
+        if (decides() && t) assert_int_equal(s.idle_waits, 0);
+        if (decides() && t && bound <= 2) assert_int_equal(s.waits, 0);
+        near(y[0], want[0], 1e-5);
+        near(y[1], want[1], 1e-5);
+    }
+    if (decides()) expect_in_explanation(j, "at most, from the last row to the first", NULL, 0);
+    if (decides()) expect_not_in_explanation(j, "the host waits");
+    kiln_function_free(&j);
+}
+
+static void slopes_of_any_number_of_trips(void **state)
+{
+    static const int64_t bounds[] = {1, 2, 7, 64, 150};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        for (int64_t trips = 0; trips <= bounds[i]; trips += trips < 3 ? 1 : bounds[i] / 5 + 1) {
+            kiln_scope *s = kiln_scope_begin();
+            bound = bounds[i];
+            slope_is_that_of_eager_mode(*state, product, trips);
+            slope_is_that_of_eager_mode(*state, product_by_count, trips);
+            kiln_scope_end(&s);
+        }
+}
+
 // --- regions inside of regions
 
 REGION(is_small)
@@ -486,6 +569,7 @@ int main(int argc, char **argv)
         FIXTURE(a_fault_outlives_its_function),
         FIXTURE(a_count_is_negative),
         FIXTURE(conditions_wait_for_nothing),
+        FIXTURE(slopes_of_any_number_of_trips),
         FIXTURE(regions_stand_in_each_other),
         FIXTURE(what_is_not_taken_finds_nothing_wrong),
         FIXTURE(the_host_decides_where_the_device_cannot),
