@@ -16,7 +16,10 @@
 /// gives back what it was given: a write to it is seen nowhere else. A body of a loop that writes what it carries is
 /// KILN_E_UNSUPPORTED.
 ///
-/// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written.
+/// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written. In
+/// a graph on a Vulkan device an error of a value (more trips than .bound, an index without a branch, a negative count)
+/// may come from the thread's next call that waits for the device: a read, or kiln_device_synchronize.
+///
 /// `in` and `out` may not overlap.
 #ifndef KILN_CONTROL_H
 #define KILN_CONTROL_H

@@ -206,6 +206,7 @@ static kiln_status null_download(kiln_device *dev, void *dst, uint64_t src, uint
 static kiln_status null_step(kiln_device *dev, struct device_gate *g, enum gate_step step)
 {
     (void)step;
+    STAT_ADD(dev, launches, 1);
     TRY(check_range(dev, "a gate's value", g->value, g->value + dtype_size_B[g->dtype]));
     if (g->around) TRY(check_range(dev, "the gate around a gate", g->around, g->around + sizeof(struct gate_state)));
     return check_range(dev, "a gate", g->state, g->state + sizeof(struct gate_state));

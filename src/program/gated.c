@@ -9,7 +9,9 @@
 
 bool region_runs_gated(const struct program_call *call, const struct program_region *r)
 {
-    return !r->host_decides && region_is_decided(r) && (r->gated || call->gate);
+    // A device that belongs to the parent of a fork has none.
+    bool can = !r->host_decides && call->p->dev->ops->gates;
+    return can && region_is_decided(r) && (r->gated || call->gate);
 }
 
 static struct device_gate gate_of(const struct program_call *call, const struct program_region *r, uint64_t workspace)

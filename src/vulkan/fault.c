@@ -10,9 +10,12 @@
 
 static THREAD_LOCAL char this_thread; // its address tells threads apart
 
-static bool is_free(struct vk_device *vk, const struct gates_fault *f)
+// Dropped, and not found by what was recorded before.
+static bool is_free(const struct vk_device *vk, uint32_t id)
 {
-    return !f->taken || (f->dropped && !f->watched && f->value <= vk->completed);
+    const struct vk_gates *v = vk->gates;
+    const struct gates_fault *f = &v->faults[id];
+    return !f->taken || (f->dropped && f->value <= vk->completed && !v->seen->faults[id].is);
 }
 
 static kiln_status add(struct vk_device *vk, const struct device_fault *f, uint32_t *id)
@@ -20,7 +23,8 @@ static kiln_status add(struct vk_device *vk, const struct device_fault *f, uint3
     struct vk_gates *v;
     TRY(vk_gates_get(vk, &v));
     for (uint32_t i = 1; i < GATE_FAULTS; i++) {
-        if (!is_free(vk, &v->faults[i])) continue;
+        if (!is_free(vk, i)) continue;
+        v->n_watched -= v->faults[i].watched;
         v->faults[i] = (struct gates_fault){.taken = true, .what = *f};
         memset(&v->seen->faults[i], 0, sizeof v->seen->faults[i]);
         *id = i;
@@ -74,8 +78,9 @@ kiln_status vk_gates_judge(struct vk_device *vk, bool all)
 {
     struct vk_gates *v = vk->gates;
     if (KILN_LIKELY(!v || !v->n_watched)) return KILN_OK;
-    for (uint32_t i = 1; i < GATE_FAULTS; i++) {
+    for (uint32_t i = 1, left = v->n_watched; i < GATE_FAULTS && left; i++) {
         const struct gates_fault *f = &v->faults[i];
+        left -= f->watched;
         if (f->watched && (all || f->thread == &this_thread)) TRY(vk_fault_judge(vk, i));
     }
     return KILN_OK;

@@ -275,6 +275,21 @@ REGION(chooses)
     return kiln_cond(kiln_greater(out[0], kiln_scalar(5)), plus_one, times_three, NULL, out, 1, &out[1], 1);
 }
 
+static void an_index_is_of_any_integer(void **state)
+{
+    struct fixture *f = *state;
+    static const kiln_dtype dtypes[] = {KILN_U8, KILN_I8, KILN_I16, KILN_I32, KILN_I64};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        kiln_function *j = kiln_jit(chooses, NULL, NULL);
+        kiln_tensor *y[2], *in[] = {number(f, 4), kiln_full(f->dev, dtypes[d], KILN_SHAPE0, 2)};
+        ok(kiln_call(j, in, 2, y, 2));
+        expect(y[0], 1, 2.0);
+        in[1] = kiln_full(f->dev, dtypes[d], KILN_SHAPE0, d ? -2 : 200);
+        fails_late(f, kiln_call(j, in, 2, y, 2), KILN_E_ARGUMENT, d ? "index is -2" : "index is 200");
+        kiln_function_free(&j);
+    }
+}
+
 static void conditions_wait_for_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -560,6 +575,64 @@ static void threads_have_their_own(void **state)
     }
 }
 
+// --- the device that computes nothing: its gates are never open, and it looks at all addresses of what is recorded
+
+static void calls_twice(struct fixture *f, kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, size_t n_out)
+{
+    kiln_tensor *y[2];
+    kiln_function *j = kiln_jit(fn, user, NULL);
+    for (int t = 0; t < 2; t++) {
+        kiln_device_reset_stats(f->dev);
+        ok(kiln_call(j, in, n_in, y, n_out));
+        assert_true(device_stats(f).launches > 0);
+    }
+    expect_not_in_explanation(j, "the host waits");
+    kiln_function_free(&j);
+}
+
+static void what_is_recorded_lies_in_memory(void **state)
+{
+    struct fixture *f = *state;
+    static const int64_t bounds[] = {0, 3, 64, 65, 1000};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        static const kiln_fn functions[] = {product, product_by_count};
+        kiln_tensor *x = vec(f, 3, 1, 2, 3), *n[] = {number(f, 7), integer(f, 7)};
+        bound = bounds[i];
+        calls_twice(f, while_less, NULL, n, 1, 2);
+        calls_twice(f, for_count, NULL, n + 1, 1, 2);
+        for (int k = 0; k < 2 && bound; k++)
+            calls_twice(f, slope, (void *)(uintptr_t)&functions[k], (kiln_tensor *[]){x, n[k]}, 2, 2);
+    }
+    kiln_tensor *in[] = {number(f, 4), integer(f, 1)}, *x = vec(f, 3, 1, 2, 3);
+    calls_twice(f, chooses, NULL, in, 2, 2);
+    calls_twice(f, nests, NULL, &x, 1, 1);
+    calls_twice(f, perhaps_bounded, NULL, in, 1, 1);
+}
+
+static void few_trips_of_a_loop_without_end_are_recorded(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *y[2], *n = number(f, 1e9);
+    bound = 0;
+    kiln_function *j = kiln_jit(while_less, NULL, NULL);
+    ok(kiln_call(j, &n, 1, y, 2));
+    kiln_device_reset_stats(f->dev);
+    ok(kiln_call(j, &n, 1, y, 2));
+    uint64_t half = (uint64_t)chunk_of(j) / 2, of_trip = launches_in(j, " body: ") + launches_in(j, " cond: ");
+    uint64_t made = device_stats(f).launches;
+    assert_true(half > 0 && made >= half * (of_trip + 1) && made <= half * (of_trip + 1) + 10);
+    kiln_function_free(&j);
+}
+
+static int run_on_null(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(what_is_recorded_lies_in_memory),
+        FIXTURE(few_trips_of_a_loop_without_end_are_recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -569,6 +642,7 @@ int main(int argc, char **argv)
         FIXTURE(a_fault_outlives_its_function),
         FIXTURE(a_count_is_negative),
         FIXTURE(conditions_wait_for_nothing),
+        FIXTURE(an_index_is_of_any_integer),
         FIXTURE(slopes_of_any_number_of_trips),
         FIXTURE(regions_stand_in_each_other),
         FIXTURE(what_is_not_taken_finds_nothing_wrong),
@@ -576,5 +650,6 @@ int main(int argc, char **argv)
         FIXTURE(threads_have_their_own),
     };
     if (choose_device(argc, argv)) return 77;
+    if (!strcmp(jit_device, "null")) return run_on_null();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
