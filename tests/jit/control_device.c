@@ -460,6 +460,77 @@ static void regions_stand_in_each_other(void **state)
     kiln_function_free(&j);
 }
 
+// --- more launches than a gate has room for at a time
+
+enum { PRODUCTS = 150 };
+
+REGION(many_products)
+{
+    out[0] = in[0];
+    for (int i = 0; i < PRODUCTS; i++) out[0] = kiln_matmul(out[0], in[1]);
+    return kiln_error();
+}
+
+REGION(other_products)
+{
+    TRY_(many_products(user, in, n_in, out, n_out));
+    out[0] = kiln_neg(out[0]);
+    return kiln_error();
+}
+
+REGION(chooses_products)
+{
+    kiln_tensor *large = kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0));
+    return kiln_cond(large, many_products, other_products, NULL, in, 2, out, 1);
+}
+
+REGION(product_step)
+{
+    TRY_(chooses_products(user, in, n_in, out, 1));
+    out[1] = in[1];
+    out[2] = kiln_add(in[2], kiln_scalar(1));
+    return kiln_error();
+}
+
+REGION(few_steps)
+{
+    out[0] = kiln_less(in[2], user);
+    return kiln_error();
+}
+
+REGION(product_steps)
+{
+    kiln_tensor *all[] = {in[0], in[1], kiln_zeros_like(in[2])}, *y[3];
+    TRY_(kiln_while(few_steps, product_step, in[2], all, 3, NULL, y, 3));
+    out[0] = y[0];
+    return kiln_error();
+}
+
+static void regions_of_many_launches(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *turn = mat(f, 2, 2, 0.8, 0.6, -0.6, 0.8), *y, *want;
+    for (int steps = 0; steps < 4; steps++) {
+        kiln_tensor *in[] = {mat(f, 2, 2, 1.0, 2.0, 3.0, 4.0), turn, number(f, steps)};
+        kiln_function *j = kiln_jit(product_steps, NULL, NULL), *once = kiln_jit(chooses_products, NULL, NULL);
+        ok(product_steps(NULL, in, 3, &want, 1));
+        ok(kiln_device_synchronize(f->dev));
+        ok(kiln_call(j, in, 3, &y, 1));
+        near(y, want, 1e-4);
+        kiln_device_reset_stats(f->dev);
+        ok(kiln_call(j, in, 3, &y, 1));
+        if (decides()) assert_int_equal(device_stats(f).idle_waits, 0);
+        near(y, want, 1e-4);
+        // By itself a condition with so much in it is read.
+        ok(chooses_products(NULL, in, 2, &want, 1));
+        ok(kiln_call(once, in, 2, &y, 1));
+        near(y, want, 1e-4);
+        if (decides()) expect_in_explanation(once, "switch: 2 regions, for which the host waits by the index", NULL, 0);
+        kiln_function_free(&once);
+        kiln_function_free(&j);
+    }
+}
+
 // A region that is not taken makes no trips, and finds nothing wrong.
 REGION(bounded_inside)
 {
@@ -645,6 +716,7 @@ int main(int argc, char **argv)
         FIXTURE(an_index_is_of_any_integer),
         FIXTURE(slopes_of_any_number_of_trips),
         FIXTURE(regions_stand_in_each_other),
+        FIXTURE(regions_of_many_launches),
         FIXTURE(what_is_not_taken_finds_nothing_wrong),
         FIXTURE(the_host_decides_where_the_device_cannot),
         FIXTURE(threads_have_their_own),
