@@ -78,6 +78,8 @@ void trainer_free(struct trainer **t);
 // flow.c
 kiln_status setup_scan(struct state *s);
 kiln_status run_scan(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+kiln_status setup_while(struct state *s);
+kiln_status run_while(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 kiln_status setup_lstm(struct state *s);
 kiln_status run_lstm(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 
@@ -93,8 +95,9 @@ struct row {
     int runs;
     double bytes, flops;
     double launches, submits, waits;
-    double cpu_ns;    // of the calling thread, an op
-    double driver_ns; // first_call on Vulkan: of the time, what the driver took to create pipelines
+    double idle_waits, wasted_launches; // of a call by itself
+    double cpu_ns;                      // of the calling thread, an op
+    double driver_ns;                   // first_call on Vulkan: of the time, what the driver took to create pipelines
     enum ceiling ceiling;
     double ceiling_ns; // what the ceiling would take for the row's bytes
     double extra[6];   // memory rows: see memory.c

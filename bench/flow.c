@@ -28,6 +28,38 @@ kiln_status run_scan(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
     return kiln_scan(decay_and_add, NULL, (kiln_tensor *[]){in[1], in[0]}, 2, KILN_SCAN(.carried = 1), out, 1);
 }
 
+// --- a loop as long as the device's values say: as many trips, of which the host knows nothing
+
+kiln_status setup_while(struct state *s)
+{
+    own_input(s, 0, kiln_ones(s->dev, KILN_F32, KILN_SHAPE(SCAN_WIDTH)));
+    own_input(s, 1, kiln_full(s->dev, KILN_F32, KILN_SHAPE0, SCAN_STEPS));
+    return kiln_error();
+}
+
+static kiln_status is_below(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *const *all = user;
+    (void)n_in, (void)n_out;
+    out[0] = kiln_less(kiln_max(in[0], NULL), all[1]);
+    return kiln_error();
+}
+
+static kiln_status add_one_step(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *const *all = user;
+    (void)n_in, (void)n_out;
+    out[0] = kiln_add(in[0], all[0]);
+    return kiln_error();
+}
+
+kiln_status run_while(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *zero = kiln_zeros_like(in[0]);
+    (void)s;
+    return kiln_while(is_below, add_one_step, (void *)(uintptr_t)in, &zero, 1, NULL, out, 1);
+}
+
 // --- LSTM, forward and backward. x: [length, batch, units]; gates in the order input, forget, cell, output
 
 kiln_status setup_lstm(struct state *s)

@@ -74,6 +74,22 @@ static int runs_for(const struct plan *p, double estimate_ns)
     return n < MIN_RUNS ? MIN_RUNS : n > MAX_RUNS ? MAX_RUNS : (int)n;
 }
 
+// Of one call more, without the wait at its end.
+static void count_waste(struct state *s, struct row *out)
+{
+    kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after}, end = {.size = sizeof end};
+    kiln_tensor *result = NULL;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_device_get_stats(s->dev, &before);
+    state_call(s, &result);
+    kiln_device_get_stats(s->dev, &after);
+    kiln_scope_end(&scope);
+    kiln_device_synchronize(s->dev);
+    kiln_device_get_stats(s->dev, &end);
+    out->idle_waits = (double)(after.idle_waits - before.idle_waits);
+    out->wasted_launches = (double)(end.wasted_launches - before.wasted_launches);
+}
+
 static void repeat(const struct plan *p, struct state *s, struct row *out)
 {
     double times[MAX_RUNS], cpu[MAX_RUNS];
@@ -98,6 +114,7 @@ static void repeat(const struct plan *p, struct state *s, struct row *out)
     out->launches = (double)(after.launches - before.launches) / n;
     out->submits = (double)(after.submits - before.submits) / n;
     out->waits = (double)(after.waits - before.waits) / n;
+    count_waste(s, out);
     if (s->c->ops && !s->function) out->cpu_ns = median(cpu, n) / s->c->ops;
 }
 

@@ -22,6 +22,8 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
                         .launches = NAN,
                         .submits = NAN,
                         .waits = NAN,
+                        .idle_waits = NAN,
+                        .wasted_launches = NAN,
                         .cpu_ns = NAN,
                         .driver_ns = NAN,
                         .ceiling_ns = NAN};
@@ -50,6 +52,7 @@ void write_row(const struct row *r, FILE *f)
     fprintf(f, "%-18s %-6s %12.4f ms  min %12.4f  p90 %12.4f  %4d runs", r->name, r->mode, r->time_ns / 1e6,
             r->min_ns / 1e6, r->p90_ns / 1e6, r->runs);
     if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
+    if (r->wasted_launches > 0) fprintf(f, ", %.0f wasted, %.0f idle waits", r->wasted_launches, r->idle_waits);
     if (!isnan(r->cpu_ns))
         fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
     if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
@@ -106,6 +109,8 @@ static void write_json_row(const struct row *r, FILE *f)
     write_number("launches", r->launches, f);
     write_number("submits", r->submits, f);
     write_number("waits", r->waits, f);
+    write_number("idle_waits", r->idle_waits, f);
+    write_number("wasted_launches", r->wasted_launches, f);
     if (!isnan(r->cpu_ns)) write_number("cpu_ns", r->cpu_ns, f);
     if (!isnan(r->driver_ns)) write_number("driver_ns", r->driver_ns, f);
     fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));

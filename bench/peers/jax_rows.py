@@ -90,6 +90,8 @@ case("attention_causal", functools.partial(attention, causal=True), qkv, 2 * QB 
 case("dispatch_1000", small_chain, (rnd(4),))
 case("scan_1000", lambda s, x: lax.scan(lambda s, row: (s * 0.5 + row, None), s, x)[0], (jnp.zeros(4), rnd(1000, 4)))
 
+case("while_device", lambda one, n: lax.while_loop(lambda s: s.max() < n, lambda s: s + one, jnp.zeros(4)), (jnp.ones(4), jnp.float32(1000)))
+
 
 def lstm_loss(wi, wh, b, x):
     def step(carry, row):

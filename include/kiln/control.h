@@ -19,7 +19,10 @@
 /// Random numbers: each call takes one number of the device's stream, and each trip and branch draws from a stream of
 /// its own, made of it; so the same seed gives the same numbers in all modes, there and afterwards.
 ///
-/// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written.
+/// All functions return KILN_OK, or an error with nothing in `out`; what regions had written by then stays written. In
+/// a graph on a Vulkan device an error of a value (more trips than .bound, an index without a branch, a negative count)
+/// may come from the thread's next call that waits for the device: a read, or kiln_device_synchronize.
+///
 /// `in` and `out` may not overlap.
 #ifndef KILN_CONTROL_H
 #define KILN_CONTROL_H

@@ -36,6 +36,8 @@ typedef struct kiln_device_stats {
     uint64_t heap_allocs KILN_0;      ///< allocations from the system since the device was opened
     uint64_t tensors KILN_0;          ///< storages alive
     uint64_t pipeline_ns KILN_0;      ///< time that the driver took to create its pipelines
+    uint64_t idle_waits KILN_0;       ///< of the waits, those for all that the device had been given: it was idle then
+    uint64_t wasted_launches KILN_0;  ///< of the launches, those that the device left out; known once it was waited for
 } kiln_device_stats;
 
 /// What a device is. Strings live as long as the device.

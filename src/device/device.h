@@ -2,6 +2,7 @@
 // device_ops; everything above uses device_*.
 #pragma once
 #include "base/process.h"
+#include "device/gate.h"
 #include "ir/caps.h"
 #include "ir/compiled.h"
 #include "ir/launch.h"
@@ -56,7 +57,8 @@ struct device_ops {
     // What is launched between begin and end belongs together and goes to the queue at once, as far as the bound on a
     // submission's work allows; may nest. NULL: launches run one by one.
     kiln_status (*batch)(kiln_device *dev, bool begin);
-    bool forks; // works on in the child of a fork
+    const struct gate_ops *gates; // NULL: the host decides what is launched
+    bool forks;                   // works on in the child of a fork
 };
 
 struct heap; // device/heap.c

@@ -32,6 +32,8 @@ void kiln_device_reset_stats(kiln_device *dev)
     for (size_t i = 0; i < counters; i++) __atomic_store_n((uint64_t *)&dev->stats + i, 0, __ATOMIC_RELAXED);
     STAT_SET(dev, heap_peak_B, STAT_GET(dev, heap_used_B));
     STAT_SET(dev, pipeline_ns, 0);
+    STAT_SET(dev, idle_waits, 0);
+    STAT_SET(dev, wasted_launches, 0);
 }
 
 kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B)

@@ -19,6 +19,7 @@ struct compiled_range {
 };
 #define COMPILED_MAX_RANGES 49
 
+struct device_gate;
 struct compiled_launch {
     void *compiled;    // what load_compiled gave
     const char *op;    // for messages and profiles
@@ -31,4 +32,5 @@ struct compiled_launch {
     uint32_t n_ranges;        // at most COMPILED_MAX_RANGES
     const struct compiled_range *ranges;
     uint64_t workspace, workspace_B; // scratch memory of this launch; 0 bytes: none
+    struct device_gate *gate;        // behind which it runs, see device/gate.h; NULL: it runs
 };

@@ -202,6 +202,53 @@ static kiln_status null_download(kiln_device *dev, void *dst, uint64_t src, uint
     return KILN_OK;
 }
 
+// A gate that is never open, so that a loop's first trips alone are launched.
+static kiln_status null_step(kiln_device *dev, struct device_gate *g, enum gate_step step)
+{
+    (void)step;
+    STAT_ADD(dev, launches, 1);
+    TRY(check_range(dev, "a gate's value", g->value, g->value + dtype_size_B[g->dtype]));
+    if (g->around) TRY(check_range(dev, "the gate around a gate", g->around, g->around + sizeof(struct gate_state)));
+    return check_range(dev, "a gate", g->state, g->state + sizeof(struct gate_state));
+}
+
+static kiln_status null_look(kiln_device *dev, const struct device_gate *g, struct gate_look *out)
+{
+    *out = (struct gate_look){0, 0};
+    return check_range(dev, "a gate", g->state, g->state + sizeof(struct gate_state));
+}
+
+static kiln_status null_see(kiln_device *dev, const struct device_gate *g, struct gate_look *l, struct gate_state *out)
+{
+    (void)dev, (void)g, (void)l;
+    *out = (struct gate_state){0};
+    return KILN_OK;
+}
+
+static void null_drop(kiln_device *dev, struct gate_look *l)
+{
+    (void)dev, (void)l;
+}
+
+static kiln_status null_fault_add(kiln_device *dev, const struct device_fault *f, uint32_t *id)
+{
+    (void)dev, (void)f;
+    *id = 1;
+    return KILN_OK;
+}
+
+static void null_fault_drop(kiln_device *dev, uint32_t id)
+{
+    (void)dev, (void)id;
+}
+
+static const struct gate_ops null_gate_ops = {.step = null_step,
+                                              .look = null_look,
+                                              .see = null_see,
+                                              .drop = null_drop,
+                                              .fault_add = null_fault_add,
+                                              .fault_drop = null_fault_drop};
+
 static kiln_status null_synchronize(kiln_device *dev)
 {
     (void)dev;
@@ -224,4 +271,5 @@ const struct device_ops null_device_ops = {
     .load_compiled = null_load_compiled,
     .unload_compiled = null_unload_compiled,
     .launch_compiled = null_launch_compiled,
+    .gates = &null_gate_ops,
 };

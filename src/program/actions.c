@@ -15,9 +15,9 @@ static kiln_status add_launch(struct program_maker *m, const struct launch *l, b
     return vec_push(&m->actions, a);
 }
 
-void action_finish(const struct action *a, void (*destroy)(struct program **p))
+void action_finish(kiln_device *dev, const struct action *a, void (*destroy)(struct program **p))
 {
-    if (a->region) program_region_destroy(a->region, destroy);
+    if (a->region) program_region_destroy(dev, a->region, destroy);
     if (a->host) program_host_destroy(a->host);
 }
 
@@ -33,7 +33,7 @@ static kiln_status add_region(struct program_maker *m, const struct unit *u)
     bool host = op == &op_instances[OP_host_call] || op == &op_instances[OP_host_value];
     TRY(host ? program_host_make(m, u, &a.host) : program_region_make(m, u, &a.region));
     kiln_status status = vec_push(&m->actions, a);
-    if (status) action_finish(&a, m->destroy);
+    if (status) action_finish(m->p->dev, &a, m->destroy);
     return status;
 }
 

@@ -84,6 +84,9 @@ struct program {
     int64_t trips_at_once; // that a run of a loop's body makes, at most; 0: it makes one
     bool writes_last;      // a run that fails has written nothing that the caller has
     struct program_facts facts;
+    const char
+        *host_decides;  // why the device cannot decide whether its launches run; "" where it never can; NULL: it can
+    int64_t n_gateable; // launches that it would decide about
     struct jit_kernel **kernels; // held
     int n_kernels;
     char *explanation;

@@ -460,7 +460,8 @@ static struct compiled_launch launch_of(const struct jit_launch *l, const struct
                                     .n_ranges = (uint32_t)l->n_access,
                                     .ranges = a->ranges,
                                     .workspace = a->workspace,
-                                    .workspace_B = l->c.workspace_B};
+                                    .workspace_B = l->c.workspace_B,
+                                    .gate = a->gate};
 }
 
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a)
@@ -566,7 +567,8 @@ kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, c
                                      .n_words = (uint32_t)n_words,
                                      .work = work,
                                      .n_ranges = table_ranges(l, n, a, ranges),
-                                     .ranges = ranges};
+                                     .ranges = ranges,
+                                     .gate = a->gate};
     grid_fold(groups, launch.groups);
     kiln_status status = device_launch_compiled(dev, &launch);
     if (words != few) free(words);

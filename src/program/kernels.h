@@ -49,6 +49,7 @@ struct jit_arguments {
     const uint64_t *scalars;             // the bits of l->scalars
     uint64_t workspace;
     uint32_t *failed;
+    struct device_gate *gate; // NULL: there is none
 };
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a);
 // A launch for each trip of a loop, those of even and of odd numbers at addresses of their own, which go on by `step`

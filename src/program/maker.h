@@ -21,7 +21,7 @@ struct program_maker {
 // be had; how many steps these are, through *n.
 kiln_status maker_add_steps(struct program_maker *m, size_t first, int *n);
 
-void action_finish(const struct action *a, void (*destroy)(struct program **p));
+void action_finish(kiln_device *dev, const struct action *a, void (*destroy)(struct program **p));
 // trips.c: where one kernel can make the trips of the loop, it becomes the schedule.
 kiln_status maker_take_trips(struct program_maker *m, const struct fuse_options *fo);
 

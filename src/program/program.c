@@ -5,6 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
+#include "program/gated.h"
 #include "program/host.h"
 #include "program/region.h"
 #include "ir/rewrite.h"
@@ -233,6 +234,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
     if (p->n_actions != 1 || !p->actions[0].fused) p->trips_at_once = 0; // there is no code for its kernel
+    program_find_gateable(p);
     return KILN_OK;
 }
 
@@ -267,7 +269,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
-    for (size_t i = 0; i < m.actions.n && !p->actions; i++) action_finish(&m.actions.v[i], program_destroy);
+    for (size_t i = 0; i < m.actions.n && !p->actions; i++) action_finish(dev, &m.actions.v[i], program_destroy);
     vec_free(&m.actions);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
@@ -283,7 +285,7 @@ void program_destroy(struct program **pp)
     if (!p) return;
     struct program *better = background_end(p);
     program_destroy(&better);
-    for (int i = 0; p->actions && i < p->n_actions; i++) action_finish(&p->actions[i], program_destroy);
+    for (int i = 0; p->actions && i < p->n_actions; i++) action_finish(p->dev, &p->actions[i], program_destroy);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
     storage_unref(p->zeroed);

@@ -7,6 +7,7 @@
 #include "ir/graft.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
+#include "program/gated.h"
 #include "program/maker.h"
 #include "tensor/apply.h"
 #include <stdio.h>
@@ -224,31 +225,46 @@ static kiln_status make_child(struct program_maker *m, const struct program_regi
 
 // --- loops
 
-// What does not lie in rows as the body gives it, or is a number, is copied first.
-static kiln_status make_start(struct program_maker *m, const struct ir_node *n, struct program_region *r)
+// What does not lie in rows as the body gives it, or is a number, is copied first. So is all where it is not known
+// which buffer the last trip leaves it in.
+static bool find_copied(struct program_maker *m, const struct ir_node *n, struct program_region *r)
 {
     const int32_t *in = ir_operands(m->g, n);
-    struct child c;
-    int n_copied = 0;
+    bool all = r->gated || r->trips == 0, any = false;
     for (int k = 0; k < r->n_carried; k++) {
         const struct unit_view *v = &m->units.values[in[k]];
         r->copied[k] =
-            r->in_place[k] || v->buffer < 0 || !layout_is_contiguous(&m->g->values.v[in[k]].type, &v->layout);
-        n_copied += r->copied[k];
+            all || r->in_place[k] || v->buffer < 0 || !layout_is_contiguous(&m->g->values.v[in[k]].type, &v->layout);
+        any |= r->copied[k];
     }
-    if (!n_copied) return KILN_OK;
+    return any;
+}
+
+static kiln_status add_copy(struct program_maker *m, int32_t value, bool from_operand, struct child *c)
+{
+    const struct ir_value *v = &m->g->values.v[value];
+    const struct unit_view *at = &m->units.values[value];
+    int32_t from;
+    if (!from_operand)
+        from = add_input(c, &v->type, false, NULL);
+    else if (at->buffer < 0 && v->kind == IR_NUMBER)
+        from = ir_add_number(c->g, &v->type, v->number, v->integer);
+    else
+        from = add_input(c, &v->type, at->buffer < 0, &at->layout);
+    int32_t to = from < 0 ? -1 : add_input(c, &v->type, false, NULL);
+    return to < 0 ? error_pending : ir_add_write(c->g, from, to, "carried");
+}
+
+// From the operands to where the first trip reads them, or from the workspace to the results.
+static kiln_status make_copies(struct program_maker *m, const struct ir_node *n, const struct program_region *r,
+                               bool of_operands, struct program **out)
+{
+    struct child c;
     kiln_status status = begin_child(m, &c, 2 * r->n_carried);
-    for (int k = 0; k < r->n_carried && !status; k++) {
-        const struct ir_value *v = &m->g->values.v[in[k]];
-        const struct unit_view *at = &m->units.values[in[k]];
-        if (!r->copied[k]) continue;
-        int32_t from = at->buffer < 0 && v->kind == IR_NUMBER ? ir_add_number(c.g, &v->type, v->number, v->integer)
-                                                              : add_input(&c, &v->type, at->buffer < 0, &at->layout);
-        int32_t to = from < 0 ? -1 : add_input(&c, &v->type, false, NULL);
-        status = to < 0 ? error_pending : ir_add_write(c.g, from, to, "carried");
-    }
+    for (int k = 0; k < r->n_carried && !status; k++)
+        if (!of_operands || r->copied[k]) status = add_copy(m, ir_operands(m->g, n)[k], of_operands, &c);
     if (!status) status = ir_renumber(c.g);
-    if (!status) status = compile(m, &c, &r->start);
+    if (!status) status = compile(m, &c, out);
     ir_graph_destroy(&c.g);
     return status;
 }
@@ -272,7 +288,10 @@ static void place_workspace(struct program_region *r)
     }
     r->flag_at = at;
     at = aligned(at + 1);
+    r->state_at = at;
+    at = aligned(at + sizeof(struct gate_state));
     r->child_at = at;
+    if (arena_of(r->end) > most) most = arena_of(r->end);
     for (int i = 0; i < 2; i++)
         if (arena_of(r->child[i]) > most) most = arena_of(r->child[i]);
     for (int i = 0; i < r->n_branches; i++)
@@ -317,7 +336,11 @@ static kiln_status make_children(struct program_maker *m, const struct unit *u, 
     find_in_place(m, n, r);
     for (int i = 0; i < n->n_regions; i++)
         TRY(make_child(m, r, n, n->first_region + i, r->n_branches ? &r->branches[i] : &r->child[i]));
-    if (!r->n_branches) TRY(make_start(m, n, r));
+    TRY(region_find_gateable(m->p->dev, m->p->name, r));
+    if (!r->n_branches && find_copied(m, n, r)) TRY(make_copies(m, n, r, true, &r->start));
+    if (!r->n_branches && r->gated && r->n_carried) TRY(make_copies(m, n, r, false, &r->end));
+    if (r->start && r->start->host_decides) r->host_decides = r->start->host_decides;
+    r->gated = r->gated && !r->host_decides;
     place_workspace(r);
     return KILN_OK;
 }
@@ -329,15 +352,17 @@ kiln_status program_region_make(struct program_maker *m, const struct unit *u, s
         return error_set(KILN_E_UNSUPPORTED, "graph: %s: a node with regions is not compiled", n->op->name);
     TRY(make_room(m, n, out));
     kiln_status status = make_children(m, u, *out);
-    if (status) program_region_destroy(*out, m->destroy);
+    if (status) program_region_destroy(m->p->dev, *out, m->destroy);
     return status;
 }
 
-void program_region_destroy(struct program_region *r, void (*destroy)(struct program **p))
+void program_region_destroy(kiln_device *dev, struct program_region *r, void (*destroy)(struct program **p))
 {
+    region_drop_gate(dev, r);
     for (int i = 0; i < r->n_branches; i++) destroy(&r->branches[i]);
     for (int i = 0; i < 2; i++) destroy(&r->child[i]);
     destroy(&r->start);
+    destroy(&r->end);
 }
 
 static void explain_child(const struct program *p, const char *what, int number, const char *indent,
@@ -358,21 +383,43 @@ static void explain_child(const struct program *p, const char *what, int number,
     str_free(&text);
 }
 
+// "for which the host waits", and why the device does not decide by itself.
+static void explain_wait(const struct program_region *r, const char *how, struct str *out)
+{
+    str_addf(out, "for which the host waits%s", how);
+    if (r->host_decides && *r->host_decides) str_addf(out, " (%s)", r->host_decides);
+}
+
+static void explain_trips(const struct program_region *r, struct str *out)
+{
+    if (r->trips >= 0) {
+        str_addf(out, "%lld trips", (long long)r->trips);
+        return;
+    }
+    str_add(out, r->child[1] ? "as long as a condition holds, " : "as often as a value says, ");
+    if (r->gated && r->reads_count)
+        str_add(out, "which is read once, for a kernel makes the trips; behind a gate the device decides");
+    else if (r->gated)
+        str_addf(out, "which the device decides, in chunks of %lld trips", (long long)r->chunk);
+    else
+        explain_wait(r, r->child[1] ? " in each trip" : " once", out);
+}
+
 static void explain_head(const struct program_region *r, struct str *out)
 {
     if (r->n_branches) {
-        str_addf(out, "switch: %d regions, the host waits for the index\n", r->n_branches);
+        str_addf(out, "switch: %d regions, ", r->n_branches);
+        if (r->gated)
+            str_add(out, "the device decides by the index");
+        else
+            explain_wait(r, " by the index", out);
+        str_add(out, "\n");
         return;
     }
     str_addf(out, "loop: %d value%s carried, ", r->n_carried, r->n_carried == 1 ? "" : "s");
     if (r->n_stay) str_addf(out, "%d of them in place, ", r->n_stay);
     str_addf(out, "%d scanned, ", r->n_scanned);
-    if (r->trips >= 0)
-        str_addf(out, "%lld trips", (long long)r->trips);
-    else
-        str_addf(out, "%s",
-                 r->child[1] ? "as long as a condition holds, for which the host waits in each trip"
-                             : "as often as a value says, for which the host waits once");
+    explain_trips(r, out);
     if (r->bound) str_addf(out, ", %lld at most", (long long)r->bound);
     str_addf(out, "%s\n", r->reverse ? ", from the last row to the first" : "");
 }
@@ -383,6 +430,7 @@ void program_region_explain(const struct program_region *r, const char *indent, 
     explain_head(r, out);
     for (int i = 0; i < r->n_branches; i++) explain_child(r->branches[i], "region", i, indent, explain, out);
     explain_child(r->start, "start", -1, indent, explain, out);
+    explain_child(r->end, "end, after an odd number of trips", -1, indent, explain, out);
     explain_child(r->child[0], "body", -1, indent, explain, out);
     explain_child(r->child[1], "cond", -1, indent, explain, out);
 }

@@ -16,6 +16,7 @@ struct program_region {
     struct program **branches;
     int n_branches;        // 0: a loop
     struct program *start; // of a loop: copies what it carries first, where that does not lie as a child reads it
+    struct program *end;   // of a loop that is gated: copies what it carries from the workspace to the results
     int n_in, n_out;
     struct region_operand *in; // n_in
     int32_t *out;              // n_out buffers
@@ -31,11 +32,17 @@ struct program_region {
     uint64_t *carried_at;       // n_carried: in the workspace
     uint64_t flag_at, child_at; // what cond gives; the children's arena
     uint64_t workspace_B;
+    const char *host_decides; // why the device does not decide what runs; NULL: it can
+    bool gated;               // it does, wherever the node stands
+    bool reads_count;         // but for this loop, unless a gate is around: its trips are inside of a kernel
+    int64_t chunk;            // trips
+    uint64_t state_at;        // of the gate
+    uint32_t fault;           // that its gate finds; 0: none
 };
 
 kiln_status program_region_make(struct program_maker *m, const struct unit *u, struct program_region **out);
 // Its children; it lies in the parent's arena.
-void program_region_destroy(struct program_region *r, void (*destroy)(struct program **p));
+void program_region_destroy(kiln_device *dev, struct program_region *r, void (*destroy)(struct program **p));
 kiln_status program_region_run(const struct program_call *call, const struct program_region *r, uint64_t workspace);
 typedef void program_explain_fn(const struct program *p, struct str *out);
 void program_region_explain(const struct program_region *r, const char *indent, program_explain_fn *explain,

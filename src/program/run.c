@@ -64,7 +64,7 @@ static void set_arguments(const struct program_call *r, const struct action *a, 
     room->failed = 0;
     uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
     *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
-                                  &room->failed};
+                                  &room->failed,   r->gate};
 }
 
 static kiln_status run_compiled(const struct program_call *r, const struct action *a)
@@ -100,6 +100,7 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
         else if (o->slot)
             o->address = program_number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
     }
+    l.gate = r->gate;
     if (a->random && r->rng) {
         l.scalars[0] = r->rng->seed;
         l.scalars[1] += r->rng->offset;
@@ -158,7 +159,7 @@ static kiln_status run_series(const struct program *p, const struct program_seri
 }
 
 static kiln_status run_child(const struct program *p, const struct program_argument *args, const struct rng *rng,
-                             uint64_t arena)
+                             uint64_t arena, struct device_gate *gate)
 {
     uint64_t few[FEW];
     struct program_call r = {.p = p,
@@ -166,6 +167,7 @@ static kiln_status run_child(const struct program *p, const struct program_argum
                              .arena = arena,
                              .base = few,
                              .rng = rng,
+                             .gate = gate,
                              .run_child = run_child,
                              .run_series = run_series};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);

@@ -35,11 +35,12 @@ struct program_call {
     const struct program_argument *args;
     struct storage *const *fresh;
     uint64_t arena;
-    uint64_t *base; // by buffer
+    uint64_t *base;           // by buffer
+    struct device_gate *gate; // behind which all of it runs; NULL: there is none
     const struct rng *rng;
     // A program without results of its own, whose memory in between lies at `arena`.
     kiln_status (*run_child)(const struct program *p, const struct program_argument *args, const struct rng *rng,
-                             uint64_t arena);
+                             uint64_t arena, struct device_gate *gate);
     // The same for many trips at less cost; not *taken: the child is more than one launch, or its device takes them
     // one by one.
     kiln_status (*run_series)(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken);

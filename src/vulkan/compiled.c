@@ -114,14 +114,10 @@ static kiln_status record(struct vk_device *vk, const struct vk_compiled *c, con
                             .words = l->words,
                             .n_words = l->n_words,
                             .groups = {l->groups[0], l->groups[1], l->groups[2]},
-                            .work = l->work};
+                            .work = l->work,
+                            .gate = l->gate};
     uint32_t pushed[2];
-    TRY(vk_stream_open(vk));
-    if (c->indirect) {
-        TRY(vk_push_address(vk, l->words, l->n_words, pushed));
-        d.words = pushed;
-        d.n_words = 2;
-    }
+    TRY(vk_prepare(vk, &d, c->indirect, pushed));
     order_after_conflicts(vk, l);
     return vk_record(vk, &d);
 }

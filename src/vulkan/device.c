@@ -177,6 +177,7 @@ static void destroy_parts(struct vk_device *vk)
 {
     vk_profile_finish(vk);
     vk_compiled_finish(vk);
+    vk_gates_finish(vk);
     vk_pipelines_finish(vk);
     vk_slabs_finish(vk);
     vk_ring_finish(vk, &vk->upload);
@@ -232,6 +233,7 @@ static kiln_status vk_synchronize(kiln_device *dev)
     struct vk_device *vk = dev->impl;
     pthread_mutex_lock(&vk->lock);
     kiln_status status = vk_stream_drain(vk);
+    if (!status) status = vk_gates_judge(vk, true);
     pthread_mutex_unlock(&vk->lock);
     return status;
 }
@@ -317,4 +319,5 @@ const struct device_ops vulkan_device_ops = {
     .unload_compiled = vk_unload_compiled,
     .launch_compiled = vk_launch_compiled,
     .batch = batch,
+    .gates = &vk_gate_ops,
 };

@@ -51,6 +51,7 @@
     X(vkCmdBindPipeline)             \
     X(vkCmdPushConstants)            \
     X(vkCmdDispatch)                 \
+    X(vkCmdDispatchIndirect)         \
     X(vkCmdCopyBuffer)               \
     X(vkCreateQueryPool)             \
     X(vkDestroyQueryPool)            \

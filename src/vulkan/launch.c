@@ -83,7 +83,7 @@ static struct vk_pipeline_key key_of(const struct launch *l, const struct plan *
     return key;
 }
 
-kiln_status vk_push_address(struct vk_device *vk, const uint32_t *words, uint32_t n_words, uint32_t pushed[2])
+static kiln_status push_address(struct vk_device *vk, const uint32_t *words, uint32_t n_words, uint32_t pushed[2])
 {
     uint64_t at_B;
     TRY(vk_ring_take(vk, &vk->arguments, n_words * 4, &at_B));
@@ -92,6 +92,36 @@ kiln_status vk_push_address(struct vk_device *vk, const uint32_t *words, uint32_
     pushed[0] = (uint32_t)address;
     pushed[1] = (uint32_t)(address >> 32);
     return KILN_OK;
+}
+
+kiln_status vk_prepare(struct vk_device *vk, struct vk_dispatch *d, bool indirect, uint32_t pushed[2])
+{
+    const uint32_t *words = d->words;
+    uint32_t n_words = d->n_words;
+    TRY(vk_stream_open(vk));
+    if (indirect) {
+        d->words = pushed;
+        d->n_words = 2;
+    }
+    // What either takes may end the batch; both belong to the one in which the launch is.
+    for (;;) {
+        if (indirect) TRY(push_address(vk, words, n_words, pushed));
+        uint64_t batch = vk_stream_last(vk);
+        if (KILN_UNLIKELY(d->gate != NULL)) TRY(vk_gate_ready(vk, d->gate));
+        if (KILN_LIKELY(vk_stream_last(vk) == batch)) return KILN_OK;
+    }
+}
+
+static void dispatch_workgroups(struct vk_device *vk, const struct vk_dispatch *d)
+{
+    VkCommandBuffer commands = vk->batches[vk->batch].commands;
+    if (KILN_LIKELY(!d->gate)) {
+        vk->fn.vkCmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
+        return;
+    }
+    VkBuffer buffer;
+    uint64_t at_B = vk_gate_slot(vk, d->gate, d->groups, &buffer);
+    vk->fn.vkCmdDispatchIndirect(commands, buffer, at_B);
 }
 
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
@@ -105,7 +135,7 @@ kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
         vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_words * 4, d->words);
     bool timed = false;
     if (profile_on()) TRY(vk_profile_before(vk, &timed));
-    vk->fn.vkCmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
+    dispatch_workgroups(vk, d);
     if (timed) vk_profile_after(vk);
     return vk_stream_recorded(vk, d->work);
 }
@@ -118,18 +148,22 @@ static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct
     p->form.n_reduce = l->n_reduce;
     p->form.indirect = n_words > PUSH_WORDS;
     struct vk_pipeline_key key = key_of(l, p);
-    VkPipeline pipeline;
-    TRY(vk_pipeline_get(vk, &key, &pipeline));
-    TRY(vk_stream_open(vk));
-    uint32_t pushed[2];
-    if (p->form.indirect) TRY(vk_push_address(vk, words, n_words, pushed));
-    order_after_conflicts(vk, l, p);
-    struct vk_dispatch d = {.pipeline = pipeline,
-                            .words = p->form.indirect ? pushed : words,
-                            .n_words = p->form.indirect ? 2 : n_words,
+    struct vk_dispatch d = {.words = words,
+                            .n_words = n_words,
                             .groups = {p->groups[0], p->groups[1], p->groups[2]},
-                            .work = p->work};
+                            .work = p->work,
+                            .gate = l->gate};
+    uint32_t pushed[2];
+    TRY(vk_pipeline_get(vk, &key, &d.pipeline));
+    TRY(vk_prepare(vk, &d, p->form.indirect, pushed));
+    order_after_conflicts(vk, l, p);
     return vk_record(vk, &d);
+}
+
+kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l)
+{
+    struct plan p = {.groups = {1, 1, 1}, .work = 1};
+    return dispatch(vk, l, &p);
 }
 
 static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l, struct plan *p)

@@ -13,6 +13,7 @@ static int memory_type(const struct vk_device *vk, uint32_t allowed, enum vk_mem
     const VkMemoryPropertyFlags wishes[][3] = {
         [VK_MEMORY_DEVICE] = {vk->shared_memory ? local | visible | coherent | cached : local, local, 0},
         [VK_MEMORY_UPLOAD] = {visible | coherent | local, visible | coherent, visible | coherent},
+        [VK_MEMORY_GROUPS] = {local, 0, 0},
         [VK_MEMORY_DOWNLOAD] = {visible | coherent | cached, visible | coherent, visible | coherent},
     };
     for (int wish = 0; wish < 3; wish++) {
@@ -32,6 +33,7 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
     };
+    if (use == VK_MEMORY_GROUPS) info.usage |= VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT;
     VK_CREATE(vk, vkCreateBuffer, &info, &b->handle);
     VkMemoryRequirements need;
     vk->fn.vkGetBufferMemoryRequirements(vk->device, b->handle, &need);
@@ -47,7 +49,8 @@ static kiln_status allocate(struct vk_device *vk, enum vk_memory_use use, struct
     VK_TRY(vk, vkBindBufferMemory, vk->device, b->handle, b->memory, 0);
     VkMemoryPropertyFlags got = vk->memory.memoryTypes[type].propertyFlags;
     const VkMemoryPropertyFlags mappable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    if ((use != VK_MEMORY_DEVICE || vk->shared_memory) && (got & mappable) == mappable) {
+    bool mapped = use == VK_MEMORY_UPLOAD || use == VK_MEMORY_DOWNLOAD || vk->shared_memory;
+    if (mapped && (got & mappable) == mappable) {
         void *host;
         VK_TRY(vk, vkMapMemory, vk->device, b->memory, 0, VK_WHOLE_SIZE, 0, &host);
         b->host = host;

@@ -62,6 +62,7 @@ kiln_status vk_stream_poll(struct vk_device *vk)
     if (vk->completed != vk->submitted)
         VK_TRY(vk, vkGetSemaphoreCounterValue, vk->device, vk->timeline, &vk->completed);
     if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_collect(vk);
+    if (KILN_UNLIKELY(vk->gates != NULL)) vk_gates_tally(vk);
     return KILN_OK;
 }
 
@@ -99,11 +100,8 @@ static VkResult wait_until(struct vk_device *vk, uint64_t value, uint64_t limit_
     return r;
 }
 
-kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value)
+static kiln_status wait_for(struct vk_device *vk, uint64_t value)
 {
-    TRY(vk_alive(vk));
-    if (value <= vk->completed) return KILN_OK;
-    STAT_ADD(vk->owner, waits, 1);
     VkResult r = wait_until(vk, value, vk->wait_limit_ns);
     if (r < 0) return vk_failed(vk, r, "vkWaitSemaphores");
     if (r == VK_TIMEOUT) {
@@ -112,6 +110,29 @@ kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value)
                          vk->op ? vk->op : "");
     }
     return vk_stream_poll(vk);
+}
+
+static void count_wait(struct vk_device *vk, uint64_t value)
+{
+    STAT_ADD(vk->owner, waits, 1);
+    if (value == vk->submitted) STAT_ADD(vk->owner, idle_waits, 1);
+}
+
+kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value)
+{
+    TRY(vk_alive(vk));
+    if (value <= vk->completed) return KILN_OK;
+    count_wait(vk, value);
+    return wait_for(vk, value);
+}
+
+kiln_status vk_stream_follow(struct vk_device *vk, uint64_t value)
+{
+    TRY(vk_alive(vk));
+    TRY(vk_stream_poll(vk));
+    if (value > vk->completed) count_wait(vk, value);
+    while (vk->completed < value) TRY(wait_for(vk, vk->completed + 1));
+    return KILN_OK;
 }
 
 kiln_status vk_stream_open(struct vk_device *vk)
@@ -138,9 +159,11 @@ kiln_status vk_stream_open(struct vk_device *vk)
     return KILN_OK;
 }
 
-static void barrier(struct vk_device *vk, VkPipelineStageFlags2 dst_stage, VkAccessFlags2 dst_access)
+static void barrier(struct vk_device *vk, VkPipelineStageFlags2 more, VkPipelineStageFlags2 dst_stage,
+                    VkAccessFlags2 dst_access)
 {
-    const VkPipelineStageFlags2 stages = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
+    const VkPipelineStageFlags2 stages =
+        VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT | more;
     VkMemoryBarrier2 memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
         .srcStageMask = stages,
@@ -153,19 +176,31 @@ static void barrier(struct vk_device *vk, VkPipelineStageFlags2 dst_stage, VkAcc
     vk->fn.vkCmdPipelineBarrier2(vk->batches[vk->batch].commands, &info);
 }
 
-void vk_stream_barrier(struct vk_device *vk)
+static const VkAccessFlags2 all_accesses = VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT |
+                                           VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
+
+static void forget_hazards(struct vk_device *vk)
 {
-    barrier(vk, 0,
-            VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_READ_BIT |
-                VK_ACCESS_2_TRANSFER_WRITE_BIT);
     vk->hazards.n_writes = vk->hazards.n_reads = 0;
     STAT_ADD(vk->owner, barriers, 1);
+}
+
+void vk_stream_barrier(struct vk_device *vk)
+{
+    barrier(vk, 0, 0, all_accesses);
+    forget_hazards(vk);
+}
+
+void vk_stream_groups_barrier(struct vk_device *vk)
+{
+    barrier(vk, VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT, 0, all_accesses | VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
+    forget_hazards(vk);
 }
 
 static VkResult seal(struct vk_device *vk)
 {
     // What the batch wrote becomes visible to the host, which may read mapped memory once the value is reached.
-    barrier(vk, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
+    barrier(vk, 0, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
     VkResult r = vk->fn.vkEndCommandBuffer(vk->batches[vk->batch].commands);
     vk->open = false;
     vk->sealed = r == VK_SUCCESS;
@@ -252,6 +287,7 @@ kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work)
 {
     vk->n_recorded++;
     vk->work += work;
+    if (KILN_UNLIKELY(vk->whole)) return KILN_OK;
     return KILN_UNLIKELY(vk->blocking) ? vk_stream_drain(vk) : submit_full(vk);
 }
 

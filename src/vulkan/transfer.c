@@ -15,9 +15,8 @@ static kiln_status find(struct vk_device *vk, uint64_t address, uint64_t size_B,
                      (unsigned long long)address, (unsigned long long)size_B);
 }
 
-// Records one copy between buffers; a range of 0 bytes for the side that is a ring.
-static kiln_status record(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
-                          uint64_t size_B, uint64_t write_address, uint64_t read_address)
+kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
+                           uint64_t size_B, uint64_t write_address, uint64_t read_address)
 {
     TRY(vk_stream_open(vk));
     struct vk_hazards *h = &vk->hazards;
@@ -39,7 +38,7 @@ static kiln_status copy(struct vk_device *vk, uint64_t dst, uint64_t src, uint64
     TRY(find(vk, dst, size_B, &to));
     TRY(find(vk, src, size_B, &from));
     vk->op = "copy";
-    return record(vk, to->handle, dst - to->address, from->handle, src - from->address, size_B, dst, src);
+    return vk_record_copy(vk, to->handle, dst - to->address, from->handle, src - from->address, size_B, dst, src);
 }
 
 static kiln_status upload(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B)
@@ -60,7 +59,7 @@ static kiln_status upload(struct vk_device *vk, uint64_t dst, const void *src, u
         TRY(vk_stream_open(vk));
         TRY(vk_ring_take(vk, &vk->upload, piece_B, &at_B));
         memcpy(vk->upload.buffer.host + at_B, (const char *)src + done_B, piece_B);
-        TRY(record(vk, to->handle, to_B + done_B, vk->upload.buffer.handle, at_B, piece_B, dst + done_B, 0));
+        TRY(vk_record_copy(vk, to->handle, to_B + done_B, vk->upload.buffer.handle, at_B, piece_B, dst + done_B, 0));
         done_B += piece_B;
     }
     return KILN_OK;
@@ -76,6 +75,7 @@ static kiln_status download(struct vk_device *vk, void *dst, uint64_t src, uint6
     uint64_t from_B = src - from->address;
     if (from->host) {
         TRY(vk_stream_drain(vk));
+        TRY(vk_gates_judge(vk, false));
         memcpy(dst, from->host + from_B, size_B);
         return KILN_OK;
     }
@@ -87,7 +87,8 @@ static kiln_status download(struct vk_device *vk, void *dst, uint64_t src, uint6
         if (piece_B) {
             TRY(vk_stream_open(vk));
             TRY(vk_ring_take(vk, &vk->download, piece_B, &at_B));
-            TRY(record(vk, vk->download.buffer.handle, at_B, from->handle, from_B + done_B, piece_B, 0, src + done_B));
+            TRY(vk_record_copy(vk, vk->download.buffer.handle, at_B, from->handle, from_B + done_B, piece_B, 0,
+                               src + done_B));
             TRY(vk_stream_submit(vk));
         }
         uint64_t value = vk->submitted;
@@ -101,7 +102,7 @@ static kiln_status download(struct vk_device *vk, void *dst, uint64_t src, uint6
         pending_value = value;
         done_B += piece_B;
     }
-    return KILN_OK;
+    return vk_gates_judge(vk, false);
 }
 
 kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)

@@ -61,7 +61,12 @@ struct vk_buffer {
     uint8_t *host;
     uint64_t last_value; // put aside: of the last batch that may use it
 };
-enum vk_memory_use { VK_MEMORY_DEVICE, VK_MEMORY_UPLOAD, VK_MEMORY_DOWNLOAD };
+enum vk_memory_use {
+    VK_MEMORY_DEVICE,
+    VK_MEMORY_UPLOAD,
+    VK_MEMORY_DOWNLOAD,
+    VK_MEMORY_GROUPS
+}; // the last: of launches
 
 // hazard.c: byte ranges touched since the last barrier.
 #define HAZARD_WRITES 64
@@ -138,6 +143,7 @@ struct vk_device {
     bool sealed; // its recording has ended, but the queue has not taken it yet
     bool ramped; // the small first batch has gone
     int holds;   // programs that are being recorded: the number of commands ends no batch
+    bool whole;  // what is being recorded may not be parted from what comes next
     uint32_t n_recorded;
     uint64_t work, work_limit; // estimated points of the open batch
     VkPipeline bound;
@@ -151,6 +157,9 @@ struct vk_device {
 
     // profile.c
     struct vk_profile *profile; // made at the first launch while a profile is taken
+
+    // gate.c
+    struct vk_gates *gates; // made at the first gate
 
     // memory.c
     struct vk_buffers {
@@ -214,15 +223,17 @@ kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work); // one comm
 kiln_status vk_stream_hold(struct vk_device *vk, bool begin);        // between, the number of commands ends no batch
 kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open or the sealed batch over
 kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value);
-kiln_status vk_stream_drain(struct vk_device *vk);   // submit, and wait for all
-kiln_status vk_stream_poll(struct vk_device *vk);    // updates `completed` without waiting
-bool vk_stream_idle(struct vk_device *vk);           // nothing recorded, nothing in flight
+kiln_status vk_stream_follow(struct vk_device *vk, uint64_t value); // the same; the limit is for each batch on the way
+kiln_status vk_stream_drain(struct vk_device *vk);                  // submit, and wait for all
+kiln_status vk_stream_poll(struct vk_device *vk);                   // updates `completed` without waiting
+bool vk_stream_idle(struct vk_device *vk);                          // nothing recorded, nothing in flight
 uint64_t vk_stream_last(const struct vk_device *vk); // the value after which nothing recorded so far runs
 void vk_stream_look(struct vk_device *vk);           // the same as a poll where a failure means nothing: sets no error
 // Hands over what is recorded and waits. True when nothing on the queue or on its way there uses memory any more. Sets
 // no error.
 bool vk_stream_quiet(struct vk_device *vk);
-void vk_stream_barrier(struct vk_device *vk); // into the open batch; forgets all hazards
+void vk_stream_barrier(struct vk_device *vk);        // into the open batch; forgets all hazards
+void vk_stream_groups_barrier(struct vk_device *vk); // the same, also for the workgroups that launches find in memory
 
 // ring.c
 kiln_status vk_ring_init(struct vk_device *vk, struct vk_ring *r, uint64_t size_B, enum vk_memory_use use);
@@ -244,7 +255,20 @@ void vk_profile_submitted(struct vk_device *vk, int batch);
 void vk_profile_collect(struct vk_device *vk); // reads what is done
 void vk_profile_finish(struct vk_device *vk);
 
+// gate.c, fault.c: what the vtable and the rest of the device ask; see vulkan/gates.h.
+extern const struct gate_ops vk_gate_ops;
+kiln_status vk_gate_ready(struct vk_device *vk, struct device_gate *g); // for one launch, in the open batch
+// Then: where in the buffer its workgroups will lie. `groups`: those that it has if it runs.
+uint64_t vk_gate_slot(struct vk_device *vk, struct device_gate *g, const uint32_t groups[3], VkBuffer *buffer);
+void vk_gates_tally(struct vk_device *vk); // counts what was left out, as far as the device has come
+// The first fault that was found: of this thread's launches, or of all.
+kiln_status vk_gates_judge(struct vk_device *vk, bool all);
+void vk_gates_finish(struct vk_device *vk);
+
 // transfer.c
+// One copy between buffers, in order after what it conflicts with; an address of 0 for the side that is no slab.
+kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
+                           uint64_t size_B, uint64_t write_address, uint64_t read_address);
 kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
 kiln_status vk_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status vk_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
@@ -278,10 +302,13 @@ struct vk_dispatch {
     const uint32_t *words; // of the push constants
     uint32_t n_words, groups[3];
     uint64_t work;
+    struct device_gate *gate;
 };
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
-// A block of arguments in memory, and its address as the words to push instead.
-kiln_status vk_push_address(struct vk_device *vk, const uint32_t *words, uint32_t n_words, uint32_t pushed[2]);
+kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
+// Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
+// in memory, and it gets `pushed`, their address, instead.
+kiln_status vk_prepare(struct vk_device *vk, struct vk_dispatch *d, bool indirect, uint32_t pushed[2]);
 enum vk_kernel_flags { VK_KERNEL_HERE = 1, VK_KERNEL_F64 = 2 }; // runs on this device; its module has class f64
 bool vk_supports(kiln_device *dev, const struct launch *l);
 kiln_status vk_launch(kiln_device *dev, const struct launch *l);

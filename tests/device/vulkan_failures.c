@@ -4,6 +4,7 @@
 
 #include "spirv/specialise.h"
 
+#include <kiln/control.h>
 #include <kiln/kiln.h>
 
 // --- the driver that fails for a while
@@ -14,6 +15,12 @@ static int submits, fail_from, fail_to; // submissions [from, to) fail
 static int ends, fail_end;              // the recording that cannot be ended; -1: all can
 static int freed;
 static bool hangs;
+static int hangs_after; // so many questions how far the queue is; 0: not by itself
+
+static void count_question(void)
+{
+    if (hangs_after && !--hangs_after) hangs = true;
+}
 
 static VkResult VKAPI_PTR submit(VkQueue q, uint32_t n, const VkSubmitInfo2 *s, VkFence f)
 {
@@ -29,11 +36,13 @@ static VkResult VKAPI_PTR end(VkCommandBuffer b)
 
 static VkResult VKAPI_PTR wait(VkDevice d, const VkSemaphoreWaitInfo *i, uint64_t limit_ns)
 {
+    count_question();
     return hangs ? VK_TIMEOUT : real.vkWaitSemaphores(d, i, limit_ns);
 }
 
 static VkResult VKAPI_PTR counter(VkDevice d, VkSemaphore s, uint64_t *value)
 {
+    count_question();
     if (!hangs) return real.vkGetSemaphoreCounterValue(d, s, value);
     *value = 0;
     return VK_SUCCESS;
@@ -57,7 +66,7 @@ static struct vk_device *put_in_place(void)
 {
     struct vk_device *vk = vk_of(dev);
     real = vk->fn;
-    submits = fail_from = fail_to = ends = freed = 0;
+    submits = fail_from = fail_to = ends = freed = hangs_after = 0;
     fail_end = -1;
     hangs = false;
     vk->fn.vkQueueSubmit2 = submit;
@@ -213,6 +222,58 @@ static void nothing_is_recorded_on_a_lost_device(void **state)
     kiln_scope_end(&scope);
 }
 
+// --- loops of which the device decides
+
+static kiln_status is_less(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_less(in[0], user);
+    return kiln_error();
+}
+
+static kiln_status add_one(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_add(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static kiln_status count_up(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *zero = kiln_zeros_like(in[0]);
+    return kiln_while(is_less, add_one, in[0], &zero, 1, NULL, out, 1);
+}
+
+static void a_loop_without_end_ends_with_its_device(void **state)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *far = kiln_full(dev, KILN_F32, KILN_SHAPE0, INFINITY),
+                *near = kiln_full(dev, KILN_F32, KILN_SHAPE0, 300), *y;
+    kiln_function *f = kiln_jit(count_up, NULL, NULL);
+    assert_ok(kiln_call(f, &near, 1, &y, 1));
+    struct vk_device *vk = put_in_place();
+    hangs_after = 50;
+    assert_int_equal(kiln_call(f, &far, 1, &y, 1), KILN_E_TIMEOUT);
+    assert_non_null(strstr(kiln_error_message(), "KILN_WAIT_S"));
+    assert_null(y);
+    kiln_error_clear();
+    hangs = false;
+    assert_ok(kiln_device_synchronize(dev));
+    for (fail_from = 0; fail_from < 4; fail_from++) { // a submission that fails once is handed over again, or an error
+        submits = 0;
+        fail_to = fail_from + 2;
+        failure = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+        kiln_status status = kiln_call(f, &near, 1, &y, 1);
+        if (status) assert_int_equal(status, KILN_E_DEVICE_MEMORY);
+        kiln_error_clear();
+        fail_to = 0;
+        assert_ok(kiln_call(f, &near, 1, &y, 1));
+        assert_true(kiln_item(y) == 300);
+    }
+    vk->fn = real;
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    assert_no_validation_message();
+}
+
 // --- memory that the queue still works on
 
 static void memory_in_use_outlives_a_late_wait(void **state)
@@ -347,7 +408,7 @@ int main(void)
         CASE(results_outlive_failed_submissions),      CASE(results_that_are_lost_cannot_be_read),
         CASE(nothing_is_recorded_on_a_lost_device),    CASE(memory_in_use_outlives_a_late_wait),
         CASE(closing_leaves_what_the_queue_works_on),  CASE(specialisation_ends_when_memory_is_out),
-        CASE(a_pipeline_that_fails_can_be_made_later),
+        CASE(a_pipeline_that_fails_can_be_made_later), CASE(a_loop_without_end_ends_with_its_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

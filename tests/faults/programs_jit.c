@@ -1,6 +1,7 @@
 // Programs that capture: each kind of capture with a gradient, called more than once.
 #include "faults.h"
 
+#include <kiln/control.h>
 #include <math.h>
 
 static kiln_tensor *chain(kiln_tensor *x, kiln_tensor *w)
@@ -143,12 +144,41 @@ static void run_bundle(const char *device, struct outcome *o)
     world_close(&k);
 }
 
+// --- a loop of unknown length, one with a bound, and a condition in it, differentiated
+
+static kiln_status is_small(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_less(kiln_sum(in[0], NULL), kiln_scalar(80));
+    return kiln_error();
+}
+
+static kiln_status grows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_add(kiln_mul(in[0], kiln_scalar(1.25)), user ? kiln_softmax(user, 1) : kiln_scalar(0.25));
+    return kiln_error();
+}
+
+static kiln_status grows_on(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *large = kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(30));
+    return kiln_cond(large, grows, grows, user, in, n_in, out, n_out);
+}
+
+static kiln_status flow_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y, *z;
+    if (kiln_while(is_small, grows_on, user, in, 1, KILN_LOOP(.bound = 20), &y, 1)) return kiln_error();
+    if (kiln_while(is_small, grows, NULL, in, 1, NULL, &z, 1)) return kiln_error();
+    out[0] = kiln_add(kiln_sum(kiln_square(y), NULL), kiln_sum(z, NULL));
+    return kiln_error();
+}
+
+static void run_flow(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, flow_loss, NULL);
+}
+
 const struct program jit_programs[] = {
-    {"strict", run_strict},
-    {"trace", run_trace},
-    {"auto", run_auto},
-    {"region", run_region},
-    {"background", run_background},
-    {"bundle", run_bundle},
-    {NULL},
+    {"strict", run_strict}, {"trace", run_trace},           {"auto", run_auto},     {"region", run_region},
+    {"flow", run_flow},     {"background", run_background}, {"bundle", run_bundle}, {NULL},
 };

@@ -343,7 +343,8 @@ static void a_loop_inside_of_a_kernel_is_one_launch(void **state)
         int n = make_inputs(f, l.c, KILN_F32, ROWS, in);
         kiln_function *j = capture_in(STRICT, runs, &l);
         uint64_t launches = launches_of_call(f, j, in, n, out, l.c->carried + l.c->stacked);
-        if (launches != (l.c->inside ? 1 : ROWS))
+        bool copies = strcmp(jit_device, "cpu") && !strncmp(l.c->what, "the number", 10); // whose count is a value
+        if (launches != (uint64_t)((l.c->inside ? 1 : ROWS) + copies))
             fail_msg("%s: %d launches of %d trips", l.c->what, (int)launches, ROWS);
         kiln_function_free(&j);
         kiln_scope_end(&scope);
@@ -383,7 +384,8 @@ static void trips_beyond_a_launch(void **state)
         ok(kiln_read(out[0], &y[0], sizeof *y));
         ok(kiln_read(out[1], &y[1], sizeof *y));
         assert_true(y[0] == a && y[1] == b);
-        uint64_t most = strcmp(jit_device, "cpu") ? (uint64_t)(counts[i] + 32767) / 32768 : 1;
+        // On a GPU what is carried is copied first.
+        uint64_t most = strcmp(jit_device, "cpu") ? (uint64_t)(counts[i] + 32767) / 32768 + 1 : 1;
         if (counts[i]) assert_int_equal(launches, most);
     }
     kiln_function_free(&j);
@@ -621,6 +623,12 @@ REGION(counts_to_bound)
     return kiln_for(in[1], adds_number, NULL, in, 1, KILN_LOOP(.bound = 10), out, 1);
 }
 
+// Where the device decides, who waits is told.
+static void fails_at_last(struct fixture *f, kiln_status status, const char *part)
+{
+    fails(status ? status : kiln_device_synchronize(f->dev), KILN_E_STATE, part);
+}
+
 static void more_trips_than_the_bound_are_an_error(void **state)
 {
     struct fixture *f = *state;
@@ -630,7 +638,7 @@ static void more_trips_than_the_bound_are_an_error(void **state)
         if (trips <= 10)
             ok(kiln_call(j, in, 2, out, 1));
         else
-            fails(kiln_call(j, in, 2, out, 1), KILN_E_STATE, "the loop goes on after 10 trips, its .bound");
+            fails_at_last(f, kiln_call(j, in, 2, out, 1), "the loop goes on after 10 trips, its .bound");
     }
     kiln_function_free(&j);
 }
