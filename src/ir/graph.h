@@ -5,10 +5,11 @@
 // run of nodes of the same array, just before the node that owns it, with parameters and results of its own; a node
 // says which region it is in. Nodes inside may use values of the regions around them.
 //
-// Effects are ordered by tokens: a node with OP_EFFECT takes a token as its last operand and makes one as its last
-// output, a chain from the graph's entry token; a region has its own, from a parameter that is a token. The op's row
-// counts neither. No op has an effect yet: writes and prints are outputs, random draws have their places in the stream
-// as attributes. Of ops with regions there is one, `call`, for tests: both stand ready for control flow.
+// Effects of the host (prints, assertions, calls: OP_HOST, see host.h) happen in the order in which their nodes stand,
+// which no pass changes. Writes are outputs, random draws have their places in the stream as attributes. Beside them
+// there are tokens, which no op of the table uses: a node with OP_EFFECT takes a token as its last operand and makes
+// one as its last output, a chain from the graph's entry token; a region has its own, from a parameter that is a token.
+// The op's row counts neither. Of ops with regions `switch` and `loop` are control flow, and `call` is for tests.
 //
 // Types hold numbers. A dimension that may differ from call to call is marked with a symbol beside its number, which is
 // then the size that was seen.

@@ -16,25 +16,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Functions whose code runs on this thread inside a capture, innermost first.
+// Functions whose code runs on this thread inside a capture, and those whose programs run, so that a call of the host
+// is inside of them; innermost first.
 struct call_running {
     const struct kiln_function *f;
     struct call_running *outer;
+    bool is_program;
 };
 static THREAD_LOCAL struct call_running *running;
-// Functions whose programs run on this thread: a call of the host is inside of them.
-static THREAD_LOCAL struct call_running *programs;
 
 // Inside another capture, a function is a part of that one's graph.
 static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     for (const struct call_running *r = running; r; r = r->outer)
-        if (r->f == f)
+        if (r->f == f && !r->is_program)
             return error_set(KILN_E_STATE,
                              "call: %s calls itself while it is captured, which would never end; recursion needs "
                              "KILN_CAPTURE_AUTO or no capture",
                              f->name);
-    struct call_running me = {f, running};
+    struct call_running me = {f, running, false};
     running = &me;
     kiln_status status = function_run(f, in, n_in, o);
     running = me.outer;
@@ -179,7 +179,7 @@ static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, siz
     kiln_status status = *out ? KILN_OK : miss(f, &m, in, n_in, key, &capture);
     pthread_mutex_unlock(&f->lock);
     if (status || *out || !capture) return status;
-    struct call_running me = {f, running};
+    struct call_running me = {f, running, false};
     running = &me;
     status = entry_make(f, in, n_in, o, key, out);
     running = me.outer;
@@ -275,7 +275,7 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     pthread_mutex_lock(&f->capture_lock);
     leave_push(&holds, unref_entry, *e);
     leave_push(&locks, unlock_captures, f);
-    struct call_running me = {f, running};
+    struct call_running me = {f, running, false};
     running = &me;
     kiln_status status = entry_make(f, in, n_in, o, key, &again);
     running = me.outer;
@@ -337,8 +337,8 @@ static kiln_status verify_if_due(kiln_function *f, kiln_tensor *const *in, size_
 // Takes the reference.
 static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *const *in, struct outputs *o, bool *undone)
 {
-    for (const struct call_running *r = programs; r; r = r->outer)
-        if (r->f == f) {
+    for (const struct call_running *r = running; r; r = r->outer)
+        if (r->f == f && r->is_program) {
             entry_unref(&e);
             return error_set(KILN_E_STATE, "call: %s is running: a function that it calls on the host may not call it",
                              f->name);
@@ -351,10 +351,10 @@ static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *con
         TRY(status);
     }
     function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
-    struct call_running me = {f, programs};
-    programs = &me;
+    struct call_running me = {f, running, true};
+    running = &me;
     kiln_status status = entry_run(e, in, o->v, undone);
-    programs = me.outer;
+    running = me.outer;
     return status;
 }
 
@@ -426,7 +426,7 @@ static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t
 
 struct calling {
     kiln_function *f;
-    struct call_running *running, *programs;
+    struct call_running *running;
 };
 
 // Of a call that was left.
@@ -434,14 +434,13 @@ static void end_call(void *at)
 {
     struct calling *c = at;
     running = c->running;
-    programs = c->programs;
     leave(c->f, true);
     function_unref(c->f);
 }
 
 kiln_status function_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
-    struct calling c = {f, running, programs};
+    struct calling c = {f, running};
     struct state_leave left;
     function_ref(f); // it may be freed meanwhile
     state_push(&left, end_call, &c);

@@ -210,7 +210,7 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
 {
     const struct captured *c = &e->captured;
     struct error_record now, why;
-    struct flow_effects *effects = &thread_state.effects;
+    struct flow_effects *effects = thread_state.effects;
     if (has_written(e) || effects->gave || (r->undone && effects->done)) return;
     if (r->undone) {
         *r->undone = true;
@@ -244,8 +244,8 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     struct rng rng = {0, 0};
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
-    const struct flow_effects around = thread_state.effects;
-    thread_state.effects = (struct flow_effects){0};
+    struct flow_effects *around = thread_state.effects, effects = {0};
+    thread_state.effects = &effects;
     kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (status) catch_up(e, r, in, tensors, &rng);
     thread_state.effects = around;

@@ -4,8 +4,11 @@
 // behind the last step whose indices may turn out to be out of range. So a run that fails has written nothing, and
 // whoever called it can find out by itself what came before the error. It is impossible where a step that may fail
 // reads what was written, or writes itself; then what is written has to be computed elsewhere first.
+#include "ops/attrs.h"
+#include "ops/families.h"
 #include "ops/index_check.h"
 #include "program/impl.h"
+#include "tensor/apply.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,16 +48,34 @@ static void writes_given(struct ordering *o, int32_t buffer, bool write, bool *h
     *hit |= write && unit_buffer_is_given(&o->u->buffers.v[buffer]);
 }
 
+// By a number that turns out wrong: how many trips, which branch.
+static bool flow_can_fail(const struct kiln_graph *g, const struct ir_node *n)
+{
+    if (n->op == &op_instances[OP_switch]) return g->values.v[ir_operands(g, n)[n->n_in - 1]].type.dtype != KILN_BOOL;
+    return n->op == &op_instances[OP_loop] && (n->attrs[AT_loop_counted].i || n->attrs[AT_loop_bound].i);
+}
+
 // caps NULL: on some device.
 static bool node_can_fail(const struct kiln_graph *g, const struct ir_node *n, const struct device_caps *caps)
 {
     const struct type *types[MAX_OPERANDS];
     const struct op_call c = {
         .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types, .attrs = (struct attr *)n->attrs};
-    if (ir_node_has_effect(g, n)) return true;
+    if (ir_node_has_effect(g, n) || flow_can_fail(g, n)) return true;
     if (!op_checks_index(n->op) || n->n_in > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++) types[i] = &g->values.v[ir_operands(g, n)[i]].type;
     return caps ? op_can_fail(&c, caps) : op_call_checks_index(&c);
+}
+
+static bool any_can_fail(const struct kiln_graph *g, const struct ir_node *n)
+{
+    bool can = node_can_fail(g, n, NULL);
+    for (int32_t k = 0; k < n->n_regions && !can; k++) {
+        const struct ir_region *r = &g->regions.v[n->first_region + k];
+        for (int32_t i = r->first_node; i < r->first_node + r->n_nodes && !can; i++)
+            can = node_can_fail(g, &g->nodes.v[i], NULL);
+    }
+    return can;
 }
 
 static bool can_fail(const struct ordering *o, const struct fuse_step *s)
@@ -62,7 +83,7 @@ static bool can_fail(const struct ordering *o, const struct fuse_step *s)
     const struct kiln_graph *g = o->u->graph;
     for (int i = 0; i < s->n_units; i++) {
         int32_t node = o->u->v.v[s->units[i]].node;
-        if (node >= 0 && node_can_fail(g, &g->nodes.v[node], NULL)) return true;
+        if (node >= 0 && any_can_fail(g, &g->nodes.v[node])) return true;
     }
     return s->kernel && s->kernel->n_checks;
 }

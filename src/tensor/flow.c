@@ -21,7 +21,7 @@ static kiln_status call(const struct host_call *h, kiln_device *dev, kiln_tensor
     thread_state.capture = 0;
     thread_state.no_grad = 1;
     thread_state.numbers_given = thread_state.indices_fit = false;
-    thread_state.effects = (struct flow_effects){0};
+    thread_state.effects = NULL;
     kiln_status status = h->kind->run(h, dev, in, n_in, out);
     struct kiln_scope *scope = thread_state.scope;
     thread_state = around;
@@ -32,8 +32,8 @@ static kiln_status call(const struct host_call *h, kiln_device *dev, kiln_tensor
 kiln_status flow_call_host(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
                            kiln_tensor **out)
 {
-    struct flow_effects *e = &thread_state.effects;
-    if (!h->effect) return call(h, dev, in, n_in, out);
+    struct flow_effects *e = thread_state.effects;
+    if (!h->effect || !e) return call(h, dev, in, n_in, out);
     if (e->skip) {
         e->skip--;
         return KILN_OK;

@@ -182,18 +182,17 @@ struct flow_effects {
 };
 
 struct thread_state {
-    struct kiln_scope *scope; // innermost
-    struct sink *sink;        // NULL: eager
-    int no_grad;              // depth
-    struct draw_frame *draws; // of the innermost region of control flow; NULL: what is drawn is the device's
-    struct flow_trip *trips;  // of the loops that are run; NULL: none
-    struct flow_effects effects;
-    int no_capture;     // depth
-    bool in_rules;      // gradients are being computed: what is recorded, the library makes
-    uint32_t capture;   // number of the capture in progress, 0: none
-    bool numbers_given; // random ops come with their piece of the stream
-    bool indices_fit;   // the library made the indices of ops, or has seen them checked
-    bool scopes_end;    // what is open when the thread ends is ended
+    struct kiln_scope *scope;     // innermost
+    struct sink *sink;            // NULL: eager
+    struct draw_frame *draws;     // of the innermost region of control flow; NULL: what is drawn is the device's
+    struct flow_trip *trips;      // of the loops that are run; NULL: none
+    struct flow_effects *effects; // of the innermost call of a captured function; NULL: none
+    int no_grad, no_capture;      // depths
+    uint32_t capture;             // number of the capture in progress, 0: none
+    bool numbers_given;           // random ops come with their piece of the stream
+    bool indices_fit;             // the library made the indices of ops, or has seen them checked
+    bool scopes_end;              // what is open when the thread ends is ended
+    bool in_rules;                // gradients are being computed: what is recorded, the library makes
 };
 extern THREAD_LOCAL struct thread_state thread_state;
 

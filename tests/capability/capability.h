@@ -17,9 +17,11 @@
 #define CAPABILITIES(X) \
     X(01) X(02) X(03) X(04) X(05) X(06) X(07) X(08) X(09) X(10) X(11) X(12) \
     X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) \
-    X(25) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) \
-    X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(54) X(55) X(56) X(57) \
-    X(bundle_gradients) X(64) \
+    X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33) X(34) X(35) X(36) \
+    X(37) \
+    X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) \
+    X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57) X(58) X(59) X(60) X(61) \
+    X(62) X(64) X(bundle_gradients) X(fallback) \
     X(65) X(68) X(69) X(70) X(71) X(72) X(11_fused) X(11_long)
 // clang-format on
 #define DECLARE(nn) void capability_##nn(void **state);

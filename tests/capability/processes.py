@@ -240,7 +240,8 @@ def capability_77(build, source, bench, info):
         print(f'{device}: launches eager, captured: {counts}')
         alone = {name for name, (eager, jit) in counts.items() if jit >= eager}
         # On the CPU this row is two products by BLAS, with nothing beside the softmax and the scale that could fuse.
-        check(alone <= ({'attention'} if device == 'cpu' else set()), f'{device}: no fewer launches: {alone}')
+        # On a GPU the device decides how many trips this one makes, so that gates stand between its launches.
+        check(alone <= {'attention' if device == 'cpu' else 'while_device'}, f'{device}: no fewer launches: {alone}')
         check(len(several) >= 12, several)
         fused = sorted(set(several) - alone)
         check_faster(bench, fused, '--device', device, *(['--size', 'tiny'] if device == 'vulkan' else []))

@@ -127,7 +127,7 @@ static void add_row(struct subject *s, const struct op *op)
 // (tests/jit/arrived.c, tests/graph/regions.c).
 bool is_subject_elsewhere(const struct op *op)
 {
-    static const char *const names[] = {"to_device", "if_arrived", "call", "switch", "loop"};
+    static const char *const names[] = {"to_device", "if_arrived", "call", "switch", "loop", "host_call", "host_value"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(op->name, names[i])) return true;
     return false;

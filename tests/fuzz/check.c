@@ -105,6 +105,7 @@ struct slack {
     double wide_by;       // of an entry in f64
     double most;          // of a gradient: rules round inside, where no noise comes, sums that nearly cancel
     double halves_by;     // of an entry in halves of a second derivative: sums of products that nearly cancel
+    bool has_halves;      // the program
     bool second;          // derivatives, in which rules divide what they have rounded by numbers near 0
     bool zeros;           // a branch that is not taken gives zeros to what was infinite
     double written;       // in a program that writes in place, where no noise comes: the largest number
@@ -145,6 +146,7 @@ static struct slack slack_of(const struct program *p, const struct trace *want, 
                           .wide_by = rounding_of_trace(want, unit),
                           .most = p->gradient ? most_of_trace(want) : 0,
                           .halves_by = is_second(p->gradient) ? rounding_of_trace(want, unit) * most_of_trace(want) : 0,
+                          .has_halves = has_halves(p),
                           .second = is_second(p->gradient),
                           .zeros = p->gradient && want->overflows,
                           .written = writes(p) ? most_of_trace(want) : 0,
@@ -157,9 +159,10 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
     const struct entry *want = &r->want.entry[at];
     bool half = want->dtype == KILN_F16 || want->dtype == KILN_BF16;
     // Halves are rounded where gradients are added up, too, after the noise. What is wider and was made of halves is as
-    // far apart as they are.
-    double unit = half ? unit_of(want->dtype) : r->want.halves ? unit_of(r->want.halves) : 0;
-    bool of_halves = half || (r->want.halves && want->dtype >= KILN_F16);
+    // far apart as they are; a second derivative by the gradient of a half is, too.
+    kiln_dtype halves = r->want.halves ? r->want.halves : slack->second && slack->has_halves ? KILN_BF16 : 0;
+    double unit = half ? unit_of(want->dtype) : halves ? unit_of(halves) : 0;
+    bool of_halves = half || (halves && want->dtype >= KILN_F16);
     double rounding = slack->wide
                           ? slack->wide_by
                           : (of_halves ? slack->halves_by : 0) + 4 * unit * fmax(largest_of(want), slack->written);
@@ -180,6 +183,8 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
         if ((lost && isnan(want->v[i])) || (slack->zeros && isnan(got->v[i]))) continue;
         double spread = spread_of(r->noisy, r->n_noisy, at, want, i);
         spread = fmax(spread, 0.5 * spread_of_all(r->noisy, r->n_noisy, at, want));
+        // What a rule divides by may be 0 where halves are not rounded, and all of the number be rounding.
+        if (slack->second && slack->has_halves && isnan(got->v[i]) && spread > fabs(want->v[i])) continue;
         double by = fabs(got->v[i] - want->v[i]);
         // A logarithm of a sum next to 1 shows the units of 1.
         double of_one = spread > 0 ? 4 * unit_of(want->dtype) : 0;

@@ -443,7 +443,8 @@ static void reads_of_inputs_are_refused(void **state)
     kiln_function *j = kiln_jit(read_input, NULL, NULL);
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "item: the value depends on an input of the function at jit.c:");
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE,
-          "choose by kiln_where, return the value and read it outside, or capture with KILN_CAPTURE_AUTO");
+          "choose by kiln_where or kiln_cond, give it to kiln_host_call, return the value and read it outside, or "
+          "capture with KILN_CAPTURE_AUTO");
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_STATE, "(jit.c:");
     assert_null(out);
     kiln_function_free(&j);

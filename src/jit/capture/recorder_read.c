@@ -12,8 +12,9 @@ static kiln_status unknown_value(const struct recorder *r)
 {
     return error_set(
         KILN_E_STATE,
-        "the value depends on an input of %s, which is being captured and has no values yet; choose by kiln_where, "
-        "return the value and read it outside, or capture with KILN_CAPTURE_AUTO",
+        "the value depends on an input of %s, which is being captured and has no values yet; choose by kiln_where or "
+        "kiln_cond, give it to kiln_host_call, return the value and read it outside, or capture with "
+        "KILN_CAPTURE_AUTO",
         r->name);
 }
 
