@@ -96,11 +96,12 @@ kiln_tensor *step_totals(struct operands *o)
     return kiln_add(kiln_mul(o->a, rows), total);
 }
 
-// Whether a variance of equal elements is 0 or what is left of rounding is as luck has it.
+// Whether a variance of equal elements, or a sum of what was centred, is 0 or what is left of rounding is as luck has
+// it.
 static kiln_tensor *without_rests(struct operands *o)
 {
     if (!is_float(o->a) || !noise_tosses(o->run)) return o->a;
-    return kiln_where(kiln_less(kiln_abs(o->a), kiln_scalar(0x1p-40)), kiln_scalar(0), o->a);
+    return kiln_where(kiln_less(kiln_abs(o->a), kiln_scalar(0x1p-18)), kiln_scalar(0), o->a);
 }
 
 kiln_tensor *step_extreme(struct operands *o)
