@@ -118,11 +118,42 @@ static void an_explanation_shows_the_children(void **state)
     kiln_function_free(&j);
 }
 
+// --- nesting
+
+REGION(nests)
+{
+    int inside = *(const int *)user - 1;
+    if (inside >= 0) return kiln_for(kiln_scalar_int(1), nests, &inside, in + n_in - 1, 1, NULL, out, 1);
+    out[0] = kiln_add(in[n_in - 1], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void regions_nest_64_deep(void **state)
+{
+    struct fixture *f = *state;
+    for (int depth = 64; depth <= 65; depth++) {
+        kiln_tensor *x = vec(f, 2, 1., 2.), *y;
+        ok(nests(&depth, &x, 1, &y, 1));
+        same(y, vec(f, 2, 2., 3.));
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            kiln_function *j = capture_in(cell, nests, &depth);
+            if (depth <= 64 || cell == AUTO) {
+                for (int t = 0; t < 2; t++) ok(kiln_call(j, &x, 1, &y, 1));
+                same(y, vec(f, 2, 2., 3.));
+            } else
+                fails(kiln_call(j, &x, 1, &y, 1), KILN_E_UNSUPPORTED, "regions nest more than 64 deep");
+            kiln_function_free(&j);
+        }
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(many_trips_are_captured_as_few_are),
         FIXTURE(an_explanation_shows_the_children),
+        FIXTURE(regions_nest_64_deep),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
