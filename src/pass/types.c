@@ -164,9 +164,8 @@ static kiln_status check_regions(struct kiln_graph *g, int32_t node)
         status = op_types_agree(n->op, i, "result %d", &t.r.out[i], "output %d of the graph",
                                 &g->values.v[n->first_out + i].type);
     ir_regions_finish(&t);
-    const struct ir_region *region = &g->regions.v[n->first_region];
     for (int i = 0; i < n->n_out && !status && op_regions_rule(n->op)->inlined; i++)
-        status = mark_as(g, n->first_out + i, g->operands.v[region->first_result + i]);
+        status = mark_as(g, n->first_out + i, g->operands.v[g->regions.v[n->first_region].first_result + i]);
     return status;
 }
 

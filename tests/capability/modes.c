@@ -157,9 +157,9 @@ static void expect_mode_of_environment(void)
 {
     const char *text = getenv("KILN_MODE");
     listen_to_log();
+    kiln_scope *scope = kiln_scope_begin();
     struct new_thread t = {.net = kiln_nn_sequential(KILN_CELLS(kiln_nn_relu())),
                            .x = kiln_ones(cpu(), KILN_F32, KILN_SHAPE(3))};
-    kiln_scope *scope = kiln_scope_begin();
     bool graph = !strcmp(text, "graph");
     assert_int_equal(kiln_get_mode(), graph ? KILN_MODE_GRAPH : KILN_MODE_EAGER);
     assert_int_equal(captures_of_call(t.net, t.x), graph);

@@ -4,6 +4,12 @@
 #include <kiln/control.h>
 #include <stdio.h>
 
+// A build without LLVM, or without glslang, has no kernels of its own.
+static bool compiles(void)
+{
+    return strcmp(jit_device, "cpu") ? KILN_WITH_GLSLANG : KILN_WITH_LLVM;
+}
+
 #define REGION(name) \
     static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
@@ -335,6 +341,7 @@ static uint64_t launches_of_call(struct fixture *f, kiln_function *j, kiln_tenso
 
 static void a_loop_inside_of_a_kernel_is_one_launch(void **state)
 {
+    if (!compiles()) skip();
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct loop l = {&cases[i], false};
@@ -366,6 +373,7 @@ REGION(mixes_often)
 // A GPU is given so many trips at a time.
 static void trips_beyond_a_launch(void **state)
 {
+    if (!compiles()) skip();
     struct fixture *f = *state;
     static const int64_t counts[] = {0, 1, 2, 1000, 32767, 32768, 32769, 65536, 70001};
     kiln_function *j = capture_in(STRICT, mixes_often, NULL);
@@ -405,6 +413,7 @@ REGION(mixes_places_often)
 // Rows take more turns, and so do points that go together: fewer trips at a time.
 static void rows_and_states_beyond_a_launch(void **state)
 {
+    if (!compiles()) skip();
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct loop l = {&cases[i], false};
@@ -552,6 +561,7 @@ REGION(slope)
 
 static void gradients_are_loops_inside_of_kernels_too(void **state)
 {
+    if (!compiles()) skip();
     struct fixture *f = *state;
     kiln_tensor *few[] = {vec(f, 3, 1, -2, 3), kiln_normal(f->dev, KILN_F32, KILN_SHAPE(5, 3), 0, 1)};
     kiln_tensor *many[] = {vec(f, 3, 1, -2, 3), kiln_normal(f->dev, KILN_F32, KILN_SHAPE(50, 3), 0, 1)};
@@ -661,6 +671,7 @@ static void explained(kiln_fn fn, const struct loop *l, struct fixture *f, const
 
 static void an_explanation_says_where_the_loop_is(void **state)
 {
+    if (!compiles()) skip();
     struct loop inside = {&cases[0], false}, outside = {NULL, false};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (cases[i].body == turns_round && !cases[i].inside) outside.c = &cases[i];

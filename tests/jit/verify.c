@@ -44,6 +44,7 @@ struct host {
     float table[3];
     kiln_tensor *tensor;
     int line, runs;
+    kiln_tensor *last; // a call that is a function's last has no line where the compiler makes a jump of it
 };
 
 static double ask(void *user)
@@ -67,15 +68,17 @@ static kiln_tensor *result(struct host *h, kiln_tensor *x, kiln_tensor *y)
 {
     const int64_t three[] = {3};
     switch (h->reads) {
-    case RATE: h->line = __LINE__; return kiln_mul(y, kiln_scalar(h->rate));
-    case COUNTER: h->line = __LINE__; return kiln_add(y, kiln_scalar_int(h->counter++));
-    case BRANCH: h->line = __LINE__; return h->counter > 1 ? kiln_exp(y) : kiln_neg(y);
+    case RATE: h->line = __LINE__; return h->last = kiln_mul(y, kiln_scalar(h->rate));
+    case COUNTER: h->line = __LINE__; return h->last = kiln_add(y, kiln_scalar_int(h->counter++));
+    case BRANCH: h->line = __LINE__; return h->last = h->counter > 1 ? kiln_exp(y) : kiln_neg(y);
     case TIMES: return grown(h, y);
     case TABLE: return kiln_mul(y, kiln_from_data(kiln_tensor_device(x), KILN_F32, 1, three, h->table));
     case PARAMETER:
     case STATE: return kiln_mul(y, h->tensor);
     case OUTPUT: return chosen(h, x, y);
-    case ATTRIBUTE: h->line = __LINE__; return kiln_cumsum(kiln_reshape(y, KILN_SHAPE(3, 1)), h->counter > 1 ? 0 : 1);
+    case ATTRIBUTE:
+        h->line = __LINE__;
+        return h->last = kiln_cumsum(kiln_reshape(y, KILN_SHAPE(3, 1)), h->counter > 1 ? 0 : 1);
     case SIZE: return kiln_mul(kiln_sum(y, NULL), kiln_ones(kiln_tensor_device(x), KILN_F32, KILN_SHAPE(h->counter)));
     case NUMBER: return kiln_scalar(h->rate);
     default: return kiln_mul(y, kiln_host_number(ask, h));

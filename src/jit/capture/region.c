@@ -298,7 +298,10 @@ int32_t region_saved_value(const struct region_record *c, size_t i)
 
 void region_finish(struct region_record *c, const char *op, uintptr_t caller)
 {
-    if (!c->begun) return;
+    if (!c->begun) { // there was no memory for its recorder
+        free(c->made);
+        return;
+    }
     struct recorder *o = c->r.outer;
     for (size_t i = 0; i < c->r.constants.n; i++) {
         if (vec_push(&o->constants, c->r.constants.v[i])) break;
