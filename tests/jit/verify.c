@@ -66,7 +66,7 @@ static kiln_tensor *chosen(const struct host *h, kiln_tensor *x, kiln_tensor *y)
 
 static kiln_tensor *result(struct host *h, kiln_tensor *x, kiln_tensor *y)
 {
-    const int64_t three[] = {3};
+    const int64_t three[] = {3}, axis = h->counter > 1 ? 0 : 1;
     switch (h->reads) {
     case RATE: h->line = __LINE__; return h->last = kiln_mul(y, kiln_scalar(h->rate));
     case COUNTER: h->line = __LINE__; return h->last = kiln_add(y, kiln_scalar_int(h->counter++));
@@ -76,9 +76,7 @@ static kiln_tensor *result(struct host *h, kiln_tensor *x, kiln_tensor *y)
     case PARAMETER:
     case STATE: return kiln_mul(y, h->tensor);
     case OUTPUT: return chosen(h, x, y);
-    case ATTRIBUTE:
-        h->line = __LINE__;
-        return h->last = kiln_cumsum(kiln_reshape(y, KILN_SHAPE(3, 1)), h->counter > 1 ? 0 : 1);
+    case ATTRIBUTE: h->line = __LINE__; return h->last = kiln_cumsum(kiln_reshape(y, KILN_SHAPE(3, 1)), axis);
     case SIZE: return kiln_mul(kiln_sum(y, NULL), kiln_ones(kiln_tensor_device(x), KILN_F32, KILN_SHAPE(h->counter)));
     case NUMBER: return kiln_scalar(h->rate);
     default: return kiln_mul(y, kiln_host_number(ask, h));
