@@ -185,6 +185,7 @@ static void set_counts(struct fused_kernel *k)
     k->scalars[k->trips.count] = TRIPS;
 }
 
+#if KILN_WITH_LLVM
 static void compiled(const struct fused_kernel *k, const struct memory *m)
 {
     struct codegen_plan plan;
@@ -204,6 +205,7 @@ static void compiled(const struct fused_kernel *k, const struct memory *m)
     llvm_unload(&fn);
     free(code.code);
 }
+#endif
 
 static void same_outputs(const struct memory *got, const struct memory *want, const char *what)
 {
