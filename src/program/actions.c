@@ -1,10 +1,8 @@
 // The actions of a program: a fused kernel's launch, a table of them, or a unit's launches one by one.
 #include "codegen/llvm/llvm.h"
-#include "ops/families.h"
 #include "program/host.h"
 #include "program/maker.h"
 #include "program/region.h"
-#include "tensor/apply.h"
 
 static kiln_status add_launch(struct program_maker *m, const struct launch *l, bool random, const char *why)
 {
@@ -29,8 +27,7 @@ static kiln_status add_region(struct program_maker *m, const struct unit *u)
     if (!a.operands) return error_pending;
     for (int i = 0; i < a.n_operands; i++)
         a.operands[i] = (struct action_operand){.buffer = unit_operands(u)[i].slot, .write = unit_writes(u, i)};
-    const struct op *op = m->g->nodes.v[u->node].op;
-    bool host = op == &op_instances[OP_host_call] || op == &op_instances[OP_host_value];
+    bool host = !m->g->nodes.v[u->node].n_regions;
     TRY(host ? program_host_make(m, u, &a.host) : program_region_make(m, u, &a.region));
     kiln_status status = vec_push(&m->actions, a);
     if (status) action_finish(m->p->dev, &a, m->destroy);
