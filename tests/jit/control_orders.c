@@ -165,6 +165,40 @@ REGION(by_view)
     return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, &part, 1, out, 1);
 }
 
+static kiln_tensor *fixed; // of f32[3], made outside of the function
+
+REGION(by_for_from_constant)
+{
+    kiln_tensor *start = kiln_constant(fixed);
+    stopped = in[0];
+    return kiln_for(kiln_scalar_int(3), times_outer, NULL, &start, 1, NULL, out, 1);
+}
+
+static kiln_status scan_beside_constant(kiln_tensor *start, kiln_tensor *rows, kiln_tensor **out)
+{
+    kiln_tensor *all[] = {start, rows}, *y[2];
+    TRY_(kiln_scan(carries_row, NULL, all, 2, KILN_SCAN(.carried = 1), y, 2));
+    out[0] = kiln_add(y[0], kiln_sum(y[1], NULL));
+    return kiln_error();
+}
+
+REGION(by_scan_of_constant)
+{
+    return scan_beside_constant(kiln_select(in[0], 0, 0), kiln_constant(fixed), out);
+}
+
+REGION(by_scan_from_constant)
+{
+    return scan_beside_constant(kiln_select(kiln_constant(fixed), 0, 0), in[0], out);
+}
+
+REGION(by_cond_on_constant)
+{
+    kiln_tensor *start = kiln_constant(fixed);
+    stopped = in[0];
+    return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, &start, 1, out, 1);
+}
+
 static const struct form {
     const char *name;
     kiln_fn fn;
@@ -184,6 +218,10 @@ static const struct form {
     {"for by what was stopped", by_stopped_in_loop},
     {"cond by views", by_view},
     {"cond that writes a view", by_written_view},
+    {"for from a constant", by_for_from_constant},
+    {"scan of a constant", by_scan_of_constant},
+    {"scan from a constant", by_scan_from_constant},
+    {"cond on a constant", by_cond_on_constant},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -266,6 +304,7 @@ static void same_gradients(const struct form *form, int order, int cell, kiln_te
 static void gradients_of_gradients_inside_of_a_capture(void **state)
 {
     struct fixture *f = *state;
+    fixed = vec(f, 3, 0.9, 0.3, 0.6);
     for (int i = 0; i < FORMS; i++)
         for (int order = 1; order <= 3; order++)
             for (enum cell cell = 0; cell < CELLS; cell++) {
@@ -290,6 +329,7 @@ static void second_gradients_of_a_captured_function(void **state)
 {
     struct fixture *f = *state;
     const kiln_grad_opts *by_both = KILN_GRAD(.wrt = KILN_ARGS(0, 1));
+    fixed = vec(f, 3, 0.9, 0.3, 0.6);
     for (int i = 0; i < FORMS; i++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
             void *form = (void *)(uintptr_t)&forms[i];

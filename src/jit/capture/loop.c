@@ -33,6 +33,7 @@ static kiln_status find_start(struct looping *c)
     for (size_t i = 0; i < n; i++) {
         struct tape_edge edge;
         TRY(recorder_resolve(c->o, l->op, l->in[i], &c->in[i]));
+        TRY(recorder_hold(c->o, l->op, &c->in[i]));
         TRY(tape_current(c->in[i], &edge));
         c->params[i].type = i < l->n_carried ? c->in[i]->type : slice_of(&c->in[i]->type);
         c->params[i].grad = edge.node && !thread_state.no_grad;

@@ -129,6 +129,8 @@ struct recorder *recorder_current(void); // of this thread; NULL: none
 // t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
 kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
+// *t, a resolved handle, becomes what the graph holds where it is a constant, for the tape to keep.
+kiln_status recorder_hold(struct recorder *r, const char *op, kiln_tensor **t);
 // What the function made of host data as a part of memory: a variable that covers its whole storage.
 kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor **out);
 

@@ -149,6 +149,12 @@ static kiln_status hold_constant(struct recorder *r, const char *op, kiln_tensor
     return KILN_OK;
 }
 
+kiln_status recorder_hold(struct recorder *r, const char *op, kiln_tensor **t)
+{
+    bool constant = *t && !(*t)->builder && (*t)->storage;
+    return constant ? hold_constant(r, op, *t, t) : KILN_OK;
+}
+
 // An input that the function also reaches from outside is that input from now on.
 static void pin(struct source *s)
 {
