@@ -118,6 +118,48 @@ static void an_explanation_shows_the_children(void **state)
     kiln_function_free(&j);
 }
 
+// --- many rows
+
+REGION(running_sum)
+{
+    out[0] = kiln_add(in[0], in[1]);
+    out[1] = kiln_mul(out[0], kiln_scalar(2));
+    return kiln_error();
+}
+
+REGION(sums_of_rows)
+{
+    kiln_tensor *all[] = {kiln_zeros_like(kiln_select(in[0], 0, 0)), in[0]};
+    return kiln_scan(running_sum, NULL, all, 2, KILN_SCAN(.carried = 1), out, 2);
+}
+
+static void no_difference(kiln_tensor *a, kiln_tensor *b)
+{
+    assert_true(kiln_item(kiln_max(kiln_abs(kiln_sub(a, b)), NULL)) == 0);
+}
+
+// More rows than an op takes tensors, in eager mode as in captures. The numbers are exact.
+static void scans_have_any_number_of_rows(void **state)
+{
+    static const int64_t counts[] = {127, 128, 129, 255, 256, 257, 1000, 16385};
+    struct fixture *f = *state;
+    for (int i = 0; i < 8; i++) {
+        kiln_tensor *x = kiln_remainder(kiln_arange(f->dev, KILN_F32, 0, (double)counts[i], 1), kiln_scalar(7)), *y[2];
+        kiln_tensor *sums = kiln_cumsum(x, 0);
+        ok(sums_of_rows(NULL, &x, 1, y, 2));
+        no_difference(y[0], kiln_sum(x, NULL));
+        no_difference(y[1], kiln_mul(sums, kiln_scalar(2)));
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            if (cell == AUTO && counts[i] > 1000) continue;
+            kiln_function *j = capture_in(cell, sums_of_rows, NULL);
+            for (int t = 0; t < 2; t++) ok(kiln_call(j, &x, 1, y, 2));
+            no_difference(y[1], kiln_mul(sums, kiln_scalar(2)));
+            kiln_function_free(&j);
+        }
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
 // --- nesting
 
 REGION(nests)
@@ -153,6 +195,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         FIXTURE(many_trips_are_captured_as_few_are),
         FIXTURE(an_explanation_shows_the_children),
+        FIXTURE(scans_have_any_number_of_rows),
         FIXTURE(regions_nest_64_deep),
     };
     if (choose_device(argc, argv)) return 77;

@@ -82,7 +82,7 @@ kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_te
 // Rows as one tensor. A stack of very many is one of stacks.
 static kiln_tensor *stack(kiln_tensor *const *rows, size_t n)
 {
-    enum { MOST = 256 };
+    enum { MOST = 128 };
     if (n <= MOST) return kiln_stack(rows, n, 0);
     size_t part = MOST;
     while (ceil_div(n, part) > MOST) part *= MOST;
