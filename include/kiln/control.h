@@ -49,6 +49,13 @@ typedef struct kiln_loop_opts {
     /// The most trips that the loop makes; more are KILN_E_STATE after so many. 0: any number. In a graph a loop whose
     /// number of trips is not known when it is captured needs one to have a gradient.
     int64_t bound KILN_0;
+    /// What a graph keeps for the gradient of the loop. 0: all that the gradient needs, of each trip. 1: what each trip
+    /// was given of what is carried; the gradient computes the rest again. k: that of every k-th trip; the gradient
+    /// computes k trips again before it goes back through them, so that with n trips n / k states and the values of k
+    /// trips are kept at a time. Computing again takes about the time of the loop, and changes no bit of a gradient.
+    /// The same as 1 where the number of trips is not known when the function is captured, or the body draws random
+    /// numbers or calls the host. Calls of the host are not made again. Eager mode and AUTO keep all.
+    int64_t save_every KILN_0;
 } kiln_loop_opts;
 #define KILN_LOOP(...) KILN_OPTS_(kiln_loop_opts, __VA_ARGS__)
 
@@ -66,9 +73,10 @@ KILN_API kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln
 /// Options of kiln_scan; NULL means all zero.
 typedef struct kiln_scan_opts {
     size_t size KILN_0;
-    size_t carried KILN_0; ///< how many of the inputs are carried from trip to trip; the others are scanned
-    int64_t length KILN_0; ///< the number of trips, where nothing is scanned
-    bool reverse KILN_0;   ///< from the last to the first
+    size_t carried KILN_0;     ///< how many of the inputs are carried from trip to trip; the others are scanned
+    int64_t length KILN_0;     ///< the number of trips, where nothing is scanned
+    bool reverse KILN_0;       ///< from the last to the first
+    int64_t save_every KILN_0; ///< as in kiln_loop_opts
 } kiln_scan_opts;
 #define KILN_SCAN(...) KILN_OPTS_(kiln_scan_opts, __VA_ARGS__)
 

@@ -372,7 +372,8 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
                       .n_regions = graph->regions.n,
                       .sources = p->sources,
                       .written = p->written,
-                      .n_sources = p->n_sources};
+                      .n_sources = p->n_sources,
+                      .again = p->again};
     if (!status) status = run_back(&d, p->since, p->until);
     if (!status) status = split(&d, &s);
     finish(&d);

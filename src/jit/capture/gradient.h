@@ -70,6 +70,7 @@ struct part_graph {
     struct tape_node *const *targets;
     size_t n_targets;
     uint64_t since, until; // between them the targets were made
+    bool again;            // what can be computed again is not saved
 };
 kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, struct gradient *g);
 

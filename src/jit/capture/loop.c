@@ -220,6 +220,7 @@ static kiln_status close_body(struct looping *c)
     }
     recorder_leave(&before);
     r->without_backward = c->rows < 0;
+    r->computed_again = l->save_every > 0;
     TRY(status);
     TRY(region_close(r, l->op));
     return check_rows(c);
@@ -355,9 +356,9 @@ static kiln_status take_counted(struct sink *sink, const struct control_loop *l,
     return KILN_OK;
 }
 
-kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+// Recorded as it stands, whatever its policy.
+static kiln_status take_whole(struct sink *sink, const struct control_loop *l, kiln_tensor **out)
 {
-    *taken = true;
     if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, out);
     kiln_tensor **room = calloc(2 * l->n_carried + l->n_scanned + l->n_stacked + 2, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
@@ -367,4 +368,68 @@ kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_t
     leave_pop(&left);
     free(room);
     return status;
+}
+
+// --- a loop of which every k-th trip is kept
+
+static bool calls_host(const struct kiln_graph *g)
+{
+    for (size_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.v[i].op->flags & OP_HOST) return true;
+    return false;
+}
+
+static bool wants_gradient(const struct recorder *r)
+{
+    for (size_t i = 0; i < r->sources.n; i++)
+        if (node_requires_grad(r->sources.v[i].place)) return true;
+    return false;
+}
+
+// Rows of blocks have one dimension more than rows of trips.
+static bool rows_fit(const struct looping *c)
+{
+    const struct control_loop *l = c->l;
+    for (size_t i = l->n_carried; i < l->n_carried + l->n_scanned; i++)
+        if (c->in[i]->type.rank >= KILN_MAX_RANK) return false;
+    for (size_t i = l->n_carried; i < l->n_carried + l->n_stacked; i++)
+        if (c->body.made[i]->type.rank + 2 > KILN_MAX_RANK) return false;
+    return true;
+}
+
+static kiln_status survey(struct looping *c, bool *blocks)
+{
+    const struct recorder *r = &c->body.r;
+    *blocks = false;
+    TRY(find_count(c));
+    if (c->trips <= c->l->save_every) return KILN_OK;
+    TRY(find_start(c));
+    TRY(record_body(c));
+    *blocks = wants_gradient(r) && !r->random_counters && !calls_host(r->sink.builder.graph) && rows_fit(c);
+    return KILN_OK;
+}
+
+// Whether it is to be cut in blocks, by a recording of its body that leaves nothing behind.
+static kiln_status is_cut(struct sink *sink, const struct control_loop *l, int64_t *trips, bool *blocks)
+{
+    struct looping c = {.l = l, .o = recorder_of(sink), .caller = caller_find()};
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    struct state_leave left;
+    state_push(&left, finish, &c);
+    kiln_status status = survey(&c, blocks);
+    *trips = c.trips;
+    state_pop(&left);
+    finish(&c);
+    scope_leave(&scope, NULL, 0);
+    return status;
+}
+
+kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+{
+    bool blocks = false;
+    int64_t trips = -1;
+    *taken = true;
+    if (l->save_every > 1 && !l->cond && !thread_state.no_grad) TRY(is_cut(sink, l, &trips, &blocks));
+    return blocks ? loop_take_blocks(l, trips, out) : take_whole(sink, l, out);
 }

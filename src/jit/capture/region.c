@@ -222,7 +222,8 @@ static kiln_status differentiate(struct region_record *c)
                                     .targets = targets,
                                     .n_targets = c->n_targets,
                                     .since = c->since,
-                                    .until = c->since};
+                                    .until = c->since,
+                                    .again = c->computed_again};
     if (!status) status = gradient_of_part(&c->r, &part, &c->g);
     free(sources);
     free(written);

@@ -22,6 +22,7 @@ struct region_record {
     struct recorder r;
     bool begun;
     bool without_backward;                 // targets are found, no backward graph is made
+    bool computed_again;                   // the backward graph begins with what the region is given
     const struct region_variables *forced; // that require a gradient though they do not outside; NULL: none
     uint64_t since;                        // nodes that are newer are the region's
     // By output, then by variable of the capture around that any region of the node writes. In the scope around.

@@ -39,4 +39,6 @@ static inline int32_t loop_param_of(const struct looping *c, int32_t source)
 }
 // Whether values of the type can be kept for each trip.
 kiln_status loop_check_row(const char *op, const struct type *t);
+// loop_blocks.c: as loops of .save_every trips in a loop that keeps what each of them begins with.
+kiln_status loop_take_blocks(const struct control_loop *l, int64_t trips, kiln_tensor **out);
 kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken);

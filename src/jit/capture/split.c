@@ -7,7 +7,8 @@
 // (it computes each element from one of each operand, or moves nothing) and all that it is made of is at hand in the
 // backward graph anyway: inputs that keep their values, constants, and values that are saved already. Making it again
 // then costs no memory, and inside a fused kernel next to no time. Everything else becomes an output of the forward
-// graph, once. Nodes are visited from the last to the first, so a value's users are known before it is.
+// graph, once; on request it is made again, too, random numbers by the place of their draw. Nodes are visited from the
+// last to the first, so a value's users are known before it is.
 #include "jit/capture/split.h"
 #include "ir/graft.h"
 #include <stdio.h>
@@ -36,6 +37,12 @@ static bool is_cheap(const struct op *op)
 {
     if (op->flags & (OP_RANDOM | OP_EFFECT) || op_regions_rule(op)) return false;
     return op->flags & (OP_ELEMENTWISE | OP_VIEW | OP_CREATES);
+}
+
+// Calls of the host are made once.
+static bool is_computed_again(const struct splitting *p, const struct ir_node *n)
+{
+    return p->s->again && !(n->op->flags & OP_EFFECT) && !ir_node_has_effect(p->g, n);
 }
 
 // Whether the backward graph has the value without saving anything more for it.
@@ -79,7 +86,7 @@ static void mark(struct splitting *p)
             if (p->marks[value] && i < p->s->n_nodes) remade &= is_at_hand(p, value, DEPTH_MAX) && is_cheap(n->op);
         }
         if (!needed) continue;
-        if (i >= p->s->n_nodes || remade) {
+        if (i >= p->s->n_nodes || remade || is_computed_again(p, n)) {
             need_operands(p, n);
             continue;
         }

@@ -19,6 +19,7 @@ struct split {
     size_t n_douts;
     const int32_t *grads; // what the backward graph gives; -1: nothing
     size_t n_grads;
+    bool again; // what can be computed again is not saved
     // Made.
     struct kiln_graph *backward;
     struct saved *saved; // allocated

@@ -34,6 +34,7 @@ struct control_loop {
     kiln_tensor *count_of; // that tells the count; NULL: it is known
     int64_t bound;         // at most; 0: any number
     bool numbered;         // the body gets the trip's number first
+    int64_t save_every;    // what its gradient in a graph keeps, see kiln_loop_opts
     bool reverse;
     const struct type *rows; // n_stacked: of all rows of an output, where no trip tells; NULL: not known
     struct control_draws draws;
