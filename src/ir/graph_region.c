@@ -110,13 +110,17 @@ bool ir_node_has_effect(const struct kiln_graph *g, const struct ir_node *n)
     return has;
 }
 
+bool ir_node_draws(const struct ir_node *n)
+{
+    int seed = op_attr_index(n->op, "seed");
+    return seed >= 0 && n->attrs[seed].i == RNG_OF_RUN;
+}
+
 bool ir_region_draws(const struct kiln_graph *g, int32_t region)
 {
     const struct ir_region *r = &g->regions.v[region];
-    for (int32_t i = r->first_node; i < r->first_node + r->n_nodes; i++) {
-        int seed = op_attr_index(g->nodes.v[i].op, "seed");
-        if (seed >= 0 && g->nodes.v[i].attrs[seed].i == RNG_OF_RUN) return true;
-    }
+    for (int32_t i = r->first_node; i < r->first_node + r->n_nodes; i++)
+        if (ir_node_draws(&g->nodes.v[i])) return true;
     return false;
 }
 

@@ -219,16 +219,20 @@ static void check_form(struct fixture *f, const struct form *form, kiln_fn fn, c
 {
     kiln_tensor *in[2], *want[3], *got[3];
     void *user = (void *)(uintptr_t)form;
+    uint64_t seed, drawn, number;
     inputs(f, in);
     every = k;
     kiln_seed(f->dev, 5);
     ok(fn(user, in, 2, want, 3));
+    kiln_rng_state(f->dev, &seed, &drawn);
     for (enum cell cell = 0; cell < CELLS; cell++) {
         kiln_function *j = capture_in(cell, fn, user);
         for (int t = 0; t < 2; t++) {
             kiln_seed(f->dev, 5);
             ok(kiln_call(j, in, 2, got, 3));
             agree(form, what, cell, got, want);
+            kiln_rng_state(f->dev, &seed, &number);
+            assert_int_equal(number, drawn);
         }
         kiln_function_free(&j);
         ok(kiln_set_mode(KILN_MODE_EAGER));

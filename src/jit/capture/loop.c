@@ -372,10 +372,10 @@ static kiln_status take_whole(struct sink *sink, const struct control_loop *l, k
 
 // --- a loop of which every k-th trip is kept
 
-static bool calls_host(const struct kiln_graph *g)
+static bool draws_or_calls(const struct kiln_graph *g)
 {
     for (size_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.v[i].op->flags & OP_HOST) return true;
+        if (g->nodes.v[i].op->flags & OP_HOST || ir_node_draws(&g->nodes.v[i])) return true;
     return false;
 }
 
@@ -405,7 +405,7 @@ static kiln_status survey(struct looping *c, bool *blocks)
     if (c->trips <= c->l->save_every) return KILN_OK;
     TRY(find_start(c));
     TRY(record_body(c));
-    *blocks = wants_gradient(r) && !r->random_counters && !calls_host(r->sink.builder.graph) && rows_fit(c);
+    *blocks = wants_gradient(r) && !draws_or_calls(r->sink.builder.graph) && rows_fit(c);
     return KILN_OK;
 }
 

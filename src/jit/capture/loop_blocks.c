@@ -42,8 +42,9 @@ static kiln_status trip(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
     return status;
 }
 
+// The loop as a whole takes one random number, as eager mode does; nothing in it draws.
 static kiln_status run_trips(const struct control_loop *l, kiln_tensor *first, int64_t count, kiln_tensor *const *in,
-                             kiln_tensor **out)
+                             bool takes_number, kiln_tensor **out)
 {
     struct some_trips user = {l, first};
     struct control_loop some = *l;
@@ -53,6 +54,7 @@ static kiln_status run_trips(const struct control_loop *l, kiln_tensor *first, i
     some.count = count;
     some.count_of = NULL;
     some.bound = some.save_every = 0;
+    if (!takes_number) some.draws = (struct control_draws){.given = true, .place = -1};
     return loop_take(&some, out);
 }
 
@@ -62,7 +64,7 @@ static kiln_status block(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     kiln_tensor *first = NULL;
     (void)n_in, (void)n_out;
     if (b->l->numbered && !(first = kiln_mul(in[0], kiln_scalar_int(b->length)))) return error_pending;
-    return run_trips(b->l, first, b->length, in + b->l->numbered, out);
+    return run_trips(b->l, first, b->length, in + b->l->numbered, true, out);
 }
 
 // Rows from `at` as n tensors of `length` rows.
@@ -117,7 +119,7 @@ static kiln_status run_rest(const struct blocks *b, kiln_tensor **in, kiln_tenso
     memcpy(in, out, l->n_carried * sizeof *in);
     for (size_t i = l->n_carried; i < l->n_carried + l->n_scanned; i++)
         if (!(in[i] = kiln_narrow(l->in[i], 0, l->reverse ? 0 : at, b->rest))) return error_pending;
-    TRY(run_trips(l, first, b->rest, in, made));
+    TRY(run_trips(l, first, b->rest, in, false, made));
     memcpy(out, made, l->n_carried * sizeof *out);
     for (size_t i = l->n_carried; i < l->n_carried + l->n_stacked; i++) {
         kiln_tensor *both[] = {l->reverse ? made[i] : out[i], l->reverse ? out[i] : made[i]};
