@@ -151,10 +151,46 @@ static void what_errors_advise_works(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// Two states in one place: one has a history, the other one stopped it.
+static kiln_status read_states(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct held *h = user;
+    kiln_tensor *a = kiln_square(h->in[h->n_in - 1]), *b = kiln_mul(h->in[2 - h->n_in], kiln_scalar(3));
+    out[0] = kiln_sum(kiln_add(kiln_mul(a, h->w), b), NULL);
+    return kiln_error();
+}
+
+static void states_in_one_place_have_their_own_histories(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (size_t first = 1; first <= 2; first++) {
+            struct held h[2];
+            for (int k = 0; k < 2; k++) {
+                h[k] = hold_a_state_with_a_history(f, true);
+                h[k].in[0] = h[k].mine;
+                h[k].in[1] = kiln_stop_gradient(h[k].mine);
+                ok(kiln_state(h[k].in[1]));
+                h[k].n_in = first;
+            }
+            kiln_function *j = capture_in(cell, read_states, &h[0]);
+            kiln_tensor *x = vec(f, 2, 0, 0), *y = NULL, *z = NULL;
+            ok(kiln_call(j, &x, 1, &y, 1));
+            ok(read_states(&h[1], &x, 1, &z, 1));
+            same_or_say(cell, (int)first, "the result", y, z);
+            ok(kiln_backward(y, NULL));
+            ok(kiln_backward(z, NULL));
+            same_or_say(cell, (int)first, "the gradient by w", kiln_gradient(h[0].w), kiln_gradient(h[1].w));
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {FIXTURE(what_errors_advise_works),
-                                       FIXTURE(a_state_in_the_place_of_an_input_keeps_its_history)};
+                                       FIXTURE(a_state_in_the_place_of_an_input_keeps_its_history),
+                                       FIXTURE(states_in_one_place_have_their_own_histories)};
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

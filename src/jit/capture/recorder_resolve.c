@@ -174,6 +174,8 @@ static kiln_status check_found(const struct recorder *r, const char *op, kiln_te
     if (r->sources.v[at].kind == SOURCE_MEMORY) return check_shared(r, op, t, leaf);
     if (node_requires_grad(leaf)) return KILN_OK;
     TRY(family_of_state(t, leaf));
+    const struct tape_node *of = r->sources.v[at].leaf;
+    if (of && of->leaf->family == leaf->leaf->family) return KILN_OK;
     if (!thread_state.no_grad && family_has_history(leaf)) *variable = 0;
     return KILN_OK;
 }
@@ -202,8 +204,10 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
     }
     if (t->place && t->capture == r->capture) return variable_show_at(r, variable, t->place, &t->type, &t->layout, out);
     TRY(variable_show(r, variable, &t->type, &t->layout, out));
-    bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
-                   r->sources.v[r->variables.v[variable].source].kind == SOURCE_LEAF;
+    const struct source *in =
+        r->variables.v[variable].source >= 0 ? &r->sources.v[r->variables.v[variable].source] : NULL;
+    bool of_another = leaf && in && in->history && in->leaf != leaf && !family_has_history(leaf);
+    bool stopped = in && in->kind == SOURCE_LEAF && (!t->node || of_another);
     if (stopped) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
     return KILN_OK;
 }
