@@ -44,10 +44,14 @@ static int32_t find_leaf(const struct recorder *r, const kiln_tensor *t, const s
 {
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
+        if (s->leaf != leaf || s->storage != t->storage || s->kind == SOURCE_GRADIENT) continue;
+        if (variable_is_at(&r->variables.v[s->variable], t)) return s->variable;
+    }
+    for (size_t i = 0; i < r->sources.n; i++) {
+        const struct source *s = &r->sources.v[i];
         if (s->storage != t->storage || s->kind == SOURCE_GRADIENT) continue;
         const struct variable *v = &r->variables.v[s->variable];
-        if (s->kind == SOURCE_MEMORY || (variable_is_at(v, t) && (s->leaf == leaf || !node_requires_grad(leaf))))
-            return s->variable;
+        if (s->kind == SOURCE_MEMORY || (variable_is_at(v, t) && !node_requires_grad(leaf))) return s->variable;
     }
     return 0;
 }

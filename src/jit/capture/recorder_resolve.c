@@ -31,21 +31,29 @@ kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln
                      t->storage->writer ? t->storage->writer : "an op");
 }
 
-// A state in memory that is one source, with whatever else lies there.
-static kiln_status add_shared(struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf,
-                              int32_t *variable)
+// A parameter, or a state, in memory that is one source, with whatever else lies there: no gradient comes to it by
+// itself.
+static kiln_status check_shared(const struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf)
 {
-    if (node_requires_grad(leaf) && !thread_state.no_grad)
+    if (!node_requires_grad(leaf)) TRY(family_of_state(t, leaf));
+    if (thread_state.no_grad) return KILN_OK;
+    if (node_requires_grad(leaf))
         return error_set(KILN_E_UNSUPPORTED,
                          "%s: %s writes memory that the parameter %s shares with another tensor, and the parameter "
                          "requires a gradient; give one of them memory of its own",
                          op, r->name, leaf->leaf->name ? leaf->leaf->name : "without a name");
-    if (!node_requires_grad(leaf)) TRY(family_of_state(t, leaf));
-    if (!thread_state.no_grad && family_has_history(leaf))
+    if (family_has_history(leaf))
         return error_set(KILN_E_UNSUPPORTED,
                          "%s: %s writes memory that the state %s shares with another tensor, and the state was written "
                          "with a gradient; give one of them memory of its own, or use KILN_CAPTURE_AUTO",
                          op, r->name, leaf->leaf->name ? leaf->leaf->name : "without a name");
+    return KILN_OK;
+}
+
+static kiln_status add_shared(struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf,
+                              int32_t *variable)
+{
+    TRY(check_shared(r, op, t, leaf));
     TRY(recorder_add_memory(r, t->storage, t->type.dtype, variable));
     return recorder_watch(r, leaf);
 }
@@ -163,6 +171,21 @@ static void pin(struct source *s)
     storage_ref(s->storage);
 }
 
+// Where a variable was found for a leaf that it was not made for: whether the leaf's gradients can do without.
+static kiln_status check_found(const struct recorder *r, const char *op, kiln_tensor *t, struct tape_node *leaf,
+                               int32_t *variable)
+{
+    int32_t at = r->variables.v[*variable].source;
+    if (at < 0 || r->sources.v[at].leaf == leaf) return KILN_OK;
+    if (r->sources.v[at].kind == SOURCE_MEMORY) return check_shared(r, op, t, leaf);
+    if (node_requires_grad(leaf)) return KILN_OK;
+    TRY(family_of_state(t, leaf));
+    const struct tape_node *of = r->sources.v[at].leaf;
+    if (of && of->leaf->family == leaf->leaf->family) return KILN_OK;
+    if (!thread_state.no_grad && family_has_history(leaf)) *variable = 0;
+    return KILN_OK;
+}
+
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out)
 {
     *out = t;
@@ -172,11 +195,12 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
         return r->outer ? recorder_resolve_outer(r, op, t, false, out) : recorder_not_mine(r, op, t);
     }
     int32_t variable = recorder_find(r, t);
+    struct tape_node *leaf = recorder_leaf_of(t);
+    if (variable && leaf) TRY(check_found(r, op, t, leaf, &variable));
     int32_t source = variable ? r->variables.v[variable].source : -1;
     if (source >= 0) pin(&r->sources.v[source]);
     if (!variable && recorder_is_constant(r, t)) return KILN_OK;
     if (!variable && r->outer) return recorder_resolve_outer(r, op, t, false, out);
-    struct tape_node *leaf = recorder_leaf_of(t);
     if (!variable)
         TRY(add_outside(r, op, t, &variable));
     else if (leaf) {
@@ -186,8 +210,10 @@ kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t,
     }
     if (t->place && t->capture == r->capture) return variable_show_at(r, variable, t->place, &t->type, &t->layout, out);
     TRY(variable_show(r, variable, &t->type, &t->layout, out));
-    bool stopped = !t->node && r->variables.v[variable].source >= 0 &&
-                   r->sources.v[r->variables.v[variable].source].kind == SOURCE_LEAF;
+    const struct source *in =
+        r->variables.v[variable].source >= 0 ? &r->sources.v[r->variables.v[variable].source] : NULL;
+    bool of_another = leaf && in && in->history && in->leaf != leaf && !family_has_history(leaf);
+    bool stopped = in && in->kind == SOURCE_LEAF && (!t->node || of_another);
     if (stopped) tape_set_node(*out, NULL, 0); // by kiln_stop_gradient
     return KILN_OK;
 }
