@@ -35,6 +35,7 @@ struct control_loop {
     int64_t bound;         // at most; 0: any number
     bool numbered;         // the body gets the trip's number first
     bool reverse;
+    bool is_node;            // of a graph that is run op by op: what the body writes are results of it
     const struct type *rows; // n_stacked: of all rows of an output, where no trip tells; NULL: not known
     struct control_draws draws;
 };
