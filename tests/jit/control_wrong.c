@@ -461,6 +461,12 @@ REGION(counts_in_memory)
     return kiln_error();
 }
 
+REGION(raises_little)
+{
+    out[0] = kiln_add(in[0], kiln_scalar(0.125));
+    return kiln_error();
+}
+
 REGION(holds_always)
 {
     out[0] = kiln_greater_equal(kiln_sum(in[0], NULL), kiln_scalar(0));
@@ -508,6 +514,35 @@ static void a_loop_that_never_ends(void **state)
                 }
                 end(&w);
             }
+}
+
+// Where the device decides, a loop without a bound ends when a wait would.
+REGION(never_ends_unbounded)
+{
+    return kiln_while(holds_always, raises_little, NULL, in, 1, NULL, out, 1);
+}
+
+static void a_loop_without_a_bound_that_never_ends(void **state)
+{
+    const char *debug = getenv("KILN_DEBUG");
+    if (strcmp(jit_device, "vulkan") || (debug && strstr(debug, "replay"))) skip();
+    setenv("KILN_WAIT_S", "1", 1);
+    kiln_device *dev = kiln_device_open(jit_device);
+    unsetenv("KILN_WAIT_S");
+    assert_non_null(dev);
+    kiln_scope *s = kiln_scope_begin();
+    kiln_function *j = kiln_jit(never_ends_unbounded, NULL, NULL);
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(2)), *y, *ends = kiln_neg(x);
+    for (int t = 0; t < 2; t++) {
+        fails(kiln_call(j, &x, 1, &y, 1), KILN_E_TIMEOUT, "trips and 1 s, in the function at control_wrong.c:");
+        assert_null(y);
+        ok(kiln_device_synchronize(dev));
+        ok(kiln_call(j, &ends, 1, &y, 1));
+        expect(y, 2, -1., -1.);
+    }
+    kiln_function_free(&j);
+    kiln_scope_end(&s);
+    kiln_device_close(&dev);
 }
 
 // Every comparison with what is no number is false, but that for being different.
@@ -618,10 +653,15 @@ static void an_index_without_a_branch(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(regions_that_are_wrong),          FIXTURE(what_a_region_made_is_used_outside),
-        FIXTURE(a_function_in_its_own_body),      FIXTURE(counts_that_cannot_be),
-        FIXTURE(lengths_beyond_memory),           FIXTURE(a_loop_that_never_ends),
-        FIXTURE(conditions_of_what_is_no_number), FIXTURE(an_index_without_a_branch),
+        FIXTURE(regions_that_are_wrong),
+        FIXTURE(what_a_region_made_is_used_outside),
+        FIXTURE(a_function_in_its_own_body),
+        FIXTURE(counts_that_cannot_be),
+        FIXTURE(lengths_beyond_memory),
+        FIXTURE(a_loop_that_never_ends),
+        FIXTURE(a_loop_without_a_bound_that_never_ends),
+        FIXTURE(conditions_of_what_is_no_number),
+        FIXTURE(an_index_without_a_branch),
     };
     if (choose_device(argc, argv)) return 77;
     other = kiln_device_open("null");
