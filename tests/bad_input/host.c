@@ -129,11 +129,82 @@ static void wrong_functions(kiln_tensor *x)
     }
 }
 
+static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = in;
+    return kiln_error();
+}
+
+static kiln_status gives_freed_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    kiln_bundle *b = *out = kiln_bundle_create();
+    kiln_bundle_free(&b);
+    return kiln_error();
+}
+
+static kiln_status fails_by_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    return KILN_E_IO;
+}
+
+static kiln_status gives_there(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = kiln_bundle_of((kiln_tensor *[]){THERE(2)}, 1);
+    return kiln_error();
+}
+
+CALLBACK(captured_undeclared)
+{
+    kiln_bundle *made;
+    return kiln_bundle_host_call(same_bundle, NULL, kiln_bundle_of(in, 1), NULL, &made, 0, NULL);
+}
+
+static void wrong_bundles_of_calls(kiln_tensor *x)
+{
+    kiln_tensor *in[] = {x}, *out[1], *many[200];
+    kiln_bundle *b = kiln_bundle_of(in, 1), *made = b, *freed = kiln_bundle_create(), *gone = freed;
+    kiln_bundle *numbers = kiln_bundle_of((kiln_tensor *[]){kiln_mutable(1)}, 1);
+    kiln_bundle_free(&freed);
+    BAD(kiln_bundle_host_call(NULL, NULL, b, b, &made, 0, NULL), KILN_E_ARGUMENT, "host_call: fn is NULL");
+    assert_null(made);
+    BAD(kiln_bundle_host_call(same_bundle, NULL, NULL, b, &made, 0, NULL), KILN_E_ARGUMENT, "host_call: in is NULL");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, gone, b, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, gone, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, b, &made, 64, NULL), KILN_E_ARGUMENT, "host_call: flags are 0x40");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, numbers, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: spec[0] is a mutable number; give a tensor of rank 0");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, numbers, b, &made, KILN_HOST_WRITES, NULL), KILN_E_ARGUMENT,
+        "host_call: in[0] is a number, which cannot be written");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, numbers, NULL, &made, 0, NULL), KILN_E_ARGUMENT,
+        "out[0] is a mutable number; give a tensor of rank 0");
+    BAD(kiln_bundle_host_call(gives_freed_bundle, NULL, b, b, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(fails_by_bundle, NULL, b, b, &made, 0, NULL), KILN_E_IO, "fn failed with KILN_E_IO");
+    BAD(kiln_bundle_host_call(gives_there, NULL, b, b, &made, 0, NULL), KILN_E_DEVICE_MISMATCH,
+        "host_call: out[0] of fn lies on ");
+    for (int i = 0; i < 200; i++) many[i] = x;
+    kiln_bundle *large = kiln_bundle_of(many, 200);
+    BAD(kiln_bundle_host_call(same_bundle, NULL, large, large, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: n_in is 200, n_out is 200; together 255 are the most");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, large, NULL, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: in has 200 tensors, out 200; together 255 are the most");
+    kiln_function *f = kiln_jit(captured_undeclared, NULL, KILN_JIT(.syntax = KILN_SYNTAX_STRICT));
+    assert_int_equal(kiln_call(f, in, 1, out, 1), KILN_E_STATE);
+    assert_non_null(strstr(kiln_error_message(), "host_call: spec is NULL; with KILN_SYNTAX_STRICT"));
+    kiln_error_clear();
+    kiln_function_free(&f);
+    assert_int_equal(kiln_bundle_host_call(same_bundle, NULL, b, b, &made, 0, NULL), KILN_OK);
+    assert_int_equal(kiln_bundle_count(made), 1);
+}
+
 void wrong_host_calls(void **state)
 {
     kiln_tensor *x = F32(2), *out[1], *in[] = {x};
     wrong_arguments(x);
     wrong_functions(x);
+    wrong_bundles_of_calls(x);
     callback = calls_its_caller;
     caller = kiln_jit(captured, NULL, NULL);
     BAD(kiln_call(caller, in, 1, out, 1), KILN_E_STATE, "is running: a function that it calls on the host");
