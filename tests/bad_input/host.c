@@ -107,26 +107,72 @@ static const struct wrong {
     {ends_a_scope, KILN_E_STATE, "scope"},
 };
 
-// Eagerly, and in a graph at each run; the line of the call is told.
+// In the second trip of a loop.
+CALLBACK(captured_in_trip)
+{
+    return kiln_host_call(callback, user, in + 1, 1, &spec, out, 1, KILN_HOST_IO, NULL);
+}
+
+CALLBACK(captured_in_loop)
+{
+    return kiln_for(kiln_scalar_int(2), captured_in_trip, user, in, 1, NULL, out, 1);
+}
+
+static kiln_function *in_capture(kiln_fn fn, void *user, int way)
+{
+    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_AUTO};
+    return way < 0 ? NULL : kiln_jit(fn, user, KILN_JIT(.capture = captures[way]));
+}
+
+static void wrong_function(const struct wrong *w, kiln_fn fn, int way, kiln_tensor *x)
+{
+    kiln_tensor *out[1];
+    kiln_scope *scope = kiln_scope_begin(), *mine = scope;
+    kiln_function *f = in_capture(fn, &mine, way);
+    for (int t = 0; t < 2; t++) {
+        mine = scope;
+        callback = w->fn;
+        out[0] = x;
+        assert_int_equal(f ? kiln_call(f, &x, 1, out, 1) : fn(&mine, &x, 1, out, 1), w->code);
+        assert_null(out[0]);
+        if (!strstr(kiln_error_message(), w->why) || !strstr(kiln_error_message(), "host_call at host.c:"))
+            fail_msg("way %d: %s", way, kiln_error_message());
+        kiln_error_clear();
+    }
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+}
+
+// Eagerly, and in a graph at each run, at once and in loops; the line of the call is told.
 static void wrong_functions(kiln_tensor *x)
 {
-    kiln_tensor *out[1], *in[] = {x};
-    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
-        const struct wrong *w = &wrongs[i];
-        kiln_scope *scope = kiln_scope_begin(), *mine = scope;
-        callback = w->fn;
-        kiln_function *f = kiln_jit(captured, &mine, NULL);
-        for (int t = 0; t < 3; t++) {
-            mine = scope;
-            kiln_status status = t ? kiln_call(f, in, 1, out, 1) : captured(&mine, in, 1, out, 1);
-            assert_int_equal(status, w->code);
-            if (!strstr(kiln_error_message(), w->why) || !strstr(kiln_error_message(), "host.c:"))
-                fail_msg("%s", kiln_error_message());
-            kiln_error_clear();
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++)
+        for (int way = -1; way < 3; way++) {
+            wrong_function(&wrongs[i], captured, way, x);
+            wrong_function(&wrongs[i], captured_in_loop, way, x);
         }
-        kiln_function_free(&f);
-        kiln_scope_end(&scope);
-    }
+}
+
+// A call back into the function that is calling would never end; into another it may.
+static void calls_back(kiln_tensor *x)
+{
+    static const kiln_fn functions[] = {captured, captured_in_loop};
+    kiln_tensor *out[1];
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < 2; i++) {
+            callback = calls_its_caller;
+            caller = in_capture(functions[i], NULL, way);
+            for (int t = 0; t < 2; t++)
+                BAD(kiln_call(caller, &x, 1, out, 1), KILN_E_STATE, "is running: a function that it calls on the host",
+                    "host_call at host.c:");
+            kiln_function *outer = in_capture(functions[i], NULL, way), *inner = kiln_jit(same, NULL, NULL);
+            kiln_function_free(&caller);
+            caller = inner;
+            for (int t = 0; t < 2; t++) assert_int_equal(kiln_call(outer, &x, 1, out, 1), KILN_OK);
+            kiln_function_free(&outer);
+            kiln_function_free(&inner);
+            caller = NULL;
+        }
 }
 
 static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
@@ -205,10 +251,7 @@ void wrong_host_calls(void **state)
     wrong_arguments(x);
     wrong_functions(x);
     wrong_bundles_of_calls(x);
-    callback = calls_its_caller;
-    caller = kiln_jit(captured, NULL, NULL);
-    BAD(kiln_call(caller, in, 1, out, 1), KILN_E_STATE, "is running: a function that it calls on the host");
-    kiln_function_free(&caller);
+    calls_back(x);
     // What the spec says is checked, and what is done afterwards works.
     const kiln_host_spec f64 = {KILN_F64, 1, two};
     BAD(kiln_host_call(same, NULL, in, 1, &f64, out, 1, 0, NULL), KILN_E_DTYPE,
