@@ -508,6 +508,40 @@ static void views_are_kept(void **state)
     }
 }
 
+// --- an AUTO function may be called by the function that it calls, as in C
+
+static kiln_function *recursive;
+static int depth;
+
+static kiln_status calls_back(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (depth++ < 2) return kiln_call(recursive, in, 1, out, 1);
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+REGION(is_called_back)
+{
+    const kiln_host_spec spec = {KILN_F32, 1, (const int64_t[]){2}};
+    kiln_tensor *x = kiln_add(in[0], kiln_scalar(1)), *y;
+    TRY_(kiln_host_call(calls_back, NULL, &x, 1, &spec, &y, 1, KILN_HOST_IO, NULL));
+    out[0] = kiln_mul(y, kiln_scalar(2));
+    return kiln_error();
+}
+
+static void auto_functions_are_called_back(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1., 2.), *y;
+    recursive = capture_in(AUTO, is_called_back, NULL);
+    for (int t = 0; t < 4; t++) {
+        depth = 0;
+        ok(kiln_call(recursive, &x, 1, &y, 1));
+        expect(y, 2, -32., -40.); // three times: one more, and twice that
+    }
+    kiln_function_free(&recursive);
+}
+
 // --- any dtype and layout goes in and out
 
 static kiln_status passes_on(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -574,6 +608,7 @@ int main(int argc, char **argv)
         FIXTURE(prints_stand_in_every_construct),
         FIXTURE(what_is_said_in_loops),
         FIXTURE(views_are_kept),
+        FIXTURE(auto_functions_are_called_back),
         FIXTURE(any_dtype_and_layout),
     };
     if (choose_device(argc, argv)) return 77;

@@ -280,7 +280,7 @@ kiln_status loop_run(const struct control_loop *l, kiln_tensor **out)
     t.n_rows = l->bound ? l->bound : l->count;
     size_t n_rows = 0, n = t.n_args + t.n_made + 1;
     bool fits = !l->n_stacked || !__builtin_mul_overflow(l->n_stacked, (size_t)t.n_rows, &n_rows);
-    fits = fits && !__builtin_add_overflow(n, n_rows, &n);
+    fits = fits && !__builtin_add_overflow(n, n_rows, &n) && n <= UINT32_MAX; // handles of more fill any memory
     kiln_tensor **room = fits ? calloc(n, sizeof *room + sizeof *t.versions) : NULL;
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     t.args = room;
