@@ -11,6 +11,7 @@
 #ifndef KILN_HOST_H
 #define KILN_HOST_H
 
+#include <kiln/bundle.h>
 #include <kiln/grad.h>
 #include <kiln/tensor.h>
 
@@ -57,6 +58,17 @@ enum {
 KILN_API kiln_status kiln_host_call(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in,
                                     const kiln_host_spec *spec, kiln_tensor **out, size_t n_out, unsigned flags,
                                     kiln_bprop_fn rule);
+
+/// The same for a function of bundles: `in` is what is in it now, a copy, as kiln_bundle_fn says, and *out is what fn
+/// gives, by what is in it. The tensors in them, in order, are the inputs and the outputs of `rule`, 255 at most.
+///
+/// `spec` is an example of what fn gives: a tensor in it stands for its dtype and shape, its values are not looked at;
+/// all else, names, order, numbers, strings, nothing, bundles, is what fn gives each time. A value that changes is a
+/// tensor of rank 0. Whatever differs is an error that tells where: out["y"][0]. An empty spec: fn may give nothing.
+/// `spec` NULL: whatever fn gives, its tensors as f64; a graph learns it once, as above. `out` NULL: it is dropped.
+KILN_API kiln_status kiln_bundle_host_call(kiln_bundle_fn fn, void *user, const kiln_bundle *in,
+                                           const kiln_bundle *spec, kiln_bundle **out, unsigned flags,
+                                           kiln_bprop_fn rule);
 
 #ifdef __cplusplus
 }

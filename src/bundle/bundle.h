@@ -138,6 +138,15 @@ struct bundle_content *bundle_strip(struct bundle_content *c);
 struct bundle_content *bundle_fill(struct bundle_content *mould, kiln_tensor **tensors, bool take);
 // Whether c is of that form; `why`, where it is not NULL: what differs.
 bool bundle_is_like(const struct bundle_content *mould, const struct bundle_content *c, struct str *why);
+// The first difference, for messages: where it is, and what is there in the one and in the other.
+struct bundle_difference {
+    enum { BUNDLE_VALUES, BUNDLE_NAMES, BUNDLE_COUNTS } what;
+    struct str path, was, is;
+};
+bool bundle_differs(const struct bundle_content *mould, const struct bundle_content *c, struct bundle_difference *d);
+void bundle_difference_finish(struct bundle_difference *d);
+// The value of a slot, counted as bundle_flatten does, and its path: ["z"][0].
+const struct bundle_value *bundle_name_slot(const struct bundle_content *c, size_t slot, struct str *out);
 // All numbers as slots.
 struct bundle_content *bundle_loosen(struct bundle_content *c);
 

@@ -142,8 +142,11 @@ static void add_path(const struct path *p, struct str *out)
 static void add_value(const struct bundle_value *v, struct str *out)
 {
     char shown[BUNDLE_TEXT_MAX];
-    if (v->slot && v->kind != KILN_KIND_TENSOR) str_add(out, "mutable ");
-    switch (v->slot ? KILN_KIND_TENSOR : v->kind) {
+    if (v->slot && v->kind != KILN_KIND_TENSOR) {
+        str_addf(out, "a mutable%s", strchr(bundle_kind_name(v->kind), ' '));
+        return;
+    }
+    switch (v->kind) {
     case KILN_KIND_INT: str_addf(out, "%lld", (long long)v->integer); break;
     case KILN_KIND_DOUBLE: str_addf(out, "%.17g", v->number); break;
     case KILN_KIND_BOOL: str_add(out, v->integer ? "true" : "false"); break;
@@ -175,12 +178,15 @@ static bool same_name(const struct bundle_name *a, const struct bundle_name *b)
 }
 
 static bool is_like(const struct bundle_content *mould, const struct bundle_content *c, const struct path *outer,
-                    struct str *why)
+                    struct bundle_difference *d)
 {
     if (mould == c) return true;
     if (mould->entries.n != c->entries.n) {
-        if (why) add_path(outer, why);
-        if (why) str_addf(why, " had %zu entries, has %zu", mould->entries.n, c->entries.n);
+        if (!d) return false;
+        add_path(outer, &d->path);
+        d->what = BUNDLE_COUNTS;
+        str_addf(&d->was, "%zu entr%s", mould->entries.n, mould->entries.n == 1 ? "y" : "ies");
+        str_addf(&d->is, "%zu", c->entries.n);
         return false;
     }
     for (size_t i = 0; i < c->entries.n; i++) {
@@ -188,26 +194,72 @@ static bool is_like(const struct bundle_content *mould, const struct bundle_cont
         const struct path here = {outer, a, i};
         bool named_alike = same_name(a->name, b->name);
         if (named_alike && a->value->kind == KILN_KIND_BUNDLE && b->value->kind == KILN_KIND_BUNDLE) {
-            if (!is_like(a->value->bundle, b->value->bundle, &here, why)) return false;
+            if (!is_like(a->value->bundle, b->value->bundle, &here, d)) return false;
             continue;
         }
         if (named_alike && same_plain(a->value, b->value)) continue;
-        if (!why) return false;
-        add_path(&here, why);
-        if (!named_alike) {
-            str_add(why, " has another name");
-            return false;
-        }
-        str_add(why, " was ");
-        add_value(a->value, why);
-        str_add(why, ", is ");
-        add_value(b->value, why);
+        if (!d) return false;
+        add_path(&here, &d->path);
+        d->what = named_alike ? BUNDLE_VALUES : BUNDLE_NAMES;
+        if (!named_alike) return false;
+        add_value(a->value, &d->was);
+        add_value(b->value, &d->is);
         return false;
     }
     return true;
 }
 
+bool bundle_differs(const struct bundle_content *mould, const struct bundle_content *c, struct bundle_difference *d)
+{
+    *d = (struct bundle_difference){0};
+    str_init(&d->path);
+    str_init(&d->was);
+    str_init(&d->is);
+    return !is_like(mould, c, NULL, d);
+}
+
+void bundle_difference_finish(struct bundle_difference *d)
+{
+    str_free(&d->path);
+    str_free(&d->was);
+    str_free(&d->is);
+}
+
 bool bundle_is_like(const struct bundle_content *mould, const struct bundle_content *c, struct str *why)
 {
-    return is_like(mould, c, NULL, why);
+    struct bundle_difference d;
+    if (!why) return is_like(mould, c, NULL, NULL);
+    bool differs = bundle_differs(mould, c, &d);
+    if (differs) str_add(why, str_text(&d.path));
+    if (differs && d.what == BUNDLE_NAMES)
+        str_add(why, " has another name");
+    else if (differs && d.what == BUNDLE_COUNTS)
+        str_addf(why, " had %s, has %s", str_text(&d.was), str_text(&d.is));
+    else if (differs)
+        str_addf(why, " was %s, is %s", str_text(&d.was), str_text(&d.is));
+    bundle_difference_finish(&d);
+    return !differs;
+}
+
+static const struct bundle_value *name_slot(const struct bundle_content *c, size_t slot, const struct path *outer,
+                                            struct str *out)
+{
+    for (size_t i = 0; i < c->entries.n; i++) {
+        const struct bundle_value *v = c->entries.v[i].value;
+        const struct path here = {outer, &c->entries.v[i], i};
+        size_t n = v->kind == KILN_KIND_BUNDLE ? v->bundle->n_slots : v->slot;
+        if (slot >= n) {
+            slot -= n;
+            continue;
+        }
+        if (v->kind == KILN_KIND_BUNDLE) return name_slot(v->bundle, slot, &here, out);
+        add_path(&here, out);
+        return v;
+    }
+    return NULL;
+}
+
+const struct bundle_value *bundle_name_slot(const struct bundle_content *c, size_t slot, struct str *out)
+{
+    return name_slot(c, slot, NULL, out);
 }

@@ -80,6 +80,7 @@ struct kiln_device {
     struct guarded guarded;
     uint64_t rng_seed, rng_offset;
     double marks_ns[KILN_MARKS]; // of the host's clock; 0: never set
+    uint64_t wait_limit_ns;      // of the host for it; 0: none
     struct kiln_device *next;    // list of open devices
 };
 

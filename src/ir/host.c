@@ -13,6 +13,7 @@ static bool same(const struct host_call *a, const struct host_call *b)
         a->effect != b->effect || a->folds != b->folds || a->caller != b->caller)
         return false;
     if (a->n_out != b->n_out || strcmp(a->text, b->text)) return false;
+    if (!a->form != !b->form || (a->form && !a->kind->form_same(a->form, b->form))) return false;
     for (int i = 0; i < a->n_out; i++)
         if (!type_equal(&a->out[i], &b->out[i])) return false;
     return true;
@@ -31,6 +32,7 @@ static struct host_call *copy(const struct host_call *like)
     h->out = out;
     h->text = text;
     atomic_init(&h->refs, 1);
+    if (h->form) h->kind->form_ref(h->form);
     return h;
 }
 
@@ -80,5 +82,6 @@ void host_call_unref(struct host_call *h)
             break;
         }
     pthread_mutex_unlock(&lock);
+    if (last && h->form) h->kind->form_unref(h->form);
     if (last) free(h);
 }

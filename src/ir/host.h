@@ -9,12 +9,19 @@
 
 struct kiln_tensor;
 struct host_call;
+struct host_form;
 
 struct host_kind {
     const char *name;
     // On values of their own, which it may keep; `out`: h->n_out new handles of the open scope, of the types h->out.
     kiln_status (*run)(const struct host_call *h, kiln_device *dev, struct kiln_tensor *const *in, size_t n_in,
                        struct kiln_tensor **out);
+    // Of h->form, where the kind has one. A form is not changed once a graph holds it.
+    void (*form_ref)(struct host_form *f);
+    void (*form_unref)(struct host_form *f);
+    bool (*form_same)(const struct host_form *a, const struct host_form *b);
+    // What messages call an operand, or a result; false: by its number. NULL: so are all.
+    bool (*name_value)(const struct host_call *h, bool is_operand, size_t i, char *text, size_t size_B);
 };
 
 struct host_call {
@@ -22,9 +29,10 @@ struct host_call {
     void (*fn)(void), (*rule)(void); // the rest is the kind's; by all of it calls are compared
     void *user;
     uint64_t flags;
-    bool effect;      // its nodes have OP_HOST
-    bool folds;       // on constants alone it is called while the graph is recorded, and no node
-    const char *text; // "" or owned
+    bool effect;            // its nodes have OP_HOST
+    bool folds;             // on constants alone it is called while the graph is recorded, and no node
+    const char *text;       // "" or owned
+    struct host_form *form; // the kind's; a reference, NULL: none
     uintptr_t caller;
     int n_out;
     const struct type *out;

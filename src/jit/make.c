@@ -212,6 +212,7 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
     struct error_record now, why;
     struct flow_effects *effects = thread_state.effects;
     if (has_written(e) || effects->gave || (r->undone && effects->done)) return;
+    if (error_pending == KILN_E_TIMEOUT) return; // what has not ended would not do so op by op
     if (r->undone) {
         *r->undone = true;
         draw_give_back(c->dev, rng, c->counters);

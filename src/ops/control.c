@@ -95,6 +95,15 @@ static kiln_status check_loop_params(const struct op_regions *r, int region, int
                           of->params[n_taken]);
 }
 
+static kiln_status check_rows(const char *op, int64_t rows, const struct type *row)
+{
+    char text[TYPE_TEXT_MAX];
+    int64_t n = type_numel(row);
+    if (!rows || n <= IR_MAX_NUMEL / rows) return KILN_OK;
+    return error_set(KILN_E_SHAPE, "%s: %lld rows of %s are more than 2^48 elements", op, (long long)rows,
+                     type_text(row, text, sizeof text));
+}
+
 static kiln_status loop_types(struct op_regions *r)
 {
     const struct op_region *body = r->regions, *cond = r->n_regions > 1 ? &r->regions[1] : NULL;
@@ -114,6 +123,7 @@ static kiln_status loop_types(struct op_regions *r)
         if (k < n_carried) continue;
         if (rows < 0 || r->out[k].rank >= MAX_RANK)
             return error_set(KILN_E_SHAPE, "%s: result %d has no place in rows", r->op->name, k);
+        TRY(check_rows(r->op->name, rows, &r->out[k]));
         memmove(r->out[k].dims + 1, r->out[k].dims, sizeof *r->out[k].dims * r->out[k].rank++);
         r->out[k].dims[0] = rows;
     }

@@ -5,7 +5,9 @@
 // loop of at most one chunk is recorded whole, and nobody waits: where its last trip left what it carries, the device
 // finds out by a last step of the gate. Where a count says how many trips there are, one look tells of all of them.
 #include "program/gated.h"
+#include "base/clock.h"
 #include "ops/families.h"
+#include <inttypes.h>
 
 bool region_runs_gated(const struct program_call *call, const struct program_region *r)
 {
@@ -171,10 +173,23 @@ static kiln_status run_reverse(struct deciding *d)
 
 // --- from the first trip on
 
+// The caller of a loop waits for its end, though in many pieces.
+static kiln_status check_time(const struct deciding *d, int64_t trips, uint64_t began_ns)
+{
+    uint64_t limit_ns = d->dev->wait_limit_ns;
+    if (d->r->bound || !limit_ns || clock_now_ns() - began_ns <= limit_ns) return KILN_OK;
+    return error_set(KILN_E_TIMEOUT,
+                     "while: the loop goes on after %" PRId64 " trips and %llu s, in %s; KILN_WAIT_S sets the limit, "
+                     "and a loop with a .bound has none; what it would have given and written is dropped",
+                     trips, (unsigned long long)(limit_ns / 1000000000u), d->t->call->p->name);
+}
+
 static kiln_status run_while(struct deciding *d, struct gate_look *look)
 {
     struct gate_state s = {.open = 1};
+    uint64_t began_ns = clock_now_ns();
     for (int64_t trip = 0; s.open;) {
+        TRY(check_time(d, trip, began_ns));
         TRY(record_half(d, &trip, look, &s));
         if (s.open && trip == d->r->bound) return end(d);
     }

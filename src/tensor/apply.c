@@ -65,7 +65,7 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
             return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device",
                              op->name, input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
     }
-    if (KILN_UNLIKELY(abstract && !thread_state.sink)) return outlived(op, n_in, in);
+    if (KILN_UNLIKELY(abstract && tensor_outlives_captures())) return outlived(op, n_in, in);
     if (first)
         *dev = first->dev;
     else if (!*dev && thread_state.capture && thread_state.sink)

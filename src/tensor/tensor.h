@@ -146,6 +146,7 @@ struct sink {
     const struct flow_ops *flow;       // of a capture; NULL: control flow is carried out
     struct sink *around;               // of a region of a capture: what it is a part of
     uint32_t number;                   // of the capture; where `around` may lead to it
+    bool has_memory;                   // of all its values: an abstract one is of a capture that has ended
 };
 
 // Installed by the layer that defers work.
@@ -195,6 +196,11 @@ struct thread_state {
     bool in_rules;                // gradients are being computed: what is recorded, the library makes
 };
 extern THREAD_LOCAL struct thread_state thread_state;
+// Whether an abstract value that is met here was kept longer than its capture.
+static inline bool tensor_outlives_captures(void)
+{
+    return !thread_state.sink || thread_state.sink->has_memory;
+}
 
 struct sink *tensor_capture_around(const kiln_tensor *t);
 // The capture in progress that t is an abstract value of, in a region perhaps one around it; NULL: none.

@@ -76,12 +76,12 @@ static void add_operand(struct launch *l, uint8_t dtype, uint64_t address, uint6
     o->flags = write ? OPERAND_WRITE : 0;
 }
 
-static void make_launch(struct vk_device *vk, const struct device_gate *g, enum gate_step step, uint64_t table,
-                        struct launch *l)
+static void make_launch(struct vk_device *vk, const struct device_gate *g, enum gate_step step, uint32_t place,
+                        uint64_t table, struct launch *l)
 {
     const struct vk_gates *v = vk->gates;
     uint64_t groups = v->groups.address + g->first_B, seen = v->buffer.address,
-             fault = seen + offsetof(struct gates_seen, faults) + g->fault * sizeof v->seen->faults[0];
+             fault = seen + offsetof(struct gates_seen, faults) + place * sizeof v->seen->faults[0];
     *l = (struct launch){.kernel = g->kernel, .op = "gate", .extent = {1, 1, 1}, .n_scalars = 3};
     add_operand(l, g->dtype, g->value, dtype_size_B[g->dtype], false);
     add_operand(l, KILN_I64, g->around ? g->around : g->state, sizeof(struct gate_state), false);
@@ -117,12 +117,13 @@ static kiln_status take_step(struct vk_device *vk, struct device_gate *g, enum g
     g->table = (uint32_t *)(void *)(vk->arguments.buffer.host + at_B);
     memset(g->table, 0, TABLE_B);
     g->first_B = v->next++ % BLOCKS * BLOCK_B;
-    make_launch(vk, g, step, vk->arguments.buffer.address + at_B, &l);
+    uint32_t place = vk_fault_place(vk, g->fault);
+    make_launch(vk, g, step, place, vk->arguments.buffer.address + at_B, &l);
     TRY(record(vk, &l));
     STAT_ADD(vk->owner, launches, 1);
     g->batch = vk_stream_last(vk);
     g->used = 0;
-    if (g->fault && step != GATE_AGAIN) vk_fault_watch(vk, g->fault);
+    if (g->fault && step != GATE_AGAIN) vk_fault_watch(vk, place);
     return KILN_OK;
 }
 

@@ -27,6 +27,7 @@ struct vk_gates {
     } looks[GATE_LOOKS];
     struct gates_fault {
         bool taken, dropped, watched;
+        uint32_t of;        // the fault whose place for one thread it is; 0: it is the first place
         uint64_t value;     // of the last batch that may find it
         const void *thread; // that recorded it last
         struct device_fault what;
@@ -39,5 +40,7 @@ kiln_status vk_gates_get(struct vk_device *vk, struct vk_gates **out); // makes 
 // fault.c
 kiln_status vk_fault_add(kiln_device *dev, const struct device_fault *f, uint32_t *id);
 void vk_fault_drop(kiln_device *dev, uint32_t id);
-void vk_fault_watch(struct vk_device *vk, uint32_t id);        // the batch that is open may find it
+// Where this thread's launches note a fault: each thread has a place of its own, so that it is told of its own.
+uint32_t vk_fault_place(struct vk_device *vk, uint32_t id);
+void vk_fault_watch(struct vk_device *vk, uint32_t place);     // the batch that is open may find it
 kiln_status vk_fault_judge(struct vk_device *vk, uint32_t id); // as an error if it was found

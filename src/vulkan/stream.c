@@ -28,6 +28,7 @@ kiln_status vk_stream_init(struct vk_device *vk)
     const char *limit = getenv("KILN_WAIT_S");
     long limit_s = limit ? strtol(limit, NULL, 10) : 0;
     vk->wait_limit_ns = (uint64_t)(limit_s > 0 ? limit_s : WAIT_LIMIT_S) * 1000000000u;
+    vk->owner->wait_limit_ns = vk->wait_limit_ns;
     vk->work_limit = vk->physical.software ? UINT64_C(1) << 29 : UINT64_C(1) << 38;
 
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,

@@ -204,6 +204,8 @@ static void freed_bundles(void)
     FREED("bundle",
           kiln_bundle_grad(same_bundle, NULL, good, KILN_BUNDLE_GRAD(.sens = b, .wrt = KILN_ARGS(0)), NULL, &out))
     FREED("bundle", kiln_bundle_call(f, b, &out))
+    FREED("bundle", kiln_bundle_host_call(same_bundle, NULL, b, good, &out, 0, NULL))
+    FREED("bundle", kiln_bundle_host_call(same_bundle, NULL, good, b, &out, 0, NULL))
     kiln_function_free(&f);
     FREED("function", kiln_bundle_call(freed, good, &out))
     BAD_VOID(kiln_bundle_free(&b), KILN_E_HANDLE, "bundle_free: the bundle was freed");

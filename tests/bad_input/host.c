@@ -107,26 +107,142 @@ static const struct wrong {
     {ends_a_scope, KILN_E_STATE, "scope"},
 };
 
-// Eagerly, and in a graph at each run; the line of the call is told.
+// In the second trip of a loop.
+CALLBACK(captured_in_trip)
+{
+    return kiln_host_call(callback, user, in + 1, 1, &spec, out, 1, KILN_HOST_IO, NULL);
+}
+
+CALLBACK(captured_in_loop)
+{
+    return kiln_for(kiln_scalar_int(2), captured_in_trip, user, in, 1, NULL, out, 1);
+}
+
+static kiln_function *in_capture(kiln_fn fn, void *user, int way)
+{
+    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_AUTO};
+    return way < 0 ? NULL : kiln_jit(fn, user, KILN_JIT(.capture = captures[way]));
+}
+
+static void wrong_function(const struct wrong *w, kiln_fn fn, int way, kiln_tensor *x)
+{
+    kiln_tensor *out[1];
+    kiln_scope *scope = kiln_scope_begin(), *mine = scope;
+    kiln_function *f = in_capture(fn, &mine, way);
+    for (int t = 0; t < 2; t++) {
+        mine = scope;
+        callback = w->fn;
+        out[0] = x;
+        assert_int_equal(f ? kiln_call(f, &x, 1, out, 1) : fn(&mine, &x, 1, out, 1), w->code);
+        assert_null(out[0]);
+        if (!strstr(kiln_error_message(), w->why) || !strstr(kiln_error_message(), "host_call at host.c:"))
+            fail_msg("way %d: %s", way, kiln_error_message());
+        kiln_error_clear();
+    }
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+}
+
+// Eagerly, and in a graph at each run, at once and in loops; the line of the call is told.
 static void wrong_functions(kiln_tensor *x)
 {
-    kiln_tensor *out[1], *in[] = {x};
-    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
-        const struct wrong *w = &wrongs[i];
-        kiln_scope *scope = kiln_scope_begin(), *mine = scope;
-        callback = w->fn;
-        kiln_function *f = kiln_jit(captured, &mine, NULL);
-        for (int t = 0; t < 3; t++) {
-            mine = scope;
-            kiln_status status = t ? kiln_call(f, in, 1, out, 1) : captured(&mine, in, 1, out, 1);
-            assert_int_equal(status, w->code);
-            if (!strstr(kiln_error_message(), w->why) || !strstr(kiln_error_message(), "host.c:"))
-                fail_msg("%s", kiln_error_message());
-            kiln_error_clear();
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++)
+        for (int way = -1; way < 3; way++) {
+            wrong_function(&wrongs[i], captured, way, x);
+            wrong_function(&wrongs[i], captured_in_loop, way, x);
         }
-        kiln_function_free(&f);
-        kiln_scope_end(&scope);
-    }
+}
+
+// A call back into the function that is calling would never end; into another it may.
+static void calls_back(kiln_tensor *x)
+{
+    static const kiln_fn functions[] = {captured, captured_in_loop};
+    kiln_tensor *out[1];
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < 2; i++) {
+            callback = calls_its_caller;
+            caller = in_capture(functions[i], NULL, way);
+            for (int t = 0; t < 2; t++)
+                BAD(kiln_call(caller, &x, 1, out, 1), KILN_E_STATE, "is running: a function that it calls on the host",
+                    "host_call at host.c:");
+            kiln_function *outer = in_capture(functions[i], NULL, way), *inner = kiln_jit(same, NULL, NULL);
+            kiln_function_free(&caller);
+            caller = inner;
+            for (int t = 0; t < 2; t++) assert_int_equal(kiln_call(outer, &x, 1, out, 1), KILN_OK);
+            kiln_function_free(&outer);
+            kiln_function_free(&inner);
+            caller = NULL;
+        }
+}
+
+static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = in;
+    return kiln_error();
+}
+
+static kiln_status gives_freed_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    kiln_bundle *b = *out = kiln_bundle_create();
+    kiln_bundle_free(&b);
+    return kiln_error();
+}
+
+static kiln_status fails_by_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    return KILN_E_IO;
+}
+
+static kiln_status gives_there(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    *out = kiln_bundle_of((kiln_tensor *[]){THERE(2)}, 1);
+    return kiln_error();
+}
+
+CALLBACK(captured_undeclared)
+{
+    kiln_bundle *made;
+    return kiln_bundle_host_call(same_bundle, NULL, kiln_bundle_of(in, 1), NULL, &made, 0, NULL);
+}
+
+static void wrong_bundles_of_calls(kiln_tensor *x)
+{
+    kiln_tensor *in[] = {x}, *out[1], *many[200];
+    kiln_bundle *b = kiln_bundle_of(in, 1), *made = b, *freed = kiln_bundle_create(), *gone = freed;
+    kiln_bundle *numbers = kiln_bundle_of((kiln_tensor *[]){kiln_mutable(1)}, 1);
+    kiln_bundle_free(&freed);
+    BAD(kiln_bundle_host_call(NULL, NULL, b, b, &made, 0, NULL), KILN_E_ARGUMENT, "host_call: fn is NULL");
+    assert_null(made);
+    BAD(kiln_bundle_host_call(same_bundle, NULL, NULL, b, &made, 0, NULL), KILN_E_ARGUMENT, "host_call: in is NULL");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, gone, b, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, gone, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, b, &made, 64, NULL), KILN_E_ARGUMENT, "host_call: flags are 0x40");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, b, numbers, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: spec[0] is a mutable number; give a tensor of rank 0");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, numbers, b, &made, KILN_HOST_WRITES, NULL), KILN_E_ARGUMENT,
+        "host_call: in[0] is a number, which cannot be written");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, numbers, NULL, &made, 0, NULL), KILN_E_ARGUMENT,
+        "out[0] is a mutable number; give a tensor of rank 0");
+    BAD(kiln_bundle_host_call(gives_freed_bundle, NULL, b, b, &made, 0, NULL), KILN_E_HANDLE,
+        "host_call: the bundle was freed");
+    BAD(kiln_bundle_host_call(fails_by_bundle, NULL, b, b, &made, 0, NULL), KILN_E_IO, "fn failed with KILN_E_IO");
+    BAD(kiln_bundle_host_call(gives_there, NULL, b, b, &made, 0, NULL), KILN_E_DEVICE_MISMATCH,
+        "host_call: out[0] of fn lies on ");
+    for (int i = 0; i < 200; i++) many[i] = x;
+    kiln_bundle *large = kiln_bundle_of(many, 200);
+    BAD(kiln_bundle_host_call(same_bundle, NULL, large, large, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: n_in is 200, n_out is 200; together 255 are the most");
+    BAD(kiln_bundle_host_call(same_bundle, NULL, large, NULL, &made, 0, NULL), KILN_E_ARGUMENT,
+        "host_call: in has 200 tensors, out 200; together 255 are the most");
+    kiln_function *f = kiln_jit(captured_undeclared, NULL, KILN_JIT(.syntax = KILN_SYNTAX_STRICT));
+    assert_int_equal(kiln_call(f, in, 1, out, 1), KILN_E_STATE);
+    assert_non_null(strstr(kiln_error_message(), "host_call: spec is NULL; with KILN_SYNTAX_STRICT"));
+    kiln_error_clear();
+    kiln_function_free(&f);
+    assert_int_equal(kiln_bundle_host_call(same_bundle, NULL, b, b, &made, 0, NULL), KILN_OK);
+    assert_int_equal(kiln_bundle_count(made), 1);
 }
 
 void wrong_host_calls(void **state)
@@ -134,10 +250,8 @@ void wrong_host_calls(void **state)
     kiln_tensor *x = F32(2), *out[1], *in[] = {x};
     wrong_arguments(x);
     wrong_functions(x);
-    callback = calls_its_caller;
-    caller = kiln_jit(captured, NULL, NULL);
-    BAD(kiln_call(caller, in, 1, out, 1), KILN_E_STATE, "is running: a function that it calls on the host");
-    kiln_function_free(&caller);
+    wrong_bundles_of_calls(x);
+    calls_back(x);
     // What the spec says is checked, and what is done afterwards works.
     const kiln_host_spec f64 = {KILN_F64, 1, two};
     BAD(kiln_host_call(same, NULL, in, 1, &f64, out, 1, 0, NULL), KILN_E_DTYPE,

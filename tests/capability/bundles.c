@@ -41,6 +41,9 @@ BUNDLE_FN(edits)
     kiln_tensor *x = kiln_bundle_tensor_at(in, 0);
     kiln_bundle_append(in, NULL, KILN_TENSOR(kiln_mul(x, kiln_scalar(2))));
     kiln_bundle_insert(in, 0, NULL, KILN_INT(7));
+    kiln_value taken = {.size = sizeof taken};
+    kiln_bundle_append(in, "gone", KILN_INT(11));
+    if (kiln_bundle_pop(in, "gone", &taken) || taken.integer != 11) return KILN_E_STATE;
     kiln_bundle *more = kiln_bundle_create();
     kiln_bundle_append(more, NULL, KILN_STRING("end"));
     kiln_bundle_extend(in, more);
@@ -229,6 +232,40 @@ static kiln_status no_outputs(void *user, kiln_tensor *const *in, size_t n_in, k
     return kiln_error();
 }
 
+// As the input and the result of a part of a graph.
+static kiln_function *part;
+
+BUNDLE_FN(nothing_if_none)
+{
+    if (kiln_bundle_kind(in, "bias") == KILN_KIND_NONE) return kiln_error();
+    *out = kiln_bundle_of((kiln_tensor *[]){kiln_add(kiln_bundle_tensor(in, "x"), kiln_bundle_tensor(in, "bias"))}, 1);
+    return kiln_error();
+}
+
+BUNDLE_FN(passes_none_on)
+{
+    kiln_bundle *none = kiln_bundle_copy(in), *made, *nothing = in;
+    kiln_tensor *x = kiln_bundle_tensor(in, "x");
+    kiln_bundle_set(none, "bias", KILN_NONE);
+    if (kiln_bundle_call(part, none, &nothing) || kiln_bundle_call(part, in, &made)) return kiln_error();
+    *out = kiln_bundle_copy(made);
+    return kiln_bundle_append(*out, NULL, nothing ? KILN_INT(1) : KILN_TENSOR(kiln_neg(x)));
+}
+
+static void none_in_parts(kiln_device *dev)
+{
+    for (int c = -1; c < N_CAPTURES; c++) {
+        kiln_bundle *in = kiln_bundle_create(), *out;
+        must(kiln_bundle_set(in, "x", KILN_TENSOR(row(1, 2))));
+        must(kiln_bundle_set(in, "bias", KILN_TENSOR(row(10, 20))));
+        part = kiln_bundle_jit(nothing_if_none, NULL, KILN_JIT(.capture = captures[c < 0 ? 0 : c]));
+        out = call_once(passes_none_on, NULL, c, false, in);
+        EXPECT(kiln_bundle_tensor_at(out, 0), 0, 11, 22);
+        EXPECT(kiln_bundle_tensor_at(out, 1), 0, -1, -2);
+        kiln_function_free(&part);
+    }
+}
+
 static void nones(kiln_device *dev)
 {
     seen = kiln_zeros(NULL, KILN_F32, KILN_SHAPE(2));
@@ -280,6 +317,7 @@ void capability_56(void **state)
 {
     on_each_device(nones);
     on_each_device(none_is_guarded);
+    on_each_device(none_in_parts);
 }
 
 // --- 57: what the builtins of another language ask, C asks by functions ---

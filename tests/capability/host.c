@@ -75,9 +75,38 @@ static void control_flow(kiln_device *dev)
     }
 }
 
+// A loop of the host over what is known is as many ops.
+FN(unrolls)
+{
+    out[0] = in[0];
+    for (int i = 0; i < *(int *)user; i++)
+        if (i % 2 == 0) out[0] = kiln_add(kiln_mul(out[0], kiln_scalar(2)), kiln_scalar(i));
+    return kiln_error();
+}
+
+static void loops_of_the_host(kiln_device *dev)
+{
+    for (int c = 0; c < 2; c++) {
+        uint64_t nodes[2];
+        for (int k = 0; k < 2; k++) {
+            int trips = 3 + 4 * k;
+            kiln_tensor *x = from(dev, NUMBERS(1, 2), 1, (int64_t[]){2}), *want, *got;
+            kiln_function *f = kiln_jit(unrolls, &trips, KILN_JIT(.capture = captures[c]));
+            must(unrolls(&trips, &x, 1, &want, 1));
+            must(kiln_call(f, &x, 1, &got, 1));
+            expect_same(got, want, "a loop of the host");
+            nodes[k] = jit_stats_of(f).nodes;
+            kiln_function_free(&f);
+        }
+        assert_int_equal(nodes[0], 4);
+        assert_int_equal(nodes[1], 8);
+    }
+}
+
 void capability_26(void **state)
 {
     on_each_device(control_flow);
+    on_each_device(loops_of_the_host);
 }
 
 // --- 49: what is no op is found while the function is captured, and is a call of the host then
@@ -279,7 +308,31 @@ static operator_fn *const operators[] = {kiln_add,           kiln_sub,       kil
                                          kiln_floor_divide,  kiln_remainder, kiln_pow,         kiln_equal,
                                          kiln_not_equal,     kiln_less,      kiln_less_equal,  kiln_greater,
                                          kiln_greater_equal, kiln_maximum,   kiln_logical_and, kiln_logical_or};
-static operator_fn *const of_integers[] = {kiln_bitwise_and, kiln_bitwise_or, kiln_bitwise_xor};
+static operator_fn *const of_integers[] = {kiln_bitwise_and, kiln_bitwise_or, kiln_bitwise_xor, kiln_bitwise_left_shift,
+                                           kiln_bitwise_right_shift};
+
+// not, in and not in, y = x[0]
+static kiln_tensor *negates(kiln_tensor *a, kiln_tensor *b)
+{
+    return kiln_logical_or(kiln_logical_not(a), kiln_logical_not(b));
+}
+
+static kiln_tensor *is_in(kiln_tensor *a, kiln_tensor *b)
+{
+    return kiln_isin(a, b);
+}
+
+static kiln_tensor *is_not_in(kiln_tensor *a, kiln_tensor *b)
+{
+    return kiln_logical_not(kiln_isin(a, b));
+}
+
+static kiln_tensor *first_of(kiln_tensor *a, kiln_tensor *b)
+{
+    return kiln_rank(a) ? kiln_add(kiln_select(a, 0, 0), kiln_select(b, 0, -1)) : kiln_select(b, 0, 0);
+}
+
+static operator_fn *const of_lists[] = {negates, is_in, is_not_in, first_of};
 
 FN(applies)
 {
@@ -303,16 +356,19 @@ static void agree_on(operator_fn *const *op, kiln_tensor *a, kiln_tensor *b)
 
 static void operators_agree(kiln_device *dev)
 {
-    static const kiln_dtype dtypes[] = {KILN_BOOL, KILN_U8, KILN_I32, KILN_I64, KILN_F16, KILN_F32};
+    static const kiln_dtype dtypes[] = {KILN_BOOL, KILN_U8,  KILN_I8,   KILN_I16, KILN_I32,
+                                        KILN_I64,  KILN_F16, KILN_BF16, KILN_F32, KILN_F64};
     enum { N = sizeof dtypes / sizeof *dtypes };
     for (int i = 0; i <= N; i++)
         for (int k = 0; k < N; k++) {
+            if (i < N && i != k && k != (i + 3) % N && k != (i + 7) % N) continue; // all pairs would take minutes
             kiln_tensor *a =
                 i < N ? kiln_cast(from(dev, NUMBERS(1, 3, 0), 1, (int64_t[]){3}), dtypes[i]) : kiln_scalar_int(3);
             kiln_tensor *b = kiln_cast(from(dev, NUMBERS(2, 1, 1), 1, (int64_t[]){3}), dtypes[k]);
             for (size_t o = 0; o < sizeof operators / sizeof *operators; o++) agree_on(&operators[o], a, b);
             bool integers = (i == N || dtypes[i] < KILN_F16) && dtypes[k] < KILN_F16;
-            for (size_t o = 0; o < 3 && integers; o++) agree_on(&of_integers[o], a, b);
+            for (size_t o = 0; o < 5 && integers; o++) agree_on(&of_integers[o], a, b);
+            for (size_t o = 0; o < 4; o++) agree_on(&of_lists[o], a, b);
         }
 }
 
@@ -340,6 +396,55 @@ FN(chooses_by_host)
     return kiln_cond(ordered, halves, adds_one, NULL, in, 1, out, 1);
 }
 
+// As long as, and as often as, the host says.
+static kiln_status count_below(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    float v[3];
+    int64_t n = 0;
+    if (kiln_read(in[0], v, sizeof v)) return kiln_error();
+    for (int i = 0; i < 3; i++) n += v[i] < 20;
+    uint8_t yes = n > 0;
+    out[0] = user ? kiln_from_data(kiln_tensor_device(in[0]), KILN_I64, 0, NULL, &n)
+                  : kiln_from_data(kiln_tensor_device(in[0]), KILN_BOOL, 0, NULL, &yes);
+    return kiln_error();
+}
+
+FN(goes_on_by_host)
+{
+    const kiln_host_spec truth = {KILN_BOOL, 0, NULL};
+    return kiln_host_call(count_below, NULL, in, 1, &truth, out, 1, KILN_HOST_PURE, NULL);
+}
+
+FN(adds_five)
+{
+    out[0] = kiln_add(in[n_in - 1], kiln_scalar(5));
+    return kiln_error();
+}
+
+FN(loops_by_host)
+{
+    static int counts;
+    const kiln_host_spec number = {KILN_I64, 0, NULL};
+    kiln_tensor *n, *y;
+    TRY_(kiln_host_call(count_below, &counts, in, 1, &number, &n, 1, KILN_HOST_PURE, NULL));
+    TRY_(kiln_for(n, adds_one, NULL, in, 1, NULL, &y, 1));
+    return kiln_while(goes_on_by_host, adds_five, NULL, &y, 1, NULL, out, 1);
+}
+
+static void loops_of_what_the_host_says(kiln_device *dev)
+{
+    for (int c = 0; c < N_CAPTURES; c++) {
+        kiln_function *f = kiln_jit(loops_by_host, NULL, KILN_JIT(.capture = captures[c]));
+        for (int i = 0; i < 3; i++) {
+            kiln_tensor *x = from(dev, NUMBERS(2, 30, 10 * i), 1, (int64_t[]){3}), *want, *y;
+            must(loops_by_host(NULL, &x, 1, &want, 1));
+            must(kiln_call(f, &x, 1, &y, 1));
+            expect_same(y, want, "a loop by what the host says");
+        }
+        kiln_function_free(&f);
+    }
+}
+
 static void conditions_of_the_host(kiln_device *dev)
 {
     for (int c = 0; c < N_CAPTURES; c++) {
@@ -360,6 +465,7 @@ static void conditions_of_the_host(kiln_device *dev)
 void capability_58(void **state)
 {
     on_each_device(conditions_of_the_host);
+    on_each_device(loops_of_what_the_host_says);
 }
 
 // --- 60: gradients by a rule; without one none goes through
@@ -484,9 +590,55 @@ static void wrong_annotation(kiln_device *dev)
     }
 }
 
+// Containers are declared as they are given.
+static kiln_status adds_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    kiln_tensor *sum = kiln_add(kiln_bundle_tensor_at(in, 0), kiln_bundle_tensor_at(in, 1));
+    *out = kiln_bundle_create();
+    kiln_bundle_set(*out, "list", KILN_BUNDLE(kiln_bundle_of((kiln_tensor *[]){sum, kiln_neg(sum)}, 2)));
+    return kiln_bundle_set(*out, "name", KILN_STRING(user ? "other" : "sum"));
+}
+
+FN(annotated_list)
+{
+    kiln_tensor *like[] = {in[1], in[1]};
+    kiln_bundle *spec = kiln_bundle_create(), *given = kiln_bundle_of(in, 2), *made, *any;
+    must(kiln_bundle_set(spec, "list", KILN_BUNDLE(kiln_bundle_of(like, 2))));
+    must(kiln_bundle_set(spec, "name", KILN_STRING("sum")));
+    TRY_(kiln_bundle_host_call(adds_bundle, user, given, spec, &made, KILN_HOST_READS, NULL));
+    TRY_(kiln_bundle_host_call(adds_bundle, user, given, NULL, &any, KILN_HOST_READS, NULL));
+    for (int i = 0; i < 2; i++) {
+        out[i] = kiln_abs(kiln_bundle_tensor_at(kiln_bundle_bundle(made, "list"), i));
+        out[2 + i] = kiln_abs(kiln_bundle_tensor_at(kiln_bundle_bundle(any, "list"), i));
+    }
+    return kiln_error();
+}
+
+static void annotation_of_containers(kiln_device *dev)
+{
+    for (int c = -1; c < N_CAPTURES; c++)
+        for (int wrong = 0; wrong < 2; wrong++) {
+            kiln_tensor *y[4],
+                *in[] = {kiln_full(dev, KILN_I32, KILN_SHAPE0, -1), kiln_full(dev, KILN_F32, KILN_SHAPE0, -1)};
+            void *user = wrong ? dev : NULL;
+            kiln_function *f = c < 0 ? NULL : kiln_jit(annotated_list, user, KILN_JIT(.capture = captures[c]));
+            kiln_status status = f ? kiln_call(f, in, 2, y, 4) : annotated_list(user, in, 2, y, 4);
+            if (wrong)
+                EXPECT_ERROR(KILN_E_ARGUMENT, "out[\"name\"] of fn is \"other\", spec says \"sum\"");
+            else
+                must(status);
+            for (int i = 0; i < 4 && !wrong; i++) {
+                assert_int_equal(kiln_tensor_dtype(y[i]), i < 2 ? KILN_F32 : KILN_F64);
+                assert_true(kiln_item(y[i]) == 2);
+            }
+            kiln_function_free(&f);
+        }
+}
+
 void capability_62(void **state)
 {
     on_each_device(wrong_annotation);
+    on_each_device(annotation_of_containers);
 }
 
 // --- D7: arrays of the host, computed while the function is captured

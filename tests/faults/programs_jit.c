@@ -1,7 +1,9 @@
 // Programs that capture: each kind of capture with a gradient, called more than once.
 #include "faults.h"
 
+#include <kiln/bundle.h>
 #include <kiln/control.h>
+#include <kiln/host.h>
 #include <math.h>
 
 static kiln_tensor *chain(kiln_tensor *x, kiln_tensor *w)
@@ -178,7 +180,69 @@ static void run_flow(const char *device, struct outcome *o)
     call_thrice(device, o, flow_loss, NULL);
 }
 
+// --- calls of the host: of tensors, of bundles with a spec and without one, in a loop
+
+static kiln_status doubles(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_mul(in[0], kiln_scalar(2));
+    return kiln_error();
+}
+
+static kiln_status doubled_slope(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                                 kiln_tensor **din)
+{
+    din[0] = kiln_mul(dout[0], kiln_scalar(2));
+    return kiln_error();
+}
+
+static kiln_status doubles_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    kiln_tensor *y = kiln_mul(kiln_bundle_tensor(in, "x"), kiln_scalar(2));
+    *out = kiln_bundle_create();
+    kiln_bundle_set(*out, "name", KILN_STRING(kiln_bundle_string(in, "name")));
+    return kiln_bundle_set(*out, "list", KILN_BUNDLE(kiln_bundle_of(&y, 1)));
+}
+
+static kiln_tensor *doubled_by_bundle(kiln_tensor *x, bool declared)
+{
+    kiln_bundle *in = kiln_bundle_create(), *spec = declared ? kiln_bundle_create() : NULL, *made = NULL;
+    kiln_bundle_set(in, "x", KILN_TENSOR(x));
+    kiln_bundle_set(in, "name", KILN_STRING("doubled"));
+    if (declared) {
+        kiln_bundle_set(spec, "name", KILN_STRING("doubled"));
+        kiln_bundle_set(spec, "list", KILN_BUNDLE(kiln_bundle_of(&x, 1)));
+    }
+    if (kiln_bundle_host_call(doubles_bundle, NULL, in, spec, &made, KILN_HOST_READS, doubled_slope)) return NULL;
+    return kiln_bundle_tensor_at(kiln_bundle_bundle(made, "list"), 0);
+}
+
+static kiln_status doubles_in_trip(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const kiln_host_spec spec = {KILN_F32, 2, (const int64_t[]){4, 4}};
+    kiln_tensor *y = NULL;
+    kiln_host_call(doubles, NULL, in + 1, 1, &spec, &y, 1, KILN_HOST_READS, doubled_slope);
+    out[0] = doubled_by_bundle(y, true);
+    return kiln_error();
+}
+
+static kiln_status host_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = NULL, *x = kiln_mul(in[0], user);
+    if (kiln_for(kiln_scalar_int(2), doubles_in_trip, NULL, &x, 1, NULL, &y, 1)) return kiln_error();
+    y = kiln_cast(doubled_by_bundle(y, false), KILN_F32);
+    kiln_assert(kiln_all(kiln_isfinite(y), NULL), "{} is not finite", y);
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+static void run_host(const char *device, struct outcome *o)
+{
+    call_thrice(device, o, host_loss, NULL);
+    call_thrice(device, o, host_loss, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+}
+
 const struct program jit_programs[] = {
-    {"strict", run_strict}, {"trace", run_trace},           {"auto", run_auto},     {"region", run_region},
-    {"flow", run_flow},     {"background", run_background}, {"bundle", run_bundle}, {NULL},
+    {"strict", run_strict},         {"trace", run_trace},   {"auto", run_auto},
+    {"region", run_region},         {"flow", run_flow},     {"host", run_host},
+    {"background", run_background}, {"bundle", run_bundle}, {NULL},
 };

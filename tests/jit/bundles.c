@@ -469,6 +469,61 @@ static void numbers_from_constants_are_read(void **state)
     kiln_function_free(&j);
 }
 
+// --- much of it
+
+enum { MANY = 1000000, MANY_TENSORS = 3000 };
+
+BUNDLE_FN(takes_last)
+{
+    *out = kiln_bundle_copy(in);
+    return kiln_bundle_append(*out, "last", KILN_TENSOR(kiln_mul(first(in), kiln_scalar(2))));
+}
+
+static void a_million_entries(void **state)
+{
+    struct fixture *f = *state;
+    for (int c = 0; c < N_CAPTURES; c++) {
+        kiln_function *j = kiln_bundle_jit(takes_last, NULL, KILN_JIT(.capture = captures[c]));
+        kiln_bundle *in = of(vec(f, 2, 1, 2)), *out;
+        for (int i = 0; i < MANY; i++) ok(kiln_bundle_append(in, NULL, KILN_INT(i)));
+        for (int t = 0; t < 3; t++) {
+            ok(kiln_bundle_call(j, in, &out));
+            expect_two(kiln_bundle_tensor(out, "last"), 2, 4);
+            assert_int_equal(kiln_bundle_count(out), MANY + 2);
+            assert_int_equal(kiln_bundle_int_at(out, MANY), MANY - 1);
+        }
+        assert_int_equal(stats_of(j).captures, 1);
+        ok(kiln_bundle_set_at(in, MANY / 2, KILN_INT(-1)));
+        ok(kiln_bundle_call(j, in, &out));
+        assert_int_equal(stats_of(j).captures, captures[c] == KILN_CAPTURE_AUTO ? 1 : 2); // whose ops are the same
+        assert_int_equal(kiln_bundle_int_at(out, MANY / 2), -1);
+        kiln_function_free(&j);
+    }
+}
+
+BUNDLE_FN(adds_ends)
+{
+    int64_t n = (int64_t)kiln_bundle_count(in);
+    *out = of(kiln_add(first(in), kiln_bundle_tensor_at(in, n - 1)));
+    return kiln_error();
+}
+
+static void many_tensors(void **state)
+{
+    struct fixture *f = *state;
+    for (int c = 0; c < N_CAPTURES; c++) {
+        kiln_function *j = kiln_bundle_jit(adds_ends, NULL, KILN_JIT(.capture = captures[c]));
+        kiln_bundle *in = kiln_bundle_create(), *out;
+        for (int i = 0; i < MANY_TENSORS; i++) ok(kiln_bundle_append(in, NULL, KILN_TENSOR(vec(f, 2, i, 1))));
+        for (int t = 0; t < 3; t++) {
+            ok(kiln_bundle_call(j, in, &out));
+            expect_two(first(out), MANY_TENSORS - 1, 2);
+        }
+        assert_int_equal(stats_of(j).captures, 1);
+        kiln_function_free(&j);
+    }
+}
+
 struct calling {
     kiln_function *j;
     kiln_device *dev;
@@ -669,6 +724,8 @@ int main(int argc, char **argv)
         FIXTURE(verify_compares_what_is_no_tensor),
         FIXTURE(a_pure_function_is_replayed),
         FIXTURE(numbers_from_constants_are_read),
+        FIXTURE(a_million_entries),
+        FIXTURE(many_tensors),
         FIXTURE(threads_share_a_function),
         FIXTURE(gradients_by_bundles),
         FIXTURE(backward_goes_through_calls),

@@ -35,36 +35,129 @@ REGION(slope_of_scan)
     return kiln_value_and_grad(sum_of_scan, NULL, in, n_in, NULL, out, 2);
 }
 
-static kiln_jit_stats stats_after(struct fixture *f, enum cell cell, kiln_fn fn, int64_t trips, int *runs)
+// As many trips as there are rows: a number that is known, one that is a value, as long as a condition holds.
+REGION(adds_trip)
 {
-    kiln_function *j = capture_in(cell, fn, NULL);
-    kiln_tensor *x = kiln_full(f->dev, KILN_F32, KILN_SHAPE(trips, 3), 0.25), *y[2];
-    kiln_jit_stats stats = {.size = sizeof stats};
-    body_runs = 0;
-    for (int t = 0; t < 3; t++) ok(kiln_call(j, &x, 1, y, 2));
-    kiln_function_stats(j, &stats);
-    *runs = body_runs;
-    kiln_function_free(&j);
-    ok(kiln_set_mode(KILN_MODE_EAGER));
-    return stats;
+    body_runs++;
+    out[0] = kiln_tanh(kiln_add(kiln_mul(in[n_in - 1], kiln_scalar(0.5)), kiln_scalar(0.25)));
+    return kiln_error();
 }
 
-// The gradient, too.
+REGION(counts_trip)
+{
+    out[1] = kiln_add(in[1], kiln_scalar(1));
+    return adds_trip(user, in, 1, out, 1);
+}
+
+REGION(is_below)
+{
+    out[0] = kiln_less(in[1], (kiln_tensor *)user);
+    return kiln_error();
+}
+
+REGION(loops_by_number)
+{
+    kiln_tensor *row = kiln_select(in[0], 0, 0), *rows = kiln_scalar_int(kiln_dim(in[0], 0));
+    out[1] = kiln_sum(row, NULL);
+    return kiln_for(rows, adds_trip, NULL, &row, 1, NULL, out, 1);
+}
+
+static kiln_tensor *rows_of(kiln_tensor *x)
+{
+    return kiln_sum(kiln_narrow(kiln_ones_like(x), 1, 0, 1), NULL);
+}
+
+REGION(loops_by_value)
+{
+    kiln_tensor *row = kiln_select(in[0], 0, 0), *rows = kiln_cast(rows_of(in[0]), KILN_I64);
+    out[1] = kiln_sum(row, NULL);
+    return kiln_for(rows, adds_trip, NULL, &row, 1, KILN_LOOP(.bound = 10000), out, 1);
+}
+
+REGION(loops_by_condition)
+{
+    kiln_tensor *all[] = {kiln_select(in[0], 0, 0), kiln_zeros(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE0)};
+    return kiln_while(is_below, counts_trip, rows_of(in[0]), all, 2, KILN_LOOP(.bound = 10000), out, 2);
+}
+
+static kiln_fn differentiated;
+
+REGION(sum_of_differentiated)
+{
+    kiln_tensor *y[2];
+    TRY_(differentiated(NULL, in, 1, y, 2));
+    out[0] = kiln_sum(y[0], NULL);
+    return kiln_error();
+}
+
+REGION(slope_of_differentiated)
+{
+    return kiln_value_and_grad(sum_of_differentiated, NULL, in, 1, NULL, out, 2);
+}
+
+struct measured {
+    kiln_jit_stats stats;
+    int runs, kernels; // kernels as an explanation lists them
+    kiln_tensor *last;
+};
+
+// The value that the trips come to, trip by trip.
+static kiln_tensor *loops_to(struct fixture *f, int trips)
+{
+    float v = 0.25f;
+    for (int i = 0; i < trips; i++) v = tanhf(v * 0.5f + 0.25f);
+    return kiln_full(f->dev, KILN_F32, KILN_SHAPE(3), v);
+}
+
+static int count_in_explanation(kiln_function *j, const char *part)
+{
+    char *text = NULL;
+    size_t size_B;
+    int n = 0;
+    FILE *file = open_memstream(&text, &size_B);
+    kiln_explain(j, file);
+    fclose(file);
+    for (const char *at = text; (at = strstr(at, part)); at++) n++;
+    free(text);
+    return n;
+}
+
+static struct measured measure(struct fixture *f, enum cell cell, kiln_fn fn, int64_t trips)
+{
+    struct measured m = {.stats = {.size = sizeof m.stats}};
+    kiln_function *j = capture_in(cell, fn, NULL);
+    kiln_tensor *x = kiln_full(f->dev, KILN_F32, KILN_SHAPE(trips, 3), 0.25), *y[2];
+    body_runs = 0;
+    for (int t = 0; t < 3; t++) ok(kiln_call(j, &x, 1, y, 2));
+    kiln_function_stats(j, &m.stats);
+    m.runs = body_runs;
+    m.kernels = count_in_explanation(j, " kernel ");
+    m.last = y[0];
+    kiln_function_free(&j);
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+    return m;
+}
+
+// The gradient, too. What the loops give is what as many trips give eagerly.
 static void many_trips_are_captured_as_few_are(void **state)
 {
     struct fixture *f = *state;
-    static const kiln_fn functions[] = {scans, slope_of_scan};
+    static const kiln_fn functions[] = {scans, loops_by_number, loops_by_value, loops_by_condition};
+    enum { FUNCTIONS = sizeof functions / sizeof *functions };
     for (enum cell cell = 0; cell < AUTO; cell++)
-        for (int i = 0; i < 2; i++) {
-            int few_runs, many_runs;
-            kiln_jit_stats few = stats_after(f, cell, functions[i], 10, &few_runs);
-            kiln_jit_stats many = stats_after(f, cell, functions[i], 10000, &many_runs);
-            assert_int_equal(many.nodes, few.nodes);
-            assert_int_equal(many.captures, 1);
-            assert_true(many.kernels_compiled <= few.kernels_compiled);
-            assert_int_equal(many_runs, few_runs);
-            assert_true(many_runs <= 3);
-            assert_int_equal(many.fallbacks, 0);
+        for (int i = 0; i < 2 * FUNCTIONS + 1; i++) {
+            differentiated = i < FUNCTIONS ? NULL : functions[i % FUNCTIONS];
+            kiln_fn fn = i == 2 * FUNCTIONS ? slope_of_scan : differentiated ? slope_of_differentiated : functions[i];
+            struct measured few = measure(f, cell, fn, 10), many = measure(f, cell, fn, 10000);
+            assert_int_equal(many.stats.nodes, few.stats.nodes);
+            assert_int_equal(many.stats.captures, 1);
+            assert_int_equal(few.stats.captures, 1);
+            assert_int_equal(many.kernels, few.kernels);
+            assert_true(many.stats.kernels_compiled <= few.stats.kernels_compiled);
+            assert_int_equal(many.runs, few.runs);
+            assert_true(many.runs <= 3);
+            assert_int_equal(many.stats.fallbacks + few.stats.fallbacks, 0);
+            if (i == 1 || i == 2 || i == 3) near(many.last, loops_to(f, 10000), 1e-6);
         }
 }
 

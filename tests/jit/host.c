@@ -41,6 +41,128 @@ REGION(prints_in_nest)
     return kiln_for(kiln_scalar_int(2), prints_trip, NULL, &y, 1, NULL, out, 1);
 }
 
+REGION(prints_while_small)
+{
+    kiln_print(in[0], file);
+    out[0] = kiln_less(kiln_sum(in[0], NULL), kiln_scalar(20));
+    return kiln_error();
+}
+
+REGION(prints_and_grows)
+{
+    out[0] = kiln_mul(in[0], kiln_scalar(1.5));
+    kiln_print(kiln_sub(out[0], in[0]), file);
+    return kiln_error();
+}
+
+REGION(prints_row)
+{
+    kiln_print(in[1], file);
+    out[0] = kiln_add(in[0], in[1]);
+    out[1] = kiln_mul(in[0], in[1]);
+    kiln_print(out[1], file);
+    return kiln_error();
+}
+
+// A while that prints in its condition, a switch, a scan back.
+REGION(prints_in_all)
+{
+    static const kiln_fn branches[] = {prints_other, prints_branch, prints_other};
+    kiln_tensor *y[2], *rows;
+    TRY_(kiln_while(prints_while_small, prints_and_grows, NULL, in, 1, KILN_LOOP(.bound = 20), y, 1));
+    TRY_(kiln_switch(kiln_cast(kiln_greater(kiln_sum(y[0], NULL), kiln_scalar(0)), KILN_I64), branches, 3, NULL, y, 1,
+                     y + 1, 1));
+    rows = kiln_stack((kiln_tensor *[]){y[0], in[0], y[1]}, 3, 0);
+    return kiln_scan(prints_row, NULL, (kiln_tensor *[]){in[0], rows}, 2, KILN_SCAN(.carried = 1, .reverse = true), out,
+                     2);
+}
+
+static char *text_of_all(struct fixture *f, kiln_function *j, double first)
+{
+    kiln_tensor *x = vec(f, 2, first, 2.), *y[2];
+    rewind(file);
+    assert_int_equal(ftruncate(fileno(file), 0), 0);
+    ok(j ? kiln_call(j, &x, 1, y, 2) : prints_in_all(NULL, &x, 1, y, 2));
+    for (int i = 0; i < 2; i++) kiln_print(y[i], file);
+    char *text = calloc(1, 4096);
+    rewind(file);
+    assert_true(fread(text, 1, 4095, file) < 4095);
+    return text;
+}
+
+static void prints_stand_in_every_construct(void **state)
+{
+    struct fixture *f = *state;
+    file = tmpfile();
+    assert_non_null(file);
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, prints_in_all, NULL);
+        for (int i = 0; i < 4; i++) {
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+            char *want = text_of_all(f, NULL, 1 + 3 * i);
+            ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+            char *got = text_of_all(f, j, 1 + 3 * i);
+            if (strcmp(got, want)) fail_msg("%s, call %d:\n%s--- not\n%s", cell_names[cell], i, got, want);
+            free(want);
+            free(got);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+    fclose(file);
+}
+
+// What kiln_debug_print says comes to stdout.
+REGION(says_trip)
+{
+    kiln_debug_print("trip {}: {} and {}", in[0], in[1], kiln_neg(in[1]));
+    out[0] = kiln_add(in[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+REGION(says_all)
+{
+    kiln_debug_print("begin");
+    TRY_(kiln_for(kiln_scalar_int(3), says_trip, NULL, in, 1, NULL, out, 1));
+    return kiln_debug_print("end with {}", out[0]);
+}
+
+static char *said(kiln_function *j, kiln_tensor *x)
+{
+    kiln_tensor *y;
+    char *text = calloc(1, 1024);
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    fflush(stdout);
+    int before = dup(STDOUT_FILENO);
+    dup2(fileno(to), STDOUT_FILENO);
+    kiln_status status = j ? kiln_call(j, &x, 1, &y, 1) : says_all(NULL, &x, 1, &y, 1);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    ok(status);
+    rewind(to);
+    assert_true(fread(text, 1, 1023, to) < 1023);
+    fclose(to);
+    return text;
+}
+
+static void what_is_said_in_loops(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, says_all, NULL);
+        for (int t = 0; t < 3; t++) {
+            char *text = said(j, vec(f, 2, 1., 2.));
+            assert_string_equal(text, "begin\ntrip 0: [1. 2.] and [-1. -2.]\ntrip 1: [2. 3.] and [-2. -3.]\n"
+                                      "trip 2: [3. 4.] and [-3. -4.]\nend with [4. 5.]\n");
+            free(text);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // The last op fails where the index is out of range; what stands behind it is not printed.
 REGION(prints_everywhere)
 {
@@ -341,13 +463,153 @@ static void inputs_are_written_where_it_is_said(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// --- what a call keeps is its own
+
+static kiln_tensor *kept[8];
+static int n_kept;
+
+static kiln_status keeps(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (n_kept < 8) kept[n_kept++] = kiln_own(kiln_narrow(in[0], 0, 1, 2));
+    return kiln_error();
+}
+
+REGION(is_kept_in_trip)
+{
+    TRY_(kiln_host_call(keeps, NULL, in + 1, 1, NULL, NULL, 0, KILN_HOST_IO, NULL));
+    out[0] = kiln_mul(in[1], kiln_scalar(2));
+    return kiln_error();
+}
+
+REGION(is_kept)
+{
+    kiln_tensor *temporary = kiln_add(in[0], kiln_scalar(1));
+    return kiln_for(kiln_scalar_int(3), is_kept_in_trip, NULL, &temporary, 1, NULL, out, 1);
+}
+
+// Views that outlive the run, the program, and what was computed where they lay.
+static void views_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, is_kept, NULL);
+        n_kept = 0;
+        for (int t = 0; t < 2; t++) {
+            kiln_tensor *x = vec(f, 3, 1., 2., 3. + t), *y;
+            ok(j ? kiln_call(j, &x, 1, &y, 1) : is_kept(NULL, &x, 1, &y, 1));
+        }
+        kiln_function_free(&j);
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+        for (int i = 0; i < 20; i++) kiln_full(f->dev, KILN_F32, KILN_SHAPE(3), -1);
+        assert_int_equal(n_kept, 6);
+        for (int t = 0; t < 2; t++)
+            for (int i = 0; i < 3; i++) expect(kept[3 * t + i], 2, 3. * (1 << i), (4. + t) * (1 << i));
+        for (int i = 0; i < n_kept; i++) kiln_free(&kept[i]);
+    }
+}
+
+// --- an AUTO function may be called by the function that it calls, as in C
+
+static kiln_function *recursive;
+static int depth;
+
+static kiln_status calls_back(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    if (depth++ < 2) return kiln_call(recursive, in, 1, out, 1);
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+REGION(is_called_back)
+{
+    const kiln_host_spec spec = {KILN_F32, 1, (const int64_t[]){2}};
+    kiln_tensor *x = kiln_add(in[0], kiln_scalar(1)), *y;
+    TRY_(kiln_host_call(calls_back, NULL, &x, 1, &spec, &y, 1, KILN_HOST_IO, NULL));
+    out[0] = kiln_mul(y, kiln_scalar(2));
+    return kiln_error();
+}
+
+static void auto_functions_are_called_back(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = vec(f, 2, 1., 2.), *y;
+    recursive = capture_in(AUTO, is_called_back, NULL);
+    for (int t = 0; t < 4; t++) {
+        depth = 0;
+        ok(kiln_call(recursive, &x, 1, &y, 1));
+        expect(y, 2, -32., -40.); // three times: one more, and twice that
+    }
+    kiln_function_free(&recursive);
+}
+
+// --- any dtype and layout goes in and out
+
+static kiln_status passes_on(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const int64_t *dims = user;
+    for (size_t i = 0; i < n_in; i++) {
+        bool alike = kiln_rank(in[i]) == (size_t)dims[0] && kiln_tensor_dtype(in[i]) == kiln_tensor_dtype(in[0]);
+        for (size_t k = 0; k < kiln_rank(in[i]) && alike; k++) alike = kiln_dims(in[i])[k] == dims[k + 1];
+        if (!alike) return KILN_E_SHAPE;
+        out[i] = kiln_contiguous(in[i]);
+    }
+    return kiln_error();
+}
+
+REGION(passes_layouts)
+{
+    static const int64_t turned[] = {2, 3, 2}, row[] = {1, 2}, shown[] = {2, 4, 2}, none[] = {2, 0, 2}, one[] = {0};
+    static const int64_t *const shapes[] = {turned, row, shown, none, one};
+    kiln_tensor *views[] = {kiln_transpose(in[0], 0, 1), kiln_select(in[0], 1, 1),
+                            kiln_broadcast_to(kiln_select(in[0], 1, 2), KILN_SHAPE(4, 2)),
+                            kiln_reshape(kiln_narrow(in[0], 1, 0, 0), KILN_SHAPE(0, 2)),
+                            kiln_select(kiln_select(in[0], 0, 1), 0, 0)};
+    for (int i = 0; i < 5; i++) {
+        const kiln_host_spec spec = {kiln_tensor_dtype(in[0]), (size_t)shapes[i][0], shapes[i] + 1};
+        void *dims = (void *)(uintptr_t)shapes[i];
+        TRY_(kiln_host_call(passes_on, dims, &views[i], 1, &spec, &out[i], 1, KILN_HOST_READS, NULL));
+    }
+    return kiln_error();
+}
+
+static void any_dtype_and_layout(void **state)
+{
+    struct fixture *f = *state;
+    for (kiln_dtype d = 0; d <= KILN_F64; d++) {
+        kiln_tensor *x = kiln_cast(mat(f, 2, 3, 0., 1., 2., 3., 4., 5.), d), *y[5];
+        for (int cell = -1; cell < CELLS; cell++) {
+            kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, passes_layouts, NULL);
+            for (int t = 0; t < 2; t++) {
+                ok(j ? kiln_call(j, &x, 1, y, 5) : passes_layouts(NULL, &x, 1, y, 5));
+                for (int i = 0; i < 5; i++) assert_int_equal(kiln_tensor_dtype(y[i]), d);
+                if (d == KILN_BOOL) continue;
+                expect(kiln_reshape(y[0], KILN_SHAPE(6)), 6, 0., 3., 1., 4., 2., 5.);
+                expect(y[1], 2, 1., 4.);
+                expect(kiln_reshape(y[2], KILN_SHAPE(8)), 8, 2., 5., 2., 5., 2., 5., 2., 5.);
+                assert_int_equal(kiln_numel(y[3]), 0);
+                expect(y[4], 1, 3.);
+            }
+            kiln_function_free(&j);
+        }
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(prints_stand_in_their_place),         FIXTURE(assertions_name_line_values_and_trip),
-        FIXTURE(calls_give_values_and_gradients),     FIXTURE(calls_are_made_at_each_run),
-        FIXTURE(pure_calls_are_folded_and_dropped),   FIXTURE(what_is_not_declared_is_f64),
+        FIXTURE(prints_stand_in_their_place),
+        FIXTURE(assertions_name_line_values_and_trip),
+        FIXTURE(calls_give_values_and_gradients),
+        FIXTURE(calls_are_made_at_each_run),
+        FIXTURE(pure_calls_are_folded_and_dropped),
+        FIXTURE(what_is_not_declared_is_f64),
         FIXTURE(inputs_are_written_where_it_is_said),
+        FIXTURE(prints_stand_in_every_construct),
+        FIXTURE(what_is_said_in_loops),
+        FIXTURE(views_are_kept),
+        FIXTURE(auto_functions_are_called_back),
+        FIXTURE(any_dtype_and_layout),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,7 +312,7 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
     return status;
 }
 
-struct sink auto_sink = {.apply = apply, .match = match, .write = auto_write};
+struct sink auto_sink = {.apply = apply, .match = match, .write = auto_write, .has_memory = true};
 
 struct auto_walk *auto_walk_current(void)
 {

@@ -309,7 +309,7 @@ void region_finish(struct region_record *c, const char *op, uintptr_t caller)
         c->r.constants.v[i].tensor->storage->capture = o->capture; // it is known there, by whatever handle
         c->r.constants.v[i] = (struct constant){.tensor = NULL};
     }
-    if (recorder_take_hosts(o, &c->r)) kiln_error_clear();
+    (void)recorder_take_hosts(o, &c->r); // what stays here goes with the region, and the capture fails
     const struct ended_region ended = {c->r.capture, op, caller};
     if (vec_push(&o->ended, ended)) kiln_error_clear();
     recorder_finish(&c->r);

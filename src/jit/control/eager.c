@@ -162,10 +162,9 @@ static kiln_status leave_trip(struct trips *t, int64_t trip, int64_t row)
 static kiln_status check_bound(const struct control_loop *l, int64_t trip)
 {
     if (!l->bound || trip < l->bound) return KILN_OK;
-    return error_set(KILN_E_STATE,
-                     "%s: the loop goes on after %" PRId64 " trips, its .bound; what these have written is written, "
-                     "what they carried is dropped",
-                     l->op, l->bound);
+    return error_set(KILN_E_STATE, "%s: the loop goes on after %" PRId64 " trips, its .bound; %s", l->op, l->bound,
+                     l->is_node ? "what it would have given and written is dropped"
+                                : "what these have written is written, what they carried is dropped");
 }
 
 static uint64_t version_of(const kiln_tensor *t)
@@ -279,8 +278,10 @@ kiln_status loop_run(const struct control_loop *l, kiln_tensor **out)
                       .n_args = l->numbered + l->n_carried + l->n_scanned,
                       .n_made = l->n_carried + l->n_stacked};
     t.n_rows = l->bound ? l->bound : l->count;
-    size_t n_rows = l->n_stacked ? l->n_stacked * (size_t)t.n_rows : 0;
-    kiln_tensor **room = calloc(t.n_args + t.n_made + n_rows + 1, sizeof *room + sizeof *t.versions);
+    size_t n_rows = 0, n = t.n_args + t.n_made + 1;
+    bool fits = !l->n_stacked || !__builtin_mul_overflow(l->n_stacked, (size_t)t.n_rows, &n_rows);
+    fits = fits && !__builtin_add_overflow(n, n_rows, &n) && n <= UINT32_MAX; // handles of more fill any memory
+    kiln_tensor **room = fits ? calloc(n, sizeof *room + sizeof *t.versions) : NULL;
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     t.args = room;
     t.made = t.args + t.n_args;

@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum { ALL_FLAGS = KILN_HOST_PURE | KILN_HOST_READS | KILN_HOST_WRITES | KILN_HOST_IO };
-enum { UNDECLARED = 1 << 8, LEARNS = 1 << 9 }; // results are taken as f64; of types that nobody knows yet
 
 // Behind the results stand the inputs as fn has written them.
 static size_t count_written(const struct host_call *h, size_t n_in)
@@ -80,7 +79,29 @@ kiln_status host_call_place(const struct host_call *h, kiln_tensor *const *in, s
 
 // --- what runs
 
-static kiln_status take_as_f64(kiln_tensor **out)
+static const char *name_value(const struct host_call *h, bool is_input, size_t i, char *text, size_t size_B)
+{
+    if (h->kind->name_value && h->kind->name_value(h, is_input, i, text, size_B)) return text;
+    snprintf(text, size_B, is_input ? "in[%zu]" : "output %zu", i);
+    return text;
+}
+
+const char *host_call_name_input(const struct host_call *h, size_t i, char *text, size_t size_B)
+{
+    return name_value(h, true, i, text, size_B);
+}
+
+const char *host_call_name_output(const struct host_call *h, size_t i, char *text, size_t size_B)
+{
+    return name_value(h, false, i, text, size_B);
+}
+
+const char *host_call_who_says(const struct host_call *h)
+{
+    return h->flags & HOST_UNDECLARED ? "the capture learnt" : "spec says";
+}
+
+kiln_status host_call_take_as_f64(kiln_tensor **out)
 {
     kiln_tensor *t = (*out)->type.dtype == KILN_F64 && !(*out)->type.weak ? *out : kiln_cast(*out, KILN_F64);
     if (!t) return error_pending;
@@ -90,33 +111,33 @@ static kiln_status take_as_f64(kiln_tensor **out)
 
 static kiln_status check_result(const struct host_call *h, kiln_device *dev, int i, const kiln_tensor *t)
 {
-    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX], at[32];
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX], at[32], name[HOST_NAME_MAX];
+    host_call_name_output(h, (size_t)i, name, sizeof name);
     if (t->storage && dev && t->storage->dev != dev)
-        return error_set(KILN_E_DEVICE_MISMATCH, "host_call: output %d of fn lies on %s, its inputs on %s", i,
+        return error_set(KILN_E_DEVICE_MISMATCH, "host_call: %s of fn lies on %s, its inputs on %s", name,
                          t->storage->dev->name, dev->name);
     if (type_equal(&t->type, &h->out[i])) return KILN_OK;
     kiln_status code = type_difference(&t->type, &h->out[i], at, sizeof at);
-    return error_set(code, "host_call: output %d of fn is %s, %s %s: they differ %s%s", i,
-                     type_text(&t->type, a, sizeof a), h->flags & UNDECLARED ? "the capture learnt" : "spec says",
-                     type_text(&h->out[i], b, sizeof b), at,
-                     h->flags & UNDECLARED ? "; declare the results, and capture each shape by itself" : "");
+    return error_set(code, "host_call: %s of fn is %s, %s %s: they differ %s%s", name, type_text(&t->type, a, sizeof a),
+                     host_call_who_says(h), type_text(&h->out[i], b, sizeof b), at,
+                     h->flags & HOST_UNDECLARED ? "; declare the results, and capture each shape by itself" : "");
 }
 
-// What fn gives, and where it writes what it is given then.
-static kiln_status run_fn(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
-                          kiln_tensor **out, size_t n_out, bool checks)
+kiln_status host_call_run_fn(const struct host_call *h, const struct region *r, kiln_device *dev,
+                             kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    const struct region r = {"host_call", "fn", (kiln_fn)h->fn, h->user};
+    char name[HOST_NAME_MAX];
     uint64_t *versions = calloc(n_in + 1, sizeof *versions);
     if (!versions) return error_set(KILN_E_MEMORY, "host_call: out of memory");
     for (size_t i = 0; i < n_in; i++) versions[i] = in[i]->storage ? in[i]->storage->version : 0;
-    kiln_status status = region_run(&r, in, n_in, out, n_out);
+    kiln_status status = region_run(r, in, n_in, out, n_out);
     for (size_t i = 0; i < n_in && !status; i++)
         if (in[i]->storage && in[i]->storage->version != versions[i] && !(h->flags & KILN_HOST_WRITES))
-            status = error_set(KILN_E_ARGUMENT, "host_call: fn writes in[%zu], and KILN_HOST_WRITES is not given", i);
+            status = error_set(KILN_E_ARGUMENT, "host_call: fn writes %s, and KILN_HOST_WRITES is not given",
+                               host_call_name_input(h, i, name, sizeof name));
     for (size_t i = 0; i < n_out && !status; i++) {
-        if (h->flags & UNDECLARED) status = take_as_f64(&out[i]);
-        if (!status && checks) status = check_result(h, dev, (int)i, out[i]);
+        if (h->flags & HOST_UNDECLARED) status = host_call_take_as_f64(&out[i]);
+        if (!status && !(h->flags & HOST_LEARNS)) status = check_result(h, dev, (int)i, out[i]);
     }
     free(versions);
     return status;
@@ -134,17 +155,24 @@ static kiln_status name_call(const struct host_call *h)
     return error_raise(&named);
 }
 
-static kiln_status run(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
-                       kiln_tensor **out)
+kiln_status host_call_run_region(const struct host_call *h, const struct region *r, kiln_device *dev,
+                                 kiln_tensor *const *in, size_t n_in, kiln_tensor **out)
 {
     size_t n_out = (size_t)h->n_out - count_written(h, n_in);
-    kiln_status status = run_fn(h, dev, in, n_in, out, n_out, !(h->flags & LEARNS));
+    kiln_status status = host_call_run_fn(h, r, dev, in, n_in, out, n_out);
     for (size_t i = n_out; i < (size_t)h->n_out && !status; i++)
         if (!(out[i] = kiln_alias(in[i - n_out]))) status = error_pending;
     return status ? name_call(h) : KILN_OK;
 }
 
-static bool records(void)
+static kiln_status run(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
+                       kiln_tensor **out)
+{
+    const struct region r = {"host_call", "fn", (kiln_fn)h->fn, h->user};
+    return host_call_run_region(h, &r, dev, in, n_in, out);
+}
+
+bool host_call_is_recorded(void)
 {
     struct sink *s = thread_state.sink;
     return s && s->capture && s->capture->host;
@@ -169,22 +197,12 @@ static kiln_status call_at_once(const struct host_call *h, kiln_tensor *const *i
 kiln_status host_call_take(const struct host_call *h, kiln_tensor *const *in, size_t n_in, kiln_tensor **out)
 {
     struct sink *s = thread_state.sink;
-    return records() ? s->capture->host(s, h, in, n_in, out) : call_at_once(h, in, n_in, out);
+    return host_call_is_recorded() ? s->capture->host(s, h, in, n_in, out) : call_at_once(h, in, n_in, out);
 }
 
 // --- the call
 
-static const struct host_kind user_kind = {"host_call", run};
-
-struct request {
-    struct host_call h;
-    kiln_tensor *const *in;
-    size_t n_in, n_out;
-    struct type *types; // of h.out
-    kiln_tensor **made; // h.n_out
-};
-
-static kiln_status declare(struct request *q, const kiln_host_spec *spec)
+static kiln_status declare(struct host_request *q, const kiln_host_spec *spec)
 {
     for (size_t i = 0; i < q->n_out; i++) {
         const kiln_host_spec *s = &spec[i];
@@ -204,12 +222,11 @@ static kiln_status declare(struct request *q, const kiln_host_spec *spec)
     return KILN_OK;
 }
 
-// The types by a call on the values that a capture has.
-static kiln_status learn(struct request *q)
+kiln_status host_request_learn(struct host_request *q, host_learn_fn *fn)
 {
     struct sink *s = thread_state.sink;
     struct kiln_scope scope;
-    kiln_tensor **room = calloc(q->n_in + q->n_out + 1, sizeof *room), **out = room + q->n_in;
+    kiln_tensor **room = calloc(q->n_in + q->n_out + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "host_call: out of memory");
     scope_enter(&scope);
     kiln_status status = KILN_OK;
@@ -218,36 +235,50 @@ static kiln_status learn(struct request *q)
     thread_state.sink = NULL;
     thread_state.capture = 0;
     thread_state.no_grad = 1;
-    if (!status) status = run_fn(&q->h, NULL, room, q->n_in, out, q->n_out, false);
+    if (!status) status = fn(q, room, room + q->n_in);
     struct kiln_scope *inner = thread_state.scope;
     thread_state = around;
     thread_state.scope = inner;
-    for (size_t i = 0; i < q->n_out && !status; i++) q->types[i] = out[i]->type;
     scope_leave(&scope, NULL, 0);
     free(room);
     return status;
 }
 
-// Eagerly what fn gives tells the types.
-static kiln_status find_types(struct request *q, const kiln_host_spec *spec)
+static kiln_status learn_types(struct host_request *q, kiln_tensor *const *in, kiln_tensor **out)
+{
+    struct host_call h = q->h;
+    const struct region r = {"host_call", "fn", (kiln_fn)h.fn, h.user};
+    h.flags |= HOST_LEARNS;
+    TRY(host_call_run_fn(&h, &r, NULL, in, q->n_in, out, q->n_out));
+    for (size_t i = 0; i < q->n_out; i++) q->types[i] = out[i]->type;
+    return KILN_OK;
+}
+
+kiln_status host_request_undeclared(struct host_request *q)
 {
     struct sink *s = thread_state.sink;
-    bool graph = records();
+    bool graph = host_call_is_recorded();
+    q->h.flags |= HOST_UNDECLARED | (graph ? 0 : HOST_LEARNS);
+    if (graph && s->capture->is_strict(s))
+        return error_set(KILN_E_STATE, "host_call: spec is NULL; with KILN_SYNTAX_STRICT results are declared");
+    return KILN_OK;
+}
+
+// Eagerly what fn gives tells the types.
+static kiln_status find_types(struct host_request *q, const kiln_host_spec *spec)
+{
     if (spec) return declare(q, spec);
     if (!q->n_out) return KILN_OK;
-    q->h.flags |= UNDECLARED | (graph ? 0 : LEARNS);
-    if (!graph) return KILN_OK;
-    if (s->capture->is_strict(s))
-        return error_set(KILN_E_STATE, "host_call: spec is NULL; with KILN_SYNTAX_STRICT results are declared");
-    return learn(q);
+    TRY(host_request_undeclared(q));
+    return host_call_is_recorded() ? host_request_learn(q, learn_types) : KILN_OK;
 }
 
 // What fn wrote into its inputs is the caller's.
-static kiln_status give(struct request *q, kiln_tensor **out)
+static kiln_status give(struct host_request *q, kiln_tensor **out)
 {
     for (size_t i = 0; i < q->n_out; i++)
-        if (q->h.flags & LEARNS) q->types[i] = q->made[i]->type;
-    if (!records()) TRY(host_call_place(&q->h, q->in, q->n_in, q->made));
+        if (q->h.flags & HOST_LEARNS) q->types[i] = q->made[i]->type;
+    if (!host_call_is_recorded()) TRY(host_call_place(&q->h, q->in, q->n_in, q->made));
     for (size_t i = q->n_out; i < (size_t)q->h.n_out; i++)
         if (q->made[i]->storage != q->in[i - q->n_out]->storage || q->made[i]->builder)
             TRY(kiln_assign(q->in[i - q->n_out], q->made[i]));
@@ -255,10 +286,9 @@ static kiln_status give(struct request *q, kiln_tensor **out)
     return KILN_OK;
 }
 
-static kiln_status take(struct request *q, const kiln_host_spec *spec, kiln_tensor **out)
+kiln_status host_request_take(struct host_request *q, kiln_tensor **out)
 {
     struct kiln_scope scope;
-    TRY(find_types(q, spec));
     q->h.n_out = (int)(q->n_out + count_written(&q->h, q->n_in));
     for (size_t i = q->n_out; i < (size_t)q->h.n_out; i++) q->types[i] = q->in[i - q->n_out]->type;
     scope_enter(&scope);
@@ -269,51 +299,68 @@ static kiln_status take(struct request *q, const kiln_host_spec *spec, kiln_tens
     return status;
 }
 
-static kiln_status check(kiln_fn fn, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out,
-                         unsigned flags)
+static kiln_status check_lists(kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     char name[32];
     if (error_pending) return error_pending;
     for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
-    if (!fn) return error_set(KILN_E_ARGUMENT, "host_call: fn is NULL");
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "host_call: in is NULL, n_in is %zu", n_in);
     if (n_out && !out) return error_set(KILN_E_ARGUMENT, "host_call: out is NULL, n_out is %zu", n_out);
-    if (n_in + n_out > UINT8_MAX)
-        return error_set(KILN_E_ARGUMENT, "host_call: n_in is %zu, n_out is %zu; together %d are the most", n_in, n_out,
-                         UINT8_MAX);
-    if (flags & ~(unsigned)ALL_FLAGS) return error_set(KILN_E_ARGUMENT, "host_call: flags are %#x", flags);
-    if (flags & KILN_HOST_PURE && flags != KILN_HOST_PURE)
-        return error_set(KILN_E_ARGUMENT, "host_call: flags are %#x: what is pure does nothing else", flags);
     for (size_t i = 0; i < n_in; i++) {
         snprintf(name, sizeof name, "in[%zu]", i);
         TRY(tensor_check("host_call", name, in[i]));
-        if (flags & KILN_HOST_WRITES && in[i]->type.weak)
-            return error_set(KILN_E_ARGUMENT, "host_call: in[%zu] is a number, which cannot be written", i);
     }
     return KILN_OK;
+}
+
+kiln_status host_request_begin(struct host_request *q, const struct host_kind *kind, void (*fn)(void), void *user,
+                               unsigned flags, kiln_bprop_fn rule)
+{
+    char name[HOST_NAME_MAX];
+    bool pure = flags == KILN_HOST_PURE;
+    size_t most = q->n_in + q->n_out;
+    q->h = (struct host_call){.kind = kind,
+                              .fn = fn,
+                              .rule = (void (*)(void))rule,
+                              .user = user,
+                              .flags = flags,
+                              .effect = !pure,
+                              .folds = pure,
+                              .text = "",
+                              .form = q->form,
+                              .caller = caller_find()};
+    if (!fn) return error_set(KILN_E_ARGUMENT, "host_call: fn is NULL");
+    if (most > UINT8_MAX)
+        return error_set(KILN_E_ARGUMENT, "host_call: n_in is %zu, n_out is %zu; together %d are the most", q->n_in,
+                         q->n_out, UINT8_MAX);
+    if (flags & ~(unsigned)ALL_FLAGS) return error_set(KILN_E_ARGUMENT, "host_call: flags are %#x", flags);
+    if (flags & KILN_HOST_PURE && !pure)
+        return error_set(KILN_E_ARGUMENT, "host_call: flags are %#x: what is pure does nothing else", flags);
+    for (size_t i = 0; i < q->n_in && flags & KILN_HOST_WRITES; i++)
+        if (q->in[i]->type.weak)
+            return error_set(KILN_E_ARGUMENT, "host_call: %s is a number, which cannot be written",
+                             host_call_name_input(&q->h, i, name, sizeof name));
+    q->types = calloc(most + 1, sizeof *q->types);
+    q->made = calloc(most + 1, sizeof *q->made);
+    q->h.out = q->types;
+    return q->types && q->made ? KILN_OK : error_set(KILN_E_MEMORY, "host_call: out of memory");
+}
+
+void host_request_finish(struct host_request *q)
+{
+    free(q->types);
+    free(q->made);
 }
 
 kiln_status kiln_host_call(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_host_spec *spec,
                            kiln_tensor **out, size_t n_out, unsigned flags, kiln_bprop_fn rule)
 {
-    TRY(check(fn, in, n_in, out, n_out, flags));
-    bool pure = flags == KILN_HOST_PURE;
-    struct request q = {.in = in, .n_in = n_in, .n_out = n_out};
-    size_t most = n_in + n_out;
-    q.types = calloc(most + 1, sizeof *q.types);
-    q.made = calloc(most + 1, sizeof *q.made);
-    q.h = (struct host_call){.kind = &user_kind,
-                             .fn = (void (*)(void))fn,
-                             .rule = (void (*)(void))rule,
-                             .user = user,
-                             .flags = flags,
-                             .effect = !pure,
-                             .folds = pure,
-                             .text = "",
-                             .out = q.types,
-                             .caller = caller_find()};
-    kiln_status status = q.types && q.made ? take(&q, spec, out) : error_set(KILN_E_MEMORY, "host_call: out of memory");
-    free(q.types);
-    free(q.made);
+    static const struct host_kind kind = {.name = "host_call", .run = run};
+    TRY(check_lists(in, n_in, out, n_out));
+    struct host_request q = {.in = in, .n_in = n_in, .n_out = n_out};
+    kiln_status status = host_request_begin(&q, &kind, (void (*)(void))fn, user, flags, rule);
+    if (!status) status = find_types(&q, spec);
+    if (!status) status = host_request_take(&q, out);
+    host_request_finish(&q);
     return status;
 }

@@ -8,6 +8,8 @@
 kiln_status region_check_output(const struct region *r, size_t i, const kiln_tensor *t)
 {
     if (!t) return error_set(KILN_E_ARGUMENT, "%s: %s left output %zu NULL", r->op, r->part, i);
+    if (t->magic == TENSOR_ALIVE && t->builder && tensor_outlives_captures())
+        return error_set(KILN_E_STATE, "%s: output %zu of %s was made in a capture that has ended", r->op, i, r->part);
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
     return error_set(KILN_E_HANDLE, "%s: output %zu of %s is a handle that was freed, or no tensor", r->op, i, r->part);
 }
