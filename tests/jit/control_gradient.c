@@ -374,20 +374,6 @@ REGION(asks_so_in_a_branch)
     return kiln_cond(pred, asks_by_what_outer_depends_on, asks_by_what_outer_depends_on, NULL, in + 1, 1, out, 1);
 }
 
-static double rate(void *user)
-{
-    ++*(int *)user;
-    return 0.25;
-}
-
-static int asked;
-
-REGION(asks_the_host)
-{
-    out[0] = kiln_mul(in[1], kiln_host_number(rate, &asked));
-    return kiln_error();
-}
-
 struct refused {
     kiln_fn fn;
     const char *why;
@@ -406,7 +392,6 @@ static void what_would_be_lost_is_refused(void **state)
     static const struct refused all[] = {
         {leaves_a_gradient, "leaves another gradient in w"},
         {comes_to_outer, "comes to a tensor from outside of the region"},
-        {asks_the_host, "asks the host for a number"},
         {asks_by_what_outer_depends_on, "from outside of the region that depends on wrt 0"},
         {asks_so_in_a_branch, "from outside of the region that depends on wrt 0"},
     };
