@@ -111,7 +111,7 @@ static void each_is_asked_for_in_its_place(void **state)
             heard = &logs[1];
             ok(kiln_call(j, &x, 1, got, 2));
             for (int i = 0; i < 2; i++) same_or_say(cell, t, i ? "z" : "y", got[i], want[i]);
-            
+
             assert_int_equal(logs[0].n, logs[1].n);
             assert_memory_equal(logs[0].v, logs[1].v, sizeof logs[0].v);
         }

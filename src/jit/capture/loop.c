@@ -141,6 +141,7 @@ static kiln_status record_body(struct looping *c)
         c->body = (struct region_record){.begun = false};
         c->written.v.n = 0;
         TRY(record(c, &c->body, false, l->n_carried + l->n_stacked));
+        TRY(region_leaves_find(c->leaves, &c->body.r));
         TRY(region_find_written(&c->body, &c->written));
         TRY(compare(c, &same));
     }
@@ -318,9 +319,10 @@ static kiln_status count_cond(void *user, kiln_tensor *const *in, size_t n_in, k
     return state_call(l->cond, l->user, in, n_in - 1, out, n_out);
 }
 
-static kiln_status take(struct sink *sink, const struct control_loop *l, bool counts, kiln_tensor **out)
+static kiln_status take(struct sink *sink, const struct control_loop *l, bool counts, struct region_leaves *leaves,
+                        kiln_tensor **out)
 {
-    struct looping c = {.l = l, .o = recorder_of(sink), .counts = counts, .caller = caller_find()};
+    struct looping c = {.l = l, .o = recorder_of(sink), .counts = counts, .leaves = leaves, .caller = caller_find()};
     struct kiln_scope scope;
     size_t n_out = l->n_carried + l->n_stacked;
     scope_enter(&scope);
@@ -334,7 +336,8 @@ static kiln_status take(struct sink *sink, const struct control_loop *l, bool co
     return status;
 }
 
-static kiln_status take_counted(struct sink *sink, const struct control_loop *l, kiln_tensor **room, kiln_tensor **out)
+static kiln_status take_counted(struct sink *sink, const struct control_loop *l, struct region_leaves *leaves,
+                                kiln_tensor **room, kiln_tensor **out)
 {
     struct counting user = {l};
     struct control_loop counted = *l;
@@ -348,22 +351,28 @@ static kiln_status take_counted(struct sink *sink, const struct control_loop *l,
     counted.user = &user;
     counted.in = in;
     counted.n_carried++;
-    TRY(take(sink, &counted, true, made));
+    TRY(take(sink, &counted, true, leaves, made));
     memcpy(out, made, n * sizeof *out);
     memcpy(out + n, made + n + 1, l->n_stacked * sizeof *out);
     return KILN_OK;
 }
 
-kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+static kiln_status take_any(struct sink *sink, const struct control_loop *l, struct region_leaves *leaves,
+                            kiln_tensor **out)
 {
-    *taken = true;
-    if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, out);
+    if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, leaves, out);
     kiln_tensor **room = calloc(2 * l->n_carried + l->n_scanned + l->n_stacked + 2, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     struct leave left;
     leave_push(&left, free, room);
-    kiln_status status = take_counted(sink, l, room, out);
+    kiln_status status = take_counted(sink, l, leaves, room, out);
     leave_pop(&left);
     free(room);
     return status;
+}
+
+kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken)
+{
+    *taken = true;
+    return region_leaves_of_loop(sink, l, take_any, out);
 }

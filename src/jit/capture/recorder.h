@@ -59,6 +59,10 @@ struct leaf_gradient {
     bool had;               // there was one before, with this memory or value
     const struct storage *storage_before;
     int32_t value_before;
+    bool used;     // what it was before
+    bool replaced; // by kiln_set_gradient: what it was before is not seen any more
+    bool given;    // the node of the region gives it to the capture around
+    bool absent;   // the first trip finds none eagerly: what it was before may be added to, not read
 };
 
 // A region that has been recorded: its handles are gone.
@@ -203,7 +207,11 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
-kiln_status recorder_check_gradients(const struct recorder *r);             // of a region: it leaves them as they were
+bool recorder_leaves_gradient(const struct leaf_gradient *g);   // another one than there was, that nothing gives on
+kiln_status recorder_check_gradients(const struct recorder *r); // of a region: it leaves none
+// NULL: an error. Unless it `uses` what there was before.
+struct leaf_gradient *recorder_leaf_gradient(struct recorder *r, struct tape_node *leaf, bool uses);
+void recorder_found_no_gradient(struct sink *s, const struct tape_node *leaf);
 kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
 void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c
