@@ -154,6 +154,7 @@ static kiln_status add_region(const struct branching *c, size_t k, int32_t regio
     for (size_t i = 0; i < r->r.sources.n; i++)
         graft.map[r->r.sources.v[i].value] = room[region_find(&c->read, r->r.sources.v[i].outer)];
     kiln_status status = ir_graft_nodes(&graft, -1);
+    if (!status) status = region_take_writes(r, &graft, region);
     if (!status) status = place_values(c, r, &graft, room);
     int32_t *results = room + c->read.v.n;
     if (!status) status = add_results(c, k, &graft, results, &n);

@@ -24,8 +24,8 @@ struct looping {
     bool counts;        // the last carried value is the number of trips
     struct region_variables written, read, forced;
     struct region_leaves *leaves; // whose gradients the body leaves
-    kiln_tensor **operands; // of the node, as handles of the capture
-    kiln_tensor **results;  // carried, written, stacked, then what the backward asks for
+    kiln_tensor **operands;       // of the node, as handles of the capture
+    kiln_tensor **results;        // carried, written, stacked, then what the backward asks for
     size_t n_operands, n_results;
     int64_t number; // of the random ones, that the node has
     uintptr_t caller;
