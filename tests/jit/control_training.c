@@ -251,6 +251,85 @@ static void however_gradients_come_and_go(void **state)
     for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) check(*state, i % 2 ? ADAM : SGD, hows[i]);
 }
 
+// --- how much is captured, and what a failing trip leaves
+
+static kiln_jit_stats stats_for(struct fixture *f, enum cell cell, int64_t trips)
+{
+    struct training t;
+    make(f, &t, ADAM, ZERO_FIRST | SCHEDULED | BY_NORM);
+    t.trips = trips;
+    kiln_function *j = capture_in(cell, train, &t);
+    for (int call = 0; call < 2; call++) {
+        kiln_tensor *loss;
+        ok(kiln_call(j, t.data, 2, &loss, 1));
+        assert_int_equal(kiln_optim_steps(t.opt), (call + 1) * trips);
+        assert_true(isfinite(kiln_item(loss)));
+    }
+    kiln_jit_stats stats = stats_of(j);
+    kiln_function_free(&j);
+    drop(&t);
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+    return stats;
+}
+
+static void many_trips_are_captured_as_few_are(void **state)
+{
+    int64_t many = strcmp(jit_device, "cpu") ? 100 : 10000;
+    for (enum cell cell = 0; cell < AUTO; cell++) {
+        kiln_jit_stats a = stats_for(*state, cell, 10), b = stats_for(*state, cell, many);
+        assert_int_equal(a.captures, 1);
+        assert_int_equal(b.captures, 1);
+        assert_int_equal(b.nodes, a.nodes);
+        assert_true(b.kernels_compiled <= a.kernels_compiled);
+        assert_int_equal(b.fallbacks, 0);
+    }
+}
+
+static kiln_tensor *last;
+
+// Fails behind the step of the trip `last`.
+REGION(step_and_check)
+{
+    TRY_(train_step(user, in, n_in, out, n_out));
+    return kiln_assert(kiln_less(in[0], last), "trip {}", in[0]);
+}
+
+REGION(train_and_check)
+{
+    struct training *t = user;
+    t->x = in[0], t->y = in[1], last = in[2];
+    kiln_tensor *sum = kiln_zeros(kiln_tensor_device(t->x), KILN_F32, KILN_SHAPE0);
+    return kiln_for(kiln_scalar_int(t->trips), step_and_check, user, &sum, 1, NULL, out, 1);
+}
+
+// Parameters, moments, statistics and the count of steps.
+static void a_trip_that_fails_has_done_what_stands_before(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = STRICT; cell < WAYS; cell++) {
+        struct training got, want;
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+        make(f, &want, ADAM, ZERO_LAST | SCHEDULED);
+        make(f, &got, ADAM, ZERO_LAST | SCHEDULED);
+        kiln_function *j = capture_so(cell, train_and_check, &got);
+        for (int64_t call = 0; call < 4; call++) {
+            kiln_tensor *y, *limit = kiln_full(f->dev, KILN_I64, KILN_SHAPE0, (double)(call * 7 % 12));
+            kiln_tensor *a[] = {got.data[0], got.data[1], limit}, *b[] = {want.data[0], want.data[1], limit};
+            ok(kiln_seed(f->dev, (uint64_t)call));
+            kiln_status expected = train_and_check(&want, b, 3, &y, 1);
+            kiln_error_clear();
+            ok(kiln_seed(f->dev, (uint64_t)call));
+            assert_int_equal(kiln_call(j, a, 3, &y, 1), expected);
+            kiln_error_clear();
+            compare_all(cell, (int)call, &got, &want);
+        }
+        kiln_function_free(&j);
+        drop(&got);
+        drop(&want);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // --- what regions leave in parameters, and what they may not
 
 static kiln_tensor *weight;
@@ -428,6 +507,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         FIXTURE(optimisers_step_in_loops),
         FIXTURE(however_gradients_come_and_go),
+        FIXTURE(many_trips_are_captured_as_few_are),
+        FIXTURE(a_trip_that_fails_has_done_what_stands_before),
         FIXTURE(what_is_left_is_what_eager_mode_leaves),
     };
     if (choose_device(argc, argv)) return 77;

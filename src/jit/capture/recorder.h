@@ -123,8 +123,8 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
                                 int32_t *variable);
 // The same for a leaf: what gradient it has is known afterwards.
 kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable);
-// A number that the host gives at each call, or each time that a region runs; a handle of the open scope.
-kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
+// A number that is asked for at the start of each call, and reaches kernels as an argument.
+kiln_tensor *recorder_number_of_call(struct recorder *r, double (*fn)(void *user), void *user);
 kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
 struct control_draws;
 // Of the random ones, for a node; -1: it `takes` none.
@@ -191,7 +191,8 @@ kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
 // recorder_host.c
 kiln_status recorder_host(struct sink *s, const struct host_call *like, kiln_tensor *const *in, size_t n_in,
                           kiln_tensor **out);
-kiln_tensor *recorder_ask_host(struct recorder *r, double (*fn)(void *user), void *user); // a number, by a node
+// A number that the host gives at each call, or each time that a region runs; a handle of the open scope.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
 kiln_status recorder_take_hosts(struct recorder *r, struct recorder *from); // of a region that has become a part of r
 
 // replayed.c

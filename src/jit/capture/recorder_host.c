@@ -90,7 +90,7 @@ static kiln_status ask(const struct host_call *h, kiln_device *dev, kiln_tensor 
     return out[0] ? KILN_OK : error_pending;
 }
 
-kiln_tensor *recorder_ask_host(struct recorder *r, double (*fn)(void *user), void *user)
+static kiln_tensor *number_of_node(struct recorder *r, double (*fn)(void *user), void *user)
 {
     static const struct host_kind kind = {"host_number", ask};
     const struct type number = {.dtype = KILN_F64, .weak = true};
@@ -104,4 +104,12 @@ kiln_tensor *recorder_ask_host(struct recorder *r, double (*fn)(void *user), voi
                                 .caller = caller_find()};
     kiln_tensor *t;
     return recorder_host(&r->sink.base, &h, NULL, 0, &t) ? NULL : t;
+}
+
+// In a region it is asked for as often as that runs, and behind another effect after that one.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user)
+{
+    bool of_call = !r->outer;
+    for (size_t i = 0; i < r->hosts.n && of_call; i++) of_call = !r->hosts.v[i]->effect;
+    return of_call ? recorder_number_of_call(r, fn, user) : number_of_node(r, fn, user);
 }

@@ -34,8 +34,7 @@ kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const c
     return status;
 }
 
-// A number that is asked for at the start of each call, and reaches kernels as an argument.
-static kiln_tensor *number_of_call(struct recorder *r, double (*fn)(void *user), void *user)
+kiln_tensor *recorder_number_of_call(struct recorder *r, double (*fn)(void *user), void *user)
 {
     char name[32];
     int32_t variable;
@@ -45,14 +44,6 @@ static kiln_tensor *number_of_call(struct recorder *r, double (*fn)(void *user),
     if (recorder_add_source(r, &s, &s.type, name, &variable)) return NULL;
     variable_show(r, variable, &s.type, &s.layout, &t);
     return t;
-}
-
-// In a region it is asked for as often as that runs, and behind another effect after that one.
-kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user)
-{
-    bool of_call = !r->outer;
-    for (size_t i = 0; i < r->hosts.n && of_call; i++) of_call = !r->hosts.v[i]->effect;
-    return of_call ? number_of_call(r, fn, user) : recorder_ask_host(r, fn, user);
 }
 
 kiln_status recorder_add_memory(struct recorder *r, struct storage *storage, uint8_t dtype, int32_t *variable)
