@@ -19,6 +19,7 @@ enum {
     IF_FINITE = 32,
     CLIP_INSIDE = 64,
     BY_GRADIENTS = 128,
+    ADD_UP = 512,
     BY_HOST = 256
 };
 
@@ -86,6 +87,7 @@ REGION(steps)
 static kiln_status leave_gradients(struct training *t, kiln_tensor *loss)
 {
     kiln_tensor *d[MAX_PARAMS];
+    if (t->how & ADD_UP) return kiln_backward_with(loss, KILN_BACKWARD(.accumulate = true));
     if (!(t->how & BY_GRADIENTS)) return kiln_backward(loss, NULL);
     TRY_(kiln_gradients(loss, t->params, t->n, NULL, d));
     for (size_t i = 0; i < t->n; i++) TRY_(kiln_set_gradient(t->params[i], d[i]));
@@ -241,14 +243,18 @@ static void however_gradients_come_and_go(void **state)
     static const int hows[] = {ZERO_LAST | SCHEDULED,
                                BY_GRADIENTS,
                                ZERO_FIRST | ZERO_LAST,
-                               BY_HOST, // they add up
+                               BY_HOST,
+                               BY_HOST | ADD_UP,
+                               ADD_UP | ZERO_LAST | BY_NORM,
+                               ADD_UP | ZERO_FIRST | IF_FINITE,
                                ZERO_FIRST | BY_NORM | SCHEDULED,
                                ZERO_LAST | BY_VALUE,
                                ZERO_FIRST | IF_FINITE | SCHEDULED,
                                ZERO_FIRST | IF_FINITE | CLIP_INSIDE | BY_NORM,
                                ZERO_LAST | IF_FINITE | CLIP_INSIDE | BY_VALUE | BY_HOST,
                                IF_FINITE | BY_VALUE | BY_NORM};
-    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) check(*state, i % 2 ? ADAM : SGD, hows[i]);
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++)
+        check(*state, i % 2 || hows[i] & ADD_UP ? ADAM : SGD, hows[i]);
 }
 
 // --- how much is captured, and what a failing trip leaves
@@ -340,6 +346,13 @@ static kiln_tensor *loss_of(kiln_tensor *x)
 }
 
 REGION(adds_up)
+{
+    TRY_(kiln_backward_with(loss_of(in[n_in - 1]), KILN_BACKWARD(.accumulate = true)));
+    out[0] = kiln_add(in[n_in - 1], kiln_scalar(1));
+    return kiln_error();
+}
+
+REGION(replaces)
 {
     TRY_(kiln_backward(loss_of(in[n_in - 1]), NULL));
     out[0] = kiln_add(in[n_in - 1], kiln_scalar(1));
@@ -485,6 +498,12 @@ static void what_is_left_is_what_eager_mode_leaves(void **state)
         {by_branch, adds_up, one, NULL},
         {by_branches, adds_up, NULL, NULL},
         {by_branch_in_while, adds_up, one, NULL},
+        {by_for, replaces, NULL, NULL},
+        {by_nests, replaces, NULL, NULL},
+        {by_while, replaces, unknown, NULL},
+        {by_branch, replaces, one, NULL},
+        {by_branches, replaces, NULL, NULL},
+        {by_branch_in_while, replaces, one, NULL},
         {by_for, takes_away, NULL, NULL},
         {by_nests, takes_away, NULL, NULL},
         {by_no_trip, takes_away, NULL, NULL},

@@ -60,7 +60,7 @@ struct leaf_gradient {
     const struct storage *storage_before;
     int32_t value_before;
     bool used;     // what it was before
-    bool replaced; // by kiln_set_gradient: what it was before is not seen any more
+    bool replaced; // what it was before is not seen any more
     bool given;    // the node of the region gives it to the capture around
     bool absent;   // the first trip finds none eagerly: what it was before may be added to, not read
 };
@@ -100,6 +100,7 @@ struct recorder {
     VEC(struct happened) happened;       // writes, in order
     VEC(struct gradient_step) gradient_steps;
     bool records_gradients; // the backward that came last, with .create_graph
+    bool accumulates;       // the same, with .accumulate
     uint64_t writes, random_counters;
     uint64_t max_nodes;              // of this one and those around it; 0: no bound
     VEC(struct node_range) of_rules; // made for gradients, not by the function

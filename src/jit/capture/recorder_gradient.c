@@ -179,12 +179,12 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
                               .value = -1,
                               .output = -1};
     if (n->event == GRADIENT_READ) return note_read(r, n->node);
-    if (n->event == GRADIENT_SET) {
+    if (n->event == GRADIENT_SET || (n->event == GRADIENT_LEFT && !r->accumulates)) {
         struct leaf_gradient *g = recorder_leaf_gradient(r, n->node, false);
         if (!g) return error_pending;
         g->replaced = true;
     }
-    if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph;
+    if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph, r->accumulates = n->accumulate;
     if (n->event == GRADIENT_LEFT || n->event == GRADIENT_SET) {
         s.source = source_of_leaf(r, n->node);
         mark_changed(r, n->node);
