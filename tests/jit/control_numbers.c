@@ -120,10 +120,73 @@ static void each_is_asked_for_in_its_place(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// --- gradients
+
+REGION(trip_with_slope)
+{
+    out[0] = kiln_sin(kiln_mul(in[1], kiln_host_number(rate, NULL)));
+    return kiln_error();
+}
+
+REGION(sum_of_trips)
+{
+    kiln_tensor *y;
+    TRY_(kiln_for(kiln_scalar_int(3), trip_with_slope, NULL, in, 1, NULL, &y, 1));
+    out[0] = kiln_sum(kiln_square(y), NULL);
+    return kiln_error();
+}
+
+REGION(slope)
+{
+    return kiln_value_and_grad(sum_of_trips, NULL, in, 1, NULL, out, 2);
+}
+
+REGION(sum_of_slope)
+{
+    kiln_tensor *both[2];
+    TRY_(kiln_value_and_grad(sum_of_trips, NULL, in, 1, KILN_GRAD(.create_graph = true), both, 2));
+    out[0] = kiln_sum(kiln_square(both[1]), NULL);
+    return kiln_error();
+}
+
+REGION(slope_of_slope)
+{
+    return kiln_value_and_grad(sum_of_slope, NULL, in, 1, NULL, out, 2);
+}
+
+// A gradient goes by the numbers that the trip got, and asks for no more. One of a gradient would have to.
+static void gradients_ask_for_none(void **state)
+{
+    static const kiln_fn fns[] = {slope, slope_of_slope};
+    struct fixture *f = *state;
+    for (int i = 0; i < 2; i++)
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            struct log logs[2] = {{0}};
+            kiln_function *j = capture_in(cell, fns[i], NULL);
+            for (int t = 0; t < 3; t++) {
+                kiln_tensor *x = vec(f, 3, 1.5, 2 + t, -0.25), *got[2], *want[2];
+                heard = &logs[0];
+                ok(fns[i](NULL, &x, 1, want, 2));
+                heard = &logs[1];
+                if (i && cell != AUTO) {
+                    fails(kiln_call(j, &x, 1, got, 2), KILN_E_UNSUPPORTED, "would have to ask the host again");
+                    break;
+                }
+                ok(kiln_call(j, &x, 1, got, 2));
+                for (int k = 0; k < 2; k++) same_or_say(cell, t, k ? "slope" : "value", got[k], want[k]);
+                assert_int_equal(logs[0].n, logs[1].n);
+                assert_memory_equal(logs[0].v, logs[1].v, sizeof logs[0].v);
+            }
+            kiln_function_free(&j);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(each_is_asked_for_in_its_place),
+        FIXTURE(gradients_ask_for_none),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static kiln_status ask(const struct host_call *h, kiln_device *dev, kiln_tensor 
 
 static kiln_tensor *number_of_node(struct recorder *r, double (*fn)(void *user), void *user)
 {
-    static const struct host_kind kind = {"host_number", ask};
+    static const struct host_kind kind = {.name = "host_number", .advances = true, .run = ask};
     const struct type number = {.dtype = KILN_F64, .weak = true};
     const struct host_call h = {.kind = &kind,
                                 .fn = (void (*)(void))fn,

@@ -6,6 +6,7 @@
 #include "ir/overlap.h"
 #include "jit/control/control.h"
 #include "jit/control/host.h"
+#include "base/caller.h"
 #include "base/leave.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
@@ -404,6 +405,16 @@ static kiln_status run_owner(struct replay *r, const struct ir_node *n)
     return status;
 }
 
+static kiln_status refuse_again(const struct host_call *h)
+{
+    char place[CALLER_TEXT_MAX];
+    caller_describe(h->caller, place, sizeof place);
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: gradients of gradients go through what it gave at %s, and would have to ask the host again; "
+                     "capture with KILN_CAPTURE_AUTO",
+                     h->kind->name, place);
+}
+
 // Numbers may stand for what the host is given.
 static kiln_status call_host(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out)
 {
@@ -411,8 +422,13 @@ static kiln_status call_host(struct replay *r, const struct ir_node *n, kiln_ten
     struct host_call *h = host_call_of(n->attrs[AT_host_call_call].i);
     if (!h) return error_pending;
     bool graph = s && s->capture && s->capture->host;
-    kiln_status status =
-        graph ? s->capture->host(s, h, in, (size_t)n->n_in, out) : flow_call_host(h, r->dev, in, (size_t)n->n_in, out);
+    kiln_status status = KILN_OK;
+    if (!r->effects && h->kind->advances)
+        status = refuse_again(h);
+    else if (graph)
+        status = s->capture->host(s, h, in, (size_t)n->n_in, out);
+    else
+        status = flow_call_host(h, r->dev, in, (size_t)n->n_in, out);
     if (!status && !graph) status = host_call_place(h, in, (size_t)n->n_in, out);
     host_call_unref(h);
     return status;

@@ -174,7 +174,7 @@ kiln_status host_call_take(const struct host_call *h, kiln_tensor *const *in, si
 
 // --- the call
 
-static const struct host_kind user_kind = {"host_call", run};
+static const struct host_kind user_kind = {.name = "host_call", .run = run};
 
 struct request {
     struct host_call h;
