@@ -193,8 +193,8 @@ KILN_API kiln_tensor *kiln_mutable_int(int64_t v); ///< an integer: times an i64
 KILN_API kiln_tensor *kiln_mutable_bool(bool v);
 
 /// A number that a captured function asks the host for at each of its calls, such as a learning rate: fn(user), in the
-/// order in which the function made them. A scalar as kiln_mutable makes it. Outside of captures it is fn(user) as it
-/// is now. `user` must outlive the calls.
+/// order in which the function made them; in a region of control flow each time that the region runs. A scalar as
+/// kiln_mutable makes it. Outside of captures it is fn(user) as it is now. `user` must outlive the calls.
 KILN_API kiln_tensor *kiln_host_number(double (*fn)(void *user), void *user);
 
 /// Whether this thread is running a function to capture it.

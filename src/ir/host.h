@@ -13,6 +13,7 @@ struct host_form;
 
 struct host_kind {
     const char *name;
+    bool advances; // it gives something else when it is called again
     // On values of their own, which it may keep; `out`: h->n_out new handles of the open scope, of the types h->out.
     kiln_status (*run)(const struct host_call *h, kiln_device *dev, struct kiln_tensor *const *in, size_t n_in,
                        struct kiln_tensor **out);

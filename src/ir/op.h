@@ -86,6 +86,8 @@ struct op_regions_rule {
     // Parameters and results that stay, though nothing uses them: other numbers count by them. NULL: all may go.
     bool (*keeps_param)(const struct attr *attrs, int n_params, int i);
     bool (*keeps_result)(const struct attr *attrs, int i);
+    // Whether a value that it decides by may be wrong. `last`: the type of its last operand. NULL: none may.
+    bool (*decision_can_fail)(const struct attr *attrs, const struct type *last);
 };
 
 struct op_functions {

@@ -5,6 +5,7 @@
 #include "program/kernels.h"
 #include "jit/capture/replay.h"
 #include "tensor/draw.h"
+#include "tensor/flow.h"
 #include <kiln/graph.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,7 @@ struct running {
     struct entry *e; // a reference
     struct gradient_call call;
     struct onward onward;
+    struct flow_effects effects;
     bool *undone;         // NULL: a call that fails is brought to where it fails eagerly
     kiln_tensor **room;   // allocated, or NULL
     kiln_tensor **values; // the same
@@ -193,6 +195,7 @@ static void finish_running(void *at)
 {
     struct running *r = at;
     if (r->call.node) node_unref(r->call.node);
+    flow_effects_finish(&r->effects);
     if (r->e->captured.goes_on) onward_finish(&r->e->captured, &r->onward);
     if (r->room) free(r->room);
     if (r->values) free(r->values);
@@ -210,8 +213,8 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
 {
     const struct captured *c = &e->captured;
     struct error_record now, why;
-    struct flow_effects *effects = thread_state.effects;
-    if (has_written(e) || effects->gave || (r->undone && effects->done)) return;
+    struct flow_effects *effects = &r->effects;
+    if (has_written(e) || effects->lost || (r->undone && effects->done)) return;
     if (error_pending == KILN_E_TIMEOUT) return; // what has not ended would not do so op by op
     if (r->undone) {
         *r->undone = true;
@@ -228,7 +231,8 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
                                .n_steps = c->n_gradient_steps,
                                .values = r->values,
                                .why = &why};
-    *effects = (struct flow_effects){.skip = effects->done, .failed = effects->failed, .is_second_attempt = true};
+    effects->skip = effects->done;
+    effects->is_second_attempt = true;
     if (done.values) graph_catch_up(c->graph, c->dev, sources, rng, &done);
     if (done.values) onward_catch_up(c, in, done.values, done.n_taken, &r->onward);
     kiln_error_clear();
@@ -245,8 +249,8 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     struct rng rng = {0, 0};
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
-    struct flow_effects *around = thread_state.effects, effects = {0};
-    thread_state.effects = &effects;
+    struct flow_effects *around = thread_state.effects;
+    thread_state.effects = &r->effects;
     kiln_status status = entry_run_graph(e, e->program, c->graph, tensors, &rng, outputs);
     if (status) catch_up(e, r, in, tensors, &rng);
     thread_state.effects = around;

@@ -141,7 +141,23 @@ static bool loop_keeps_result(const struct attr *attrs, int i)
     return i < attrs[AT_loop_carried].i;
 }
 
-const struct op_regions_rule regions_of_loop = {
-    .types = loop_types, .keeps_param = loop_keeps_param, .keeps_result = loop_keeps_result};
+// More trips than the bound, or fewer than none.
+static bool loop_can_fail(const struct attr *attrs, const struct type *last)
+{
+    (void)last;
+    return attrs[AT_loop_counted].i || attrs[AT_loop_bound].i;
+}
+
+// An index without a region.
+static bool switch_can_fail(const struct attr *attrs, const struct type *last)
+{
+    (void)attrs;
+    return last->dtype != KILN_BOOL;
+}
+
+const struct op_regions_rule regions_of_loop = {.types = loop_types,
+                                                .keeps_param = loop_keeps_param,
+                                                .keeps_result = loop_keeps_result,
+                                                .decision_can_fail = loop_can_fail};
 const struct op_regions_rule regions_of_call = {.types = call_types, .inlined = true};
-const struct op_regions_rule regions_of_switch = {.types = switch_types};
+const struct op_regions_rule regions_of_switch = {.types = switch_types, .decision_can_fail = switch_can_fail};

@@ -4,8 +4,6 @@
 // behind the last step whose indices may turn out to be out of range. So a run that fails has written nothing, and
 // whoever called it can find out by itself what came before the error. It is impossible where a step that may fail
 // reads what was written, or writes itself; then what is written has to be computed elsewhere first.
-#include "ops/attrs.h"
-#include "ops/families.h"
 #include "ops/index_check.h"
 #include "program/impl.h"
 #include "tensor/apply.h"
@@ -49,10 +47,11 @@ static void writes_given(struct ordering *o, int32_t buffer, bool write, bool *h
 }
 
 // By a number that turns out wrong: how many trips, which branch.
-static bool flow_can_fail(const struct kiln_graph *g, const struct ir_node *n)
+static bool decision_can_fail(const struct kiln_graph *g, const struct ir_node *n)
 {
-    if (n->op == &op_instances[OP_switch]) return g->values.v[ir_operands(g, n)[n->n_in - 1]].type.dtype != KILN_BOOL;
-    return n->op == &op_instances[OP_loop] && (n->attrs[AT_loop_counted].i || n->attrs[AT_loop_bound].i);
+    const struct op_regions_rule *rule = op_regions_rule(n->op);
+    if (!rule || !rule->decision_can_fail || !n->n_in) return false;
+    return rule->decision_can_fail(n->attrs, &g->values.v[ir_operands(g, n)[n->n_in - 1]].type);
 }
 
 // caps NULL: on some device.
@@ -61,7 +60,7 @@ static bool node_can_fail(const struct kiln_graph *g, const struct ir_node *n, c
     const struct type *types[MAX_OPERANDS];
     const struct op_call c = {
         .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types, .attrs = (struct attr *)n->attrs};
-    if (ir_node_has_effect(g, n) || flow_can_fail(g, n)) return true;
+    if (ir_node_has_effect(g, n) || decision_can_fail(g, n)) return true;
     if (!op_checks_index(n->op) || n->n_in > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++) types[i] = &g->values.v[ir_operands(g, n)[i]].type;
     return caps ? op_can_fail(&c, caps) : op_call_checks_index(&c);

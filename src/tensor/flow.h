@@ -25,3 +25,11 @@ char *flow_text(char *text, size_t size_B);
 // thread_state.effects says.
 kiln_status flow_call_host(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
                            kiln_tensor **out);
+
+// A result of an effect: a number, or a tensor of its own.
+struct flow_kept {
+    kiln_tensor *tensor; // owned; NULL: `number`
+    double number;
+};
+enum { FLOW_KEPT_MOST_B = 64 << 20 }; // for all results of a run
+void flow_effects_finish(struct flow_effects *e);

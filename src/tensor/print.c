@@ -421,7 +421,7 @@ static kiln_status print_at_run(const struct host_call *h, kiln_device *dev, kil
 
 void kiln_print(const kiln_tensor *t, FILE *f)
 {
-    static const struct host_kind kind = {"print", print_at_run};
+    static const struct host_kind kind = {.name = "print", .run = print_at_run};
     struct sink *sink = thread_state.sink;
     if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
     bool alive = !error_pending && t && t->magic == TENSOR_ALIVE;

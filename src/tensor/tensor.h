@@ -177,8 +177,10 @@ _Static_assert(MAX_RANK == KILN_MAX_RANK, "what users may rely on is what types 
 // without having them twice.
 struct flow_effects {
     uint64_t done, skip;    // skip: so many are to be passed over
+    struct flow_kept *kept; // flow.h: what those that were done gave, for the second attempt
+    size_t n_kept, n_taken, kept_B;
+    bool lost;              // it was too much to be kept
     bool failed;            // the next one did
-    bool gave;              // one that was done gave results
     bool is_second_attempt; // what failed is not tried again
 };
 

@@ -8,6 +8,7 @@
 #include "grad/state.h"
 #include "ir/regions.h"
 #include "jit/capture/region_gradient.h"
+#include "jit/capture/region_leaves.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
 #include <kiln/ops.h>
@@ -19,6 +20,7 @@ struct branching {
     struct recorder *o;
     struct region_record *records; // b->n
     struct region_variables written, read;
+    struct region_leaves *leaves; // whose gradients some branch leaves
     kiln_tensor *index;
     kiln_tensor **operands; // handles there: of what is read, then the index
     kiln_tensor **results;  // b->n_out, then of what is written
@@ -37,6 +39,7 @@ static kiln_status record_all(struct branching *c)
         const struct region region = {b->op, part, b->fn[k], b->users ? b->users[k] : b->user};
         TRY(region_record(r, c->o, &region, b->in, b->n_in, r->made, b->n_out));
     }
+    for (size_t k = 0; k < b->n; k++) TRY(region_leaves_find(c->leaves, &c->records[k].r));
     for (size_t k = 0; k < b->n; k++) TRY(region_find_written(&c->records[k], &c->written));
     return KILN_OK;
 }
@@ -151,6 +154,7 @@ static kiln_status add_region(const struct branching *c, size_t k, int32_t regio
     for (size_t i = 0; i < r->r.sources.n; i++)
         graft.map[r->r.sources.v[i].value] = room[region_find(&c->read, r->r.sources.v[i].outer)];
     kiln_status status = ir_graft_nodes(&graft, -1);
+    if (!status) status = region_take_writes(r, &graft, region);
     if (!status) status = place_values(c, r, &graft, room);
     int32_t *results = room + c->read.v.n;
     if (!status) status = add_results(c, k, &graft, results, &n);
@@ -246,9 +250,10 @@ static kiln_status record(struct branching *c, kiln_tensor **out)
     return give(c, out);
 }
 
-kiln_status capture_branches(struct sink *sink, const struct control_branches *b, kiln_tensor **out, bool *taken)
+static kiln_status take(struct sink *sink, const struct control_branches *b, struct region_leaves *leaves,
+                        kiln_tensor **out, bool *taken)
 {
-    struct branching c = {.b = b, .o = recorder_of(sink), .caller = caller_find()};
+    struct branching c = {.b = b, .o = recorder_of(sink), .leaves = leaves, .caller = caller_find()};
     struct kiln_scope scope;
     *taken = false;
     scope_enter(&scope);
@@ -268,4 +273,9 @@ kiln_status capture_branches(struct sink *sink, const struct control_branches *b
     scope_leave(&scope, out, status || !*taken ? 0 : b->n_out);
     for (size_t i = 0; i < b->n_out && status; i++) out[i] = NULL;
     return status;
+}
+
+kiln_status capture_branches(struct sink *sink, const struct control_branches *b, kiln_tensor **out, bool *taken)
+{
+    return region_leaves_of_branches(sink, b, take, out, taken);
 }

@@ -142,6 +142,7 @@ static kiln_status record_body(struct looping *c)
         c->body = (struct region_record){.begun = false};
         c->written.v.n = 0;
         TRY(record(c, &c->body, false, l->n_carried + l->n_stacked));
+        TRY(region_leaves_find(c->leaves, &c->body.r));
         TRY(region_find_written(&c->body, &c->written));
         TRY(compare(c, &same));
     }
@@ -322,9 +323,10 @@ static kiln_status count_cond(void *user, kiln_tensor *const *in, size_t n_in, k
     return state_call(l->cond, l->user, in, n_in - 1, out, n_out);
 }
 
-static kiln_status take(struct sink *sink, const struct control_loop *l, bool counts, kiln_tensor **out)
+static kiln_status take(struct sink *sink, const struct control_loop *l, bool counts, struct region_leaves *leaves,
+                        kiln_tensor **out)
 {
-    struct looping c = {.l = l, .o = recorder_of(sink), .counts = counts, .caller = caller_find()};
+    struct looping c = {.l = l, .o = recorder_of(sink), .counts = counts, .leaves = leaves, .caller = caller_find()};
     struct kiln_scope scope;
     size_t n_out = l->n_carried + l->n_stacked;
     scope_enter(&scope);
@@ -338,7 +340,8 @@ static kiln_status take(struct sink *sink, const struct control_loop *l, bool co
     return status;
 }
 
-static kiln_status take_counted(struct sink *sink, const struct control_loop *l, kiln_tensor **room, kiln_tensor **out)
+static kiln_status take_counted(struct sink *sink, const struct control_loop *l, struct region_leaves *leaves,
+                                kiln_tensor **room, kiln_tensor **out)
 {
     struct counting user = {l};
     struct control_loop counted = *l;
@@ -352,21 +355,21 @@ static kiln_status take_counted(struct sink *sink, const struct control_loop *l,
     counted.user = &user;
     counted.in = in;
     counted.n_carried++;
-    TRY(take(sink, &counted, true, made));
+    TRY(take(sink, &counted, true, leaves, made));
     memcpy(out, made, n * sizeof *out);
     memcpy(out + n, made + n + 1, l->n_stacked * sizeof *out);
     return KILN_OK;
 }
 
-// Recorded as it stands, whatever its policy.
-static kiln_status take_whole(struct sink *sink, const struct control_loop *l, kiln_tensor **out)
+static kiln_status take_any(struct sink *sink, const struct control_loop *l, struct region_leaves *leaves,
+                            kiln_tensor **out)
 {
-    if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, out);
+    if (!l->cond || !l->bound || thread_state.no_grad) return take(sink, l, false, leaves, out);
     kiln_tensor **room = calloc(2 * l->n_carried + l->n_scanned + l->n_stacked + 2, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
     struct leave left;
     leave_push(&left, free, room);
-    kiln_status status = take_counted(sink, l, room, out);
+    kiln_status status = take_counted(sink, l, leaves, room, out);
     leave_pop(&left);
     free(room);
     return status;
@@ -407,14 +410,15 @@ static kiln_status survey(struct looping *c, bool *blocks)
     if (c->trips <= c->l->save_every) return KILN_OK;
     TRY(find_start(c));
     TRY(record_body(c));
-    *blocks = wants_gradient(r) && !draws_or_calls(r->sink.builder.graph) && rows_fit(c);
+    *blocks = !c->leaves->v.n && wants_gradient(r) && !draws_or_calls(r->sink.builder.graph) && rows_fit(c);
     return KILN_OK;
 }
 
 // Whether it is to be cut in blocks, by a recording of its body that leaves nothing behind.
 static kiln_status is_cut(struct sink *sink, const struct control_loop *l, int64_t *trips, bool *blocks)
 {
-    struct looping c = {.l = l, .o = recorder_of(sink), .caller = caller_find()};
+    struct region_leaves leaves = {.n_given = 0};
+    struct looping c = {.l = l, .o = recorder_of(sink), .leaves = &leaves, .caller = caller_find()};
     struct kiln_scope scope;
     scope_enter(&scope);
     struct state_leave left;
@@ -423,6 +427,7 @@ static kiln_status is_cut(struct sink *sink, const struct control_loop *l, int64
     *trips = c.trips;
     state_pop(&left);
     finish(&c);
+    region_leaves_finish(&leaves);
     scope_leave(&scope, NULL, 0);
     return status;
 }
@@ -433,5 +438,5 @@ kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_t
     int64_t trips = -1;
     *taken = true;
     if (l->save_every > 1 && !l->cond && !thread_state.no_grad) TRY(is_cut(sink, l, &trips, &blocks));
-    return blocks ? loop_take_blocks(l, trips, out) : take_whole(sink, l, out);
+    return blocks ? loop_take_blocks(l, trips, out) : region_leaves_of_loop(sink, l, take_any, out);
 }

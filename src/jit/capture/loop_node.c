@@ -102,7 +102,11 @@ static kiln_status add_region(const struct looping *c, const struct region_recor
     TRY(add_params(c, room));
     TRY(ir_graft_begin(&graft, r->r.sink.builder.graph, g));
     for (size_t i = 0; i < r->r.sources.n; i++) graft.map[r->r.sources.v[i].value] = room[place_of(c, r, i)];
-    kiln_status status = ir_graft_nodes(&graft, -1);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; r == &c->body && i < c->written.v.n && !status; i++)
+        status = region_note_start(c->o, c->written.v.v[i], room[c->l->n_carried + i], region);
+    if (!status) status = ir_graft_nodes(&graft, -1);
+    if (!status) status = region_take_writes(r, &graft, region);
     for (size_t i = 0; i < r->n_values && !status; i++) {
         status = ir_graft_value(&graft, r->values[i]);
         results[n++] = graft.map[r->values[i]];

@@ -181,16 +181,6 @@ static kiln_status refresh(struct sink *s, kiln_tensor *t)
     return status;
 }
 
-static void found_no_gradient(struct sink *sink, const struct tape_node *leaf)
-{
-    struct recorder *r = recorder_of(sink);
-    for (size_t i = 0; i < r->sources.n; i++) {
-        struct source *s = &r->sources.v[i];
-        bool parameter = s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT;
-        if (parameter && s->leaf == leaf && !s->gradient) s->no_gradient = true;
-    }
-}
-
 // A parameter is in use: it is an input of the graph.
 static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
 {
@@ -311,7 +301,7 @@ static const struct capture_ops capture_ops = {
     .rebase = rebase,
     .host_data = host_data,
     .device = device,
-    .found_no_gradient = found_no_gradient,
+    .found_no_gradient = recorder_found_no_gradient,
     .gradient_of = recorder_gradient_of,
     .note_gradient = recorder_note_gradient,
     .is_entry = recorder_is_entry,

@@ -59,6 +59,10 @@ struct leaf_gradient {
     bool had;               // there was one before, with this memory or value
     const struct storage *storage_before;
     int32_t value_before;
+    bool used;     // what it was before
+    bool replaced; // what it was before is not seen any more
+    bool given;    // the node of the region gives it to the capture around
+    bool absent;   // the first trip finds none eagerly: what it was before may be added to, not read
 };
 
 // A region that has been recorded: its handles are gone.
@@ -96,6 +100,7 @@ struct recorder {
     VEC(struct happened) happened;       // writes, in order
     VEC(struct gradient_step) gradient_steps;
     bool records_gradients; // the backward that came last, with .create_graph
+    bool accumulates;       // the same, with .accumulate
     uint64_t writes, random_counters;
     uint64_t max_nodes;              // of this one and those around it; 0: no bound
     VEC(struct node_range) of_rules; // made for gradients, not by the function
@@ -119,8 +124,8 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
                                 int32_t *variable);
 // The same for a leaf: what gradient it has is known afterwards.
 kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const char *name, int32_t *variable);
-// A number that the host gives at each call; a handle of the open scope.
-kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
+// A number that is asked for at the start of each call, and reaches kernels as an argument.
+kiln_tensor *recorder_number_of_call(struct recorder *r, double (*fn)(void *user), void *user);
 kiln_status recorder_check_device(struct recorder *r, const char *op, kiln_device *dev);
 struct control_draws;
 // Of the random ones, for a node; -1: it `takes` none.
@@ -189,6 +194,8 @@ kiln_status recorder_force(struct sink *s, kiln_tensor *t, kiln_tensor **real);
 // recorder_host.c
 kiln_status recorder_host(struct sink *s, const struct host_call *like, kiln_tensor *const *in, size_t n_in,
                           kiln_tensor **out);
+// A number that the host gives at each call, or each time that a region runs; a handle of the open scope.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user);
 kiln_status recorder_take_hosts(struct recorder *r, struct recorder *from); // of a region that has become a part of r
 
 // replayed.c
@@ -204,7 +211,11 @@ void replayed_finish(struct recorder *r);
 
 // recorder_gradient.c
 kiln_status recorder_note_gradient(struct sink *s, const struct gradient_note *n);
-kiln_status recorder_check_gradients(const struct recorder *r);             // of a region: it leaves them as they were
+bool recorder_leaves_gradient(const struct leaf_gradient *g);   // another one than there was, that nothing gives on
+kiln_status recorder_check_gradients(const struct recorder *r); // of a region: it leaves none
+// NULL: an error. Unless it `uses` what there was before.
+struct leaf_gradient *recorder_leaf_gradient(struct recorder *r, struct tape_node *leaf, bool uses);
+void recorder_found_no_gradient(struct sink *s, const struct tape_node *leaf);
 kiln_tensor **recorder_gradient_of(struct sink *s, struct tape_node *leaf); // NULL: an error
 void recorder_drop_gradients(struct recorder *r);
 bool recorder_is_entry(struct sink *s, const struct tape_node *n); // replayed.c

@@ -6,11 +6,16 @@
 // gradient read afterwards: such leaves are marked, and a call whose tape leads to one is refused.
 #include "jit/capture/recorder.h"
 
-static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *leaf)
+static const char *leaf_name(const struct tape_node *leaf)
+{
+    return leaf->leaf->name ? leaf->leaf->name : "a leaf without a name";
+}
+
+static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *leaf, bool uses)
 {
     if (r->outer) {
-        kiln_tensor **around = recorder_gradient_of(&r->outer->sink.base, leaf);
-        return around && *around ? tensor_second(*around) : NULL;
+        const struct leaf_gradient *around = recorder_leaf_gradient(r->outer, leaf, uses);
+        return around && around->now ? tensor_second(around->now) : NULL;
     }
     for (size_t i = 0; i < r->sources.n; i++) {
         const struct source *s = &r->sources.v[i];
@@ -21,34 +26,71 @@ static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *
     return leaf_hold_gradient(leaf, &g) ? NULL : g;
 }
 
-kiln_tensor **recorder_gradient_of(struct sink *sink, struct tape_node *leaf)
+static struct leaf_gradient *find(const struct recorder *r, const struct tape_node *leaf)
 {
-    struct recorder *r = recorder_of(sink);
     for (size_t i = 0; i < r->gradients.n; i++)
-        if (r->gradients.v[i].leaf == leaf) return &r->gradients.v[i].now;
-    struct leaf_gradient g = {.leaf = leaf, .now = gradient_before(r, leaf)};
+        if (r->gradients.v[i].leaf == leaf) return &r->gradients.v[i];
+    return NULL;
+}
+
+struct leaf_gradient *recorder_leaf_gradient(struct recorder *r, struct tape_node *leaf, bool uses)
+{
+    struct leaf_gradient *known = find(r, leaf);
+    if (known && uses && !known->used && !known->replaced) {
+        known->used = true;
+        if (r->outer && !known->given && !recorder_leaf_gradient(r->outer, leaf, true)) return NULL;
+    }
+    if (known) return known;
+    struct leaf_gradient g = {.leaf = leaf, .now = gradient_before(r, leaf, uses), .used = uses};
     g.had = g.now;
     if (g.now) g.storage_before = g.now->storage, g.value_before = g.now->value;
     if (error_pending || vec_push(&r->gradients, g)) return NULL;
     if (g.now) kiln_own(g.now);
     node_ref(leaf);
-    return &r->gradients.v[r->gradients.n - 1].now;
+    return &r->gradients.v[r->gradients.n - 1];
+}
+
+kiln_tensor **recorder_gradient_of(struct sink *sink, struct tape_node *leaf)
+{
+    struct leaf_gradient *g = recorder_leaf_gradient(recorder_of(sink), leaf, true);
+    return g ? &g->now : NULL;
+}
+
+static bool is_as_before(const struct leaf_gradient *g)
+{
+    return g->now ? g->had && g->now->storage == g->storage_before && g->now->value == g->value_before : !g->had;
+}
+
+bool recorder_leaves_gradient(const struct leaf_gradient *g)
+{
+    return !g->given && !is_as_before(g);
 }
 
 kiln_status recorder_check_gradients(const struct recorder *r)
 {
     for (size_t i = 0; i < r->gradients.n; i++) {
         const struct leaf_gradient *g = &r->gradients.v[i];
-        bool same =
-            g->now ? g->had && g->now->storage == g->storage_before && g->now->value == g->value_before : !g->had;
-        if (same) continue;
+        if (!recorder_leaves_gradient(g)) continue;
         return error_set(KILN_E_UNSUPPORTED,
                          "backward: a region of %s leaves %s in %s; take it there and put the old one back by "
                          "kiln_set_gradient, use kiln_grad, or capture with KILN_CAPTURE_AUTO",
-                         r->name, g->now ? "another gradient" : "no gradient",
-                         g->leaf->leaf->name ? g->leaf->leaf->name : "a leaf without a name");
+                         r->name, g->now ? "another gradient" : "no gradient", leaf_name(g->leaf));
     }
     return KILN_OK;
+}
+
+// A program in which there is none is for calls with none.
+void recorder_found_no_gradient(struct sink *sink, const struct tape_node *leaf)
+{
+    for (struct recorder *r = recorder_of(sink); r; r = r->outer) {
+        const struct leaf_gradient *g = find(r, leaf);
+        if (r->outer && g && (g->replaced || g->given)) return;
+        for (size_t i = 0; i < r->sources.n; i++) {
+            struct source *s = &r->sources.v[i];
+            bool parameter = s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT;
+            if (parameter && s->leaf == leaf && !s->gradient) s->no_gradient = true;
+        }
+    }
 }
 
 void recorder_drop_gradients(struct recorder *r)
@@ -87,10 +129,24 @@ static bool may_have_more(const struct recorder *r, int32_t source)
     return false;
 }
 
-static void mark_read(struct recorder *r, const struct tape_node *leaf)
+// A region reads what the captures around it have, unless it was replaced meanwhile.
+static kiln_status note_read(struct recorder *r, const struct tape_node *leaf)
 {
-    int32_t source = source_of_leaf(r, leaf);
-    if (source >= 0 && may_have_more(r, source)) r->sources.v[source].gradient_read = true;
+    for (; r; r = r->outer) {
+        const struct leaf_gradient *g = find(r, leaf);
+        int32_t source = source_of_leaf(r, leaf);
+        if (source >= 0 && may_have_more(r, source)) r->sources.v[source].gradient_read = true;
+        if (g && g->absent && is_as_before(g))
+            return error_set(
+                KILN_E_UNSUPPORTED,
+                "gradient: the body of a loop of %s reads the gradient of %s before it has one, and leaves "
+                "one: eagerly its first trip finds none and the others find one; call kiln_set_gradient "
+                "before the loop, or with NULL at the start of the body, or capture with "
+                "KILN_CAPTURE_AUTO",
+                r->name, leaf_name(leaf));
+        if (r->outer && g && !is_as_before(g)) break;
+    }
+    return KILN_OK;
 }
 
 static void mark_changed(struct recorder *r, const struct tape_node *leaf)
@@ -122,11 +178,13 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
                               .input = -1,
                               .value = -1,
                               .output = -1};
-    if (n->event == GRADIENT_READ) {
-        mark_read(r, n->node);
-        return KILN_OK;
+    if (n->event == GRADIENT_READ) return note_read(r, n->node);
+    if (n->event == GRADIENT_SET || (n->event == GRADIENT_LEFT && !r->accumulates)) {
+        struct leaf_gradient *g = recorder_leaf_gradient(r, n->node, false);
+        if (!g) return error_pending;
+        g->replaced = true;
     }
-    if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph;
+    if (n->event == GRADIENT_RUN) r->records_gradients = n->create_graph, r->accumulates = n->accumulate;
     if (n->event == GRADIENT_LEFT || n->event == GRADIENT_SET) {
         s.source = source_of_leaf(r, n->node);
         mark_changed(r, n->node);

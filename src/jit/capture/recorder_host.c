@@ -81,3 +81,35 @@ kiln_status recorder_take_hosts(struct recorder *r, struct recorder *from)
     }
     return KILN_OK;
 }
+
+static kiln_status ask(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
+                       kiln_tensor **out)
+{
+    (void)dev, (void)in, (void)n_in;
+    out[0] = kiln_scalar(((double (*)(void *user))h->fn)(h->user));
+    return out[0] ? KILN_OK : error_pending;
+}
+
+static kiln_tensor *number_of_node(struct recorder *r, double (*fn)(void *user), void *user)
+{
+    static const struct host_kind kind = {.name = "host_number", .advances = true, .run = ask};
+    const struct type number = {.dtype = KILN_F64, .weak = true};
+    const struct host_call h = {.kind = &kind,
+                                .fn = (void (*)(void))fn,
+                                .user = user,
+                                .effect = true,
+                                .text = "",
+                                .out = &number,
+                                .n_out = 1,
+                                .caller = caller_find()};
+    kiln_tensor *t;
+    return recorder_host(&r->sink.base, &h, NULL, 0, &t) ? NULL : t;
+}
+
+// In a region it is asked for as often as that runs, and behind another effect after that one.
+kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user)
+{
+    bool of_call = !r->outer;
+    for (size_t i = 0; i < r->hosts.n && of_call; i++) of_call = !r->hosts.v[i]->effect;
+    return of_call ? recorder_number_of_call(r, fn, user) : number_of_node(r, fn, user);
+}

@@ -34,17 +34,10 @@ kiln_status recorder_add_parameter(struct recorder *r, struct source *s, const c
     return status;
 }
 
-kiln_tensor *recorder_host_number(struct recorder *r, double (*fn)(void *user), void *user)
+kiln_tensor *recorder_number_of_call(struct recorder *r, double (*fn)(void *user), void *user)
 {
     char name[32];
     int32_t variable;
-    if (r->outer) {
-        error_set(KILN_E_UNSUPPORTED,
-                  "host_number: a region of %s asks the host for a number, which it would get once for each call, not "
-                  "as often as the region runs; ask before, and use what you got in the region",
-                  r->name);
-        return NULL;
-    }
     struct source s = {.kind = SOURCE_HOST, .number = fn, .user = user, .type = {.dtype = KILN_F64, .weak = true}};
     snprintf(name, sizeof name, "host%zu", r->sources.n);
     kiln_tensor *t = NULL;

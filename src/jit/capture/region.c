@@ -162,8 +162,46 @@ kiln_status region_write_outer(struct recorder *o, const struct region_record *c
     v->version++;
     v->written = ++o->writes;
     if (v->source < 0) return KILN_OK;
-    struct happened h = {v->current->value, o->sources.v[v->source].value, o->sink.builder.graph->nodes.n};
+    struct happened h = {v->current->value, o->sources.v[v->source].value, o->sink.builder.graph->nodes.n, -1};
     return vec_push(&o->happened, h);
+}
+
+// The input of the graph around whose memory a variable there is; -1: it was made there.
+static int32_t target_of(const struct recorder *o, int32_t variable)
+{
+    int32_t source = o->variables.v[variable].source;
+    return source < 0 ? -1 : o->sources.v[source].value;
+}
+
+kiln_status region_note_start(struct recorder *o, int32_t variable, int32_t param, int32_t region)
+{
+    const struct kiln_graph *g = o->sink.builder.graph;
+    struct happened h = {param, target_of(o, variable), (size_t)g->regions.v[region].first_node, region};
+    return h.target < 0 ? KILN_OK : vec_push(&o->happened, h);
+}
+
+kiln_status region_take_writes(const struct region_record *c, struct ir_graft *graft, int32_t region)
+{
+    struct recorder *o = c->r.outer;
+    const struct kiln_graph *from = graft->from, *to = graft->to;
+    size_t base = (size_t)to->regions.v[region].first_node;
+    for (size_t i = 0; i < c->r.happened.n; i++) {
+        struct happened h = c->r.happened.v[i];
+        size_t k = 0;
+        while (c->r.sources.v[k].value != h.target) k++;
+        h.target = c->r.sources.v[k].kind == SOURCE_OUTER ? target_of(o, c->r.sources.v[k].outer) : -1;
+        if (h.target < 0) continue;
+        TRY(ir_graft_value(graft, h.value));
+        h.value = graft->map[h.value];
+        h.n_nodes += base;
+        if (h.region >= 0) { // nodes keep their order
+            int32_t owner = from->regions.v[h.region].owner;
+            h.region += to->nodes.v[base + (size_t)owner].first_region - from->nodes.v[owner].first_region;
+        } else
+            h.region = region;
+        TRY(vec_push(&o->happened, h));
+    }
+    return KILN_OK;
 }
 
 // --- what the region gives, and its gradient

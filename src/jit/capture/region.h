@@ -1,6 +1,7 @@
 // Regions of control flow while they are recorded: each by a recorder of its own, into a graph of its own, which then
 // becomes a region of the graph around it.
 #pragma once
+#include "ir/graft.h"
 #include "jit/capture/gradient.h"
 #include "jit/capture/recorder.h"
 #include "jit/control/control.h"
@@ -58,6 +59,10 @@ kiln_status region_operand(struct recorder *o, const struct region_record *all, 
 // on the tape.
 kiln_status region_write_outer(struct recorder *o, const struct region_record *c, size_t n, int32_t variable,
                                const kiln_tensor *value);
+// For a run that fails inside of the node: what the region has written, once it has been grafted as `region`; of the
+// body of a loop, that each trip begins with `param` for the variable.
+kiln_status region_take_writes(const struct region_record *c, struct ir_graft *graft, int32_t region);
+kiln_status region_note_start(struct recorder *o, int32_t variable, int32_t param, int32_t region);
 // Whether the node takes a random number: a tensor tells the device that it is on, or something is drawn.
 bool region_takes_number(const struct region_record *c, size_t n, const kiln_tensor *first, kiln_tensor *const *in,
                          size_t n_in);

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/graft.h"
 #include "jit/capture/region.h"
+#include "jit/capture/region_leaves.h"
 
 // What the body is given in each trip.
 struct loop_param {
@@ -22,8 +23,9 @@ struct looping {
     int64_t rows;       // of what is scanned and given by trip: the trips, or .bound where their number is not known
     bool counts;        // the last carried value is the number of trips
     struct region_variables written, read, forced;
-    kiln_tensor **operands; // of the node, as handles of the capture
-    kiln_tensor **results;  // carried, written, stacked, then what the backward asks for
+    struct region_leaves *leaves; // whose gradients the body leaves
+    kiln_tensor **operands;       // of the node, as handles of the capture
+    kiln_tensor **results;        // carried, written, stacked, then what the backward asks for
     size_t n_operands, n_results;
     int64_t number; // of the random ones, that the node has
     uintptr_t caller;

@@ -6,6 +6,7 @@
 #include "ir/overlap.h"
 #include "jit/control/control.h"
 #include "jit/control/host.h"
+#include "base/caller.h"
 #include "base/leave.h"
 #include "ops/attrs.h"
 #include "ops/families.h"
@@ -23,7 +24,8 @@ struct replay {
     kiln_tensor **values; // by value; borrowed for inputs and constants
     int32_t *uses;        // by value: how often it is still asked for
     int32_t most_operands;
-    bool effects; // the host's happen; else those alone run whose results are asked for
+    bool effects;                    // the host's happen; else those alone run whose results are asked for
+    struct catching_up *catching_up; // NULL: no
 };
 
 static kiln_status place_inputs(struct replay *r, kiln_tensor *const *in)
@@ -129,6 +131,73 @@ struct replayed_region {
     bool draws_apart;           // from a stream of its own
 };
 
+static kiln_status give(struct replay *r, int32_t value, kiln_tensor **out);
+
+static bool is_last(const struct happened *w, size_t n, size_t i, int32_t region, size_t reached)
+{
+    if (w[i].region != region || w[i].n_nodes > reached) return false;
+    for (size_t k = i + 1; k < n; k++)
+        if (w[k].region == region && w[k].target == w[i].target && w[k].n_nodes <= reached) return false;
+    return true;
+}
+
+// What was written by a region, before a later one that the run does not come out of.
+static int find_kept(const struct catching_up *c, int32_t target)
+{
+    for (size_t i = 0; i < c->n_writes; i++)
+        if (c->of_regions[i] && c->writes[i].target == target) return (int)i;
+    return -1;
+}
+
+static bool lies_in(const struct kiln_graph *g, int32_t region, int32_t around)
+{
+    const struct ir_region *in = &g->regions.v[region], *out = &g->regions.v[around];
+    return in != out && in->first_node >= out->first_node &&
+           in->first_node + in->n_nodes <= out->first_node + out->n_nodes && in->owner < out->owner;
+}
+
+static void drop_kept(struct catching_up *c, size_t i)
+{
+    if (c->of_regions[i]) tensor_destroy(c->of_regions[i]);
+    c->of_regions[i] = NULL;
+}
+
+// The values that memory has in the midst of a region, or at the end of a trip. Those of a region inside of it that has
+// failed are later ones.
+static kiln_status keep_writes(struct replay *r, int32_t region, size_t reached)
+{
+    struct catching_up *c = r->catching_up;
+    for (size_t i = 0; c && i < c->n_writes; i++) {
+        if (!is_last(c->writes, c->n_writes, i, region, reached)) continue;
+        int kept = find_kept(c, c->writes[i].target);
+        if (kept >= 0 && lies_in(r->g, c->writes[kept].region, region)) continue;
+        if (kept >= 0) drop_kept(c, (size_t)kept);
+        kiln_tensor *t;
+        TRY(give(r, c->writes[i].value, &t));
+        c->of_regions[i] = kiln_own(t);
+    }
+    return KILN_OK;
+}
+
+// They are what the node gives.
+static void forget_writes(struct replay *r, const struct ir_node *n)
+{
+    struct catching_up *c = r->catching_up;
+    for (size_t i = 0; c && i < c->n_writes; i++)
+        if (c->writes[i].region >= n->first_region && c->writes[i].region < n->first_region + n->n_regions)
+            drop_kept(c, i);
+}
+
+static void keep_failed(struct replay *r, int32_t region, size_t reached)
+{
+    struct error_record why;
+    if (!r->catching_up) return;
+    error_capture(&why);
+    kiln_error_clear();
+    if (keep_writes(r, region, reached)) kiln_error_clear();
+    error_raise(&why);
+}
+
 static kiln_status run_nodes_of(struct replay *r, int32_t region)
 {
     const struct ir_region *of = &r->g->regions.v[region];
@@ -140,7 +209,8 @@ static kiln_status run_nodes_of(struct replay *r, int32_t region)
     kiln_status status = run_region(r, region, first, end, in, &at);
     leave_pop(&left);
     free(in);
-    return status;
+    if (status) keep_failed(r, region, at);
+    return status ? status : keep_writes(r, region, end);
 }
 
 static int32_t end_of_values(const struct kiln_graph *g, const struct ir_region *region)
@@ -329,10 +399,21 @@ static kiln_status run_owner(struct replay *r, const struct ir_node *n)
                                               .draws_apart = !op_regions_rule(n->op)->inlined,
                                               .uses = uses + first[k].first_param - first->first_param};
     if (!status) status = run_regions(r, n, in, in + n_in, regions, room + n_in + n_out);
+    if (!status) forget_writes(r, n);
     free(room);
     free(regions);
     free(uses);
     return status;
+}
+
+static kiln_status refuse_again(const struct host_call *h)
+{
+    char place[CALLER_TEXT_MAX];
+    caller_describe(h->caller, place, sizeof place);
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: gradients of gradients go through what it gave at %s, and would have to ask the host again; "
+                     "capture with KILN_CAPTURE_AUTO",
+                     h->kind->name, place);
 }
 
 // Numbers may stand for what the host is given.
@@ -342,8 +423,13 @@ static kiln_status call_host(struct replay *r, const struct ir_node *n, kiln_ten
     struct host_call *h = host_call_of(n->attrs[AT_host_call_call].i);
     if (!h) return error_pending;
     bool graph = s && s->capture && s->capture->host;
-    kiln_status status =
-        graph ? s->capture->host(s, h, in, (size_t)n->n_in, out) : flow_call_host(h, r->dev, in, (size_t)n->n_in, out);
+    kiln_status status = KILN_OK;
+    if (!r->effects && h->kind->advances)
+        status = refuse_again(h);
+    else if (graph)
+        status = s->capture->host(s, h, in, (size_t)n->n_in, out);
+    else
+        status = flow_call_host(h, r->dev, in, (size_t)n->n_in, out);
     if (!status && !graph) status = host_call_place(h, in, (size_t)n->n_in, out);
     host_call_unref(h);
     return status;
@@ -457,22 +543,17 @@ static kiln_status run(struct replay *r, kiln_tensor *const *in, const struct as
     return n_writes ? write_back(r, n_writes) : KILN_OK;
 }
 
-static bool is_last(const struct happened *w, size_t n, size_t i, size_t reached)
+static kiln_status do_writes(struct replay *r, struct catching_up *c, size_t reached)
 {
-    if (w[i].n_nodes > reached) return false;
-    for (size_t k = i + 1; k < n; k++)
-        if (w[k].target == w[i].target && w[k].n_nodes <= reached) return false;
-    return true;
-}
-
-static kiln_status do_writes(struct replay *r, const struct happened *w, size_t n, size_t reached)
-{
-    kiln_tensor **values = calloc(n + 1, sizeof *values);
+    kiln_tensor **values = calloc(c->n_writes + 1, sizeof *values);
     kiln_status status = values ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < n && !status; i++)
-        if (is_last(w, n, i, reached)) status = give(r, w[i].value, &values[i]);
-    for (size_t i = 0; i < n && !status; i++)
-        if (values[i]) status = kiln_assign(r->values[w[i].target], values[i]);
+    for (size_t i = 0; i < c->n_writes && !status; i++)
+        if (is_last(c->writes, c->n_writes, i, -1, reached) && find_kept(c, c->writes[i].target) < 0)
+            status = give(r, c->writes[i].value, &values[i]);
+    for (size_t i = 0; i < c->n_writes && !status; i++) {
+        kiln_tensor *value = c->of_regions[i] ? c->of_regions[i] : values[i];
+        if (value) status = kiln_assign(r->values[c->writes[i].target], value);
+    }
     free(values);
     return status;
 }
@@ -500,18 +581,21 @@ static void catch_up(struct replay *r, kiln_tensor *const *in, struct catching_u
     if (place_inputs(r, in) || !run_nodes(r, &reached)) return;
     error_capture(c->why);
     kiln_error_clear();
-    if (!take_steps(r, c, reached)) do_writes(r, c->writes, c->n_writes, reached);
+    if (!take_steps(r, c, reached)) do_writes(r, c, reached);
 }
 
 void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,
                     struct catching_up *c)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, true};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, true, c};
     struct kiln_scope scope;
     scope_enter(&scope);
     thread_state.no_grad++;
-    if (r.values && r.uses) catch_up(&r, in, c);
+    c->of_regions = calloc(c->n_writes + 1, sizeof *c->of_regions);
+    if (r.values && r.uses && c->of_regions) catch_up(&r, in, c);
+    for (size_t i = 0; c->of_regions && i < c->n_writes; i++) drop_kept(c, i);
+    free(c->of_regions);
     thread_state.no_grad--;
     scope_leave(&scope, c->values, c->n_steps);
     kiln_error_clear();
@@ -523,7 +607,7 @@ static kiln_status start(const struct kiln_graph *g, kiln_device *dev, kiln_tens
                          const struct asked *asked, kiln_tensor **out)
 {
     size_t n = g->values.n + 1;
-    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, !asked->values};
+    struct replay r = {g, dev, rng, calloc(n, sizeof *r.values), calloc(n, sizeof *r.uses), 1, !asked->values, NULL};
     for (size_t i = 0; i < asked->n; i++) out[i] = NULL;
     struct kiln_scope scope;
     scope_enter(&scope);

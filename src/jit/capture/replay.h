@@ -13,6 +13,7 @@ kiln_status graph_replay(const struct kiln_graph *g, kiln_device *dev, kiln_tens
 struct happened {
     int32_t value, target; // of the graph: the input's new value, and the input
     size_t n_nodes;        // that stood there when it was done
+    int32_t region;        // in which it was done; -1: none
 };
 struct catching_up {
     const struct happened *writes;
@@ -22,6 +23,7 @@ struct catching_up {
     kiln_tensor **values;     // n_steps: of the steps before the error, as new handles; NULL: it has none
     size_t n_taken;           // steps that came before it
     struct error_record *why; // as the op says
+    kiln_tensor **of_regions; // n_writes: what a region that was not left had written; owned by the run
 };
 // Runs the graph up to the op that fails, and does the writes that came before it. No error is left.
 void graph_catch_up(const struct kiln_graph *g, kiln_device *dev, kiln_tensor *const *in, const struct rng *rng,

@@ -251,6 +251,6 @@ kiln_status variable_write(struct recorder *r, kiln_tensor *t, kiln_tensor *valu
     t->seen = ++v->version;
     v->written = ++r->writes;
     if (v->source < 0) return KILN_OK;
-    struct happened h = {v->current->value, r->sources.v[v->source].value, r->sink.builder.graph->nodes.n};
+    struct happened h = {v->current->value, r->sources.v[v->source].value, r->sink.builder.graph->nodes.n, -1};
     return vec_push(&r->happened, h);
 }

@@ -86,7 +86,7 @@ static kiln_status report(const struct host_call *h, kiln_tensor *cond, size_t n
 
 kiln_status kiln_debug_print(const char *format, ...)
 {
-    static const struct host_kind kind = {"debug_print", print};
+    static const struct host_kind kind = {.name = "debug_print", .run = print};
     va_list values;
     if (error_pending) return error_pending;
     if (!format) return error_set(KILN_E_ARGUMENT, "debug_print: format is NULL");
@@ -99,7 +99,7 @@ kiln_status kiln_debug_print(const char *format, ...)
 
 kiln_status kiln_assert(kiln_tensor *cond, const char *format, ...)
 {
-    static const struct host_kind kind = {"assert", check};
+    static const struct host_kind kind = {.name = "assert", .run = check};
     char text[TYPE_TEXT_MAX];
     va_list values;
     if (error_pending) return error_pending;
