@@ -255,6 +255,17 @@ static kiln_status run_in_registers(struct gemm *g)
     return cpu_parallel(by_columns ? columns : rows, cost, by_columns ? product_columns : product_rows, g);
 }
 
+// BLAS shares a product with a vector from some 9,000 multiplications on, a microsecond of work. A second thread then
+// gains a few at best, and costs as much as the system lets it wait where others have its processor.
+static void whole_product(const struct gemm *g)
+{
+    enum { WORTH_SHARING = 1 << 18 };
+    bool alone = g->p->n == 1 && (double)g->p->m * (double)g->p->k < WORTH_SHARING;
+    int threads = alone ? cpu_pool_leave() : 0;
+    call_blas(g, 0, g->p->m, 0, g->p->n);
+    cpu_pool_return(threads);
+}
+
 // A thread with rows or columns of its own waits for no other, which is worth more than the operand that all of them
 // pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
 static kiln_status run_blas(struct gemm *g)
@@ -266,7 +277,7 @@ static kiln_status run_blas(struct gemm *g)
     int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = strip_of(p);
     bool shared = is_large(p) || extent < ENOUGH * cpu_threads();
     if (cpu_blas()->one_pool && (p->n == 1 || (shared && !thin))) {
-        call_blas(g, 0, p->m, 0, p->n);
+        whole_product(g);
         return KILN_OK;
     }
     return cpu_parallel((extent + strip - 1) / strip, strip * across * p->k / 16 + 1,
