@@ -118,6 +118,18 @@ int cpu_threads(void)
     return omp_in_parallel() ? 1 : pool_threads();
 }
 
+int cpu_pool_leave(void)
+{
+    int threads = cpu_threads_wanted();
+    if (threads > 1) omp_set_num_threads(1); // of this thread
+    return threads;
+}
+
+void cpu_pool_return(int threads)
+{
+    if (threads > 1) omp_set_num_threads(threads);
+}
+
 kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, void *user)
 {
     if (units <= 0) return KILN_OK;

@@ -23,6 +23,11 @@ int cpu_threads(void); // how many threads cpu_parallel uses at most; the first 
 // device starts none.
 int cpu_threads_wanted(void);
 
+// Between the two a library that uses the pool works on the calling thread alone. cpu_pool_leave gives what
+// cpu_pool_return takes.
+int cpu_pool_leave(void);
+void cpu_pool_return(int threads);
+
 // Memory of the calling thread, 64-byte aligned, kept until the thread ends; a later call for the same slot may move
 // it. NULL and an error when memory is out.
 enum cpu_scratch_slot {

@@ -472,39 +472,30 @@ kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const s
     return device_launch_compiled(dev, &launch);
 }
 
-bool jit_takes_series(const struct jit_launch *l)
+bool jit_is_wide(const struct jit_launch *l)
 {
     return !l->narrow;
 }
 
-static void set_number(const struct jit_launch *l, uint64_t *words, int number, int64_t trip)
+void jit_launch_lay(const struct jit_launch *l, const struct jit_arguments *a, uint64_t *words,
+                    struct compiled_launch *out)
 {
-    const struct program_argument a = {.number = (double)trip, .integer = trip};
-    for (int i = 0; i < l->n_scalars; i++)
-        if (l->scalars[i].input == number) set_scalar(l, words, NULL, i, program_number_bits(&a, l->scalars[i].cls));
+    fill_block(l, a, words);
+    *out = launch_of(l, a, words);
 }
 
-kiln_status jit_series_run(const struct jit_launch *l, kiln_device *dev, const struct jit_series *s)
+bool jit_takes_number(const struct jit_launch *l, int input)
 {
-    uint64_t words[2][CODEGEN_MAX_WORDS];
-    struct compiled_launch launches[2];
-    int64_t trip = s->first;
-    kiln_status status = KILN_OK;
-    for (int i = 0; i < 2; i++) {
-        fill_block(l, &s->turns[i], words[i]);
-        launches[i] = launch_of(l, &s->turns[i], words[i]);
-    }
-    struct profile_span span = profile_span_begin("launch", l->name);
-    for (; trip < s->end && !status; trip++) {
-        uint64_t *block = words[trip & 1];
-        if (l->n_scalars) set_number(l, block, s->number, trip);
-        status = dev->ops->launch_compiled(dev, &launches[trip & 1]);
-        if (*s->turns[trip & 1].failed) break;
-        for (int i = 0; i < l->n_access; i++) block[i] += (uint64_t)s->step[i];
-    }
-    profile_span_end(&span);
-    device_count_launches(dev, (uint64_t)(trip - s->first));
-    return status;
+    for (int i = 0; i < l->n_scalars; i++)
+        if (l->scalars[i].input == input) return true;
+    return false;
+}
+
+void jit_set_number(const struct jit_launch *l, uint64_t *words, int input, int64_t number)
+{
+    const struct program_argument a = {.number = (double)number, .integer = number};
+    for (int i = 0; i < l->n_scalars; i++)
+        if (l->scalars[i].input == input) set_scalar(l, words, NULL, i, program_number_bits(&a, l->scalars[i].cls));
 }
 
 // The host takes one after the other; that is one launch in the counts.

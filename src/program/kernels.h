@@ -52,16 +52,13 @@ struct jit_arguments {
     struct device_gate *gate; // NULL: there is none
 };
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a);
-// A launch for each trip of a loop, those of even and of odd numbers at addresses of their own, which go on by `step`
-// from a trip to the second after it. Ends early at a check that does not hold.
-struct jit_series {
-    struct jit_arguments turns[2]; // of the first even trip, and of the first odd one
-    const int64_t *step;           // by access
-    int number;                    // which input of the program is the number of the trip
-    int64_t first, end;
-};
-bool jit_takes_series(const struct jit_launch *l); // the device takes addresses of the host
-kiln_status jit_series_run(const struct jit_launch *l, kiln_device *dev, const struct jit_series *s);
+// For launches that are made again and again: its block at `words`, c.n_words of them, which stay the caller's. An
+// address of an access is words[access].
+bool jit_is_wide(const struct jit_launch *l); // blocks are those of the host: words of 64 bits
+void jit_launch_lay(const struct jit_launch *l, const struct jit_arguments *a, uint64_t *words,
+                    struct compiled_launch *out);
+bool jit_takes_number(const struct jit_launch *l, int input);
+void jit_set_number(const struct jit_launch *l, uint64_t *words, int input, int64_t number);
 // n launches of kernels of one family, as one launch where the device has more to do for each. Their kernel was made
 // for tables (fused_kernel.table). `a`: one each.
 kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, const struct jit_arguments *a);

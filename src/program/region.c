@@ -9,6 +9,7 @@
 #include "ops/families.h"
 #include "program/gated.h"
 #include "program/maker.h"
+#include "program/series.h"
 #include "tensor/apply.h"
 #include <stdio.h>
 #include <string.h>
@@ -341,6 +342,8 @@ static kiln_status make_children(struct program_maker *m, const struct unit *u, 
     if (!r->n_branches && r->gated && r->n_carried) TRY(make_copies(m, n, r, false, &r->end));
     if (r->start && r->start->host_decides) r->host_decides = r->start->host_decides;
     r->gated = r->gated && !r->host_decides;
+    if (!r->n_branches) r->one_by_one = program_series_refuses(r->child[0]);
+    if (!r->n_branches && !r->one_by_one && r->child[1]) r->one_by_one = program_series_refuses(r->child[1]);
     place_workspace(r);
     return KILN_OK;
 }
@@ -421,6 +424,10 @@ static void explain_head(const struct program_region *r, struct str *out)
     str_addf(out, "%d scanned, ", r->n_scanned);
     explain_trips(r, out);
     if (r->bound) str_addf(out, ", %lld at most", (long long)r->bound);
+    if (!r->one_by_one && r->child[0]->trips_at_once < 2)
+        str_add(out, ", launches laid out once");
+    else if (r->child[0]->dev->caps.host && r->one_by_one)
+        str_addf(out, ", launches laid out in each trip (%s)", r->one_by_one);
     str_addf(out, "%s\n", r->reverse ? ", from the last row to the first" : "");
 }
 

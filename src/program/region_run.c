@@ -1,5 +1,6 @@
 // Runs a node with regions: the host decides, the children compute.
 #include "program/gated.h"
+#include "program/series.h"
 #include "tensor/flow.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,28 +60,61 @@ static kiln_status goes_on(struct turning *t, int64_t turn, bool *more)
     return KILN_OK;
 }
 
-enum { FEW_ARGUMENTS = 32, SERIES_LEAST = 4 };
+enum { SERIES_LEAST = 4, SERIES_FROM = 3 };
 
-// The trips after the first, of which every second one is given the same, but for rows, which go on.
-static kiln_status run_series(struct turning *t, int64_t *trip)
+// What a child is given in three trips that follow each other: two, and by what the next ones differ.
+static kiln_status find_turns(struct turning *t, int64_t first, bool cond, struct arena *memory, struct series_child *c)
 {
     const struct program_region *r = t->r;
-    struct program_argument turns[3][FEW_ARGUMENTS];
-    int64_t step[FEW_ARGUMENTS];
-    bool known = t->trips >= 0 && !r->child[1] && (!r->bound || t->trips <= r->bound);
-    if (*trip != 1 || t->each > 1 || !known || t->trips < SERIES_LEAST || r->n_in + r->n_out + 2 > FEW_ARGUMENTS)
-        return KILN_OK;
+    size_t most = (size_t)(r->n_in + r->n_out + 2);
+    struct program_argument *turns[3];
+    int64_t *step = arena_alloc(memory, sizeof *step * most);
     for (int i = 0; i < 3; i++) {
-        turning_add_turn(t, i + 1);
+        turns[i] = arena_alloc(memory, sizeof **turns * most);
+        if (!turns[i] || !step) return error_pending;
+        if (cond)
+            turning_add_cond(t, first + i);
+        else
+            turning_add_turn(t, first + i);
         memcpy(turns[i], t->a.v, sizeof *t->a.v * (size_t)t->a.n);
     }
-    int number = t->a.n - (r->n_out - r->n_stay) - 2;
     for (int i = 0; i < t->a.n; i++) step[i] = (int64_t)(turns[2][i].address - turns[0][i].address);
-    const struct program_series s = {{turns[1], turns[0]}, step, number, 1, t->trips};
-    bool taken;
-    TRY(t->call->run_series(r->child[0], &s, t->workspace + r->child_at, &taken));
-    if (taken) *trip = t->trips;
+    c->p = r->child[cond];
+    c->turns[first & 1] = turns[0];
+    c->turns[1 - (first & 1)] = turns[1];
+    c->step = step;
+    c->number = t->a.n - 2 - (cond ? 0 : r->n_out - r->n_stay);
     return KILN_OK;
+}
+
+static kiln_status run_series_in(struct turning *t, int64_t *trip, bool *ended, struct arena *memory)
+{
+    const struct program_region *r = t->r;
+    struct program_series s = {.arena = t->workspace + r->child_at,
+                               .at = thread_state.trips,
+                               .first = *trip,
+                               .end = t->trips >= 0 ? t->trips : INT64_MAX};
+    if (r->bound && r->bound < s.end) s.end = r->bound;
+    TRY(find_turns(t, *trip, false, memory, &s.body));
+    if (r->child[1]) {
+        s.flag = (const uint8_t *)(uintptr_t)(t->workspace + r->flag_at);
+        TRY(find_turns(t, *trip, true, memory, &s.cond));
+    }
+    return program_series_run(&s, memory, trip, ended);
+}
+
+// The trips after the first, of which every second one is given the same, but for rows, which go on. Where nobody knows
+// how many there are, after the first few.
+static kiln_status run_series(struct turning *t, int64_t *trip, bool *ended)
+{
+    *ended = false;
+    if (*trip != (t->trips >= 0 ? 1 : SERIES_FROM) || t->each > 1 || t->r->one_by_one || t->call->gate) return KILN_OK;
+    if (t->trips >= 0 && t->trips < SERIES_LEAST) return KILN_OK;
+    struct arena memory;
+    arena_init(&memory);
+    kiln_status status = run_series_in(t, trip, ended, &memory);
+    arena_finish(&memory);
+    return status;
 }
 
 // After so many turns.
@@ -116,8 +150,9 @@ static kiln_status run_loop(struct turning *t)
     set_turns(t);
     TRY(turning_start(t));
     for (int64_t i = 0;; i++) {
-        bool more;
-        TRY(run_series(t, &i));
+        bool more, ended;
+        TRY(run_series(t, &i, &ended));
+        if (ended) return end(t, i);
         TRY(goes_on(t, i, &more));
         if (!more) return end(t, i);
         if (r->bound && (i >= r->bound || (t->each > 1 && t->trips > r->bound)))

@@ -1,4 +1,5 @@
 // Running a program: addresses into the launches that stand ready, one after the other.
+#include "program/bind.h"
 #include "program/host.h"
 #include "program/region.h"
 #include "program/run.h"
@@ -6,26 +7,6 @@
 #include <string.h>
 
 enum { FEW = 64 };
-
-static void find_bases(struct program_call *r)
-{
-    const struct program *p = r->p;
-    for (int i = 0; i < p->n_buffers; i++) {
-        const struct place *at = &p->places[i];
-        switch (at->kind) {
-        case PLACE_INPUT: r->base[i] = r->args[at->index].address; break;
-        case PLACE_CONSTANT: r->base[i] = at->storage->block.address; break;
-        case PLACE_OUTPUT: r->base[i] = r->fresh[at->index]->block.address; break;
-        default: r->base[i] = r->arena + at->offset_B;
-        }
-    }
-}
-
-static kiln_status index_error(const struct program_call *r, const struct action *a)
-{
-    return error_set(KILN_E_ARGUMENT, "%s: an index is out of range for its axis, in %s", a->fused[0]->name,
-                     r->p->name);
-}
 
 static kiln_status run_reference(const struct program_call *r, const struct action *a, int entry)
 {
@@ -41,39 +22,16 @@ static kiln_status run_reference(const struct program_call *r, const struct acti
     for (int i = 0; i < k.n_scalars; i++)
         if (k.scalar_input[i]) k.scalars[i] = program_number_bits(&r->args[k.scalar_input[i] - 1], k.scalar_cls[i]);
     TRY(fused_eval(&k, buffers, &failed));
-    return failed ? index_error(r, a) : KILN_OK;
-}
-
-struct argument_room {
-    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT], scalars[FUSED_MAX_SCALARS];
-    struct compiled_range ranges[FUSED_MAX_IN + FUSED_MAX_OUT];
-    uint32_t failed;
-};
-
-static void set_arguments(const struct program_call *r, const struct action *a, int entry, struct argument_room *room,
-                          struct jit_arguments *out)
-{
-    const struct action_operand *o = a->operands + entry * a->n_operands;
-    const struct jit_launch *l = &a->compiled[entry];
-    for (int i = 0; i < a->n_operands; i++, o++) {
-        room->addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
-        room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
-    }
-    for (int i = 0; i < l->n_scalars; i++)
-        room->scalars[i] = program_number_bits(&r->args[l->scalars[i].input], l->scalars[i].cls);
-    room->failed = 0;
-    uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
-    *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
-                                  &room->failed,   r->gate};
+    return failed ? bind_index_error(r->p, a) : KILN_OK;
 }
 
 static kiln_status run_compiled(const struct program_call *r, const struct action *a)
 {
     struct argument_room room;
     struct jit_arguments arguments;
-    set_arguments(r, a, 0, &room, &arguments);
+    bind_arguments(r, a, 0, &room, &arguments);
     TRY(jit_launch_run(a->compiled, r->p->dev, &arguments));
-    return room.failed ? index_error(r, a) : KILN_OK;
+    return room.failed ? bind_index_error(r->p, a) : KILN_OK;
 }
 
 static kiln_status run_table(const struct program_call *r, const struct action *a)
@@ -82,7 +40,7 @@ static kiln_status run_table(const struct program_call *r, const struct action *
     struct argument_room *rooms = malloc((sizeof *rooms + sizeof(struct jit_arguments)) * n);
     if (!rooms) return error_set(KILN_E_MEMORY, "%s: out of memory for a table of kernels", r->p->name);
     struct jit_arguments *arguments = (struct jit_arguments *)(void *)(rooms + n);
-    for (int i = 0; i < a->n_entries; i++) set_arguments(r, a, i, &rooms[i], &arguments[i]);
+    for (int i = 0; i < a->n_entries; i++) bind_arguments(r, a, i, &rooms[i], &arguments[i]);
     kiln_status status = jit_table_run(a->compiled, a->n_entries, r->p->dev, arguments);
     free(rooms);
     return status;
@@ -91,20 +49,7 @@ static kiln_status run_table(const struct program_call *r, const struct action *
 static kiln_status run_plain(const struct program_call *r, const struct action *a)
 {
     struct launch l;
-    launch_copy(&l, a->plain);
-    const struct kernel_info *k = kernel_info(l.kernel);
-    for (int i = 0; i < l.n_operands; i++) {
-        struct launch_operand *o = &l.operands[i];
-        if (!(o->flags & OPERAND_IMMEDIATE))
-            o->address += r->base[o->slot];
-        else if (o->slot)
-            o->address = program_number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
-    }
-    l.gate = r->gate;
-    if (a->random && r->rng) {
-        l.scalars[0] = r->rng->seed;
-        l.scalars[1] += r->rng->offset;
-    }
+    bind_plain(r, a, &l);
     return device_launch(r->p->dev, &l);
 }
 
@@ -128,51 +73,15 @@ static kiln_status run_each(const struct program_call *r)
     return KILN_OK;
 }
 
-static bool is_one_launch(const struct program *p)
-{
-    const struct action *a = p->actions;
-    bool one = p->n_actions == 1 && !p->n_zones && p->n_buffers <= FEW && !a->region && !a->host && !a->plain &&
-               a->n_entries == 1;
-    return one && a->compiled && jit_takes_series(a->compiled);
-}
-
-static kiln_status run_series(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken)
-{
-    const struct action *a = p->actions;
-    uint64_t bases[2][FEW];
-    struct argument_room rooms[2];
-    int64_t step[FUSED_MAX_IN + FUSED_MAX_OUT];
-    struct jit_series series = {.step = step, .number = s->number, .first = s->first, .end = s->end};
-    if (!(*taken = is_one_launch(p))) return KILN_OK;
-    const struct program_call r = {.p = p};
-    for (int i = 0; i < 2; i++) {
-        struct program_call turn = {.p = p, .args = s->turns[i], .arena = arena, .base = bases[i]};
-        find_bases(&turn);
-        set_arguments(&turn, a, 0, &rooms[i], &series.turns[i]);
-    }
-    for (int i = 0; i < a->n_operands; i++) {
-        const struct place *at = &p->places[a->operands[i].buffer];
-        step[i] = at->kind == PLACE_INPUT ? s->step[at->index] : 0;
-    }
-    TRY(jit_series_run(a->compiled, p->dev, &series));
-    return rooms[0].failed || rooms[1].failed ? index_error(&r, a) : KILN_OK;
-}
-
 static kiln_status run_child(const struct program *p, const struct program_argument *args, const struct rng *rng,
                              uint64_t arena, struct device_gate *gate)
 {
     uint64_t few[FEW];
-    struct program_call r = {.p = p,
-                             .args = args,
-                             .arena = arena,
-                             .base = few,
-                             .rng = rng,
-                             .gate = gate,
-                             .run_child = run_child,
-                             .run_series = run_series};
+    struct program_call r = {
+        .p = p, .args = args, .arena = arena, .base = few, .rng = rng, .gate = gate, .run_child = run_child};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
-    find_bases(&r);
+    bind_bases(&r);
     kiln_status status = run_each(&r);
     if (r.base != few) free(r.base);
     return status;
@@ -290,7 +199,7 @@ static kiln_status run_in(struct program_call *r, struct storage **fresh, struct
     if (!status) {
         r->arena = arena.address;
         find_arguments(r, args);
-        find_bases(r);
+        bind_bases(r);
         status = run_actions(r);
         if (p->arena_B) device_release(p->dev, &arena);
     }
@@ -306,8 +215,7 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     uint64_t few_bases[4 * FEW];
     struct program_argument few_args[FEW], *args = few_args;
     struct storage *few_fresh[FEW] = {NULL};
-    struct program_call r = {
-        .p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child, .run_series = run_series};
+    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child};
     struct storage **fresh = few_fresh;
     if (p->n_inputs > FEW) args = malloc(sizeof *args * (size_t)p->n_inputs);
     r.args = args;

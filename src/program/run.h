@@ -21,14 +21,6 @@ static inline uint64_t program_number_bits(const struct program_argument *t, uin
     }
 }
 
-// Trips of a loop, from `first` on, of a child that is one launch each.
-struct program_series {
-    const struct program_argument *turns[2]; // of trips first and first + 1, the even one first
-    const int64_t *step;                     // by argument: from a trip to the second after it
-    int number;                              // which argument is the number of the trip
-    int64_t first, end;
-};
-
 struct program_call {
     const struct program *p;
     kiln_tensor *const *in; // NULL: a child's
@@ -41,7 +33,4 @@ struct program_call {
     // A program without results of its own, whose memory in between lies at `arena`.
     kiln_status (*run_child)(const struct program *p, const struct program_argument *args, const struct rng *rng,
                              uint64_t arena, struct device_gate *gate);
-    // The same for many trips at less cost; not *taken: the child is more than one launch, or its device takes them
-    // one by one.
-    kiln_status (*run_series)(const struct program *p, const struct program_series *s, uint64_t arena, bool *taken);
 };

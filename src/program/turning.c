@@ -87,11 +87,16 @@ kiln_status turning_start(struct turning *t)
     return r->start ? run(t, r->start, NULL, t->call->gate) : KILN_OK;
 }
 
+void turning_add_cond(struct turning *t, int64_t turn)
+{
+    add_taken(t, turn);
+    arguments_add_memory(&t->a, t->workspace + t->r->flag_at);
+}
+
 kiln_status turning_cond(struct turning *t, int64_t turn, struct device_gate *gate)
 {
     const struct rng rng = rng_of_condition(&t->number, turn);
-    add_taken(t, turn);
-    arguments_add_memory(&t->a, t->workspace + t->r->flag_at);
+    turning_add_cond(t, turn);
     return run(t, t->r->child[1], &rng, gate);
 }
 

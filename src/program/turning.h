@@ -33,3 +33,4 @@ kiln_status turning_start(struct turning *t);
 kiln_status turning_cond(struct turning *t, int64_t turn, struct device_gate *gate); // gives the flag
 kiln_status turning_turn(struct turning *t, int64_t turn, struct device_gate *gate);
 void turning_add_turn(struct turning *t, int64_t turn); // all that the body is given
+void turning_add_cond(struct turning *t, int64_t turn); // ... and cond

@@ -194,7 +194,7 @@ static void an_explanation_shows_the_children(void **state)
                                         "      region 0: ",
                                         "      region 1: ",
                                         "as long as a condition holds",
-                                        ", 9 at most\n",
+                                        ", 9 at most",
                                         "      cond: "};
     struct fixture *f = *state;
     kiln_function *j = capture_in(STRICT, does_all, NULL);

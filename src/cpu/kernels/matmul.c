@@ -25,6 +25,12 @@
 #define T    uint64_t
 #define NAME loops_i64
 #include "cpu/kernels/matmul_tmpl.c"
+#define T    float
+#define NAME vector_f32
+#include "cpu/kernels/matvec_tmpl.c"
+#define T    double
+#define NAME vector_f64
+#include "cpu/kernels/matvec_tmpl.c"
 
 struct matrix { // rows x cols, strides in elements of dtype
     char *at;
@@ -255,18 +261,53 @@ static kiln_status run_in_registers(struct gemm *g)
     return cpu_parallel(by_columns ? columns : rows, cost, by_columns ? product_columns : product_rows, g);
 }
 
+// BLAS shares a product with a vector from some 9,000 multiplications on, a microsecond of work. A second thread then
+// gains a few at best, and costs as much as the system lets it wait where others have its processor.
+static void whole_product(const struct gemm *g)
+{
+    enum { WORTH_SHARING = 1 << 18 };
+    bool alone = g->p->n == 1 && (double)g->p->m * (double)g->p->k < WORTH_SHARING;
+    int threads = alone ? cpu_pool_leave() : 0;
+    call_blas(g, 0, g->p->m, 0, g->p->n);
+    cpu_pool_return(threads);
+}
+
+// Of a small one BLAS's way to its kernel takes longer than the product.
+static bool is_small_vector(const struct gemm *g)
+{
+    enum { SMALL_VECTOR = 1 << 11 };
+    const struct product *p = g->p;
+    return p->n == 1 && (g->trans_b || g->ld_b == 1) && p->m <= SMALL_VECTOR && p->k <= SMALL_VECTOR &&
+           p->m * p->k <= SMALL_VECTOR;
+}
+
+static void small_vector(const struct gemm *g)
+{
+    const struct product *p = g->p;
+    const void *a = g->a, *x = g->b;
+    void *y = g->out;
+    if (p->cls == CLASS_F32)
+        vector_f32(a, g->ld_a, g->trans_a, x, y, g->ld_out, p->m, p->k);
+    else
+        vector_f64(a, g->ld_a, g->trans_a, x, y, g->ld_out, p->m, p->k);
+}
+
 // A thread with rows or columns of its own waits for no other, which is worth more than the operand that all of them
 // pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
 static kiln_status run_blas(struct gemm *g)
 {
     enum { ENOUGH = 48 };
     const struct product *p = g->p;
+    if (is_small_vector(g)) {
+        small_vector(g);
+        return KILN_OK;
+    }
     if (in_registers(g)) return run_in_registers(g);
     bool by_columns = p->n >= 2 * p->m, thin = is_thin(p);
     int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = strip_of(p);
     bool shared = is_large(p) || extent < ENOUGH * cpu_threads();
     if (cpu_blas()->one_pool && (p->n == 1 || (shared && !thin))) {
-        call_blas(g, 0, p->m, 0, p->n);
+        whole_product(g);
         return KILN_OK;
     }
     return cpu_parallel((extent + strip - 1) / strip, strip * across * p->k / 16 + 1,
