@@ -339,7 +339,7 @@ static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tens
                                    .count_of = counted ? in[n->n_in - 1] : NULL,
                                    .bound = n->attrs[AT_loop_bound].i,
                                    .numbered = true,
-                                   .is_node = true,
+                                   .is_node = !r->catching_up,
                                    .reverse = n->attrs[AT_loop_reverse].i,
                                    .draws = {true, n->attrs[AT_loop_draws].i, r->rng}};
     struct leave left;

@@ -36,7 +36,7 @@ struct control_loop {
     bool numbered;         // the body gets the trip's number first
     int64_t save_every;    // what its gradient in a graph keeps, see kiln_loop_opts
     bool reverse;
-    bool is_node;            // of a graph that is run op by op: what the body writes are results of it
+    bool is_node; // of a graph that is run op by op: what the body writes are results of it, lost if it fails
     const struct type *rows; // n_stacked: of all rows of an output, where no trip tells; NULL: not known
     struct control_draws draws;
 };
