@@ -118,11 +118,17 @@ kiln_status kiln_switch(kiln_tensor *index, const kiln_fn *branches, size_t n_br
     return branches_take(&b, out);
 }
 
+static kiln_status check_unroll(const char *op, int64_t unroll)
+{
+    return unroll < 0 ? error_set(KILN_E_ARGUMENT, "%s: .unroll is %" PRId64, op, unroll) : KILN_OK;
+}
+
 static kiln_status check_loop(const struct control_loop *l, const kiln_loop_opts *opts, kiln_loop_opts *o, size_t n_out)
 {
     TRY(options_read(l->op, KILN_LOOP, o, opts));
     if (!l->body) return error_set(KILN_E_ARGUMENT, "%s: body is NULL", l->op);
     if (o->bound < 0) return error_set(KILN_E_ARGUMENT, "%s: .bound is %" PRId64, l->op, o->bound);
+    TRY(check_unroll(l->op, o->unroll));
     if (n_out == l->n_carried) return KILN_OK;
     return error_set(KILN_E_ARGUMENT, "%s: n_out is %zu, n_in is %zu; what is carried is what comes out", l->op, n_out,
                      l->n_carried);
@@ -138,6 +144,7 @@ kiln_status kiln_while(kiln_fn cond, kiln_fn body, void *user, kiln_tensor *cons
     if (!cond) return error_set(KILN_E_ARGUMENT, "while: cond is NULL");
     TRY(check_loop(&l, opts, &o, n_out));
     l.bound = o.bound;
+    l.unroll = o.unroll;
     return loop_take(&l, out);
 }
 
@@ -151,6 +158,7 @@ kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *
     TRY(check_loop(&l, opts, &o, n_out));
     TRY(check_integer("for", "count", count));
     l.bound = o.bound;
+    l.unroll = o.unroll;
     l.count_of = count;
     return loop_take(&l, out);
 }
@@ -184,6 +192,7 @@ kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n
     TRY(check_lists("scan", in, n_in, out, n_out));
     TRY(options_read("scan", KILN_SCAN, &o, opts));
     if (!body) return error_set(KILN_E_ARGUMENT, "scan: body is NULL");
+    TRY(check_unroll("scan", o.unroll));
     if (o.carried > n_in) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_in is %zu", o.carried, n_in);
     if (o.carried > n_out) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_out is %zu", o.carried, n_out);
     struct control_loop l = {.op = "scan",
@@ -193,6 +202,7 @@ kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n
                              .n_carried = o.carried,
                              .n_scanned = n_in - o.carried,
                              .n_stacked = n_out - o.carried,
+                             .unroll = o.unroll,
                              .reverse = o.reverse};
     TRY(find_length(&o, &l));
     return loop_take(&l, out);
