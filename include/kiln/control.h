@@ -56,6 +56,12 @@ typedef struct kiln_loop_opts {
     /// The same as 1 where the number of trips is not known when the function is captured, or the body draws random
     /// numbers or calls the host. Calls of the host are not made again. Eager mode and AUTO keep all.
     int64_t save_every KILN_0;
+    /// Graphs alone: so many trips of a loop become one, with the body as often in a row, so that the ops of one trip
+    /// can be fused with those of the next. The results are the same. A loop of no more trips is no loop any more. 0
+    /// and 1: as they are. So are trips whose number is not known when the function is compiled (those of kiln_while,
+    /// and of a count that is a value), and those of a body that draws random numbers or calls the host. A body of many
+    /// ops is repeated less often, up to some thousand ops. Gradients make trips in the same way.
+    int64_t unroll KILN_0;
 } kiln_loop_opts;
 #define KILN_LOOP(...) KILN_OPTS_(kiln_loop_opts, __VA_ARGS__)
 
@@ -77,6 +83,7 @@ typedef struct kiln_scan_opts {
     int64_t length KILN_0;     ///< the number of trips, where nothing is scanned
     bool reverse KILN_0;       ///< from the last to the first
     int64_t save_every KILN_0; ///< as in kiln_loop_opts
+    int64_t unroll KILN_0;     ///< as in kiln_loop_opts
 } kiln_scan_opts;
 #define KILN_SCAN(...) KILN_OPTS_(kiln_scan_opts, __VA_ARGS__)
 

@@ -38,6 +38,7 @@ kiln_status ir_graft_region(struct ir_graft *c, int32_t from, int32_t to)
     for (int32_t i = 0; i < r->n_params; i++) {
         c->map[r->first_param + i] = ir_add_param(c->to, &c->from->values.v[r->first_param + i].type);
         if (c->map[r->first_param + i] < 0) return error_pending;
+        TRY(ir_graft_mark(c, r->first_param + i, c->map[r->first_param + i]));
     }
     TRY(ir_graft_nodes(c, from));
     kiln_status status = copy_list(c, c->from->operands.v + r->first_result, r->n_results, &results);
@@ -51,6 +52,18 @@ static kiln_status copy_regions(struct ir_graft *c, const struct ir_node *n, int
     *first = n->n_regions ? ir_add_regions(c->to, n->n_regions) : 0;
     if (*first < 0) return error_pending;
     for (int32_t i = 0; i < n->n_regions; i++) TRY(ir_graft_region(c, n->first_region + i, *first + i));
+    return KILN_OK;
+}
+
+kiln_status ir_graft_mark(struct ir_graft *c, int32_t value, int32_t as)
+{
+    const struct ir_value *from = &c->from->values.v[value];
+    struct ir_value *to = &c->to->values.v[as];
+    if (!c->marks || !from->symbols || to->symbols || !to->type.rank) return KILN_OK;
+    int16_t *symbols = arena_alloc(&c->to->arena, sizeof *symbols * to->type.rank);
+    if (!symbols) return error_pending;
+    memcpy(symbols, from->symbols, sizeof *symbols * to->type.rank);
+    to->symbols = symbols;
     return KILN_OK;
 }
 
@@ -71,7 +84,10 @@ static kiln_status push(struct ir_graft *c, const struct ir_node *n, const int32
     int32_t first = ir_push_node(c->to, &copy);
     if (out != few) free(out);
     if (first < 0) return error_pending;
-    for (int32_t i = 0; i < n->n_out; i++) c->map[n->first_out + i] = first + i;
+    for (int32_t i = 0; i < n->n_out; i++) {
+        c->map[n->first_out + i] = first + i;
+        TRY(ir_graft_mark(c, n->first_out + i, first + i));
+    }
     for (int32_t i = 0; i < n->n_regions; i++) c->to->regions.v[first_region + i].owner = (int32_t)c->to->nodes.n - 1;
     return KILN_OK;
 }
@@ -97,14 +113,18 @@ kiln_status ir_graft_nodes(struct ir_graft *c, int32_t region)
 {
     const struct ir_region *r = region < 0 ? NULL : &c->from->regions.v[region];
     int32_t first = r ? r->first_node : 0, end = r ? first + r->n_nodes : (int32_t)c->from->nodes.n;
-    for (int32_t i = first; i < end; i++)
-        if (c->from->nodes.v[i].region == region) TRY(ir_graft_node(c, i));
+    for (int32_t i = first; i < end; i++) {
+        bool done = false;
+        if (c->from->nodes.v[i].region != region) continue;
+        if (c->visit) TRY(c->visit(c, i, &done));
+        if (!done) TRY(ir_graft_node(c, i));
+    }
     return KILN_OK;
 }
 
 kiln_status ir_graft_begin(struct ir_graft *c, const struct kiln_graph *from, struct kiln_graph *to)
 {
-    *c = (struct ir_graft){from, to, malloc(sizeof *c->map * (from->values.n + 1))};
+    *c = (struct ir_graft){.from = from, .to = to, .map = malloc(sizeof *c->map * (from->values.n + 1))};
     if (!c->map) return error_set(KILN_E_MEMORY, "graph: out of memory");
     memset(c->map, -1, sizeof *c->map * (from->values.n + 1));
     return KILN_OK;

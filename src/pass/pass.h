@@ -32,6 +32,7 @@ struct pass {
     // *to is a new graph; `from` stays as it is.
     kiln_status (*run)(const struct kiln_graph *from, const struct pass_options *o, struct kiln_graph **to);
     const char *doc; // one sentence
+    bool regions;    // without regions a graph stays as it is
 };
 
 extern const struct pass pass_table[]; // in the order of the pipeline

@@ -7,6 +7,11 @@
 PASS(inline);
 PASS(types);
 PASS(fold);
+PASS(prune);
+PASS(unroll);
+PASS(carry);
+PASS(hoist);
+PASS(select);
 PASS(simplify);
 PASS(casts);
 PASS(views);

@@ -9,6 +9,11 @@ const struct pass pass_table[] = {
     {"inline", pass_inline, "Puts what a call computes in its place."},
     {"types", pass_types, "Infers all types again and carries marks of dimensions that vary to what depends on them."},
     {"fold", pass_fold, "Computes what is known: values that are the same number everywhere."},
+    {"prune", pass_prune, "Takes the branch of a condition that is known, and makes no loop for no trip or one.", true},
+    {"unroll", pass_unroll, "Makes several trips of a loop one, where that was asked for.", true},
+    {"carry", pass_carry, "Lets all trips of a loop read what it carries and never changes.", true},
+    {"hoist", pass_hoist, "Computes before a loop what is the same in all its trips.", true},
+    {"select", pass_select, "Computes both branches of a condition where they are small, and selects.", true},
     {"simplify", pass_simplify, "Rewrites elementwise ops by the table of rules."},
     {"casts", pass_casts, "Drops conversions that change nothing and joins those that lose nothing on the way."},
     {"views", pass_views, "Joins views of views, drops views that change nothing and copies of fresh values."},
@@ -84,12 +89,14 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
     struct kiln_graph *to = NULL;
     if (o->print_before) TRY(print(*g, o, "before", pass));
     uint64_t start = clock_now_ns();
-    TRY(pass_table[pass].run(*g, o, &to));
-    s.time_ns = clock_now_ns() - start;
-    kiln_status status = o->verify ? verify(to, pass) : KILN_OK;
-    if (status) ir_graph_destroy(&to);
-    TRY(status);
-    TRY(accept(g, to, &s.changed));
+    if (!pass_table[pass].regions || (*g)->regions.n) {
+        TRY(pass_table[pass].run(*g, o, &to));
+        s.time_ns = clock_now_ns() - start;
+        kiln_status status = o->verify ? verify(to, pass) : KILN_OK;
+        if (status) ir_graph_destroy(&to);
+        TRY(status);
+        TRY(accept(g, to, &s.changed));
+    }
     s.nodes_after = (*g)->nodes.n;
     if (o->print_after && s.changed) TRY(print(*g, o, "after", pass));
     if (o->each) o->each(o->user, &s, *g);

@@ -74,7 +74,10 @@ static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
         kiln_tensor *index = kiln_add(kiln_cast(is_large(x), KILN_I32), kiln_cast(is_large(kiln_neg(x)), KILN_I32));
         return kiln_switch(index, branches, 3, n, &x, 1, &y, 1) ? NULL : y;
     }
-    default: return kiln_for(kiln_scalar_int(rng_below(r, 8)), some_ops, n, &x, 1, NULL, &y, 1) ? NULL : y;
+    default: {
+        kiln_tensor *count = kiln_scalar_int(rng_below(r, 8));
+        return kiln_for(count, some_ops, n, &x, 1, KILN_LOOP(.unroll = rng_below(r, 5)), &y, 1) ? NULL : y;
+    }
     }
 }
 
@@ -110,10 +113,12 @@ kiln_tensor *step_scan_rows(struct operands *o)
 {
     struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL, o->run};
     bool rows = choose(o, 2), back = choose(o, 2);
+    int64_t unroll = choose(o, 5);
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_dims(o->a)[0] || !kiln_numel(o->a)) return NULL;
     kiln_tensor *all[] = {kiln_mul(kiln_select(o->a, 0, 0), kiln_scalar(0)), o->a}, *out[2];
     say(o, "%s of a scan %s along %s", rows ? "rows" : "the last", back ? "back" : "on", o->na);
-    if (kiln_scan(carry_row, &n, all, 2, KILN_SCAN(.carried = 1, .reverse = back), out, 2)) return NULL;
+    if (kiln_scan(carry_row, &n, all, 2, KILN_SCAN(.carried = 1, .reverse = back, .unroll = unroll), out, 2))
+        return NULL;
     return rows ? out[1] : out[0];
 }
 
@@ -136,11 +141,12 @@ kiln_tensor *step_scan_parts(struct operands *o)
     struct nest n = {rng_next(&o->choice), 0, NULL, o->run};
     bool rows = choose(o, 2), back = choose(o, 2);
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_numel(o->a) || too_deep(o, o->a, 4)) return NULL;
-    int64_t step = 1 + choose(o, 2);
+    int64_t step = 1 + choose(o, 2), unroll = choose(o, 4);
     kiln_tensor *places = kiln_arange(o->run->dev, KILN_I32, 0, (double)(kiln_dims(o->a)[0] * step), (double)step);
     kiln_tensor *all[] = {kiln_mul(o->a, kiln_scalar(0.5)), o->a, places}, *out[2];
     say(o, "%s of a scan %s along %s that changes parts", rows ? "rows" : "the last", back ? "back" : "on", o->na);
-    if (kiln_scan(change_part, &n, all, 3, KILN_SCAN(.carried = 1, .reverse = back), out, 2)) return NULL;
+    const kiln_scan_opts *opts = KILN_SCAN(.carried = 1, .reverse = back, .unroll = unroll);
+    if (kiln_scan(change_part, &n, all, 3, opts, out, 2)) return NULL;
     return rows ? out[1] : out[0];
 }
 

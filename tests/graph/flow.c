@@ -3,7 +3,7 @@
 
 #define LOOP_ATTRS(carried, scanned, trips, counted, bound, reverse)                                                \
     " {carried = " #carried ", scanned = " #scanned ", trips = " #trips ", counted = " #counted ", bound = " #bound \
-    ", reverse = " #reverse ", draws = -1}"
+    ", reverse = " #reverse ", draws = -1, unroll = 0}"
 #define INPUTS                     \
     "%0: f32[2] = input \"x\"\n"   \
     "%1: f32[4,2] = input \"m\"\n" \

@@ -231,10 +231,10 @@ static void passes_keep_values(void **state)
     }
     print_message("%zu nodes became %zu\n", before, after);
     assert_true(after < before * 3 / 4);
-    // Each has had its say; without symbols and calls `types` and `inline` have nothing to.
+    // Each has had its say; without symbols, calls and other regions some have nothing to.
     for (int i = 0; i < pass_count; i++) {
         print_message("%s changed %zu times\n", pass_table[i].name, fired[i]);
-        assert_true(fired[i] > 50 || i == pass_find("types") || i == pass_find("inline"));
+        assert_true(fired[i] > 50 || pass_table[i].regions || i == pass_find("types") || i == pass_find("inline"));
     }
 }
 

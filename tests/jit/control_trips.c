@@ -351,6 +351,7 @@ static void a_loop_inside_of_a_kernel_is_one_launch(void **state)
         kiln_function *j = capture_in(STRICT, runs, &l);
         uint64_t launches = launches_of_call(f, j, in, n, out, l.c->carried + l.c->stacked);
         bool copies = strcmp(jit_device, "cpu") && !strncmp(l.c->what, "the number", 10); // whose count is a value
+        copies |= l.c->body == swaps; // what never changes is an input, of which the result is a copy
         if (launches != (uint64_t)((l.c->inside ? 1 : ROWS) + copies))
             fail_msg("%s: %d launches of %d trips", l.c->what, (int)launches, ROWS);
         kiln_function_free(&j);

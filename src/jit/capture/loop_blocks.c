@@ -102,7 +102,7 @@ static kiln_status run_blocks(const struct blocks *b, kiln_tensor **in, kiln_ten
     outer.in = in;
     outer.count = b->n;
     outer.count_of = NULL;
-    outer.bound = 0;
+    outer.bound = outer.unroll = 0;
     outer.save_every = 1;
     TRY(loop_take(&outer, out));
     for (size_t i = l->n_carried; i < l->n_carried + l->n_stacked; i++)

@@ -429,6 +429,7 @@ kiln_status loop_place_on_tape(struct looping *c)
                               .dev = c->o->dev,
                               .trips = c->trips,
                               .bound = c->l->bound,
+                              .unroll = c->l->unroll,
                               .reverse = c->l->reverse,
                               .number = c->number};
     kiln_status status = place(&p);

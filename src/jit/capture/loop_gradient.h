@@ -56,7 +56,7 @@ struct loop_held {
     struct type *types; // n_targets, then n_results: of gradients
     size_t n_results;
     int64_t trips; // -1: what the node keeps at `count` tells, .bound at most
-    int64_t bound;
+    int64_t bound, unroll;
     size_t count;
     bool reverse;
     int64_t number; // of the random ones, which other runs of the body have as well

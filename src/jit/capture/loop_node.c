@@ -127,6 +127,7 @@ static void set_attrs(const struct looping *c, struct attr *attrs)
     attrs[AT_loop_bound] = attr_of_int(c->l->bound);
     attrs[AT_loop_reverse] = attr_of_bool(c->l->reverse);
     attrs[AT_loop_draws] = attr_of_int(c->number);
+    attrs[AT_loop_unroll] = attr_of_int(c->l->unroll);
 }
 
 static kiln_status add(struct looping *c, int32_t *operands, int32_t *room)

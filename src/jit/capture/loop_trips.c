@@ -17,6 +17,7 @@ struct control_loop loop_of_trips(const struct loop_held *h, kiln_tensor *const 
                                  .count = h->trips,
                                  .count_of = h->trips < 0 ? kept[h->count] : NULL,
                                  .bound = h->trips < 0 ? h->bound : 0,
+                                 .unroll = h->unroll,
                                  .numbered = true,
                                  .reverse = reverse,
                                  .draws = {.given = true, .place = h->number}};

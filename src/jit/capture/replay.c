@@ -338,6 +338,7 @@ static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tens
                                    .count = n->attrs[AT_loop_trips].i,
                                    .count_of = counted ? in[n->n_in - 1] : NULL,
                                    .bound = n->attrs[AT_loop_bound].i,
+                                   .unroll = n->attrs[AT_loop_unroll].i,
                                    .numbered = true,
                                    .is_node = !r->catching_up,
                                    .reverse = n->attrs[AT_loop_reverse].i,

@@ -118,9 +118,9 @@ kiln_status kiln_switch(kiln_tensor *index, const kiln_fn *branches, size_t n_br
     return branches_take(&b, out);
 }
 
-static kiln_status check_saves(const char *op, int64_t every)
+static kiln_status check_not_negative(const char *op, const char *option, int64_t value)
 {
-    return every < 0 ? error_set(KILN_E_ARGUMENT, "%s: .save_every is %" PRId64, op, every) : KILN_OK;
+    return value < 0 ? error_set(KILN_E_ARGUMENT, "%s: .%s is %" PRId64, op, option, value) : KILN_OK;
 }
 
 static kiln_status check_loop(const struct control_loop *l, const kiln_loop_opts *opts, kiln_loop_opts *o, size_t n_out)
@@ -128,7 +128,8 @@ static kiln_status check_loop(const struct control_loop *l, const kiln_loop_opts
     TRY(options_read(l->op, KILN_LOOP, o, opts));
     if (!l->body) return error_set(KILN_E_ARGUMENT, "%s: body is NULL", l->op);
     if (o->bound < 0) return error_set(KILN_E_ARGUMENT, "%s: .bound is %" PRId64, l->op, o->bound);
-    TRY(check_saves(l->op, o->save_every));
+    TRY(check_not_negative(l->op, "save_every", o->save_every));
+    TRY(check_not_negative(l->op, "unroll", o->unroll));
     if (n_out == l->n_carried) return KILN_OK;
     return error_set(KILN_E_ARGUMENT, "%s: n_out is %zu, n_in is %zu; what is carried is what comes out", l->op, n_out,
                      l->n_carried);
@@ -145,6 +146,7 @@ kiln_status kiln_while(kiln_fn cond, kiln_fn body, void *user, kiln_tensor *cons
     TRY(check_loop(&l, opts, &o, n_out));
     l.bound = o.bound;
     l.save_every = o.save_every;
+    l.unroll = o.unroll;
     return loop_take(&l, out);
 }
 
@@ -159,6 +161,7 @@ kiln_status kiln_for(kiln_tensor *count, kiln_fn body, void *user, kiln_tensor *
     TRY(check_integer("for", "count", count));
     l.bound = o.bound;
     l.save_every = o.save_every;
+    l.unroll = o.unroll;
     l.count_of = count;
     return loop_take(&l, out);
 }
@@ -192,7 +195,8 @@ kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n
     TRY(check_lists("scan", in, n_in, out, n_out));
     TRY(options_read("scan", KILN_SCAN, &o, opts));
     if (!body) return error_set(KILN_E_ARGUMENT, "scan: body is NULL");
-    TRY(check_saves("scan", o.save_every));
+    TRY(check_not_negative("scan", "save_every", o.save_every));
+    TRY(check_not_negative("scan", "unroll", o.unroll));
     if (o.carried > n_in) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_in is %zu", o.carried, n_in);
     if (o.carried > n_out) return error_set(KILN_E_ARGUMENT, "scan: .carried is %zu, n_out is %zu", o.carried, n_out);
     struct control_loop l = {.op = "scan",
@@ -202,6 +206,7 @@ kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n
                              .n_carried = o.carried,
                              .n_scanned = n_in - o.carried,
                              .n_stacked = n_out - o.carried,
+                             .unroll = o.unroll,
                              .reverse = o.reverse,
                              .save_every = o.save_every};
     TRY(find_length(&o, &l));

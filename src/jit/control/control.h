@@ -33,6 +33,7 @@ struct control_loop {
     int64_t count;         // trips; -1: as long as cond holds
     kiln_tensor *count_of; // that tells the count; NULL: it is known
     int64_t bound;         // at most; 0: any number
+    int64_t unroll;        // a graph makes so many of them one trip
     bool numbered;         // the body gets the trip's number first
     int64_t save_every;    // what its gradient in a graph keeps, see kiln_loop_opts
     bool reverse;
