@@ -90,7 +90,9 @@ typedef struct kiln_scan_opts {
 /// A loop along the first axis of its inputs. In each trip `body` gets the .carried values, then what each other input
 /// has at the trip's place, n_in in all; it gives the carried values of the next trip, of the same types, then what it
 /// has to say about this one, n_out in all. Outputs: what is carried in the end, then for each of the others all that
-/// the trips gave, stacked along a new first axis. The scanned inputs have the same first dimension.
+/// the trips gave, stacked along a new first axis. The scanned inputs have the same first dimension. Where it is 0, the
+/// body runs once on types alone, as in a capture, to tell what is stacked: its ops have no effects, and reads of
+/// values are KILN_E_STATE.
 KILN_API kiln_status kiln_scan(kiln_fn body, void *user, kiln_tensor *const *in, size_t n_in,
                                const kiln_scan_opts *opts, kiln_tensor **out, size_t n_out);
 

@@ -114,6 +114,7 @@ struct recorder {
     kiln_status (*input_value)(struct recorder *r, const struct source *s, kiln_tensor **out);
     void *user;
     bool traces;
+    bool types_alone; // the graph is never run: any tensor may be an input of it
 };
 
 kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kind, kiln_syntax syntax);

@@ -96,6 +96,7 @@ static kiln_status add_outside(struct recorder *r, const char *op, kiln_tensor *
         return recorder_check_apart(r, *variable, false);
     }
     const struct source *owner = owner_of_gradient(r, t);
+    if (!owner && r->types_alone) return recorder_add_memory(r, t->storage, t->type.dtype, variable);
     if (!owner) return recorder_overlaps(r, t) ? recorder_join(r, t->storage, true) : recorder_refuse(r, op, t);
     struct tape_node *of = owner->leaf; // the gradient itself has no place on the tape
     s.kind = SOURCE_GRADIENT;

@@ -51,3 +51,6 @@ kiln_status loop_read_count(const struct control_loop *l, int64_t *count); // of
 char *branches_name(const struct control_branches *b, size_t k, char *text, size_t size_B); // "then_fn", "branches[2]"
 kiln_status branches_run(const struct control_branches *b, size_t taken, kiln_tensor **out);
 kiln_status loop_run(const struct control_loop *l, kiln_tensor **out); // n_carried + n_stacked
+// Installed by the layer of captures: the types of all rows of the outputs, n_stacked, of a loop that makes no trip,
+// and the device on which they are; NULL: none in particular. The body runs on types alone, without effects.
+extern kiln_status (*control_rows)(const struct control_loop *l, struct type *rows, kiln_device **dev);

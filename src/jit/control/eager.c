@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+kiln_status (*control_rows)(const struct control_loop *l, struct type *rows, kiln_device **dev);
+
 char *branches_name(const struct control_branches *b, size_t k, char *text, size_t size_B)
 {
     if (!strcmp(b->op, "cond"))
@@ -231,13 +233,39 @@ static kiln_tensor *all_rows(struct trips *t, size_t k)
     return zeros ? kiln_concat((kiln_tensor *[]){given, zeros}, 2, 0) : NULL;
 }
 
+static kiln_status say_unknown(const struct control_loop *l, kiln_status status)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s", kiln_error_message());
+    kiln_error_clear();
+    return error_set(status, "%s: no trip tells what is stacked, nor does the body without values: %s", l->op, why);
+}
+
+// No trip tells what is stacked.
+static kiln_status give_no_rows(const struct control_loop *l, kiln_tensor **out)
+{
+    kiln_device *dev = NULL;
+    struct type *rows = calloc(l->n_stacked, sizeof *rows);
+    if (!rows) return error_set(KILN_E_MEMORY, "%s: out of memory", l->op);
+    struct leave left;
+    leave_push(&left, free, rows);
+    kiln_status status = control_rows(l, rows, &dev);
+    leave_pop(&left);
+    if (status) say_unknown(l, status);
+    for (size_t k = 0; k < l->n_stacked && !status; k++) {
+        out[k] = kiln_zeros(dev, (kiln_dtype)rows[k].dtype, rows[k].rank, rows[k].dims);
+        if (!out[k]) status = error_pending;
+    }
+    free(rows);
+    return status;
+}
+
 static kiln_status give(struct trips *t, kiln_tensor **out)
 {
     const struct control_loop *l = t->l;
     for (size_t i = 0; i < l->n_carried; i++)
         if (!(out[i] = kiln_alias(carried_of(t)[i]))) return error_pending;
-    if (l->n_stacked && !t->made_rows && !l->rows)
-        return error_set(KILN_E_UNSUPPORTED, "%s: no trip tells what is stacked", l->op);
+    if (l->n_stacked && !t->made_rows && !l->rows) return give_no_rows(l, out + l->n_carried);
     for (size_t k = 0; k < l->n_stacked; k++)
         if (!(out[l->n_carried + k] = all_rows(t, k))) return error_pending;
     return KILN_OK;
