@@ -255,6 +255,29 @@ static kiln_status give(struct request *q, kiln_tensor **out)
     return KILN_OK;
 }
 
+// What fn writes past the tape would leave an input the gradient of what was there. Where there is a tape fn is given
+// a copy, as in a graph, and what it leaves there is assigned.
+static kiln_status given_to_fn(const struct request *q, kiln_tensor *in, kiln_tensor **given)
+{
+    struct tape_edge edge;
+    *given = in;
+    if (!(q->h.flags & KILN_HOST_WRITES) || thread_state.no_grad || records()) return KILN_OK;
+    TRY(tape_current(in, &edge));
+    if (!node_requires_grad(edge.node)) return KILN_OK;
+    kiln_no_grad_begin();
+    *given = kiln_zeros_like(in);
+    kiln_status status = *given ? kiln_assign(*given, in) : error_pending;
+    kiln_no_grad_end();
+    return status;
+}
+
+static kiln_status call(struct request *q)
+{
+    kiln_tensor *given[UINT8_MAX];
+    for (size_t i = 0; i < q->n_in; i++) TRY(given_to_fn(q, q->in[i], &given[i]));
+    return host_call_take(&q->h, given, q->n_in, q->made);
+}
+
 static kiln_status take(struct request *q, const kiln_host_spec *spec, kiln_tensor **out)
 {
     struct kiln_scope scope;
@@ -262,7 +285,7 @@ static kiln_status take(struct request *q, const kiln_host_spec *spec, kiln_tens
     q->h.n_out = (int)(q->n_out + count_written(&q->h, q->n_in));
     for (size_t i = q->n_out; i < (size_t)q->h.n_out; i++) q->types[i] = q->in[i - q->n_out]->type;
     scope_enter(&scope);
-    kiln_status status = host_call_take(&q->h, q->in, q->n_in, q->made);
+    kiln_status status = call(q);
     if (!status) status = give(q, out);
     scope_leave(&scope, out, status ? 0 : q->n_out);
     for (size_t i = 0; i < q->n_out && status; i++) out[i] = NULL;
