@@ -204,4 +204,7 @@ void draw_program(struct program *p, uint64_t seed)
     struct rng apart = {~seed * UINT64_C(0xd1342543de82ef95)}; // so that the others stay what they were
     p->deep = rng_chance(&apart, 8);
     if (p->deep) draw_depths(p, &apart);
+    p->level = rng_chance(&apart, 75) ? KILN_LEVEL_FUSION : KILN_LEVEL_PASSES + (int)rng_below(&apart, 2);
+    p->eager_rounding = rng_chance(&apart, 15);
+    p->deterministic = rng_chance(&apart, 10);
 }

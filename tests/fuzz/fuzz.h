@@ -104,10 +104,13 @@ struct program {
     struct step step[STEPS];
     int result[RESULTS];
     enum gradient gradient;
-    bool deep;    // sources have more dimensions than a fused kernel
-    bool even;    // gradients of results are the same for all elements
-    bool touches; // results are written after each call
-    bool reads;   // the host reads values and decides by them
+    int level;           // of the captured functions, a kiln_level
+    bool eager_rounding; // of the captured functions
+    bool deterministic;  // the same
+    bool deep;           // sources have more dimensions than a fused kernel
+    bool even;           // gradients of results are the same for all elements
+    bool touches;        // results are written after each call
+    bool reads;          // the host reads values and decides by them
     enum event event[CALLS];
     uint8_t rewritten[CALLS]; // bit i: base i holds other values at this call
     bool fresh[CALLS];        // and bases without state are other tensors
@@ -171,6 +174,11 @@ kiln_tensor *fit(struct operands *o, const char **name);
 // An i64 tensor with values in [0, size), made in one of several ways. NULL: size is 0.
 kiln_tensor *make_index(struct operands *o, size_t rank, const int64_t *dims, int64_t size);
 
+// tanh by a call of the host that is noted in the trace unless it is pure, with a rule or without; a call that only
+// notes.
+kiln_tensor *host_tanh(struct run *run, struct rng *choice, kiln_tensor *x);
+kiln_status host_note(struct run *run, kiln_tensor *x);
+
 #define STEP(name, weight, flags) kiln_tensor *step_##name(struct operands *o);
 #include "steps.def"
 #undef STEP
@@ -230,7 +238,9 @@ struct run {
     struct trace *trace;
     int call;
     int step;
-    double heard; // what the host has read
+    double heard;     // what the host has read
+    int effects;      // calls of the host
+    bool backs_twice; // second derivatives make calls of the host again in captures: not compared
     kiln_tensor *base[BASES];
     kiln_tensor *source[SOURCES]; // of this call
     kiln_tensor *leaf_base[SOURCES];

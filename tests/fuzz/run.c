@@ -287,8 +287,12 @@ static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in,
 static void make_functions(struct run *r)
 {
     static const kiln_capture captures[WAYS] = {[WAY_TRACE] = KILN_CAPTURE_TRACE, [WAY_AUTO] = KILN_CAPTURE_AUTO};
-    r->function = kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, KILN_JIT(.capture = captures[r->way]));
-    r->inner = kiln_jit(function, r, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+    kiln_jit_opts opts = {.size = sizeof opts, .capture = captures[r->way], .level = (kiln_level)r->p->level};
+    opts.eager_rounding = r->p->eager_rounding;
+    opts.deterministic = r->p->deterministic;
+    r->function = kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, &opts);
+    opts.capture = KILN_CAPTURE_AUTO;
+    r->inner = kiln_jit(function, r, &opts);
     if (r->way == WAY_CELL) r->cell = kiln_cell_create(KILN_CELL(.construct = cell_function, .user = r));
 }
 
@@ -333,6 +337,7 @@ static void back_through_call(struct run *r, kiln_tensor *const *out)
 {
     kiln_tensor *squares = NULL, *loss = loss_of(r, out, r->p->n_results);
     if (!loss || !kiln_requires_grad(loss)) return;
+    r->backs_twice = r->p->gradient == GRADIENT_TWICE;
     kiln_backward_with(loss, KILN_BACKWARD(.create_graph = r->p->gradient == GRADIENT_TWICE));
     for (int i = 0; i < r->p->n_sources && r->p->gradient == GRADIENT_TWICE; i++) {
         kiln_tensor *leaf = leaf_at(r, i), *d = leaf ? kiln_gradient(leaf) : NULL;
@@ -368,6 +373,7 @@ static void record(struct run *r, kiln_tensor *const *out, size_t n_out)
         trace_add(r->trace, name, r->base[i]);
     }
     trace_add_number(r->trace, "host reads", r->heard);
+    trace_add_number(r->trace, "calls of the host", r->effects);
     uint64_t seed = 0, offset = 0;
     kiln_rng_state(r->dev, &seed, &offset);
     trace_add_number(r->trace, "random offset", (double)offset);
@@ -401,6 +407,8 @@ static void run_call(struct run *r)
     kiln_scope *scope = kiln_scope_begin();
     world_before_call(r);
     r->heard = 0;
+    r->effects = 0;
+    r->backs_twice = r->p->gradient == GRADIENT_SECOND;
     r->step = -1;
     r->trace->call = r->call;
     if (r->text) fprintf(r->text, "  call %d:\n", r->call);

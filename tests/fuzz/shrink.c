@@ -157,6 +157,8 @@ static bool simplify_world(struct harness *h, struct program *p, enum way way)
     }
     q = *p, q.gradient = GRADIENT_NONE;
     if (p->gradient) any |= try_this(h, p, &q, way);
+    q = *p, q.level = KILN_LEVEL_FUSION, q.eager_rounding = q.deterministic = false;
+    if (p->level || p->eager_rounding || p->deterministic) any |= try_this(h, p, &q, way);
     q = *p, q.touches = false;
     if (p->touches) any |= try_this(h, p, &q, way);
     q = *p, q.even = true;

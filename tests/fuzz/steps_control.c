@@ -2,7 +2,7 @@
 #include "fuzz.h"
 #include <kiln/control.h>
 
-enum { DEEPEST = 4 };
+enum { DEEPEST = 4, FAR = 8 }; // mostly, and now and then
 
 // What a region does depends on its seed and on its operands' types alone, so that it does the same each time.
 struct nest {
@@ -10,12 +10,37 @@ struct nest {
     int depth; // regions inside it, at most
     kiln_tensor *other;
     struct run *run;
+    bool far;            // rather deep, with few ops and trips
+    bool tells;          // the host is called in regions
+    kiln_tensor *memory; // what regions read, write and make views of
 };
+
+static kiln_status slopes_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_mul(kiln_tanh(in[0]), in[0]), NULL);
+    (void)user, (void)n_in, (void)n_out;
+    return kiln_error();
+}
+
+static kiln_status squared_slopes(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *d;
+    if (kiln_grad(slopes_of, user, in, n_in, NULL, &d, 1)) return kiln_error();
+    out[0] = kiln_mul(kiln_sum(kiln_square(d), NULL), kiln_scalar(0.125));
+    (void)n_out;
+    return kiln_error();
+}
+
+static kiln_tensor *slope_at(kiln_tensor *x, bool second)
+{
+    kiln_tensor *d;
+    return kiln_grad(second ? squared_slopes : slopes_of, NULL, &x, 1, NULL, &d, 1) ? NULL : d;
+}
 
 static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
 {
     kiln_tensor *y = other && same_shape(x, other) ? other : kiln_scalar(0.5);
-    switch (rng_below(r, 10)) {
+    switch (rng_below(r, 13)) {
     case 0: return kiln_tanh(x);
     case 1: return kiln_sin(kiln_add(x, y));
     case 2: return kiln_mul(x, kiln_scalar(0.75));
@@ -28,11 +53,28 @@ static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
         kiln_tensor *u = kiln_uniform(kiln_tensor_device(x), KILN_F32, kiln_rank(x), kiln_dims(x), -1, 1);
         return kiln_add(x, kiln_cast(u, kiln_tensor_dtype(x)));
     }
+    case 9: return slope_at(x, false);
+    case 10: return slope_at(x, true);
+    case 11: return kiln_add(kiln_mul(x, kiln_scalar(0.5)), kiln_tanh(kiln_stop_gradient(x)));
     default: return kiln_lerp(x, y, kiln_scalar(0.25));
     }
 }
 
 static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x);
+
+// Writes memory of outside, or a view of it made here, and reads it.
+static kiln_tensor *use_memory(struct nest *n, struct rng *r, kiln_tensor *x)
+{
+    kiln_tensor *m = n->memory;
+    if (kiln_rank(m) && kiln_dims(m)[0] && rng_chance(r, 50)) m = kiln_select(m, 0, 0);
+    switch (rng_below(r, 4)) {
+    case 0: kiln_mul_(m, kiln_scalar(0.5)); break;
+    case 1: kiln_add_(m, kiln_mul(kiln_mean(x, NULL), kiln_scalar(0.25))); break;
+    case 2: kiln_assign(m, kiln_tanh(m)); break;
+    default: break;
+    }
+    return rng_chance(r, 60) ? kiln_add(x, kiln_mean(rng_chance(r, 50) ? m : n->memory, NULL)) : x;
+}
 
 // Of the type that it is given, last.
 static kiln_status some_ops(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -40,12 +82,17 @@ static kiln_status some_ops(void *user, kiln_tensor *const *in, size_t n_in, kil
     struct nest *n = user;
     struct rng r = {n->seed};
     kiln_tensor *x = in[n_in - 1];
-    for (uint32_t i = 1 + rng_below(&r, 2); i--;) {
+    for (uint32_t i = n->far ? 1 : 1 + rng_below(&r, 2); i--;) {
         kiln_tensor *y = with_noise(n->run, some_op(&r, x, n->other));
         if (y && same_shape(x, y)) x = y;
     }
-    struct nest inner = {n->seed * 31 + 7, n->depth - 1, n->other, n->run};
-    if (n->depth > 0 && rng_chance(&r, 50)) x = some_flow(&inner, &r, x);
+    struct nest inner = *n;
+    inner.seed = n->seed * 31 + 7, inner.depth--;
+    if (n->tells && rng_chance(&r, 30)) host_note(n->run, x);
+    if (n->tells && rng_chance(&r, 30)) x = with_noise(n->run, host_tanh(n->run, &r, x));
+    if (n->memory && rng_chance(&r, 50)) x = use_memory(n, &r, x);
+    if (n->depth > 0 && rng_chance(&r, n->far ? 95 : 50)) x = some_flow(&inner, &r, x);
+    if (n->memory && rng_chance(&r, 25)) x = use_memory(n, &r, x);
     if (x == in[n_in - 1]) x = kiln_add(x, kiln_scalar(0.125));
     out[0] = x;
     (void)n_out;
@@ -74,7 +121,7 @@ static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
         kiln_tensor *index = kiln_add(kiln_cast(is_large(x), KILN_I32), kiln_cast(is_large(kiln_neg(x)), KILN_I32));
         return kiln_switch(index, branches, 3, n, &x, 1, &y, 1) ? NULL : y;
     }
-    default: return kiln_for(kiln_scalar_int(rng_below(r, 8)), some_ops, n, &x, 1, NULL, &y, 1) ? NULL : y;
+    default: return kiln_for(kiln_scalar_int(rng_below(r, n->far ? 3 : 8)), some_ops, n, &x, 1, NULL, &y, 1) ? NULL : y;
     }
 }
 
@@ -85,9 +132,13 @@ static bool is_wide(kiln_tensor *t)
 
 kiln_tensor *step_flow(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, DEEPEST), is_wide(o->b) ? o->b : NULL, o->run};
+    struct nest n = {.seed = rng_next(&o->choice), .depth = (int)choose(o, DEEPEST), .run = o->run};
+    n.other = is_wide(o->b) ? o->b : NULL;
+    n.far = choose(o, 10) == 0, n.tells = choose(o, 4) == 0;
+    if (n.far) n.depth = FAR - 1;
     if (!is_wide(o->a) || (n.other && kiln_tensor_dtype(n.other) != kiln_tensor_dtype(o->a))) return NULL;
-    say(o, "conditions and loops of ops on %s and %s, %d deep at most", o->na, o->nb, n.depth + 1);
+    say(o, "conditions and loops of ops on %s and %s, %d deep at most%s", o->na, o->nb, n.depth + 1,
+        n.tells ? ", with calls of the host" : "");
     kiln_tensor *zero = kiln_zeros(o->run->dev, kiln_tensor_dtype(o->a), KILN_SHAPE0); // of a number a tensor
     return some_flow(&n, &o->choice, kiln_rank(o->a) ? o->a : kiln_add(o->a, zero));
 }
@@ -108,7 +159,7 @@ static kiln_status carry_row(void *user, kiln_tensor *const *in, size_t n_in, ki
 
 kiln_tensor *step_scan_rows(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL, o->run};
+    struct nest n = {.seed = rng_next(&o->choice), .depth = (int)choose(o, 2), .run = o->run};
     bool rows = choose(o, 2), back = choose(o, 2);
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_dims(o->a)[0] || !kiln_numel(o->a)) return NULL;
     kiln_tensor *all[] = {kiln_mul(kiln_select(o->a, 0, 0), kiln_scalar(0)), o->a}, *out[2];
@@ -133,7 +184,7 @@ static kiln_status change_part(void *user, kiln_tensor *const *in, size_t n_in, 
 
 kiln_tensor *step_scan_parts(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), 0, NULL, o->run};
+    struct nest n = {.seed = rng_next(&o->choice), .run = o->run};
     bool rows = choose(o, 2), back = choose(o, 2);
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_numel(o->a) || too_deep(o, o->a, 4)) return NULL;
     int64_t step = 1 + choose(o, 2);
@@ -162,7 +213,7 @@ static kiln_status count_up(void *user, kiln_tensor *const *in, size_t n_in, kil
 
 kiln_tensor *step_while(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, 2), NULL, o->run};
+    struct nest n = {.seed = rng_next(&o->choice), .depth = (int)choose(o, 2), .run = o->run};
     kiln_tensor *out[2], *count = kiln_zeros(o->run->dev, dtype_of_run(o->run, KILN_F32), KILN_SHAPE0);
     if (!is_wide(o->a)) return NULL;
     kiln_tensor *all[] = {count, o->a};
@@ -211,4 +262,17 @@ kiln_tensor *step_write_in_region(struct operands *o)
         status = kiln_for(kiln_scalar_int(2), write_memory, &t, NULL, 0, NULL, NULL, 0);
     }
     return status ? NULL : o->a;
+}
+
+kiln_tensor *step_flow_with_memory(struct operands *o)
+{
+    struct nest n = {.seed = rng_next(&o->choice), .depth = (int)choose(o, DEEPEST), .run = o->run, .memory = o->a};
+    n.far = choose(o, 8) == 0, n.tells = choose(o, 4) == 0;
+    if (n.far) n.depth = FAR - 1;
+    bool fits = is_wide(o->b) && kiln_tensor_dtype(o->a) == kiln_tensor_dtype(o->b) && kiln_rank(o->b);
+    if (!is_wide(o->a) || !fits) return NULL;
+    say(o, "conditions and loops of ops on %s that read and write %s, %d deep at most%s", o->nb, o->na, n.depth + 1,
+        n.tells ? ", with calls of the host" : "");
+    kiln_tensor *x = some_flow(&n, &o->choice, kiln_mul(o->b, kiln_scalar(0.5)));
+    return x && !kiln_add_(o->a, kiln_mul(kiln_mean(x, NULL), kiln_scalar(0.25))) ? o->a : NULL;
 }

@@ -44,6 +44,9 @@ void print_program(struct harness *h, const struct program *p, FILE *f)
     struct trace t;
     fprintf(f, "program %llu: %s%s\n", (unsigned long long)p->seed, gradient_names[p->gradient],
             p->gradient && p->even ? ", even" : "");
+    static const char *const levels[] = {"", "  level: passes\n", "  level: as is\n"};
+    fprintf(f, "%s%s%s", levels[p->level], p->eager_rounding ? "  eager rounding\n" : "",
+            p->deterministic ? "  deterministic\n" : "");
     for (int i = 0; i < p->n_sources; i++) print_source(p, i, f);
     for (int call = 1; call < p->n_calls; call++) {
         if (p->event[call]) fprintf(f, "  before call %d: %s\n", call, event_names[p->event[call]]);
