@@ -137,6 +137,20 @@ REGION(by_stopped)
     return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, in, 1, out, 1);
 }
 
+REGION(stops_itself)
+{
+    kiln_tensor *x = in[n_in - 1], *there = kiln_stop_gradient(stopped), *here = kiln_stop_gradient(x);
+    out[0] = kiln_mul(kiln_mul(kiln_square(x), here), there);
+    return kiln_error();
+}
+
+// A region stops what another capture around it made, or was given.
+REGION(by_stopped_inside)
+{
+    stopped = in[0];
+    return kiln_cond(is_below(in[0], 100), stops_itself, other, NULL, in, 1, out, 1);
+}
+
 REGION(by_stopped_in_loop)
 {
     stopped = kiln_stop_gradient(in[0]);
@@ -215,6 +229,7 @@ static const struct form {
     {"scan", by_scan},
     {"scan back", by_scan_back},
     {"cond by what was stopped", by_stopped},
+    {"cond by what a branch stops", by_stopped_inside},
     {"for by what was stopped", by_stopped_in_loop},
     {"cond by views", by_view},
     {"cond that writes a view", by_written_view},
@@ -348,11 +363,30 @@ static void second_gradients_of_a_captured_function(void **state)
         }
 }
 
+// An input that is a leaf is stopped in a region.
+static void regions_stop_inputs(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *want = NULL;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, by_stopped_inside, NULL);
+        kiln_tensor *y, *x = vec(f, 2, 1., 2.);
+        ok(kiln_set_requires_grad(x, true));
+        ok(j ? kiln_call(j, &x, 1, &y, 1) : by_stopped_inside(NULL, &x, 1, &y, 1));
+        ok(kiln_backward(kiln_sum(y, NULL), NULL));
+        if (cell < 0) want = kiln_gradient(x);
+        same(kiln_gradient(x), want);
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(gradients_of_gradients_inside_of_a_capture),
         FIXTURE(second_gradients_of_a_captured_function),
+        FIXTURE(regions_stop_inputs),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -593,6 +593,32 @@ static void any_dtype_and_layout(void **state)
         }
         ok(kiln_set_mode(KILN_MODE_EAGER));
     }
+
+REGION(fills_on_the_way)
+{
+    kiln_tensor *y = kiln_mul(in[0], kiln_scalar(3)), *row = kiln_select(y, 0, 1);
+    TRY_(kiln_host_call(fills, NULL, &row, 1, NULL, NULL, 0, KILN_HOST_WRITES, NULL));
+    out[0] = kiln_sum(kiln_mul(y, in[0]), NULL);
+    return kiln_error();
+}
+
+REGION(slope_of_filled)
+{
+    return kiln_grad(fills_on_the_way, user, in, n_in, NULL, out, n_out);
+}
+
+// 3 x * x where nothing is written, 7 x where 7 is.
+static void no_gradient_goes_through_what_is_written(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, slope_of_filled, NULL);
+        kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y;
+        ok(j ? kiln_call(j, &x, 1, &y, 1) : slope_of_filled(NULL, &x, 1, &y, 1));
+        same(y, mat(f, 2, 2, 6., 12., 7., 7.));
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
 int main(int argc, char **argv)
@@ -610,6 +636,7 @@ int main(int argc, char **argv)
         FIXTURE(views_are_kept),
         FIXTURE(auto_functions_are_called_back),
         FIXTURE(any_dtype_and_layout),
+        FIXTURE(no_gradient_goes_through_what_is_written),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

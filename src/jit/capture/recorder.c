@@ -192,9 +192,17 @@ static kiln_status use_parameter(struct recorder *r, kiln_tensor *t)
     return status;
 }
 
+// The recorder that t's variable and place are of: r, or one that r's region stands in.
+static struct recorder *owner_of(struct recorder *r, const kiln_tensor *t)
+{
+    struct recorder *o = r;
+    while (o && o->capture != t->capture) o = o->outer;
+    return o ? o : r;
+}
+
 static kiln_status share(struct sink *s, kiln_tensor *t)
 {
-    struct recorder *r = recorder_of(s);
+    struct recorder *r = owner_of(recorder_of(s), t);
     struct recorder_switch before = recorder_enter(r);
     kiln_status status = t->builder ? variable_own(r, t) : use_parameter(r, t);
     recorder_leave(&before);
@@ -203,7 +211,7 @@ static kiln_status share(struct sink *s, kiln_tensor *t)
 
 static kiln_status part(struct sink *s, kiln_tensor *t)
 {
-    struct recorder *r = recorder_of(s);
+    struct recorder *r = owner_of(recorder_of(s), t);
     TRY(vec_push(&r->places, ((struct own_place){.node = NULL})));
     t->place = (int32_t)r->places.n;
     t->capture = r->capture; // a parameter's or state's handle is no abstract one

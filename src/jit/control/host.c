@@ -286,13 +286,36 @@ static kiln_status give(struct host_request *q, kiln_tensor **out)
     return KILN_OK;
 }
 
+// What fn writes past the tape would leave an input the gradient of what was there. Where there is a tape fn is given
+// a copy, as in a graph, and what it leaves there is assigned.
+static kiln_status given_to_fn(const struct host_request *q, kiln_tensor *in, kiln_tensor **given)
+{
+    struct tape_edge edge;
+    *given = in;
+    if (!(q->h.flags & KILN_HOST_WRITES) || thread_state.no_grad || host_call_is_recorded()) return KILN_OK;
+    TRY(tape_current(in, &edge));
+    if (!node_requires_grad(edge.node)) return KILN_OK;
+    kiln_no_grad_begin();
+    *given = kiln_zeros_like(in);
+    kiln_status status = *given ? kiln_assign(*given, in) : error_pending;
+    kiln_no_grad_end();
+    return status;
+}
+
+static kiln_status call(struct host_request *q)
+{
+    kiln_tensor *given[UINT8_MAX];
+    for (size_t i = 0; i < q->n_in; i++) TRY(given_to_fn(q, q->in[i], &given[i]));
+    return host_call_take(&q->h, given, q->n_in, q->made);
+}
+
 kiln_status host_request_take(struct host_request *q, kiln_tensor **out)
 {
     struct kiln_scope scope;
     q->h.n_out = (int)(q->n_out + count_written(&q->h, q->n_in));
     for (size_t i = q->n_out; i < (size_t)q->h.n_out; i++) q->types[i] = q->in[i - q->n_out]->type;
     scope_enter(&scope);
-    kiln_status status = host_call_take(&q->h, q->in, q->n_in, q->made);
+    kiln_status status = call(q);
     if (!status) status = give(q, out);
     scope_leave(&scope, out, status ? 0 : q->n_out);
     for (size_t i = 0; i < q->n_out && status; i++) out[i] = NULL;
