@@ -288,6 +288,13 @@ bool settle(struct harness *h, struct program *p)
     return false;
 }
 
+static bool has_numbers(const struct program *p)
+{
+    for (int i = 0; i < p->n_sources; i++)
+        if (p->source[i].kind == SOURCE_NUMBER || p->source[i].kind == SOURCE_MUTABLE) return true;
+    return false;
+}
+
 // The second derivatives of halves are sums of large numbers that nearly cancel, each rounded: no noise tells how far.
 static bool suits(const struct harness *h, const struct program *p, enum way way)
 {
@@ -298,6 +305,7 @@ static bool suits(const struct harness *h, const struct program *p, enum way way
     if (way == WAY_WIDE)
         return h->ways == 1u << WAY_WIDE && h->dev == h->cpu && !(is_second(p->gradient) && has_halves(p));
     if (p->reads) return way == WAY_AUTO || way == WAY_REGION;
+    if (way == WAY_BUNDLE && has_numbers(p)) return false; // which are entries of other kinds
     // One of the rarer ways a program.
     enum way rare = WAY_REGION + (enum way)(p->seed % (WAYS - WAY_REGION));
     return way <= WAY_AUTO || way == rare;

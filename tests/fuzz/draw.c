@@ -204,4 +204,10 @@ void draw_program(struct program *p, uint64_t seed)
     struct rng apart = {~seed * UINT64_C(0xd1342543de82ef95)}; // so that the others stay what they were
     p->deep = rng_chance(&apart, 8);
     if (p->deep) draw_depths(p, &apart);
+    p->breaks = rng_chance(&apart, 8) ? (int)rng_below(&apart, (uint32_t)p->n_steps) : -1;
+    p->level = rng_chance(&apart, 80) ? KILN_LEVEL_FUSION : (kiln_level)(1 + rng_below(&apart, 2));
+    p->eager_rounding = rng_chance(&apart, 15);
+    p->deterministic = rng_chance(&apart, 10);
+    p->verified = rng_chance(&apart, 10);
+    p->learns = rng_chance(&apart, 20);
 }

@@ -108,6 +108,10 @@ struct program {
     bool even;    // gradients of results are the same for all elements
     bool touches; // results are written after each call
     bool reads;   // the host reads values and decides by them
+    int breaks;   // the step before which the last call fails; -1: none
+    bool learns;  // calls of the host are made by captures as well
+    kiln_level level;
+    bool eager_rounding, deterministic, verified; // captures
     enum event event[CALLS];
     uint8_t rewritten[CALLS]; // bit i: base i holds other values at this call
     bool fresh[CALLS];        // and bases without state are other tensors
@@ -175,6 +179,13 @@ kiln_tensor *make_index(struct operands *o, size_t rank, const int64_t *dims, in
 #include "steps.def"
 #undef STEP
 
+// Calls of the host, which the trace keeps with what they are given, in order.
+enum { HOST_IN_REGION = STEPS, HOST_BREAKS, HOST_SITES };
+kiln_tensor *host_halves(struct run *run, int site, kiln_tensor *x); // with a gradient
+void host_tells(struct run *run, int site, kiln_tensor *x);          // a print and an assertion that holds
+void host_breaks(struct run *run);                                   // fails at the last call
+#define HOST_BROKEN KILN_E_IO
+
 // --- runs
 
 enum way {
@@ -188,6 +199,7 @@ enum way {
     WAY_CELL,   // in graph mode
     WAY_NESTED, // a STRICT function that calls an AUTO one
     WAY_MIXED,  // calls in turn by a STRICT and by an AUTO function
+    WAY_BUNDLE, // a STRICT function of bundles
     WAYS,
 };
 
@@ -231,6 +243,9 @@ struct run {
     int call;
     int step;
     double heard; // what the host has read
+    FILE *out;    // in place of stdout
+    char *printed;
+    size_t n_printed;
     kiln_tensor *base[BASES];
     kiln_tensor *source[SOURCES]; // of this call
     kiln_tensor *leaf_base[SOURCES];

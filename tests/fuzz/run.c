@@ -1,8 +1,8 @@
 // Runs a program's calls in one way.
 #include "world.h"
 
-const char *const way_names[WAYS] = {"eager", "noisy",  "wide", "strict", "trace",
-                                     "auto",  "region", "cell", "nested", "mixed"};
+const char *const way_names[WAYS] = {"eager",  "noisy", "wide",   "strict", "trace", "auto",
+                                     "region", "cell",  "nested", "mixed",  "bundle"};
 
 enum { OUTS = 4 + 2 * SOURCES };
 
@@ -134,6 +134,7 @@ static kiln_status run_steps(struct run *r, kiln_tensor *const *in, kiln_tensor 
     for (int i = 0; i < p->n_steps; i++) {
         if (kiln_error()) return kiln_error();
         r->step = i;
+        if (i == p->breaks) host_breaks(r);
         values[p->n_sources + i] = run_step(r, i, values);
         if (r->way == WAY_EAGER) steps_done[p->step[i].kind] += !r->left[i] && !kiln_error();
     }
@@ -241,6 +242,43 @@ static kiln_status function(void *user, kiln_tensor *const *in, size_t n_in, kil
 
 // --- calls
 
+// Of bundles: a number, one tensor, and the others in a bundle of their own. The results are given likewise.
+static kiln_bundle *pack(kiln_tensor *const *t, size_t n)
+{
+    kiln_bundle *b = kiln_bundle_create();
+    kiln_bundle_append(b, "count", KILN_INT(n));
+    if (n) kiln_bundle_append(b, "first", KILN_TENSOR(t[0]));
+    if (n > 1) kiln_bundle_append(b, NULL, KILN_BUNDLE(kiln_bundle_of(t + 1, n - 1)));
+    return b;
+}
+
+static void unpack(kiln_bundle *b, kiln_tensor **t)
+{
+    size_t n = (size_t)kiln_bundle_int(b, "count");
+    kiln_bundle *rest = n > 1 ? kiln_bundle_bundle_at(b, -1) : NULL;
+    if (n) t[0] = kiln_bundle_tensor(b, "first");
+    for (size_t i = 1; i < n; i++) t[i] = kiln_bundle_tensor_at(rest, (int64_t)i - 1);
+}
+
+static kiln_status bundle_function(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    struct run *r = user;
+    kiln_tensor *values[SOURCES], *results[OUTS];
+    unpack(in, values);
+    size_t n = count_outs(r);
+    if (kiln_error() || function(r, values, (size_t)kiln_bundle_int(in, "count"), results, n)) return kiln_error();
+    *out = pack(results, n);
+    return kiln_error();
+}
+
+static kiln_status call_bundle(struct run *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out)
+{
+    kiln_bundle *results;
+    if (kiln_bundle_call(r->function, pack(in, n_in), &results)) return kiln_error();
+    unpack(results, out);
+    return kiln_error();
+}
+
 static kiln_status cell_function(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                                  size_t n_out)
 {
@@ -279,6 +317,7 @@ static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in,
     case WAY_WIDE: return function(r, in, n_in, out, n_out);
     case WAY_REGION: return call_in_region(r, in, n_in, out, n_out);
     case WAY_CELL: return call_cell(r, in, n_in, out, n_out);
+    case WAY_BUNDLE: return call_bundle(r, in, n_in, out);
     case WAY_MIXED: return kiln_call(r->call % 2 ? r->inner : r->function, in, n_in, out, n_out);
     default: return kiln_call(r->function, in, n_in, out, n_out);
     }
@@ -287,7 +326,12 @@ static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in,
 static void make_functions(struct run *r)
 {
     static const kiln_capture captures[WAYS] = {[WAY_TRACE] = KILN_CAPTURE_TRACE, [WAY_AUTO] = KILN_CAPTURE_AUTO};
-    r->function = kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, KILN_JIT(.capture = captures[r->way]));
+    const struct program *p = r->p;
+    const kiln_jit_opts *opts =
+        KILN_JIT(.capture = captures[r->way], .level = p->level, .eager_rounding = p->eager_rounding,
+                 .deterministic = p->deterministic, .verify = p->verified && r->way == WAY_STRICT);
+    r->function = r->way == WAY_BUNDLE ? kiln_bundle_jit(bundle_function, r, opts)
+                                       : kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, opts);
     r->inner = kiln_jit(function, r, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
     if (r->way == WAY_CELL) r->cell = kiln_cell_create(KILN_CELL(.construct = cell_function, .user = r));
 }
@@ -346,9 +390,28 @@ static void back_through_call(struct run *r, kiln_tensor *const *out)
     if (squares && kiln_requires_grad(squares)) kiln_backward(squares, NULL);
 }
 
+static void record_memory(struct run *r)
+{
+    char name[32];
+    for (int i = 0; i < BASES; i++) {
+        snprintf(name, sizeof name, "base %d", i);
+        trace_add(r->trace, name, r->base[i]);
+    }
+}
+
+// What has been printed, as a number.
+static void record_prints(struct run *r)
+{
+    uint32_t hash = 0;
+    fflush(r->out);
+    for (size_t i = 0; i < r->n_printed; i++) hash = hash * 31 + (uint8_t)r->printed[i];
+    trace_add_number(r->trace, "printed", hash);
+}
+
 static void record(struct run *r, kiln_tensor *const *out, size_t n_out)
 {
     char name[32];
+    record_prints(r);
     for (size_t i = 0; i < n_out; i++) {
         snprintf(name, sizeof name, "result %d", (int)i);
         trace_add(r->trace, name, out[i]);
@@ -363,10 +426,7 @@ static void record(struct run *r, kiln_tensor *const *out, size_t n_out)
         snprintf(name, sizeof name, "base of v%d", i);
         if (r->p->source[i].leaf) trace_add(r->trace, name, r->leaf_base[i]);
     }
-    for (int i = 0; i < BASES; i++) {
-        snprintf(name, sizeof name, "base %d", i);
-        trace_add(r->trace, name, r->base[i]);
-    }
+    record_memory(r);
     trace_add_number(r->trace, "host reads", r->heard);
     uint64_t seed = 0, offset = 0;
     kiln_rng_state(r->dev, &seed, &offset);
@@ -394,6 +454,17 @@ static void touch_results(struct run *r, kiln_tensor *const *out)
     }
 }
 
+// What came before an op that fails has happened, and nothing of what comes after it.
+static bool is_broken(struct run *r)
+{
+    if (r->call != r->p->n_calls - 1 || kiln_error() != HOST_BROKEN) return false;
+    kiln_error_clear();
+    record_prints(r);
+    record_memory(r);
+    trace_add_number(r->trace, "broken", 1);
+    return true;
+}
+
 static void run_call(struct run *r)
 {
     kiln_tensor *in[SOURCES], *out[OUTS] = {NULL};
@@ -407,11 +478,13 @@ static void run_call(struct run *r)
     happens(r);
     size_t n_in = world_inputs(r, in), n_out = count_outs(r);
     if (!kiln_error()) call_once(r, in, n_in, out, n_out);
+    bool broken = kiln_error() && is_broken(r);
     if (kiln_error()) r->trace->failed_step = r->step;
-    if (!kiln_error() && (p->gradient == GRADIENT_OUTSIDE || p->gradient == GRADIENT_TWICE)) back_through_call(r, out);
+    if (!kiln_error() && !broken && (p->gradient == GRADIENT_OUTSIDE || p->gradient == GRADIENT_TWICE))
+        back_through_call(r, out);
     if (p->event[r->call] == EVENT_NO_GRAD) kiln_no_grad_end();
-    if (!kiln_error()) record(r, out, n_out);
-    if (!kiln_error() && p->touches && p->gradient != GRADIENT_OF && p->gradient != GRADIENT_SECOND)
+    if (!kiln_error() && !broken) record(r, out, n_out);
+    if (!kiln_error() && !broken && p->touches && p->gradient != GRADIENT_OF && p->gradient != GRADIENT_SECOND)
         touch_results(r, out);
     kiln_scope_end(&scope);
 }
@@ -440,7 +513,9 @@ void run_program(const struct program *p, enum way way, kiln_device *dev, uint32
     struct run r = {
         .p = p, .way = way, .dev = dev, .text = text, .trace = trace, .noise = {noise}, .noisy = noise != 0};
     kiln_scope *scope = kiln_scope_begin();
+    FILE *out = stdout;
     *trace = (struct trace){.failed_step = -1};
+    r.out = stdout = open_memstream(&r.printed, &r.n_printed);
     kiln_set_log(hear, trace);
     kiln_set_device(dev);
     kiln_seed(dev, 7);
@@ -456,4 +531,7 @@ void run_program(const struct program *p, enum way way, kiln_device *dev, uint32
     for (int i = 0; i < BASES; i++) kiln_free(&r.base[i]);
     kiln_scope_end(&scope);
     kiln_set_log(NULL, NULL);
+    stdout = out;
+    fclose(r.out);
+    free(r.printed);
 }

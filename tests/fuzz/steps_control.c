@@ -2,7 +2,11 @@
 #include "fuzz.h"
 #include <kiln/control.h>
 
-enum { DEEPEST = 4 };
+// Mostly a few regions in each other, now and then eight.
+static int draw_depth(struct operands *o)
+{
+    return choose(o, 20) ? (int)choose(o, 4) : 7;
+}
 
 // What a region does depends on its seed and on its operands' types alone, so that it does the same each time.
 struct nest {
@@ -12,10 +16,30 @@ struct nest {
     struct run *run;
 };
 
-static kiln_tensor *some_op(struct rng *r, kiln_tensor *x, kiln_tensor *other)
+static kiln_status waves(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_sin(kiln_mul(in[0], user ? (kiln_tensor *)user : kiln_scalar(0.5))), NULL);
+    (void)n_in, (void)n_out;
+    return kiln_error();
+}
+
+// A gradient that is taken here, with a tape of its own or without.
+static kiln_tensor *some_gradient(struct rng *r, kiln_tensor *x, kiln_tensor *y)
+{
+    kiln_tensor *d;
+    const kiln_grad_opts *opts = KILN_GRAD(.create_graph = rng_chance(r, 70));
+    if (!kiln_rank(x)) return x;
+    return kiln_grad(waves, y, &x, 1, opts, &d, 1) ? NULL : kiln_add(x, kiln_mul(d, kiln_scalar(0.5)));
+}
+
+static kiln_tensor *some_op(struct run *run, struct rng *r, kiln_tensor *x, kiln_tensor *other)
 {
     kiln_tensor *y = other && same_shape(x, other) ? other : kiln_scalar(0.5);
-    switch (rng_below(r, 10)) {
+    switch (rng_below(r, 14)) {
+    case 9: return some_gradient(r, x, y);
+    case 10: return kiln_add(kiln_stop_gradient(x), kiln_mul(x, kiln_scalar(0.25)));
+    case 11: return host_halves(run, HOST_IN_REGION, x);
+    case 12: host_tells(run, HOST_IN_REGION, x); return kiln_tanh(x);
     case 0: return kiln_tanh(x);
     case 1: return kiln_sin(kiln_add(x, y));
     case 2: return kiln_mul(x, kiln_scalar(0.75));
@@ -41,7 +65,7 @@ static kiln_status some_ops(void *user, kiln_tensor *const *in, size_t n_in, kil
     struct rng r = {n->seed};
     kiln_tensor *x = in[n_in - 1];
     for (uint32_t i = 1 + rng_below(&r, 2); i--;) {
-        kiln_tensor *y = with_noise(n->run, some_op(&r, x, n->other));
+        kiln_tensor *y = with_noise(n->run, some_op(n->run, &r, x, n->other));
         if (y && same_shape(x, y)) x = y;
     }
     struct nest inner = {n->seed * 31 + 7, n->depth - 1, n->other, n->run};
@@ -76,7 +100,8 @@ static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
     }
     default: {
         kiln_tensor *count = kiln_scalar_int(rng_below(r, 8));
-        return kiln_for(count, some_ops, n, &x, 1, KILN_LOOP(.unroll = rng_below(r, 5)), &y, 1) ? NULL : y;
+        const kiln_loop_opts *opts = KILN_LOOP(.unroll = rng_below(r, 5), .save_every = rng_below(r, 4));
+        return kiln_for(count, some_ops, n, &x, 1, opts, &y, 1) ? NULL : y;
     }
     }
 }
@@ -88,7 +113,7 @@ static bool is_wide(kiln_tensor *t)
 
 kiln_tensor *step_flow(struct operands *o)
 {
-    struct nest n = {rng_next(&o->choice), (int)choose(o, DEEPEST), is_wide(o->b) ? o->b : NULL, o->run};
+    struct nest n = {rng_next(&o->choice), draw_depth(o), is_wide(o->b) ? o->b : NULL, o->run};
     if (!is_wide(o->a) || (n.other && kiln_tensor_dtype(n.other) != kiln_tensor_dtype(o->a))) return NULL;
     say(o, "conditions and loops of ops on %s and %s, %d deep at most", o->na, o->nb, n.depth + 1);
     kiln_tensor *zero = kiln_zeros(o->run->dev, kiln_tensor_dtype(o->a), KILN_SHAPE0); // of a number a tensor
@@ -117,8 +142,8 @@ kiln_tensor *step_scan_rows(struct operands *o)
     if (!is_wide(o->a) || !kiln_rank(o->a) || !kiln_dims(o->a)[0] || !kiln_numel(o->a)) return NULL;
     kiln_tensor *all[] = {kiln_mul(kiln_select(o->a, 0, 0), kiln_scalar(0)), o->a}, *out[2];
     say(o, "%s of a scan %s along %s", rows ? "rows" : "the last", back ? "back" : "on", o->na);
-    if (kiln_scan(carry_row, &n, all, 2, KILN_SCAN(.carried = 1, .reverse = back, .unroll = unroll), out, 2))
-        return NULL;
+    const kiln_scan_opts *opts = KILN_SCAN(.carried = 1, .reverse = back, .unroll = unroll, .save_every = n.seed % 4);
+    if (kiln_scan(carry_row, &n, all, 2, opts, out, 2)) return NULL;
     return rows ? out[1] : out[0];
 }
 
@@ -172,7 +197,8 @@ kiln_tensor *step_while(struct operands *o)
     kiln_tensor *out[2], *count = kiln_zeros(o->run->dev, dtype_of_run(o->run, KILN_F32), KILN_SHAPE0);
     if (!is_wide(o->a)) return NULL;
     kiln_tensor *all[] = {count, o->a};
-    const kiln_loop_opts *opts = KILN_LOOP(.bound = 5 * choose(o, 3)); // 0: without a gradient in most captures
+    // Without a bound there is no gradient in most captures.
+    const kiln_loop_opts *opts = KILN_LOOP(.bound = 5 * choose(o, 3), .save_every = choose(o, 2));
     say(o, "three trips of a while of ops on %s, %d at most", o->na, (int)opts->bound);
     return kiln_while(is_below, count_up, &n, all, 2, opts, out, 2) ? NULL : out[1];
 }
@@ -181,6 +207,7 @@ kiln_tensor *step_while(struct operands *o)
 
 struct target {
     kiln_tensor *memory, *by;
+    int depth; // regions around the write, at most
 };
 
 static kiln_status write_memory(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -197,13 +224,31 @@ static kiln_status halve_memory(void *user, kiln_tensor *const *in, size_t n_in,
     return kiln_mul_(t->memory, kiln_scalar(0.5));
 }
 
+// A view of it, in regions in each other.
+static kiln_status write_deep(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct target *t = user, inner = *t;
+    if (--inner.depth > 0 && inner.depth % 2)
+        return kiln_for(kiln_scalar_int(1), write_deep, &inner, NULL, 0, NULL, NULL, 0);
+    if (inner.depth > 0)
+        return kiln_cond(is_large(kiln_tanh(t->memory)), write_deep, halve_memory, &inner, NULL, 0, NULL, 0);
+    kiln_tensor *part = t->memory;
+    if (kiln_rank(part) && kiln_dims(part)[0] > 1) part = kiln_narrow(part, 0, 1, kiln_dims(part)[0] - 1);
+    (void)in, (void)n_in, (void)out, (void)n_out;
+    return kiln_mul_(part, kiln_scalar(0.75));
+}
+
 kiln_tensor *step_write_in_region(struct operands *o)
 {
     bool fits = broadcasts(o->a, o->b, true) && is_wide(o->b);
-    struct target t = {o->a, fits ? o->b : kiln_scalar(0.5)};
+    struct target t = {o->a, fits ? o->b : kiln_scalar(0.5), 1 + draw_depth(o)};
     if (!is_wide(o->a)) return NULL;
     kiln_status status;
-    switch (choose(o, 3)) {
+    switch (choose(o, 4)) {
+    case 3:
+        say(o, "a part of %s by 0.75, in regions %d deep", o->na, t.depth);
+        status = write_deep(&t, NULL, 0, NULL, 0);
+        break;
     case 0:
         say(o, "add_(%s, %s), if %s is large", o->na, fits ? o->nb : "0.5", o->na);
         status = kiln_cond(is_large(o->a), write_memory, NULL, &t, NULL, 0, NULL, 0);

@@ -44,6 +44,10 @@ void print_program(struct harness *h, const struct program *p, FILE *f)
     struct trace t;
     fprintf(f, "program %llu: %s%s\n", (unsigned long long)p->seed, gradient_names[p->gradient],
             p->gradient && p->even ? ", even" : "");
+    if (p->level || p->eager_rounding || p->deterministic || p->verified)
+        fprintf(f, "  captured with level %d%s%s%s\n", (int)p->level, p->eager_rounding ? ", eager rounding" : "",
+                p->deterministic ? ", deterministic" : "", p->verified ? ", verified" : "");
+    if (p->breaks >= 0) fprintf(f, "  the last call fails before step %d\n", p->breaks);
     for (int i = 0; i < p->n_sources; i++) print_source(p, i, f);
     for (int call = 1; call < p->n_calls; call++) {
         if (p->event[call]) fprintf(f, "  before call %d: %s\n", call, event_names[p->event[call]]);

@@ -593,6 +593,7 @@ static void any_dtype_and_layout(void **state)
         }
         ok(kiln_set_mode(KILN_MODE_EAGER));
     }
+}
 
 REGION(fills_on_the_way)
 {
