@@ -38,7 +38,7 @@ typedef struct kiln_host_spec {
 enum {
     KILN_HOST_PURE = 1,   ///< nothing else, and always the same on the same inputs: it may be called at other times, or
                           ///< not at all where nobody uses its results; on constants alone, once, by the capture
-    KILN_HOST_READS = 2,  ///< it reads what `user` leads to
+    KILN_HOST_READS = 2,  ///< it reads what `user` leads to; gradients of gradients of a graph may call it again
     KILN_HOST_WRITES = 4, ///< it changes what `user` leads to, or its inputs in place
     KILN_HOST_IO = 8,     ///< it reads or writes files, devices, the network
 };

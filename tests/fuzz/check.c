@@ -215,6 +215,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "the gradient keeps a tensor of rank 16 of each trip",
         "is differentiated by shares its memory with another one, and a region uses it",
         "a condition that is a constant chose this region",
+        "the host is not asked again",
     };
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;

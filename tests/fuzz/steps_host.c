@@ -50,7 +50,7 @@ static kiln_tensor *call(struct site *s, kiln_tensor *x, bool declared, unsigned
 kiln_tensor *host_halves(struct run *run, int site, kiln_tensor *x)
 {
     kiln_tensor *zero = kiln_zeros(run->dev, kiln_tensor_dtype(x), KILN_SHAPE0); // of a number a tensor
-    return call(site_of(run, site, false), kiln_rank(x) ? x : kiln_add(x, zero), true, KILN_HOST_READS, halve_back);
+    return call(site_of(run, site, false), kiln_rank(x) ? x : kiln_add(x, zero), true, KILN_HOST_IO, halve_back);
 }
 
 kiln_tensor *step_host_call(struct operands *o)
@@ -65,7 +65,7 @@ kiln_tensor *step_host_call(struct operands *o)
                     : "");
     bool quiet = kind < 2;
     struct site *s = site_of(o->run, o->run->step, quiet);
-    return call(s, o->a, kind != 1, kind == 0 ? KILN_HOST_PURE : KILN_HOST_READS, kind == 2 ? NULL : halve_back);
+    return call(s, o->a, kind != 1, kind == 0 ? KILN_HOST_PURE : KILN_HOST_IO, kind == 2 ? NULL : halve_back);
 }
 
 static kiln_status write(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -108,5 +108,5 @@ static kiln_status break_at_last(void *user, kiln_tensor *const *in, size_t n_in
 
 void host_breaks(struct run *run)
 {
-    kiln_host_call(break_at_last, site_of(run, HOST_BREAKS, false), NULL, 0, NULL, NULL, 0, KILN_HOST_READS, NULL);
+    kiln_host_call(break_at_last, site_of(run, HOST_BREAKS, false), NULL, 0, NULL, NULL, 0, KILN_HOST_IO, NULL);
 }

@@ -169,7 +169,7 @@ static void gradients_ask_for_none(void **state)
                 ok(fns[i](NULL, &x, 1, want, 2));
                 heard = &logs[1];
                 if (i && cell != AUTO) {
-                    fails(kiln_call(j, &x, 1, got, 2), KILN_E_UNSUPPORTED, "would have to ask the host again");
+                    fails(kiln_call(j, &x, 1, got, 2), KILN_E_UNSUPPORTED, "the host is not asked again");
                     break;
                 }
                 ok(kiln_call(j, &x, 1, got, 2));

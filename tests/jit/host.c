@@ -622,6 +622,100 @@ static void no_gradient_goes_through_what_is_written(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// --- what has effects is called once
+
+static int n_halved;
+
+static kiln_status halves(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    n_halved++;
+    out[0] = kiln_mul(in[0], kiln_scalar(0.5));
+    return kiln_error();
+}
+
+static kiln_status halves_back(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                               kiln_tensor **din)
+{
+    din[0] = kiln_mul(dout[0], kiln_scalar(0.5));
+    return kiln_error();
+}
+
+static kiln_status host_half(kiln_tensor *x, unsigned flags, kiln_tensor **y)
+{
+    static const int64_t dims[] = {2};
+    const kiln_host_spec spec = {KILN_F32, 1, dims};
+    return kiln_host_call(halves, NULL, &x, 1, &spec, y, 1, flags, halves_back);
+}
+
+REGION(cube_of_half)
+{
+    kiln_tensor *y;
+    TRY_(host_half(in[0], *(const unsigned *)user, &y));
+    out[0] = kiln_sum(kiln_mul(y, kiln_square(y)), NULL);
+    return kiln_error();
+}
+
+REGION(half_in_a_loop)
+{
+    return host_half(in[n_in - 1], *(const unsigned *)user, out);
+}
+
+REGION(cube_of_quarter)
+{
+    kiln_tensor *y;
+    TRY_(kiln_for(kiln_scalar_int(2), half_in_a_loop, user, in, 1, NULL, &y, 1));
+    out[0] = kiln_sum(kiln_mul(y, kiln_square(y)), NULL);
+    return kiln_error();
+}
+
+static kiln_fn cube;
+static bool keeps_tape;
+
+REGION(slope_of_cube)
+{
+    kiln_tensor *d;
+    TRY_(kiln_grad(cube, user, in, 1, KILN_GRAD(.create_graph = keeps_tape), &d, 1));
+    out[0] = kiln_sum(d, NULL);
+    return kiln_error();
+}
+
+REGION(curvature_of_cube)
+{
+    return kiln_grad(slope_of_cube, user, in, 1, NULL, out, 1);
+}
+
+// First gradients need no second call. Gradients of gradients do in a graph: what only reads is called again, what
+// does more is an error.
+static void effects_happen_once(void **state)
+{
+    struct fixture *f = *state;
+    static unsigned flags[] = {KILN_HOST_READS, KILN_HOST_IO};
+    static const kiln_fn orders[] = {slope_of_cube, curvature_of_cube};
+    for (int k = 0; k < 8; k++)
+        for (int cell = -1; cell < CELLS; cell++) {
+            bool io = k % 2, second = k / 2 % 2, loop = k / 4;
+            kiln_fn fn = orders[second];
+            keeps_tape = second;
+            cube = loop ? cube_of_quarter : cube_of_half;
+            kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, fn, &flags[io]);
+            kiln_tensor *x = vec(f, 2, 1., 2.), *y;
+            bool refused = cell >= 0 && cell != AUTO && io && second && loop; // by its region
+            kiln_status status = j ? kiln_call(j, &x, 1, &y, 1) : fn(&flags[io], &x, 1, &y, 1);
+            if (refused)
+                fails(status, KILN_E_UNSUPPORTED, "the host is not asked again");
+            else
+                ok(status);
+            n_halved = 0;
+            if (j && !refused) ok(kiln_call(j, &x, 1, &y, 1));
+            if (j && io && !refused) assert_int_equal(n_halved, 1 + loop);
+            double c = loop ? 1. / 64 : 1. / 8;
+            if (!refused && second) expect(y, 2, 6 * c, 12 * c);
+            if (!second) assert_true(fabs(kiln_item(y) - 15 * c) < 1e-6);
+            kiln_function_free(&j);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -638,6 +732,7 @@ int main(int argc, char **argv)
         FIXTURE(auto_functions_are_called_back),
         FIXTURE(any_dtype_and_layout),
         FIXTURE(no_gradient_goes_through_what_is_written),
+        FIXTURE(effects_happen_once),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "tensor/apply.h"
 #include "tensor/draw.h"
 #include "tensor/flow.h"
+#include <kiln/host.h>
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,9 +413,15 @@ static kiln_status refuse_again(const struct host_call *h)
     char place[CALLER_TEXT_MAX];
     caller_describe(h->caller, place, sizeof place);
     return error_set(KILN_E_UNSUPPORTED,
-                     "%s: gradients of gradients go through what it gave at %s, and would have to ask the host again; "
-                     "capture with KILN_CAPTURE_AUTO",
+                     "%s: what it gives at %s is asked for once more, by gradients of gradients or by a capture that "
+                     "reads a value or learns a type, and the host is not asked again; declare types, or capture with "
+                     "KILN_CAPTURE_AUTO",
                      h->kind->name, place);
+}
+
+static bool is_asked_once(const struct host_call *h)
+{
+    return h->kind->advances || (h->effect && h->flags & (KILN_HOST_WRITES | KILN_HOST_IO));
 }
 
 // Numbers may stand for what the host is given.
@@ -425,7 +432,7 @@ static kiln_status call_host(struct replay *r, const struct ir_node *n, kiln_ten
     if (!h) return error_pending;
     bool graph = s && s->capture && s->capture->host;
     kiln_status status = KILN_OK;
-    if (!r->effects && h->kind->advances)
+    if (!r->effects && is_asked_once(h))
         status = refuse_again(h);
     else if (graph)
         status = s->capture->host(s, h, in, (size_t)n->n_in, out);
