@@ -74,6 +74,8 @@ static void rename(struct launch_operand *operands, int n, const int32_t *forwar
 
 static void rename_all(struct units *u, const int32_t *forwarded)
 {
+    for (size_t i = 0; i < u->graph->values.n; i++)
+        if (u->values[i].buffer >= 0) u->values[i].buffer = (int32_t)target(forwarded, (uint32_t)u->values[i].buffer);
     for (size_t i = 0; i < u->v.n; i++) {
         if (u->v.v[i].region) rename(u->v.v[i].region->operands, u->v.v[i].region->n_operands, forwarded);
         rename(u->v.v[i].l.operands, u->v.v[i].l.n_operands, forwarded);

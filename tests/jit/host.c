@@ -463,6 +463,39 @@ static void inputs_are_written_where_it_is_said(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// Parts of one memory that are written before and behind the call, in place.
+static kiln_status doubles_in_place(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_mul_(in[0], kiln_scalar(2));
+}
+
+REGION(writes_parts)
+{
+    kiln_tensor *five = kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(2), 5);
+    kiln_tensor *middle = kiln_narrow(in[0], 0, 1, 3);
+    TRY_(kiln_assign(kiln_narrow(middle, 0, 0, 2), five));
+    TRY_(kiln_host_call(doubles_in_place, NULL, &middle, 1, NULL, NULL, 0, KILN_HOST_WRITES, NULL));
+    TRY_(kiln_add_(kiln_narrow(in[0], 0, 3, 2), kiln_scalar(1)));
+    out[0] = kiln_sum(in[0], NULL);
+    return kiln_error();
+}
+
+static void parts_are_written_around_it(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, writes_parts, NULL);
+        for (int t = 0; t < 2; t++) {
+            kiln_tensor *x = vec(f, 6, 0., 1., 2., 3., 4., 6.), *y;
+            ok(j ? kiln_call(j, &x, 1, &y, 1) : writes_parts(NULL, &x, 1, &y, 1));
+            expect(x, 6, 0., 10., 10., 7., 5., 6.);
+            assert_true(kiln_item(y) == 38);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // --- what a call keeps is its own
 
 static kiln_tensor *kept[8];
@@ -733,6 +766,7 @@ int main(int argc, char **argv)
         FIXTURE(any_dtype_and_layout),
         FIXTURE(no_gradient_goes_through_what_is_written),
         FIXTURE(effects_happen_once),
+        FIXTURE(parts_are_written_around_it),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
