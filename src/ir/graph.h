@@ -150,7 +150,7 @@ int32_t ir_add_region_node(struct kiln_graph *g, const struct op_call *c, const 
 
 // Whether a node is an effect of the host's, or has one in a region.
 bool ir_node_has_effect(const struct kiln_graph *g, const struct ir_node *n);
-bool ir_node_draws(const struct ir_node *n); // itself, of the numbers of the run
+bool ir_node_draws(const struct ir_node *n);                      // itself, of the numbers of the run
 bool ir_region_draws(const struct kiln_graph *g, int32_t region); // random numbers of the run
 
 // A symbol's number, the same for the same name; -1 with an error when its size was another. A name is a word.
