@@ -183,7 +183,7 @@ kiln_tensor *make_index(struct operands *o, size_t rank, const int64_t *dims, in
 enum { HOST_IN_REGION = STEPS, HOST_BREAKS, HOST_SITES };
 kiln_tensor *host_halves(struct run *run, int site, kiln_tensor *x); // with a gradient
 void host_tells(struct run *run, int site, kiln_tensor *x);          // a print and an assertion that holds
-void host_breaks(struct run *run);                                   // fails at the last call
+kiln_status host_breaks(struct run *run);                            // fails at the last call
 #define HOST_BROKEN KILN_E_IO
 
 // --- runs

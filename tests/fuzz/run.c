@@ -134,7 +134,7 @@ static kiln_status run_steps(struct run *r, kiln_tensor *const *in, kiln_tensor 
     for (int i = 0; i < p->n_steps; i++) {
         if (kiln_error()) return kiln_error();
         r->step = i;
-        if (i == p->breaks) host_breaks(r);
+        if (i == p->breaks && host_breaks(r)) return kiln_error(); // steps may pass over an error
         values[p->n_sources + i] = run_step(r, i, values);
         if (r->way == WAY_EAGER) steps_done[p->step[i].kind] += !r->left[i] && !kiln_error();
     }

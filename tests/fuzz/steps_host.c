@@ -106,7 +106,7 @@ static kiln_status break_at_last(void *user, kiln_tensor *const *in, size_t n_in
     return run->call == run->p->n_calls - 1 ? HOST_BROKEN : KILN_OK;
 }
 
-void host_breaks(struct run *run)
+kiln_status host_breaks(struct run *run)
 {
-    kiln_host_call(break_at_last, site_of(run, HOST_BREAKS, false), NULL, 0, NULL, NULL, 0, KILN_HOST_IO, NULL);
+    return kiln_host_call(break_at_last, site_of(run, HOST_BREAKS, false), NULL, 0, NULL, NULL, 0, KILN_HOST_IO, NULL);
 }
