@@ -72,7 +72,7 @@ static void set_value(struct tape_node *n, struct tape_value *v, int *dims_at, c
                       const struct layout *l)
 {
     v->state = t ? VALUE_TYPE : VALUE_ABSENT;
-    v->lazy = false;
+    v->lazy = v->constant = false;
     v->storage = NULL;
     v->rank = 0;
     if (!t) return;
@@ -122,6 +122,7 @@ static void keep(struct tape_node *n, struct tape_value *v, const kiln_tensor *t
         v->state = VALUE_STORAGE;
         v->storage = storage_ref(t->storage);
         v->version = t->storage->version;
+        v->constant = t->constant;
         v->offset = t->layout.offset;
         for (int i = 0; i < v->rank; i++) n->dims[v->dims_at + v->rank + i] = t->layout.strides[i];
     } else {
@@ -343,6 +344,7 @@ kiln_status tape_unsave(struct tape_node *n, int index, kiln_tensor **out)
     if (v->state == VALUE_STORAGE) {
         if (v->storage->version != v->version) return changed(n, index);
         t = tensor_on(v->storage, &type, &layout);
+        if (t) t->constant = v->constant;
     } else {
         t = tensor_new();
         if (t) {

@@ -44,7 +44,8 @@ struct tape_value {
     uint16_t dims_at;
     uint8_t dtype, rank, state;
     bool weak;
-    bool lazy; // asked for by gradients of gradients only
+    bool lazy;     // asked for by gradients of gradients only
+    bool constant; // as kiln_constant told of the handle
 };
 
 struct tape_hook {

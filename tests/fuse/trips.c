@@ -291,7 +291,7 @@ static void programs_by_the_reference(void **unused)
         "%0: f32[2] = input \"x\"\n"
         "%1: f32[4,2] = input \"m\"\n"
         "%9: f32[2], %10: f32[4,2] = loop(%0, %1) {carried = 1, scanned = 1, trips = 4, counted = false, bound = 0, "
-        "reverse = true, draws = -1} region(%4: f32[2], %5: f32[2], %6: weak i64[]) {\n"
+        "reverse = true, draws = -1, unroll = 0} region(%4: f32[2], %5: f32[2], %6: weak i64[]) {\n"
         "    %7: f32[2] = mul(%4, %5)\n"
         "    %8: f32[2] = add(%7, %6)\n"
         "    yield %8, %4\n"

@@ -223,6 +223,7 @@ struct trace {
     kiln_status status; // of what failed
     char message[400];
     int failed_step;   // -1: outside of steps
+    bool whole;        // a gradient went through integers
     bool overflows;    // among conditions and loops something is infinite or no number
     kiln_dtype halves; // the one that a step gave, which a capture may keep unrounded; KILN_BOOL: none did
 };

@@ -122,6 +122,7 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
     }
     if (kiln_tensor_dtype(y) == KILN_F16 || kiln_tensor_dtype(y) == KILN_BF16) r->trace->halves = kiln_tensor_dtype(y);
     if (r->way == WAY_EAGER && flows(r->p) && !(is_finite(o.a) && is_finite(y))) r->trace->overflows = true;
+    r->trace->whole |= r->way == WAY_EAGER && kiln_requires_grad(y) && is_integer(y);
     if (r->text) print_step(r, r->p->n_sources + i, y);
     return y;
 }

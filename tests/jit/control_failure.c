@@ -161,10 +161,42 @@ static void what_stands_before_has_happened(void **state)
     }
 }
 
+// --- memory that shows its elements several times
+
+static kiln_status fails_always(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return KILN_E_IO;
+}
+
+REGION(writes_then_fails)
+{
+    TRY_(kiln_assign(kiln_narrow(in[0], 0, 0, 1), kiln_full(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(1), 7)));
+    TRY_(kiln_host_call(fails_always, NULL, NULL, 0, NULL, NULL, 0, KILN_HOST_IO, NULL));
+    out[0] = kiln_sum(in[0], NULL);
+    return kiln_error();
+}
+
+static void repeated_memory_is_written(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, writes_then_fails, NULL);
+        for (int t = 0; t < 2; t++) {
+            kiln_tensor *base = vec(f, 3, 1., 2., 3.), *y;
+            kiln_tensor *x = kiln_as_strided(base, KILN_SHAPE(3), KILN_SHAPE(0), 1);
+            fails(kiln_call(j, &x, 1, &y, 1), KILN_E_IO, "fn failed with KILN_E_IO");
+            expect(base, 3, 1., 7., 3.);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(what_stands_before_has_happened),
+        FIXTURE(repeated_memory_is_written),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,21 @@ static kiln_status with_cross_entropy(void *user, kiln_tensor *const *in, size_t
     return kiln_error();
 }
 
+static kiln_status square_by(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_sin(kiln_mul(in[0], user)), NULL);
+    return kiln_error();
+}
+
+// A gradient by a constant, of a function that uses it, too.
+static kiln_status by_a_constant(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *c = kiln_constant(numbers), *d;
+    TRY_(kiln_grad(square_by, c, &c, 1, NULL, &d, 1));
+    out[0] = kiln_sum(kiln_mul(in[0], d), NULL);
+    return kiln_error();
+}
+
 struct inner {
     kiln_fn fn;
     struct world *w;
@@ -212,7 +227,8 @@ static kiln_status differentiate_inside(void *user, kiln_tensor *const *in, size
 static void rules_see_constants(void **state)
 {
     struct fixture *f = *state;
-    static const kiln_fn fns[] = {times_constant, with_where, with_gather, with_scatter, with_cross_entropy};
+    static const kiln_fn fns[] = {times_constant, with_where,         with_gather,
+                                  with_scatter,   with_cross_entropy, by_a_constant};
     labels = kiln_from_data(f->dev, KILN_I64, KILN_SHAPE(3), (const int64_t[]){1, 0, 2});
     choice = kiln_from_data(f->dev, KILN_BOOL, KILN_SHAPE(3), (const bool[]){true, false, true});
     numbers = kiln_from_data(f->dev, KILN_F32, KILN_SHAPE(3), other_data);

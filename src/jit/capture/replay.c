@@ -511,6 +511,18 @@ static kiln_status give(struct replay *r, int32_t value, kiln_tensor **out)
 }
 
 // All new values are known, and lie elsewhere, before the first is written.
+// Into memory that shows an element several times, too: what the graph gives of it is the same there.
+static kiln_status assign_all(kiln_tensor *target, kiln_tensor *value)
+{
+    if (!layout_overlaps(&target->type, &target->layout)) return kiln_assign(target, value);
+    kiln_status status = KILN_OK;
+    for (int64_t i = 0; i < target->type.dims[0] && !status; i++) {
+        kiln_tensor *part = kiln_select(target, 0, i), *of_value = kiln_select(value, 0, i);
+        status = part && of_value ? assign_all(part, of_value) : error_pending;
+    }
+    return status;
+}
+
 static kiln_status write_back(struct replay *r, size_t n_writes)
 {
     kiln_tensor **values = malloc(sizeof *values * n_writes);
@@ -522,7 +534,7 @@ static kiln_status write_back(struct replay *r, size_t n_writes)
         if (r->g->outputs.v[i].target >= 0) status = give(r, r->g->outputs.v[i].value, &values[n++]);
     n = 0;
     for (size_t i = 0; i < r->g->outputs.n && !status; i++)
-        if (r->g->outputs.v[i].target >= 0) status = kiln_assign(r->values[r->g->outputs.v[i].target], values[n++]);
+        if (r->g->outputs.v[i].target >= 0) status = assign_all(r->values[r->g->outputs.v[i].target], values[n++]);
     thread_state.no_grad--;
     free(values);
     return status;
@@ -560,7 +572,7 @@ static kiln_status do_writes(struct replay *r, struct catching_up *c, size_t rea
             status = give(r, c->writes[i].value, &values[i]);
     for (size_t i = 0; i < c->n_writes && !status; i++) {
         kiln_tensor *value = c->of_regions[i] ? c->of_regions[i] : values[i];
-        if (value) status = kiln_assign(r->values[c->writes[i].target], value);
+        if (value) status = assign_all(r->values[c->writes[i].target], value);
     }
     free(values);
     return status;
