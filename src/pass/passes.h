@@ -12,6 +12,7 @@ PASS(unroll);
 PASS(carry);
 PASS(hoist);
 PASS(select);
+PASS(sink);
 PASS(simplify);
 PASS(casts);
 PASS(views);

@@ -14,6 +14,7 @@ const struct pass pass_table[] = {
     {"carry", pass_carry, "Lets all trips of a loop read what it carries and never changes.", true},
     {"hoist", pass_hoist, "Computes before a loop what is the same in all its trips.", true},
     {"select", pass_select, "Computes both branches of a condition where they are small, and selects.", true},
+    {"sink", pass_sink, "Computes rows that a loop scans in their trips, where they are elementwise.", true},
     {"simplify", pass_simplify, "Rewrites elementwise ops by the table of rules."},
     {"casts", pass_casts, "Drops conversions that change nothing and joins those that lose nothing on the way."},
     {"views", pass_views, "Joins views of views, drops views that change nothing and copies of fresh values."},

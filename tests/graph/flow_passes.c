@@ -89,6 +89,15 @@ static void write_loop(struct writer *w, struct seen *s, int depth, struct str *
         rows = p++;
         trips = 0;
     }
+    for (int n = (int)below(w, 3); n; n--) { // rows that are made, of rows, of one row for all, or of a number
+        str_addf(out, "%%%d: f32[%d,3] = ", p, trips);
+        switch (below(w, 3)) {
+        case 0: str_addf(out, "tanh(%%%d)\n", rows); break;
+        case 1: str_addf(out, "mul(%%%d, 0.5)\n", rows); break;
+        default: str_addf(out, "add(%%%d, %%%d)\n", one_of(w, s), rows);
+        }
+        rows = p++;
+    }
     struct str body;
     struct seen inner = {{p, p + 1, p + 2, p + 3}, 4};
     w->next = p + 5;

@@ -453,6 +453,85 @@ static void a_wrong_unroll_is_told(void **state)
     fails(counts(&s, in, 1, out, 1), KILN_E_ARGUMENT, "for: .unroll is -1");
 }
 
+// --- rows that are computed in their trips
+
+REGION(uses_rows)
+{
+    kiln_tensor *y = kiln_add(kiln_mul(in[0], in[1]), in[2]);
+    out[0] = kiln_tanh(y);
+    out[1] = y;
+    return kiln_error();
+}
+
+// Rows of values that broadcast: of all rows, of one row, of one number.
+REGION(scans_what_is_made)
+{
+    kiln_tensor *row = kiln_select(in[0], 0, 0);
+    kiln_tensor *a = kiln_exp(kiln_mul(kiln_add(in[0], row), kiln_scalar(0.25)));
+    kiln_tensor *b = kiln_sub(kiln_narrow(in[0], 1, 0, 1), in[1]);
+    kiln_tensor *all[] = {row, a, b};
+    return kiln_scan(uses_rows, NULL, all, 3, KILN_SCAN(.carried = 1, .reverse = n_in > 2), out, 2);
+}
+
+REGION(sum_of_scanned)
+{
+    kiln_tensor *y[2];
+    TRY_(scans_what_is_made(NULL, in, n_in, y, 2));
+    out[0] = kiln_add(kiln_sum(y[0], NULL), kiln_sum(kiln_square(y[1]), NULL));
+    return kiln_error();
+}
+
+REGION(slopes_of_scanned)
+{
+    return kiln_value_and_grad(sum_of_scanned, NULL, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), out, 3);
+}
+
+REGION(multiplies_rows)
+{
+    out[0] = kiln_squeeze(kiln_matmul(kiln_unsqueeze(in[1], 0), in[2]), 1, (const int64_t[]){0});
+    out[0] = kiln_add(out[0], in[0]);
+    return kiln_error();
+}
+
+// A product reads the rows: one launch for all of them stays.
+REGION(scans_for_products)
+{
+    kiln_tensor *rows = kiln_reshape(kiln_repeat_interleave(kiln_exp(in[0]), 1, 0), 2, kiln_dims(in[0]));
+    kiln_tensor *weights = kiln_broadcast_to(in[0], KILN_SHAPE(3, 3, 3));
+    kiln_tensor *all[] = {kiln_select(in[0], 0, 0), rows, weights};
+    return kiln_scan(multiplies_rows, NULL, all, 3, KILN_SCAN(.carried = 1), out, 1);
+}
+
+static void rows_are_computed_in_their_trips(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *in[] = {some(f, 3, 3, 1), kiln_full(f->dev, KILN_F32, KILN_SHAPE0, 0.5), some(f, 3, 3, 2)};
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (size_t n_in = 2; n_in < 4; n_in++) {
+            kiln_tensor *got[3], *want[3];
+            kiln_function *j = capture_in(cell, scans_what_is_made, NULL),
+                          *d = capture_in(cell, slopes_of_scanned, NULL);
+            ok(scans_what_is_made(NULL, in, n_in, want, 2));
+            for (int t = 0; t < 2; t++) ok(kiln_call(j, in, n_in, got, 2));
+            same_or_say(cell, 0, "the last", got[0], want[0]);
+            same_or_say(cell, 0, "rows", got[1], want[1]);
+            expect_count(j, cell, "kernel ", 1); // the loop's, which computes all of it
+            ok(slopes_of_scanned(NULL, in, n_in, want, 3));
+            for (int t = 0; t < 2; t++) ok(kiln_call(d, in, n_in, got, 3));
+            for (int k = 0; k < 3; k++) same_or_say(cell, k, "gradients", got[k], want[k]);
+            kiln_function_free(&j);
+            kiln_function_free(&d);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+    kiln_tensor *got, *want;
+    kiln_function *j = capture_in(STRICT, scans_for_products, NULL);
+    ok(scans_for_products(NULL, in, 1, &want, 1));
+    ok(kiln_call(j, in, 1, &got, 1));
+    same_or_say(STRICT, 0, "products", got, want);
+    expect_before_loop(j, "exp");
+    kiln_function_free(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +546,7 @@ int main(int argc, char **argv)
         FIXTURE(a_wrong_count_is_told_though_nothing_changes),
         FIXTURE(loops_within_loops_unroll),
         FIXTURE(a_wrong_unroll_is_told),
+        FIXTURE(rows_are_computed_in_their_trips),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static struct measured measure(struct fixture *f, enum cell cell, kiln_fn fn, in
     for (int t = 0; t < 3; t++) ok(kiln_call(j, &x, 1, y, 2));
     kiln_function_stats(j, &m.stats);
     m.runs = body_runs;
-    m.kernels = count_in_explanation(j, " kernel ");
+    m.kernels = count_in_explanation(j, "  kernel ");
     m.last = y[0];
     kiln_function_free(&j);
     ok(kiln_set_mode(KILN_MODE_EAGER));
