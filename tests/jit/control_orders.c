@@ -179,6 +179,24 @@ REGION(by_view)
     return kiln_cond(is_below(in[0], 100), times_outer, other, NULL, &part, 1, out, 1);
 }
 
+REGION(stops_in_part)
+{
+    out[0] = kiln_add(kiln_stop_gradient(in[0]), kiln_mul(kiln_square(in[0]), weight));
+    return kiln_error();
+}
+
+// A view of what is carried, stopped in a region inside.
+REGION(turns_and_stops)
+{
+    kiln_tensor *turned = kiln_flip(in[n_in - 1], 1, (const int64_t[]){0});
+    return kiln_cond(is_below(turned, 1000), stops_in_part, other, NULL, &turned, 1, out, 1);
+}
+
+REGION(by_view_stopped_in_loop)
+{
+    return kiln_for(kiln_scalar_int(2), turns_and_stops, NULL, in, 1, NULL, out, 1);
+}
+
 static kiln_tensor *fixed; // of f32[3], made outside of the function
 
 REGION(by_for_from_constant)
@@ -237,6 +255,7 @@ static const struct form {
     {"scan of a constant", by_scan_of_constant},
     {"scan from a constant", by_scan_from_constant},
     {"cond on a constant", by_cond_on_constant},
+    {"view stopped in a loop", by_view_stopped_in_loop},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 

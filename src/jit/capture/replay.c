@@ -454,6 +454,13 @@ static kiln_status run_host(struct replay *r, const struct ir_node *n)
     return status;
 }
 
+// A view of it would be one of the memory, at that memory's place on the tape.
+static void part_from_memory(kiln_tensor *t)
+{
+    t->variable = t->place = 0;
+    layout_contiguous(&t->type, &t->layout);
+}
+
 static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tensor **in)
 {
     struct attr attrs[OP_MAX_ATTRS];
@@ -470,6 +477,7 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     kiln_status status = op_apply(n->op, n->op->flags & OP_CREATES ? r->dev : NULL, n->n_in, in, attrs, out);
     thread_state.numbers_given = given;
     TRY(status);
+    if (n->op == &op_instances[OP_at_place] && out[0]->builder) part_from_memory(out[0]);
     for (int i = 0; i < n->n_out; i++) r->values[n->first_out + i] = out[i];
     for (int i = 0; i < n->n_in; i++) drop_use(r, from[i]);
     return KILN_OK;
