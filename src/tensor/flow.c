@@ -86,6 +86,7 @@ static kiln_status keep_results(struct flow_effects *e, const struct host_call *
     thread_state.no_grad++;
     for (int i = 0; i < h->n_out && !e->lost && !e->is_second_attempt && !status; i++) status = keep_result(e, out[i]);
     thread_state.no_grad--;
+    e->lost |= status != KILN_OK; // the run cannot be caught up with
     return status;
 }
 

@@ -189,7 +189,8 @@ REGION(does_all)
 
 static void an_explanation_shows_the_children(void **state)
 {
-    static const char *const parts[] = {"loop: 1 value carried, 1 scanned, 5 trips\n      body: ",
+    static const char *const parts[] = {"loop: 1 value carried, 1 scanned, 5 trips",
+                                        "\n      body: ",
                                         "switch: 2 regions",
                                         "      region 0: ",
                                         "      region 1: ",

@@ -132,7 +132,7 @@ static kiln_status in_scope(struct attempt *a, size_t n_own, size_t n_all,
     leave_push(&left, free, all);
     kiln_status status = run(a, all);
     leave_pop(&left);
-    if (!status) memcpy(out, all, n_own * sizeof *out);
+    if (!status && n_own) memcpy(out, all, n_own * sizeof *out);
     scope_leave(&scope, out, status ? 0 : n_own);
     free(all);
     return status;
