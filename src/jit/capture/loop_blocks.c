@@ -116,11 +116,11 @@ static kiln_status run_rest(const struct blocks *b, kiln_tensor **in, kiln_tenso
     const struct control_loop *l = b->l;
     int64_t at = b->n * b->length;
     kiln_tensor *first = l->numbered ? kiln_scalar_int(at) : NULL;
-    memcpy(in, out, l->n_carried * sizeof *in);
+    if (l->n_carried) memcpy(in, out, l->n_carried * sizeof *in);
     for (size_t i = l->n_carried; i < l->n_carried + l->n_scanned; i++)
         if (!(in[i] = kiln_narrow(l->in[i], 0, l->reverse ? 0 : at, b->rest))) return error_pending;
     TRY(run_trips(l, first, b->rest, in, false, made));
-    memcpy(out, made, l->n_carried * sizeof *out);
+    if (l->n_carried) memcpy(out, made, l->n_carried * sizeof *out);
     for (size_t i = l->n_carried; i < l->n_carried + l->n_stacked; i++) {
         kiln_tensor *both[] = {l->reverse ? made[i] : out[i], l->reverse ? out[i] : made[i]};
         if (!(out[i] = kiln_concat(both, 2, 0))) return error_pending;
@@ -131,7 +131,7 @@ static kiln_status run_rest(const struct blocks *b, kiln_tensor **in, kiln_tenso
 static kiln_status run(const struct blocks *b, kiln_tensor **room, kiln_tensor **out)
 {
     const struct control_loop *l = b->l;
-    memcpy(room, l->in, l->n_carried * sizeof *room);
+    if (l->n_carried) memcpy(room, l->in, l->n_carried * sizeof *room);
     TRY(run_blocks(b, room, out));
     return b->rest ? run_rest(b, room, room + l->n_carried + l->n_scanned, out) : KILN_OK;
 }

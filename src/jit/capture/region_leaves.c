@@ -321,8 +321,8 @@ static kiln_status take_loop_in(struct attempt *a, kiln_tensor **in, bool *absen
     size_t n = a->leaves.n_given;
     int64_t trips;
     TRY(count_trips(recorder_of(a->sink), &l, &trips));
-    memcpy(in, l.in, l.n_carried * sizeof *in);
-    memcpy(in + l.n_carried + n, l.in + l.n_carried, l.n_scanned * sizeof *in);
+    if (l.n_carried) memcpy(in, l.in, l.n_carried * sizeof *in);
+    if (l.n_scanned) memcpy(in + l.n_carried + n, l.in + l.n_carried, l.n_scanned * sizeof *in);
     TRY(find_starts(a, trips, in + l.n_carried, absent));
     l.in = in;
     l.n_carried += n;
