@@ -377,6 +377,35 @@ static void constant_conditions_of_regions_that_draw_are_refused(void **state)
     kiln_function_free(&k);
 }
 
+// --- what a trace reads behind a loop that draws
+
+REGION(drops_half)
+{
+    out[0] = kiln_dropout(in[1], 0.5);
+    return kiln_error();
+}
+
+REGION(reads_behind_a_loop)
+{
+    kiln_tensor *y;
+    TRY_(kiln_for(kiln_scalar_int(2), drops_half, NULL, in, 1, NULL, &y, 1));
+    out[0] = kiln_mul(y, kiln_scalar(kiln_item(kiln_sum(y, NULL))));
+    return kiln_error();
+}
+
+static void a_trace_reads_behind_draws(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = kiln_ones(f->dev, KILN_F32, KILN_SHAPE(40)), *got, *want;
+    kiln_function *j = kiln_jit(reads_behind_a_loop, NULL, KILN_JIT(.capture = KILN_CAPTURE_TRACE));
+    kiln_seed(f->dev, 3);
+    ok(reads_behind_a_loop(NULL, &x, 1, &want, 1));
+    kiln_seed(f->dev, 3);
+    ok(kiln_call(j, &x, 1, &got, 1));
+    near(got, want, 1e-6);
+    kiln_function_free(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +417,7 @@ int main(int argc, char **argv)
         FIXTURE(branches_leave_the_stream_where_it_was),
         FIXTURE(captured_functions_draw_in_regions),
         FIXTURE(constant_conditions_of_regions_that_draw_are_refused),
+        FIXTURE(a_trace_reads_behind_draws),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,12 +99,18 @@ static kiln_status place_strided(kiln_tensor **in, struct attr *attrs)
     return KILN_OK;
 }
 
+// What runs is recorded; a capture that asks for a value runs what there is of its graph by itself.
+static bool is_recorded(void)
+{
+    return thread_state.capture && thread_state.sink;
+}
+
 // Where a graph is recorded the numbers stay those of its run; else in a region they are those of the trip.
 static kiln_status place_numbers(const struct replay *r, const struct op *op, struct attr *attrs)
 {
     int seed = op_attr_index(op, "seed"), offset = op_attr_index(op, "offset");
     if (seed < 0 || offset < 0 || attrs[seed].i != RNG_OF_RUN) return KILN_OK;
-    if (!r->rng && thread_state.capture) return KILN_OK;
+    if (!r->rng && is_recorded()) return KILN_OK;
     if (!r->rng) return error_set(KILN_E_INTERNAL, "%s: a graph with random nodes runs without numbers", op->name);
     attrs[seed].i = (int64_t)r->rng->seed;
     attrs[offset].i += (int64_t)r->rng->offset;
@@ -244,7 +250,7 @@ static kiln_status run_again(const struct replayed_region *c, kiln_tensor **out,
     begin_again(c);
     forget(c);
     struct rng of_trip;
-    if (around && c->draws_apart && !thread_state.capture) {
+    if (around && c->draws_apart && !is_recorded()) {
         of_trip = thread_state.draws->at;
         r->rng = &of_trip;
     }
@@ -365,7 +371,7 @@ static kiln_status run_regions(struct replay *r, const struct ir_node *n, kiln_t
                                struct replayed_region *regions, void **room)
 {
     const struct op_regions_rule *rule = op_regions_rule(n->op);
-    for (int32_t k = 0; r->rng && thread_state.capture && k < n->n_regions; k++)
+    for (int32_t k = 0; r->rng && is_recorded() && k < n->n_regions; k++)
         if (ir_region_draws(r->g, n->first_region + k))
             return error_set(KILN_E_UNSUPPORTED,
                              "%s: it drew random numbers in a call that was made before this capture, and is run once "
