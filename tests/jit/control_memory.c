@@ -349,13 +349,145 @@ static void what_stands_behind_a_failure_has_not_happened(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// --- views of memory that shows elements several times
+
+static kiln_tensor *row_of_outer;
+
+REGION(writes_row)
+{
+    return kiln_mul_(row_of_outer, kiln_scalar(0.75));
+}
+
+REGION(writes_row_of_its_own)
+{
+    kiln_tensor *last = kiln_narrow(outer, 1, 2, 1); // of all rows
+    kiln_tensor *before = kiln_sum(last, NULL);
+    TRY_(kiln_mul_(kiln_narrow(outer, 0, 1, 1), kiln_scalar(0.75)));
+    return kiln_add_(row_of_outer, kiln_add(before, kiln_sum(last, NULL)));
+}
+
+REGION(writes_in_a_trip)
+{
+    return kiln_for(kiln_scalar_int(2), user ? writes_row_of_its_own : writes_row, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+struct writing {
+    kiln_fn fn;
+    void *user;
+    bool loops;
+};
+
+// One of three elements is what both rows show.
+REGION(writes_shown_twice)
+{
+    const struct writing *w = user;
+    outer = in[1];
+    row_of_outer = kiln_narrow(in[1], 0, 0, 1);
+    if (w->loops)
+        TRY_(kiln_for(kiln_scalar_int(2), w->fn, w->user, NULL, 0, NULL, NULL, 0));
+    else
+        TRY_(kiln_cond(kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0)), w->fn, NULL, w->user, NULL, 0, NULL, 0));
+    out[0] = kiln_add(in[0], kiln_scalar(0));
+    out[1] = kiln_contiguous(in[1]);
+    return kiln_error();
+}
+
+static void a_region_writes_a_part_of_what_repeats(void **state)
+{
+    static const struct writing ways[] = {
+        {writes_row, NULL, false},       {writes_row, NULL, true},
+        {writes_in_a_trip, NULL, false}, {writes_row_of_its_own, NULL, false},
+        {writes_in_a_trip, &outer, true}, {writes_row_of_its_own, NULL, true},
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        kiln_tensor *want = NULL, *want_rows = NULL, *y[2];
+        for (int cell = -1; cell < CELLS; cell++) {
+            kiln_tensor *base = vec(f, 6, 0., 1., 2., 3., 4., 5.);
+            kiln_tensor *in[] = {kiln_narrow(base, 0, 2, 2),
+                                 kiln_as_strided(base, KILN_SHAPE(2, 3), 2, (int64_t[]){2, 1}, 1)};
+            ok(call_in(cell, writes_shown_twice, (void *)(uintptr_t)&ways[i], in, 2, y, 2));
+            if (cell < 0)
+                want = base, want_rows = y[1];
+            else
+                same_or_say((enum cell)cell, (int)i, "memory", base, want),
+                    same_or_say((enum cell)cell, (int)i, "what shows it", y[1], want_rows);
+        }
+        assert_false(kiln_item(kiln_select(want, 0, 1)) == 1);
+    }
+}
+
+REGION(sum_of_what_a_region_wrote)
+{
+    outer = in[0];
+    row_of_outer = kiln_narrow(in[0], 0, 0, 1);
+    TRY_(kiln_for(kiln_scalar_int(1), user ? writes_row_of_its_own : writes_row, NULL, NULL, 0, NULL, NULL, 0));
+    out[0] = kiln_sum(kiln_square(in[0]), NULL);
+    return kiln_error();
+}
+
+REGION(slope_of_it)
+{
+    return kiln_grad(sum_of_what_a_region_wrote, user, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0)), out, 1);
+}
+
+REGION(slopes_of_it)
+{
+    return kiln_grad(sum_of_what_a_region_wrote, user, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), out, 2);
+}
+
+// Right, or refused.
+static void gradients_of_what_repeats(void **state)
+{
+    struct fixture *f = *state;
+    for (int own = 0; own < 2; own++) {
+        kiln_tensor *want = NULL, *y;
+        for (int cell = -1; cell < CELLS; cell++) {
+            kiln_tensor *base = vec(f, 6, 0., 1., 2., 3., 4., 5.);
+            kiln_tensor *in = kiln_as_strided(base, KILN_SHAPE(2, 3), 2, (int64_t[]){2, 1}, 1);
+            kiln_status status = call_in(cell, slope_of_it, own ? &outer : NULL, &in, 1, &y, 1);
+            if (cell < 0) want = y;
+            if (cell < 0 || cell == AUTO) ok(status);
+            if (status)
+                fails(status, KILN_E_UNSUPPORTED, "in a region of");
+            else
+                same_or_say((enum cell)cell, own, "gradient", y, want);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+    }
+}
+
+static void two_gradients_by_one_memory(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *want[2] = {NULL}, *y[2];
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_tensor *a = kiln_reshape(vec(f, 4, 1., 2., 3., 4.), KILN_SHAPE(2, 2)), *in[] = {a, a};
+        kiln_status status = call_in(cell, slopes_of_it, NULL, in, 2, y, 2);
+        if (cell < 0) memcpy(want, y, sizeof want);
+        if (cell < 0 || cell == AUTO)
+            ok(status);
+        else
+            fails(status, KILN_E_UNSUPPORTED, "is differentiated by shares its memory with another one, and a region");
+        for (int i = 0; i < 2 && !status; i++) same_or_say((enum cell)cell, i, "gradient", y[i], want[i]);
+        ok(kiln_set_mode(KILN_MODE_EAGER));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(results_have_memory_of_their_own),         FIXTURE(results_are_apart),
-        FIXTURE(a_body_may_not_write_what_it_carries),     FIXTURE(rows_are_values),
-        FIXTURE(a_region_writes_what_another_input_shows), FIXTURE(many_trips),
-        FIXTURE(an_index_out_of_range_in_a_trip),          FIXTURE(what_stands_behind_a_failure_has_not_happened),
+        FIXTURE(results_have_memory_of_their_own),
+        FIXTURE(results_are_apart),
+        FIXTURE(a_body_may_not_write_what_it_carries),
+        FIXTURE(rows_are_values),
+        FIXTURE(a_region_writes_what_another_input_shows),
+        FIXTURE(many_trips),
+        FIXTURE(an_index_out_of_range_in_a_trip),
+        FIXTURE(what_stands_behind_a_failure_has_not_happened),
+        FIXTURE(a_region_writes_a_part_of_what_repeats),
+        FIXTURE(gradients_of_what_repeats),
+        FIXTURE(two_gradients_by_one_memory),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -515,7 +515,7 @@ static void rows_are_computed_in_their_trips(void **state)
             for (int t = 0; t < 2; t++) ok(kiln_call(j, in, n_in, got, 2));
             same_or_say(cell, 0, "the last", got[0], want[0]);
             same_or_say(cell, 0, "rows", got[1], want[1]);
-            expect_count(j, cell, "kernel ", 1); // the loop's, which computes all of it
+            if (fuses(f)) expect_count(j, cell, "kernel ", 1); // the loop's, which computes all of it
             ok(slopes_of_scanned(NULL, in, n_in, want, 3));
             for (int t = 0; t < 2; t++) ok(kiln_call(d, in, n_in, got, 3));
             for (int k = 0; k < 3; k++) same_or_say(cell, k, "gradients", got[k], want[k]);

@@ -158,6 +158,8 @@ void recorder_tell_unrolled(const struct recorder *r);           // a warning, w
 // recorder_outer.c
 // Of a region: t, which is not its own, as what the capture around it makes of it.
 kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out);
+// An error where gradients by what t shows are apart, as a region cannot tell them.
+kiln_status recorder_check_target(const struct recorder *r, const char *op, const kiln_tensor *t);
 kiln_status recorder_not_mine(const struct recorder *r, const char *op, const kiln_tensor *t); // an error
 
 // The sink of this thread, while another records.

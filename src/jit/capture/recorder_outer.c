@@ -121,12 +121,24 @@ static int32_t find_value(const struct recorder *o, const kiln_tensor *t)
     return 0;
 }
 
-// A view of memory that shows elements several times is a value by itself: nobody can write that memory, and what comes
-// to a place in it belongs to one of those elements.
-static kiln_status part_from_repeated(struct recorder *o, kiln_tensor **there)
+static bool has_gradient(const struct variable *v, const kiln_tensor *there)
+{
+    return node_requires_grad(v->current->node) || node_requires_grad(there->node);
+}
+
+// With a gradient a view of memory that shows elements several times is a value by itself: what comes to a place in
+// that memory belongs to one of those elements.
+static kiln_status part_from_repeated(struct recorder *o, const char *op, bool write, kiln_tensor **there)
 {
     const struct variable *v = &o->variables.v[(*there)->variable];
     if (!layout_overlaps(&v->current->type, &v->layout) || variable_is_at(v, *there)) return KILN_OK;
+    if (!has_gradient(v, *there)) return KILN_OK;
+    if (write)
+        return error_set(
+            KILN_E_UNSUPPORTED,
+            "%s: in a region of %s it writes a view of a tensor that requires a gradient and shows "
+            "elements several times; write a copy of it (kiln_contiguous), or capture with KILN_CAPTURE_AUTO",
+            op, o->name);
     const kiln_tensor *shown = *there;
     int32_t variable = find_value(o, shown);
     if (!(*there = variable_handle(o, &shown->type, shown->value))) return error_pending;
@@ -134,6 +146,27 @@ static kiln_status part_from_repeated(struct recorder *o, kiln_tensor **there)
     layout_contiguous(&shown->type, &(*there)->layout);
     if (!variable) return variable_own(o, *there);
     (*there)->variable = variable;
+    return KILN_OK;
+}
+
+static kiln_status not_of_one(const struct recorder *r, const char *op)
+{
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: a tensor that %s is differentiated by shares its memory with another one, and a region "
+                     "uses it; give one of them a memory of its own",
+                     op, r->name);
+}
+
+// A view is read where it is made, and written here.
+kiln_status recorder_check_target(const struct recorder *r, const char *op, const kiln_tensor *t)
+{
+    for (int32_t variable = t->variable; r->outer && variable; r = r->outer) {
+        const struct variable *v = &r->variables.v[variable];
+        const struct source *from = v->source < 0 ? NULL : &r->sources.v[v->source];
+        if (!from || from->kind != SOURCE_OUTER) break;
+        if (from->outside_place && r->outer->places.v[from->outside_place - 1].shared) return not_of_one(r, op);
+        variable = from->outer;
+    }
     return KILN_OK;
 }
 
@@ -147,12 +180,8 @@ kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tens
         *out = t;
         return KILN_OK;
     }
-    TRY(part_from_repeated(r->outer, &there));
-    if (is_variable_part(r->outer, there) || is_of_another(r->outer, there, write))
-        return error_set(KILN_E_UNSUPPORTED,
-                         "%s: a tensor that %s is differentiated by shares its memory with another one, and a region "
-                         "uses it; give one of them a memory of its own",
-                         op, r->name);
+    TRY(part_from_repeated(r->outer, op, write, &there));
+    if (is_variable_part(r->outer, there) || is_of_another(r->outer, there, write)) return not_of_one(r, op);
     struct tape_edge at = edge_of(r->outer, there);
     int32_t variable = find_outer(r, there, &at);
     if (!variable) TRY(add_outer(r, there, &at, &variable));

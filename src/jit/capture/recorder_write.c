@@ -38,7 +38,10 @@ kiln_status recorder_resolve_target(struct recorder *r, const char *op, kiln_ten
     if (is_number(t)) return error_set(KILN_E_ARGUMENT, "%s: a number cannot be written", op);
     bool outer = r->outer && t->builder && t->capture != r->capture;
     TRY(outer ? recorder_resolve_outer(r, op, t, true, out) : recorder_resolve(r, op, t, out));
-    if ((*out)->builder) return variable_own(r, *out);
+    if ((*out)->builder) {
+        TRY(variable_own(r, *out));
+        return recorder_check_target(r, op, *out);
+    }
     if (r->outer && t->storage->capture != r->capture && !t->constant)
         return recorder_resolve_outer(r, op, t, true, out);
     if (t->constant) return error_set(KILN_E_STATE, "%s: a constant of %s cannot be written", op, r->name);
