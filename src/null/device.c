@@ -107,6 +107,18 @@ static kiln_status check_range(kiln_device *dev, const char *what, uint64_t lo, 
     return ok ? KILN_OK : error_set(KILN_E_INTERNAL, "null: %s touches memory outside the device's", what);
 }
 
+// What a condition or a computed place leaves out of a range is not read.
+static kiln_status check_reads(kiln_device *dev, const char *what, uint64_t lo, uint64_t hi)
+{
+    struct null_device *d = dev->impl;
+    pthread_mutex_lock(&d->lock);
+    bool ok = lo == hi;
+    for (size_t i = 0; i < d->n && !ok; i++)
+        ok = lo < d->slabs[i].address + d->slabs[i].size_B && hi > d->slabs[i].address;
+    pthread_mutex_unlock(&d->lock);
+    return ok ? KILN_OK : error_set(KILN_E_INTERNAL, "null: %s reads no memory of the device", what);
+}
+
 static bool null_supports(kiln_device *dev, const struct launch *l)
 {
     (void)dev;
@@ -178,7 +190,8 @@ static kiln_status null_launch_compiled(kiln_device *dev, const struct compiled_
         return error_set(KILN_E_INTERNAL, "null: %s: %u ranges, %d at most", l->op, l->n_ranges, COMPILED_MAX_RANGES);
     for (uint32_t i = 0; i < l->n_ranges; i++) {
         const struct compiled_range *r = &l->ranges[i];
-        TRY(check_range(dev, l->op, r->address + (uint64_t)r->lo_B, r->address + (uint64_t)r->hi_B));
+        uint64_t lo = r->address + (uint64_t)r->lo_B, hi = r->address + (uint64_t)r->hi_B;
+        TRY(r->write ? check_range(dev, l->op, lo, hi) : check_reads(dev, l->op, lo, hi));
     }
     return check_range(dev, l->op, l->workspace, l->workspace + l->workspace_B);
 }

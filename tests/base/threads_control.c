@@ -10,13 +10,7 @@
     static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
 static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_TRACE, KILN_CAPTURE_AUTO};
-enum { CALLS = 12 };
-
-// The null device takes what reads parts of a stack for reads outside of it.
-static int n_captures(void)
-{
-    return computes() ? 3 : 2;
-}
+enum { CALLS = 12, CAPTURES = sizeof captures / sizeof *captures };
 
 // --- control flow: x, and a count of trips
 
@@ -101,7 +95,7 @@ static const char *flow_often(struct job *job)
 static void regions_of_one_function(void **state)
 {
     struct fixture *f = *state;
-    for (int c = 0; c < n_captures(); c++) {
+    for (int c = 0; c < CAPTURES; c++) {
         kiln_function *j = kiln_jit(flows, NULL, KILN_JIT(.capture = captures[c]));
         run_alike(f, flow_often, j, NULL);
         assert_int_equal(stats_of(j).calls, THREADS * CALLS);
@@ -112,7 +106,7 @@ static void regions_of_one_function(void **state)
 
 static const char *flow_with_own(struct job *job)
 {
-    kiln_function *j = kiln_jit(flows, NULL, KILN_JIT(.capture = captures[job->id % n_captures()]));
+    kiln_function *j = kiln_jit(flows, NULL, KILN_JIT(.capture = captures[job->id % CAPTURES]));
     job->j = j;
     const char *wrong = flow_often(job);
     kiln_function_free(&j);
@@ -141,7 +135,7 @@ static const char *flow_too_far(struct job *job)
 static void bounds_belong_to_threads(void **state)
 {
     struct fixture *f = *state;
-    for (int c = 0; c < n_captures(); c++) {
+    for (int c = 0; c < CAPTURES; c++) {
         kiln_function *j = kiln_jit(flows, NULL, KILN_JIT(.capture = captures[c]));
         run_alike(f, flow_too_far, j, NULL);
         kiln_function_free(&j);
@@ -183,7 +177,7 @@ static const char *slope_often(struct job *job)
 static void gradients_of_loops(void **state)
 {
     struct fixture *f = *state;
-    for (int c = 0; c < n_captures(); c++) {
+    for (int c = 0; c < CAPTURES; c++) {
         kiln_function *j = kiln_jit(slope, NULL, KILN_JIT(.capture = captures[c]));
         run_alike(f, slope_often, j, NULL);
         kiln_function_free(&j);
@@ -241,7 +235,7 @@ static const char *call_host(struct job *job)
 static void calls_of_the_host(void **state)
 {
     struct fixture *f = *state;
-    for (int c = 0; c < n_captures() && computes(); c++) {
+    for (int c = 0; c < CAPTURES && computes(); c++) {
         kiln_function *j = kiln_jit(calls_in_loop, NULL, KILN_JIT(.capture = captures[c]));
         atomic_store(&of_all, 0);
         run_alike(f, call_host, j, NULL);
@@ -252,7 +246,7 @@ static void calls_of_the_host(void **state)
 
 static const char *call_host_of_own(struct job *job)
 {
-    kiln_function *j = kiln_jit(calls_in_loop, NULL, KILN_JIT(.capture = captures[job->id % n_captures()]));
+    kiln_function *j = kiln_jit(calls_in_loop, NULL, KILN_JIT(.capture = captures[job->id % CAPTURES]));
     job->j = j;
     const char *wrong = call_host(job);
     kiln_function_free(&j);
@@ -295,7 +289,7 @@ REGION(calls_by_bundles_in_loop)
 
 static const char *call_own_by_bundle(struct job *job)
 {
-    kiln_capture capture = captures[job->id % n_captures()];
+    kiln_capture capture = captures[job->id % CAPTURES];
     kiln_function *j = job->j = kiln_jit(calls_by_bundles_in_loop, NULL, KILN_JIT(.capture = capture));
     const char *wrong = call_host(job);
     kiln_function_free(&j);
@@ -305,7 +299,7 @@ static const char *call_own_by_bundle(struct job *job)
 static void calls_of_the_host_by_bundles(void **state)
 {
     struct fixture *f = *state;
-    for (int c = 0; c < n_captures() && computes(); c++) {
+    for (int c = 0; c < CAPTURES && computes(); c++) {
         kiln_function *j = kiln_jit(calls_by_bundles_in_loop, NULL, KILN_JIT(.capture = captures[c]));
         atomic_store(&of_all, 0);
         run_alike(f, call_host, j, NULL);
@@ -348,7 +342,7 @@ static const char *call_by_bundles(struct job *job)
 
 static const char *call_own_by_bundles(struct job *job)
 {
-    kiln_function *j = kiln_bundle_jit(weighs, global, KILN_JIT(.capture = captures[job->id % n_captures()]));
+    kiln_function *j = kiln_bundle_jit(weighs, global, KILN_JIT(.capture = captures[job->id % CAPTURES]));
     job->j = j;
     const char *wrong = call_by_bundles(job);
     kiln_function_free(&j);
@@ -360,7 +354,7 @@ static void bundles_are_passed(void **state)
     struct fixture *f = *state;
     global = kiln_bundle_create();
     ok(kiln_bundle_set(global, "name", KILN_STRING("all")));
-    for (int c = 0; c < n_captures(); c++) {
+    for (int c = 0; c < CAPTURES; c++) {
         kiln_function *j = kiln_bundle_jit(weighs, global, KILN_JIT(.capture = captures[c]));
         run_alike(f, call_by_bundles, j, NULL);
         kiln_function_free(&j);

@@ -221,6 +221,12 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "is differentiated by shares its memory with another one, and a region uses it",
         "a condition that is a constant chose this region",
         "the host is not asked again",
+        "of a tensor that requires a gradient and shows elements several times",
+        "backward: in a region of",
+        "backward: a region of",
+        "backward: regions of",
+        "backward: the body of a loop of",
+        "gradient: the body of a loop of",
     };
     // A call is one node of the tape, and a state that it wrote leads to it.
     bool one_node = way != WAY_AUTO && way != WAY_REGION;

@@ -90,7 +90,7 @@ static void draw_source(struct program *p, struct rng *r)
 {
     struct source *s = &p->source[p->n_sources];
     s->kind = p->n_sources ? draw_kind(r) : SOURCE_INPUT;
-    s->same_as = -1;
+    s->same_as = s->beside = s->stopped = -1;
     s->base = s->kind == SOURCE_CONSTANT    ? FIXED + (int)rng_below(r, 2)
               : s->kind == SOURCE_PARAMETER ? (int)rng_below(r, 2)
               : p->n_sources                ? (int)rng_below(r, FIXED)
@@ -184,6 +184,23 @@ static void draw_depths(struct program *p, struct rng *r)
     }
 }
 
+// Inputs in the memory of a leaf, and inputs that a state has become without its gradient.
+static void draw_neighbours(struct program *p, struct rng *r)
+{
+    for (int i = 1; i < p->n_sources; i++) {
+        struct source *s = &p->source[i];
+        int other = (int)rng_below(r, (uint32_t)i);
+        const struct source *o = &p->source[other];
+        if (s->kind != SOURCE_INPUT || s->same_as >= 0 || o->same_as >= 0) continue;
+        if (o->kind == SOURCE_STATE && p->dtype[o->base] >= KILN_F16 && rng_chance(r, 30))
+            s->stopped = other, s->leaf = false;
+        if (!o->leaf || o->beside >= 0 || !rng_chance(r, 20)) continue;
+        s->beside = other, s->base = o->base;
+        for (int call = 0; call < CALLS && rng_chance(r, 70); call++) s->at[call] = o->at[call];
+        if (rng_chance(r, 50)) memcpy(s->size, o->size, sizeof s->size), s->rank = o->rank;
+    }
+}
+
 void draw_program(struct program *p, uint64_t seed)
 {
     struct rng r = {seed * UINT64_C(0xd1342543de82ef95) + 1};
@@ -210,4 +227,5 @@ void draw_program(struct program *p, uint64_t seed)
     p->deterministic = rng_chance(&apart, 10);
     p->verified = rng_chance(&apart, 10);
     p->learns = rng_chance(&apart, 20);
+    if (rng_chance(&apart, 25)) draw_neighbours(p, &apart);
 }

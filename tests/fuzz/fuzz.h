@@ -63,6 +63,8 @@ struct source {
     uint8_t size[MAX_SOURCE_RANK]; // numbers of the program's sizes; SIZES is 1, SIZES + 1 is 2
     int same_as;                   // the very handle of an earlier source; -1: its own
     bool leaf;                     // an input that requires a gradient
+    int beside;                    // an input in the memory of this leaf, an earlier source; -1: not
+    int stopped;                   // an input: kiln_stop_gradient of this state, an earlier source; -1: not
     struct place at[CALLS];
 };
 
@@ -91,6 +93,7 @@ enum event {
     EVENT_FREEZE,  // parameters require no gradient from now on
     EVENT_THAW,    // they do again
     EVENT_UPDATE,  // parameters are written from outside
+    EVENT_HISTORY, // states are written with a gradient
     EVENTS,
 };
 

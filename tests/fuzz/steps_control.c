@@ -263,3 +263,39 @@ kiln_tensor *step_write_in_region(struct operands *o)
     }
     return status ? NULL : o->a;
 }
+
+// --- gradients that are left in a parameter
+
+struct training {
+    kiln_tensor *weight, *x;
+    bool updates, clears;
+};
+
+static kiln_status train_once(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct training *t = user;
+    (void)in, (void)n_in, (void)out, (void)n_out;
+    kiln_tensor *loss = kiln_mean(kiln_tanh(kiln_mul(t->weight, kiln_mean(t->x, NULL))), NULL);
+    if (t->clears && kiln_set_gradient(t->weight, NULL)) return kiln_error();
+    if (kiln_backward(loss, NULL) || !t->updates) return kiln_error();
+    kiln_no_grad_begin();
+    kiln_sub_(t->weight, kiln_mul(kiln_gradient(t->weight), kiln_scalar(0.25)));
+    kiln_no_grad_end();
+    return kiln_error();
+}
+
+kiln_tensor *step_train_in_region(struct operands *o)
+{
+    const struct program *p = o->run->p;
+    struct training t = {.x = kiln_stop_gradient(o->a), .updates = choose(o, 2), .clears = choose(o, 2)};
+    for (int i = 0; i < p->n_sources; i++)
+        if (p->source[i].kind == SOURCE_PARAMETER && kiln_requires_grad(o->run->source[i]))
+            t.weight = o->run->source[i];
+    if (!t.weight || !is_wide(o->a) || !is_wide(t.weight)) return NULL;
+    bool twice = choose(o, 2);
+    say(o, "a step of training by %s, %s%s%s", o->na, twice ? "twice" : "if it is large",
+        t.updates ? ", with an update" : "", t.clears ? ", from no gradient" : "");
+    kiln_status status = twice ? kiln_for(kiln_scalar_int(2), train_once, &t, NULL, 0, NULL, NULL, 0)
+                               : kiln_cond(is_large(o->a), train_once, NULL, &t, NULL, 0, NULL, 0);
+    return status ? NULL : kiln_add(o->a, kiln_mean(t.weight, NULL));
+}

@@ -16,7 +16,8 @@ static const char *const event_names[EVENTS] = {"",
                                                 "no_grad",
                                                 "parameters are frozen",
                                                 "parameters are thawed",
-                                                "parameters are written"};
+                                                "parameters are written",
+                                                "states are written with a gradient"};
 
 static void print_source(const struct program *p, int i, FILE *f)
 {
@@ -24,6 +25,8 @@ static void print_source(const struct program *p, int i, FILE *f)
     const struct source *s = &p->source[i];
     fprintf(f, "  v%d: %s%s", i, source_names[s->kind], s->leaf ? ", a leaf that requires a gradient" : "");
     if (s->same_as >= 0) fprintf(f, ", the handle v%d", s->same_as);
+    if (s->beside >= 0) fprintf(f, ", in the memory of v%d", s->beside);
+    if (s->stopped >= 0) fprintf(f, ", kiln_stop_gradient of v%d", s->stopped);
     bool placed = s->same_as < 0 && s->kind <= SOURCE_CONSTANT;
     for (int call = 0; call < p->n_calls && placed; call++) {
         bool again = call && !memcmp(&s->at[call], &s->at[call - 1], sizeof *s->at) &&

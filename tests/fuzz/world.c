@@ -85,6 +85,7 @@ static kiln_tensor *base_of_leaf(struct run *r, const struct source *s)
 {
     int i = (int)(s - r->p->source);
     const int64_t n = BASE_SIZE;
+    if (s->beside >= 0) return r->leaf_base[i] = r->leaf_base[s->beside];
     return r->leaf_base[i] = draw_tensor(r, r->p->dtype[s->base], 1, &n, 20 + i, r->call);
 }
 
@@ -99,7 +100,7 @@ static kiln_tensor *view_of_base(struct run *r, const struct source *s)
     enum form form = at->form == FORM_REPEATED && !repeats ? FORM_PLAIN : at->form;
     strides_of(form, s->rank, dims, strides);
     size_t rank = (size_t)s->rank;
-    kiln_tensor *base = s->leaf ? base_of_leaf(r, s) : r->base[s->base];
+    kiln_tensor *base = s->leaf || s->beside >= 0 ? base_of_leaf(r, s) : r->base[s->base];
     kiln_tensor *t = kiln_as_strided(base, rank, dims, rank, strides, at->offset);
     return form == FORM_FLIPPED && rank ? kiln_flip(t, 1, &first) : t;
 }
@@ -126,6 +127,7 @@ static kiln_tensor *make_source(struct run *r, const struct source *s)
     kiln_tensor *t;
     int64_t dims[MAX_SOURCE_RANK];
     if (s->same_as >= 0) return kiln_alias(r->source[s->same_as]);
+    if (s->stopped >= 0) return kiln_stop_gradient(r->source[s->stopped]);
     switch (s->kind) {
     case SOURCE_NUMBER: return kiln_scalar(number_of(r, s));
     case SOURCE_MUTABLE: return kiln_mutable(number_of(r, s));
@@ -157,6 +159,19 @@ static void forget_history(struct run *r, int i)
     r->base[i] = base;
 }
 
+// As a step of training leaves its buffers, where it is differentiated.
+static void write_states(struct run *r)
+{
+    const struct program *p = r->p;
+    kiln_tensor *factor = NULL;
+    for (int i = 0; i < p->n_sources; i++)
+        if (p->source[i].kind == SOURCE_PARAMETER && p->source[i].same_as < 0) factor = r->source[i];
+    if (!factor) return;
+    factor = kiln_add(kiln_scalar(1), kiln_mul(kiln_mean(factor, NULL), kiln_scalar(0.125)));
+    for (int i = 0; i < p->n_sources; i++)
+        if (p->source[i].kind == SOURCE_STATE && is_float(r->source[i])) kiln_mul_(r->source[i], factor);
+}
+
 // A parameter that is passed as an input too is the very handle.
 void world_before_call(struct run *r)
 {
@@ -169,6 +184,7 @@ void world_before_call(struct run *r)
         else if (p->rewritten[r->call] >> i & 1)
             kiln_assign(r->base[i], draw_tensor(r, p->dtype[i], 1, &n, i, r->call));
     }
+    if (p->event[r->call] == EVENT_HISTORY) write_states(r);
     for (int i = 0; i < p->n_sources; i++) {
         const struct source *s = &p->source[i];
         if (!is_input(s)) continue;

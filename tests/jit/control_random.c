@@ -406,6 +406,49 @@ static void a_trace_reads_behind_draws(void **state)
     kiln_function_free(&j);
 }
 
+// --- what a region leaves in a parameter is no operand of the user's
+
+static kiln_tensor *weight;
+
+// user: whether it draws.
+REGION(leaves_a_gradient)
+{
+    kiln_tensor *y = user ? kiln_dropout(weight, 0.5) : weight;
+    return kiln_backward(kiln_sum(kiln_square(y), NULL), NULL);
+}
+
+REGION(trains)
+{
+    TRY_(kiln_for(kiln_scalar_int(2), leaves_a_gradient, user, NULL, 0, NULL, NULL, 0));
+    out[0] = kiln_add(kiln_uniform(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(4), 0, 1), in[0]);
+    return kiln_error();
+}
+
+static void gradients_that_are_left_take_no_number(void **state)
+{
+    struct fixture *f = *state;
+    for (int draws = 0; draws < 2; draws++) {
+        kiln_tensor *want = NULL, *want_slope = NULL, *y, *x = kiln_ones(f->dev, KILN_F32, KILN_SHAPE(4));
+        uint64_t seed, offset, want_offset = 0;
+        for (int cell = -1; cell < CELLS; cell++) {
+            void *user = draws ? &draws : NULL;
+            kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, trains, user);
+            weight = kiln_parameter(kiln_full(f->dev, KILN_F32, KILN_SHAPE(4), 3), "w");
+            kiln_seed(f->dev, 3);
+            ok(j ? kiln_call(j, &x, 1, &y, 1) : trains(user, &x, 1, &y, 1));
+            kiln_rng_state(f->dev, &seed, &offset);
+            if (cell < 0) want = y, want_slope = kiln_gradient(weight), want_offset = offset;
+            assert_int_equal(offset, want_offset);
+            if (cell >= 0) {
+                same_or_say((enum cell)cell, draws, "what is drawn behind it", y, want);
+                same_or_say((enum cell)cell, draws, "gradient", kiln_gradient(weight), want_slope);
+            }
+            kiln_function_free(&j);
+            ok(kiln_set_mode(KILN_MODE_EAGER));
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +461,7 @@ int main(int argc, char **argv)
         FIXTURE(captured_functions_draw_in_regions),
         FIXTURE(constant_conditions_of_regions_that_draw_are_refused),
         FIXTURE(a_trace_reads_behind_draws),
+        FIXTURE(gradients_that_are_left_take_no_number),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,8 +143,8 @@ static kiln_status add(struct looping *c, int32_t *operands, int32_t *room)
     TRY(add_region(c, &c->body, first, room));
     if (n_regions == 2) TRY(add_region(c, &c->cond, first + 1, room));
     const struct control_loop *l = c->l;
-    bool takes = region_takes_number(&c->body, 1, l->count_of, l->in, l->n_carried + l->n_scanned) ||
-                 (n_regions == 2 && c->cond.r.random_counters);
+    bool told = !l->draws.late && region_takes_number(NULL, 0, l->count_of, l->in, l->n_carried + l->n_scanned);
+    bool takes = told || c->body.r.random_counters || (n_regions == 2 && c->cond.r.random_counters);
     c->number = recorder_take_number(c->o, &l->draws, takes);
     set_attrs(c, attrs);
     const struct op_call call = {.op = &op_instances[OP_loop], .n_in = n_in, .attrs = attrs};

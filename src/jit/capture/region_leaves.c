@@ -9,6 +9,7 @@
 #include "base/leave.h"
 #include "grad/run.h"
 #include "grad/state.h"
+#include "jit/capture/region.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,7 @@ static kiln_status take_loop_in(struct attempt *a, kiln_tensor **in, bool *absen
     if (l.n_carried) memcpy(in, l.in, l.n_carried * sizeof *in);
     if (l.n_scanned) memcpy(in + l.n_carried + n, l.in + l.n_carried, l.n_scanned * sizeof *in);
     TRY(find_starts(a, trips, in + l.n_carried, absent));
+    l.draws.late = !region_takes_number(NULL, 0, l.count_of, l.in, l.n_carried + l.n_scanned);
     l.in = in;
     l.n_carried += n;
     l.body = run_body;

@@ -307,6 +307,14 @@ static kiln_status give_outputs(struct replay *r, const struct ir_node *n, kiln_
     return KILN_OK;
 }
 
+// A node that has no number of its own takes none here either.
+static struct control_draws draws_of(const struct replay *r, int64_t place)
+{
+    static const struct rng none = {0, 0};
+    if (place < 0) return (struct control_draws){.given = true, .base = &none};
+    return (struct control_draws){.given = true, .place = place, .base = r->rng};
+}
+
 static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_tensor *const *in, kiln_tensor **out,
                               struct replayed_region *regions, void **users, kiln_fn *fns)
 {
@@ -320,7 +328,7 @@ static kiln_status run_switch(struct replay *r, const struct ir_node *n, kiln_te
                                        .n = (size_t)n->n_regions,
                                        .users = users,
                                        .n_out = (size_t)n->n_out,
-                                       .draws = {true, n->attrs[AT_switch_draws].i, r->rng}};
+                                       .draws = draws_of(r, n->attrs[AT_switch_draws].i)};
     TRY(branches_take(&b, out));
     return give_outputs(r, n, out);
 }
@@ -349,7 +357,7 @@ static kiln_status run_loop(struct replay *r, const struct ir_node *n, kiln_tens
                                    .numbered = true,
                                    .is_node = !r->catching_up,
                                    .reverse = n->attrs[AT_loop_reverse].i,
-                                   .draws = {true, n->attrs[AT_loop_draws].i, r->rng}};
+                                   .draws = draws_of(r, n->attrs[AT_loop_draws].i)};
     struct leave left;
     leave_push(&left, free, rows);
     kiln_status status = loop_take(&l, out);

@@ -9,6 +9,7 @@ struct control_draws {
     bool given;
     int64_t place;          // among the numbers of the run
     const struct rng *base; // of the run; NULL: where a graph is recorded
+    bool late;              // no tensor tells its device: taken when something is drawn first
 };
 
 struct control_branches {
