@@ -395,8 +395,8 @@ REGION(writes_shown_twice)
 static void a_region_writes_a_part_of_what_repeats(void **state)
 {
     static const struct writing ways[] = {
-        {writes_row, NULL, false},       {writes_row, NULL, true},
-        {writes_in_a_trip, NULL, false}, {writes_row_of_its_own, NULL, false},
+        {writes_row, NULL, false},        {writes_row, NULL, true},
+        {writes_in_a_trip, NULL, false},  {writes_row_of_its_own, NULL, false},
         {writes_in_a_trip, &outer, true}, {writes_row_of_its_own, NULL, true},
     };
     struct fixture *f = *state;
@@ -474,6 +474,51 @@ static void two_gradients_by_one_memory(void **state)
     }
 }
 
+// --- what a function makes of host data
+
+enum { VIEW = 1, BRANCH = 2, USED_BEFORE = 4, DEEP = 8, HOWS = 16 };
+
+REGION(writes_host_data)
+{
+    const int *how = user;
+    return kiln_mul_(*how & VIEW ? kiln_narrow(outer, 0, 1, 3) : outer, kiln_scalar(0.75));
+}
+
+REGION(writes_host_data_in_a_trip)
+{
+    return kiln_for(kiln_scalar_int(2), writes_host_data, user, NULL, 0, NULL, NULL, 0);
+}
+
+REGION(gives_host_data)
+{
+    const float v[4] = {1, 2, 3, 4};
+    const int *how = user;
+    kiln_fn fn = *how & DEEP ? writes_host_data_in_a_trip : writes_host_data;
+    outer = kiln_exp(kiln_from_data(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(4), v));
+    out[0] = *how & USED_BEFORE ? kiln_add(outer, in[0]) : in[0];
+    if (*how & BRANCH)
+        TRY_(kiln_cond(kiln_greater(in[0], kiln_scalar(0)), fn, NULL, user, NULL, 0, NULL, 0));
+    else
+        TRY_(kiln_for(kiln_scalar_int(1), fn, user, NULL, 0, NULL, NULL, 0));
+    out[1] = kiln_add(outer, kiln_scalar(0));
+    return kiln_error();
+}
+
+static void a_region_writes_host_data(void **state)
+{
+    struct fixture *f = *state;
+    for (int how = 0; how < HOWS; how++)
+        for (int negative = 0; negative < 2; negative++) {
+            kiln_tensor *x = kiln_full(f->dev, KILN_F32, KILN_SHAPE0, negative ? -1 : 1), *want[2], *y[2];
+            ok(call_in(-1, gives_host_data, &how, &x, 1, want, 2));
+            for (int cell = 0; cell < CELLS; cell++) {
+                ok(call_in(cell, gives_host_data, &how, &x, 1, y, 2));
+                same_or_say((enum cell)cell, how, "what is made before", y[0], want[0]);
+                same_or_say((enum cell)cell, how, "what is written", y[1], want[1]);
+            }
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +533,7 @@ int main(int argc, char **argv)
         FIXTURE(a_region_writes_a_part_of_what_repeats),
         FIXTURE(gradients_of_what_repeats),
         FIXTURE(two_gradients_by_one_memory),
+        FIXTURE(a_region_writes_host_data),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,17 @@ static bool can_evaluate(const struct recorder *r, const struct op_call *c, kiln
     return tensors;
 }
 
+// In a region, a view of what a function around it made of host data shows that memory, which may be written.
+static bool shows_host_data(const struct recorder *r, const struct op_call *c, kiln_tensor *const *in)
+{
+    if (!r->outer || !(c->op->flags & OP_VIEW) || is_number(in[0]) || in[0]->builder) return false;
+    for (; r; r = r->outer) {
+        if (recorder_find(r, in[0])) return false;
+        if (in[0]->storage->capture == r->capture) return true;
+    }
+    return false;
+}
+
 // Whether it records a region that a constant chose, which draws from no stream of its own.
 static bool is_chosen(const struct recorder *r)
 {
@@ -157,7 +168,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
 static kiln_status apply(struct sink *s, struct op_call *c, kiln_device *dev, kiln_tensor *const *in, kiln_tensor **out)
 {
     struct recorder *r = recorder_of(s);
-    if (can_evaluate(r, c, in)) return eager_at_once(c, dev, in, out);
+    if (can_evaluate(r, c, in) || shows_host_data(r, c, in)) return eager_at_once(c, dev, in, out);
     TRY(recorder_check_device(r, c->op->name, dev));
     kiln_tensor *few[FEW], **resolved = c->n_in > FEW ? malloc(sizeof *resolved * (size_t)c->n_in) : few;
     int32_t few_values[FEW], *values = c->n_in > FEW ? malloc(sizeof *values * (size_t)c->n_in) : few_values;
