@@ -849,6 +849,53 @@ static void what_was_kept_may_be_written_where_no_gradient_needs_it(void **state
     for (int i = 0; i < 9; i++) near(got[i], want[i], 1e-6);
 }
 
+// --- where an extremum was
+
+// A sum is among what x is made of: added up in another order, it would move x by its last bits. What comes last reads
+// a value, so that x is a result of the segment, and what it is made of is none.
+static kiln_status scales_by_an_extremum(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                         size_t n_out)
+{
+    const kiln_reduce_opts *rows = KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true);
+    const int kind = *(const int *)user;
+    kiln_tensor *x = kiln_mul(in[0], kiln_sum(kiln_sigmoid(in[0]), rows)), *size = kiln_tanh(kiln_mul(x, in[1]));
+    kiln_tensor *most = kind == 0   ? kiln_min(size, rows)
+                        : kind == 1 ? kiln_max(size, rows)
+                        : kind == 2
+                            ? kiln_cummax(size, -1)
+                            : kiln_norm(size, KILN_NORM(.axes = KILN_AXES(-1), .keepdims = true, .ord = INFINITY));
+    out[0] = kiln_mul(x, most);
+    if (kiln_item(kiln_sum(x, NULL)) > 1e6) out[0] = x;
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *y = kiln_add(x, kiln_scalar(i));
+        if (kiln_item(kiln_sum(y, NULL)) > 1e6) out[0] = y;
+    }
+    return kiln_error();
+}
+
+static void extrema_are_found_again(void **state)
+{
+    struct fixture *f = *state;
+    float v[216];
+    uint32_t drawn = 1;
+    for (int kind = 0; kind < 4; kind++)
+        for (int run = 0; run < 8; run++) {
+            kiln_function *j = kiln_jit(scales_by_an_extremum, &kind, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+            for (int i = 0; i < 216; i++) v[i] = (float)((drawn = drawn * 1664525 + 1013904223) >> 8) / (1 << 22) - 2;
+            for (int t = 0; t < 4; t++) {
+                kiln_tensor *x[2], *y;
+                for (int captured = 0; captured < 2; captured++) {
+                    x[captured] = kiln_parameter(kiln_from_data(f->dev, KILN_F32, KILN_SHAPE(6, 6, 6), v), "x");
+                    kiln_tensor *in[] = {x[captured], vec(f, 6, 0.5, -0.25, 1., 0.75, -0.5, 0.25)};
+                    ok(captured ? kiln_call(j, in, 2, &y, 1) : scales_by_an_extremum(&kind, in, 2, &y, 1));
+                    ok(kiln_backward(kiln_sum(y, NULL), NULL));
+                }
+                near(kiln_gradient(x[1]), kiln_gradient(x[0]), 1e-4);
+            }
+            kiln_function_free(&j);
+        }
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -871,6 +918,7 @@ int main(int argc, char **argv)
         FIXTURE(backward_outlives_recording_and_function),
         FIXTURE(threads_share_recordings_and_backwards),
         FIXTURE(a_hash_changes_nothing),
+        FIXTURE(extrema_are_found_again),
         FIXTURE(a_result_leads_to_what_it_comes_of),
         FIXTURE(what_was_kept_may_be_written_where_no_gradient_needs_it),
     };

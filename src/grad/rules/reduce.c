@@ -134,8 +134,11 @@ RULE(norm)
     else if (p == (double)INFINITY) {
         const int64_t *axes;
         size_t n_axes = kiln_rule_ints("axes", &axes);
-        kiln_tensor *hit = kiln_cast(kiln_equal(kiln_abs(x), y), kiln_tensor_dtype(dy));
-        kiln_tensor *count = kiln_sum(hit, KILN_REDUCE(.axes = {n_axes, axes}, .keepdims = true));
+        // Not y, from which an x that is computed anew may differ by its last bits.
+        const kiln_reduce_opts *along = KILN_REDUCE(.axes = {n_axes, axes}, .keepdims = true);
+        kiln_tensor *size = kiln_abs(x),
+                    *hit = kiln_cast(kiln_equal(size, kiln_max(size, along)), kiln_tensor_dtype(dy));
+        kiln_tensor *count = kiln_sum(hit, along);
         din[0] = kiln_mul(kiln_mul(hit, kiln_sign(x)), kiln_div(dy, count));
     } else {
         // sign(x) (|x| / y)^(p-1) dy; at 0 the derivative of |x|^p is 0, or without bound for p < 1.

@@ -7,8 +7,8 @@
 // (it computes each element from one of each operand, or moves nothing) and all that it is made of is at hand in the
 // backward graph anyway: inputs that keep their values, constants, and values that are saved already. Making it again
 // then costs no memory, and inside a fused kernel next to no time. Everything else becomes an output of the forward
-// graph, once; on request it is made again, too, random numbers by the place of their draw. Nodes are visited from the
-// last to the first, so a value's users are known before it is.
+// graph, once, as does what a gradient compares with an op's result; on request it is made again, too, random numbers
+// by the place of their draw. Nodes are visited from the last to the first, so a value's users are known before it is.
 #include "jit/capture/split.h"
 #include "ir/graft.h"
 #include <stdio.h>
@@ -24,6 +24,7 @@ struct splitting {
     struct kiln_graph *g;
     uint8_t *marks;  // by value
     int32_t *number; // by value: in the backward graph, -1: not there
+    bool *compared;  // by value
 };
 
 static int source_of(const struct splitting *p, int32_t value)
@@ -72,6 +73,16 @@ static void need_operands(struct splitting *p, const struct ir_node *n)
     }
 }
 
+// Values in which the gradient looks for what an op has found there: computed anew, of what was computed anew, they may
+// differ from it by their last bits.
+static void find_compared(struct splitting *p)
+{
+    for (size_t i = 0; i < p->s->n_nodes; i++) {
+        const struct ir_node *n = &p->g->nodes.v[i];
+        for (int k = 0; k < n->n_in && n->op->flags & OP_COMPARES; k++) p->compared[ir_operands(p->g, n)[k]] = true;
+    }
+}
+
 static void mark(struct splitting *p)
 {
     for (size_t i = 0; i < p->s->n_grads; i++)
@@ -83,7 +94,8 @@ static void mark(struct splitting *p)
         for (int k = 0; k < n->n_out; k++) {
             int32_t value = n->first_out + k;
             needed |= p->marks[value] != UNUSED;
-            if (p->marks[value] && i < p->s->n_nodes) remade &= is_at_hand(p, value, DEPTH_MAX) && is_cheap(n->op);
+            if (p->marks[value] && i < p->s->n_nodes)
+                remade &= is_cheap(n->op) && is_at_hand(p, value, DEPTH_MAX) && !p->compared[value];
         }
         if (!needed) continue;
         if (i >= p->s->n_nodes || remade || is_computed_again(p, n)) {
@@ -184,19 +196,22 @@ static kiln_status build(struct splitting *p)
 kiln_status split_graph(struct kiln_graph *g, struct split *s)
 {
     size_t n = g->values.n + 1;
-    struct splitting p = {s, g, calloc(n, 1), malloc(n * sizeof(int32_t))};
+    struct splitting p = {s, g, calloc(n, 1), malloc(n * sizeof(int32_t)), calloc(n, 1)};
     s->backward = ir_graph_create();
     s->saved = calloc(n, sizeof *s->saved);
     s->n_saved = 0;
     kiln_status status = s->backward ? KILN_OK : error_pending;
-    if (!status && (!p.marks || !p.number || !s->saved)) status = error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!status && (!p.marks || !p.number || !p.compared || !s->saved))
+        status = error_set(KILN_E_MEMORY, "jit: out of memory");
     if (!status) {
         memset(p.number, -1, n * sizeof *p.number);
+        find_compared(&p);
         mark(&p);
         status = build(&p);
     }
     free(p.marks);
     free(p.number);
+    free(p.compared);
     if (!status) return KILN_OK;
     ir_graph_destroy(&s->backward);
     free(s->saved);
