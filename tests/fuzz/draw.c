@@ -195,7 +195,7 @@ static void draw_neighbours(struct program *p, struct rng *r)
         if (o->kind == SOURCE_STATE && p->dtype[o->base] >= KILN_F16 && rng_chance(r, 30))
             s->stopped = other, s->leaf = false;
         if (!o->leaf || o->beside >= 0 || !rng_chance(r, 20)) continue;
-        s->beside = other, s->base = o->base;
+        s->beside = other, s->base = o->base, s->leaf = false;
         for (int call = 0; call < CALLS && rng_chance(r, 70); call++) s->at[call] = o->at[call];
         if (rng_chance(r, 50)) memcpy(s->size, o->size, sizeof s->size), s->rank = o->rank;
     }
