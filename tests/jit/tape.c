@@ -1,6 +1,7 @@
 // What a captured function leaves on the tape, and finds there: in every kind of capture the gradients are those of the
 // function itself.
 #include "jit_cells.h"
+#include <kiln/control.h>
 
 // What a function reaches: two parameters, a state.
 struct world {
@@ -641,10 +642,89 @@ static void a_state_written_without_a_gradient_may_be_written_again(void **state
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+// What was done outside to an input, or to a state, leads to what is differentiated by: the gradient is that of eager
+// mode, or it is refused; never a part of it.
+enum { STATE = 1, BY_GRADIENTS = 2, WRITTEN_FIRST = 4, IN_A_REGION = 8, HISTORIES = 16 };
+
+struct lying_behind {
+    kiln_tensor *w, *state;
+    int how;
+};
+
+static kiln_status loss_of_history(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct lying_behind *b = user;
+    kiln_tensor *x = b->how & STATE ? b->state : in[0];
+    kiln_no_grad_begin();
+    if (b->how & WRITTEN_FIRST) kiln_mul_(b->state, kiln_scalar(0.5));
+    kiln_no_grad_end();
+    out[0] = kiln_add(kiln_sum(kiln_square(x), NULL), kiln_sum(b->w, NULL));
+    return kiln_error();
+}
+
+static kiln_status slope_by_history(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct lying_behind *b = user;
+    kiln_tensor *made[2];
+    if (b->how & BY_GRADIENTS) {
+        TRY_(loss_of_history(b, in, n_in, made, 1));
+        return kiln_gradients(made[0], &b->w, 1, NULL, out);
+    }
+    TRY_(kiln_value_and_grad(loss_of_history, b, in, n_in, KILN_GRAD(.params = {1, &b->w}), made, 2));
+    out[0] = made[1];
+    return kiln_error();
+}
+
+static kiln_status slope_in_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct lying_behind *b = user;
+    kiln_tensor *yes = kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(-1e6));
+    if (!(b->how & IN_A_REGION)) return slope_by_history(user, in, n_in, out, n_out);
+    return kiln_cond(yes, slope_by_history, slope_by_history, user, in, n_in, out, 1);
+}
+
+static kiln_status call_with_history(struct fixture *f, kiln_function *j, struct lying_behind *b, bool history,
+                                     kiln_tensor **out)
+{
+    kiln_tensor *x = vec(f, 2, 3., 4.);
+    b->w = kiln_parameter(vec(f, 2, 1., 2.), "w");
+    b->state = vec(f, 2, 3., 4.);
+    TRY_(kiln_state(b->state));
+    if (history) x = kiln_mul(x, b->w);
+    if (history) TRY_(kiln_mul_(b->state, b->w));
+    return j ? kiln_call(j, &x, 1, out, 1) : slope_in_region(b, &x, 1, out, 1);
+}
+
+static void no_part_of_a_gradient_is_lost_behind_an_input(void **state)
+{
+    struct fixture *f = *state;
+    for (int how = 0; how < HISTORIES; how++)
+        for (enum cell cell = 0; cell < CELLS; cell++) {
+            struct lying_behind b = {.how = how};
+            kiln_function *j = capture_in(cell, slope_in_region, &b);
+            for (int t = 0; t < 4; t++) {
+                kiln_tensor *got, *want;
+                ok(kiln_set_mode(KILN_MODE_EAGER));
+                ok(call_with_history(f, NULL, &b, t % 2, &want));
+                ok(kiln_set_mode(cell == GRAPH ? KILN_MODE_GRAPH : KILN_MODE_EAGER));
+                kiln_status status = call_with_history(f, j, &b, t % 2, &got);
+                if (!status) same_or_say(cell, how, "the gradient", got, want);
+                if (!status) continue;
+                assert_true(t % 2 && cell != AUTO);
+                assert_int_equal(status, KILN_E_UNSUPPORTED);
+                assert_non_null(strstr(kiln_error_message(), "depends on"));
+                kiln_error_clear();
+            }
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE(a_state_written_without_a_gradient_may_be_written_again),
+        FIXTURE(no_part_of_a_gradient_is_lost_behind_an_input),
         FIXTURE(a_parameter_is_assigned),
         FIXTURE(a_stopped_gradient_stays_stopped),
         FIXTURE(rules_see_constants),

@@ -343,6 +343,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
 {
     static atomic_uint last;
     *r = (struct recorder){.name = name, .kind = kind, .syntax = syntax, .must_be_constant = -1};
+    r->no_grad = thread_state.no_grad;
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);

@@ -86,6 +86,7 @@ struct recorder {
     const char *name;               // of the function, for messages
     kiln_capture kind;
     kiln_syntax syntax;
+    bool no_grad;                   // where it begins
     kiln_device *dev;               // NULL: not known yet
     VEC(struct variable) variables; // from 1
     VEC(struct own_place) places;   // by a handle's `place`, from 1

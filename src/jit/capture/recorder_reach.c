@@ -25,15 +25,43 @@ static kiln_status leads(const struct recorder *r, const struct tape_node *from,
     return status;
 }
 
-kiln_status recorder_check_whole(struct sink *sink, const struct tape_node *root, struct tape_node *const *targets,
+// What lies behind an input is known at each call only.
+static kiln_status check_entries(struct recorder *r, const struct tape_reach *reach, struct tape_node *const *targets,
                                  size_t n)
 {
-    const struct recorder *r = recorder_of(sink);
+    for (size_t i = 0; i < reach->nodes.n; i++) {
+        const struct tape_node *at = reach->nodes.v[i];
+        if (at->kind != NODE_INPUT || at->edges[0].node || !recorder_is_entry(&r->sink.base, at)) continue;
+        for (size_t t = 0; t < n; t++)
+            if (targets[t] != at && targets[t]->kind != NODE_OP)
+                return error_set(KILN_E_UNSUPPORTED,
+                                 "gradients: in %s it comes to an input, or a state, that depends on others outside of "
+                                 "the capture, perhaps on wrt %zu; use kiln_grad by what the function is given, or "
+                                 "capture with KILN_CAPTURE_AUTO",
+                                 r->name, t);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_outer(struct recorder *r, const struct tape_reach *reach, struct tape_node *const *targets,
+                               size_t n);
+
+static kiln_status check_from(struct recorder *r, const struct tape_node *root, struct tape_node *const *targets,
+                              size_t n)
+{
     struct tape_reach reach = {0};
-    if (!r->outer) return KILN_OK;
     kiln_status status = reach_from(&reach, root);
-    for (size_t i = 0; i < reach.nodes.n && !status; i++) {
-        const struct source *s = source_at(r, reach.nodes.v[i]);
+    if (!status) status = r->outer ? check_outer(r, &reach, targets, n) : check_entries(r, &reach, targets, n);
+    reach_finish(&reach);
+    return status;
+}
+
+static kiln_status check_outer(struct recorder *r, const struct tape_reach *reach, struct tape_node *const *targets,
+                               size_t n)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < reach->nodes.n && !status; i++) {
+        const struct source *s = source_at(r, reach->nodes.v[i]);
         for (size_t t = 0; t < n && s && !status; t++) {
             const struct source *by = source_at(r, targets[t]);
             bool goes_on = false;
@@ -46,8 +74,15 @@ kiln_status recorder_check_whole(struct sink *sink, const struct tape_node *root
                     "%zu, and cannot go on from there; return what is differentiated, or capture with "
                     "KILN_CAPTURE_AUTO",
                     r->name, t);
+            if (!status && s->outside.node && s->place != targets[t])
+                status = check_from(r->outer, s->outside.node, by ? &by->outside.node : &targets[t], 1);
         }
     }
-    reach_finish(&reach);
     return status;
+}
+
+kiln_status recorder_check_whole(struct sink *sink, const struct tape_node *root, struct tape_node *const *targets,
+                                 size_t n)
+{
+    return check_from(recorder_of(sink), root, targets, n);
 }

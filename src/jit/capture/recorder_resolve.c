@@ -58,13 +58,14 @@ static kiln_status add_shared(struct recorder *r, const char *op, kiln_tensor *t
     return recorder_watch(r, leaf);
 }
 
-// What was written to a state may require a gradient. The program is told by its family.
-static kiln_status find_history(kiln_tensor *t, struct source *s)
+// What was written to a state may require a gradient, also where it is met without gradients first. The program is told
+// by its family.
+static kiln_status find_history(const struct recorder *r, kiln_tensor *t, struct source *s)
 {
     const struct tape_edge none = {NULL, 0};
     if (s->grad) return KILN_OK;
     TRY(family_of_state(t, s->leaf));
-    s->history = !thread_state.no_grad && family_has_history(s->leaf);
+    s->history = !r->no_grad && family_has_history(s->leaf);
     if (!s->history) return KILN_OK;
     s->place = node_input(&s->type, &none);
     return s->place ? KILN_OK : error_pending;
@@ -89,7 +90,7 @@ static kiln_status add_outside(struct recorder *r, const char *op, kiln_tensor *
             snprintf(name, sizeof name, "%s", leaf->leaf->name);
         else
             snprintf(name, sizeof name, "state%zu", r->sources.n);
-        TRY(find_history(t, &s));
+        TRY(find_history(r, t, &s));
         kiln_status status = recorder_add_parameter(r, &s, name, variable);
         if (status) node_unref(s.place);
         TRY(status);
