@@ -238,7 +238,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
     // Both branches are captured, whichever eager mode takes.
     if (got->status == KILN_E_GRADIENT && strstr(got->message, "leaf that requires a gradient; write it"))
         return one_node;
-    if (got->status == KILN_E_DTYPE && strstr(got->message, "output 0 of then_fn is ")) return one_node;
+    if (got->status == KILN_E_DTYPE && strstr(got->message, ": they differ in dtype")) return one_node;
     if (got->status == KILN_E_ARGUMENT && strstr(got->message, "share memory: ")) return one_node;
     // Gradients of gradients run the function's ops again, on inputs that it may have written.
     if (got->status == KILN_E_GRADIENT) return twice && strstr(got->message, "has changed since");
