@@ -103,6 +103,7 @@ struct recorder {
     bool records_gradients; // the backward that came last, with .create_graph
     bool accumulates;       // the same, with .accumulate
     uint64_t writes, random_counters;
+    uint64_t taken;                  // memory that was a constant's, before it was written
     uint64_t max_nodes;              // of this one and those around it; 0: no bound
     VEC(struct node_range) of_rules; // made for gradients, not by the function
     const struct joined *joined;     // borrowed

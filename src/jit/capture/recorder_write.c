@@ -28,6 +28,7 @@ kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor
     kiln_tensor *first = variable_handle(r, &line, value);
     if (!first) return error_pending;
     TRY(variable_new(r, first, &whole, &variable));
+    r->taken++;
     r->variables.v[variable].storage = storage_ref(t->storage);
     return variable_show(r, variable, &t->type, &t->layout, out);
 }
