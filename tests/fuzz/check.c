@@ -207,6 +207,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
 {
     static const char *const limits[] = {
         "uses a tensor that depends on others outside of the capture",
+        "that depends on others outside of the capture, perhaps on wrt",
         "requires a gradient and shares its memory with another tensor, and that memory is written",
         "shares with another tensor, and the parameter requires a gradient",
         "gave, shares with another tensor",

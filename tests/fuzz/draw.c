@@ -228,4 +228,5 @@ void draw_program(struct program *p, uint64_t seed)
     p->verified = rng_chance(&apart, 10);
     p->learns = rng_chance(&apart, 20);
     if (rng_chance(&apart, 25)) draw_neighbours(p, &apart);
+    p->asks = rng_chance(&apart, 40);
 }

@@ -113,6 +113,7 @@ struct program {
     bool reads;   // the host reads values and decides by them
     int breaks;   // the step before which the last call fails; -1: none
     bool learns;  // calls of the host are made by captures as well
+    bool asks;    // GRADIENT_INSIDE by kiln_gradients
     kiln_level level;
     bool eager_rounding, deterministic, verified; // captures
     enum event event[CALLS];

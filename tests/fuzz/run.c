@@ -233,7 +233,10 @@ static kiln_status function(void *user, kiln_tensor *const *in, size_t n_in, kil
     }
     if (run_steps(r, in, out) || r->p->gradient != GRADIENT_INSIDE) return kiln_error();
     kiln_tensor *loss = loss_of(r, out, r->p->n_results);
-    if (loss && kiln_requires_grad(loss)) kiln_backward(loss, NULL);
+    bool has_slope = loss && kiln_requires_grad(loss);
+    if (r->p->asks && has_slope && by.n_params)
+        return kiln_gradients(loss, by.params, by.n_params, NULL, out + r->p->n_results);
+    if (has_slope) kiln_backward(loss, NULL);
     for (size_t i = 0; i < by.n_params && !kiln_error(); i++) {
         kiln_tensor *d = kiln_gradient(by.params[i]);
         out[r->p->n_results + (int)i] = d ? kiln_alias(d) : kiln_zeros_like(by.params[i]);

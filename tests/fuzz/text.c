@@ -50,6 +50,7 @@ void print_program(struct harness *h, const struct program *p, FILE *f)
     if (p->level || p->eager_rounding || p->deterministic || p->verified)
         fprintf(f, "  captured with level %d%s%s%s\n", (int)p->level, p->eager_rounding ? ", eager rounding" : "",
                 p->deterministic ? ", deterministic" : "", p->verified ? ", verified" : "");
+    if (p->asks && p->gradient == GRADIENT_INSIDE) fprintf(f, "  gradients by kiln_gradients\n");
     if (p->breaks >= 0) fprintf(f, "  the last call fails before step %d\n", p->breaks);
     for (int i = 0; i < p->n_sources; i++) print_source(p, i, f);
     for (int call = 1; call < p->n_calls; call++) {
