@@ -1,11 +1,12 @@
-// From a failing call to the line of the user's code that made it.
+// From a call to the line of the user's code that made it.
 //
-// Input: the stack of the calling thread. Output: one line of the caller's source. caller_find walks the stack by
-// unwind tables and stops at the first frame that is neither in libkiln nor in the C run-time libraries, through which
-// callbacks and thread starts pass. caller_describe asks libdw, opened at run time, for the line of that address; a
-// program without debug information, or a machine without libdw, gets "program+0x1085", which addr2line understands.
-// Where the library is linked into the program itself (white-box tests), the address range tells nothing; there the
-// library's frames are known by their source files, which lie in src/<layer>/.
+// Input: the stack of the calling thread. Output: one line of the caller's source. caller_find stops at the first frame
+// that is neither in libkiln nor in the C run-time libraries, through which callbacks and thread starts pass. Frames of
+// libkiln have frame pointers: from one to the next is a load, and where the first frame outside is the user's, that is
+// all. Else the stack is walked by unwind tables, some microseconds. caller_describe asks libdw, opened at run time,
+// for the line of that address; a program without debug information, or a machine without libdw, gets "program+0x1085",
+// which addr2line understands. Where the library is linked into the program itself (white-box tests), the address range
+// tells nothing; there the library's frames are known by their source files, which lie in src/<layer>/.
 //
 // Invariants: the list of modules read by libdw only grows; an answer, once remembered, stays true because a resolved
 // address belongs to code that was on a stack. Unloading a module and loading another at its place can at worst give
@@ -17,6 +18,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unwind.h>
@@ -115,10 +117,45 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *us
     return _URC_END_OF_STACK;
 }
 
+// Code that was found to be no run-time library's, by a hash of its address.
+static _Atomic uintptr_t of_users[256];
+
+static bool is_of_users(uintptr_t address)
+{
+    _Atomic uintptr_t *known = &of_users[address % COUNT_OF(of_users)];
+    if (atomic_load_explicit(known, memory_order_relaxed) == address) return true;
+    if (is_runtime_library(address)) return false;
+    atomic_store_explicit(known, address, memory_order_relaxed);
+    return true;
+}
+
+#if defined(__x86_64__)
+enum { MOST_FRAMES = 1000, LARGEST_FRAME_B = 1 << 24 };
+
+// 0: the tables have to tell.
+static uintptr_t find_by_frames(const uintptr_t *frame)
+{
+    if (!self.found || self.is_program) return 0;
+    for (int i = 0; i < MOST_FRAMES; i++) {
+        uintptr_t address = frame[1] - 1, next = frame[0], here = (uintptr_t)frame;
+        if (address < self.begin || address >= self.end) return is_of_users(address) ? address : 0;
+        if (next <= here || next - here > LARGEST_FRAME_B || next % sizeof next) return 0;
+        frame = (const uintptr_t *)next;
+    }
+    return 0;
+}
+#else
+static uintptr_t find_by_frames(const uintptr_t *frame)
+{
+    return 0;
+}
+#endif
+
 uintptr_t caller_find(void)
 {
-    uintptr_t address = 0;
     pthread_once(&self_once, init_self);
+    uintptr_t address = find_by_frames(__builtin_frame_address(0));
+    if (address) return address;
     _Unwind_Backtrace(visit_frame, &address);
     return address;
 }

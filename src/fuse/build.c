@@ -139,9 +139,10 @@ static kiln_status build(struct builder *b)
 {
     bool needed[MAX_INSTANCES] = {false};
     build_choose_space(b);
-    build_place_all(b);
+    if (!error_pending) build_place_all(b);
+    if (error_pending) return error_pending;
     for (int i = 0; i < b->n_instances; i++)
-        if (!build_follow(b, i)) return KILN_OK;
+        if (!build_follow(b, i)) return error_pending;
     build_find_totals(b);
     for (int i = 0; i < b->set->n_units; i++) {
         if (!stored(b, b->set->units[i])) continue;
@@ -160,11 +161,11 @@ kiln_status fuse_kernel(struct arena *a, const struct fuse_set *set, struct fuse
     struct builder b = {.set = set, .arena = a};
     *out = NULL;
     b.k = arena_alloc(a, sizeof *b.k);
-    b.instances = arena_alloc(a, sizeof *b.instances * MAX_INSTANCES);
-    if (!b.k || !b.instances) return error_pending;
+    if (!b.k) return error_pending;
     dag_begin(&b.dag);
     kiln_status status = build(&b);
     dag_end(&b.dag);
+    free(b.instances);
     if (!status && !b.why) *out = b.k;
     *why = b.why;
     return status;

@@ -23,8 +23,8 @@ struct builder {
     struct fused_kernel *k;
     struct space space;
     struct dag_builder dag;
-    struct instance *instances;
-    int n_instances;
+    struct instance *instances; // allocated; grows
+    int n_instances, cap_instances;
     uint8_t *level; // by node
     int n_levels, cap_levels;
     const char *why;
@@ -85,9 +85,11 @@ static inline bool makes_row_value(const struct unit *u)
 // --- build_space.c ---
 
 void build_choose_space(struct builder *b);
-// The map at which `u` has, as operand `o`, what instance `by` reads as `from`. May cut the space.
-bool build_solve(struct builder *b, int by, const struct launch_operand *from, const struct unit *u,
+// The map at which a unit of these sizes has, as operand `o`, what instance `by` reads as `from`. May cut the space.
+bool build_solve(struct builder *b, int by, const struct launch_operand *from, int rank, const int64_t *sizes,
                  const struct launch_operand *o, struct point_map *out);
+// Room for one more; false: there is none, or no memory (an error is set).
+bool build_room(struct builder *b);
 // The number of the instance, new or there; -1: it cannot be.
 int build_add_instance(struct builder *b, int32_t unit, const struct point_map *m);
 

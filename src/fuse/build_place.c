@@ -20,10 +20,10 @@ static int instance_read(struct builder *b, int by, const struct launch_operand 
 {
     const struct unit *u = unit_at(b, maker);
     struct point_map m;
-    struct unit seen = *u;
+    int64_t sizes[MAX_RANK];
     bool row_value = makes_row_value(u);
-    for (int d = u->l.rank - u->l.n_reduce; row_value && d < u->l.rank; d++) seen.l.sizes[d] = 1;
-    if (!build_solve(b, by, in, &seen, &u->l.operands[u->n_in], &m)) {
+    for (int d = 0; d < u->l.rank; d++) sizes[d] = row_value && d >= u->l.rank - u->l.n_reduce ? 1 : u->l.sizes[d];
+    if (!build_solve(b, by, in, u->l.rank, sizes, &u->l.operands[u->n_in], &m)) {
         b->why = "a value is read at places that no strides give";
         return -1;
     }
@@ -61,7 +61,8 @@ static bool place_by(struct builder *b, int32_t unit, int o)
         for (int p = 0; p < other->l.n_operands; p++) {
             const struct launch_operand *theirs = &other->l.operands[p];
             if (!in_memory(theirs) || theirs->slot != mine->slot || other == u) continue;
-            if (build_solve(b, i, theirs, u, mine, &m) && build_add_instance(b, unit, &m) >= 0) return true;
+            if (build_solve(b, i, theirs, u->l.rank, u->l.sizes, mine, &m) && build_add_instance(b, unit, &m) >= 0)
+                return true;
         }
     }
     return false;

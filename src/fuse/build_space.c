@@ -2,7 +2,10 @@
 // that were found so far are brought to the finer space.
 #include "fuse/build.h"
 #include "scalar/reduce.h"
+#include <stdlib.h>
 #include <string.h>
+
+enum { FEW_INSTANCES = 16 };
 
 static double size_of(const struct unit *u, int from, int to)
 {
@@ -23,8 +26,24 @@ static bool better_frame(const struct builder *b, int32_t unit, int32_t other)
     return size_of(u, n, u->l.rank) > size_of(best, m, best->l.rank);
 }
 
+bool build_room(struct builder *b)
+{
+    if (b->n_instances < b->cap_instances) return true;
+    if (b->n_instances == MAX_INSTANCES) return false;
+    int cap = b->cap_instances ? 2 * b->cap_instances : FEW_INSTANCES;
+    struct instance *more = realloc(b->instances, sizeof *more * (size_t)(cap < MAX_INSTANCES ? cap : MAX_INSTANCES));
+    if (!more) {
+        error_set(KILN_E_MEMORY, "graph: out of memory");
+        return false;
+    }
+    b->instances = more;
+    b->cap_instances = cap < MAX_INSTANCES ? cap : MAX_INSTANCES;
+    return true;
+}
+
 void build_choose_space(struct builder *b)
 {
+    if (!build_room(b)) return;
     int32_t best = b->set->units[0];
     for (int i = 1; i < b->set->n_units; i++)
         if (better_frame(b, b->set->units[i], best)) best = b->set->units[i];
@@ -45,14 +64,14 @@ static bool cut(struct builder *b, const struct cut *c)
     return true;
 }
 
-bool build_solve(struct builder *b, int by, const struct launch_operand *from, const struct unit *u,
+bool build_solve(struct builder *b, int by, const struct launch_operand *from, int rank, const int64_t *sizes,
                  const struct launch_operand *o, struct point_map *out)
 {
     for (;;) {
         struct form e;
         struct cut c;
         affine_compose(&b->space, &b->instances[by].map, from->strides, first_element(from), &e);
-        if (affine_solve(&b->space, &e, u->l.rank, u->l.sizes, o->strides, first_element(o), out, &c)) return true;
+        if (affine_solve(&b->space, &e, rank, sizes, o->strides, first_element(o), out, &c)) return true;
         if (!c.inner || !cut(b, &c)) return false;
     }
 }
@@ -116,8 +135,9 @@ int build_add_instance(struct builder *b, int32_t unit, const struct point_map *
         if (b->instances[i].unit == unit && map_equal(&b->instances[i].map, m, b->space.n_dims)) return i;
     const struct unit *u = unit_at(b, unit);
     struct instance instance = {.unit = unit, .map = *m};
-    if (b->n_instances == MAX_INSTANCES || !fits(b, &instance)) return -1;
+    if (!fits(b, &instance)) return -1;
     if (finds_places(&u->body->dag) && (instance.total || !keeps_order(b, u, m))) return -1;
+    if (!build_room(b)) return -1;
     b->instances[b->n_instances] = instance;
     return b->n_instances++;
 }

@@ -144,6 +144,7 @@ kiln_status group_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
     const char *why = not_around_product(f, a, b);
     *done = false;
     both.anchored = a->anchored || b->anchored;
+    struct arena_mark before = arena_mark(&f->out->arena);
     if (!why && both.n > MAX_GROUP) why = "the kernel would be too large";
     if (!why && (group_path_between(f, first, second) || group_path_between(f, second, first)))
         why = "what lies between them needs one and feeds the other";
@@ -155,6 +156,7 @@ kiln_status group_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
     }
     if (!why) why = not_worth(f, a, b, &both);
     if (why) {
+        arena_rewind(&f->out->arena, before);
         f->why[second] = why;
         return KILN_OK;
     }

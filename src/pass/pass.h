@@ -42,7 +42,7 @@ int pass_find(const char *name); // row of pass_table, -1: none
 struct pass_report {
     VEC(struct pass_stats) runs;
     int rounds;
-    bool settled; // the last round changed nothing
+    bool settled; // no pass of the table would change it
 };
 
 // KILN_DEBUG=passes (print after each), verify, skip=NAME.

@@ -104,17 +104,19 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
     return report ? vec_push(&report->runs, s) : KILN_OK;
 }
 
+// It has settled when each pass has found nothing to do since the last change.
 kiln_status pass_run_all(struct kiln_graph **g, const struct pass_options *o, struct pass_report *report)
 {
     struct pass_report local = {0}, *r = report ? report : &local;
     kiln_status status = KILN_OK;
-    r->settled = false;
-    for (r->rounds = 0; r->rounds < PASS_ROUNDS_MAX && !r->settled && !status; r->rounds++) {
-        size_t first = r->runs.n;
-        for (int i = 0; i < pass_count && !status; i++) status = pass_run(i, g, o, r);
-        r->settled = true;
-        for (size_t i = first; i < r->runs.n; i++) r->settled &= !r->runs.v[i].changed;
-    }
+    int unchanged = 0;
+    for (r->rounds = 0; r->rounds < PASS_ROUNDS_MAX && unchanged < pass_count && !status; r->rounds++)
+        for (int i = 0; i < pass_count && unchanged < pass_count && !status; i++) {
+            size_t before = r->runs.n;
+            status = pass_run(i, g, o, r);
+            unchanged = r->runs.n > before && r->runs.v[before].changed ? 0 : unchanged + 1;
+        }
+    r->settled = unchanged >= pass_count;
     pass_report_free(&local);
     return status;
 }
