@@ -61,14 +61,16 @@ typedef struct kiln_jit_opts {
     kiln_tensors input_signature KILN_0;      ///< the dtypes and shapes that inputs must have; none given: any
     uint64_t (*hash_args)(void *user) KILN_0; ///< called at each call: a new value is a new capture
     uint64_t verify KILN_0;                   ///< capture anew at every verify-th call and compare; 0: never
-    uint64_t loop_unrolling KILN_0;  ///< AUTO: copies of a repeated body before it is one piece; 0: as it likes
-    bool print_after_all KILN_0;     ///< print each graph to stderr when it is captured
-    bool background KILN_0;          ///< compile on other threads; single ops run until it is done
-    bool pure_host KILN_0;           ///< AUTO: the function has no effects on the host; it may be skipped
-    uint64_t recompile_limit KILN_0; ///< captures after the first; 0: 32, or $KILN_JIT_RECOMPILES
-    uint64_t cache_entries KILN_0;   ///< programs kept; 0: 64
-    uint64_t cache_B KILN_0;         ///< memory that they may plan for in all; 0: 1 GiB
-    const char *name KILN_0;         ///< in messages; copied. NULL: "the function at", and where fn is defined
+    uint64_t loop_unrolling KILN_0; ///< AUTO: copies of a repeated body before it is one piece; 0: as it likes
+    bool print_after_all KILN_0;    ///< print each graph to stderr when it is captured
+    bool background KILN_0;         ///< compile on other threads; single ops run until it is done
+    bool pure_host KILN_0;          ///< AUTO: the function has no effects on the host; it may be skipped
+    /// Captures after the first; 0: 32, or $KILN_JIT_RECOMPILES. Not counted: those for inputs of other sizes or
+    /// strides whose graph is that of an earlier capture but for sizes.
+    uint64_t recompile_limit KILN_0;
+    uint64_t cache_entries KILN_0; ///< programs kept; 0: as many as .cache_B has room for, AUTO 1024
+    uint64_t cache_B KILN_0;       ///< memory of the host that programs kept may hold; 0: 1 GiB
+    const char *name KILN_0;       ///< in messages; copied. NULL: "the function at", and where fn is defined
     bool in_place KILN_0;    ///< kiln_bundle_jit: changes of the input are changes of the bundle that the caller gave
     kiln_level level KILN_0; ///< what is done to its graphs
     /// Values of f16 and bf16 on the way are rounded as eager mode rounds what it stores; else kernels keep them in
@@ -121,6 +123,8 @@ typedef struct kiln_jit_stats {
     uint64_t nodes KILN_0;            ///< of the graph captured last
     uint64_t graph_ops KILN_0;        ///< ops that ran as parts of its compiled graphs
     uint64_t single_ops KILN_0;       ///< ops that ran one by one between the graphs of AUTO, fallbacks not counted
+    uint64_t reused KILN_0;           ///< captures whose graph was that of an earlier one but for sizes
+    uint64_t program_B KILN_0;        ///< memory of the host that its programs hold
 } kiln_jit_stats;
 KILN_API void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out);
 

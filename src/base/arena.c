@@ -76,6 +76,13 @@ out_of_memory:
     return NULL;
 }
 
+size_t arena_size_B(const struct arena *a)
+{
+    size_t size_B = 0;
+    for (const struct arena_block *b = a->head; b; b = b->next) size_B += sizeof *b + b->size_B;
+    return size_B;
+}
+
 char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
     size_t len = strnlen(s, n);

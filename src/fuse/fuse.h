@@ -18,14 +18,21 @@ struct fuse_step {
 struct fuse_schedule {
     struct arena arena;
     VEC(struct fuse_step) steps;
+    struct fuse_plan *plan; // new decisions, the schedule's; NULL: the plan that was given was followed
+    size_t plan_B;
 };
 
 struct fuse_options {
-    bool off;         // each unit that has an expression is a kernel of its own
-    bool alone;       // a unit that ends by itself becomes a kernel too; it runs as it is otherwise
-    bool round_casts; // see struct program_options
-    bool verify;      // fused_verify on each kernel
+    bool off;                     // each unit that has an expression is a kernel of its own
+    bool alone;                   // a unit that ends by itself becomes a kernel too; it runs as it is otherwise
+    bool round_casts;             // see struct program_options
+    bool verify;                  // fused_verify on each kernel
+    const struct fuse_plan *plan; // what was decided about units of the same form; NULL: nothing is known
 };
+
+// Decisions that hold for units of one form: see plan.c. One block of memory.
+struct fuse_plan;
+uint64_t fuse_form(const struct units *u, const struct fuse_options *o);
 
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
                  struct fuse_schedule *out);

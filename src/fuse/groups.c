@@ -5,7 +5,7 @@
 // as maker and reader or as two readers, are tried in the order of the bytes they share (group_merge.c); a pair becomes
 // one group when its units fit into one kernel (build.c), when that kernel moves fewer bytes than the two, computes not
 // much more, and when no path leads from one of the two to the other through a third. Rounds go on until none succeeds,
-// ten at most.
+// ten at most. What was decided about units of the same form is followed instead, where that is known (plan.c).
 #include "fuse/groups.h"
 #include "fuse/table.h"
 #include <stdlib.h>
@@ -103,11 +103,8 @@ static kiln_status make_tables(struct fuser *f)
     return fuse_tables(&in, f->caps->cheap_launches);
 }
 
-static kiln_status run(struct fuser *f)
+static kiln_status search(struct fuser *f)
 {
-    TRY(roots_find(&f->r, f->u, &f->out->arena));
-    if (f->o->off) memset(f->r.inlined, 0, f->u->v.n);
-    if (f->o->off) TRY(roots_split(&f->r, 0));
     TRY(begin_groups(f));
     bool any = !f->o->off;
     for (int round = 0; round < MAX_ROUNDS && any; round++) {
@@ -115,6 +112,35 @@ static kiln_status run(struct fuser *f)
         if (any || f->prologues) continue;
         any = f->prologues = true; // what comes out of a product was offered to it before it is offered to the next
     }
+    f->out->plan = group_plan(f, &f->out->plan_B);
+    return KILN_OK;
+}
+
+static kiln_status find_roots(struct fuser *f)
+{
+    TRY(roots_find(&f->r, f->u, &f->out->arena));
+    if (!f->o->off) return KILN_OK;
+    memset(f->r.inlined, 0, f->u->v.n);
+    return roots_again(&f->r);
+}
+
+static kiln_status find_groups(struct fuser *f)
+{
+    TRY(find_roots(f));
+    if (!f->o->plan) return search(f);
+    bool done;
+    struct arena_mark before = arena_mark(&f->out->arena);
+    TRY(group_follow(f, f->o->plan, &done));
+    if (done) return KILN_OK;
+    arena_rewind(&f->out->arena, before);
+    group_forget(f);
+    TRY(find_roots(f));
+    return search(f);
+}
+
+static kiln_status run(struct fuser *f)
+{
+    TRY(find_groups(f));
     if (!f->o->off) TRY(group_find_attention(f));
     TRY(group_order(f));
     for (size_t i = 0; f->o->verify && i < f->out->steps.n; i++)
@@ -147,5 +173,7 @@ kiln_status fuse(const struct units *u, const struct device_caps *caps, const st
 void schedule_finish(struct fuse_schedule *s)
 {
     vec_free(&s->steps);
+    free(s->plan);
+    s->plan = NULL;
     arena_finish(&s->arena);
 }

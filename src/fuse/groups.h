@@ -75,6 +75,14 @@ void group_merge_lists(const struct group *a, const struct group *b, int32_t *ou
 // Makes the groups of two roots one, if that is worth it; says in f->why if it is not.
 kiln_status group_merge(struct fuser *f, int32_t x, int32_t y, bool *done);
 
+// --- plan.c ---
+
+struct fuse_plan *group_plan(const struct fuser *f, size_t *size_B); // allocated; NULL: out of memory
+// Groups as the plan has them, each of them built. Not *done: it cannot be followed, and what it has left is to be
+// forgotten.
+kiln_status group_follow(struct fuser *f, const struct fuse_plan *p, bool *done);
+void group_forget(struct fuser *f);
+
 // --- group_attention.c ---
 
 kiln_status group_find_attention(struct fuser *f);

@@ -201,7 +201,7 @@ static kiln_status find_dependences(struct roots *r)
     return KILN_OK;
 }
 
-static kiln_status find_again(struct roots *r)
+kiln_status roots_again(struct roots *r)
 {
     TRY(make_closures(r));
     return find_dependences(r);
@@ -217,11 +217,11 @@ kiln_status roots_find(struct roots *r, const struct units *u, struct arena *are
         weigh(r, i, w);
         r->inlined[i] = may_inline(r, i, w);
     }
-    return find_again(r);
+    return roots_again(r);
 }
 
 kiln_status roots_split(struct roots *r, int32_t root)
 {
     for (int i = 0; i < r->n_closure[root]; i++) r->inlined[r->closure[root][i]] = false;
-    return find_again(r);
+    return roots_again(r);
 }

@@ -17,6 +17,7 @@ struct roots {
     int32_t *after;        // roots that must run after this root
 };
 
+kiln_status roots_again(struct roots *r); // after a change of `inlined`
 kiln_status roots_find(struct roots *r, const struct units *u, struct arena *arena);
 // The units in the closure of `root` cannot be inlined after all; find again.
 kiln_status roots_split(struct roots *r, int32_t root);

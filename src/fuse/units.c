@@ -3,6 +3,7 @@
 #include "fuse/kernel.h"
 #include "ops/body.h"
 #include "ops/lower.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -480,6 +481,27 @@ static void compact(struct units *u)
     u->v.n = n;
 }
 
+// The array of units is large and lives for a short time. The next graph takes over its memory, for new pages of the
+// system cost more than all that is written to them. While nobody has it, its capacity stands at its beginning.
+static _Atomic(struct unit *) spare;
+enum { SPARE_MAX_B = 8 << 20 };
+
+static kiln_status begin_units(struct units *u, size_t n)
+{
+    u->v.v = atomic_exchange(&spare, NULL);
+    if (u->v.v) memcpy(&u->v.cap, u->v.v, sizeof u->v.cap);
+    return vec_reserve(&u->v, n);
+}
+
+static void end_units(struct units *u)
+{
+    if (u->v.cap && u->v.cap * sizeof *u->v.v <= SPARE_MAX_B) {
+        memcpy(u->v.v, &u->v.cap, sizeof u->v.cap);
+        u->v.v = atomic_exchange(&spare, u->v.v);
+    }
+    vec_free(&u->v);
+}
+
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
     struct units_maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u, .order = -1};
@@ -488,7 +510,8 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};
     arena_init(&u->arena);
     if (!u->values || !u->outputs) return error_set(KILN_E_MEMORY, "graph: out of memory");
-    kiln_status status = add_given(u, o);
+    kiln_status status = begin_units(u, g->nodes.n + 1);
+    if (!status) status = add_given(u, o);
     if (!status) status = add_nodes(&m);
     if (!status) status = add_writes(&m, o);
     vec_free(&m.temps);
@@ -509,7 +532,7 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
 
 void units_finish(struct units *u)
 {
-    vec_free(&u->v);
+    end_units(u);
     vec_free(&u->buffers);
     free(u->values);
     free(u->outputs);

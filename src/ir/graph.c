@@ -31,6 +31,14 @@ void ir_graph_destroy(struct kiln_graph **g)
     *g = NULL;
 }
 
+size_t ir_graph_size_B(const struct kiln_graph *g)
+{
+    return sizeof *g + arena_size_B(&g->arena) + g->values.cap * sizeof *g->values.v +
+           g->nodes.cap * sizeof *g->nodes.v + g->operands.cap * sizeof *g->operands.v +
+           g->outputs.cap * sizeof *g->outputs.v + g->regions.cap * sizeof *g->regions.v +
+           g->symbols.cap * sizeof *g->symbols.v + g->held.cap * sizeof *g->held.v;
+}
+
 static int32_t add_value(struct kiln_graph *g, const struct ir_value *v)
 {
     if (vec_push(&g->values, *v)) return -1;

@@ -102,6 +102,7 @@ enum {
 
 struct kiln_graph *ir_graph_create(void);
 void ir_graph_destroy(struct kiln_graph **g);
+size_t ir_graph_size_B(const struct kiln_graph *g); // the memory that it takes
 
 // Each returns the value's number, or -1 with an error. Names are copied.
 int32_t ir_add_input(struct kiln_graph *g, const struct type *type, const char *name);
@@ -206,3 +207,6 @@ kiln_status ir_verify_node_of(const struct kiln_graph *g, int32_t *node); // the
 // memory is out, false and 0 with an error.
 bool ir_graph_equal(const struct kiln_graph *a, const struct kiln_graph *b);
 uint64_t ir_graph_hash(const struct kiln_graph *g);
+// A hash that is equal for graphs that differ in nothing but sizes, and in numbers that the host may have made of them.
+// `sizes`: but for which sizes are 0, 1, or as large as others near them, and which numbers are special.
+uint64_t ir_graph_form(const struct kiln_graph *g, bool sizes);

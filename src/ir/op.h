@@ -11,6 +11,7 @@ enum attr_kind { ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_INTS, ATTR_DTYPE };
 struct attr_info {
     const char *name;
     uint8_t kind;
+    bool is_size; // it goes with the sizes of tensors: a shape, a place, a length
 };
 
 struct attr {

@@ -115,6 +115,28 @@ static void describe_miss(kiln_function *f, struct missed *m, kiln_tensor *const
     str_free(&s);
 }
 
+// With the lock. What fits no program runs eagerly from now on.
+static void give_up(kiln_function *f, const struct missed *m)
+{
+    f->gave_up = true;
+    function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
+    log_warn("%s%s was captured %llu times, its limit, sizes of known graphs not counted; calls that fit no "
+             "program run eagerly. The last to fail: %s",
+             m->kind == GUARD_NUMBER || m->kind == GUARD_FORM ? "recompile-const: " : "", f->name,
+             (unsigned long long)(f->stats.captures - f->n_free), m->why);
+}
+
+static bool is_at_limit(const kiln_function *f)
+{
+    return f->stats.captures - f->n_free > function_recompile_limit(f) && !f->o.deterministic;
+}
+
+// Another size of a graph that is known costs little, and says nothing of how many graphs there will be.
+static bool may_be_known(const struct missed *m)
+{
+    return m->kind == GUARD_DIMS || m->kind == GUARD_STRIDES;
+}
+
 // With the lock: what a call that no program fits means. KILN_OK and *capture false: it runs eagerly.
 static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *in, size_t n_in, struct guard_key key,
                         bool *capture)
@@ -125,30 +147,36 @@ static kiln_status miss(kiln_function *f, struct missed *m, kiln_tensor *const *
     *capture = !f->gave_up;
     if (f->gave_up) return KILN_OK;
     TRY(note_scalars(f, n_in, m->kind, m->at));
-    if (f->stats.captures <= function_recompile_limit(f) || f->o.deterministic) return KILN_OK;
-    f->gave_up = true;
+    if (!is_at_limit(f) || may_be_known(m)) return KILN_OK; // whether the graph is known the capture tells
+    give_up(f, m);
     *capture = false;
-    function_note(f, "gave up after %llu captures: %s", (unsigned long long)f->stats.captures, m->why);
-    log_warn("%s%s was captured %llu times, its limit; calls that fit no program run eagerly. The last to fail: %s",
-             m->kind == GUARD_NUMBER || m->kind == GUARD_FORM ? "recompile-const: " : "", f->name,
-             (unsigned long long)f->stats.captures, m->why);
     return KILN_OK;
+}
+
+static void count_capture(kiln_function *f, struct entry *e, const struct missed *m)
+{
+    bool counts = !e->reused || !may_be_known(m), limit = is_at_limit(f);
+    e->number = ++f->stats.captures;
+    f->stats.nodes = e->captured.graph->nodes.n;
+    f->stats.reused += e->reused;
+    f->n_free += !counts;
+    if (counts && limit && may_be_known(m)) give_up(f, m);
 }
 
 #define TINY_NODES 2
 
-static void add_captured(kiln_function *f, struct entry *e, const struct missed *m)
+static kiln_status add_captured(kiln_function *f, struct entry *e, kiln_tensor *const *in, const struct missed *m)
 {
     size_t n = e->captured.graph->nodes.n, unread = captured_unread(&e->captured);
     char unread_text[64] = "";
     if (unread) snprintf(unread_text, sizeof unread_text, " (%zu dropped, nothing reads them)", unread);
     pthread_mutex_lock(&f->lock);
-    e->number = ++f->stats.captures;
-    f->stats.nodes = n;
+    count_capture(f, e, m);
     size_t n_in = e->captured.n_sources, n_out = e->captured.n_results;
     function_note(f, "capture %llu: %zu op%s, %zu input%s%s, %zu output%s; %s", (unsigned long long)e->number, n,
                   n == 1 ? "" : "s", n_in, n_in == 1 ? "" : "s", unread_text, n_out, n_out == 1 ? "" : "s", m->why);
-    struct entry *dropped = cache_add(f, entry_ref(e));
+    struct entry *dropped;
+    kiln_status status = cache_add(f, e, in, &dropped);
     pthread_mutex_unlock(&f->lock);
     while (dropped) { // without the lock: a program may wait for what compiles in the background
         struct entry *next = dropped->next;
@@ -158,6 +186,7 @@ static void add_captured(kiln_function *f, struct entry *e, const struct missed 
     if (n < TINY_NODES)
         log_warn("tiny-graph: %s has %zu op%s: its calls cost more than they gain; capture larger functions", f->name,
                  n, n == 1 ? "" : "s");
+    return status;
 }
 
 static struct entry *find(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct guard_key key, struct missed *m)
@@ -183,7 +212,9 @@ static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, siz
     running = &me;
     status = entry_make(f, in, n_in, o, key, out);
     running = me.outer;
-    if (!status) add_captured(f, *out, &m);
+    if (status) return status;
+    status = add_captured(f, *out, in, &m);
+    if (status) entry_unref(out);
     return status;
 }
 
@@ -251,18 +282,20 @@ static void leave(kiln_function *f, bool failed)
 }
 
 // What a capture that differs means for those that are kept: each is looked at before its next run.
-static void replace_entry(kiln_function *f, struct entry *old, struct entry *new, const char *why)
+static kiln_status replace_entry(kiln_function *f, struct entry *old, struct entry *new, kiln_tensor *const *in,
+                                 const char *why)
 {
-    struct missed m;
+    struct missed m = {.kind = GUARD_OK};
     snprintf(m.why, sizeof m.why, "verify: %s", why);
     pthread_mutex_lock(&f->lock);
     cache_remove(f, old);
     for (struct entry *e = f->first; e; e = e->next) e->suspect = true;
     pthread_mutex_unlock(&f->lock);
-    add_captured(f, new, &m);
+    kiln_status status = add_captured(f, new, in, &m);
     log_warn("%s was captured again, as .verify asks, and gave another recording than before: %s; calls since the last "
              "check ran the old one",
              f->name, why);
+    return status;
 }
 
 // The function is captured again at every .verify-th call. Where the recording is another one, it takes over.
@@ -286,7 +319,7 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     if (!status && !why.len && !bundle_result_equal(&(*e)->captured.form, &again->captured.form))
         str_add(&why, "the bundle that it gives has another form");
     if (!status && why.len) {
-        replace_entry(f, *e, again, str_text(&why));
+        status = replace_entry(f, *e, again, in, str_text(&why));
         entry_unref(e);
         *e = again;
     } else

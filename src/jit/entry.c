@@ -20,6 +20,7 @@ void entry_unref(struct entry **ref)
     guard_finish(&e->guard);
     captured_finish(&e->captured);
     kernel_count_unref(&e->kernels);
+    program_forms_unref(&e->forms);
     free((char *)e->name);
     free(e);
 }
@@ -31,9 +32,11 @@ kiln_status entry_new(const struct kiln_function *f, struct entry **out)
     atomic_init(&e->refs, 1);
     e->name = strdup(f->name);
     e->kernels = kernel_count_ref(f->kernels);
+    e->forms = program_forms_ref(f->forms);
     e->how = function_program_options(f);
     e->how.name = e->name;
     e->how.count = e->kernels;
+    e->how.forms = e->forms;
     *out = e;
     if (e->name) return KILN_OK;
     entry_unref(out);

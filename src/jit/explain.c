@@ -56,6 +56,7 @@ static void gather_stats(const kiln_function *f, kiln_jit_stats *out)
     out->graph_ops = atomic_load(&f->graph_ops);
     out->single_ops = atomic_load(&f->single_ops);
     out->programs = f->n_entries + (f->trie ? f->trie->n_bodies : 0);
+    out->program_B = f->size_B + (f->trie ? f->trie->size_B : 0);
     out->kernels_compiled = kernel_count_get(f->kernels);
 }
 

@@ -44,11 +44,7 @@ bool function_try_ref(kiln_function *f)
 void function_unref(kiln_function *f)
 {
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
-    while (f->first) {
-        struct entry *e = f->first;
-        f->first = e->next;
-        entry_unref(&e);
-    }
+    cache_finish(f);
     if (f->forget_trie) f->forget_trie(f);
     lock_unguard(&f->guarded);
     lock_unguard(&f->capture_guarded);
@@ -56,6 +52,7 @@ void function_unref(kiln_function *f)
     pthread_mutex_destroy(&f->capture_lock);
     str_free(&f->log);
     kernel_count_unref(&f->kernels);
+    program_forms_unref(&f->forms);
     free(f->scalars);
     free(f->signature);
     handle_free(HANDLE_FUNCTION, f);
@@ -116,7 +113,9 @@ static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn
     name_function(f);
     jit_warm();
     f->kernels = kernel_count_new();
-    if (f->kernels && !check_bundle_options(f) && !function_check_options(&f->o) && !copy_signature(f)) return f;
+    f->forms = program_forms_new();
+    if (f->kernels && f->forms && !check_bundle_options(f) && !function_check_options(&f->o) && !copy_signature(f))
+        return f;
     function_unref(f);
     return NULL;
 }
@@ -135,7 +134,10 @@ kiln_function *function_for_region(const char *file, int line)
 {
     kiln_function *f = handle_new(HANDLE_FUNCTION, sizeof *f);
     if (f) f->kernels = kernel_count_new();
-    if (!f || !f->kernels) {
+    if (f) f->forms = program_forms_new();
+    if (!f || !f->kernels || !f->forms) {
+        if (f) kernel_count_unref(&f->kernels);
+        if (f) program_forms_unref(&f->forms);
         handle_free(HANDLE_FUNCTION, f);
         return NULL;
     }

@@ -6,21 +6,27 @@
 #include "jit/capture/capture.h"
 #include "jit/capture/outputs.h"
 #include "jit/guard.h"
+#include "program/forms.h"
 #include "program/program.h"
 #include <pthread.h>
 
 // One capture, compiled. The function holds a reference, and so does each call in flight and each tape node.
 struct entry {
     atomic_int refs;
-    struct entry *next; // used less lately
+    struct entry *next, *prev; // used less, and more lately
+    struct entry *chain;       // in the same bucket
+    uint64_t key;              // of the shapes of its inputs
     struct guard guard;
     struct captured captured;
     struct program *program;
     uint64_t number; // of the capture, from 1
     bool suspect;    // another capture was found to differ: this one is looked at before it runs
-    uint64_t size_B, n_launches;
+    uint64_t size_B; // that it holds on the host
+    uint64_t n_launches;
     const char *name;             // the function's; owned
     struct kernel_count *kernels; // the function's; a reference
+    struct program_forms *forms;  // the same
+    bool reused;                  // its graph was known but for sizes
     struct program_options how;   // the function's options, and these two
 };
 
@@ -38,8 +44,10 @@ struct kiln_function {
     pthread_mutex_t lock;         // all that follows, for short times
     pthread_mutex_t capture_lock; // one capture at a time; taken first
     struct guarded guarded, capture_guarded;
-    struct entry *first; // used last
-    size_t n_entries;
+    struct entry *first, *last; // by their last use
+    struct entry **buckets;     // by shapes; n_buckets, a power of two
+    size_t n_buckets, n_entries;
+    uint64_t n_free; // captures that do not count
     uint64_t size_B;
     int64_t n_out; // -1: no call has worked yet
     atomic_bool has_worked;
@@ -50,6 +58,7 @@ struct kiln_function {
     kiln_jit_stats stats;
     _Atomic uint64_t launches, graph_ops, single_ops; // the same, without the lock: every call adds to them
     struct kernel_count *kernels;                     // compiled for it
+    struct program_forms *forms;                      // of its graphs
     struct break_count {                              // by reason; the last one takes what finds no place
         char why[48];
         uint64_t n;
@@ -64,8 +73,10 @@ struct kiln_function {
 struct entry *cache_find(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct guard_key key,
                          enum guard_kind *failed, size_t *at);
 void cache_remove(struct kiln_function *f, struct entry *e);
-// Takes the reference. What goes over the bounds is handed out, for whoever has no lock any more.
-struct entry *cache_add(struct kiln_function *f, struct entry *e);
+// Keeps a reference, for inputs like these. What goes over the bounds is handed out as a list, for whoever has no lock
+// any more.
+kiln_status cache_add(struct kiln_function *f, struct entry *e, kiln_tensor *const *in, struct entry **dropped);
+void cache_finish(struct kiln_function *f);
 
 // entry.c
 struct entry *entry_ref(struct entry *e);

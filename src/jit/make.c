@@ -45,7 +45,10 @@ static kiln_status compile(struct entry *e)
 {
     const struct captured *c = &e->captured;
     struct layout_room r;
-    if (debug_flag("replay")) return KILN_OK; // without a program, node by node
+    if (debug_flag("replay")) { // without a program, node by node
+        e->reused = program_forms_know(e->forms, c->graph);
+        return KILN_OK;
+    }
     kiln_status status = describe(c, &r);
     struct program_options options = e->how;
     options.aliases = r.apart ? r.aliases : NULL;
@@ -161,7 +164,10 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
     if (status) return status;
     struct program_facts facts;
     entry_facts(*out, &facts);
-    (*out)->size_B = facts.arena_B;
+    const struct captured *c = &(*out)->captured;
+    (*out)->size_B = sizeof **out + facts.host_B + ir_graph_size_B(c->graph);
+    if (c->gradient.all.graph) (*out)->size_B += ir_graph_size_B(c->gradient.all.graph);
+    (*out)->reused |= facts.reused;
     (*out)->n_launches = (uint64_t)facts.n_launches;
     return KILN_OK;
 }

@@ -24,7 +24,8 @@ struct structured_row {
 extern const struct structured_row structured_rows[];
 extern const int structured_row_count;
 
-// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype. A field that is
+// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype; size, sizes and
+// limit are int, ints and float that go with the sizes of tensors (attr_info.is_size). A field that is
 // zero takes its default; KILN_ZERO in a float field means 0.
 struct options_row {
     const char *name; // kiln_<name>_opts and KILN_<NAME>(...)

@@ -19,6 +19,7 @@ struct pass_options {
     bool print_before, print_after;
     bool verify;     // the graph after each pass
     bool inexact;    // rewrites that change rounding, signs of zeros or NaN are allowed
+    bool unseen;     // a pass is taken to have changed the graph: nobody looks
     uint64_t skip;   // bit i: leave out row i of pass_table
     FILE *log;       // of print_*; NULL: stderr
     const char *why; // what is compiled, for the log; may be NULL

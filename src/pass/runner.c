@@ -61,9 +61,9 @@ static kiln_status print(const struct kiln_graph *g, const struct pass_options *
 
 // The result takes the old graph's place only where it differs, so that what points into a graph stays valid where a
 // pass finds nothing to do.
-static kiln_status accept(struct kiln_graph **g, struct kiln_graph *to, bool *changed)
+static kiln_status accept(struct kiln_graph **g, struct kiln_graph *to, bool unseen, bool *changed)
 {
-    *changed = !ir_graph_equal(*g, to);
+    *changed = unseen || !ir_graph_equal(*g, to);
     if (*changed && !error_pending) {
         struct kiln_graph *old = *g;
         *g = to;
@@ -96,7 +96,7 @@ kiln_status pass_run(int pass, struct kiln_graph **g, const struct pass_options 
         kiln_status status = o->verify ? verify(to, pass) : KILN_OK;
         if (status) ir_graph_destroy(&to);
         TRY(status);
-        TRY(accept(g, to, &s.changed));
+        TRY(accept(g, to, o->unseen, &s.changed));
     }
     s.nodes_after = (*g)->nodes.n;
     if (o->print_after && s.changed) TRY(print(*g, o, "after", pass));

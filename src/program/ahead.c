@@ -1,4 +1,4 @@
-// Kernels of one program, compiled side by side: as many threads as processors take them in turn.
+// Kernels of one program, compiled side by side: as many threads as processors take those in turn that are not there.
 #include "program/impl.h"
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ static void *work(void *user)
 {
     struct compilation *c = user;
     for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->n;)
-        if (c->steps[i].kernel && jit_kernel_get(c->dev, c->steps[i].kernel, c->count, &c->out[i])) kiln_error_clear();
+        if (c->steps[i].kernel && !c->out[i] && jit_kernel_get(c->dev, c->steps[i].kernel, c->count, &c->out[i]))
+            kiln_error_clear();
     return NULL;
 }
 
@@ -29,7 +30,10 @@ void compile_ahead(kiln_device *dev, const struct fuse_step *steps, size_t n, st
     size_t n_kernels = 0;
     int n_threads = 0;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    for (size_t i = 0; i < n; i++) n_kernels += steps[i].kernel != NULL;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = steps[i].kernel ? jit_kernel_find(dev, steps[i].kernel) : NULL;
+        n_kernels += steps[i].kernel && !out[i];
+    }
     for (; n_threads < MAX_THREADS && n_threads + 1 < processors && (size_t)n_threads + 1 < n_kernels; n_threads++)
         if (pthread_create(&threads[n_threads], NULL, work, &c)) break;
     if (n_kernels) work(&c);

@@ -4,6 +4,7 @@
 // raises no error: when the better program cannot be made, the first one stays.
 #include "base/process.h"
 #include "ir/rewrite.h"
+#include "program/forms.h"
 #include "program/impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static kiln_status copy_given(struct background *b, const struct kiln_graph *g, 
     b->options = *o;
     b->options.background = false;
     b->options.count = kernel_count_ref(o->count);
+    b->options.forms = program_forms_ref(o->forms);
     b->options.name = o->name ? arena_strdup(&b->arena, o->name) : NULL;
     b->options.numbers = copy_array(&b->arena, o->numbers, sizeof *o->numbers * n_inputs);
     b->options.aliases = copy_array(&b->arena, o->aliases, sizeof *o->aliases * n_inputs);
@@ -69,6 +71,7 @@ static void *work(void *user)
 static void destroy(struct background *b)
 {
     kernel_count_unref(&b->options.count);
+    program_forms_unref(&b->options.forms);
     ir_graph_destroy(&b->graph);
     arena_finish(&b->arena);
     free(b);

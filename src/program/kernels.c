@@ -369,6 +369,24 @@ kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struc
     return status;
 }
 
+struct jit_kernel *jit_kernel_find(kiln_device *dev, const struct fused_kernel *k)
+{
+    struct kernel_source s = {.k = k, .dev = dev};
+    struct jit_kernel *found = NULL;
+    str_init(&s.key);
+    if (!describe(&s)) {
+        uint64_t hash = hash_bytes(0, str_text(&s.key), s.key.len);
+        pthread_mutex_lock(&table.lock);
+        found = find(&s, hash);
+        if (found && found->state != KERNEL_READY) found = NULL;
+        if (found) found->refs++;
+        pthread_mutex_unlock(&table.lock);
+    } else
+        kiln_error_clear(); // whoever gets it tells
+    str_free(&s.key);
+    return found;
+}
+
 void jit_warm(void)
 {
 #if KILN_WITH_GLSLANG

@@ -22,6 +22,8 @@ void jit_warm(void);
 // Whoever compiles counts it in `count`, where there is one.
 kiln_status jit_kernel_get(kiln_device *dev, const struct fused_kernel *k, struct kernel_count *count,
                            struct jit_kernel **out);
+// The kernel where it is compiled already, in this process; else NULL without an error.
+struct jit_kernel *jit_kernel_find(kiln_device *dev, const struct fused_kernel *k);
 void jit_kernel_unref(struct jit_kernel **k);
 
 // A scalar that each run brings.

@@ -5,6 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
+#include "program/forms.h"
 #include "program/gated.h"
 #include "program/host.h"
 #include "program/region.h"
@@ -119,7 +120,7 @@ static kiln_status simplify(struct program_maker *m, struct kiln_graph **out)
         o.user = m->dump;
         dump_graph(m->dump, "00-captured", *out);
     }
-    return m->o->no_passes ? KILN_OK : pass_run_all(out, &o, NULL);
+    return m->o->no_passes ? KILN_OK : program_forms_run_passes(m->o->forms, out, &o);
 }
 
 static bool has_targets(const struct kiln_graph *g)
@@ -134,7 +135,7 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     const struct device_caps *caps = &m->p->dev->caps;
     bool *done = &m->p->writes_last;
     TRY(units_make(&m->units, m->g, uo));
-    TRY(fuse(&m->units, caps, fo, &m->schedule));
+    TRY(program_forms_fuse(m->o->forms, &m->units, m->p->dev, fo, &m->schedule));
     *done = true;
     if (m->o->in_place || !has_targets(m->g) || !graph_can_fail(m->g, caps)) return KILN_OK;
     TRY(order_writes_last(&m->units, &m->schedule, done));
@@ -145,7 +146,7 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     m->units = (struct units){0};
     m->schedule = (struct fuse_schedule){0};
     TRY(units_make(&m->units, m->g, uo));
-    TRY(fuse(&m->units, caps, fo, &m->schedule));
+    TRY(program_forms_fuse(m->o->forms, &m->units, m->p->dev, fo, &m->schedule));
     return order_writes_last(&m->units, &m->schedule, done);
 }
 
@@ -260,6 +261,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
     m.dump = dump_open(m.o->name ? m.o->name : "graph");
+    p->facts.reused = program_forms_know(m.o->forms, g);
     kiln_status status = build(&m, layouts);
     p->facts.n_nodes = (int)g->nodes.n;
     if (m.dump && !status) dump_plan(&m);
@@ -269,8 +271,10 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     release_ahead(&m);
     p->schedule = m.schedule.arena; // kernels and their names live there
     vec_free(&m.schedule.steps);
+    free(m.schedule.plan);
     for (size_t i = 0; i < m.actions.n && !p->actions; i++) action_finish(dev, &m.actions.v[i], program_destroy);
     vec_free(&m.actions);
+    p->facts.host_B += sizeof *p + arena_size_B(&p->arena) + arena_size_B(&p->schedule);
     p->facts.compile_ns = clock_now_ns() - from;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
     if (status) program_destroy(&p);
@@ -305,6 +309,7 @@ void program_get_facts(const struct program *p, struct program_facts *out)
 {
     const struct program *better = background_better(p);
     *out = better ? better->facts : p->facts;
+    out->reused = p->facts.reused; // what is better was made of the same graph
 }
 
 void program_explain(const struct program *p, struct str *out)

@@ -8,7 +8,8 @@
 #include "tensor/tensor.h"
 
 struct program;
-struct kernel_count; // see kernels.h
+struct kernel_count;  // see kernels.h
+struct program_forms; // see forms.h
 
 // The program is the body of a loop whose count the host knows before it begins. Its first inputs are what the loop
 // carries; the last but one are memory for the results, of what is carried first; the last one is how many trips a run
@@ -38,6 +39,7 @@ struct program_options {
     // fails.
     bool in_place;
     const struct program_trips *trips; // NULL: a run is one trip, or no body of a loop
+    struct program_forms *forms;       // what is known of graphs that differ in sizes; NULL: nothing
     struct kernel_count *count;        // of kernels that are compiled for it; NULL: nobody asks
 };
 
@@ -64,7 +66,9 @@ struct program_facts {
     int n_launches;            // that a run makes
     int n_nodes, n_fused;      // of the graph; how many ended in a kernel with others
     uint64_t arena_B, naive_B; // memory for intermediate values, planned, and if each had its own
+    uint64_t host_B;           // that it holds on the host while it does not run, those of regions included
     uint64_t compile_ns;
+    bool reused; // a graph that differs in sizes alone was compiled before, with the same .forms
 };
 void program_get_facts(const struct program *p, struct program_facts *out);
 // What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.

@@ -196,7 +196,9 @@ static kiln_status compile(struct program_maker *m, struct child *c, struct prog
     o.aliases = c->aliases;
     o.in_place = true;
     o.trips = c->trips.step_B ? &c->trips : NULL;
-    return m->create(c->g, m->p->dev, c->layouts, &o, out);
+    TRY(m->create(c->g, m->p->dev, c->layouts, &o, out));
+    m->p->facts.host_B += (*out)->facts.host_B;
+    return KILN_OK;
 }
 
 static kiln_status add_count(struct program_maker *m, const struct program_region *r, const struct ir_node *n,

@@ -278,6 +278,7 @@ static kiln_status train_once(void *user, kiln_tensor *const *in, size_t n_in, k
     kiln_tensor *loss = kiln_mean(kiln_tanh(kiln_mul(t->weight, kiln_mean(t->x, NULL))), NULL);
     if (t->clears && kiln_set_gradient(t->weight, NULL)) return kiln_error();
     if (kiln_backward(loss, NULL) || !t->updates) return kiln_error();
+    if (!kiln_gradient(t->weight)) return kiln_error(); // without a tape, in a branch that is recorded and not taken
     kiln_no_grad_begin();
     kiln_sub_(t->weight, kiln_mul(kiln_gradient(t->weight), kiln_scalar(0.25)));
     kiln_no_grad_end();
@@ -297,5 +298,5 @@ kiln_tensor *step_train_in_region(struct operands *o)
         t.updates ? ", with an update" : "", t.clears ? ", from no gradient" : "");
     kiln_status status = twice ? kiln_for(kiln_scalar_int(2), train_once, &t, NULL, 0, NULL, NULL, 0)
                                : kiln_cond(is_large(o->a), train_once, NULL, &t, NULL, 0, NULL, 0);
-    return status ? NULL : kiln_add(o->a, kiln_mean(t.weight, NULL));
+    return status ? NULL : kiln_add(o->a, with_noise(o->run, kiln_mean(t.weight, NULL)));
 }

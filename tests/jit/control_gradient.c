@@ -400,6 +400,59 @@ static void what_would_be_lost_is_refused(void **state)
         }
 }
 
+// --- a region that has no gradient
+
+static kiln_tensor *slope; // of `weighted`, which kept no tape
+
+REGION(weighted)
+{
+    out[0] = kiln_mul(kiln_square(in[0]), (kiln_tensor *)user);
+    return kiln_error();
+}
+
+REGION(squared)
+{
+    out[0] = kiln_square(in[0]);
+    return kiln_error();
+}
+
+REGION(less_slope)
+{
+    kiln_tensor *x = in[n_in - 1], *first = kiln_lerp(slope, x, kiln_scalar(0.75)); // a backward comes to it last
+    out[0] = kiln_sub(first, kiln_mul(x, kiln_scalar(0.25)));
+    return kiln_error();
+}
+
+REGION(branch_without_a_gradient)
+{
+    kiln_tensor *x = kiln_add(in[0], kiln_scalar(1));
+    slope = in[1];
+    TRY_(kiln_cond(kiln_greater(kiln_sum(x, NULL), kiln_scalar(0)), squared, less_slope, NULL, &x, 1, out, 1));
+    kiln_tensor *again[] = {out[0]};
+    return kiln_for(kiln_scalar_int(2), less_slope, NULL, again, 1, NULL, out, 1);
+}
+
+static void regions_without_a_gradient_run(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *weight = kiln_parameter(vec(f, 2, 1., 1.), "weight");
+    for (int cell = FIRST_WAY; cell < CELLS; cell++) {
+        struct way w = begin(cell, branch_without_a_gradient, NULL);
+        for (int t = 0; t < 4; t++) {
+            kiln_tensor *x = vec(f, 2, t % 2 ? -3. : 3., 0.), *in[2] = {vec(f, 2, t % 2 ? -3. : 3., 0.)}, *y;
+            ok(kiln_set_requires_grad(in[0], true));
+            ok(kiln_grad(weighted, weight, &x, 1, NULL, &in[1], 1)); // 6 or -6, and 0
+            ok(call(&w, in, 2, &y, 1));
+            if (t % 2)
+                expect(y, 2, ((-1. - 1.5) * 0.5 - 1.5) * 0.5 - 1.5, 0.125);
+            else
+                expect(y, 2, (16 * 0.5 + 1.5) * 0.5 + 1.5, 0.25);
+            fails(kiln_backward(y, NULL), KILN_E_GRADIENT, "kept no tape");
+        }
+        end(&w);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +464,7 @@ int main(int argc, char **argv)
         FIXTURE(a_view_of_a_leaf_is_not_written),
         FIXTURE(descents_inside_of_loops),
         FIXTURE(what_would_be_lost_is_refused),
+        FIXTURE(regions_without_a_gradient_run),
     };
     if (choose_device(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

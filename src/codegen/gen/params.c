@@ -9,8 +9,9 @@ static enum param_kind kind_of(const char *s)
         const char *name;
         enum param_kind kind;
     } kinds[] = {
-        {"int", PARAM_INT},   {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},     {"ints", PARAM_INTS},
-        {"int2", PARAM_INT2}, {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR},
+        {"int", PARAM_INT},    {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},     {"ints", PARAM_INTS},
+        {"int2", PARAM_INT2},  {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR}, {"size", PARAM_INT},
+        {"sizes", PARAM_INTS}, {"limit", PARAM_FLOAT},
     };
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (!strcmp(kinds[i].name, s)) return kinds[i].kind;
@@ -37,6 +38,7 @@ static void parse_one(const char *word, struct param *p)
         snprintf(kind, sizeof kind, "%.*s", (int)len, k);
         if (k[len] == '=') snprintf(p->fallback, sizeof p->fallback, "%s", k + len + 1);
         p->kind = kind_of(kind);
+        p->is_size = !strcmp(kind, "size") || !strcmp(kind, "sizes") || !strcmp(kind, "limit");
     } else
         p->kind = !strcmp(p->name, "dev") ? PARAM_DEVICE : PARAM_TENSOR;
 }

@@ -150,7 +150,9 @@ static void structured_arrays(struct str *s, const struct structured_row *r)
     str_add(s, "NULL};\n");
     if (!f.n_attrs) return;
     str_addf(s, "static const struct attr_info attrs_%s[] = {", r->name);
-    for (int i = 0; i < f.n_attrs; i++) str_addf(s, "{\"%s\", %s}, ", f.attrs[i].name, attr_kinds[f.attrs[i].kind]);
+    for (int i = 0; i < f.n_attrs; i++)
+        str_addf(s, "{\"%s\", %s%s}, ", f.attrs[i].name, attr_kinds[f.attrs[i].kind],
+                 f.attrs[i].is_size ? ", true" : "");
     str_add(s, "};\n");
 }
 

@@ -69,6 +69,7 @@ struct auto_body { // a compiled graph, shared by equal segments
     size_t n_inputs;
     struct program *program; // NULL: node by node
     int launches;
+    uint64_t size_B; // of the program, on the host
     int refs;
     bool making; // the program is being compiled, without the lock
 };
@@ -102,9 +103,11 @@ struct trie {
     struct auto_body *bodies;
     uint64_t clock;
     size_t n_steps, n_plans, n_bodies;
+    uint64_t size_B; // of programs, on the host
     size_t longest;  // path: it finds a place whatever its length
     uint64_t made;   // bodies so far
-    uint64_t misses; // walks that recorded something new, but for the first
+    uint64_t misses; // walks that recorded something new, but for the first and for other sizes of what is known
+    uint64_t forms;  // programs compiled whose graph was not that of another one but for sizes
     bool walked;
     bool closed;      // too many misses: nothing new is recorded, nor compiled
     int refs;         // the function, and segments
@@ -178,6 +181,8 @@ struct auto_walk {
     struct segment *seg;      // NULL: none open
     struct auto_step *shadow; // a path that differs from this one in numbers alone
     bool missed;
+    bool strayed;   // what was missed is not another size of what is known
+    uint64_t forms; // the trie's, at entry
     int lost;       // ops that a closed trie does not know
     bool results;   // they leave the scope, with their places on the tape
     uint64_t since; // the tape's newest node at entry

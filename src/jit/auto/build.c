@@ -211,6 +211,7 @@ static void compile_body(struct trie *t, struct auto_body *y)
     if (t->f) options = function_program_options(t->f); // whoever breaks the segment holds the function
     options.name = trie_name(t);
     options.count = t->f ? t->f->kernels : NULL;
+    options.forms = t->f ? t->f->forms : NULL;
     y->making = true;
     struct program *program = NULL;
     int depth = auto_unlock_all();
@@ -219,6 +220,10 @@ static void compile_body(struct trie *t, struct auto_body *y)
     y->program = program;
     y->making = false;
     auto_lock_wake();
+    struct program_facts facts = {0};
+    if (program) program_get_facts(program, &facts);
+    t->forms += !facts.reused;
+    t->size_B += y->size_B = facts.host_B + ir_graph_size_B(y->graph);
     if (!status) return;
     note_failure(t->f);
     kiln_error_clear();

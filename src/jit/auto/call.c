@@ -24,6 +24,7 @@ kiln_status auto_scope_enter(struct auto_scope *a, kiln_function *f, kiln_device
     auto_lock();
     if (!f->trie && (f->trie = trie_new(f))) f->forget_trie = forget_trie;
     a->walk.trie = f->trie;
+    a->walk.forms = f->trie ? f->trie->forms : 0;
     if (f->trie) f->trie->refs++;
     auto_unlock();
     if (!a->walk.trie) return error_pending;
@@ -53,7 +54,9 @@ static void count_misses(struct trie *t, const struct auto_walk *w, kiln_jit_sta
     if (w->missed) stats->captures++;
     if (t->walked && (w->missed || w->lost)) stats->guard_misses++;
     if (w->lost) stats->fallbacks++;
-    if (w->missed && t->walked)
+    bool other_size = w->missed && t->walked && !w->strayed && t->forms == w->forms;
+    stats->reused += other_size;
+    if (w->missed && t->walked && !other_size)
         t->misses++;
     else if (!w->missed && t->misses)
         t->misses--;

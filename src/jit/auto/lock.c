@@ -92,6 +92,7 @@ void auto_body_unref(struct trie *t, struct auto_body *b)
     if (*p) {
         *p = b->next;
         t->n_bodies--;
+        t->size_B -= b->size_B;
     }
     bury(b);
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 1 << 16, PLANS_MAX = 256 };
+enum { STEPS_MAX = 1 << 16, PLANS_MAX = 1024 };
+#define PROGRAMS_MAX_B (UINT64_C(1) << 30)
 
 bool ref_equal(const struct ref *a, const struct ref *b)
 {
@@ -84,6 +85,36 @@ struct auto_step *auto_step_find(const struct segment *seg, const struct auto_st
     return NULL;
 }
 
+static bool attrs_alike(const struct auto_step *s, const struct auto_step_key *k)
+{
+    for (int i = 0; i < k->op->n_attrs; i++)
+        if (!k->op->attrs[i].is_size && !attr_equal(&s->asked[i], &k->asked[i])) return false;
+    return true;
+}
+
+// Whether what a step is the first to read has other sizes or strides than here, and the same dtypes.
+static bool inputs_differ_in_sizes(const struct auto_step *s, const struct segment *seg)
+{
+    if ((size_t)(s->n_inputs + s->n_new) != seg->inputs.n || inputs_equal(s, seg)) return false;
+    for (int i = 0; i < s->n_new; i++) {
+        const struct type *a = &s->inputs[i].type, *b = &seg->inputs.v[s->n_inputs + i]->type;
+        if (a->dtype != b->dtype || a->rank != b->rank || a->weak != b->weak) return false;
+    }
+    return true;
+}
+
+// Whether the path that is left here goes on as this step does, but for sizes. A path that was new before has no more
+// to say.
+static bool is_other_size(const struct segment *seg, const struct auto_step_key *k)
+{
+    if (!seg->at->children && seg->at->op) return true;
+    for (struct auto_step *s = seg->at->children; s; s = s->next)
+        if (s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && operands_equal(s, k) && attrs_alike(s, k) &&
+            inputs_differ_in_sizes(s, seg))
+            return true;
+    return false;
+}
+
 // A step like this one but for numbers.
 static struct auto_step *find_like(struct auto_step *at, const struct segment *seg, const struct auto_step_key *k)
 {
@@ -149,6 +180,7 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
     if (!like) like = find_like(w->shadow, seg, k);
     struct auto_step *s = step_new(k, call->n_out, (int)(seg->inputs.n - auto_step_inputs(at)));
     if (!s) return NULL;
+    w->strayed |= !is_other_size(seg, k);
     s->parent = at;
     s->depth = at->depth + 1;
     s->n_values = at->n_values + at->n_out;
@@ -315,7 +347,8 @@ static struct auto_step **find_oldest(struct trie *t)
 void trie_trim(struct trie *t)
 {
     uint64_t entries = t->f && t->f->o.cache_entries ? t->f->o.cache_entries : PLANS_MAX;
-    while (t->n_steps > STEPS_MAX + t->longest || t->n_plans > entries) {
+    uint64_t size_B = t->f && t->f->o.cache_B ? t->f->o.cache_B : PROGRAMS_MAX_B;
+    while (t->n_steps > STEPS_MAX + t->longest || t->n_plans > entries || (t->size_B > size_B && t->n_plans > 1)) {
         struct auto_step **p = find_oldest(t);
         if (!p) return;
         struct auto_step *s = *p;

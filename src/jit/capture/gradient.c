@@ -254,17 +254,22 @@ static void count_outputs(struct captured *c)
     for (size_t i = 0; i < c->graph->outputs.n; i++) c->n_outputs += c->graph->outputs.v[i].target < 0;
 }
 
+// What a backward that failed has left.
+static void cut_back(struct kiln_graph *g, const struct split *s)
+{
+    g->nodes.n = s->n_nodes;
+    g->values.n = s->n_values;
+    g->operands.n = s->n_operands;
+    g->regions.n = s->n_regions;
+}
+
 // A function without a gradient may be called all the same; backward says what is missing.
 static kiln_status keep_failure(struct differentiation *d, const struct split *s)
 {
-    struct kiln_graph *graph = d->r->sink.builder.graph;
     d->g->failure = malloc(sizeof *d->g->failure);
     if (!d->g->failure) return error_pending;
     error_capture(d->g->failure);
-    graph->nodes.n = s->n_nodes;
-    graph->values.n = s->n_values;
-    graph->operands.n = s->n_operands;
-    graph->regions.n = s->n_regions;
+    cut_back(d->r->sink.builder.graph, s);
     return KILN_OK;
 }
 
@@ -376,6 +381,7 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
                       .again = p->again};
     if (!status) status = run_back(&d, p->since, p->until);
     if (!status) status = split(&d, &s);
+    if (status == KILN_E_GRADIENT) cut_back(graph, &s); // its owner may go on without a gradient
     finish(&d);
     return status;
 }

@@ -1,0 +1,99 @@
+// What a graph is beside its sizes: a hash over ops, operands, dtypes, ranks and attributes.
+//
+// Left out are dimensions, attributes that go with them (attr_info.is_size), and numbers that the host may have made of
+// them, such as 1 / n. What passes look at can be put in again: which dimensions are 0 or 1 or equal to one of an
+// operand, and which numbers are special.
+#include "base/hash.h"
+#include "ir/graph.h"
+
+struct form {
+    const struct kiln_graph *g;
+    bool sizes;
+    uint64_t h;
+};
+
+static void word(struct form *f, uint64_t w)
+{
+    f->h = hash_u64(f->h, w);
+}
+
+// The first of the operands' dimensions that has this size, from 2; 0 and 1 are themselves.
+static uint64_t like_operand(const struct form *f, const struct ir_node *n, int64_t size)
+{
+    if (size < 2 || !n) return size < 2 ? (uint64_t)size : UINT64_MAX;
+    uint64_t at = 2;
+    for (int i = 0; i < n->n_in; i++) {
+        int32_t v = ir_operands(f->g, n)[i];
+        const struct type *t = v < 0 ? NULL : &f->g->values.v[v].type;
+        for (int d = 0; t && d < t->rank; d++, at++)
+            if (t->dims[d] == size) return at;
+    }
+    return UINT64_MAX;
+}
+
+static void type(struct form *f, const struct type *t, const struct ir_node *n)
+{
+    word(f, (uint64_t)t->dtype | (uint64_t)t->rank << 8 | (uint64_t)t->weak << 16);
+    for (int d = 0; d < t->rank && f->sizes; d++) word(f, like_operand(f, n, t->dims[d]));
+}
+
+static bool is_special(double x)
+{
+    return x == 0 || x == 1 || x == -1 || x == 2 || x == 0.5 || x - x != 0;
+}
+
+static void number(struct form *f, double x)
+{
+    uint64_t bits = 1;
+    if (is_special(x)) memcpy(&bits, &x, sizeof bits);
+    if (f->sizes) word(f, bits);
+}
+
+static void attr(struct form *f, const struct attr *a, const struct attr_info *info)
+{
+    word(f, (uint64_t)a->kind << 8 | a->set);
+    if (info->is_size) return;
+    if (a->kind != ATTR_INTS) {
+        word(f, (uint64_t)a->i); // of floats the bits
+        return;
+    }
+    word(f, a->count);
+    for (int i = 0; i < a->count; i++) word(f, (uint64_t)a->v[i]);
+}
+
+static void value(struct form *f, const struct ir_value *v)
+{
+    word(f, v->kind);
+    type(f, &v->type, NULL);
+    if (v->kind == IR_NUMBER) number(f, v->number);
+}
+
+static void node(struct form *f, const struct ir_node *n)
+{
+    word(f, n->op->index);
+    word(f, (uint64_t)(uint32_t)n->region);
+    word(f, (uint64_t)n->n_regions << 32 | (uint32_t)n->n_out);
+    word(f, (uint64_t)n->n_in);
+    for (int i = 0; i < n->n_in; i++) word(f, (uint64_t)(uint32_t)ir_operands(f->g, n)[i]);
+    for (int i = 0; i < n->op->n_attrs; i++) attr(f, &n->attrs[i], &n->op->attrs[i]);
+    for (int i = 0; i < ir_node_outputs(n); i++) type(f, &f->g->values.v[n->first_out + i].type, n);
+}
+
+static void region(struct form *f, const struct ir_region *r)
+{
+    word(f, (uint64_t)(uint32_t)r->first_param << 32 | (uint32_t)r->n_params);
+    word(f, (uint64_t)(uint32_t)r->first_node << 32 | (uint32_t)r->n_nodes);
+    for (int i = 0; i < r->n_results; i++) word(f, (uint64_t)(uint32_t)f->g->operands.v[r->first_result + i]);
+}
+
+uint64_t ir_graph_form(const struct kiln_graph *g, bool sizes)
+{
+    struct form f = {.g = g, .sizes = sizes};
+    for (size_t i = 0; i < g->values.n; i++)
+        if (g->values.v[i].kind != IR_NODE) value(&f, &g->values.v[i]);
+    for (size_t i = 0; i < g->nodes.n; i++) node(&f, &g->nodes.v[i]);
+    for (size_t i = 0; i < g->regions.n; i++) region(&f, &g->regions.v[i]);
+    for (size_t i = 0; i < g->outputs.n; i++)
+        word(&f, (uint64_t)(uint32_t)g->outputs.v[i].value << 32 | (uint32_t)g->outputs.v[i].target);
+    return f.h;
+}
