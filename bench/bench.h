@@ -137,6 +137,8 @@ int cold_child(void);
 // disk.
 void measure_first_call(const struct plan *p, bool warm, struct row *out);
 int first_call_child(const char *device);
+// shapes.c: the first call with a new size of softmax, or of a step of gpt_step's network, beyond that of later calls.
+void measure_new_shape(const struct plan *p, kiln_device *dev, bool network, struct row *out);
 void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
 extern const char *const memory_keys[6];
 

@@ -32,7 +32,8 @@ static bool chosen(const struct plan *p, const char *name)
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
-static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call";
+static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
+                  shape_row[] = "new_shape";
 
 static int list_rows(const struct plan *p)
 {
@@ -42,6 +43,7 @@ static int list_rows(const struct plan *p)
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
     if (chosen(p, first_row)) printf("%s\n", first_row);
+    if (chosen(p, shape_row)) printf("%s\n", shape_row);
     return 0;
 }
 
@@ -89,6 +91,12 @@ static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, s
         struct row *r = report_add(report, first_row, caches[warm]);
         if (!r) return false;
         measure_first_call(p, warm, r);
+        ok &= show(r);
+    }
+    for (int network = 0; network < 2 && p->modes[MODE_JIT] && chosen(p, shape_row); network++) {
+        struct row *r = report_add(report, shape_row, network ? "gpt_step" : "softmax");
+        if (!r) return false;
+        measure_new_shape(p, dev, network, r);
         ok &= show(r);
     }
     return ok;

@@ -129,6 +129,12 @@ struct block {
     int64_t heads;
 };
 
+// The first ones of what is there for the longest sequence.
+static kiln_tensor *first_of(kiln_tensor *t, int axis, int64_t n)
+{
+    return t && kiln_dim(t, axis) > n ? kiln_narrow(t, axis, 0, n) : t;
+}
+
 // [batch, seq, width] -> [batch, heads, seq, width / heads]
 static kiln_tensor *split_heads(kiln_tensor *t, int64_t heads)
 {
@@ -145,7 +151,8 @@ static kiln_status block_forward(kiln_cell *cell, void *user, kiln_tensor *const
     const int64_t *d = kiln_dims(x);
     kiln_split(kiln_cell_call(b->qkv, kiln_cell_call(b->norm1, x)), -1, part, 3);
     for (int i = 0; i < 3; i++) part[i] = split_heads(part[i], b->heads);
-    kiln_tensor *seen = kiln_transpose(attention(part[0], part[1], part[2], b->mask), 1, 2);
+    kiln_tensor *seen =
+        kiln_transpose(attention(part[0], part[1], part[2], first_of(first_of(b->mask, 0, d[1]), 1, d[1])), 1, 2);
     x = kiln_add(x, kiln_cell_call(b->out, kiln_reshape(seen, KILN_SHAPE(d[0], d[1], d[2]))));
     kiln_tensor *wide = kiln_gelu_tanh(kiln_cell_call(b->up, kiln_cell_call(b->norm2, x)));
     out[0] = kiln_add(x, kiln_cell_call(b->down, wide));
@@ -181,7 +188,8 @@ static kiln_status model_forward(kiln_cell *cell, void *user, kiln_tensor *const
                                  size_t n_out)
 {
     struct model *m = user;
-    kiln_tensor *x = kiln_add(kiln_cell_call(m->token, in[0]), m->position);
+    int64_t length = kiln_dim(in[0], 1);
+    kiln_tensor *x = kiln_add(kiln_cell_call(m->token, in[0]), first_of(m->position, 0, length));
     out[0] = kiln_cell_call(m->head, kiln_cell_call(m->norm, kiln_cell_call(m->blocks, x)));
     return kiln_error();
 }

@@ -53,6 +53,44 @@ typedef enum kiln_level {
 
 typedef struct kiln_function kiln_function;
 
+/// A dtype and a shape. Of .input_types dimensions may be open: -1 is any size, and so is what kiln_symbol gives, by
+/// its rule.
+typedef struct kiln_type {
+    kiln_dtype dtype;
+    size_t rank;
+    const int64_t *dims;
+} kiln_type;
+typedef struct kiln_types {
+    size_t count;
+    const kiln_type *v;
+} kiln_types;
+/// `.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, batch, 28, 28), KILN_TYPE(KILN_I64, batch))`.
+// clang-format off
+#ifdef __cplusplus
+#define KILN_TYPE(dtype, ...) kiln_type{dtype, KILN_SHAPE(__VA_ARGS__)}
+#else
+#define KILN_TYPE(dtype, ...) (kiln_type){dtype, KILN_SHAPE(__VA_ARGS__)}
+#endif
+#define KILN_TYPES(...) {KILN_COUNT_(kiln_type, __VA_ARGS__), KILN_LIST_(kiln_type, __VA_ARGS__)}
+// clang-format on
+
+/// Options of kiln_symbol; NULL means all zero.
+typedef struct kiln_symbol_opts {
+    size_t size KILN_0;
+    int64_t min KILN_0;       ///< least size; 0: 1
+    int64_t max KILN_0;       ///< largest size; 0: there is none
+    int64_t divisor KILN_0;   ///< sizes are divisor * N + remainder, for N from 1; 0: 1
+    int64_t remainder KILN_0; ///< see .divisor
+    bool unique KILN_0;       ///< one size in all places of a signature; else each place keeps the rule by itself
+} kiln_symbol_opts;
+#define KILN_SYMBOL(...) KILN_OPTS_(kiln_symbol_opts, __VA_ARGS__)
+/// A dimension that differs from call to call within a rule, for .input_types: a number below -1, the same for the same
+/// name and rule, valid for the life of the process. The call checks sizes; an error names the symbol, its rule and the
+/// size. Returns 0 with an error, KILN_E_ARGUMENT, for a rule that no size keeps; KILN_E_UNSUPPORTED for the 65,537th.
+///
+///     int64_t length = kiln_symbol("length", KILN_SYMBOL(.max = 512, .divisor = 8));
+KILN_API int64_t kiln_symbol(const char *name, const kiln_symbol_opts *opts);
+
 /// Options of kiln_jit; NULL means all zero.
 typedef struct kiln_jit_opts {
     size_t size KILN_0;
@@ -85,6 +123,8 @@ typedef struct kiln_jit_opts {
     /// Ops of one graph, those of its gradients included; 0: 1,000,000. STRICT, TRACE, and AUTO with .fullgraph: more
     /// are an error, KILN_E_STATE, while the function is captured. AUTO: the graph breaks there, if not before.
     uint64_t max_nodes KILN_0;
+    /// As .input_signature, by types, with dimensions that may be open. One of the two at most.
+    kiln_types input_types KILN_0;
 } kiln_jit_opts;
 #define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
 

@@ -6,19 +6,19 @@
 #include "base/hash.h"
 #include "ir/graph.h"
 
-struct form {
+struct ir_form {
     const struct kiln_graph *g;
     bool sizes;
     uint64_t h;
 };
 
-static void word(struct form *f, uint64_t w)
+static void word(struct ir_form *f, uint64_t w)
 {
     f->h = hash_u64(f->h, w);
 }
 
 // The first of the operands' dimensions that has this size, from 2; 0 and 1 are themselves.
-static uint64_t like_operand(const struct form *f, const struct ir_node *n, int64_t size)
+static uint64_t like_operand(const struct ir_form *f, const struct ir_node *n, int64_t size)
 {
     if (size < 2 || !n) return size < 2 ? (uint64_t)size : UINT64_MAX;
     uint64_t at = 2;
@@ -31,7 +31,7 @@ static uint64_t like_operand(const struct form *f, const struct ir_node *n, int6
     return UINT64_MAX;
 }
 
-static void type(struct form *f, const struct type *t, const struct ir_node *n)
+static void type(struct ir_form *f, const struct type *t, const struct ir_node *n)
 {
     word(f, (uint64_t)t->dtype | (uint64_t)t->rank << 8 | (uint64_t)t->weak << 16);
     for (int d = 0; d < t->rank && f->sizes; d++) word(f, like_operand(f, n, t->dims[d]));
@@ -42,14 +42,14 @@ static bool is_special(double x)
     return x == 0 || x == 1 || x == -1 || x == 2 || x == 0.5 || x - x != 0;
 }
 
-static void number(struct form *f, double x)
+static void number(struct ir_form *f, double x)
 {
     uint64_t bits = 1;
     if (is_special(x)) memcpy(&bits, &x, sizeof bits);
     if (f->sizes) word(f, bits);
 }
 
-static void attr(struct form *f, const struct attr *a, const struct attr_info *info)
+static void attr(struct ir_form *f, const struct attr *a, const struct attr_info *info)
 {
     word(f, (uint64_t)a->kind << 8 | a->set);
     if (info->is_size) return;
@@ -61,14 +61,14 @@ static void attr(struct form *f, const struct attr *a, const struct attr_info *i
     for (int i = 0; i < a->count; i++) word(f, (uint64_t)a->v[i]);
 }
 
-static void value(struct form *f, const struct ir_value *v)
+static void value(struct ir_form *f, const struct ir_value *v)
 {
     word(f, v->kind);
     type(f, &v->type, NULL);
     if (v->kind == IR_NUMBER) number(f, v->number);
 }
 
-static void node(struct form *f, const struct ir_node *n)
+static void node(struct ir_form *f, const struct ir_node *n)
 {
     word(f, n->op->index);
     word(f, (uint64_t)(uint32_t)n->region);
@@ -79,7 +79,7 @@ static void node(struct form *f, const struct ir_node *n)
     for (int i = 0; i < ir_node_outputs(n); i++) type(f, &f->g->values.v[n->first_out + i].type, n);
 }
 
-static void region(struct form *f, const struct ir_region *r)
+static void region(struct ir_form *f, const struct ir_region *r)
 {
     word(f, (uint64_t)(uint32_t)r->first_param << 32 | (uint32_t)r->n_params);
     word(f, (uint64_t)(uint32_t)r->first_node << 32 | (uint32_t)r->n_nodes);
@@ -88,7 +88,7 @@ static void region(struct form *f, const struct ir_region *r)
 
 uint64_t ir_graph_form(const struct kiln_graph *g, bool sizes)
 {
-    struct form f = {.g = g, .sizes = sizes};
+    struct ir_form f = {.g = g, .sizes = sizes};
     for (size_t i = 0; i < g->values.n; i++)
         if (g->values.v[i].kind != IR_NODE) value(&f, &g->values.v[i]);
     for (size_t i = 0; i < g->nodes.n; i++) node(&f, &g->nodes.v[i]);

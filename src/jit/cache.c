@@ -125,14 +125,3 @@ kiln_status cache_add(struct kiln_function *f, struct entry *e, kiln_tensor *con
     }
     return KILN_OK;
 }
-
-void cache_finish(struct kiln_function *f)
-{
-    while (f->first) {
-        struct entry *e = f->first;
-        take_out(f, e);
-        entry_unref(&e);
-    }
-    free(f->buckets);
-    f->buckets = NULL;
-}

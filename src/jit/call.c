@@ -41,19 +41,6 @@ static kiln_status run_inline(kiln_function *f, kiln_tensor *const *in, size_t n
     return status;
 }
 
-static kiln_status check_signature(const kiln_function *f, kiln_tensor *const *in, size_t n_in)
-{
-    size_t n = f->o.input_signature.count;
-    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
-    if (n && n != n_in)
-        return error_set(KILN_E_ARGUMENT, "call: the signature of %s has %zu inputs, %zu are given", f->name, n, n_in);
-    for (size_t i = 0; i < n; i++)
-        if (!type_equal(&f->signature[i], &in[i]->type))
-            return error_set(KILN_E_SHAPE, "call: input %zu of %s is %s, its signature says %s", i, f->name,
-                             type_text(&in[i]->type, a, sizeof a), type_text(&f->signature[i], b, sizeof b));
-    return KILN_OK;
-}
-
 // Where they share memory, what the function takes would go while it runs.
 static bool lists_overlap(kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out, size_t n_out)
 {
@@ -81,7 +68,7 @@ kiln_status function_check_inputs(const kiln_function *f, kiln_tensor *const *in
         snprintf(input, sizeof input, "input %zu of %s", i, f->name);
         return tensor_check("call", input, in[i]);
     }
-    return check_signature(f, in, n_in);
+    return signature_check(&f->signature, f->name, in, n_in);
 }
 
 // With the lock. Room for the states of scalar inputs; a scalar whose value changed is a run-time value from now on.

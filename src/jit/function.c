@@ -12,22 +12,6 @@
 
 enum { LOG_MAX_B = 1 << 16 }; // of a function that runs for days, the beginning
 
-static kiln_status copy_signature(struct kiln_function *f)
-{
-    const kiln_tensors *s = &f->o.input_signature;
-    if (s->count && !s->v) return error_set(KILN_E_ARGUMENT, "jit: .input_signature is NULL, of %zu entries", s->count);
-    f->signature = calloc(s->count + 1, sizeof *f->signature);
-    if (!f->signature) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (size_t i = 0; i < s->count; i++) {
-        char entry[48];
-        snprintf(entry, sizeof entry, ".input_signature entry %zu", i);
-        TRY(tensor_check("jit", entry, s->v[i]));
-        f->signature[i] = s->v[i]->type;
-    }
-    f->o.input_signature.v = NULL;
-    return KILN_OK;
-}
-
 void function_ref(kiln_function *f)
 {
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
@@ -44,7 +28,12 @@ bool function_try_ref(kiln_function *f)
 void function_unref(kiln_function *f)
 {
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
-    cache_finish(f);
+    while (f->first) {
+        struct entry *e = f->first;
+        f->first = e->next;
+        entry_unref(&e);
+    }
+    free(f->buckets);
     if (f->forget_trie) f->forget_trie(f);
     lock_unguard(&f->guarded);
     lock_unguard(&f->capture_guarded);
@@ -54,7 +43,7 @@ void function_unref(kiln_function *f)
     kernel_count_unref(&f->kernels);
     program_forms_unref(&f->forms);
     free(f->scalars);
-    free(f->signature);
+    signature_finish(&f->signature);
     handle_free(HANDLE_FUNCTION, f);
 }
 
@@ -114,7 +103,8 @@ static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn
     jit_warm();
     f->kernels = kernel_count_new();
     f->forms = program_forms_new();
-    if (f->kernels && f->forms && !check_bundle_options(f) && !function_check_options(&f->o) && !copy_signature(f))
+    if (f->kernels && f->forms && !check_bundle_options(f) && !function_check_options(&f->o) &&
+        !signature_take(&f->signature, &f->o))
         return f;
     function_unref(f);
     return NULL;

@@ -6,6 +6,7 @@
 #include "jit/capture/capture.h"
 #include "jit/capture/outputs.h"
 #include "jit/guard.h"
+#include "jit/signature.h"
 #include "program/forms.h"
 #include "program/program.h"
 #include <pthread.h>
@@ -38,7 +39,7 @@ struct kiln_function {
     kiln_bundle_fn bundle_fn; // of bundles; NULL: of tensors
     void *user;
     kiln_jit_opts o;
-    struct type *signature; // o.input_signature.count
+    struct signature signature;
     char name[CALLER_TEXT_MAX + 16];
     atomic_int refs;              // the user's, and one a call
     pthread_mutex_t lock;         // all that follows, for short times
@@ -76,7 +77,6 @@ void cache_remove(struct kiln_function *f, struct entry *e);
 // Keeps a reference, for inputs like these. What goes over the bounds is handed out as a list, for whoever has no lock
 // any more.
 kiln_status cache_add(struct kiln_function *f, struct entry *e, kiln_tensor *const *in, struct entry **dropped);
-void cache_finish(struct kiln_function *f);
 
 // entry.c
 struct entry *entry_ref(struct entry *e);

@@ -78,10 +78,42 @@ static void wrong_options(void)
         "1 is NULL");
     BAD(kiln_jit(add, NULL, KILN_JIT(.input_signature = KILN_TENSORS(x, freed))), KILN_E_HANDLE,
         "jit: ", ".input_signature", "1 is a handle that was freed");
+    BAD(kiln_jit(add, NULL, KILN_JIT(.input_types = {2, NULL})), KILN_E_ARGUMENT, "jit: ", ".input_types is NULL", "2");
+    BAD(kiln_jit(add, NULL,
+                 KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, 2)), .input_signature = KILN_TENSORS(x))),
+        KILN_E_ARGUMENT, "jit: ", ".input_signature", ".input_types", "exclude");
+    BAD(kiln_jit(add, NULL, KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE((kiln_dtype)99, 2)))), KILN_E_DTYPE,
+        "jit: ", ".input_types entry 0", "dtype 99");
+    BAD(kiln_jit(add, NULL, KILN_JIT(.input_types = KILN_TYPES(((kiln_type){KILN_F32, 17, NULL})))), KILN_E_SHAPE,
+        "jit: ", ".input_types entry 0", "17 dimensions");
+    BAD(kiln_jit(add, NULL, KILN_JIT(.input_types = KILN_TYPES(((kiln_type){KILN_F32, 2, NULL})))), KILN_E_ARGUMENT,
+        "jit: ", ".input_types entry 0", "dims is NULL");
+    BAD(kiln_jit(add, NULL,
+                 KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, 2), KILN_TYPE(KILN_F32, 3, -70000)))),
+        KILN_E_ARGUMENT, "jit: ", ".input_types entry 1", "dimension 1 is -70000", "no symbol");
     // All other fields may be left out.
     kiln_function *f = kiln_jit(add, NULL, &(kiln_jit_opts){.size = sizeof(kiln_jit_opts)});
     still_works(f, "no options");
     kiln_function_free(&f);
+}
+
+static void wrong_symbols(void)
+{
+    static const char too_long[] = "0123456789012345678901234567890123456789012345678901234567890123";
+    BAD(kiln_symbol(NULL, NULL), KILN_E_ARGUMENT, "symbol: name is NULL");
+    BAD(kiln_symbol("", NULL), KILN_E_ARGUMENT, "symbol: name is empty");
+    BAD(kiln_symbol(too_long, NULL), KILN_E_ARGUMENT, "symbol: ", "64 characters", "63");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.min = -1)), KILN_E_ARGUMENT, "symbol: ", "n is negative", ".min -1");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.max = INT64_MIN)), KILN_E_ARGUMENT, "symbol: ", "negative");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.divisor = -2)), KILN_E_ARGUMENT, "symbol: ", "negative", ".divisor -2");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.remainder = -2)), KILN_E_ARGUMENT, "symbol: ", "negative", ".remainder -2");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.min = 9, .max = 8)), KILN_E_ARGUMENT, "symbol: ", "no size", "rule of n: 9 to 8");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.min = 10, .max = 15, .divisor = 8)), KILN_E_ARGUMENT, "symbol: ", "no size",
+        "10 to 15, 8 N + 0");
+    BAD(kiln_symbol("n", KILN_SYMBOL(.divisor = INT64_MAX, .remainder = INT64_MAX)), KILN_E_ARGUMENT,
+        "symbol: ", "no size");
+    kiln_symbol_opts none = {0};
+    BAD(kiln_symbol("n", &none), KILN_E_ARGUMENT, "symbol: ", "KILN_SYMBOL");
 }
 
 static void wrong_queries(void)
@@ -147,6 +179,7 @@ void wrong_calls_of_functions(void **state)
 {
     wrong_options();
     wrong_queries();
+    wrong_symbols();
     for
         EACH_WAY(w)
         {

@@ -407,7 +407,7 @@ static void messages_name_cells(void **state)
     said[0] = '\0';
     kiln_set_log(listen, NULL);
     for (int64_t i = 1; i < 5; i++)
-        assert_non_null(kiln_cell_call(dense, kiln_ones(f->dev, KILN_F32, KILN_SHAPE(i, 4))));
+        assert_non_null(kiln_cell_call(dense, kiln_ones(f->dev, KILN_F32, (size_t)i, (int64_t[]){1, 1, 1, 4} + 4 - i)));
     kiln_set_log(NULL, NULL);
     expect_explanation(kiln_cell_function(dense), "cell \"0.1\" (dense), capture STRICT\n");
     assert_non_null(strstr(said, "cell \"0.1\" (dense) was captured 2 times, its limit"));

@@ -181,11 +181,12 @@ struct auto_walk {
     struct segment *seg;      // NULL: none open
     struct auto_step *shadow; // a path that differs from this one in numbers alone
     bool missed;
-    bool strayed;   // what was missed is not another size of what is known
-    uint64_t forms; // the trie's, at entry
-    int lost;       // ops that a closed trie does not know
-    bool results;   // they leave the scope, with their places on the tape
-    uint64_t since; // the tape's newest node at entry
+    bool strayed;                  // what was missed is not another size of what is known
+    const struct auto_step *added; // last
+    uint64_t forms;                // the trie's, at entry
+    int lost;                      // ops that a closed trie does not know
+    bool results;                  // they leave the scope, with their places on the tape
+    uint64_t since;                // the tape's newest node at entry
     int period;
     struct attr asked[OP_MAX_ATTRS]; // of the op that was not matched just now
     const struct op *asked_op;

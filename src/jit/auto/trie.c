@@ -103,11 +103,11 @@ static bool inputs_differ_in_sizes(const struct auto_step *s, const struct segme
     return true;
 }
 
-// Whether the path that is left here goes on as this step does, but for sizes. A path that was new before has no more
+// Whether the path that is left here goes on as this step does, but for sizes. A path that was left before has no more
 // to say.
-static bool is_other_size(const struct segment *seg, const struct auto_step_key *k)
+static bool is_other_size(const struct auto_walk *w, const struct segment *seg, const struct auto_step_key *k)
 {
-    if (!seg->at->children && seg->at->op) return true;
+    if (seg->at == w->added) return true;
     for (struct auto_step *s = seg->at->children; s; s = s->next)
         if (s->op == k->op && s->n_in == k->n_in && same_mode(s, k) && operands_equal(s, k) && attrs_alike(s, k) &&
             inputs_differ_in_sizes(s, seg))
@@ -180,7 +180,7 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
     if (!like) like = find_like(w->shadow, seg, k);
     struct auto_step *s = step_new(k, call->n_out, (int)(seg->inputs.n - auto_step_inputs(at)));
     if (!s) return NULL;
-    w->strayed |= !is_other_size(seg, k);
+    w->strayed |= !is_other_size(w, seg, k);
     s->parent = at;
     s->depth = at->depth + 1;
     s->n_values = at->n_values + at->n_out;
@@ -204,6 +204,7 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
     w->trie->n_steps++;
     if ((size_t)s->depth > w->trie->longest) w->trie->longest = (size_t)s->depth;
     w->missed = true;
+    w->added = s;
     return s;
 }
 
