@@ -107,7 +107,7 @@ typedef struct kiln_jit_opts {
     /// strides whose graph is that of an earlier capture but for sizes.
     uint64_t recompile_limit KILN_0;
     uint64_t cache_entries KILN_0; ///< programs kept; 0: as many as .cache_B has room for, AUTO 1024
-    uint64_t cache_B KILN_0;       ///< memory of the host that programs kept may hold; 0: 1 GiB
+    uint64_t cache_B KILN_0;       ///< memory of the host that programs kept may hold; 0: 256 MiB
     const char *name KILN_0;       ///< in messages; copied. NULL: "the function at", and where fn is defined
     bool in_place KILN_0;    ///< kiln_bundle_jit: changes of the input are changes of the bundle that the caller gave
     kiln_level level KILN_0; ///< what is done to its graphs

@@ -54,18 +54,14 @@ static void name_kernel(struct builder *b)
     b->k->name = arena_strdup(b->arena, text);
 }
 
-static int by_unit(const void *x, const void *y, void *user)
-{
-    const struct builder *b = user;
-    int32_t a = b->instances[*(const int16_t *)x].unit, c = b->instances[*(const int16_t *)y].unit;
-    return (a > c) - (a < c);
-}
-
 static kiln_status build_needed(struct builder *b, const bool *needed)
 {
-    int16_t order[MAX_INSTANCES];
-    for (int i = 0; i < b->n_instances; i++) order[i] = (int16_t)i;
-    qsort_r(order, (size_t)b->n_instances, sizeof *order, by_unit, b);
+    int16_t order[MAX_INSTANCES]; // by unit
+    for (int i = 0; i < b->n_instances; i++) {
+        int at = i;
+        for (; at && b->instances[order[at - 1]].unit > b->instances[i].unit; at--) order[at] = order[at - 1];
+        order[at] = (int16_t)i;
+    }
     for (int i = 0; i < b->n_instances && !b->why; i++)
         if (needed[order[i]]) TRY(build_value(b, &b->instances[order[i]]));
     return KILN_OK;

@@ -123,6 +123,7 @@ static int by_key(const void *a, const void *b)
     return p->item < q->item ? -1 : p->item > q->item;
 }
 
+enum { FEW_SPANS = 64 };
 enum order { BY_SIZE, BY_AREA, BY_FIRST, ORDER_COUNT };
 
 static void sort_items(struct planning *p, enum order order)
@@ -195,6 +196,21 @@ static int by_offset(const void *a, const void *b)
     return p->begin < q->begin ? -1 : p->begin > q->begin;
 }
 
+// A few are in order sooner without a call for each comparison.
+static void sort_spans(struct item_span *v, size_t n)
+{
+    if (n > FEW_SPANS) {
+        qsort(v, n, sizeof *v, by_offset);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        struct item_span moved = v[i];
+        size_t at = i;
+        for (; at && v[at - 1].begin > moved.begin; at--) v[at] = v[at - 1];
+        v[at] = moved;
+    }
+}
+
 static uint64_t place(struct planning *p, int32_t i)
 {
     const struct memory_item *it = &p->items[i];
@@ -204,7 +220,7 @@ static uint64_t place(struct planning *p, int32_t i)
         if (p->offset[other] == PLAN_NOWHERE) continue;
         p->near[n++] = (struct item_span){p->offset[other], p->offset[other] + p->items[other].size_B};
     }
-    qsort(p->near, n, sizeof *p->near, by_offset);
+    sort_spans(p->near, n);
     uint64_t end = 0, best = PLAN_NOWHERE, best_gap = UINT64_MAX;
     for (size_t k = 0; k < n; k++) {
         if (p->near[k].begin > end) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { FEW_BUCKETS = 16 };
-#define CACHE_B (UINT64_C(1) << 30)
+#define CACHE_B (UINT64_C(256) << 20)
 
 // Of all that guard_check compares for equality, whatever else an entry was made for.
 static uint64_t shape_key(kiln_tensor *const *in, size_t n_in)

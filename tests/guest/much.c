@@ -143,7 +143,7 @@ static void call_with_many_shapes(int n)
     int links = 2;
     kiln_jit_stats stats = {.size = sizeof stats};
     uint64_t warm_B = 0;
-    kiln_function *f = kiln_jit(chain, &links, KILN_JIT(.recompile_limit = 1u << 30)); // each is captured, few are kept
+    kiln_function *f = kiln_jit(chain, &links, KILN_JIT(.cache_B = 8 << 20)); // each is captured, some are kept
     for (int i = 1; i <= n; i++) {
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(i % 331 + 1, i / 331 + 1)), *y = NULL;
@@ -153,10 +153,11 @@ static void call_with_many_shapes(int n)
         if (i == n / 10) warm_B = resident_B();
     }
     kiln_function_stats(f, &stats);
-    printf("%d shapes: %llu captures, %llu programs, resident %+lld KiB after the first tenth\n", n,
+    printf("%d shapes: %llu captures, %llu programs of %llu KiB, resident %+lld KiB after the first tenth\n", n,
            (unsigned long long)stats.captures, (unsigned long long)stats.programs,
-           ((long long)resident_B() - (long long)warm_B) / 1024);
-    NEED(stats.captures == (uint64_t)n && stats.programs <= 64 && resident_B() < warm_B + (64 << 20));
+           (unsigned long long)stats.program_B / 1024, ((long long)resident_B() - (long long)warm_B) / 1024);
+    NEED(stats.captures == (uint64_t)n && stats.reused == stats.captures - 1 && !stats.fallbacks);
+    NEED(stats.programs > 100 && stats.program_B <= 8 << 20 && resident_B() < warm_B + (64 << 20));
     kiln_function_free(&f);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { STEPS_MAX = 1 << 16, PLANS_MAX = 1024 };
-#define PROGRAMS_MAX_B (UINT64_C(1) << 30)
+#define PROGRAMS_MAX_B (UINT64_C(256) << 20)
 
 bool ref_equal(const struct ref *a, const struct ref *b)
 {
