@@ -97,6 +97,21 @@ KILN_API kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask);
 /// shape); and how often each occurs (i64). Any result may be NULL. Each NaN is a value of its own.
 KILN_API kiln_status kiln_unique(kiln_tensor *x, kiln_tensor **values, kiln_tensor **inverse, kiln_tensor **counts);
 
+/// The same where it is known how many there are at most: nothing waits, and captured functions hold them in their
+/// graphs. Results have `size` entries, as many as are found, up to size, then `fill`; what finds no room
+/// is left out. `count` becomes an i64 scalar: how many there are in all, which may be more than size.
+/// Any result may be NULL. Gradients as above. Errors: KILN_E_ARGUMENT for a negative size.
+/// Places: i64 [size, rank].
+KILN_API kiln_status kiln_nonzero_sized(kiln_tensor *x, int64_t size, int64_t fill, kiln_tensor **places,
+                                        kiln_tensor **count);
+/// Values: x's dtype [size].
+KILN_API kiln_status kiln_masked_select_sized(kiln_tensor *x, kiln_tensor *mask, int64_t size, double fill,
+                                              kiln_tensor **values, kiln_tensor **count);
+/// Values: x's dtype [size]; counts: i64 [size], 0 where there is no value; inverse: i64, x's shape, size or more where
+/// the value found no room.
+KILN_API kiln_status kiln_unique_sized(kiln_tensor *x, int64_t size, double fill, kiln_tensor **values,
+                                       kiln_tensor **inverse, kiln_tensor **counts, kiln_tensor **count);
+
 /// Frees early and nulls the handle; NULL is fine.
 KILN_API void kiln_free(kiln_tensor **t);
 /// Scopes own the handles made while they are open on this thread. Innermost first; ending an outer one ends the inner

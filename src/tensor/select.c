@@ -1,7 +1,6 @@
 // Ops whose result's size depends on values: made of others, with one number read by the host between. And lists of
 // views.
-#include "tensor/tensor.h"
-#include <kiln/ops.h>
+#include "tensor/select.h"
 
 // The places, in a line, at which a bool line is true: each true element knows its rank among them from the running
 // count and writes its place there; the others all write behind the last.
@@ -18,28 +17,9 @@ static kiln_tensor *true_places(kiln_tensor *mask)
     return kiln_narrow(kiln_scatter(room, 0, to, kiln_arange(dev, KILN_I64, 0, (double)n, 1)), 0, 0, count);
 }
 
-// From now on, until what was before is put back.
-static bool indices_are_made(void)
-{
-    bool before = thread_state.indices_fit;
-    thread_state.indices_fit = true;
-    return before;
-}
-
-static kiln_tensor *line_of(kiln_tensor *t)
-{
-    return kiln_reshape(t, KILN_SHAPE(-1));
-}
-
-static kiln_tensor *is_set(kiln_tensor *t)
-{
-    return kiln_tensor_dtype(t) == KILN_BOOL ? t : kiln_not_equal(t, kiln_scalar_int(0));
-}
-
-static kiln_tensor *nonzero(kiln_tensor *x)
+kiln_tensor *places_in(const kiln_tensor *x, kiln_tensor *at)
 {
     size_t rank = kiln_rank(x);
-    kiln_tensor *at = true_places(kiln_numel(x) ? line_of(is_set(x)) : kiln_zeros(NULL, KILN_BOOL, KILN_SHAPE(0)));
     kiln_tensor *parts[KILN_MAX_RANK];
     if (!at || rank == 0)
         return at ? kiln_zeros(kiln_tensor_device(at), KILN_I64, KILN_SHAPE(kiln_numel(at), 0)) : NULL;
@@ -49,6 +29,12 @@ static kiln_tensor *nonzero(kiln_tensor *x)
         at = kiln_floor_divide(at, size);
     }
     return kiln_stack(parts, rank, 1);
+}
+
+static kiln_tensor *nonzero(kiln_tensor *x)
+{
+    kiln_tensor *line = kiln_numel(x) ? line_of(is_set(x)) : kiln_zeros(NULL, KILN_BOOL, KILN_SHAPE(0));
+    return places_in(x, true_places(line));
 }
 
 kiln_tensor *kiln_nonzero(kiln_tensor *x)
@@ -72,21 +58,23 @@ static kiln_tensor *masked_select(kiln_tensor *x, kiln_tensor *mask, const struc
     return kiln_take(line_of(wide), 0, true_places(line_of(where)));
 }
 
+kiln_status masked_select_check(const char *op, kiln_tensor *x, kiln_tensor *mask, struct type *both)
+{
+    TRY(tensor_check(op, "x", x));
+    TRY(tensor_check(op, "mask", mask));
+    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
+    if (mask->type.dtype != KILN_BOOL)
+        return error_set(KILN_E_DTYPE, "%s: mask must be bool, it is %s", op, type_text(&mask->type, a, sizeof a));
+    if (!shape_broadcast(&x->type, &mask->type, both))
+        return error_set(KILN_E_SHAPE, "%s: shapes do not broadcast: x is %s, mask is %s", op,
+                         type_text(&x->type, a, sizeof a), type_text(&mask->type, b, sizeof b));
+    return KILN_OK;
+}
+
 kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask)
 {
     struct type both;
-    if (error_pending || tensor_check("masked_select", "x", x) || tensor_check("masked_select", "mask", mask))
-        return NULL;
-    char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
-    if (mask->type.dtype != KILN_BOOL) {
-        error_set(KILN_E_DTYPE, "masked_select: mask must be bool, it is %s", type_text(&mask->type, a, sizeof a));
-        return NULL;
-    }
-    if (!shape_broadcast(&x->type, &mask->type, &both)) {
-        error_set(KILN_E_SHAPE, "masked_select: shapes do not broadcast: x is %s, mask is %s",
-                  type_text(&x->type, a, sizeof a), type_text(&mask->type, b, sizeof b));
-        return NULL;
-    }
+    if (error_pending || masked_select_check("masked_select", x, mask, &both)) return NULL;
     struct kiln_scope scope;
     scope_enter(&scope);
     bool fit = indices_are_made();
@@ -97,7 +85,16 @@ kiln_tensor *kiln_masked_select(kiln_tensor *x, kiln_tensor *mask)
     return r;
 }
 
-// Sorted, equal values are neighbours; those that differ from the one before begin a group. r: values, inverse, counts.
+// Sorted, equal values are neighbours; those that differ from the one before begin a group.
+kiln_tensor *group_begins(kiln_tensor *sorted)
+{
+    int64_t n = kiln_numel(sorted);
+    kiln_tensor *differs = kiln_not_equal(kiln_narrow(sorted, 0, 1, n - 1), kiln_narrow(sorted, 0, 0, n - 1));
+    kiln_tensor *first = kiln_ones(kiln_tensor_device(sorted), KILN_BOOL, KILN_SHAPE(1));
+    return kiln_concat((kiln_tensor *[]){first, differs}, 2, 0);
+}
+
+// r: values, inverse, counts.
 static void unique(kiln_tensor *x, kiln_tensor **r)
 {
     kiln_device *dev = kiln_tensor_device(x);
@@ -107,8 +104,7 @@ static void unique(kiln_tensor *x, kiln_tensor **r)
         r[0] = sorted, r[1] = kiln_reshape(order, kiln_rank(x), kiln_dims(x)), r[2] = order;
         return;
     }
-    kiln_tensor *differs = kiln_not_equal(kiln_narrow(sorted, 0, 1, n - 1), kiln_narrow(sorted, 0, 0, n - 1));
-    kiln_tensor *begins = kiln_concat((kiln_tensor *[]){kiln_ones(dev, KILN_BOOL, KILN_SHAPE(1)), differs}, 2, 0);
+    kiln_tensor *begins = group_begins(sorted);
     kiln_tensor *starts = true_places(begins);
     kiln_tensor *group = kiln_sub(kiln_cumsum(begins, 0), kiln_scalar_int(1));
     r[0] = kiln_take(sorted, 0, starts);
