@@ -154,12 +154,12 @@ static void wrong_arguments(void **state)
     fails(kiln_nonzero_sized(x, -1, 0, &a, &b), KILN_E_ARGUMENT, "nonzero_sized: size is -1");
     fails(kiln_nonzero_sized(x, INT64_MAX, 0, &a, &b), KILN_E_ARGUMENT, "nonzero_sized: size is 9223372036854775807");
     fails(kiln_nonzero_sized(x, INT64_MAX / 16, 0, &a, &b), KILN_E_DEVICE_MEMORY, "nonzero_sized: ");
-    fails(kiln_nonzero_sized(NULL, 1, 0, &a, &b), KILN_E_HANDLE, "nonzero_sized: x is NULL");
+    fails(kiln_nonzero_sized(NULL, 1, 0, &a, &b), KILN_E_ARGUMENT, "nonzero_sized: x is NULL");
     fails(kiln_masked_select_sized(x, x, 1, 0, &a, &b), KILN_E_DTYPE,
           "masked_select_sized: mask must be bool, it is f32[3]");
     fails(kiln_masked_select_sized(x, kiln_narrow(mask, 0, 0, 2), 1, 0, &a, &b), KILN_E_SHAPE,
           "masked_select_sized: shapes do not broadcast: x is f32[3], mask is bool[2]");
-    fails(kiln_masked_select_sized(x, NULL, 1, 0, &a, &b), KILN_E_HANDLE, "masked_select_sized: mask is NULL");
+    fails(kiln_masked_select_sized(x, NULL, 1, 0, &a, &b), KILN_E_ARGUMENT, "masked_select_sized: mask is NULL");
     fails(kiln_unique_sized(x, -5, 0, &a, NULL, NULL, &b), KILN_E_ARGUMENT, "unique_sized: size is -5");
     assert_null(a);
     assert_null(b);
