@@ -92,6 +92,7 @@ kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tens
 struct row {
     char name[48], mode[16], error[256];
     double time_ns, min_ns, p90_ns, first_ns;
+    double most_ns; // shapes.c: of all; else NaN
     int runs;
     double bytes, flops;
     double launches, submits, waits;
@@ -137,8 +138,10 @@ int cold_child(void);
 // disk.
 void measure_first_call(const struct plan *p, bool warm, struct row *out);
 int first_call_child(const char *device);
-// shapes.c: the first call with a new size of softmax, or of a step of gpt_step's network, beyond that of later calls.
-void measure_new_shape(const struct plan *p, kiln_device *dev, bool network, struct row *out);
+// shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
+// residual network of images.
+enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };
+void measure_shapes(const struct plan *p, kiln_device *dev, enum shape_row kind, struct row *out);
 void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
 extern const char *const memory_keys[6];
 

@@ -32,8 +32,9 @@ static bool chosen(const struct plan *p, const char *name)
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
-static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
-                  shape_row[] = "new_shape";
+static const char memory_row[] = "train_10000", cold_row[] = "cold_start",
+                  first_row[] = "first_call", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
+                  *const shape_modes[] = {"softmax", "gpt_step", "jit"};
 
 static int list_rows(const struct plan *p)
 {
@@ -43,7 +44,8 @@ static int list_rows(const struct plan *p)
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
     if (chosen(p, first_row)) printf("%s\n", first_row);
-    if (chosen(p, shape_row)) printf("%s\n", shape_row);
+    for (int k = SHAPES_TRAINING; k < SHAPES_COUNT; k++)
+        if (chosen(p, shape_rows[k])) printf("%s\n", shape_rows[k]);
     return 0;
 }
 
@@ -93,10 +95,11 @@ static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, s
         measure_first_call(p, warm, r);
         ok &= show(r);
     }
-    for (int network = 0; network < 2 && p->modes[MODE_JIT] && chosen(p, shape_row); network++) {
-        struct row *r = report_add(report, shape_row, network ? "gpt_step" : "softmax");
+    for (enum shape_row k = 0; k < SHAPES_COUNT; k++) {
+        if (!p->modes[MODE_JIT] || !chosen(p, shape_rows[k])) continue;
+        struct row *r = report_add(report, shape_rows[k], shape_modes[k]);
         if (!r) return false;
-        measure_new_shape(p, dev, network, r);
+        measure_shapes(p, dev, k, r);
         ok &= show(r);
     }
     return ok;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { MAX_SIZES = 400, LATER_CALLS = 4, ROWS = 8, LONGEST_ROW = 611, STRIDE = 37 };
+enum { LEAST_SIDE = 16, SIDES = 32, CHANNELS = 16, BLOCKS = 4 };
 
 static kiln_status half_softmax(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -19,17 +20,71 @@ static kiln_status train(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     return run_step(user, in, out);
 }
 
+// --- a residual network for images of any size
+
+struct residual {
+    kiln_cell *first, *convs[BLOCKS][2], *norms[BLOCKS][2], *head;
+};
+
+static kiln_cell *conv(kiln_device *dev, int64_t in)
+{
+    return kiln_nn_conv2d(dev, in, CHANNELS, 3, KILN_NN_CONV2D(.padding = {1, 1}));
+}
+
+static void residual_make(struct residual *r, kiln_device *dev)
+{
+    r->first = conv(dev, 3);
+    r->head = kiln_nn_dense(dev, CHANNELS, 10, NULL);
+    for (int b = 0; b < BLOCKS; b++)
+        for (int k = 0; k < 2; k++) {
+            r->convs[b][k] = conv(dev, CHANNELS);
+            r->norms[b][k] = kiln_nn_batch_norm2d(dev, CHANNELS, NULL);
+            kiln_cell_set_training(r->norms[b][k], false);
+        }
+}
+
+static void residual_free(struct residual *r)
+{
+    kiln_cell_free(&r->first);
+    kiln_cell_free(&r->head);
+    for (int b = 0; b < BLOCKS; b++)
+        for (int k = 0; k < 2; k++) {
+            kiln_cell_free(&r->convs[b][k]);
+            kiln_cell_free(&r->norms[b][k]);
+        }
+}
+
+static kiln_status residual_run(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct residual *r = user;
+    kiln_tensor *x = kiln_relu(kiln_cell_call(r->first, in[0]));
+    for (int b = 0; b < BLOCKS; b++) {
+        kiln_tensor *y = kiln_relu(kiln_cell_call(r->norms[b][0], kiln_cell_call(r->convs[b][0], x)));
+        x = kiln_relu(kiln_add(x, kiln_cell_call(r->norms[b][1], kiln_cell_call(r->convs[b][1], y))));
+        if (b % 2) x = kiln_max_pool2d(x, KILN_POOL2D(.kernel = {2, 2}));
+    }
+    out[0] = kiln_cell_call(r->head, kiln_mean(x, KILN_REDUCE(.axes = KILN_AXES(2, 3))));
+    return kiln_error();
+}
+
+// --- calls
+
 struct sized {
     struct state s; // the network's
+    struct residual r;
     kiln_function *f;
-    bool network;
+    enum shape_row kind;
     int64_t least, range; // of sizes
 };
 
 static size_t make_inputs(struct sized *z, int i, kiln_tensor **in)
 {
     int64_t n = z->least + i * STRIDE % z->range; // each once, in no order
-    if (!z->network) {
+    if (z->kind == SHAPES_IMAGES) {
+        in[0] = kiln_normal(z->s.dev, KILN_F32, KILN_SHAPE(1, 3, n, n), 0, 1);
+        return 1;
+    }
+    if (z->kind == SHAPES_ROWS) {
         in[0] = kiln_normal(z->s.dev, KILN_F32, KILN_SHAPE(ROWS, n), 0, 1);
         return 1;
     }
@@ -92,23 +147,40 @@ static void measure(const struct plan *p, struct sized *z, struct row *out)
     out->time_ns = costs[n / 2];
     out->min_ns = costs[0];
     out->p90_ns = costs[(int)(0.9 * (n - 1))];
+    out->most_ns = costs[n - 1];
 }
 
-void measure_new_shape(const struct plan *p, kiln_device *dev, bool network, struct row *out)
+static kiln_fn set_up(struct sized *z)
 {
-    const struct sizes *sizes = bench_sizes(p->size);
-    struct sized z = {.s = {.dev = dev, .z = sizes}, .network = network, .least = 1, .range = LONGEST_ROW};
-    if (network) {
-        z.least = sizes->seq / 4;
-        z.range = sizes->seq - z.least + 1;
-        kiln_scope *scope = kiln_scope_begin();
-        setup_gpt(&z.s);
-        kiln_scope_end(&scope);
+    switch (z->kind) {
+    case SHAPES_TRAINING:
+        z->least = z->s.z->seq / 4;
+        z->range = z->s.z->seq - z->least + 1;
+        setup_gpt(&z->s);
+        return train;
+    case SHAPES_IMAGES:
+        z->least = LEAST_SIDE;
+        z->range = SIDES;
+        residual_make(&z->r, z->s.dev);
+        return residual_run;
+    default:
+        z->least = 1;
+        z->range = LONGEST_ROW;
+        return half_softmax;
     }
-    z.f = kiln_jit(network ? train : half_softmax, &z.s, NULL);
+}
+
+void measure_shapes(const struct plan *p, kiln_device *dev, enum shape_row kind, struct row *out)
+{
+    struct sized z = {.s = {.dev = dev, .z = bench_sizes(p->size)}, .kind = kind};
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_fn fn = set_up(&z);
+    kiln_scope_end(&scope);
+    z.f = kiln_jit(fn, kind == SHAPES_IMAGES ? (void *)&z.r : &z.s, NULL);
     if (!kiln_error()) measure(p, &z, out);
     if (kiln_error()) snprintf(out->error, sizeof out->error, "%s", kiln_error_message());
     kiln_error_clear();
     kiln_function_free(&z.f);
+    residual_free(&z.r);
     state_finish(&z.s);
 }

@@ -18,6 +18,7 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
     *row = (struct row){.time_ns = NAN,
                         .min_ns = NAN,
                         .p90_ns = NAN,
+                        .most_ns = NAN,
                         .first_ns = NAN,
                         .launches = NAN,
                         .submits = NAN,
@@ -51,6 +52,7 @@ void write_row(const struct row *r, FILE *f)
     }
     fprintf(f, "%-18s %-6s %12.4f ms  min %12.4f  p90 %12.4f  %4d runs", r->name, r->mode, r->time_ns / 1e6,
             r->min_ns / 1e6, r->p90_ns / 1e6, r->runs);
+    if (!isnan(r->most_ns)) fprintf(f, "  most %.4f ms", r->most_ns / 1e6);
     if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
     if (r->wasted_launches > 0) fprintf(f, ", %.0f wasted, %.0f idle waits", r->wasted_launches, r->idle_waits);
     if (!isnan(r->cpu_ns))
@@ -102,6 +104,7 @@ static void write_json_row(const struct row *r, FILE *f)
     write_number("time_ns", r->time_ns, f);
     write_number("min_ns", r->min_ns, f);
     write_number("p90_ns", r->p90_ns, f);
+    if (!isnan(r->most_ns)) write_number("most_ns", r->most_ns, f);
     write_number("runs", r->runs, f);
     write_number("first_ns", r->first_ns, f);
     write_number("bytes", r->bytes, f);
