@@ -1,6 +1,7 @@
 // usage: much WHAT: much of one thing. "signals": a timer that interrupts every system call; "handles": a million of
 // them; "tape": a million ops to differentiate; "shapes": a captured function of a hundred thousand shapes; for
-// patience: "elements": 2^32 of them; "soak": ten minutes of everything.
+// patience: "elements": 2^32 of them; "wide-shapes": more and less than 2^32 of them in turns, captured; "soak": ten
+// minutes of everything.
 #include "guest.h"
 
 #include <errno.h>
@@ -182,6 +183,36 @@ static void fill_two_to_the_32(void)
     kiln_free(&x);
 }
 
+static kiln_status count_and_shift(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_sum(kiln_cast(in[0], KILN_I64), NULL);
+    out[1] = kiln_narrow(kiln_add(in[0], kiln_scalar_int(3)), 0, kiln_dim(in[0], 0) - 2, 2);
+    return kiln_error();
+}
+
+// Sizes on both sides of 2^31 and 2^32, one program after the other.
+static void sizes_beyond_32_bits(void)
+{
+    static const int64_t sizes[] = {5,  (INT64_C(1) << 31) + 3, 7, (INT64_C(1) << 32) + 1, (INT64_C(1) << 31) - 1,
+                                    64, (INT64_C(1) << 32) + 9};
+    kiln_jit_stats stats = {.size = sizeof stats};
+    kiln_function *f = kiln_jit(count_and_shift, NULL, NULL);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = kiln_ones(dev, KILN_U8, KILN_SHAPE(sizes[i])), *y[2];
+        if (!x && (kiln_error() == KILN_E_DEVICE_MEMORY || kiln_error() == KILN_E_MEMORY)) exit(77);
+        NEED(!kiln_write(kiln_narrow(x, 0, sizes[i] - 1, 1), (uint8_t[]){9}, 1));
+        NEED(!kiln_call(f, &x, 1, y, 2));
+        NEED(kiln_item_int(y[0]) == sizes[i] + 8);
+        uint8_t end[2];
+        NEED(!kiln_read(y[1], end, sizeof end) && end[0] == 4 && end[1] == 12);
+        kiln_scope_end(&scope);
+    }
+    kiln_function_stats(f, &stats);
+    NEED(stats.captures == sizeof sizes / sizeof *sizes && stats.reused == stats.captures - 1 && !stats.fallbacks);
+    kiln_function_free(&f);
+}
+
 static void train_a_little(void)
 {
     kiln_cell *net = kiln_nn_sequential(
@@ -248,6 +279,8 @@ int main(int argc, char **argv)
         call_with_many_shapes(2000);
     else if (!strcmp(what, "elements"))
         fill_two_to_the_32();
+    else if (!strcmp(what, "wide-shapes"))
+        sizes_beyond_32_bits();
     else if (!strcmp(what, "soak"))
         soak(600);
     else
