@@ -2,6 +2,7 @@
 // what it holds but time, so a form that is forgotten, or two that share a hash, do no harm.
 #include "program/forms.h"
 #include "base/hash.h"
+#include "base/process.h"
 #include "device/device.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +19,8 @@ struct found {
 
 struct program_forms {
     atomic_int refs;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; // for short times
+    struct guarded guarded;
     size_t next; // the one that goes
     struct found blocks[FORMS];
 };
@@ -32,6 +34,7 @@ struct program_forms *program_forms_new(void)
     }
     atomic_init(&f->refs, 1);
     pthread_mutex_init(&f->lock, NULL);
+    lock_guard(&f->guarded, &f->lock, false);
     return f;
 }
 
@@ -47,6 +50,7 @@ void program_forms_unref(struct program_forms **ref)
     *ref = NULL;
     if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
     for (size_t i = 0; i < FORMS; i++) free(f->blocks[i].bytes);
+    lock_unguard(&f->guarded);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
