@@ -145,6 +145,24 @@ KILN_API kiln_function *kiln_bundle_jit(kiln_bundle_fn fn, void *user, const kil
 /// what it gives, and in what it leaves in `in`, are as those that kiln_call gives.
 KILN_API kiln_status kiln_bundle_call(kiln_function *f, kiln_bundle *in, kiln_bundle **out);
 
+/// What a program costs, as far as that is known before it runs. Of a loop whose number of trips is not known one trip
+/// counts; of a condition all products, and the bytes of one branch.
+typedef struct kiln_cost {
+    size_t size KILN_0;        ///< set to sizeof(kiln_cost) by the caller
+    uint64_t ops KILN_0;       ///< of the graph, as it was captured
+    uint64_t launches KILN_0;  ///< that a run makes
+    uint64_t planned_B KILN_0; ///< memory for intermediate values, planned
+    uint64_t naive_B KILN_0;   ///< if each had its own
+    double flops KILN_0;       ///< of matrix products and convolutions: two for each product that is added
+    double moved_B KILN_0;     ///< bytes that launches read and write
+} kiln_cost;
+/// Captures and compiles f for inputs of these types on the thread's device (kiln_set_device), as a call made here
+/// would, and runs nothing: a later kiln_call finds the program. Inputs are dense, apart from each other, and require
+/// no gradient. `n_out`: how many outputs f has. `cost`: what the program costs; NULL: nobody asks. Where there is such
+/// a program already, no other is made. Errors: those of the capture; KILN_E_ARGUMENT for dimensions that are open;
+/// KILN_E_UNSUPPORTED for functions of AUTO and TRACE, which need values, and of bundles.
+KILN_API kiln_status kiln_function_compile(kiln_function *f, const kiln_types *types, size_t n_out, kiln_cost *cost);
+
 /// Frees it and nulls the pointer; NULL is fine. What its calls gave lives on.
 KILN_API void kiln_function_free(kiln_function **f);
 

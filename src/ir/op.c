@@ -59,3 +59,26 @@ int op_attr_index(const struct op *op, const char *name)
         if (!strcmp(op->attrs[i].name, name)) return i;
     return -1;
 }
+
+static double elements(const struct type *t, int from)
+{
+    double n = 1;
+    for (int d = from; d < t->rank; d++) n *= (double)t->dims[d];
+    return n;
+}
+
+static const struct type *product_type(uint8_t which, const struct type *const *in, const struct type *out)
+{
+    return which == PRODUCTS_RESULT ? out : in[which];
+}
+
+double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out)
+{
+    const struct op_products *p = &op->products;
+    switch (p->kind) {
+    case PRODUCTS_MATRICES: return elements(out, 0) * (double)in[0]->dims[in[0]->rank - 1];
+    case PRODUCTS_IMAGES:
+        return elements(product_type(p->grid, in, out), 0) * elements(product_type(p->weight, in, out), 1);
+    default: return 0;
+    }
+}

@@ -120,6 +120,15 @@ struct op_indexed {
     uint8_t operand;
 };
 
+// An op that multiplies and adds: matrices, over the last dimension of input 0; or a weight [O, ...] at each place of a
+// grid [N, O, H, W], which are inputs, or PRODUCTS_RESULT.
+enum op_products_kind { PRODUCTS_NONE, PRODUCTS_MATRICES, PRODUCTS_IMAGES };
+#define PRODUCTS_RESULT 15
+struct op_products {
+    uint8_t kind; // enum op_products_kind
+    uint8_t grid, weight;
+};
+
 // What an op gives where all elements of input 0 are one number, as far as that is the same on all devices.
 enum op_uniform {
     UNIFORM_NONE,
@@ -145,6 +154,7 @@ struct op {
     uint8_t n_attrs;
     struct op_indexed indexed;
     uint8_t uniform; // enum op_uniform
+    struct op_products products;
     const char *const *in_names;
     const struct attr_info *attrs;
     const struct op_functions *fn;
@@ -165,4 +175,6 @@ static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
 {
     return op->fn ? op->fn->regions : NULL;
 }
+// How many products it adds up; 0 for an op that is none.
+double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out);
 int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name

@@ -387,6 +387,15 @@ static bool runs_eagerly(const kiln_function *f)
     return true;
 }
 
+kiln_status function_program(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o,
+                             struct entry **out)
+{
+    struct guard_key key = key_of(f, o);
+    *out = NULL;
+    TRY(error_pending);
+    return get_entry(f, in, n_in, o, key, out);
+}
+
 // A function without effects on the host need not run where it is one graph. Whether it is, a capture shows.
 static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o, uint64_t captures,
                           bool *done)

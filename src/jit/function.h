@@ -95,6 +95,9 @@ kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *cons
                                kiln_tensor *const *dout, kiln_tensor **din);
 
 // call.c: a call that is checked.
+// The program for a call, captured where there is none; a reference. NULL: the call runs eagerly.
+kiln_status function_program(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o,
+                             struct entry **out);
 kiln_status function_call(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
 kiln_status function_check_inputs(const struct kiln_function *f, kiln_tensor *const *in, size_t n_in);
 

@@ -15,7 +15,8 @@ struct structured_row {
     uint16_t flags;
     struct op_indexed indexed; // an input that is looked at as the op runs
     uint8_t uniform;           // enum op_uniform: what it gives of one number
-    uint16_t kernel;           // family that lower launches, where rows share a lower
+    struct op_products products;
+    uint16_t kernel; // family that lower launches, where rows share a lower
     struct op_functions fn;
     const char *outs; // names of the results of an op that has several; it returns a status
     const char *alias, *also;

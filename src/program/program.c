@@ -5,6 +5,7 @@
 // gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
+#include "program/cost.h"
 #include "program/forms.h"
 #include "program/gated.h"
 #include "program/host.h"
@@ -236,6 +237,8 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     p->facts.n_launches = p->n_actions;
     if (p->n_actions != 1 || !p->actions[0].fused) p->trips_at_once = 0; // there is no code for its kernel
     program_find_gateable(p);
+    p->facts.flops = cost_flops(m->g);
+    p->facts.moved_B = cost_moved_B(p);
     return KILN_OK;
 }
 

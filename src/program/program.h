@@ -68,7 +68,8 @@ struct program_facts {
     uint64_t arena_B, naive_B; // memory for intermediate values, planned, and if each had its own
     uint64_t host_B;           // that it holds on the host while it does not run, those of regions included
     uint64_t compile_ns;
-    bool reused; // a graph that differs in sizes alone was compiled before, with the same .forms
+    double flops, moved_B; // of a run, see cost.h
+    bool reused;           // a graph that differs in sizes alone was compiled before, with the same .forms
 };
 void program_get_facts(const struct program *p, struct program_facts *out);
 // What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.

@@ -126,6 +126,7 @@ static void freed_functions(void)
     FREED("function", kiln_call(stale, &x, 1, out, 1))
     FREED_VOID("function", kiln_function_stats(stale, &stats))
     FREED_VOID("function", kiln_explain(stale, stdout))
+    FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
     BAD_VOID(kiln_function_free(&stale), KILN_E_HANDLE, "function_free: the function was freed");
     kiln_graph *g = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n"), *h = g;
     kiln_graph_free(&g);

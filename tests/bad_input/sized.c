@@ -176,6 +176,9 @@ static void gradients_with_options(void)
     SIZED(kiln_rule_spec, kiln_register_rule(&o))
     SIZED(kiln_gradcheck_opts, kiln_gradcheck(same, NULL, &x, 1, &o))
     SIZED(kiln_jit_opts, kiln_jit(same, NULL, &o))
+    kiln_function *j = kiln_jit(same, NULL, NULL);
+    SIZED(kiln_cost, kiln_function_compile(j, &(kiln_types){0, NULL}, 1, &o))
+    kiln_function_free(&j);
     SIZED(kiln_symbol_opts, kiln_symbol("n", &o))
     SIZED(kiln_jit_opts, kiln_bundle_jit(same_bundle, NULL, &o))
     SIZED(kiln_loop_opts, kiln_while(same, same, NULL, &x, 1, &o, out, 1))
@@ -319,6 +322,7 @@ static void gradients_with_lists(void)
     BAD(kiln_gradients(kiln_square(p), &p, 1, NULL, NULL), KILN_E_ARGUMENT, "gradients: ", "grads is NULL");
     LISTED(kiln_call(f, NULL, 1, out, 1), "call: ", "in is NULL")
     kiln_tensor *yes = BOOL(1);
+    LISTED(kiln_function_compile(f, &(kiln_types){1, NULL}, 1, NULL), "function_compile: ", "types is NULL")
     LISTED(kiln_cond(yes, same, same, NULL, NULL, 1, out, 1), "cond: ", "in is NULL")
     LISTED(kiln_switch(kiln_scalar_int(0), NULL, 1, NULL, NULL, 0, out, 1), "switch: ", "branches")
     LISTED(kiln_while(same, same, NULL, NULL, 1, NULL, out, 1), "while: ", "in is NULL")

@@ -164,11 +164,11 @@ static void structured_op(struct str *s, const struct structured_row *r, int ind
     int n_out = r->fn.regions ? 0 : r->n_out ? r->n_out : 1;
     str_addf(s,
              "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
-             "%d, .n_attrs = %d, .indexed = {%d, %d}, .uniform = %d, "
+             "%d, .n_attrs = %d, .indexed = {%d, %d}, .uniform = %d, .products = {%d, %d, %d}, "
              ".in_names = names_%s, .fn = &structured_rows[%d].fn",
              index, r->name, index, r->kernel, flags, f.list ? !r->fn.regions : f.n_required, f.list ? 255 : f.n_in,
-             n_out, f.n_attrs, r->indexed.bound, r->indexed.operand, r->uniform, r->name,
-             index - elementwise_row_count);
+             n_out, f.n_attrs, r->indexed.bound, r->indexed.operand, r->uniform, r->products.kind, r->products.grid,
+             r->products.weight, r->name, index - elementwise_row_count);
     if (f.n_attrs) str_addf(s, ", .attrs = attrs_%s", r->name);
     str_or_null(s, "alias", r->alias);
     str_add(s, "},\n");

@@ -1,0 +1,6 @@
+// What a run of a program costs.
+#pragma once
+#include "program/impl.h"
+
+double cost_flops(const struct kiln_graph *g); // two for each product that is added
+double cost_moved_B(const struct program *p);  // read and written by launches
