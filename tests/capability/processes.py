@@ -225,7 +225,8 @@ def check_faster(bench, names, *args):
                 if key == (name, 'eager') and best[key] < 1.2 * (row['ceiling_ns'] or 0):
                     at_limit.add(name)
         slower = [name for name in slower if name not in at_limit | in_one_run and
-                  best[name, 'jit'] >= best[name, 'eager'] and (budget < 0.1 or median[name, 'jit'] >= median[name, 'eager'])]
+                  best[name, 'jit'] >= best[name, 'eager'] and
+                  (budget < 0.1 or median[name, 'jit'] >= median[name, 'eager'])]
         if slower and level is None:
             level = products(bench, slower, *args)
         slower = [name for name in slower if best[name, 'jit'] > best[name, 'eager'] * (1.05 if name in level else 1)]
