@@ -14,6 +14,7 @@
 #include <kiln/io.h>
 #include <kiln/jit.h>
 #include <kiln/macros.h>
+#include <kiln/model.h>
 #include <kiln/nn.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>

@@ -15,6 +15,7 @@ enum handle_kind {
     HANDLE_CHECKPOINT,
     HANDLE_REGION,
     HANDLE_BUNDLE,
+    HANDLE_MODEL,
     HANDLE_KINDS,
 };
 

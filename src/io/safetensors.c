@@ -362,8 +362,8 @@ static kiln_status write_data(struct io_writer *w, const struct archive_table *t
     return KILN_OK;
 }
 
-static kiln_status fill_table(const char *where, struct archive_table *t, const char *const *names,
-                              kiln_tensor *const *tensors, size_t n)
+static kiln_status add_tensors(const char *where, struct archive_table *t, const char *const *names,
+                               kiln_tensor *const *tensors, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         TRY(safetensors_check_name(where, names[i]));
@@ -378,17 +378,30 @@ static kiln_status fill_table(const char *where, struct archive_table *t, const 
     return KILN_OK;
 }
 
-kiln_status kiln_safetensors_save(const char *path, const char *const *names, kiln_tensor *const *tensors, size_t n)
+static kiln_status add_pairs(const char *where, struct archive_table *t, const struct archive_pair *pairs, size_t n)
 {
-    if (error_pending) return error_pending;
-    TRY(io_check_names("safetensors_save", names, tensors, n));
+    for (size_t i = 0; i < n; i++) {
+        TRY(safetensors_check_text(where, pairs[i].key));
+        TRY(safetensors_check_text(where, pairs[i].value));
+        struct archive_pair *p = archive_add_pair(where, t);
+        if (!p || !(p->key = io_strdup(where, pairs[i].key)) || !(p->value = io_strdup(where, pairs[i].value)))
+            return error_pending;
+    }
+    return KILN_OK;
+}
+
+kiln_status safetensors_write(const char *function, const char *path, const char *const *names,
+                              kiln_tensor *const *tensors, size_t n, const struct archive_pair *pairs, size_t n_pairs)
+{
+    TRY(io_check_names(function, names, tensors, n));
     struct archive_table t = {0};
     struct io_writer w;
     char *header = NULL;
     uint64_t header_B;
-    kiln_status status = fill_table("safetensors_save", &t, names, tensors, n);
-    if (!status) status = safetensors_format("safetensors_save", &t, &header, &header_B);
-    if (!status) status = io_create(&w, "safetensors_save", path);
+    kiln_status status = add_tensors(function, &t, names, tensors, n);
+    if (!status) status = add_pairs(function, &t, pairs, n_pairs);
+    if (!status) status = safetensors_format(function, &t, &header, &header_B);
+    if (!status) status = io_create(&w, function, path);
     if (!status) {
         status = io_write(&w, header, header_B);
         if (!status) status = write_data(&w, &t, tensors);
@@ -398,4 +411,10 @@ kiln_status kiln_safetensors_save(const char *path, const char *const *names, ki
     free(header);
     archive_table_free(&t);
     return status;
+}
+
+kiln_status kiln_safetensors_save(const char *path, const char *const *names, kiln_tensor *const *tensors, size_t n)
+{
+    if (error_pending) return error_pending;
+    return safetensors_write("safetensors_save", path, names, tensors, n, NULL, 0);
 }

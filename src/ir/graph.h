@@ -196,6 +196,16 @@ void ir_graph_dot_text(const struct kiln_graph *g, struct str *s);
 // The graph that a text describes, verified; NULL with an error "name:line:column: ...". The text may come from
 // anywhere: what memory and time it takes is linear in its size, and sizes have bounds. `name` is for messages.
 struct kiln_graph *ir_parse(const char *text, size_t size_B, const char *name);
+// The same where symbols have other sizes than were seen; those that are not named here have those.
+struct ir_size {
+    const char *name;
+    int64_t size;
+};
+struct ir_sizes {
+    size_t n;
+    const struct ir_size *v;
+};
+struct kiln_graph *ir_parse_sized(const char *text, size_t size_B, const char *name, const struct ir_sizes *sizes);
 
 // Whether a graph keeps the rules of this file: KILN_E_FORMAT, or what an op's infer says, with the text of the node.
 // The arrays of g must be arrays and its pointers valid; all numbers in them are checked.

@@ -1,6 +1,8 @@
 // The calls of the host that graphs of the process know.
 #include "ir/host.h"
+#include "base/caller.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@ static bool same(const struct host_call *a, const struct host_call *b)
         a->effect != b->effect || a->folds != b->folds || a->caller != b->caller)
         return false;
     if (a->n_out != b->n_out || strcmp(a->text, b->text)) return false;
+    if (!a->place != !b->place || (a->place && strcmp(a->place, b->place))) return false;
     if (!a->form != !b->form || (a->form && !a->kind->form_same(a->form, b->form))) return false;
     for (int i = 0; i < a->n_out; i++)
         if (!type_equal(&a->out[i], &b->out[i])) return false;
@@ -22,7 +25,8 @@ static bool same(const struct host_call *a, const struct host_call *b)
 static struct host_call *copy(const struct host_call *like)
 {
     size_t text_B = strlen(like->text) + 1, types_B = sizeof *like->out * (size_t)like->n_out;
-    struct host_call *h = malloc(sizeof *h + types_B + text_B);
+    size_t place_B = like->place ? strlen(like->place) + 1 : 0;
+    struct host_call *h = malloc(sizeof *h + types_B + text_B + place_B);
     if (!h) return NULL;
     *h = *like;
     struct type *out = (struct type *)(void *)(h + 1);
@@ -30,6 +34,7 @@ static struct host_call *copy(const struct host_call *like)
     if (types_B) memcpy(out, like->out, types_B);
     memcpy(text, like->text, text_B);
     h->out = out;
+    if (place_B) h->place = memcpy(text + text_B, like->place, place_B);
     h->text = text;
     atomic_init(&h->refs, 1);
     if (h->form) h->kind->form_ref(h->form);
@@ -63,6 +68,15 @@ struct host_call *host_call_of(int64_t number)
     pthread_mutex_unlock(&lock);
     if (!h) error_set(KILN_E_FORMAT, "graph: there is no call %lld of the host", (long long)number);
     return h;
+}
+
+const char *host_call_where(const struct host_call *h, char *text, size_t size_B)
+{
+    if (h->place)
+        snprintf(text, size_B, "%s", h->place);
+    else
+        caller_describe(h->caller, text, size_B);
+    return text;
 }
 
 struct host_call *host_call_ref(struct host_call *h)

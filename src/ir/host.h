@@ -33,6 +33,7 @@ struct host_call {
     bool effect;            // its nodes have OP_HOST
     bool folds;             // on constants alone it is called while the graph is recorded, and no node
     const char *text;       // "" or owned
+    const char *place;      // of a call that was read from a file, instead of `caller`; NULL, or owned
     struct host_form *form; // the kind's; a reference, NULL: none
     uintptr_t caller;
     int n_out;
@@ -46,3 +47,4 @@ struct host_call *host_call_get(const struct host_call *like); // a reference; N
 struct host_call *host_call_of(int64_t number);                // a reference; NULL and an error: there is none
 struct host_call *host_call_ref(struct host_call *h);
 void host_call_unref(struct host_call *h);
+const char *host_call_where(const struct host_call *h, char *text, size_t size_B); // "train.c:41"

@@ -82,3 +82,14 @@ double op_multiply_adds(const struct op *op, const struct type *const *in, const
     default: return 0;
     }
 }
+
+struct attr op_attr_default(const struct attr_info *info)
+{
+    struct attr a = {.kind = info->kind, .set = info->kind != ATTR_FLOAT, .count = info->count};
+    if (info->kind == ATTR_FLOAT)
+        a.f = info->fallback;
+    else if (info->kind != ATTR_INTS)
+        a.i = (int64_t)info->fallback;
+    for (int i = 0; i < info->count; i++) a.v[i] = (int64_t)info->fallback;
+    return a;
+}

@@ -12,6 +12,10 @@ struct attr_info {
     const char *name;
     uint8_t kind;
     bool is_size; // it goes with the sizes of tensors: a shape, a place, a length
+    // What it is where nobody gives it, as where an option is left out; a list has `count` of these.
+    bool has_default;
+    uint8_t count;
+    double fallback;
 };
 
 struct attr {
@@ -178,3 +182,4 @@ static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
 // How many products it adds up; 0 for an op that is none.
 double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out);
 int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name
+struct attr op_attr_default(const struct attr_info *info); // of one that has a default

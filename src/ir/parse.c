@@ -87,7 +87,7 @@ static kiln_status parse_source(struct parser *p, size_t first, int n)
     }
     if (parse_accept(p, "constant", &status)) return status ? status : parse_constant(p, d);
     if (parse_accept(p, "entry", &status)) return status ? status : parse_entry(p, d);
-    if (t->kind == TOKEN_NUMBER || parse_is(p, "true") || parse_is(p, "false") || parse_is(p, "inf") ||
+    if (t->kind == TOKEN_NUMBER || parse_is(p, "(") || parse_is(p, "true") || parse_is(p, "false") || parse_is(p, "inf") ||
         parse_is(p, "nan"))
         return parse_number(p, d);
     if (t->kind == TOKEN_WORD) return parse_call(p, first, n);
@@ -124,7 +124,15 @@ static kiln_status parse_output(struct parser *p, bool is_write)
     return ir_add_write(p->g, value, target, name);
 }
 
-static kiln_status parse_symbol(struct parser *p)
+// What it is in this reading.
+static int64_t size_of(const struct parser *p, const char *name, int64_t seen)
+{
+    for (size_t i = 0; p->sizes && i < p->sizes->n; i++)
+        if (!strcmp(p->sizes->v[i].name, name)) return p->sizes->v[i].size;
+    return seen;
+}
+
+kiln_status parse_symbol(struct parser *p)
 {
     char name[256];
     int64_t size;
@@ -141,7 +149,8 @@ static kiln_status parse_symbol(struct parser *p)
     if (before == IR_MAX_SYMBOLS) return parse_fail(p, &at, "a graph has %d symbols at most", IR_MAX_SYMBOLS);
     for (size_t i = 0; i < before; i++)
         if (!strcmp(p->g->symbols.v[i].name, name)) return parse_fail(p, &at, "symbol %s is declared twice", name);
-    return ir_add_symbol(p->g, name, size) < 0 ? error_pending : KILN_OK;
+    TRY(vec_push(&p->seen, size));
+    return ir_add_symbol(p->g, name, size_of(p, name, size)) < 0 ? error_pending : KILN_OK;
 }
 
 kiln_status parse_block(struct parser *p, bool in_region)
@@ -167,7 +176,7 @@ kiln_status parse_block(struct parser *p, bool in_region)
     }
 }
 
-static kiln_status parse_header(struct parser *p)
+kiln_status parse_header(struct parser *p)
 {
     int64_t version;
     if (!parse_is(p, "kiln")) return KILN_OK;
@@ -235,17 +244,34 @@ static kiln_status parse(struct parser *p, size_t size_B)
     return verify(p);
 }
 
+void parse_begin(struct parser *p, const char *text, size_t size_B, const char *name)
+{
+    *p = (struct parser){.at = text, .end = text + size_B, .line_start = text, .name = name, .line = 1};
+    p->g = ir_graph_create();
+}
+
+void parse_finish(struct parser *p)
+{
+    vec_free(&p->names);
+    vec_free(&p->definitions);
+    vec_free(&p->operands);
+    vec_free(&p->places);
+    vec_free(&p->siblings);
+    vec_free(&p->seen);
+}
+
+struct kiln_graph *ir_parse_sized(const char *text, size_t size_B, const char *name, const struct ir_sizes *sizes)
+{
+    struct parser p;
+    if (error_pending) return NULL;
+    parse_begin(&p, text, size_B, name);
+    p.sizes = sizes;
+    if (p.g && parse(&p, size_B)) ir_graph_destroy(&p.g);
+    parse_finish(&p);
+    return p.g;
+}
+
 struct kiln_graph *ir_parse(const char *text, size_t size_B, const char *name)
 {
-    struct parser p = {.at = text, .end = text + size_B, .line_start = text, .name = name, .line = 1};
-    if (error_pending) return NULL;
-    p.g = ir_graph_create();
-    if (!p.g) return NULL;
-    if (parse(&p, size_B)) ir_graph_destroy(&p.g);
-    vec_free(&p.names);
-    vec_free(&p.definitions);
-    vec_free(&p.operands);
-    vec_free(&p.places);
-    vec_free(&p.siblings);
-    return p.g;
+    return ir_parse_sized(text, size_B, name, NULL);
 }

@@ -43,6 +43,7 @@ struct definition {
     struct type type;
     int16_t symbols[MAX_RANK];
     bool has_symbols;
+    uint32_t sized; // dimensions that are given by the sizes of symbols, a bit each
 };
 
 struct parser {
@@ -56,6 +57,8 @@ struct parser {
     VEC(struct operand) operands;       // of calls that are open
     VEC(struct token) places;           // where each node's op stands
     VEC(int32_t) siblings;              // of each region: the next of the same node, or -1
+    const struct ir_sizes *sizes;       // that symbols have; NULL: those that were seen
+    VEC(int64_t) seen;                  // of each symbol
     bool has_entry;
 };
 
@@ -73,8 +76,14 @@ kiln_status parse_sign(struct parser *p, const char *sign);
 kiln_status parse_string(struct parser *p, const char **out);
 kiln_status parse_int(struct parser *p, int64_t lowest, int64_t highest, const char *what, int64_t *out);
 kiln_status parse_float(struct parser *p, double *out);
+// The same in parentheses, by the sizes of symbols.
+kiln_status parse_sized_int(struct parser *p, int64_t lowest, int64_t highest, const char *what, int64_t *out);
+kiln_status parse_sized_float(struct parser *p, double *out);
+// Whether what stands in the parentheses is a float.
+bool parse_is_sized_float(const struct parser *p);
 kiln_status parse_bool(struct parser *p, int64_t *out);
 kiln_status parse_dtype(struct parser *p, uint8_t *out);
+kiln_status parse_type(struct parser *p, struct definition *d); // `weak f32[s0=2,3]`
 // `%3: weak f32[s0=2,3]`
 kiln_status parse_definition(struct parser *p, struct definition *d);
 // The literal of a type, in v->number and v->integer.
@@ -85,4 +94,8 @@ kiln_status parse_value(struct parser *p, int32_t *value);                      
 kiln_status parse_define(struct parser *p, const struct definition *d, int32_t value); // names a value that was added
 // `op(...) {...} region(...) {...}`, up to the line's end, for the outputs p->definitions.v[first .. first + n).
 kiln_status parse_call(struct parser *p, size_t first, int n);
+kiln_status parse_symbol(struct parser *p);                // `symbol s0 = 32`
+kiln_status parse_header(struct parser *p);                // `kiln 1`
+void parse_begin(struct parser *p, const char *text, size_t size_B, const char *name);
+void parse_finish(struct parser *p);                       // but for the graph
 kiln_status parse_block(struct parser *p, bool in_region); // lines up to the end, or to `yield`

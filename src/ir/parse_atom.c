@@ -19,6 +19,7 @@ kiln_status parse_int(struct parser *p, int64_t lowest, int64_t highest, const c
 {
     const struct token *t = &p->token;
     const char *at = t->at, *end = t->at + t->size_B;
+    if (parse_is(p, "(")) return parse_sized_int(p, lowest, highest, what, out);
     if (t->kind != TOKEN_NUMBER) return parse_expected(p, what);
     bool negative = *at == '-', overflow = false;
     int64_t v = 0;
@@ -74,6 +75,7 @@ static bool parse_nan(const char *text, bool negative, double *out)
 kiln_status parse_float(struct parser *p, double *out)
 {
     char buffer[PARSE_MAX_NUMBER_B];
+    if (parse_is(p, "(")) return parse_sized_float(p, out);
     bool word = parse_is(p, "inf") || parse_is(p, "nan");
     if (word) {
         memcpy(buffer, p->token.at, 3);
@@ -150,16 +152,18 @@ static kiln_status parse_dim(struct parser *p, struct definition *d)
         TRY(parse_sign(p, "="));
     }
     int64_t *dim = &type->dims[type->rank];
+    d->sized |= (uint32_t)parse_is(p, "(") << type->rank;
     TRY(parse_int(p, 0, INT64_MAX, "a size", dim));
-    if (mark && *dim != p->g->symbols.v[mark - 1].size)
+    if (mark && *dim != p->seen.v[mark - 1])
         return parse_fail(p, &at, "symbol %s is %lld, not %lld", p->g->symbols.v[mark - 1].name,
-                          (long long)p->g->symbols.v[mark - 1].size, (long long)*dim);
+                          (long long)p->seen.v[mark - 1], (long long)*dim);
+    if (mark) *dim = p->g->symbols.v[mark - 1].size;
     d->symbols[type->rank++] = mark;
     d->has_symbols |= mark != 0;
     return KILN_OK;
 }
 
-static kiln_status parse_type(struct parser *p, struct definition *d)
+kiln_status parse_type(struct parser *p, struct definition *d)
 {
     kiln_status status;
     if (parse_accept(p, "token", &status)) {

@@ -37,8 +37,9 @@ static kiln_status parse_operand(struct parser *p)
     } else {
         struct ir_value *v = &o.literal;
         bool is_word = t->kind == TOKEN_WORD, is_bool = parse_is(p, "true") || parse_is(p, "false");
-        bool is_float = t->kind == TOKEN_NUMBER && has_any(t, ".eEn");
-        if (!is_bool && t->kind != TOKEN_NUMBER && !(is_word && (parse_is(p, "inf") || parse_is(p, "nan"))))
+        bool is_sized = parse_is(p, "(");
+        bool is_float = is_sized ? parse_is_sized_float(p) : t->kind == TOKEN_NUMBER && has_any(t, ".eEn");
+        if (!is_bool && !is_sized && t->kind != TOKEN_NUMBER && !(is_word && (parse_is(p, "inf") || parse_is(p, "nan"))))
             return parse_expected(p, "an operand (a value, a number or `none`)");
         o.is_literal = true;
         v->kind = IR_NUMBER;
@@ -118,8 +119,11 @@ static kiln_status parse_attrs(struct parser *p, const struct op *op, struct att
         }
         TRY(parse_next(p));
     }
-    for (int i = 0; i < op->n_attrs; i++)
-        if (!seen[i]) return parse_fail(p, &at, "attribute %s of %s is missing", op->attrs[i].name, op->name);
+    for (int i = 0; i < op->n_attrs; i++) {
+        if (!seen[i] && !op->attrs[i].has_default)
+            return parse_fail(p, &at, "attribute %s of %s is missing", op->attrs[i].name, op->name);
+        if (!seen[i]) attrs[i] = op_attr_default(&op->attrs[i]);
+    }
     return KILN_OK;
 }
 

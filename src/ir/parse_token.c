@@ -104,7 +104,7 @@ kiln_status parse_next(struct parser *p)
         t->kind = TOKEN_STRING;
         end = string_end(p->at, p->end);
         if (!end) return parse_fail(p, t, "the string has no end on its line");
-    } else if (!strchr("=,:(){}[]", *p->at) || !*p->at)
+    } else if (!strchr("=,:(){}[]+*/", *p->at) || !*p->at)
         return parse_fail(p, t, "byte 0x%02x is not part of any graph's text", (unsigned char)*p->at);
     t->size_B = (size_t)(end - p->at);
     p->at = end;

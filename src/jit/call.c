@@ -197,7 +197,7 @@ static kiln_status find_or_capture(kiln_function *f, kiln_tensor *const *in, siz
     if (status || *out || !capture) return status;
     struct call_running me = {f, running, false};
     running = &me;
-    status = entry_make(f, in, n_in, o, key, out);
+    status = entry_make(f, in, n_in, o, key, false, out);
     running = me.outer;
     if (status) return status;
     status = add_captured(f, *out, in, &m);
@@ -297,7 +297,7 @@ static kiln_status verify(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     leave_push(&locks, unlock_captures, f);
     struct call_running me = {f, running, false};
     running = &me;
-    kiln_status status = entry_make(f, in, n_in, o, key, &again);
+    kiln_status status = entry_make(f, in, n_in, o, key, false, &again);
     running = me.outer;
     leave_pop(&locks);
     leave_pop(&holds);
@@ -418,12 +418,43 @@ static kiln_status replay(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     return undone ? KILN_OK : status;
 }
 
+// Without a program: graphs that are there already have no code, and run node by node.
+static kiln_status run_by_hand(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
+{
+    struct entry *e;
+    TRY(entry_make(f, in, n_in, o, key_of(f, o), true, &e));
+    size_t n = e->captured.n_results;
+    if (n == o->n) return entry_run(e, in, o->v, NULL);
+    entry_unref(&e);
+    return refuse_outputs(f, n, o->n);
+}
+
+static kiln_status run_code(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
+{
+    return f->origin.captured ? run_by_hand(f, in, n_in, o) : function_run(f, in, n_in, o);
+}
+
+kiln_status function_record(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
+                            struct captured *out)
+{
+    struct leave left;
+    pthread_mutex_lock(&f->capture_lock);
+    leave_push(&left, unlock_captures, f);
+    struct call_running me = {f, running, false};
+    running = &me;
+    kiln_status status = function_capture(f, in, n_in, n_out, out);
+    running = me.outer;
+    leave_pop(&left);
+    pthread_mutex_unlock(&f->capture_lock);
+    return status;
+}
+
 static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     bool eager = runs_eagerly(f);
     uint64_t captures;
     TRY(enter(f, o, eager, &captures));
-    if (eager) return function_run(f, in, n_in, o);
+    if (eager) return run_code(f, in, n_in, o);
     if (f->o.capture == KILN_CAPTURE_AUTO) {
         bool done = false;
         kiln_status status = f->o.pure_host && !f->no_replay ? replay(f, in, n_in, o, captures, &done) : KILN_OK;
@@ -438,7 +469,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
         pthread_mutex_lock(&f->lock);
         f->stats.fallbacks++;
         pthread_mutex_unlock(&f->lock);
-        return function_run(f, in, n_in, o);
+        return run_code(f, in, n_in, o);
     }
     return run_entry(f, e, in, o, NULL);
 }
@@ -446,6 +477,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
 static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     PROFILE("call", f->name);
+    if (f->origin.captured && (auto_walk_current() || thread_state.sink)) return run_by_hand(f, in, n_in, o);
     if (auto_walk_current()) return function_run(f, in, n_in, o);
     if (thread_state.sink) return run_inline(f, in, n_in, o);
     kiln_status status = call(f, in, n_in, o);

@@ -44,6 +44,7 @@ void function_unref(kiln_function *f)
     program_forms_unref(&f->forms);
     free(f->scalars);
     signature_finish(&f->signature);
+    if (f->origin.drop) f->origin.drop(f->origin.user);
     handle_free(HANDLE_FUNCTION, f);
 }
 
@@ -118,6 +119,22 @@ kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *opts)
 kiln_function *kiln_bundle_jit(kiln_bundle_fn fn, void *user, const kiln_jit_opts *opts)
 {
     return make("bundle_jit", NULL, fn, user, opts);
+}
+
+static kiln_status no_code(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)user, (void)in, (void)n_in, (void)out, (void)n_out;
+    return error_set(KILN_E_INTERNAL, "call: a function without code was run");
+}
+
+kiln_function *function_of_origin(const char *op, const struct capture_origin *o, const kiln_jit_opts *opts)
+{
+    kiln_function *f = make(op, no_code, NULL, NULL, opts);
+    if (f)
+        f->origin = *o;
+    else
+        o->drop(o->user);
+    return f;
 }
 
 kiln_function *function_for_region(const char *file, int line)

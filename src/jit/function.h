@@ -28,6 +28,7 @@ struct entry {
     struct kernel_count *kernels; // the function's; a reference
     struct program_forms *forms;  // the same
     bool reused;                  // its graph was known but for sizes
+    bool by_hand;                 // it runs node by node: no program is made
     struct program_options how;   // the function's options, and these two
 };
 
@@ -38,6 +39,7 @@ struct kiln_function {
     kiln_fn fn;               // of tensors, or
     kiln_bundle_fn bundle_fn; // of bundles; NULL: of tensors
     void *user;
+    struct capture_origin origin; // .captured NULL: fn is its code
     kiln_jit_opts o;
     struct signature signature;
     char name[CALLER_TEXT_MAX + 16];
@@ -99,11 +101,17 @@ kiln_status entry_run_backward(struct entry *e, bool compiled, kiln_tensor *cons
 kiln_status function_program(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o,
                              struct entry **out);
 kiln_status function_call(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
+// function_capture for who is no call of f.
+kiln_status function_record(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
+                            struct captured *out);
 kiln_status function_check_inputs(const struct kiln_function *f, kiln_tensor *const *in, size_t n_in);
 
 // make.c
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
-                       struct guard_key key, struct entry **out);
+                       struct guard_key key, bool by_hand, struct entry **out);
+// Only captured, with all numbers as inputs but those that it reads; nothing of it is kept by f.
+kiln_status function_capture(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
+                             struct captured *out);
 // Takes the reference. `undone`: set where the program has failed and nothing has happened; the function is to find out
 // itself. NULL: what came before the error is done.
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone);
@@ -119,6 +127,8 @@ void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launche
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
 // Room for what a function of bundles gives.
 kiln_status function_room(struct outputs *o, size_t n);
+// A function without code. Takes o->user over, with an error too.
+struct kiln_function *function_of_origin(const char *op, const struct capture_origin *o, const kiln_jit_opts *opts);
 struct kiln_function *function_for_region(const char *file, int line);
 void function_enter_region(struct kiln_function *f);
 
@@ -128,5 +138,9 @@ uint64_t function_recompile_limit(const struct kiln_function *f);
 uint64_t function_max_nodes(const struct kiln_function *f);
 // How its graphs become programs, as far as its options tell.
 struct program_options function_program_options(const struct kiln_function *f);
+
+// user_op.c
+struct kiln_op_spec; // of <kiln/ops.h>
+const struct kiln_op_spec *user_op_spec(const struct op *op); // of the op that it belongs to; NULL: a row of the table
 
 bool jit_enabled(void); // in this process, and on this thread

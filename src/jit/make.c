@@ -45,7 +45,7 @@ static kiln_status compile(struct entry *e)
 {
     const struct captured *c = &e->captured;
     struct layout_room r;
-    if (debug_flag("replay")) { // without a program, node by node
+    if (e->by_hand || debug_flag("replay")) { // without a program, node by node
         e->reused = program_forms_know(e->forms, c->graph);
         return KILN_OK;
     }
@@ -81,7 +81,8 @@ static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
     pthread_mutex_lock(&f->lock);
     for (size_t i = 0; i < n_in; i++) {
         uint8_t state = i < f->n_scalars ? f->scalars[i] : SCALAR_CONSTANT;
-        flags[i] = state == SCALAR_RUN_TIME || (f->o.deterministic && state == SCALAR_CONSTANT);
+        bool as_input = f->o.deterministic || f->origin.captured;
+        flags[i] = state == SCALAR_RUN_TIME || (as_input && state == SCALAR_CONSTANT);
     }
     pthread_mutex_unlock(&f->lock);
 }
@@ -116,23 +117,62 @@ static void finish_making(void *at)
     entry_unref(m->out);
 }
 
+static struct capture_request request_of(const struct kiln_function *f, kiln_tensor *const *in, size_t n_in,
+                                         const struct outputs *o, const uint8_t *flags)
+{
+    return (struct capture_request){.origin = f->origin.captured ? &f->origin : NULL,
+                                    .fn = f->fn,
+                                    .user = f->user,
+                                    .name = f->name,
+                                    .kind = f->o.capture,
+                                    .syntax = f->o.syntax,
+                                    .max_nodes = function_max_nodes(f),
+                                    .in = in,
+                                    .n_in = n_in,
+                                    .n_out = o->n,
+                                    .run_time = flags,
+                                    .run = o->run};
+}
+
+typedef VEC(struct joined) joined_list;
+
+// After an attempt that has failed: whether the function is captured once more, for memory that turned out to be
+// shared.
+static bool joins_more(const struct capture_request *q, joined_list *joined, kiln_status *status)
+{
+    if (!q->conflict.storage || !is_new(joined->v, joined->n, &q->conflict)) {
+        storage_unref(q->conflict.storage);
+        return false;
+    }
+    kiln_error_clear();
+    *status = vec_push(joined, q->conflict);
+    return true;
+}
+
+static void free_joined(joined_list *joined)
+{
+    for (size_t i = 0; i < joined->n; i++) storage_unref(joined->v[i].storage);
+    vec_free(joined);
+}
+
+static void count_bytes(struct entry *e)
+{
+    struct program_facts facts;
+    entry_facts(e, &facts);
+    const struct captured *c = &e->captured;
+    e->size_B = sizeof *e + facts.host_B + ir_graph_size_B(c->graph);
+    if (c->gradient.all.graph) e->size_B += ir_graph_size_B(c->gradient.all.graph);
+    e->reused |= facts.reused;
+    e->n_launches = (uint64_t)facts.n_launches;
+}
+
 kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
-                       struct guard_key key, struct entry **out)
+                       struct guard_key key, bool by_hand, struct entry **out)
 {
     uint8_t *flags = calloc(n_in + 1, 1);
-    struct capture_request q = {.fn = f->fn,
-                                .user = f->user,
-                                .name = f->name,
-                                .kind = f->o.capture,
-                                .syntax = f->o.syntax,
-                                .max_nodes = function_max_nodes(f),
-                                .in = in,
-                                .n_in = n_in,
-                                .n_out = o->n,
-                                .run_time = flags,
-                                .run = o->run};
+    struct capture_request q = request_of(f, in, n_in, o, flags);
     if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    VEC(struct joined) joined = {0};
+    joined_list joined = {0};
     struct making m = {flags, out};
     struct leave left;
     leave_push(&left, finish_making, &m);
@@ -144,32 +184,49 @@ kiln_status entry_make(struct kiln_function *f, kiln_tensor *const *in, size_t n
         q.joined = joined.v;
         q.n_joined = joined.n;
         status = entry_new(f, out);
+        if (!status) (*out)->by_hand = by_hand;
         if (!status) status = capture(f, &q, *out, key);
         if (!status) break;
         entry_unref(out);
-        if (q.conflict.storage && is_new(joined.v, joined.n, &q.conflict)) {
-            kiln_error_clear();
-            status = vec_push(&joined, q.conflict);
-            continue;
-        }
-        storage_unref(q.conflict.storage);
+        if (joins_more(&q, &joined, &status)) continue;
         if (q.must_be_constant < 0 || !flags[q.must_be_constant]) break;
         kiln_error_clear();
         status = keep_constant(f, (size_t)q.must_be_constant);
     } while (!status);
-    for (size_t i = 0; i < joined.n; i++) storage_unref(joined.v[i].storage);
-    vec_free(&joined);
+    free_joined(&joined);
     leave_pop(&left);
     free(flags);
-    if (status) return status;
-    struct program_facts facts;
-    entry_facts(*out, &facts);
-    const struct captured *c = &(*out)->captured;
-    (*out)->size_B = sizeof **out + facts.host_B + ir_graph_size_B(c->graph);
-    if (c->gradient.all.graph) (*out)->size_B += ir_graph_size_B(c->gradient.all.graph);
-    (*out)->reused |= facts.reused;
-    (*out)->n_launches = (uint64_t)facts.n_launches;
-    return KILN_OK;
+    if (!status) count_bytes(*out);
+    return status;
+}
+
+kiln_status function_capture(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
+                             struct captured *out)
+{
+    const struct outputs o = {.n = n_out};
+    uint8_t *flags = malloc(n_in + 1);
+    struct capture_request q = request_of(f, in, n_in, &o, flags);
+    if (!flags) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    memset(flags, 1, n_in + 1);
+    joined_list joined = {0};
+    struct leave left;
+    leave_push(&left, free, flags);
+    kiln_status status;
+    do {
+        q.must_be_constant = -1;
+        q.joined = joined.v;
+        q.n_joined = joined.n;
+        status = capture_run(&q, out);
+        if (!status || joins_more(&q, &joined, &status)) continue;
+        if (q.must_be_constant < 0 || !flags[q.must_be_constant]) break;
+        kiln_error_clear();
+        flags[q.must_be_constant] = 0;
+        status = KILN_OK;
+    } while (!status && !out->graph);
+    free_joined(&joined);
+    leave_pop(&left);
+    free(flags);
+    return status;
 }
 
 static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/options.h"
 #include "grad/registry.h"
+#include "jit/function.h"
 #include "program/user_kernel.h"
 #include "ops/elementwise.h"
 #include "ops/lower.h"
@@ -29,6 +30,7 @@ struct user_op {
     struct op_gradient gradients[MAX_IN];
     struct user_kernel kernels[1 + MAX_IN][CLASS_COUNT];
     int n_ops;
+    kiln_op_spec spec; // as it was given
     struct user_op *next;
 };
 
@@ -159,12 +161,14 @@ static kiln_status make_gradient(struct user_op *u, const char *expr, const char
 
 static kiln_status build(struct user_op *u, const kiln_op_spec *s)
 {
+    u->spec = *s;
     const char *name = arena_strdup(&u->arena, s->name), *expr = s->expr ? arena_strdup(&u->arena, s->expr) : NULL;
     const char *glsl = s->glsl ? arena_strdup(&u->arena, s->glsl) : NULL, *const *names =
                                                                               s->n_in == 1 ? one_name : more_names;
     bool some = false, is_test = false;
     uint32_t classes = 0;
     if (!name || (s->expr && !expr) || (s->glsl && !glsl)) return error_pending;
+    u->spec.name = name, u->spec.expr = expr, u->spec.glsl = glsl;
     describe(u, 0, name, s->n_in, names, expr ? expr : glsl, TYPE_FLOAT);
     u->n_ops = 1;
     if (expr)
@@ -181,6 +185,7 @@ static kiln_status build(struct user_op *u, const kiln_op_spec *s)
         if (!s->grad[i]) continue;
         const char *grad = arena_strdup(&u->arena, s->grad[i]);
         if (!grad) return error_pending;
+        u->spec.grad[i] = grad;
         TRY(make_gradient(u, grad, names, s->n_in, i));
         some = true;
     }
@@ -229,6 +234,15 @@ static kiln_status register_locked(const kiln_op_spec *s)
     arena_finish(&u->arena);
     free(u);
     return status;
+}
+
+const kiln_op_spec *user_op_spec(const struct op *op)
+{
+    pthread_mutex_lock(&lock);
+    const struct user_op *u = registered;
+    while (u && (op < u->ops || op >= u->ops + u->n_ops)) u = u->next;
+    pthread_mutex_unlock(&lock);
+    return u ? &u->spec : NULL;
 }
 
 kiln_status kiln_register_op(const kiln_op_spec *spec)

@@ -28,6 +28,7 @@ struct param {
     char name[32];
     char fallback[32]; // default of an option field, "" when zero
     bool is_size;      // "size", "sizes", "limit": a number that goes with the sizes of tensors
+    bool is_option;    // a field of options, which may be left out
 };
 void gen_options_macro(struct str *s, const char *options);   // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")

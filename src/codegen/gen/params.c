@@ -88,8 +88,10 @@ static void flatten(const char *args, bool inside, struct flat *f)
             if (optional) *optional = 0;
             if (!inside && !optional) f->n_required++;
             f->list |= p[i].kind == PARAM_LIST;
-        } else if (gen_is_attr(p[i].kind))
+        } else if (gen_is_attr(p[i].kind)) {
+            p[i].is_option = inside;
             f->attrs[f->n_attrs++] = p[i];
+        }
     }
 }
 

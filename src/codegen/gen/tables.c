@@ -24,7 +24,7 @@ static void params_arrays(struct str *s, const char *name, const char *const *pa
     str_add(s, "static const struct attr_info attrs_");
     symbol(s, name);
     str_add(s, "[] = {");
-    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && params[i]; i++) str_addf(s, "{\"%s\", ATTR_FLOAT}, ", params[i]);
+    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && params[i]; i++) str_addf(s, "{.name = \"%s\", .kind = ATTR_FLOAT}, ", params[i]);
     str_add(s, "};\n");
 }
 
@@ -141,6 +141,16 @@ static void gradient_op(struct str *s, const struct gradient_row *h, int index)
     str_add(s, "},\n");
 }
 
+static void attribute(struct str *s, const struct param *p)
+{
+    str_addf(s, "{.name = \"%s\", .kind = %s", p->name, attr_kinds[p->kind]);
+    if (p->is_size) str_add(s, ", .is_size = true");
+    if (p->is_option || p->fallback[0]) str_add(s, ", .has_default = true");
+    if (p->fallback[0]) str_addf(s, ", .fallback = %s", p->fallback);
+    if (p->kind == PARAM_INT2) str_add(s, ", .count = 2");
+    str_add(s, "}, ");
+}
+
 static void structured_arrays(struct str *s, const struct structured_row *r)
 {
     struct flat f = {0};
@@ -150,9 +160,7 @@ static void structured_arrays(struct str *s, const struct structured_row *r)
     str_add(s, "NULL};\n");
     if (!f.n_attrs) return;
     str_addf(s, "static const struct attr_info attrs_%s[] = {", r->name);
-    for (int i = 0; i < f.n_attrs; i++)
-        str_addf(s, "{\"%s\", %s%s}, ", f.attrs[i].name, attr_kinds[f.attrs[i].kind],
-                 f.attrs[i].is_size ? ", true" : "");
+    for (int i = 0; i < f.n_attrs; i++) attribute(s, &f.attrs[i]);
     str_add(s, "};\n");
 }
 

@@ -170,6 +170,8 @@ kiln_status capture_run(struct capture_request *q, struct captured *out)
     struct capturing c = {.q = q};
     PROFILE("capture", q->name);
     *out = (struct captured){0};
+    q->must_be_constant = -1;
+    if (q->origin) return q->origin->captured(q->origin->user, q, out);
     void **room = calloc(2 * q->n_in + 1, sizeof *room);
     c.source_of = malloc(sizeof *c.source_of * (q->n_in + 1));
     if (!room || !c.source_of) {

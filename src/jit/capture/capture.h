@@ -25,6 +25,8 @@ struct result {
     int64_t integer;
 };
 
+struct capture_request;
+
 // A gradient that kiln_backward, called inside, left in a parameter.
 struct left_gradient {
     int32_t source; // whose leaf
@@ -61,7 +63,16 @@ struct captured {
     size_t n_bundles;
 };
 
+// What stands in for the code of a function: graphs that are there before it is called.
+struct capture_origin {
+    // The graph for these inputs, as if it had been captured; on an error *out is empty.
+    kiln_status (*captured)(void *user, const struct capture_request *q, struct captured *out);
+    void (*drop)(void *user);
+    void *user;
+};
+
 struct capture_request {
+    const struct capture_origin *origin; // NULL: the function is code
     kiln_fn fn;
     void *user;
     const char *name;

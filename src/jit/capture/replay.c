@@ -425,7 +425,7 @@ static kiln_status run_owner(struct replay *r, const struct ir_node *n)
 static kiln_status refuse_again(const struct host_call *h)
 {
     char place[CALLER_TEXT_MAX];
-    caller_describe(h->caller, place, sizeof place);
+    host_call_where(h, place, sizeof place);
     return error_set(KILN_E_UNSUPPORTED,
                      "%s: what it gives at %s is asked for once more, by gradients of gradients or by a capture that "
                      "reads a value or learns a type, and the host is not asked again; declare types, or capture with "

@@ -53,7 +53,7 @@ static kiln_status without_rule(const struct host_call *h)
 {
     char place[CALLER_TEXT_MAX];
     struct sink *s = thread_state.sink;
-    caller_describe(h->caller, place, sizeof place);
+    host_call_where(h, place, sizeof place);
     if (s && s->capture && s->capture->is_strict && s->capture->is_strict(s))
         return error_set(KILN_E_GRADIENT,
                          "host_call: at %s an input requires a gradient and there is no rule; with KILN_SYNTAX_STRICT "
@@ -150,7 +150,7 @@ static kiln_status name_call(const struct host_call *h)
     struct error_record e, named;
     error_capture(&e);
     named = e;
-    caller_describe(h->caller, place, sizeof place);
+    host_call_where(h, place, sizeof place);
     snprintf(named.text, sizeof named.text, "host_call at %s: %.800s", place, e.text);
     return error_raise(&named);
 }

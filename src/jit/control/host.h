@@ -38,6 +38,11 @@ kiln_status host_request_learn(struct host_request *q, host_learn_fn *fn);
 kiln_status host_request_take(struct host_request *q, kiln_tensor **out);
 bool host_call_is_recorded(void);
 
+// Prints and assertions, which are there in every process: a call like that of the kind of this name, without a text.
+bool host_report_like(const char *kind, struct host_call *out);
+bool host_call_is_report(const struct host_call *h);
+bool host_report_fits(const struct host_call *h, size_t n_in); // whether it takes so many values
+
 // --- what runs
 
 // The user's function, as a region: what it gives, checked, and where it writes what it is given.

@@ -48,7 +48,7 @@ static kiln_status fail(const struct host_call *h, kiln_tensor *const *values)
     struct str s;
     str_init(&s);
     kiln_status status = put_values(&s, h->text, values);
-    caller_describe(h->caller, place, sizeof place);
+    host_call_where(h, place, sizeof place);
     if (!status)
         status = error_set(KILN_E_ASSERT, "assert at %s%s: %s", place, flow_text(trip, sizeof trip),
                            s.text ? s.text : "it does not hold");
@@ -84,13 +84,35 @@ static kiln_status report(const struct host_call *h, kiln_tensor *cond, size_t n
     return status;
 }
 
+static const struct host_kind print_kind = {.name = "debug_print", .run = print};
+static const struct host_kind assert_kind = {.name = "assert", .run = check};
+
+bool host_report_like(const char *kind, struct host_call *out)
+{
+    bool prints = !strcmp(kind, print_kind.name);
+    *out = (struct host_call){.kind = prints ? &print_kind : &assert_kind,
+                              .user = prints ? stdout : NULL,
+                              .text = "",
+                              .effect = true};
+    return prints || !strcmp(kind, assert_kind.name);
+}
+
+bool host_report_fits(const struct host_call *h, size_t n_in)
+{
+    return n_in == count_places(h->text) + (h->kind == &assert_kind);
+}
+
+bool host_call_is_report(const struct host_call *h)
+{
+    return h->kind == &print_kind || h->kind == &assert_kind;
+}
+
 kiln_status kiln_debug_print(const char *format, ...)
 {
-    static const struct host_kind kind = {.name = "debug_print", .run = print};
     va_list values;
     if (error_pending) return error_pending;
     if (!format) return error_set(KILN_E_ARGUMENT, "debug_print: format is NULL");
-    const struct host_call h = {.kind = &kind, .user = stdout, .text = format, .effect = true, .caller = caller_find()};
+    const struct host_call h = {.kind = &print_kind, .user = stdout, .text = format, .effect = true, .caller = caller_find()};
     va_start(values, format);
     kiln_status status = report(&h, NULL, count_places(format), values);
     va_end(values);
@@ -99,7 +121,6 @@ kiln_status kiln_debug_print(const char *format, ...)
 
 kiln_status kiln_assert(kiln_tensor *cond, const char *format, ...)
 {
-    static const struct host_kind kind = {.name = "assert", .run = check};
     char text[TYPE_TEXT_MAX];
     va_list values;
     if (error_pending) return error_pending;
@@ -108,7 +129,7 @@ kiln_status kiln_assert(kiln_tensor *cond, const char *format, ...)
     if (cond->type.dtype != KILN_BOOL)
         return error_set(KILN_E_DTYPE, "assert: cond is %s, not bool; compare it with something",
                          type_text(&cond->type, text, sizeof text));
-    const struct host_call h = {.kind = &kind, .text = format, .effect = true, .caller = caller_find()};
+    const struct host_call h = {.kind = &assert_kind, .text = format, .effect = true, .caller = caller_find()};
     va_start(values, format);
     kiln_status status = report(&h, cond, count_places(format), values);
     va_end(values);

@@ -1,0 +1,96 @@
+// What has no form in a file: all of it is listed, each with the line that made it.
+#include "base/caller.h"
+#include "grad/registry.h"
+#include "jit/control/host.h"
+#include "model/adding.h"
+#include "model/host.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+
+enum { SHOWN = 12 };
+
+struct misfits {
+    struct str text;
+    size_t n;
+};
+
+static void add(struct misfits *m, uintptr_t caller, const char *what, const char *why)
+{
+    char place[CALLER_TEXT_MAX];
+    if (m->n++ >= SHOWN) return;
+    str_addf(&m->text, "\n  %s", what);
+    if (caller) {
+        caller_describe(caller, place, sizeof place);
+        str_addf(&m->text, " (%s)", place);
+    }
+    str_addf(&m->text, ": %s", why);
+}
+
+static void check_node(struct misfits *m, const struct ir_node *n)
+{
+    int64_t number;
+    const kiln_op_spec *user = user_op_spec(n->op);
+    if (user && !user->expr) add(m, n->caller, n->op->name, "an op of the user in GLSL");
+    if (!host_is_call(n, &number)) return;
+    struct host_call *h = host_call_of(number);
+    if (h && !host_call_is_report(h)) add(m, h->caller, h->kind->name, "a function of this process");
+    host_call_unref(h);
+}
+
+static void check_graph(struct misfits *m, const struct kiln_graph *g)
+{
+    for (size_t i = 0; g && i < g->nodes.n; i++) check_node(m, &g->nodes.v[i]);
+}
+
+static void check_source(struct misfits *m, const struct captured *c, size_t i)
+{
+    const struct source *s = &c->sources[i];
+    const char *name = c->graph->values.v[s->value].name;
+    if (s->kind == SOURCE_SPAN || s->kind == SOURCE_MEMORY || s->pinned || s->placed)
+        add(m, 0, name, "memory that several tensors share, of which the function writes");
+    if (s->history) add(m, 0, name, "a state whose value requires a gradient");
+}
+
+// Two inputs that are one tensor have one input of the graph.
+static void check_inputs(struct misfits *m, const struct adding *a, const struct captured *c)
+{
+    char what[64];
+    for (size_t i = 0; i < a->n_in; i++)
+        for (size_t k = 0; k < i; k++) {
+            if (c->source_of[i] < 0 || c->source_of[i] != c->source_of[k]) continue;
+            snprintf(what, sizeof what, "inputs %zu and %zu", k, i);
+            add(m, 0, what, "one tensor; give two");
+        }
+}
+
+static void check_results(struct misfits *m, const struct captured *c)
+{
+    char what[64];
+    for (size_t i = 0; i < c->n_results; i++) {
+        const struct result *r = &c->results[i];
+        snprintf(what, sizeof what, "output %zu", i);
+        if (c->gradient.cuts && c->gradient.cuts[i]) add(m, 0, what, "it comes of what kept no tape");
+        const struct source *s = r->kind == RESULT_SOURCE ? &c->sources[r->index] : NULL;
+        bool whole = s && type_equal(&s->type, &r->type);
+        if (s && !whole && !s->row_major) add(m, 0, what, "a view of an input that is not row-major");
+    }
+}
+
+kiln_status adding_check(const struct adding *a, const struct captured *c)
+{
+    struct misfits m = {.n = 0};
+    str_init(&m.text);
+    check_graph(&m, c->graph);
+    check_graph(&m, c->gradient.all.graph);
+    for (size_t i = 0; i < c->n_sources; i++) check_source(&m, c, i);
+    check_inputs(&m, a, c);
+    check_results(&m, c);
+    if (c->goes_on) add(&m, 0, "kiln_backward", "it goes on outside of the function, behind its inputs");
+    if (c->n_leaves) add(&m, 0, "parameters", "they lie in memory that others share");
+    if (c->gradient.failure) add(&m, 0, "the gradient", c->gradient.failure->text);
+    if (m.n > SHOWN) str_addf(&m.text, "\n  and %zu more", m.n - SHOWN);
+    if (m.n)
+        error_set(KILN_E_UNSUPPORTED, "model_add: %s has what no file can hold:%s", a->f->name, str_text(&m.text));
+    str_free(&m.text);
+    return error_pending;
+}
