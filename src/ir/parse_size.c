@@ -82,20 +82,6 @@ kiln_status parse_sized_int(struct parser *p, int64_t lowest, int64_t highest, c
                       (long long)highest, (long long)*out);
 }
 
-kiln_status parse_sized_float(struct parser *p, double *out)
-{
-    int64_t by;
-    TRY(parse_sign(p, "("));
-    if (parse_is(p, "(")) return parse_expected(p, "a number");
-    TRY(parse_float(p, out));
-    bool divides = parse_is(p, "/");
-    if (!divides && !parse_is(p, "*")) return parse_expected(p, "`*` or `/`");
-    TRY(parse_next(p));
-    TRY(factor(p, 0, &by));
-    *out = divides ? *out / (double)by : *out * (double)by;
-    return parse_sign(p, ")");
-}
-
 bool parse_is_sized_float(const struct parser *p)
 {
     struct parser ahead = *p; // parse_next touches nothing else
@@ -106,4 +92,22 @@ bool parse_is_sized_float(const struct parser *p)
     for (size_t i = 0; ahead.token.kind == TOKEN_NUMBER && i < ahead.token.size_B; i++)
         if (strchr(".eEn", ahead.token.at[i])) return true;
     return parse_is(&ahead, "inf") || parse_is(&ahead, "nan");
+}
+
+kiln_status parse_sized_float(struct parser *p, double *out)
+{
+    int64_t by;
+    if (!parse_is_sized_float(p)) {
+        TRY(factor(p, 0, &by));
+        *out = (double)by;
+        return KILN_OK;
+    }
+    TRY(parse_sign(p, "("));
+    TRY(parse_float(p, out));
+    bool divides = parse_is(p, "/");
+    if (!divides && !parse_is(p, "*")) return parse_expected(p, "`*` or `/`");
+    TRY(parse_next(p));
+    TRY(factor(p, 0, &by));
+    *out = divides ? *out / (double)by : *out * (double)by;
+    return parse_sign(p, ")");
 }

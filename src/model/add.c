@@ -140,7 +140,7 @@ static kiln_status add_captured(struct adding *a, struct captured *c)
     TRY(set_device(a, c));
     texts_init(&t);
     kiln_status status = adding_gather(a, c, &t);
-    if (!status && a->open.n) status = fit_texts(a, c, &t);
+    if (!status && a->open.n) status = fit_texts(a, &t);
     if (!status) status = keep(a, &t);
     texts_free(&t);
     return status;

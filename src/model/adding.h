@@ -40,7 +40,7 @@ kiln_status adding_take_ops(const struct adding *a, const struct kiln_graph *g);
 kiln_status adding_gather(struct adding *a, struct captured *c, struct texts *out);
 // One capture for these inputs.
 kiln_status adding_record(const struct adding *a, kiln_tensor *const *in, struct captured *c);
-// fit.c: texts in which what goes with open dimensions is written as that. `base`: for the inputs of a.
-kiln_status fit_texts(struct adding *a, const struct captured *c, struct texts *base);
+// fit.c: instead of the texts in `out`, those in which what goes with open dimensions is written as that.
+kiln_status fit_texts(struct adding *a, struct texts *out);
 // text.c: graphs name calls of the host by symbols.
 kiln_status text_name_hosts(const struct model *m, struct str *text);

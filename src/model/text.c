@@ -21,25 +21,17 @@ bool text_is(const struct token *t, const char *word)
     return t->kind != TOKEN_STRING && t->size_B == strlen(word) && !memcmp(t->at, word, t->size_B);
 }
 
-kiln_status text_replace(struct str *text, const token_list *tokens, char *const *with)
+kiln_status text_replace(const struct str *text, const token_list *tokens, char *const *with, struct str *out)
 {
-    struct str s;
     const char *at = str_text(text), *end = at + text->len;
-    str_init(&s);
     for (size_t i = 0; i < tokens->n; i++) {
         if (!with[i]) continue;
-        str_addn(&s, at, (size_t)(tokens->v[i].at - at));
-        str_add(&s, with[i]);
+        str_addn(out, at, (size_t)(tokens->v[i].at - at));
+        str_add(out, with[i]);
         at = tokens->v[i].at + tokens->v[i].size_B;
     }
-    str_addn(&s, at, (size_t)(end - at));
-    if (str_check(&s)) {
-        str_free(&s);
-        return error_pending;
-    }
-    str_free(text);
-    *text = s;
-    return KILN_OK;
+    str_addn(out, at, (size_t)(end - at));
+    return str_check(out);
 }
 
 // Of `{call = 3}` behind a call of the host the number.
@@ -63,7 +55,12 @@ static kiln_status name_hosts(struct str *text, const token_list *tokens)
         with[i] = names[i];
         of_host = false;
     }
-    if (!status) status = text_replace(text, tokens, with);
+    struct str s;
+    str_init(&s);
+    if (!status) status = text_replace(text, tokens, with, &s);
+    struct str old = status ? s : *text;
+    if (!status) *text = s;
+    str_free(&old);
     free(names);
     free((void *)with);
     return status;

@@ -8,5 +8,5 @@ typedef VEC(struct token) token_list;
 // The tokens of a text, which they point into.
 kiln_status text_tokens(const struct str *text, token_list *out);
 bool text_is(const struct token *t, const char *word);
-// Token i becomes with[i]; NULL: it stays.
-kiln_status text_replace(struct str *text, const token_list *tokens, char *const *with);
+// Writes the text behind `out`, in which token i becomes with[i]; NULL: it stays.
+kiln_status text_replace(const struct str *text, const token_list *tokens, char *const *with, struct str *out);
