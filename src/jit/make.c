@@ -310,6 +310,11 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
     struct rng rng = {0, 0};
+    if (c->counters && thread_state.sink) // of a capture around it, whose runs have numbers of their own
+        return error_set(KILN_E_UNSUPPORTED,
+                         "call: %s draws random numbers and has no code: it cannot be a part of another capture; call it "
+                         "outside of it, or capture that one with KILN_CAPTURE_AUTO",
+                         e->name);
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
     struct flow_effects *around = thread_state.effects;

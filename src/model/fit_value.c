@@ -227,9 +227,14 @@ static void write_terms(const struct fit_seen *s, const struct terms *t, const d
     bool any = false;
     for (size_t k = t->n; k-- > 0 && n < size_B;) {
         if (x[k] == 0) continue;
-        n += (size_t)snprintf(out + n, size_B - n, "%s%lld", any ? " + " : "", (long long)x[k]);
-        for (size_t i = 0; i < t->n_sizes && n < size_B; i++)
-            if (k >> i & 1) n += (size_t)snprintf(out + n, size_B - n, " * %s", s->names[t->sizes[i]]);
+        bool first = k && x[k] == 1; // a factor of 1 is left out
+        n += (size_t)snprintf(out + n, size_B - n, "%s", any ? " + " : "");
+        if (!first) n += (size_t)snprintf(out + n, size_B - n, "%lld", (long long)x[k]);
+        for (size_t i = 0; i < t->n_sizes && n < size_B; i++) {
+            if (!(k >> i & 1)) continue;
+            n += (size_t)snprintf(out + n, size_B - n, "%s%s", first ? "" : " * ", s->names[t->sizes[i]]);
+            first = false;
+        }
         any = true;
     }
     if (n < size_B) snprintf(out + n, size_B - n, ")");

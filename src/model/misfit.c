@@ -5,7 +5,8 @@
 #include "model/adding.h"
 #include "model/host.h"
 #include <kiln/ops.h>
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { SHOWN = 12 };
 
@@ -16,14 +17,14 @@ struct misfits {
 
 static void add(struct misfits *m, uintptr_t caller, const char *what, const char *why)
 {
-    char place[CALLER_TEXT_MAX];
-    if (m->n++ >= SHOWN) return;
-    str_addf(&m->text, "\n  %s", what);
+    char place[CALLER_TEXT_MAX + 8] = "", entry[CALLER_TEXT_MAX + 256];
     if (caller) {
-        caller_describe(caller, place, sizeof place);
-        str_addf(&m->text, " (%s)", place);
+        caller_describe(caller, place + 4, CALLER_TEXT_MAX);
+        memcpy(place, " at ", 4);
     }
-    str_addf(&m->text, ": %s", why);
+    snprintf(entry, sizeof entry, "%s%s, %s", what, place, why);
+    if (strstr(str_text(&m->text), entry)) return; // in the backward graph, too
+    if (m->n++ < SHOWN) str_addf(&m->text, "%s%s", m->text.len ? "; " : "", entry);
 }
 
 static void check_node(struct misfits *m, const struct ir_node *n)
@@ -88,9 +89,9 @@ kiln_status adding_check(const struct adding *a, const struct captured *c)
     if (c->goes_on) add(&m, 0, "kiln_backward", "it goes on outside of the function, behind its inputs");
     if (c->n_leaves) add(&m, 0, "parameters", "they lie in memory that others share");
     if (c->gradient.failure) add(&m, 0, "the gradient", c->gradient.failure->text);
-    if (m.n > SHOWN) str_addf(&m.text, "\n  and %zu more", m.n - SHOWN);
+    if (m.n > SHOWN) str_addf(&m.text, "; and %zu more", m.n - SHOWN);
     if (m.n)
-        error_set(KILN_E_UNSUPPORTED, "model_add: %s has what no file can hold:%s", a->f->name, str_text(&m.text));
+        error_set(KILN_E_UNSUPPORTED, "model_add: %s has what no file can hold: %s", a->f->name, str_text(&m.text));
     str_free(&m.text);
     return error_pending;
 }

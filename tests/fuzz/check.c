@@ -330,7 +330,7 @@ static bool suits(const struct harness *h, const struct program *p, enum way way
     if (way == WAY_BUNDLE && has_numbers(p)) return false; // which are entries of other kinds
     // One of the rarer ways a program.
     enum way rare = WAY_REGION + (enum way)(p->seed % (WAYS - WAY_REGION));
-    return way <= WAY_AUTO || way == rare;
+    return way <= WAY_AUTO || way == rare || h->ways == 1u << way;
 }
 
 static void add_noisy(struct harness *h, const struct program *p, struct references *r, int n)

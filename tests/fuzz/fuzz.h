@@ -204,6 +204,7 @@ enum way {
     WAY_NESTED, // a STRICT function that calls an AUTO one
     WAY_MIXED,  // calls in turn by a STRICT and by an AUTO function
     WAY_BUNDLE, // a STRICT function of bundles
+    WAY_MODEL,  // a STRICT function, as texts that are read again
     WAYS,
 };
 

@@ -2,7 +2,7 @@
 #include "world.h"
 
 const char *const way_names[WAYS] = {"eager",  "noisy", "wide",   "strict", "trace", "auto",
-                                     "region", "cell",  "nested", "mixed",  "bundle"};
+                                     "region", "cell",  "nested", "mixed",  "bundle", "model"};
 
 enum { OUTS = 4 + 2 * SOURCES };
 
@@ -313,6 +313,30 @@ static kiln_status call_cell(struct run *r, kiln_tensor *const *in, size_t n_in,
     return status;
 }
 
+// What no file can hold runs as it is.
+static bool has_no_file(void)
+{
+    bool is = kiln_error() == KILN_E_UNSUPPORTED && strstr(kiln_error_message(), "what no file can hold");
+    if (is) kiln_error_clear();
+    return is;
+}
+
+// On the very weights that the function reaches, which a file would hold copies of.
+static kiln_status call_model(struct run *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_model *m = kiln_model_create();
+    kiln_status status = kiln_model_add(m, "f", r->function, in, n_in, n_out, NULL);
+    if (getenv("FZM")) fprintf(stderr, "model: %s\n", status ? kiln_error_message() : "added");
+    bool direct = status && has_no_file();
+    if (!status && kiln_model_input_count(m, "f") != n_in) direct = true; // numbers of the host
+    kiln_function *f = status || direct ? NULL : kiln_model_function(m, "f");
+    kiln_model_free(&m);
+    if (f) kiln_call(f, in, n_in, out, n_out);
+    if (direct && !kiln_error()) kiln_call(r->function, in, n_in, out, n_out);
+    kiln_function_free(&f);
+    return kiln_error();
+}
+
 static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     switch (r->way) {
@@ -322,6 +346,7 @@ static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in,
     case WAY_REGION: return call_in_region(r, in, n_in, out, n_out);
     case WAY_CELL: return call_cell(r, in, n_in, out, n_out);
     case WAY_BUNDLE: return call_bundle(r, in, n_in, out);
+    case WAY_MODEL: return call_model(r, in, n_in, out, n_out);
     case WAY_MIXED: return kiln_call(r->call % 2 ? r->inner : r->function, in, n_in, out, n_out);
     default: return kiln_call(r->function, in, n_in, out, n_out);
     }

@@ -76,7 +76,10 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
         *out = tensor_on(in[s->input]->storage, &s->type, &layout);
         break;
     case SOURCE_LEAF:
-    case SOURCE_MEMORY: *out = tensor_on(s->storage, &s->type, &s->layout); break;
+    case SOURCE_MEMORY:
+        *out = tensor_on(s->storage, &s->type, &s->layout);
+        if (*out && s->leaf && thread_state.sink) tape_set_node(*out, s->leaf, 0); // a capture around it knows it so
+        break;
     default: TRY(leaf_hold_gradient(source_leaf(s, in), out));
     }
     if (*out || error_pending) return error_pending;
@@ -91,9 +94,20 @@ kiln_status source_history(const struct source *s, struct tape_edge *out)
     return KILN_OK;
 }
 
+// Of an abstract tensor, where a call is a part of another capture.
+static kiln_tensor *abstract_part(kiln_tensor *t, const struct type *type, const struct layout *layout)
+{
+    if (!layout) return tensor_second(t);
+    thread_state.no_grad++;
+    kiln_tensor *part = kiln_as_strided(t, type->rank, type->dims, type->rank, layout->strides, layout->offset);
+    thread_state.no_grad--;
+    return part;
+}
+
 static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
 {
     if (source_is_number(s)) return tensor_second(source);
+    if (source->builder) return abstract_part(source, &r->type, type_equal(&r->type, &s->type) ? NULL : &r->layout);
     bool fixed = s->kind == SOURCE_LEAF || s->kind == SOURCE_MEMORY;
     struct layout layout = place_of(s, &r->layout, in);
     return tensor_on(fixed ? s->storage : in[s->input]->storage, &r->type, &layout);
@@ -117,8 +131,9 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
         else if (r->kind == RESULT_SOURCE)
             out[i] = shown(&c->sources[r->index], r, sources[r->index], in);
         else {
-            const kiln_tensor *t = outputs[r->index];
-            out[i] = tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
+            kiln_tensor *t = outputs[r->index];
+            out[i] = t->builder ? abstract_part(t, &r->type, r->part ? &r->layout : NULL)
+                                : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
     }
