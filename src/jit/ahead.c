@@ -20,6 +20,12 @@ static kiln_status check(const kiln_function *f, const kiln_types *types)
     return KILN_OK;
 }
 
+static kiln_status make_number(uint8_t dtype, kiln_tensor **out)
+{
+    *out = dtype == KILN_F64 ? kiln_mutable(0) : dtype == KILN_I64 ? kiln_mutable_int(0) : kiln_mutable_bool(false);
+    return *out ? KILN_OK : error_pending;
+}
+
 static kiln_status make_input(const kiln_types *types, size_t i, kiln_device *dev, kiln_tensor **out)
 {
     struct signature s = {.v = NULL};
@@ -52,7 +58,10 @@ static kiln_status compile(kiln_function *f, const kiln_types *types, size_t n_o
 {
     kiln_device *dev = kiln_get_device();
     if (!dev) return error_pending;
-    for (size_t i = 0; i < types->count; i++) TRY(make_input(types, i, dev, &in[i]));
+    for (size_t i = 0; i < types->count; i++) {
+        bool number = i < f->signature.n && f->signature.v[i].weak;
+        TRY(number ? make_number(f->signature.v[i].dtype, &in[i]) : make_input(types, i, dev, &in[i]));
+    }
     struct outputs o = {.v = in + types->count, .n = n_out};
     struct entry *e;
     TRY(function_check_inputs(f, in, types->count));

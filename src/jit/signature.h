@@ -5,7 +5,7 @@
 
 // Dimensions below 0 are open: -1, or a symbol.
 struct signature {
-    struct type *v; // n; owned
+    struct type *v; // n; owned. `weak`: a number, which functions of files tell from tensors
     size_t n;       // 0: anything
 };
 

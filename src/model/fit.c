@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 96, NEAR = 6, FAR = 97, PARTS = 3, EXPRESSION_B = 512, SEARCH = 4096 };
+enum { ROWS_MAX = FIT_ROWS_MAX, LAST_ROWS = 8, NEAR = 6, FAR = 97, PARTS = 3, EXPRESSION_B = 512, SEARCH = 4096 };
 
 struct row {
     struct texts t;
@@ -208,29 +208,55 @@ static bool is_seen_size(const struct fitting *f, const token_list *l, size_t i,
     return in_brackets || (i >= 3 && text_is(&l->v[i - 3], "symbol"));
 }
 
+static bool differs(const struct fitting *f, int part, size_t i)
+{
+    for (size_t r = 1; r < f->n_rows; r++)
+        if (!same_token(&f->rows[0].tokens[part].v[i], &f->rows[r].tokens[part].v[i])) return true;
+    return false;
+}
+
+// Of the same line, where sizes decide: its first attribute that differs from row to row.
+static void find_attribute(const struct fitting *f, int part, size_t i, char *text, size_t size_B)
+{
+    const token_list *l = &f->rows[0].tokens[part];
+    const struct token *name = NULL;
+    int line = l->v[i].line;
+    for (; i < l->n && l->v[i].line == line; i++) {
+        bool of_attribute = i >= 2 && text_is(&l->v[i - 1], "=") && l->v[i - 2].kind == TOKEN_WORD;
+        if (of_attribute) name = &l->v[i - 2];
+        if (!name || !differs(f, part, i)) continue;
+        snprintf(text, size_B, ", attribute %.*s", (int)name->size_B, name->at);
+        return;
+    }
+}
+
+static void find_line(const struct fitting *f, int32_t value, char *text, size_t size_B)
+{
+    const struct ir_value *v = value >= 0 && value < (int32_t)f->graph->values.n ? &f->graph->values.v[value] : NULL;
+    uintptr_t caller = v && v->kind == IR_NODE ? f->graph->nodes.v[v->node].caller : 0;
+    char place[CALLER_TEXT_MAX];
+    if (!caller) return;
+    caller_describe(caller, place, sizeof place);
+    snprintf(text, size_B, ", at %s", place);
+}
+
+static const struct str *text_of(const struct row *r, int part)
+{
+    return part == 0 ? &r->t.interface : part == 1 ? &r->t.forward : &r->t.backward;
+}
+
 static kiln_status does_not_fit(const struct fitting *f, int part, size_t token, const char *why)
 {
     static const char *const names[PARTS] = {"its interface", "its graph", "its backward graph"};
     const token_list *l = &f->rows[0].tokens[part];
-    const struct token *t = &l->v[token < l->n ? token : l->n - 1];
-    char line[160], place[CALLER_TEXT_MAX + 8] = "", attribute[80] = "";
-    const char *from = t->at, *text = str_text(part == 0   ? &f->rows[0].t.interface
-                                               : part == 1 ? &f->rows[0].t.forward
-                                                           : &f->rows[0].t.backward);
+    size_t i = token < l->n ? token : l->n - 1;
+    char place[CALLER_TEXT_MAX + 8] = "", attribute[80] = "";
+    const char *from = l->v[i].at, *text = str_text(text_of(&f->rows[0], part));
     while (from > text && from[-1] != '\n') from--;
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(from, "\n"), from);
-    int32_t value = part == 1 && from[0] == '%' ? (int32_t)strtol(from + 1, NULL, 10) : -1;
-    const struct ir_value *v = value >= 0 && value < (int32_t)f->graph->values.n ? &f->graph->values.v[value] : NULL;
-    if (v && v->kind == IR_NODE && f->graph->nodes.v[v->node].caller) {
-        place[0] = ' ', place[1] = '(';
-        caller_describe(f->graph->nodes.v[v->node].caller, place + 2, CALLER_TEXT_MAX);
-        strcat(place, ")");
-    }
-    for (size_t i = token; i >= 2 && i < l->n && !text_is(&l->v[i], "{") && l->v[i].line == t->line; i--)
-        if (text_is(&l->v[i - 1], "=") && l->v[i - 2].kind == TOKEN_WORD && !*attribute)
-            snprintf(attribute, sizeof attribute, ", attribute %.*s", (int)l->v[i - 2].size_B, l->v[i - 2].at);
-    return error_set(KILN_E_UNSUPPORTED, "model_add: %s has open dimensions, and %s %s: %s%s%s", f->a->f->name, names[part], why,
-                     line, attribute, place);
+    if (part == 1 && *from == '%') find_line(f, (int32_t)strtol(from + 1, NULL, 10), place, sizeof place);
+    if (part) find_attribute(f, part, i, attribute, sizeof attribute);
+    return error_set(KILN_E_UNSUPPORTED, "model_add: %s has open dimensions, and %s %s: %.*s%s%s", f->a->f->name,
+                     names[part], why, (int)strcspn(from, "\n"), from, attribute, place);
 }
 
 // Whether all rows have the same words there.
@@ -247,13 +273,6 @@ static kiln_status check_alike(const struct fitting *f, int part)
         if (base->n != l->n) return does_not_fit(f, part, base->n, "is another one for other sizes");
     }
     return KILN_OK;
-}
-
-static bool differs(const struct fitting *f, int part, size_t i)
-{
-    for (size_t r = 1; r < f->n_rows; r++)
-        if (!same_token(&f->rows[0].tokens[part].v[i], &f->rows[r].tokens[part].v[i])) return true;
-    return false;
 }
 
 static kiln_status value_of(const struct token *t, int64_t *integer, double *number)
@@ -341,9 +360,9 @@ static kiln_status settle_quotients(struct fitting *f)
     bool more = true;
     while (more) {
         more = false;
-        for (int p = 0; p < PARTS; p++) {
-            TRY(check_alike(f, p));
-            TRY(each_number(f, p, settle, &more));
+        for (int p = 1; p <= PARTS; p++) { // graphs first, whose lines say more
+            TRY(check_alike(f, p % PARTS));
+            TRY(each_number(f, p % PARTS, settle, &more));
         }
     }
     return KILN_OK;
@@ -371,49 +390,59 @@ static kiln_status write_part(struct fitting *f, int part, const struct str *fro
 
 // --- the last row
 
-static kiln_status read_again(const struct fitting *f, const struct texts *fitted, const struct texts *of,
-                              const struct ir_sizes *sizes)
+static kiln_status same_interfaces(const struct fitting *f, const struct texts *fitted, const struct texts *of,
+                                   const struct ir_sizes *sizes, bool *same)
 {
     struct interface x = {0}, y = {0};
     struct str a, b;
     const struct face_names names = model_names(f->a->m);
     str_init(&a);
     str_init(&b);
-    kiln_status status = interface_parse(str_text(&fitted->interface), fitted->interface.len, "model_add", &names, sizes, &x);
+    kiln_status status =
+        interface_parse(str_text(&fitted->interface), fitted->interface.len, "model_add", &names, sizes, &x);
     if (!status) status = interface_parse(str_text(&of->interface), of->interface.len, "model_add", &names, sizes, &y);
     for (size_t i = 0; i < x.rules.n && !status; i++) x.rules.v[i].seen = y.rules.v[i].seen;
     if (!status) interface_text(&x, &names, &a);
     if (!status) interface_text(&y, &names, &b);
-    bool same = !status && !strcmp(str_text(&a), str_text(&b));
+    *same = !status && !strcmp(str_text(&a), str_text(&b));
     interface_finish(&x);
     interface_finish(&y);
     str_free(&a);
     str_free(&b);
-    const struct str *pairs[][2] = {{&fitted->forward, &of->forward}, {&fitted->backward, &of->backward}};
-    for (size_t i = 0; i < COUNT_OF(pairs) && !status && same && pairs[i][0]->len; i++) {
-        struct kiln_graph *g = ir_parse_sized(str_text(pairs[i][0]), pairs[i][0]->len, "model_add", sizes);
-        struct kiln_graph *h = g ? ir_parse_sized(str_text(pairs[i][1]), pairs[i][1]->len, "model_add", sizes) : NULL;
-        status = h ? KILN_OK : error_pending;
-        same = !status && ir_graph_equal(g, h);
-        ir_graph_destroy(&g);
-        ir_graph_destroy(&h);
-    }
-    if (!status && !same)
-        status = error_set(KILN_E_UNSUPPORTED,
-                           "model_add: %s has open dimensions, and what was found of how its graph goes with their sizes "
-                           "does not hold for others",
-                           f->a->f->name);
     return status;
 }
 
-static kiln_status check_last(struct fitting *f, const struct texts *fitted)
+static kiln_status same_graphs(const struct str *fitted, const struct str *of, const struct ir_sizes *sizes, bool *same)
+{
+    struct kiln_graph *g = ir_parse_sized(str_text(fitted), fitted->len, "model_add", sizes);
+    struct kiln_graph *h = g ? ir_parse_sized(str_text(of), of->len, "model_add", sizes) : NULL;
+    bool infers = g || error_pending == KILN_E_MEMORY; // what was found may be no graph for these sizes
+    if (!infers) kiln_error_clear();
+    *same = g && h && ir_graph_equal(g, h);
+    ir_graph_destroy(&g);
+    ir_graph_destroy(&h);
+    return error_pending;
+}
+
+static kiln_status holds(const struct fitting *f, const struct texts *fitted, const struct texts *of,
+                         const struct ir_sizes *sizes, bool *same)
+{
+    TRY(same_interfaces(f, fitted, of, sizes, same));
+    if (*same) TRY(same_graphs(&fitted->forward, &of->forward, sizes, same));
+    if (*same && fitted->backward.len) TRY(same_graphs(&fitted->backward, &of->backward, sizes, same));
+    return KILN_OK;
+}
+
+// *same: what was found holds for other sizes, or the rules allow no others. Else there is one more row to fit.
+static kiln_status check_last(struct fitting *f, const struct texts *fitted, int64_t attempt, bool *same)
 {
     int64_t sizes[FIT_SIZES_MAX];
     size_t before = f->n_rows;
+    *same = true;
     for (size_t i = 0; i < f->n; i++)
-        sizes[i] = step_from(&f->a->open.v[i], f->sizes[i], 13 + 10 * (int64_t)i);
+        sizes[i] = step_from(&f->a->open.v[i], f->sizes[i], 13 + 10 * (int64_t)i + 17 * attempt);
     TRY(add_row(f, sizes, NULL));
-    if (f->n_rows == before) return KILN_OK; // the rules allow no more than what was seen
+    if (f->n_rows == before) return KILN_OK;
     struct host_numbers numbers = {0};
     size_list list = {0};
     kiln_status status = host_numbers_of(f->a->m, &numbers, &list);
@@ -422,22 +451,35 @@ static kiln_status check_last(struct fitting *f, const struct texts *fitted)
         status = vec_push(&list, s);
     }
     const struct ir_sizes s = {list.n, list.v};
-    if (!status) status = read_again(f, fitted, &f->rows[before].t, &s);
+    if (!status) status = holds(f, fitted, &f->rows[before].t, &s, same);
     host_numbers_drop(&numbers);
     vec_free(&list);
     return status;
 }
 
-static kiln_status fit(struct fitting *f, struct texts *out)
+static kiln_status write_all(struct fitting *f, struct texts *out)
 {
-    TRY(add_rows(f));
     TRY(settle_quotients(f));
     texts_free(out);
     texts_init(out);
-    struct str *parts[PARTS] = {&out->interface, &out->forward, &out->backward};
-    const struct str *from[PARTS] = {&f->rows[0].t.interface, &f->rows[0].t.forward, &f->rows[0].t.backward};
-    for (int p = 0; p < PARTS; p++) TRY(write_part(f, p, from[p], parts[p]));
-    return check_last(f, out);
+    TRY(write_part(f, 1, &f->rows[0].t.forward, &out->forward));
+    TRY(write_part(f, 2, &f->rows[0].t.backward, &out->backward));
+    return write_part(f, 0, &f->rows[0].t.interface, &out->interface);
+}
+
+static kiln_status fit(struct fitting *f, struct texts *out)
+{
+    bool same = false;
+    TRY(add_rows(f));
+    for (int64_t i = 0; i < LAST_ROWS && !same; i++) {
+        TRY(write_all(f, out));
+        TRY(check_last(f, out, i, &same));
+    }
+    if (same) return KILN_OK;
+    return error_set(KILN_E_UNSUPPORTED,
+                     "model_add: %s has open dimensions, and what was found of how its graph goes with their sizes does "
+                     "not hold for others",
+                     f->a->f->name);
 }
 
 static void finish(struct fitting *f)

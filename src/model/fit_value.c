@@ -1,9 +1,9 @@
 // Numbers of a text as expressions of sizes.
 //
 // The forms, simplest first: a * s + c of one size; a polynomial of degree two in one size; a quotient rounded down,
-// (p * s + r) / q, as strides make; a sum of products of different sizes, with integers for factors. Floats: c * e and
-// c / e, where e is a size or a product of two or of all. A form is taken where it gives every number that was seen to
-// the bit.
+// (p * s + r) / q, as strides make; a sum of products of different sizes, with integers for factors. Floats: c / e for a
+// few c, where e is any of these; c * e and c / e for any c, where e is a product of sizes. A form is taken where it
+// gives every number that was seen to the bit.
 #include "model/fit_value.h"
 #include "ir/graph_text.h"
 #include <math.h>
@@ -311,9 +311,25 @@ static bool try_float(const struct fit_seen *s, const double *v, uint32_t sizes,
     return false;
 }
 
+// c / e, where e is any integer that fit_int finds.
+static bool fit_reciprocal(const struct fit_seen *s, const double *v, double c, char *out, size_t size_B)
+{
+    int64_t e[FIT_ROWS_MAX];
+    char expression[512];
+    for (size_t i = 0; i < s->n; i++) {
+        double x = rint(c / v[i]), is = c / x;
+        if (!(fabs(x) < 0x1p53) || memcmp(&is, &v[i], sizeof is)) return false;
+        e[i] = (int64_t)x;
+    }
+    return fit_int(s, e, expression, sizeof expression) && write_scaled(c, true, expression, out, size_B);
+}
+
 bool fit_float(const struct fit_seen *s, const double *v, char *out, size_t size_B)
 {
-    if (s->n_sizes > FIT_SIZES_MAX) return false;
+    static const double factors[] = {1, -1, 2, -2, 0.5, -0.5};
+    if (s->n_sizes > FIT_SIZES_MAX || s->n > FIT_ROWS_MAX) return false;
+    for (size_t k = 0; k < COUNT_OF(factors); k++)
+        if (fit_reciprocal(s, v, factors[k], out, size_B)) return true;
     for (uint32_t sizes = 1; sizes < 1u << s->n_sizes; sizes++)
         for (int divides = 1; divides >= 0; divides--)
             if (try_float(s, v, sizes, divides, out, size_B)) return true;

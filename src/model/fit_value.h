@@ -2,7 +2,7 @@
 #pragma once
 #include "base/base.h"
 
-enum { FIT_SIZES_MAX = 16 };
+enum { FIT_SIZES_MAX = 16, FIT_ROWS_MAX = 96 };
 
 // What was seen: rows of sizes, and the number there.
 struct fit_seen {
@@ -12,7 +12,6 @@ struct fit_seen {
 };
 
 // Writes an expression that gives v[i] for row i; false: none of the forms that are known does.
-// *doubt: a row of sizes under which others that fit as well would give another number, or none: n_sizes entries.
 bool fit_int(const struct fit_seen *s, const int64_t *v, char *out, size_t size_B);
 bool fit_float(const struct fit_seen *s, const double *v, char *out, size_t size_B);
 // A rounded quotient has an offset that few rows tell: two that fit as well, in the size that it is of. False: there is

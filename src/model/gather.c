@@ -99,12 +99,6 @@ static kiln_status gather_source(struct gathering *g, const struct source *s)
     return vec_push(&g->face.sources, to);
 }
 
-static bool is_whole(const struct source *s, const struct result *r)
-{
-    return type_equal(&s->type, &r->type) && s->layout.offset == r->layout.offset &&
-           !memcmp(s->layout.strides, r->layout.strides, sizeof *r->layout.strides * r->type.rank);
-}
-
 static kiln_status gather_result(struct gathering *g, size_t i)
 {
     struct face_result to = {.r = g->c->results[i]};
@@ -112,7 +106,7 @@ static kiln_status gather_result(struct gathering *g, size_t i)
     to.placed = to.r.kind == RESULT_OUTPUT && to.r.part;
     if (to.r.kind == RESULT_SOURCE) {
         const struct source *s = &g->c->sources[to.r.index];
-        to.placed = !source_is_number(s) && !is_whole(s, &to.r);
+        to.placed = !source_is_number(s) && !result_is_whole(s, &to.r);
         to.r.layout.offset -= s->layout.offset;
         to.r.dense = false;
     }

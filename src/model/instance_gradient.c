@@ -1,6 +1,7 @@
 // The gradient of an instance: which of the places that the file has one for want one now.
 #include "grad/fit.h"
 #include "grad/state.h"
+#include "jit/capture/region.h"
 #include "model/instance.h"
 #include <stdlib.h>
 
@@ -107,7 +108,8 @@ static kiln_status take_place(struct instance *in, struct gradient *g, size_t i)
     g->types[i] = p->type;
     g->values[i] = p->value;
     g->douts[i] = p->dout;
-    g->used_up[i] = p->used_up ? op_find(p->used_up) : NULL;
+    if (p->used_up) g->used_up[i] = op_find(p->used_up);
+    if (p->used_up && !g->used_up[i]) g->used_up[i] = region_op(p->used_up);
     if (p->used_up && !g->used_up[i]) return instance_fails(in, "there is no op \"%.60s\"", p->used_up);
     if (p->dout >= 0) g->n_douts++;
     return KILN_OK;

@@ -302,7 +302,9 @@ static kiln_function *make_function(struct model *m, const struct model_function
     *user = (struct instance_user){model_ref(m), (size_t)(f - m->functions.v)};
     const struct capture_origin origin = {instance_make, instance_drop, user};
     const kiln_jit_opts o = {.size = sizeof o, .input_types = {f->face.in.n, types}, .name = f->name};
-    return function_of_origin("model_function", &origin, &o);
+    kiln_function *made = function_of_origin("model_function", &origin, &o);
+    for (size_t i = 0; made && i < f->face.in.n; i++) made->signature.v[i].weak = f->face.in.v[i].type.weak;
+    return made;
 }
 
 kiln_function *kiln_model_function(kiln_model *m, const char *name)

@@ -319,9 +319,9 @@ const struct op *region_op(const char *name)
     }
     static const struct op ops[] = {NAMED("cond"), NAMED("switch"), NAMED("while"), NAMED("for"), NAMED("scan")};
 #undef NAMED
-    size_t i = 0;
-    while (strcmp(ops[i].name, name)) i++;
-    return &ops[i];
+    for (size_t i = 0; i < COUNT_OF(ops); i++)
+        if (!strcmp(ops[i].name, name)) return &ops[i];
+    return NULL;
 }
 
 size_t region_saved(const struct region_record *c)
