@@ -259,7 +259,7 @@ static int use_function(struct options *o, kiln_model *m)
     if (!f) return fail_kiln();
     size_t n_in = kiln_model_input_count(m, o->function), n_out = kiln_model_output_count(m, o->function);
     kiln_tensor **in = calloc(n_in + 1, sizeof *in), **out = calloc(n_out + 1, sizeof *out);
-    int status = !in || !out ? fail("%s", "out of memory")
+    int status = !in || !out  ? fail("%s", "out of memory")
                  : o->compile ? compile_function(o, m, f, n_in, n_out)
                               : run_function(o, m, f, in, n_in, out, n_out);
     free(in);
@@ -324,23 +324,27 @@ static bool take(struct options *o, int option, char *value)
     case COMPILE: o->compile = true; return true;
     case STATS: o->stats = true; return true;
     case LIST: o->list = true; return true;
-    case REPEAT:
-        o->repeat = strtol(value, &end, 10);
-        return !*end && o->repeat > 0;
+    case REPEAT: o->repeat = strtol(value, &end, 10); return !*end && o->repeat > 0;
     default: return false;
     }
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"function", required_argument, NULL, FUNCTION}, {"input", required_argument, NULL, INPUT},
-        {"number", required_argument, NULL, NUMBER},     {"output", required_argument, NULL, OUTPUT},
-        {"save", required_argument, NULL, SAVE},         {"repeat", required_argument, NULL, REPEAT},
-        {"device", required_argument, NULL, DEVICE},     {"compile", no_argument, NULL, COMPILE},
-        {"size", required_argument, NULL, SIZE},         {"stats", no_argument, NULL, STATS},
-        {"list", no_argument, NULL, LIST},               {"version", no_argument, NULL, VERSION},
-        {"help", no_argument, NULL, 'h'},                {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"function", required_argument, NULL, FUNCTION},
+                                          {"input", required_argument, NULL, INPUT},
+                                          {"number", required_argument, NULL, NUMBER},
+                                          {"output", required_argument, NULL, OUTPUT},
+                                          {"save", required_argument, NULL, SAVE},
+                                          {"repeat", required_argument, NULL, REPEAT},
+                                          {"device", required_argument, NULL, DEVICE},
+                                          {"compile", no_argument, NULL, COMPILE},
+                                          {"size", required_argument, NULL, SIZE},
+                                          {"stats", no_argument, NULL, STATS},
+                                          {"list", no_argument, NULL, LIST},
+                                          {"version", no_argument, NULL, VERSION},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     static struct options o = {.repeat = 1};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         if (c == 'h') return fputs(usage, stdout) < 0;

@@ -15,8 +15,8 @@
 ///     kiln_model_free(&m);
 ///
 /// A file is one safetensors file: the weights are its tensors, the graphs are text in its metadata. It holds no code
-/// and no paths. Reading trusts no file, as in kiln/io.h: what does not hold is KILN_E_FORMAT with the place. A model is
-/// used by one thread at a time; its functions as any others.
+/// and no paths. Reading trusts no file, as in kiln/io.h: what does not hold is KILN_E_FORMAT with the place. A model
+/// is used by one thread at a time; its functions as any others.
 #ifndef KILN_MODEL_H
 #define KILN_MODEL_H
 
@@ -57,13 +57,13 @@ typedef struct kiln_model_add_opts {
 /// when the model is saved. Numbers that kiln_host_number gives become inputs behind those of the call. Scalars among
 /// `in` are inputs, but for those whose value the function reads: what is read takes that value alone.
 ///
-/// Where f was made with .input_types with open dimensions, f is captured for several sizes, and what goes with sizes is
-/// found: sums of products of sizes, quotients rounded down. KILN_E_UNSUPPORTED where something does not fit, with its
-/// op, line and attribute.
+/// Where f was made with .input_types with open dimensions, f is captured for several sizes, and what goes with sizes
+/// is found: sums of products of sizes, quotients rounded down. KILN_E_UNSUPPORTED where something does not fit, with
+/// its op, line and attribute.
 ///
-/// Errors beside those of the capture: KILN_E_UNSUPPORTED for functions of AUTO and of bundles, and for what has no form
-/// in a file (calls of the host, ops of the user in GLSL, inputs that share memory ...): all that cannot go is listed,
-/// with lines. KILN_E_ARGUMENT for a name that is empty or taken.
+/// Errors beside those of the capture: KILN_E_UNSUPPORTED for functions of AUTO and of bundles, and for what has no
+/// form in a file (calls of the host, ops of the user in GLSL, inputs that share memory ...): all that cannot go is
+/// listed, with lines. KILN_E_ARGUMENT for a name that is empty or taken.
 KILN_API kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in,
                                     size_t n_in, size_t n_out, const kiln_model_add_opts *opts);
 
@@ -75,8 +75,9 @@ KILN_API kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in,
                                        const char *path, const kiln_model_add_opts *opts);
 
 /// Reads a model; its weights lie on `dev`, NULL: this thread's default device. Parameters are parameters, states are
-/// states. Files of all versions of Kiln so far are read; a file of a later version is KILN_E_UNSUPPORTED where it needs
-/// what this one does not have. Errors: those of kiln_safetensors_load, and KILN_E_FORMAT for a file without graphs.
+/// states. Files of all versions of Kiln so far are read; a file of a later version is KILN_E_UNSUPPORTED where it
+/// needs what this one does not have. Errors: those of kiln_safetensors_load, and KILN_E_FORMAT for a file without
+/// graphs.
 KILN_API kiln_model *kiln_graph_import(kiln_device *dev, const char *path);
 
 /// Functions, in the order in which they were added; borrowed names. NULL and an error when i is out of range.
@@ -84,9 +85,9 @@ KILN_API size_t kiln_model_function_count(const kiln_model *m);
 KILN_API const char *kiln_model_function_name(const kiln_model *m, size_t i);
 /// A function of this name, for kiln_call; free it with kiln_function_free. Each has programs of its own, all share the
 /// weights. Inputs have the types that it was added with; they lie on the device of the weights, and one that is
-/// written shares its memory with no other and with no weight. Where it was added with gradients a call is one node on the tape; to give an
-/// input that requires a gradient to one that was added without it is KILN_E_GRADIENT. Errors: KILN_E_ARGUMENT for a
-/// name that is not there, with those that are.
+/// written shares its memory with no other and with no weight. Where it was added with gradients a call is one node on
+/// the tape; to give an input that requires a gradient to one that was added without it is KILN_E_GRADIENT. Errors:
+/// KILN_E_ARGUMENT for a name that is not there, with those that are.
 KILN_API kiln_function *kiln_model_function(kiln_model *m, const char *name);
 
 /// What a function takes or gives. All that it points to is borrowed from the model.

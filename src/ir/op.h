@@ -181,5 +181,5 @@ static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
 }
 // How many products it adds up; 0 for an op that is none.
 double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out);
-int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name
+int op_attr_index(const struct op *op, const char *name);  // -1 when it has none of that name
 struct attr op_attr_default(const struct attr_info *info); // of one that has a default

@@ -87,8 +87,8 @@ static kiln_status parse_source(struct parser *p, size_t first, int n)
     }
     if (parse_accept(p, "constant", &status)) return status ? status : parse_constant(p, d);
     if (parse_accept(p, "entry", &status)) return status ? status : parse_entry(p, d);
-    if (t->kind == TOKEN_NUMBER || parse_is(p, "(") || parse_is(p, "true") || parse_is(p, "false") || parse_is(p, "inf") ||
-        parse_is(p, "nan"))
+    if (t->kind == TOKEN_NUMBER || parse_is(p, "(") || parse_is(p, "true") || parse_is(p, "false") ||
+        parse_is(p, "inf") || parse_is(p, "nan"))
         return parse_number(p, d);
     if (t->kind == TOKEN_WORD) return parse_call(p, first, n);
     return parse_expected(p, "`input`, `constant`, `entry`, a number or a call");

@@ -94,8 +94,8 @@ kiln_status parse_value(struct parser *p, int32_t *value);                      
 kiln_status parse_define(struct parser *p, const struct definition *d, int32_t value); // names a value that was added
 // `op(...) {...} region(...) {...}`, up to the line's end, for the outputs p->definitions.v[first .. first + n).
 kiln_status parse_call(struct parser *p, size_t first, int n);
-kiln_status parse_symbol(struct parser *p);                // `symbol s0 = 32`
-kiln_status parse_header(struct parser *p);                // `kiln 1`
+kiln_status parse_symbol(struct parser *p); // `symbol s0 = 32`
+kiln_status parse_header(struct parser *p); // `kiln 1`
 void parse_begin(struct parser *p, const char *text, size_t size_B, const char *name);
 void parse_finish(struct parser *p);                       // but for the graph
 kiln_status parse_block(struct parser *p, bool in_region); // lines up to the end, or to `yield`

@@ -39,7 +39,8 @@ static kiln_status parse_operand(struct parser *p)
         bool is_word = t->kind == TOKEN_WORD, is_bool = parse_is(p, "true") || parse_is(p, "false");
         bool is_sized = parse_is(p, "(");
         bool is_float = is_sized ? parse_is_sized_float(p) : t->kind == TOKEN_NUMBER && has_any(t, ".eEn");
-        if (!is_bool && !is_sized && t->kind != TOKEN_NUMBER && !(is_word && (parse_is(p, "inf") || parse_is(p, "nan"))))
+        if (!is_bool && !is_sized && t->kind != TOKEN_NUMBER &&
+            !(is_word && (parse_is(p, "inf") || parse_is(p, "nan"))))
             return parse_expected(p, "an operand (a value, a number or `none`)");
         o.is_literal = true;
         v->kind = IR_NUMBER;

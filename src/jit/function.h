@@ -140,7 +140,7 @@ uint64_t function_max_nodes(const struct kiln_function *f);
 struct program_options function_program_options(const struct kiln_function *f);
 
 // user_op.c
-struct kiln_op_spec; // of <kiln/ops.h>
+struct kiln_op_spec;                                          // of <kiln/ops.h>
 const struct kiln_op_spec *user_op_spec(const struct op *op); // of the op that it belongs to; NULL: a row of the table
 
 bool jit_enabled(void); // in this process, and on this thread

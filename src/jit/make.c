@@ -307,14 +307,20 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
-    for (size_t i = 0; i < c->n_sources; i++) TRY(source_tensor(&c->sources[i], in, &tensors[i]));
+    for (size_t i = 0; i < c->n_sources; i++) {
+        const struct source *s = &c->sources[i];
+        TRY(source_tensor(s, in, &tensors[i]));
+        bool known = e->by_hand && s->kind == SOURCE_LEAF && thread_state.sink; // to a capture around the call
+        if (known) tape_set_node(tensors[i], s->leaf, 0);
+    }
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
     struct rng rng = {0, 0};
     if (c->counters && thread_state.sink) // of a capture around it, whose runs have numbers of their own
-        return error_set(KILN_E_UNSUPPORTED,
-                         "call: %s draws random numbers and has no code: it cannot be a part of another capture; call it "
-                         "outside of it, or capture that one with KILN_CAPTURE_AUTO",
-                         e->name);
+        return error_set(
+            KILN_E_UNSUPPORTED,
+            "call: %s draws random numbers and has no code: it cannot be a part of another capture; call it "
+            "outside of it, or capture that one with KILN_CAPTURE_AUTO",
+            e->name);
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
     struct flow_effects *around = thread_state.effects;

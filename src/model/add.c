@@ -115,9 +115,8 @@ static char *take_text(struct str *s)
 
 static kiln_status keep(struct adding *a, struct texts *t)
 {
-    struct model_function f = {.interface = take_text(&t->interface),
-                               .forward = take_text(&t->forward),
-                               .backward = take_text(&t->backward)};
+    struct model_function f = {
+        .interface = take_text(&t->interface), .forward = take_text(&t->forward), .backward = take_text(&t->backward)};
     kiln_status status = error_pending;
     if (!status) status = model_describe(a->m, &f, "model_add");
     if (!status) status = vec_push(&a->m->functions, f);
@@ -169,8 +168,14 @@ kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, ki
     TRY(check_names("inputs", o.inputs, n_in));
     TRY(check_names("outputs", o.outputs, n_out));
     TRY(function_check_inputs(f, in, n_in));
-    struct adding a = {.m = m->model, .f = f, .name = name, .inputs = o.inputs, .outputs = o.outputs, .in = in,
-                       .n_in = n_in, .n_out = n_out};
+    struct adding a = {.m = m->model,
+                       .f = f,
+                       .name = name,
+                       .inputs = o.inputs,
+                       .outputs = o.outputs,
+                       .in = in,
+                       .n_in = n_in,
+                       .n_out = n_out};
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = add(&a);

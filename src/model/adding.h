@@ -13,7 +13,7 @@ void texts_free(struct texts *t);
 // A dimension of the function's signature that is open: one for each place, or for each symbol whose places agree.
 struct open_dim {
     char name[72];
-    struct face_rule rule; // .name is the same
+    struct face_rule rule;       // .name is the same
     const struct symbol *symbol; // NULL: -1
 };
 struct open_place {

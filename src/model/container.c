@@ -9,7 +9,6 @@
 #include "model/user_ops.h"
 #include <inttypes.h>
 #include <kiln/grad.h>
-#include <kiln/io.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +96,7 @@ kiln_status kiln_model_save(const kiln_model *m, const char *path)
     str_init(&w.manifest);
     bool ok = w.names && w.tensors && w.pairs && w.keys;
     kiln_status status = ok ? fill(&w) : error_set(KILN_E_MEMORY, "model_save: out of memory");
-    if (!status)
-        status = safetensors_write("model_save", path, w.names, w.tensors, of->weights.n, w.pairs, w.n_pairs);
+    if (!status) status = safetensors_write("model_save", path, w.names, w.tensors, of->weights.n, w.pairs, w.n_pairs);
     free((void *)w.names);
     free((void *)w.tensors);
     free(w.pairs);
@@ -110,10 +108,12 @@ kiln_status kiln_model_save(const kiln_model *m, const char *path)
 kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out, const char *path,
                               const kiln_model_add_opts *opts)
 {
+    if (error_pending) return error_pending;
     kiln_model *m = kiln_model_create();
     kiln_status status = m ? kiln_model_add(m, "main", f, in, n_in, n_out, opts) : error_pending;
     if (!status) status = kiln_model_save(m, path);
     kiln_model_free(&m);
+    if (status) error_name_op("graph_export");
     return status;
 }
 
@@ -138,8 +138,9 @@ static kiln_status check_version(kiln_archive *a, const char *path)
     if (*end || end == text || version < 1)
         return error_set(KILN_E_FORMAT, "graph_import: %s: \"%.40s\" is no version", path, text);
     if (version <= VERSION) return KILN_OK;
-    return error_set(KILN_E_UNSUPPORTED, "graph_import: %s: it is of version %ld of the format, %d is the last known here",
-                     path, version, VERSION);
+    return error_set(KILN_E_UNSUPPORTED,
+                     "graph_import: %s: it is of version %ld of the format, %d is the last known here", path, version,
+                     VERSION);
 }
 
 static kiln_status read_weights(struct model *m, kiln_archive *a)
@@ -210,8 +211,9 @@ static kiln_status verify(const struct model *m, kiln_archive *a, const char *ma
     const char *said = find(a, check_key);
     snprintf(is, sizeof is, "%08" PRIx32, check_of(m, manifest));
     if (said && !strcmp(said, is)) return KILN_OK;
-    return error_set(KILN_E_FORMAT, "graph_import: %s: the checksum of its texts is %s, it says %.20s: the file is damaged",
-                     path, is, said ? said : "nothing");
+    return error_set(KILN_E_FORMAT,
+                     "graph_import: %s: the checksum of its texts is %s, it says %.20s: the file is damaged", path, is,
+                     said ? said : "nothing");
 }
 
 static kiln_status read_model(struct model *m, kiln_archive *a, const char *path)

@@ -476,10 +476,11 @@ static kiln_status fit(struct fitting *f, struct texts *out)
         TRY(check_last(f, out, i, &same));
     }
     if (same) return KILN_OK;
-    return error_set(KILN_E_UNSUPPORTED,
-                     "model_add: %s has open dimensions, and what was found of how its graph goes with their sizes does "
-                     "not hold for others",
-                     f->a->f->name);
+    return error_set(
+        KILN_E_UNSUPPORTED,
+        "model_add: %s has open dimensions, and what was found of how its graph goes with their sizes does "
+        "not hold for others",
+        f->a->f->name);
 }
 
 static void finish(struct fitting *f)
@@ -497,8 +498,8 @@ static void finish(struct fitting *f)
 kiln_status fit_texts(struct adding *a, struct texts *out)
 {
     if (a->open.n > FIT_SIZES_MAX)
-        return error_set(KILN_E_UNSUPPORTED, "model_add: %s has %zu open dimensions, %d at most can be found", a->f->name,
-                         a->open.n, FIT_SIZES_MAX);
+        return error_set(KILN_E_UNSUPPORTED, "model_add: %s has %zu open dimensions, %d at most can be found",
+                         a->f->name, a->open.n, FIT_SIZES_MAX);
     struct fitting *f = calloc(1, sizeof *f);
     if (!f) return error_set(KILN_E_MEMORY, "model_add: out of memory");
     f->a = a;

@@ -1,8 +1,8 @@
 // Numbers of a text as expressions of sizes.
 //
 // The forms, simplest first: a * s + c of one size; a polynomial of degree two in one size; a quotient rounded down,
-// (p * s + r) / q, as strides make; a sum of products of different sizes, with integers for factors. Floats: c / e for a
-// few c, where e is any of these; c * e and c / e for any c, where e is a product of sizes. A form is taken where it
+// (p * s + r) / q, as strides make; a sum of products of different sizes, with integers for factors. Floats: c / e for
+// a few c, where e is any of these; c * e and c / e for any c, where e is a product of sizes. A form is taken where it
 // gives every number that was seen to the bit.
 #include "model/fit_value.h"
 #include "ir/graph_text.h"
@@ -294,8 +294,7 @@ static bool write_scaled(double c, bool divides, const char *sizes, char *out, s
     return ok;
 }
 
-static bool try_float(const struct fit_seen *s, const double *v, uint32_t sizes, bool divides, char *out,
-                      size_t size_B)
+static bool try_float(const struct fit_seen *s, const double *v, uint32_t sizes, bool divides, char *out, size_t size_B)
 {
     char names[512] = "";
     double e = product_of(s, 0, sizes), c = divides ? v[0] * e : v[0] / e;
@@ -304,8 +303,7 @@ static bool try_float(const struct fit_seen *s, const double *v, uint32_t sizes,
         if (!scales(s, v, sizes, divides, tries[k])) continue;
         size_t n = 0;
         for (size_t i = 0; i < s->n_sizes && n < sizeof names; i++)
-            if (sizes >> i & 1)
-                n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? " * " : "", s->names[i]);
+            if (sizes >> i & 1) n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? " * " : "", s->names[i]);
         return write_scaled(tries[k], divides, names, out, size_B);
     }
     return false;

@@ -92,8 +92,8 @@ static kiln_status gather_source(struct gathering *g, const struct source *s)
         const struct source *of = s->kind == SOURCE_GRADIENT ? source_of_leaf(g->c, s->leaf) : s;
         to.index = of ? model_weight_of(g->a->m, of) : -1;
         if (!of)
-            return error_set(KILN_E_UNSUPPORTED, "model_add: %s reads the gradient of a parameter, and not the parameter",
-                             g->a->f->name);
+            return error_set(KILN_E_UNSUPPORTED,
+                             "model_add: %s reads the gradient of a parameter, and not the parameter", g->a->f->name);
         if (to.index < 0) return error_pending;
     }
     return vec_push(&g->face.sources, to);

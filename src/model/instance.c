@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-kiln_status instance_fails(const struct instance *in, const char *format, ...)
+kiln_status instance_fails(const struct model_instance *in, const char *format, ...)
 {
     char text[400];
     va_list args;
@@ -24,7 +24,7 @@ kiln_status instance_fails(const struct instance *in, const char *format, ...)
 
 // --- the inputs of the call
 
-static kiln_status check_number(const struct instance *in, size_t i)
+static kiln_status check_number(const struct model_instance *in, size_t i)
 {
     const struct face_input *want = &in->face.in.v[i];
     const kiln_tensor *t = in->q->in[i];
@@ -35,11 +35,12 @@ static kiln_status check_number(const struct instance *in, size_t i)
                          want->type.weak ? "give what kiln_scalar or kiln_mutable makes" : "a number is given");
     bool same = !memcmp(&want->number, &t->number, sizeof t->number) && want->integer == t->integer;
     if (!want->fixed || (same && !t->run_time && !t->builder)) return KILN_OK;
-    return error_set(KILN_E_ARGUMENT, "call: input %zu of %s, \"%.100s\", was read when the function was captured: it is %g", i,
+    return error_set(KILN_E_ARGUMENT,
+                     "call: input %zu of %s, \"%.100s\", was read when the function was captured: it is %g", i,
                      in->f->name, want->name, want->number);
 }
 
-static kiln_status check_inputs(const struct instance *in)
+static kiln_status check_inputs(const struct model_instance *in)
 {
     char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
     for (size_t i = 0; i < in->face.in.n; i++) {
@@ -56,11 +57,12 @@ static kiln_status check_inputs(const struct instance *in)
     return KILN_OK;
 }
 
-static kiln_status check_counts(const struct instance *in)
+static kiln_status check_counts(const struct model_instance *in)
 {
     const struct interface *f = &in->f->face;
     if (in->q->n_in != f->in.n)
-        return error_set(KILN_E_ARGUMENT, "call: %s takes %zu inputs, %zu are given", in->f->name, f->in.n, in->q->n_in);
+        return error_set(KILN_E_ARGUMENT, "call: %s takes %zu inputs, %zu are given", in->f->name, f->in.n,
+                         in->q->n_in);
     if (in->q->n_out == f->results.n) return KILN_OK;
     return error_set(KILN_E_ARGUMENT, "call: %s gives %zu outputs, %zu are asked for", in->f->name, f->results.n,
                      in->q->n_out);
@@ -68,7 +70,7 @@ static kiln_status check_counts(const struct instance *in)
 
 // --- sizes
 
-static int64_t size_of(const struct instance *in, size_t rule)
+static int64_t size_of(const struct model_instance *in, size_t rule)
 {
     const struct interface *f = &in->f->face;
     for (size_t i = 0; i < f->in.n; i++)
@@ -77,7 +79,7 @@ static int64_t size_of(const struct instance *in, size_t rule)
     return f->rules.v[rule].seen;
 }
 
-static kiln_status add_sizes(const struct instance *in, size_list *sizes)
+static kiln_status add_sizes(const struct model_instance *in, size_list *sizes)
 {
     for (size_t i = 0; i < in->f->face.rules.n; i++) {
         const struct ir_size s = {in->f->face.rules.v[i].name, size_of(in, i)};
@@ -98,7 +100,7 @@ static int32_t *list_inputs(const struct kiln_graph *g, size_t *n)
     return values;
 }
 
-kiln_status instance_bind_constants(struct instance *in, struct kiln_graph *g)
+kiln_status instance_bind_constants(struct model_instance *in, struct kiln_graph *g)
 {
     struct captured *c = in->c;
     size_t n = c->n_constants;
@@ -110,7 +112,8 @@ kiln_status instance_bind_constants(struct instance *in, struct kiln_graph *g)
         struct ir_value *v = &g->values.v[i];
         if (v->kind != IR_CONSTANT) continue;
         int32_t w = v->name ? model_find_weight(in->m, v->name) : -1;
-        if (w < 0) return instance_fails(in, "constant %%%zu, \"%.100s\", is none of its tensors", i, v->name ? v->name : "");
+        if (w < 0)
+            return instance_fails(in, "constant %%%zu, \"%.100s\", is none of its tensors", i, v->name ? v->name : "");
         kiln_tensor *t = in->m->weights.v[w].t;
         if (!type_equal(&t->type, &v->type)) return instance_fails(in, "constant \"%.100s\" has another type", v->name);
         kiln_tensor *held = tensor_on(t->storage, &t->type, &t->layout);
@@ -120,7 +123,7 @@ kiln_status instance_bind_constants(struct instance *in, struct kiln_graph *g)
     return KILN_OK;
 }
 
-static kiln_status place_input(struct instance *in, const struct face_source *from, struct source *s)
+static kiln_status place_input(struct model_instance *in, const struct face_source *from, struct source *s)
 {
     kiln_tensor *t = in->q->in[from->index];
     s->kind = t->storage || (t->builder && !t->type.weak) ? SOURCE_INPUT : SOURCE_NUMBER;
@@ -136,7 +139,7 @@ static kiln_status place_input(struct instance *in, const struct face_source *fr
     return KILN_OK;
 }
 
-static kiln_status place_weight(struct instance *in, const struct face_source *from, struct source *s)
+static kiln_status place_weight(struct model_instance *in, const struct face_source *from, struct source *s)
 {
     const struct model_weight *w = &in->m->weights.v[from->index];
     if (!w->t->node || w->t->node->kind != NODE_LEAF)
@@ -150,7 +153,7 @@ static kiln_status place_weight(struct instance *in, const struct face_source *f
     return KILN_OK;
 }
 
-static kiln_status place_gradient(struct instance *in, const struct face_source *from, struct source *s)
+static kiln_status place_gradient(struct model_instance *in, const struct face_source *from, struct source *s)
 {
     bool of_input = from->from == FROM_INPUT_GRADIENT;
     kiln_tensor *t = of_input ? in->q->in[from->index] : in->m->weights.v[from->index].t, *g = NULL;
@@ -168,14 +171,15 @@ static kiln_status place_gradient(struct instance *in, const struct face_source 
     return KILN_OK;
 }
 
-static kiln_status place_source(struct instance *in, size_t i)
+static kiln_status place_source(struct model_instance *in, size_t i)
 {
     const struct face_source *from = &in->face.sources.v[i];
     const struct ir_value *v = &in->c->graph->values.v[in->input_values[i]];
     bool of_input = from->from == FROM_INPUT || from->from == FROM_INPUT_GRADIENT;
     struct source *s = &in->c->sources[i];
     size_t most = of_input ? in->face.in.n : in->m->weights.n;
-    if ((size_t)from->index >= most) return instance_fails(in, "source %zu is number %d of %zu", i, (int)from->index, most);
+    if ((size_t)from->index >= most)
+        return instance_fails(in, "source %zu is number %d of %zu", i, (int)from->index, most);
     *s = (struct source){.value = in->input_values[i],
                          .written = from->written,
                          .again = from->again,
@@ -193,7 +197,7 @@ static kiln_status place_source(struct instance *in, size_t i)
     return status;
 }
 
-static kiln_status place_sources(struct instance *in)
+static kiln_status place_sources(struct model_instance *in)
 {
     size_t n, n_in = in->q->n_in;
     in->input_values = list_inputs(in->c->graph, &n);
@@ -211,14 +215,14 @@ static kiln_status place_sources(struct instance *in)
     return KILN_OK;
 }
 
-static int32_t source_of_value(const struct instance *in, int32_t value)
+static int32_t source_of_value(const struct model_instance *in, int32_t value)
 {
     for (size_t i = 0; i < in->c->n_sources; i++)
         if (in->c->sources[i].value == value) return (int32_t)i;
     return -1;
 }
 
-static kiln_status place_writes(struct instance *in)
+static kiln_status place_writes(struct model_instance *in)
 {
     const struct kiln_graph *g = in->c->graph;
     for (size_t i = 0; i < g->outputs.n; i++) {
@@ -237,13 +241,13 @@ static bool shares(const struct source *a, const struct storage *of_a, const str
     return of_a && of_a == of_b && layout_overlap(&a->type, &a->layout, &b->type, &b->layout);
 }
 
-static const struct storage *storage_of(const struct instance *in, const struct source *s)
+static const struct storage *storage_of(const struct model_instance *in, const struct source *s)
 {
     return s->kind == SOURCE_INPUT ? in->q->in[s->input]->storage : s->storage;
 }
 
 // The graph takes its inputs for apart.
-static kiln_status check_apart(const struct instance *in)
+static kiln_status check_apart(const struct model_instance *in)
 {
     const struct captured *c = in->c;
     for (size_t i = 0; i < c->n_sources; i++)
@@ -260,7 +264,7 @@ static kiln_status check_apart(const struct instance *in)
 
 // --- what becomes of its outputs
 
-const struct type *instance_output_type(const struct instance *in, int32_t output)
+const struct type *instance_output_type(const struct model_instance *in, int32_t output)
 {
     const struct kiln_graph *g = in->c->graph;
     for (size_t i = 0; i < g->outputs.n; i++)
@@ -276,7 +280,7 @@ static bool lies_inside(const struct type *t, const struct layout *l, const stru
     return first >= 0 && last < type_numel(whole);
 }
 
-static kiln_status place_part(struct instance *in, size_t i, const struct face_result *from, struct result *to)
+static kiln_status place_part(struct model_instance *in, size_t i, const struct face_result *from, struct result *to)
 {
     const struct type *whole = instance_output_type(in, to->index);
     if (!whole) return instance_fails(in, "result %zu is output %d, which is not there", i, (int)to->index);
@@ -285,25 +289,28 @@ static kiln_status place_part(struct instance *in, size_t i, const struct face_r
     return fits ? KILN_OK : instance_fails(in, "result %zu does not fit output %d", i, (int)to->index);
 }
 
-static kiln_status place_shown(struct instance *in, size_t i, const struct face_result *from, struct result *to)
+static kiln_status place_shown(struct model_instance *in, size_t i, const struct face_result *from, struct result *to)
 {
     if ((size_t)to->index >= in->c->n_sources || in->c->sources[to->index].kind == SOURCE_GRADIENT)
         return instance_fails(in, "result %zu shows source %d, which it cannot", i, (int)to->index);
     const struct source *s = &in->c->sources[to->index];
     if (!from->placed) {
         to->layout = s->layout;
-        return type_equal(&to->type, &s->type) ? KILN_OK : instance_fails(in, "result %zu has another type than its source", i);
+        return type_equal(&to->type, &s->type) ? KILN_OK
+                                               : instance_fails(in, "result %zu has another type than its source", i);
     }
     if (!s->row_major)
-        return error_set(KILN_E_UNSUPPORTED, "call: %s gives a view of input %zu, which is to be row-major: pass what "
-                         "kiln_contiguous gives", in->f->name, s->input);
+        return error_set(KILN_E_UNSUPPORTED,
+                         "call: %s gives a view of input %zu, which is to be row-major: pass what "
+                         "kiln_contiguous gives",
+                         in->f->name, s->input);
     if (!lies_inside(&to->type, &to->layout, &s->type))
         return instance_fails(in, "result %zu lies outside of its source", i);
     to->layout.offset += s->layout.offset;
     return KILN_OK;
 }
 
-static kiln_status place_results(struct instance *in)
+static kiln_status place_results(struct model_instance *in)
 {
     size_t n = in->face.results.n;
     in->c->results = calloc(n + 1, sizeof *in->c->results);
@@ -319,9 +326,10 @@ static kiln_status place_results(struct instance *in)
     return KILN_OK;
 }
 
-static kiln_status check_left(const struct instance *in, const struct left_gradient *l)
+static kiln_status check_left(const struct model_instance *in, const struct left_gradient *l)
 {
-    if ((size_t)l->source >= in->c->n_sources) return instance_fails(in, "it leaves a gradient in source %d", (int)l->source);
+    if ((size_t)l->source >= in->c->n_sources)
+        return instance_fails(in, "it leaves a gradient in source %d", (int)l->source);
     const struct source *s = &in->c->sources[l->source];
     if (s->kind != SOURCE_LEAF && s->kind != SOURCE_INPUT)
         return instance_fails(in, "it leaves a gradient in source %d, no parameter", (int)l->source);
@@ -329,10 +337,12 @@ static kiln_status check_left(const struct instance *in, const struct left_gradi
         return error_set(KILN_E_GRADIENT, "call: %s leaves a gradient in a parameter that requires none now",
                          in->f->name);
     const struct type *t = l->output < 0 ? &s->type : instance_output_type(in, l->output);
-    return t && type_same_shape(t, &s->type) ? KILN_OK : instance_fails(in, "the gradient of source %d does not fit", (int)l->source);
+    return t && type_same_shape(t, &s->type)
+               ? KILN_OK
+               : instance_fails(in, "the gradient of source %d does not fit", (int)l->source);
 }
 
-static kiln_status check_step(const struct instance *in, const struct gradient_step *g)
+static kiln_status check_step(const struct model_instance *in, const struct gradient_step *g)
 {
     bool known = g->event == GRADIENT_RUN || g->event == GRADIENT_LEFT || g->event == GRADIENT_SET;
     bool fits = g->source < (int32_t)in->c->n_sources && g->value < (int32_t)in->c->graph->values.n &&
@@ -343,7 +353,7 @@ static kiln_status check_step(const struct instance *in, const struct gradient_s
     return known && fits ? KILN_OK : instance_fails(in, "a step of its gradients does not fit its graph");
 }
 
-static kiln_status check_happened(const struct instance *in, const struct happened *h)
+static kiln_status check_happened(const struct model_instance *in, const struct happened *h)
 {
     const struct kiln_graph *g = in->c->graph;
     bool fits = h->value < (int32_t)g->values.n && source_of_value(in, h->target) >= 0 && h->n_nodes <= g->nodes.n &&
@@ -352,14 +362,14 @@ static kiln_status check_happened(const struct instance *in, const struct happen
 }
 
 // A list of the interface becomes one of the capture.
-#define TAKE_LIST(in, from, to, count)                    \
-    do {                                                  \
-        (in)->c->to = (in)->face.from.v;                  \
-        (in)->c->count = (in)->face.from.n;               \
-        memset(&(in)->face.from, 0, sizeof (in)->face.from); \
+#define TAKE_LIST(in, from, to, count)                      \
+    do {                                                    \
+        (in)->c->to = (in)->face.from.v;                    \
+        (in)->c->count = (in)->face.from.n;                 \
+        memset(&(in)->face.from, 0, sizeof(in)->face.from); \
     } while (0)
 
-static kiln_status place_effects(struct instance *in)
+static kiln_status place_effects(struct model_instance *in)
 {
     for (size_t i = 0; i < in->face.left.n; i++) TRY(check_left(in, &in->face.left.v[i]));
     for (size_t i = 0; i < in->face.steps.n; i++) TRY(check_step(in, &in->face.steps.v[i]));
@@ -374,7 +384,7 @@ static kiln_status place_effects(struct instance *in)
 // --- the whole
 
 // Outputs that only a backward needs go where there is none.
-static void drop_saved(struct instance *in)
+static void drop_saved(struct model_instance *in)
 {
     struct kiln_graph *g = in->c->graph;
     int32_t last = -1, output = 0;
@@ -393,7 +403,7 @@ static void drop_saved(struct instance *in)
     g->outputs.n = kept;
 }
 
-static struct kiln_graph *read_graph(const struct instance *in, const char *text, const size_list *sizes)
+static struct kiln_graph *read_graph(const struct model_instance *in, const char *text, const size_list *sizes)
 {
     char where[160];
     const struct ir_sizes s = {sizes->n, sizes->v};
@@ -407,7 +417,7 @@ static void count_outputs(struct captured *c)
     for (size_t i = 0; i < c->graph->outputs.n; i++) c->n_outputs += c->graph->outputs.v[i].target < 0;
 }
 
-static kiln_status find_device(struct instance *in)
+static kiln_status find_device(struct model_instance *in)
 {
     in->c->dev = in->m->dev;
     for (size_t i = 0; i < in->q->n_in && !in->c->dev; i++)
@@ -416,7 +426,7 @@ static kiln_status find_device(struct instance *in)
     return in->c->dev ? KILN_OK : error_pending;
 }
 
-static kiln_status fill(struct instance *in, const size_list *sizes)
+static kiln_status fill(struct model_instance *in, const size_list *sizes)
 {
     const struct face_names names = model_names(in->m);
     const struct ir_sizes s = {sizes->n, sizes->v};
@@ -445,7 +455,7 @@ static kiln_status fill(struct instance *in, const size_list *sizes)
 kiln_status instance_make(void *user, const struct capture_request *q, struct captured *out)
 {
     const struct instance_user *u = user;
-    struct instance in = {.m = u->model, .f = &u->model->functions.v[u->function], .q = q, .c = out};
+    struct model_instance in = {.m = u->model, .f = &u->model->functions.v[u->function], .q = q, .c = out};
     struct host_numbers numbers = {0};
     size_list sizes = {0};
     *out = (struct captured){0};

@@ -2,7 +2,7 @@
 #pragma once
 #include "model/model.h"
 
-struct instance {
+struct model_instance {
     const struct model *m;
     const struct model_function *f;
     const struct capture_request *q;
@@ -12,12 +12,13 @@ struct instance {
 };
 
 // "<function>: ", then what of its file does not hold; KILN_E_FORMAT.
-kiln_status instance_fails(const struct instance *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
+kiln_status instance_fails(const struct model_instance *in, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 // Named constants are the weights of these names.
-kiln_status instance_bind_constants(struct instance *in, struct kiln_graph *g);
+kiln_status instance_bind_constants(struct model_instance *in, struct kiln_graph *g);
 // Whether a place of the tape is asked for, and the graph backward.
-kiln_status instance_make_gradient(struct instance *in, struct kiln_graph *backward);
-bool instance_wants_gradient(const struct instance *in);
-const struct type *instance_output_type(const struct instance *in, int32_t output); // NULL: there is none
+kiln_status instance_make_gradient(struct model_instance *in, struct kiln_graph *backward);
+bool instance_wants_gradient(const struct model_instance *in);
+const struct type *instance_output_type(const struct model_instance *in, int32_t output); // NULL: there is none
 // Symbols of prints and assertions as the numbers that they have in this process.
 typedef VEC(struct ir_size) size_list;

@@ -5,7 +5,7 @@
 #include "model/instance.h"
 #include <stdlib.h>
 
-static bool input_wants(const struct instance *in, size_t i)
+static bool input_wants(const struct model_instance *in, size_t i)
 {
     const kiln_tensor *t = in->q->in[i];
     return (t->node || t->family) && tensor_requires_grad(t);
@@ -16,7 +16,7 @@ static bool source_wants(const struct source *s)
     return s->kind == SOURCE_LEAF && s->grad;
 }
 
-bool instance_wants_gradient(const struct instance *in)
+bool instance_wants_gradient(const struct model_instance *in)
 {
     if (thread_state.no_grad || in->face.without) return false;
     for (size_t i = 0; i < in->q->n_in; i++)
@@ -26,7 +26,7 @@ bool instance_wants_gradient(const struct instance *in)
     return false;
 }
 
-static const struct face_target *find_target(const struct instance *in, int32_t input, int32_t source)
+static const struct face_target *find_target(const struct model_instance *in, int32_t input, int32_t source)
 {
     for (size_t i = 0; i < in->face.targets.n; i++) {
         const struct face_target *t = &in->face.targets.v[i];
@@ -35,7 +35,7 @@ static const struct face_target *find_target(const struct instance *in, int32_t 
     return NULL;
 }
 
-static kiln_status check_targets(const struct instance *in)
+static kiln_status check_targets(const struct model_instance *in)
 {
     for (size_t i = 0; i < in->face.targets.n; i++) {
         const struct face_target *t = &in->face.targets.v[i];
@@ -47,7 +47,7 @@ static kiln_status check_targets(const struct instance *in)
     return KILN_OK;
 }
 
-static kiln_status without(const struct instance *in, const char *what, const char *name)
+static kiln_status without(const struct model_instance *in, const char *what, const char *name)
 {
     return error_set(KILN_E_GRADIENT,
                      "call: %s \"%.100s\" requires a gradient, which it did not when %s was added to its model; add it "
@@ -56,11 +56,10 @@ static kiln_status without(const struct instance *in, const char *what, const ch
 }
 
 // Whatever requires a gradient now did when the function was captured.
-static kiln_status check_wanted(const struct instance *in)
+static kiln_status check_wanted(const struct model_instance *in)
 {
     for (size_t i = 0; i < in->q->n_in; i++)
-        if (input_wants(in, i) && !find_target(in, (int32_t)i, -1))
-            return without(in, "input", in->face.in.v[i].name);
+        if (input_wants(in, i) && !find_target(in, (int32_t)i, -1)) return without(in, "input", in->face.in.v[i].name);
     for (size_t i = 0; i < in->c->n_sources; i++) {
         const struct source *s = &in->c->sources[i];
         if (source_wants(s) && !find_target(in, -1, (int32_t)i))
@@ -69,9 +68,10 @@ static kiln_status check_wanted(const struct instance *in)
     return KILN_OK;
 }
 
-static bool is_wanted(const struct instance *in, const struct face_target *t)
+static bool is_wanted(const struct model_instance *in, const struct face_target *t)
 {
-    return t->target.input >= 0 ? input_wants(in, (size_t)t->target.input) : source_wants(&in->c->sources[t->target.source]);
+    return t->target.input >= 0 ? input_wants(in, (size_t)t->target.input)
+                                : source_wants(&in->c->sources[t->target.source]);
 }
 
 static const struct type *backward_output(const struct kiln_graph *g, int32_t output)
@@ -80,7 +80,7 @@ static const struct type *backward_output(const struct kiln_graph *g, int32_t ou
     return there ? &g->values.v[g->outputs.v[output].value].type : NULL;
 }
 
-static kiln_status take_targets(struct instance *in, struct gradient *g, const struct kiln_graph *backward)
+static kiln_status take_targets(struct model_instance *in, struct gradient *g, const struct kiln_graph *backward)
 {
     for (size_t i = 0; i < in->face.targets.n; i++) {
         const struct face_target *t = &in->face.targets.v[i];
@@ -96,7 +96,7 @@ static kiln_status take_targets(struct instance *in, struct gradient *g, const s
     return KILN_OK;
 }
 
-static kiln_status take_place(struct instance *in, struct gradient *g, size_t i)
+static kiln_status take_place(struct model_instance *in, struct gradient *g, size_t i)
 {
     const struct face_place *p = &in->face.places.v[i];
     if (p->value >= (int32_t)in->c->graph->values.n || (p->dout >= 0) != (p->value >= 0))
@@ -115,7 +115,7 @@ static kiln_status take_place(struct instance *in, struct gradient *g, size_t i)
     return KILN_OK;
 }
 
-static kiln_status take_places(struct instance *in, struct gradient *g)
+static kiln_status take_places(struct model_instance *in, struct gradient *g)
 {
     size_t n = in->face.places.n;
     if (n != in->c->n_results + in->face.rewritten.n || n > UINT8_MAX)
@@ -129,7 +129,7 @@ static kiln_status take_places(struct instance *in, struct gradient *g)
     return KILN_OK;
 }
 
-static kiln_status take_rewritten(struct instance *in, struct gradient *g)
+static kiln_status take_rewritten(struct model_instance *in, struct gradient *g)
 {
     for (size_t i = 0; i < in->face.rewritten.n; i++) {
         const struct rewritten *w = &in->face.rewritten.v[i];
@@ -147,13 +147,13 @@ static kiln_status take_rewritten(struct instance *in, struct gradient *g)
     return KILN_OK;
 }
 
-static kiln_status take_saved(struct instance *in, struct gradient *g)
+static kiln_status take_saved(struct model_instance *in, struct gradient *g)
 {
     for (size_t i = 0; i < in->face.saved.n; i++) {
         const struct saved *s = &in->face.saved.v[i];
-        const struct type *t = s->source < 0                                  ? instance_output_type(in, s->output)
+        const struct type *t = s->source < 0                           ? instance_output_type(in, s->output)
                                : s->source < (int32_t)in->c->n_sources ? &in->c->sources[s->source].type
-                                                                              : NULL;
+                                                                       : NULL;
         if (!t || !type_equal(t, &s->type)) return instance_fails(in, "value %zu that is saved does not fit", i);
     }
     g->saved = in->face.saved.v;
@@ -164,7 +164,7 @@ static kiln_status take_saved(struct instance *in, struct gradient *g)
 }
 
 // Gradients come first, each once, then what was saved.
-static kiln_status check_backward(const struct instance *in, const struct gradient *g)
+static kiln_status check_backward(const struct model_instance *in, const struct gradient *g)
 {
     const struct kiln_graph *b = g->all.graph;
     size_t n = 0;
@@ -180,7 +180,8 @@ static kiln_status check_backward(const struct instance *in, const struct gradie
                 found = true;
             }
         if (n >= g->n_douts && n - g->n_douts < g->n_saved) want = g->saved[n - g->n_douts].type, found = true;
-        if (!found || !type_equal(t, &want)) return instance_fails(in, "input %zu of its backward graph does not fit", n);
+        if (!found || !type_equal(t, &want))
+            return instance_fails(in, "input %zu of its backward graph does not fit", n);
         n++;
     }
     for (size_t i = 0; i < b->outputs.n; i++)
@@ -210,7 +211,7 @@ static void take_graph(struct gradient *g, struct kiln_graph *backward)
     lock_guard(&g->guarded, &g->lock, false);
 }
 
-kiln_status instance_make_gradient(struct instance *in, struct kiln_graph *backward)
+kiln_status instance_make_gradient(struct model_instance *in, struct kiln_graph *backward)
 {
     struct gradient *g = &in->c->gradient;
     take_graph(g, backward);

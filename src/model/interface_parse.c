@@ -89,7 +89,8 @@ static kiln_status read_rule(struct reader *r)
     TRY(parse_int(&r->p, 0, INT64_MAX, "the largest size", &rule.max));
     TRY(parse_int(&r->p, 1, INT64_MAX, "a divisor", &rule.divisor));
     TRY(parse_int(&r->p, 0, INT64_MAX, "a remainder", &rule.remainder));
-    if (rule.min > rule.max) return parse_fail(&r->p, &at, "no size is from %lld to %lld", (long long)rule.min, (long long)rule.max);
+    if (rule.min > rule.max)
+        return parse_fail(&r->p, &at, "no size is from %lld to %lld", (long long)rule.min, (long long)rule.max);
     return vec_push(&r->f->rules, rule);
 }
 
@@ -128,12 +129,9 @@ static kiln_status read_source(struct reader *r)
     struct {
         const char *word;
         bool *flag;
-    } flags[] = {{"written", &s.written},
-                 {"again", &s.again},
-                 {"grad", &s.grad},
-                 {"gradient_read", &s.gradient_read},
-                 {"changed", &s.changed},
-                 {"no_gradient", &s.no_gradient}};
+    } flags[] = {{"written", &s.written}, {"again", &s.again},
+                 {"grad", &s.grad},       {"gradient_read", &s.gradient_read},
+                 {"changed", &s.changed}, {"no_gradient", &s.no_gradient}};
     for (size_t i = 0; i < COUNT_OF(flags); i++) {
         *flags[i].flag = parse_accept(&r->p, flags[i].word, &status);
         TRY(status);
@@ -155,7 +153,8 @@ static kiln_status read_layout(struct reader *r, struct face_result *to)
 
 static kiln_status read_result(struct reader *r)
 {
-    static const char *const words[] = {[RESULT_OUTPUT] = "output", [RESULT_SOURCE] = "source", [RESULT_NUMBER] = "number"};
+    static const char *const words[] = {
+        [RESULT_OUTPUT] = "output", [RESULT_SOURCE] = "source", [RESULT_NUMBER] = "number"};
     struct face_result to = {.r = {.kind = UINT8_MAX}};
     kiln_status status = KILN_OK;
     TRY(parse_string(&r->p, &to.name));
@@ -272,10 +271,11 @@ static kiln_status read_item(struct reader *r)
     static const struct {
         const char *word;
         kiln_status (*read)(struct reader *r);
-    } items[] = {{"function", read_function}, {"rule", read_rule},     {"input", read_input}, {"from", read_source},
-                 {"result", read_result},     {"left", read_left},     {"wrote", read_wrote}, {"step", read_step},
-                 {"draws", read_draws},       {"target", read_target}, {"saved", read_saved}, {"rewritten", read_rewritten},
-                 {"place", read_place},       {"once", read_once}, {"no_gradient", read_without}};
+    } items[] = {{"function", read_function}, {"rule", read_rule},     {"input", read_input},
+                 {"from", read_source},       {"result", read_result}, {"left", read_left},
+                 {"wrote", read_wrote},       {"step", read_step},     {"draws", read_draws},
+                 {"target", read_target},     {"saved", read_saved},   {"rewritten", read_rewritten},
+                 {"place", read_place},       {"once", read_once},     {"no_gradient", read_without}};
     kiln_status status;
     if (parse_is(&r->p, "symbol")) return parse_symbol(&r->p);
     for (size_t i = 0; i < COUNT_OF(items); i++)

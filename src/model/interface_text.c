@@ -84,7 +84,8 @@ static void layout(const struct writer *w, const struct type *t, const struct la
 
 static void results(const struct writer *w)
 {
-    static const char *const words[] = {[RESULT_OUTPUT] = "output", [RESULT_SOURCE] = "source", [RESULT_NUMBER] = "number"};
+    static const char *const words[] = {
+        [RESULT_OUTPUT] = "output", [RESULT_SOURCE] = "source", [RESULT_NUMBER] = "number"};
     for (size_t i = 0; i < w->f->results.n; i++) {
         const struct face_result *r = &w->f->results.v[i];
         str_add(w->s, "result ");

@@ -6,7 +6,8 @@
 
 enum { LINES_MAX = 1 << 20 };
 
-static const char *const roles[] = {[WEIGHT_CONSTANT] = "constant", [WEIGHT_STATE] = "state", [WEIGHT_PARAMETER] = "parameter"};
+static const char *const roles[] = {
+    [WEIGHT_CONSTANT] = "constant", [WEIGHT_STATE] = "state", [WEIGHT_PARAMETER] = "parameter"};
 
 void manifest_text(const struct model *m, struct str *s)
 {
@@ -61,7 +62,8 @@ static kiln_status read_role(struct parser *p, struct model *m, enum weight_role
 static kiln_status read_host(struct parser *p, struct model *m)
 {
     struct model_host h = {0};
-    if (m->hosts.n == IR_MAX_SYMBOLS) return parse_fail(p, &p->token, "there are more than %d calls of the host", IR_MAX_SYMBOLS);
+    if (m->hosts.n == IR_MAX_SYMBOLS)
+        return parse_fail(p, &p->token, "there are more than %d calls of the host", IR_MAX_SYMBOLS);
     TRY(vec_push(&m->hosts, h));
     struct model_host *to = &m->hosts.v[m->hosts.n - 1];
     TRY(read_text(p, &to->kind));

@@ -72,7 +72,8 @@ static void check_results(struct misfits *m, const struct captured *c)
         snprintf(what, sizeof what, "output %zu", i);
         if (c->gradient.cuts && c->gradient.cuts[i]) add(m, 0, what, "it comes of what kept no tape");
         const struct source *s = r->kind == RESULT_SOURCE ? &c->sources[r->index] : NULL;
-        if (s && !source_is_number(s) && !s->row_major && !result_is_whole(s, r)) add(m, 0, what, "a view of an input that is not row-major");
+        if (s && !source_is_number(s) && !s->row_major && !result_is_whole(s, r))
+            add(m, 0, what, "a view of an input that is not row-major");
     }
 }
 

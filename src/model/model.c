@@ -196,8 +196,7 @@ const char *kiln_model_function_name(const kiln_model *m, size_t i)
 
 static void list_functions(const struct model *m, struct str *s)
 {
-    for (size_t i = 0; i < m->functions.n && i < 8; i++)
-        str_addf(s, "%s\"%s\"", i ? ", " : "", m->functions.v[i].name);
+    for (size_t i = 0; i < m->functions.n && i < 8; i++) str_addf(s, "%s\"%s\"", i ? ", " : "", m->functions.v[i].name);
     if (m->functions.n > 8) str_add(s, " ...");
     if (!m->functions.n) str_add(s, "none");
 }
@@ -260,8 +259,7 @@ kiln_status kiln_model_output(const kiln_model *m, const char *function, size_t 
     TRY(sized_check("model_output", kiln_model_value, out));
     if (i >= f->face.results.n)
         return error_set(KILN_E_ARGUMENT, "model_output: output %zu of %zu of %s", i, f->face.results.n, f->name);
-    return give(f, f->face.results.v[i].name, &f->face.results.v[i].r.type, f->face.in.n + i, f->output_texts[i],
-                out);
+    return give(f, f->face.results.v[i].name, &f->face.results.v[i].r.type, f->face.in.n + i, f->output_texts[i], out);
 }
 
 // --- functions

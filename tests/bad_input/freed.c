@@ -127,6 +127,24 @@ static void freed_functions(void)
     FREED_VOID("function", kiln_function_stats(stale, &stats))
     FREED_VOID("function", kiln_explain(stale, stdout))
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
+    kiln_model *m = kiln_model_create(), *old = m;
+    kiln_model_value value = {.size = sizeof value};
+    FREED("function", kiln_model_add(m, "f", stale, &x, 1, 1, NULL))
+    FREED("function", kiln_graph_export(stale, &x, 1, 1, "never_written", NULL))
+    kiln_model_free(&m);
+    FREED("model", kiln_model_add(old, "f", f, &x, 1, 1, NULL))
+    FREED("model", kiln_model_name_weights(old, 0, NULL, NULL))
+    FREED("model", kiln_model_save(old, "never_written"))
+    FREED("model", kiln_model_function(old, "f"))
+    FREED("model", kiln_model_function_count(old))
+    FREED("model", kiln_model_function_name(old, 0))
+    FREED("model", kiln_model_input(old, "f", 0, &value))
+    FREED("model", kiln_model_output(old, "f", 0, &value))
+    FREED("model", kiln_model_input_count(old, "f"))
+    FREED("model", kiln_model_output_count(old, "f"))
+    FREED("model", kiln_model_weights(old, NULL, NULL, 0))
+    FREED("model", kiln_model_parameters(old, NULL, 0))
+    BAD_VOID(kiln_model_free(&old), KILN_E_HANDLE, "model_free: the model was freed");
     BAD_VOID(kiln_function_free(&stale), KILN_E_HANDLE, "function_free: the function was freed");
     kiln_graph *g = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n"), *h = g;
     kiln_graph_free(&g);

@@ -26,6 +26,7 @@ static kiln_graph *graph;
 static kiln_loader *loader;
 static kiln_archive *archive;
 static kiln_checkpoint *checkpoint;
+static kiln_model *model;
 static kiln_capture_region *region;
 static kiln_bundle *bundle;
 static kiln_value value[1];
@@ -64,6 +65,7 @@ static void make_all(void)
     graph = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n");
     loader = kiln_loader_create(dev, &tensor, 1, NULL);
     checkpoint = kiln_checkpoint_create();
+    model = kiln_model_create();
     kiln_npz_save(path, names, &tensor, 1, NULL);
     archive = kiln_npz_load(path);
     unlink(path);

@@ -178,6 +178,13 @@ static void gradients_with_options(void)
     SIZED(kiln_jit_opts, kiln_jit(same, NULL, &o))
     kiln_function *j = kiln_jit(same, NULL, NULL);
     SIZED(kiln_cost, kiln_function_compile(j, &(kiln_types){0, NULL}, 1, &o))
+    kiln_model *m = kiln_model_create();
+    SIZED(kiln_model_add_opts, kiln_model_add(m, "f", j, &x, 1, 1, &o))
+    SIZED(kiln_model_add_opts, kiln_graph_export(j, &x, 1, 1, "never_written", &o))
+    assert_int_equal(kiln_model_add(m, "f", j, &x, 1, 1, NULL), KILN_OK);
+    SIZED(kiln_model_value, kiln_model_input(m, "f", 0, &o))
+    SIZED(kiln_model_value, kiln_model_output(m, "f", 0, &o))
+    kiln_model_free(&m);
     kiln_function_free(&j);
     SIZED(kiln_symbol_opts, kiln_symbol("n", &o))
     SIZED(kiln_jit_opts, kiln_bundle_jit(same_bundle, NULL, &o))
@@ -323,6 +330,12 @@ static void gradients_with_lists(void)
     LISTED(kiln_call(f, NULL, 1, out, 1), "call: ", "in is NULL")
     kiln_tensor *yes = BOOL(1);
     LISTED(kiln_function_compile(f, &(kiln_types){1, NULL}, 1, NULL), "function_compile: ", "types is NULL")
+    kiln_model *m = kiln_model_create();
+    LISTED(kiln_model_add(m, "f", f, NULL, 1, 1, NULL), "model_add: ", "in is NULL")
+    LISTED(kiln_graph_export(f, NULL, 1, 1, "never_written", NULL), "graph_export: ", "in is NULL")
+    LISTED(kiln_model_name_weights(m, 1, NULL, NULL), "model_name_weights: ", "names is NULL")
+    LISTED(kiln_model_parameters(m, NULL, 1), "model_parameters: ", "out is NULL")
+    kiln_model_free(&m);
     LISTED(kiln_cond(yes, same, same, NULL, NULL, 1, out, 1), "cond: ", "in is NULL")
     LISTED(kiln_switch(kiln_scalar_int(0), NULL, 1, NULL, NULL, 0, out, 1), "switch: ", "branches")
     LISTED(kiln_while(same, same, NULL, NULL, 1, NULL, out, 1), "while: ", "in is NULL")

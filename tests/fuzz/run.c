@@ -1,7 +1,7 @@
 // Runs a program's calls in one way.
 #include "world.h"
 
-const char *const way_names[WAYS] = {"eager",  "noisy", "wide",   "strict", "trace", "auto",
+const char *const way_names[WAYS] = {"eager",  "noisy", "wide",   "strict", "trace",  "auto",
                                      "region", "cell",  "nested", "mixed",  "bundle", "model"};
 
 enum { OUTS = 4 + 2 * SOURCES };

@@ -143,11 +143,29 @@ static void graphs_that_differ_are_not_equal(void **state)
     for (size_t i = 0; i < COUNT_OF(g); i++) ir_graph_destroy(&g[i]);
 }
 
+struct wrong_text {
+    const char *text, *message;
+};
+
+static void assert_messages(const struct wrong_text *cases, size_t n)
+{
+    int wrong = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct kiln_graph *g = ir_parse(cases[i].text, strlen(cases[i].text), "test");
+        const char *text = kiln_error_message();
+        if (g || !strstr(text, cases[i].message)) {
+            print_error("%s\n    gives \"%s\"\n    not   \"%s\"\n", cases[i].text, text, cases[i].message);
+            wrong++;
+        }
+        kiln_error_clear();
+        ir_graph_destroy(&g);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 static void texts_that_are_wrong_are_named(void **state)
 {
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
+    static const struct wrong_text cases[] = {
         {"%0 f32[2] = input \"x\"", "test:1:4: `:` is expected, found `f32`"},
         {"%0: f33[2] = input \"x\"", "test:1:5: a dtype is expected, found `f33`"},
         {"%0: f32 = input \"x\"", "test:1:9: `[` is expected, found `=`"},
@@ -224,19 +242,98 @@ static void texts_that_are_wrong_are_named(void **state)
          "exp gives f32[2]"},
         {"%0: f32[281474976710657] = input \"x\"", "more than 2^48 elements"},
         {"%0: f32[4294967296,4294967296,4294967296,4294967296,0] = input \"x\"", "more than 2^48 elements"},
+        {"%0: f32[4] = input \"x\"\n%1: f32[4] = tril(%0)", "attribute k of tril is missing"},
     };
-    int wrong = 0;
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct kiln_graph *g = ir_parse(cases[i].text, strlen(cases[i].text), "test");
-        const char *text = kiln_error_message();
-        if (g || !strstr(text, cases[i].message)) {
-            print_error("%s\n    gives \"%s\"\n    not   \"%s\"\n", cases[i].text, text, cases[i].message);
-            wrong++;
+    assert_messages(cases, COUNT_OF(cases));
+}
+
+static void sizes_that_are_wrong_are_named(void **state)
+{
+    static const struct wrong_text cases[] = {
+        {"%0: f32[(n)] = input \"x\"", "test:1:10: a symbol that was declared is expected, found `n`"},
+        {"symbol n = 3\n%0: f32[(n + -4)] = input \"x\"", "a size from 0 to 9223372036854775807 is expected, it is -1"},
+        {"symbol n = 3\n%0: f32[(n / 0)] = input \"x\"", "test:2:12: divided by 0"},
+        {"symbol n = 3\n%0: f32[(n * 9223372036854775807)] = input \"x\"",
+         "test:2:12: the number of this place is beyond"},
+        {"symbol n = 3\n%0: f32[(9223372036854775807 + n)] = input \"x\"", "is beyond 64 bits"},
+        {"symbol n = 3\n%0: f32[(n + )] = input \"x\"", "an integer, a symbol or `(` is expected, found `)`"},
+        {"symbol n = 3\n%0: f32[(n] = input \"x\"", "`)` is expected, found `]`"},
+        {"symbol n = 3\n%0: f32[((((((((((((((((((n))))))))))))))))))] = input \"x\"",
+         "parentheses nest more than 16 deep"},
+        {"symbol n = 3\n%0: weak f64[] = (0.5 n)", "`*` or `/` is expected, found `n`"},
+        {"symbol n = 3\n%0: weak f64[] = ((0.5) / n)", "an integer, a symbol or `(` is expected, found `0.5`"},
+    };
+    assert_messages(cases, COUNT_OF(cases));
+}
+
+// Numbers that go with sizes, read with those that were seen and with others.
+static void sizes_decide_numbers(void **state)
+{
+    static const char text[] = "symbol n = 5\n"
+                               "symbol m = 3\n"
+                               "%0: f32[n=5,m=3] = input \"x\"\n"
+                               "%1: f32[(n * m)] = reshape(%0) {shape = [(n * m)]}\n"
+                               "%2: f32[((n + 1) / 2)] = slice(%1) {start = [0], stop = [((n + 1) / 2)], step = [1]}\n"
+                               "%4: f32[((n + 1) / 2)] = mul(%2, (1.0 / (n * m)))\n"
+                               "%6: f32[((n + 1) / 2)] = add(%4, (2 * n + -1))\n"
+                               "%7: weak f64[] = (2.5 * n)\n"
+                               "%8: f32[(n)] = arange() {dtype = f32, start = 0, stop = (n), step = 1}\n"
+                               "return %6 \"y\"\n";
+    struct kiln_graph *g = ir_parse(text, strlen(text), "test");
+    if (!g) print_error("%s\n", kiln_error_message());
+    assert_non_null(g);
+    assert_int_equal(g->values.v[1].type.dims[0], 15);
+    assert_int_equal(g->values.v[2].type.dims[0], 3);
+    assert_true(g->values.v[3].number == 1.0 / 15);
+    assert_int_equal(g->values.v[5].integer, 9);
+    assert_true(g->values.v[7].number == 12.5);
+    assert_round_trip(g);
+    ir_graph_destroy(&g);
+    const struct ir_size sizes[] = {{"m", 2}, {"n", 8}, {"other", 1}};
+    const struct ir_sizes s = {3, sizes};
+    g = ir_parse_sized(text, strlen(text), "test", &s);
+    if (!g) print_error("%s\n", kiln_error_message());
+    assert_non_null(g);
+    assert_int_equal(g->values.v[0].type.dims[0], 8);
+    assert_int_equal(g->values.v[0].type.dims[1], 2);
+    assert_int_equal(g->values.v[1].type.dims[0], 16);
+    assert_int_equal(g->values.v[2].type.dims[0], 4);
+    assert_true(g->values.v[3].number == 1.0 / 16);
+    assert_int_equal(g->values.v[5].integer, 15);
+    assert_true(g->values.v[7].number == 20);
+    assert_round_trip(g);
+    ir_graph_destroy(&g);
+}
+
+// What an old file lacks is what a caller leaves out.
+static void missing_attributes_take_defaults(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"%1: f32[2] = layer_norm(%0) {n_axes = 1}", "%1: f32[2] = layer_norm(%0) {n_axes = 1, eps = default 1e-5}"},
+        {"%1: f32[] = sum(%0)", "%1: f32[] = sum(%0) {axes = [], keepdims = false}"},
+        {"%1: f32[] = norm(%0) {axes = []}", "%1: f32[] = norm(%0) {axes = [], keepdims = false, ord = default 2}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
+        struct kiln_graph *g[2];
+        for (int k = 0; k < 2; k++) {
+            char text[256];
+            snprintf(text, sizeof text, "%%0: f32[2] = input \"x\"\n%s\nreturn %%1 \"y\"\n", pairs[i][k]);
+            g[k] = ir_parse(text, strlen(text), "test");
+            if (!g[k]) print_error("%s\n", kiln_error_message());
+            assert_non_null(g[k]);
         }
-        kiln_error_clear();
-        ir_graph_destroy(&g);
+        assert_true(ir_graph_equal(g[0], g[1]));
+        struct str a, b;
+        str_init(&a);
+        str_init(&b);
+        ir_graph_text(g[0], &a);
+        ir_graph_text(g[1], &b);
+        assert_string_equal(str_text(&a), str_text(&b));
+        str_free(&a);
+        str_free(&b);
+        ir_graph_destroy(&g[0]);
+        ir_graph_destroy(&g[1]);
     }
-    assert_int_equal(wrong, 0);
 }
 
 // A byte less at the end, each on a heap block of just that size, so that a sanitizer sees a read past the end.
@@ -483,6 +580,9 @@ int main(void)
         cmocka_unit_test(a_text_may_be_written_freely),
         cmocka_unit_test(graphs_that_differ_are_not_equal),
         cmocka_unit_test(texts_that_are_wrong_are_named),
+        cmocka_unit_test(sizes_that_are_wrong_are_named),
+        cmocka_unit_test(sizes_decide_numbers),
+        cmocka_unit_test(missing_attributes_take_defaults),
         cmocka_unit_test(every_prefix_is_read_or_refused),
         cmocka_unit_test(deep_nests_have_a_floor),
         cmocka_unit_test(sizes_have_bounds),

@@ -58,7 +58,8 @@ static void weights_are_named(void **state)
     ok(kiln_model_output(m, "forward", 0, &value));
     assert_string_equal(value.name, "y");
     fails(kiln_model_output(m, "forward", 1, &value), KILN_E_ARGUMENT, "output 1 of 1");
-    fails(kiln_model_input(m, "back", 0, &value), KILN_E_ARGUMENT, "there is no function \"back\"; there are: \"forward\"");
+    fails(kiln_model_input(m, "back", 0, &value), KILN_E_ARGUMENT,
+          "there is no function \"back\"; there are: \"forward\"");
     assert_null(kiln_model_function(m, "back"));
     fails(kiln_error(), KILN_E_ARGUMENT, "there are: \"forward\"");
     assert_string_equal(kiln_model_function_name(m, 0), "forward");
@@ -191,7 +192,8 @@ static void all_that_cannot_go_is_listed(void **state)
     assert_int_equal(status, KILN_E_UNSUPPORTED);
     assert_non_null(strstr(kiln_error_message(), first));
     fails(status, KILN_E_UNSUPPORTED, second);
-    fails(kiln_model_add(m, "f", one, same_twice, 2, 1, NULL), KILN_E_UNSUPPORTED, "inputs 0 and 1, one tensor; give two");
+    fails(kiln_model_add(m, "f", one, same_twice, 2, 1, NULL), KILN_E_UNSUPPORTED,
+          "inputs 0 and 1, one tensor; give two");
     fails(kiln_model_add(m, "f", automatic_one, &x, 1, 1, NULL), KILN_E_UNSUPPORTED, "is captured by AUTO");
     fails(kiln_model_add(m, "f", bundles, &x, 1, 1, NULL), KILN_E_UNSUPPORTED, "takes bundles");
     assert_int_equal(kiln_model_function_count(m), 0);
@@ -303,7 +305,8 @@ FN(sized)
     kiln_tensor *scores = kiln_mul(kiln_matmul(x, kiln_transpose(in[0], 1, 2)), kiln_scalar(1.0 / (double)t));
     out[0] = kiln_matmul(kiln_softmax(scores, -1), in[0]);
     out[1] = kiln_mean(kiln_pad(x, KILN_PAD(.before = KILN_AXES(0, 1, 0), .after = KILN_AXES(0, 2, 0))), NULL);
-    out[2] = kiln_max_pool2d(kiln_reshape(in[0], KILN_SHAPE(b, 1, t, 2)), KILN_POOL2D(.kernel = {3, 1}, .stride = {2, 1}));
+    out[2] =
+        kiln_max_pool2d(kiln_reshape(in[0], KILN_SHAPE(b, 1, t, 2)), KILN_POOL2D(.kernel = {3, 1}, .stride = {2, 1}));
     return kiln_error();
 }
 
@@ -373,8 +376,10 @@ static void sizes_that_are_not_found(void **state)
     kiln_tensor *x[] = {vec(f, 4, 1, 2, 3, 4), vec(f, 4, 1, 2, 3, 5)};
     const kiln_jit_opts *open = KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, -1)));
     kiln_function *parity = kiln_jit(odd_or_even, NULL, open), *root = kiln_jit(square_root, NULL, open);
-    kiln_function *pair = kiln_jit(needs_equal, NULL, KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, -1), KILN_TYPE(KILN_F32, -1))));
-    fails(kiln_model_add(m, "f", parity, x, 1, 1, NULL), KILN_E_UNSUPPORTED, "its graph is another one for other sizes");
+    kiln_function *pair = kiln_jit(
+        needs_equal, NULL, KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, -1), KILN_TYPE(KILN_F32, -1))));
+    fails(kiln_model_add(m, "f", parity, x, 1, 1, NULL), KILN_E_UNSUPPORTED,
+          "its graph is another one for other sizes");
     kiln_status status = kiln_model_add(m, "f", root, x, 1, 1, NULL);
     assert_non_null(strstr(kiln_error_message(), "slice"));
     assert_non_null(strstr(kiln_error_message(), "files.c:"));
@@ -541,10 +546,12 @@ int main(int argc, char **argv)
     if (choose_device(argc, argv)) return 77;
     if (argc == 7 && !strcmp(argv[2], "--other")) return run_other(argv[3], argv[4], argv[5], argv[6]);
     const struct CMUnitTest tests[] = {
-        FIXTURE(weights_are_named),      FIXTURE(names_that_cannot_be),  FIXTURE(functions_share_weights),
-        FIXTURE(all_that_cannot_go_is_listed), FIXTURE(calls_that_do_not_fit), FIXTURE(slopes_of_slopes),
-        FIXTURE(inside_of_captures),     FIXTURE(open_dimensions),       FIXTURE(sizes_that_are_not_found),
-        FIXTURE(another_process),        FIXTURE(files_that_do_not_hold),
+        FIXTURE(weights_are_named),        FIXTURE(names_that_cannot_be),
+        FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
+        FIXTURE(calls_that_do_not_fit),    FIXTURE(slopes_of_slopes),
+        FIXTURE(inside_of_captures),       FIXTURE(open_dimensions),
+        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
+        FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,12 +130,17 @@ struct program {
 };
 
 static const struct program programs[] = {
-    {"layers", layers, 2, 3, true},          {"layers without gradients", layers, 2, 3},
-    {"inputs and views", inputs_and_views, 2, 6}, {"writes", writes, 2, 2},
-    {"draws", draws, 2, 2, true},            {"flow", flow, 1, 1, true},
+    {"layers", layers, 2, 3, true},
+    {"layers without gradients", layers, 2, 3},
+    {"inputs and views", inputs_and_views, 2, 6},
+    {"writes", writes, 2, 2},
+    {"draws", draws, 2, 2, true},
+    {"flow", flow, 1, 1, true},
     {"numbers", numbers, 3, 1, .strict = true, .numbers = true, .n_host = 1},
-    {"an op of the user", registered, 2, 1, true}, {"stops", stops, 1, 1, true},
-    {"trains", trains, 2, 1, .strict = true}, {"shows", shows, 1, 1},
+    {"an op of the user", registered, 2, 1, true},
+    {"stops", stops, 1, 1, true},
+    {"trains", trains, 2, 1, .strict = true},
+    {"shows", shows, 1, 1},
 };
 
 struct side {
@@ -203,6 +208,22 @@ static kiln_tensor *weight(kiln_model *m, const char *name)
     return NULL;
 }
 
+// The texts of the file, for the corpus of tests/fuzz_files, into the folder that MODEL_SAMPLES names.
+static void keep_sample(const char *name)
+{
+    const char *folder = getenv("MODEL_SAMPLES"), *key, *value;
+    char path[4096];
+    if (!folder) return;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    kiln_archive *a = kiln_safetensors_load(model_file());
+    for (size_t i = 0; file && a && i < kiln_archive_metadata_count(a); i++)
+        if (!kiln_archive_metadata(a, i, &key, &value) && strcmp(key, "kiln.model") && strcmp(key, "kiln.check"))
+            fprintf(file, "%s%s", strcmp(key, "kiln.manifest") ? "\x1e" : "", value);
+    kiln_archive_free(&a);
+    if (file) fclose(file);
+}
+
 // What the function's own weights are after an export is what the file holds: neither has been called yet.
 static void both_ways(struct fixture *f, const struct program *p, kiln_capture capture)
 {
@@ -216,6 +237,7 @@ static void both_ways(struct fixture *f, const struct program *p, kiln_capture c
     ok(kiln_model_add(m, p->name, j, a.in, p->n_in, p->n_out, NULL));
     if (capture == KILN_CAPTURE_TRACE) begin(f, p, &a); // it ran
     ok(kiln_model_save(m, model_file()));
+    keep_sample(p->name);
     kiln_model_free(&m);
     if (capture == KILN_CAPTURE_TRACE) {
         kiln_function_free(&j);

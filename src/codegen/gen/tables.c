@@ -24,7 +24,8 @@ static void params_arrays(struct str *s, const char *name, const char *const *pa
     str_add(s, "static const struct attr_info attrs_");
     symbol(s, name);
     str_add(s, "[] = {");
-    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && params[i]; i++) str_addf(s, "{.name = \"%s\", .kind = ATTR_FLOAT}, ", params[i]);
+    for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && params[i]; i++)
+        str_addf(s, "{.name = \"%s\", .kind = ATTR_FLOAT}, ", params[i]);
     str_add(s, "};\n");
 }
 

@@ -76,10 +76,7 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
         *out = tensor_on(in[s->input]->storage, &s->type, &layout);
         break;
     case SOURCE_LEAF:
-    case SOURCE_MEMORY:
-        *out = tensor_on(s->storage, &s->type, &s->layout);
-        if (*out && s->leaf && thread_state.sink) tape_set_node(*out, s->leaf, 0); // a capture around it knows it so
-        break;
+    case SOURCE_MEMORY: *out = tensor_on(s->storage, &s->type, &s->layout); break;
     default: TRY(leaf_hold_gradient(source_leaf(s, in), out));
     }
     if (*out || error_pending) return error_pending;

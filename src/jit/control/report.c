@@ -90,10 +90,8 @@ static const struct host_kind assert_kind = {.name = "assert", .run = check};
 bool host_report_like(const char *kind, struct host_call *out)
 {
     bool prints = !strcmp(kind, print_kind.name);
-    *out = (struct host_call){.kind = prints ? &print_kind : &assert_kind,
-                              .user = prints ? stdout : NULL,
-                              .text = "",
-                              .effect = true};
+    *out = (struct host_call){
+        .kind = prints ? &print_kind : &assert_kind, .user = prints ? stdout : NULL, .text = "", .effect = true};
     return prints || !strcmp(kind, assert_kind.name);
 }
 
@@ -112,7 +110,8 @@ kiln_status kiln_debug_print(const char *format, ...)
     va_list values;
     if (error_pending) return error_pending;
     if (!format) return error_set(KILN_E_ARGUMENT, "debug_print: format is NULL");
-    const struct host_call h = {.kind = &print_kind, .user = stdout, .text = format, .effect = true, .caller = caller_find()};
+    const struct host_call h = {
+        .kind = &print_kind, .user = stdout, .text = format, .effect = true, .caller = caller_find()};
     va_start(values, format);
     kiln_status status = report(&h, NULL, count_places(format), values);
     va_end(values);
