@@ -8,6 +8,11 @@
 // learning curve, and with a checkpoint goes on where an earlier run stopped. It trains twice from the same beginning:
 // op by op, and with the whole step (forward, loss, backward, update) captured as one graph. Then it trains on the
 // first Vulkan device there is (software ones included) and on the CPU: the losses must agree step by step.
+//
+// With --export the classifier goes into a file, for any number of images, and the test images into an npy file:
+//
+//     fashion_mnist --export classifier.kiln --sample images.npy
+//     kiln-run classifier.kiln --input images=images.npy --output classes=classes.npy
 #include <kiln/kiln.h>
 
 #include <getopt.h>
@@ -20,7 +25,7 @@
 #include <unistd.h>
 
 struct options {
-    const char *device, *data, *checkpoint, *curve;
+    const char *device, *data, *checkpoint, *curve, *export, *sample;
     int64_t epochs, limit, batch, compare, seed;
     double lr;
     bool batch_norm, eager, jit;
@@ -38,6 +43,8 @@ static const char usage[] =
     "  --data DIR      folder of the four .gz files (/usr/share/datasets/fashion-mnist)\n"
     "  --checkpoint F  save here after each epoch, and go on from it when it is there\n"
     "  --curve F       learning curve, SVG (fashion_mnist.svg)\n"
+    "  --export F      write the trained classifier as a file of graphs\n"
+    "  --sample F      write the test images as npy, for kiln-run\n"
     "  --modes LIST    eager, jit, or both with a comma between them; a run with a checkpoint has one (eager,jit)\n"
     "  --compare N     steps of the comparison of devices; 0: none (100)\n";
 
@@ -56,7 +63,8 @@ static bool parse_options(int argc, char **argv, struct options *o)
         {"batch", 1, NULL, 'b'},  {"lr", 1, NULL, 'r'},      {"batch-norm", 0, NULL, 'n'},
         {"seed", 1, NULL, 's'},   {"data", 1, NULL, 'D'},    {"checkpoint", 1, NULL, 'c'},
         {"curve", 1, NULL, 'C'},  {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
-        {"help", 0, NULL, 'h'},   {NULL, 0, NULL, 0}};
+        {"export", 1, NULL, 'E'}, {"sample", 1, NULL, 'S'},  {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (c) {
         case 'd': o->device = optarg; break;
@@ -71,6 +79,8 @@ static bool parse_options(int argc, char **argv, struct options *o)
         case 'C': o->curve = optarg; break;
         case 'x': o->compare = atoll(optarg); break;
         case 'm': parse_modes(o, optarg); break;
+        case 'E': o->export = optarg; break;
+        case 'S': o->sample = optarg; break;
         default: fputs(usage, c == 'h' ? stdout : stderr); return false;
         }
     }
@@ -273,6 +283,45 @@ static void restore(struct run *r)
     if (!kiln_error()) printf("going on after epoch %" PRId64 ", step %" PRId64 "\n", r->epoch, steps);
 }
 
+// --- the trained classifier as a file
+
+// in: images; out: the class of each, and the probabilities of all classes.
+static kiln_status classify(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[1] = kiln_softmax(kiln_cell_call(user, in[0]), 1);
+    out[0] = kiln_argmax(out[1], KILN_REDUCE(.axes = KILN_AXES(1)));
+    return kiln_error();
+}
+
+static void export_classifier(struct run *r)
+{
+    const char *names[MAX_STATE], *inputs[] = {"images"}, *outputs[] = {"classes", "probabilities"};
+    kiln_tensor *tensors[MAX_STATE], *x = kiln_zeros(r->dev, KILN_F32, KILN_SHAPE(4, 1, 28, 28));
+    size_t n = kiln_cell_state(r->net, names, tensors, MAX_STATE);
+    int64_t count = kiln_symbol("count", KILN_SYMBOL(.unique = true));
+    kiln_function *f =
+        kiln_jit(classify, r->net, KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, count, 1, 28, 28))));
+    kiln_model *m = kiln_model_create();
+    kiln_cell_set_training(r->net, false);
+    kiln_no_grad_begin();
+    kiln_model_name_weights(m, n, names, tensors);
+    kiln_model_add(m, "classify", f, &x, 1, 2, KILN_MODEL_ADD(.inputs = inputs, .outputs = outputs));
+    kiln_no_grad_end();
+    kiln_model_save(m, r->o->export);
+    kiln_model_free(&m);
+    kiln_function_free(&f);
+    if (!kiln_error()) printf("exported: %s\n", r->o->export);
+}
+
+static void write_sample(struct run *r, const struct data *d)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x, *y;
+    batch_of(r->dev, d, 0, d->n, &x, &y);
+    kiln_npy_save(r->o->sample, x);
+    kiln_scope_end(&scope);
+}
+
 // --- what the user sees
 
 static void show_progress(int64_t epoch, int64_t step, int64_t steps, double loss, double step_s)
@@ -403,6 +452,8 @@ static double train(struct run *r, bool captured, const struct data *images, con
         if (o->checkpoint) save(r);
     }
     if (r->n_epochs == 0) accuracy = test_accuracy(r, tests);
+    if (o->export) export_classifier(r);
+    if (o->sample) write_sample(r, tests);
     return accuracy;
 }
 

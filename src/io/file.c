@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,6 +96,27 @@ kiln_status io_read(const struct io_reader *r, uint64_t offset_B, void *out, uin
         size_B -= (uint64_t)n;
     }
     return KILN_OK;
+}
+
+enum { MAP_LEAST_B = 1 << 20 };
+
+void io_map(const struct io_reader *r, uint64_t offset_B, uint64_t size_B, struct io_mapping *out)
+{
+    *out = (struct io_mapping){0};
+    long page_B = sysconf(_SC_PAGESIZE);
+    if (size_B < MAP_LEAST_B || page_B < 1 || offset_B > r->size_B || size_B > r->size_B - offset_B) return;
+    uint64_t before_B = offset_B % (uint64_t)page_B;
+    if (size_B > SIZE_MAX - before_B) return;
+    size_t whole_B = (size_t)(size_B + before_B);
+    void *at = mmap(NULL, whole_B, PROT_READ, MAP_PRIVATE | MAP_POPULATE, r->fd, (off_t)(offset_B - before_B));
+    if (at == MAP_FAILED) return;
+    *out = (struct io_mapping){at, whole_B, (const char *)at + before_B};
+}
+
+void io_unmap(struct io_mapping *m)
+{
+    if (m->whole) munmap(m->whole, m->whole_B);
+    *m = (struct io_mapping){0};
 }
 
 void io_close(struct io_reader *r)

@@ -14,6 +14,16 @@ kiln_status io_open(struct io_reader *r, const char *function, const char *path)
 kiln_status io_read(const struct io_reader *r, uint64_t offset_B, void *out, uint64_t size_B);
 void io_close(struct io_reader *r);
 
+// Bytes of the file as memory, which is not to be written. Large ones alone: *whole is NULL, without an error, where
+// the bytes are few or the system does not map them.
+struct io_mapping {
+    void *whole;
+    size_t whole_B;
+    const void *data;
+};
+void io_map(const struct io_reader *r, uint64_t offset_B, uint64_t size_B, struct io_mapping *out);
+void io_unmap(struct io_mapping *m);
+
 struct io_writer {
     int fd;                   // -1: closed
     char *where;              // owned

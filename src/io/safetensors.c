@@ -257,8 +257,15 @@ static kiln_tensor *read_entry(struct kiln_archive *a, kiln_device *dev, const s
         error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" has the dtype %s", a->file.where, e->name, e->dtype_name);
         return NULL;
     }
-    if (io_alloc(a->file.where, e->size_B, &data)) return NULL;
+    struct io_mapping m = {0}; // bools may have to be put right, which changes them
+    if (e->array.dtype != KILN_BOOL) io_map(&a->file, e->offset_B, e->size_B, &m);
     kiln_tensor *t = NULL;
+    if (m.whole) {
+        t = kiln_from_data(dev, e->array.dtype, e->array.rank, e->array.dims, m.data);
+        io_unmap(&m);
+        return t;
+    }
+    if (io_alloc(a->file.where, e->size_B, &data)) return NULL;
     if (!io_read(&a->file, e->offset_B, data, e->size_B)) t = io_array_tensor(dev, &e->array, data);
     free(data);
     return t;

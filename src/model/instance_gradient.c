@@ -80,20 +80,28 @@ static const struct type *backward_output(const struct kiln_graph *g, int32_t ou
     return there ? &g->values.v[g->outputs.v[output].value].type : NULL;
 }
 
-static kiln_status take_targets(struct model_instance *in, struct gradient *g, const struct kiln_graph *backward)
+// The backward graph gives what is wanted, in the order of the targets, and nothing else.
+static kiln_status take_targets(struct model_instance *in, struct gradient *g, struct kiln_graph *backward)
 {
+    VEC(struct ir_output) outputs = {0};
     for (size_t i = 0; i < in->face.targets.n; i++) {
         const struct face_target *t = &in->face.targets.v[i];
         struct type want;
         if (!is_wanted(in, t)) continue;
         grad_type_of(&in->c->sources[t->target.source].type, &want);
         const struct type *is = t->output < 0 ? &want : backward_output(backward, t->output);
-        if (!is || !type_same_shape(is, &want) || is->dtype != want.dtype)
+        if (!is || !type_same_shape(is, &want) || is->dtype != want.dtype) {
+            vec_free(&outputs);
             return instance_fails(in, "gradient %zu does not fit what it is by", i);
+        }
         g->targets[g->n_targets] = t->target;
-        g->all.outputs[g->n_targets++] = t->output;
+        g->all.outputs[g->n_targets++] = t->output < 0 ? -1 : (int32_t)outputs.n;
+        if (t->output >= 0 && vec_push(&outputs, backward->outputs.v[t->output])) break;
     }
-    return KILN_OK;
+    if (backward) backward->outputs.n = 0;
+    for (size_t i = 0; i < outputs.n && !error_pending; i++) (void)vec_push(&backward->outputs, outputs.v[i]);
+    vec_free(&outputs);
+    return error_pending;
 }
 
 static kiln_status take_place(struct model_instance *in, struct gradient *g, size_t i)
@@ -184,8 +192,6 @@ static kiln_status check_backward(const struct model_instance *in, const struct 
             return instance_fails(in, "input %zu of its backward graph does not fit", n);
         n++;
     }
-    for (size_t i = 0; i < b->outputs.n; i++)
-        if (b->outputs.v[i].target >= 0) return instance_fails(in, "its backward graph writes");
     if (n == g->n_douts + g->n_saved) return KILN_OK;
     return instance_fails(in, "its backward graph has %zu inputs, not %zu", n, g->n_douts + g->n_saved);
 }

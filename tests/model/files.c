@@ -238,6 +238,38 @@ static void calls_that_do_not_fit(void **state)
     kiln_function_free(&j);
 }
 
+// A weight that is frozen after it was read has no gradient; the others have theirs.
+static void some_weights_are_frozen(void **state)
+{
+    struct fixture *f = *state;
+    make_weights(f);
+    kiln_tensor *x = kiln_parameter(mat(f, 1, 2, 1., 2.), "x"), *y, *params[2];
+    kiln_function *j = kiln_jit(two_weights, NULL, NULL);
+    ok(kiln_graph_export(j, &x, 1, 1, model_file(), NULL));
+    kiln_model *m = kiln_graph_import(f->dev, model_file());
+    kiln_function *g = kiln_model_function(m, "main");
+    assert_int_equal(kiln_model_parameters(m, params, 2), 2);
+    for (int frozen = 0; frozen < 4; frozen++) {
+        for (int i = 0; i < 2; i++) ok(kiln_set_requires_grad(params[i], !(frozen >> i & 1)));
+        ok(kiln_call(g, &x, 1, &y, 1));
+        expect(y, 2, 12., 16.);
+        ok(kiln_backward(kiln_sum(y, NULL), NULL));
+        expect(kiln_gradient(x), 2, 3., 7.);
+        for (int i = 0; i < 2; i++) {
+            kiln_tensor *d = kiln_gradient(params[i]);
+            assert_true((d == NULL) == ((frozen >> i & 1) != 0));
+            if (d && kiln_rank(d) == 2) expect(d, 4, 1., 1., 2., 2.);
+            if (d && kiln_rank(d) == 1) expect(d, 2, 1., 1.);
+            ok(kiln_set_gradient(params[i], NULL));
+        }
+        ok(kiln_set_gradient(x, NULL));
+    }
+    kiln_function_free(&g);
+    kiln_model_free(&m);
+    kiln_function_free(&j);
+    unlink(model_file());
+}
+
 // --- gradients of gradients, and calls inside of captures
 
 FN(cubes)
@@ -546,12 +578,12 @@ int main(int argc, char **argv)
     if (choose_device(argc, argv)) return 77;
     if (argc == 7 && !strcmp(argv[2], "--other")) return run_other(argv[3], argv[4], argv[5], argv[6]);
     const struct CMUnitTest tests[] = {
-        FIXTURE(weights_are_named),        FIXTURE(names_that_cannot_be),
-        FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
-        FIXTURE(calls_that_do_not_fit),    FIXTURE(slopes_of_slopes),
-        FIXTURE(inside_of_captures),       FIXTURE(open_dimensions),
-        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
-        FIXTURE(files_that_do_not_hold),
+        FIXTURE(weights_are_named),       FIXTURE(names_that_cannot_be),
+        FIXTURE(functions_share_weights), FIXTURE(all_that_cannot_go_is_listed),
+        FIXTURE(calls_that_do_not_fit),   FIXTURE(some_weights_are_frozen),
+        FIXTURE(slopes_of_slopes),        FIXTURE(inside_of_captures),
+        FIXTURE(open_dimensions),         FIXTURE(sizes_that_are_not_found),
+        FIXTURE(another_process),         FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

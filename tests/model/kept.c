@@ -105,7 +105,8 @@ static kiln_tensor *input(struct fixture *f, const struct kept *k, size_t i)
     int64_t n = 1;
     for (size_t d = 0; d < k->rank[i]; d++) n *= k->dims[i][d];
     kiln_tensor *line = kiln_arange(f->dev, KILN_F32, 0, (double)n, 1);
-    kiln_tensor *values = k->fn == convolution ? kiln_ones_like(line) : kiln_sin(kiln_add(line, kiln_scalar(1 + (double)i)));
+    kiln_tensor *values =
+        k->fn == convolution ? kiln_ones_like(line) : kiln_sin(kiln_add(line, kiln_scalar(1 + (double)i)));
     return kiln_reshape(k->fn == flow ? kiln_add(values, kiln_scalar(2)) : values, k->rank[i], k->dims[i]);
 }
 
@@ -131,7 +132,8 @@ static void add(struct fixture *f, kiln_model *m, const struct kept *k)
     const char *list[6];
     kiln_tensor *in[2], *out[3], *all[6];
     int64_t n = kiln_symbol("n", KILN_SYMBOL(.unique = true));
-    kiln_function *j = kiln_jit(k->fn, NULL, k->open ? KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, n, 4))) : NULL);
+    kiln_function *j =
+        kiln_jit(k->fn, NULL, k->open ? KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, n, 4))) : NULL);
     size_t count = 0;
     for (size_t i = 0; i < k->n_in; i++) {
         in[i] = input(f, k, i);
