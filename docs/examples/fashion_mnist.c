@@ -59,12 +59,10 @@ static void parse_modes(struct options *o, const char *list)
 static bool parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'}, {"epochs", 1, NULL, 'e'},  {"limit", 1, NULL, 'l'},
-        {"batch", 1, NULL, 'b'},  {"lr", 1, NULL, 'r'},      {"batch-norm", 0, NULL, 'n'},
-        {"seed", 1, NULL, 's'},   {"data", 1, NULL, 'D'},    {"checkpoint", 1, NULL, 'c'},
-        {"curve", 1, NULL, 'C'},  {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
-        {"export", 1, NULL, 'E'}, {"sample", 1, NULL, 'S'},  {"help", 0, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'},     {"epochs", 1, NULL, 'e'},     {"limit", 1, NULL, 'l'},   {"batch", 1, NULL, 'b'},
+        {"lr", 1, NULL, 'r'},         {"batch-norm", 0, NULL, 'n'}, {"seed", 1, NULL, 's'},    {"data", 1, NULL, 'D'},
+        {"checkpoint", 1, NULL, 'c'}, {"curve", 1, NULL, 'C'},      {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
+        {"export", 1, NULL, 'E'},     {"sample", 1, NULL, 'S'},     {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (c) {
         case 'd': o->device = optarg; break;

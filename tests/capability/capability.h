@@ -21,8 +21,8 @@
     X(37) \
     X(38) X(39) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49) \
     X(50) X(51) X(52) X(53) X(54) X(55) X(56) X(57) X(58) X(59) X(60) X(61) \
-    X(62) X(64) X(bundle_gradients) X(fallback) \
-    X(65) X(68) X(69) X(70) X(71) X(72) X(11_fused) X(11_bool) X(11_long)
+    X(62) X(63) X(64) X(bundle_gradients) X(fallback) \
+    X(65) X(67) X(68) X(69) X(70) X(71) X(72) X(11_fused) X(11_bool) X(11_long)
 // clang-format on
 #define DECLARE(nn) void capability_##nn(void **state);
 CAPABILITIES(DECLARE)

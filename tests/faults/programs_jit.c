@@ -5,6 +5,8 @@
 #include <kiln/control.h>
 #include <kiln/host.h>
 #include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 static kiln_tensor *chain(kiln_tensor *x, kiln_tensor *w)
 {
@@ -241,8 +243,51 @@ static void run_host(const char *device, struct outcome *o)
     call_thrice(device, o, host_loss, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
 }
 
+static void call_model(struct world *k, kiln_function *f, struct outcome *o)
+{
+    for (int i = 0; i < 2 && f; i++) {
+        kiln_tensor *y = NULL;
+        kiln_call(f, &k->x, 1, &y, 1);
+        outcome_add(o, y);
+        kiln_backward(y, NULL);
+    }
+    kiln_function_free(&f);
+}
+
+// Two functions with open dimensions, through a file.
+static void run_model(const char *device, struct outcome *o)
+{
+    static char path[64];
+    struct world k;
+    world_open(&k, device);
+    snprintf(path, sizeof path, "faults_%d.kiln", (int)getpid());
+    int64_t rows = kiln_symbol("rows", KILN_SYMBOL(.min = 4, .max = 6, .unique = true));
+    const kiln_jit_opts *open = KILN_JIT(.input_types = KILN_TYPES(KILN_TYPE(KILN_F32, rows, 4)));
+    kiln_function *f = kiln_jit(strict_loss, k.w, open);
+    kiln_model *m = kiln_model_create();
+    kiln_model_name_weights(m, 1, (const char *const[]){"w"}, &k.w);
+    kiln_model_add(m, "open", f, &k.x, 1, 1, NULL);
+    kiln_model_save(m, path);
+    kiln_model_free(&m);
+    kiln_function_free(&f);
+    m = kiln_graph_import(k.dev, path);
+    call_model(&k, m ? kiln_model_function(m, "open") : NULL, o);
+    kiln_tensor *w = NULL;
+    if (m && kiln_model_parameters(m, &w, 1) == 1) outcome_add(o, kiln_gradient(w));
+    kiln_model_free(&m);
+    unlink(path);
+    world_close(&k);
+}
+
 const struct program jit_programs[] = {
-    {"strict", run_strict},         {"trace", run_trace},   {"auto", run_auto},
-    {"region", run_region},         {"flow", run_flow},     {"host", run_host},
-    {"background", run_background}, {"bundle", run_bundle}, {NULL},
+    {"strict", run_strict},
+    {"trace", run_trace},
+    {"auto", run_auto},
+    {"region", run_region},
+    {"flow", run_flow},
+    {"host", run_host},
+    {"background", run_background},
+    {"bundle", run_bundle},
+    {"model", run_model},
+    {NULL},
 };

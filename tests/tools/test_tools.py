@@ -3,13 +3,14 @@
 
 usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
 
-NAME is kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
+NAME is kiln-info, kiln-opt, kiln-run, kiln-shader-dump, kiln-bench or gpu-check.
 """
 import json
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -269,6 +270,100 @@ class Opt(Common):
             path.write_text('%0: f32[3] = inputs\n')
             self.bad(1, f'{path}:1:14', str(path))
         self.bad(1, 'cannot be read', str(path))
+
+
+# The file of tests/golden/model: functions, and inputs and outputs of theirs as weights.
+class Run(Common):
+    FILE = str(ROOT / 'tests/golden/model/version_1.kiln')
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+        ENV.update(KILN_DEVICE='cpu', KILN_CACHE_DIR=str(self.dir / 'cache'))
+
+    def write(self, name, shape, values):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+        header += ' ' * ((64 - (len(header) + 11) % 64) % 64) + '\n'
+        path = self.dir / name
+        path.write_bytes(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode() +
+                         struct.pack(f'<{len(values)}f', *values))
+        return str(path)
+
+    def read(self, name):
+        data = (self.dir / name).read_bytes()
+        at = 10 + struct.unpack('<H', data[8:10])[0]
+        return struct.unpack(f'<{(len(data) - at) // 4}f', data[at:])
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['a', 'b'], [self.FILE, '--input', 'x'], [self.FILE, '--repeat', '0'],
+                     [self.FILE, '--list', '--compile'], [self.FILE, '--list', '--input', 'a=b'],
+                     [self.FILE, '--size', 'n=3'], [self.FILE, '--input', 'a=b', '--input', 'a=c']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+    def test_list(self):
+        text = self.good(self.FILE, '--list')
+        for line in ('function convolution', '  input in0: f32[n,4]', '  output out0: f32[?,3]',
+                     '  input number0: number f64[]', 'weight w: f32[4,3] parameter'):
+            self.assertIn(line + '\n', text)
+
+    def test_run(self):
+        ones = self.write('ones.npy', (1, 1, 3, 3), [1] * 9)
+        self.good(self.FILE, '--function', 'convolution', '--input', f'in0={ones}', '--output',
+                  f'out0={self.dir / "y.npy"}')
+        self.assertEqual(self.read('y.npy'), (4, 6, 4, 6, 9, 6, 4, 6, 4))
+        printed = self.good(self.FILE, '--function', 'convolution', '--input', f'in0={ones}')
+        self.assertRegex(printed, r'out0 = \[\[\[\[4\. +6\. +4\.\]')
+
+    def test_second_run_compiles_nothing(self):
+        rows = self.write('rows.npy', (7, 4), [k / 10 for k in range(28)])
+        arguments = [self.FILE, '--function', 'rows']
+        first = run(*arguments, '--compile', '--size', 'n=7', '--stats')
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertRegex(first.stdout, r'^rows: \d+ ops, \d+ launches, ')
+        if LLVM:
+            self.assertNotIn(' 0 kernels compiled', first.stderr)
+        again = run(*arguments, '--input', f'in0={rows}', '--output', f'out0={self.dir / "y.npy"}', '--output',
+                    f'out1={self.dir / "z.npy"}', '--stats')
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn(' 0 kernels compiled', again.stderr)
+        y = self.read('y.npy')
+        for row in range(7):
+            self.assertAlmostEqual(sum(y[3 * row:3 * row + 3]), 1, places=5)
+
+    def test_save(self):
+        x, y = self.write('x.npy', (6, 4), [1] * 24), self.write('y.npy', (6, 3), [0] * 18)
+        inputs = ['--function', 'step', '--input', f'in0={x}', '--input', f'in1={y}', '--number', 'number0=0.05']
+        path, losses = self.FILE, []
+        for k in range(3):
+            new = str(self.dir / f'{k}.kiln')
+            text = self.good(path, *inputs, '--save', new)
+            losses.append(float(re.search(r'out0 = ([0-9.e-]+)', text).group(1)))
+            self.assertIn(f'out1 = [{2 * k + 2}.]', text)
+            path = new
+        self.assertTrue(losses[0] > losses[1] > losses[2] > 0, losses)
+        self.assertIn('out1 = [6.]', self.good(self.FILE, *inputs, '--repeat', '3'))
+
+    def test_mistakes(self):
+        ones = self.write('ones.npy', (1, 1, 3, 3), [1] * 9)
+        convolution = [self.FILE, '--function', 'convolution']
+        self.bad(1, 'has several functions', self.FILE)
+        self.bad(1, 'there is no function "nothing"; there are: "convolution"', self.FILE, '--function', 'nothing')
+        self.bad(1, '--input in0=... is missing', *convolution)
+        self.bad(1, 'the function has no input other', *convolution, '--input', f'in0={ones}', '--input',
+                 f'other={ones}')
+        self.bad(1, 'the function has no output other', *convolution, '--input', f'in0={ones}', '--output',
+                 f'other={self.dir / "y.npy"}')
+        wide = self.write('wide.npy', (1, 1, 3, 4), [1] * 12)
+        self.bad(1, 'input 0 of convolution is f32[1,1,3,4], its signature says f32[1,1,3,3]', *convolution, '--input',
+                 f'in0={wide}')
+        self.bad(1, '--size n=... is missing', self.FILE, '--function', 'rows', '--compile')
+        self.bad(1, 'has no open dimension m', self.FILE, '--function', 'rows', '--compile', '--size', 'n=2', '--size',
+                 'm=2')
+        self.bad(1, 'the value is no number', self.FILE, '--function', 'step', '--input', f'in0={ones}', '--input',
+                 f'in1={ones}', '--number', 'number0=fast')
+        self.bad(1, 'there are no graphs in it', str(ROOT / 'tests/golden/io/numpy.safetensors'))
+        self.bad(1, 'cannot be opened', str(self.dir / 'absent.kiln'))
 
 
 class Bench(Common):
@@ -559,7 +654,7 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
+SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
           'gpu-check': GpuCheck}
 
 if __name__ == '__main__':
