@@ -243,10 +243,11 @@ static int compile_function(struct options *o, const kiln_model *m, kiln_functio
     int status = fill_types(o, m, types, dims, n_in);
     if (!status && kiln_function_compile(f, &list, n_out, &c)) status = fail_kiln();
     if (!status)
-        printf("%s: %llu ops, %llu launches, %.6g flops, %.6g bytes moved, %llu bytes for intermediate values (%llu "
+        printf("%s: %llu ops, %llu launches, %llu kernels, %.6g flops, %.6g bytes moved, %llu bytes for intermediate "
+               "values (%llu "
                "without a plan)\n",
-               o->function, (unsigned long long)c.ops, (unsigned long long)c.launches, c.flops, c.moved_B,
-               (unsigned long long)c.planned_B, (unsigned long long)c.naive_B);
+               o->function, (unsigned long long)c.ops, (unsigned long long)c.launches, (unsigned long long)c.kernels,
+               c.flops, c.moved_B, (unsigned long long)c.planned_B, (unsigned long long)c.naive_B);
     if (!status && o->stats) print_stats(f);
     free(types);
     free(dims);

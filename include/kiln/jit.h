@@ -155,6 +155,7 @@ typedef struct kiln_cost {
     uint64_t naive_B KILN_0;   ///< if each had its own
     double flops KILN_0;       ///< of matrix products and convolutions: two for each product that is added
     double moved_B KILN_0;     ///< bytes that launches read and write
+    uint64_t kernels KILN_0;   ///< made of its graph; those that single ops have are not counted
 } kiln_cost;
 /// Captures and compiles f for inputs of these types on the thread's device (kiln_set_device), as a call made here
 /// would, and runs nothing: a later kiln_call finds the program. Inputs are dense, apart from each other, and require
@@ -162,6 +163,10 @@ typedef struct kiln_cost {
 /// a program already, no other is made. Errors: those of the capture; KILN_E_ARGUMENT for dimensions that are open;
 /// KILN_E_UNSUPPORTED for functions of AUTO and TRACE, which need values, and of bundles.
 KILN_API kiln_status kiln_function_compile(kiln_function *f, const kiln_types *types, size_t n_out, kiln_cost *cost);
+
+/// The same of the program that ran last, or was compiled. Errors: KILN_E_STATE where there is none, as there is for
+/// functions of AUTO, which are in pieces.
+KILN_API kiln_status kiln_function_cost(kiln_function *f, kiln_cost *cost);
 
 /// Frees it and nulls the pointer; NULL is fine. What its calls gave lives on.
 KILN_API void kiln_function_free(kiln_function **f);

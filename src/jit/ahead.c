@@ -50,7 +50,8 @@ static void tell(const struct entry *e, kiln_cost *cost)
                          .planned_B = facts.arena_B,
                          .naive_B = facts.naive_B,
                          .flops = facts.flops,
-                         .moved_B = facts.moved_B};
+                         .moved_B = facts.moved_B,
+                         .kernels = (uint64_t)facts.n_kernels};
     sized_fill(cost, &c, sizeof c);
 }
 
@@ -87,4 +88,21 @@ kiln_status kiln_function_compile(kiln_function *f, const kiln_types *types, siz
     scope_leave(&scope, NULL, 0);
     free(in);
     return status;
+}
+
+kiln_status kiln_function_cost(kiln_function *f, kiln_cost *cost)
+{
+    if (error_pending) return error_pending;
+    TRY(handle_check("function_cost", "f", HANDLE_FUNCTION, f));
+    TRY(sized_check("function_cost", kiln_cost, cost));
+    pthread_mutex_lock(&f->lock);
+    struct entry *e = entry_ref(f->first);
+    pthread_mutex_unlock(&f->lock);
+    if (!e)
+        return error_set(KILN_E_STATE, "function_cost: %s has no program: %s", f->name,
+                         f->o.capture == KILN_CAPTURE_AUTO ? "it is captured by AUTO, in pieces"
+                                                           : "call it, or compile it");
+    tell(e, cost);
+    entry_unref(&e);
+    return KILN_OK;
 }

@@ -232,7 +232,7 @@ static kiln_status read_model(struct model *m, kiln_archive *a, const char *path
 
 kiln_model *kiln_graph_import(kiln_device *dev, const char *path)
 {
-    if (error_pending) return NULL;
+    if (error_pending || (dev && handle_check("graph_import", "dev", HANDLE_DEVICE, dev))) return NULL;
     kiln_archive *a = kiln_safetensors_load(path);
     struct model *m = a ? model_new() : NULL;
     if (m) m->dev = dev ? dev : kiln_get_device();

@@ -64,6 +64,31 @@ static double moved_by(const struct program *p)
     return p ? p->facts.moved_B : 0;
 }
 
+static int kernels_of(const struct program *p)
+{
+    return p ? p->facts.n_kernels : 0;
+}
+
+static int region_kernels(const struct program_region *r)
+{
+    int n = kernels_of(r->start) + kernels_of(r->end) + kernels_of(r->child[0]) + kernels_of(r->child[1]);
+    for (int i = 0; i < r->n_branches; i++) n += kernels_of(r->branches[i]);
+    return n;
+}
+
+int cost_kernels(const struct program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_kernels; i++) {
+        bool again = false;
+        for (int k = 0; k < i && !again; k++) again = p->kernels[k] == p->kernels[i];
+        n += p->kernels[i] && !again;
+    }
+    for (int i = 0; i < p->n_actions; i++)
+        if (p->actions[i].region) n += region_kernels(p->actions[i].region);
+    return n;
+}
+
 static double region_B(const struct program_region *r)
 {
     double most = 0, trips = r->trips > 0 ? (double)r->trips : 1;

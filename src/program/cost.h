@@ -4,3 +4,4 @@
 
 double cost_flops(const struct kiln_graph *g); // two for each product that is added
 double cost_moved_B(const struct program *p);  // read and written by launches
+int cost_kernels(const struct program *p);     // made of its graph, each once

@@ -239,6 +239,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     program_find_gateable(p);
     p->facts.flops = cost_flops(m->g);
     p->facts.moved_B = cost_moved_B(p);
+    p->facts.n_kernels = cost_kernels(p);
     return KILN_OK;
 }
 

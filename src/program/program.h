@@ -65,6 +65,7 @@ bool program_writes_last(const struct program *p);
 struct program_facts {
     int n_launches;            // that a run makes
     int n_nodes, n_fused;      // of the graph; how many ended in a kernel with others
+    int n_kernels;             // that were compiled for it or shared with others; those of the catalogue not counted
     uint64_t arena_B, naive_B; // memory for intermediate values, planned, and if each had its own
     uint64_t host_B;           // that it holds on the host while it does not run, those of regions included
     uint64_t compile_ns;

@@ -127,6 +127,8 @@ static void freed_functions(void)
     FREED_VOID("function", kiln_function_stats(stale, &stats))
     FREED_VOID("function", kiln_explain(stale, stdout))
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
+    kiln_cost cost = {.size = sizeof cost};
+    FREED("function", kiln_function_cost(stale, &cost))
     kiln_model *m = kiln_model_create(), *old = m;
     kiln_model_value value = {.size = sizeof value};
     FREED("function", kiln_model_add(m, "f", stale, &x, 1, 1, NULL))
@@ -363,6 +365,7 @@ static void files_to_a_closed_device(kiln_device *d)
     CLOSED(kiln_idx_load(d, path))
     assert_int_equal(kiln_npy_save(path, x), KILN_OK);
     CLOSED(kiln_npy_load(d, path))
+    CLOSED(kiln_graph_import(d, path))
     assert_int_equal(kiln_npz_save(path, &name, &x, 1, NULL), KILN_OK);
     kiln_archive *a = kiln_npz_load(path);
     CLOSED(kiln_archive_tensor(a, d, 0))

@@ -178,6 +178,7 @@ static void gradients_with_options(void)
     SIZED(kiln_jit_opts, kiln_jit(same, NULL, &o))
     kiln_function *j = kiln_jit(same, NULL, NULL);
     SIZED(kiln_cost, kiln_function_compile(j, &(kiln_types){0, NULL}, 1, &o))
+    SIZED(kiln_cost, kiln_function_cost(j, &o))
     kiln_model *m = kiln_model_create();
     SIZED(kiln_model_add_opts, kiln_model_add(m, "f", j, &x, 1, 1, &o))
     SIZED(kiln_model_add_opts, kiln_graph_export(j, &x, 1, 1, "never_written", &o))
@@ -334,6 +335,8 @@ static void gradients_with_lists(void)
     LISTED(kiln_model_add(m, "f", f, NULL, 1, 1, NULL), "model_add: ", "in is NULL")
     LISTED(kiln_graph_export(f, NULL, 1, 1, "never_written", NULL), "graph_export: ", "in is NULL")
     LISTED(kiln_model_name_weights(m, 1, NULL, NULL), "model_name_weights: ", "names is NULL")
+    visit("kiln_model_weights"); // either array may be NULL
+    assert_int_equal(kiln_model_weights(m, NULL, NULL, 2), 0);
     LISTED(kiln_model_parameters(m, NULL, 1), "model_parameters: ", "out is NULL")
     kiln_model_free(&m);
     LISTED(kiln_cond(yes, same, same, NULL, NULL, 1, out, 1), "cond: ", "in is NULL")

@@ -41,8 +41,16 @@ static void a_call_finds_the_program(void **state)
         ok(kiln_call(j, in, 2, &y, 1));
         assert_true(kiln_item(kiln_max(y, NULL)) == 7 && kiln_item(kiln_min(y, NULL)) == 7);
     }
-    kiln_cost again = cost_of(j, &types);
+    kiln_cost again = cost_of(j, &types), last = {.size = sizeof last};
     assert_memory_equal(&c, &again, sizeof c);
+    ok(kiln_function_cost(j, &last)); // of the program that ran
+    assert_memory_equal(&c, &last, sizeof c);
+    if (c.launches == 1) assert_int_equal(c.kernels, 1);
+    kiln_function *never = kiln_jit(chain, NULL, NULL), *pieces = automatic(chain, NULL);
+    fails(kiln_function_cost(never, &last), KILN_E_STATE, "has no program: call it, or compile it");
+    fails(kiln_function_cost(pieces, &last), KILN_E_STATE, "is captured by AUTO, in pieces");
+    kiln_function_free(&never);
+    kiln_function_free(&pieces);
     assert_int_equal(runs, 1);
     assert_int_equal(stats_of(j).captures, 1);
     kiln_function_free(&j);
