@@ -163,7 +163,7 @@ typedef struct kiln_cost {
     size_t size KILN_0;        ///< set to sizeof(kiln_cost) by the caller
     uint64_t ops KILN_0;       ///< of the graph, as it was captured
     uint64_t launches KILN_0;  ///< that a run makes
-    uint64_t planned_B KILN_0; ///< memory for intermediate values, planned
+    uint64_t planned_B KILN_0; ///< memory for intermediate values, planned, beside that of results
     uint64_t naive_B KILN_0;   ///< if each had its own
     double flops KILN_0;       ///< of matrix products and convolutions: two for each product that is added
     double moved_B KILN_0;     ///< bytes that launches read and write
