@@ -125,6 +125,9 @@ typedef struct kiln_jit_opts {
     uint64_t max_nodes KILN_0;
     /// As .input_signature, by types, with dimensions that may be open. One of the two at most.
     kiln_types input_types KILN_0;
+    /// Inputs that a call gives away, by number: `.donate = KILN_ARGS(0, 2)`; copied. See kiln_call. Not for
+    /// kiln_bundle_jit. Errors of kiln_jit: KILN_E_ARGUMENT for a negative number, or one that is named twice.
+    kiln_ints donate KILN_0;
 } kiln_jit_opts;
 #define KILN_JIT(...) KILN_OPTS_(kiln_jit_opts, __VA_ARGS__)
 
@@ -134,6 +137,15 @@ KILN_API kiln_function *kiln_jit(kiln_fn fn, void *user, const kiln_jit_opts *op
 
 /// Calls it: fills exactly n_out new handles, the same number at every call. `in` and `out` may not overlap. Where
 /// inputs or parameters require a gradient, the call is one node on the tape, with a compiled backward.
+///
+/// What .donate names is given away: results and values in between may come to lie in its memory, and when the call has
+/// succeeded its handle can be freed, and nothing else. Any other use is KILN_E_HANDLE, which names the function and
+/// the line of the call. A call that fails takes nothing, unless memory or the device failed while it ran: then what
+/// has been written over is lost, and the handle taken. A function that is not captured, or inside of another capture,
+/// takes the handles as well. Errors, before anything happens: KILN_E_ARGUMENT for a number, for a parameter, another
+/// leaf (kiln_state, kiln_set_requires_grad) or its gradient, for a tensor that is another input, too, and where there
+/// is no such input; KILN_E_STATE for one whose memory has another handle, such as a view, that the tape keeps for a
+/// backward, or that is an input of a captured function around this call which does not give it away.
 KILN_API kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 
 /// The same of a function of bundles. Tensors and mutable numbers in a bundle are inputs of the program; all else that
@@ -151,7 +163,7 @@ typedef struct kiln_cost {
     size_t size KILN_0;        ///< set to sizeof(kiln_cost) by the caller
     uint64_t ops KILN_0;       ///< of the graph, as it was captured
     uint64_t launches KILN_0;  ///< that a run makes
-    uint64_t planned_B KILN_0; ///< memory for intermediate values, planned
+    uint64_t planned_B KILN_0; ///< memory for intermediate values, planned, beside that of results
     uint64_t naive_B KILN_0;   ///< if each had its own
     double flops KILN_0;       ///< of matrix products and convolutions: two for each product that is added
     double moved_B KILN_0;     ///< bytes that launches read and write

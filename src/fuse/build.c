@@ -71,25 +71,19 @@ static kiln_status build_needed(struct builder *b, const bool *needed)
 static bool reads_elsewhere(const struct builder *b)
 {
     const struct fused_kernel *k = b->k;
-    for (int o = 0; o < k->n_out; o++) {
-        const struct fused_access *to = &k->out[o].to;
+    for (int o = 0; o < k->n_out; o++)
         for (int i = 0; i < k->n_in; i++)
-            if (k->in[i].buffer == to->buffer &&
-                (k->in[i].offset != to->offset || memcmp(k->in[i].strides, to->strides, sizeof to->strides)))
-                return true;
-    }
+            if (k->in[i].buffer == k->out[o].to.buffer && !fused_same_places(k, &k->in[i], &k->out[o].to)) return true;
     return false;
 }
 
 // Where nothing is folded each point of the space is one of the loop: what is written back is written once.
 static bool writes_again(const struct fused_kernel *k)
 {
-    for (int o = 0; o < k->n_out && fused_is_flat(k); o++) {
-        const struct fused_access *to = &k->out[o].to;
-        bool again = false, reads = false;
-        for (int d = 0; d < k->n_dims; d++) again |= !to->strides[d] && k->sizes[d] > 1;
-        for (int i = 0; i < k->n_in; i++) reads |= k->in[i].buffer == to->buffer;
-        if (again && reads) return true;
+    for (int o = 0; o < k->n_out; o++) {
+        bool reads = false;
+        for (int i = 0; i < k->n_in; i++) reads |= k->in[i].buffer == k->out[o].to.buffer;
+        if (reads && fused_stores_again(k, &k->out[o].to)) return true;
     }
     return false;
 }

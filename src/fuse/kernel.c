@@ -210,6 +210,54 @@ void fused_collapse(struct fused_kernel *k)
 
 // --- facts ---
 
+bool fused_is_placed(const struct fused_kernel *k, int access)
+{
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
+    }
+    return false;
+}
+
+bool fused_same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b)
+{
+    if (a->offset != b->offset) return false;
+    for (int d = 0; d < k->n_dims; d++)
+        if (a->strides[d] != b->strides[d]) return false;
+    return true;
+}
+
+static bool repeats(const struct fused_kernel *k, const struct fused_access *to, int n_dims)
+{
+    for (int d = 0; d < n_dims; d++)
+        if (!to->strides[d] && k->sizes[d] > 1) return true;
+    return false;
+}
+
+bool fused_stores_again(const struct fused_kernel *k, const struct fused_access *to)
+{
+    return fused_is_flat(k) && repeats(k, to, k->n_dims);
+}
+
+// A value of a row is stored by one of those who go over it, when others may still read; that of a tile is each one's
+// own.
+bool fused_may_lie_over(const struct fused_kernel *k, int output, uint32_t buffer)
+{
+    const struct fused_access *to = &k->out[output].to;
+    bool own = fused_is_flat(k) || fused_by_element(k, output) || k->product.n_m;
+    int n_dims = fused_is_flat(k) ? k->n_dims : k->n_dims - k->n_reduce;
+    if (!own || k->trips.on || k->attention.n_m || repeats(k, to, n_dims)) return false;
+    for (int i = 0; i < k->n_in; i++) {
+        const struct fused_access *from = &k->in[i];
+        if (from->buffer != buffer) continue;
+        if (fused_is_placed(k, i) || dtype_size_B[from->dtype] != dtype_size_B[to->dtype]) return false;
+        if (!fused_same_places(k, from, to)) return false;
+    }
+    for (int i = 0; i < k->n_out; i++)
+        if (i != output && k->out[i].to.buffer == buffer) return false;
+    return true;
+}
+
 int64_t fused_points(const struct fused_kernel *k)
 {
     int64_t n = 1;

@@ -137,6 +137,14 @@ static inline bool fused_carries(const struct fused_kernel *k, int output)
     for (int i = 0; i < k->n_in && k->trips.on; i++) any |= k->trips.carried[i] == output + 1;
     return any;
 }
+bool fused_is_placed(const struct fused_kernel *k, int access); // read at places that are computed
+// Whether two accesses of the kernel go through their memory alike, point by point.
+bool fused_same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b);
+// Nothing is folded, and several points store the same element.
+bool fused_stores_again(const struct fused_kernel *k, const struct fused_access *to);
+// Whether an output may lie where `buffer` does, which the kernel reads and nobody after it: each element is stored
+// behind the last read of what was there, by the same point (fuse/loops.h).
+bool fused_may_lie_over(const struct fused_kernel *k, int output, uint32_t buffer);
 int64_t fused_points(const struct fused_kernel *k);     // of P
 int64_t fused_row_length(const struct fused_kernel *k); // of R; 1 without
 // Bytes an access touches, relative to its element 0 (offset included): [lo, hi). Nothing for an access with n_args >

@@ -1,6 +1,8 @@
 // Placing intervals. A buffer is a rectangle: its steps one way, its bytes the other; the steps are given, the offset
 // is to be found so that no two rectangles overlap and the highest end is low.
 //
+// 0. What finds a place in memory that is there anyway (memory_host.c) needs none in the arena.
+//
 // 1. Candidates in place, in order: where `a` begins at the step at which `b` ends and is no larger, they become one
 //    item, which lives from b's first step to a's last. An item takes part in more than one, as a chain.
 // 2. Pairs of items that are live at a common step, by a sweep over the steps: item by item in order of the first step,
@@ -12,7 +14,7 @@
 //
 // Cost: sorting, and for each item its neighbours, sorted by offset. Ties go to the lower number, so a plan is
 // reproducible.
-#include "fuse/memory.h"
+#include "fuse/memory_host.h"
 #include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +78,7 @@ static kiln_status check(const struct plan_buffer *b, int32_t n, const struct pl
 
 static bool has_place(const struct plan_buffer *b)
 {
-    return !(b->flags & (PLAN_INPUT | PLAN_OUTPUT | PLAN_CONSTANT)) && b->size_B;
+    return !(b->flags & ~(uint32_t)PLAN_ARENA) && b->size_B;
 }
 
 // The item that this one became part of.
@@ -94,10 +96,11 @@ static void make_items(struct planning *p, const struct plan_candidate *c, int32
         p->item_of[i] = -1;
         out->in_place[i] = -1;
         if (!has_place(b)) continue;
+        out->naive_B += aligned(b->size_B);
+        if (out->within[i] >= 0) continue;
         p->item_of[i] = p->n_items;
         p->items[p->n_items++] =
             (struct memory_item){.size_B = aligned(b->size_B), .first = b->first, .last = b->last, .merged_into = -1};
-        out->naive_B += aligned(b->size_B);
     }
     for (int32_t i = 0; i < n_candidates; i++) {
         int32_t a = root(p, p->item_of[c[i].a]), b = root(p, p->item_of[c[i].b]);
@@ -275,8 +278,9 @@ static kiln_status allocate(struct planning *p, struct memory_plan *out)
     p->best = calloc(n, sizeof *p->best);
     out->offset_B = calloc(n, sizeof *out->offset_B);
     out->in_place = calloc(n, sizeof *out->in_place);
+    out->within = calloc(n, sizeof *out->within);
     bool all = p->items && p->item_of && p->live && p->keys && p->near && p->offset && p->best && out->offset_B &&
-               out->in_place;
+               out->in_place && out->within;
     return all ? KILN_OK : error_set(KILN_E_MEMORY, "plan: out of memory");
 }
 
@@ -287,6 +291,7 @@ kiln_status memory_plan_make(const struct plan_buffer *buffers, int32_t n, const
     *out = (struct memory_plan){0};
     TRY(check(buffers, n, candidates, n_candidates));
     kiln_status status = allocate(&p, out);
+    if (!status) status = memory_find_hosts(buffers, n, candidates, n_candidates, out->within);
     if (!status) {
         make_items(&p, candidates, n_candidates, out);
         status = solve(&p, out);
@@ -303,5 +308,6 @@ void memory_plan_free(struct memory_plan *p)
     if (!p) return;
     free(p->offset_B);
     free(p->in_place);
+    free(p->within);
     *p = (struct memory_plan){0};
 }

@@ -7,6 +7,9 @@ enum plan_flags {
     PLAN_INPUT = 1, // these three lie elsewhere: they get no place in the arena
     PLAN_OUTPUT = 2,
     PLAN_CONSTANT = 4,
+    PLAN_RESULT = 8, // has memory of its own, and lives from its first use to the end: until then others may lie there
+    PLAN_GIVEN = 16, // the caller's, who has no more use for it: there when the run begins, free behind its last use
+    PLAN_ARENA = 32, // a temporary that lies in the arena
 };
 
 // Steps are numbers in the order of execution. A buffer is live from its first use, which writes it, to its last, both
@@ -24,7 +27,8 @@ struct plan_candidate {
 
 struct memory_plan {
     uint64_t *offset_B; // one a buffer; PLAN_NOWHERE where it has no place
-    int32_t *in_place;  // the buffer in whose place it lies, -1: none
+    int32_t *in_place;  // the buffer in whose place in the arena it lies, -1: none
+    int32_t *within;    // the RESULT or GIVEN buffer at whose beginning it lies instead, -1: none
     uint64_t total_B;   // size of the arena
     uint64_t naive_B;   // the sum of all temporaries' sizes
     uint64_t bound_B;   // the most that is live at one step; no plan is smaller, but one with more in place

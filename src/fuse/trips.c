@@ -32,23 +32,6 @@ static int output_of(const struct fused_kernel *k, const struct trips_of *of, in
     return -1;
 }
 
-static bool is_placed(const struct fused_kernel *k, int access)
-{
-    for (int i = 0; i < k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &k->dag.nodes[i];
-        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args) return true;
-    }
-    return false;
-}
-
-static bool same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b)
-{
-    if (a->offset != b->offset || a->dtype != b->dtype) return false;
-    for (int d = 0; d < k->n_dims; d++)
-        if (a->strides[d] != b->strides[d]) return false;
-    return true;
-}
-
 // Points that have an element together.
 static bool shares(const struct fused_kernel *k, const struct fused_access *to)
 {
@@ -70,8 +53,8 @@ static bool are_apart(const struct fused_kernel *k, const struct trips_of *of)
     if (k->n_stages && any_shares(k, of)) return false;
     for (int i = 0; i < k->n_in; i++) {
         if (of->reads[i] < 0) continue;
-        const struct fused_access *to = &k->out[output_of(k, of, of->reads[i])].to;
-        if (is_placed(k, i) || !same_places(k, &k->in[i], to)) return false;
+        const struct fused_access *from = &k->in[i], *to = &k->out[output_of(k, of, of->reads[i])].to;
+        if (fused_is_placed(k, i) || from->dtype != to->dtype || !fused_same_places(k, from, to)) return false;
     }
     return true;
 }

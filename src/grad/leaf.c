@@ -154,6 +154,7 @@ void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g)
     if (place) {
         old = *place;
         *place = g ? kiln_own(g) : NULL;
+        if (g) g->lent = true;
     }
     pthread_mutex_unlock(&place_lock);
     if (old) tensor_destroy(old);

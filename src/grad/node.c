@@ -132,7 +132,7 @@ void node_release_saved(struct tape_node *n)
     n->freed = true;
     for (int i = 0; i < n->n_in + n->n_out; i++)
         if (n->values[i].state == VALUE_STORAGE) {
-            storage_unref(n->values[i].storage);
+            storage_unsave(n->values[i].storage);
             n->values[i].state = VALUE_TYPE;
         }
     for (int i = 0; i < n->n_in; i++) {

@@ -86,7 +86,7 @@ static struct tape_node *copy_of(const struct tape_node *n, bool values)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         if (c->values[i].state != VALUE_STORAGE) continue;
         if (values)
-            storage_ref(c->values[i].storage);
+            storage_save(c->values[i].storage);
         else
             c->values[i].state = VALUE_TYPE;
     }

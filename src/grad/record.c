@@ -120,7 +120,7 @@ static void keep(struct tape_node *n, struct tape_value *v, const kiln_tensor *t
         v->value = t->value;
     } else if (t->storage) {
         v->state = VALUE_STORAGE;
-        v->storage = storage_ref(t->storage);
+        v->storage = storage_save(t->storage);
         v->version = t->storage->version;
         v->constant = t->constant;
         v->offset = t->layout.offset;

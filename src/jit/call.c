@@ -4,7 +4,7 @@
 // first; where none fits, the function is captured under the inputs' conditions, up to the recompile limit. Captures of
 // one function take turns, so that two threads that miss alike capture once.
 #include "base/thread.h"
-#include "jit/function.h"
+#include "jit/donate.h"
 #include "base/handles.h"
 #include "base/options.h"
 #include "device/profile.h"
@@ -488,6 +488,7 @@ static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t
 struct calling {
     kiln_function *f;
     struct call_running *running;
+    struct donate_frame frame;
 };
 
 // Of a call that was left.
@@ -495,18 +496,32 @@ static void end_call(void *at)
 {
     struct calling *c = at;
     running = c->running;
+    donate_leave(&c->frame);
     leave(c->f, true);
     function_unref(c->f);
 }
 
 kiln_status function_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
-    struct calling c = {f, running};
+    struct calling c = {.f = f, .running = running};
     struct state_leave left;
+    donate_enter(&c.frame, f, in, n_in);
     function_ref(f); // it may be freed meanwhile
     state_push(&left, end_call, &c);
     kiln_status status = call_by_mode(f, in, n_in, o);
     state_pop(&left);
+    donate_leave(&c.frame);
+    function_unref(f);
+    return status;
+}
+
+// f outlives the call, for it takes what it was given.
+static kiln_status call_and_take(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o, uintptr_t at)
+{
+    TRY(donate_check(f, in, n_in));
+    function_ref(f);
+    kiln_status status = function_call(f, in, n_in, o);
+    donate_take(f, in, at, status != KILN_OK);
     function_unref(f);
     return status;
 }
@@ -519,5 +534,6 @@ kiln_status kiln_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, kil
     TRY(check_lists(f, in, n_in, out, n_out));
     TRY(function_check_inputs(f, in, n_in));
     struct outputs o = {.v = out, .n = n_out};
-    return function_call(f, in, n_in, &o);
+    if (KILN_LIKELY(!f->n_donated)) return function_call(f, in, n_in, &o);
+    return call_and_take(f, in, n_in, &o, (uintptr_t)__builtin_return_address(0) - 1);
 }

@@ -1,5 +1,5 @@
 // The captured function as an object: made, named, run as it is, counted, freed.
-#include "jit/function.h"
+#include "jit/donate.h"
 #include "base/handles.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -43,6 +43,7 @@ void function_unref(kiln_function *f)
     kernel_count_unref(&f->kernels);
     program_forms_unref(&f->forms);
     free(f->scalars);
+    donate_finish(f);
     signature_finish(&f->signature);
     if (f->origin.drop) f->origin.drop(f->origin.user);
     handle_free(HANDLE_FUNCTION, f);
@@ -105,7 +106,7 @@ static kiln_function *make(const char *jit, kiln_fn fn, kiln_bundle_fn bundle_fn
     f->kernels = kernel_count_new();
     f->forms = program_forms_new();
     if (f->kernels && f->forms && !check_bundle_options(f) && !function_check_options(&f->o) &&
-        !signature_take(&f->signature, &f->o))
+        !signature_take(&f->signature, &f->o) && !donate_read_option(f))
         return f;
     function_unref(f);
     return NULL;

@@ -42,6 +42,8 @@ struct kiln_function {
     struct capture_origin origin; // .captured NULL: fn is its code
     kiln_jit_opts o;
     struct signature signature;
+    size_t *donated, n_donated; // inputs that a call gives away
+    struct taker *taker;        // NULL: there are none
     char name[CALLER_TEXT_MAX + 16];
     atomic_int refs;              // the user's, and one a call
     pthread_mutex_t lock;         // all that follows, for short times

@@ -1,6 +1,6 @@
 // Making a program for a call, and running it.
 #include "base/leave.h"
-#include "jit/function.h"
+#include "jit/donate.h"
 #include "jit/onward.h"
 #include "program/kernels.h"
 #include "jit/capture/replay.h"
@@ -16,7 +16,7 @@
 struct layout_room {
     const struct layout **layouts;
     int32_t *aliases;
-    bool *numbers, *dense;
+    bool *numbers, *dense, *given;
     bool apart; // the guards see to it that sources lie apart, those of gradients excepted
 };
 
@@ -26,8 +26,10 @@ static kiln_status describe(const struct captured *c, struct layout_room *r)
                               .aliases = calloc(c->n_sources + 1, sizeof *r->aliases),
                               .numbers = calloc(c->n_sources + 1, sizeof *r->numbers),
                               .dense = calloc(c->graph->outputs.n + 1, sizeof *r->dense),
+                              .given = calloc(c->n_sources + 1, sizeof *r->given),
                               .apart = true};
-    if (!r->layouts || !r->aliases || !r->numbers || !r->dense) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    if (!r->layouts || !r->aliases || !r->numbers || !r->dense || !r->given)
+        return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->n_sources; i++) {
         r->numbers[i] = source_is_number(&c->sources[i]);
         if (!c->sources[i].row_major && !r->numbers[i]) r->layouts[i] = &c->sources[i].layout;
@@ -41,7 +43,19 @@ static kiln_status describe(const struct captured *c, struct layout_room *r)
     return KILN_OK;
 }
 
-static kiln_status compile(struct entry *e)
+// What nobody needs once the call has read it. Memory that a result shows stays, and what a tape keeps has another
+// reference when the program runs.
+static void find_given(const struct kiln_function *f, const struct captured *c, bool *given)
+{
+    for (size_t i = 0; i < c->n_sources && !c->goes_on; i++) {
+        const struct source *s = &c->sources[i];
+        given[i] = s->kind == SOURCE_INPUT && !s->pinned && !s->written && donate_gives(f, s->input);
+    }
+    for (size_t i = 0; i < c->n_results; i++)
+        if (c->results[i].kind == RESULT_SOURCE) given[c->results[i].index] = false;
+}
+
+static kiln_status compile(const struct kiln_function *f, struct entry *e)
 {
     const struct captured *c = &e->captured;
     struct layout_room r;
@@ -54,11 +68,14 @@ static kiln_status compile(struct entry *e)
     options.aliases = r.apart ? r.aliases : NULL;
     options.numbers = r.numbers;
     options.dense = r.dense;
+    options.given = f->n_donated ? r.given : NULL;
+    if (!status && options.given) find_given(f, c, r.given);
     if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
     free(r.layouts);
     free(r.aliases);
     free(r.numbers);
     free(r.dense);
+    free(r.given);
     return status;
 }
 
@@ -73,7 +90,7 @@ static kiln_status capture(struct kiln_function *f, struct capture_request *q, s
     const struct kiln_graph *backward = e->captured.gradient.all.graph;
     if (f->o.print_after_all) TRY(kiln_graph_print(e->captured.graph, stderr));
     if (f->o.print_after_all && backward) TRY(kiln_graph_print(backward, stderr));
-    return compile(e);
+    return compile(f, e);
 }
 
 static void run_time_flags(struct kiln_function *f, size_t n_in, uint8_t *flags)
@@ -270,6 +287,13 @@ static bool has_written(const struct entry *e)
     return e->captured.n_happened && e->program && !program_writes_last(e->program);
 }
 
+static bool any_is_spent(const struct captured *c, kiln_tensor *const *sources)
+{
+    for (size_t i = 0; i < c->n_sources; i++)
+        if (sources[i]->storage && sources[i]->storage->spent) return true;
+    return false;
+}
+
 // What came before an error has happened, as it has eagerly; the op that fails tells why, as it does eagerly.
 static void catch_up(const struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor *const *sources,
                      const struct rng *rng)
@@ -277,7 +301,7 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
     const struct captured *c = &e->captured;
     struct error_record now, why;
     struct flow_effects *effects = &r->effects;
-    if (has_written(e) || effects->lost || (r->undone && effects->done)) return;
+    if (has_written(e) || any_is_spent(c, sources) || effects->lost || (r->undone && effects->done)) return;
     if (error_pending == KILN_E_TIMEOUT) return; // what has not ended would not do so op by op
     if (r->undone) {
         *r->undone = true;

@@ -45,16 +45,6 @@ static kiln_status add_plain(struct program_maker *m, int32_t unit, const char *
     return add_launch(m, &l, u->random, why);
 }
 
-// Read at places that are computed: what is touched may be anything of the buffer.
-static bool is_placed(const struct fused_kernel *k, int access)
-{
-    for (int i = 0; i < k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &k->dag.nodes[i];
-        if (n->kind == SCALAR_LOAD && n->code == access && n->n_args > 0) return true;
-    }
-    return false;
-}
-
 static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
 {
     for (int i = 0; i < k->n_in + k->n_out; i++, o++) {
@@ -63,7 +53,7 @@ static kiln_status fill_operands(struct action_operand *o, const struct fused_ke
         fused_range(k, x, &o->lo_B, &o->hi_B);
         o->lo_B -= at_B;
         o->hi_B -= at_B;
-        if (i < k->n_in && is_placed(k, i)) {
+        if (i < k->n_in && fused_is_placed(k, i)) { // what is touched may be anything of the buffer
             o->lo_B = -at_B;
             o->hi_B = INT64_C(1) << 46;
         }

@@ -55,6 +55,7 @@ static kiln_status copy_given(struct background *b, const struct kiln_graph *g, 
     b->options.name = o->name ? arena_strdup(&b->arena, o->name) : NULL;
     b->options.numbers = copy_array(&b->arena, o->numbers, sizeof *o->numbers * n_inputs);
     b->options.aliases = copy_array(&b->arena, o->aliases, sizeof *o->aliases * n_inputs);
+    b->options.given = copy_array(&b->arena, o->given, sizeof *o->given * n_inputs);
     b->options.dense = copy_array(&b->arena, o->dense, sizeof *o->dense * g->outputs.n);
     return error_pending;
 }

@@ -9,7 +9,7 @@ enum place_kind {
     PLACE_NONE,     // only inside kernels
     PLACE_INPUT,    // `index`: of the input
     PLACE_CONSTANT, // in the storage
-    PLACE_OUTPUT,   // a fresh storage a run; `index` counts them
+    PLACE_OUTPUT,   // in a storage that a run gets; `index` counts them
     PLACE_ARENA,    // at offset_B
 };
 struct place {
@@ -47,6 +47,12 @@ struct action {
     const char *why;                   // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
 };
 
+// A storage that a run gets: a new one, or that of an input which was given away.
+struct program_fresh {
+    uint64_t size_B;
+    int32_t over; // the input; -1: always a new one
+};
+
 struct program_output {
     int32_t value;
     int32_t place; // buffer; -1: a number
@@ -74,8 +80,9 @@ struct program {
     struct place *places;
     struct action *actions;
     struct program_output *outputs;
-    int32_t *targets;  // buffers that a run writes back
-    uint64_t *fresh_B; // sizes of the fresh storages
+    int32_t *targets; // buffers that a run writes back
+    struct program_fresh *fresh;
+    int32_t first_over; // the action before which all that was given away is as it was; -1: it stays
     uint64_t arena_B, zeroed_B;
     struct storage *zeroed;     // workspaces that must be zero and are left so
     struct program_zone *zones; // NULL: none
@@ -100,6 +107,7 @@ struct program *background_end(struct program *p);          // waits; the better
 
 // order.c
 bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps); // by an index, as it runs
+bool order_can_fail(const struct units *u, const struct fuse_step *s);           // the same of a step, on some device
 kiln_status order_writes_last(const struct units *u, struct fuse_schedule *s, bool *done);
 
 // zones.c: of the temporaries that action i is the first or the last to use.

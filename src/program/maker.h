@@ -13,6 +13,7 @@ struct program_maker {
     struct fuse_schedule schedule;
     struct jit_kernel **ahead; // by step: compiled already
     VEC(struct action) actions;
+    int32_t last_to_fail;      // of the actions, by an index or a number; -1: none can
     program_create_fn *create; // of children
     void (*destroy)(struct program **p);
 };

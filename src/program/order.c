@@ -77,11 +77,11 @@ static bool any_can_fail(const struct kiln_graph *g, const struct ir_node *n)
     return can;
 }
 
-static bool can_fail(const struct ordering *o, const struct fuse_step *s)
+bool order_can_fail(const struct units *u, const struct fuse_step *s)
 {
-    const struct kiln_graph *g = o->u->graph;
+    const struct kiln_graph *g = u->graph;
     for (int i = 0; i < s->n_units; i++) {
-        int32_t node = o->u->v.v[s->units[i]].node;
+        int32_t node = u->v.v[s->units[i]].node;
         if (node >= 0 && any_can_fail(g, &g->nodes.v[node])) return true;
     }
     return s->kernel && s->kernel->n_checks;
@@ -97,7 +97,7 @@ bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps)
 static size_t count_first(const struct ordering *o, const struct fuse_schedule *s)
 {
     size_t n = s->steps.n;
-    while (n && !can_fail(o, &s->steps.v[n - 1])) n--;
+    while (n && !order_can_fail(o->u, &s->steps.v[n - 1])) n--;
     while (n && n < s->steps.n && s->steps.v[n].table >= 0 && s->steps.v[n].table == s->steps.v[n - 1].table) n++;
     return n;
 }
@@ -121,7 +121,7 @@ static bool move_back(struct ordering *o, const struct fuse_schedule *s, size_t 
         for (size_t k = i; k < i + n; k++) {
             visit(o, &s->steps.v[k], writes_given, &moves);
             visit(o, &s->steps.v[k], meets, &moves);
-            fails |= can_fail(o, &s->steps.v[k]);
+            fails |= order_can_fail(o->u, &s->steps.v[k]);
         }
         if (moves && fails) return false;
         for (size_t k = i; k < i + n; k++) {

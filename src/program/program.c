@@ -2,7 +2,7 @@
 //
 // Units come from the graph, steps from fusion. A step that is a kernel gets compiled code; where that fails its units
 // run one by one, and a warning says so. Then it is known which buffers lie in memory: what a run is given, what it
-// gives back (a fresh storage each), and intermediate values, which share one arena by their lifetimes.
+// gives back (a storage each), and intermediate values, which share one arena by their lifetimes.
 #include "device/profile.h"
 #include "program/maker.h"
 #include "program/cost.h"
@@ -25,11 +25,11 @@ static kiln_status make_room(struct program_maker *m)
     struct program *p = m->p;
     size_t n = m->units.buffers.n + 1;
     p->places = arena_alloc(&p->arena, sizeof *p->places * n);
-    p->fresh_B = arena_alloc(&p->arena, sizeof *p->fresh_B * n);
+    p->fresh = arena_alloc(&p->arena, sizeof *p->fresh * n);
     p->targets = arena_alloc(&p->arena, sizeof *p->targets * n);
     p->outputs = arena_alloc(&p->arena, sizeof *p->outputs * (m->g->outputs.n + 1));
     p->kernels = arena_alloc(&p->arena, sizeof *p->kernels * (m->schedule.steps.n + 1)); // one a step at most
-    return p->places && p->fresh_B && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
+    return p->places && p->fresh && p->targets && p->outputs && p->kernels ? KILN_OK : error_pending;
 }
 
 static void dump_plan(struct program_maker *m)
@@ -225,6 +225,8 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
         int taken;
         TRY(maker_add_steps(m, i, &taken));
+        for (size_t k = i; k < i + (size_t)taken; k++)
+            if (order_can_fail(&m->units, &m->schedule.steps.v[k])) m->last_to_fail = (int32_t)m->actions.n - 1;
         n = (size_t)taken;
     }
     TRY(maker_place_all(m));
@@ -247,8 +249,11 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
                            const struct program_options *options, struct program **out)
 {
     static const struct program_options none;
-    struct program_maker m = {
-        .g = g, .o = options ? options : &none, .create = program_create, .destroy = program_destroy};
+    struct program_maker m = {.g = g,
+                              .o = options ? options : &none,
+                              .create = program_create,
+                              .destroy = program_destroy,
+                              .last_to_fail = -1};
     struct program_options at_once;
     if (m.o->background) { // single ops first
         at_once = *m.o;
@@ -316,6 +321,13 @@ void program_get_facts(const struct program *p, struct program_facts *out)
     out->reused = p->facts.reused; // what is better was made of the same graph
 }
 
+static int count_over(const struct program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_fresh; i++) n += p->fresh[i].over >= 0;
+    return n;
+}
+
 void program_explain(const struct program *p, struct str *out)
 {
     if (background_better(p)) p = background_better(p);
@@ -327,6 +339,8 @@ void program_explain(const struct program *p, struct str *out)
                  (unsigned long long)t->naive_B);
     else
         str_add(out, "no intermediate values in memory\n");
+    int n_over = count_over(p);
+    if (n_over) str_addf(out, "  %d input%s written over\n", n_over, n_over == 1 ? " is" : "s are");
     for (int i = 0; i < p->n_actions; i++) {
         const struct action *a = &p->actions[i];
         if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);

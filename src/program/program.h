@@ -35,6 +35,9 @@ struct program_options {
     // By input: the first input (or itself) that shares its storage; -1 - i where it shares that of constant i. NULL:
     // unknown, so that what is written back is copied at the end.
     const int32_t *aliases;
+    // By input: the caller gives it away with the call, so that other things may come to lie there (program_run). NULL:
+    // none.
+    const bool *given;
     // What is written back part by part is changed where it lies, and at any time: nobody has it after a run that
     // fails.
     bool in_place;
@@ -57,6 +60,10 @@ void program_destroy(struct program **p); // what launches in flight use stays u
 // `in`: one tensor an input; `out`: a new handle (of the scope that is open) for each output without a target. Outputs
 // with a target write into that input's, or constant's, storage and raise its version, in order. On an error nothing of
 // `out` is set; a write may have been done, unless program_writes_last.
+//
+// An input that is given away is written over only where its handle alone has the storage, and all of it. No index or
+// number that is wrong is found after that has begun; whatever else then ends the run leaves the storage marked
+// `spent`.
 kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out);
 
 // Whether a run that an index ends has written nothing.

@@ -193,6 +193,7 @@ static kiln_status compile(struct program_maker *m, struct child *c, struct prog
     o.background = false;
     o.numbers = c->numbers;
     o.dense = NULL;
+    o.given = NULL;
     o.aliases = c->aliases;
     o.in_place = true;
     o.trips = c->trips.step_B ? &c->trips : NULL;

@@ -8,6 +8,13 @@
 
 enum { FEW = 64 };
 
+// Whether storage i of the run is that of an input.
+static bool is_given(const struct program_call *r, int i)
+{
+    int32_t over = r->p->fresh[i].over;
+    return over >= 0 && r->in[over]->storage == r->fresh[i];
+}
+
 static kiln_status run_reference(const struct program_call *r, const struct action *a, int entry)
 {
     void *buffers[UINT8_MAX];
@@ -63,9 +70,16 @@ static kiln_status run_action(const struct program_call *r, const struct action 
     return KILN_OK;
 }
 
+// From now on storages of inputs hold something else.
+static void spend(const struct program_call *r)
+{
+    for (int i = 0; i < r->p->n_fresh; i++) r->fresh[i]->spent |= is_given(r, i);
+}
+
 static kiln_status run_each(const struct program_call *r)
 {
     for (int i = 0; i < r->p->n_actions; i++) {
+        if (KILN_UNLIKELY(i == r->p->first_over)) spend(r);
         if (KILN_UNLIKELY(r->p->n_zones)) zones_lay(r->p, i, r->arena);
         TRY(run_action(r, &r->p->actions[i]));
         if (KILN_UNLIKELY(r->p->n_zones)) zones_check(r->p, i, r->arena);
@@ -182,19 +196,40 @@ static void find_arguments(const struct program_call *r, struct program_argument
     }
 }
 
+// Nobody but the handle has the storage, which is no larger than the input.
+static bool may_take(const kiln_tensor *t, uint64_t size_B)
+{
+    const struct storage *s = t->storage;
+    bool alone = atomic_load_explicit(&s->refs, memory_order_acquire) == 1 && !s->lazy && !s->readers && !s->borrowed;
+    return alone && t->layout.offset == 0 && s->block.size_B == size_B;
+}
+
+static kiln_status find_fresh(const struct program_call *r, struct storage **fresh)
+{
+    const struct program *p = r->p;
+    for (int i = 0; i < p->n_fresh; i++) {
+        const struct program_fresh *f = &p->fresh[i];
+        bool takes = f->over >= 0 && may_take(r->in[f->over], f->size_B);
+        fresh[i] = takes ? storage_ref(r->in[f->over]->storage) : storage_new(p->dev, f->size_B);
+        if (!fresh[i]) return error_pending;
+        if (!takes) fresh[i]->writer = p->name;
+    }
+    return KILN_OK;
+}
+
+static void mark_taken(const struct program_call *r)
+{
+    for (int i = 0; i < r->p->n_fresh; i++)
+        if (is_given(r, i)) storage_renew(r->fresh[i], r->p->name);
+}
+
 static kiln_status run_in(struct program_call *r, struct storage **fresh, struct program_argument *args,
                           kiln_tensor **out)
 {
     const struct program *p = r->p;
     struct block arena = {0};
     kiln_status status = prepare_memory(r);
-    for (int i = 0; i < p->n_fresh && !status; i++) {
-        fresh[i] = storage_new(p->dev, p->fresh_B[i]);
-        if (!fresh[i])
-            status = error_pending;
-        else
-            fresh[i]->writer = p->name;
-    }
+    if (!status) status = find_fresh(r, fresh);
     if (!status && p->arena_B) status = device_alloc(p->dev, p->arena_B, &arena);
     if (!status) {
         r->arena = arena.address;
@@ -205,6 +240,7 @@ static kiln_status run_in(struct program_call *r, struct storage **fresh, struct
     }
     if (!status) mark_written(r);
     if (!status) status = give_results(r, out);
+    if (!status) mark_taken(r);
     for (int i = 0; i < p->n_fresh; i++) storage_unref(fresh[i]);
     return status;
 }

@@ -83,16 +83,52 @@ kiln_tensor *tensor_new(void)
     t->place = 0;
     t->run_time = false;
     t->constant = false;
+    t->lent = false;
     t->type.weak = false;
     link_into(t, thread_state.scope);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;
 }
 
+struct taker *taker_new(const char *name)
+{
+    size_t n = strlen(name) + 1;
+    struct taker *t = malloc(sizeof *t + n);
+    if (!t) {
+        error_set(KILN_E_MEMORY, "jit: out of memory");
+        return NULL;
+    }
+    atomic_init(&t->refs, 1);
+    memcpy(t->name, name, n);
+    return t;
+}
+
+void taker_unref(struct taker **ref)
+{
+    struct taker *t = *ref;
+    *ref = NULL;
+    if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) free(t);
+}
+
+void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at)
+{
+    if (t->node || t->family) tensor_tape.release(t);
+    storage_unref(t->storage);
+    t->storage = NULL;
+    t->node = NULL;
+    t->family = NULL;
+    t->builder = NULL;
+    t->magic = TENSOR_TAKEN;
+    atomic_fetch_add_explicit(&by->refs, 1, memory_order_relaxed);
+    t->taker = by;
+    t->taken_at = at;
+}
+
 void tensor_destroy(kiln_tensor *t)
 {
     if (KILN_UNLIKELY(live_tracked)) live_remove(t);
     unlink_tensor(t);
+    if (KILN_UNLIKELY(t->magic == TENSOR_TAKEN)) taker_unref(&t->taker);
     if (t->node || t->family) tensor_tape.release(t);
     storage_unref(t->storage);
     t->storage = NULL;
@@ -107,10 +143,19 @@ void tensor_destroy(kiln_tensor *t)
     free_list.count++;
 }
 
+static kiln_status refuse_taken(const char *op, const char *argument, const kiln_tensor *t)
+{
+    char place[CALLER_TEXT_MAX];
+    bool known = caller_describe(t->taken_at, place, sizeof place) > 0;
+    return error_set(KILN_E_HANDLE, "%s: %s was given away to %s%s%s", op, argument, t->taker->name,
+                     known ? " at " : "", known ? place : "");
+}
+
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t)
 {
     if (KILN_UNLIKELY(!t)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
     if (KILN_LIKELY(t->magic == TENSOR_ALIVE)) return KILN_OK;
+    if (t->magic == TENSOR_TAKEN) return refuse_taken(op, argument, t);
     const char *what = t->magic == TENSOR_FREED && t->builder
                            ? " (made in a capture: what a captured function does not "
                              "return goes with the call)"
@@ -121,7 +166,7 @@ kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor
 void kiln_free(kiln_tensor **t)
 {
     if (!t || !*t) return;
-    if ((*t)->magic != TENSOR_ALIVE) {
+    if ((*t)->magic != TENSOR_ALIVE && (*t)->magic != TENSOR_TAKEN) {
         error_set(KILN_E_HANDLE, "free: the handle was freed already, or is no tensor");
         return;
     }

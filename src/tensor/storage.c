@@ -46,6 +46,21 @@ bool storage_is_since(const struct storage *s, uint64_t moment)
     return s->made > moment && s->made >> MADE_BITS == moment >> MADE_BITS;
 }
 
+static void set_made(struct storage *s)
+{
+    if (KILN_UNLIKELY(!made)) storage_now();
+    s->capture = thread_state.capture;
+    s->made = ++made;
+}
+
+void storage_renew(struct storage *s, const char *writer)
+{
+    s->version++;
+    s->writer = writer;
+    s->spent = false;
+    set_made(s);
+}
+
 static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pending)
 {
     struct storage *s;
@@ -72,9 +87,9 @@ static struct storage *new_storage(kiln_device *dev, uint64_t size_B, bool pendi
     s->lazy = NULL;
     s->readers = NULL;
     s->borrowed = false;
-    s->capture = thread_state.capture;
-    if (KILN_UNLIKELY(!made)) storage_now();
-    s->made = ++made;
+    s->spent = false;
+    atomic_init(&s->saved, 0);
+    set_made(s);
     STAT_ADD(dev, tensors, 1);
     return s;
 }
@@ -93,6 +108,18 @@ struct storage *storage_ref(struct storage *s)
 {
     if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     return s;
+}
+
+struct storage *storage_save(struct storage *s)
+{
+    if (s) atomic_fetch_add_explicit(&s->saved, 1, memory_order_relaxed);
+    return storage_ref(s);
+}
+
+void storage_unsave(struct storage *s)
+{
+    if (s) atomic_fetch_sub_explicit(&s->saved, 1, memory_order_relaxed);
+    storage_unref(s);
 }
 
 void storage_unref(struct storage *s)

@@ -20,6 +20,8 @@ struct storage {
     struct lazy *lazy;           // NULL: the memory holds its value
     struct lazy_reader *readers; // NULL: none
     bool borrowed;               // the block belongs to another storage
+    bool spent;                  // it was given away, and what it held is lost
+    atomic_int saved;            // of the references, those of what the tape keeps for a backward
     uint64_t version;            // raised by each write
     const char *writer;          // the op that wrote last, for messages
     uint64_t made;               // when, as storage_now
@@ -31,13 +33,26 @@ struct ir_builder; // ir/graph.h
 
 #define TENSOR_ALIVE 0x4b696c6eu
 #define TENSOR_FREED 0xdeadbeefu
+#define TENSOR_TAKEN 0x676f6e65u // given away: a handle still, whose memory is another's
+
+// Whom tensors were given to, for messages.
+struct taker {
+    atomic_int refs;
+    char name[];
+};
 
 struct kiln_tensor {
     struct type type;
     struct layout layout;
     struct storage *storage; // NULL: a weak scalar, or an abstract value
-    double number;           // weak scalars
-    int64_t integer;
+    union {
+        double number;       // weak scalars
+        struct taker *taker; // of one that was given away, a reference
+    };
+    union {
+        int64_t integer;
+        uintptr_t taken_at; // the line of the user's
+    };
     uint32_t magic;
     uint32_t node_out;          // which output of `node`
     struct tape_node *node;     // NULL: no gradient; a leaf's node gathers its gradient
@@ -53,6 +68,7 @@ struct kiln_tensor {
     int32_t place;              // on the tape: which of those that the variable has; 0: that of all who did not part
     bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
+    bool lent;                  // users have it of the library, which owns it
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
     uintptr_t made_at;          // where handles are tracked: the line of the user's that made it
@@ -154,6 +170,7 @@ struct lazy_hooks {
     kiln_status (*force)(struct storage *s, const char *why); // afterwards the memory holds its value
     kiln_status (*keep)(struct storage *s);                   // the memory is about to change: readers keep what it is
     void (*release)(struct storage *s);                       // a pending storage goes
+    int (*count)(const struct storage *s);                    // references that what is pending has
 };
 extern struct lazy_hooks tensor_lazy;
 // Before memory is read, and before it is written.
@@ -245,10 +262,17 @@ extern bool live_tracked;      // live.c: debug builds and KILN_DEBUG=handles li
 void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
-kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed
+kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed, given away
+// t is given away: its owner may free it, and nothing else.
+void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at);
+struct taker *taker_new(const char *name);
+void taker_unref(struct taker **t);
 struct storage *storage_new(kiln_device *dev, uint64_t size_B);
 struct storage *storage_pending(kiln_device *dev, uint64_t size_B); // without memory yet
 struct storage *storage_ref(struct storage *s);
+struct storage *storage_save(struct storage *s); // a reference of the tape's
+void storage_unsave(struct storage *s);
+void storage_renew(struct storage *s, const char *writer); // as if just made
 // A moment of this thread's, and whether the thread has made a storage after it.
 uint64_t storage_now(void);
 bool storage_is_since(const struct storage *s, uint64_t moment);

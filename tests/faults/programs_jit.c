@@ -279,6 +279,33 @@ static void run_model(const char *device, struct outcome *o)
     world_close(&k);
 }
 
+static kiln_status next_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *x = in[0];
+    for (int i = 0; i < 3; i++) x = kiln_softmax(kiln_add(chain(x, in[1]), x), 0);
+    out[0] = x;
+    return kiln_error();
+}
+
+// What a call that fails has left is a tensor, or given away.
+static void run_donate(const char *device, struct outcome *o)
+{
+    struct world k;
+    world_open(&k, device);
+    kiln_function *f = kiln_jit(next_state, NULL, KILN_JIT(.donate = KILN_ARGS(0)));
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *y = NULL, *in[] = {k.x, k.w};
+        kiln_no_grad_begin();
+        kiln_call(f, in, 2, &y, 1);
+        kiln_no_grad_end();
+        outcome_add(o, y);
+        kiln_free(&k.x);
+        k.x = y;
+    }
+    kiln_function_free(&f);
+    world_close(&k);
+}
+
 const struct program jit_programs[] = {
     {"strict", run_strict},
     {"trace", run_trace},
@@ -289,5 +316,6 @@ const struct program jit_programs[] = {
     {"background", run_background},
     {"bundle", run_bundle},
     {"model", run_model},
+    {"donate", run_donate},
     {NULL},
 };

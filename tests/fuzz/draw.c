@@ -201,6 +201,23 @@ static void draw_neighbours(struct program *p, struct rng *r)
     }
 }
 
+static bool is_shared(const struct program *p, int source)
+{
+    for (int i = 0; i < p->n_sources; i++)
+        if (p->source[i].same_as == source || p->source[i].beside == source || p->source[i].stopped == source)
+            return true;
+    return false;
+}
+
+static void draw_given(struct program *p, struct rng *r)
+{
+    for (int i = 0; i < p->n_sources; i++) {
+        struct source *s = &p->source[i];
+        bool own = s->kind == SOURCE_INPUT && !s->leaf && s->same_as < 0 && s->beside < 0 && s->stopped < 0;
+        s->given = own && !is_shared(p, i) && rng_chance(r, 70);
+    }
+}
+
 void draw_program(struct program *p, uint64_t seed)
 {
     struct rng r = {seed * UINT64_C(0xd1342543de82ef95) + 1};
@@ -229,4 +246,5 @@ void draw_program(struct program *p, uint64_t seed)
     p->learns = rng_chance(&apart, 20);
     if (rng_chance(&apart, 25)) draw_neighbours(p, &apart);
     p->asks = rng_chance(&apart, 40);
+    if (rng_chance(&apart, 35)) draw_given(p, &apart);
 }

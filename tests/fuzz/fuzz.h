@@ -65,6 +65,7 @@ struct source {
     bool leaf;                     // an input that requires a gradient
     int beside;                    // an input in the memory of this leaf, an earlier source; -1: not
     int stopped;                   // an input: kiln_stop_gradient of this state, an earlier source; -1: not
+    bool given;                    // an input in memory of its own, which captured functions are given away
     struct place at[CALLS];
 };
 

@@ -352,16 +352,38 @@ static kiln_status call_once(struct run *r, kiln_tensor *const *in, size_t n_in,
     }
 }
 
+static bool gives(const struct run *r)
+{
+    return r->way == WAY_STRICT || r->way == WAY_TRACE || r->way == WAY_AUTO || r->way == WAY_NESTED ||
+           r->way == WAY_MIXED;
+}
+
+// What a call that worked was given away is a handle no more; a call that failed has left it.
+static void check_given(struct run *r, bool worked)
+{
+    for (int i = 0; i < r->p->n_sources && !kiln_error() && gives(r); i++) {
+        if (!r->p->source[i].given) continue;
+        kiln_rank(r->source[i]);
+        bool taken = kiln_error() == KILN_E_HANDLE && strstr(kiln_error_message(), " was given away to ");
+        if (taken) kiln_error_clear();
+        if (taken == worked || kiln_error()) continue;
+        r->trace->status = KILN_E_INTERNAL;
+        snprintf(r->trace->message, sizeof r->trace->message, "v%d was%s given away", i, taken ? "" : " not");
+    }
+}
+
 static void make_functions(struct run *r)
 {
     static const kiln_capture captures[WAYS] = {[WAY_TRACE] = KILN_CAPTURE_TRACE, [WAY_AUTO] = KILN_CAPTURE_AUTO};
     const struct program *p = r->p;
+    int64_t numbers[SOURCES];
+    const kiln_ints given = gives(r) ? world_given(p, numbers) : (kiln_ints){0};
     const kiln_jit_opts *opts =
         KILN_JIT(.capture = captures[r->way], .level = p->level, .eager_rounding = p->eager_rounding,
-                 .deterministic = p->deterministic, .verify = p->verified && r->way == WAY_STRICT);
+                 .deterministic = p->deterministic, .verify = p->verified && r->way == WAY_STRICT, .donate = given);
     r->function = r->way == WAY_BUNDLE ? kiln_bundle_jit(bundle_function, r, opts)
                                        : kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, opts);
-    r->inner = kiln_jit(function, r, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+    r->inner = kiln_jit(function, r, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .donate = given));
     if (r->way == WAY_CELL) r->cell = kiln_cell_create(KILN_CELL(.construct = cell_function, .user = r));
 }
 
@@ -508,6 +530,7 @@ static void run_call(struct run *r)
     size_t n_in = world_inputs(r, in), n_out = count_outs(r);
     if (!kiln_error()) call_once(r, in, n_in, out, n_out);
     bool broken = kiln_error() && is_broken(r);
+    check_given(r, !broken);
     if (kiln_error()) r->trace->failed_step = r->step;
     if (!kiln_error() && !broken && (p->gradient == GRADIENT_OUTSIDE || p->gradient == GRADIENT_TWICE))
         back_through_call(r, out);

@@ -27,6 +27,7 @@ static void print_source(const struct program *p, int i, FILE *f)
     if (s->same_as >= 0) fprintf(f, ", the handle v%d", s->same_as);
     if (s->beside >= 0) fprintf(f, ", in the memory of v%d", s->beside);
     if (s->stopped >= 0) fprintf(f, ", kiln_stop_gradient of v%d", s->stopped);
+    if (s->given) fprintf(f, ", given away, a copy");
     bool placed = s->same_as < 0 && s->kind <= SOURCE_CONSTANT;
     for (int call = 0; call < p->n_calls && placed; call++) {
         bool again = call && !memcmp(&s->at[call], &s->at[call - 1], sizeof *s->at) &&

@@ -122,6 +122,17 @@ static double ask_host(void *user)
     return number_of(h->run, h->source);
 }
 
+// In memory that no other handle has.
+static kiln_tensor *copy_of(kiln_tensor *t)
+{
+    kiln_no_grad_begin();
+    kiln_tensor *copy = kiln_zeros_like(t);
+    kiln_assign(copy, t);
+    kiln_no_grad_end();
+    kiln_free(&t);
+    return copy;
+}
+
 static kiln_tensor *make_source(struct run *r, const struct source *s)
 {
     kiln_tensor *t;
@@ -138,6 +149,7 @@ static kiln_tensor *make_source(struct run *r, const struct source *s)
         return kiln_parameter(t, "w");
     default: t = view_of_base(r, s); break;
     }
+    if (s->given) t = copy_of(t);
     if (s->kind == SOURCE_STATE) kiln_state(t);
     if (s->leaf) kiln_set_requires_grad(t, true);
     return t;
@@ -190,6 +202,17 @@ void world_before_call(struct run *r)
         if (!is_input(s)) continue;
         r->source[i] = s->same_as >= 0 ? r->source[s->same_as] : make_source(r, s);
     }
+}
+
+kiln_ints world_given(const struct program *p, int64_t *numbers)
+{
+    kiln_ints given = {0, numbers};
+    int64_t n = 0;
+    for (int i = 0; i < p->n_sources; i++) {
+        if (p->source[i].given) numbers[given.count++] = n;
+        n += is_input(&p->source[i]);
+    }
+    return given;
 }
 
 size_t world_inputs(struct run *r, kiln_tensor **in)

@@ -10,4 +10,6 @@ void world_dims(const struct program *p, const struct source *s, int call, int64
 // The sources as the function sees them, of its inputs and of what it reaches.
 void world_values(struct run *r, kiln_tensor *const *in, kiln_tensor **values);
 size_t world_inputs(struct run *r, kiln_tensor **in);
+// The inputs that calls give away, by number.
+kiln_ints world_given(const struct program *p, int64_t *numbers);
 bool is_input(const struct source *s);

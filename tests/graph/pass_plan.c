@@ -170,12 +170,115 @@ static void large_plans_are_quick(void **state)
     memory_plan_free(&p);
 }
 
+// --- memory that is there anyway
+
+static bool takes_over(const struct plan_buffer *b, const struct plan_candidate *c, int32_t n, int32_t i, int32_t j)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (c[k].a == i && c[k].b == j && b[i].first == b[j].last) return true;
+    return false;
+}
+
+static int32_t from_of(const struct plan_buffer *b, int32_t i)
+{
+    return b[i].flags & PLAN_GIVEN ? INT32_MIN : b[i].first;
+}
+
+static int32_t to_of(const struct plan_buffer *b, int32_t i)
+{
+    return b[i].flags & PLAN_RESULT ? INT32_MAX : b[i].last;
+}
+
+// Whether two buffers may lie in one memory.
+static bool apart(const struct plan_buffer *b, const struct plan_candidate *c, int32_t n, int32_t i, int32_t j)
+{
+    return to_of(b, i) < from_of(b, j) || to_of(b, j) < from_of(b, i) || takes_over(b, c, n, i, j) ||
+           takes_over(b, c, n, j, i);
+}
+
+static void check_hosts(const struct plan_buffer *b, int32_t n, const struct plan_candidate *c, int32_t n_candidates,
+                        const struct memory_plan *p)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t host = p->within[i];
+        if (host < 0) continue;
+        bool result = b[i].flags == PLAN_RESULT;
+        assert_true(b[host].flags & (PLAN_RESULT | PLAN_GIVEN) && p->within[host] < 0 && b[i].size_B);
+        assert_true(result || b[i].flags == 0);
+        assert_true(result ? b[host].flags == PLAN_GIVEN && b[i].size_B == b[host].size_B
+                           : b[i].size_B <= b[host].size_B);
+        assert_true(p->offset_B[i] == PLAN_NOWHERE && apart(b, c, n_candidates, i, host));
+        for (int32_t j = 0; j < i; j++)
+            if (p->within[j] == host && !apart(b, c, n_candidates, i, j))
+                fail_msg("buffers %d and %d meet in %d", (int)j, (int)i, (int)host);
+    }
+}
+
+static void hosts_are_sound(void **state)
+{
+    uint64_t random = 11;
+    int n_within = 0, n_over = 0;
+    for (int trial = 0; trial < 2000; trial++) {
+        int32_t n = 1 + (int32_t)(next(&random) % 40), n_candidates = 0;
+        struct plan_buffer b[40];
+        struct plan_candidate c[400];
+        struct memory_plan p;
+        for (int32_t i = 0; i < n; i++) {
+            int32_t first = (int32_t)(next(&random) % 12), kind = (int32_t)(next(&random) % 4);
+            b[i] = (struct plan_buffer){(1 + next(&random) % 3) * 1000, first, first + (int32_t)(next(&random) % 4), 0};
+            if (kind == 0) b[i].flags = PLAN_RESULT;
+            if (kind == 1) b[i] = (struct plan_buffer){b[i].size_B, -1, first - 1, PLAN_GIVEN};
+            if (next(&random) % 15 == 0) b[i].flags = PLAN_ARENA;
+        }
+        for (int32_t i = 0; i < n; i++)
+            for (int32_t j = 0; j < n && n_candidates < 400; j++)
+                if (i != j && b[j].last == b[i].first && b[i].first >= 0 && !(b[i].flags & PLAN_GIVEN) &&
+                    b[j].flags != PLAN_RESULT && next(&random) % 2)
+                    c[n_candidates++] = (struct plan_candidate){i, j, b[i].first};
+        assert_int_equal(memory_plan_make(b, n, c, n_candidates, &p), KILN_OK);
+        check_hosts(b, n, c, n_candidates, &p);
+        for (int32_t i = 0; i < n; i++) {
+            n_within += p.within[i] >= 0;
+            n_over += p.within[i] >= 0 && b[i].flags == PLAN_RESULT;
+        }
+        memory_plan_free(&p);
+    }
+    assert_true(n_within > 4000 && n_over > 500);
+}
+
+// A chain of equal values, the first of which is given and the last a result, needs no memory at all.
+static void a_chain_lies_in_what_was_given(void **state)
+{
+    struct plan_buffer b[] = {{1000, -1, 0, PLAN_GIVEN}, {1000, 0, 1, 0}, {1000, 1, 2, 0}, {1000, 2, 2, PLAN_RESULT}};
+    struct plan_candidate c[] = {{1, 0, 0}, {2, 1, 1}, {3, 2, 2}};
+    struct memory_plan p;
+    assert_int_equal(memory_plan_make(b, 4, c, 3, &p), KILN_OK);
+    for (int i = 1; i < 4; i++) assert_int_equal(p.within[i], 0);
+    assert_int_equal(p.total_B, 0);
+    memory_plan_free(&p);
+    assert_int_equal(memory_plan_make(b, 4, c, 1, &p), KILN_OK); // each is read where the next one is written
+    assert_int_equal(p.within[3], 0);
+    assert_int_equal(p.within[1], 0);
+    assert_int_equal(p.within[2], -1);
+    memory_plan_free(&p);
+    b[1].size_B = b[2].size_B = 1001; // too large, both
+    assert_int_equal(memory_plan_make(b, 4, c, 3, &p), KILN_OK);
+    assert_int_equal(p.within[3], 0);
+    assert_int_equal(p.total_B, 1024);
+    memory_plan_free(&p);
+    b[3].size_B = 999; // a result of another size
+    assert_int_equal(memory_plan_make(b, 4, c, 3, &p), KILN_OK);
+    assert_int_equal(p.within[3], -1);
+    memory_plan_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans_are_sound),  cmocka_unit_test(chains_share),
-        cmocka_unit_test(one_place_is_taken_once), cmocka_unit_test(mistakes_are_refused),
-        cmocka_unit_test(large_plans_are_quick),
+        cmocka_unit_test(random_plans_are_sound),         cmocka_unit_test(chains_share),
+        cmocka_unit_test(one_place_is_taken_once),        cmocka_unit_test(mistakes_are_refused),
+        cmocka_unit_test(large_plans_are_quick),          cmocka_unit_test(hosts_are_sound),
+        cmocka_unit_test(a_chain_lies_in_what_was_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

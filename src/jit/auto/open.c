@@ -78,7 +78,16 @@ static kiln_status force(struct storage *s, const char *why)
     return status;
 }
 
+static int count(const struct storage *s)
+{
+    auto_lock();
+    int n = s->lazy && s->lazy->outside;
+    for (const struct lazy_reader *r = s->readers; r; r = r->next) n++;
+    auto_unlock();
+    return n;
+}
+
 __attribute__((constructor)) static void install(void)
 {
-    tensor_lazy = (struct lazy_hooks){force, segment_keep, segment_release};
+    tensor_lazy = (struct lazy_hooks){force, segment_keep, segment_release, count};
 }

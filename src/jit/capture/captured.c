@@ -9,7 +9,9 @@ kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor 
 {
     if (!t) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", name, i);
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
-    return error_set(KILN_E_HANDLE, "call: output %zu of %s is a handle that was freed, or no tensor", i, name);
+    char output[256];
+    snprintf(output, sizeof output, "output %zu of %s", i, name);
+    return tensor_check("call", output, t);
 }
 
 void captured_finish(struct captured *c)

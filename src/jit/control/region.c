@@ -11,7 +11,9 @@ kiln_status region_check_output(const struct region *r, size_t i, const kiln_ten
     if (t->magic == TENSOR_ALIVE && t->builder && tensor_outlives_captures())
         return error_set(KILN_E_STATE, "%s: output %zu of %s was made in a capture that has ended", r->op, i, r->part);
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
-    return error_set(KILN_E_HANDLE, "%s: output %zu of %s is a handle that was freed, or no tensor", r->op, i, r->part);
+    char output[128];
+    snprintf(output, sizeof output, "output %zu of %s", i, r->part);
+    return tensor_check(r->op, output, t);
 }
 
 static kiln_status run(const struct region *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **made, size_t n_out)
