@@ -83,23 +83,38 @@ static void begin_key(struct str *key, const char *target)
     str_add(key, "\n");
 }
 
+static kiln_status object_key(const struct kernel_source *s, struct str *key)
+{
+    begin_key(key, "object");
+    TRY(llvm_host_key(key));
+    str_addn(key, str_text(&s->key), s->key.len);
+    return str_check(key);
+}
+
+// Known by who made it, which is certain once it was made.
+static void keep_object(const struct kernel_source *s, const struct codegen_code *code)
+{
+    struct str key;
+    if (!object_key(s, &key))
+        disk_store(DISK_OBJECT, &key, code->symbol, code->code, code->size_B);
+    else
+        kiln_error_clear();
+    str_free(&key);
+}
+
 static kiln_status object_of(struct kernel_source *s, struct jit_kernel *kernel, struct codegen_code *code)
 {
     struct str key;
     *code = (struct codegen_code){.plan = s->plan};
-    begin_key(&key, "object");
-    kiln_status status = llvm_host_key(&key);
-    str_addn(&key, str_text(&s->key), s->key.len);
-    if (!status) status = str_check(&key);
+    kiln_status status = object_key(s, &key);
     if (!status && !s->anew) code->code = disk_load(DISK_OBJECT, &key, code->symbol, &code->size_B);
-    s->found = code->code != NULL;
-    if (!status && !s->found) {
-        kernel->compiled = true;
-        status = llvm_compile(s->k, &s->plan, code);
-        if (!status) disk_store(DISK_OBJECT, &key, code->symbol, code->code, code->size_B);
-    }
     str_free(&key);
-    return status;
+    s->found = code->code != NULL;
+    if (status || s->found) return status;
+    kernel->compiled = true;
+    TRY(llvm_compile(s->k, &s->plan, code));
+    keep_object(s, code);
+    return KILN_OK;
 }
 
 static kiln_status compile_llvm(struct kernel_source *s, struct jit_kernel *kernel)

@@ -301,7 +301,8 @@ class Bench(Common):
         rows = self.good('--list').split()
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start', 'first_call', 'new_shape', 'resnet_sizes'])
+        self.assertEqual(rows[len(names):],
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
     def rows(self, *args):
@@ -334,9 +335,10 @@ class Bench(Common):
             self.skipTest('the rows are too large for a build with sanitizers')
         rows = self.rows('--budget', '0.001')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 5) + 6)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 6) + 7)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
         for name in ('new_shape/softmax', 'new_shape/gpt_step', 'resnet_sizes/jit'):
             self.assertGreaterEqual(rows[name]['most_ns'], rows[name]['time_ns'], name)
         for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step', 'decode_128'):
