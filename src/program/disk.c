@@ -1,13 +1,14 @@
-// One file a kernel: a header, the key, the code. The name is a hash of the key; a file whose key is another's, or
-// whose bytes do not have the hash that the header states, is ignored and replaced.
+// One file a kernel or decision: a header, the key, the content. Its name is a hash of the key; a file whose key is
+// another's, or whose bytes do not have the hash that the header states, is ignored and replaced.
 #include "program/disk.h"
+#include "base/build_id.h"
 #include "base/cache.h"
 #include "base/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE_B = 64 << 20, SYMBOL_B = 64 };
+enum { MAX_FILE_B = 64 << 20, SYMBOL_B = DISK_NAME_B };
 
 struct disk_header {
     char magic[8];
@@ -15,12 +16,21 @@ struct disk_header {
     char symbol[SYMBOL_B];
 };
 
+static const char *const folders[DISK_KINDS] = {"objects", "modules", "passes", "fusion"};
+static const char *const kinds[DISK_KINDS] = {"object", "module", "passes", "fusion"};
+
+void disk_begin_key(struct str *key, enum disk_kind kind)
+{
+    str_addf(key, "%s %s ", kinds[kind], KILN_VERSION);
+    build_id_add(key, kinds);
+    str_add(key, "\n");
+}
+
 static bool folder_path(enum disk_kind kind, char *out, size_t cap)
 {
-    static const char *const names[] = {[DISK_OBJECT] = "objects", [DISK_MODULE] = "modules"};
     if (!cache_folder(out, cap)) return false;
     size_t len = strlen(out);
-    int n = snprintf(out + len, cap - len, "/%s", names[kind]);
+    int n = snprintf(out + len, cap - len, "/%s", folders[kind]);
     return n > 0 && (size_t)n < cap - len;
 }
 
@@ -36,9 +46,9 @@ static bool file_path(enum disk_kind kind, const struct str *key, char *out, siz
 static struct disk_header header_of(const struct str *key, const char *symbol, const void *code, size_t size_B)
 {
     struct disk_header h = {.magic = "kilnk01", .key_B = key->len, .code_B = size_B};
-    h.hash = hash_bytes(hash_bytes(0, str_text(key), key->len), code, size_B);
-    h.hash = hash_bytes(h.hash, symbol, strlen(symbol));
     snprintf(h.symbol, sizeof h.symbol, "%s", symbol);
+    h.hash = hash_bytes(hash_bytes(0, str_text(key), key->len), code, size_B);
+    h.hash = hash_bytes(h.hash, h.symbol, strlen(h.symbol));
     return h;
 }
 
