@@ -2,7 +2,6 @@
 // another's, or whose bytes do not have the hash that the header states, is ignored and replaced.
 #include "program/disk.h"
 #include "base/build_id.h"
-#include "base/cache.h"
 #include "base/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,6 @@ struct disk_header {
     char symbol[SYMBOL_B];
 };
 
-static const char *const folders[DISK_KINDS] = {"objects", "modules", "passes", "fusion"};
 static const char *const kinds[DISK_KINDS] = {"object", "module", "passes", "fusion"};
 
 void disk_begin_key(struct str *key, enum disk_kind kind)
@@ -26,20 +24,18 @@ void disk_begin_key(struct str *key, enum disk_kind kind)
     str_add(key, "\n");
 }
 
-static bool folder_path(enum disk_kind kind, char *out, size_t cap)
+static void file_name(const struct str *key, char *out, size_t cap)
 {
-    if (!cache_folder(out, cap)) return false;
-    size_t len = strlen(out);
-    int n = snprintf(out + len, cap - len, "/%s", folders[kind]);
-    return n > 0 && (size_t)n < cap - len;
+    uint64_t a = hash_bytes(1, str_text(key), key->len), b = hash_bytes(2, str_text(key), key->len);
+    snprintf(out, cap, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
 static bool file_path(enum disk_kind kind, const struct str *key, char *out, size_t cap)
 {
-    char folder[3072];
-    if (!folder_path(kind, folder, sizeof folder)) return false;
-    uint64_t a = hash_bytes(1, str_text(key), key->len), b = hash_bytes(2, str_text(key), key->len);
-    int n = snprintf(out, cap, "%s/%016llx%016llx", folder, (unsigned long long)a, (unsigned long long)b);
+    char folder[3072], name[40];
+    if (!cache_kind_folder((enum cache_kind)kind, folder, sizeof folder)) return false;
+    file_name(key, name, sizeof name);
+    int n = snprintf(out, cap, "%s/%s", folder, name);
     return n > 0 && (size_t)n < cap;
 }
 
@@ -96,8 +92,28 @@ void disk_store(enum disk_kind kind, const struct str *key, const char *symbol, 
     free(body);
 }
 
+enum disk_state disk_check(enum disk_kind kind, const char *name_of_file, const void *file, size_t file_B, char *name)
+{
+    struct disk_header h;
+    char expected[40];
+    struct str begin;
+    *name = 0;
+    if (file_B < sizeof h) return DISK_DAMAGED;
+    memcpy(&h, file, sizeof h);
+    if (h.key_B > file_B - sizeof h || h.key_B > MAX_FILE_B) return DISK_DAMAGED;
+    struct str key = {.text = (char *)file + sizeof h, .len = h.key_B};
+    file_name(&key, expected, sizeof expected);
+    if (!find_code(&key, file, file_B, &h) || strcmp(expected, name_of_file)) return DISK_DAMAGED;
+    memcpy(name, h.symbol, sizeof h.symbol);
+    str_init(&begin);
+    disk_begin_key(&begin, kind);
+    bool ours = !begin.failed && key.len >= begin.len && !memcmp(key.text, str_text(&begin), begin.len);
+    str_free(&begin);
+    return ours ? DISK_GOOD : DISK_OTHER_BUILD;
+}
+
 bool disk_has(enum disk_kind kind)
 {
     char folder[3072];
-    return folder_path(kind, folder, sizeof folder) && cache_has_files(folder);
+    return cache_kind_folder((enum cache_kind)kind, folder, sizeof folder) && cache_has_files(folder);
 }
