@@ -38,12 +38,12 @@ static size_t plan_size_B(int32_t n, uint32_t texts_B)
 
 // --- the form of units
 
-struct form {
+struct units_form {
     struct str *out;
     bool exact; // with all sizes and numbers
 };
 
-static void word(const struct form *f, uint64_t w)
+static void word(const struct units_form *f, uint64_t w)
 {
     str_add_word(f->out, w);
 }
@@ -61,7 +61,7 @@ static uint64_t stride_class(int64_t stride)
     return stride < 0 ? 3 : stride > 1 ? 2 : (uint64_t)stride;
 }
 
-static void operand_form(const struct form *f, const struct launch_operand *o, int rank)
+static void operand_form(const struct units_form *f, const struct launch_operand *o, int rank)
 {
     word(f, (uint64_t)o->slot << 32 | (uint64_t)o->dtype << 8 | o->flags);
     if (f->exact) word(f, o->address);
@@ -73,7 +73,7 @@ static void operand_form(const struct form *f, const struct launch_operand *o, i
 }
 
 // What a launch is beside its operands, where all of it counts.
-static void launch_form(const struct form *f, const struct launch *l)
+static void launch_form(const struct units_form *f, const struct launch *l)
 {
     word(f, (uint64_t)l->kernel << 32 | (uint64_t)l->rank << 16 | (uint64_t)l->n_reduce << 8 | l->n_scalars);
     for (int d = 0; d < l->rank; d++) word(f, (uint64_t)l->sizes[d]);
@@ -82,7 +82,7 @@ static void launch_form(const struct form *f, const struct launch *l)
     for (size_t i = 0; i < COUNT_OF(l->variant); i++) word(f, l->variant[i]);
 }
 
-static void exact_form(const struct form *f, const struct unit *u)
+static void exact_form(const struct units_form *f, const struct unit *u)
 {
     word(f, (uint64_t)(uint32_t)u->node << 32 | (uint32_t)u->n_parts);
     word(f, (uint64_t)u->row_dims << 8 | (u->region && u->region->has_effect));
@@ -96,7 +96,7 @@ static void exact_form(const struct form *f, const struct unit *u)
     }
 }
 
-static void unit_form(const struct form *f, const struct unit *u)
+static void unit_form(const struct units_form *f, const struct unit *u)
 {
     word(f, (uint64_t)u->l.kernel << 32 | (uint64_t)u->l.rank << 24 | (uint64_t)u->l.n_reduce << 16 |
                 (uint64_t)(uint32_t)u->n_windows << 8 | (uint64_t)u->bits_dtype);
@@ -109,7 +109,7 @@ static void unit_form(const struct form *f, const struct unit *u)
     if (f->exact) exact_form(f, u);
 }
 
-static void buffer_form(const struct form *f, const struct unit_buffer *b)
+static void buffer_form(const struct units_form *f, const struct unit_buffer *b)
 {
     word(f, (uint64_t)b->kind << 16 | (uint64_t)b->dtype << 8 | (uint64_t)b->kept << 2 | (uint64_t)b->ordered << 1 |
                 b->in_place);
@@ -119,7 +119,7 @@ static void buffer_form(const struct form *f, const struct unit_buffer *b)
 
 void fuse_form(const struct units *u, const struct fuse_options *o, bool exact, struct str *out)
 {
-    const struct form f = {out, exact};
+    const struct units_form f = {out, exact};
     word(&f, (uint64_t)o->off << 2 | (uint64_t)o->alone << 1 | o->round_casts);
     word(&f, u->v.n);
     for (size_t i = 0; i < u->v.n; i++) unit_form(&f, &u->v.v[i]);

@@ -4,8 +4,8 @@
 usage: test_cache.py STEPS [bench=BENCH] [cache=CACHE] [full_disk=LIBRARY] [no_compiler=LIBRARY] DEVICE
 
 STEPS trains a small network and prints what came out and what was compiled. BENCH is kiln-bench, CACHE kiln-cache; the
-libraries are preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the folder can be
-written again, files that the next process uses.
+libraries are preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the
+folder can be written again, files that the next process uses.
 """
 import fcntl
 import json

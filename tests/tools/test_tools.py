@@ -3,7 +3,7 @@
 
 usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
 
-NAME is kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
+NAME is kiln-cache, kiln-info, kiln-opt, kiln-shader-dump, kiln-bench or gpu-check.
 """
 import json
 import os
@@ -233,6 +233,24 @@ class ShaderDump(Common):
             self.assertRegex(text, r'(?m)^// ==== 0001-')
             self.assertRegex(text, r'(?m)^// ---- \w*mean_add_rsqrt\w*: fused$')
             self.assertEqual(self.good('--graph', str(program / '00-captured.kiln'), '--list').count(': fused'), 1)
+
+
+class Cache(Common):
+    """What it does with files is shown by tests/disk_cache."""
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['burn'], ['list', 'stray'], ['clear', '--older', 'old'],
+                     ['clear', '--keep-size', '1X'], ['verify', '--long'], ['list', '--older', '1']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+    def test_empty_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f'{folder}/absent'
+            self.assertEqual(self.good('path', KILN_CACHE_DIR=path).strip(), path)
+            self.assertEqual(self.good('list', KILN_CACHE_DIR=path).split(), ['total', '0B', 'in', '0', 'files'])
+            self.assertEqual(self.good('verify', KILN_CACHE_DIR=path).strip(), 'no files')
+            self.assertIn('0 files', self.good('clear', KILN_CACHE_DIR=path))
+            self.assertEqual(os.listdir(folder), [])
 
 
 class Opt(Common):
@@ -561,7 +579,7 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
+SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
           'gpu-check': GpuCheck}
 
 if __name__ == '__main__':
