@@ -124,9 +124,10 @@ static uint64_t units_key(const struct units *u, const struct fuse_options *o, c
 
 enum { WORTH_KEEPING = 16 }; // nodes, units: few are done sooner than a file is read
 
-static bool graph_is_kept(const struct kiln_graph *g)
+// Who watches the passes sees all of them.
+static bool graph_is_kept(const struct kiln_graph *g, const struct pass_options *o)
 {
-    bool kept = g->nodes.n >= WORTH_KEEPING;
+    bool kept = g->nodes.n >= WORTH_KEEPING && !o->each && !o->print_before && !o->print_after;
     for (size_t i = 0; i < g->nodes.n && kept; i++)
         kept = g->nodes.v[i].op->index < op_count && !(g->nodes.v[i].op->flags & OP_HOST);
     return kept;
@@ -226,7 +227,7 @@ kiln_status program_forms_run_passes(struct program_forms *f, struct kiln_graph 
     bool known = passes != NULL;
     struct str on_disk;
     str_init(&on_disk);
-    if (!known && graph_is_kept(*g)) passes_disk_key(&on_disk, *g, o);
+    if (!known && graph_is_kept(*g, o)) passes_disk_key(&on_disk, *g, o);
     if (!known && (passes = load(DISK_PASSES, &on_disk, &n))) {
         known = are_passes(passes, n);
         if (known) keep(f, key, passes, n);

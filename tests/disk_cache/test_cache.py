@@ -428,12 +428,16 @@ class Decisions(Case):
         self.assertGreater(len(self.decisions('fusion')), n)
 
     def test_same_program(self):
-        """From disk comes what is found without."""
+        """From disk comes what is found without: fusion's decisions are those for the same graph."""
         plans = []
         for _ in range(2):
             dump = self.home / f'dump{len(plans)}'
             dump.mkdir()
             self.run_steps(self.environment(KILN_DUMP=str(dump)))
+            if plans:
+                self.assertEqual(self.everything(), before)
+            self.fill()
+            before = self.everything()
             plans.append({p.relative_to(dump): p.read_bytes() for p in sorted(dump.rglob('*')) if p.is_file() and
                           not re.match(r'\d\d-', p.name)})
         self.assertGreater(len(plans[0]), 2)
