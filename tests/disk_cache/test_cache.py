@@ -801,7 +801,7 @@ class Odd(Case):
     def test_full_disk(self):
         env = self.environment(LD_PRELOAD=TOOLS['full_disk'])
         self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
-        self.assertEqual(self.files(), {})
+        self.assertEqual(self.everything(), {})
         self.assertEqual(self.run_steps(), EXPECTED['compiled_on_device'])
         self.assertEqual(self.run_steps(), 0)
 
