@@ -19,19 +19,18 @@ static uint64_t saved_registers(void)
 
 bool host_add_processor(struct str *out)
 {
-    const unsigned all = ~0u, extended = 0x80000000;
     enum { FEATURES = 1 };
     static const struct leaf leaves[] = {
-        {0, 0, all, all, all},
-        {FEATURES, 0, 0xffff, all, all},
-        {7, 0, all, all, all},
-        {7, 1, all, all, all},
-        {13, 1, 0, all, 0},
-        {20, 0, all, all, all},
-        {25, 0, all, all, all},
-        {extended, 0, all, all, all},
-        {extended + 1, 0, all, all, all},
-        {extended + 8, 0, all, 0, 0},
+        {0, 0, ~0u, ~0u, ~0u},
+        {FEATURES, 0, 0xffff, ~0u, ~0u},
+        {7, 0, ~0u, ~0u, ~0u},
+        {7, 1, ~0u, ~0u, ~0u},
+        {13, 1, 0, ~0u, 0},
+        {20, 0, ~0u, ~0u, ~0u},
+        {25, 0, ~0u, ~0u, ~0u},
+        {0x80000000, 0, ~0u, ~0u, ~0u},
+        {0x80000001, 0, ~0u, ~0u, ~0u},
+        {0x80000008, 0, ~0u, 0, 0},
     };
     bool saves = false;
     str_add(out, "llvm for x86-64");
