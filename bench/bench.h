@@ -138,6 +138,9 @@ int cold_child(void);
 // disk.
 void measure_first_call(const struct plan *p, bool warm, struct row *out);
 int first_call_child(const char *device);
+// From the start of a process to the loss of its first step of gpt_step, with what the run before left on disk.
+void measure_warm_gpt(const struct plan *p, struct row *out);
+int warm_gpt_child(const struct plan *p);
 // shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
 // residual network of images.
 enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };

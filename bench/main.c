@@ -32,8 +32,8 @@ static bool chosen(const struct plan *p, const char *name)
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
-static const char memory_row[] = "train_10000", cold_row[] = "cold_start",
-                  first_row[] = "first_call", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
+static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
+                  warm_row[] = "warm_gpt", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
                   *const shape_modes[] = {"softmax", "gpt_step", "jit"};
 
 static int list_rows(const struct plan *p)
@@ -44,6 +44,7 @@ static int list_rows(const struct plan *p)
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
     if (chosen(p, first_row)) printf("%s\n", first_row);
+    if (chosen(p, warm_row)) printf("%s\n", warm_row);
     for (int k = SHAPES_TRAINING; k < SHAPES_COUNT; k++)
         if (chosen(p, shape_rows[k])) printf("%s\n", shape_rows[k]);
     return 0;
@@ -93,6 +94,12 @@ static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, s
         struct row *r = report_add(report, first_row, caches[warm]);
         if (!r) return false;
         measure_first_call(p, warm, r);
+        ok &= show(r);
+    }
+    if (p->modes[MODE_JIT] && chosen(p, warm_row)) {
+        struct row *r = report_add(report, warm_row, "jit");
+        if (!r) return false;
+        measure_warm_gpt(p, r);
         ok &= show(r);
     }
     for (enum shape_row k = 0; k < SHAPES_COUNT; k++) {
@@ -202,6 +209,7 @@ static int take_option(int c, struct request *q)
     case 'c': q->peer = optarg; break;
     case 'C': return 1 + cold_child();
     case 'F': return 1 + first_call_child(optarg);
+    case 'G': return 1 + warm_gpt_child(&q->plan);
     case 'v': printf("kiln-bench %s\n", KILN_VERSION); return 1;
     case 'h': fputs(usage, stdout); return 1;
     default: fputs(usage, stderr); return 3;
@@ -212,11 +220,12 @@ static int take_option(int c, struct request *q)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'},  {"size", 1, NULL, 's'},       {"modes", 1, NULL, 'm'},
-        {"filter", 1, NULL, 'f'},  {"budget", 1, NULL, 'b'},     {"memory", 0, NULL, 'M'},
-        {"list", 0, NULL, 'l'},    {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
-        {"compare", 1, NULL, 'c'}, {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
-        {"version", 0, NULL, 'v'}, {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'},    {"size", 1, NULL, 's'},       {"modes", 1, NULL, 'm'},
+        {"filter", 1, NULL, 'f'},    {"budget", 1, NULL, 'b'},     {"memory", 0, NULL, 'M'},
+        {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
+        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
+        {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},    {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     struct request q = {.plan = {.size = "small", .budget_s = 1, .modes = {true, true}}};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         int status = take_option(c, &q);

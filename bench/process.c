@@ -29,28 +29,37 @@ int cold_child(void)
     return told && answer == 'y' ? 0 : 1;
 }
 
-// The time to the answer of one child; negative when there was none.
-static double cold_once(void)
+// This program again, with a cache folder of its own unless that is NULL: what it tells, and the time from fork until
+// it is told. False when it told nothing, or failed.
+static bool run_child(const char *const *arguments, const char *cache, void *told, size_t told_B, double *time_ns)
 {
     int ends[2];
-    if (pipe(ends)) return -1;
+    if (pipe(ends)) return false;
     double t0 = now_ns();
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execl("/proc/self/exe", "kiln-bench", "--cold-child", (char *)NULL);
+        if (cache) setenv("KILN_CACHE_DIR", cache, 1);
+        execv("/proc/self/exe", (char *const *)arguments);
         _exit(127);
     }
     close(ends[1]);
-    char answer = 0;
-    bool right = child > 0 && read(ends[0], &answer, 1) == 1 && answer == 'y';
-    double time_ns = now_ns() - t0;
+    bool ok = child > 0 && read(ends[0], told, told_B) == (ssize_t)told_B;
+    *time_ns = now_ns() - t0;
     close(ends[0]);
-    int status = 0;
+    int status = 1;
     if (child > 0) waitpid(child, &status, 0);
-    return right && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? time_ns : -1;
+    return ok && status == 0;
+}
+
+static double cold_once(void)
+{
+    const char *const arguments[] = {"kiln-bench", "--cold-child", NULL};
+    char answer = 0;
+    double time_ns;
+    return run_child(arguments, NULL, &answer, 1, &time_ns) && answer == 'y' ? time_ns : -1;
 }
 
 static int by_value(const void *a, const void *b)
@@ -126,25 +135,11 @@ int first_call_child(const char *device)
     return ok ? 0 : 1;
 }
 
-static bool first_call_once(const char *device, const char *cache, struct first_call *out)
+static bool first_call_once(const struct plan *p, const char *cache, struct first_call *out)
 {
-    int ends[2];
-    if (pipe(ends)) return false;
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        setenv("KILN_CACHE_DIR", cache, 1);
-        execl("/proc/self/exe", "kiln-bench", "--first-child", device ? device : "", (char *)NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    bool told = child > 0 && read(ends[0], out, sizeof *out) == sizeof *out;
-    close(ends[0]);
-    int status = 1;
-    if (child > 0) waitpid(child, &status, 0);
-    return told && status == 0;
+    const char *const arguments[] = {"kiln-bench", "--first-child", p->device ? p->device : "", NULL};
+    double time_ns;
+    return run_child(arguments, cache, out, sizeof *out, &time_ns);
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
@@ -155,32 +150,24 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
+typedef bool call_fn(const struct plan *p, const char *cache, struct first_call *out);
+
 // The calls with a cache folder of their own, which goes afterwards.
-static bool first_calls(const char *device, int n, struct first_call *calls)
+static bool calls_of(const struct plan *p, call_fn *once, int n, struct first_call *calls)
 {
     const char *temporary = getenv("TMPDIR");
     char folder[512];
     snprintf(folder, sizeof folder, "%s/kiln-bench-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) return false;
     bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = first_call_once(device, folder, &calls[i]);
+    for (int i = 0; i < n && ok; i++) ok = once(p, folder, &calls[i]);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return ok;
 }
 
-void measure_first_call(const struct plan *p, bool warm, struct row *out)
+static void take_calls(const struct first_call *calls, struct row *out)
 {
-    struct first_call calls[COLD_RUNS + 1];
     double times[COLD_RUNS], driver[COLD_RUNS];
-    bool ok = true;
-    if (warm)
-        ok = first_calls(p->device, COLD_RUNS + 1, calls);
-    else
-        for (int i = 0; i <= COLD_RUNS && ok; i++) ok = first_calls(p->device, 1, &calls[i]);
-    if (!ok) {
-        snprintf(out->error, sizeof out->error, "the new process gave no result");
-        return;
-    }
     out->first_ns = calls[0].time_ns;
     for (int i = 0; i < COLD_RUNS; i++) {
         times[i] = calls[i + 1].time_ns;
@@ -189,6 +176,64 @@ void measure_first_call(const struct plan *p, bool warm, struct row *out)
     take_times(out, times, COLD_RUNS);
     qsort(driver, COLD_RUNS, sizeof *driver, by_value);
     if (driver[COLD_RUNS - 1] > 0) out->driver_ns = driver[COLD_RUNS / 2];
+}
+
+void measure_first_call(const struct plan *p, bool warm, struct row *out)
+{
+    struct first_call calls[COLD_RUNS + 1];
+    bool ok = true;
+    if (warm)
+        ok = calls_of(p, first_call_once, COLD_RUNS + 1, calls);
+    else
+        for (int i = 0; i <= COLD_RUNS && ok; i++) ok = calls_of(p, first_call_once, 1, &calls[i]);
+    if (ok)
+        take_calls(calls, out);
+    else
+        snprintf(out->error, sizeof out->error, "the new process gave no result");
+}
+
+// --- the first step of training in a process: all of it, from fork to the loss
+
+int warm_gpt_child(const struct plan *p)
+{
+    struct state s;
+    kiln_device *dev = kiln_device_open(p->device);
+    kiln_tensor *loss = NULL;
+    kiln_seed(dev, 0);
+    state_begin(&s, dev, bench_sizes(p->size), case_named("gpt_step"), MODE_JIT);
+    kiln_scope *scope = kiln_scope_begin();
+    state_call(&s, &loss);
+    double value = kiln_item(loss);
+    kiln_device_synchronize(dev);
+    bool ok = !kiln_error() && isfinite(value) && write(STDOUT_FILENO, &value, sizeof value) == sizeof value;
+    if (kiln_error()) fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
+    kiln_scope_end(&scope);
+    state_finish(&s);
+    kiln_device_close(&dev);
+    return ok ? 0 : 1;
+}
+
+static bool warm_gpt_once(const struct plan *p, const char *cache, struct first_call *out)
+{
+    const char *arguments[8] = {"kiln-bench", "--size", p->size};
+    int n = 3;
+    if (p->device) {
+        arguments[n++] = "--device";
+        arguments[n++] = p->device;
+    }
+    arguments[n] = "--gpt-child";
+    double loss;
+    *out = (struct first_call){0};
+    return run_child(arguments, cache, &loss, sizeof loss, &out->time_ns);
+}
+
+void measure_warm_gpt(const struct plan *p, struct row *out)
+{
+    struct first_call calls[COLD_RUNS + 1];
+    if (calls_of(p, warm_gpt_once, COLD_RUNS + 1, calls))
+        take_calls(calls, out);
+    else
+        snprintf(out->error, sizeof out->error, "the new process gave no result");
 }
 
 // --- memory: figures of the heap after 100 steps of training, and after 10,000

@@ -141,6 +141,52 @@ KILN_API kiln_status kiln_library_facts(kiln_fact_fn fn, void *user);
 /// kiln_device_open asks for). Errors: KILN_E_ARGUMENT for another name, KILN_E_MISSING where there is no such device.
 KILN_API kiln_status kiln_device_facts(const char *device, kiln_fact_fn fn, void *user);
 
+/// What a file of the cache is.
+typedef enum kiln_cache_state {
+    KILN_CACHE_GOOD = 0,        ///< whole, and of this build of the library
+    KILN_CACHE_OTHER_BUILD = 1, ///< whole, of another build: this one does not read it
+    KILN_CACHE_DAMAGED = 2,     ///< not whole, under another's name, or nothing that the library wrote: never read
+    KILN_CACHE_UNFINISHED = 3,  ///< a process writes it, or was killed while it did
+} kiln_cache_state;
+
+/// One file of the cache, which keeps what a process compiled for others (see KILN_CACHE_DIR in the guide). All strings
+/// are valid during the callback only.
+typedef struct kiln_cache_file {
+    size_t size KILN_0;      ///< sizeof(kiln_cache_file)
+    const char *kind KILN_0; ///< "object" (machine code), "module" (SPIR-V), "passes" (which change a graph), "fusion"
+                             ///< (what becomes one kernel), "pipelines" (a driver's)
+    const char *path KILN_0; ///< below the cache folder: "objects/0f12..."
+    const char *name KILN_0; ///< of the kernel or the captured function; "" where it is not known
+    uint64_t size_B KILN_0;  ///< its size
+    double age_s KILN_0;     ///< since it was written or, to a day, last used; 0 where the clock was set back
+    kiln_cache_state state KILN_0;
+} kiln_cache_file;
+typedef void (*kiln_cache_fn)(void *user, const kiln_cache_file *file);
+
+/// The path of the cache folder, which need not exist; the caller frees it with free(). NULL with KILN_E_MISSING where
+/// the environment names none.
+KILN_API char *kiln_cache_folder(void);
+
+/// Reads and checks all files of the cache, and calls `fn` for each, the one used longest ago first. What else lies in
+/// the folder is left out. Errors: KILN_E_MISSING without a cache folder's path, KILN_E_STATE for a folder that the
+/// library does not use since it, or one above it, is open to others' writing. A folder that does not exist has no
+/// files.
+KILN_API kiln_status kiln_cache_visit(kiln_cache_fn fn, void *user);
+
+/// Options of kiln_cache_clear.
+typedef struct kiln_cache_clear_opts {
+    size_t size KILN_0;
+    double older_s KILN_0;  ///< only files that were last used longer ago than so many seconds
+    uint64_t keep_B KILN_0; ///< remove no more than it takes to come down to so many bytes
+} kiln_cache_clear_opts;
+#define KILN_CACHE_CLEAR(...) KILN_OPTS_(kiln_cache_clear_opts, __VA_ARGS__)
+
+/// Removes files of the cache, those used longest ago first, and calls `fn` (may be NULL) for each that is gone; its
+/// state is not looked at. Opts may be NULL: all files. Processes that run meanwhile lose nothing but time. Errors: as
+/// for kiln_cache_visit; KILN_E_ARGUMENT for an age that is negative or no number; KILN_E_IO where a file cannot be
+/// removed, after all others were.
+KILN_API kiln_status kiln_cache_clear(const kiln_cache_clear_opts *opts, kiln_cache_fn fn, void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 bool cache_folder(char *out, size_t cap)
@@ -66,7 +67,7 @@ static bool is_reached_safely(int folder, struct stat st)
 }
 
 // The folder of a path, and where the name of the file begins; -1 unless it is the user's alone.
-static int open_folder(const char *path, const char **name)
+int cache_open_folder(const char *path, const char **name)
 {
     char folder[4096];
     const char *slash = strrchr(path, '/');
@@ -96,6 +97,14 @@ static void make_folders(const char *path)
     }
 }
 
+// That a file was read is noted once a day, for it is read often, and file systems may not note it themselves.
+static void mark_used(int fd, const struct stat *st)
+{
+    enum { DAY_S = 24 * 60 * 60 };
+    struct timespec now;
+    if (!clock_gettime(CLOCK_REALTIME, &now) && now.tv_sec - st->st_mtim.tv_sec > DAY_S) futimens(fd, NULL);
+}
+
 static void *read_all(int fd, size_t max_B, size_t *size_B)
 {
     struct stat st;
@@ -113,13 +122,14 @@ static void *read_all(int fd, size_t max_B, size_t *size_B)
             data = NULL;
         }
     }
+    if (data) mark_used(fd, &st);
     return data;
 }
 
 void *cache_read(const char *path, size_t max_B, size_t *size_B)
 {
     const char *name;
-    int folder = open_folder(path, &name);
+    int folder = cache_open_folder(path, &name);
     int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     void *data = fd < 0 ? NULL : read_all(fd, max_B, size_B);
     if (fd >= 0) close(fd);
@@ -174,14 +184,16 @@ void cache_write(const char *path, const void *head, size_t head_B, const void *
     const char *name;
     if (!fits(head_B, size_B)) return;
     make_folders(path);
-    int folder = open_folder(path, &name);
+    int folder = cache_open_folder(path, &name);
     if (folder < 0) return;
     sweep_once(folder);
     int fd = temporary_create(folder, name, 0600, temporary, sizeof temporary);
     if (fd >= 0) {
         bool written = write_all(fd, head, head_B) && write_all(fd, data, size_B);
         written = !close(fd) && written;
-        if (!written || renameat(folder, temporary, folder, name)) unlinkat(folder, temporary, 0);
+        written = written && !renameat(folder, temporary, folder, name);
+        if (!written) unlinkat(folder, temporary, 0);
+        if (written) cache_grew(head_B + size_B);
     }
     close(folder);
 }

@@ -54,6 +54,15 @@ void str_add(struct str *s, const char *text)
     str_addn(s, text, strlen(text));
 }
 
+void str_add_word(struct str *s, uint64_t w)
+{
+    unsigned char bytes[10];
+    size_t n = 0;
+    for (; w >= 0x80; w >>= 7) bytes[n++] = (unsigned char)(w | 0x80);
+    bytes[n++] = (unsigned char)w;
+    str_addn(s, (const char *)bytes, n);
+}
+
 static void addv(struct str *s, const char *format, va_list args)
 {
     char small[256];

@@ -28,11 +28,14 @@ struct fuse_options {
     bool round_casts;             // see struct program_options
     bool verify;                  // fused_verify on each kernel
     const struct fuse_plan *plan; // what was decided about units of the same form; NULL: nothing is known
+    size_t plan_B;
 };
 
-// Decisions that hold for units of one form: see plan.c. One block of memory.
+// Decisions that hold for units of one form: see plan.c. One block of memory without addresses; one that is no plan of
+// these units is not followed.
 struct fuse_plan;
-uint64_t fuse_form(const struct units *u, const struct fuse_options *o);
+// Appends the form. `exact`: with all sizes and numbers, so that search finds the same for equal bytes.
+void fuse_form(const struct units *u, const struct fuse_options *o, bool exact, struct str *out);
 
 kiln_status fuse(const struct units *u, const struct device_caps *caps, const struct fuse_options *o,
                  struct fuse_schedule *out);

@@ -124,25 +124,43 @@ static kiln_status find_roots(struct fuser *f)
     return roots_again(&f->r);
 }
 
-static kiln_status find_groups(struct fuser *f)
+static kiln_status search_anew(struct fuser *f, struct arena_mark before)
 {
-    TRY(find_roots(f));
-    if (!f->o->plan) return search(f);
-    bool done;
-    struct arena_mark before = arena_mark(&f->out->arena);
-    TRY(group_follow(f, f->o->plan, &done));
-    if (done) return KILN_OK;
     arena_rewind(&f->out->arena, before);
+    f->out->steps.n = 0;
     group_forget(f);
     TRY(find_roots(f));
     return search(f);
 }
 
+static kiln_status order_groups(struct fuser *f)
+{
+    if (!f->o->off) TRY(group_find_attention(f));
+    return group_order(f);
+}
+
+// A plan that comes from a file might be of groups that can be built and wait for each other.
+static kiln_status find_steps(struct fuser *f)
+{
+    bool done = false;
+    struct arena_mark before = arena_mark(&f->out->arena);
+    TRY(find_roots(f));
+    if (!f->o->plan) {
+        TRY(search(f));
+        return order_groups(f);
+    }
+    TRY(group_follow(f, f->o->plan, f->o->plan_B, &done));
+    if (!done) TRY(search_anew(f, before));
+    kiln_status status = order_groups(f);
+    if (status != KILN_E_INTERNAL || !done) return status;
+    kiln_error_clear();
+    TRY(search_anew(f, before));
+    return order_groups(f);
+}
+
 static kiln_status run(struct fuser *f)
 {
-    TRY(find_groups(f));
-    if (!f->o->off) TRY(group_find_attention(f));
-    TRY(group_order(f));
+    TRY(find_steps(f));
     for (size_t i = 0; f->o->verify && i < f->out->steps.n; i++)
         if (f->out->steps.v[i].kernel) TRY(fused_verify(f->out->steps.v[i].kernel, f->u->buffers.v));
     return f->o->off ? KILN_OK : make_tables(f);

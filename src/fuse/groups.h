@@ -80,7 +80,7 @@ kiln_status group_merge(struct fuser *f, int32_t x, int32_t y, bool *done);
 struct fuse_plan *group_plan(const struct fuser *f, size_t *size_B); // allocated; NULL: out of memory
 // Groups as the plan has them, each of them built. Not *done: it cannot be followed, and what it has left is to be
 // forgotten.
-kiln_status group_follow(struct fuser *f, const struct fuse_plan *p, bool *done);
+kiln_status group_follow(struct fuser *f, const struct fuse_plan *p, size_t size_B, bool *done);
 void group_forget(struct fuser *f);
 
 // --- group_attention.c ---

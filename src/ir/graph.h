@@ -217,6 +217,10 @@ kiln_status ir_verify_node_of(const struct kiln_graph *g, int32_t *node); // the
 // memory is out, false and 0 with an error.
 bool ir_graph_equal(const struct kiln_graph *a, const struct kiln_graph *b);
 uint64_t ir_graph_hash(const struct kiln_graph *g);
-// A hash that is equal for graphs that differ in nothing but sizes, and in numbers that the host may have made of them.
-// `sizes`: but for which sizes are 0, 1, or as large as others near them, and which numbers are special.
-uint64_t ir_graph_form(const struct kiln_graph *g, bool sizes);
+// What a graph is, as bytes: not its names, callers and the data of its constants.
+enum ir_detail {
+    IR_NO_SIZES, // nor sizes, nor numbers that the host may have made of them
+    IR_ALIKE,    // but for which sizes are 0, 1, or as large as others near them, and which numbers are special
+    IR_ALL,      // with all of them
+};
+void ir_graph_form(const struct kiln_graph *g, enum ir_detail detail, struct str *out);

@@ -1,20 +1,20 @@
-// What a graph is beside its sizes: a hash over ops, operands, dtypes, ranks and attributes.
+// What a graph is beside its sizes: ops, operands, dtypes, ranks and attributes.
 //
 // Left out are dimensions, attributes that go with them (attr_info.is_size), and numbers that the host may have made of
 // them, such as 1 / n. What passes look at can be put in again: which dimensions are 0 or 1 or equal to one of an
-// operand, and which numbers are special.
-#include "base/hash.h"
+// operand, and which numbers are special; or all of it. Lists have their lengths before them, so that with all of it
+// equal bytes are equal graphs.
 #include "ir/graph.h"
 
 struct ir_form {
     const struct kiln_graph *g;
-    bool sizes;
-    uint64_t h;
+    enum ir_detail detail;
+    struct str *out;
 };
 
 static void word(struct ir_form *f, uint64_t w)
 {
-    f->h = hash_u64(f->h, w);
+    str_add_word(f->out, w);
 }
 
 // The first of the operands' dimensions that has this size, from 2; 0 and 1 are themselves.
@@ -34,7 +34,8 @@ static uint64_t like_operand(const struct ir_form *f, const struct ir_node *n, i
 static void type(struct ir_form *f, const struct type *t, const struct ir_node *n)
 {
     word(f, (uint64_t)t->dtype | (uint64_t)t->rank << 8 | (uint64_t)t->weak << 16);
-    for (int d = 0; d < t->rank && f->sizes; d++) word(f, like_operand(f, n, t->dims[d]));
+    for (int d = 0; d < t->rank && f->detail == IR_ALIKE; d++) word(f, like_operand(f, n, t->dims[d]));
+    for (int d = 0; d < t->rank && f->detail == IR_ALL; d++) word(f, (uint64_t)t->dims[d]);
 }
 
 static bool is_special(double x)
@@ -42,17 +43,24 @@ static bool is_special(double x)
     return x == 0 || x == 1 || x == -1 || x == 2 || x == 0.5 || x - x != 0;
 }
 
-static void number(struct ir_form *f, double x)
+static void number(struct ir_form *f, const struct ir_value *v)
 {
     uint64_t bits = 1;
-    if (is_special(x)) memcpy(&bits, &x, sizeof bits);
-    if (f->sizes) word(f, bits);
+    if (f->detail == IR_ALL || is_special(v->number)) memcpy(&bits, &v->number, sizeof bits);
+    if (f->detail != IR_NO_SIZES) word(f, bits);
+    if (f->detail == IR_ALL) word(f, (uint64_t)v->integer);
+}
+
+static void symbols(struct ir_form *f, const struct ir_value *v)
+{
+    word(f, v->symbols != NULL);
+    for (int d = 0; v->symbols && d < v->type.rank; d++) word(f, (uint64_t)(int64_t)v->symbols[d]);
 }
 
 static void attr(struct ir_form *f, const struct attr *a, const struct attr_info *info)
 {
     word(f, (uint64_t)a->kind << 8 | a->set);
-    if (info->is_size) return;
+    if (info->is_size && f->detail != IR_ALL) return;
     if (a->kind != ATTR_INTS) {
         word(f, (uint64_t)a->i); // of floats the bits
         return;
@@ -65,7 +73,7 @@ static void value(struct ir_form *f, const struct ir_value *v)
 {
     word(f, v->kind);
     type(f, &v->type, NULL);
-    if (v->kind == IR_NUMBER) number(f, v->number);
+    if (v->kind == IR_NUMBER) number(f, v);
 }
 
 static void node(struct ir_form *f, const struct ir_node *n)
@@ -83,17 +91,22 @@ static void region(struct ir_form *f, const struct ir_region *r)
 {
     word(f, (uint64_t)(uint32_t)r->first_param << 32 | (uint32_t)r->n_params);
     word(f, (uint64_t)(uint32_t)r->first_node << 32 | (uint32_t)r->n_nodes);
+    word(f, (uint64_t)(uint32_t)r->owner << 32 | (uint32_t)r->n_results);
     for (int i = 0; i < r->n_results; i++) word(f, (uint64_t)(uint32_t)f->g->operands.v[r->first_result + i]);
 }
 
-uint64_t ir_graph_form(const struct kiln_graph *g, bool sizes)
+void ir_graph_form(const struct kiln_graph *g, enum ir_detail detail, struct str *out)
 {
-    struct ir_form f = {.g = g, .sizes = sizes};
+    struct ir_form f = {.g = g, .detail = detail, .out = out};
+    word(&f, g->values.n);
     for (size_t i = 0; i < g->values.n; i++)
         if (g->values.v[i].kind != IR_NODE) value(&f, &g->values.v[i]);
+    for (size_t i = 0; i < g->values.n && detail == IR_ALL; i++) symbols(&f, &g->values.v[i]);
+    word(&f, g->nodes.n);
     for (size_t i = 0; i < g->nodes.n; i++) node(&f, &g->nodes.v[i]);
+    word(&f, g->regions.n);
     for (size_t i = 0; i < g->regions.n; i++) region(&f, &g->regions.v[i]);
+    word(&f, g->outputs.n);
     for (size_t i = 0; i < g->outputs.n; i++)
         word(&f, (uint64_t)(uint32_t)g->outputs.v[i].value << 32 | (uint32_t)g->outputs.v[i].target);
-    return f.h;
 }

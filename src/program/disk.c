@@ -1,13 +1,13 @@
-// One file a kernel: a header, the key, the code. The name is a hash of the key; a file whose key is another's, or
-// whose bytes do not have the hash that the header states, is ignored and replaced.
+// One file a kernel or decision: a header, the key, the content. Its name is a hash of the key; a file whose key is
+// another's, or whose bytes do not have the hash that the header states, is ignored and replaced.
 #include "program/disk.h"
-#include "base/cache.h"
+#include "base/build_id.h"
 #include "base/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE_B = 64 << 20, SYMBOL_B = 64 };
+enum { MAX_FILE_B = 64 << 20, SYMBOL_B = DISK_NAME_B };
 
 struct disk_header {
     char magic[8];
@@ -15,30 +15,36 @@ struct disk_header {
     char symbol[SYMBOL_B];
 };
 
-static bool folder_path(enum disk_kind kind, char *out, size_t cap)
+static const char *const kinds[DISK_KINDS] = {"object", "module", "passes", "fusion"};
+
+void disk_begin_key(struct str *key, enum disk_kind kind)
 {
-    static const char *const names[] = {[DISK_OBJECT] = "objects", [DISK_MODULE] = "modules"};
-    if (!cache_folder(out, cap)) return false;
-    size_t len = strlen(out);
-    int n = snprintf(out + len, cap - len, "/%s", names[kind]);
-    return n > 0 && (size_t)n < cap - len;
+    str_addf(key, "%s %s ", kinds[kind], KILN_VERSION);
+    build_id_add(key, kinds);
+    str_add(key, "\n");
+}
+
+static void file_name(const struct str *key, char *out, size_t cap)
+{
+    uint64_t a = hash_bytes(1, str_text(key), key->len), b = hash_bytes(2, str_text(key), key->len);
+    snprintf(out, cap, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
 static bool file_path(enum disk_kind kind, const struct str *key, char *out, size_t cap)
 {
-    char folder[3072];
-    if (!folder_path(kind, folder, sizeof folder)) return false;
-    uint64_t a = hash_bytes(1, str_text(key), key->len), b = hash_bytes(2, str_text(key), key->len);
-    int n = snprintf(out, cap, "%s/%016llx%016llx", folder, (unsigned long long)a, (unsigned long long)b);
+    char folder[3072], name[40];
+    if (!cache_kind_folder((enum cache_kind)kind, folder, sizeof folder)) return false;
+    file_name(key, name, sizeof name);
+    int n = snprintf(out, cap, "%s/%s", folder, name);
     return n > 0 && (size_t)n < cap;
 }
 
 static struct disk_header header_of(const struct str *key, const char *symbol, const void *code, size_t size_B)
 {
     struct disk_header h = {.magic = "kilnk01", .key_B = key->len, .code_B = size_B};
-    h.hash = hash_bytes(hash_bytes(0, str_text(key), key->len), code, size_B);
-    h.hash = hash_bytes(h.hash, symbol, strlen(symbol));
     snprintf(h.symbol, sizeof h.symbol, "%s", symbol);
+    h.hash = hash_bytes(hash_bytes(0, str_text(key), key->len), code, size_B);
+    h.hash = hash_bytes(h.hash, h.symbol, strlen(h.symbol));
     return h;
 }
 
@@ -86,8 +92,28 @@ void disk_store(enum disk_kind kind, const struct str *key, const char *symbol, 
     free(body);
 }
 
+enum disk_state disk_check(enum disk_kind kind, const char *name_of_file, const void *file, size_t file_B, char *name)
+{
+    struct disk_header h;
+    char expected[40];
+    struct str begin;
+    *name = 0;
+    if (file_B < sizeof h) return DISK_DAMAGED;
+    memcpy(&h, file, sizeof h);
+    if (h.key_B > file_B - sizeof h || h.key_B > MAX_FILE_B) return DISK_DAMAGED;
+    struct str key = {.text = (char *)file + sizeof h, .len = h.key_B};
+    file_name(&key, expected, sizeof expected);
+    if (!find_code(&key, file, file_B, &h) || strcmp(expected, name_of_file)) return DISK_DAMAGED;
+    memcpy(name, h.symbol, sizeof h.symbol);
+    str_init(&begin);
+    disk_begin_key(&begin, kind);
+    bool ours = !begin.failed && key.len >= begin.len && !memcmp(key.text, str_text(&begin), begin.len);
+    str_free(&begin);
+    return ours ? DISK_GOOD : DISK_OTHER_BUILD;
+}
+
 bool disk_has(enum disk_kind kind)
 {
     char folder[3072];
-    return folder_path(kind, folder, sizeof folder) && cache_has_files(folder);
+    return cache_kind_folder((enum cache_kind)kind, folder, sizeof folder) && cache_has_files(folder);
 }

@@ -4,7 +4,6 @@
 // family, which are compared in full. An entry lives as long as a program uses it. While one thread compiles an entry,
 // others that want it wait.
 #include "program/kernels.h"
-#include "base/build_id.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "device/profile.h"
@@ -73,33 +72,39 @@ static kiln_status describe(struct kernel_source *s)
 
 // --- compiling ---
 
-// What a file of the cache is known by: the makers of the code, and all that it is made from. Rows of tables stand in
-// it as numbers, and code generation changes between releases, so the build counts as well as the version.
-static void begin_key(struct str *key, const char *target)
+static kiln_status object_key(const struct kernel_source *s, struct str *key)
 {
     str_init(key);
-    str_addf(key, "%s %s ", target, KILN_VERSION);
-    build_id_add(key, &table);
-    str_add(key, "\n");
+    disk_begin_key(key, DISK_OBJECT);
+    TRY(llvm_host_key(key));
+    str_addn(key, str_text(&s->key), s->key.len);
+    return str_check(key);
+}
+
+// Known by who made it, which is certain once it was made.
+static void keep_object(const struct kernel_source *s, const struct codegen_code *code)
+{
+    struct str key;
+    if (!object_key(s, &key))
+        disk_store(DISK_OBJECT, &key, code->symbol, code->code, code->size_B);
+    else
+        kiln_error_clear();
+    str_free(&key);
 }
 
 static kiln_status object_of(struct kernel_source *s, struct jit_kernel *kernel, struct codegen_code *code)
 {
     struct str key;
     *code = (struct codegen_code){.plan = s->plan};
-    begin_key(&key, "object");
-    kiln_status status = llvm_host_key(&key);
-    str_addn(&key, str_text(&s->key), s->key.len);
-    if (!status) status = str_check(&key);
+    kiln_status status = object_key(s, &key);
     if (!status && !s->anew) code->code = disk_load(DISK_OBJECT, &key, code->symbol, &code->size_B);
-    s->found = code->code != NULL;
-    if (!status && !s->found) {
-        kernel->compiled = true;
-        status = llvm_compile(s->k, &s->plan, code);
-        if (!status) disk_store(DISK_OBJECT, &key, code->symbol, code->code, code->size_B);
-    }
     str_free(&key);
-    return status;
+    s->found = code->code != NULL;
+    if (status || s->found) return status;
+    kernel->compiled = true;
+    TRY(llvm_compile(s->k, &s->plan, code));
+    keep_object(s, code);
+    return KILN_OK;
 }
 
 static kiln_status compile_llvm(struct kernel_source *s, struct jit_kernel *kernel)
@@ -125,19 +130,20 @@ static kiln_status module_of(struct kernel_source *s, struct jit_kernel *kernel,
     const struct spirv_source source = {
         .name = kernel->name, .text = str_text(&s->text), .include = s->dev->ops->shader_text};
     struct str key;
-    char no_symbol[64];
+    char name[DISK_NAME_B];
     size_t size_B = 0;
-    begin_key(&key, "module");
+    str_init(&key);
+    disk_begin_key(&key, DISK_MODULE);
     spirv_add_build(&key);
     kiln_status status = spirv_expand(&source, &key); // the whole text, so that a changed template is another key
     if (!status) status = str_check(&key);
-    if (!status && !s->anew) out->words = disk_load(DISK_MODULE, &key, no_symbol, &size_B);
+    if (!status && !s->anew) out->words = disk_load(DISK_MODULE, &key, name, &size_B);
     out->n_words = size_B / 4;
     s->found = out->words != NULL;
     if (!status && !s->found) {
         kernel->compiled = true;
         status = spirv_compile(&source, out);
-        if (!status) disk_store(DISK_MODULE, &key, "", out->words, out->n_words * 4);
+        if (!status) disk_store(DISK_MODULE, &key, kernel->name, out->words, out->n_words * 4);
     }
     str_free(&key);
     return status;

@@ -136,7 +136,7 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     const struct device_caps *caps = &m->p->dev->caps;
     bool *done = &m->p->writes_last;
     TRY(units_make(&m->units, m->g, uo));
-    TRY(program_forms_fuse(m->o->forms, &m->units, m->p->dev, fo, &m->schedule));
+    TRY(program_forms_fuse(m->o->forms, m->o->name, &m->units, m->p->dev, fo, &m->schedule));
     *done = true;
     if (m->o->in_place || !has_targets(m->g) || !graph_can_fail(m->g, caps)) return KILN_OK;
     TRY(order_writes_last(&m->units, &m->schedule, done));
@@ -147,7 +147,7 @@ static kiln_status schedule(struct program_maker *m, struct units_options *uo, c
     m->units = (struct units){0};
     m->schedule = (struct fuse_schedule){0};
     TRY(units_make(&m->units, m->g, uo));
-    TRY(program_forms_fuse(m->o->forms, &m->units, m->p->dev, fo, &m->schedule));
+    TRY(program_forms_fuse(m->o->forms, m->o->name, &m->units, m->p->dev, fo, &m->schedule));
     return order_writes_last(&m->units, &m->schedule, done);
 }
 

@@ -34,6 +34,16 @@ static struct file_header header_of(const struct vk_device *vk, const void *data
     return h;
 }
 
+bool vk_cache_check(const void *file, size_t size_B)
+{
+    struct file_header h;
+    if (size_B <= sizeof h) return false;
+    memcpy(&h, file, sizeof h);
+    size_t data_B = size_B - sizeof h;
+    return !memcmp(h.magic, "kilnvk1", sizeof h.magic) && h.size_B == data_B &&
+           h.hash == hash_bytes(1, (const char *)file + sizeof h, data_B);
+}
+
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap)
 {
     char folder[3072];

@@ -287,6 +287,7 @@ kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size
 // cache.c: the driver's pipeline cache on disk.
 VkPipelineCache vk_cache_load(struct vk_device *vk); // an empty cache when there is no usable file
 void vk_cache_save(struct vk_device *vk);
+bool vk_cache_check(const void *file, size_t size_B);                         // whether it is whole, of whatever device
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
 
 // compiled.c: entries of the vtable, and what is left of them at close.

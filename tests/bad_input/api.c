@@ -204,6 +204,10 @@ void wrong_debug_calls(void **state)
     BAD(kiln_graph_text_optimize("", 0, "x", &opts), KILN_E_ARGUMENT, "graph_text_optimize: ", "\"fuel\"");
     BAD(kiln_graph_text_optimize("", 0, "x", &bare), KILN_E_ARGUMENT, "graph_text_optimize: ", "size");
     BAD(kiln_graph_text_optimize("%0 = 1", 6, "x", NULL), KILN_E_FORMAT, "x:1:");
+    BAD(kiln_cache_visit(NULL, NULL), KILN_E_ARGUMENT, "cache_visit: ", "fn is NULL");
+    BAD(kiln_cache_clear(KILN_CACHE_CLEAR(.older_s = -1), NULL, NULL), KILN_E_ARGUMENT,
+        "cache_clear: ", "older_s is -1");
+    BAD(kiln_cache_clear(KILN_CACHE_CLEAR(.older_s = NAN), NULL, NULL), KILN_E_ARGUMENT, "cache_clear: ", "nan");
     BAD(kiln_library_facts(NULL, NULL), KILN_E_ARGUMENT, "library_facts: ", "fn is NULL");
     BAD(kiln_device_facts("tpu", ignore, NULL), KILN_E_ARGUMENT, "device_facts: ", "\"tpu\"");
     BAD(kiln_device_facts(NULL, ignore, NULL), KILN_E_ARGUMENT, "device_facts: ", "device is NULL");

@@ -128,6 +128,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s DEVICE [TEST]\n", argv[0]);
         return 2;
     }
+    setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // what clears the cache finds none
     dev = kiln_device_open(argv[1]);
     if (!dev && kiln_error() == KILN_E_MISSING) {
         printf("skipped: %s\n", kiln_error_message());

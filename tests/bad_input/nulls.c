@@ -89,6 +89,7 @@ int main(void)
 {
     int failed = 0;
     size_t n = sizeof calls / sizeof *calls;
+    setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // what clears the cache finds none
     make_all();
     if (kiln_error() || !sink) {
         fprintf(stderr, "%s\n", kiln_error_message());

@@ -1,5 +1,5 @@
-// Preloaded into a program: LLVM's optimisation, its code generation and the start of its code generator end the
-// process.
+// Preloaded into a program: LLVM's optimisation, its code generation, the start of its code generator and, where the
+// library links objects itself, LLVM's linker end the process.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,3 +22,6 @@ SEEN(LLVMTargetMachineEmitToMemoryBuffer)
 SEEN(LLVMTargetMachineEmitToFile)
 SEEN(LLVMInitializeX86AsmPrinter)
 SEEN(LLVMInitializeAArch64AsmPrinter)
+#if defined(__x86_64__)
+SEEN(LLVMOrcCreateLLJIT)
+#endif

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The cache of compiled kernels on disk, as processes that share its folder see it.
+"""The cache of compiled kernels and of decisions about graphs on disk, as processes that share its folder see it.
 
-usage: test_cache.py STEPS [bench=BENCH] [full_disk=LIBRARY] [no_compiler=LIBRARY] DEVICE
+usage: test_cache.py STEPS [bench=BENCH] [cache=CACHE] [full_disk=LIBRARY] [no_compiler=LIBRARY] DEVICE
 
-STEPS trains a small network and prints what came out and what was compiled. BENCH is kiln-bench; the libraries are
-preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the folder can be
-written again, files that the next process uses.
+STEPS trains a small network and prints what came out and what was compiled. BENCH is kiln-bench, CACHE kiln-cache; the
+libraries are preloaded. What must hold whatever lies in the folder: the same numbers, nothing printed, and, once the
+folder can be written again, files that the next process uses.
 """
 import fcntl
 import json
@@ -148,6 +148,18 @@ class Case(unittest.TestCase):
     def files(self):
         """The entries, by name; nothing else lies there."""
         return {p.name: p.read_bytes() for p in sorted((self.folder / FOLDER).glob('*'))}
+
+    def everything(self):
+        """All files of the cache but drivers', with their inodes and contents."""
+        return {p: (p.stat().st_ino, p.read_bytes()) for p in sorted(self.folder.rglob('*'))
+                if p.is_file() and not p.name.startswith('pipelines-')}
+
+    def cache(self, *args, status=0, env=None):
+        """What kiln-cache prints."""
+        done = subprocess.run([TOOLS['cache'], *args], env=env or self.environment(), capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
 
     def fill(self):
         """A folder as the first process left it."""
@@ -302,13 +314,16 @@ class Foreign(Case):
 
     @unittest.skipUnless(CPU, 'a module is for every processor')
     def test_processor(self):
-        """LLVM's version, the kind of machine, the processor, its features."""
+        """The processor, in its own words."""
         def other(key, part):
             words = key.split(b', ')
             self.assertGreater(len(words[part]), 4)
             words[part] = words[part][:-1] + bytes([words[part][-1] ^ 1])
             return b', '.join(words)
-        for part in range(4):
+        first, *_ = (Entry(data).key for data in self.fill().values())
+        n_parts = first[:first.index(b'saved:')].count(b', ') + 1
+        self.assertGreater(n_parts, 5)
+        for part in range(n_parts):
             self.check_foreign(lambda key: other(key, part))
 
     def test_kernel(self):
@@ -350,6 +365,245 @@ class Foreign(Case):
             self.assertEqual(self.run_steps(), 0)
             self.assertEqual(path.read_bytes(), good)
         self.assertEqual(self.files(), good_modules)
+
+
+class Decisions(Case):
+    """What passes and fusion found out about the graph of the step."""
+
+    def decisions(self, folder):
+        return {p: p.read_bytes() for p in sorted((self.folder / folder).glob('*'))}
+
+    def damaged(self, folder, change):
+        """Each file of the folder by change(data)."""
+        self.fill()
+        good = self.decisions(folder)
+        self.assertGreater(len(good), 0)
+        for path, data in good.items():
+            write(path, change(data))
+        return good
+
+    def check_healed_of(self, folder, change):
+        good = self.damaged(folder, change)
+        self.assertEqual(self.run_steps(), 0)
+        self.assertEqual(self.decisions(folder), good)
+
+    def test_damage(self):
+        chance = random.Random(4)
+        def foreign(data):
+            return changed(data, key=lambda key: key.replace(b' 0.', b' 9.', 1))
+        for folder in 'passes', 'fusion':
+            for change in (lambda data: b'', lambda data: data[:len(data) // 2], lambda data: bytes(len(data)),
+                           lambda data: data + b'\0', foreign,
+                           *[lambda data: flip(data, chance.randrange(8 * len(data))) for _ in range(4)]):
+                self.check_healed_of(folder, change)
+
+    def test_other_graph(self):
+        """Whole files, of a graph that differs in one number of its key: under the name of ours."""
+        for folder in 'passes', 'fusion':
+            self.check_healed_of(folder, lambda data: changed(data, key=lambda key: flip(key, 8 * len(key) - 8)))
+
+    def test_content_of_others(self):
+        """Files in order that hold no decisions: nothing is believed."""
+        chance = random.Random(5)
+        for content in (lambda c: b'', lambda c: c + b'\0', lambda c: c[:-1], lambda c: b'\xff' * len(c),
+                        lambda c: bytes(len(c)), lambda c: c[:8] + c[8:][::-1]):
+            self.check_healed_of('fusion', lambda data: changed(data, code=content))
+        self.check_healed_of('passes', lambda data: changed(data, code=lambda c: b'\xff' * 8))
+        for _ in range(ROUNDS):
+            self.damaged('fusion', lambda data: changed(data, code=lambda c: flip(c, chance.randrange(8 * len(c)))))
+            result = self.finish(self.start())  # another order of sums, at most
+            for a, b in zip(result['losses'], EXPECTED['losses']):
+                self.assertAlmostEqual(a, b, delta=1e-5 * abs(b))
+
+    def test_decisions_are_followed(self):
+        """By one that makes no groups, kernels are others; without passes the graph is another."""
+        def alone(content):
+            n, = struct.unpack_from('<i', content)
+            return content[:8] + struct.pack(f'<{n}i', *[-1] * n) + content[8 + 4 * n:]
+        self.damaged('fusion', lambda data: changed(data, code=alone))
+        self.assertLess(self.finish(self.start())['compiled'], 1)  # single ops run in the place of kernels
+        self.damaged('passes', lambda data: changed(data, code=lambda c: b''))
+        n = len(self.decisions('fusion'))
+        self.finish(self.start())
+        self.assertGreater(len(self.decisions('fusion')), n)
+
+    def test_same_program(self):
+        """From disk comes what is found without: fusion's decisions are those for the same graph."""
+        plans = []
+        for _ in range(2):
+            dump = self.home / f'dump{len(plans)}'
+            dump.mkdir()
+            self.run_steps(self.environment(KILN_DUMP=str(dump)))
+            if plans:
+                self.assertEqual(self.everything(), before)
+            self.fill()
+            before = self.everything()
+            plans.append({p.relative_to(dump): p.read_bytes() for p in sorted(dump.rglob('*')) if p.is_file() and
+                          not re.match(r'\d\d-', p.name)})
+        self.assertGreater(len(plans[0]), 2)
+        self.assertEqual(plans[0], plans[1])
+
+    def test_threads_are_another_device(self):
+        """A device of other abilities finds out for itself."""
+        if not CPU:
+            self.skipTest('there is one such device')
+        self.fill()
+        n = len(self.decisions('fusion'))
+        self.finish(self.start(self.environment(OMP_NUM_THREADS='7')))
+        self.assertGreater(len(self.decisions('fusion')), n)
+
+
+@once
+class Limit(Case):
+    """$KILN_CACHE_LIMIT, and what is used longest ago."""
+
+    def size(self):
+        return sum(p.stat().st_size for p in self.folder.rglob('*') if p.is_file())
+
+    def age(self, path, days):
+        at = time.time() - days * 86400
+        os.utime(path, (at, at))
+
+    def test_never_beyond(self):
+        self.fill()
+        full = self.size()
+        for part in 2, 4, 100:
+            shutil.rmtree(self.folder)
+            self.run_steps(self.environment(KILN_CACHE_LIMIT=str(full // part)))
+            self.assertLessEqual(self.size(), full // part)
+        for text in '0', '1G', '', f'{full // 1024 + 1}K':
+            shutil.rmtree(self.folder)
+            self.run_steps(self.environment(KILN_CACHE_LIMIT=text))
+            self.assertEqual(self.size(), full)
+            self.assertEqual(self.run_steps(), 0)
+
+    def test_no_size(self):
+        for text in 'much', '-1', '1X', '1KB', '99999999999999999999', '99999999T':
+            shutil.rmtree(self.folder, ignore_errors=True)
+            process = self.start(self.environment(KILN_CACHE_LIMIT=text))
+            out, err = process.communicate(timeout=240)
+            self.assertEqual(process.returncode, 0)
+            self.assertEqual(err, f'kiln: KILN_CACHE_LIMIT: "{text}" is no size, such as 512M; it is 1G\n')
+            self.assertEqual(self.run_steps(), 0)
+
+    def test_oldest_go(self):
+        """Others in the folder stay, and so does what was used."""
+        good = self.fill()
+        names = list(good)
+        folder = self.folder / FOLDER
+        for i, name in enumerate(names):
+            self.age(folder / name, 10 + i)
+        notes, more = self.folder / 'notes.txt', folder / 'notes'
+        for path in notes, more:
+            write(path, b'mine' * 100)
+            self.age(path, 1000)
+        self.run_steps()  # all are used, and marked
+        self.assertTrue(all(time.time() - (folder / name).stat().st_mtime < 3600 for name in names))
+        for i, name in enumerate(names):
+            self.age(folder / name, 0.5 + 0.01 * i)
+        marks = {name: (folder / name).stat().st_mtime for name in names}
+        self.run_steps()  # today already
+        self.assertEqual(marks, {name: (folder / name).stat().st_mtime for name in names})
+        for path in self.decisions():
+            self.age(path, 0.1)
+        (folder / names[0]).unlink()
+        left = sum(len(good[name]) for name in names[:len(names) // 2]) + sum(
+            p.stat().st_size for p in self.decisions())
+        self.assertEqual(self.run_steps(self.environment(KILN_CACHE_LIMIT=str(left))), 1)
+        kept = set(self.files()) - {'notes'}
+        self.assertEqual(kept, set(names[:len(kept)]))
+        self.assertTrue(0 < len(kept) < len(names))
+        self.assertEqual((notes.read_bytes(), more.read_bytes()), (b'mine' * 100, b'mine' * 100))
+
+    def decisions(self):
+        return [p for folder in ('passes', 'fusion') for p in (self.folder / folder).iterdir()]
+
+    def test_deleted_while_in_use(self):
+        for _ in range(8):
+            process = self.start()
+            while process.poll() is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                time.sleep(0.003)
+            result = self.finish(process)
+            self.assertEqual((result['losses'], result['weights']), (EXPECTED['losses'], EXPECTED['weights']))
+        self.run_steps()
+        self.assertEqual(self.run_steps(), 0)
+
+
+@once
+@unittest.skipUnless('cache' in TOOLS, 'there is no kiln-cache')
+class Tool(Case):
+    """kiln-cache."""
+
+    def test_list(self):
+        self.assertEqual(self.cache('list').split(), ['total', '0B', 'in', '0', 'files'])
+        good = self.fill()
+        listed = self.cache('list')
+        self.assertRegex(listed, rf'(?m)^object +[\d.]+K in {len(good)} files$')
+        self.assertRegex(listed, r'(?m)^fusion .*\n(.*\n)*total')
+        detailed = self.cache('list', '--long')
+        for name, data in good.items():
+            self.assertRegex(detailed, rf'(?m)^object .* good +objects/{name}  {Entry(data).symbol.decode()}$')
+        self.assertIn('the function at steps.c:', detailed)
+
+    def test_path(self):
+        self.assertEqual(self.cache('path'), f'{self.folder}\n')
+        none = self.environment(KILN_CACHE_DIR=None, HOME=None, XDG_CACHE_HOME=None)
+        for command in 'path', 'list', 'verify', 'clear':
+            self.assertIn('there is no folder', self.cache(command, status=1, env=none))
+
+    def test_verify(self):
+        self.assertEqual(self.cache('verify'), 'no files\n')
+        good = self.fill()
+        n = len(self.everything()) - 1  # but .counted
+        self.assertEqual(self.cache('verify'), f'{n} good\n')
+        first, second, third, *_ = good
+        folder = self.folder / FOLDER
+        write(folder / first, flip(good[first], 8 * (HEAD.size + 300)))
+        old = Entry(good[second])
+        old.key = old.key.replace(b' 0.', b' 9.', 1)
+        (folder / second).unlink()
+        write(folder / old.name(), old.pack())
+        (folder / third).rename(folder / ('0' * 32))
+        write(folder / f'{third}.1-2.tmp', b'half')
+        write(folder / 'notes', b'mine')
+        told = self.cache('verify', status=1)
+        self.assertEqual(re.findall(r' damaged +objects/(\w+)', told), sorted([first, '0' * 32], key=told.index))
+        self.assertTrue(told.endswith(f'{n - 3} good\n1 other build\n2 damaged\n1 unfinished\n'), told)
+        (folder / first).chmod(0o666)  # nobody reads what others may write
+        self.assertIn(f'objects/{first}', self.cache('verify', status=1))
+        folder.chmod(0o777)
+        self.folder.chmod(0o777)
+        self.assertIn('is not used', self.cache('verify', status=1))
+
+    def test_clear(self):
+        good = self.fill()
+        folder = self.folder / FOLDER
+        write(folder / 'notes', b'mine')
+        names = list(good)
+        for i, name in enumerate(names):
+            at = time.time() - (10 + i) * 86400
+            os.utime(folder / name, (at, at))
+        self.assertIn('removed         0B in 0 files', self.cache('clear', '--older', '300'))
+        self.assertIn(' in 1 file\n', self.cache('clear', '--older', str(10.5 + len(names) - 2)))
+        self.assertEqual(set(self.files()), {*names[:-1], 'notes'})
+        size = sum(p.stat().st_size for p in self.folder.rglob('*') if p.is_file())
+        self.cache('clear', '--keep-size', str(size - 5))
+        self.assertEqual(set(self.files()), {*names[:-2], 'notes'})
+        self.cache('clear', '--keep-size', '1T')
+        self.assertEqual(set(self.files()), {*names[:-2], 'notes'})
+        self.cache('clear')
+        self.assertEqual(set(self.files()), {'notes'})
+        self.assertEqual(self.cache('verify'), 'no files\n')
+        self.assertEqual(self.run_steps(), EXPECTED['compiled_on_device'])
+
+    def test_usage(self):
+        for args in ([], ['burn'], ['list', 'twice'], ['list', '--older', '1'], ['verify', '--long'],
+                     ['clear', '--older', 'old'], ['clear', '--older', '-1'], ['clear', '--older', 'nan'],
+                     ['clear', '--keep-size', '1X'], ['clear', '--keep-size', ''], ['--nonsense']):
+            self.assertIn('usage: kiln-cache', self.cache(*args, status=2))
+        self.assertIn('usage: kiln-cache', self.cache('--help'))
+        self.assertRegex(self.cache('--version'), r'^kiln-cache \d')
 
 
 class Odd(Case):
@@ -547,21 +801,37 @@ class Odd(Case):
     def test_full_disk(self):
         env = self.environment(LD_PRELOAD=TOOLS['full_disk'])
         self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
-        self.assertEqual(self.files(), {})
+        self.assertEqual(self.everything(), {})
         self.assertEqual(self.run_steps(), EXPECTED['compiled_on_device'])
         self.assertEqual(self.run_steps(), 0)
 
 
 class Together(Case):
     def test_at_once(self):
+        """Eight processes on an empty folder; the ninth compiles nothing and writes nothing."""
         for _ in range(3 if CPU else 1):
             shutil.rmtree(self.folder, ignore_errors=True)
-            processes = [self.start() for _ in range(6 if CPU else 3)]
+            processes = [self.start() for _ in range(8)]
             for result in map(self.finish, processes):
                 self.assertEqual(result['losses'], EXPECTED['losses'])
                 self.assertEqual(result['weights'], EXPECTED['weights'])
             self.assertEqual(len(self.files()), EXPECTED['compiled_on_device'])
+            if 'cache' in TOOLS:
+                self.assertRegex(self.cache('verify'), r'\A\d+ good\n\Z')
+            before = self.everything()
             self.assertEqual(self.run_steps(), 0)
+            self.assertEqual(self.everything(), before)
+
+    @once
+    def test_at_once_with_little_room(self):
+        """All evict while others read and write."""
+        good = self.fill()
+        shutil.rmtree(self.folder)
+        env = self.environment(KILN_CACHE_LIMIT=str(sum(map(len, good.values())) // 2))
+        for result in map(self.finish, [self.start(env) for _ in range(8)]):
+            self.assertEqual((result['losses'], result['weights']), (EXPECTED['losses'], EXPECTED['weights']))
+        if 'cache' in TOOLS:
+            self.assertNotIn('damaged', self.cache('verify'))
 
     def test_killed(self):
         """Processes that end while they write leave whole entries or none."""

@@ -165,11 +165,20 @@ def cache_entry():
         yield struct.pack('<8sQQQ64s', b'kilnk01', len(key), len(code), h, symbol) + key + code
 
 
+def cache_plan():
+    """Of the graph in cache_plan.c: no group, each unit its own, two in one, one for a reason."""
+    n = 11
+    alone = list(range(n))
+    for groups, why, text in (([-1] * n, 0, b''), (alone, 0, b''), ([0, 0, *alone[2:]], 0, b''),
+                              (alone, 1, b'reason\0'), (alone, 9, b'reason\0')):
+        yield struct.pack(f'<iI{n}i{n}I{n}x', n, len(text), *groups, *[why] * n) + text
+
+
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
     for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
-                         'cache_entry': cache_entry()}.items():
+                         'cache_entry': cache_entry(), 'cache_plan': cache_plan()}.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(inputs):
             (folder / name / f'seed-{number:03}').write_bytes(data)

@@ -3,7 +3,7 @@
 
 usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
 
-NAME is kiln-info, kiln-opt, kiln-run, kiln-shader-dump, kiln-bench or gpu-check.
+NAME is kiln-cache, kiln-info, kiln-opt, kiln-run, kiln-shader-dump, kiln-bench or gpu-check.
 """
 import json
 import os
@@ -236,6 +236,24 @@ class ShaderDump(Common):
             self.assertEqual(self.good('--graph', str(program / '00-captured.kiln'), '--list').count(': fused'), 1)
 
 
+class Cache(Common):
+    """What it does with files is shown by tests/disk_cache."""
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['burn'], ['list', 'stray'], ['clear', '--older', 'old'],
+                     ['clear', '--keep-size', '1X'], ['verify', '--long'], ['list', '--older', '1']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+    def test_empty_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f'{folder}/absent'
+            self.assertEqual(self.good('path', KILN_CACHE_DIR=path).strip(), path)
+            self.assertEqual(self.good('list', KILN_CACHE_DIR=path).split(), ['total', '0B', 'in', '0', 'files'])
+            self.assertEqual(self.good('verify', KILN_CACHE_DIR=path).strip(), 'no files')
+            self.assertIn('0 files', self.good('clear', KILN_CACHE_DIR=path))
+            self.assertEqual(os.listdir(folder), [])
+
+
 class Opt(Common):
     def test_wrong_command_line_is_status_2(self):
         for args in (['--no-such-option'], [], ['a', 'b'], ['--pass', 'nothing', '-'], ['--all', '--pass', 'cse', '-'],
@@ -396,7 +414,8 @@ class Bench(Common):
         rows = self.good('--list').split()
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):], ['train_10000', 'cold_start', 'first_call', 'new_shape', 'resnet_sizes'])
+        self.assertEqual(rows[len(names):],
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
     def rows(self, *args):
@@ -429,9 +448,10 @@ class Bench(Common):
             self.skipTest('the rows are too large for a build with sanitizers')
         rows = self.rows('--budget', '0.001')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 5) + 6)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 6) + 7)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
         for name in ('new_shape/softmax', 'new_shape/gpt_step', 'resnet_sizes/jit'):
             self.assertGreaterEqual(rows[name]['most_ns'], rows[name]['time_ns'], name)
         for name in ('chain5', 'rms_norm', 'broadcast', 'lenet_step', 'gpt_step', 'decode_128'):
@@ -654,7 +674,7 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
+SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
           'gpu-check': GpuCheck}
 
 if __name__ == '__main__':

@@ -16,13 +16,15 @@
 struct llvm_function {
     void (*run)(const uint64_t *args, int64_t begin, int64_t end);
     void (*end)(const uint64_t *args); // NULL: none
-    void *loaded;                      // the module's own
+    void *loaded;                      // the module's own, or pages of code:
+    size_t mapped_B;                   // 0: of the module
 };
 
 // Compiles the family of `k` into an object, which the caller frees. KILN_E_MISSING: this build or this machine has no
 // module. Safe from several threads at once.
 kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan *plan, struct codegen_code *out);
-// Makes an object of llvm_compile callable. No code is generated, so an object from a cache costs only linking.
+// Makes an object of llvm_compile callable. No code is generated, so an object from a cache costs only linking, by the
+// module where object.c does not know how.
 kiln_status llvm_load(const struct codegen_code *code, struct llvm_function *out);
 void llvm_unload(struct llvm_function *f); // NULL, empty and twice are fine
 // The module, opened if it can be. `why` is empty, or says why there is none; `path` and `version` (of LLVM) are empty
@@ -33,7 +35,9 @@ struct llvm_facts {
 void llvm_get_facts(struct llvm_facts *out);
 // The kernel as LLVM IR, for people.
 kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out);
-// Appends what objects depend on besides kernel and plan: versions, processor, features. For keys of a cache.
+// Appends what objects depend on besides kernel and plan: the build of the module, the processor, its features. For
+// keys of a cache. As long as nothing was compiled the module is the one that would be opened: its file tells its
+// build.
 kiln_status llvm_host_key(struct str *out);
 
 // --- between this library and the module ---
@@ -104,7 +108,7 @@ static inline int llvm_slots(const struct fused_kernel *k, bool across) // of al
     return n;
 }
 
-#define LLVM_MODULE_VERSION 3
+#define LLVM_MODULE_VERSION 4
 #define LLVM_MODULE_ENTRY   "kiln_llvm_module"
 
 // What the module needs of this library; it links none of it.

@@ -2,7 +2,8 @@
 #include "base/build_id.h"
 #include "base/hash.h"
 #include "base/process.h"
-#include "codegen/llvm/llvm.h"
+#include "codegen/llvm/host.h"
+#include "codegen/llvm/object.h"
 #include "scalar/prim.h"
 
 #include <ctype.h>
@@ -19,10 +20,16 @@ static struct {
     pthread_mutex_t lock;
     const struct llvm_module *module;
     char path[1024];
-    char why[512]; // it cannot be used; kept, so that a missing module is looked for once
+    char why[512];   // it cannot be used; kept, so that a missing module is looked for once
+    char build[128]; // of the module, or of the file that would be opened; empty: not asked yet, or unknown
 } opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const struct llvm_host services = {dtype_size_B, error_set, prim_text};
+
+static void note_build(const struct str *id)
+{
+    snprintf(opened.build, sizeof opened.build, "%s", str_text(id));
+}
 
 static bool try_open(const char *path)
 {
@@ -41,6 +48,11 @@ static bool try_open(const char *path)
         opened.module = m;
         opened.why[0] = 0;
         snprintf(opened.path, sizeof opened.path, "%s", path);
+        struct str id;
+        str_init(&id);
+        build_id_add(&id, m);
+        note_build(&id);
+        str_free(&id);
     } else {
         snprintf(opened.why, sizeof opened.why, "%s belongs to another version", path);
         dlclose(library);
@@ -48,8 +60,11 @@ static bool try_open(const char *path)
     return fits;
 }
 
+// Whether a file of this path will do.
+typedef bool take_fn(const char *path);
+
 // Where this library lies, the module is in kiln/ beside it; in a build tree beside it or one folder up.
-static bool try_near(void)
+static bool try_near(take_fn *take)
 {
     static const char *const places[] = {"kiln/", "", "../"};
     Dl_info self;
@@ -59,19 +74,44 @@ static bool try_near(void)
     int folder = slash ? (int)(slash - self.dli_fname) + 1 : 0;
     for (size_t i = 0; i < COUNT_OF(places); i++) {
         snprintf(path, sizeof path, "%.*s%slibkiln-llvm.so", folder, self.dli_fname, places[i]);
-        if (try_open(path)) return true;
+        if (take(path)) return true;
     }
     return false;
+}
+
+static bool try_all(take_fn *take)
+{
+    const char *named = secure_getenv("KILN_LLVM");
+    bool is_named = named && *named;
+    if (is_named && access(named, R_OK)) log_warn("KILN_LLVM: %s: %s", named, strerror(errno));
+    return try_near(take) || (is_named && take(named));
+}
+
+static bool take_build(const char *path)
+{
+    struct str id;
+    str_init(&id);
+    bool known = build_id_of_file(&id, path);
+    if (known) note_build(&id);
+    str_free(&id);
+    return known;
+}
+
+// The build of the module, which stays closed.
+static bool add_build(struct str *out)
+{
+    pthread_mutex_lock(&opened.lock);
+    bool known = *opened.build || (!opened.module && !opened.why[0] && try_all(take_build));
+    if (known) str_add(out, opened.build);
+    pthread_mutex_unlock(&opened.lock);
+    return known;
 }
 
 static const struct llvm_module *module_find(void)
 {
     pthread_mutex_lock(&opened.lock);
     if (!opened.module && !opened.why[0]) {
-        const char *named = secure_getenv("KILN_LLVM");
-        bool is_named = named && *named;
-        if (is_named && access(named, R_OK)) log_warn("KILN_LLVM: %s: %s", named, strerror(errno));
-        if (!try_near() && is_named) try_open(named);
+        try_all(try_open);
         section_opened();
     }
     const struct llvm_module *m = opened.module;
@@ -101,6 +141,12 @@ static const struct llvm_module *module_get(void)
 {
     error_set(KILN_E_MISSING, "kernels are not compiled for the CPU: built without LLVM");
     return NULL;
+}
+
+static bool add_build(struct str *out)
+{
+    (void)out;
+    return false;
 }
 #endif
 
@@ -163,7 +209,7 @@ kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan
 
 kiln_status llvm_load(const struct codegen_code *code, struct llvm_function *out)
 {
-    *out = (struct llvm_function){0};
+    if (object_load(code, out)) return KILN_OK;
     const struct llvm_module *m = begin();
     if (!m) return error_pending;
     kiln_status status = m->load(code, out);
@@ -174,7 +220,9 @@ kiln_status llvm_load(const struct codegen_code *code, struct llvm_function *out
 void llvm_unload(struct llvm_function *f)
 {
     if (!f || !f->loaded) return;
-    if (section_enter()) {
+    if (f->mapped_B) {
+        object_unload(f);
+    } else if (section_enter()) {
         const struct llvm_module *m = module_get(); // it made what is loaded, so it is there
         if (m) m->unload(f);
         section_leave();
@@ -198,8 +246,33 @@ kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out)
     return KILN_OK;
 }
 
+static char *processor;
+
+static void ask_processor(void)
+{
+    struct str text;
+    str_init(&text);
+    if (host_add_processor(&text) && !text.failed) processor = strdup(str_text(&text));
+    str_free(&text);
+}
+
+// Without the module; false: nothing was added.
+static bool add_host(struct str *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT; // an instruction that hypervisors take their time for
+    struct str build;
+    pthread_once(&once, ask_processor);
+    if (!processor) return false;
+    str_init(&build);
+    bool known = add_build(&build);
+    if (known) str_addf(out, "%s, %s", processor, str_text(&build));
+    str_free(&build);
+    return known;
+}
+
 kiln_status llvm_host_key(struct str *out)
 {
+    if (add_host(out)) return str_check(out);
     const struct llvm_module *m = begin();
     if (!m) return error_pending;
     char *key = m->host_key();
