@@ -84,7 +84,8 @@ kiln_status onnx_in_type(struct onnx_call *c, int i, struct onnx_host *out)
         *out = v->kind == ONNX_ON_HOST ? v->host : v->constant->host;
         return KILN_OK;
     }
-    *out = (struct onnx_host){.dtype = (uint8_t)kiln_tensor_dtype(v->tensor), .rank = (uint8_t)kiln_rank(v->tensor),
+    *out = (struct onnx_host){.dtype = (uint8_t)kiln_tensor_dtype(v->tensor),
+                              .rank = (uint8_t)kiln_rank(v->tensor),
                               .numel = kiln_numel(v->tensor)};
     if (out->rank) memcpy(out->dims, kiln_dims(v->tensor), out->rank * sizeof *out->dims);
     return error_pending;
@@ -93,7 +94,8 @@ kiln_status onnx_in_type(struct onnx_call *c, int i, struct onnx_host *out)
 static kiln_status read_tensor(struct onnx_call *c, int i, kiln_tensor *t, struct onnx_host *out)
 {
     if (out->numel > READ_MAX)
-        return onnx_bad(c, KILN_E_UNSUPPORTED, "input %d has %lld elements, too many for a shape", i, (long long)out->numel);
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "input %d has %lld elements, too many for a shape", i,
+                        (long long)out->numel);
     size_t size_B = (size_t)out->numel * dtype_info[out->dtype].size_B;
     out->data = arena_alloc(&c->run->arena, size_B ? size_B : 1);
     if (!out->data) return error_pending;

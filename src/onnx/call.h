@@ -15,9 +15,9 @@ enum onnx_value_kind {
 
 struct onnx_value {
     uint8_t kind;
-    struct onnx_host host;               // ON_HOST; data lies in the run's arena, or the model's
+    struct onnx_host host;                // ON_HOST; data lies in the run's arena, or the model's
     const struct onnx_constant *constant; // CONST
-    kiln_tensor *tensor;                 // COMPUTED
+    kiln_tensor *tensor;                  // COMPUTED
 };
 
 // The values of a graph that runs. A function's frame has a caller, a subgraph's an outer one.
@@ -105,7 +105,8 @@ kiln_status onnx_apply_row(struct onnx_call *c);
 
 // run.c
 kiln_status onnx_run_graph(struct onnx_run *r, struct onnx_frame *f);
-kiln_status onnx_frame_init(struct onnx_run *r, struct onnx_frame *f, const struct onnx_graph *g, struct onnx_frame *outer);
+kiln_status onnx_frame_init(struct onnx_run *r, struct onnx_frame *f, const struct onnx_graph *g,
+                            struct onnx_frame *outer);
 void onnx_frame_finish(struct onnx_frame *f);
 // Result i of the frame's graph as a tensor of the scope that is open.
 kiln_tensor *onnx_result(struct onnx_run *r, struct onnx_frame *f, int32_t i);
@@ -114,7 +115,7 @@ struct onnx_value *onnx_value_at(struct onnx_frame *f, struct onnx_ref ref);
 kiln_status onnx_value_copy(struct onnx_value *to, const struct onnx_value *from);
 void onnx_value_finish(struct onnx_value *v);
 
-#define NEED(t)                        \
-    do {                               \
+#define NEED(t)                         \
+    do {                                \
         if (!(t)) return error_pending; \
     } while (0)

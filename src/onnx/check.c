@@ -92,7 +92,8 @@ static kiln_status list_makers(struct onnx_model *m, struct scope *s)
     struct onnx_graph *g = s->graph;
     size_t n = (size_t)g->n_constants + (size_t)g->n_in;
     for (int32_t i = 0; i < g->n_nodes; i++) n += (size_t)g->nodes[i].n_out;
-    if (n > INT32_MAX / 2) return error_set(KILN_E_UNSUPPORTED, "%s: has more than a thousand million values", m->where);
+    if (n > INT32_MAX / 2)
+        return error_set(KILN_E_UNSUPPORTED, "%s: has more than a thousand million values", m->where);
     s->makers = malloc((n + 1) * sizeof *s->makers);
     if (!s->makers) return error_set(KILN_E_MEMORY, "%s: out of memory", m->where);
     TRY(onnx_take(m, (size_t)g->n_constants, sizeof *g->constant_slots, &g->constant_slots));
@@ -137,7 +138,8 @@ static kiln_status check_node(struct onnx_model *m, struct scope *s, struct onnx
     for (int32_t i = 0; i < n->n_in; i++) {
         n->in[i] = (struct onnx_ref){-1, 0};
         if (*n->in_names[i] && !resolve(s, n->in_names[i], &n->in[i], &late))
-            return bad_node(m, s->graph, n, late ? "uses before it is made (a cycle, or the wrong order)" : "uses what nothing makes:",
+            return bad_node(m, s->graph, n,
+                            late ? "uses before it is made (a cycle, or the wrong order)" : "uses what nothing makes:",
                             n->in_names[i]);
     }
     for (int32_t i = 0; i < n->n_attrs; i++)
@@ -233,7 +235,8 @@ kiln_status onnx_check(struct onnx_model *m)
             if (!strcmp(m->functions[i].name, m->functions[k].name) &&
                 !strcmp(m->functions[i].domain, m->functions[k].domain) &&
                 !strcmp(m->functions[i].overload, m->functions[k].overload))
-                return error_set(KILN_E_FORMAT, "%s: two functions are named \"%.80s\"", m->where, m->functions[i].name);
+                return error_set(KILN_E_FORMAT, "%s: two functions are named \"%.80s\"", m->where,
+                                 m->functions[i].name);
     for (int32_t i = 0; i < m->n_functions; i++) TRY(link_calls(m, &m->functions[i].body));
     return link_calls(m, &m->graph);
 }

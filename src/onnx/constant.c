@@ -19,7 +19,8 @@ static kiln_status place(struct onnx_model *m, struct onnx_constant *c, const vo
     TRY(keep_on_host(m, c, data));
     bool is_float = dtype_info[c->host.dtype].kind == KIND_FLOAT;
     if (c->host.data && !(is_float && c->is_initialiser)) return KILN_OK;
-    c->tensor = kiln_from_data(m->dev, (kiln_dtype)c->host.dtype, c->host.rank, c->host.dims, c->host.numel ? data : NULL);
+    c->tensor =
+        kiln_from_data(m->dev, (kiln_dtype)c->host.dtype, c->host.rank, c->host.dims, c->host.numel ? data : NULL);
     if (!c->tensor) return error_pending;
     kiln_own(c->tensor);
     return c->is_initialiser ? vec_push(&m->weights, c) : KILN_OK;

@@ -9,8 +9,8 @@
 
 static kiln_status bad(const struct onnx_model *m, const struct onnx_constant *c, const char *why)
 {
-    return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" lies in \"%.120s\", %s", m->where, c->name, c->external->location,
-                     why);
+    return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" lies in \"%.120s\", %s", m->where, c->name,
+                     c->external->location, why);
 }
 
 static kiln_status check_location(const struct onnx_model *m, const struct onnx_constant *c)
@@ -48,8 +48,8 @@ static kiln_status open_beside(const struct onnx_model *m, const struct onnx_con
     *out = fd;
     if (fd >= 0) return KILN_OK;
     if (number == ELOOP) return bad(m, c, "which is a link");
-    return error_set(number == ENOENT ? KILN_E_MISSING : KILN_E_IO, "%s: tensor \"%.80s\" lies in \"%.120s\": %s", m->where,
-                     c->name, c->external->location, strerror(number));
+    return error_set(number == ENOENT ? KILN_E_MISSING : KILN_E_IO, "%s: tensor \"%.80s\" lies in \"%.120s\": %s",
+                     m->where, c->name, c->external->location, strerror(number));
 }
 
 static kiln_status read_all(const struct onnx_model *m, const struct onnx_constant *c, int fd, void *out)

@@ -113,7 +113,9 @@ kiln_tensor *onnx_weight(const struct onnx_model *m, size_t i)
 kiln_status onnx_set_weight(struct onnx_model *m, size_t i, kiln_tensor *t)
 {
     struct onnx_constant *c = m->weights.v[i];
-    if (!t) return error_pending ? error_pending : error_set(KILN_E_ARGUMENT, "%s: weight \"%.80s\" is to be NULL", m->where, c->name);
+    if (!t)
+        return error_pending ? error_pending
+                             : error_set(KILN_E_ARGUMENT, "%s: weight \"%.80s\" is to be NULL", m->where, c->name);
     bool same = kiln_tensor_dtype(t) == (kiln_dtype)c->host.dtype && kiln_rank(t) == c->host.rank;
     for (size_t k = 0; same && k < c->host.rank; k++) same = kiln_dims(t)[k] == c->host.dims[k];
     if (!same)

@@ -18,7 +18,8 @@ static kiln_status run_region(struct region *r, const struct onnx_graph *g, kiln
 {
     struct onnx_frame f;
     if (n_in != (size_t)g->n_in || n_out != (size_t)g->n_out)
-        return onnx_bad(r->c, KILN_E_FORMAT, "its graph has %d inputs and %d outputs, not %zu and %zu", g->n_in, g->n_out, n_in, n_out);
+        return onnx_bad(r->c, KILN_E_FORMAT, "its graph has %d inputs and %d outputs, not %zu and %zu", g->n_in,
+                        g->n_out, n_in, n_out);
     TRY(onnx_frame_init(r->c->run, &f, g, r->c->frame));
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < n_in && !status; i++) {
@@ -63,7 +64,8 @@ static kiln_status else_region(void *user, kiln_tensor *const *in, size_t n_in, 
 static kiln_status run_branch(struct onnx_call *c, const struct onnx_graph *g)
 {
     struct onnx_frame f;
-    if (g->n_in || g->n_out != c->n_out) return onnx_bad(c, KILN_E_FORMAT, "a branch has %d inputs and %d outputs", g->n_in, g->n_out);
+    if (g->n_in || g->n_out != c->n_out)
+        return onnx_bad(c, KILN_E_FORMAT, "a branch has %d inputs and %d outputs", g->n_in, g->n_out);
     TRY(onnx_frame_init(c->run, &f, g, c->frame));
     kiln_status status = onnx_run_graph(c->run, &f);
     for (int i = 0; i < c->n_out && !status; i++)
@@ -82,7 +84,8 @@ kiln_status onnx_op_if(struct onnx_call *c)
     TRY(onnx_graph_attr(c, "then_branch", &then_graph));
     TRY(onnx_graph_attr(c, "else_branch", &else_graph));
     TRY(onnx_in_type(c, 0, &h));
-    if (h.numel != 1 || h.dtype != KILN_BOOL) return onnx_bad(c, KILN_E_SHAPE, "its condition is %lld of %s", (long long)h.numel, dtype_info[h.dtype].name);
+    if (h.numel != 1 || h.dtype != KILN_BOOL)
+        return onnx_bad(c, KILN_E_SHAPE, "its condition is %lld of %s", (long long)h.numel, dtype_info[h.dtype].name);
     if (onnx_is_host(c->in[0])) return run_branch(c, onnx_host_int(&h, 0) ? then_graph : else_graph);
     r.graphs[0] = then_graph;
     r.graphs[1] = else_graph;
@@ -99,7 +102,7 @@ kiln_status onnx_op_if(struct onnx_call *c)
 struct loop {
     struct region r;
     size_t carried, stacked;
-    bool always; // the condition is true from the first trip to the last
+    bool always;         // the condition is true from the first trip to the last
     bool limited, known; // the number of trips is, and by the host
     int64_t trips;
     kiln_tensor **in; // what is carried at first
@@ -120,7 +123,8 @@ static bool stays_true(const struct onnx_graph *g)
     if (at.depth != 0) return false;
     for (int32_t i = 0; i < g->n_constants; i++)
         if (g->constant_slots[i] == at.slot)
-            return g->constants[i].host.data && g->constants[i].host.numel == 1 && onnx_host_int(&g->constants[i].host, 0);
+            return g->constants[i].host.data && g->constants[i].host.numel == 1 &&
+                   onnx_host_int(&g->constants[i].host, 0);
     return g->n_in > 1 && g->in_slots[1] == at.slot;
 }
 
@@ -136,7 +140,8 @@ static kiln_tensor *number_of_trip(struct onnx_call *c, kiln_tensor *trip)
 }
 
 // in: the trip's number, then what is carried. out: without the condition.
-static kiln_status counted_body(struct loop *l, kiln_tensor *trip, kiln_tensor *const *carried, kiln_tensor **out, kiln_tensor **condition)
+static kiln_status counted_body(struct loop *l, kiln_tensor *trip, kiln_tensor *const *carried, kiln_tensor **out,
+                                kiln_tensor **condition)
 {
     struct onnx_call *c = l->r.c;
     kiln_tensor **all, **results;
@@ -182,7 +187,9 @@ static kiln_status run_counted(struct loop *l, kiln_tensor **out)
 {
     struct onnx_call *c = l->r.c;
     size_t n_out = l->carried + l->stacked;
-    if (!l->stacked) return kiln_for(l->known ? kiln_scalar_int(l->trips) : l->r.limit, for_body, l, l->in, l->carried, NULL, out, n_out);
+    if (!l->stacked)
+        return kiln_for(l->known ? kiln_scalar_int(l->trips) : l->r.limit, for_body, l, l->in, l->carried, NULL, out,
+                        n_out);
     l->in[l->carried] = kiln_arange(c->dev, KILN_I64, 0, (double)l->trips, 1);
     NEED(l->in[l->carried]);
     return kiln_scan(scan_body, l, l->in, l->carried + 1, KILN_SCAN(.carried = l->carried), out, n_out);
@@ -212,7 +219,8 @@ static kiln_status read_loop(struct onnx_call *c, struct loop *l, kiln_tensor **
     l->r.graphs[0] = body;
     l->carried = c->n_in > 2 ? (size_t)c->n_in - 2 : 0;
     if (body->n_in != (int32_t)l->carried + 2 || body->n_out < (int32_t)l->carried + 1 || c->n_out > body->n_out - 1)
-        return onnx_bad(c, KILN_E_FORMAT, "carries %zu values through a graph of %d inputs and %d outputs", l->carried, body->n_in, body->n_out);
+        return onnx_bad(c, KILN_E_FORMAT, "carries %zu values through a graph of %d inputs and %d outputs", l->carried,
+                        body->n_in, body->n_out);
     l->stacked = (size_t)body->n_out - 1 - l->carried;
     bool starts = !onnx_has(c, 1), host = !starts && onnx_is_host(c->in[1]);
     if (host) TRY(onnx_in_host(c, 1, &h));
@@ -270,7 +278,8 @@ struct scan_list {
     kiln_ints axes, directions;
 };
 
-static kiln_status read_list(struct onnx_call *c, const char *axes, const char *directions, size_t n, struct scan_list *s)
+static kiln_status read_list(struct onnx_call *c, const char *axes, const char *directions, size_t n,
+                             struct scan_list *s)
 {
     TRY(onnx_ints(c, axes, &s->axes));
     TRY(onnx_ints(c, directions, &s->directions));
@@ -300,8 +309,10 @@ kiln_status onnx_op_scan(struct onnx_call *c)
     kiln_tensor **in, **out;
     TRY(onnx_graph_attr(c, "body", &body));
     TRY(onnx_int(c, "num_scan_inputs", 0, &scanned));
-    if (scanned < 1 || scanned > c->n_in || body->n_in != c->n_in || body->n_out < c->n_in - scanned || c->n_out > body->n_out)
-        return onnx_bad(c, KILN_E_FORMAT, "%lld of %d inputs are scanned by a graph of %d inputs and %d outputs", (long long)scanned, c->n_in, body->n_in, body->n_out);
+    if (scanned < 1 || scanned > c->n_in || body->n_in != c->n_in || body->n_out < c->n_in - scanned ||
+        c->n_out > body->n_out)
+        return onnx_bad(c, KILN_E_FORMAT, "%lld of %d inputs are scanned by a graph of %d inputs and %d outputs",
+                        (long long)scanned, c->n_in, body->n_in, body->n_out);
     r.graphs[0] = body;
     size_t carried = (size_t)(c->n_in - scanned), n_out = (size_t)body->n_out;
     TRY(read_list(c, "scan_input_axes", "scan_input_directions", (size_t)scanned, &in_list));

@@ -11,7 +11,9 @@ kiln_status onnx_op_conv(struct onnx_call *c)
     TRY(onnx_int(c, "group", 1, &groups));
     kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1), *bias = onnx_has(c, 2) ? onnx_in(c, 2) : NULL;
     NEED(x && weight && (bias || !onnx_has(c, 2)));
-    if (kiln_rank(weight) != kiln_rank(x) || groups < 1) return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of %zu, %lld groups", kiln_rank(x), kiln_rank(weight), (long long)groups);
+    if (kiln_rank(weight) != kiln_rank(x) || groups < 1)
+        return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of %zu, %lld groups", kiln_rank(x),
+                        kiln_rank(weight), (long long)groups);
     TRY(onnx_window(c, x, kiln_dims(weight) + 2, &w));
     bool even = onnx_is_even(&w);
     kiln_tensor *image = onnx_to_image(&w, x);
@@ -27,7 +29,8 @@ struct transposed {
     int64_t more[2], size[2], full[2]; // output_padding; of the result; of one without padding
 };
 
-static kiln_status read_sizes(struct onnx_call *c, const struct onnx_window *w, kiln_tensor *image, struct transposed *t)
+static kiln_status read_sizes(struct onnx_call *c, const struct onnx_window *w, kiln_tensor *image,
+                              struct transposed *t)
 {
     kiln_ints more, asked;
     size_t n = w->flat ? 1 : 2;
@@ -92,17 +95,20 @@ kiln_status onnx_op_conv_transpose(struct onnx_call *c)
     TRY(onnx_int(c, "group", 1, &groups));
     kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1);
     NEED(x && weight);
-    if (kiln_rank(weight) != kiln_rank(x) || groups < 1) return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of %zu, %lld groups", kiln_rank(x), kiln_rank(weight), (long long)groups);
+    if (kiln_rank(weight) != kiln_rank(x) || groups < 1)
+        return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of %zu, %lld groups", kiln_rank(x),
+                        kiln_rank(weight), (long long)groups);
     TRY(onnx_window(c, x, kiln_dims(weight) + 2, &w));
     kiln_tensor *image = onnx_to_image(&w, x);
     NEED(image);
     TRY(find_sizes(c, &w, image, &t));
     bool even = onnx_is_even(&w) && !t.more[0] && !t.more[1];
     for (int i = 0; i < 2; i++) even = even && t.size[i] == t.full[i] - 2 * w.begin[i];
-    kiln_tensor *y = kiln_conv2d_input_grad(image, onnx_to_image(&w, weight), even ? t.size[0] : t.full[0], even ? t.size[1] : t.full[1],
-                                            KILN_CONV2D_GRAD(.stride = {w.stride[0], w.stride[1]},
-                                                             .padding = {even ? w.begin[0] : 0, even ? w.begin[1] : 0},
-                                                             .dilation = {w.dilation[0], w.dilation[1]}, .groups = groups));
+    kiln_tensor *y = kiln_conv2d_input_grad(
+        image, onnx_to_image(&w, weight), even ? t.size[0] : t.full[0], even ? t.size[1] : t.full[1],
+        KILN_CONV2D_GRAD(.stride = {w.stride[0], w.stride[1]},
+                         .padding = {even ? w.begin[0] : 0, even ? w.begin[1] : 0},
+                         .dilation = {w.dilation[0], w.dilation[1]}, .groups = groups));
     if (!even) y = cut_out(y, &w, &t);
     if (onnx_has(c, 2)) {
         kiln_tensor *bias = onnx_in(c, 2);

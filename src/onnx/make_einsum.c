@@ -92,7 +92,8 @@ static int64_t size_of(const struct factor *f, const char *labels)
 }
 
 // Labels by who has them, and whether they are wanted.
-static void sort_labels(const struct factor *a, const struct factor *b, const char *wanted, char (*out)[KILN_MAX_RANK + 1])
+static void sort_labels(const struct factor *a, const struct factor *b, const char *wanted,
+                        char (*out)[KILN_MAX_RANK + 1])
 {
     size_t n[4] = {0};
     for (const char *l = a->labels; *l; l++) {
@@ -109,7 +110,8 @@ static kiln_status check_sizes(struct onnx_call *c, const struct factor *a, cons
     for (const char *l = a->labels; *l; l++) {
         char one[] = {*l, 0};
         if (has(b->labels, *l) && size_of(a, one) != size_of(b, one))
-            return onnx_bad(c, KILN_E_SHAPE, "%c is %lld and %lld", *l, (long long)size_of(a, one), (long long)size_of(b, one));
+            return onnx_bad(c, KILN_E_SHAPE, "%c is %lld and %lld", *l, (long long)size_of(a, one),
+                            (long long)size_of(b, one));
     }
     return KILN_OK;
 }
@@ -122,7 +124,8 @@ static kiln_status multiply(struct onnx_call *c, struct factor *a, struct factor
     TRY(sum_away(b, wanted, a->labels));
     TRY(check_sizes(c, a, b));
     sort_labels(a, b, wanted, groups);
-    int64_t batch = size_of(a, groups[0]), inner = size_of(a, groups[1]), rows = size_of(a, groups[2]), columns = size_of(b, groups[3]);
+    int64_t batch = size_of(a, groups[0]), inner = size_of(a, groups[1]), rows = size_of(a, groups[2]),
+            columns = size_of(b, groups[3]);
     strcat(strcat(strcpy(order, groups[0]), groups[2]), groups[1]);
     kiln_tensor *left = kiln_reshape(in_order(a, order), KILN_SHAPE(batch, rows, inner));
     strcat(strcat(strcpy(order, groups[0]), groups[1]), groups[3]);
@@ -187,7 +190,8 @@ kiln_status onnx_op_einsum(struct onnx_call *c)
     const char *arrow = strstr(equation, "->"), *at = equation, *end = arrow ? arrow : equation + strlen(equation);
     for (int i = 0; i < c->n_in; i++) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
-        if (!comma != (i == c->n_in - 1)) return onnx_bad(c, KILN_E_FORMAT, "its equation is not of %d factors", c->n_in);
+        if (!comma != (i == c->n_in - 1))
+            return onnx_bad(c, KILN_E_FORMAT, "its equation is not of %d factors", c->n_in);
         TRY(read_factor(c, i, at, (size_t)((comma ? comma : end) - at), &f[i], &dots));
         at = comma ? comma + 1 : end;
     }
@@ -199,6 +203,7 @@ kiln_status onnx_op_einsum(struct onnx_call *c)
     }
     TRY(sum_away(&f[0], out, ""));
     for (const char *l = out; *l; l++)
-        if (!has(f[0].labels, *l) || strchr(l + 1, *l)) return onnx_bad(c, KILN_E_FORMAT, "%c of its result is in no factor, or there twice", *l);
+        if (!has(f[0].labels, *l) || strchr(l + 1, *l))
+            return onnx_bad(c, KILN_E_FORMAT, "%c of its result is in no factor, or there twice", *l);
     return onnx_give(c, 0, in_order(&f[0], out));
 }

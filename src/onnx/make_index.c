@@ -89,9 +89,11 @@ kiln_status onnx_op_scatter_nd(struct onnx_call *c)
     int64_t count = product(kiln_dims(index), tuples);
     int64_t rows = product(kiln_dims(x), (size_t)k), width = product(kiln_dims(x) + k, rank - (size_t)k);
     if (kiln_numel(src) != count * width)
-        return onnx_bad(c, KILN_E_SHAPE, "%lld elements for %lld slices of %lld", (long long)kiln_numel(src), (long long)count, (long long)width);
+        return onnx_bad(c, KILN_E_SHAPE, "%lld elements for %lld slices of %lld", (long long)kiln_numel(src),
+                        (long long)count, (long long)width);
     kiln_tensor *places = kiln_reshape(flat_places(index, kiln_dims(x), k), KILN_SHAPE(count, 1));
-    kiln_tensor *matrix = kiln_reshape(x, KILN_SHAPE(rows, width)), *slices = kiln_reshape(src, KILN_SHAPE(count, width));
+    kiln_tensor *matrix = kiln_reshape(x, KILN_SHAPE(rows, width)),
+                *slices = kiln_reshape(src, KILN_SHAPE(count, width));
     places = kiln_expand(places, KILN_SHAPE(count, width));
     kiln_tensor *y = adds ? kiln_scatter_add(matrix, 0, places, slices) : kiln_scatter(matrix, 0, places, slices);
     return onnx_give(c, 0, kiln_reshape(y, rank, kiln_dims(x)));
@@ -105,14 +107,17 @@ kiln_status onnx_op_one_hot(struct onnx_call *c)
     TRY(onnx_in_int(c, 1, &depth));
     kiln_tensor *ids = onnx_in(c, 0), *values = onnx_in(c, 2);
     NEED(ids && values);
-    if (kiln_rank(values) != 1 || kiln_dims(values)[0] != 2 || depth < 1) return onnx_bad(c, KILN_E_SHAPE, "depth is %lld, values are %lld", (long long)depth, (long long)kiln_numel(values));
+    if (kiln_rank(values) != 1 || kiln_dims(values)[0] != 2 || depth < 1)
+        return onnx_bad(c, KILN_E_SHAPE, "depth is %lld, values are %lld", (long long)depth,
+                        (long long)kiln_numel(values));
     TRY(onnx_axis(c, axis, kiln_rank(ids) + 1, &axis));
     ids = kiln_cast(ids, KILN_I64);
     ids = kiln_where(kiln_less(ids, kiln_scalar_int(0)), kiln_add(ids, kiln_scalar_int(depth)), ids);
     kiln_tensor *hot = kiln_cast(kiln_one_hot(ids, depth), KILN_BOOL);
     NEED(hot);
     int64_t order[KILN_MAX_RANK];
-    for (int64_t i = 0, from = 0; i < (int64_t)kiln_rank(hot); i++) order[i] = i == axis ? (int64_t)kiln_rank(hot) - 1 : from++;
+    for (int64_t i = 0, from = 0; i < (int64_t)kiln_rank(hot); i++)
+        order[i] = i == axis ? (int64_t)kiln_rank(hot) - 1 : from++;
     kiln_tensor *y = kiln_where(hot, kiln_select(values, 0, 1), kiln_select(values, 0, 0));
     return onnx_give(c, 0, kiln_permute(y, kiln_rank(hot), order));
 }

@@ -96,7 +96,8 @@ kiln_status onnx_op_shrink(struct onnx_call *c)
     TRY(onnx_float(c, "lambd", 0.5, &lambda));
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
-    kiln_tensor *above = kiln_where(kiln_greater(x, kiln_scalar(lambda)), kiln_sub(x, kiln_scalar(bias)), kiln_zeros_like(x));
+    kiln_tensor *above =
+        kiln_where(kiln_greater(x, kiln_scalar(lambda)), kiln_sub(x, kiln_scalar(bias)), kiln_zeros_like(x));
     return onnx_give(c, 0, kiln_where(kiln_less(x, kiln_scalar(-lambda)), kiln_add(x, kiln_scalar(bias)), above));
 }
 
@@ -151,7 +152,8 @@ kiln_status onnx_op_gemm(struct onnx_call *c)
     TRY(onnx_int(c, "transB", 0, &trans_b));
     kiln_tensor *a = onnx_in(c, 0), *b = onnx_in(c, 1);
     NEED(a && b);
-    if (kiln_rank(a) != 2 || kiln_rank(b) != 2) return onnx_bad(c, KILN_E_SHAPE, "its factors have ranks %zu and %zu", kiln_rank(a), kiln_rank(b));
+    if (kiln_rank(a) != 2 || kiln_rank(b) != 2)
+        return onnx_bad(c, KILN_E_SHAPE, "its factors have ranks %zu and %zu", kiln_rank(a), kiln_rank(b));
     kiln_tensor *y = kiln_matmul(trans_a ? kiln_transpose(a, 0, 1) : a, trans_b ? kiln_transpose(b, 0, 1) : b);
     if (alpha != 1) y = kiln_mul(y, kiln_scalar(alpha));
     if (!onnx_has(c, 2)) return onnx_give(c, 0, y);

@@ -36,7 +36,8 @@ kiln_status onnx_op_batch_norm(struct onnx_call *c)
 }
 
 // (x - mean) / sqrt(var + eps) over axes, and what it is divided by.
-static kiln_tensor *normalised(kiln_tensor *x, const int64_t *axes, size_t n, double eps, kiln_tensor **mean, kiln_tensor **inverse)
+static kiln_tensor *normalised(kiln_tensor *x, const int64_t *axes, size_t n, double eps, kiln_tensor **mean,
+                               kiln_tensor **inverse)
 {
     *mean = kiln_mean(x, KILN_REDUCE(.axes = {n, axes}, .keepdims = true));
     kiln_tensor *var = kiln_var(x, KILN_VAR(.axes = {n, axes}, .keepdims = true));
@@ -61,7 +62,8 @@ kiln_status onnx_op_layer_norm(struct onnx_call *c)
     const int64_t *dims = kiln_dims(x) + axis;
     weight = kiln_expand(weight, n, dims);
     if (bias) bias = kiln_expand(bias, n, dims);
-    TRY(onnx_give(c, 0, kiln_layer_norm(x, (int64_t)n, KILN_LAYER_NORM(.weight = weight, .bias = bias, .eps = eps_option(eps)))));
+    TRY(onnx_give(
+        c, 0, kiln_layer_norm(x, (int64_t)n, KILN_LAYER_NORM(.weight = weight, .bias = bias, .eps = eps_option(eps)))));
     if (!onnx_wants(c, 1) && !onnx_wants(c, 2)) return KILN_OK;
     for (size_t i = 0; i < n; i++) axes[i] = axis + (int64_t)i;
     if (stash == 1 && kiln_tensor_dtype(x) != KILN_F64) x = kiln_cast(x, KILN_F32);
@@ -108,7 +110,8 @@ kiln_status onnx_op_group_norm(struct onnx_call *c)
     NEED(x && weight && bias);
     size_t rank = kiln_rank(x);
     if (rank < 2 || groups < 1 || kiln_dims(x)[1] % groups)
-        return onnx_bad(c, KILN_E_SHAPE, "%lld groups of %lld channels", (long long)groups, (long long)(rank < 2 ? 0 : kiln_dims(x)[1]));
+        return onnx_bad(c, KILN_E_SHAPE, "%lld groups of %lld channels", (long long)groups,
+                        (long long)(rank < 2 ? 0 : kiln_dims(x)[1]));
     int64_t n = kiln_dims(x)[0];
     kiln_tensor *parts = kiln_reshape(x, KILN_SHAPE(n, groups, n ? kiln_numel(x) / (n * groups) : 0));
     kiln_tensor *y = normalised(parts, &axis, 1, eps, &mean, &inverse);
@@ -130,10 +133,12 @@ kiln_status onnx_op_lrn(struct onnx_call *c)
     TRY(onnx_int(c, "size", 0, &size));
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
-    if (kiln_rank(x) < 2 || size < 1 || size > 1 << 16) return onnx_bad(c, KILN_E_SHAPE, "%lld channels at a time, in rank %zu", (long long)size, kiln_rank(x));
+    if (kiln_rank(x) < 2 || size < 1 || size > 1 << 16)
+        return onnx_bad(c, KILN_E_SHAPE, "%lld channels at a time, in rank %zu", (long long)size, kiln_rank(x));
     int64_t n = kiln_dims(x)[0], channels = kiln_dims(x)[1], each = kiln_numel(x) ? kiln_numel(x) / (n * channels) : 0;
     kiln_tensor *squares = kiln_reshape(kiln_square(x), KILN_SHAPE(n, 1, channels, each));
-    squares = kiln_pad(squares, KILN_PAD(.before = KILN_ARGS(0, 0, (size - 1) / 2), .after = KILN_ARGS(0, 0, size / 2)));
+    squares =
+        kiln_pad(squares, KILN_PAD(.before = KILN_ARGS(0, 0, (size - 1) / 2), .after = KILN_ARGS(0, 0, size / 2)));
     kiln_tensor *means = kiln_avg_pool2d(squares, KILN_POOL2D(.kernel = {size, 1}, .stride = {1, 1}));
     means = kiln_reshape(means, kiln_rank(x), kiln_dims(x));
     kiln_tensor *base = kiln_add(kiln_mul(means, kiln_scalar(alpha)), kiln_scalar(bias));

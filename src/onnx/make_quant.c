@@ -1,4 +1,5 @@
-// Quantised numbers: small integers with a scale and a zero point, for the whole tensor or for each place along an axis.
+// Quantised numbers: small integers with a scale and a zero point, for the whole tensor or for each place along an
+// axis.
 #include "onnx/onnx_fns.h"
 
 // A vector along the axis of x; one number as it is.
@@ -8,7 +9,9 @@ static kiln_status along(struct onnx_call *c, kiln_tensor *x, int64_t axis, kiln
     if (kiln_rank(*t) == 0 || kiln_numel(*t) == 1) return (*t = kiln_reshape(*t, 0, NULL)) ? KILN_OK : error_pending;
     if (kiln_rank(*t) != 1) return onnx_bad(c, KILN_E_UNSUPPORTED, "scales of rank %zu", kiln_rank(*t));
     TRY(onnx_axis(c, axis, kiln_rank(x), &axis));
-    if (kiln_numel(*t) != kiln_dims(x)[axis]) return onnx_bad(c, KILN_E_SHAPE, "%lld scales for size %lld", (long long)kiln_numel(*t), (long long)kiln_dims(x)[axis]);
+    if (kiln_numel(*t) != kiln_dims(x)[axis])
+        return onnx_bad(c, KILN_E_SHAPE, "%lld scales for size %lld", (long long)kiln_numel(*t),
+                        (long long)kiln_dims(x)[axis]);
     for (size_t i = 0; i < kiln_rank(x); i++) dims[i] = (int64_t)i == axis ? kiln_numel(*t) : 1;
     *t = kiln_reshape(*t, kiln_rank(x), dims);
     NEED(*t);
@@ -51,7 +54,8 @@ kiln_status onnx_op_quantize(struct onnx_call *c)
     TRY(onnx_int(c, "saturate", 1, &saturate)); // of narrower floats than Kiln has
     kiln_dtype dtype = zero ? kiln_tensor_dtype(zero) : KILN_U8;
     if (to && !onnx_dtype(to, &dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", onnx_dtype_text(to));
-    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_I16) return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", kiln_dtype_name(dtype));
+    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_I16)
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", kiln_dtype_name(dtype));
     return onnx_give(c, 0, quantised(x, scale, zero, dtype));
 }
 

@@ -101,7 +101,8 @@ static kiln_status check_lengths(struct onnx_call *c, int64_t steps)
     if (!onnx_has(c, 4)) return KILN_OK;
     TRY(onnx_in_host(c, 4, &h));
     for (int64_t i = 0; i < h.numel; i++)
-        if (onnx_host_int(&h, i) != steps) return onnx_bad(c, KILN_E_UNSUPPORTED, "sequence_lens differ from %lld", (long long)steps);
+        if (onnx_host_int(&h, i) != steps)
+            return onnx_bad(c, KILN_E_UNSUPPORTED, "sequence_lens differ from %lld", (long long)steps);
     return KILN_OK;
 }
 
@@ -127,7 +128,8 @@ static kiln_tensor *before_loop(struct onnx_call *c, struct recurrent *u, kiln_t
     kiln_tensor *of_w = kiln_narrow(bias, 0, 0, width), *of_r = kiln_narrow(bias, 0, width, width);
     u->r_bias = of_r;
     if (u->kind == GRU && u->linear_before_reset) {
-        kiln_tensor *parts[] = {kiln_narrow(of_r, 0, 0, 2 * u->hidden), kiln_zeros(c->dev, kiln_tensor_dtype(x), 1, &u->hidden)};
+        kiln_tensor *parts[] = {kiln_narrow(of_r, 0, 0, 2 * u->hidden),
+                                kiln_zeros(c->dev, kiln_tensor_dtype(x), 1, &u->hidden)};
         of_r = kiln_concat(parts, 2, 0);
     }
     return kiln_add(y, kiln_add(of_w, of_r));
@@ -153,7 +155,8 @@ static kiln_status run_direction(struct onnx_call *c, struct recurrent *u, kiln_
 }
 
 // Y [T, D, B, H], then what is carried in the end, [D, B, H]; with layout 1 the batch comes first.
-static kiln_status give_all(struct onnx_call *c, const struct recurrent *u, kiln_tensor *(*of)[3], size_t directions, bool batch_first)
+static kiln_status give_all(struct onnx_call *c, const struct recurrent *u, kiln_tensor *(*of)[3], size_t directions,
+                            bool batch_first)
 {
     size_t n_carried = u->kind == LSTM ? 2 : 1;
     kiln_tensor *list[2];
@@ -181,11 +184,13 @@ static kiln_status recurrent(struct onnx_call *c, enum recurrent_kind kind)
     TRY(check_way(c, &u, direction));
     TRY(onnx_int(c, "hidden_size", 0, &u.hidden));
     TRY(onnx_int(c, "layout", 0, &layout));
-    if (layout && (onnx_has(c, 5) || onnx_has(c, 6))) return onnx_bad(c, KILN_E_UNSUPPORTED, "initial states with layout 1");
+    if (layout && (onnx_has(c, 5) || onnx_has(c, 6)))
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "initial states with layout 1");
     kiln_tensor *x = onnx_in(c, 0), *w = onnx_in(c, 1);
     NEED(x && w);
     size_t directions = !strcmp(direction, "bidirectional") ? 2 : 1;
-    if (kiln_rank(x) != 3 || kiln_rank(w) != 3 || kiln_dims(w)[0] != (int64_t)directions || u.hidden < 0 || u.hidden > 1 << 24)
+    if (kiln_rank(x) != 3 || kiln_rank(w) != 3 || kiln_dims(w)[0] != (int64_t)directions || u.hidden < 0 ||
+        u.hidden > 1 << 24)
         return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of rank %zu", kiln_rank(x), kiln_rank(w));
     if (!u.hidden) u.hidden = kiln_dims(w)[1] / u.gates;
     if (layout) x = kiln_transpose(x, 0, 1);

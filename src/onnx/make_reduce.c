@@ -3,6 +3,7 @@
 #include "ops/attrs.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
+#include <math.h>
 
 struct folding {
     int64_t axes[KILN_MAX_RANK];
@@ -22,11 +23,25 @@ static kiln_status read_folding(struct onnx_call *c, size_t rank, struct folding
     return KILN_OK;
 }
 
+// Of no elements the largest is the least number that there is, and the least the largest.
+static kiln_tensor *extremum_of_none(struct onnx_call *c, bool largest, kiln_tensor *x, const struct folding *f)
+{
+    kiln_dtype dtype = kiln_tensor_dtype(x);
+    kiln_tensor *shape = kiln_sum(x, KILN_REDUCE(.axes = {f->n, f->axes}, .keepdims = f->keep));
+    if (!shape) return NULL;
+    if (dtype_info[dtype].kind == KIND_FLOAT)
+        return kiln_full(c->dev, dtype, kiln_rank(shape), kiln_dims(shape), largest ? -INFINITY : INFINITY);
+    int64_t highest = dtype == KILN_I64 ? INT64_MAX : dtype == KILN_BOOL ? 1 : dtype_highest(dtype);
+    int64_t lowest = dtype == KILN_I64 ? INT64_MIN : dtype == KILN_BOOL ? 0 : dtype_lowest(dtype);
+    return kiln_full_int(c->dev, dtype, kiln_rank(shape), kiln_dims(shape), largest ? lowest : highest);
+}
+
 static kiln_tensor *reduce_by(struct onnx_call *c, int op, kiln_tensor *x, const struct folding *f)
 {
     if (f->none || !x) return x;
     struct attr attrs[] = {attr_of_ints(f->n, f->axes), attr_of_bool(f->keep)};
     kiln_tensor *in[] = {x};
+    if ((op == OP_max || op == OP_min) && !kiln_numel(x)) return extremum_of_none(c, op == OP_max, x, f);
     kiln_tensor *y = op_apply1(op_table[op], c->dev, 1, in, attrs);
     return y && kiln_tensor_dtype(y) != kiln_tensor_dtype(x) ? kiln_cast(y, kiln_tensor_dtype(x)) : y;
 }
@@ -59,7 +74,8 @@ kiln_status onnx_op_reduce_l2(struct onnx_call *c)
 {
     struct onnx_host type;
     TRY(onnx_in_type(c, 0, &type));
-    if (dtype_info[type.dtype].kind != KIND_FLOAT) return onnx_bad(c, KILN_E_UNSUPPORTED, "of %s", dtype_info[type.dtype].name);
+    if (dtype_info[type.dtype].kind != KIND_FLOAT)
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "of %s", dtype_info[type.dtype].name);
     return reduce_with(c, kiln_square, OP_sum, kiln_sqrt);
 }
 

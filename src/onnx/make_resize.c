@@ -96,7 +96,9 @@ static kiln_status resize_axis(struct onnx_call *c, const struct resizing *r, in
         sum = sum ? kiln_add(sum, part) : part;
     }
     *x = sum;
-    return sum ? KILN_OK : error_pending ? error_pending : onnx_bad(c, KILN_E_SHAPE, "an axis of size 0 is to be resized");
+    return sum             ? KILN_OK
+           : error_pending ? error_pending
+                           : onnx_bad(c, KILN_E_SHAPE, "an axis of size 0 is to be resized");
 }
 
 struct targets {
@@ -111,7 +113,8 @@ static kiln_status keep_aspect(struct onnx_call *c, kiln_tensor *x, struct targe
     TRY(onnx_string(c, "keep_aspect_ratio_policy", "stretch", &policy));
     bool larger = !strcmp(policy, "not_smaller");
     if (!strcmp(policy, "stretch")) return KILN_OK;
-    if (!larger && strcmp(policy, "not_larger") != 0) return onnx_bad(c, KILN_E_FORMAT, "keep_aspect_ratio_policy is \"%.20s\"", policy);
+    if (!larger && strcmp(policy, "not_larger") != 0)
+        return onnx_bad(c, KILN_E_FORMAT, "keep_aspect_ratio_policy is \"%.20s\"", policy);
     float scale = t->scale[0];
     for (size_t i = 1; i < t->n; i++) scale = larger ? fmaxf(scale, t->scale[i]) : fminf(scale, t->scale[i]);
     for (size_t i = 0; i < t->n; i++) {
@@ -132,21 +135,25 @@ static kiln_status read_targets(struct onnx_call *c, kiln_tensor *x, struct targ
     kiln_ints axes;
     TRY(onnx_ints(c, "axes", &axes));
     t->n = axes.v ? axes.count : kiln_rank(x);
-    if ((int64_t)t->n != h.numel || t->n > kiln_rank(x)) return onnx_bad(c, KILN_E_SHAPE, "%lld sizes or scales for %zu axes", (long long)h.numel, t->n);
+    if ((int64_t)t->n != h.numel || t->n > kiln_rank(x))
+        return onnx_bad(c, KILN_E_SHAPE, "%lld sizes or scales for %zu axes", (long long)h.numel, t->n);
     for (size_t i = 0; i < t->n; i++) {
         TRY(onnx_axis(c, axes.v ? axes.v[i] : (int64_t)i, kiln_rank(x), &t->axes[i]));
         int64_t in = kiln_dims(x)[t->axes[i]];
-        t->scale[i] = by_scales ? (float)onnx_host_float(&h, (int64_t)i) : (float)onnx_host_int(&h, (int64_t)i) / (float)(in ? in : 1);
+        t->scale[i] = by_scales ? (float)onnx_host_float(&h, (int64_t)i)
+                                : (float)onnx_host_int(&h, (int64_t)i) / (float)(in ? in : 1);
         t->size[i] = by_scales ? (int64_t)floorf((float)in * t->scale[i]) : onnx_host_int(&h, (int64_t)i);
         if (!(t->scale[i] > 0 && t->scale[i] < 1e6f) || t->size[i] < 1 || t->size[i] > 1 << 24)
-            return onnx_bad(c, KILN_E_SHAPE, "axis %lld is to have size %lld", (long long)t->axes[i], (long long)t->size[i]);
+            return onnx_bad(c, KILN_E_SHAPE, "axis %lld is to have size %lld", (long long)t->axes[i],
+                            (long long)t->size[i]);
     }
     return by_scales ? onnx_string(c, "keep_aspect_ratio_policy", "", &unused) : keep_aspect(c, x, t);
 }
 
 static kiln_status read_way(struct onnx_call *c, struct resizing *r)
 {
-    static const char *const transforms[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"};
+    static const char *const transforms[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel",
+                                             "half_pixel_symmetric"};
     int64_t exclude, antialias;
     double outside;
     TRY(onnx_string(c, "coordinate_transformation_mode", "half_pixel", &r->transform));

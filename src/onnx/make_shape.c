@@ -26,7 +26,8 @@ kiln_status onnx_op_constant(struct onnx_call *c)
     static const struct {
         const char *name;
         uint8_t type;
-    } forms[] = {{"value_int", ONNX_INT}, {"value_ints", ONNX_INTS}, {"value_float", ONNX_FLOAT}, {"value_floats", ONNX_FLOATS}};
+    } forms[] = {
+        {"value_int", ONNX_INT}, {"value_ints", ONNX_INTS}, {"value_float", ONNX_FLOAT}, {"value_floats", ONNX_FLOATS}};
     const struct onnx_attr *a = onnx_attr(c, "value");
     TRY(onnx_check_counts(c, 0, 0, 1));
     if (a && a->type == ONNX_TENSOR) {
@@ -73,7 +74,8 @@ static kiln_status dtype_attr(struct onnx_call *c, const char *name, kiln_dtype 
     TRY(onnx_int(c, name, 0, &number));
     *out = fallback;
     if (!number || onnx_dtype(number, out)) return KILN_OK;
-    return onnx_bad(c, KILN_E_UNSUPPORTED, "attribute %s is type %lld, %s", name, (long long)number, onnx_dtype_text(number));
+    return onnx_bad(c, KILN_E_UNSUPPORTED, "attribute %s is type %lld, %s", name, (long long)number,
+                    onnx_dtype_text(number));
 }
 
 static kiln_status cast_to(struct onnx_call *c, kiln_dtype dtype)
@@ -178,7 +180,8 @@ kiln_status onnx_op_reshape(struct onnx_call *c)
     NEED(x);
     for (size_t i = 0; i < rank; i++) {
         if (dims[i] || keep_zero) continue;
-        if (i >= kiln_rank(x)) return onnx_bad(c, KILN_E_SHAPE, "dimension %zu is to stay, of rank %zu", i, kiln_rank(x));
+        if (i >= kiln_rank(x))
+            return onnx_bad(c, KILN_E_SHAPE, "dimension %zu is to stay, of rank %zu", i, kiln_rank(x));
         dims[i] = kiln_dims(x)[i];
     }
     return onnx_give(c, 0, kiln_reshape(x, rank, dims));
@@ -281,7 +284,8 @@ kiln_status onnx_op_flatten(struct onnx_call *c)
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
     int64_t rank = (int64_t)kiln_rank(x);
-    if (axis < -rank || axis > rank) return onnx_bad(c, KILN_E_AXIS, "axis %lld is out of range for rank %lld", (long long)axis, (long long)rank);
+    if (axis < -rank || axis > rank)
+        return onnx_bad(c, KILN_E_AXIS, "axis %lld is out of range for rank %lld", (long long)axis, (long long)rank);
     if (axis < 0) axis += rank;
     for (int64_t i = 0; i < rank; i++) dims[i >= axis] *= kiln_dims(x)[i];
     return onnx_give(c, 0, kiln_reshape(x, 2, dims));
@@ -307,8 +311,10 @@ kiln_status onnx_op_depth_to_space(struct onnx_call *c)
     int64_t n = d[0], depth = d[1] / (b * b), h = d[2], w = d[3];
     bool columns = !strcmp(mode, "CRD");
     if (!columns && strcmp(mode, "DCR") != 0) return onnx_bad(c, KILN_E_UNSUPPORTED, "mode is \"%.20s\"", mode);
-    if (depth * b * b != d[1]) return onnx_bad(c, KILN_E_SHAPE, "%lld channels for blocks of %lld", (long long)d[1], (long long)b);
-    kiln_tensor *y = columns ? kiln_reshape(x, KILN_SHAPE(n, depth, b, b, h, w)) : kiln_reshape(x, KILN_SHAPE(n, b, b, depth, h, w));
+    if (depth * b * b != d[1])
+        return onnx_bad(c, KILN_E_SHAPE, "%lld channels for blocks of %lld", (long long)d[1], (long long)b);
+    kiln_tensor *y =
+        columns ? kiln_reshape(x, KILN_SHAPE(n, depth, b, b, h, w)) : kiln_reshape(x, KILN_SHAPE(n, b, b, depth, h, w));
     y = columns ? kiln_permute(y, KILN_SHAPE(0, 1, 4, 2, 5, 3)) : kiln_permute(y, KILN_SHAPE(0, 3, 4, 1, 5, 2));
     return onnx_give(c, 0, kiln_reshape(y, KILN_SHAPE(n, depth, h * b, w * b)));
 }
@@ -322,7 +328,8 @@ kiln_status onnx_op_space_to_depth(struct onnx_call *c)
     TRY(block_of(c, x, &b));
     const int64_t *d = kiln_dims(x);
     int64_t n = d[0], depth = d[1], h = d[2] / b, w = d[3] / b;
-    if (h * b != d[2] || w * b != d[3]) return onnx_bad(c, KILN_E_SHAPE, "blocks of %lld do not divide the image", (long long)b);
+    if (h * b != d[2] || w * b != d[3])
+        return onnx_bad(c, KILN_E_SHAPE, "blocks of %lld do not divide the image", (long long)b);
     kiln_tensor *y = kiln_permute(kiln_reshape(x, KILN_SHAPE(n, depth, h, b, w, b)), KILN_SHAPE(0, 3, 5, 1, 2, 4));
     return onnx_give(c, 0, kiln_reshape(y, KILN_SHAPE(n, depth * b * b, h, w)));
 }

@@ -30,7 +30,9 @@ kiln_status onnx_op_slice(struct onnx_call *c)
     for (int i = 0; i < 4; i++)
         if (onnx_has(c, i + 1)) TRY(onnx_in_ints(c, i + 1, given[i], KILN_MAX_RANK, &n[i]));
     bool fits = n[0] == n[1] && (!onnx_has(c, 3) || n[2] == n[0]) && (!onnx_has(c, 4) || n[3] == n[0]) && n[0] <= rank;
-    if (!fits) return onnx_bad(c, KILN_E_SHAPE, "starts, ends, axes and steps differ in length, or have more than rank %zu", rank);
+    if (!fits)
+        return onnx_bad(c, KILN_E_SHAPE, "starts, ends, axes and steps differ in length, or have more than rank %zu",
+                        rank);
     bool seen[KILN_MAX_RANK] = {false};
     for (size_t i = 0; i < rank; i++) {
         start[i] = 0;
@@ -43,14 +45,16 @@ kiln_status onnx_op_slice(struct onnx_call *c)
         if (seen[axis]) return onnx_bad(c, KILN_E_AXIS, "axis %lld is given twice", (long long)axis);
         seen[axis] = true;
         step[axis] = onnx_has(c, 4) ? given[3][i] : 1;
-        if (!step[axis] || step[axis] == INT64_MIN) return onnx_bad(c, KILN_E_ARGUMENT, "a step is %lld", (long long)step[axis]);
+        if (!step[axis] || step[axis] == INT64_MIN)
+            return onnx_bad(c, KILN_E_ARGUMENT, "a step is %lld", (long long)step[axis]);
         start[axis] = given[0][i];
         stop[axis] = given[1][i];
         set_bounds(kiln_dims(x)[axis], step[axis], &start[axis], &stop[axis]);
         if (step[axis] < -kiln_dims(x)[axis]) step[axis] = -kiln_dims(x)[axis] - 1;
         if (step[axis] > kiln_dims(x)[axis]) step[axis] = kiln_dims(x)[axis] + 1;
     }
-    return onnx_give(c, 0, kiln_slice(x, KILN_SLICE(.start = {rank, start}, .stop = {rank, stop}, .step = {rank, step})));
+    return onnx_give(c, 0,
+                     kiln_slice(x, KILN_SLICE(.start = {rank, start}, .stop = {rank, stop}, .step = {rank, step})));
 }
 
 kiln_status onnx_op_split(struct onnx_call *c)
@@ -65,7 +69,8 @@ kiln_status onnx_op_split(struct onnx_call *c)
     TRY(onnx_axis(c, axis, kiln_rank(x), &axis));
     if (onnx_has(c, 1)) TRY(onnx_in_host(c, 1, &sizes));
     if (wanted != c->n_out || (sizes.data && sizes.numel != wanted))
-        return onnx_bad(c, KILN_E_SHAPE, "has %d outputs, and %lld parts", c->n_out, (long long)(sizes.data ? sizes.numel : wanted));
+        return onnx_bad(c, KILN_E_SHAPE, "has %d outputs, and %lld parts", c->n_out,
+                        (long long)(sizes.data ? sizes.numel : wanted));
     int64_t size = kiln_dims(x)[axis], part = (size + wanted - 1) / wanted;
     for (int i = 0; i < c->n_out; i++) {
         int64_t length = sizes.data ? onnx_host_int(&sizes, i) : part < size - start ? part : size - start;
@@ -82,7 +87,10 @@ static kiln_status pad_mode(struct onnx_call *c, int64_t *mode)
     static const struct {
         const char *name;
         int mode;
-    } modes[] = {{"constant", KILN_PAD_CONSTANT}, {"reflect", KILN_PAD_REFLECT}, {"edge", KILN_PAD_EDGE}, {"wrap", KILN_PAD_CIRCULAR}};
+    } modes[] = {{"constant", KILN_PAD_CONSTANT},
+                 {"reflect", KILN_PAD_REFLECT},
+                 {"edge", KILN_PAD_EDGE},
+                 {"wrap", KILN_PAD_CIRCULAR}};
     const char *name;
     TRY(onnx_string(c, "mode", "constant", &name));
     for (size_t i = 0; i < COUNT_OF(modes); i++)
@@ -134,7 +142,8 @@ kiln_status onnx_op_pad(struct onnx_call *c)
     if (onnx_has(c, 2) && mode == KILN_PAD_CONSTANT) TRY(onnx_in_float(c, 2, &value));
     x = cut(x, rank, before, after);
     NEED(x);
-    return onnx_give(c, 0, kiln_pad(x, KILN_PAD(.before = {rank, before}, .after = {rank, after}, .value = value, .mode = mode)));
+    return onnx_give(
+        c, 0, kiln_pad(x, KILN_PAD(.before = {rank, before}, .after = {rank, after}, .value = value, .mode = mode)));
 }
 
 kiln_status onnx_op_trilu(struct onnx_call *c)

@@ -65,8 +65,8 @@ static kiln_status report(const struct onnx_model *m, struct lacks *l)
     }
     kiln_status status = str_check(&s);
     if (!status)
-        status = error_set(KILN_E_UNSUPPORTED, "%s: needs ops that are missing, version %d (number of nodes): %s", m->where, m->opset,
-                           str_text(&s));
+        status = error_set(KILN_E_UNSUPPORTED, "%s: needs ops that are missing, version %d (number of nodes): %s",
+                           m->where, m->opset, str_text(&s));
     str_free(&s);
     return status;
 }

@@ -26,7 +26,7 @@ struct onnx_host {
 
 // A tensor of the file: an initialiser, or the attribute of a node.
 struct onnx_constant {
-    const char *name;     // "" where it has none
+    const char *name;      // "" where it has none
     struct onnx_host host; // data NULL: they are too many
     kiln_tensor *tensor;   // on the model's device; NULL: on the host alone
     bool is_initialiser;

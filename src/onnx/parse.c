@@ -1,5 +1,5 @@
-// The messages of ONNX: model, graphs, nodes, attributes, ports, functions. Each is gone through twice: how many of what
-// it repeats, then what they are. Fields that say nothing about what is computed are passed over.
+// The messages of ONNX: model, graphs, nodes, attributes, ports, functions. Each is gone through twice: how many of
+// what it repeats, then what they are. Fields that say nothing about what is computed are passed over.
 #include "onnx/model.h"
 #include "onnx/wire.h"
 #include <string.h>
@@ -49,10 +49,10 @@ static kiln_status take_number(const struct wire *w, const struct wire_field *f,
     return KILN_OK;
 }
 
-#define EACH_FIELD(w, f)                                \
-    for (bool more_ = true; more_;)                     \
-        if (TRY_FIELD(w, f, more_))                     \
-            return error_pending;                       \
+#define EACH_FIELD(w, f)            \
+    for (bool more_ = true; more_;) \
+        if (TRY_FIELD(w, f, more_)) \
+            return error_pending;   \
         else if (more_)
 #define TRY_FIELD(w, f, more) (wire_next(&(w), &(f), &(more)))
 
@@ -132,7 +132,8 @@ static kiln_status parse_graph_field(struct parser *p, const struct wire *w, con
     TRY(wire_expect(w, f, WIRE_BYTES));
     if (*out) return wire_bad(w, f->begin, "an attribute has two graphs");
     TRY(onnx_take(p->m, 1, sizeof **out, out));
-    if (++p->depth > ONNX_DEPTH_MAX) return wire_bad(w, f->begin, "graphs lie in each other more than %d deep", ONNX_DEPTH_MAX);
+    if (++p->depth > ONNX_DEPTH_MAX)
+        return wire_bad(w, f->begin, "graphs lie in each other more than %d deep", ONNX_DEPTH_MAX);
     TRY(parse_graph(p, wire_message(w, f), *out));
     p->depth--;
     return KILN_OK;
@@ -156,7 +157,8 @@ static kiln_status parse_attr_field(struct parser *p, const struct wire *w, cons
     case 6: return parse_graph_field(p, w, f, &a->graph);
     case 20:
         TRY(take_number(w, f, &number));
-        if (number < 0 || number > 255) return wire_bad(w, f->begin, "there is no type of attribute %lld", (long long)number);
+        if (number < 0 || number > 255)
+            return wire_bad(w, f->begin, "there is no type of attribute %lld", (long long)number);
         a->type = (uint8_t)number;
         return KILN_OK;
     case 21: return take_text(p, w, f, &a->of_caller);
@@ -174,7 +176,8 @@ static kiln_status parse_attr(struct parser *p, struct wire w, struct onnx_attr 
     if (!*a->name) return wire_bad(&w, begin, "an attribute has no name");
     if (a->of_caller && !*a->of_caller) a->of_caller = NULL;
     bool has = a->of_caller || (a->type == ONNX_TENSOR ? a->tensor != NULL : a->type != ONNX_GRAPH || a->graph);
-    if (!a->type || !has) return wire_bad(&w, begin, "attribute \"%.80s\" has no value of its type %d", a->name, a->type);
+    if (!a->type || !has)
+        return wire_bad(&w, begin, "attribute \"%.80s\" has no value of its type %d", a->name, a->type);
     return parse_lists(p, again, a);
 }
 
@@ -382,7 +385,9 @@ static kiln_status parse_opset(struct parser *p, struct wire w, int *opset)
 
 static kiln_status check_opset(const struct onnx_model *m, const char *of, int opset)
 {
-    if (!opset) return error_set(KILN_E_FORMAT, "%s: %s does not say its version of ONNX's operator set", m->where, of);
+    if (!opset)
+        return error_set(KILN_E_UNSUPPORTED, "%s: %s does not say which version of ONNX's operator set it uses",
+                         m->where, of);
     if (opset >= ONNX_OPSET_MIN && opset <= ONNX_OPSET_MAX) return KILN_OK;
     return error_set(KILN_E_UNSUPPORTED, "%s: %s is of version %d of ONNX's operator set; versions %d to %d are read",
                      m->where, of, opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
@@ -408,7 +413,9 @@ static kiln_status parse_function_field(struct parser *p, const struct wire *w, 
         return parse_node(p, wire_message(w, f), &g->nodes[g->n_nodes++]);
     case 9: TRY(wire_expect(w, f, WIRE_BYTES)); return parse_opset(p, wire_message(w, f), &g->opset);
     case 10: return take_text(p, w, f, &fn->domain);
-    case 11: TRY(wire_expect(w, f, WIRE_BYTES)); return parse_attr(p, wire_message(w, f), &fn->defaults[fn->n_defaults++]);
+    case 11:
+        TRY(wire_expect(w, f, WIRE_BYTES));
+        return parse_attr(p, wire_message(w, f), &fn->defaults[fn->n_defaults++]);
     case 13: return take_text(p, w, f, &fn->overload);
     default: return KILN_OK;
     }

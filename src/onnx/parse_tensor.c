@@ -6,17 +6,21 @@
 
 static const struct {
     const char *text;
-    int dtype; // kiln_dtype; -1: Kiln has none
+    int dtype;    // kiln_dtype; -1: Kiln has none
     uint8_t list; // the field with numbers
 } data_types[] = {
-    [1] = {"float", KILN_F32, 4},   [2] = {"uint8", KILN_U8, 5},     [3] = {"int8", KILN_I8, 5},
-    [4] = {"uint16", -1, 5},        [5] = {"int16", KILN_I16, 5},    [6] = {"int32", KILN_I32, 5},
-    [7] = {"int64", KILN_I64, 7},   [8] = {"string", -1, 6},         [9] = {"bool", KILN_BOOL, 5},
-    [10] = {"float16", KILN_F16, 5}, [11] = {"double", KILN_F64, 10}, [12] = {"uint32", -1, 11},
-    [13] = {"uint64", -1, 11},      [14] = {"complex64", -1, 4},     [15] = {"complex128", -1, 10},
-    [16] = {"bfloat16", KILN_BF16, 5}, [17] = {"float8e4m3fn", -1, 5}, [18] = {"float8e4m3fnuz", -1, 5},
-    [19] = {"float8e5m2", -1, 5},   [20] = {"float8e5m2fnuz", -1, 5}, [21] = {"uint4", -1, 5},
-    [22] = {"int4", -1, 5},         [23] = {"float4e2m1", -1, 5},
+    [1] = {"float", KILN_F32, 4},    [2] = {"uint8", KILN_U8, 5},
+    [3] = {"int8", KILN_I8, 5},      [4] = {"uint16", -1, 5},
+    [5] = {"int16", KILN_I16, 5},    [6] = {"int32", KILN_I32, 5},
+    [7] = {"int64", KILN_I64, 7},    [8] = {"string", -1, 6},
+    [9] = {"bool", KILN_BOOL, 5},    [10] = {"float16", KILN_F16, 5},
+    [11] = {"double", KILN_F64, 10}, [12] = {"uint32", -1, 11},
+    [13] = {"uint64", -1, 11},       [14] = {"complex64", -1, 4},
+    [15] = {"complex128", -1, 10},   [16] = {"bfloat16", KILN_BF16, 5},
+    [17] = {"float8e4m3fn", -1, 5},  [18] = {"float8e4m3fnuz", -1, 5},
+    [19] = {"float8e5m2", -1, 5},    [20] = {"float8e5m2fnuz", -1, 5},
+    [21] = {"uint4", -1, 5},         [22] = {"int4", -1, 5},
+    [23] = {"float4e2m1", -1, 5},
 };
 
 bool onnx_dtype(int64_t data_type, kiln_dtype *out)
@@ -51,7 +55,8 @@ static kiln_status take_dim(void *user, uint64_t bits)
         return error_set(KILN_E_UNSUPPORTED, "%s: tensor \"%.80s\" has a rank above %d", r->m->where, r->c->name,
                          KILN_MAX_RANK);
     if ((int64_t)bits < 0)
-        return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" has dimension %lld", r->m->where, r->c->name, (long long)bits);
+        return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" has dimension %lld", r->m->where, r->c->name,
+                         (long long)bits);
     h->dims[h->rank++] = (int64_t)bits;
     return KILN_OK;
 }
@@ -102,7 +107,8 @@ static kiln_status take_external(struct reading *r, struct wire w)
     bool digits = *value && strspn(value, "0123456789") == strlen(value) && strlen(value) < 19;
     uint64_t number = strtoull(value, &end, 10);
     if (!digits)
-        return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" has the %s \"%.40s\"", r->m->where, r->c->name, key, value);
+        return error_set(KILN_E_FORMAT, "%s: tensor \"%.80s\" has the %s \"%.40s\"", r->m->where, r->c->name, key,
+                         value);
     *(offset ? &e->offset_B : &e->size_B) = number;
     return KILN_OK;
 }
@@ -111,7 +117,10 @@ static kiln_status take_field(struct reading *r, const struct wire *w, const str
 {
     switch (f->number) {
     case 1: return wire_numbers(w, f, WIRE_VARINT, take_dim, r);
-    case 2: TRY(wire_expect(w, f, WIRE_VARINT)); r->data_type = (int64_t)f->value; return KILN_OK;
+    case 2:
+        TRY(wire_expect(w, f, WIRE_VARINT));
+        r->data_type = (int64_t)f->value;
+        return KILN_OK;
     case 3: return error_set(KILN_E_UNSUPPORTED, "%s: tensor \"%.80s\" is in segments", r->m->where, r->c->name);
     case 9:
         TRY(wire_expect(w, f, WIRE_BYTES));

@@ -12,7 +12,8 @@ static kiln_status number_of(struct onnx_call *c, const struct onnx_map *map, ui
     if (kind == ATTR_FLOAT)
         *out = attr_of_float(a ? (double)a->f : (double)(float)map->number);
     else
-        *out = kind == ATTR_BOOL ? attr_of_bool(a ? a->i != 0 : map->number != 0) : attr_of_int(a ? a->i : (int64_t)map->number);
+        *out = kind == ATTR_BOOL ? attr_of_bool(a ? a->i != 0 : map->number != 0)
+                                 : attr_of_int(a ? a->i : (int64_t)map->number);
     return KILN_OK;
 }
 

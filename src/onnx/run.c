@@ -40,7 +40,8 @@ struct onnx_value *onnx_value_at(struct onnx_frame *f, struct onnx_ref ref)
     return &f->values[ref.slot];
 }
 
-kiln_status onnx_frame_init(struct onnx_run *r, struct onnx_frame *f, const struct onnx_graph *g, struct onnx_frame *outer)
+kiln_status onnx_frame_init(struct onnx_run *r, struct onnx_frame *f, const struct onnx_graph *g,
+                            struct onnx_frame *outer)
 {
     *f = (struct onnx_frame){.outer = outer, .graph = g};
     f->values = calloc((size_t)g->n_slots + 1, sizeof *f->values);
@@ -189,8 +190,15 @@ static kiln_status run_call(struct onnx_call *c)
 static kiln_status run_node(struct onnx_run *r, struct onnx_frame *f, const struct onnx_node *n)
 {
     struct onnx_value *few_in[16], few_out[8] = {{0}};
-    struct onnx_call c = {.run = r, .frame = f, .node = n, .dev = r->m->dev, .opset = f->graph->opset,
-                          .n_in = n->n_in, .n_out = n->n_out, .in = few_in, .out = few_out};
+    struct onnx_call c = {.run = r,
+                          .frame = f,
+                          .node = n,
+                          .dev = r->m->dev,
+                          .opset = f->graph->opset,
+                          .n_in = n->n_in,
+                          .n_out = n->n_out,
+                          .in = few_in,
+                          .out = few_out};
     if (r->n_nodes_run++ > NODES_MAX)
         return error_set(KILN_E_UNSUPPORTED, "%s: runs more than %d nodes", r->m->where, NODES_MAX);
     while (c.n_in && n->in[c.n_in - 1].depth < 0) c.n_in--;
@@ -209,7 +217,8 @@ static kiln_status run_node(struct onnx_run *r, struct onnx_frame *f, const stru
     }
     if (c.in != few_in) free(c.in);
     if (c.out != few_out) free(c.out);
-    if (status) error_note_where("node %d \"%.60s\" (%.40s) of graph \"%.40s\"", n->index, n->name, n->op, f->graph->name);
+    if (status)
+        error_note_where("node %d \"%.60s\" (%.40s) of graph \"%.40s\"", n->index, n->name, n->op, f->graph->name);
     return status;
 }
 
@@ -260,8 +269,7 @@ static kiln_status check_input(const struct onnx_model *m, size_t i, kiln_tensor
         return error_set(KILN_E_DTYPE, "%s: input %zu \"%.60s\" is %s, it was given %s", m->where, i, p->name,
                          kiln_dtype_name(p->dtype), kiln_dtype_name(kiln_tensor_dtype(t)));
     bool fits = !p->shaped || kiln_rank(t) == p->rank;
-    for (size_t k = 0; p->shaped && fits && k < p->rank; k++)
-        fits = p->dims[k] < 0 || p->dims[k] == kiln_dims(t)[k];
+    for (size_t k = 0; p->shaped && fits && k < p->rank; k++) fits = p->dims[k] < 0 || p->dims[k] == kiln_dims(t)[k];
     if (fits) return error_pending;
     struct str said;
     str_init(&said);
@@ -273,6 +281,21 @@ static kiln_status check_input(const struct onnx_model *m, size_t i, kiln_tensor
     return error_pending;
 }
 
+// In a capture a constant is what the host may read: a few integers may be a shape.
+static bool is_known(kiln_tensor *t)
+{
+    return t->constant && kiln_is_capturing() && kiln_numel(t) <= ONNX_HOST_MAX &&
+           dtype_info[kiln_tensor_dtype(t)].kind != KIND_FLOAT;
+}
+
+static kiln_status take_input(struct onnx_run *r, kiln_tensor *t, struct onnx_value *out)
+{
+    struct onnx_value v = {.kind = ONNX_COMPUTED, .tensor = t};
+    struct onnx_call c = {.run = r, .dev = r->m->dev};
+    TRY(onnx_value_copy(out, &v));
+    return is_known(t) ? bring_back(&c, out) : KILN_OK;
+}
+
 static kiln_status run_model(struct onnx_run *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out)
 {
     const struct onnx_graph *g = &r->m->graph;
@@ -281,8 +304,7 @@ static kiln_status run_model(struct onnx_run *r, kiln_tensor *const *in, size_t 
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < n_in && !status; i++) {
         status = check_input(r->m, i, in[i]);
-        struct onnx_value v = {.kind = ONNX_COMPUTED, .tensor = in[i]};
-        if (!status) status = onnx_value_copy(&f.values[g->in_slots[i]], &v);
+        if (!status) status = take_input(r, in[i], &f.values[g->in_slots[i]]);
     }
     if (!status) status = onnx_run_graph(r, &f);
     for (int32_t i = 0; i < g->n_out && !status; i++)
@@ -296,8 +318,8 @@ kiln_status onnx_run(void *user, kiln_tensor *const *in, size_t n_in, kiln_tenso
     struct onnx_run r = {.m = user};
     const struct onnx_graph *g = &r.m->graph;
     if (n_in != (size_t)g->n_in || n_out != (size_t)g->n_out)
-        return error_set(KILN_E_ARGUMENT, "%s: has %d inputs and %d outputs, not %zu and %zu", r.m->where, g->n_in, g->n_out,
-                         n_in, n_out);
+        return error_set(KILN_E_ARGUMENT, "%s: has %d inputs and %d outputs, not %zu and %zu", r.m->where, g->n_in,
+                         g->n_out, n_in, n_out);
     arena_init(&r.arena);
     kiln_status status = run_model(&r, in, n_in, out);
     arena_finish(&r.arena);

@@ -13,7 +13,8 @@ static kiln_status read_two(struct onnx_call *c, const char *name, bool flat, in
     if (!flat) out[0] = v.v[0];
     out[1] = v.v[flat ? 0 : 1];
     for (int i = 0; i < 2; i++)
-        if (out[i] < 1 || out[i] > INT32_MAX) return onnx_bad(c, KILN_E_ARGUMENT, "%s has %lld", name, (long long)out[i]);
+        if (out[i] < 1 || out[i] > INT32_MAX)
+            return onnx_bad(c, KILN_E_ARGUMENT, "%s has %lld", name, (long long)out[i]);
     return KILN_OK;
 }
 
@@ -49,7 +50,8 @@ kiln_status onnx_window(struct onnx_call *c, kiln_tensor *x, const int64_t *kern
 {
     const char *mode;
     size_t rank = kiln_rank(x);
-    if (rank != 3 && rank != 4) return onnx_bad(c, KILN_E_UNSUPPORTED, "over %zu dimensions; 1 and 2 are", rank < 2 ? 0 : rank - 2);
+    if (rank != 3 && rank != 4)
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "over %zu dimensions; 1 and 2 are", rank < 2 ? 0 : rank - 2);
     *w = (struct onnx_window){.flat = rank == 3};
     TRY(read_two(c, "kernel_shape", w->flat, 0, w->kernel));
     TRY(read_two(c, "strides", w->flat, 1, w->stride));
@@ -60,7 +62,8 @@ kiln_status onnx_window(struct onnx_call *c, kiln_tensor *x, const int64_t *kern
         w->kernel[1] = kernel[w->flat ? 0 : 1];
     }
     for (int i = 0; kernel && i < (w->flat ? 1 : 2); i++)
-        if (kernel[i] != w->kernel[w->flat ? 1 : i]) return onnx_bad(c, KILN_E_SHAPE, "kernel_shape is not the weight's");
+        if (kernel[i] != w->kernel[w->flat ? 1 : i])
+            return onnx_bad(c, KILN_E_SHAPE, "kernel_shape is not the weight's");
     TRY(onnx_string(c, "auto_pad", "NOTSET", &mode));
     TRY(read_pads(c, w));
     if (!strcmp(mode, "NOTSET")) return KILN_OK;

@@ -59,14 +59,17 @@ kiln_status wire_next(struct wire *w, struct wire_field *f, bool *more)
     *f = (struct wire_field){.begin = w->at};
     TRY(take_varint(w, &key));
     f->type = key & 7;
-    if (key >> 3 == 0 || key >> 3 > 0x1fffffff) return wire_bad(w, f->begin, "there is no field %llu", (unsigned long long)(key >> 3));
+    if (key >> 3 == 0 || key >> 3 > 0x1fffffff)
+        return wire_bad(w, f->begin, "there is no field %llu", (unsigned long long)(key >> 3));
     f->number = (uint32_t)(key >> 3);
     switch (f->type) {
     case WIRE_VARINT: return take_varint(w, &f->value);
     case WIRE_8: return take_fixed(w, 8, &f->value);
     case WIRE_4: return take_fixed(w, 4, &f->value);
     case WIRE_BYTES: return take_bytes(w, f);
-    default: return wire_bad(w, f->begin, "field %u is of type %d, which is none of this format", (unsigned)f->number, f->type);
+    default:
+        return wire_bad(w, f->begin, "field %u is of type %d, which is none of this format", (unsigned)f->number,
+                        f->type);
     }
 }
 

@@ -23,7 +23,8 @@ static kiln_status run(struct catalogue *g, int argc, char **argv)
 #if KILN_WITH_VULKAN
     if (argc == 4 && !strcmp(argv[1], "spirv")) return gen_spirv(g, argv[2], argv[3]);
 #endif
-    return error_set(KILN_E_ARGUMENT, "usage: kiln-gen header FILE | tables DIR | onnx DIR | cpu DIR | spirv DIR SHADERS");
+    return error_set(KILN_E_ARGUMENT,
+                     "usage: kiln-gen header FILE | tables DIR | onnx DIR | cpu DIR | spirv DIR SHADERS");
 }
 
 int main(int argc, char **argv)
