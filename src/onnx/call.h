@@ -32,8 +32,7 @@ struct onnx_frame {
 
 struct onnx_run {
     const struct onnx_model *m;
-    struct arena arena;   // of numbers on the host
-    uint64_t n_nodes_run; // functions may call functions: bounded
+    struct arena arena; // of numbers on the host
 };
 
 struct onnx_call {

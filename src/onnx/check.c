@@ -195,9 +195,12 @@ static struct onnx_function *find_function(struct onnx_model *m, const struct on
     return NULL;
 }
 
-static kiln_status link_calls(struct onnx_model *m, struct onnx_graph *g);
+static kiln_status link_calls(struct onnx_model *m, struct onnx_graph *g, int64_t *size);
 
 enum { NEW, OPEN, DONE };
+
+// Functions that call functions twice each would make of few nodes more than anybody waits for.
+enum { NODES_MAX = 1 << 22 };
 
 static kiln_status link_call(struct onnx_model *m, const struct onnx_graph *g, const struct onnx_node *n)
 {
@@ -207,19 +210,24 @@ static kiln_status link_call(struct onnx_model *m, const struct onnx_graph *g, c
     if (f->state == OPEN) return bad_node(m, g, n, "is a call of a function inside of itself,", f->name);
     if (f->state == DONE) return KILN_OK;
     f->state = OPEN;
-    TRY(link_calls(m, &f->body));
+    TRY(link_calls(m, &f->body, &f->size));
     f->state = DONE;
     return KILN_OK;
 }
 
-static kiln_status link_calls(struct onnx_model *m, struct onnx_graph *g)
+// `size`: the nodes that a run goes through, those of functions at each call.
+static kiln_status link_calls(struct onnx_model *m, struct onnx_graph *g, int64_t *size)
 {
     for (int32_t i = 0; i < g->n_nodes; i++) {
         struct onnx_node *n = &g->nodes[i];
         n->function = m->n_functions ? find_function(m, n) : NULL;
         if (n->function) TRY(link_call(m, g, n));
+        *size += 1 + (n->function ? n->function->size : 0);
         for (int32_t k = 0; k < n->n_attrs; k++)
-            if (n->attrs[k].graph) TRY(link_calls(m, n->attrs[k].graph));
+            if (n->attrs[k].graph) TRY(link_calls(m, n->attrs[k].graph, size));
+        if (*size > NODES_MAX)
+            return error_set(KILN_E_UNSUPPORTED, "%s: its functions make more than %d nodes of it", m->where,
+                             NODES_MAX);
     }
     return KILN_OK;
 }
@@ -237,6 +245,6 @@ kiln_status onnx_check(struct onnx_model *m)
                 !strcmp(m->functions[i].overload, m->functions[k].overload))
                 return error_set(KILN_E_FORMAT, "%s: two functions are named \"%.80s\"", m->where,
                                  m->functions[i].name);
-    for (int32_t i = 0; i < m->n_functions; i++) TRY(link_calls(m, &m->functions[i].body));
-    return link_calls(m, &m->graph);
+    int64_t size = 0;
+    return link_calls(m, &m->graph, &size);
 }

@@ -22,11 +22,20 @@ static kiln_status read_file(const char *function, const char *path, unsigned ch
     return status;
 }
 
-static kiln_status open_devices(struct onnx_model *m, kiln_device *dev)
+static kiln_status find_device(struct onnx_model *m, kiln_device *dev)
 {
     m->dev = dev ? dev : kiln_get_device();
-    if (!m->dev) return error_pending ? error_pending : error_set(KILN_E_STATE, "%s: there is no device", m->where);
-    m->host = kiln_device_open("cpu");
+    return m->dev ? KILN_OK : error_pending;
+}
+
+// Shapes are computed on the model's device if that is a CPU.
+static kiln_status find_host(struct onnx_model *m)
+{
+    kiln_device_info info = {.size = sizeof info};
+    TRY(kiln_device_get_info(m->dev, &info));
+    m->host = m->dev;
+    if (!strcmp(info.kind, "cpu")) return KILN_OK;
+    m->host = m->own_host = kiln_device_open("cpu");
     return m->host ? KILN_OK : error_pending;
 }
 
@@ -41,8 +50,9 @@ static kiln_status load(struct onnx_model *m, const char *function, kiln_device 
     if (!status) status = onnx_parse(m, file, size_B);
     if (!status) status = onnx_check(m);
     if (!status) status = onnx_check_ops(m);
-    if (!status) status = open_devices(m, dev);
+    if (!status) status = find_device(m, dev);
     if (!status) status = onnx_place_constants(m);
+    if (!status) status = find_host(m);
     free(file);
     return status;
 }
@@ -67,7 +77,7 @@ void onnx_free(struct onnx_model **m)
     for (size_t i = 0; i < x->constants.n; i++) kiln_free(&x->constants.v[i]->tensor);
     vec_free(&x->constants);
     vec_free(&x->weights);
-    kiln_device_close(&x->host);
+    kiln_device_close(&x->own_host);
     arena_finish(&x->arena);
     free(x->where);
     free(x->path);

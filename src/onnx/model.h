@@ -103,7 +103,8 @@ struct onnx_function {
     struct onnx_attr *defaults;
     int32_t n_defaults;
     struct onnx_graph body;
-    int state; // of the search for calls of itself
+    int state;    // of the search for calls of itself
+    int64_t size; // in nodes, with those of functions that it calls
 };
 
 struct onnx_model {
@@ -112,7 +113,7 @@ struct onnx_model {
     struct arena arena;
     size_t taken_B;
     kiln_device *dev;
-    kiln_device *host; // a CPU device of its own, for shapes
+    kiln_device *host, *own_host; // a CPU, for shapes; one that was opened for it
     struct onnx_graph graph;
     int32_t n_functions;
     struct onnx_function *functions;

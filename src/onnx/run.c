@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES_MAX = 4000000 };
-
 // --- values
 
 void onnx_value_finish(struct onnx_value *v)
@@ -199,8 +197,6 @@ static kiln_status run_node(struct onnx_run *r, struct onnx_frame *f, const stru
                           .n_out = n->n_out,
                           .in = few_in,
                           .out = few_out};
-    if (r->n_nodes_run++ > NODES_MAX)
-        return error_set(KILN_E_UNSUPPORTED, "%s: runs more than %d nodes", r->m->where, NODES_MAX);
     while (c.n_in && n->in[c.n_in - 1].depth < 0) c.n_in--;
     if (c.n_in > (int)COUNT_OF(few_in)) c.in = calloc((size_t)c.n_in, sizeof *c.in);
     if (c.n_out > (int)COUNT_OF(few_out)) c.out = calloc((size_t)c.n_out, sizeof *c.out);
