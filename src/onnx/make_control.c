@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct region {
+struct onnx_region {
     struct onnx_call *c;
     const struct onnx_graph *graphs[2]; // then and else; of loops the first is the body
     kiln_tensor *limit;                 // of Loop: the most trips; NULL: none
 };
 
 // Runs the graph on `in`, as its inputs from `first` on; outputs from `skip` on.
-static kiln_status run_region(struct region *r, const struct onnx_graph *g, kiln_tensor *const *in, size_t n_in,
+static kiln_status run_region(struct onnx_region *r, const struct onnx_graph *g, kiln_tensor *const *in, size_t n_in,
                               kiln_tensor **out, size_t n_out)
 {
     struct onnx_frame f;
@@ -50,13 +50,13 @@ static kiln_status make_list(struct onnx_call *c, size_t n, kiln_tensor ***out)
 
 static kiln_status then_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    struct region *r = user;
+    struct onnx_region *r = user;
     return run_region(r, r->graphs[0], in, n_in, out, n_out);
 }
 
 static kiln_status else_region(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    struct region *r = user;
+    struct onnx_region *r = user;
     return run_region(r, r->graphs[1], in, n_in, out, n_out);
 }
 
@@ -76,7 +76,7 @@ static kiln_status run_branch(struct onnx_call *c, const struct onnx_graph *g)
 
 kiln_status onnx_op_if(struct onnx_call *c)
 {
-    struct region r = {.c = c};
+    struct onnx_region r = {.c = c};
     struct onnx_graph *then_graph, *else_graph;
     struct onnx_host h;
     kiln_tensor **out;
@@ -99,8 +99,8 @@ kiln_status onnx_op_if(struct onnx_call *c)
 // --- Loop. The body gets the trip's number, the condition, what is carried; it gives the condition, what is carried,
 // and what is stacked.
 
-struct loop {
-    struct region r;
+struct onnx_loop {
+    struct onnx_region r;
     size_t carried, stacked;
     bool always;         // the condition is true from the first trip to the last
     bool limited, known; // the number of trips is, and by the host
@@ -140,7 +140,7 @@ static kiln_tensor *number_of_trip(struct onnx_call *c, kiln_tensor *trip)
 }
 
 // in: the trip's number, then what is carried. out: without the condition.
-static kiln_status counted_body(struct loop *l, kiln_tensor *trip, kiln_tensor *const *carried, kiln_tensor **out,
+static kiln_status counted_body(struct onnx_loop *l, kiln_tensor *trip, kiln_tensor *const *carried, kiln_tensor **out,
                                 kiln_tensor **condition)
 {
     struct onnx_call *c = l->r.c;
@@ -171,7 +171,7 @@ static kiln_status scan_body(void *user, kiln_tensor *const *in, size_t n_in, ki
 
 static kiln_status while_condition(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    const struct loop *l = user;
+    const struct onnx_loop *l = user;
     out[0] = l->r.limit ? kiln_logical_and(in[1], kiln_less(in[0], l->r.limit)) : kiln_alias(in[1]);
     return kiln_error();
 }
@@ -183,7 +183,7 @@ static kiln_status while_body(void *user, kiln_tensor *const *in, size_t n_in, k
     return kiln_error();
 }
 
-static kiln_status run_counted(struct loop *l, kiln_tensor **out)
+static kiln_status run_counted(struct onnx_loop *l, kiln_tensor **out)
 {
     struct onnx_call *c = l->r.c;
     size_t n_out = l->carried + l->stacked;
@@ -195,7 +195,7 @@ static kiln_status run_counted(struct loop *l, kiln_tensor **out)
     return kiln_scan(scan_body, l, l->in, l->carried + 1, KILN_SCAN(.carried = l->carried), out, n_out);
 }
 
-static kiln_status run_while(struct loop *l, kiln_tensor *condition, kiln_tensor **out)
+static kiln_status run_while(struct onnx_loop *l, kiln_tensor *condition, kiln_tensor **out)
 {
     struct onnx_call *c = l->r.c;
     kiln_tensor **in, **all;
@@ -210,7 +210,7 @@ static kiln_status run_while(struct loop *l, kiln_tensor *condition, kiln_tensor
     return KILN_OK;
 }
 
-static kiln_status read_loop(struct onnx_call *c, struct loop *l, kiln_tensor **condition)
+static kiln_status read_loop(struct onnx_call *c, struct onnx_loop *l, kiln_tensor **condition)
 {
     struct onnx_graph *body;
     struct onnx_host h;
@@ -240,7 +240,7 @@ static kiln_status read_loop(struct onnx_call *c, struct loop *l, kiln_tensor **
 
 kiln_status onnx_op_loop(struct onnx_call *c)
 {
-    struct loop l = {.carried = 0};
+    struct onnx_loop l = {.carried = 0};
     kiln_tensor *condition = NULL, **out;
     TRY(read_loop(c, &l, &condition));
     bool counted = l.always && l.limited;
@@ -260,7 +260,7 @@ kiln_status onnx_op_loop(struct onnx_call *c)
 
 static kiln_status scan_step(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    struct region *r = user;
+    struct onnx_region *r = user;
     return run_region(r, r->graphs[0], in, n_in, out, n_out);
 }
 
@@ -302,7 +302,7 @@ static kiln_status turn(struct onnx_call *c, const struct scan_list *s, size_t i
 
 kiln_status onnx_op_scan(struct onnx_call *c)
 {
-    struct region r = {.c = c};
+    struct onnx_region r = {.c = c};
     struct onnx_graph *body;
     struct scan_list in_list, out_list;
     int64_t scanned;

@@ -4,7 +4,7 @@
 #include "onnx/wire.h"
 #include <string.h>
 
-struct parser {
+struct onnx_parser {
     struct onnx_model *m;
     int depth;
 };
@@ -36,7 +36,7 @@ kiln_status onnx_take_text(struct onnx_model *m, const struct wire *w, const uns
     return KILN_OK;
 }
 
-static kiln_status take_text(struct parser *p, const struct wire *w, const struct wire_field *f, const char **out)
+static kiln_status take_text(struct onnx_parser *p, const struct wire *w, const struct wire_field *f, const char **out)
 {
     TRY(wire_expect(w, f, WIRE_BYTES));
     return onnx_take_text(p->m, w, f->data, f->size_B, out);
@@ -58,10 +58,10 @@ static kiln_status take_number(const struct wire *w, const struct wire_field *f,
 
 // --- attributes
 
-static kiln_status parse_graph(struct parser *p, struct wire w, struct onnx_graph *g);
+static kiln_status parse_graph(struct onnx_parser *p, struct wire w, struct onnx_graph *g);
 
 struct numbers {
-    struct parser *p;
+    struct onnx_parser *p;
     float *floats;
     int64_t *ints;
     size_t n;
@@ -88,7 +88,7 @@ static kiln_status take_int(void *user, uint64_t bits)
     return KILN_OK;
 }
 
-static kiln_status parse_lists(struct parser *p, struct wire w, struct onnx_attr *a)
+static kiln_status parse_lists(struct onnx_parser *p, struct wire w, struct onnx_attr *a)
 {
     struct wire_field f;
     struct wire again = w;
@@ -116,7 +116,7 @@ static kiln_status parse_lists(struct parser *p, struct wire w, struct onnx_attr
     return KILN_OK;
 }
 
-static kiln_status parse_tensor_field(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_tensor_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                       struct onnx_constant **out)
 {
     TRY(wire_expect(w, f, WIRE_BYTES));
@@ -126,7 +126,7 @@ static kiln_status parse_tensor_field(struct parser *p, const struct wire *w, co
     return vec_push(&p->m->constants, *out);
 }
 
-static kiln_status parse_graph_field(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_graph_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                      struct onnx_graph **out)
 {
     TRY(wire_expect(w, f, WIRE_BYTES));
@@ -139,7 +139,7 @@ static kiln_status parse_graph_field(struct parser *p, const struct wire *w, con
     return KILN_OK;
 }
 
-static kiln_status parse_attr_field(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_attr_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                     struct onnx_attr *a)
 {
     int64_t number;
@@ -166,7 +166,7 @@ static kiln_status parse_attr_field(struct parser *p, const struct wire *w, cons
     }
 }
 
-static kiln_status parse_attr(struct parser *p, struct wire w, struct onnx_attr *a)
+static kiln_status parse_attr(struct onnx_parser *p, struct wire w, struct onnx_attr *a)
 {
     struct wire_field f;
     struct wire again = w;
@@ -183,7 +183,7 @@ static kiln_status parse_attr(struct parser *p, struct wire w, struct onnx_attr 
 
 // --- nodes
 
-static kiln_status parse_node_field(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_node_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                     struct onnx_node *n)
 {
     switch (f->number) {
@@ -208,7 +208,7 @@ static kiln_status check_attr_names(const struct wire *w, const struct onnx_node
     return KILN_OK;
 }
 
-static kiln_status parse_node(struct parser *p, struct wire w, struct onnx_node *n)
+static kiln_status parse_node(struct onnx_parser *p, struct wire w, struct onnx_node *n)
 {
     struct wire_field f;
     int32_t n_in, n_out, n_attrs;
@@ -236,7 +236,7 @@ struct dims {
     const char **symbols;
 };
 
-static kiln_status parse_dim(struct parser *p, struct wire w, int64_t *dim, const char **symbol)
+static kiln_status parse_dim(struct onnx_parser *p, struct wire w, int64_t *dim, const char **symbol)
 {
     struct wire_field f;
     *dim = -1;
@@ -249,7 +249,7 @@ static kiln_status parse_dim(struct parser *p, struct wire w, int64_t *dim, cons
     return KILN_OK;
 }
 
-static kiln_status parse_shape(struct parser *p, struct wire w, struct onnx_port *port)
+static kiln_status parse_shape(struct onnx_parser *p, struct wire w, struct onnx_port *port)
 {
     struct wire_field f;
     int32_t rank;
@@ -275,7 +275,7 @@ static kiln_status parse_shape(struct parser *p, struct wire w, struct onnx_port
     return KILN_OK;
 }
 
-static kiln_status parse_tensor_type(struct parser *p, struct wire w, struct onnx_port *port)
+static kiln_status parse_tensor_type(struct onnx_parser *p, struct wire w, struct onnx_port *port)
 {
     struct wire_field f;
     int64_t data_type = 0;
@@ -293,7 +293,7 @@ static kiln_status parse_tensor_type(struct parser *p, struct wire w, struct onn
                      onnx_dtype_text(data_type));
 }
 
-static kiln_status parse_type(struct parser *p, struct wire w, struct onnx_port *port)
+static kiln_status parse_type(struct onnx_parser *p, struct wire w, struct onnx_port *port)
 {
     struct wire_field f;
     EACH_FIELD(w, f)
@@ -308,7 +308,7 @@ static kiln_status parse_type(struct parser *p, struct wire w, struct onnx_port 
     return KILN_OK;
 }
 
-static kiln_status parse_port(struct parser *p, struct wire w, struct onnx_port *port)
+static kiln_status parse_port(struct onnx_parser *p, struct wire w, struct onnx_port *port)
 {
     struct wire_field f;
     struct wire again = w;
@@ -326,7 +326,7 @@ static kiln_status parse_port(struct parser *p, struct wire w, struct onnx_port 
 
 // --- graphs
 
-static kiln_status parse_graph_part(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_graph_part(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                     struct onnx_graph *g)
 {
     if (f->number == 2) return take_text(p, w, f, &g->name);
@@ -348,7 +348,7 @@ static kiln_status parse_graph_part(struct parser *p, const struct wire *w, cons
     }
 }
 
-static kiln_status parse_graph(struct parser *p, struct wire w, struct onnx_graph *g)
+static kiln_status parse_graph(struct onnx_parser *p, struct wire w, struct onnx_graph *g)
 {
     struct wire_field f;
     int32_t n_nodes, n_constants, n_in, n_out;
@@ -367,7 +367,7 @@ static kiln_status parse_graph(struct parser *p, struct wire w, struct onnx_grap
 
 // --- functions and the model
 
-static kiln_status parse_opset(struct parser *p, struct wire w, int *opset)
+static kiln_status parse_opset(struct onnx_parser *p, struct wire w, int *opset)
 {
     struct wire_field f;
     const char *domain = "";
@@ -393,12 +393,12 @@ static kiln_status check_opset(const struct onnx_model *m, const char *of, int o
                      m->where, of, opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
 }
 
-static kiln_status name_ports(struct parser *p, int32_t n, struct onnx_port **ports)
+static kiln_status name_ports(struct onnx_parser *p, int32_t n, struct onnx_port **ports)
 {
     return onnx_take(p->m, (size_t)n, sizeof **ports, ports);
 }
 
-static kiln_status parse_function_field(struct parser *p, const struct wire *w, const struct wire_field *f,
+static kiln_status parse_function_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
                                         struct onnx_function *fn)
 {
     struct onnx_graph *g = &fn->body;
@@ -421,7 +421,7 @@ static kiln_status parse_function_field(struct parser *p, const struct wire *w, 
     }
 }
 
-static kiln_status parse_function(struct parser *p, struct wire w, struct onnx_function *fn)
+static kiln_status parse_function(struct onnx_parser *p, struct wire w, struct onnx_function *fn)
 {
     struct wire_field f;
     struct onnx_graph *g = &fn->body;
@@ -445,7 +445,7 @@ static kiln_status parse_function(struct parser *p, struct wire w, struct onnx_f
     return check_opset(p->m, fn->name, g->opset);
 }
 
-static kiln_status parse_parts(struct parser *p, struct wire w, bool functions, bool *found)
+static kiln_status parse_parts(struct onnx_parser *p, struct wire w, bool functions, bool *found)
 {
     struct wire_field f;
     EACH_FIELD(w, f)
@@ -465,7 +465,7 @@ static kiln_status parse_parts(struct parser *p, struct wire w, bool functions, 
 
 kiln_status onnx_parse(struct onnx_model *m, const unsigned char *file, size_t size_B)
 {
-    struct parser p = {.m = m};
+    struct onnx_parser p = {.m = m};
     struct wire w = {.at = file, .end = file + size_B, .file = file, .where = m->where}, again = w;
     struct wire_field f;
     int32_t n_functions;

@@ -20,7 +20,8 @@ from onnx.reference import ReferenceEvaluator
 ort.set_default_logger_severity(4)
 RNG = np.random.default_rng(7)
 CASES = []
-OF = {np.dtype(k): v for k, v in {'f4': 1, 'u1': 2, 'i1': 3, 'i2': 5, 'i4': 6, 'i8': 7, '?': 9, 'f2': 10, 'f8': 11}.items()}
+TYPES = {'f4': 1, 'u1': 2, 'i1': 3, 'i2': 5, 'i4': 6, 'i8': 7, '?': 9, 'f2': 10, 'f8': 11}
+OF = {np.dtype(k): v for k, v in TYPES.items()}
 
 
 def rand(*shape, lo=-2.0, hi=2.0, dtype='f4'):
@@ -110,7 +111,8 @@ def elementwise():
 
 def activations():
     for kind, attrs in {'LeakyRelu': {'alpha': 0.3}, 'Elu': {'alpha': 1.5}, 'Selu': {'alpha': 1.2, 'gamma': 1.1},
-                        'Celu': {'alpha': 0.7}, 'ThresholdedRelu': {'alpha': 0.4}, 'HardSigmoid': {'alpha': 0.3, 'beta': 0.4},
+                        'Celu': {'alpha': 0.7}, 'ThresholdedRelu': {'alpha': 0.4},
+                        'HardSigmoid': {'alpha': 0.3, 'beta': 0.4},
                         'Shrink': {'lambd': 0.7, 'bias': 0.2}}.items():
         op(kind, rand(3, 7))
         op(kind, rand(3, 7), name='set', **attrs)
@@ -126,8 +128,8 @@ def activations():
 
 
 def reductions():
-    for kind in 'ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare ' \
-                'ReduceLogSum'.split():
+    for kind in 'ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ' \
+                'ReduceSumSquare ReduceLogSum'.split():
         x = rand(2, 3, 4, lo=0.3)
         if kind == 'ReduceSum':
             op(kind, x, i64(1), const=[1], keepdims=0)
@@ -155,7 +157,8 @@ def products():
     op('Gemm', rand(3, 4), rand(4, 5), rand(5))
     op('Gemm', rand(4, 3), rand(5, 4), rand(3, 1), transA=1, transB=1, alpha=0.5, beta=2.0, name='set')
     for equation, *shapes in (('ij,jk->ik', (3, 4), (4, 5)), ('bhqd,bhkd->bhqk', (2, 2, 3, 4), (2, 2, 5, 4)),
-                              ('ij->ji', (3, 4)), ('ii->i', (4, 4)), ('ij->', (3, 4)), ('...ij,...jk->...ik', (2, 3, 4), (2, 4, 5)),
+                              ('ij->ji', (3, 4)), ('ii->i', (4, 4)), ('ij->', (3, 4)),
+                              ('...ij,...jk->...ik', (2, 3, 4), (2, 4, 5)),
                               ('i,j,k->ijk', (2,), (3,), (4,)), ('ij,kj', (3, 4), (5, 4))):
         op('Einsum', *[rand(*s) for s in shapes], equation=equation, name=equation)
     op('MatMulInteger', ints(3, 4, lo=0, hi=200, dtype='u1'), ints(4, 5, lo=-90, hi=90, dtype='i1'), np.array(7, 'u1'),
@@ -170,7 +173,8 @@ def convolutions():
     op('Conv', x, rand(3, 4, 2, 2), auto_pad='SAME_LOWER', name='lower')
     op('Conv', rand(2, 3, 9), rand(5, 3, 4), rand(5), strides=[2], pads=[2, 1], name='line')
     op('ConvTranspose', x, rand(4, 3, 3, 3), rand(3))
-    op('ConvTranspose', x, rand(4, 2, 3, 2), group=2, strides=[2, 3], pads=[1, 0, 1, 0], output_padding=[1, 2], name='set')
+    op('ConvTranspose', x, rand(4, 2, 3, 2), group=2, strides=[2, 3], pads=[1, 0, 1, 0], output_padding=[1, 2],
+       name='set')
     op('ConvTranspose', x, rand(4, 3, 3, 3), strides=[2, 2], output_shape=[14, 12], name='shape')
     op('ConvTranspose', rand(1, 3, 5), rand(3, 2, 4), strides=[2], pads=[1, 2], name='line')
     for kind, attrs in (('MaxPool', {}), ('AveragePool', {}), ('AveragePool', {'count_include_pad': 1})):
@@ -278,7 +282,8 @@ def quantised():
     op('QuantizeLinear', x, scale, zero)
     op('QuantizeLinear', x, rand(3, lo=0.01, hi=0.05), ints(3, dtype='i1'), axis=0, name='axis')
     op('DequantizeLinear', ints(3, 4, lo=0, hi=255, dtype='u1'), scale, zero, opset=19)
-    op('DequantizeLinear', ints(3, 4, dtype='i1'), rand(4, lo=0.01, hi=0.05), ints(4, dtype='i1'), opset=19, axis=1, name='axis')
+    op('DequantizeLinear', ints(3, 4, dtype='i1'), rand(4, lo=0.01, hi=0.05), ints(4, dtype='i1'), opset=19, axis=1,
+       name='axis')
     op('DynamicQuantizeLinear', x, n_out=3)
 
 
@@ -286,10 +291,10 @@ def recurrent():
     for kind, gates in (('RNN', 1), ('GRU', 3), ('LSTM', 4)):
         for way, d in (('forward', 1), ('reverse', 1), ('bidirectional', 2)):
             n_out = 3 if kind == 'LSTM' else 2
-            op(kind, rand(4, 2, 3), rand(d, gates * 5, 3), rand(d, gates * 5, 5), rand(d, 2 * gates * 5), None, rand(d, 2, 5),
-               opset=14, hidden_size=5, direction=way, n_out=n_out, name=way)
-    op('GRU', rand(4, 2, 3), rand(1, 15, 3), rand(1, 15, 5), rand(1, 30), opset=14, hidden_size=5, linear_before_reset=1,
-       n_out=2, name='linear')
+            op(kind, rand(4, 2, 3), rand(d, gates * 5, 3), rand(d, gates * 5, 5), rand(d, 2 * gates * 5), None,
+               rand(d, 2, 5), opset=14, hidden_size=5, direction=way, n_out=n_out, name=way)
+    op('GRU', rand(4, 2, 3), rand(1, 15, 3), rand(1, 15, 5), rand(1, 30), opset=14, hidden_size=5,
+       linear_before_reset=1, n_out=2, name='linear')
 
 
 def graph(nodes, inputs, outputs):
@@ -332,26 +337,32 @@ def chains():
     nodes = [helper.make_node('Shape', ['x'], ['s']), helper.make_node('Gather', ['s', 'zero'], ['n'], axis=0),
              helper.make_node('Gather', ['s', 'one'], ['m'], axis=0), helper.make_node('Div', ['m', 'two'], ['half']),
              helper.make_node('Unsqueeze', ['n', 'at'], ['n1']), helper.make_node('Unsqueeze', ['half', 'at'], ['h1']),
-             helper.make_node('Concat', ['n1', 'twos', 'h1'], ['shape'], axis=0), helper.make_node('Reshape', ['x', 'shape'], ['y']),
+             helper.make_node('Concat', ['n1', 'twos', 'h1'], ['shape'], axis=0),
+             helper.make_node('Reshape', ['x', 'shape'], ['y']),
              helper.make_node('ConstantOfShape', ['shape'], ['zeros']), helper.make_node('Add', ['y', 'zeros'], ['z'])]
-    constants = {'zero': np.array(0, 'i8'), 'one': np.array(1, 'i8'), 'two': np.array(2, 'i8'), 'at': i64(0), 'twos': i64(2)}
+    constants = {'zero': np.array(0, 'i8'), 'one': np.array(1, 'i8'), 'two': np.array(2, 'i8'), 'at': i64(0),
+                 'twos': i64(2)}
     feeds = {'x': rand(3, 8)}
     save('chain-shape', model_of(nodes, feeds, ['z'], constants, 17), feeds)
     nodes = [helper.make_node('Shape', ['x'], ['s']), helper.make_node('Size', ['s'], ['rank']),
              helper.make_node('Equal', ['rank', 'two'], ['c']),
-             helper.make_node('If', ['c'], ['y'], then_branch=graph([helper.make_node('Transpose', ['x'], ['t'])], [], [('t', 1, None)]),
+             helper.make_node('If', ['c'], ['y'],
+                              then_branch=graph([helper.make_node('Transpose', ['x'], ['t'])], [], [('t', 1, None)]),
                               else_branch=graph([helper.make_node('Neg', ['x'], ['e'])], [], [('e', 1, None)]))]
     save('chain-if', model_of(nodes, feeds, ['y'], {'two': np.array(2, 'i8')}, 17), feeds)
     inner = helper.make_node('LeakyRelu', ['a'], ['b'])
     inner.attribute.append(onnx.AttributeProto(name='alpha', type=onnx.AttributeProto.FLOAT, ref_attr_name='slope'))
     function = helper.make_function('own', 'Bent', ['a'], ['c'], [inner, helper.make_node('Add', ['b', 'a'], ['c'])],
                                     [helper.make_opsetid('', 17)], ['slope'])
-    nodes = [helper.make_node('Bent', ['x'], ['h'], domain='own', slope=0.25), helper.make_node('Bent', ['h'], ['y'], domain='own')]
+    nodes = [helper.make_node('Bent', ['x'], ['h'], domain='own', slope=0.25),
+             helper.make_node('Bent', ['h'], ['y'], domain='own')]
     save('chain-function', model_of(nodes, feeds, ['y'], {}, 17, [function]), feeds)
-    mask = [helper.make_node('Shape', ['x'], ['s']), helper.make_node('ConstantOfShape', ['s'], ['ones'],
-                                                                      value=numpy_helper.from_array(np.array([1], 'f4'))),
-            helper.make_node('Trilu', ['ones'], ['low'], upper=0), helper.make_node('Cast', ['low'], ['keep'], to=TensorProto.BOOL),
-            helper.make_node('Where', ['keep', 'x', 'least'], ['masked']), helper.make_node('Softmax', ['masked'], ['y'], axis=-1)]
+    one = numpy_helper.from_array(np.array([1], 'f4'))
+    mask = [helper.make_node('Shape', ['x'], ['s']), helper.make_node('ConstantOfShape', ['s'], ['ones'], value=one),
+            helper.make_node('Trilu', ['ones'], ['low'], upper=0),
+            helper.make_node('Cast', ['low'], ['keep'], to=TensorProto.BOOL),
+            helper.make_node('Where', ['keep', 'x', 'least'], ['masked']),
+            helper.make_node('Softmax', ['masked'], ['y'], axis=-1)]
     feeds = {'x': rand(2, 6, 6)}
     save('chain-mask', model_of(mask, feeds, ['y'], {'least': np.float32(-1e9)}, 17), feeds)
 
@@ -361,8 +372,8 @@ def part(data):
 
 
 def main(out):
-    for make in (elementwise, activations, reductions, products, convolutions, norms, shapes, indices, resizing, quantised,
-                 recurrent, control, chains):
+    for make in (elementwise, activations, reductions, products, convolutions, norms, shapes, indices, resizing,
+                 quantised, recurrent, control, chains):
         make()
     blob = b''
     for name, model, inputs, outputs in CASES:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes of ONNX models folders as test_onnx_nodes takes them: the model, random inputs, what onnxruntime gives for them.
+"""Makes of ONNX models folders as test_onnx_nodes takes them: the model, inputs, what onnxruntime gives for them.
 
 usage: real_models.py FOLDER MODEL.onnx... [--dim NAME=SIZE...] [--set INPUT=VALUE...]
 

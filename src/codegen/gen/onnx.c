@@ -20,7 +20,7 @@ struct map {
     int attr;
 };
 
-struct entry {
+struct column_entry {
     char name[NAME_MAX], fn[NAME_MAX];
     int since, n_maps;
     struct map maps[MAPS_MAX];
@@ -75,10 +75,10 @@ static kiln_status parse_map(const struct owner *o, const char *text, const char
     return right[name] ? copy(o, text, m->value, right + name + 1, strlen(right + name + 1)) : KILN_OK;
 }
 
-static kiln_status parse_entry(const struct owner *o, const char *text, char *at, struct entry *e)
+static kiln_status parse_entry(const struct owner *o, const char *text, char *at, struct column_entry *e)
 {
     char *rest, *word = strtok_r(at, " ", &rest);
-    *e = (struct entry){.since = 13};
+    *e = (struct column_entry){.since = 13};
     if (!word) return bad(o, text, "an entry is empty");
     char *version = strchr(word, '@');
     TRY(copy(o, text, e->name, word, version ? (size_t)(version - word) : strlen(word)));
@@ -103,7 +103,7 @@ static kiln_status parse_entry(const struct owner *o, const char *text, char *at
     return KILN_OK;
 }
 
-static void write_entry(struct writer *w, const struct owner *o, const struct entry *e)
+static void write_entry(struct writer *w, const struct owner *o, const struct column_entry *e)
 {
     if (e->fn[0]) str_addf(&w->fns, "kiln_status onnx_op_%s(struct onnx_call *c);\n", e->fn); // of some twice
     if (e->n_maps) str_addf(&w->table, "static const struct onnx_map maps_%d[] = {", w->n_rows);
@@ -126,7 +126,7 @@ static kiln_status write_text(struct writer *w, const struct owner *o, const cha
     kiln_status status = KILN_OK;
     while (next && !status) {
         char *at = next, *comma = strstr(at, ", ");
-        struct entry e;
+        struct column_entry e;
         next = comma ? comma + 2 : NULL;
         if (comma) *comma = 0;
         status = parse_entry(o, text, at, &e);
