@@ -3,14 +3,12 @@
 #include "onnx/window.h"
 #include <string.h>
 
-kiln_status onnx_op_conv(struct onnx_call *c)
+kiln_status onnx_convolve(struct onnx_call *c, kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **y)
 {
     struct onnx_window w;
     int64_t groups;
-    TRY(onnx_check_counts(c, 2, 3, 1));
+    NEED(x && weight);
     TRY(onnx_int(c, "group", 1, &groups));
-    kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1), *bias = onnx_has(c, 2) ? onnx_in(c, 2) : NULL;
-    NEED(x && weight && (bias || !onnx_has(c, 2)));
     if (kiln_rank(weight) != kiln_rank(x) || groups < 1)
         return onnx_bad(c, KILN_E_SHAPE, "an input of rank %zu, a weight of %zu, %lld groups", kiln_rank(x),
                         kiln_rank(weight), (long long)groups);
@@ -18,11 +16,22 @@ kiln_status onnx_op_conv(struct onnx_call *c)
     bool even = onnx_is_even(&w);
     kiln_tensor *image = onnx_to_image(&w, x);
     if (!even) image = onnx_padded(&w, image, 0);
-    kiln_tensor *y = kiln_conv2d(image, onnx_to_image(&w, weight),
-                                 KILN_CONV2D(.bias = bias, .stride = {w.stride[0], w.stride[1]},
-                                             .padding = {even ? w.begin[0] : 0, even ? w.begin[1] : 0},
-                                             .dilation = {w.dilation[0], w.dilation[1]}, .groups = groups));
-    return onnx_give(c, 0, onnx_from_image(&w, y));
+    *y = kiln_conv2d(image, onnx_to_image(&w, weight),
+                     KILN_CONV2D(.bias = bias, .stride = {w.stride[0], w.stride[1]},
+                                 .padding = {even ? w.begin[0] : 0, even ? w.begin[1] : 0},
+                                 .dilation = {w.dilation[0], w.dilation[1]}, .groups = groups));
+    *y = onnx_from_image(&w, *y);
+    NEED(*y);
+    return KILN_OK;
+}
+
+kiln_status onnx_op_conv(struct onnx_call *c)
+{
+    TRY(onnx_check_counts(c, 2, 3, 1));
+    kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1), *bias = onnx_has(c, 2) ? onnx_in(c, 2) : NULL, *y;
+    if (error_pending) return error_pending;
+    TRY(onnx_convolve(c, x, weight, bias, &y));
+    return onnx_give(c, 0, y);
 }
 
 struct transposed {

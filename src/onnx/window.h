@@ -15,3 +15,6 @@ kiln_tensor *onnx_from_image(const struct onnx_window *w, kiln_tensor *x); // an
 // Whether padding is the same on both sides; else x is to be padded before.
 bool onnx_is_even(const struct onnx_window *w);
 kiln_tensor *onnx_padded(const struct onnx_window *w, kiln_tensor *image, double value);
+
+// make_conv.c: by the attributes of the node. bias may be NULL.
+kiln_status onnx_convolve(struct onnx_call *c, kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **y);

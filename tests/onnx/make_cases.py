@@ -278,13 +278,19 @@ def resizing():
 
 
 def quantised():
-    x, scale, zero = rand(3, 4), np.float32(0.02), np.array(120, 'u1')
+    x, scale, zero = rand(3, 4), np.array(0.02, 'f4'), np.array(120, 'u1')
     op('QuantizeLinear', x, scale, zero)
     op('QuantizeLinear', x, rand(3, lo=0.01, hi=0.05), ints(3, dtype='i1'), axis=0, name='axis')
     op('DequantizeLinear', ints(3, 4, lo=0, hi=255, dtype='u1'), scale, zero, opset=19)
     op('DequantizeLinear', ints(3, 4, dtype='i1'), rand(4, lo=0.01, hi=0.05), ints(4, dtype='i1'), opset=19, axis=1,
        name='axis')
     op('DynamicQuantizeLinear', x, n_out=3)
+    image, filters = ints(1, 3, 5, 5, lo=0, hi=255, dtype='u1'), ints(4, 3, 3, 3, lo=-90, hi=90, dtype='i1')
+    op('ConvInteger', image, ints(4, 3, 3, 3, lo=0, hi=255, dtype='u1'), zero, pads=[1, 1, 1, 1])
+    op('QLinearConv', image, np.array(0.01, 'f4'), zero, filters, rand(4, lo=0.01, hi=0.02), np.zeros(4, 'i1'),
+       np.array(0.1, 'f4'), np.array(100, 'u1'), ints(4, lo=-900, hi=900, dtype='i4'), const=[3, 4, 5], strides=[2, 2])
+    op('QLinearMatMul', ints(3, 4, lo=0, hi=255, dtype='u1'), np.array(0.01, 'f4'), zero,
+       ints(4, 5, lo=-90, hi=90, dtype='i1'), np.array(0.02, 'f4'), np.array(3, 'i1'), np.array(0.03, 'f4'), np.array(90, 'u1'))
 
 
 def recurrent():
