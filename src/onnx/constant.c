@@ -45,6 +45,8 @@ kiln_status onnx_place_constants(struct onnx_model *m)
         struct onnx_constant *c = m->constants.v[i];
         TRY(c->external ? place_external(m, c) : place(m, c, c->raw));
         c->raw = NULL;
+        free(c->list);
+        c->list = NULL;
     }
     return KILN_OK;
 }

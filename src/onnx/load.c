@@ -74,7 +74,10 @@ void onnx_free(struct onnx_model **m)
 {
     if (!m || !*m) return;
     struct onnx_model *x = *m;
-    for (size_t i = 0; i < x->constants.n; i++) kiln_free(&x->constants.v[i]->tensor);
+    for (size_t i = 0; i < x->constants.n; i++) {
+        kiln_free(&x->constants.v[i]->tensor);
+        free(x->constants.v[i]->list);
+    }
     vec_free(&x->constants);
     vec_free(&x->weights);
     kiln_device_close(&x->own_host);

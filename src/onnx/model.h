@@ -33,6 +33,7 @@ struct onnx_constant {
     bool is_leaf; // a parameter or state, which captures read anew
     // While the file is read:
     const unsigned char *raw; // the elements as they lie in memory; NULL: external
+    void *list;               // where they are made of numbers one by one: raw, owned
     struct onnx_external *external;
 };
 

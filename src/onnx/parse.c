@@ -122,8 +122,8 @@ static kiln_status parse_tensor_field(struct onnx_parser *p, const struct wire *
     TRY(wire_expect(w, f, WIRE_BYTES));
     if (*out) return wire_bad(w, f->begin, "an attribute has two tensors");
     TRY(onnx_take(p->m, 1, sizeof **out, out));
-    TRY(onnx_parse_tensor(p->m, wire_message(w, f), *out));
-    return vec_push(&p->m->constants, *out);
+    TRY(vec_push(&p->m->constants, *out));
+    return onnx_parse_tensor(p->m, wire_message(w, f), *out);
 }
 
 static kiln_status parse_graph_field(struct onnx_parser *p, const struct wire *w, const struct wire_field *f,
@@ -339,10 +339,10 @@ static kiln_status parse_graph_part(struct onnx_parser *p, const struct wire *w,
     case 1: g->nodes[g->n_nodes].index = g->n_nodes; return parse_node(p, part, &g->nodes[g->n_nodes++]);
     case 5:
         c = &g->constants[g->n_constants++];
-        TRY(onnx_parse_tensor(p->m, part, c));
         c->is_initialiser = true;
-        if (!*c->name) return wire_bad(w, f->begin, "an initialiser has no name");
-        return vec_push(&p->m->constants, c);
+        TRY(vec_push(&p->m->constants, c));
+        TRY(onnx_parse_tensor(p->m, part, c));
+        return *c->name ? KILN_OK : wire_bad(w, f->begin, "an initialiser has no name");
     case 11: return parse_port(p, part, &g->in[g->n_in++]);
     default: return parse_port(p, part, &g->out[g->n_out++]);
     }

@@ -124,6 +124,7 @@ static kiln_status apply_aside(struct onnx_call *c)
     thread_state.sink = NULL;
     thread_state.capture = 0;
     thread_state.no_grad = 1;
+    thread_state.numbers_given = thread_state.indices_fit = false;
     thread_state.effects = NULL;
     c->aside = true;
     c->dev = c->run->m->host;

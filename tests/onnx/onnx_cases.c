@@ -44,6 +44,7 @@ kiln_tensor *onnx_case_tensor(kiln_device *dev, const unsigned char *bytes, size
     kiln_tensor *t = NULL;
     if (!onnx_parse_tensor(&m, w, &c))
         t = kiln_from_data(dev, (kiln_dtype)c.host.dtype, c.host.rank, c.host.dims, c.host.numel ? c.raw : NULL);
+    free(c.list);
     arena_finish(&m.arena);
     return t;
 }
