@@ -165,11 +165,34 @@ def cache_entry():
         yield struct.pack('<8sQQQ64s', b'kilnk01', len(key), len(code), h, symbol) + key + code
 
 
+def onnx(root):
+    """The models of the cases that make_cases.py of tests/onnx wrote."""
+    data, at = (root / 'tests/onnx/cases.bin').read_bytes(), 0
+
+    def number():
+        nonlocal at
+        at += 4
+        return struct.unpack_from('<I', data, at - 4)[0]
+
+    def part():
+        nonlocal at
+        size = number()
+        at += size
+        return data[at - size:at]
+
+    while at < len(data):
+        part()
+        yield part()
+        for _ in range(2):
+            for _ in range(number()):
+                part()
+
+
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
     for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
-                         'cache_entry': cache_entry()}.items():
+                         'cache_entry': cache_entry(), 'onnx': onnx(root)}.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(inputs):
             (folder / name / f'seed-{number:03}').write_bytes(data)
