@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAPS_MAX = 4 };
+enum { TAPS_MAX = 4, LENGTH_MAX = 1 << 20 };
 
 struct resizing {
     const char *transform, *mode, *nearest;
@@ -143,7 +143,7 @@ static kiln_status read_targets(struct onnx_call *c, kiln_tensor *x, struct targ
         t->scale[i] = by_scales ? (float)onnx_host_float(&h, (int64_t)i)
                                 : (float)onnx_host_int(&h, (int64_t)i) / (float)(in ? in : 1);
         t->size[i] = by_scales ? (int64_t)floorf((float)in * t->scale[i]) : onnx_host_int(&h, (int64_t)i);
-        if (!(t->scale[i] > 0 && t->scale[i] < 1e6f) || t->size[i] < 1 || t->size[i] > 1 << 24)
+        if (!(t->scale[i] > 0 && t->scale[i] < 1e6f) || t->size[i] < 1 || t->size[i] > LENGTH_MAX)
             return onnx_bad(c, KILN_E_SHAPE, "axis %lld is to have size %lld", (long long)t->axes[i],
                             (long long)t->size[i]);
     }

@@ -290,7 +290,8 @@ def quantised():
     op('QLinearConv', image, np.array(0.01, 'f4'), zero, filters, rand(4, lo=0.01, hi=0.02), np.zeros(4, 'i1'),
        np.array(0.1, 'f4'), np.array(100, 'u1'), ints(4, lo=-900, hi=900, dtype='i4'), const=[3, 4, 5], strides=[2, 2])
     op('QLinearMatMul', ints(3, 4, lo=0, hi=255, dtype='u1'), np.array(0.01, 'f4'), zero,
-       ints(4, 5, lo=-90, hi=90, dtype='i1'), np.array(0.02, 'f4'), np.array(3, 'i1'), np.array(0.03, 'f4'), np.array(90, 'u1'))
+       ints(4, 5, lo=-90, hi=90, dtype='i1'), np.array(0.02, 'f4'), np.array(3, 'i1'), np.array(0.03, 'f4'),
+       np.array(90, 'u1'))
 
 
 def recurrent():
