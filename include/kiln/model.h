@@ -80,6 +80,16 @@ KILN_API kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in,
 /// graphs.
 KILN_API kiln_model *kiln_graph_import(kiln_device *dev, const char *path);
 
+///
+/// A model of ONNX (docs/guide/onnx.md) is read, too: it has one function, "main", whose inputs may have open
+/// dimensions, and whose weights are constants until kiln_model_train makes parameters of them. Such a model is not
+/// saved as it is: kiln_model_add adds its function to another model.
+
+/// Makes parameters of all weights of floats that are constants, so that functions that are made from now on have
+/// gradients by them. For models that were read from ONNX; others have their parameters already. Returns KILN_E_STATE
+/// when a function was made before.
+KILN_API kiln_status kiln_model_train(kiln_model *m);
+
 /// Functions, in the order in which they were added; borrowed names. NULL and an error when i is out of range.
 KILN_API size_t kiln_model_function_count(const kiln_model *m);
 KILN_API const char *kiln_model_function_name(const kiln_model *m, size_t i);

@@ -128,9 +128,9 @@ static kiln_status no_code(void *user, kiln_tensor *const *in, size_t n_in, kiln
     return error_set(KILN_E_INTERNAL, "call: a function without code was run");
 }
 
-kiln_function *function_of_origin(const char *op, const struct capture_origin *o, const kiln_jit_opts *opts)
+kiln_function *function_of_origin(const char *op, kiln_fn fn, const struct capture_origin *o, const kiln_jit_opts *opts)
 {
-    kiln_function *f = make(op, no_code, NULL, NULL, opts);
+    kiln_function *f = make(op, o->captured ? no_code : fn, NULL, o->user, opts);
     if (f)
         f->origin = *o;
     else

@@ -129,8 +129,9 @@ void function_count_ops(struct kiln_function *f, bool in_graph, uint64_t launche
 kiln_status function_run(struct kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o);
 // Room for what a function of bundles gives.
 kiln_status function_room(struct outputs *o, size_t n);
-// A function without code. Takes o->user over, with an error too.
-struct kiln_function *function_of_origin(const char *op, const struct capture_origin *o, const kiln_jit_opts *opts);
+// A function without code, or, where o has no .captured, of fn on o->user. Takes o->user over, with an error too.
+struct kiln_function *function_of_origin(const char *op, kiln_fn fn, const struct capture_origin *o,
+                                         const kiln_jit_opts *opts);
 struct kiln_function *function_for_region(const char *file, int line);
 void function_enter_region(struct kiln_function *f);
 

@@ -162,6 +162,8 @@ kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, ki
     if (error_pending) return error_pending;
     TRY(options_read("model_add", KILN_MODEL_ADD, &o, opts));
     TRY(handle_check("model_add", "m", HANDLE_MODEL, m));
+    if (m->model->onnx)
+        return error_set(KILN_E_UNSUPPORTED, "model_add: the model was read from a file of ONNX, and has one function");
     TRY(check_name(m->model, name));
     TRY(check_function(f));
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "model_add: in is NULL, of %zu inputs", n_in);

@@ -4,6 +4,7 @@
 #include "base/handles.h"
 #include "io/inflate.h"
 #include "io/safetensors.h"
+#include "model/foreign.h"
 #include "model/manifest.h"
 #include "model/model.h"
 #include "model/user_ops.h"
@@ -86,6 +87,10 @@ kiln_status kiln_model_save(const kiln_model *m, const char *path)
     if (error_pending) return error_pending;
     TRY(handle_check("model_save", "m", HANDLE_MODEL, m));
     const struct model *of = m->model;
+    if (of->onnx)
+        return error_set(KILN_E_UNSUPPORTED,
+                         "model_save: the model was read from a file of ONNX; add its function to a "
+                         "model of its own, with inputs, and save that");
     if (!of->functions.n) return error_set(KILN_E_ARGUMENT, "model_save: the model has no function");
     size_t n_pairs = 3 + PAIRS_OF_FUNCTION * of->functions.n;
     struct writing w = {.m = of,
@@ -233,6 +238,7 @@ static kiln_status read_model(struct model *m, kiln_archive *a, const char *path
 kiln_model *kiln_graph_import(kiln_device *dev, const char *path)
 {
     if (error_pending || (dev && handle_check("graph_import", "dev", HANDLE_DEVICE, dev))) return NULL;
+    if (foreign_is(path)) return foreign_import(dev, path);
     kiln_archive *a = kiln_safetensors_load(path);
     struct model *m = a ? model_new() : NULL;
     if (m) m->dev = dev ? dev : kiln_get_device();
@@ -241,5 +247,6 @@ kiln_model *kiln_graph_import(kiln_device *dev, const char *path)
         m = NULL;
     }
     kiln_archive_free(&a);
+    if (error_pending) error_name_op("graph_import");
     return m ? model_handle(m) : NULL;
 }

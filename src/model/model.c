@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "base/handles.h"
 #include "base/options.h"
+#include "model/foreign.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ void model_unref(struct model *m)
     }
     for (size_t i = 0; i < m->ops.n; i++) free_op(&m->ops.v[i]);
     for (size_t i = 0; i < m->functions.n; i++) model_function_finish(&m->functions.v[i]);
+    onnx_free(&m->onnx);
     vec_free(&m->weights);
     vec_free(&m->hosts);
     vec_free(&m->ops);
@@ -300,7 +302,7 @@ static kiln_function *make_function(struct model *m, const struct model_function
     *user = (struct instance_user){model_ref(m), (size_t)(f - m->functions.v)};
     const struct capture_origin origin = {instance_make, instance_drop, user};
     const kiln_jit_opts o = {.size = sizeof o, .input_types = {f->face.in.n, types}, .name = f->name};
-    kiln_function *made = function_of_origin("model_function", &origin, &o);
+    kiln_function *made = function_of_origin("model_function", NULL, &origin, &o);
     for (size_t i = 0; made && i < f->face.in.n; i++) made->signature.v[i].weak = f->face.in.v[i].type.weak;
     return made;
 }
@@ -309,6 +311,7 @@ kiln_function *kiln_model_function(kiln_model *m, const char *name)
 {
     const struct model_function *f;
     if (find_function("model_function", m, name, &f)) return NULL;
+    if (m->model->onnx) return foreign_function(m->model, f->name);
     kiln_type *types = calloc(f->face.in.n + 1, sizeof *types);
     int64_t *dims = calloc(f->face.in.n * MAX_RANK + 1, sizeof *dims);
     kiln_function *made = NULL;

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "jit/function.h"
 #include "model/interface.h"
+#include "onnx/onnx.h"
 #include <kiln/model.h>
 
 enum weight_role { WEIGHT_CONSTANT, WEIGHT_STATE, WEIGHT_PARAMETER };
@@ -40,6 +41,7 @@ struct model {
     VEC(struct model_host) hosts;
     VEC(struct model_op) ops;
     VEC(struct model_function) functions;
+    struct onnx_model *onnx; // what it was read from, whose function is its only one; NULL: a file of Kiln's
 };
 
 struct kiln_model {

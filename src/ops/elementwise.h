@@ -31,6 +31,7 @@ struct op_elementwise {
     float ulp[2];                                   // bound against an exact result, f32 and f64; 0: exact
     const char *alias;                              // MindSpore's name
     const char *also;                               // a second public name (array API), or NULL
+    const char *onnx;                               // ONNX ops that it is, see struct structured_row
     const char *doc;
     uint8_t condition_mask; // made by the build: bit i: input i is bool whatever the others are
     // Hidden gradient rows only (made by the build): the op and the input they differentiate.

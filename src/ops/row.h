@@ -20,9 +20,20 @@ struct structured_row {
     struct op_functions fn;
     const char *outs; // names of the results of an op that has several; it returns a status
     const char *alias, *also;
+    // The ONNX ops that the row is, divided by ", ", each with the first version of ONNX's operator set that has it as
+    // it is taken here, if that is above 13: "Gelu@20". Its inputs and results are the row's, in order. Words behind it
+    // speak of its attributes:
+    //   slope=alpha:0.01  the row's slope is its alpha, which is 0.01 where it is left out; without ":0.01" it may not
+    //   value=#0          the row's value is 0
+    //   fmod==1           it is the row only where its fmod is 1; fmod=?0: or is left out
+    // "Conv by conv": no such words will do; onnx_op_conv of src/onnx says how it is made of the row, and of others.
+    const char *onnx;
     const char *doc;
 };
 extern const struct structured_row structured_rows[];
+// The same texts of ONNX ops that are no single row (onnx.def).
+extern const char *const onnx_texts[];
+extern const int onnx_text_count;
 extern const int structured_row_count;
 
 // `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype; size, sizes and

@@ -21,6 +21,12 @@ const struct structured_row structured_rows[] = {
 };
 const int structured_row_count = (int)COUNT_OF(structured_rows);
 
+const char *const onnx_texts[] = {
+#define ONNX(text) text,
+#include "ops/onnx.def"
+};
+const int onnx_text_count = (int)COUNT_OF(onnx_texts);
+
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
 #define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
 #define BITS_53(w, q) "(f64(shru(" w ", 5)) * 67108864 + f64(shru(" q ", 6)))"

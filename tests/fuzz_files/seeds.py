@@ -174,11 +174,34 @@ def cache_plan():
         yield struct.pack(f'<iI{n}i{n}I{n}x', n, len(text), *groups, *[why] * n) + text
 
 
+def onnx(root):
+    """The models of the cases that make_cases.py of tests/onnx wrote."""
+    data, at = (root / 'tests/onnx/cases.bin').read_bytes(), 0
+
+    def number():
+        nonlocal at
+        at += 4
+        return struct.unpack_from('<I', data, at - 4)[0]
+
+    def part():
+        nonlocal at
+        size = number()
+        at += size
+        return data[at - size:at]
+
+    while at < len(data):
+        part()
+        yield part()
+        for _ in range(2):
+            for _ in range(number()):
+                part()
+
+
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
     for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
-                         'cache_entry': cache_entry(), 'cache_plan': cache_plan()}.items():
+                         'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root)}.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(inputs):
             (folder / name / f'seed-{number:03}').write_bytes(data)

@@ -8,6 +8,7 @@ kiln_status gen_header(struct catalogue *g, const char *path);                  
 kiln_status gen_tables(struct catalogue *g, const char *dir);                     // ops_table.c, ops_api.c
 kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_<class>.c, cpu_table.c
 kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders); // spirv_modules.*, *.comp
+kiln_status gen_onnx(struct catalogue *g, const char *dir);                       // onnx_fns.h, onnx_table.c
 kiln_status gen_write(const char *dir, const char *file, struct str *s);          // frees s
 
 // The parameters of a row's public function, from its `args`.

@@ -1,4 +1,4 @@
-// usage: kiln-gen header FILE | tables DIR | cpu DIR | spirv DIR SHADERS
+// usage: kiln-gen header FILE | tables DIR | onnx DIR | cpu DIR | spirv DIR SHADERS
 #include "codegen/gen/gen.h"
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +18,13 @@ static kiln_status run(struct catalogue *g, int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "header")) return gen_header(g, argv[2]);
     if (argc == 3 && !strcmp(argv[1], "tables")) return gen_tables(g, argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "onnx")) return gen_onnx(g, argv[2]);
     if (argc == 3 && !strcmp(argv[1], "cpu")) return gen_cpu(g, argv[2]);
 #if KILN_WITH_VULKAN
     if (argc == 4 && !strcmp(argv[1], "spirv")) return gen_spirv(g, argv[2], argv[3]);
 #endif
-    return error_set(KILN_E_ARGUMENT, "usage: kiln-gen header FILE | tables DIR | cpu DIR | spirv DIR SHADERS");
+    return error_set(KILN_E_ARGUMENT,
+                     "usage: kiln-gen header FILE | tables DIR | onnx DIR | cpu DIR | spirv DIR SHADERS");
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,52 @@
+// Tensors of the file. Few elements stay on the host; floats, and integers where they are many, become tensors of the
+// device. What is on the host alone becomes a tensor where an op needs one.
+#include "onnx/model.h"
+#include <kiln/tensor.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kiln_status keep_on_host(struct onnx_model *m, struct onnx_constant *c, const void *data)
+{
+    size_t size_B = (size_t)c->host.numel * dtype_info[c->host.dtype].size_B;
+    if (c->host.numel > ONNX_HOST_MAX) return KILN_OK;
+    TRY(onnx_take(m, size_B, 1, &c->host.data));
+    if (size_B) memcpy(c->host.data, data, size_B);
+    return KILN_OK;
+}
+
+static kiln_status place(struct onnx_model *m, struct onnx_constant *c, const void *data)
+{
+    TRY(keep_on_host(m, c, data));
+    bool is_float = dtype_info[c->host.dtype].kind == KIND_FLOAT;
+    if (c->host.data && !(is_float && c->is_initialiser)) return KILN_OK;
+    c->tensor =
+        kiln_from_data(m->dev, (kiln_dtype)c->host.dtype, c->host.rank, c->host.dims, c->host.numel ? data : NULL);
+    if (!c->tensor) return error_pending;
+    kiln_own(c->tensor);
+    return c->is_initialiser ? vec_push(&m->weights, c) : KILN_OK;
+}
+
+static kiln_status place_external(struct onnx_model *m, struct onnx_constant *c)
+{
+    void *data = malloc(c->external->size_B ? (size_t)c->external->size_B : 1);
+    if (!data)
+        return error_set(KILN_E_MEMORY, "%s: no memory for the %llu bytes of tensor \"%.80s\"", m->where,
+                         (unsigned long long)c->external->size_B, c->name);
+    kiln_status status = onnx_read_external(m, c, data);
+    if (!status) status = place(m, c, data);
+    free(data);
+    return status;
+}
+
+kiln_status onnx_place_constants(struct onnx_model *m)
+{
+    TRY(onnx_check_external(m));
+    for (size_t i = 0; i < m->constants.n; i++) {
+        struct onnx_constant *c = m->constants.v[i];
+        TRY(c->external ? place_external(m, c) : place(m, c, c->raw));
+        c->raw = NULL;
+        free(c->list);
+        c->list = NULL;
+    }
+    return KILN_OK;
+}
