@@ -141,6 +141,8 @@ int first_call_child(const char *device);
 // From the start of a process to the loss of its first step of gpt_step, with what the run before left on disk.
 void measure_warm_gpt(const struct plan *p, struct row *out);
 int warm_gpt_child(const struct plan *p);
+// files.c: reading a file of graphs with 100 MB of weights.
+void measure_import(const struct plan *p, kiln_device *dev, struct row *out);
 // shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
 // residual network of images.
 enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };

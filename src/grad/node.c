@@ -121,10 +121,9 @@ struct tape_node *node_ref(struct tape_node *n)
     return n;
 }
 
-// Nodes whose last reference went while another one was being freed wait here, linked through `op`, which is dead by
-// then.
-static THREAD_LOCAL struct tape_node *doomed;
-static THREAD_LOCAL bool draining;
+// Where nodes wait whose last reference went while another one was being freed, linked through `op`, which is dead by
+// then; NULL: none is.
+static THREAD_LOCAL struct tape_node **doomed;
 
 void node_release_saved(struct tape_node *n)
 {
@@ -165,19 +164,20 @@ static void destroy(struct tape_node *n)
 void node_unref(struct tape_node *n)
 {
     if (!n || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1) return;
-    if (draining) {
-        n->op = (const struct op *)(const void *)doomed;
-        doomed = n;
+    if (doomed) {
+        n->op = (const struct op *)(const void *)*doomed;
+        *doomed = n;
         return;
     }
-    draining = true;
+    struct tape_node *waiting = NULL;
+    doomed = &waiting;
     destroy(n);
-    while (doomed) {
-        n = doomed;
-        doomed = (struct tape_node *)(uintptr_t)(const void *)n->op;
+    while (waiting) {
+        n = waiting;
+        waiting = (struct tape_node *)(uintptr_t)(const void *)n->op;
         destroy(n);
     }
-    draining = false;
+    doomed = NULL;
 }
 
 void node_value_type(const struct tape_node *n, const struct tape_value *v, struct type *out)

@@ -801,7 +801,8 @@ class Odd(Case):
     def test_full_disk(self):
         env = self.environment(LD_PRELOAD=TOOLS['full_disk'])
         self.assertEqual(self.run_steps(env), EXPECTED['compiled_on_device'])
-        self.assertEqual(self.everything(), {})
+        kept = {path.name: data for path, (_, data) in self.everything().items()}
+        self.assertIn(kept, ({}, {'.counted': b''}))  # when files were counted takes no room
         self.assertEqual(self.run_steps(), EXPECTED['compiled_on_device'])
         self.assertEqual(self.run_steps(), 0)
 

@@ -415,7 +415,8 @@ class Bench(Common):
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
         self.assertEqual(rows[len(names):],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'new_shape', 'resnet_sizes'])
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'new_shape',
+                          'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
     def rows(self, *args):
@@ -448,7 +449,7 @@ class Bench(Common):
             self.skipTest('the rows are too large for a build with sanitizers')
         rows = self.rows('--budget', '0.001')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 6) + 7)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 7) + 8)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
         self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
@@ -674,8 +675,8 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench,
-          'gpu-check': GpuCheck}
+SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump,
+          'kiln-bench': Bench, 'gpu-check': GpuCheck}
 
 if __name__ == '__main__':
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(SUITES[NAME])
