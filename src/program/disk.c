@@ -87,7 +87,7 @@ void disk_store(enum disk_kind kind, const struct str *key, const char *symbol, 
     char *body = malloc(key->len + size_B);
     if (!body) return;
     memcpy(body, str_text(key), key->len);
-    memcpy(body + key->len, code, size_B);
+    if (size_B) memcpy(body + key->len, code, size_B);
     cache_write(path, &h, sizeof h, body, key->len + size_B);
     free(body);
 }
