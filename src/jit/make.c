@@ -339,7 +339,7 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     }
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
     struct rng rng = {0, 0};
-    if (c->counters && thread_state.sink) // of a capture around it, whose runs have numbers of their own
+    if (c->counters && e->by_hand && thread_state.sink) // of a capture around it, whose runs have numbers of their own
         return error_set(
             KILN_E_UNSUPPORTED,
             "call: %s draws random numbers and has no code: it cannot be a part of another capture; call it "

@@ -304,6 +304,40 @@ FN(outer)
     return kiln_error();
 }
 
+FN(turned)
+{
+    out[0] = kiln_transpose(in[0], 0, 1);
+    out[1] = in[0];
+    return kiln_error();
+}
+
+FN(turns)
+{
+    kiln_tensor *x = kiln_mul(in[0], kiln_scalar(2)), *y[2] = {NULL};
+    TRY_(kiln_call(user, &x, 1, y, 2));
+    out[0] = kiln_add(y[0], kiln_scalar(1));
+    out[1] = kiln_add(y[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+// A view of the same type as what it shows, which the call gives inside of a capture.
+static void views_inside_of_captures(void **state)
+{
+    struct fixture *f = *state;
+    make_weights(f);
+    kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y[2];
+    kiln_function *j = kiln_jit(turned, NULL, NULL), *g = through_file(f, j, &x, 1, 2);
+    for (int way = 0; way < 4; way++) {
+        kiln_function *o = kiln_jit(turns, g, KILN_JIT(.capture = (kiln_capture)(way % 3)));
+        ok(way == 3 ? turns(g, &x, 1, y, 2) : kiln_call(o, &x, 1, y, 2));
+        expect(y[0], 4, 3., 7., 5., 9.);
+        expect(y[1], 4, 3., 5., 7., 9.);
+        kiln_function_free(&o);
+    }
+    kiln_function_free(&g);
+    kiln_function_free(&j);
+}
+
 static void inside_of_captures(void **state)
 {
     struct fixture *f = *state;
@@ -578,12 +612,13 @@ int main(int argc, char **argv)
     if (choose_device(argc, argv)) return 77;
     if (argc == 7 && !strcmp(argv[2], "--other")) return run_other(argv[3], argv[4], argv[5], argv[6]);
     const struct CMUnitTest tests[] = {
-        FIXTURE(weights_are_named),       FIXTURE(names_that_cannot_be),
-        FIXTURE(functions_share_weights), FIXTURE(all_that_cannot_go_is_listed),
-        FIXTURE(calls_that_do_not_fit),   FIXTURE(some_weights_are_frozen),
-        FIXTURE(slopes_of_slopes),        FIXTURE(inside_of_captures),
-        FIXTURE(open_dimensions),         FIXTURE(sizes_that_are_not_found),
-        FIXTURE(another_process),         FIXTURE(files_that_do_not_hold),
+        FIXTURE(weights_are_named),        FIXTURE(names_that_cannot_be),
+        FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
+        FIXTURE(calls_that_do_not_fit),    FIXTURE(some_weights_are_frozen),
+        FIXTURE(slopes_of_slopes),         FIXTURE(inside_of_captures),
+        FIXTURE(views_inside_of_captures), FIXTURE(open_dimensions),
+        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
+        FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
