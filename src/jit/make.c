@@ -326,11 +326,23 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
     error_raise(effects->failed && !effects->skip ? &now : &why);
 }
 
+// What a capture around a call without code would have to take over: numbers of its own runs, gradients of its leaves.
+static kiln_status check_inside(const struct entry *e)
+{
+    const struct captured *c = &e->captured;
+    if (!e->by_hand || !thread_state.sink || !(c->counters || c->n_left)) return KILN_OK;
+    return error_set(KILN_E_UNSUPPORTED,
+                     "call: %s %s and has no code: it cannot be a part of another capture; call it outside of it, or "
+                     "capture that one with KILN_CAPTURE_AUTO",
+                     e->name, c->counters ? "draws random numbers" : "leaves gradients in parameters");
+}
+
 static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor **tensors,
                        kiln_tensor **out)
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
+    TRY(check_inside(e));
     for (size_t i = 0; i < c->n_sources; i++) {
         const struct source *s = &c->sources[i];
         TRY(source_tensor(s, in, &tensors[i]));
@@ -339,12 +351,6 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     }
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
     struct rng rng = {0, 0};
-    if (c->counters && e->by_hand && thread_state.sink) // of a capture around it, whose runs have numbers of their own
-        return error_set(
-            KILN_E_UNSUPPORTED,
-            "call: %s draws random numbers and has no code: it cannot be a part of another capture; call it "
-            "outside of it, or capture that one with KILN_CAPTURE_AUTO",
-            e->name);
     if (c->counters) rng = draw_take(c->dev, c->counters);
     TRY(gradient_begin(e, in, tensors, &r->call));
     struct flow_effects *around = thread_state.effects;

@@ -1,7 +1,6 @@
 // From a captured function to texts.
 #pragma once
 #include "model/model.h"
-#include <string.h>
 
 // The texts of one capture.
 struct texts {
@@ -32,13 +31,6 @@ struct adding {
     VEC(struct open_dim) open;
     VEC(struct open_place) places;
 };
-
-// Whether a result is all that its source shows, and not a view of it.
-static inline bool result_is_whole(const struct source *s, const struct result *r)
-{
-    return type_equal(&s->type, &r->type) && s->layout.offset == r->layout.offset &&
-           !memcmp(s->layout.strides, r->layout.strides, sizeof *r->layout.strides * r->type.rank);
-}
 
 // misfit.c: an error that lists what has no form in a file; `c` is of a.
 kiln_status adding_check(const struct adding *a, const struct captured *c);

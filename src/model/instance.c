@@ -118,6 +118,7 @@ kiln_status instance_bind_constants(struct model_instance *in, struct kiln_graph
         if (!type_equal(&t->type, &v->type)) return instance_fails(in, "constant \"%.100s\" has another type", v->name);
         kiln_tensor *held = tensor_on(t->storage, &t->type, &t->layout);
         if (!held) return error_pending;
+        held->constant = true; // to a capture around the call, too
         v->held = c->constants[c->n_constants++] = kiln_own(held);
     }
     return KILN_OK;

@@ -223,6 +223,7 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "a condition that is a constant chose this region",
         "the host is not asked again",
         "of a tensor that requires a gradient and shows elements several times",
+        "and has no code: it cannot be a part of another capture",
         "backward: in a region of",
         "backward: a region of",
         "backward: regions of",

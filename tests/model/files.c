@@ -304,32 +304,60 @@ FN(outer)
     return kiln_error();
 }
 
+FN(leaves_a_gradient)
+{
+    out[0] = kiln_sum(kiln_mul(in[0], w), NULL);
+    return kiln_backward(out[0], NULL);
+}
+
+// A gradient that is left cannot be handed to a capture around the call: that is said, and nothing is left.
+static void left_gradients_inside_of_captures(void **state)
+{
+    struct fixture *f = *state;
+    make_weights(f);
+    kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y;
+    kiln_function *j = kiln_jit(leaves_a_gradient, NULL, NULL), *g = through_file(f, j, &x, 1, 1);
+    kiln_function *o = kiln_jit(outer, g, NULL);
+    fails(kiln_call(o, &x, 1, &y, 1), KILN_E_UNSUPPORTED, "leaves gradients in parameters and has no code");
+    ok(outer(g, &x, 1, &y, 1));
+    expect(y, 1, 70.); // 2 * 30 + 10
+    kiln_function_free(&o);
+    kiln_function_free(&g);
+    kiln_function_free(&j);
+}
+
+static kiln_tensor *fixed;
+
 FN(turned)
 {
     out[0] = kiln_transpose(in[0], 0, 1);
+    out[2] = kiln_mul(in[0], fixed);
     out[1] = in[0];
     return kiln_error();
 }
 
 FN(turns)
 {
-    kiln_tensor *x = kiln_mul(in[0], kiln_scalar(2)), *y[2] = {NULL};
-    TRY_(kiln_call(user, &x, 1, y, 2));
+    kiln_tensor *x = kiln_mul(in[0], kiln_scalar(2)), *y[3] = {NULL};
+    TRY_(kiln_call(user, &x, 1, y, 3));
+    out[2] = kiln_add(y[2], kiln_scalar(1));
     out[0] = kiln_add(y[0], kiln_scalar(1));
     out[1] = kiln_add(y[1], kiln_scalar(1));
     return kiln_error();
 }
 
-// A view of the same type as what it shows, which the call gives inside of a capture.
+// A view of the same type as what it shows, and a constant, which the call gives inside of a capture.
 static void views_inside_of_captures(void **state)
 {
     struct fixture *f = *state;
     make_weights(f);
-    kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y[2];
-    kiln_function *j = kiln_jit(turned, NULL, NULL), *g = through_file(f, j, &x, 1, 2);
+    kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y[3];
+    fixed = kiln_constant(mat(f, 2, 2, 1., 0., 0., 1.));
+    kiln_function *j = kiln_jit(turned, NULL, NULL), *g = through_file(f, j, &x, 1, 3);
     for (int way = 0; way < 4; way++) {
         kiln_function *o = kiln_jit(turns, g, KILN_JIT(.capture = (kiln_capture)(way % 3)));
-        ok(way == 3 ? turns(g, &x, 1, y, 2) : kiln_call(o, &x, 1, y, 2));
+        ok(way == 3 ? turns(g, &x, 1, y, 3) : kiln_call(o, &x, 1, y, 3));
+        expect(y[2], 4, 3., 1., 1., 9.);
         expect(y[0], 4, 3., 7., 5., 9.);
         expect(y[1], 4, 3., 5., 7., 9.);
         kiln_function_free(&o);
@@ -616,9 +644,9 @@ int main(int argc, char **argv)
         FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
         FIXTURE(calls_that_do_not_fit),    FIXTURE(some_weights_are_frozen),
         FIXTURE(slopes_of_slopes),         FIXTURE(inside_of_captures),
-        FIXTURE(views_inside_of_captures), FIXTURE(open_dimensions),
-        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
-        FIXTURE(files_that_do_not_hold),
+        FIXTURE(views_inside_of_captures), FIXTURE(left_gradients_inside_of_captures),
+        FIXTURE(open_dimensions),          FIXTURE(sizes_that_are_not_found),
+        FIXTURE(another_process),          FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "program/program.h"
 #include "jit/capture/source.h"
 #include <kiln/jit.h>
+#include <string.h>
 
 enum result_kind {
     RESULT_OUTPUT, // an output of the program, or a part of it
@@ -26,6 +27,13 @@ struct result {
 };
 
 struct capture_request;
+
+// Whether a result is all that its source shows. A view of it may have the same type.
+static inline bool result_is_whole(const struct source *s, const struct result *r)
+{
+    return type_equal(&s->type, &r->type) && s->layout.offset == r->layout.offset &&
+           !memcmp(s->layout.strides, r->layout.strides, sizeof *r->layout.strides * r->type.rank);
+}
 
 // A gradient that kiln_backward, called inside, left in a parameter.
 struct left_gradient {

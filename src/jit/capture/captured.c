@@ -4,7 +4,6 @@
 #include "jit/capture/recorder.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
-#include <string.h>
 
 kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t)
 {
@@ -104,17 +103,10 @@ static kiln_tensor *abstract_part(kiln_tensor *t, const struct type *type, const
     return part;
 }
 
-// A view may have the type of what it is a view of.
-static bool is_whole(const struct source *s, const struct result *r)
-{
-    return type_equal(&r->type, &s->type) && r->layout.offset == s->layout.offset &&
-           !memcmp(r->layout.strides, s->layout.strides, sizeof *r->layout.strides * r->type.rank);
-}
-
 static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
 {
     if (source_is_number(s)) return tensor_second(source);
-    if (source->builder) return abstract_part(source, &r->type, is_whole(s, r) ? NULL : &r->layout);
+    if (source->builder) return abstract_part(source, &r->type, result_is_whole(s, r) ? NULL : &r->layout);
     bool fixed = s->kind == SOURCE_LEAF || s->kind == SOURCE_MEMORY;
     struct layout layout = place_of(s, &r->layout, in);
     return tensor_on(fixed ? s->storage : in[s->input]->storage, &r->type, &layout);
