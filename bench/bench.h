@@ -97,7 +97,7 @@ struct row {
     double bytes, flops;
     double launches, submits, waits;
     double idle_waits, wasted_launches; // of a call by itself
-    double cpu_ns;                      // of the calling thread, an op
+    double cpu_ns;                      // of the calling thread, an op or, captured, a launch
     double driver_ns;                   // first_call on Vulkan: of the time, what the driver took to create pipelines
     enum ceiling ceiling;
     double ceiling_ns; // what the ceiling would take for the row's bytes

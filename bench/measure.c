@@ -115,7 +115,7 @@ static void repeat(const struct plan *p, struct state *s, struct row *out)
     out->submits = (double)(after.submits - before.submits) / n;
     out->waits = (double)(after.waits - before.waits) / n;
     count_waste(s, out);
-    if (s->c->ops && !s->function) out->cpu_ns = median(cpu, n) / s->c->ops;
+    if (s->c->ops) out->cpu_ns = median(cpu, n) / (s->function ? out->launches : s->c->ops);
 }
 
 static void take_error(struct row *out)

@@ -56,7 +56,8 @@ void write_row(const struct row *r, FILE *f)
     if (!isnan(r->launches)) fprintf(f, "  %6.0f launches", r->launches);
     if (r->wasted_launches > 0) fprintf(f, ", %.0f wasted, %.0f idle waits", r->wasted_launches, r->idle_waits);
     if (!isnan(r->cpu_ns))
-        fprintf(f, "  %.0f ns/op of the thread, %.1f submits, %.1f waits", r->cpu_ns, r->submits, r->waits);
+        fprintf(f, "  %.0f ns/%s of the thread, %.1f submits, %.1f waits", r->cpu_ns,
+                strcmp(r->mode, "jit") ? "op" : "launch", r->submits, r->waits);
     if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
     if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
     fputc('\n', f);

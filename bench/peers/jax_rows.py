@@ -88,6 +88,15 @@ qkv = tuple(rnd(QB, H, S, D, dtype=jnp.bfloat16 if big else jnp.float32) for _ i
 case("attention", attention, qkv, 4 * QB * H * S * S * D, 0)
 case("attention_causal", functools.partial(attention, causal=True), qkv, 2 * QB * H * S * S * D, 0)
 case("dispatch_1000", small_chain, (rnd(4),))
+
+
+def products(a, b):
+    for _ in range(128):
+        a = a @ b
+    return a
+
+
+case("products_128", products, (rnd(8, 8), jnp.eye(8)))
 case("scan_1000", lambda s, x: lax.scan(lambda s, row: (s * 0.5 + row, None), s, x)[0], (jnp.zeros(4), rnd(1000, 4)))
 
 case("while_device", lambda one, n: lax.while_loop(lambda s: s.max() < n, lambda s: s + one, jnp.zeros(4)), (jnp.ones(4), jnp.float32(1000)))

@@ -38,6 +38,7 @@ typedef struct kiln_device_stats {
     uint64_t pipeline_ns KILN_0;      ///< time that the driver took to create its pipelines
     uint64_t idle_waits KILN_0;       ///< of the waits, those for all that the device had been given: it was idle then
     uint64_t wasted_launches KILN_0;  ///< of the launches, those that the device left out; known once it was waited for
+    uint64_t recorded_launches KILN_0; ///< of the launches, those that came from command buffers recorded before
 } kiln_device_stats;
 
 /// What a device is. Strings live as long as the device.

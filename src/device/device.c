@@ -286,7 +286,7 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
         TRY(compile_for(dev, l));
         if (!dev->ops->supports(dev, l)) return device_fall_back(dev, l);
     }
-    STAT_ADD(dev, launches, 1);
+    if (KILN_LIKELY(!l->record)) STAT_ADD(dev, launches, 1);
     struct profile_span span = profile_span_begin("launch", l->op);
     kiln_status status = dev->ops->launch(dev, l);
     if (!dev->ops->elapsed) profile_span_end(&span); // else the device's clock tells
@@ -295,11 +295,20 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
 
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
 {
-    STAT_ADD(dev, launches, 1);
+    if (KILN_LIKELY(!l->record)) STAT_ADD(dev, launches, 1);
     struct profile_span span = profile_span_begin("launch", l->op);
     kiln_status status = dev->ops->launch_compiled(dev, l);
     if (!dev->ops->elapsed) profile_span_end(&span);
     return status;
+}
+
+kiln_status device_run_record(kiln_device *dev, struct device_record *r, uint64_t launches, bool *ran)
+{
+    TRY(dev->ops->records->run(dev, r, ran));
+    if (!*ran) return KILN_OK;
+    STAT_ADD(dev, launches, launches);
+    STAT_ADD(dev, recorded_launches, launches);
+    return KILN_OK;
 }
 
 void device_count_launches(kiln_device *dev, uint64_t n)

@@ -3,6 +3,7 @@
 #pragma once
 #include "base/process.h"
 #include "device/gate.h"
+#include "device/record.h"
 #include "ir/caps.h"
 #include "ir/compiled.h"
 #include "ir/launch.h"
@@ -57,8 +58,9 @@ struct device_ops {
     // What is launched between begin and end belongs together and goes to the queue at once, as far as the bound on a
     // submission's work allows; may nest. NULL: launches run one by one.
     kiln_status (*batch)(kiln_device *dev, bool begin);
-    const struct gate_ops *gates; // NULL: the host decides what is launched
-    bool forks;                   // works on in the child of a fork
+    const struct gate_ops *gates;     // NULL: the host decides what is launched
+    const struct record_ops *records; // NULL: each launch is made anew
+    bool forks;                       // works on in the child of a fork
 };
 
 struct heap; // device/heap.c
@@ -81,6 +83,7 @@ struct kiln_device {
     uint64_t rng_seed, rng_offset;
     double marks_ns[KILN_MARKS]; // of the host's clock; 0: never set
     uint64_t wait_limit_ns;      // of the host for it; 0: none
+    atomic_ullong held_B;        // memory that recordings keep for temporaries, see program/records.c
     struct kiln_device *next;    // list of open devices
 };
 
@@ -107,6 +110,8 @@ kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
 #define STAT_GET(dev, field)    __atomic_load_n(&(dev)->stats.field, __ATOMIC_RELAXED)
 kiln_status device_launch(kiln_device *dev, const struct launch *l); // counts; falls back to the CPU when unsupported
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l); // counts
+// A record of `launches` launches, which count.
+kiln_status device_run_record(kiln_device *dev, struct device_record *r, uint64_t launches, bool *ran);
 void device_count_launches(kiln_device *dev, uint64_t n); // of those that were handed to ops->launch_compiled
 static inline kiln_status device_batch(kiln_device *d, bool begin)
 {

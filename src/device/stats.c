@@ -34,6 +34,7 @@ void kiln_device_reset_stats(kiln_device *dev)
     STAT_SET(dev, pipeline_ns, 0);
     STAT_SET(dev, idle_waits, 0);
     STAT_SET(dev, wasted_launches, 0);
+    STAT_SET(dev, recorded_launches, 0);
 }
 
 kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t limit_B)

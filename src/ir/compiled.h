@@ -20,6 +20,7 @@ struct compiled_range {
 #define COMPILED_MAX_RANGES 49
 
 struct device_gate;
+struct device_record;
 struct compiled_launch {
     void *compiled;    // what load_compiled gave
     const char *op;    // for messages and profiles
@@ -33,4 +34,5 @@ struct compiled_launch {
     const struct compiled_range *ranges;
     uint64_t workspace, workspace_B; // scratch memory of this launch; 0 bytes: none
     struct device_gate *gate;        // behind which it runs, see device/gate.h; NULL: it runs
+    struct device_record *record;    // into which it goes, to be run later, see device/record.h; NULL: it runs
 };

@@ -10,6 +10,7 @@
 #define MAX_SCALARS 20
 
 struct device_gate;
+struct device_record;
 
 enum operand_flags {
     OPERAND_IMMEDIATE = 1, // `address` holds the value's bits (class of the operand), no memory
@@ -43,8 +44,9 @@ struct launch {
     uint32_t variant[4];           // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35
     uint64_t scalars[MAX_SCALARS]; // bits: f32 in the low word, else as written; see launch_set_*
     struct launch_operand operands[MAX_OPERANDS];
-    const char *op;           // name of the op, for messages and profiles
-    struct device_gate *gate; // behind which it runs, see device/gate.h; NULL: it runs
+    const char *op;               // name of the op, for messages and profiles
+    struct device_gate *gate;     // behind which it runs, see device/gate.h; NULL: it runs
+    struct device_record *record; // into which it goes, to be run later, see device/record.h; NULL: it runs
 };
 
 // The operands, dimensions and scalars that there are, not those that there might be.
@@ -57,6 +59,7 @@ static inline void launch_copy(struct launch *to, const struct launch *from)
     to->n_scalars = from->n_scalars;
     to->op = from->op;
     to->gate = from->gate;
+    to->record = from->record;
     memcpy(to->extent, from->extent, sizeof to->extent);
     memcpy(to->variant, from->variant, sizeof to->variant);
     for (int d = 0; d < from->rank; d++) to->sizes[d] = from->sizes[d];

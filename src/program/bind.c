@@ -34,7 +34,7 @@ void bind_arguments(const struct program_call *r, const struct action *a, int en
     room->failed = 0;
     uint64_t workspace = l->c.workspace_zeroed ? r->p->zeroed->block.address : r->arena;
     *out = (struct jit_arguments){room->addresses, room->ranges, room->scalars, workspace + a->workspace_at_B,
-                                  &room->failed,   r->gate};
+                                  &room->failed,   r->gate,      r->record};
 }
 
 void bind_plain(const struct program_call *r, const struct action *a, struct launch *l)
@@ -49,6 +49,7 @@ void bind_plain(const struct program_call *r, const struct action *a, struct lau
             o->address = program_number_bits(&r->args[o->slot & ~SLOT_SCALAR], k->in_cls[i]);
     }
     l->gate = r->gate;
+    l->record = r->record;
     if (a->random && r->rng) {
         l->scalars[0] = r->rng->seed;
         l->scalars[1] += r->rng->offset;

@@ -70,9 +70,12 @@ struct program_zone {
 };
 
 struct background;
+struct program_records;
 struct program {
-    struct background *background; // a better program is made meanwhile, or has been; NULL: none
-    kiln_device *dev;              // held
+    struct program_records *records; // what was recorded of it; NULL: nothing yet, or never
+    atomic_flag records_busy;        // a thread has it
+    struct background *background;   // a better program is made meanwhile, or has been; NULL: none
+    kiln_device *dev;                // held
     struct arena arena;
     struct arena schedule; // the kernels
     char *name;
@@ -109,6 +112,10 @@ struct program *background_end(struct program *p);          // waits; the better
 bool graph_can_fail(const struct kiln_graph *g, const struct device_caps *caps); // by an index, as it runs
 bool order_can_fail(const struct units *u, const struct fuse_step *s);           // the same of a step, on some device
 kiln_status order_writes_last(const struct units *u, struct fuse_schedule *s, bool *done);
+
+// records.c
+void records_destroy(struct program *p);
+void records_explain(struct program *p, struct str *out);
 
 // zones.c: of the temporaries that action i is the first or the last to use.
 void zones_lay(const struct program *p, int i, uint64_t arena);

@@ -485,7 +485,8 @@ static struct compiled_launch launch_of(const struct jit_launch *l, const struct
                                     .ranges = a->ranges,
                                     .workspace = a->workspace,
                                     .workspace_B = l->c.workspace_B,
-                                    .gate = a->gate};
+                                    .gate = a->gate,
+                                    .record = a->record};
 }
 
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a)
@@ -583,7 +584,8 @@ kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, c
                                      .work = work,
                                      .n_ranges = table_ranges(l, n, a, ranges),
                                      .ranges = ranges,
-                                     .gate = a->gate};
+                                     .gate = a->gate,
+                                     .record = a->record};
     grid_fold(groups, launch.groups);
     kiln_status status = device_launch_compiled(dev, &launch);
     if (words != few) free(words);

@@ -51,7 +51,8 @@ struct jit_arguments {
     const uint64_t *scalars;             // the bits of l->scalars
     uint64_t workspace;
     uint32_t *failed;
-    struct device_gate *gate; // NULL: there is none
+    struct device_gate *gate;     // NULL: there is none
+    struct device_record *record; // NULL: it runs
 };
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a);
 // For launches that are made again and again: its block at `words`, c.n_words of them, which stay the caller's. An

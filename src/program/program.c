@@ -298,6 +298,7 @@ void program_destroy(struct program **pp)
     if (!p) return;
     struct program *better = background_end(p);
     program_destroy(&better);
+    records_destroy(p);
     for (int i = 0; p->actions && i < p->n_actions; i++) action_finish(p->dev, &p->actions[i], program_destroy);
     for (int i = 0; i < p->n_kernels; i++) jit_kernel_unref(&p->kernels[i]);
     for (int i = 0; p->places && i < p->n_buffers; i++) storage_unref(p->places[i].storage);
@@ -350,4 +351,5 @@ void program_explain(const struct program *p, struct str *out)
         if (a->region) program_region_explain(a->region, "  ", program_explain, out);
         if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
     }
+    records_explain((struct program *)(uintptr_t)p, out);
 }

@@ -2,6 +2,7 @@
 #include "program/bind.h"
 #include "program/host.h"
 #include "program/region.h"
+#include "program/records.h"
 #include "program/run.h"
 #include <stdlib.h>
 #include <string.h>
@@ -76,15 +77,20 @@ static void spend(const struct program_call *r)
     for (int i = 0; i < r->p->n_fresh; i++) r->fresh[i]->spent |= is_given(r, i);
 }
 
-static kiln_status run_each(const struct program_call *r)
+static kiln_status run_from(const struct program_call *r, int first, int end)
 {
-    for (int i = 0; i < r->p->n_actions; i++) {
-        if (KILN_UNLIKELY(i == r->p->first_over)) spend(r);
+    for (int i = first; i < end; i++) {
+        if (KILN_UNLIKELY(i == r->p->first_over && !r->record)) spend(r);
         if (KILN_UNLIKELY(r->p->n_zones)) zones_lay(r->p, i, r->arena);
         TRY(run_action(r, &r->p->actions[i]));
         if (KILN_UNLIKELY(r->p->n_zones)) zones_check(r->p, i, r->arena);
     }
     return KILN_OK;
+}
+
+static kiln_status run_each(const struct program_call *r)
+{
+    return run_from(r, 0, r->p->n_actions);
 }
 
 static kiln_status run_child(const struct program *p, const struct program_argument *args, const struct rng *rng,
@@ -101,12 +107,13 @@ static kiln_status run_child(const struct program *p, const struct program_argum
     return status;
 }
 
-static kiln_status run_actions(const struct program_call *r)
+static kiln_status run_actions(const struct program_call *r, struct program_records *records)
 {
     kiln_device *dev = r->p->dev;
-    if (r->p->n_actions < 2) return run_each(r);
+    if (r->p->n_actions < 2 && !records) return run_each(r);
     TRY(device_batch(dev, true));
-    kiln_status status = run_each(r), ended = device_batch(dev, false);
+    kiln_status status = records ? records_run(records, r, run_from, spend) : run_each(r),
+                ended = device_batch(dev, false);
     return status ? status : ended;
 }
 
@@ -230,14 +237,17 @@ static kiln_status run_in(struct program_call *r, struct storage **fresh, struct
     struct block arena = {0};
     kiln_status status = prepare_memory(r);
     if (!status) status = find_fresh(r, fresh);
-    if (!status && p->arena_B) status = device_alloc(p->dev, p->arena_B, &arena);
+    struct program_records *records = status ? NULL : records_take(r);
+    bool kept = records && records_arena(records, &arena);
+    if (!status && p->arena_B && !kept) status = device_alloc(p->dev, p->arena_B, &arena);
     if (!status) {
         r->arena = arena.address;
         find_arguments(r, args);
         bind_bases(r);
-        status = run_actions(r);
-        if (p->arena_B) device_release(p->dev, &arena);
+        status = run_actions(r, records);
+        if (p->arena_B && !kept) device_release(p->dev, &arena);
     }
+    records_give(records);
     if (!status) mark_written(r);
     if (!status) status = give_results(r, out);
     if (!status) mark_taken(r);

@@ -27,8 +27,9 @@ struct program_call {
     const struct program_argument *args;
     struct storage *const *fresh;
     uint64_t arena;
-    uint64_t *base;           // by buffer
-    struct device_gate *gate; // behind which all of it runs; NULL: there is none
+    uint64_t *base;               // by buffer
+    struct device_gate *gate;     // behind which all of it runs; NULL: there is none
+    struct device_record *record; // into which launches go; NULL: they run
     const struct rng *rng;
     // A program without results of its own, whose memory in between lies at `arena`.
     kiln_status (*run_child)(const struct program *p, const struct program_argument *args, const struct rng *rng,

@@ -90,9 +90,9 @@ void vk_unload_compiled(kiln_device *dev, void *compiled)
     pthread_mutex_unlock(&vk->lock);
 }
 
-static void order_after_conflicts(struct vk_device *vk, const struct compiled_launch *l)
+static void order_after_conflicts(struct vk_device *vk, struct vk_recording *recording, const struct compiled_launch *l)
 {
-    struct vk_hazards *h = &vk->hazards;
+    struct vk_hazards *h = &vk_lane_of(vk, recording)->hazards;
     bool conflict = !vk_hazard_has_room(h, l->n_ranges + 1);
     if (l->workspace_B && !conflict)
         conflict = vk_hazard_conflict(h, l->workspace, l->workspace + l->workspace_B, true);
@@ -100,7 +100,7 @@ static void order_after_conflicts(struct vk_device *vk, const struct compiled_la
         const struct compiled_range *r = &l->ranges[i];
         conflict = vk_hazard_conflict(h, r->address + (uint64_t)r->lo_B, r->address + (uint64_t)r->hi_B, r->write);
     }
-    if (conflict) vk_stream_barrier(vk);
+    if (conflict) vk_order(vk, recording);
     for (uint32_t i = 0; i < l->n_ranges; i++) {
         const struct compiled_range *r = &l->ranges[i];
         vk_hazard_add(h, r->address + (uint64_t)r->lo_B, r->address + (uint64_t)r->hi_B, r->write);
@@ -115,10 +115,11 @@ static kiln_status record(struct vk_device *vk, const struct vk_compiled *c, con
                             .n_words = l->n_words,
                             .groups = {l->groups[0], l->groups[1], l->groups[2]},
                             .work = l->work,
-                            .gate = l->gate};
+                            .gate = l->gate,
+                            .recording = vk_recording_of(l->record)};
     uint32_t pushed[2];
     TRY(vk_prepare(vk, &d, c->indirect, pushed));
-    order_after_conflicts(vk, l);
+    order_after_conflicts(vk, d.recording, l);
     return vk_record(vk, &d);
 }
 
@@ -129,6 +130,7 @@ kiln_status vk_launch_compiled(kiln_device *dev, const struct compiled_launch *l
     if (l->n_ranges > COMPILED_MAX_RANGES || (!c->indirect && l->n_words > PUSH_WORDS))
         return error_set(KILN_E_INTERNAL, "%s: %s: a launch of %u ranges and %u words", c->name, dev->name, l->n_ranges,
                          l->n_words);
+    TRY(vk_recording_reserve(vk, l->record, c->indirect, l->n_words));
     pthread_mutex_lock(&vk->lock);
     vk->op = c->name; // lives until nothing of it is in flight
     kiln_status status = record(vk, c, l);

@@ -160,6 +160,7 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     vk->shared_memory = vk->physical.software || vk->physical.integrated;
     vk->driver_specialises = debug_flag("spec");
     vk->max_points = UINT64_C(1) << 31;
+    vk->most_recorded = 1u << 16;
     const char *blocking = getenv("KILN_LAUNCH_BLOCKING");
     vk->blocking = blocking && !strcmp(blocking, "1");
     fill_info(vk);
@@ -176,6 +177,7 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
 static void destroy_parts(struct vk_device *vk)
 {
     vk_profile_finish(vk);
+    vk_recordings_finish(vk);
     vk_compiled_finish(vk);
     vk_gates_finish(vk);
     vk_pipelines_finish(vk);
@@ -320,4 +322,5 @@ const struct device_ops vulkan_device_ops = {
     .launch_compiled = vk_launch_compiled,
     .batch = batch,
     .gates = &vk_gate_ops,
+    .records = &vk_record_ops,
 };

@@ -44,6 +44,7 @@
     X(vkDestroyCommandPool)          \
     X(vkResetCommandPool)            \
     X(vkAllocateCommandBuffers)      \
+    X(vkFreeCommandBuffers)          \
     X(vkBeginCommandBuffer)          \
     X(vkEndCommandBuffer)            \
     X(vkQueueSubmit2)                \
@@ -53,6 +54,7 @@
     X(vkCmdDispatch)                 \
     X(vkCmdDispatchIndirect)         \
     X(vkCmdCopyBuffer)               \
+    X(vkCmdExecuteCommands)          \
     X(vkCreateQueryPool)             \
     X(vkDestroyQueryPool)            \
     X(vkCmdResetQueryPool)           \

@@ -26,6 +26,12 @@ struct plan {
 
 // --- recording ---
 
+static uint32_t count_words(const struct launch *l, const struct plan *p)
+{
+    return 2u * l->n_operands + l->rank + (uint32_t)l->n_operands * l->rank + 2u * l->n_scalars +
+           (p->form.phase ? 3u : 0u);
+}
+
 static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_t *words)
 {
     uint32_t n = 0;
@@ -49,9 +55,25 @@ static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_
     return n;
 }
 
-static void order_after_conflicts(struct vk_device *vk, const struct launch *l, const struct plan *p)
+struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording)
 {
-    struct vk_hazards *h = &vk->hazards;
+    return recording ? &recording->lane : &vk->lane;
+}
+
+void vk_order(struct vk_device *vk, struct vk_recording *recording)
+{
+    if (!recording) {
+        vk_stream_barrier(vk);
+        return;
+    }
+    vk_lane_barrier(vk, &recording->lane);
+    recording->n_barriers++;
+}
+
+static void order_after_conflicts(struct vk_device *vk, struct vk_recording *recording, const struct launch *l,
+                                  const struct plan *p)
+{
+    struct vk_hazards *h = &vk_lane_of(vk, recording)->hazards;
     bool conflict = p->scratch_B && vk_hazard_conflict(h, p->scratch, p->scratch + p->scratch_B, true);
     for (int i = 0; i < l->n_operands && !conflict; i++) {
         const struct launch_operand *o = &l->operands[i];
@@ -59,7 +81,7 @@ static void order_after_conflicts(struct vk_device *vk, const struct launch *l, 
         conflict = vk_hazard_conflict(h, o->address + (uint64_t)o->range_lo_B, o->address + (uint64_t)o->range_hi_B,
                                       o->flags & OPERAND_WRITE);
     }
-    if (conflict) vk_stream_barrier(vk);
+    if (conflict) vk_order(vk, recording);
     for (int i = 0; i < l->n_operands; i++) {
         const struct launch_operand *o = &l->operands[i];
         if (o->flags & OPERAND_IMMEDIATE) continue;
@@ -94,10 +116,25 @@ static kiln_status push_address(struct vk_device *vk, const uint32_t *words, uin
     return KILN_OK;
 }
 
+// Arguments that are not pushed lie in memory of the recording.
+static kiln_status prepare_recorded(struct vk_device *vk, struct vk_dispatch *d, bool indirect, uint32_t pushed[2])
+{
+    struct block *b = d->recording->arguments;
+    if (!indirect) return KILN_OK;
+    d->recording->arguments = NULL;
+    TRY(vk_upload_locked(vk, b->address, d->words, d->n_words * 4));
+    pushed[0] = (uint32_t)b->address;
+    pushed[1] = (uint32_t)(b->address >> 32);
+    d->words = pushed;
+    d->n_words = 2;
+    return KILN_OK;
+}
+
 kiln_status vk_prepare(struct vk_device *vk, struct vk_dispatch *d, bool indirect, uint32_t pushed[2])
 {
     const uint32_t *words = d->words;
     uint32_t n_words = d->n_words;
+    if (KILN_UNLIKELY(d->recording != NULL)) return prepare_recorded(vk, d, indirect, pushed);
     TRY(vk_stream_open(vk));
     if (indirect) {
         d->words = pushed;
@@ -114,7 +151,7 @@ kiln_status vk_prepare(struct vk_device *vk, struct vk_dispatch *d, bool indirec
 
 static void dispatch_workgroups(struct vk_device *vk, const struct vk_dispatch *d)
 {
-    VkCommandBuffer commands = vk->batches[vk->batch].commands;
+    VkCommandBuffer commands = vk_lane_of(vk, d->recording)->commands;
     if (KILN_LIKELY(!d->gate)) {
         vk->fn.vkCmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
         return;
@@ -126,18 +163,24 @@ static void dispatch_workgroups(struct vk_device *vk, const struct vk_dispatch *
 
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
 {
-    VkCommandBuffer commands = vk->batches[vk->batch].commands;
-    if (vk->bound != d->pipeline) {
-        vk->fn.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
-        vk->bound = d->pipeline;
+    struct vk_lane *lane = vk_lane_of(vk, d->recording);
+    if (lane->bound != d->pipeline) {
+        vk->fn.vkCmdBindPipeline(lane->commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
+        lane->bound = d->pipeline;
     }
     if (d->n_words)
-        vk->fn.vkCmdPushConstants(commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_words * 4, d->words);
+        vk->fn.vkCmdPushConstants(lane->commands, vk->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_words * 4, d->words);
+    if (KILN_UNLIKELY(d->recording != NULL)) {
+        dispatch_workgroups(vk, d);
+        d->recording->n++;
+        d->recording->work += d->work;
+        return KILN_OK;
+    }
     bool timed = false;
     if (profile_on()) TRY(vk_profile_before(vk, &timed));
     dispatch_workgroups(vk, d);
     if (timed) vk_profile_after(vk);
-    return vk_stream_recorded(vk, d->work);
+    return vk_stream_recorded(vk, 1, d->work);
 }
 
 static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct plan *p)
@@ -152,11 +195,12 @@ static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct
                             .n_words = n_words,
                             .groups = {p->groups[0], p->groups[1], p->groups[2]},
                             .work = p->work,
-                            .gate = l->gate};
+                            .gate = l->gate,
+                            .recording = vk_recording_of(l->record)};
     uint32_t pushed[2];
     TRY(vk_pipeline_get(vk, &key, &d.pipeline));
     TRY(vk_prepare(vk, &d, p->form.indirect, pushed));
-    order_after_conflicts(vk, l, p);
+    order_after_conflicts(vk, d.recording, l, p);
     return vk_record(vk, &d);
 }
 
@@ -168,6 +212,8 @@ kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l)
 
 static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l, struct plan *p)
 {
+    uint32_t n_words = count_words(l, p);
+    TRY(vk_recording_reserve(vk, l->record, n_words > PUSH_WORDS, n_words));
     pthread_mutex_lock(&vk->lock);
     vk->op = l->op;
     kiln_status status = dispatch(vk, l, p);
@@ -257,12 +303,22 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     p->form.local = p->form.lanes * p->form.rows;
 }
 
+// Until the launch that uses it; reuse is in stream order.
+static kiln_status take_scratch(struct vk_device *vk, const struct launch *l, uint64_t size_B, struct block *out)
+{
+    struct block *kept;
+    if (!l->record) return device_alloc(vk->owner, size_B, out);
+    TRY(vk_recording_take(vk, vk_recording_of(l->record), size_B, &kept));
+    *out = *kept;
+    return KILN_OK;
+}
+
 static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, const struct kernel_info *info,
                                  uint64_t n_rows, uint64_t groups, struct plan *p)
 {
     struct block scratch;
     p->scratch_B = n_rows * p->splits * info->n_reductions * 16;
-    if (p->scratch_B) TRY(device_alloc(vk->owner, p->scratch_B, &scratch));
+    if (p->scratch_B) TRY(take_scratch(vk, l, p->scratch_B, &scratch));
     p->scratch = p->scratch_B ? scratch.address : 0;
     grid_fold(groups * p->splits, p->groups);
     kiln_status status = KILN_OK;
@@ -270,7 +326,7 @@ static kiln_status launch_phases(struct vk_device *vk, const struct launch *l, c
         p->form.phase = phase;
         status = dispatch_locked(vk, l, p);
     }
-    if (p->scratch_B) device_release(vk->owner, &scratch); // reuse is in stream order
+    if (p->scratch_B && !l->record) device_release(vk->owner, &scratch);
     return status;
 }
 

@@ -22,6 +22,7 @@
 #define FIRST_BATCH  16
 #define FULL_BATCH   100
 #define WAIT_LIMIT_S 120
+#define WAIT_BATCHES (MAX_BATCHES / 4)
 
 kiln_status vk_stream_init(struct vk_device *vk)
 {
@@ -144,7 +145,8 @@ kiln_status vk_stream_open(struct vk_device *vk)
     struct vk_batch *b = &vk->batches[vk->batch];
     if (b->value > vk->completed) {
         TRY(vk_stream_poll(vk));
-        if (b->value > vk->completed) TRY(vk_stream_wait(vk, b->value));
+        // All batches are in flight: with some of them done, the next ones need not wait as well.
+        if (b->value > vk->completed) TRY(vk_stream_wait(vk, b->value + WAIT_BATCHES));
     }
     if (KILN_UNLIKELY(vk->profile != NULL)) vk_profile_collect(vk);
     VK_TRY(vk, vkResetCommandPool, vk->device, b->pool, 0);
@@ -156,12 +158,13 @@ kiln_status vk_stream_open(struct vk_device *vk)
     vk->open = true;
     vk->n_recorded = 0;
     vk->work = 0;
-    vk->bound = VK_NULL_HANDLE;
+    vk->lane.commands = b->commands;
+    vk->lane.bound = VK_NULL_HANDLE;
     return KILN_OK;
 }
 
-static void barrier(struct vk_device *vk, VkPipelineStageFlags2 more, VkPipelineStageFlags2 dst_stage,
-                    VkAccessFlags2 dst_access)
+static void barrier(struct vk_device *vk, VkCommandBuffer commands, VkPipelineStageFlags2 more,
+                    VkPipelineStageFlags2 dst_stage, VkAccessFlags2 dst_access)
 {
     const VkPipelineStageFlags2 stages =
         VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT | more;
@@ -174,35 +177,42 @@ static void barrier(struct vk_device *vk, VkPipelineStageFlags2 more, VkPipeline
     };
     VkDependencyInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO, .memoryBarrierCount = 1, .pMemoryBarriers = &memory};
-    vk->fn.vkCmdPipelineBarrier2(vk->batches[vk->batch].commands, &info);
+    vk->fn.vkCmdPipelineBarrier2(commands, &info);
 }
 
 static const VkAccessFlags2 all_accesses = VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT |
                                            VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
 
-static void forget_hazards(struct vk_device *vk)
+static void forget_hazards(struct vk_hazards *h)
 {
-    vk->hazards.n_writes = vk->hazards.n_reads = 0;
-    STAT_ADD(vk->owner, barriers, 1);
+    h->n_writes = h->n_reads = 0;
+}
+
+void vk_lane_barrier(struct vk_device *vk, struct vk_lane *lane)
+{
+    barrier(vk, lane->commands, 0, 0, all_accesses);
+    forget_hazards(&lane->hazards);
 }
 
 void vk_stream_barrier(struct vk_device *vk)
 {
-    barrier(vk, 0, 0, all_accesses);
-    forget_hazards(vk);
+    vk_lane_barrier(vk, &vk->lane);
+    STAT_ADD(vk->owner, barriers, 1);
 }
 
 void vk_stream_groups_barrier(struct vk_device *vk)
 {
-    barrier(vk, VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT, 0, all_accesses | VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
-    forget_hazards(vk);
+    barrier(vk, vk->lane.commands, VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT, 0,
+            all_accesses | VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
+    forget_hazards(&vk->lane.hazards);
+    STAT_ADD(vk->owner, barriers, 1);
 }
 
 static VkResult seal(struct vk_device *vk)
 {
     // What the batch wrote becomes visible to the host, which may read mapped memory once the value is reached.
-    barrier(vk, 0, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
-    VkResult r = vk->fn.vkEndCommandBuffer(vk->batches[vk->batch].commands);
+    barrier(vk, vk->lane.commands, 0, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
+    VkResult r = vk->fn.vkEndCommandBuffer(vk->lane.commands);
     vk->open = false;
     vk->sealed = r == VK_SUCCESS;
     return r;
@@ -284,9 +294,9 @@ static kiln_status submit_full(struct vk_device *vk)
     return KILN_UNLIKELY(r < 0 && !vk->sealed) ? vk_lose(vk, r, call) : KILN_OK;
 }
 
-kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work)
+kiln_status vk_stream_recorded(struct vk_device *vk, uint32_t n, uint64_t work)
 {
-    vk->n_recorded++;
+    vk->n_recorded += n;
     vk->work += work;
     if (KILN_UNLIKELY(vk->whole)) return KILN_OK;
     return KILN_UNLIKELY(vk->blocking) ? vk_stream_drain(vk) : submit_full(vk);

@@ -19,7 +19,7 @@ kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, V
                            uint64_t size_B, uint64_t write_address, uint64_t read_address)
 {
     TRY(vk_stream_open(vk));
-    struct vk_hazards *h = &vk->hazards;
+    struct vk_hazards *h = &vk->lane.hazards;
     if ((write_address && vk_hazard_conflict(h, write_address, write_address + size_B, true)) ||
         (read_address && vk_hazard_conflict(h, read_address, read_address + size_B, false))) {
         vk_stream_barrier(vk);
@@ -27,8 +27,8 @@ kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, V
     if (write_address) vk_hazard_add(h, write_address, write_address + size_B, true);
     if (read_address) vk_hazard_add(h, read_address, read_address + size_B, false);
     VkBufferCopy region = {.srcOffset = src_B, .dstOffset = dst_B, .size = size_B};
-    vk->fn.vkCmdCopyBuffer(vk->batches[vk->batch].commands, src, dst, 1, &region);
-    return vk_stream_recorded(vk, size_B / 4);
+    vk->fn.vkCmdCopyBuffer(vk->lane.commands, src, dst, 1, &region);
+    return vk_stream_recorded(vk, 1, size_B / 4);
 }
 
 static kiln_status copy(struct vk_device *vk, uint64_t dst, uint64_t src, uint64_t size_B)
@@ -41,7 +41,7 @@ static kiln_status copy(struct vk_device *vk, uint64_t dst, uint64_t src, uint64
     return vk_record_copy(vk, to->handle, dst - to->address, from->handle, src - from->address, size_B, dst, src);
 }
 
-static kiln_status upload(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B)
+kiln_status vk_upload_locked(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;
     TRY(vk_alive(vk));
@@ -118,7 +118,7 @@ kiln_status vk_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t 
 {
     struct vk_device *vk = dev->impl;
     pthread_mutex_lock(&vk->lock);
-    kiln_status status = upload(vk, dst, src, size_B);
+    kiln_status status = vk_upload_locked(vk, dst, src, size_B);
     pthread_mutex_unlock(&vk->lock);
     return status;
 }

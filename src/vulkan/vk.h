@@ -82,6 +82,13 @@ bool vk_hazard_conflict(const struct vk_hazards *h, uint64_t lo, uint64_t hi, bo
 bool vk_hazard_has_room(const struct vk_hazards *h, uint32_t n); // for n entries of either kind
 void vk_hazard_add(struct vk_hazards *h, uint64_t lo, uint64_t hi, bool write);
 
+// Where commands go: the open batch, or a recording.
+struct vk_lane {
+    VkCommandBuffer commands;
+    VkPipeline bound;
+    struct vk_hazards hazards;
+};
+
 // ring.c: mapped memory handed out in order and reused when the batch that read it is done.
 struct vk_ring {
     struct vk_buffer buffer;
@@ -146,8 +153,7 @@ struct vk_device {
     bool whole;  // what is being recorded may not be parted from what comes next
     uint32_t n_recorded;
     uint64_t work, work_limit; // estimated points of the open batch
-    VkPipeline bound;
-    struct vk_hazards hazards;
+    struct vk_lane lane;       // of the stream: the hazards live on from batch to batch
     struct vk_ring upload, download, arguments;
 
     // timestamp.c
@@ -166,6 +172,11 @@ struct vk_device {
         struct vk_buffer *v;
         uint32_t n, cap;
     } slabs, retired; // by address; given back, and perhaps still in use
+
+    // recording.c
+    VkCommandPool recording_pool;           // made at the first recording
+    struct vk_recording *recordings;        // alive, or dropped and still in flight; the newest first
+    uint64_t n_recorded_all, most_recorded; // commands that they hold, and may before the oldest make room
 
     // compiled.c
     struct vk_compiled *compiled; // loaded, or unloaded and still in use by the queue
@@ -218,10 +229,11 @@ const struct vk_buffer *vk_slab_find(const struct vk_device *vk, uint64_t addres
 // stream.c
 kiln_status vk_stream_init(struct vk_device *vk);
 void vk_stream_finish(struct vk_device *vk);
-kiln_status vk_stream_open(struct vk_device *vk);                    // a batch to record into
-kiln_status vk_stream_recorded(struct vk_device *vk, uint64_t work); // one command more: submits when the batch is full
-kiln_status vk_stream_hold(struct vk_device *vk, bool begin);        // between, the number of commands ends no batch
-kiln_status vk_stream_submit(struct vk_device *vk);                  // hands the open or the sealed batch over
+kiln_status vk_stream_open(struct vk_device *vk); // a batch to record into
+// n commands more: submits when the batch is full.
+kiln_status vk_stream_recorded(struct vk_device *vk, uint32_t n, uint64_t work);
+kiln_status vk_stream_hold(struct vk_device *vk, bool begin); // between, the number of commands ends no batch
+kiln_status vk_stream_submit(struct vk_device *vk);           // hands the open or the sealed batch over
 kiln_status vk_stream_wait(struct vk_device *vk, uint64_t value);
 kiln_status vk_stream_follow(struct vk_device *vk, uint64_t value); // the same; the limit is for each batch on the way
 kiln_status vk_stream_drain(struct vk_device *vk);                  // submit, and wait for all
@@ -232,7 +244,8 @@ void vk_stream_look(struct vk_device *vk);           // the same as a poll where
 // Hands over what is recorded and waits. True when nothing on the queue or on its way there uses memory any more. Sets
 // no error.
 bool vk_stream_quiet(struct vk_device *vk);
-void vk_stream_barrier(struct vk_device *vk);        // into the open batch; forgets all hazards
+void vk_stream_barrier(struct vk_device *vk);                     // into the open batch; forgets all hazards
+void vk_lane_barrier(struct vk_device *vk, struct vk_lane *lane); // the same there; the caller counts it
 void vk_stream_groups_barrier(struct vk_device *vk); // the same, also for the workgroups that launches find in memory
 
 // ring.c
@@ -270,6 +283,7 @@ void vk_gates_finish(struct vk_device *vk);
 kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
                            uint64_t size_B, uint64_t write_address, uint64_t read_address);
 kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
+kiln_status vk_upload_locked(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status vk_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status vk_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
 
@@ -290,6 +304,29 @@ void vk_cache_save(struct vk_device *vk);
 bool vk_cache_check(const void *file, size_t size_B);                         // whether it is whole, of whatever device
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
 
+// recording.c: launches that are run again, see device/record.h.
+extern const struct record_ops vk_record_ops;
+struct vk_recording {
+    struct vk_recording *next;
+    struct vk_lane lane; // no commands: they made room for others
+    uint32_t n, n_barriers;
+    uint64_t work, most_work; // estimated points; with so many it is full
+    uint64_t last_value;      // of the last batch that runs it
+    bool ended, dropped;
+    struct block *blocks; // that its launches use: arguments and scratch memory
+    uint32_t n_blocks, cap;
+    struct block *arguments; // of the next launch; NULL: they are pushed
+};
+static inline struct vk_recording *vk_recording_of(struct device_record *r)
+{
+    return (struct vk_recording *)(void *)r;
+}
+// Memory of the recording's own, without the lock of the device. *out lives until the next.
+kiln_status vk_recording_take(struct vk_device *vk, struct vk_recording *r, uint64_t size_B, struct block **out);
+// Room for the arguments of the next launch, where they are not pushed.
+kiln_status vk_recording_reserve(struct vk_device *vk, struct device_record *r, bool indirect, uint32_t n_words);
+void vk_recordings_finish(struct vk_device *vk);
+
 // compiled.c: entries of the vtable, and what is left of them at close.
 kiln_status vk_load_compiled(kiln_device *dev, const struct compiled_code *code, void **out);
 void vk_unload_compiled(kiln_device *dev, void *compiled);
@@ -304,8 +341,11 @@ struct vk_dispatch {
     uint32_t n_words, groups[3];
     uint64_t work;
     struct device_gate *gate;
+    struct vk_recording *recording; // NULL: the open batch
 };
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
+struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
+void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.

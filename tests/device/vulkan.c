@@ -155,7 +155,7 @@ static void only_conflicts_make_barriers(void **state)
     assert_ok(kiln_device_synchronize(dev));
     kiln_device_stats s = {.size = sizeof s};
     kiln_device_reset_stats(dev);
-    vk_of(dev)->hazards = (struct vk_hazards){0};
+    vk_of(dev)->lane.hazards = (struct vk_hazards){0};
     for (int i = 0; i < 4; i++) launch_add(&a, &b, &c[i], 64);
     kiln_device_get_stats(dev, &s);
     assert_int_equal(s.barriers, 0);

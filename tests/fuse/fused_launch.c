@@ -103,7 +103,7 @@ static void many_ranges_become_barriers(void **state)
     struct vk_device *vk = vk_of(dev);
     for (int i = 0; i < 20; i++) {
         assert_ok(device_launch_compiled(dev, &r.launch));
-        assert_true(vk->hazards.n_reads <= HAZARD_READS && vk->hazards.n_writes <= HAZARD_WRITES);
+        assert_true(vk->lane.hazards.n_reads <= HAZARD_READS && vk->lane.hazards.n_writes <= HAZARD_WRITES);
     }
     r.launch.n_ranges = COMPILED_MAX_RANGES + 1;
     assert_int_equal(device_launch_compiled(dev, &r.launch), KILN_E_INTERNAL);
