@@ -157,7 +157,10 @@ static const struct {
     {{0, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}},
     {{1, 2, 5, 6}, {{2, 3}, {1, 2}, {1, 2}, {1, 1}, 1, false, true}}, // more padding than half a window
     {{1, 1, 4, 5}, {{3, 3}, {2, 1}, {2, 2}, {1, 1}, 1, false, false}},
-    {{1, 1, 1, 2}, {{2, 2}, {1, 1}, {2, 3}, {3, 3}, 1, false, false}}, // windows of padding alone
+    {{1, 1, 1, 2}, {{2, 2}, {1, 1}, {2, 3}, {3, 3}, 1, false, false}},  // windows of padding alone
+    {{1, 2, 9, 75}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}}, // rows of several vectors, and a rest
+    {{1, 2, 11, 79}, {{3, 5}, {2, 2}, {1, 2}, {1, 1}, 1, false, true}},
+    {{1, 1, 12, 90}, {{2, 3}, {3, 3}, {1, 1}, {2, 2}, 1, true, false}},
 };
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };
 
