@@ -54,19 +54,25 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     const struct conv_job *j = user;
     const struct conv *v = &j->v;
-    int64_t wide = j->band * v->ow * v->size_B, columns_B = (v->taps * wide + 63) & ~(int64_t)63;
+    bool by_taps = conv_is_direct(v, &j->x);
+    int64_t wide = j->band * v->ow * v->size_B,
+            columns_B = by_taps ? conv_direct_B(v, j->band) : (v->taps * wide + 63) & ~(int64_t)63;
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + v->og * wide + 128));
     if (!scratch) return error_pending;
     for (int64_t u = begin; u < end; u++) {
         int64_t band = u % j->bands, g = u / j->bands % v->groups, n = u / j->bands / v->groups, o0 = g * v->og;
         int64_t y0 = band * j->band, rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, ld_x, ld_y;
-        const void *cols = pixels(j, n, g, y0, rows, scratch, &ld_x);
+        const char *weight = j->weight + o0 * j->ld_w * v->size_B;
         void *out = CPU_FN(cpu_conv_plane)(v, &j->y, n, o0, y0, &ld_y);
         bool direct = out != NULL;
         if (!direct) out = scratch + columns_B, ld_y = rows * v->ow;
-        CPU_FN(cpu_conv_product)
-        (v->cls, false, false, v->og, rows * v->ow, v->taps, j->weight + o0 * j->ld_w * v->size_B, j->ld_w, cols, ld_x,
-         false, out, ld_y);
+        if (by_taps) {
+            CPU_FN(cpu_conv_direct)(v, &j->x, n, g, weight, j->ld_w, y0, rows, scratch, out, ld_y);
+        } else {
+            const void *cols = pixels(j, n, g, y0, rows, scratch, &ld_x);
+            CPU_FN(cpu_conv_product)
+            (v->cls, false, false, v->og, rows * v->ow, v->taps, weight, j->ld_w, cols, ld_x, false, out, ld_y);
+        }
         add_bias(j, o0, out, ld_y, rows * v->ow);
         if (!direct) store_plane(j, n, o0, y0, rows, out);
     }
