@@ -20,6 +20,10 @@ static const struct conv_case conv_cases[] = {
     {1, 3, 17, 19, 8, {{7, 7}, {2, 2}, {3, 3}, {1, 1}, 1, false, false}, false},
     {0, 2, 5, 5, 3, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
     {2, 24, 17, 18, 40, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    // Few units: outputs are divided, and bands.
+    {1, 6, 9, 8, 300, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 8, 16, 15, 280, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, false, false}, true},
+    {1, 70, 13, 11, 130, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
     // Groups of one or two outputs: strides, dilation, several channels, several bands of rows.
     {2, 5, 19, 23, 10, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, false, false}, true},
     {1, 3, 40, 75, 3, {{5, 3}, {1, 2}, {2, 1}, {1, 1}, 3, false, false}, true},
