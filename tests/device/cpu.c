@@ -476,7 +476,8 @@ static void threads(void **state)
 // Few images of many channels: bands of rows, and outputs of a band, go to different threads.
 static void convolution_on_any_threads(void **state)
 {
-    static const int64_t cases[][4] = {{40, 9, 9, 300}, {24, 30, 31, 20}, {130, 14, 14, 140}}; // c, h, w, o
+    static const int64_t cases[][4] = {
+        {40, 9, 9, 300}, {24, 30, 31, 20}, {33, 14, 13, 70}, {61, 11, 9, 45}}; // c, h, w, o
     int before = omp_get_max_threads();
     for (size_t k = 0; k < COUNT_OF(cases); k++) {
         const int64_t *n = cases[k];
@@ -484,7 +485,8 @@ static void convolution_on_any_threads(void **state)
         size_t size_B = sizeof(float) * (size_t)(n[3] * n[1] * n[2]);
         float *x = numbers((size_t)(n[0] * n[1] * n[2])), *w = numbers((size_t)(n[3] * n[0] * 9));
         float *first = malloc(size_B), *again = malloc(size_B);
-        for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) x[i] *= 0.37f;
+        for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) x[i] = sinf((float)i);
+        for (int64_t i = 0; i < n[3] * n[0] * 9; i++) w[i] = cosf((float)i * 0.7f);
         kiln_tensor *tx = kiln_from_data(dev, KILN_F32, KILN_SHAPE(1, n[0], n[1], n[2]), x);
         kiln_tensor *tw = kiln_from_data(dev, KILN_F32, KILN_SHAPE(n[3], n[0], 3, 3), w);
         for (int t = 1; t <= 5; t++) {
