@@ -20,6 +20,17 @@ static const struct conv_case conv_cases[] = {
     {1, 3, 17, 19, 8, {{7, 7}, {2, 2}, {3, 3}, {1, 1}, 1, false, false}, false},
     {0, 2, 5, 5, 3, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
     {2, 24, 17, 18, 40, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    // Few units: outputs are divided, and bands.
+    {1, 6, 9, 8, 300, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 8, 16, 15, 280, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, false, false}, true},
+    {1, 70, 13, 11, 130, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
+    // Groups of one or two outputs: strides, dilation, several channels, several bands of rows.
+    {2, 5, 19, 23, 10, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, false, false}, true},
+    {1, 3, 40, 75, 3, {{5, 3}, {1, 2}, {2, 1}, {1, 1}, 3, false, false}, true},
+    {1, 4, 21, 18, 4, {{3, 4}, {3, 1}, {2, 3}, {2, 3}, 4, false, false}, false},
+    {2, 6, 13, 33, 4, {{3, 3}, {1, 4}, {1, 2}, {1, 1}, 2, false, false}, true},
+    {1, 2, 9, 11, 2, {{3, 3}, {5, 1}, {1, 1}, {1, 1}, 2, false, false}, false},
+    {1, 2, 121, 111, 2, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, false, false}, true},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof conv_cases[0] };
 
@@ -157,7 +168,10 @@ static const struct {
     {{0, 5, 12, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}},
     {{1, 2, 5, 6}, {{2, 3}, {1, 2}, {1, 2}, {1, 1}, 1, false, true}}, // more padding than half a window
     {{1, 1, 4, 5}, {{3, 3}, {2, 1}, {2, 2}, {1, 1}, 1, false, false}},
-    {{1, 1, 1, 2}, {{2, 2}, {1, 1}, {2, 3}, {3, 3}, 1, false, false}}, // windows of padding alone
+    {{1, 1, 1, 2}, {{2, 2}, {1, 1}, {2, 3}, {3, 3}, 1, false, false}},  // windows of padding alone
+    {{1, 2, 9, 75}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}}, // rows of several vectors, and a rest
+    {{1, 2, 11, 79}, {{3, 5}, {2, 2}, {1, 2}, {1, 1}, 1, false, true}},
+    {{1, 1, 12, 90}, {{2, 3}, {3, 3}, {1, 1}, {2, 2}, 1, true, false}},
 };
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };
 

@@ -5,6 +5,7 @@
 #include "cpu/parallel.h"
 #include "device/device.h"
 #include "scalar/scalar.h"
+#include <kiln/kiln.h>
 
 #include <math.h>
 #include <omp.h>
@@ -472,6 +473,34 @@ static void threads(void **state)
     omp_set_num_threads(before);
 }
 
+// Few images of many channels: bands of rows, and outputs of a band, go to different threads.
+static void convolution_on_any_threads(void **state)
+{
+    static const int64_t cases[][4] = {
+        {40, 9, 9, 300}, {24, 30, 31, 20}, {33, 14, 13, 70}, {61, 11, 9, 45}}; // c, h, w, o
+    int before = omp_get_max_threads();
+    for (size_t k = 0; k < COUNT_OF(cases); k++) {
+        const int64_t *n = cases[k];
+        kiln_scope *scope = kiln_scope_begin();
+        size_t size_B = sizeof(float) * (size_t)(n[3] * n[1] * n[2]);
+        float *x = numbers((size_t)(n[0] * n[1] * n[2])), *w = numbers((size_t)(n[3] * n[0] * 9));
+        float *first = malloc(size_B), *again = malloc(size_B);
+        for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) x[i] = sinf((float)i);
+        for (int64_t i = 0; i < n[3] * n[0] * 9; i++) w[i] = cosf((float)i * 0.7f);
+        kiln_tensor *tx = kiln_from_data(dev, KILN_F32, KILN_SHAPE(1, n[0], n[1], n[2]), x);
+        kiln_tensor *tw = kiln_from_data(dev, KILN_F32, KILN_SHAPE(n[3], n[0], 3, 3), w);
+        for (int t = 1; t <= 5; t++) {
+            omp_set_num_threads(t);
+            kiln_tensor *y = kiln_conv2d(tx, tw, KILN_CONV2D(.padding = {1, 1}));
+            assert_int_equal(kiln_read(y, t == 1 ? first : again, size_B), KILN_OK);
+            if (t > 1) assert_memory_equal(again, first, size_B);
+        }
+        free(x), free(w), free(first), free(again);
+        kiln_scope_end(&scope);
+    }
+    omp_set_num_threads(before);
+}
+
 static void null_device_checks(void **state)
 {
     kiln_device *null = kiln_device_open("null");
@@ -515,6 +544,7 @@ int main(void)
         cmocka_unit_test(matmul_large),
         cmocka_unit_test(blas_knows_the_processor),
         cmocka_unit_test(threads),
+        cmocka_unit_test(convolution_on_any_threads),
         cmocka_unit_test(null_device_checks),
     };
     // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.

@@ -6,11 +6,19 @@
 #define ROWS    rows_f32
 #define SCATTER scatter_f32
 #define LOOPS   loops_f32
+#define VECTOR  vector_f32
+#define FILL    fill_f32
+#define SUM     sum_f32
+#define SUMS    sums_f32
 #include "cpu/kernels/conv_tmpl.c"
 #define T       double
 #define ROWS    rows_f64
 #define SCATTER scatter_f64
 #define LOOPS   loops_f64
+#define VECTOR  vector_f64
+#define FILL    fill_f64
+#define SUM     sum_f64
+#define SUMS    sums_f64
 #include "cpu/kernels/conv_tmpl.c"
 
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
@@ -49,6 +57,40 @@ void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, i
                     for (int64_t y = y0; y < y1; y++)
                         column_row(v, x, n, c, ky, kx, y, dst + (y - y0) * v->ow * v->size_B);
             }
+}
+
+// All outputs lie one behind the other, those of a row `columns` apart: then each tap meets them at one offset, and
+// what lies between two rows is computed and left out.
+void CPU_FN(cpu_conv_direct)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t g, const char *weight,
+                             int64_t ld_w, int64_t y0, int64_t rows, char *scratch, char *out, int64_t ld)
+{
+    struct conv_phases f = conv_phases(v, rows);
+    int64_t *offsets = (int64_t *)(void *)scratch, wide = rows * f.columns, used = wide - f.columns + v->ow;
+    char *image = scratch + ((v->kk * 8 + 63) & ~63), *sums = image + f.image_B;
+    for (int64_t t = 0; t < v->kk; t++) {
+        int64_t down = t / v->kw * v->dh, right = t % v->kw * v->dw;
+        int64_t phase = down % v->sh * v->sw + right % v->sw;
+        offsets[t] = (phase * f.rows + down / v->sh) * f.columns + right / v->sw;
+    }
+    for (int64_t c = 0; c < v->cg; c++) {
+        const void *plane = conv_at(x, n, g * v->cg + c, 0, 0);
+        if (v->cls == CLASS_F32)
+            fill_f32(v, &f, plane, x->o->strides[2], y0, (void *)image);
+        else
+            fill_f64(v, &f, plane, x->o->strides[2], y0, (void *)image);
+        for (int64_t o = 0; o < v->og; o++) {
+            const void *w = weight + (o * ld_w + c * v->kk) * v->size_B;
+            void *to = sums + o * f.sums_B;
+            if (v->cls == CLASS_F32)
+                sums_f32(w, offsets, v->kk, (void *)image, used, c > 0, to);
+            else
+                sums_f64(w, offsets, v->kk, (void *)image, used, c > 0, to);
+        }
+    }
+    for (int64_t o = 0; o < v->og; o++)
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(out + (o * ld + r * v->ow) * v->size_B, sums + o * f.sums_B + r * f.columns * v->size_B,
+                   (size_t)(v->ow * v->size_B));
 }
 
 void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,

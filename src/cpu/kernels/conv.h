@@ -73,6 +73,41 @@ static inline int64_t conv_band(const struct conv *v)
 // long.
 void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t c0, int64_t c1,
                               int64_t y0, int64_t y1, void *columns);
+
+// Whether outputs of a group are too few for columns to be worth making: cpu_conv_direct does without them.
+static inline bool conv_is_direct(const struct conv *v, const struct conv_side *x)
+{
+    enum { FEW_OUTPUTS = 2, SHORT_STRIDE = 4 };
+    bool near = v->sh <= SHORT_STRIDE && v->sw <= SHORT_STRIDE; // else most of a phase is met by no tap
+    return v->og <= FEW_OUTPUTS && v->kk > 1 && near && x->native && x->o->strides[3] == 1;
+}
+
+// A channel as cpu_conv_direct reads it: a plane [rows, columns] for each of sh * sw phases; and the sums of an output,
+// as far apart. Both end in room for what vectors reach behind them.
+struct conv_phases {
+    int64_t rows, columns, image_B, sums_B;
+};
+enum { CONV_VECTOR_B = 64 };
+
+static inline struct conv_phases conv_phases(const struct conv *v, int64_t rows)
+{
+    struct conv_phases f = {rows + (v->kh - 1) * v->dh / v->sh, v->ow + (v->kw - 1) * v->dw / v->sw, 0, 0};
+    f.image_B = (v->sh * v->sw * f.rows * f.columns * v->size_B + 2 * CONV_VECTOR_B) & -(int64_t)CONV_VECTOR_B;
+    f.sums_B = (rows * f.columns * v->size_B + 2 * CONV_VECTOR_B) & -(int64_t)CONV_VECTOR_B;
+    return f;
+}
+
+static inline int64_t conv_direct_B(const struct conv *v, int64_t rows)
+{
+    struct conv_phases f = conv_phases(v, rows);
+    return ((v->kk * 8 + 63) & ~(int64_t)63) + f.image_B + v->og * f.sums_B;
+}
+
+// All outputs of one image and group, `rows` rows from y0 on: out[og, rows * ow], rows of this matrix `ld` apart, all
+// of the class. `scratch` has conv_direct_B bytes.
+void CPU_FN(cpu_conv_direct)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t g, const char *weight,
+                             int64_t ld_w, int64_t y0, int64_t rows, char *scratch, char *out, int64_t ld);
+
 // Adds columns back into a dense image [c1 - c0, h, w] of the class.
 void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
                               void *image);

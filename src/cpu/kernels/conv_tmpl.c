@@ -1,5 +1,6 @@
 // The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an
-// image, and the product where there is no BLAS. In: T, ROWS, SCATTER, LOOPS.
+// image, the product where there is no BLAS, and outputs without columns. In: T, VECTOR, ROWS, SCATTER, LOOPS, FILL,
+// SUM, SUMS.
 
 // What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
 // A short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its
@@ -7,7 +8,7 @@
 static void ROWS(const struct conv *v, const T *plane, int64_t pitch, int64_t ky, int64_t kx, int64_t y0, int64_t y1,
                  T *dst)
 {
-    enum { VECTOR = 64 / sizeof(T) };
+    enum { LANES = 64 / sizeof(T) };
     int64_t lo, hi, ow = v->ow, step = v->sw, end = v->h * pitch;
     conv_inside(v, kx, &lo, &hi);
     for (int64_t y = y0; y < y1; y++, dst += ow) {
@@ -15,9 +16,9 @@ static void ROWS(const struct conv *v, const T *plane, int64_t pitch, int64_t ky
         bool meets = iy >= 0 && iy < v->h;
         int64_t at = iy * pitch + kx * v->dw - v->pw, from = meets ? lo : ow, to = meets ? hi : ow, n = to - from;
         const T *src = plane + at;
-        if (step == 1 && n <= VECTOR && n > 0 && at + from + VECTOR <= end)
+        if (step == 1 && n <= LANES && n > 0 && at + from + LANES <= end)
             memcpy(dst + from, src + from, 64);
-        else if (step == 1 && n <= 2 * VECTOR && n > 0 && at + from + 2 * VECTOR <= end)
+        else if (step == 1 && n <= 2 * LANES && n > 0 && at + from + 2 * LANES <= end)
             memcpy(dst + from, src + from, 128);
         else if (step == 1)
             for (int64_t x = from; x < to; x++) dst[x] = src[x];
@@ -50,7 +51,59 @@ static void LOOPS(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a,
         }
     }
 }
+
+// The rows that outputs [y0, ...) of a channel meet, by phases: what is `sh` rows or `sw` columns apart lies side by
+// side.
+static void FILL(const struct conv *v, const struct conv_phases *f, const T *plane, int64_t pitch, int64_t y0, T *to)
+{
+    for (int64_t phase = 0; phase < v->sh * v->sw; phase++) {
+        int64_t down = y0 * v->sh - v->ph + phase / v->sw, right = phase % v->sw - v->pw, first, past;
+        first = right >= 0 ? 0 : (-right + v->sw - 1) / v->sw;
+        past = right >= v->w ? 0 : (v->w - right + v->sw - 1) / v->sw;
+        if (past > f->columns) past = f->columns;
+        for (int64_t r = 0; r < f->rows; r++, to += f->columns) {
+            int64_t iy = down + r * v->sh;
+            bool meets = iy >= 0 && iy < v->h && first < past;
+            int64_t at = iy * pitch + right, from = meets ? first : f->columns, end = meets ? past : f->columns;
+            for (int64_t x = 0; x < from; x++) to[x] = 0;
+            if (v->sw == 1)
+                for (int64_t x = from; x < end; x++) to[x] = plane[at + x];
+            else
+                for (int64_t x = from; x < end; x++) to[x] = plane[at + x * v->sw];
+            for (int64_t x = end; x < f->columns; x++) to[x] = 0;
+        }
+    }
+}
+
+typedef T VECTOR __attribute__((vector_size(CONV_VECTOR_B), aligned(sizeof(T)), may_alias));
+
+// y[i] = (add ? y[i] : 0) + the sum of weight[t] * x[offsets[t] + i] for `n` vectors of i, a constant where this is
+// inlined: their sums stay in registers.
+static inline __attribute__((always_inline)) void SUM(const T *weight, const int64_t *offsets, int64_t taps, const T *x,
+                                                      bool add, T *y, const int n)
+{
+    VECTOR s[4], *to = (VECTOR *)y;
+    for (int i = 0; i < n; i++) s[i] = add ? to[i] : (VECTOR){0};
+    for (int64_t t = 0; t < taps; t++) {
+        const VECTOR *from = (const VECTOR *)(x + offsets[t]);
+        for (int i = 0; i < n; i++) s[i] += weight[t] * from[i];
+    }
+    for (int i = 0; i < n; i++) to[i] = s[i];
+}
+
+// The same for n elements, and some behind them.
+static void SUMS(const T *weight, const int64_t *offsets, int64_t taps, const T *x, int64_t n, bool add, T *y)
+{
+    enum { LANES = CONV_VECTOR_B / sizeof(T) };
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) SUM(weight, offsets, taps, x + i, add, y + i, 4);
+    for (; i < n; i += LANES) SUM(weight, offsets, taps, x + i, add, y + i, 1);
+}
 #undef T
 #undef ROWS
 #undef SCATTER
 #undef LOOPS
+#undef VECTOR
+#undef FILL
+#undef SUM
+#undef SUMS

@@ -11,6 +11,45 @@ struct pool_shape {
     int64_t lowest;                                                      // of an integer dtype
 };
 
+// Numbers n with 0 <= from + n * step < size are those of [first, past), within the `count` first ones.
+struct span {
+    int64_t first, past;
+};
+
+static struct span span_inside(int64_t from, int64_t step, int64_t size, int64_t count)
+{
+    struct span s = {from >= 0 ? 0 : (-from + step - 1) / step, from >= size ? 0 : (size - from + step - 1) / step};
+    if (s.past > count) s.past = count;
+    if (s.first > s.past) s.first = s.past;
+    return s;
+}
+
+// What a tap meets: windows of rows [y.first, y.past) and columns [x.first, x.past); `at` is the element that the first
+// of them meets.
+struct tap {
+    struct span y, x;
+    int64_t at;
+};
+
+static struct tap tap_of(const struct pool_shape *p, int64_t ky, int64_t kx)
+{
+    int64_t down = ky * p->dh - p->ph, right = kx * p->dw - p->pw;
+    struct tap t = {span_inside(down, p->sh, p->h, p->oh), span_inside(right, p->sw, p->w, p->ow), 0};
+    bool meets = t.y.first < t.y.past && t.x.first < t.x.past;
+    if (meets) t.at = (down + t.y.first * p->sh) * p->w + right + t.x.first * p->sw;
+    return meets ? t : (struct tap){0};
+}
+
+// The windows of a row all of whose columns lie in the image.
+static struct span whole_windows(const struct pool_shape *p)
+{
+    struct span left = span_inside(-p->pw, p->sw, p->w, p->ow);
+    struct span right = span_inside((p->kw - 1) * p->dw - p->pw, p->sw, p->w, p->ow);
+    if (left.past > right.past) left.past = right.past;
+    if (left.first > left.past) left.first = left.past;
+    return left;
+}
+
 #define T       int32_t
 #define NAME(x) x##_i32
 #define LOWEST  ((int32_t)p->lowest)

@@ -5,6 +5,7 @@
 #else
 #define IS_NAN(v) false
 #endif
+#define BETTER(v, best) ((v) > (best) || (IS_NAN(v) && !IS_NAN(best)))
 
 // The first largest element of a window, NaN before all; a window may hold nothing but padding.
 static T NAME(window_max)(const struct pool_shape *p, const T *x, int64_t oy, int64_t ox, int64_t *where)
@@ -18,17 +19,34 @@ static T NAME(window_max)(const struct pool_shape *p, const T *x, int64_t oy, in
             int64_t ix = ox * p->sw - p->pw + kx * p->dw;
             if (ix < 0 || ix >= p->w) continue;
             T v = x[iy * p->w + ix];
-            if (*where < 0 || v > best || (IS_NAN(v) && !IS_NAN(best))) best = v, *where = iy * p->w + ix;
+            if (*where < 0 || BETTER(v, best)) best = v, *where = iy * p->w + ix;
         }
     }
     return *where < 0 ? LOWEST : best;
 }
 
+static void NAME(max_row)(const T *x, int64_t step, int64_t n, T *y)
+{
+    if (step == 1)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] = BETTER(x[i], y[i]) ? x[i] : y[i];
+    else if (step == 2)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] = BETTER(x[2 * i], y[i]) ? x[2 * i] : y[i];
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = BETTER(x[i * step], y[i]) ? x[i * step] : y[i];
+}
+
+// The same for all windows, tap by tap: each window meets its taps in the same order.
 static void NAME(max_forward)(const struct pool_shape *p, const T *x, T *y)
 {
-    int64_t where;
-    for (int64_t oy = 0; oy < p->oh; oy++)
-        for (int64_t ox = 0; ox < p->ow; ox++) y[oy * p->ow + ox] = NAME(window_max)(p, x, oy, ox, &where);
+    for (int64_t i = 0; i < p->oh * p->ow; i++) y[i] = LOWEST;
+    for (int64_t ky = 0; ky < p->kh; ky++)
+        for (int64_t kx = 0; kx < p->kw; kx++) {
+            struct tap t = tap_of(p, ky, kx);
+            for (int64_t oy = t.y.first, at = t.at; oy < t.y.past; oy++, at += p->sh * p->w)
+                NAME(max_row)(x + at, p->sw, t.x.past - t.x.first, y + oy * p->ow + t.x.first);
+        }
 }
 
 static void NAME(max_backward)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
@@ -109,25 +127,51 @@ static T NAME(divisor)(const struct pool_shape *p, int64_t oy, int64_t ox)
     return (T)(n * rows);
 }
 
-static void NAME(avg)(const struct pool_shape *p, const T *from, T *to, bool backward)
+static void NAME(add_row)(const T *x, int64_t step, int64_t n, T *y)
 {
-    if (backward) memset(to, 0, (size_t)(p->h * p->w) * sizeof(T));
+    if (step == 1)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] += x[i];
+    else
+        for (int64_t i = 0; i < n; i++) y[i] += x[i * step];
+}
+
+static void NAME(divide_row)(const struct pool_shape *p, int64_t oy, struct span whole, T *y)
+{
+    T all = whole.first < whole.past ? NAME(divisor)(p, oy, whole.first) : 1;
+    for (int64_t ox = 0; ox < whole.first; ox++) y[ox] /= NAME(divisor)(p, oy, ox);
+#pragma omp simd
+    for (int64_t ox = whole.first; ox < whole.past; ox++) y[ox] /= all;
+    for (int64_t ox = whole.past; ox < p->ow; ox++) y[ox] /= NAME(divisor)(p, oy, ox);
+}
+
+static void NAME(avg_forward)(const struct pool_shape *p, const T *x, T *y)
+{
+    memset(y, 0, (size_t)(p->oh * p->ow) * sizeof(T));
+    for (int64_t ky = 0; ky < p->kh; ky++)
+        for (int64_t kx = 0; kx < p->kw; kx++) {
+            struct tap t = tap_of(p, ky, kx);
+            for (int64_t oy = t.y.first, at = t.at; oy < t.y.past; oy++, at += p->sh * p->w)
+                NAME(add_row)(x + at, p->sw, t.x.past - t.x.first, y + oy * p->ow + t.x.first);
+        }
+    struct span whole = whole_windows(p);
+    for (int64_t oy = 0; oy < p->oh; oy++) NAME(divide_row)(p, oy, whole, y + oy * p->ow);
+}
+
+static void NAME(avg_backward)(const struct pool_shape *p, const T *dy, T *dx)
+{
+    memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oy = 0; oy < p->oh; oy++)
         for (int64_t ox = 0; ox < p->ow; ox++) {
-            T n = NAME(divisor)(p, oy, ox), sum = 0, g = backward ? from[oy * p->ow + ox] / n : 0;
+            T g = dy[oy * p->ow + ox] / NAME(divisor)(p, oy, ox);
             for (int64_t ky = 0; ky < p->kh; ky++) {
                 int64_t iy = oy * p->sh - p->ph + ky * p->dh;
                 if (iy < 0 || iy >= p->h) continue;
                 for (int64_t kx = 0; kx < p->kw; kx++) {
                     int64_t ix = ox * p->sw - p->pw + kx * p->dw;
-                    if (ix < 0 || ix >= p->w) continue;
-                    if (backward)
-                        to[iy * p->w + ix] += g;
-                    else
-                        sum += from[iy * p->w + ix];
+                    if (ix >= 0 && ix < p->w) dx[iy * p->w + ix] += g;
                 }
             }
-            if (!backward) to[oy * p->ow + ox] = sum / n;
         }
 }
 #endif
@@ -141,8 +185,8 @@ static void NAME(plane)(const struct pool_shape *p, enum pool_kind kind, const v
     case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;
 #ifdef FLOATS
-    case POOL_AVG: NAME(avg)(p, a, out, false); break;
-    case POOL_AVG_BACKWARD: NAME(avg)(p, a, out, true); break;
+    case POOL_AVG: NAME(avg_forward)(p, a, out); break;
+    case POOL_AVG_BACKWARD: NAME(avg_backward)(p, a, out); break;
 #else
     default: break;
 #endif
@@ -152,3 +196,4 @@ static void NAME(plane)(const struct pool_shape *p, enum pool_kind kind, const v
 #undef NAME
 #undef LOWEST
 #undef IS_NAN
+#undef BETTER
