@@ -162,7 +162,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
     }
     for (int i = 0; i < c->n_in; i++) {
         TRY(recorder_value(r, in[i], &values[i]));
-        if (in[i] && in[i]->storage) in[i] = (kiln_tensor *)r->sink.builder.graph->values.v[values[i]].held;
+        if (in[i] && in[i]->storage) TRY(recorder_show_constant(r, values[i], &in[i]));
     }
     TRY(replayed_operands(r, c->n_in, in, values));
     TRY(check_size(r));
@@ -358,6 +358,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
     static atomic_uint last;
     *r = (struct recorder){.name = name, .kind = kind, .syntax = syntax, .must_be_constant = -1};
     r->no_grad = thread_state.no_grad;
+    r->since = node_sequence();
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);

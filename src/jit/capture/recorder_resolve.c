@@ -109,11 +109,18 @@ static kiln_status add_outside(struct recorder *r, const char *op, kiln_tensor *
     return KILN_OK;
 }
 
+// Of a constant, in a region: whether it lies on the tape of what is around.
+bool recorder_lies_outside(const struct recorder *r, kiln_tensor *t)
+{
+    struct tape_edge edge;
+    return r->outer && !tape_current(t, &edge) && edge.node && edge.node->sequence <= r->since;
+}
+
 // Whether the capture may keep the value that t has now.
 bool recorder_is_constant(const struct recorder *r, kiln_tensor *t)
 {
     if (is_number(t)) return true;
-    if (t->builder || recorder_find(r, t)) return false;
+    if (t->builder || recorder_find(r, t) || recorder_lies_outside(r, t)) return false;
     return t->constant || t->storage->capture == r->capture;
 }
 
@@ -159,10 +166,26 @@ static kiln_status hold_constant(struct recorder *r, const char *op, kiln_tensor
     return KILN_OK;
 }
 
+// By a constant one may differentiate, too: its place on the tape is that of a value of the graph. Any other is what
+// the graph holds.
+kiln_status recorder_show_constant(struct recorder *r, int32_t value, kiln_tensor **t)
+{
+    const struct ir_value *v = &r->sink.builder.graph->values.v[value];
+    struct tape_edge edge;
+    TRY(tape_current(*t, &edge));
+    *t = edge.node ? variable_handle(r, &v->type, value) : (kiln_tensor *)v->held;
+    if (edge.node && *t) tape_set_node(*t, edge.node, edge.out);
+    return *t ? KILN_OK : error_pending;
+}
+
 kiln_status recorder_hold(struct recorder *r, const char *op, kiln_tensor **t)
 {
-    bool constant = *t && !(*t)->builder && (*t)->storage;
-    return constant ? hold_constant(r, op, *t, t) : KILN_OK;
+    int32_t value;
+    kiln_tensor *held;
+    if (!*t || (*t)->builder || !(*t)->storage) return KILN_OK;
+    TRY(hold_constant(r, op, *t, &held));
+    TRY(recorder_value(r, *t, &value));
+    return recorder_show_constant(r, value, t);
 }
 
 // An input that the function also reaches from outside is that input from now on.
