@@ -431,8 +431,21 @@ static kiln_tensor *leaf_at(struct run *r, int i)
     return s->leaf || s->kind == SOURCE_PARAMETER ? r->source[i] : NULL;
 }
 
+// A backward replaces what the call has left, also by zeros, where a branch that is not taken leads to a leaf.
+static void take_left(struct run *r)
+{
+    char name[32];
+    for (int i = 0; i < r->p->n_sources; i++) {
+        kiln_tensor *leaf = leaf_at(r, i), *d = leaf ? kiln_gradient(leaf) : NULL;
+        snprintf(name, sizeof name, "left in v%d", i);
+        if (leaf) trace_add(r->trace, name, d ? d : kiln_zeros_like(leaf));
+        if (d) kiln_set_gradient(leaf, NULL);
+    }
+}
+
 static void back_through_call(struct run *r, kiln_tensor *const *out)
 {
+    take_left(r);
     kiln_tensor *squares = NULL, *loss = loss_of(r, out, r->p->n_results);
     if (!loss || !kiln_requires_grad(loss)) return;
     kiln_backward_with(loss, KILN_BACKWARD(.create_graph = r->p->gradient == GRADIENT_TWICE));
