@@ -97,6 +97,14 @@ static bool is_finite(kiln_tensor *t)
     return finite;
 }
 
+// What a rule gives for two operands that are one tensor, as of x / x, may cancel, and what it is added to be lost in
+// that: without noise between them it does so exactly, and in the order of eager mode.
+static bool meets_itself(const struct operands *o, int flags)
+{
+    bool meets = (o->a == o->b || o->a == o->c) && kiln_requires_grad(o->a);
+    return meets && !(flags & (STEP_SHOWS | STEP_WRITES));
+}
+
 static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
 {
     const struct step *s = &r->p->step[i];
@@ -109,7 +117,8 @@ static kiln_tensor *run_step(struct run *r, int i, kiln_tensor **values)
                          name_of(s->c),
                          {s->choice + (uint64_t)1},
                          r};
-    if (kind->flags & STEP_ADDS) o.a = with_noise(r, o.a), o.b = with_noise(r, o.b), o.c = with_noise(r, o.c);
+    if (kind->flags & STEP_ADDS || meets_itself(&o, kind->flags))
+        o.a = with_noise(r, o.a), o.b = with_noise(r, o.b), o.c = with_noise(r, o.c);
     if (kind->flags & STEP_WRITES) o.b = with_noise_of(r, o.b, kiln_tensor_dtype(o.a));
     kiln_tensor *y = s->dropped || too_deep(&o, o.a, 5) ? NULL : kind->fn(&o);
     if (!y || kiln_error() || kiln_numel(y) > LARGEST) y = NULL;
