@@ -90,6 +90,21 @@ FN(drops_gradient)
     return kiln_set_gradient(w, NULL);
 }
 
+FN(square)
+{
+    out[0] = kiln_sum(kiln_mul(kiln_square(in[0]), user), NULL);
+    return kiln_error();
+}
+
+// A backward comes to what is differentiated by inside, and ends there.
+FN(leaves_behind_a_slope)
+{
+    kiln_tensor *d, *x = kiln_square(in[0]);
+    TRY_(kiln_grad(square, w, &x, 1, KILN_GRAD(.create_graph = true), &d, 1));
+    for (int i = 0; i < RESULTS; i++) out[i] = kiln_mul(kiln_stop_gradient(d), kiln_scalar(i + 1));
+    return kiln_backward(kiln_sum(d, NULL), NULL);
+}
+
 FN(trains)
 {
     TRY_(leaves(user, in, n_in, out, n_out));
@@ -285,6 +300,7 @@ static void gradients_that_are_left(void **state)
     compare(f, &(struct given){leaves, around_a_region});
     compare(f, &(struct given){adds_to_gradient, around, .gradient = true});
     compare(f, &(struct given){drops_gradient, around, .gradient = true});
+    compare(f, &(struct given){leaves_behind_a_slope, around});
     compare(f, &(struct given){trains, around});
     compare(f, &(struct given){trains, around_a_region});
 }
