@@ -190,6 +190,14 @@ bool family_is_of_leaf(const kiln_tensor *t)
     return t->family && t->family->of_leaf && node_requires_grad(t->family->base.node);
 }
 
+kiln_status family_join_late(const kiln_tensor *t, kiln_tensor *all)
+{
+    if (!t->family) return KILN_OK;
+    join(all, t->family);
+    all->generation--;
+    return family_refresh(all);
+}
+
 static bool is_state(const struct tape_node *n)
 {
     return n && n->kind == NODE_LEAF && !n->leaf->requires_grad;

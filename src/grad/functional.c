@@ -282,6 +282,18 @@ static kiln_status hand_back_variable(struct call *c, struct sink *capture, kiln
     return capture->capture->rebase(capture, from);
 }
 
+// What was a constant of the capture before fn wrote it.
+static kiln_status hand_back_constant(const struct call *c, struct sink *capture, kiln_tensor *from)
+{
+    kiln_tensor *t = from;
+    struct tape_edge after;
+    TRY(capture->capture->show(capture, from, &t));
+    if (!t->builder) return KILN_OK;
+    TRY(tape_current(t, &after));
+    tape_set_node(t, c->outside ? after.node : NULL, after.out);
+    return capture->capture->rebase(capture, t);
+}
+
 // What fn wrote into an input is the value of the caller's tensor from now on; a tape outside has to know. A leaf stays
 // a leaf: its memory has another value, as after a write without gradients.
 static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
@@ -291,6 +303,9 @@ static kiln_status hand_back_writes(struct call *c, const uint64_t *versions)
         kiln_tensor *from = c->from[i], *t = c->inner[i];
         struct sink *capture = tensor_capture(from);
         if (capture) TRY(hand_back_variable(c, capture, from, t));
+        struct sink *around =
+            from->storage && thread_state.sink && thread_state.sink->capture ? thread_state.sink : NULL;
+        if (around) TRY(hand_back_constant(c, around, from));
         if (!c->outside || !from->storage || from->storage->version == versions[i]) continue;
         TRY(tape_current(from, &before));
         TRY(tape_current(t, &after));

@@ -182,7 +182,8 @@ static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, s
         edges[i] = (struct tape_edge){NULL, 0};
         if (!in[i] || in[i]->type.dtype == KILN_BOOL) continue;
         TRY(tape_current(in[i], &edges[i]));
-        if (KILN_UNLIKELY(node_is_cut(in[i]->node)) && !replaces(c, i)) edges[i] = (struct tape_edge){in[i]->node, 0};
+        if (KILN_UNLIKELY(node_is_cut(in[i]->node))) edges[i] = (struct tape_edge){in[i]->node, 0};
+        if (replaces(c, i)) edges[i] = (struct tape_edge){NULL, 0};
         *any |= edges[i].node != NULL;
     }
     return KILN_OK;

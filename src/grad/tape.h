@@ -155,6 +155,8 @@ kiln_status family_share(kiln_tensor *from, kiln_tensor *to);
 kiln_status family_join(kiln_tensor *first, kiln_tensor *t);
 kiln_status family_written(kiln_tensor *t, const struct tape_edge *edge); // t has a new value, whose node is edge
 kiln_status family_refresh(kiln_tensor *t);
+// `all`, a new handle on the memory of t, has its place on the tape if others show that memory, too.
+kiln_status family_join_late(const kiln_tensor *t, kiln_tensor *all);
 // Makes the family of t, a handle of the state `leaf`, known to the leaf.
 kiln_status family_of_state(kiln_tensor *t, struct tape_node *leaf);
 bool family_has_history(const struct tape_node *state); // such a leaf's: its value requires a gradient

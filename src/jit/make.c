@@ -246,14 +246,25 @@ kiln_status function_capture(struct kiln_function *f, kiln_tensor *const *in, si
     return status;
 }
 
-static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *outputs,
-                                   const struct onward *o)
+// The capture that a call without code is a part of, node by node; NULL: none.
+static struct sink *capture_around(void)
+{
+    struct sink *s = thread_state.sink;
+    return s && s->capture ? s : NULL;
+}
+
+static kiln_status leave_gradients(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
+                                   kiln_tensor *const *outputs, const struct onward *o)
 {
     for (size_t i = 0; i < c->n_left; i++) {
         const struct source *s = &c->sources[c->left[i].source];
         struct tape_node *leaf = source_leaf(s, in);
         if (c->goes_on && reach_has(&o->reach, leaf)) continue;
-        const kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
+        kiln_tensor *g = c->left[i].output < 0 ? NULL : outputs[c->left[i].output];
+        if (capture_around()) {
+            TRY(kiln_set_gradient(sources[c->left[i].source], g));
+            continue;
+        }
         kiln_tensor *mine = g ? tensor_on(g->storage, &g->type, &g->layout) : NULL;
         if (g && !mine) return error_pending;
         leaf_set_gradient(leaf, mine);
@@ -326,15 +337,29 @@ static void catch_up(const struct entry *e, struct running *r, kiln_tensor *cons
     error_raise(effects->failed && !effects->skip ? &now : &why);
 }
 
-// What a capture around a call without code would have to take over: numbers of its own runs, gradients of its leaves.
-static kiln_status check_inside(const struct entry *e)
+static kiln_status take_numbers(const struct entry *e, struct rng *out)
 {
     const struct captured *c = &e->captured;
-    if (!e->by_hand || !thread_state.sink || !(c->counters || c->n_left)) return KILN_OK;
-    return error_set(KILN_E_UNSUPPORTED,
-                     "call: %s %s and has no code: it cannot be a part of another capture; call it outside of it, or "
-                     "capture that one with KILN_CAPTURE_AUTO",
-                     e->name, c->counters ? "draws random numbers" : "leaves gradients in parameters");
+    struct sink *around = capture_around();
+    *out = (struct rng){0, 0};
+    if (!c->counters) return KILN_OK;
+    if (around) return around->capture->numbers(around, e->name, c->counters, out);
+    *out = draw_take(c->dev, c->counters);
+    return KILN_OK;
+}
+
+// A capture around the call has parameters and states as values of its own, and their gradients.
+static kiln_status place_source(const struct entry *e, const struct source *s, kiln_tensor *const *in,
+                                kiln_tensor **out)
+{
+    struct sink *around = capture_around();
+    if (around && s->kind == SOURCE_GRADIENT)
+        TRY(leaf_get_gradient(source_leaf(s, in), out));
+    else
+        TRY(source_tensor(s, in, out));
+    if (!e->by_hand || source_is_number(s) || s->kind == SOURCE_GRADIENT) return KILN_OK;
+    if (s->kind == SOURCE_LEAF) tape_set_node(*out, s->leaf, 0);
+    return around ? around->capture->reach(around, "call", *out, false, out) : KILN_OK;
 }
 
 static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *in, kiln_tensor **tensors,
@@ -342,16 +367,10 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
 {
     const struct captured *c = &e->captured;
     kiln_tensor **outputs = tensors + c->n_sources;
-    TRY(check_inside(e));
-    for (size_t i = 0; i < c->n_sources; i++) {
-        const struct source *s = &c->sources[i];
-        TRY(source_tensor(s, in, &tensors[i]));
-        bool known = e->by_hand && s->kind == SOURCE_LEAF && thread_state.sink; // to a capture around the call
-        if (known) tape_set_node(tensors[i], s->leaf, 0);
-    }
+    for (size_t i = 0; i < c->n_sources; i++) TRY(place_source(e, &c->sources[i], in, &tensors[i]));
     if (c->goes_on) TRY(onward_begin(c, e->name, in, &r->onward));
-    struct rng rng = {0, 0};
-    if (c->counters) rng = draw_take(c->dev, c->counters);
+    struct rng rng;
+    TRY(take_numbers(e, &rng));
     TRY(gradient_begin(e, in, tensors, &r->call));
     struct flow_effects *around = thread_state.effects;
     thread_state.effects = &r->effects;
@@ -359,10 +378,10 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     if (status) catch_up(e, r, in, tensors, &rng);
     thread_state.effects = around;
     TRY(status);
-    TRY(leave_gradients(c, in, outputs, &r->onward));
+    TRY(leave_gradients(c, in, tensors, outputs, &r->onward));
     if (c->goes_on) TRY(onward_run(c, in, outputs, &r->onward));
     TRY(captured_results(c, in, tensors, outputs, out));
-    return gradient_end(e, &r->call, &rng, in, outputs, out);
+    return gradient_end(e, &r->call, &rng, in, tensors, outputs, out);
 }
 
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone)

@@ -250,7 +250,8 @@ static kiln_status make_node(const struct captured *c, const struct places *p, c
         int at = (int)(g->n_targets + i);
         kiln_tensor *t = sources[i];
         if (of == &call_rule && !c->sources[i].again && !reads_source(g, i)) continue;
-        if (of == &call_rule && is_lost(&c->sources[i]) && !(t = copy_of(t))) return error_pending;
+        bool lost = of == &call_rule && t->storage && is_lost(&c->sources[i]); // an abstract value stays
+        if (lost && !(t = copy_of(t))) return error_pending;
         tape_keep(*out, at, t);
         (*out)->values[at].lazy = !reads_source(g, i);
     }
@@ -333,8 +334,24 @@ static kiln_status place_one(const struct gradient *g, size_t i, struct tape_nod
     return edge->node ? KILN_OK : used_up(g, i, &edge->node);
 }
 
+// Of a value of a capture around the call: all that shows its memory there has that place.
+static kiln_status place_abstract(kiln_tensor *t, const struct tape_edge *edge)
+{
+    struct sink *around = tensor_capture(t);
+    tape_set_node(t, edge->node, edge->out);
+    return around ? around->capture->rebase(around, t) : KILN_OK;
+}
+
+static kiln_status place_written(const struct captured *c, const struct rewritten *w, kiln_tensor *const *in,
+                                 kiln_tensor *const *sources, const struct tape_edge *edge)
+{
+    kiln_tensor *t = sources[w->input >= 0 ? c->source_of[w->input] : w->source];
+    if (t->builder) return place_abstract(t, edge);
+    return w->input >= 0 ? family_written(in[w->input], edge) : place_state(&c->sources[w->source], edge);
+}
+
 static kiln_status place_results(const struct captured *c, struct tape_node *n, kiln_tensor *const *in,
-                                 kiln_tensor *const *out)
+                                 kiln_tensor *const *sources, kiln_tensor *const *out)
 {
     const struct gradient *g = &c->gradient;
     struct tape_edge edge;
@@ -348,7 +365,7 @@ static kiln_status place_results(const struct captured *c, struct tape_node *n, 
     for (size_t i = 0; i < g->n_rewritten && !status; i++) {
         const struct rewritten *w = &g->rewritten[i];
         TRY(place_one(g, (size_t)w->output, n, &edge));
-        status = w->input >= 0 ? family_written(in[w->input], &edge) : place_state(&c->sources[w->source], &edge);
+        status = place_written(c, w, in, sources, &edge);
         node_unref(edge.node);
     }
     return status;
@@ -385,13 +402,13 @@ static void renew_versions(const struct captured *c, struct tape_node *n)
 }
 
 kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct rng *rng, kiln_tensor *const *in,
-                         kiln_tensor *const *outputs, kiln_tensor *const *out)
+                         kiln_tensor *const *sources, kiln_tensor *const *outputs, kiln_tensor *const *out)
 {
     const struct captured *c = &e->captured;
     const struct gradient *g = &c->gradient;
     struct tape_node *n = call->node;
     if (!n && !thread_state.no_grad) {
-        if (g->n_targets) TRY(place_results(c, NULL, in, out));
+        if (g->n_targets) TRY(place_results(c, NULL, in, sources, out));
         cut_results(c, in, out);
     }
     if (!n) return KILN_OK;
@@ -404,7 +421,7 @@ kiln_status gradient_end(struct entry *e, struct gradient_call *call, const stru
         if (!t) return error_pending;
         tape_keep(n, (int)(g->n_targets + c->n_sources + i), t);
     }
-    TRY(place_results(c, n, in, out));
+    TRY(place_results(c, n, in, sources, out));
     cut_results(c, in, out);
     return KILN_OK;
 }

@@ -124,6 +124,26 @@ kiln_status instance_bind_constants(struct model_instance *in, struct kiln_graph
     return KILN_OK;
 }
 
+// Inside of a capture it is the one that the leaf has there. *out NULL: it has none.
+static kiln_status find_gradient(kiln_tensor *t, kiln_tensor **out)
+{
+    struct sink *s = thread_state.sink;
+    if (!s || !s->capture) return leaf_hold_gradient(t->node, out);
+    *out = kiln_gradient(t);
+    return error_pending;
+}
+
+static kiln_status check_no_gradient(const struct model_instance *in, kiln_tensor *t, const char *name)
+{
+    kiln_tensor *g;
+    TRY(find_gradient(t, &g));
+    if (!g) return KILN_OK;
+    return error_set(KILN_E_GRADIENT,
+                     "call: %s was added when %.100s had no gradient, and adds to it or reads it; now it has one: call "
+                     "kiln_set_gradient with NULL before, or add the function when there is one",
+                     in->f->name, name);
+}
+
 static kiln_status place_input(struct model_instance *in, const struct face_source *from, struct source *s)
 {
     kiln_tensor *t = in->q->in[from->index];
@@ -137,7 +157,7 @@ static kiln_status place_input(struct model_instance *in, const struct face_sour
         return error_set(KILN_E_GRADIENT, "call: %s leaves a gradient in input %d: give a parameter", in->f->name,
                          (int)from->index);
     in->c->source_of[from->index] = (int32_t)(in->c->n_sources);
-    return KILN_OK;
+    return from->no_gradient ? check_no_gradient(in, t, in->face.in.v[from->index].name) : KILN_OK;
 }
 
 static kiln_status place_weight(struct model_instance *in, const struct face_source *from, struct source *s)
@@ -151,7 +171,7 @@ static kiln_status place_weight(struct model_instance *in, const struct face_sou
     s->leaf = node_ref(w->t->node);
     s->storage = storage_ref(w->t->storage);
     s->grad = s->leaf->leaf->requires_grad;
-    return KILN_OK;
+    return from->no_gradient ? check_no_gradient(in, w->t, w->name) : KILN_OK;
 }
 
 static kiln_status place_gradient(struct model_instance *in, const struct face_source *from, struct source *s)
@@ -163,8 +183,8 @@ static kiln_status place_gradient(struct model_instance *in, const struct face_s
     s->input = of_input ? (size_t)from->index : 0;
     bool leaf = t->node && t->node->kind == NODE_LEAF;
     if (leaf && !of_input) s->leaf = node_ref(t->node);
-    if (leaf) TRY(leaf_hold_gradient(t->node, &g));
-    if (!g || !g->storage)
+    if (leaf) TRY(find_gradient(t, &g));
+    if (!g || (!g->storage && !g->builder))
         return error_set(KILN_E_GRADIENT, "call: %s reads the gradient of %s, which has none", in->f->name,
                          of_input ? in->face.in.v[from->index].name : in->m->weights.v[from->index].name);
     s->type = g->type;

@@ -89,6 +89,7 @@ struct kiln_scope {
 // handle was last brought up to date.
 struct sink;
 struct host_call;
+struct rng;
 
 // What user code does to the gradients of leaves, in order.
 enum gradient_event {
@@ -145,6 +146,8 @@ struct capture_ops {
                                size_t n);
     bool (*on_one_storage)(struct sink *s, const kiln_tensor *a, const kiln_tensor *b); // abstract ones of this capture
     bool (*is_of_leaf)(struct sink *s, const kiln_tensor *t); // t shows memory of a leaf that requires a gradient
+    // The next n random numbers, as a graph that is run node by node inside of the capture takes them.
+    kiln_status (*numbers)(struct sink *s, const char *op, uint64_t n, struct rng *out);
     // t as an abstract value or a constant of the capture; `write`: as memory that can be written.
     kiln_status (*reach)(struct sink *s, const char *op, kiln_tensor *t, bool write, kiln_tensor **out);
 };

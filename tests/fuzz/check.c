@@ -223,7 +223,6 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         "a condition that is a constant chose this region",
         "the host is not asked again",
         "of a tensor that requires a gradient and shows elements several times",
-        "and has no code: it cannot be a part of another capture",
         "backward: in a region of",
         "backward: a region of",
         "backward: regions of",
@@ -242,8 +241,6 @@ static bool is_refusal(const struct trace *got, enum way way, bool twice)
         return one_node;
     if (got->status == KILN_E_DTYPE && strstr(got->message, ": they differ in dtype")) return one_node;
     if (got->status == KILN_E_ARGUMENT && strstr(got->message, "share memory: ")) return one_node;
-    // A function of a file that returns a weight, called by a function that is being captured.
-    if (got->status == KILN_E_STATE && strstr(got->message, "uses a tensor from outside")) return way == WAY_MODEL;
     // Gradients of gradients run the function's ops again, on inputs that it may have written.
     if (got->status == KILN_E_GRADIENT) return twice && strstr(got->message, "has changed since");
     if (got->status != KILN_E_UNSUPPORTED || way == WAY_AUTO || way == WAY_REGION) return false;

@@ -149,6 +149,31 @@ kiln_tensor *step_cast(struct operands *o)
     return kiln_cast(x, dtype_of_run(o->run, dtype));
 }
 
+// Of what is differentiated by host data.
+struct slope {
+    kiln_tensor *by;
+    bool writes;
+};
+
+static kiln_status waves(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct slope *s = user;
+    if (s->writes && kiln_mul_(in[0], s->by)) return kiln_error();
+    out[0] = kiln_sum(kiln_sin(kiln_mul(in[0], s->by)), NULL);
+    (void)n_in, (void)n_out;
+    return kiln_error();
+}
+
+static kiln_tensor *slope_by(struct operands *o, kiln_tensor *data)
+{
+    kiln_tensor *d;
+    struct slope s = {o->a, choose(o, 2)};
+    bool tape = choose(o, 10) < 7;
+    say(o, "the slope of waves of %s by host data%s%s", o->na, s.writes ? ", which is written" : "",
+        tape ? "" : ", without a tape");
+    return kiln_grad(waves, &s, &data, 1, KILN_GRAD(.create_graph = tape), &d, 1) ? NULL : kiln_add(d, data);
+}
+
 kiln_tensor *step_host_data(struct operands *o)
 {
     double v[LARGEST];
@@ -157,7 +182,8 @@ kiln_tensor *step_host_data(struct operands *o)
     for (int64_t i = 0; i < n; i++) v[i] = ((double)choose(o, 17) - 8) / 4;
     say(o, "host data in %s's dims", o->na);
     kiln_tensor *t = kiln_from_data(o->run->dev, KILN_F64, kiln_rank(o->a), kiln_dims(o->a), v);
-    return kiln_cast(t, kiln_tensor_dtype(o->a));
+    kiln_tensor *data = kiln_cast(t, kiln_tensor_dtype(o->a));
+    return data && kiln_rank(data) && choose(o, 3) == 0 ? slope_by(o, data) : data;
 }
 
 kiln_tensor *step_filled(struct operands *o)

@@ -590,6 +590,48 @@ static void an_overwritten_value_loses_its_gradient(void **state)
     assert_null(kiln_gradient(w));
 }
 
+// What takes the place of a value has its history alone: none, where it was made of constants.
+static void an_assigned_constant_has_no_history(void **state)
+{
+    kiln_tensor *w = PARAM("w", 2, 3), *x = kiln_square(w), *early = kiln_narrow(x, 0, 0, 1);
+    kiln_tensor *part = kiln_narrow(x, 0, 0, 1);
+    kiln_assign(part, VEC(5));
+    assert_true(kiln_requires_grad(x));
+    assert_false(kiln_requires_grad(part) || kiln_requires_grad(early));
+    kiln_assign(x, VEC(5, 6));
+    assert_false(kiln_requires_grad(x) || kiln_requires_grad(part) || kiln_requires_grad(kiln_sum(x, NULL)));
+    kiln_assign(part, kiln_narrow(w, 0, 1, 1));
+    assert_true(kiln_requires_grad(x) && kiln_requires_grad(part) && kiln_requires_grad(early));
+    kiln_backward(x, NULL);
+    EXPECT(kiln_gradient(w), 0, 1);
+    const float host[] = {1, 2};
+    kiln_write(x, host, sizeof host);
+    assert_false(kiln_requires_grad(x) || kiln_requires_grad(early));
+}
+
+static uint64_t count_tensors(void)
+{
+    kiln_device_stats s = {.size = sizeof s};
+    kiln_device_get_stats(dev, &s);
+    return s.tensors;
+}
+
+// Nor does it keep what was there alive.
+static void an_assigned_value_keeps_no_other(void **state)
+{
+    kiln_tensor *w = PARAM("w", 2, 3), *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(2));
+    uint64_t first = 0;
+    for (int i = 0; i < 20; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_assign(x, kiln_exp(w));
+        kiln_scope_end(&scope);
+        if (!i) first = count_tensors();
+    }
+    assert_int_equal(count_tensors(), first);
+    kiln_backward(x, NULL);
+    assert_non_null(kiln_gradient(w));
+}
+
 static void views_without_gradients_are_guarded(void **state)
 {
     kiln_tensor *w = PARAM("w", 2, 3), *x = kiln_square(w);
@@ -873,6 +915,8 @@ int main(int argc, char **argv)
         CASE(a_write_through_a_view_reaches_the_base),
         CASE(a_buffer_is_filled_part_by_part),
         CASE(an_overwritten_value_loses_its_gradient),
+        CASE(an_assigned_constant_has_no_history),
+        CASE(an_assigned_value_keeps_no_other),
         CASE(views_without_gradients_are_guarded),
         CASE(hooks_see_and_replace),
         CASE(capability_18_a_rule_is_replaced),

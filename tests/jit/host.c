@@ -655,6 +655,36 @@ static void no_gradient_goes_through_what_is_written(void **state)
     ok(kiln_set_mode(KILN_MODE_EAGER));
 }
 
+REGION(fills_the_other)
+{
+    TRY_(kiln_host_call(fills, NULL, (kiln_tensor **)&in[1], 1, NULL, NULL, 0, KILN_HOST_WRITES, NULL));
+    out[0] = kiln_sum(kiln_mul(in[0], kiln_scalar(3)), NULL);
+    return kiln_error();
+}
+
+REGION(slope_beside_filled)
+{
+    return kiln_value_and_grad(fills_the_other, user, in, n_in, KILN_GRAD(.wrt = KILN_ARGS(0)), out, n_out);
+}
+
+// The input that is written is not differentiated by, and shows the memory of the one that is.
+static void no_gradient_goes_through_what_another_wrote(void **state)
+{
+    struct fixture *f = *state;
+    for (int cell = -1; cell < CELLS; cell++) {
+        kiln_function *j = cell < 0 ? NULL : capture_in((enum cell)cell, slope_beside_filled, NULL);
+        kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *row = kiln_select(x, 0, 1);
+        for (int part = 0; part < 2; part++) {
+            kiln_tensor *in[] = {part ? row : x, part ? row : x}, *y[2];
+            ok(j ? kiln_call(j, in, 2, y, 2) : slope_beside_filled(NULL, in, 2, y, 2));
+            assert_true(kiln_item(y[0]) == (part ? 42 : 84));
+            assert_true(kiln_item(kiln_max(kiln_abs(y[1]), NULL)) == 0);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 // --- what has effects is called once
 
 static int n_halved;
@@ -765,6 +795,7 @@ int main(int argc, char **argv)
         FIXTURE(auto_functions_are_called_back),
         FIXTURE(any_dtype_and_layout),
         FIXTURE(no_gradient_goes_through_what_is_written),
+        FIXTURE(no_gradient_goes_through_what_another_wrote),
         FIXTURE(effects_happen_once),
         FIXTURE(parts_are_written_around_it),
     };

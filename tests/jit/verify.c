@@ -384,6 +384,44 @@ static void checks_that_fail(void **state)
     kiln_function_free(&j);
 }
 
+// Inputs at other offsets, as they are and as views; one that is joined with another for being written.
+enum { AS_IT_IS, WRITTEN, ANOTHER_PART };
+
+static kiln_status gives_inputs(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    int how = *(int *)user;
+    out[0] = in[0];
+    out[1] = kiln_narrow(in[1], 1, how == ANOTHER_PART, 1);
+    out[2] = kiln_transpose(in[2], 0, 1);
+    out[3] = kiln_add(in[0], in[1]);
+    if (how == WRITTEN) return kiln_mul_(in[1], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void inputs_at_other_offsets(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *base = kiln_arange(f->dev, KILN_F32, 0, 40, 1), *out[4];
+    for (int first = AS_IT_IS; first <= WRITTEN; first++) {
+        int how = first;
+        kiln_function *j = kiln_jit(gives_inputs, &how, KILN_JIT(.verify = 1));
+        for (int64_t i = 0; i < 5; i++) {
+            const int64_t at[] = {i, 2 * i + 10, first == WRITTEN ? 2 * i + 11 : 3 * i + 25};
+            kiln_tensor *in[3];
+            for (int k = 0; k < 3; k++) in[k] = kiln_as_strided(base, KILN_SHAPE(1, 2), KILN_SHAPE(2, 1), at[k]);
+            if (i == 4 && how == AS_IT_IS) how = ANOTHER_PART;
+            ok(kiln_call(j, in, 3, out, 4));
+            expect(out[0], 2, at[0] + 0., at[0] + 1.);
+            expect(out[1], 1, at[1] + (how == ANOTHER_PART ? 1. : 0.));
+            expect(out[2], 2, at[2] + 0., at[2] + 1.);
+            if (how != ANOTHER_PART) hear_nothing();
+        }
+        if (how == ANOTHER_PART) HEAR("was captured again", "has start 1, which was 0");
+        hear_nothing();
+        kiln_function_free(&j);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -398,6 +436,7 @@ int main(int argc, char **argv)
                                        TEST(training_goes_on),
                                        TEST(cells),
                                        TEST(pure_functions),
-                                       TEST(checks_that_fail)};
+                                       TEST(checks_that_fail),
+                                       TEST(inputs_at_other_offsets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,28 +304,6 @@ FN(outer)
     return kiln_error();
 }
 
-FN(leaves_a_gradient)
-{
-    out[0] = kiln_sum(kiln_mul(in[0], w), NULL);
-    return kiln_backward(out[0], NULL);
-}
-
-// A gradient that is left cannot be handed to a capture around the call: that is said, and nothing is left.
-static void left_gradients_inside_of_captures(void **state)
-{
-    struct fixture *f = *state;
-    make_weights(f);
-    kiln_tensor *x = mat(f, 2, 2, 1., 2., 3., 4.), *y;
-    kiln_function *j = kiln_jit(leaves_a_gradient, NULL, NULL), *g = through_file(f, j, &x, 1, 1);
-    kiln_function *o = kiln_jit(outer, g, NULL);
-    fails(kiln_call(o, &x, 1, &y, 1), KILN_E_UNSUPPORTED, "leaves gradients in parameters and has no code");
-    ok(outer(g, &x, 1, &y, 1));
-    expect(y, 1, 70.); // 2 * 30 + 10
-    kiln_function_free(&o);
-    kiln_function_free(&g);
-    kiln_function_free(&j);
-}
-
 static kiln_tensor *fixed;
 
 FN(turned)
@@ -644,9 +622,9 @@ int main(int argc, char **argv)
         FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
         FIXTURE(calls_that_do_not_fit),    FIXTURE(some_weights_are_frozen),
         FIXTURE(slopes_of_slopes),         FIXTURE(inside_of_captures),
-        FIXTURE(views_inside_of_captures), FIXTURE(left_gradients_inside_of_captures),
-        FIXTURE(open_dimensions),          FIXTURE(sizes_that_are_not_found),
-        FIXTURE(another_process),          FIXTURE(files_that_do_not_hold),
+        FIXTURE(views_inside_of_captures), FIXTURE(open_dimensions),
+        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
+        FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

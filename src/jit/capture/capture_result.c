@@ -152,17 +152,29 @@ static kiln_status add_left_gradients(struct capturing *c, struct captured *out)
     return KILN_OK;
 }
 
+// What has arrived at an input of the call or a state. At one of a function that is differentiated inside, behind which
+// nothing is, it ends.
+static void find_arrived(struct capturing *c, struct captured *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->r.gradient_steps.n; i++) {
+        struct gradient_step s = c->r.gradient_steps.v[i];
+        bool arrived = s.event == GRADIENT_ARRIVED;
+        for (size_t k = 0; arrived && k < c->q->n_in && s.input < 0; k++)
+            if (c->nodes[k] == s.node) s.input = (int32_t)k;
+        bool leads_on = arrived && (s.input >= 0 || s.source >= 0);
+        out->goes_on |= leads_on;
+        node_unref(s.node);
+        s.node = NULL;
+        if (!arrived || leads_on) c->r.gradient_steps.v[kept++] = s;
+    }
+    c->r.gradient_steps.n = kept;
+}
+
 // Where a backward inside goes on outside, all that was done to gradients is done once more, with what comes of that.
 static kiln_status add_gradient_steps(struct capturing *c, struct captured *out)
 {
-    for (size_t i = 0; i < c->r.gradient_steps.n; i++) {
-        struct gradient_step *s = &c->r.gradient_steps.v[i];
-        for (size_t k = 0; s->event == GRADIENT_ARRIVED && k < c->q->n_in && s->input < 0; k++)
-            if (c->nodes[k] == s->node) s->input = (int32_t)k;
-        out->goes_on |= s->input >= 0 || (s->event == GRADIENT_ARRIVED && s->source >= 0);
-        node_unref(s->node);
-        s->node = NULL;
-    }
+    find_arrived(c, out);
     for (size_t i = 0; i < c->r.gradient_steps.n && out->goes_on; i++) {
         struct gradient_step *s = &c->r.gradient_steps.v[i];
         if (s->value >= 0) TRY(add_output(out, s->value, "gradient", &s->output));

@@ -93,8 +93,8 @@ kiln_status source_history(const struct source *s, struct tape_edge *out)
     return KILN_OK;
 }
 
-// Of an abstract tensor, where a call is a part of another capture.
-static kiln_tensor *abstract_part(kiln_tensor *t, const struct type *type, const struct layout *layout)
+// Where a call is a part of another capture.
+static kiln_tensor *part_inside(kiln_tensor *t, const struct type *type, const struct layout *layout)
 {
     if (!layout) return tensor_second(t);
     thread_state.no_grad++;
@@ -106,7 +106,8 @@ static kiln_tensor *abstract_part(kiln_tensor *t, const struct type *type, const
 static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_tensor *source, kiln_tensor *const *in)
 {
     if (source_is_number(s)) return tensor_second(source);
-    if (source->builder) return abstract_part(source, &r->type, result_is_whole(s, r) ? NULL : &r->layout);
+    bool inside = thread_state.sink && thread_state.sink->capture;
+    if (inside) return part_inside(source, &r->type, result_is_whole(s, r) ? NULL : &r->layout);
     bool fixed = s->kind == SOURCE_LEAF || s->kind == SOURCE_MEMORY;
     struct layout layout = place_of(s, &r->layout, in);
     return tensor_on(fixed ? s->storage : in[s->input]->storage, &r->type, &layout);
@@ -131,7 +132,7 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
             out[i] = shown(&c->sources[r->index], r, sources[r->index], in);
         else {
             kiln_tensor *t = outputs[r->index];
-            out[i] = t->builder ? abstract_part(t, &r->type, r->part ? &r->layout : NULL)
+            out[i] = t->builder ? part_inside(t, &r->type, r->part ? &r->layout : NULL)
                                 : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;

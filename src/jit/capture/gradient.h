@@ -81,7 +81,7 @@ struct gradient_call {
 kiln_status gradient_begin(struct entry *e, kiln_tensor *const *in, kiln_tensor *const *sources,
                            struct gradient_call *call);
 kiln_status gradient_end(struct entry *e, struct gradient_call *call, const struct rng *rng, kiln_tensor *const *in,
-                         kiln_tensor *const *outputs, kiln_tensor *const *out);
+                         kiln_tensor *const *sources, kiln_tensor *const *outputs, kiln_tensor *const *out);
 // One node for a part of the tape, whose saved values `sources` hold. Takes over `part`, with an error too.
 kiln_status gradient_node(struct entry *e, struct tape_part *part, const struct tape_edge *onward,
                           kiln_tensor *const *sources, const struct rng *rng, struct tape_node **out);

@@ -43,19 +43,32 @@ static bool is_chosen(const struct recorder *r)
     return false;
 }
 
+static kiln_status refuse_chosen(const struct recorder *r, const char *op)
+{
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: a condition that is a constant chose this region while %s is captured, and a region "
+                     "that draws random numbers needs one that is computed; choose by if",
+                     op, r->name);
+}
+
 // The numbers of this op, counted from those that each run reserves.
 static kiln_status take_numbers(struct recorder *r, struct op_call *c)
 {
     struct attr *seed = &c->attrs[op_attr_index(c->op, "seed")];
     if (thread_state.numbers_given && seed->i == RNG_OF_RUN) return KILN_OK; // another run of a node
-    if (is_chosen(r))
-        return error_set(KILN_E_UNSUPPORTED,
-                         "%s: a condition that is a constant chose this region while %s is captured, and a region "
-                         "that draws random numbers needs one that is computed; choose by if",
-                         c->op->name, r->name);
+    if (is_chosen(r)) return refuse_chosen(r, c->op->name);
     seed->i = RNG_OF_RUN;
     c->attrs[op_attr_index(c->op, "offset")].i = (int64_t)r->random_counters;
     r->random_counters += ((uint64_t)type_numel(&c->out[0]) + 1) / 2;
+    return KILN_OK;
+}
+
+static kiln_status numbers(struct sink *s, const char *op, uint64_t n, struct rng *out)
+{
+    struct recorder *r = recorder_of(s);
+    if (is_chosen(r)) return refuse_chosen(r, op);
+    *out = (struct rng){RNG_OF_RUN, r->random_counters};
+    r->random_counters += n;
     return KILN_OK;
 }
 
@@ -149,7 +162,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
     }
     for (int i = 0; i < c->n_in; i++) {
         TRY(recorder_value(r, in[i], &values[i]));
-        if (in[i] && in[i]->storage) in[i] = (kiln_tensor *)r->sink.builder.graph->values.v[values[i]].held;
+        if (in[i] && in[i]->storage) TRY(recorder_show_constant(r, values[i], &in[i]));
     }
     TRY(replayed_operands(r, c->n_in, in, values));
     TRY(check_size(r));
@@ -330,6 +343,7 @@ static const struct capture_ops capture_ops = {
     .host = recorder_host,
     .on_one_storage = on_one_storage,
     .is_of_leaf = is_of_leaf,
+    .numbers = numbers,
     .reach = reach,
 };
 
@@ -344,6 +358,7 @@ kiln_status recorder_init(struct recorder *r, const char *name, kiln_capture kin
     static atomic_uint last;
     *r = (struct recorder){.name = name, .kind = kind, .syntax = syntax, .must_be_constant = -1};
     r->no_grad = thread_state.no_grad;
+    r->since = node_sequence();
     struct kiln_graph *g = ir_graph_create();
     if (!g) return error_pending;
     graph_sink_init(&r->sink, g);

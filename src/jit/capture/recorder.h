@@ -87,6 +87,7 @@ struct recorder {
     kiln_capture kind;
     kiln_syntax syntax;
     bool no_grad;                   // where it begins
+    uint64_t since;                 // newer nodes of the tape are its own
     kiln_device *dev;               // NULL: not known yet
     VEC(struct variable) variables; // from 1
     VEC(struct own_place) places;   // by a handle's `place`, from 1
@@ -136,9 +137,6 @@ int64_t recorder_take_number(struct recorder *r, const struct control_draws *d, 
 struct recorder *recorder_current(void); // of this thread; NULL: none
 // t as an abstract value or a constant of this capture. A new handle of the open scope, or t itself.
 kiln_status recorder_resolve(struct recorder *r, const char *op, kiln_tensor *t, kiln_tensor **out);
-kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
-// *t, a resolved handle, becomes what the graph holds where it is a constant, for the tape to keep.
-kiln_status recorder_hold(struct recorder *r, const char *op, kiln_tensor **t);
 // What the function made of host data as a part of memory: a variable that covers its whole storage.
 kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor **out);
 
@@ -172,9 +170,18 @@ struct recorder_switch {
 struct recorder_switch recorder_enter(struct recorder *r);
 void recorder_leave(const struct recorder_switch *before);
 
-// recorder_resolve.c
-struct tape_node *recorder_leaf_of(kiln_tensor *t);                  // NULL: t is no parameter or state
+// recorder_constant.c
 bool recorder_is_constant(const struct recorder *r, kiln_tensor *t); // the capture may keep its value
+// Of a constant, in a region: whether it lies on the tape of what is around.
+bool recorder_lies_outside(const struct recorder *r, kiln_tensor *t);
+kiln_status recorder_value(struct recorder *r, kiln_tensor *t, int32_t *value); // of a resolved handle
+// *t, a constant of that value: what the graph holds, for the tape to keep, or where it requires a gradient that value.
+kiln_status recorder_show_constant(struct recorder *r, int32_t value, kiln_tensor **t);
+// The same for any resolved handle that is a constant.
+kiln_status recorder_hold(struct recorder *r, const char *op, kiln_tensor **t);
+
+// recorder_resolve.c
+struct tape_node *recorder_leaf_of(kiln_tensor *t); // NULL: t is no parameter or state
 kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln_tensor *t); // one from outside
 
 // recorder_memory.c

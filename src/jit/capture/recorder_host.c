@@ -16,7 +16,7 @@ static kiln_status add_node(struct recorder *r, const struct host_call *h, kiln_
         .op = &op_instances[h->effect ? OP_host_call : OP_host_value], .n_in = (int)n_in, .attrs = attrs};
     for (size_t i = 0; i < n_in; i++) {
         TRY(recorder_value(r, in[i], &values[i]));
-        if (in[i]->storage) in[i] = (kiln_tensor *)g->values.v[values[i]].held;
+        if (in[i]->storage) TRY(recorder_show_constant(r, values[i], &in[i]));
     }
     TRY(replayed_operands(r, (int)n_in, in, values));
     int32_t first = ir_add_region_node(g, &c, values, NULL, h->caller, 0, 0);

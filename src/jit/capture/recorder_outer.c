@@ -170,12 +170,24 @@ kiln_status recorder_check_target(const struct recorder *r, const char *op, cons
     return KILN_OK;
 }
 
+// A constant there that requires a gradient becomes a value of the graph there.
+static kiln_status show_constant(struct recorder *r, const char *op, kiln_tensor **there)
+{
+    if ((*there)->builder || !recorder_lies_outside(r, *there)) return KILN_OK;
+    struct recorder_switch before = recorder_enter(r->outer);
+    kiln_status status = recorder_hold(r->outer, op, there);
+    if (!status) status = variable_own(r->outer, *there);
+    recorder_leave(&before);
+    return status;
+}
+
 kiln_status recorder_resolve_outer(struct recorder *r, const char *op, kiln_tensor *t, bool write, kiln_tensor **out)
 {
     kiln_tensor *there;
     struct sink *around = &r->outer->sink.base;
     TRY(around->capture->reach(around, op, t, write, &there));
     TRY(recorder_check_device(r, op, r->outer->dev));
+    TRY(show_constant(r, op, &there));
     if (!there->builder) {
         *out = t;
         return KILN_OK;

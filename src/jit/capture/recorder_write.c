@@ -25,12 +25,19 @@ kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor
     kiln_tensor *all = tensor_on(t->storage, &line, &whole);
     if (!all) return error_pending;
     TRY(recorder_value(r, all, &value));
+    struct tape_edge edge;
+    TRY(tape_current(t, &edge));
+    TRY(family_join_late(t, all));
     kiln_tensor *first = variable_handle(r, &line, value);
     if (!first) return error_pending;
+    tape_set_node(first, all->node, all->node_out);
     TRY(variable_new(r, first, &whole, &variable));
     r->taken++;
     r->variables.v[variable].storage = storage_ref(t->storage);
-    return variable_show(r, variable, &t->type, &t->layout, out);
+    TRY(variable_show(r, variable, &t->type, &t->layout, out));
+    if (!edge.node || node_requires_grad(first->node)) return KILN_OK;
+    tape_set_node(*out, edge.node, edge.out);
+    return variable_rebase(r, *out, false);
 }
 
 // The target as an abstract value with a variable. What the function made of host data becomes one at its first write.

@@ -105,6 +105,12 @@ static bool is_recorded(void)
     return thread_state.capture && thread_state.sink;
 }
 
+// The numbers are a piece of those that each run of the capture around takes (capture_ops.numbers).
+static bool is_of_run(const struct replay *r)
+{
+    return r->rng && r->rng->seed == (uint64_t)RNG_OF_RUN && is_recorded();
+}
+
 // Where a graph is recorded the numbers stay those of its run; else in a region they are those of the trip.
 static kiln_status place_numbers(const struct replay *r, const struct op *op, struct attr *attrs)
 {
@@ -242,6 +248,17 @@ static void forget(const struct replayed_region *c)
     }
 }
 
+// What a constant chose is no region of the capture, and has no stream of its own.
+static kiln_status check_chosen(const struct replayed_region *c)
+{
+    const struct draw_frame *f = thread_state.draws;
+    if (!is_recorded() || !f || f->capture != thread_state.capture || !ir_region_draws(c->r->g, c->region))
+        return KILN_OK;
+    return error_set(KILN_E_UNSUPPORTED,
+                     "call: a condition that is a constant inside of a capture chose a region that draws random "
+                     "numbers; make the call outside of it, or give it a condition that is computed");
+}
+
 static kiln_status run_again(const struct replayed_region *c, kiln_tensor **out, size_t n_out)
 {
     struct replay *r = c->r;
@@ -250,7 +267,10 @@ static kiln_status run_again(const struct replayed_region *c, kiln_tensor **out,
     begin_again(c);
     forget(c);
     struct rng of_trip;
-    if (around && c->draws_apart && !is_recorded()) {
+    if (c->draws_apart && (!around || is_of_run(r))) {
+        TRY(check_chosen(c));
+        r->rng = NULL; // a stream of its own, counted from its beginning
+    } else if (c->draws_apart && !is_recorded()) {
         of_trip = thread_state.draws->at;
         r->rng = &of_trip;
     }
@@ -312,6 +332,7 @@ static struct control_draws draws_of(const struct replay *r, int64_t place)
 {
     static const struct rng none = {0, 0};
     if (place < 0) return (struct control_draws){.given = true, .base = &none};
+    if (is_of_run(r)) return (struct control_draws){.given = true, .place = place + (int64_t)r->rng->offset};
     return (struct control_draws){.given = true, .place = place, .base = r->rng};
 }
 
@@ -379,7 +400,7 @@ static kiln_status run_regions(struct replay *r, const struct ir_node *n, kiln_t
                                struct replayed_region *regions, void **room)
 {
     const struct op_regions_rule *rule = op_regions_rule(n->op);
-    for (int32_t k = 0; r->rng && is_recorded() && k < n->n_regions; k++)
+    for (int32_t k = 0; r->rng && is_recorded() && !is_of_run(r) && k < n->n_regions; k++)
         if (ir_region_draws(r->g, n->first_region + k))
             return error_set(KILN_E_UNSUPPORTED,
                              "%s: it drew random numbers in a call that was made before this capture, and is run once "

@@ -286,15 +286,15 @@ static kiln_status give(struct host_request *q, kiln_tensor **out)
     return KILN_OK;
 }
 
-// What fn writes past the tape would leave an input the gradient of what was there. Where there is a tape fn is given
-// a copy, as in a graph, and what it leaves there is assigned.
+// What fn writes past the tape would leave an input, and all that shows its memory, the gradient of what was there.
+// Where there may be a tape fn is given a copy, as in a graph, and what it leaves there is assigned.
 static kiln_status given_to_fn(const struct host_request *q, kiln_tensor *in, kiln_tensor **given)
 {
     struct tape_edge edge;
     *given = in;
     if (!(q->h.flags & KILN_HOST_WRITES) || thread_state.no_grad || host_call_is_recorded()) return KILN_OK;
     TRY(tape_current(in, &edge));
-    if (!node_requires_grad(edge.node)) return KILN_OK;
+    if (!node_requires_grad(edge.node) && !in->family) return KILN_OK;
     kiln_no_grad_begin();
     *given = kiln_zeros_like(in);
     kiln_status status = *given ? kiln_assign(*given, in) : error_pending;
