@@ -622,9 +622,9 @@ static void an_assigned_value_keeps_no_other(void **state)
     kiln_tensor *w = PARAM("w", 2, 3), *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(2));
     uint64_t first = 0;
     for (int i = 0; i < 20; i++) {
-        kiln_scope *scope = kiln_scope_begin();
+        kiln_scope *own = kiln_scope_begin();
         kiln_assign(x, kiln_exp(w));
-        kiln_scope_end(&scope);
+        kiln_scope_end(&own);
         if (!i) first = count_tensors();
     }
     assert_int_equal(count_tensors(), first);
