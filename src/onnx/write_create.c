@@ -3,6 +3,8 @@
 #include "ops/attrs.h"
 #include <math.h>
 
+enum { SPACED_MAX = 1 << 16 };
+
 static void gives_full(struct onnx_writer *w, double number, int64_t integer)
 {
     const struct type *t = onnx_type_out(w, 0);
@@ -80,6 +82,19 @@ void onnx_write_arange(struct onnx_writer *w)
     onnx_gives(w, 0, y, dtype);
 }
 
+// As its kernel finds them.
+static const char *put_spaced_integers(struct onnx_writer *w, double start, double stop, int64_t n)
+{
+    if (n > SPACED_MAX) return onnx_cannot(w, "more than %d integers", SPACED_MAX);
+    int64_t *v = arena_alloc(&w->arena, sizeof *v * (size_t)(n + 1));
+    double last = (double)n - 1, low = floor(start);
+    for (int64_t i = 0; v && i < n; i++)
+        v[i] = (int64_t)(i > 0 && (double)i == last
+                             ? floor(stop)
+                             : low + floor((start - low) + (stop - start) * (double)i / fmax(last, 1)));
+    return v ? onnx_put_ints(w, (size_t)n, v) : NULL;
+}
+
 // From both ends, so that they are met.
 void onnx_write_linspace(struct onnx_writer *w)
 {
@@ -88,7 +103,7 @@ void onnx_write_linspace(struct onnx_writer *w)
     double start = n->attrs[AT_linspace_start].f, stop = n->attrs[AT_linspace_stop].f;
     int64_t count = t->dims[0];
     if (dtype_kind_of[t->dtype] != KIND_FLOAT) {
-        onnx_cannot(w, "integers");
+        onnx_gives(w, 0, put_spaced_integers(w, start, stop, count), KILN_I64);
         return;
     }
     unsigned dtype = wide(t->dtype);

@@ -210,6 +210,16 @@ static int list_params(struct onnx_writer *w, enum scalar_class cls, struct scal
     return n_in + n->op->n_attrs;
 }
 
+// What the expression does not read shapes the result all the same.
+static const char *put_broadcast(struct onnx_writer *w, const char *y, uint32_t used)
+{
+    const struct type *to = onnx_type_out(w, 0);
+    struct type t = {.rank = 0};
+    for (int i = 0; i < onnx_operands(w); i++)
+        if (used >> i & 1) (void)shape_broadcast(&t, onnx_type_in(w, i), &t);
+    return type_same_shape(&t, to) ? y : PUT(w, "Expand", y, onnx_put_ints(w, to->rank, to->dims));
+}
+
 void onnx_write_expr(struct onnx_writer *w)
 {
     const struct ir_node *n = onnx_node_of(w);
@@ -230,5 +240,5 @@ void onnx_write_expr(struct onnx_writer *w)
     int n_params = list_params(w, cls, params, in);
     if (expr_parse(&w->arena, elementwise_expr(e, cls), params, n_params, cls, &d)) return;
     const char *y = put_dag(w, &d, in, 0);
-    if (y) onnx_gives(w, 0, y, dtype_of_class(d.nodes[d.root].cls));
+    if (y) onnx_gives(w, 0, put_broadcast(w, y, scalar_used_params(&d)), dtype_of_class(d.nodes[d.root].cls));
 }

@@ -57,6 +57,9 @@ kiln_status onnx_writer_init(struct onnx_writer *w, const struct onnx_export *e)
     str_init(&w->pending);
     w->names = arena_alloc(&w->arena, (e->graph->values.n + 1) * sizeof *w->names);
     TRY(choose_prefix(w, e));
+    for (size_t i = 0; i < e->graph->values.n; i++) // where nodes are checked alone, nobody says what is given
+        w->names[i] =
+            e->graph->values.v[i].kind == IR_INPUT || e->graph->values.v[i].kind == IR_CONSTANT ? "given" : NULL;
     for (size_t i = 0; i < e->n_given; i++)
         if (e->given[i].value >= 0) w->names[e->given[i].value] = e->given[i].name;
     return KILN_OK;

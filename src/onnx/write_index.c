@@ -71,7 +71,7 @@ void onnx_write_isin(struct onnx_writer *w)
 
 // --- a part at a place that is a tensor
 
-// Indices of the part, of x's rank, with 1 where start is one number.
+// Indices of the part, of x's rank, with 1 where start is one number; it is moved to where the part lies inside of x.
 static const char *put_part_index(struct onnx_writer *w, int axis, int at, int64_t length)
 {
     const struct type *x = onnx_type_in(w, 0), *start = onnx_type_in(w, at);
@@ -80,6 +80,7 @@ static const char *put_part_index(struct onnx_writer *w, int axis, int at, int64
     const char *first = put_index(w, at), *zero = onnx_put_integer(w, KILN_I64, 0);
     const char *from_end = PUT(w, "Add", first, onnx_put_integer(w, KILN_I64, x->dims[axis]));
     first = PUT(w, "Where", PUT(w, "Less", first, zero), from_end, first);
+    first = PUT(w, "Max", PUT(w, "Min", first, onnx_put_integer(w, KILN_I64, x->dims[axis] - length)), zero);
     if (start->rank < x->rank) {
         int64_t dims[MAX_RANK];
         for (int d = 0; d < x->rank; d++) {

@@ -58,6 +58,14 @@ void onnx_write_conv2d_input_grad(struct onnx_writer *w)
     onnx_gives(w, 0, PUT(w, "ConvTranspose", in, by), dtype);
 }
 
+// Integers for which ONNX has no pooling, in a float that holds them.
+static unsigned pool_dtype(struct onnx_writer *w, const char *op)
+{
+    unsigned dtype = onnx_type_out(w, 0)->dtype;
+    if (dtype == KILN_I16) return KILN_F32;
+    return dtype == KILN_I32 ? KILN_F64 : onnx_computes_in(w, op, dtype);
+}
+
 static void write_pool(struct onnx_writer *w, const char *op, bool mean)
 {
     const struct attr *a = onnx_node_of(w)->attrs;
@@ -65,7 +73,7 @@ static void write_pool(struct onnx_writer *w, const char *op, bool mean)
     const int64_t *padding = a[AT_max_pool2d_padding].v, *dilation = a[AT_max_pool2d_dilation].v;
     int64_t steps[2], pads[4] = {padding[0], padding[1], padding[0], padding[1]};
     bool ceil_mode = a[AT_max_pool2d_ceil_mode].i != 0, spread = dilation[0] != 1 || dilation[1] != 1;
-    unsigned dtype = onnx_computes_in(w, op, onnx_type_out(w, 0)->dtype);
+    unsigned dtype = pool_dtype(w, op);
     if (dtype == DTYPE_COUNT) return;
     const char *x = onnx_operand(w, 0, dtype);
     for (int i = 0; i < 2; i++) steps[i] = stride[i] ? stride[i] : kernel[i];

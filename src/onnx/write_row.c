@@ -14,14 +14,17 @@ static bool is_exact(const struct attr *a, unsigned dtype)
 static bool map_fits(const struct onnx_map *m, const struct attr *attrs, unsigned dtype)
 {
     const struct attr *a = m->attr < 0 ? NULL : &attrs[m->attr];
-    if (!a) return true;
+    // What ONNX takes where it is left out is a number in f32.
+    if (!a) return m->kind != ONNX_MAY_BE || dtype != KILN_F64 || m->number == (double)(int)m->number;
     if (m->kind == ONNX_CONSTANT) return a->kind == ATTR_FLOAT ? a->f == m->number : (double)a->i == m->number;
     return (a->kind == ATTR_FLOAT || a->kind == ATTR_INT || a->kind == ATTR_BOOL) && is_exact(a, dtype);
 }
 
 static bool row_fits(const struct onnx_row *r, const struct op *op, const struct attr *attrs, unsigned dtype)
 {
-    bool fits = r->op == (int)op->index && !r->fn && onnx_dtype_for(r->name, dtype) != DTYPE_COUNT;
+    unsigned as = onnx_dtype_for(r->name, dtype);
+    bool fits = r->op == (int)op->index && !r->fn && as != DTYPE_COUNT;
+    if (dtype == KILN_BOOL && as != KILN_BOOL) fits = false; // what integers do is not what truths do
     for (int i = 0; i < r->n_maps && fits; i++) fits = map_fits(&r->maps[i], attrs, dtype);
     return fits;
 }
