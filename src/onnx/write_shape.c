@@ -262,11 +262,42 @@ void onnx_write_if_arrived(struct onnx_writer *w)
     write_same(w);
 }
 
+// Floats of an integer dtype's range, ends included, as far as `from` has them; *top: the first one above, where the
+// largest integer is none of them.
+static double largest_float(unsigned from, unsigned to, double *top)
+{
+    bool single = from == KILN_F32;
+    *top = to == KILN_I64 ? 0x1p63 : to == KILN_I32 && single ? 0x1p31 : 0;
+    if (to == KILN_I64) return single ? 0x1.fffffep62 : 0x1.fffffffffffffp62;
+    return to == KILN_I32 && single ? 0x1.fffffep30 : dtype_highest(to);
+}
+
+// What is out of range becomes the nearest integer, and what is no number 0; ONNX's Cast does not say.
+static const char *put_saturated(struct onnx_writer *w, const char *x, unsigned from, unsigned to)
+{
+    double top, highest = largest_float(from, to, &top), lowest = to == KILN_I64 ? -0x1p63 : dtype_lowest(to);
+    const char *zero = onnx_put_scalar(w, from, 0), *is_nan = PUT(w, "IsNaN", x);
+    const char *y = PUT(w, "Where", is_nan, zero, x), *high = onnx_put_scalar(w, from, highest);
+    const char *low = onnx_put_scalar(w, from, lowest);
+    y = PUT(w, "Min", y, high);
+    y = PUT(w, "Max", y, low);
+    y = onnx_put_cast(w, y, from, to);
+    if (top == 0) return y;
+    const char *largest = onnx_put_integer(w, to, to == KILN_I64 ? INT64_MAX : INT32_MAX);
+    const char *above = onnx_put_scalar(w, from, top);
+    return PUT(w, "Where", PUT(w, "GreaterOrEqual", x, above), largest, y);
+}
+
 void onnx_write_cast(struct onnx_writer *w)
 {
     const struct type *x = onnx_type_in(w, 0), *to = onnx_type_out(w, 0);
-    onnx_gives(w, 0, onnx_operand_as_is(w, 0), x->dtype);
-    if (x->dtype == to->dtype) write_same(w);
+    if (x->dtype == to->dtype)
+        write_same(w);
+    else if (dtype_kind_of[x->dtype] == KIND_FLOAT && dtype_kind_of[to->dtype] == KIND_INT) {
+        unsigned from = x->dtype == KILN_F64 ? KILN_F64 : KILN_F32;
+        onnx_gives(w, 0, put_saturated(w, onnx_operand(w, 0, from), from, to->dtype), to->dtype);
+    } else
+        onnx_gives(w, 0, onnx_operand_as_is(w, 0), x->dtype);
 }
 
 // --- tensors side by side
