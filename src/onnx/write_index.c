@@ -257,3 +257,9 @@ void onnx_write_fmod(struct onnx_writer *w)
 {
     write_remainder(w);
 }
+
+// The numbers of ONNX's approximation are of f32.
+void onnx_write_gelu_tanh(struct onnx_writer *w)
+{
+    if (out_dtype(w) == KILN_F64 || !onnx_write_row(w)) onnx_write_expr(w);
+}

@@ -18,9 +18,8 @@ static const struct {
     {ALL,
      " Cast Concat Equal Expand Gather GatherElements GatherND Identity Pad Reshape ScatterElements ScatterND Slice "
      "Squeeze Tile Transpose Trilu Unsqueeze Where "},
-    {PLAIN,
-     " Acos Acosh Asin Asinh Atan Atanh AveragePool Conv ConvTranspose Cos Cosh Elu HardSwish Mish Round Selu Sin "
-     "Sinh Softplus Softsign Tan ThresholdedRelu "},
+    {PLAIN, " Acos Acosh Asin Asinh Atan Atanh AveragePool Conv ConvTranspose Cos Cosh Elu Mish Round Selu Sin "
+            "Sinh Softplus Softsign Tan ThresholdedRelu "},
     {FLOATS, " BatchNormalization Ceil Erf Exp Floor Gelu IsNaN LayerNormalization LeakyRelu Log LogSoftmax Reciprocal "
              "Sigmoid Softmax Sqrt Tanh "},
     {NUMBERS, " Abs Add ArgMax ArgMin Clip Div Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sign Sub "},
@@ -28,7 +27,9 @@ static const struct {
     {BIT(BOOL), " And Not Or Xor "},
     {INTEGERS, " BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "},
     {ALL & ~BIT(BF16), " ConstantOfShape "},
-    {INTEGERS | PLAIN, " Shrink TopK "},
+    {INTEGERS | PLAIN, " TopK "},
+    {INTEGERS | BIT(F16) | BIT(F32), " Shrink "}, // in f64 onnxruntime rounds to f32
+    {BIT(F16) | BIT(F32), " HardSwish "},         // its 1/6 is one of f32
     {NUMBERS & ~BIT(U8), " Neg Relu "},
     {NUMBERS & ~BIT(I16), " ReduceMax ReduceMin "},
     {BIT(U8), " BitShift "},
