@@ -1,3 +1,4 @@
+// Writing protocol buffers.
 #include "onnx/wire_out.h"
 #include <string.h>
 

@@ -23,5 +23,5 @@ kiln_tensor *onnx_case_tensor(kiln_device *dev, const unsigned char *bytes, size
 unsigned char *read_bytes(const char *path, size_t *size_B); // from malloc; NULL: there is no such file
 // How many models that agreed were written as models again, which then agreed, and how many could not be.
 void onnx_case_written(size_t *n, size_t *refused);
-double onnx_case_seconds(void);                              // of a captured call, where $KILN_TEST_ONNX_TIME is set
-double onnx_case_worst(void); // the largest difference in the last case, relative to its bound
+double onnx_case_seconds(void); // of a captured call, where $KILN_TEST_ONNX_TIME is set
+double onnx_case_worst(void);   // the largest difference in the last case, relative to its bound
