@@ -37,11 +37,18 @@ void onnx_writer_finish(struct onnx_writer *w);
 // All nodes that the results need.
 kiln_status onnx_write_nodes(struct onnx_writer *w, const struct onnx_export *e);
 
+// All nodes of a region, in the graph that is being written; its parameters have names.
+kiln_status onnx_write_region(struct onnx_writer *w, int32_t region);
+// write_file.c: an input or output. `which`: of symbols, by dimension, 1 + index; NULL: none.
+void onnx_put_port(struct str *graph, uint32_t field, const char *name, const struct type *t,
+                   const char *const *symbols, const int16_t *which);
+
 // write_node.c: nodes. Attributes are those of the next one.
 void onnx_put_int(struct onnx_writer *w, const char *name, int64_t v);
 void onnx_put_float(struct onnx_writer *w, const char *name, double v);
 void onnx_put_text(struct onnx_writer *w, const char *name, const char *text);
 void onnx_put_list(struct onnx_writer *w, const char *name, size_t n, const int64_t *v);
+const char *onnx_new_name(struct onnx_writer *w, const char *kind); // "MatMul_12"
 kiln_status onnx_put_all(struct onnx_writer *w, const char *op, size_t n_in, const char *const *in, size_t n_out,
                          const char **out);
 const char *onnx_put(struct onnx_writer *w, const char *op, size_t n_in, const char *const *in);

@@ -29,8 +29,8 @@ static void put_shape(struct str *s, const struct type *t, const char *const *sy
     }
 }
 
-static void put_port(struct str *graph, uint32_t field, const char *name, const struct type *t,
-                     const char *const *symbols, const int16_t *which)
+void onnx_put_port(struct str *graph, uint32_t field, const char *name, const struct type *t,
+                   const char *const *symbols, const int16_t *which)
 {
     struct str port, type, tensor, shape;
     str_init(&port);
@@ -63,12 +63,12 @@ static void put_ports(struct onnx_writer *w, const struct onnx_export *e, struct
 {
     for (size_t i = 0; i < e->n_given; i++)
         if (!e->given[i].weight)
-            put_port(graph, GRAPH_INPUT, e->given[i].name, &e->given[i].type, e->symbols, e->given[i].symbols);
+            onnx_put_port(graph, GRAPH_INPUT, e->given[i].name, &e->given[i].type, e->symbols, e->given[i].symbols);
     for (size_t i = 0; i < e->n_made; i++) {
         struct type t = e->made[i].type;
         for (int d = 0; d < t.rank; d++)
             if (e->made[i].open >> d & 1) t.dims[d] = -1;
-        put_port(graph, GRAPH_OUTPUT, e->made[i].name, &t, NULL, NULL);
+        onnx_put_port(graph, GRAPH_OUTPUT, e->made[i].name, &t, NULL, NULL);
     }
     wire_put_text(graph, GRAPH_NAME, e->name);
 }

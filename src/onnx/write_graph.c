@@ -80,11 +80,13 @@ static bool is_effect(const struct onnx_writer *w, const struct ir_node *n)
     return n->region < 0 && ir_node_has_effect(w->g, n);
 }
 
+// Nodes of regions are needed with the node that owns them.
 static bool is_needed(const struct onnx_writer *w, const struct ir_node *n, const bool *needed)
 {
+    while (n->region >= 0) n = &w->g->nodes.v[w->g->regions.v[n->region].owner];
     bool any = is_effect(w, n);
     for (int i = 0; i < ir_node_outputs(n); i++) any |= needed[n->first_out + i];
-    return any && n->region < 0;
+    return any;
 }
 
 static bool *find_needed(const struct onnx_writer *w, const struct onnx_export *e)
@@ -121,8 +123,6 @@ static void write_by_rule(struct onnx_writer *w, const struct ir_node *n)
         onnx_cannot(w, "it draws random numbers");
     else if (is_effect(w, n))
         onnx_cannot(w, "a function of this process");
-    else if (n->n_regions)
-        onnx_cannot(w, "conditions and loops are not written as ONNX");
     else if (own)
         own->fn(w);
     else if (!onnx_write_row(w)) {
@@ -149,12 +149,27 @@ static kiln_status write_node(struct onnx_writer *w, int32_t node)
     return KILN_OK;
 }
 
+kiln_status onnx_write_region(struct onnx_writer *w, int32_t region)
+{
+    const struct ir_region *r = &w->g->regions.v[region];
+    bool failed = w->failed;
+    for (int32_t i = r->first_node; i < r->first_node + r->n_nodes; i++) {
+        int32_t around = w->node;
+        if (w->g->nodes.v[i].region != region) continue;
+        TRY(write_node(w, i));
+        failed |= w->failed;
+        w->node = around;
+    }
+    w->failed = failed;
+    return KILN_OK;
+}
+
 kiln_status onnx_write_nodes(struct onnx_writer *w, const struct onnx_export *e)
 {
     bool *needed = find_needed(w, e);
     kiln_status status = needed ? KILN_OK : error_pending;
     for (size_t i = 0; i < w->g->nodes.n && !status; i++)
-        if (is_needed(w, &w->g->nodes.v[i], needed)) status = write_node(w, (int32_t)i);
+        if (w->g->nodes.v[i].region < 0 && is_needed(w, &w->g->nodes.v[i], needed)) status = write_node(w, (int32_t)i);
     for (size_t i = 0; i < w->g->values.n && needed; i++) // what nothing needs is not in the file
         if (!needed[i]) w->names[i] = NULL;
     free(needed);

@@ -62,7 +62,7 @@ void onnx_needs(struct onnx_writer *w, int opset)
     if (opset > w->opset) w->opset = opset;
 }
 
-static const char *new_name(struct onnx_writer *w, const char *op)
+const char *onnx_new_name(struct onnx_writer *w, const char *op)
 {
     char name[96];
     snprintf(name, sizeof name, "%s%s_%u", w->prefix, op, w->n_named++);
@@ -91,7 +91,7 @@ kiln_status onnx_put_all(struct onnx_writer *w, const char *op, size_t n_in, con
 {
     bool whole = !error_pending;
     for (size_t i = 0; i < n_in; i++) whole &= in[i] != NULL;
-    for (size_t i = 0; i < n_out; i++) out[i] = whole ? new_name(w, op) : NULL;
+    for (size_t i = 0; i < n_out; i++) out[i] = whole ? onnx_new_name(w, op) : NULL;
     for (size_t i = 0; i < n_out; i++) whole &= out[i] != NULL;
     if (whole) return put_node(w, op, n_in, in, n_out, out);
     str_free(&w->pending);

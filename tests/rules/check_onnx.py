@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Check the tables of docs/guide/onnx.md: that of ONNX ops against the columns .onnx of the op tables, that of ops that are
-not written against tests/onnx/unwritten.def.
+"""Check the tables of docs/guide/onnx.md: that of ONNX ops against the columns .onnx of the op tables, that of ops that
+are not written against tests/onnx/unwritten.def.
 
 usage: check_onnx.py ROOT [--write]
 
