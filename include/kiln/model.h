@@ -71,7 +71,7 @@ KILN_API kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_functi
 /// (docs/guide/onnx.md): the forward graph of the model's only function, and the weights that it needs, by their names.
 /// Errors of that: KILN_E_UNSUPPORTED for more than one function, for 2 GiB and more, where numbers in the graph go
 /// with open dimensions, and for what ONNX has no form for: random numbers, writes, gradients that are left, calls of
-/// the host, prints, control flow, some ops; all of it is listed, with lines. KILN_E_ARGUMENT where an output has the
+/// the host, prints, some ops; all of it is listed, with lines. KILN_E_ARGUMENT where an output has the
 /// name of an input or weight.
 KILN_API kiln_status kiln_model_save(const kiln_model *m, const char *path);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WRITTEN_MIN = 270 }; // of the cases, which are written as models again
+enum { WRITTEN_MIN = 285 }; // of the cases, which are written as models again
 
 struct packed {
     const unsigned char *at, *end;

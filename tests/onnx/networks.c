@@ -3,6 +3,7 @@
 //
 // usage: test_onnx_networks [DEVICE [FOLDER]]. Into FOLDER goes a folder for each network, for check_written.py.
 #include "../jit/jit_fixture.h"
+#include <kiln/control.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -227,6 +228,68 @@ static void a_transformer(void **state)
     free_gpt(&g);
 }
 
+// --- control flow
+
+FN(is_small)
+{
+    out[0] = kiln_less(kiln_sum(in[0], NULL), kiln_scalar(100));
+    return kiln_error();
+}
+
+FN(doubled)
+{
+    out[0] = kiln_mul(in[0], kiln_scalar(2));
+    return kiln_error();
+}
+
+FN(halved)
+{
+    out[0] = kiln_mul(in[0], kiln_scalar(0.5));
+    return kiln_error();
+}
+
+FN(added_number)
+{
+    out[0] = kiln_add(in[1], kiln_cast(in[0], KILN_F32));
+    return kiln_error();
+}
+
+FN(row_sum)
+{
+    out[0] = kiln_add(kiln_mul(in[0], kiln_scalar(0.5)), in[1]);
+    out[1] = kiln_sin(out[0]);
+    return kiln_error();
+}
+
+// A loop as long as a condition holds, one that is counted, one along rows either way, a condition.
+FN(controlled)
+{
+    const kiln_fn branches[] = {doubled, halved, doubled};
+    kiln_tensor *x = in[0], *many, *rows[2], *back[2], *counted, *chosen, *switched;
+    kiln_tensor *start = kiln_abs(kiln_select(x, 0, 0)), *both[] = {start, x};
+    TRY_(kiln_while(is_small, doubled, NULL, &start, 1, NULL, &many, 1));
+    TRY_(kiln_for(kiln_cast(kiln_sum(kiln_ones_like(start), NULL), KILN_I64), added_number, NULL, &start, 1, NULL,
+                  &counted, 1));
+    TRY_(kiln_scan(row_sum, NULL, both, 2, KILN_SCAN(.carried = 1), rows, 2));
+    TRY_(kiln_scan(row_sum, NULL, both, 2, KILN_SCAN(.carried = 1, .reverse = true), back, 2));
+    TRY_(kiln_cond(kiln_greater(kiln_sum(x, NULL), kiln_scalar(0)), doubled, halved, NULL, &start, 1, &chosen, 1));
+    kiln_tensor *index = kiln_argmax(kiln_select(x, 1, 0), NULL);
+    TRY_(kiln_switch(kiln_minimum(index, kiln_scalar_int(2)), branches, 3, NULL, &start, 1, &switched, 1));
+    kiln_tensor *parts[] = {many, counted, chosen, switched, rows[0], back[0]};
+    kiln_tensor *all[] = {kiln_stack(parts, 6, 0), rows[1], back[1]};
+    out[0] = kiln_concat(all, 3, 0);
+    return kiln_error();
+}
+
+static void conditions_and_loops(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = normal(f, KILN_SHAPE(4, 3));
+    round_trip(f, "control", controlled, NULL, &x, 1);
+    x = kiln_abs(x);
+    round_trip(f, "control_other", controlled, NULL, &x, 1);
+}
+
 // --- open dimensions
 
 static void open_batch(struct fixture *f, const char *name, kiln_fn fn, void *user, kiln_tensor *x, kiln_tensor *other)
@@ -324,8 +387,13 @@ int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
     folder = argc > 2 ? argv[2] : NULL;
-    const struct CMUnitTest tests[] = {
-        FIXTURE(an_mlp),        FIXTURE(a_convolutional_network), FIXTURE(a_residual_block), FIXTURE(a_transformer),
-        FIXTURE(an_open_batch), FIXTURE(numbers_of_open_sizes),   FIXTURE(weights_by_name)};
+    const struct CMUnitTest tests[] = {FIXTURE(an_mlp),
+                                       FIXTURE(a_convolutional_network),
+                                       FIXTURE(a_residual_block),
+                                       FIXTURE(a_transformer),
+                                       FIXTURE(conditions_and_loops),
+                                       FIXTURE(an_open_batch),
+                                       FIXTURE(numbers_of_open_sizes),
+                                       FIXTURE(weights_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

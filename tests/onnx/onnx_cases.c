@@ -256,6 +256,22 @@ static enum onnx_outcome call_again(kiln_device *dev, const char *path, const st
     return outcome;
 }
 
+// Where $KILN_TEST_ONNX_KEEP names a folder: what check_written.py takes.
+static void keep_again(const char *model, const struct onnx_case *c, size_t n_in)
+{
+    char path[400], data[500], command[1000];
+    if (!getenv("KILN_TEST_ONNX_KEEP")) return;
+    snprintf(path, sizeof path, "%s/%s", getenv("KILN_TEST_ONNX_KEEP"), c->name);
+    snprintf(command, sizeof command, "mkdir -p '%s' && cp %s '%s/model.onnx'", path, model, path);
+    if (system(command)) return;
+    for (size_t i = 0; i < n_in + c->n_want; i++) {
+        bool given = i < n_in;
+        snprintf(data, sizeof data, given ? "%s/input_%zu.npy" : "%s/output_%zu.npy", path, given ? i : i - n_in);
+        kiln_npy_save(data, given ? c->in[i] : c->want[i - n_in]);
+        kiln_error_clear();
+    }
+}
+
 // The model as a graph of Kiln's, as another model. What cannot be written is counted.
 static enum onnx_outcome run_again(kiln_device *dev, struct onnx_model *m, const struct onnx_case *c, char *why,
                                    size_t why_B)
@@ -273,6 +289,7 @@ static enum onnx_outcome run_again(kiln_device *dev, struct onnx_model *m, const
         kiln_error_clear();
         if (status) continue;
         written++;
+        keep_again(path, c, n_in);
         enum onnx_outcome outcome = call_again(dev, path, c, n_in, why, why_B);
         unlink(path);
         return outcome;
