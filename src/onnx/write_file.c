@@ -104,6 +104,12 @@ static kiln_status put_weight_head(const struct onnx_given *g, struct str *s)
     return str_check(s);
 }
 
+// In Kiln's memory any byte but 0 is true.
+static void make_truths(unsigned char *data, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) data[i] = data[i] != 0;
+}
+
 static kiln_status write_weight(struct io_writer *out, const struct onnx_given *g)
 {
     struct str head;
@@ -113,6 +119,7 @@ static kiln_status write_weight(struct io_writer *out, const struct onnx_given *
     kiln_status status = put_weight_head(g, &head);
     if (!status) status = io_alloc(out->where, size_B, &data);
     if (!status) status = kiln_read(g->weight, data, (size_t)size_B);
+    if (!status && g->type.dtype == KILN_BOOL) make_truths(data, size_B);
     if (!status) status = io_write(out, str_text(&head), head.len);
     if (!status) status = io_write(out, data, size_B);
     str_free(&head);

@@ -350,6 +350,58 @@ static void numbers_of_open_sizes(void **state)
     kiln_function_free(&j);
 }
 
+// --- what is given and what comes back
+
+FN(shown)
+{
+    out[0] = in[0];
+    out[1] = kiln_select(kiln_transpose(in[0], 0, 1), 0, 1);
+    out[2] = kiln_mul(in[0], in[1]);
+    out[3] = kiln_transpose(user, 0, 1);
+    out[4] = kiln_slice(in[0], KILN_SLICE(.step = {2, (const int64_t[]){1, -2}}));
+    out[5] = kiln_narrow(kiln_exp(in[0]), 0, 1, 2);
+    return kiln_error();
+}
+
+static void inputs_views_numbers(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *in[] = {normal(f, KILN_SHAPE(4, 3)), kiln_scalar(2.5)}, *want[6], *got[6];
+    kiln_tensor *w = kiln_constant(normal(f, KILN_SHAPE(2, 3)));
+    ok(shown(w, in, 2, want, 6));
+    kiln_function *j = kiln_jit(shown, w, NULL);
+    ok(kiln_graph_export(j, in, 2, 6, model_path(), NULL));
+    kiln_function_free(&j);
+    kiln_model *m = kiln_graph_import(f->dev, model_path());
+    if (!m) print_error("%s\n", kiln_error_message());
+    assert_non_null(m);
+    kiln_function *g = kiln_model_function(m, "main");
+    in[1] = kiln_scalar(2.5);
+    ok(kiln_call(g, in, 2, got, 6));
+    for (int i = 0; i < 6; i++) alike(got[i], want[i]);
+    in[1] = kiln_scalar(-1); // it is an input
+    ok(kiln_call(g, in, 2, got, 6));
+    alike(got[2], kiln_neg(in[0]));
+    kiln_function_free(&g);
+    kiln_model_free(&m);
+    unlink(model_path());
+}
+
+FN(by_a_users_op)
+{
+    out[0] = kiln_apply("networks_blend", in, 2);
+    return kiln_error();
+}
+
+static void an_op_of_the_user(void **state)
+{
+    struct fixture *f = *state;
+    ok(kiln_register_op(&(kiln_op_spec){
+        .size = sizeof(kiln_op_spec), .name = "networks_blend", .n_in = 2, .expr = "a > b ? exp(b) : a * b + 1"}));
+    kiln_tensor *in[] = {normal(f, KILN_SHAPE(4, 3)), normal(f, KILN_SHAPE(3))};
+    round_trip(f, "user", by_a_users_op, NULL, in, 2);
+}
+
 // --- weights
 
 static void weights_by_name(void **state)
@@ -394,6 +446,8 @@ int main(int argc, char **argv)
                                        FIXTURE(conditions_and_loops),
                                        FIXTURE(an_open_batch),
                                        FIXTURE(numbers_of_open_sizes),
+                                       FIXTURE(inputs_views_numbers),
+                                       FIXTURE(an_op_of_the_user),
                                        FIXTURE(weights_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
