@@ -132,7 +132,7 @@ void onnx_write_switch(struct onnx_writer *w)
 
 // --- loops
 
-struct loop {
+struct written_loop {
     const struct ir_node *n;
     const struct ir_region *body, *cond; // NULL: as many trips as are known before
     int n_carried, n_scanned, n_taken;
@@ -142,13 +142,13 @@ struct loop {
 };
 
 // The row of a trip.
-static const char *put_place(struct onnx_writer *w, const struct loop *l, const char *trip)
+static const char *put_place(struct onnx_writer *w, const struct written_loop *l, const char *trip)
 {
     return l->reverse ? PUT(w, "Sub", onnx_put_integer(w, KILN_I64, l->trips - 1), trip) : trip;
 }
 
-static void bind(struct onnx_writer *w, const struct ir_region *r, const struct loop *l, const char *const *carried,
-                 const char *trip)
+static void bind(struct onnx_writer *w, const struct ir_region *r, const struct written_loop *l,
+                 const char *const *carried, const char *trip)
 {
     const char *place = l->n_scanned ? put_place(w, l, trip) : trip;
     for (int i = 0; i < l->n_taken; i++) {
@@ -162,7 +162,7 @@ static void bind(struct onnx_writer *w, const struct ir_region *r, const struct 
 }
 
 // Whether there is another trip; `was`: whether there was this one.
-static const char *put_goes_on(struct onnx_writer *w, const struct loop *l, const char *const *carried,
+static const char *put_goes_on(struct onnx_writer *w, const struct written_loop *l, const char *const *carried,
                                const char *trip, const char *was)
 {
     if (!l->cond) return was;
@@ -178,7 +178,7 @@ static const char *put_param(struct onnx_writer *w, struct inner *in, const char
     return name;
 }
 
-static kiln_status put_body(struct onnx_writer *w, struct loop *l, struct inner *in)
+static kiln_status put_body(struct onnx_writer *w, struct written_loop *l, struct inner *in)
 {
     const struct type number = {.dtype = KILN_I64}, truth = {.dtype = KILN_BOOL};
     const char **carried = arena_alloc(&w->arena, sizeof *carried * (size_t)(l->n_carried + 1));
@@ -205,7 +205,7 @@ static const char *put_turned(struct onnx_writer *w, const char *x)
     return PUT(w, "Slice", x, first, last, onnx_put_ints(w, 1, (const int64_t[]){0}), first);
 }
 
-static void put_loop(struct onnx_writer *w, struct loop *l)
+static void put_loop(struct onnx_writer *w, struct written_loop *l)
 {
     const struct ir_node *n = l->n;
     const char **in = arena_alloc(&w->arena, sizeof *in * (size_t)(l->n_carried + 2));
@@ -229,7 +229,7 @@ static void put_loop(struct onnx_writer *w, struct loop *l)
 }
 
 // In another direction the number of a trip might be that of its row.
-static bool asks_number(const struct onnx_writer *w, const struct loop *l)
+static bool asks_number(const struct onnx_writer *w, const struct written_loop *l)
 {
     int32_t number = l->body->first_param + l->n_taken;
     for (size_t i = 0; i < w->g->operands.n; i++)
@@ -240,14 +240,14 @@ static bool asks_number(const struct onnx_writer *w, const struct loop *l)
 void onnx_write_loop(struct onnx_writer *w)
 {
     const struct ir_node *n = onnx_node_of(w);
-    struct loop l = {.n = n,
-                     .body = region_of(w, n, 0),
-                     .cond = n->n_regions > 1 ? region_of(w, n, 1) : NULL,
-                     .n_carried = (int)onnx_attr_of(w, AT_loop_carried),
-                     .n_scanned = (int)onnx_attr_of(w, AT_loop_scanned),
-                     .n_taken = onnx_operands(w) - (onnx_attr_of(w, AT_loop_counted) != 0),
-                     .trips = onnx_attr_of(w, AT_loop_trips),
-                     .reverse = onnx_attr_of(w, AT_loop_reverse) != 0};
+    struct written_loop l = {.n = n,
+                             .body = region_of(w, n, 0),
+                             .cond = n->n_regions > 1 ? region_of(w, n, 1) : NULL,
+                             .n_carried = (int)onnx_attr_of(w, AT_loop_carried),
+                             .n_scanned = (int)onnx_attr_of(w, AT_loop_scanned),
+                             .n_taken = onnx_operands(w) - (onnx_attr_of(w, AT_loop_counted) != 0),
+                             .trips = onnx_attr_of(w, AT_loop_trips),
+                             .reverse = onnx_attr_of(w, AT_loop_reverse) != 0};
     bool has_rows = l.n_scanned || l.body->n_results > l.n_carried;
     if (l.reverse && (l.trips < 0 || l.cond || asks_number(w, &l)))
         onnx_cannot(w, "a loop that goes backwards, and asks for the number of the trip");
