@@ -67,10 +67,16 @@ typedef struct kiln_model_add_opts {
 KILN_API kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in,
                                     size_t n_in, size_t n_out, const kiln_model_add_opts *opts);
 
-/// Writes the model, all or nothing (see kiln/io.h).
+/// Writes the model, all or nothing (see kiln/io.h). A path that ends in ".onnx" gets a model of ONNX
+/// (docs/guide/onnx.md): the forward graph of the model's only function, and the weights that it needs, by their names.
+/// Errors of that: KILN_E_UNSUPPORTED for more than one function, for 2 GiB and more, where numbers in the graph go
+/// with open dimensions, and for what ONNX has no form for: random numbers, writes, gradients that are left, calls of
+/// the host, prints, some ops; all of it is listed, with lines. KILN_E_ARGUMENT where an output has the
+/// name of an input or weight.
 KILN_API kiln_status kiln_model_save(const kiln_model *m, const char *path);
 
-/// One function, named "main", in a file of its own: kiln_model_add and kiln_model_save.
+/// One function, named "main", in a file of its own: kiln_model_add and kiln_model_save, by whose rules `path` says
+/// which format it is.
 KILN_API kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
                                        const char *path, const kiln_model_add_opts *opts);
 
@@ -83,7 +89,7 @@ KILN_API kiln_model *kiln_graph_import(kiln_device *dev, const char *path);
 ///
 /// A model of ONNX (docs/guide/onnx.md) is read, too: it has one function, "main", whose inputs may have open
 /// dimensions, and whose weights are constants until kiln_model_train makes parameters of them. Such a model is not
-/// saved as it is: kiln_model_add adds its function to another model.
+/// saved as it is: kiln_model_add adds its function to another model, which may be saved as either.
 
 /// Makes parameters of all weights of floats that are constants, so that functions that are made from now on have
 /// gradients by them. For models that were read from ONNX; others have their parameters already. Returns KILN_E_STATE

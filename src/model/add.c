@@ -113,10 +113,21 @@ static char *take_text(struct str *s)
     return s->len ? model_copy(str_text(s), s->len) : NULL;
 }
 
-static kiln_status keep(struct adding *a, struct texts *t)
+// The text form has no places in the user's code.
+static uintptr_t *take_callers(const struct kiln_graph *g)
 {
-    struct model_function f = {
-        .interface = take_text(&t->interface), .forward = take_text(&t->forward), .backward = take_text(&t->backward)};
+    uintptr_t *callers = malloc((g->nodes.n + 1) * sizeof *callers);
+    for (size_t i = 0; callers && i < g->nodes.n; i++) callers[i] = g->nodes.v[i].caller;
+    if (!callers) error_set(KILN_E_MEMORY, "model_add: out of memory");
+    return callers;
+}
+
+static kiln_status keep(struct adding *a, const struct captured *c, struct texts *t)
+{
+    struct model_function f = {.interface = take_text(&t->interface),
+                               .forward = take_text(&t->forward),
+                               .backward = take_text(&t->backward),
+                               .callers = take_callers(c->graph)};
     kiln_status status = error_pending;
     if (!status) status = model_describe(a->m, &f, "model_add");
     if (!status) status = vec_push(&a->m->functions, f);
@@ -140,7 +151,7 @@ static kiln_status add_captured(struct adding *a, struct captured *c)
     texts_init(&t);
     kiln_status status = adding_gather(a, c, &t);
     if (!status && a->open.n) status = fit_texts(a, &t);
-    if (!status) status = keep(a, &t);
+    if (!status) status = keep(a, c, &t);
     texts_free(&t);
     return status;
 }
@@ -155,11 +166,10 @@ static kiln_status add(struct adding *a)
     return status;
 }
 
-kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in, size_t n_in,
-                           size_t n_out, const kiln_model_add_opts *opts)
+kiln_status model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in, size_t n_in,
+                      size_t n_out, const kiln_model_add_opts *opts, bool onnx)
 {
     kiln_model_add_opts o;
-    if (error_pending) return error_pending;
     TRY(options_read("model_add", KILN_MODEL_ADD, &o, opts));
     TRY(handle_check("model_add", "m", HANDLE_MODEL, m));
     if (m->model->onnx)
@@ -177,7 +187,8 @@ kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, ki
                        .outputs = o.outputs,
                        .in = in,
                        .n_in = n_in,
-                       .n_out = n_out};
+                       .n_out = n_out,
+                       .onnx = onnx};
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_status status = add(&a);
@@ -185,4 +196,10 @@ kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, ki
     vec_free(&a.open);
     vec_free(&a.places);
     return status;
+}
+
+kiln_status kiln_model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in, size_t n_in,
+                           size_t n_out, const kiln_model_add_opts *opts)
+{
+    return error_pending ? error_pending : model_add(m, name, f, in, n_in, n_out, opts, false);
 }

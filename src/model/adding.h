@@ -28,6 +28,7 @@ struct adding {
     const char *const *inputs, *const *outputs; // names, or NULL
     kiln_tensor *const *in;
     size_t n_in, n_out;
+    bool onnx; // it is for a file of ONNX: what such a file cannot hold is listed, too
     VEC(struct open_dim) open;
     VEC(struct open_place) places;
 };

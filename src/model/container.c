@@ -4,6 +4,7 @@
 #include "base/handles.h"
 #include "io/inflate.h"
 #include "io/safetensors.h"
+#include "model/export.h"
 #include "model/foreign.h"
 #include "model/manifest.h"
 #include "model/model.h"
@@ -92,6 +93,7 @@ kiln_status kiln_model_save(const kiln_model *m, const char *path)
                          "model_save: the model was read from a file of ONNX; add its function to a "
                          "model of its own, with inputs, and save that");
     if (!of->functions.n) return error_set(KILN_E_ARGUMENT, "model_save: the model has no function");
+    if (export_is_onnx(path)) return export_onnx(of, path);
     size_t n_pairs = 3 + PAIRS_OF_FUNCTION * of->functions.n;
     struct writing w = {.m = of,
                         .names = calloc(of->weights.n + 1, sizeof *w.names),
@@ -115,7 +117,8 @@ kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in, size_t n
 {
     if (error_pending) return error_pending;
     kiln_model *m = kiln_model_create();
-    kiln_status status = m ? kiln_model_add(m, "main", f, in, n_in, n_out, opts) : error_pending;
+    bool onnx = export_is_onnx(path);
+    kiln_status status = m ? model_add(m, "main", f, in, n_in, n_out, opts, onnx) : error_pending;
     if (!status) status = kiln_model_save(m, path);
     kiln_model_free(&m);
     if (status) error_name_op("graph_export");

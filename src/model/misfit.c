@@ -3,6 +3,7 @@
 #include "grad/registry.h"
 #include "jit/control/host.h"
 #include "model/adding.h"
+#include "model/export.h"
 #include "model/host.h"
 #include <kiln/ops.h>
 #include <stdio.h>
@@ -10,14 +11,16 @@
 
 enum { SHOWN = 12 };
 
-struct misfits {
-    struct str text;
-    size_t n;
-};
-
-static void add(struct misfits *m, uintptr_t caller, const char *what, const char *why)
+void misfits_init(struct misfits *m)
 {
-    char place[CALLER_TEXT_MAX + 8] = "", entry[CALLER_TEXT_MAX + 256];
+    str_init(&m->text);
+    m->n = 0;
+}
+
+void misfits_add(void *user, uintptr_t caller, const char *what, const char *why)
+{
+    struct misfits *m = user;
+    char place[CALLER_TEXT_MAX + 8] = "", entry[CALLER_TEXT_MAX + 512];
     if (caller) {
         caller_describe(caller, place + 4, CALLER_TEXT_MAX);
         memcpy(place, " at ", 4);
@@ -27,14 +30,23 @@ static void add(struct misfits *m, uintptr_t caller, const char *what, const cha
     if (m->n++ < SHOWN) str_addf(&m->text, "%s%s", m->text.len ? "; " : "", entry);
 }
 
+kiln_status misfits_end(struct misfits *m, const char *op, const char *name, const char *kind)
+{
+    if (m->n > SHOWN) str_addf(&m->text, "; and %zu more", m->n - SHOWN);
+    if (m->n && !error_pending)
+        error_set(KILN_E_UNSUPPORTED, "%s: %s has what no %s can hold: %s", op, name, kind, str_text(&m->text));
+    str_free(&m->text);
+    return error_pending;
+}
+
 static void check_node(struct misfits *m, const struct ir_node *n)
 {
     int64_t number;
     const kiln_op_spec *user = user_op_spec(n->op);
-    if (user && !user->expr) add(m, n->caller, n->op->name, "an op of the user in GLSL");
+    if (user && !user->expr) misfits_add(m, n->caller, n->op->name, "an op of the user in GLSL");
     if (!host_is_call(n, &number)) return;
     struct host_call *h = host_call_of(number);
-    if (h && !host_call_is_report(h)) add(m, h->caller, h->kind->name, "a function of this process");
+    if (h && !host_call_is_report(h)) misfits_add(m, h->caller, h->kind->name, "a function of this process");
     host_call_unref(h);
 }
 
@@ -48,8 +60,8 @@ static void check_source(struct misfits *m, const struct captured *c, size_t i)
     const struct source *s = &c->sources[i];
     const char *name = c->graph->values.v[s->value].name;
     if (s->kind == SOURCE_SPAN || s->kind == SOURCE_MEMORY || s->pinned || s->placed)
-        add(m, 0, name, "memory that several tensors share, of which the function writes");
-    if (s->history) add(m, 0, name, "a state whose value requires a gradient");
+        misfits_add(m, 0, name, "memory that several tensors share, of which the function writes");
+    if (s->history) misfits_add(m, 0, name, "a state whose value requires a gradient");
 }
 
 // Two inputs that are one tensor have one input of the graph.
@@ -60,7 +72,7 @@ static void check_inputs(struct misfits *m, const struct adding *a, const struct
         for (size_t k = 0; k < i; k++) {
             if (c->source_of[i] < 0 || c->source_of[i] != c->source_of[k]) continue;
             snprintf(what, sizeof what, "inputs %zu and %zu", k, i);
-            add(m, 0, what, "one tensor; give two");
+            misfits_add(m, 0, what, "one tensor; give two");
         }
 }
 
@@ -70,28 +82,25 @@ static void check_results(struct misfits *m, const struct captured *c)
     for (size_t i = 0; i < c->n_results; i++) {
         const struct result *r = &c->results[i];
         snprintf(what, sizeof what, "output %zu", i);
-        if (c->gradient.cuts && c->gradient.cuts[i]) add(m, 0, what, "it comes of what kept no tape");
+        if (c->gradient.cuts && c->gradient.cuts[i]) misfits_add(m, 0, what, "it comes of what kept no tape");
         const struct source *s = r->kind == RESULT_SOURCE ? &c->sources[r->index] : NULL;
         if (s && !source_is_number(s) && !s->row_major && !result_is_whole(s, r))
-            add(m, 0, what, "a view of an input that is not row-major");
+            misfits_add(m, 0, what, "a view of an input that is not row-major");
     }
 }
 
 kiln_status adding_check(const struct adding *a, const struct captured *c)
 {
-    struct misfits m = {.n = 0};
-    str_init(&m.text);
+    struct misfits m;
+    misfits_init(&m);
     check_graph(&m, c->graph);
     check_graph(&m, c->gradient.all.graph);
     for (size_t i = 0; i < c->n_sources; i++) check_source(&m, c, i);
     check_inputs(&m, a, c);
     check_results(&m, c);
-    if (c->goes_on) add(&m, 0, "kiln_backward", "it goes on outside of the function, behind its inputs");
-    if (c->n_leaves) add(&m, 0, "parameters", "they lie in memory that others share");
-    if (c->gradient.failure) add(&m, 0, "the gradient", c->gradient.failure->text);
-    if (m.n > SHOWN) str_addf(&m.text, "; and %zu more", m.n - SHOWN);
-    if (m.n)
-        error_set(KILN_E_UNSUPPORTED, "model_add: %s has what no file can hold: %s", a->f->name, str_text(&m.text));
-    str_free(&m.text);
-    return error_pending;
+    if (c->goes_on) misfits_add(&m, 0, "kiln_backward", "it goes on outside of the function, behind its inputs");
+    if (c->n_leaves) misfits_add(&m, 0, "parameters", "they lie in memory that others share");
+    if (c->gradient.failure) misfits_add(&m, 0, "the gradient", c->gradient.failure->text);
+    if (a->onnx && !error_pending) export_check_capture(a, c, &m);
+    return misfits_end(&m, "model_add", a->f->name, a->onnx ? "file of ONNX" : "file");
 }

@@ -46,6 +46,7 @@ void model_function_finish(struct model_function *f)
     free(f->interface);
     free(f->forward);
     free(f->backward);
+    free(f->callers);
     interface_finish(&f->face);
 }
 

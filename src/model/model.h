@@ -28,6 +28,7 @@ struct model_op {
 struct model_function {
     char *name;
     char *interface, *forward, *backward; // texts; no backward: NULL
+    uintptr_t *callers;                   // of the nodes of the forward graph; NULL: they are not known
     struct interface face;                // for the sizes that were seen
     char **input_texts, **output_texts;   // types
     int64_t *dims;                        // of inputs, then outputs, MAX_RANK each; -1: open
@@ -58,6 +59,9 @@ struct face_names model_names(const struct model *m);
 // Parses the interface and fills in what the public functions tell of f, whose texts are there.
 kiln_status model_describe(const struct model *m, struct model_function *f, const char *where);
 void model_function_finish(struct model_function *f);
+// add.c: kiln_model_add; `onnx`: what a file of ONNX cannot hold is an error as well.
+kiln_status model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in, size_t n_in,
+                      size_t n_out, const kiln_model_add_opts *opts, bool onnx);
 char *model_copy(const char *text, size_t size_B); // NULL with an error
 
 // weights.c

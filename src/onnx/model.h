@@ -133,6 +133,7 @@ struct wire;
 kiln_status onnx_parse_tensor(struct onnx_model *m, struct wire w, struct onnx_constant *c);
 bool onnx_dtype(int64_t data_type, kiln_dtype *out);
 const char *onnx_dtype_text(int64_t data_type);
+int onnx_dtype_number(unsigned dtype); // ONNX has all that Kiln has
 kiln_status onnx_take_text(struct onnx_model *m, const struct wire *w, const unsigned char *data, size_t size_B,
                            const char **out);
 // check.c: names become places; what is wrong with them is KILN_E_FORMAT.

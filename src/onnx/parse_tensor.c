@@ -36,6 +36,13 @@ const char *onnx_dtype_text(int64_t data_type)
     return named ? data_types[data_type].text : "of no known number";
 }
 
+int onnx_dtype_number(unsigned dtype)
+{
+    int i = 1;
+    while (data_types[i].dtype != (int)dtype) i++;
+    return i;
+}
+
 struct reading {
     struct onnx_model *m;
     struct onnx_constant *c;

@@ -253,7 +253,9 @@ def capability_77(build, source, bench, info):
         alone = {name for name, (eager, jit) in counts.items() if jit >= eager}
         # On the CPU this row is two products by BLAS, with nothing beside the softmax and the scale that could fuse.
         # On a GPU the device decides how many trips this one makes, so that gates stand between its launches.
-        check(alone <= {'attention' if device == 'cpu' else 'while_device'}, f'{device}: no fewer launches: {alone}')
+        # Products that need each other are launches by themselves: the row is there to count what they cost.
+        check(alone <= {'attention' if device == 'cpu' else 'while_device', 'products_128'},
+              f'{device}: no fewer launches: {alone}')
         check(len(several) >= 12, several)
         fused = sorted(set(several) - alone)
         check_faster(bench, fused, '--device', device, *(['--size', 'tiny'] if device == 'vulkan' else []))

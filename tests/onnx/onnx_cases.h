@@ -21,5 +21,7 @@ enum onnx_outcome run_onnx_case(kiln_device *dev, const struct onnx_case *c, cha
 // A TensorProto as a tensor on dev; NULL with an error.
 kiln_tensor *onnx_case_tensor(kiln_device *dev, const unsigned char *bytes, size_t size_B);
 unsigned char *read_bytes(const char *path, size_t *size_B); // from malloc; NULL: there is no such file
-double onnx_case_seconds(void);                              // of a captured call, where $KILN_TEST_ONNX_TIME is set
-double onnx_case_worst(void); // the largest difference in the last case, relative to its bound
+// How many models that agreed were written as models again, which then agreed, and how many could not be.
+void onnx_case_written(size_t *n, size_t *refused);
+double onnx_case_seconds(void); // of a captured call, where $KILN_TEST_ONNX_TIME is set
+double onnx_case_worst(void);   // the largest difference in the last case, relative to its bound

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Check the table of ONNX ops in docs/guide/onnx.md against the columns .onnx of the op tables.
+"""Check the tables of docs/guide/onnx.md: that of ONNX ops against the columns .onnx of the op tables, that of ops that
+are not written against tests/onnx/unwritten.def.
 
 usage: check_onnx.py ROOT [--write]
 
---write puts the table that the columns make between the lines that mark it.
+--write puts the tables that are right between the lines that mark them.
 """
 import pathlib
 import re
@@ -44,23 +45,43 @@ def table(root):
     return ''.join(lines), len(ops)
 
 
-def main(root, *options):
-    root = pathlib.Path(root)
-    page = root / PAGE
+def unwritten(root):
+    lines = []
+    for line in (root / 'tests/onnx/unwritten.def').read_text().splitlines():
+        row = re.match(r'UNWRITTEN\((\w+), "([^"]*)", "([^"]*)"\)', line)
+        if row:
+            op, dtypes, why = row.groups()
+            lines.append((why, f'`{op}`' + ('' if dtypes == 'all' else f' of {dtypes}')))
+    reasons = dict.fromkeys(why for why, _ in lines)
+    text = ''.join(f'- {why}: {", ".join(op for w, op in lines if w == why)}\n' for why in reasons)
+    return text, len(lines)
+
+
+def check(page, begin, end, want, write):
+    """The page's text, with what is wrong about the part between two marks."""
     text = page.read_text()
-    want, n = table(root)
-    before, _, rest = text.partition(BEGIN)
-    have, end, after = rest.partition(END)
-    if not end:
-        print(f'{PAGE}: no lines mark the table')
-        return 1
-    if '--write' in options:
-        page.write_text(before + BEGIN + want + END + after)
-        have = want
+    before, _, rest = text.partition(begin)
+    have, found, after = rest.partition(end)
+    if not found:
+        return [f'{PAGE}: no lines mark the part {begin.strip()}']
+    if write:
+        page.write_text(before + begin + want + end + after)
+        return []
     missing = [line for line in want.splitlines() if line not in have.splitlines()]
     stale = [line for line in have.splitlines() if line not in want.splitlines()]
-    print('\n'.join([f'{PAGE} lacks: {m}' for m in missing] + [f'{PAGE} has: {s}' for s in stale]) or f'{n} ops')
-    return int(have != want or n < 100)
+    wrong = [f'{PAGE} lacks: {m}' for m in missing] + [f'{PAGE} has: {s}' for s in stale]
+    return wrong or ([] if have == want else [f'{PAGE}: lines stand in another order'])
+
+
+def main(root, *options):
+    root = pathlib.Path(root)
+    page, write = root / PAGE, '--write' in options
+    ops, n = table(root)
+    left, n_left = unwritten(root)
+    wrong = check(page, BEGIN, END, ops, write)
+    wrong += check(page, BEGIN.replace('ops', 'unwritten'), END.replace('ops', 'unwritten'), left, write)
+    print('\n'.join(wrong) or f'{n} ops, {n_left} not written')
+    return int(bool(wrong) or n < 100 or n_left < 10)
 
 
 if __name__ == '__main__':
