@@ -73,7 +73,8 @@ bool parse_accept(struct parser *p, const char *text, kiln_status *status);
 kiln_status parse_sign(struct parser *p, const char *sign);
 
 // A string's bytes with escapes resolved, in the arena.
-kiln_status parse_string(struct parser *p, const char **out);
+kiln_status parse_string(struct parser *p, const char **out); // a name
+kiln_status parse_text(struct parser *p, const char **out);   // of any length
 kiln_status parse_int(struct parser *p, int64_t lowest, int64_t highest, const char *what, int64_t *out);
 kiln_status parse_float(struct parser *p, double *out);
 // The same in parentheses, by the sizes of symbols.

@@ -161,8 +161,15 @@ static int escaped(const char **at, const char *end)
 kiln_status parse_string(struct parser *p, const char **out)
 {
     const struct token *t = &p->token;
+    if (t->kind == TOKEN_STRING && t->size_B > IR_MAX_NAME + 2)
+        return parse_fail(p, t, "the name has more than %d bytes", IR_MAX_NAME);
+    return parse_text(p, out);
+}
+
+kiln_status parse_text(struct parser *p, const char **out)
+{
+    const struct token *t = &p->token;
     if (t->kind != TOKEN_STRING) return parse_expected(p, "a name in quotes");
-    if (t->size_B > IR_MAX_NAME + 2) return parse_fail(p, t, "the name has more than %d bytes", IR_MAX_NAME);
     const char *at = t->at + 1, *end = t->at + t->size_B - 1;
     char *text = arena_alloc(&p->g->arena, t->size_B), *to = text;
     if (!text) return error_pending;

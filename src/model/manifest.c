@@ -43,7 +43,7 @@ void manifest_text(const struct model *m, struct str *s)
 static kiln_status read_text(struct parser *p, char **out)
 {
     const char *text;
-    TRY(parse_string(p, &text));
+    TRY(parse_text(p, &text));
     *out = model_copy(text, strlen(text));
     return *out ? KILN_OK : error_pending;
 }

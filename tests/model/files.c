@@ -612,18 +612,53 @@ static void files_that_do_not_hold(void **state)
     free(data);
 }
 
+// What a call of the host says may be longer than a name.
+static char long_text[6000];
+
+static kiln_status says_much(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_assert(kiln_less(kiln_max(in[0], NULL), kiln_scalar(100)), long_text, in[0]);
+    out[0] = kiln_add(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void long_texts(void **state)
+{
+    struct fixture *f = *state;
+    memset(long_text, 'a', sizeof long_text - 1);
+    memcpy(long_text + sizeof long_text - 12, "end at {}.", 11);
+    kiln_tensor *x = mat(f, 1, 2, 1., 2.), *large = mat(f, 1, 2, 1., 200.), *y = NULL;
+    kiln_function *j = kiln_jit(says_much, NULL, NULL);
+    ok(kiln_graph_export(j, &x, 1, 1, model_file(), NULL));
+    kiln_function_free(&j);
+    kiln_model *m = kiln_graph_import(f->dev, model_file());
+    assert_non_null(m);
+    ok(kiln_call(kiln_model_function(m, "main"), &x, 1, &y, 1));
+    expect(y, 2, 2., 3.);
+    fails(kiln_call(kiln_model_function(m, "main"), &large, 1, &y, 1), KILN_E_ASSERT, "aaaa");
+    kiln_model_free(&m);
+    unlink(model_file());
+}
+
 int main(int argc, char **argv)
 {
     snprintf(program, sizeof program, "%s", argv[0]);
     if (choose_device(argc, argv)) return 77;
     if (argc == 7 && !strcmp(argv[2], "--other")) return run_other(argv[3], argv[4], argv[5], argv[6]);
     const struct CMUnitTest tests[] = {
-        FIXTURE(weights_are_named),        FIXTURE(names_that_cannot_be),
-        FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
-        FIXTURE(calls_that_do_not_fit),    FIXTURE(some_weights_are_frozen),
-        FIXTURE(slopes_of_slopes),         FIXTURE(inside_of_captures),
-        FIXTURE(views_inside_of_captures), FIXTURE(open_dimensions),
-        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
+        FIXTURE(weights_are_named),
+        FIXTURE(names_that_cannot_be),
+        FIXTURE(functions_share_weights),
+        FIXTURE(all_that_cannot_go_is_listed),
+        FIXTURE(calls_that_do_not_fit),
+        FIXTURE(some_weights_are_frozen),
+        FIXTURE(slopes_of_slopes),
+        FIXTURE(inside_of_captures),
+        FIXTURE(views_inside_of_captures),
+        FIXTURE(open_dimensions),
+        FIXTURE(sizes_that_are_not_found),
+        FIXTURE(another_process),
+        FIXTURE(long_texts),
         FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
