@@ -105,6 +105,7 @@ bool heap_has_redzones(const kiln_device *dev);
 void heap_destroy(kiln_device *dev);
 kiln_status heap_trim(kiln_device *dev);
 kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B);
+uint64_t heap_most_B(kiln_device *dev); // that there can be: the limit, or what the device has; 0: nobody knows
 #define STAT_ADD(dev, field, n) ((void)__atomic_fetch_add(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED))
 #define STAT_SET(dev, field, n) __atomic_store_n(&(dev)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED)
 #define STAT_GET(dev, field)    __atomic_load_n(&(dev)->stats.field, __ATOMIC_RELAXED)

@@ -184,6 +184,14 @@ kiln_status heap_set_limit(kiln_device *dev, uint64_t limit_B)
     return KILN_OK;
 }
 
+uint64_t heap_most_B(kiln_device *dev)
+{
+    pthread_mutex_lock(&dev->heap->lock);
+    uint64_t limit_B = dev->heap->limit_B;
+    pthread_mutex_unlock(&dev->heap->lock);
+    return limit_B ? limit_B : dev->info.memory_B;
+}
+
 static bool over_limit(kiln_device *dev, uint64_t size_B)
 {
     uint64_t limit_B = dev->heap->limit_B;

@@ -1,14 +1,22 @@
 // Memory that stays where it is, for what lies somewhere else in each run of a program.
 #include "program/records_impl.h"
 
-#define HELD_B     (UINT64_C(256) << 20) // of a device's memory
-#define STAND_IN_B (INT64_C(1) << 20)    // for one input or result
+#define HELD_B     (UINT64_C(256) << 20) // of a device's memory, and no more than a part of it
+#define HELD_PART  16
+#define STAND_IN_B (INT64_C(1) << 20) // for one input or result
 #define ALIGNED_B  256
+
+static uint64_t most_held(kiln_device *dev)
+{
+    uint64_t part_B = heap_most_B(dev) / HELD_PART;
+    return part_B && part_B < HELD_B ? part_B : HELD_B;
+}
 
 static bool hold(struct program_records *x, uint64_t size_B, struct block *out)
 {
     kiln_device *dev = x->p->dev;
-    if (!size_B || size_B > HELD_B - atomic_load_explicit(&dev->held_B, memory_order_relaxed)) return false;
+    uint64_t held_B = atomic_load_explicit(&dev->held_B, memory_order_relaxed);
+    if (!size_B || held_B + size_B > most_held(dev)) return false;
     if (device_alloc(dev, size_B, out)) {
         kiln_error_clear();
         *out = (struct block){.address = 0};

@@ -104,6 +104,27 @@ static void results_that_are_kept(void **state)
     kiln_function_free(&j);
 }
 
+// Memory that is kept for what moves is a sixteenth of what there may be, at most.
+static void little_is_held(void **state)
+{
+    enum { CALLS = 16, FEW = 7, LIMIT_B = 12 << 20 };
+    struct fixture *f = *state;
+    kiln_tensor *in[] = {filled(f, 256, -0.5), filled(f, N, -0.25)}, *is[CALLS];
+    for (int part = 0; part < 2; part++) {
+        kiln_function *j = kiln_jit(products, NULL, NULL);
+        uint64_t before = recorded(f);
+        ok(kiln_device_set_memory_limit(f->dev, part ? LIMIT_B : 0));
+        if (part) in[0] = filled(f, 3 << 13, -0.5); // 768 KiB
+        for (int i = 0; i < (part ? FEW : CALLS); i++) ok(kiln_call(j, in, 2, &is[i], 1));
+        assert_true(f->dev->held_B <= (part ? LIMIT_B / 16 : 256 << 20));
+        if (!part) assert_true(f->dev->held_B > 0 && recorded(f) > before);
+        for (int i = 0; i < (part ? FEW : CALLS); i++) kiln_free(&is[i]);
+        kiln_function_free(&j);
+        assert_int_equal(f->dev->held_B, 0);
+    }
+    ok(kiln_device_set_memory_limit(f->dev, 0));
+}
+
 FN(scaled_products)
 {
     out[0] = in[0];
@@ -641,6 +662,7 @@ int main(int argc, char **argv)
         FIXTURE(ever_new_inputs),
         FIXTURE(inputs_by_turns),
         FIXTURE(results_that_are_kept),
+        FIXTURE(little_is_held),
         FIXTURE(numbers_of_the_host),
         FIXTURE(random_numbers),
         FIXTURE(writes),
