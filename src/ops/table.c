@@ -21,6 +21,12 @@ const struct structured_row structured_rows[] = {
 };
 const int structured_row_count = (int)COUNT_OF(structured_rows);
 
+const struct composite_row composite_rows[] = {
+#define COMPOSITE(row_name, ...) {.name = #row_name, __VA_ARGS__},
+#include "ops/composites.def"
+};
+const int composite_row_count = (int)COUNT_OF(composite_rows);
+
 const char *const onnx_texts[] = {
 #define ONNX(text) text,
 #include "ops/onnx.def"
