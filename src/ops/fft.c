@@ -8,7 +8,14 @@
 #include "ops/family.h"
 #include "ops/index.h"
 
-enum { LINE_MOST_CPU = 4096, LINE_MOST_F32 = 1024, LINE_MOST_F64 = 512, PRIME_MOST = 31 };
+enum {
+    LINE_MOST_CPU = 4096,
+    LINE_MOST_F32 = 1024,
+    LINE_MOST_F64 = 512,
+    PRIME_MOST = 31,
+    LINES_CPU = 8,
+    FEW_LONG = 256
+};
 
 kiln_status infer_fft_pairs(struct op_call *c)
 {
@@ -31,6 +38,7 @@ struct fft {
     enum scalar_class cls;
     bool inverse;
     int64_t line_most;
+    int64_t lines_most; // that are worth doing together; 0: each is done by many
 };
 
 // A table of the count roots 0, step, 2 step ... of n; two such in one where there is a second step.
@@ -157,7 +165,9 @@ static kiln_status transform(const struct fft *f, const struct view *x, const st
 {
     int64_t n = x->dims[x->rank - 2];
     if (!is_smooth(n)) return bluestein(f, x, out);
-    return n <= f->line_most ? launch_lines(f, x, out, 0) : four_steps(f, x, out);
+    bool few = f->lines_most && n >= FEW_LONG && view_count(x) / (2 * n) < f->lines_most;
+    bool divides = n > f->line_most || (few && column_length(n, f->line_most) >= f->lines_most);
+    return divides ? four_steps(f, x, out) : launch_lines(f, x, out, 0);
 }
 
 // --- lengths with a large prime factor
@@ -225,6 +235,7 @@ kiln_status lower_fft_pairs(const struct op_call *c, struct lowering *lo)
     int axis, perm[MAX_RANK], n = 0, rank = c->in[0]->rank;
     TRY(op_axis(c, AT_fft_pairs_axis, 0, &axis));
     f.line_most = lowers_to_cpu(lo, f.cls) ? LINE_MOST_CPU : f.cls == CLASS_F64 ? LINE_MOST_F64 : LINE_MOST_F32;
+    f.lines_most = lowers_to_cpu(lo, f.cls) ? LINES_CPU : 0;
     for (int d = 0; d + 1 < rank; d++)
         if (d != axis) perm[n++] = d;
     perm[n] = axis;
