@@ -612,6 +612,41 @@ static void files_that_do_not_hold(void **state)
     free(data);
 }
 
+// Texts have a checksum. What tensors beside them are is held against what the texts say: names and places as the file
+// is read, types as a function is called.
+static void weights_that_do_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    make_weights(f);
+    kiln_tensor *x = mat(f, 1, 2, 1., 1.), *y = NULL;
+    kiln_function *j = kiln_jit(two_weights, NULL, NULL);
+    ok(kiln_graph_export(j, &x, 1, 1, model_file(), NULL));
+    kiln_function_free(&j);
+    size_t n;
+    char *data = read_file(&n);
+    static const char *const changes[][3] = {
+        {"\"shape\":[2,2]", "\"shape\":[4,1]", "weight \"weight\" is f32[4,1], %1 of its graph is f32[2,2]"},
+        {"\"F32\",\"shape\":[2]", "\"I32\",\"shape\":[2]", "weight \"weight.1\" is i32[2], %3 of its graph is f32[2]"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        replace(data, n, changes[i][0], changes[i][1]);
+        kiln_model *m = kiln_graph_import(f->dev, model_file());
+        assert_non_null(m);
+        j = kiln_model_function(m, "main");
+        fails(kiln_call(j, &x, 1, &y, 1), KILN_E_FORMAT, changes[i][2]);
+        kiln_function_free(&j);
+        kiln_model_free(&m);
+    }
+    replace(data, n, ",\"weight\":", ",\"widget\":");
+    refused(f, KILN_E_FORMAT, "the file has no tensor \"weight\"");
+    replace(data, n, "[0,16]", "[4,16]");
+    refused(f, KILN_E_FORMAT, "has 16 bytes, its offsets say 12");
+    replace(data, n, "[16,24]", "[ 8,16]");
+    refused(f, KILN_E_FORMAT, "the data before it ends at 16");
+    unlink(model_file());
+    free(data);
+}
+
 // What a call of the host says may be longer than a name.
 static char long_text[6000];
 
@@ -646,19 +681,13 @@ int main(int argc, char **argv)
     if (choose_device(argc, argv)) return 77;
     if (argc == 7 && !strcmp(argv[2], "--other")) return run_other(argv[3], argv[4], argv[5], argv[6]);
     const struct CMUnitTest tests[] = {
-        FIXTURE(weights_are_named),
-        FIXTURE(names_that_cannot_be),
-        FIXTURE(functions_share_weights),
-        FIXTURE(all_that_cannot_go_is_listed),
-        FIXTURE(calls_that_do_not_fit),
-        FIXTURE(some_weights_are_frozen),
-        FIXTURE(slopes_of_slopes),
-        FIXTURE(inside_of_captures),
-        FIXTURE(views_inside_of_captures),
-        FIXTURE(open_dimensions),
-        FIXTURE(sizes_that_are_not_found),
-        FIXTURE(another_process),
-        FIXTURE(long_texts),
+        FIXTURE(weights_are_named),        FIXTURE(names_that_cannot_be),
+        FIXTURE(functions_share_weights),  FIXTURE(all_that_cannot_go_is_listed),
+        FIXTURE(calls_that_do_not_fit),    FIXTURE(some_weights_are_frozen),
+        FIXTURE(slopes_of_slopes),         FIXTURE(inside_of_captures),
+        FIXTURE(views_inside_of_captures), FIXTURE(open_dimensions),
+        FIXTURE(sizes_that_are_not_found), FIXTURE(another_process),
+        FIXTURE(weights_that_do_not_fit),  FIXTURE(long_texts),
         FIXTURE(files_that_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
