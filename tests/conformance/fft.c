@@ -81,9 +81,9 @@ static void run_columns(const char *op, int64_t n, int64_t columns)
 
 void conform_fft_pairs(const char *op)
 {
-    static const int64_t lengths[] = {0,  1,  2,  3,   4,   5,   6,   7,   8,   9,    12,   16,   23,   27,   30,   31,
-                                      32, 35, 37, 64,  97,  100, 101, 128, 243, 1000, 1021, 1024, 1025, 2048, 4096, 4100,
-                                      5000, 6144, 8209, 16384, 65536};
+    static const int64_t lengths[] = {0,    1,    2,    3,    4,    5,    6,    7,    8,    9,     12,   16,  23,
+                                      27,   30,   31,   32,   35,   37,   64,   97,   100,  101,   128,  243, 1000,
+                                      1021, 1024, 1025, 2048, 4096, 4100, 5000, 6144, 8209, 16384, 65536};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         int64_t lines = lengths[i] > 2000 ? 1 : lengths[i] > 200 ? 3 : 19;
         if (thinned((int)i, 2) && lengths[i] > 40) continue;

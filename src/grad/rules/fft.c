@@ -1,5 +1,5 @@
-// Fourier transforms. The gradient of a linear map F of complex numbers, dL/dx + i dL/dy for z = x + i y, is the adjoint
-// of F: of a transform the one with the other sign.
+// Fourier transforms. The gradient of a linear map F of complex numbers, dL/dx + i dL/dy for z = x + i y, is the
+// adjoint of F: of a transform the one with the other sign.
 #include "grad/rules/rules.h"
 
 RULE(fft_pairs)
