@@ -1,9 +1,9 @@
 #version 460
 // Fourier transforms, divided by nothing, of lines of complex numbers, the last dimension of the space; VARIANT_0: the
 // inverse. A workgroup does VARIANT_1 lines in shared memory, by Stockham's algorithm. With VARIANT_2, element k of
-// column j is turned by root j k of a larger transform; see src/ops/fft.c. Operands: x, out, roots of the line, roots of
-// the larger one; scalars: strides of the pairs of x and out, columns, length of the larger one, how many of its roots
-// are fine ones.
+// column j is turned by root j k of a larger transform; see src/ops/fft.c. Operands: x, out, roots of the line, roots
+// of the larger one; scalars: strides of the pairs of x and out, columns, length of the larger one, how many of its
+// roots are fine ones.
 #define N_OPERANDS 4
 #define N_SCALARS 5
 #if defined(KILN_CLASS_F32)
@@ -84,14 +84,18 @@ void radix_any(uint radix, uint x, uint far, uint y, uint run, uint turn, uint n
 {
     for (uint k = 0; k < radix; k++) {
         PAIR sum = PAIR(0);
-        for (uint j = 0; j < radix; j++) sum += product(room[x + j * far], root((turn * k + j * k % radix * (n / radix)) % n));
+        for (uint j = 0; j < radix; j++) {
+            uint i = (turn * k + j * k % radix * (n / radix)) % n;
+            sum += product(room[x + j * far], root(i));
+        }
         room[y + k * run] = sum;
     }
 }
 
 void main()
 {
-    uint n = arg_size(RANK - 1), lines = space_size(0, RANK - 1), first = group_index() * LINES, t = gl_LocalInvocationIndex;
+    uint n = arg_size(RANK - 1), lines = space_size(0, RANK - 1);
+    uint first = group_index() * LINES, t = gl_LocalInvocationIndex;
     if (first >= lines) return;
     int64_t at[N_OPERANDS];
     uint line, k;
@@ -109,7 +113,8 @@ void main()
         barrier();
         for (uint i = t; i < LINES * many; i += SIZE) {
             uint base = i / many * n, b = i % many, p = b / run, q = b % run;
-            uint x = now + base + q + run * p, y = (MOST - now) + base + q + run * radix * p, far = run * m, turn = p * step;
+            uint x = now + base + q + run * p, y = (MOST - now) + base + q + run * radix * p;
+            uint far = run * m, turn = p * step;
             if (radix == 4) radix4(x, far, y, run, turn);
             else if (radix == 2) radix2(x, far, y, run, turn);
             else radix_any(radix, x, far, y, run, turn, n);
