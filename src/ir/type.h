@@ -9,6 +9,7 @@
 struct type {
     uint8_t dtype;
     uint8_t rank;
+    bool complex;           // of a handle: seen as complex numbers, which the last dimension, a pair, holds
     bool weak;              // a scalar that takes the other operand's dtype within its kind
     int64_t dims[MAX_RANK]; // entries past rank are unspecified
 };
@@ -24,6 +25,7 @@ static inline void type_copy(struct type *to, const struct type *from)
     to->dtype = from->dtype;
     to->rank = from->rank;
     to->weak = from->weak;
+    to->complex = from->complex;
     for (int i = 0; i < from->rank; i++) to->dims[i] = from->dims[i];
 }
 
@@ -37,6 +39,16 @@ static inline void layout_copy(struct layout *to, const struct layout *from, int
 extern const uint8_t dtype_size_B[DTYPE_COUNT];
 extern const uint8_t dtype_kind_of[DTYPE_COUNT];
 const char *dtype_name(unsigned dtype);
+
+// Complex numbers are pairs of floats. Their dtypes are how handles are seen: no kernel, graph or storage knows them.
+static inline bool dtype_is_complex(int64_t dtype)
+{
+    return dtype == KILN_C64 || dtype == KILN_C128;
+}
+static inline uint8_t dtype_of_part(int64_t dtype)
+{
+    return dtype == KILN_C128 ? KILN_F64 : KILN_F32;
+}
 
 int64_t type_numel(const struct type *t); // INT64_MAX when there are more
 bool type_same_shape(const struct type *a, const struct type *b);

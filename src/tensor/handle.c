@@ -85,6 +85,7 @@ kiln_tensor *tensor_new(void)
     t->constant = false;
     t->lent = false;
     t->type.weak = false;
+    t->type.complex = false;
     link_into(t, thread_state.scope);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;
@@ -152,6 +153,15 @@ static kiln_status refuse_taken(const char *op, const char *argument, const kiln
 }
 
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t)
+{
+    TRY(tensor_check_any(op, argument, t));
+    if (KILN_LIKELY(!t->type.complex)) return KILN_OK;
+    char text[TYPE_TEXT_MAX];
+    return error_set(KILN_E_DTYPE, "%s: takes no complex numbers, %s is %s (kiln_view_as_real has its pairs)", op,
+                     argument, type_text(&t->type, text, sizeof text));
+}
+
+kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t)
 {
     if (KILN_UNLIKELY(!t)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
     if (KILN_LIKELY(t->magic == TENSOR_ALIVE)) return KILN_OK;
@@ -306,7 +316,7 @@ void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep)
 
 kiln_tensor *kiln_keep(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("keep", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("keep", "t", t)) return NULL;
     struct kiln_scope *s = t->scope;
     if (!s) return t;
     unlink_tensor(t);
@@ -316,7 +326,7 @@ kiln_tensor *kiln_keep(kiln_tensor *t)
 
 kiln_tensor *kiln_own(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("own", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("own", "t", t)) return NULL;
     unlink_tensor(t);
     return t;
 }

@@ -266,6 +266,14 @@ void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed, given away
+// The same where complex numbers will do.
+kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t);
+// A second handle on t's pairs, or on pairs as complex numbers; t itself if it is that.
+kiln_tensor *tensor_as_pairs(kiln_tensor *t);
+kiln_tensor *tensor_as_complex(kiln_tensor *pairs);
+// Runs an op on complex tensors, or one that makes such, by ops on their parts.
+extern kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                           struct attr *attrs, kiln_tensor **out);
 // t is given away: its owner may free it, and nothing else.
 void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at);
 struct taker *taker_new(const char *name);

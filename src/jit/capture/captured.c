@@ -11,7 +11,7 @@ kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor 
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
     char output[256];
     snprintf(output, sizeof output, "output %zu of %s", i, name);
-    return tensor_check("call", output, t);
+    return tensor_check_any("call", output, t);
 }
 
 void captured_finish(struct captured *c)
@@ -136,6 +136,7 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
                                 : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
+        out[i]->type.complex = r->type.complex;
     }
     return KILN_OK;
 }
