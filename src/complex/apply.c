@@ -47,6 +47,27 @@ static kiln_status apply(const struct op *op, kiln_device *dev, int n_in, kiln_t
     return error_pending;
 }
 
+kiln_tensor *kiln_view_as_real(kiln_tensor *z)
+{
+    if (error_pending || tensor_check_any("view_as_real", "z", z)) return NULL;
+    if (z->complex) return tensor_as_pairs(z);
+    char text[TYPE_TEXT_MAX];
+    error_set(KILN_E_DTYPE, "view_as_real: z must be complex, it is %s", tensor_text(z, text, sizeof text));
+    return NULL;
+}
+
+kiln_tensor *kiln_view_as_complex(kiln_tensor *pairs)
+{
+    if (error_pending || tensor_check("view_as_complex", "pairs", pairs)) return NULL;
+    const struct type *t = &pairs->type;
+    char text[TYPE_TEXT_MAX];
+    bool floats = t->dtype == KILN_F32 || t->dtype == KILN_F64;
+    if (floats && t->rank && t->dims[t->rank - 1] == 2) return tensor_as_complex(pairs);
+    error_set(floats ? KILN_E_SHAPE : KILN_E_DTYPE, "view_as_complex: pairs must be f32 or f64 [..., 2], it is %s",
+              type_text(t, text, sizeof text));
+    return NULL;
+}
+
 __attribute__((constructor)) static void install(void)
 {
     tensor_apply_complex = apply;

@@ -3,7 +3,7 @@
 
 static bool is_complex(const kiln_tensor *t)
 {
-    return t->type.complex;
+    return t->complex;
 }
 
 // A real tensor beside pairs.

@@ -26,11 +26,11 @@ static kiln_tensor *converted(const struct complex_call *c)
     char text[TYPE_TEXT_MAX];
     if (!dtype_is_complex(to)) {
         error_set(KILN_E_DTYPE, "%s does not become %s: take kiln_real or kiln_abs of it",
-                  type_text(&c->in[0]->type, text, sizeof text), dtype_name((unsigned)to));
+                  tensor_text(c->in[0], text, sizeof text), dtype_name((unsigned)to));
         return NULL;
     }
     kiln_dtype part = (kiln_dtype)dtype_of_part(to);
-    if (c->in[0]->type.complex) return tensor_as_complex(kiln_cast(tensor_as_pairs(c->in[0]), part));
+    if (c->in[0]->complex) return tensor_as_complex(kiln_cast(tensor_as_pairs(c->in[0]), part));
     kiln_tensor *re = kiln_cast(c->in[0], part);
     return from_parts(re, re ? kiln_zeros_like(re) : NULL);
 }

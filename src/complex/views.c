@@ -28,7 +28,7 @@ static int64_t axis_of(const struct viewed *v, int64_t axis, int64_t rank)
     int64_t at = axis < 0 ? axis + rank : axis;
     if (at >= 0 && at < rank) return at;
     error_set(KILN_E_AXIS, "axis %lld is out of range for %s", (long long)axis,
-              type_text(&v->c->in[0]->type, text, sizeof text));
+              tensor_text(v->c->in[0], text, sizeof text));
     return 0;
 }
 

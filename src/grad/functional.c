@@ -345,7 +345,7 @@ static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool
         results[i] = grad_second_handle(t);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
-        if (is_gradient) results[i]->type.complex = target_of(c, i - first_grad)->type.complex;
+        if (is_gradient) results[i]->complex = target_of(c, i - first_grad)->complex;
         bool is_state = t->node && t->node->kind == NODE_LEAF && !node_requires_grad(t->node);
         if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, t, is_gradient), 0);
     }

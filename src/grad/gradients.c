@@ -58,7 +58,7 @@ static kiln_status collect(const struct query *q, kiln_tensor *const *wrt, kiln_
         grads[i] = q->found[i] ? grad_second_handle(q->found[i])
                                : kiln_zeros(dev, (kiln_dtype)type.dtype, type.rank, type.dims);
         if (!grads[i]) return error_pending;
-        grads[i]->type.complex = wrt[i]->type.complex;
+        grads[i]->complex = wrt[i]->complex;
         if (q->create_graph) continue;
         bool cut = q->found[i] && !thread_state.no_grad && dtype_kind_of[type.dtype] == KIND_FLOAT;
         tape_set_node(grads[i], cut ? node_cut("gradients") : NULL, 0);

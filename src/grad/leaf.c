@@ -39,7 +39,11 @@ static bool can_take(const kiln_tensor *t)
 
 static kiln_tensor *own_value(kiln_tensor *init)
 {
-    if (can_take(init)) return tensor_on(init->storage, &init->type, &init->layout);
+    if (can_take(init)) {
+        kiln_tensor *t = tensor_on(init->storage, &init->type, &init->layout);
+        if (t) t->complex = init->complex;
+        return t;
+    }
     kiln_no_grad_begin();
     kiln_tensor *t = init->type.weak && !init->storage ? kiln_add(init, kiln_zeros(NULL, KILN_F32, KILN_SHAPE0))
                                                        : kiln_contiguous(init);
@@ -171,7 +175,7 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     if (!leaf || leaf_get_gradient(leaf, &g)) return NULL;
     if (captured && !g) sink->capture->found_no_gradient(sink, leaf);
     if (run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = leaf})) return NULL;
-    return g && param->type.complex ? tensor_as_complex(g) : g;
+    return g && param->complex ? tensor_as_complex(g) : g;
 }
 
 kiln_status leaf_make_state(kiln_tensor *t)
@@ -199,12 +203,12 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
     if (grad) {
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
         TRY(tensor_check_any("set_gradient", "grad", grad));
-        if (!type_equal(&grad->type, &param->type) || grad->type.complex != param->type.complex)
+        if (!type_equal(&grad->type, &param->type) || grad->complex != param->complex)
             return error_set(KILN_E_SHAPE, "set_gradient: grad is %s, param is %s", type_text(&grad->type, a, sizeof a),
                              type_text(&param->type, b, sizeof b));
         mine = grad_second_handle(grad);
         if (!mine) return error_pending;
-        mine->type.complex = false;
+        mine->complex = false;
         tape_set_node(mine, NULL, 0);
         kiln_own(mine);
     }

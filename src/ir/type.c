@@ -58,9 +58,8 @@ kiln_status type_size_B(const struct type *t, uint64_t *out)
 
 char *type_text(const struct type *t, char *buf, size_t cap)
 {
-    unsigned dtype = !t->complex ? t->dtype : t->dtype == KILN_F64 ? KILN_C128 : KILN_C64;
-    size_t n = (size_t)snprintf(buf, cap, "%s[", dtype_name(dtype));
-    for (int i = 0; i < t->rank - t->complex && n < cap; i++)
+    size_t n = (size_t)snprintf(buf, cap, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && n < cap; i++)
         n += (size_t)snprintf(buf + n, cap - n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
     if (n < cap) snprintf(buf + n, cap - n, "]");
     return buf;

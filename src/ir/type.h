@@ -9,7 +9,6 @@
 struct type {
     uint8_t dtype;
     uint8_t rank;
-    bool complex;           // of a handle: seen as complex numbers, which the last dimension, a pair, holds
     bool weak;              // a scalar that takes the other operand's dtype within its kind
     int64_t dims[MAX_RANK]; // entries past rank are unspecified
 };
@@ -25,7 +24,6 @@ static inline void type_copy(struct type *to, const struct type *from)
     to->dtype = from->dtype;
     to->rank = from->rank;
     to->weak = from->weak;
-    to->complex = from->complex;
     for (int i = 0; i < from->rank; i++) to->dims[i] = from->dims[i];
 }
 

@@ -201,7 +201,7 @@ kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n
 static bool is_complex(const struct op *op, int n_in, kiln_tensor *const *in, const struct attr *attrs)
 {
     for (int i = 0; in && i < n_in && n_in <= 255; i++)
-        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->type.complex) return true;
+        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->complex) return true;
     for (int i = 0; attrs && i < op->n_attrs; i++)
         if (attrs[i].kind == ATTR_DTYPE && dtype_is_complex(attrs[i].i)) return true;
     return false;
@@ -290,10 +290,10 @@ static kiln_status write_complex(const struct op *op, int n_in, kiln_tensor *con
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *value = op == &op_instances[OP_assign] ? in[1] : op_apply1(op, NULL, n_in, in, attrs);
-    if (value && in[0] && !in[0]->type.complex)
+    if (value && in[0] && !in[0]->complex)
         error_set(KILN_E_DTYPE, "%s_: complex numbers do not go into %s", op->name, dtype_name(in[0]->type.dtype));
     kiln_tensor *zero[] = {in[0]}, *whole = value;
-    if (value && !value->type.complex && !error_pending) {
+    if (value && !value->complex && !error_pending) {
         zero[0] = op_apply1(&op_instances[OP_zeros_like], NULL, 1, zero, NULL);
         whole = op_apply1(&op_instances[OP_add], NULL, 2, (kiln_tensor *[]){zero[0], value}, NULL);
     }

@@ -2,42 +2,35 @@
 // of view by which nothing moves: the same memory, the same place in the graph of gradients. Ops on them are made of
 // ops on pairs or parts, by src/complex.
 #include "tensor/tensor.h"
-#include <kiln/ops.h>
+#include <stdio.h>
+#include <string.h>
 
 static kiln_tensor *seen_as(kiln_tensor *t, bool complex)
 {
     kiln_tensor *r = kiln_alias(t);
-    if (r) r->type.complex = complex;
+    if (r) r->complex = complex;
     return r;
 }
 
 kiln_tensor *tensor_as_pairs(kiln_tensor *t)
 {
-    return t && t->type.complex ? seen_as(t, false) : t;
+    return t && t->complex ? seen_as(t, false) : t;
 }
 
 kiln_tensor *tensor_as_complex(kiln_tensor *pairs)
 {
-    return pairs && !pairs->type.complex ? seen_as(pairs, true) : pairs;
+    return pairs && !pairs->complex ? seen_as(pairs, true) : pairs;
 }
 
-kiln_tensor *kiln_view_as_real(kiln_tensor *z)
+char *tensor_text(const kiln_tensor *t, char *buf, size_t cap)
 {
-    if (error_pending || tensor_check_any("view_as_real", "z", z)) return NULL;
-    if (z->type.complex) return seen_as(z, false);
-    char text[TYPE_TEXT_MAX];
-    error_set(KILN_E_DTYPE, "view_as_real: z must be complex, it is %s", type_text(&z->type, text, sizeof text));
-    return NULL;
-}
-
-kiln_tensor *kiln_view_as_complex(kiln_tensor *pairs)
-{
-    if (error_pending || tensor_check("view_as_complex", "pairs", pairs)) return NULL;
-    const struct type *t = &pairs->type;
-    char text[TYPE_TEXT_MAX];
-    bool floats = t->dtype == KILN_F32 || t->dtype == KILN_F64;
-    if (floats && t->rank && t->dims[t->rank - 1] == 2) return seen_as(pairs, true);
-    error_set(floats ? KILN_E_SHAPE : KILN_E_DTYPE, "view_as_complex: pairs must be f32 or f64 [..., 2], it is %s",
-              type_text(t, text, sizeof text));
-    return NULL;
+    struct type seen = t->type;
+    if (!t->complex) return type_text(&seen, buf, cap);
+    seen.rank--;
+    const char *name = dtype_name(t->type.dtype == KILN_F64 ? KILN_C128 : KILN_C64);
+    size_t n = (size_t)snprintf(buf, cap, "%s", name);
+    char dims[TYPE_TEXT_MAX];
+    const char *list = strchr(type_text(&seen, dims, sizeof dims), '[');
+    if (n < cap) snprintf(buf + n, cap - n, "%s", list ? list : "");
+    return buf;
 }

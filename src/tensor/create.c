@@ -32,7 +32,7 @@ static kiln_tensor *complex_from_data(kiln_device *dev, kiln_dtype dtype, size_t
     for (size_t i = 0; i < rank; i++) pairs[i] = dims[i];
     pairs[rank] = 2;
     kiln_tensor *t = kiln_from_data(dev, (kiln_dtype)dtype_of_part(dtype), rank + 1, pairs, data);
-    if (t) t->type.complex = true;
+    if (t) t->complex = true;
     return t;
 }
 
@@ -106,6 +106,7 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->place = t->place;
     if (t->builder) r->generation = t->generation;
     r->run_time = t->run_time;
+    r->complex = t->complex;
     r->constant = t->constant;
     return r;
 }

@@ -85,7 +85,7 @@ kiln_tensor *tensor_new(void)
     t->constant = false;
     t->lent = false;
     t->type.weak = false;
-    t->type.complex = false;
+    t->complex = false;
     link_into(t, thread_state.scope);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;
@@ -155,10 +155,10 @@ static kiln_status refuse_taken(const char *op, const char *argument, const kiln
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t)
 {
     TRY(tensor_check_any(op, argument, t));
-    if (KILN_LIKELY(!t->type.complex)) return KILN_OK;
+    if (KILN_LIKELY(!t->complex)) return KILN_OK;
     char text[TYPE_TEXT_MAX];
     return error_set(KILN_E_DTYPE, "%s: takes no complex numbers, %s is %s (kiln_view_as_real has its pairs)", op,
-                     argument, type_text(&t->type, text, sizeof text));
+                     argument, tensor_text(t, text, sizeof text));
 }
 
 kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t)

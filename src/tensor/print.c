@@ -414,10 +414,10 @@ static void add_axis(struct printer *p, int axis, int64_t index)
     str_add(p->out, "]");
 }
 
-kiln_status tensor_format(struct str *out, const struct type *of, const void *data)
+static kiln_status format(struct str *out, const struct type *of, bool complex, const void *data)
 {
     struct type shown = *of, *t = &shown;
-    shown.rank -= of->complex;
+    shown.rank -= complex;
     int64_t n = type_numel(t);
     if (n == 0) {
         str_add(out, "[]");
@@ -429,7 +429,7 @@ kiln_status tensor_format(struct str *out, const struct type *of, const void *da
                         .type = t,
                         .data = data,
                         .summarize = n > THRESHOLD,
-                        .parts = 1 + of->complex,
+                        .parts = 1 + complex,
                         .line_start = out->len};
     memcpy(p.strides, layout.strides, sizeof p.strides);
     if (t->rank == 0) {
@@ -447,6 +447,11 @@ kiln_status tensor_format(struct str *out, const struct type *of, const void *da
         each_shown(&p, 0, 0, note_int_width);
     add_axis(&p, 0, 0);
     return str_check(out);
+}
+
+kiln_status tensor_format(struct str *out, const struct type *t, const void *data)
+{
+    return format(out, t, false, data);
 }
 
 // --- public functions
@@ -470,7 +475,7 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
             return status;
         }
     }
-    kiln_status status = tensor_format(out, &type, data);
+    kiln_status status = format(out, &type, t->complex, data);
     free(data);
     return status;
 }

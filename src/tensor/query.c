@@ -9,13 +9,13 @@ static bool bad(const char *op, const kiln_tensor *t)
 kiln_dtype kiln_tensor_dtype(const kiln_tensor *t)
 {
     if (bad("tensor_dtype", t)) return KILN_F32;
-    if (KILN_UNLIKELY(t->type.complex)) return t->type.dtype == KILN_F64 ? KILN_C128 : KILN_C64;
+    if (KILN_UNLIKELY(t->complex)) return t->type.dtype == KILN_F64 ? KILN_C128 : KILN_C64;
     return (kiln_dtype)t->type.dtype;
 }
 
 size_t kiln_rank(const kiln_tensor *t)
 {
-    return bad("rank", t) ? 0 : t->type.rank - t->type.complex;
+    return bad("rank", t) ? 0 : t->type.rank - t->complex;
 }
 
 const int64_t *kiln_dims(const kiln_tensor *t)
@@ -26,7 +26,7 @@ const int64_t *kiln_dims(const kiln_tensor *t)
 int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
 {
     if (bad("dim", t)) return -1;
-    int i = axis_normalize(axis, t->type.rank - t->type.complex);
+    int i = axis_normalize(axis, t->type.rank - t->complex);
     if (i >= 0) return t->type.dims[i];
     char text[TYPE_TEXT_MAX];
     error_set(KILN_E_AXIS, "dim: axis %lld is out of range for %s", (long long)axis,
@@ -36,7 +36,7 @@ int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
 
 int64_t kiln_numel(const kiln_tensor *t)
 {
-    return bad("numel", t) ? 0 : type_numel(&t->type) >> t->type.complex;
+    return bad("numel", t) ? 0 : type_numel(&t->type) >> t->complex;
 }
 
 const int64_t *kiln_strides(const kiln_tensor *t)

@@ -97,6 +97,7 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
         error_name_op("to_device");
         return NULL;
     }
+    r->complex = t->complex;
     r->storage->writer = "to_device";
     if (!(t->node || t->family) || thread_state.no_grad) return r;
     const struct type *types[] = {&t->type};

@@ -146,7 +146,6 @@ kiln_status variable_show_at(struct recorder *r, int32_t variable, int32_t place
         if (!*out) return error_pending;
     } else
         TRY(show_part(r, variable, place, type, layout, out));
-    (*out)->type.complex = type->complex;
     (*out)->layout = *layout;
     (*out)->variable = variable;
     (*out)->place = place;
