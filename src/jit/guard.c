@@ -152,8 +152,7 @@ static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tenso
     const struct guard_input *g = &all->in[i];
     const kiln_tensor *t = in[i];
     if (g->number != !t->storage) return GUARD_KIND;
-    if (g->type.dtype != t->type.dtype || g->type.weak != t->type.weak || g->complex != t->complex)
-        return GUARD_DTYPE;
+    if (g->type.dtype != t->type.dtype || g->type.weak != t->type.weak || g->complex != t->complex) return GUARD_DTYPE;
     if (g->type.rank != t->type.rank) return GUARD_RANK;
     if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
     if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;

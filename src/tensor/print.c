@@ -425,12 +425,8 @@ static kiln_status format(struct str *out, const struct type *of, bool complex, 
     }
     struct layout layout;
     layout_contiguous(t, &layout);
-    struct printer p = {.out = out,
-                        .type = t,
-                        .data = data,
-                        .summarize = n > THRESHOLD,
-                        .parts = 1 + complex,
-                        .line_start = out->len};
+    struct printer p = {
+        .out = out, .type = t, .data = data, .summarize = n > THRESHOLD, .parts = 1 + complex, .line_start = out->len};
     memcpy(p.strides, layout.strides, sizeof p.strides);
     if (t->rank == 0) {
         char word[2 * WORD_MAX];
