@@ -3,7 +3,7 @@
 #include "compose/composite.h"
 #include "base/dtype.h"
 
-struct pieces {
+struct cuts {
     int64_t n, hop;
     kiln_tensor *window; // [n]
 };
@@ -22,9 +22,9 @@ static kiln_tensor *window_of(const kiln_stft_opts *o, kiln_tensor *like, kiln_d
     return kiln_cast(wide, dtype);
 }
 
-static bool read_options(const kiln_stft_opts *o, kiln_tensor *like, kiln_dtype dtype, struct pieces *p)
+static bool read_options(const kiln_stft_opts *o, kiln_tensor *like, kiln_dtype dtype, struct cuts *p)
 {
-    *p = (struct pieces){o->n, o->hop ? o->hop : o->n / 4, NULL};
+    *p = (struct cuts){o->n, o->hop ? o->hop : o->n / 4, NULL};
     if (o->n <= 0)
         error_set(KILN_E_ARGUMENT, ".n is %lld", (long long)o->n);
     else if (p->hop <= 0)
@@ -42,7 +42,7 @@ static kiln_tensor *mirrored(kiln_tensor *x, int64_t by)
 }
 
 // [..., pieces, n] of [..., L], by the places of the samples.
-static kiln_tensor *cut(kiln_tensor *x, const struct pieces *p)
+static kiln_tensor *cut(kiln_tensor *x, const struct cuts *p)
 {
     int64_t length = kiln_dim(x, -1);
     if (error_pending) return NULL;
@@ -59,7 +59,7 @@ static kiln_tensor *cut(kiln_tensor *x, const struct pieces *p)
 
 kiln_tensor *compose_stft(kiln_tensor *x, const kiln_stft_opts *o)
 {
-    struct pieces p;
+    struct cuts p;
     kiln_dtype dtype = kiln_tensor_dtype(x) == KILN_F64 ? KILN_F64 : KILN_F32;
     if (is_complex(x) || kiln_rank(x) == 0) {
         error_set(is_complex(x) ? KILN_E_DTYPE : KILN_E_SHAPE, "x must be real signals [..., L], it is %s",
@@ -73,7 +73,7 @@ kiln_tensor *compose_stft(kiln_tensor *x, const kiln_stft_opts *o)
 }
 
 // [..., L] of [..., pieces, n], each added at its place.
-static kiln_tensor *added(kiln_tensor *parts, const struct pieces *p, int64_t length)
+static kiln_tensor *added(kiln_tensor *parts, const struct cuts *p, int64_t length)
 {
     size_t rank = kiln_rank(parts);
     int64_t count = kiln_dim(parts, -2), dims[KILN_MAX_RANK];
@@ -100,7 +100,7 @@ static kiln_tensor *of_length(kiln_tensor *x, int64_t length)
 
 kiln_tensor *compose_istft(kiln_tensor *x, const kiln_stft_opts *o)
 {
-    struct pieces p;
+    struct cuts p;
     kiln_dtype dtype = kiln_tensor_dtype(x) == KILN_C128 ? KILN_F64 : KILN_F32;
     if (!is_complex(x) || kiln_rank(x) < 2 || kiln_dim(x, -2) != o->n / 2 + 1) {
         error_set(is_complex(x) ? KILN_E_SHAPE : KILN_E_DTYPE,
