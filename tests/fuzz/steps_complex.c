@@ -1,0 +1,50 @@
+// Steps by complex numbers: real tensors go in, seen as pairs, and come out.
+#include "fuzz.h"
+
+static bool is_wide(kiln_tensor *t)
+{
+    kiln_dtype d = kiln_tensor_dtype(t);
+    return d == KILN_F32 || d == KILN_F64;
+}
+
+// The last axis as pairs; NULL where it has an odd number of elements, or none.
+static kiln_tensor *as_complex(kiln_tensor *t)
+{
+    size_t rank = kiln_rank(t);
+    int64_t dims[KILN_MAX_RANK];
+    if (!is_wide(t) || rank == 0 || rank + 2 > KILN_MAX_RANK || kiln_dim(t, -1) % 2 || !kiln_numel(t)) return NULL;
+    memcpy(dims, kiln_dims(t), rank * sizeof *dims);
+    dims[rank - 1] /= 2;
+    dims[rank] = 2;
+    return kiln_view_as_complex(kiln_reshape(t, rank + 1, dims));
+}
+
+static kiln_tensor *product(struct operands *o, kiln_tensor *z)
+{
+    kiln_tensor *other = same_shape(o->a, o->b) ? as_complex(o->b) : NULL;
+    say(o, "complex %s times %s", o->na, other ? o->nb : "its conjugate");
+    return kiln_view_as_real(kiln_mul(z, other ? other : kiln_conj(z)));
+}
+
+static kiln_tensor *transform(struct operands *o, kiln_tensor *z)
+{
+    int64_t axis = choose_axis(o, z);
+    bool back = choose(o, 2);
+    say(o, "%s of complex %s along %d", back ? "ifft" : "fft", o->na, (int)axis);
+    return kiln_view_as_real(back ? kiln_ifft(z, axis, NULL) : kiln_fft(z, axis, NULL));
+}
+
+kiln_tensor *step_complex(struct operands *o)
+{
+    kiln_tensor *z = as_complex(o->a);
+    if (!z) return NULL;
+    switch (choose(o, 5)) {
+    case 0: return product(o, z);
+    case 1: return transform(o, z);
+    case 2: return say(o, "parts of complex %s added", o->na), kiln_add(kiln_real(z), kiln_imag(z));
+    case 3: return say(o, "complex %s in reverse", o->na), kiln_view_as_real(kiln_flip(z, 0, NULL));
+    default:
+        say(o, "squared magnitude of complex %s", o->na);
+        return kiln_add(kiln_square(kiln_real(z)), kiln_square(kiln_imag(z)));
+    }
+}
