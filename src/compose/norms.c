@@ -8,6 +8,7 @@ kiln_tensor *compose_instance_norm(kiln_tensor *x, const kiln_group_norm_opts *o
         return NULL;
     }
     kiln_group_norm_opts opts = *o;
+    opts.size = sizeof opts;
     if (opts.eps == 0) opts.eps = KILN_ZERO;
     return kiln_group_norm(x, kiln_dims(x)[1], &opts);
 }
