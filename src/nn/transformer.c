@@ -156,7 +156,12 @@ static kiln_status run_stack(kiln_cell *cell, void *user, kiln_tensor *const *in
     TRY(check_count(cell, user, n_in));
     if (!layers) return kiln_error();
     memcpy(all, in, n_in * sizeof *all);
-    for (size_t i = 0; i < layers->n_children; i++) TRY(kiln_cell_call_n(layers->children[i], all, n_in, &all[0], 1));
+    for (size_t i = 0; i < layers->n_children; i++) {
+        kiln_tensor *y;
+        TRY(kiln_cell_call_n(layers->children[i], all, n_in, &y, 1));
+        if (i) kiln_free(&all[0]);
+        all[0] = y;
+    }
     bool normed = layers != cell->children[cell->n_children - 1];
     out[0] = normed ? kiln_cell_call(kiln_cell_child(cell, "norm"), all[0]) : all[0];
     return kiln_error();
