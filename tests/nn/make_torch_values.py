@@ -58,6 +58,7 @@ def attention():
 
 
 with open(sys.argv[1], "w", encoding="utf-8") as f:
-    f.write(f"// What PyTorch {torch.__version__.split('+')[0]} gives; written by make_torch_values.py.\n#pragma once\n\n")
+    version = torch.__version__.split('+')[0]
+    f.write(f"// What PyTorch {version} gives; written by make_torch_values.py.\n#pragma once\n\n")
     for line in [*sequences(), *attention()]:
         f.write(line)
