@@ -275,6 +275,73 @@ static void mistakes_are_told(void **state)
     expect_error(KILN_E_ARGUMENT, "groups must be positive and divide channels");
 }
 
+#define REFUSES(call, code, text) \
+    do {                          \
+        kiln_tensor *made = call; \
+        assert_null(made);        \
+        expect_error(code, text); \
+    } while (0)
+
+static void ops_name_what_does_not_fit(void **state)
+{
+    (void)state;
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3)), *m = kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 4));
+    kiln_tensor *ids = kiln_zeros(dev, KILN_I64, KILN_SHAPE(2, 2)), *v = kiln_ones(dev, KILN_F32, KILN_SHAPE(3));
+    kiln_tensor *q = kiln_ones(dev, KILN_F32, KILN_SHAPE(1, 4, 3, 2)),
+                *k = kiln_ones(dev, KILN_F32, KILN_SHAPE(1, 3, 3, 2));
+    REFUSES(kiln_glu(x, -1), KILN_E_SHAPE, "glu: axis -1 of x is to be halved, x is f32[2,3]");
+    REFUSES(kiln_swiglu(x, 2), KILN_E_AXIS, "swiglu: axis 2 is out of range for f32[2,3]");
+    REFUSES(kiln_maxout(x, 1, 2), KILN_E_SHAPE, "maxout: pieces 2 do not divide axis 1 of x, f32[2,3]");
+    REFUSES(kiln_softmax2d(x), KILN_E_SHAPE, "softmax2d: x must be [N,C,H,W] or [C,H,W], it is f32[2,3]");
+    REFUSES(kiln_rrelu(x, KILN_RRELU(.lower = 2, .upper = 1)), KILN_E_ARGUMENT, "rrelu: .lower must not be above");
+    REFUSES(kiln_instance_norm(x, NULL), KILN_E_SHAPE, "instance_norm: x must be [N,C,...]");
+    REFUSES(kiln_local_response_norm(x, 0, NULL), KILN_E_ARGUMENT, "local_response_norm: size must be positive");
+    REFUSES(kiln_cdist(x, m, NULL), KILN_E_SHAPE,
+            "cdist: a and b must be rows of one size, a is f32[2,3], b is f32[2,4]");
+    REFUSES(kiln_cosine_similarity(x, m, 1, NULL), KILN_E_SHAPE, "cosine_similarity");
+    REFUSES(kiln_weight_norm(x, m, 0), KILN_E_SHAPE,
+            "weight_norm: g must have the size of axis 0 of v and 1 elsewhere");
+    REFUSES(kiln_rope(x, m, NULL), KILN_E_SHAPE, "x is f32[2,3], 3 are turned");
+    REFUSES(kiln_rope(m, v, NULL), KILN_E_SHAPE,
+            "positions must broadcast to x's shape without the last axis, they are f32[3], x is f32[2,4]");
+    REFUSES(kiln_rotary_embedding(x, m, m, NULL), KILN_E_SHAPE, "rotary_embedding: cos and sin must be alike");
+    REFUSES(kiln_sinusoidal_positions(dev, KILN_F32, 2, 0), KILN_E_ARGUMENT, "got 2 and 0");
+    REFUSES(kiln_alibi_bias(dev, KILN_F32, 0, 1, 1), KILN_E_ARGUMENT, "got 0, 1 and 1");
+    REFUSES(kiln_sdpa(x, m, m, NULL, NULL), KILN_E_SHAPE,
+            "scaled_dot_product_attention: the last axes of q and k must agree; q is f32[2,3], k is f32[2,4]");
+    REFUSES(kiln_sdpa(q, k, k, NULL, NULL), KILN_E_SHAPE,
+            "heads of k and v must be as many and divide those of q; q is f32[1,4,3,2], k is f32[1,3,3,2]");
+    REFUSES(kiln_sdpa(q, q, q, x, NULL), KILN_E_SHAPE, "mask must broadcast to the scores [...,3,3], it is f32[2,3]");
+    REFUSES(kiln_sdpa(q, q, q, NULL, KILN_ATTENTION(.dropout = 1)), KILN_E_ARGUMENT, ".dropout must be in [0, 1)");
+    REFUSES(kiln_sdpa(q, kiln_narrow(q, 2, 0, 2), kiln_narrow(q, 2, 0, 2), NULL, KILN_ATTENTION(.causal = true)),
+            KILN_E_SHAPE, "causal queries must not be more than keys");
+    REFUSES(kiln_embedding_bag(x, ids, NULL, NULL, KILN_EMBEDDING_BAG(.mode = "min")), KILN_E_ARGUMENT,
+            "embedding_bag: unknown .mode \"min\"");
+    REFUSES(kiln_embedding_bag(x, ids, ids, NULL, NULL), KILN_E_SHAPE, "ids are i64[2,2], offsets are i64[2,2]");
+    REFUSES(kiln_embedding_bag(x, ids, NULL, x, NULL), KILN_E_ARGUMENT, "weights go with .mode \"sum\"");
+    REFUSES(kiln_bilinear(x, x, m, NULL), KILN_E_SHAPE,
+            "bilinear: w must be [O,I,J] of a [...,I] and b [...,J], w is f32[2,4]");
+    REFUSES(kiln_gru_cell(x, x, m, m, NULL, NULL), KILN_E_SHAPE,
+            "gru_cell: w_ih must be [3 H,3], it is f32[2,4], x is f32[2,3]");
+    REFUSES(kiln_rms_norm(x, 1, KILN_RMS_NORM(.weight = m)), KILN_E_SHAPE, "rms_norm: weight is f32[2,4]");
+    REFUSES(kiln_group_norm(x, 2, NULL), KILN_E_SHAPE,
+            "group_norm: 2 groups do not divide the channels of x, f32[2,3]");
+    REFUSES(kiln_glu(NULL, 0), KILN_E_ARGUMENT, "glu: x is NULL");
+    kiln_tensor *out[3], *weights[] = {x, x};
+    kiln_lstm(q, NULL, NULL, NULL, weights, 2, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_SHAPE, "lstm: x must be [T,N,I] or [T,I], it is f32[1,4,3,2]");
+    kiln_lstm(x, NULL, NULL, NULL, weights, 2, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_ARGUMENT, "lstm: 1 layers in 1 directions have 4 weights each, got 2 in all");
+    kiln_gru(kiln_select(q, 0, 0), NULL, ids, weights, 2, KILN_RECURRENT(.no_bias = true), &out[0], &out[1]);
+    expect_error(KILN_E_SHAPE, "gru: lengths must be [3], they are i64[2,2], x is f32[4,3,2]");
+    kiln_attention_cached(q, q, q, k, k, ids, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_SHAPE, "attention_cached: q, k and v must have as many places and fit in the caches");
+    kiln_attention_cached(q, q, q, q, q, v, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_SHAPE, "position must be one number, or one for each of the first axis of q, it is f32[3]");
+    kiln_spectral_norm(x, v, v, 0, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_SHAPE, "spectral_norm: u must be [2] and v [3] for w f32[2,3], u is f32[3], v is f32[3]");
+}
+
 // --- wrappers and small layers
 
 static kiln_status twice(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -463,17 +530,12 @@ static void few_launches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(recurrent_as_torch),
-        TEST(attention_as_torch),
-        TEST(transformers_as_torch),
-        TEST(names_are_those_of_files),
-        TEST(steps_make_sequences),
-        TEST(mistakes_are_told),
-        TEST(wrappers),
-        TEST(bags_pairs_and_positions),
-        TEST(weight_norm_keeps_values),
-        TEST(spectral_norm_bounds),
-        TEST(few_launches),
+        TEST(recurrent_as_torch),         TEST(attention_as_torch),
+        TEST(transformers_as_torch),      TEST(names_are_those_of_files),
+        TEST(steps_make_sequences),       TEST(mistakes_are_told),
+        TEST(ops_name_what_does_not_fit), TEST(wrappers),
+        TEST(bags_pairs_and_positions),   TEST(weight_norm_keeps_values),
+        TEST(spectral_norm_bounds),       TEST(few_launches),
     };
     static const char *const devices[] = {"cpu", "vulkan"};
     int failures = 0;
