@@ -448,9 +448,3 @@ kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_t
     if (l->save_every > 1 && !l->cond && !thread_state.no_grad) TRY(is_cut(sink, l, &trips, &blocks));
     return blocks ? loop_take_blocks(l, trips, out) : region_leaves_of_loop(sink, l, take_any, out);
 }
-
-// Here and not beside it: a program that is linked with the archive has this file where it captures.
-__attribute__((constructor)) static void install(void)
-{
-    control_rows = loop_rows;
-}
