@@ -340,15 +340,34 @@ static struct view along_groups(struct view v, int64_t groups, int x_rank)
     return v;
 }
 
+// Of each group over [N, groups, 1, 1 ...].
+static kiln_status lower_statistic(const struct op_call *c, struct lowering *lo, int family, int n_scalars,
+                                   const struct view *rows, double n, struct view *out)
+{
+    enum scalar_class cls = dtype_class(c->out[0].dtype);
+    int64_t dims[MAX_RANK];
+    double scalars[2] = {n, n};
+    for (int i = 0; i < rows->rank; i++) dims[i] = i < 2 ? rows->dims[i] : 1;
+    TRY(lower_temp(lo, cls == CLASS_F64 ? KILN_F64 : KILN_F32, rows->rank, dims, out));
+    return lower_row(lo, family, cls, rows->rank, rows->dims, rows->rank - 2, 1, rows, out, n_scalars, scalars);
+}
+
 kiln_status lower_group_norm(const struct op_call *c, struct lowering *lo)
 {
     const struct type *x = c->in[0];
     int64_t groups = attr_int(c, AT_group_norm_groups);
+    enum scalar_class cls = dtype_class(c->out[0].dtype);
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
-    struct view out = split_axis(c->vout[0], 1, groups);
-    struct view in[3] = {split_axis(c->vin[0], 1, groups), along_groups(optional(c, 1, 1), groups, x->rank),
+    struct view rows = split_axis(c->vin[0], 1, groups), out = split_axis(c->vout[0], 1, groups);
+    double n = (double)(type_numel(x) / x->dims[0] / groups), eps = attr_float(c, AT_group_norm_eps);
+    if (c->n_in == 1) {
+        struct view in[3] = {rows, view_number(1), view_number(0)};
+        double scalars[2] = {n, eps};
+        return lower_row(lo, FAMILY_layer_norm, cls, out.rank, out.dims, x->rank - 1, 3, in, &out, 2, scalars);
+    }
+    struct view in[5] = {rows, rows, rows, along_groups(optional(c, 1, 1), groups, x->rank),
                          along_groups(optional(c, 2, 0), groups, x->rank)};
-    double scalars[2] = {(double)(type_numel(x) / x->dims[0] / groups), attr_float(c, AT_group_norm_eps)};
-    return lower_row(lo, FAMILY_layer_norm, dtype_class(c->out[0].dtype), out.rank, out.dims, x->rank - 1, 3, in, &out,
-                     2, scalars);
+    TRY(lower_statistic(c, lo, FAMILY_reduce_mean, 1, &rows, n, &in[1]));
+    TRY(lower_statistic(c, lo, FAMILY_reduce_var, 2, &rows, n, &in[2]));
+    return lower_pointwise(lo, FAMILY_batch_norm, cls, 5, in, &out, 1, &eps);
 }
