@@ -2,6 +2,7 @@
 // states flops and bytes as the peer's script does, and one call.
 #include "bench.h"
 
+#include <kiln/control.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -194,6 +195,22 @@ static kiln_status run_rms_norm(struct state *s, kiln_tensor *const *in, kiln_te
     return kiln_error();
 }
 
+// In 8 groups.
+static kiln_status setup_group_norm(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 56, 56));
+    random_input(s, 1, KILN_SHAPE(64));
+    s->bytes = 8.0 * (double)b * 64 * 56 * 56;
+    return kiln_error();
+}
+
+static kiln_status run_group_norm(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_group_norm(in[0], 8, KILN_GROUP_NORM(.weight = in[1], .bias = in[1]));
+    return kiln_error();
+}
+
 static kiln_status setup_labels(struct state *s)
 {
     setup_matrix_read(s);
@@ -310,6 +327,37 @@ static kiln_status setup_attention_causal(struct state *s)
 static kiln_status run_attention(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     *out = attention(in[0], in[1], in[2], in[3]);
+    return kiln_error();
+}
+
+// --- attention to a cache: CACHED places, one after the other, in caches of s places that are half full
+
+enum { CACHED = 16 };
+
+static kiln_status setup_sdpa_cached(struct state *s)
+{
+    const struct sizes *z = s->z;
+    random_input(s, 0, KILN_SHAPE(CACHED, 4, z->h, 1, z->d));
+    for (int i = 1; i < 3; i++) random_input(s, i, KILN_SHAPE(4, z->h, z->s, z->d));
+    s->flops = 4.0 * CACHED * 4 * (double)(z->h * z->s * z->d);
+    return kiln_error();
+}
+
+// in: caches, the place, then query, key and value at once.
+static kiln_status cached_place(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_attention_cached(in[3], in[3], in[3], in[0], in[1], in[2], NULL, &out[3], &out[0], &out[1]);
+    out[2] = kiln_add(in[2], kiln_scalar_int(1));
+    return kiln_error();
+}
+
+static kiln_status run_sdpa_cached(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *half = kiln_full_int(s->dev, KILN_I64, KILN_SHAPE0, s->z->s / 2), *made[4];
+    kiln_tensor *all[] = {in[1], in[2], half, in[0]};
+    if (kiln_scan(cached_place, NULL, all, 4, KILN_SCAN(.carried = 3), made, 4)) return kiln_error();
+    *out = made[3];
     return kiln_error();
 }
 

@@ -277,6 +277,125 @@ KILN_API kiln_cell *kiln_nn_avg_pool2d(const struct kiln_pool2d_opts *opts);
 
 /// [N, ...] -> [N, product of the others].
 KILN_API kiln_cell *kiln_nn_flatten(void);
+/// Splits an axis into `rank` ones of the given sizes, one of which may be -1.
+KILN_API kiln_cell *kiln_nn_unflatten(int64_t axis, size_t rank, const int64_t *dims);
+
+/// Gives what it gets.
+KILN_API kiln_cell *kiln_nn_identity(void);
+/// x + body(x). Takes over the body, its child "body".
+KILN_API kiln_cell *kiln_nn_residual(kiln_cell *body);
+/// A function as a cell, with any number of inputs and outputs. `user` must outlive the cell.
+KILN_API kiln_cell *kiln_nn_lambda(kiln_fn fn, void *user);
+/// A gated unit along an axis, which becomes half as large: "glu" (NULL), "swiglu", "geglu", "reglu", "bilinear_glu";
+/// see the ops of these names.
+KILN_API kiln_cell *kiln_nn_glu(const char *kind, int64_t axis);
+
+/// Group normalisation of [N, channels, ...]: kiln_group_norm. Parameters: "gamma", "beta" [channels].
+KILN_API kiln_cell *kiln_nn_group_norm(kiln_device *dev, int64_t groups, int64_t channels,
+                                       const kiln_nn_norm_opts *opts);
+/// The same with a group for each channel, of [N, channels, ...] with something behind the channels.
+KILN_API kiln_cell *kiln_nn_instance_norm(kiln_device *dev, int64_t channels, const kiln_nn_norm_opts *opts);
+
+/// Means ("mean", NULL), sums ("sum") or the largest ("max") of rows of a table: ids [B, L], or ids [n] and the offsets
+/// [B] where bags begin, a second input: [B, width]. Parameter: "weight" [count, width], init NULL: "normal(1)".
+KILN_API kiln_cell *kiln_nn_embedding_bag(kiln_device *dev, int64_t count, int64_t width, const char *mode,
+                                          const char *init);
+/// kiln_bilinear of two inputs [..., in1] and [..., in2]: [..., out]. Parameters: "weight" [out, in1, in2], "bias"
+/// [out], both uniform in plus and minus 1 / sqrt(in1) where the options do not say otherwise.
+KILN_API kiln_cell *kiln_nn_bilinear(kiln_device *dev, int64_t in1, int64_t in2, int64_t out,
+                                     const kiln_nn_dense_opts *opts);
+
+// --- recurrent layers
+
+/// Options of recurrent layers; a step has .no_bias, .relu, .init and .dtype alone.
+typedef struct kiln_nn_recurrent_opts {
+    size_t size KILN_0;
+    int64_t layers KILN_0; ///< 0: 1
+    bool bidirectional KILN_0;
+    bool no_bias KILN_0;
+    bool batch_first KILN_0;   ///< [N, T, ...] instead of [T, N, ...]; states are [layers * directions, N, H] always
+    bool lengths KILN_0;       ///< the last input is lengths [N], see kiln_rnn
+    bool relu KILN_0;          ///< of kiln_nn_rnn and its step: in the place of tanh
+    double dropout KILN_0;     ///< in training, between layers
+    int64_t projection KILN_0; ///< of kiln_nn_lstm: the size of h; 0: hidden
+    const char *init KILN_0;   ///< of all parameters; NULL: uniform in plus and minus 1 / sqrt(hidden)
+    kiln_dtype dtype KILN_0;   ///< 0: KILN_F32
+} kiln_nn_recurrent_opts;
+#define KILN_NN_RECURRENT(...) KILN_OPTS_(kiln_nn_recurrent_opts, __VA_ARGS__)
+/// Recurrent networks along sequences: kiln_rnn, kiln_gru and kiln_lstm in kiln/composites.h. Inputs: x, then perhaps
+/// the first states (h, of an LSTM h and c), then the lengths where .lengths is set. Outputs: y, or y and the last
+/// states. Parameters have PyTorch's names and order: "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0",
+/// perhaps "weight_hr_l0", then those of the reverse direction ("weight_ih_l0_reverse"), then the next layer's.
+KILN_API kiln_cell *kiln_nn_rnn(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+KILN_API kiln_cell *kiln_nn_gru(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+KILN_API kiln_cell *kiln_nn_lstm(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+/// A step: of x [N, in] and h, of an LSTM h and c, the next h, of an LSTM h and c. Parameters: "weight_ih",
+/// "weight_hh", "bias_ih", "bias_hh".
+KILN_API kiln_cell *kiln_nn_rnn_cell(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+KILN_API kiln_cell *kiln_nn_gru_cell(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+KILN_API kiln_cell *kiln_nn_lstm_cell(kiln_device *dev, int64_t in, int64_t hidden, const kiln_nn_recurrent_opts *opts);
+
+// --- attention
+
+/// Options of kiln_nn_multi_head_attention.
+typedef struct kiln_nn_attention_opts {
+    size_t size KILN_0;
+    bool no_bias KILN_0;
+    bool causal KILN_0;      ///< a place sees itself and those before
+    double dropout KILN_0;   ///< in training, of weights
+    int64_t kv_heads KILN_0; ///< heads of keys and values, which divide heads; 0: heads
+    kiln_dtype dtype KILN_0; ///< 0: KILN_F32
+} kiln_nn_attention_opts;
+#define KILN_NN_ATTENTION(...) KILN_OPTS_(kiln_nn_attention_opts, __VA_ARGS__)
+/// Attention of several heads (Vaswani et al. 2017): [..., L, width] -> [..., L, width]. Inputs: x, or q, k and v, and
+/// perhaps a mask behind them, which broadcasts to [..., heads, L, S]: bool (true: is seen), or floats that are added
+/// to the scores. The batch comes first. Parameters, as PyTorch's: "in_proj_weight" [3 width, width] (q, k, v below
+/// each other), "in_proj_bias", "out_proj.weight", "out_proj.bias".
+KILN_API kiln_cell *kiln_nn_multi_head_attention(kiln_device *dev, int64_t width, int64_t heads,
+                                                 const kiln_nn_attention_opts *opts);
+/// x + waves of [..., L, width], then dropout: kiln_sinusoidal_positions, for L up to `length`. Buffer: "pe".
+KILN_API kiln_cell *kiln_nn_positional_encoding(kiln_device *dev, int64_t length, int64_t width, double dropout);
+
+/// Options of transformer layers.
+typedef struct kiln_nn_transformer_opts {
+    size_t size KILN_0;
+    int64_t feed_forward KILN_0;   ///< the width between the two dense layers; 0: 2048
+    double dropout KILN_0;         ///< in training, of weights, between the dense layers, and of what is added to x
+    const char *activation KILN_0; ///< the name of an op; NULL: "relu"
+    bool norm_first KILN_0;        ///< norms before attention and dense layers, else behind the sums
+    double eps KILN_0;             ///< of the norms; 0: 1e-5; KILN_ZERO: 0
+    bool causal KILN_0;            ///< a place of x sees itself and those before
+    int64_t kv_heads KILN_0;       ///< as in kiln_nn_attention_opts
+    bool no_bias KILN_0;           ///< of attention and dense layers
+    bool final_norm KILN_0;        ///< of a stack: a layer norm at the end
+    kiln_dtype dtype KILN_0;       ///< 0: KILN_F32
+} kiln_nn_transformer_opts;
+#define KILN_NN_TRANSFORMER(...) KILN_OPTS_(kiln_nn_transformer_opts, __VA_ARGS__)
+/// Attention, then two dense layers, each added to what it gets and normalised (Vaswani et al. 2017). Inputs: x
+/// [..., L, width] and perhaps a mask. Children: "self_attn", "linear1", "dropout", "linear2", "norm1", "norm2",
+/// "dropout1", "dropout2".
+KILN_API kiln_cell *kiln_nn_transformer_encoder_layer(kiln_device *dev, int64_t width, int64_t heads,
+                                                      const kiln_nn_transformer_opts *opts);
+/// The same with attention to a memory between: inputs x, memory, then perhaps a mask of x, then one of memory.
+/// Children also "multihead_attn", "norm3", "dropout3".
+KILN_API kiln_cell *kiln_nn_transformer_decoder_layer(kiln_device *dev, int64_t width, int64_t heads,
+                                                      const kiln_nn_transformer_opts *opts);
+/// Layers one after the other, with the inputs of one: children "layers.0", "layers.1", ..., perhaps "norm".
+KILN_API kiln_cell *kiln_nn_transformer_encoder(kiln_device *dev, int64_t width, int64_t heads, int64_t layers,
+                                                const kiln_nn_transformer_opts *opts);
+KILN_API kiln_cell *kiln_nn_transformer_decoder(kiln_device *dev, int64_t width, int64_t heads, int64_t layers,
+                                                const kiln_nn_transformer_opts *opts);
+
+// --- norms of weights
+
+/// From now on a parameter of the cell itself is g v / |v| with the norm over all axes but one (kiln_weight_norm),
+/// computed at each call: the parameter becomes "<name>_v", and "<name>_g" is new, so that nothing changes at first.
+/// Make optimisers afterwards. Errors: KILN_E_ARGUMENT for a name that is not there or is of a norm already.
+KILN_API kiln_status kiln_cell_weight_norm(kiln_cell *cell, const char *name, int64_t axis);
+/// From now on a parameter is divided by its largest singular value, as a matrix whose rows lie along an axis
+/// (kiln_spectral_norm). In training each call makes `iterations` (0: 1) turns of the power iteration. The parameter
+/// becomes "<name>_orig", new are the buffers "<name>_u" and "<name>_v". Errors as in kiln_cell_weight_norm.
+KILN_API kiln_status kiln_cell_spectral_norm(kiln_cell *cell, const char *name, int64_t axis, int64_t iterations);
 
 // --- losses
 

@@ -98,12 +98,14 @@ struct cell_running {
 static void construct_user(void *at)
 {
     struct cell_running *c = at;
-    c->status = construct(c->cell, c->room, c->n_in, c->room + c->n_in, c->n_out);
+    c->status = reparams_enter(c->cell);
+    if (!c->status) c->status = construct(c->cell, c->room, c->n_in, c->room + c->n_in, c->n_out);
 }
 
 static void leave_cell(void *at)
 {
     struct cell_running *c = at;
+    reparams_leave(c->cell);
     kiln_scope_end(&c->scope);
     c->cell->calls--;
     if (c->allocated) free(c->room);
@@ -125,6 +127,7 @@ kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_
     else
         c.status = kiln_error();
     leave_pop(&left);
+    reparams_leave(cell);
     cell->calls--;
     if (!c.status) c.status = take_out(room + n_in, out, n_out);
     kiln_scope_end(&c.scope);

@@ -100,6 +100,7 @@ void kiln_cell_free(kiln_cell **cell)
     }
     for (size_t i = 0; i < c->n_state_names; i++) free(c->state_names[i]);
     hooks_free(c);
+    reparams_free(c);
     kiln_function_free(&c->function);
     kiln_function_free(&c->unmarked);
     if (c->user_free) c->user_free(c->user);
@@ -137,7 +138,7 @@ static kiln_tensor *add_tensor(kiln_cell *cell, const char *name, kiln_tensor *t
         return NULL;
     }
     cell->tensors = grown;
-    grown[cell->n_tensors++] = (struct cell_tensor){copy, t, is_parameter};
+    grown[cell->n_tensors++] = (struct cell_tensor){copy, t, is_parameter, false};
     return t;
 }
 
@@ -246,7 +247,7 @@ kiln_cell *kiln_cell_add_child(kiln_cell *cell, const char *name, kiln_cell *chi
 
 kiln_tensor *cell_tensor_at(const kiln_cell *cell, size_t i)
 {
-    return i < cell->n_tensors ? cell->tensors[i].tensor : NULL;
+    return i < cell->n_tensors && !cell->tensors[i].is_aside ? cell->tensors[i].tensor : NULL;
 }
 
 // Follows the first `len` bytes of a path down the children; NULL when one is missing.

@@ -9,11 +9,13 @@ struct cell_tensor {
     char *name;
     kiln_tensor *tensor;
     bool is_parameter;
+    bool is_aside; // of a norm of a weight: the cell's function knows nothing of it
 };
 
 enum hook_kind { HOOK_FORWARD_PRE, HOOK_FORWARD, HOOK_BACKWARD_PRE, HOOK_BACKWARD };
 
 struct cell_hook;
+struct cell_reparam;
 
 struct kiln_cell {
     char *kind;
@@ -32,6 +34,7 @@ struct kiln_cell {
     bool appends;            // a sequential cell: children are numbered
     struct cell_tensor *tensors;
     size_t n_tensors;
+    struct cell_reparam *reparams; // parameters that are computed at each call
     kiln_cell **children;
     size_t n_children;
     struct cell_hook *hooks; // in the order of registration
@@ -49,7 +52,7 @@ char *cell_strdup(const char *text);
 kiln_status cell_check(const char *function, const kiln_cell *cell);
 // A new cell of this library's own with a zeroed user struct of `user_B` bytes (0: none), and n_in = n_out = 1.
 kiln_cell *cell_make(const char *kind, kiln_construct_fn construct, size_t user_B);
-// The i-th tensor that was added to the cell, NULL when there are not so many.
+// The i-th tensor that was added to the cell, NULL when there are not so many or it is aside.
 kiln_tensor *cell_tensor_at(const kiln_cell *cell, size_t i);
 // Frees the cell and returns NULL when an error is pending, else returns it.
 kiln_cell *cell_or_null(kiln_cell *cell);
@@ -71,6 +74,11 @@ kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in,
 void cell_watch_mode(kiln_cell *cell, kiln_tensor *const *out, size_t n_out);
 // The mode of the cell and its descendants.
 void cell_set_mode(kiln_cell *cell, bool training, bool chosen);
+
+// reparam.c: puts computed parameters in their places before the cell's function runs, and the trained ones back.
+kiln_status reparams_enter(kiln_cell *cell);
+void reparams_leave(kiln_cell *cell);
+void reparams_free(kiln_cell *cell);
 
 uint64_t hooks_hash(const kiln_cell *cell); // another one when hooks come or go
 bool cell_has_hooks(const kiln_cell *cell, enum hook_kind kind);

@@ -116,10 +116,8 @@ static kiln_status run_rms_norm(kiln_cell *cell, void *user, kiln_tensor *const 
 {
     const struct row_norm *r = user;
     TRY(check_row(cell, r, in[0]));
-    kiln_tensor *square = kiln_mean(kiln_square(in[0]), KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true));
-    kiln_tensor *y = kiln_mul(in[0], kiln_rsqrt(kiln_add(square, kiln_scalar(r->eps)))),
-                *gamma = cell_tensor_at(cell, 0);
-    out[0] = gamma ? kiln_mul(y, gamma) : y;
+    out[0] = kiln_rms_norm(in[0], 1,
+                           KILN_RMS_NORM(.weight = cell_tensor_at(cell, 0), .eps = r->eps == 0 ? KILN_ZERO : r->eps));
     return kiln_error();
 }
 

@@ -72,36 +72,32 @@ kiln_status onnx_op_layer_norm(struct onnx_call *c)
     return onnx_wants(c, 2) ? onnx_give(c, 2, inverse) : KILN_OK;
 }
 
-// A value a channel, to be broadcast over what follows.
-static kiln_tensor *of_channels(kiln_tensor *t, size_t rank)
-{
-    int64_t dims[KILN_MAX_RANK] = {1};
-    for (size_t i = 1; i < rank; i++) dims[i] = i == 1 ? kiln_numel(t) : 1;
-    return kiln_reshape(t, rank, dims);
-}
-
 kiln_status onnx_op_instance_norm(struct onnx_call *c)
 {
     double eps;
-    int64_t axes[KILN_MAX_RANK];
-    kiln_tensor *mean, *inverse;
     TRY(onnx_check_counts(c, 3, 3, 1));
     TRY(onnx_float(c, "epsilon", 1e-5f, &eps));
     kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1), *bias = onnx_in(c, 2);
     NEED(x && weight && bias);
-    size_t rank = kiln_rank(x);
-    if (rank < 3) return onnx_bad(c, KILN_E_SHAPE, "its input has rank %zu", rank);
-    for (size_t i = 2; i < rank; i++) axes[i - 2] = (int64_t)i;
-    kiln_tensor *y = normalised(x, axes, rank - 2, eps, &mean, &inverse);
-    return onnx_give(c, 0, kiln_add(kiln_mul(y, of_channels(weight, rank)), of_channels(bias, rank)));
+    if (kiln_rank(x) < 3) return onnx_bad(c, KILN_E_SHAPE, "its input has rank %zu", kiln_rank(x));
+    if (kiln_dims(x)[1] == 0) return onnx_give(c, 0, kiln_alias(x));
+    return onnx_give(
+        c, 0,
+        kiln_group_norm(x, kiln_dims(x)[1], KILN_GROUP_NORM(.weight = weight, .bias = bias, .eps = eps_option(eps))));
+}
+
+// A value a group, for each of its channels.
+static kiln_tensor *of_groups(kiln_tensor *t, int64_t channels)
+{
+    int64_t groups = kiln_numel(t);
+    return groups ? kiln_repeat_interleave(t, channels / groups, 0) : t;
 }
 
 // Until version 20 weight and bias are of groups, then of channels.
 kiln_status onnx_op_group_norm(struct onnx_call *c)
 {
     double eps;
-    int64_t groups, stash, axis = 2;
-    kiln_tensor *mean, *inverse;
+    int64_t groups, stash;
     TRY(onnx_check_counts(c, 3, 3, 1));
     TRY(onnx_float(c, "epsilon", 1e-5f, &eps));
     TRY(onnx_int(c, "num_groups", 0, &groups));
@@ -112,13 +108,28 @@ kiln_status onnx_op_group_norm(struct onnx_call *c)
     if (rank < 2 || groups < 1 || kiln_dims(x)[1] % groups)
         return onnx_bad(c, KILN_E_SHAPE, "%lld groups of %lld channels", (long long)groups,
                         (long long)(rank < 2 ? 0 : kiln_dims(x)[1]));
-    int64_t n = kiln_dims(x)[0];
-    kiln_tensor *parts = kiln_reshape(x, KILN_SHAPE(n, groups, n ? kiln_numel(x) / (n * groups) : 0));
-    kiln_tensor *y = normalised(parts, &axis, 1, eps, &mean, &inverse);
-    if (c->opset < 21) y = kiln_add(kiln_mul(y, of_channels(weight, 3)), of_channels(bias, 3));
-    y = kiln_reshape(y, rank, kiln_dims(x));
-    if (c->opset >= 21) y = kiln_add(kiln_mul(y, of_channels(weight, rank)), of_channels(bias, rank));
-    return onnx_give(c, 0, y);
+    if (c->opset < 21) {
+        weight = of_groups(weight, kiln_dims(x)[1]);
+        bias = of_groups(bias, kiln_dims(x)[1]);
+    }
+    return onnx_give(
+        c, 0, kiln_group_norm(x, groups, KILN_GROUP_NORM(.weight = weight, .bias = bias, .eps = eps_option(eps))));
+}
+
+kiln_status onnx_op_rms_norm(struct onnx_call *c)
+{
+    double eps;
+    int64_t axis, stash;
+    TRY(onnx_check_counts(c, 2, 2, 1));
+    TRY(onnx_float(c, "epsilon", 1e-5f, &eps));
+    TRY(onnx_int(c, "axis", -1, &axis));
+    TRY(onnx_int(c, "stash_type", 1, &stash));
+    kiln_tensor *x = onnx_in(c, 0), *weight = onnx_in(c, 1);
+    NEED(x && weight);
+    size_t rank = kiln_rank(x);
+    TRY(onnx_axis(c, axis, rank, &axis));
+    kiln_tensor *y = kiln_rms_norm(x, (int64_t)rank - axis, KILN_RMS_NORM(.eps = eps_option(eps)));
+    return onnx_give(c, 0, kiln_mul(y, weight));
 }
 
 // Squares are added up over `size` channels around each, as a pooling along them.

@@ -8,9 +8,10 @@ enum recurrent_kind { RNN, GRU, LSTM };
 struct recurrent {
     enum recurrent_kind kind;
     int64_t hidden, gates;
-    bool relu, linear_before_reset;
+    bool relu, linear_before_reset, batch_first;
     // Of the direction that runs:
     kiln_tensor *r, *r_bias, *peep; // [gates*H, H]; its bias [gates*H] where a step needs it apart; [3H] or NULL
+    kiln_tensor *valid;             // [T, B, 1], or NULL
 };
 
 // Columns [i H, (i + 1) H).
@@ -67,7 +68,10 @@ static kiln_status step_rnn(const struct recurrent *u, kiln_tensor *const *in, k
 static kiln_status step(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const struct recurrent *u = user;
-    return u->kind == LSTM ? step_lstm(u, in, out) : u->kind == GRU ? step_gru(u, in, out) : step_rnn(u, in, out);
+    TRY(u->kind == LSTM ? step_lstm(u, in, out) : u->kind == GRU ? step_gru(u, in, out) : step_rnn(u, in, out));
+    for (size_t i = 0; u->valid && i < n_out; i++)
+        out[i] = kiln_where(in[n_in - 1], out[i], i + 1 < n_out ? in[i] : kiln_scalar(0));
+    return kiln_error();
 }
 
 static kiln_status check_way(struct onnx_call *c, struct recurrent *u, const char *direction)
@@ -94,16 +98,18 @@ static kiln_status check_way(struct onnx_call *c, struct recurrent *u, const cha
     return KILN_OK;
 }
 
-// Sequences of other lengths than the input's are not known here.
-static kiln_status check_lengths(struct onnx_call *c, int64_t steps)
+// Whether each step is one of its sequence, [T, B, 1]; NULL where there are no lengths.
+static kiln_tensor *valid_steps(struct onnx_call *c, kiln_tensor *x)
 {
-    struct onnx_host h;
-    if (!onnx_has(c, 4)) return KILN_OK;
-    TRY(onnx_in_host(c, 4, &h));
-    for (int64_t i = 0; i < h.numel; i++)
-        if (onnx_host_int(&h, i) != steps)
-            return onnx_bad(c, KILN_E_UNSUPPORTED, "sequence_lens differ from %lld", (long long)steps);
-    return KILN_OK;
+    if (!onnx_has(c, 4)) return NULL;
+    int64_t steps = kiln_dims(x)[0];
+    kiln_tensor *t = kiln_arange(c->dev, KILN_I64, 0, (double)steps, 1), *lengths = onnx_in(c, 4);
+    if (lengths && (kiln_rank(lengths) != 1 || kiln_dims(lengths)[0] != kiln_dims(x)[1])) {
+        onnx_bad(c, KILN_E_SHAPE, "sequence_lens of rank %zu for %lld sequences", kiln_rank(lengths),
+                 (long long)kiln_dims(x)[1]);
+        return NULL;
+    }
+    return kiln_less(kiln_reshape(t, KILN_SHAPE(steps, 1, 1)), kiln_unsqueeze(lengths, 1));
 }
 
 // Row `d` of input i, or NULL.
@@ -112,9 +118,10 @@ static kiln_tensor *of_direction(struct onnx_call *c, int i, int64_t d)
     return onnx_has(c, i) ? kiln_select(onnx_in(c, i), 0, d) : NULL;
 }
 
-static kiln_tensor *initial(struct onnx_call *c, int i, int64_t d, kiln_tensor *x, int64_t hidden)
+static kiln_tensor *initial(struct onnx_call *c, const struct recurrent *u, int i, int64_t d, kiln_tensor *x,
+                            int64_t hidden)
 {
-    if (onnx_has(c, i)) return of_direction(c, i, d);
+    if (onnx_has(c, i)) return kiln_select(onnx_in(c, i), u->batch_first ? 1 : 0, d);
     return kiln_zeros(c->dev, kiln_tensor_dtype(x), KILN_SHAPE(kiln_dims(x)[1], hidden));
 }
 
@@ -146,12 +153,13 @@ static kiln_status run_direction(struct onnx_call *c, struct recurrent *u, kiln_
     u->r = kiln_transpose(r, 0, 1);
     u->r_bias = NULL;
     u->peep = u->kind == LSTM ? of_direction(c, 7, d) : NULL;
-    kiln_tensor *in[3] = {initial(c, 5, d, x, u->hidden)};
+    kiln_tensor *in[4] = {initial(c, u, 5, d, x, u->hidden)};
     size_t n = 1;
-    if (u->kind == LSTM) in[n++] = initial(c, 6, d, x, u->hidden);
+    if (u->kind == LSTM) in[n++] = initial(c, u, 6, d, x, u->hidden);
     in[n] = before_loop(c, u, x, d);
+    in[n + 1] = u->valid;
     for (size_t i = 0; i <= n; i++) NEED(in[i]);
-    return kiln_scan(step, u, in, n + 1, KILN_SCAN(.carried = n, .reverse = reverse), out, n + 1);
+    return kiln_scan(step, u, in, n + 1 + (u->valid != NULL), KILN_SCAN(.carried = n, .reverse = reverse), out, n + 1);
 }
 
 // Y [T, D, B, H], then what is carried in the end, [D, B, H]; with layout 1 the batch comes first.
@@ -184,8 +192,7 @@ static kiln_status recurrent(struct onnx_call *c, enum recurrent_kind kind)
     TRY(check_way(c, &u, direction));
     TRY(onnx_int(c, "hidden_size", 0, &u.hidden));
     TRY(onnx_int(c, "layout", 0, &layout));
-    if (layout && (onnx_has(c, 5) || onnx_has(c, 6)))
-        return onnx_bad(c, KILN_E_UNSUPPORTED, "initial states with layout 1");
+    u.batch_first = layout != 0;
     kiln_tensor *x = onnx_in(c, 0), *w = onnx_in(c, 1);
     NEED(x && w);
     size_t directions = !strcmp(direction, "bidirectional") ? 2 : 1;
@@ -195,7 +202,8 @@ static kiln_status recurrent(struct onnx_call *c, enum recurrent_kind kind)
     if (!u.hidden) u.hidden = kiln_dims(w)[1] / u.gates;
     if (layout) x = kiln_transpose(x, 0, 1);
     NEED(x);
-    TRY(check_lengths(c, kiln_dims(x)[0]));
+    u.valid = valid_steps(c, x);
+    if (error_pending) return error_pending;
     for (size_t d = 0; d < directions; d++)
         TRY(run_direction(c, &u, x, (int64_t)d, d == 1 || !strcmp(direction, "reverse"), of[d]));
     return give_all(c, &u, of, directions, layout != 0);

@@ -6,7 +6,7 @@
 #include "onnx/onnx.h"
 
 #define ONNX_OPSET_MIN 13
-#define ONNX_OPSET_MAX 21
+#define ONNX_OPSET_MAX 23
 
 // Limits. What a file makes the reader allocate is bounded beside its own size.
 enum {

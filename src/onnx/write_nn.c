@@ -180,6 +180,18 @@ void onnx_write_layer_norm(struct onnx_writer *w)
     onnx_gives(w, 0, PUT(w, "LayerNormalization", in, weight, bias), dtype);
 }
 
+void onnx_write_rms_norm(struct onnx_writer *w)
+{
+    unsigned dtype = wide(onnx_type_out(w, 0)->dtype);
+    const struct type *x = onnx_type_in(w, 0);
+    int64_t n = onnx_attr_of(w, AT_rms_norm_n_axes), axes[MAX_RANK];
+    for (int64_t i = 0; i < n; i++) axes[i] = x->rank - n + i;
+    const char *in = onnx_operand(w, 0, dtype), *mean = put_mean(w, put_square(w, in), (size_t)n, axes);
+    const char *eps = onnx_put_scalar(w, dtype, onnx_node_of(w)->attrs[AT_rms_norm_eps].f);
+    const char *y = PUT(w, "Div", in, PUT(w, "Sqrt", PUT(w, "Add", mean, eps)));
+    onnx_gives(w, 0, put_scaled(w, y, onnx_has_operand(w, 1) ? onnx_operand(w, 1, dtype) : NULL, NULL), dtype);
+}
+
 // A value a channel, to be broadcast over what follows it.
 static const char *of_channels(struct onnx_writer *w, const char *x, const struct type *image)
 {
@@ -230,6 +242,22 @@ void onnx_write_batch_norm_train(struct onnx_writer *w)
     onnx_gives(w, 0, put_scaled(w, y, put_channels(w, 1, dtype), put_channels(w, 2, dtype)), dtype);
     onnx_gives(w, 1, onnx_put_reshape(w, mean, onnx_type_out(w, 1)), dtype);
     onnx_gives(w, 2, onnx_put_reshape(w, var, onnx_type_out(w, 2)), dtype);
+}
+
+// By its parts: ONNX's op takes values of groups or of channels, by its version.
+void onnx_write_group_norm(struct onnx_writer *w)
+{
+    const struct type *x = onnx_type_in(w, 0);
+    unsigned dtype = wide(onnx_type_out(w, 0)->dtype);
+    int64_t groups = onnx_attr_of(w, AT_group_norm_groups), axis = 2;
+    double eps = onnx_node_of(w)->attrs[AT_group_norm_eps].f;
+    struct type rows = {.dtype = (uint8_t)dtype, .rank = 3, .dims = {x->dims[0], groups, 0}};
+    int64_t n = x->dims[0] * groups;
+    rows.dims[2] = n ? type_numel(x) / n : 0;
+    const char *in = onnx_put_reshape(w, onnx_operand(w, 0, dtype), &rows), *mean = put_mean(w, in, 1, &axis);
+    const char *var = put_mean(w, put_square(w, PUT(w, "Sub", in, mean)), 1, &axis);
+    const char *y = onnx_put_reshape(w, put_normalised(w, in, mean, var, eps, dtype), onnx_type_out(w, 0));
+    onnx_gives(w, 0, put_scaled(w, y, put_channels(w, 1, dtype), put_channels(w, 2, dtype)), dtype);
 }
 
 // --- softmax, backwards

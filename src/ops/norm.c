@@ -125,6 +125,40 @@ kiln_status lower_layer_norm_backward(const struct op_call *c, struct lowering *
                      n_axes, 3, c->vin, &c->vout[0], 2, scalars);
 }
 
+kiln_status infer_rms_norm(struct op_call *c)
+{
+    return infer_norm_over(c, 1, 1, AT_rms_norm_n_axes);
+}
+
+kiln_status infer_rms_norm_backward(struct op_call *c)
+{
+    if (!type_same_shape(c->in[0], c->in[2]))
+        return op_fail(c, KILN_E_SHAPE, "x is %s, dy is %s", type_string(c->in[0]).s, type_string(c->in[2]).s);
+    return infer_norm_over(c, 1, 1, AT_rms_norm_backward_n_axes);
+}
+
+static kiln_status lower_rms(const struct op_call *c, struct lowering *lo, int family, int n_in, const struct view *in,
+                             int n_axes, double eps)
+{
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    double scalars[2] = {(double)trailing(&c->out[0], n_axes), eps};
+    return lower_row(lo, family, dtype_class(c->out[0].dtype), c->out[0].rank, c->out[0].dims, n_axes, n_in, in,
+                     &c->vout[0], 2, scalars);
+}
+
+kiln_status lower_rms_norm(const struct op_call *c, struct lowering *lo)
+{
+    struct view in[2] = {c->vin[0], optional(c, 1, 1)};
+    return lower_rms(c, lo, FAMILY_rms_norm, 2, in, (int)attr_int(c, AT_rms_norm_n_axes),
+                     attr_float(c, AT_rms_norm_eps));
+}
+
+kiln_status lower_rms_norm_backward(const struct op_call *c, struct lowering *lo)
+{
+    return lower_rms(c, lo, FAMILY_rms_norm_backward, 3, c->vin, (int)attr_int(c, AT_rms_norm_backward_n_axes),
+                     attr_float(c, AT_rms_norm_backward_eps));
+}
+
 // Batch normalisation: the channel is axis 1.
 
 static int channel_axis(const struct type *x)
@@ -268,4 +302,72 @@ kiln_status lower_batch_norm_backward(const struct op_call *c, struct lowering *
     double scalars[2] = {r.n, attr_float(c, AT_batch_norm_backward_eps)};
     return lower_row(lo, FAMILY_layer_norm_backward, dtype_class(c->out[0].dtype), r.rank, r.dims, r.n_reduce, 3, in,
                      &out, 2, scalars);
+}
+
+// Group normalisation: layer normalisation of x with its channels as two axes, groups and their channels.
+
+kiln_status infer_group_norm(struct op_call *c)
+{
+    const struct type *x = c->in[0];
+    int64_t groups = attr_int(c, AT_group_norm_groups);
+    if (x->rank < 2) return op_fail(c, KILN_E_SHAPE, "x is %s, it must have a batch and channels", type_string(x).s);
+    if (x->rank == MAX_RANK) return op_fail(c, KILN_E_SHAPE, "x has rank %d, at most %d", MAX_RANK, MAX_RANK - 1);
+    if (groups < 1) return op_fail(c, KILN_E_ARGUMENT, "groups must be positive, got %lld", (long long)groups);
+    if (x->dims[1] % groups)
+        return op_fail(c, KILN_E_SHAPE, "%lld groups do not divide the channels of x, %s", (long long)groups,
+                       type_string(x).s);
+    return infer_channels(c, 1);
+}
+
+// An axis of groups * k elements as two.
+static struct view split_axis(struct view v, int axis, int64_t groups)
+{
+    if (v.immediate || v.rank == 0) return v;
+    int64_t inner = v.dims[axis] / groups, stride = v.strides[axis];
+    v = view_insert(&v, axis);
+    v.dims[axis] = groups;
+    v.strides[axis] = stride * inner;
+    v.dims[axis + 1] = inner;
+    return v;
+}
+
+// A vector over channels, seen over [groups, channels of one, 1 ...].
+static struct view along_groups(struct view v, int64_t groups, int x_rank)
+{
+    if (v.immediate || v.rank == 0) return v;
+    v = split_axis(v, 0, groups);
+    for (int i = 2; i < x_rank; i++) v = view_insert(&v, v.rank);
+    return v;
+}
+
+// Of each group over [N, groups, 1, 1 ...].
+static kiln_status lower_statistic(const struct op_call *c, struct lowering *lo, int family, int n_scalars,
+                                   const struct view *rows, double n, struct view *out)
+{
+    enum scalar_class cls = dtype_class(c->out[0].dtype);
+    int64_t dims[MAX_RANK];
+    double scalars[2] = {n, n};
+    for (int i = 0; i < rows->rank; i++) dims[i] = i < 2 ? rows->dims[i] : 1;
+    TRY(lower_temp(lo, cls == CLASS_F64 ? KILN_F64 : KILN_F32, rows->rank, dims, out));
+    return lower_row(lo, family, cls, rows->rank, rows->dims, rows->rank - 2, 1, rows, out, n_scalars, scalars);
+}
+
+kiln_status lower_group_norm(const struct op_call *c, struct lowering *lo)
+{
+    const struct type *x = c->in[0];
+    int64_t groups = attr_int(c, AT_group_norm_groups);
+    enum scalar_class cls = dtype_class(c->out[0].dtype);
+    if (type_numel(&c->out[0]) == 0) return KILN_OK;
+    struct view rows = split_axis(c->vin[0], 1, groups), out = split_axis(c->vout[0], 1, groups);
+    double n = (double)(type_numel(x) / x->dims[0] / groups), eps = attr_float(c, AT_group_norm_eps);
+    if (c->n_in == 1) {
+        struct view in[3] = {rows, view_number(1), view_number(0)};
+        double scalars[2] = {n, eps};
+        return lower_row(lo, FAMILY_layer_norm, cls, out.rank, out.dims, x->rank - 1, 3, in, &out, 2, scalars);
+    }
+    struct view in[5] = {rows, rows, rows, along_groups(optional(c, 1, 1), groups, x->rank),
+                         along_groups(optional(c, 2, 0), groups, x->rank)};
+    TRY(lower_statistic(c, lo, FAMILY_reduce_mean, 1, &rows, n, &in[1]));
+    TRY(lower_statistic(c, lo, FAMILY_reduce_var, 2, &rows, n, &in[2]));
+    return lower_pointwise(lo, FAMILY_batch_norm, cls, 5, in, &out, 1, &eps);
 }

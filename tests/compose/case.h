@@ -6,7 +6,7 @@
 #include "reference/structured.h"
 #include <kiln/composites.h>
 
-enum { CASE_INPUTS = 6, CASE_OUTPUTS = 4 };
+enum { CASE_INPUTS = 12, CASE_OUTPUTS = 4 };
 
 enum case_dtypes {
     IN_F32 = 1,

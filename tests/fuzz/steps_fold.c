@@ -165,14 +165,31 @@ static kiln_tensor *batch_norm(struct operands *o)
     return out[which];
 }
 
+// As many groups as divide the channels: all, one, or half of them.
+static kiln_tensor *group_norm(struct operands *o)
+{
+    int64_t channels = kiln_dims(o->a)[1], groups = choose(o, 2) ? channels : 1;
+    if (channels < 1 || kiln_rank(o->a) == KILN_MAX_RANK) return NULL;
+    if (channels % 2 == 0 && choose(o, 2)) groups = channels / 2;
+    bool weighed = kiln_rank(o->b) == 1 && kiln_dims(o->b)[0] == channels && is_float(o->b);
+    kiln_tensor *w = weighed ? o->b : NULL;
+    say(o, "group_norm(%s, %d, weight %s)", o->na, (int)groups, w ? o->nb : "none");
+    return kiln_group_norm(o->a, groups, KILN_GROUP_NORM(.weight = w, .eps = 0.125));
+}
+
 kiln_tensor *step_norm(struct operands *o)
 {
     size_t rank = kiln_rank(o->a);
     if (!rank || !is_float(o->a)) return NULL;
     if (choose(o, 3) == 0) return batch_norm(o);
+    if (rank > 1 && choose(o, 3) == 0) return group_norm(o);
     int64_t axes = 1 + choose(o, (uint32_t)rank);
     bool weighed = axes == 1 && kiln_rank(o->b) == 1 && is_float(o->b) && kiln_dims(o->b)[0] == kiln_dim(o->a, -1);
     kiln_tensor *w = weighed ? o->b : NULL, *bias = weighed && choose(o, 2) ? o->b : NULL;
+    if (choose(o, 3) == 0) {
+        say(o, "rms_norm(%s, %d, weight %s)", o->na, (int)axes, w ? o->nb : "none");
+        return kiln_rms_norm(o->a, axes, KILN_RMS_NORM(.weight = w, .eps = 0.125));
+    }
     say(o, "layer_norm(%s, %d, weight %s, bias %s)", o->na, (int)axes, w ? o->nb : "none", bias ? o->nb : "none");
     return kiln_layer_norm(o->a, axes, KILN_LAYER_NORM(.weight = w, .bias = bias, .eps = 0.125));
 }

@@ -47,6 +47,10 @@ CASE_FN(softmax_backward, kiln_softmax_backward(x, y, 1))
 CASE_FN(log_softmax_backward, kiln_log_softmax_backward(x, y, 1))
 CASE_FN(layer_norm, kiln_layer_norm(x, 1, KILN_LAYER_NORM(.weight = y, .bias = z)))
 CASE_FN(layer_norm_plain, kiln_layer_norm(x, 2, NULL))
+CASE_FN(rms_norm, kiln_rms_norm(x, 1, KILN_RMS_NORM(.weight = y)))
+CASE_FN(rms_norm_plain, kiln_rms_norm(x, 2, NULL))
+CASE_FN(group_norm, kiln_group_norm(x, 2, KILN_GROUP_NORM(.weight = y, .bias = z)))
+CASE_FN(group_norm_plain, kiln_group_norm(x, 1, NULL))
 CASE_FN(batch_norm, kiln_batch_norm(x, y, z, KILN_BATCH_NORM(.weight = w)))
 CASE_FN(cross_entropy, kiln_cross_entropy(x, kiln_arange(dev, KILN_I64, 0, 3, 1), NULL))
 CASE_FN(cross_entropy_smooth, kiln_cross_entropy(x, kiln_arange(dev, KILN_I64, 0, 3, 1),
@@ -62,6 +66,7 @@ CASE_FN(avg_pool2d_backward, kiln_avg_pool2d_backward(x, 4, 4, KILN_POOL2D(.kern
 CASE_FN(max_pool2d_overlap, kiln_max_pool2d(x, KILN_POOL2D(.kernel = {3, 2}, .stride = {1, 1}, .padding = {1, 1})))
 CASE_FN(max_pool2d_backward_overlap, kiln_max_pool2d_backward(x, y, KILN_POOL2D(.kernel = {2, 2}, .stride = {1, 1})))
 CASE_FN(layer_norm_backward, kiln_layer_norm_backward(x, y, z, 1, 1e-5))
+CASE_FN(rms_norm_backward, kiln_rms_norm_backward(x, y, z, 1, 1e-5))
 CASE_FN(batch_norm_backward, kiln_batch_norm_backward(x, y, z, 1e-5))
 CASE_FN(batch_norm_train, batch_norm_results(x, y, z))
 CASE_FN(cross_entropy_backward,

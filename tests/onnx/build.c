@@ -116,6 +116,27 @@ struct message int_attr(const char *name, int64_t v)
     return m;
 }
 
+struct message float_attr(const char *name, float v)
+{
+    struct message m = {0};
+    unsigned char bytes[4];
+    put_text(&m, 1, name);
+    put_byte(&m, 2 << 3 | 5); // four bytes
+    memcpy(bytes, &v, 4);
+    for (int i = 0; i < 4; i++) put_byte(&m, bytes[i]);
+    put_number(&m, 20, 1);
+    return m;
+}
+
+struct message text_attr(const char *name, const char *v)
+{
+    struct message m = {0};
+    put_text(&m, 1, name);
+    put_text(&m, 4, v);
+    put_number(&m, 20, 3);
+    return m;
+}
+
 struct message graph_attr(const char *name, struct message *graph)
 {
     struct message m = {0};

@@ -22,6 +22,8 @@ struct message named_node(const char *name, const char *domain, const char *op, 
 struct message port(const char *name, int data_type, const char *dims);
 struct message tensor(const char *name, int data_type, const char *dims, const void *raw, size_t size_B);
 struct message int_attr(const char *name, int64_t v);
+struct message float_attr(const char *name, float v);
+struct message text_attr(const char *name, const char *v);
 struct message graph_attr(const char *name, struct message *graph);
 struct message model(int opset, struct message *graph);
 void add_node(struct message *graph, struct message node);

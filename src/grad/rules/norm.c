@@ -135,6 +135,34 @@ RULE(batch_norm)
     return rule_by_parts(batch_norm_parts, &a, parts, n_in, dout[0], din);
 }
 
+RULE(rms_norm)
+{
+    int64_t n_axes = kiln_rule_int("n_axes");
+    double eps = kiln_rule_float("eps");
+    kiln_tensor *w = kiln_rule_n_in() > 1 ? in[1] : NULL;
+    if (kiln_rule_wants(0)) din[0] = kiln_rms_norm_backward(in[0], weight_or_one(w), dout[0], n_axes, eps);
+    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1))
+        din[1] = kiln_mul(dout[0], kiln_rms_norm(in[0], n_axes, KILN_RMS_NORM(.eps = eps ? eps : KILN_ZERO)));
+    return kiln_error();
+}
+
+// The formula of rms_norm's gradient by x, of (x, weight, dy).
+static kiln_status rms_backward_parts(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct norm *a = user;
+    kiln_tensor *r = kiln_rsqrt(kiln_add(mean_over(a, kiln_square(in[0])), kiln_scalar(a->eps)));
+    kiln_tensor *g = kiln_mul(in[2], in[1]), *h = kiln_mul(in[0], r);
+    out[0] = kiln_mul(r, kiln_sub(g, kiln_mul(h, mean_over(a, kiln_mul(g, h)))));
+    return kiln_error();
+}
+
+RULE(rms_norm_backward)
+{
+    struct norm a = {.n_axes = kiln_rule_int("n_axes"), .eps = kiln_rule_float("eps")};
+    for (; (int64_t)a.count < a.n_axes; a.count++) a.axes[a.count] = -(int64_t)a.count - 1;
+    return rule_by_parts(rms_backward_parts, &a, in, 3, dout[0], din);
+}
+
 static kiln_tensor *sum_channels(const struct norm *a, kiln_tensor *t)
 {
     kiln_reduce_opts opts = {.size = sizeof opts, .axes = {a->count, a->axes}};
@@ -176,6 +204,38 @@ RULE(batch_norm_train)
     return kiln_error();
 }
 
+// x [N, C, ...] as [N, groups, C / groups, ...].
+static kiln_tensor *grouped(kiln_tensor *x, int64_t groups)
+{
+    size_t rank = kiln_rank(x);
+    int64_t dims[KILN_MAX_RANK];
+    const int64_t *d = kiln_dims(x);
+    for (size_t i = 0; i < rank; i++) dims[i + (i > 0)] = d[i];
+    dims[2] = d[1] / groups;
+    dims[1] = groups;
+    return kiln_reshape(x, rank + 1, dims);
+}
+
+RULE(group_norm)
+{
+    struct norm a = channel_norm();
+    int64_t groups = kiln_rule_int("groups"), rank = (int64_t)kiln_rank(dout[0]);
+    const int64_t *dims = kiln_dims(dout[0]);
+    bool weighted = kiln_rule_n_in() > 1 && in[1];
+    if (kiln_rule_wants(0)) {
+        kiln_tensor *g = weighted ? kiln_mul(dout[0], over(&a, in[1], dout[0])) : dout[0];
+        din[0] =
+            kiln_layer_norm_backward(grouped(in[0], groups), weight_or_one(NULL), grouped(g, groups), rank - 1, a.eps);
+        din[0] = kiln_reshape(din[0], (size_t)rank, dims);
+    }
+    if (weighted && kiln_rule_wants(1)) {
+        kiln_tensor *h = kiln_group_norm(in[0], groups, KILN_GROUP_NORM(.eps = a.eps ? a.eps : KILN_ZERO));
+        din[1] = sum_channels(&a, kiln_mul(dout[0], h));
+    }
+    if (kiln_rule_n_in() > 2 && kiln_rule_wants(2)) din[2] = sum_channels(&a, dout[0]);
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
     {.op = "softmax", .fn = softmax, .needs_out = 1},
     {.op = "softmax_backward", .fn = softmax_backward, .needs_in = 3},
@@ -183,6 +243,9 @@ static const kiln_rule_spec rules[] = {
     {.op = "log_softmax_backward", .fn = log_softmax_backward, .needs_in = 3},
     {.op = "layer_norm", .fn = layer_norm, .needs_in = 3},
     {.op = "layer_norm_backward", .fn = layer_norm_backward, .needs_in = 7},
+    {.op = "rms_norm", .fn = rms_norm, .needs_in = 3},
+    {.op = "rms_norm_backward", .fn = rms_norm_backward, .needs_in = 7},
+    {.op = "group_norm", .fn = group_norm, .needs_in = 3},
     {.op = "batch_norm", .fn = batch_norm, .needs_in = 31},
     {.op = "batch_norm_backward", .fn = batch_norm_backward, .needs_in = 7},
     {.op = "batch_norm_train", .fn = batch_norm_train, .needs_in = 3, .needs_out = 6},

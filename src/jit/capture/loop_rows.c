@@ -46,7 +46,7 @@ static kiln_status find_types(struct loop_rows *c, const struct control_loop *l,
     return KILN_OK;
 }
 
-static kiln_status loop_rows(const struct control_loop *l, struct type *rows, kiln_device **dev)
+kiln_status loop_rows(const struct control_loop *l, struct type *rows, kiln_device **dev)
 {
     static const struct flow_ops flow = {.branches = capture_branches, .loop = capture_loop};
     struct loop_rows c = {.in = NULL};
@@ -73,9 +73,4 @@ static kiln_status loop_rows(const struct control_loop *l, struct type *rows, ki
     *dev = c.r.dev;
     finish(&c);
     return status;
-}
-
-__attribute__((constructor)) static void install(void)
-{
-    control_rows = loop_rows;
 }

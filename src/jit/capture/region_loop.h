@@ -43,4 +43,6 @@ static inline int32_t loop_param_of(const struct looping *c, int32_t source)
 kiln_status loop_check_row(const char *op, const struct type *t);
 // loop_blocks.c: as loops of .save_every trips in a loop that keeps what each of them begins with.
 kiln_status loop_take_blocks(const struct control_loop *l, int64_t trips, kiln_tensor **out);
+// loop_rows.c: what a scan of no trips stacks, by types alone; on which device.
+kiln_status loop_rows(const struct control_loop *l, struct type *rows, kiln_device **dev);
 kiln_status capture_loop(struct sink *sink, const struct control_loop *l, kiln_tensor **out, bool *taken);
