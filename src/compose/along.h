@@ -2,7 +2,7 @@
 #pragma once
 #include "compose/composite.h"
 
-static inline kiln_tensor *line_of(kiln_tensor *t)
+static inline kiln_tensor *as_line(kiln_tensor *t)
 {
     return kiln_reshape(t, KILN_SHAPE(-1));
 }

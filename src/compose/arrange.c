@@ -42,7 +42,7 @@ kiln_tensor *compose_diag(kiln_tensor *x, int64_t offset)
 
 kiln_tensor *compose_diagflat(kiln_tensor *x, int64_t offset)
 {
-    return compose_diag_embed(line_of(x), offset, 0, 1);
+    return compose_diag_embed(as_line(x), offset, 0, 1);
 }
 
 // --- axes
@@ -108,7 +108,7 @@ kiln_tensor *compose_unflatten(kiln_tensor *x, int64_t axis, size_t shape_count,
 
 kiln_tensor *compose_ravel(kiln_tensor *x)
 {
-    return line_of(x);
+    return as_line(x);
 }
 
 kiln_tensor *compose_atleast_1d(kiln_tensor *x)

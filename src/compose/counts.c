@@ -54,9 +54,9 @@ kiln_tensor *compose_bincount_sized(kiln_tensor *x, int64_t size, const kiln_bin
         error_set(KILN_E_ARGUMENT, "size is 0, x is %s", type_of(x).s);
         return NULL;
     }
-    kiln_tensor *places = kiln_cast(line_of(x), KILN_I64);
+    kiln_tensor *places = kiln_cast(as_line(x), KILN_I64);
     places = kiln_where(kiln_less(places, kiln_scalar_int(0)), kiln_scalar_int(size), places); // not from the end
-    return counted(places, size, o->weights ? line_of(o->weights) : NULL);
+    return counted(places, size, o->weights ? as_line(o->weights) : NULL);
 }
 
 kiln_tensor *compose_bincount(kiln_tensor *x, const kiln_bincount_opts *o)
@@ -144,7 +144,7 @@ kiln_status compose_histogram(kiln_tensor *x, int64_t bins, const kiln_histogram
     if ((!o->edges && !bins_fit(bins)) || !weights_fit(x, o->weights)) return kiln_error();
     *edges = o->edges ? kiln_alias(o->edges) : edges_of(x, bins, o->lo, o->hi);
     if (!*edges) return kiln_error();
-    *counts = in_bins(line_of(x), *edges, o->weights ? line_of(o->weights) : NULL);
+    *counts = in_bins(as_line(x), *edges, o->weights ? as_line(o->weights) : NULL);
     if (!o->density) return kiln_error();
     int64_t n = kiln_numel(*edges) - 1;
     kiln_tensor *widths = kiln_sub(along_part(*edges, 0, 1, n), along_part(*edges, 0, 0, n));
@@ -156,5 +156,5 @@ kiln_tensor *compose_histc(kiln_tensor *x, int64_t bins, double lo, double hi)
 {
     if (!bins_fit(bins)) return NULL;
     kiln_tensor *edges = edges_of(x, bins, lo, hi);
-    return edges ? kiln_cast(in_bins(line_of(x), edges, NULL), is_real(x) ? kiln_tensor_dtype(x) : KILN_F32) : NULL;
+    return edges ? kiln_cast(in_bins(as_line(x), edges, NULL), is_real(x) ? kiln_tensor_dtype(x) : KILN_F32) : NULL;
 }

@@ -234,7 +234,7 @@ kiln_tensor *kiln_index(kiln_tensor *x, size_t n, const kiln_index_item *items)
 // Places in the indexed axes seen as one. One that is out of range in its own is behind the end.
 static kiln_tensor *flat_places(const struct indexed *z, int64_t size)
 {
-    if (z->n == 1) return line_of(z->ids[0]);
+    if (z->n == 1) return as_line(z->ids[0]);
     kiln_tensor *flat = NULL, *inside = NULL;
     for (int i = 0; i < z->n; i++) {
         int64_t own = kiln_dim(z->view, z->axes[i]);
@@ -244,7 +244,7 @@ static kiln_tensor *flat_places(const struct indexed *z, int64_t size)
         flat = flat ? kiln_add(kiln_mul(flat, length), id) : id;
         inside = inside ? kiln_logical_and(inside, fits) : fits;
     }
-    return line_of(kiln_where(inside, flat, kiln_scalar_int(size)));
+    return as_line(kiln_where(inside, flat, kiln_scalar_int(size)));
 }
 
 // src as the rows that go to the places: broadcast to what x[items] is, the tensors' axes first.

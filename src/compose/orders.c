@@ -130,7 +130,7 @@ kiln_status compose_unique_consecutive(kiln_tensor *x, int64_t axis, kiln_tensor
     kiln_tensor *differs = kiln_any(kiln_not_equal(along_part(rows, 0, 1, n - 1), along_part(rows, 0, 0, n - 1)),
                                     KILN_REDUCE(.axes = KILN_AXES(1)));
     kiln_tensor *begins = along_join(kiln_ones(dev, KILN_BOOL, KILN_SHAPE(1)), differs, 0);
-    kiln_tensor *places = line_of(kiln_nonzero(begins));
+    kiln_tensor *places = as_line(kiln_nonzero(begins));
     int64_t groups = kiln_numel(places);
     kiln_tensor *end = kiln_full_int(dev, KILN_I64, KILN_SHAPE(1), n);
     *values = kiln_take(x, a, places);

@@ -194,7 +194,7 @@ kiln_tensor *compose_cartesian_prod(kiln_tensor *const *lines, size_t n)
         return NULL;
     }
     if (kiln_meshgrid(lines, n, grid)) return NULL;
-    for (size_t i = 0; i < n; i++) grid[i] = line_of(grid[i]);
+    for (size_t i = 0; i < n; i++) grid[i] = as_line(grid[i]);
     return kiln_stack(grid, n, 1);
 }
 

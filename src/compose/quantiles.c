@@ -118,7 +118,7 @@ static kiln_tensor *of_lines(const struct quantile *z, kiln_tensor *lines)
 {
     size_t rank = kiln_rank(lines);
     int64_t dims[KILN_MAX_RANK], size = kiln_dim(lines, 0), n = kiln_numel(z->q);
-    kiln_tensor *sorted, *order, *q = along_axis(line_of(z->q), 0, rank), *last = kiln_scalar((double)(size - 1));
+    kiln_tensor *sorted, *order, *q = along_axis(as_line(z->q), 0, rank), *last = kiln_scalar((double)(size - 1));
     kiln_tensor *is_nan = kiln_isnan(lines);
     const kiln_reduce_opts *along = KILN_REDUCE(.axes = KILN_AXES(0), .keepdims = true);
     if (kiln_sort(lines, 0, false, &sorted, &order)) return NULL;

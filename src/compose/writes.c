@@ -74,13 +74,13 @@ kiln_tensor *compose_index_fill(kiln_tensor *x, int64_t axis, kiln_tensor *index
 
 kiln_tensor *compose_take_flat(kiln_tensor *x, kiln_tensor *index)
 {
-    return kiln_take(line_of(x), 0, index);
+    return kiln_take(as_line(x), 0, index);
 }
 
 kiln_tensor *compose_put(kiln_tensor *x, kiln_tensor *index, kiln_tensor *src, bool accumulate)
 {
-    kiln_tensor *line = line_of(x), *places = line_of(index);
-    kiln_tensor *values = line_of(kiln_expand(src, kiln_rank(index), kiln_dims(index)));
+    kiln_tensor *line = as_line(x), *places = as_line(index);
+    kiln_tensor *values = as_line(kiln_expand(src, kiln_rank(index), kiln_dims(index)));
     kiln_tensor *y = accumulate ? kiln_scatter_add(line, 0, places, values) : kiln_scatter(line, 0, places, values);
     return kiln_reshape(y, kiln_rank(x), kiln_dims(x));
 }
@@ -98,9 +98,9 @@ kiln_tensor *compose_masked_scatter(kiln_tensor *x, kiln_tensor *mask, kiln_tens
         if (kiln_numel(x)) error_set(KILN_E_SHAPE, "src has no elements: it is %s", type_of(src).s);
         return kiln_alias(x);
     }
-    kiln_tensor *rank = kiln_sub(kiln_cumsum(line_of(wide), 0), kiln_scalar_int(1));
-    rank = kiln_where(line_of(wide), rank, kiln_scalar_int(0));
-    kiln_tensor *taken = kiln_take(line_of(kiln_cast(src, kiln_tensor_dtype(x))), 0, rank);
+    kiln_tensor *rank = kiln_sub(kiln_cumsum(as_line(wide), 0), kiln_scalar_int(1));
+    rank = kiln_where(as_line(wide), rank, kiln_scalar_int(0));
+    kiln_tensor *taken = kiln_take(as_line(kiln_cast(src, kiln_tensor_dtype(x))), 0, rank);
     return kiln_where(wide, kiln_reshape(taken, kiln_rank(x), kiln_dims(x)), x);
 }
 

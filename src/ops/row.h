@@ -42,7 +42,7 @@ struct composite_row {
     const char *name;
     // As of a structured row; also `mask?`, a tensor that may be NULL, and `equation:text`.
     const char *args;
-    // Names of the results of an op that has several; it returns a status. "parts*": a list that the caller has room for.
+    // Names of the results of an op that has several; it returns a status. "parts*": a list the caller has room for.
     const char *outs;
     const char *topic; // the chapter of the guide's list of ops
     const char *alias, *also;

@@ -142,6 +142,20 @@ static void mask_write(const struct host *in, struct host *out, bool add)
 MASKED(set_mask, false)
 MASKED(add_mask, true)
 
+// Numbers without a dtype of their own.
+static kiln_tensor *three(kiln_tensor *x)
+{
+    return kiln_tensor_dtype(x) == KILN_BOOL ? kiln_scalar_bool(true) : kiln_scalar_int(3);
+}
+CALL(set_number, out[0] = kiln_index_put(in[0], KILN_INDEX(KILN_TAKE(in[1])), three(in[0]), false))
+static void expect_set_number(const struct host *in, struct host *out)
+{
+    int64_t w = in[0].dims[1];
+    out[0] = host_copy(&in[0]);
+    for (int64_t i = 0; i < in[1].n * w; i++)
+        out[0].v[id(in, 1, i / w, 0) * w + i % w] = in[0].dtype == KILN_BOOL ? 1 : 3;
+}
+
 // As many values as the mask takes.
 CALL(mask_values, kiln_tensor *mask = kiln_greater(in[0], kiln_scalar_int(0));
      out[0] = kiln_index_put(in[0], KILN_INDEX(KILN_MASK(mask)),
@@ -187,6 +201,7 @@ static const struct op_case indexing_cases[] = {
     {"index_put", "columns", "3x4 3x5 n5<4", ALL, COPY(set_columns), .order = 2},
     {"index_put", "pairs", "3x4 5 n5<3 n5<4", ALL, COPY(set_pairs), .order = 2},
     {"index_put", "pairs, added", "3x4 5 n5<3 n5<4", IN_NUMBERS, COPY(add_pairs), .units = 16, .order = 2},
+    {"index_put", "rows and a number", "3x4 n2<3", ALL, IS(set_number), .order = 2},
     {"index_put", "a mask and a number", "3x4 - b4", ALL, IS(set_mask), .order = 2},
     {"index_put", "a mask and a column", "3x4 3x1 b4", ALL, IS(set_mask), .order = 2},
     {"index_put", "a mask, added", "3x4 - b4", IN_NUMBERS, IS(add_mask), .units = 4, .order = 2},
