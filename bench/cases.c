@@ -237,6 +237,30 @@ static kiln_status run_gather_rows(struct state *s, kiln_tensor *const *in, kiln
     return kiln_error();
 }
 
+// Places of a vector among sorted numbers.
+static kiln_status setup_search(struct state *s)
+{
+    kiln_tensor *sorted, *order;
+    random_input(s, 1, KILN_SHAPE(s->z->n));
+    kiln_sort(kiln_normal(s->dev, KILN_F32, KILN_SHAPE(s->z->n / 16), 0, 1), 0, false, &sorted, &order);
+    if (kiln_error()) return kiln_error();
+    own_input(s, 0, sorted);
+    return kiln_error();
+}
+
+static kiln_status run_search(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_searchsorted(in[0], in[1], false);
+    return kiln_error();
+}
+
+static kiln_status run_histogram(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *edges;
+    kiln_histogram(in[0], 100, KILN_HISTOGRAM(.lo = -3, .hi = 3), out, &edges);
+    return kiln_error();
+}
+
 // --- products
 
 static kiln_status setup_product(struct state *s, kiln_dtype dtype)

@@ -12,6 +12,7 @@
 #include <kiln/grad.h>
 #include <kiln/graph.h>
 #include <kiln/host.h>
+#include <kiln/index.h>
 #include <kiln/io.h>
 #include <kiln/jit.h>
 #include <kiln/macros.h>

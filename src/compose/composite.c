@@ -27,9 +27,22 @@ bool composite_takes_all(const struct composite *c, const char *argument, kiln_t
     return !error_pending;
 }
 
+bool composite_takes_ints(const struct composite *c, const char *argument, size_t n, const int64_t *v)
+{
+    if (n && !v) error_set(KILN_E_ARGUMENT, "%s: %s is NULL", c->name, argument);
+    return !error_pending;
+}
+
 bool composite_takes_text(const struct composite *c, const char *argument, const char *text)
 {
     if (!text) error_set(KILN_E_ARGUMENT, "%s: %s is NULL", c->name, argument);
+    return !error_pending;
+}
+
+bool composite_has_room(const struct composite *c, const char *argument, kiln_tensor **out, size_t n)
+{
+    if (n && !out) error_set(KILN_E_ARGUMENT, "%s: %s is NULL", c->name, argument);
+    for (size_t i = 0; out && i < n; i++) out[i] = NULL;
     return !error_pending;
 }
 

@@ -16,7 +16,10 @@ struct composite {
 bool composite_begin(struct composite *c, const char *name);
 bool composite_takes(const struct composite *c, const char *argument, kiln_tensor *t);
 bool composite_takes_all(const struct composite *c, const char *argument, kiln_tensor *const *t, size_t n);
+bool composite_takes_ints(const struct composite *c, const char *argument, size_t n, const int64_t *v);
 bool composite_takes_text(const struct composite *c, const char *argument, const char *text);
+// The place for a list of results, which it clears.
+bool composite_has_room(const struct composite *c, const char *argument, kiln_tensor **out, size_t n);
 // Hands the results to the caller, or NULL with the error, which begins with the name.
 void composite_end(struct composite *c, kiln_tensor **results, size_t n);
 

@@ -53,33 +53,45 @@ kiln_status onnx_op_gather_nd(struct onnx_call *c)
     return onnx_give(c, 0, kiln_gather_nd(flat, with_batch(c, index, (size_t)batch)));
 }
 
-static kiln_status reduction_of(struct onnx_call *c, bool *adds)
+typedef kiln_tensor *scatter_fn(kiln_tensor *x, int64_t axis, kiln_tensor *index, kiln_tensor *src);
+
+static kiln_status reduction_of(struct onnx_call *c, scatter_fn **scatter)
 {
+    static const struct {
+        const char *name;
+        scatter_fn *fn;
+    } reductions[] = {{"none", kiln_scatter},
+                      {"add", kiln_scatter_add},
+                      {"mul", kiln_scatter_mul},
+                      {"max", kiln_scatter_max},
+                      {"min", kiln_scatter_min}};
     const char *name;
     TRY(onnx_string(c, "reduction", "none", &name));
-    *adds = !strcmp(name, "add");
-    if (*adds || !strcmp(name, "none")) return KILN_OK;
+    for (size_t i = 0; i < COUNT_OF(reductions); i++) {
+        *scatter = reductions[i].fn;
+        if (!strcmp(name, reductions[i].name)) return KILN_OK;
+    }
     return onnx_bad(c, KILN_E_UNSUPPORTED, "reduction is \"%.20s\"", name);
 }
 
 kiln_status onnx_op_scatter(struct onnx_call *c)
 {
     int64_t axis;
-    bool adds;
+    scatter_fn *scatter;
     TRY(onnx_check_counts(c, 3, 3, 1));
     TRY(onnx_int(c, "axis", 0, &axis));
-    TRY(reduction_of(c, &adds));
+    TRY(reduction_of(c, &scatter));
     kiln_tensor *x = onnx_in(c, 0), *index = onnx_in(c, 1), *src = onnx_in(c, 2);
     NEED(x && index && src);
-    return onnx_give(c, 0, adds ? kiln_scatter_add(x, axis, index, src) : kiln_scatter(x, axis, index, src));
+    return onnx_give(c, 0, scatter(x, axis, index, src));
 }
 
 // Slices of a matrix: one row for each tuple of indices.
 kiln_status onnx_op_scatter_nd(struct onnx_call *c)
 {
-    bool adds;
+    scatter_fn *scatter;
     TRY(onnx_check_counts(c, 3, 3, 1));
-    TRY(reduction_of(c, &adds));
+    TRY(reduction_of(c, &scatter));
     kiln_tensor *x = onnx_in(c, 0), *index = onnx_in(c, 1), *src = onnx_in(c, 2);
     NEED(x && index && src);
     size_t rank = kiln_rank(x), tuples = kiln_rank(index) - 1;
@@ -95,7 +107,7 @@ kiln_status onnx_op_scatter_nd(struct onnx_call *c)
     kiln_tensor *matrix = kiln_reshape(x, KILN_SHAPE(rows, width)),
                 *slices = kiln_reshape(src, KILN_SHAPE(count, width));
     places = kiln_expand(places, KILN_SHAPE(count, width));
-    kiln_tensor *y = adds ? kiln_scatter_add(matrix, 0, places, slices) : kiln_scatter(matrix, 0, places, slices);
+    kiln_tensor *y = scatter(matrix, 0, places, slices);
     return onnx_give(c, 0, kiln_reshape(y, rank, kiln_dims(x)));
 }
 

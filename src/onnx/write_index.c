@@ -109,10 +109,10 @@ void onnx_write_slice_at(struct onnx_writer *w)
 }
 
 static const char *put_scattered(struct onnx_writer *w, int axis, const char *x, const char *index, const char *src,
-                                 bool adds)
+                                 const char *joins)
 {
     onnx_put_int(w, "axis", axis);
-    if (adds) onnx_put_text(w, "reduction", "add");
+    if (joins) onnx_put_text(w, "reduction", joins);
     return PUT(w, "ScatterElements", x, index, src);
 }
 
@@ -122,7 +122,7 @@ void onnx_write_update_at(struct onnx_writer *w)
     int axis = onnx_axis_of(w, AT_update_at_axis, src->rank);
     const char *x = onnx_operand(w, 0, out_dtype(w)), *value = onnx_operand(w, 2, out_dtype(w));
     const char *index = put_expanded(w, put_part_index(w, axis, 1, src->dims[axis]), src);
-    onnx_gives(w, 0, put_scattered(w, axis, x, index, value, false), out_dtype(w));
+    onnx_gives(w, 0, put_scattered(w, axis, x, index, value, NULL), out_dtype(w));
 }
 
 // --- scatter
@@ -133,24 +133,40 @@ static unsigned sum_dtype(unsigned dtype)
     return dtype == KILN_F16 || dtype == KILN_BF16 ? KILN_F32 : dtype;
 }
 
-static void write_scatter(struct onnx_writer *w, int axis_at, bool adds)
+// joins: what ONNX calls it; NULL: the last one stays.
+static void write_scatter(struct onnx_writer *w, int axis_at, const char *joins)
 {
     const struct type *index = onnx_type_in(w, 1), *src = onnx_type_in(w, 2);
-    unsigned dtype = adds ? sum_dtype(out_dtype(w)) : out_dtype(w);
+    unsigned dtype = joins ? sum_dtype(out_dtype(w)) : out_dtype(w);
     int axis = onnx_axis_of(w, axis_at, index->rank);
     const char *x = onnx_operand(w, 0, dtype), *where = put_index(w, 1), *values = onnx_operand(w, 2, dtype);
     if (!type_same_shape(index, src)) values = put_expanded(w, values, index);
-    onnx_gives(w, 0, put_scattered(w, axis, x, where, values, adds), dtype);
+    onnx_gives(w, 0, put_scattered(w, axis, x, where, values, joins), dtype);
 }
 
 void onnx_write_scatter(struct onnx_writer *w)
 {
-    write_scatter(w, AT_scatter_axis, false);
+    write_scatter(w, AT_scatter_axis, NULL);
 }
 
 void onnx_write_scatter_add(struct onnx_writer *w)
 {
-    write_scatter(w, AT_scatter_add_axis, true);
+    write_scatter(w, AT_scatter_add_axis, "add");
+}
+
+void onnx_write_scatter_mul(struct onnx_writer *w)
+{
+    write_scatter(w, AT_scatter_mul_axis, "mul");
+}
+
+void onnx_write_scatter_max(struct onnx_writer *w)
+{
+    write_scatter(w, AT_scatter_max_axis, "max");
+}
+
+void onnx_write_scatter_min(struct onnx_writer *w)
+{
+    write_scatter(w, AT_scatter_min_axis, "min");
 }
 
 void onnx_write_index_add(struct onnx_writer *w)
@@ -162,7 +178,7 @@ void onnx_write_index_add(struct onnx_writer *w)
     for (int d = 0; d < src->rank; d++) along[d] = d == axis ? -1 : 1;
     const char *x = onnx_operand(w, 0, dtype), *values = onnx_operand(w, 2, dtype);
     const char *index = PUT(w, "Reshape", put_index(w, 1), onnx_put_ints(w, src->rank, along));
-    onnx_gives(w, 0, put_scattered(w, axis, x, put_expanded(w, index, src), values, true), dtype);
+    onnx_gives(w, 0, put_scattered(w, axis, x, put_expanded(w, index, src), values, "add"), dtype);
 }
 
 void onnx_write_scatter_nd(struct onnx_writer *w)
@@ -201,7 +217,7 @@ static void write_placed(struct onnx_writer *w, const char *onto, int src_at, co
 {
     const char *places = put_places(w, onnx_type_in(w, src_at), strides->v, offset);
     const char *src = put_flat(w, onnx_operand(w, src_at, dtype));
-    const char *y = put_scattered(w, 0, put_flat(w, onto), places, src, adds);
+    const char *y = put_scattered(w, 0, put_flat(w, onto), places, src, adds ? "add" : NULL);
     onnx_gives(w, 0, onnx_put_reshape(w, y, onnx_type_out(w, 0)), dtype);
 }
 

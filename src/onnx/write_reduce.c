@@ -150,7 +150,9 @@ void onnx_write_norm(struct onnx_writer *w)
     if (p == 1 || p == 2)
         y = put_folded(w, p == 1 ? "ReduceL1" : "ReduceL2", x, keeps(w));
     else if (isinf(p))
-        y = put_folded(w, "ReduceMax", PUT(w, "Abs", x), keeps(w));
+        y = put_folded(w, p > 0 ? "ReduceMax" : "ReduceMin", PUT(w, "Abs", x), keeps(w));
+    else if (p == 0)
+        y = put_folded(w, "ReduceSum", PUT(w, "Abs", PUT(w, "Sign", x)), keeps(w));
     else {
         y = PUT(w, "Pow", PUT(w, "Abs", x), onnx_put_scalar(w, dtype, p));
         y = PUT(w, "Pow", put_folded(w, "ReduceSum", y, keeps(w)), onnx_put_scalar(w, dtype, 1 / p));

@@ -222,7 +222,7 @@ static enum scalar_class copy_class(unsigned from, unsigned to)
 {
     if (dtype_class(from) == CLASS_F64 || dtype_class(to) == CLASS_F64) return CLASS_F64;
     unsigned kf = dtype_kind_of[from], kt = dtype_kind_of[to];
-    if (kt == KIND_BOOL) return dtype_class(from);
+    if (kt == KIND_BOOL) return kf == KIND_BOOL ? CLASS_I32 : dtype_class(from); // bool to bool: a number
     if (kf == KIND_FLOAT || kt == KIND_FLOAT) return CLASS_F32;
     return dtype_class(from) == CLASS_I64 || dtype_class(to) == CLASS_I64 ? CLASS_I64 : CLASS_I32;
 }

@@ -56,7 +56,7 @@ kiln_status infer_mean(struct op_call *c)
 kiln_status infer_norm(struct op_call *c)
 {
     double p = attr_float(c, AT_norm_ord);
-    if (!(p > 0)) return op_fail(c, KILN_E_ARGUMENT, "ord %g is not above 0", p);
+    if (isnan(p)) return op_fail(c, KILN_E_ARGUMENT, "ord is NaN");
     return infer_mean(c);
 }
 
@@ -190,5 +190,7 @@ kiln_status lower_norm(const struct op_call *c, struct lowering *lo)
     if (p == 1) return lower_family(c, lo, FAMILY_reduce_norm1, 0, NULL);
     if (p == 2) return lower_family(c, lo, FAMILY_reduce_norm2, 0, NULL);
     if (p == INFINITY) return lower_family(c, lo, FAMILY_reduce_norm_inf, 0, NULL);
+    if (p == -INFINITY) return lower_family(c, lo, FAMILY_reduce_norm_least, 0, NULL);
+    if (p == 0) return lower_family(c, lo, FAMILY_reduce_norm_count, 0, NULL);
     return lower_family(c, lo, FAMILY_reduce_norm_p, 1, &p);
 }

@@ -42,7 +42,8 @@ struct composite_row {
     const char *name;
     // As of a structured row; also `mask?`, a tensor that may be NULL, and `equation:text`.
     const char *args;
-    const char *outs;  // names of the results of an op that has several; it returns a status
+    // Names of the results of an op that has several; it returns a status. "parts*": a list the caller has room for.
+    const char *outs;
     const char *topic; // the chapter of the guide's list of ops
     const char *alias, *also;
     bool zero_grad; // the gradient is zero by definition

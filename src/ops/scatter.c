@@ -1,16 +1,18 @@
 // Writing elements by index, into a copy of the target. Where several elements go to one place, the last one along the
-// axis wins (scatter), or all are added in the order of the axis (scatter_add, index_add): the same bits on every run.
+// axis wins (scatter), or all are joined in the order of the axis (scatter_add, scatter_mul ..., index_add): the same
+// bits on every run.
 //
 // A column is what the axis leaves free: elements of different columns never meet. On the CPU a column is walked in
 // order. A GPU does the same when there are enough columns, or the axis is short; else
 //   - scatter marks, by an atomic maximum, which place along the axis wins each element, and then lets the winners
 //   write;
-//   - the sums sort the indices, stably, and give each run of equal ones to one invocation, which adds it up in order.
+//   - the others sort the indices, stably, and give each run of equal ones to one invocation, which joins it in order.
 // A negative index counts from the end; one out of range is an error on the CPU and dropped on a GPU.
 #include "ops/family.h"
 #include "ops/index.h"
 
-enum { MODE_SET, MODE_ADD, MODE_MARK, MODE_WRITE, MODE_RUNS }; // variant 0 of the kernel, see shaders/scatter.comp
+enum { MODE_SET, MODE_JOIN, MODE_MARK, MODE_WRITE, MODE_RUNS }; // variant 0 of the kernel, see shaders/scatter.comp
+enum verb { VERB_ADD, VERB_MUL, VERB_MAX, VERB_MIN, VERB_SET }; // variant 2: what joins two elements
 enum { SHORT_AXIS = 32 };
 
 static kiln_status check_source(const struct op_call *c, int index_in, int src_in)
@@ -40,7 +42,7 @@ kiln_status infer_scatter(struct op_call *c)
 static kiln_status refuse_bool(const struct op_call *c)
 {
     if (c->in[0]->dtype != KILN_BOOL) return KILN_OK;
-    return op_fail(c, KILN_E_DTYPE, "adds integers and floats, x is %s", type_string(c->in[0]).s);
+    return op_fail(c, KILN_E_DTYPE, "joins integers and floats, x is %s", type_string(c->in[0]).s);
 }
 
 kiln_status infer_scatter_add(struct op_call *c)
@@ -69,6 +71,7 @@ kiln_status infer_index_add(struct op_call *c)
 struct scatter {
     struct lowering *lo;
     enum scalar_class cls;
+    enum verb verb;
     int axis;
     bool shared_index;           // one index for all columns
     struct view index, src, out; // over src's dimensions; out has its whole axis
@@ -93,9 +96,10 @@ static kiln_status run(const struct scatter *s, int mode, const struct view *ind
     }
     struct launch l;
     space_launch(&l, s->lo, FAMILY_scatter, s->cls, &space);
-    if (mode == MODE_SET || mode == MODE_ADD) l.extent[0] /= s->src.dims[s->axis]; // one a column
+    if (mode == MODE_SET || mode == MODE_JOIN) l.extent[0] /= s->src.dims[s->axis]; // one a column
     l.variant[0] = (uint32_t)mode;
     l.variant[1] = (uint32_t)at;
+    l.variant[2] = s->verb == VERB_SET ? 0 : s->verb;
     launch_operand(&l, index, space.strides[0], false);
     launch_operand(&l, aux, space.strides[1], mode == MODE_MARK);
     launch_operand(&l, src, space.strides[2], false);
@@ -150,43 +154,48 @@ static kiln_status sort_index(const struct scatter *s, struct view *sorted, stru
     return KILN_OK;
 }
 
-static kiln_status add_runs(const struct scatter *s)
+static kiln_status join_runs(const struct scatter *s)
 {
     struct view sorted, order;
     TRY(sort_index(s, &sorted, &order));
     return run(s, MODE_RUNS, &sorted, &order, &s->src, &s->out);
 }
 
-static kiln_status scatter_into(const struct scatter *s, bool add)
+static kiln_status scatter_into(const struct scatter *s)
 {
     int64_t count = view_count(&s->src), length = s->src.dims[s->axis];
     if (count == 0) return KILN_OK;
     struct view none = view_integer(0);
     bool walk = lowers_to_cpu(s->lo, s->cls) || length <= SHORT_AXIS || count / length >= s->lo->caps->parallelism;
-    if (walk) return run(s, add ? MODE_ADD : MODE_SET, &s->index, &none, &s->src, &s->out);
-    return add ? add_runs(s) : set_winners(s);
+    bool sets = s->verb == VERB_SET;
+    if (walk) return run(s, sets ? MODE_SET : MODE_JOIN, &s->index, &none, &s->src, &s->out);
+    return sets ? set_winners(s) : join_runs(s);
 }
 
 kiln_status lower_add_rows(struct lowering *lo, const struct view *index, const struct view *src,
                            const struct view *out)
 {
     struct scatter s = {.lo = lo, .cls = dtype_class(out->dtype), .shared_index = true, .src = *src, .out = *out};
+    s.verb = VERB_ADD;
     s.index = *src;
     s.index.slot = index->slot, s.index.dtype = index->dtype, s.index.offset = index->offset;
     s.index.strides[0] = index->strides[0], s.index.strides[1] = 0;
-    return scatter_into(&s, true);
+    return scatter_into(&s);
 }
 
-_Static_assert(AT_scatter_axis == AT_scatter_add_axis && AT_scatter_axis == AT_index_add_axis,
+_Static_assert(AT_scatter_axis == AT_scatter_add_axis && AT_scatter_axis == AT_index_add_axis &&
+                   AT_scatter_axis == AT_scatter_mul_axis && AT_scatter_axis == AT_scatter_max_axis &&
+                   AT_scatter_axis == AT_scatter_min_axis,
                "lower_scatter_to serves all");
 
-static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo, bool add, bool vector)
+static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo, enum verb verb, bool vector)
 {
-    struct scatter s = {.lo = lo, .shared_index = vector};
+    struct scatter s = {.lo = lo, .verb = verb, .shared_index = vector};
+    bool joins = verb != VERB_SET;
     const struct type *x = c->in[0];
     struct view out = c->vout[0], target = out, src = c->vin[2];
     TRY(op_axis(c, AT_scatter_axis, 0, &s.axis));
-    unsigned dtype = add ? class_dtype(dtype_class(x->dtype)) : x->dtype;
+    unsigned dtype = joins ? class_dtype(dtype_class(x->dtype)) : x->dtype;
     if (dtype != x->dtype) TRY(lower_temp(lo, dtype, x->rank, x->dims, &target));
     TRY(lower_copy(lo, &c->vin[0], &target));
     int64_t dims[MAX_RANK];
@@ -208,26 +217,41 @@ static kiln_status lower_scatter_to(const struct op_call *c, struct lowering *lo
     s.out = target;
     for (int d = 0; d < x->rank; d++)
         if (d != s.axis) s.out.dims[d] = dims[d];
-    s.cls = add ? dtype_class(dtype) : dtype_class(view_as_bits(&target).dtype);
-    if (!add) {
+    s.cls = joins ? dtype_class(dtype) : dtype_class(view_as_bits(&target).dtype);
+    if (!joins) {
         s.src = view_as_bits(&s.src);
         s.out = view_as_bits(&s.out);
     }
-    TRY(scatter_into(&s, add));
+    TRY(scatter_into(&s));
     return dtype == x->dtype ? KILN_OK : lower_copy(lo, &target, &out);
 }
 
 kiln_status lower_scatter(const struct op_call *c, struct lowering *lo)
 {
-    return lower_scatter_to(c, lo, false, false);
+    return lower_scatter_to(c, lo, VERB_SET, false);
 }
 
 kiln_status lower_scatter_add(const struct op_call *c, struct lowering *lo)
 {
-    return lower_scatter_to(c, lo, true, false);
+    return lower_scatter_to(c, lo, VERB_ADD, false);
+}
+
+kiln_status lower_scatter_mul(const struct op_call *c, struct lowering *lo)
+{
+    return lower_scatter_to(c, lo, VERB_MUL, false);
+}
+
+kiln_status lower_scatter_max(const struct op_call *c, struct lowering *lo)
+{
+    return lower_scatter_to(c, lo, VERB_MAX, false);
+}
+
+kiln_status lower_scatter_min(const struct op_call *c, struct lowering *lo)
+{
+    return lower_scatter_to(c, lo, VERB_MIN, false);
 }
 
 kiln_status lower_index_add(const struct op_call *c, struct lowering *lo)
 {
-    return lower_scatter_to(c, lo, true, true);
+    return lower_scatter_to(c, lo, VERB_ADD, true);
 }

@@ -37,6 +37,8 @@ void too_many_dimensions(void **state);
 void wrong_dtypes(void **state);
 void wrong_axes(void **state);
 void wrong_values(void **state);
+void wrong_indices(void **state);
+void indices_out_of_range(void **state);
 void wrong_views(void **state);
 void every_op_rejects_null(void **state);
 void every_op_rejects_a_freed_handle(void **state);

@@ -93,6 +93,8 @@ int main(int argc, char **argv)
         CASE(wrong_dtypes),
         CASE(wrong_axes),
         CASE(wrong_values),
+        CASE(wrong_indices),
+        CASE(indices_out_of_range),
         CASE(wrong_views),
         CASE(every_op_rejects_null),
         CASE(every_op_rejects_a_freed_handle),

@@ -30,6 +30,7 @@ static kiln_model *model;
 static kiln_capture_region *region;
 static kiln_bundle *bundle;
 static kiln_value value[1];
+static kiln_index_item items[8];
 static FILE *sink;
 static const char *names[] = {"x", "y"};
 static int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};

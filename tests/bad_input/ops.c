@@ -138,10 +138,7 @@ void wrong_values(void **state)
         "cross_entropy: ", "reduction 9");
     BAD(kiln_cross_entropy(a, I64(2), KILN_CROSS_ENTROPY(.label_smoothing = 2)), KILN_E_ARGUMENT,
         "cross_entropy: ", "label_smoothing 2");
-    BAD(kiln_norm(a, KILN_NORM(.ord = KILN_ZERO)), KILN_E_ARGUMENT, "norm: ", "ord 0 ");
-    BAD(kiln_norm(a, KILN_NORM(.ord = -1)), KILN_E_ARGUMENT, "norm: ", "ord -1 ");
-    BAD(kiln_norm(a, KILN_NORM(.ord = -INFINITY)), KILN_E_ARGUMENT, "norm: ", "ord -inf ");
-    BAD(kiln_norm(a, KILN_NORM(.ord = NAN)), KILN_E_ARGUMENT, "norm: ", "ord nan ");
+    BAD(kiln_norm(a, KILN_NORM(.ord = NAN)), KILN_E_ARGUMENT, "norm: ", "ord is NaN");
     BAD(kiln_one_hot(I64(2), -1), KILN_E_ARGUMENT, "one_hot: ", "depth", "-1");
     BAD(kiln_topk(a, 4, 1, true, &out[0], &out[1]), KILN_E_ARGUMENT, "topk: ", "k is 4", "f32[2,3]");
     BAD(kiln_tile(a, KILN_SHAPE(2, -1)), KILN_E_ARGUMENT, "tile: ", "-1");

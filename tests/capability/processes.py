@@ -243,7 +243,7 @@ def capability_77(build, source, bench, info):
     listed = set(run(bench, '--list').stdout.split())
     for device in ['cpu', 'vulkan'] if has_vulkan(info) else ['cpu']:
         rows = {}
-        for some in ('?[!aio]*', '[!ml]a*s', 'matmul_bias*', 'dispatch_*'):
+        for some in ('?[!aio]*', 'hist*', '[!ml]a*s', 'matmul_bias*', 'dispatch_*'):
             rows.update(rows_of(bench, '--device', device, '--size', 'tiny', '--filter', some))
         rows = {key: row for key, row in rows.items() if key[0] not in others}
         check({name for name, _ in rows} == listed - one_op - others, f'rows are missing: {sorted(rows)}')

@@ -42,6 +42,13 @@ static kiln_tensor *dropped(kiln_tensor *x)
     return kiln_dropout(x, 0.3);
 }
 
+static kiln_tensor *ordered(kiln_tensor *x)
+{
+    kiln_tensor *values = NULL, *order;
+    kiln_sort(x, -1, false, &values, &order);
+    return values;
+}
+
 static kiln_tensor *assigned(kiln_tensor *x, kiln_tensor *y)
 {
     kiln_tensor *t = kiln_contiguous(x);

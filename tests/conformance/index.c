@@ -201,13 +201,23 @@ void conform_isin(const char *op)
 
 // --- writing
 
-enum writer { SCATTER, SCATTER_ADD, INDEX_ADD };
+enum writer { SCATTER, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN, INDEX_ADD };
 
 static kiln_tensor *call_write(enum writer what, kiln_tensor *x, int64_t axis, kiln_tensor *index, kiln_tensor *src)
 {
     return what == SCATTER       ? kiln_scatter(x, axis, index, src)
            : what == SCATTER_ADD ? kiln_scatter_add(x, axis, index, src)
+           : what == SCATTER_MUL ? kiln_scatter_mul(x, axis, index, src)
+           : what == SCATTER_MAX ? kiln_scatter_max(x, axis, index, src)
+           : what == SCATTER_MIN ? kiln_scatter_min(x, axis, index, src)
                                  : kiln_index_add(x, axis, index, src);
+}
+
+static enum scatter_verb verb_of(enum writer what)
+{
+    static const enum scatter_verb verbs[] = {SCATTER_SET,     SCATTER_SUM,   SCATTER_PRODUCT,
+                                              SCATTER_LARGEST, SCATTER_LEAST, SCATTER_SUM};
+    return verbs[what];
 }
 
 static void write_case(const char *op, enum writer what, const struct index_case *c, int dtype, int index_dtype,
@@ -216,12 +226,13 @@ static void write_case(const char *op, enum writer what, const struct index_case
     kiln_scope *scope = kiln_scope_begin();
     struct host x, index, src, full, scale;
     int axis = (int)(c->axis < 0 ? c->axis + c->rank : c->axis);
-    kiln_tensor *t = random_tensor(&x, dtype, c->rank, c->dims, layout, -9, 9);
+    double most = what == SCATTER_MUL ? 1.5 : 9; // products stay within the range of halves
+    kiln_tensor *t = random_tensor(&x, dtype, c->rank, c->dims, layout, -most, most);
     kiln_tensor *i = indices(&index, index_dtype, c->index_rank, c->index, c->dims[axis], LAYOUT_CONTIGUOUS);
     int64_t dims[4];
     memcpy(dims, what == INDEX_ADD ? c->dims : c->index, sizeof dims);
     if (what == INDEX_ADD) dims[axis] = c->index[0];
-    kiln_tensor *s = random_tensor(&src, dtype, c->rank, dims, layout, -9, 9);
+    kiln_tensor *s = random_tensor(&src, dtype, c->rank, dims, layout, -most, most);
     // The index of slices, spread over their elements.
     full = what == INDEX_ADD ? host_new(index_dtype, c->rank, dims) : host_copy(&index);
     for (int64_t k = 0; what == INDEX_ADD && k < full.n; k++) {
@@ -229,8 +240,9 @@ static void write_case(const char *op, enum writer what, const struct index_case
         unravel(c->rank, dims, k, at);
         full.v[k] = index.v[at[axis]];
     }
-    struct host want = reference_scatter(&x, axis, &full, &src, what != SCATTER, &scale);
-    check_values(call_write(what, t, c->axis, i, s), &want, &scale, what == SCATTER ? 0 : 4 + (double)dims[axis],
+    struct host want = reference_scatter(&x, axis, &full, &src, verb_of(what), &scale);
+    check_values(call_write(what, t, c->axis, i, s), &want, &scale,
+                 what == SCATTER || what == SCATTER_MAX || what == SCATTER_MIN ? 0 : 4 + (double)dims[axis],
                  case_text(op, &x, layout, kiln_dtype_name((kiln_dtype)index_dtype)));
     host_free(&x);
     host_free(&index);
@@ -285,6 +297,21 @@ void conform_scatter(const char *op)
 void conform_scatter_add(const char *op)
 {
     writers(op, SCATTER_ADD, scatters, 6);
+}
+
+void conform_scatter_mul(const char *op)
+{
+    writers(op, SCATTER_MUL, scatters, 6);
+}
+
+void conform_scatter_max(const char *op)
+{
+    writers(op, SCATTER_MAX, scatters, 6);
+}
+
+void conform_scatter_min(const char *op)
+{
+    writers(op, SCATTER_MIN, scatters, 6);
 }
 
 void conform_index_add(const char *op)

@@ -78,7 +78,8 @@ static kiln_tensor *call(const struct reducer *r, kiln_tensor *x, const struct s
         return r->what == RED_VAR ? kiln_var(x, &o) : kiln_std(x, &o);
     }
     if (r->what == RED_NORM) {
-        kiln_norm_opts o = {.size = sizeof o, .axes = axes, .keepdims = s->keepdims, .ord = r->param};
+        kiln_norm_opts o = {
+            .size = sizeof o, .axes = axes, .keepdims = s->keepdims, .ord = r->param == 0 ? KILN_ZERO : r->param};
         return kiln_norm(x, &o);
     }
     kiln_reduce_opts o = {.size = sizeof o, .axes = axes, .keepdims = s->keepdims};
@@ -231,7 +232,7 @@ void conform_std(const char *op)
 
 void conform_norm(const char *op)
 {
-    const double orders[] = {1, 2, INFINITY, 3, 0.5};
+    const double orders[] = {1, 2, INFINITY, 3, 0.5, 0, -INFINITY, -2};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
         reduce(&(struct reducer){op, RED_NORM, NULL, orders[i], -3, 3, 256});
 }

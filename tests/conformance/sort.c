@@ -1,6 +1,7 @@
 // Scans and sorting.
 #include "conformance/structured.h"
 #include <kiln/ops.h>
+#include <stdlib.h>
 
 static const struct {
     int rank;
@@ -144,4 +145,55 @@ void conform_topk(const char *op)
     kiln_topk(m, 4, 1, true, &v, &p);
     if (!kiln_error()) record_mistake("topk gives 4 of 3");
     kiln_error_clear();
+}
+
+// --- places in sorted lines
+
+static int by_value(const void *a, const void *b)
+{
+    long double x = *(const long double *)a, y = *(const long double *)b;
+    return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+}
+
+static bool comes_before(long double a, long double v, bool right)
+{
+    if (isnan(v)) return right || !isnan(a);
+    return right ? a <= v : a < v;
+}
+
+// Lines of `length` in rows, or one for all; values [rows, count].
+static void search_case(const char *op, int dtype, enum host_layout layout, int64_t length, bool one, bool right)
+{
+    struct host lines, values;
+    random_tensor(&lines, dtype, one ? 1 : 2, one ? (const int64_t[]){length} : (const int64_t[]){3, length},
+                  LAYOUT_CONTIGUOUS, -9, 9);
+    random_tensor(&values, dtype, 2, (const int64_t[]){3, 70}, LAYOUT_CONTIGUOUS, -10, 10);
+    for (int64_t i = 0; is_float(dtype) && i < values.n; i++)
+        values.v[i] = i % 11 == 0 ? NAN : i % 13 == 0 ? INFINITY : rintl(values.v[i]);
+    for (int64_t i = 0; is_float(dtype) && i < lines.n; i++) lines.v[i] = i % 17 == 3 ? NAN : rintl(lines.v[i]);
+    if (layout == LAYOUT_EXPANDED) host_repeat_first(&values);
+    for (int64_t i = 0; i < lines.n; i += length) qsort(&lines.v[i], (size_t)length, sizeof lines.v[0], by_value);
+    struct host want = host_new(KILN_I64, 2, values.dims);
+    for (int64_t i = 0; i < values.n; i++)
+        for (int64_t k = 0; k < length; k++)
+            want.v[i] += comes_before(lines.v[(one ? 0 : i / 70 * length) + k], values.v[i], right);
+    kiln_tensor *sorted = host_tensor(suite.dev, &lines, layout == LAYOUT_EXPANDED ? LAYOUT_CONTIGUOUS : layout);
+    check_equal(kiln_searchsorted(sorted, host_tensor(suite.dev, &values, layout), right), &want,
+                case_text(op, &values, layout, right ? "right" : "left"));
+    host_free(&lines);
+    host_free(&values);
+    host_free(&want);
+}
+
+void conform_searchsorted(const char *op)
+{
+    static const int64_t lengths[] = {1, 2, 33, 100};
+    for (int d = 0; d < DTYPES; d++)
+        for (int l = 0; l < LAYOUT_COUNT; l++)
+            for (int i = 0; i < 8; i++)
+                if (!thinned(d + l + i, 4)) search_case(op, d, (enum host_layout)l, lengths[i / 2], i % 2, (d + l) % 2);
+    kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
+                *v = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3));
+    if (kiln_searchsorted(m, v, false)) record_mistake("searchsorted takes lines for other rows");
+    expect_error(KILN_E_SHAPE, op, "lines for other rows");
 }

@@ -166,3 +166,47 @@ kiln_tensor *step_sort(struct operands *o)
         return kiln_topk(o->a, k, axis, turned, &values, &indices) ? NULL : which == 2 ? values : indices;
     }
 }
+
+// Indexing in one call, of all kinds of items but masks, whose results are of no known size.
+kiln_tensor *step_index(struct operands *o)
+{
+    int64_t dims[] = {1 + choose(o, 3)}, rank = (int64_t)kiln_rank(o->a), n = rank ? kiln_dim(o->a, 0) : 0;
+    if (!n || too_deep(o, o->a, 4) || kiln_numel(o->a) * dims[0] > LARGEST) return NULL;
+    int64_t at = choose(o, (uint32_t)n), last = kiln_dim(o->a, -1), step = choose(o, 2) ? 2 : -1;
+    kiln_tensor *ids = make_index(o, 1, dims, n);
+    if (!ids) return NULL;
+    switch (choose(o, rank > 1 && last ? 4 : 2)) {
+    case 0:
+        say(o, "index(%s, at %d, new axis)", o->na, (int)at);
+        return kiln_index(o->a, KILN_INDEX(KILN_AT(at), KILN_NEW_AXIS));
+    case 1: say(o, "index(%s, %d rows)", o->na, (int)dims[0]); return kiln_index(o->a, KILN_INDEX(KILN_TAKE(ids)));
+    case 2:
+        say(o, "index(%s, ..., by %d)", o->na, (int)step);
+        return kiln_index(o->a, KILN_INDEX(KILN_ELLIPSIS, KILN_BY(step)));
+    default:
+        say(o, "index(%s, %d rows, ..., their remainders by %d)", o->na, (int)dims[0], (int)last);
+        return kiln_index(
+            o->a, KILN_INDEX(KILN_TAKE(ids), KILN_ELLIPSIS, KILN_TAKE(kiln_remainder(ids, kiln_scalar_int(last)))));
+    }
+}
+
+// Values by their rank along an axis.
+kiln_tensor *step_rank(struct operands *o)
+{
+    int64_t axis = choose_axis(o, o->a);
+    kiln_tensor *values = NULL, *places;
+    if (!kiln_rank(o->a) || !is_float(o->a) || !kiln_dim(o->a, axis)) return NULL;
+    switch (choose(o, 3)) {
+    case 0:
+        say(o, "median(%s, %d)", o->na, (int)axis);
+        kiln_median(o->a, axis, choose(o, 2), &values, &places);
+        return values;
+    case 1:
+        say(o, "cummax_indices(%s, %d)", o->na, (int)axis);
+        kiln_cummax_indices(o->a, axis, &values, &places);
+        return values;
+    default:
+        say(o, "running_sum(%s, %d, before, from the end)", o->na, (int)axis);
+        return kiln_running_sum(o->a, axis, true, true);
+    }
+}

@@ -39,6 +39,26 @@ kiln_tensor *step_assign(struct operands *o)
     return written(o, kiln_assign(o->a, o->b));
 }
 
+// By index, in place.
+kiln_tensor *step_index_assign(struct operands *o)
+{
+    int64_t n = kiln_rank(o->a) ? kiln_dims(o->a)[0] : 0, count = 1 + choose(o, 3);
+    bool add = choose(o, 2) && !is_bool(o->a);
+    kiln_tensor *two = is_float(o->a) ? kiln_scalar(0.5) : is_bool(o->a) ? kiln_scalar_bool(true) : kiln_scalar_int(2);
+    if (!n || !kiln_numel(o->a)) return NULL;
+    if (choose(o, 2)) {
+        kiln_tensor *mask = kiln_greater(o->a, kiln_scalar_int(0));
+        say(o, "index_assign%s(%s, a mask of it > 0, 2)", add ? "_add" : "", o->na);
+        return written(o, add ? kiln_index_assign_add(o->a, KILN_INDEX(KILN_MASK(mask)), two)
+                              : kiln_index_assign(o->a, KILN_INDEX(KILN_MASK(mask)), two));
+    }
+    kiln_tensor *index = make_index(o, 1, &count, n);
+    if (!index) return NULL;
+    say(o, "index_assign%s(%s, %d rows, 2)", add ? "_add" : "", o->na, (int)count);
+    return written(o, add ? kiln_index_assign_add(o->a, KILN_INDEX(KILN_TAKE(index)), two)
+                          : kiln_index_assign(o->a, KILN_INDEX(KILN_TAKE(index)), two));
+}
+
 // As an optimiser writes: leaves, and views of them, without a tape.
 kiln_tensor *step_leaf(struct operands *o)
 {

@@ -56,12 +56,17 @@ static long double norm(const struct fold *f, double order)
     long double sum = 0;
     for (int64_t k = 0; k < f->count; k++) {
         long double v = fabsl(element(f, k));
-        if (isinf(order))
+        if (isinf(order) && order < 0)
+            sum = k == 0 || isnan(v) || v < sum ? v : sum;
+        else if (order == 0)
+            sum += v != 0;
+        else if (isinf(order))
             sum = isnan(v) || v > sum ? v : sum;
         else
             sum += powl(v, order);
     }
-    return isinf(order) ? sum : powl(sum, 1 / (long double)order);
+    if (f->count == 0 && isinf(order) && order < 0) return INFINITY;
+    return isinf(order) || order == 0 ? sum : powl(sum, 1 / (long double)order);
 }
 
 static long double log_sum_exp(const struct fold *f)

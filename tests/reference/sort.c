@@ -83,8 +83,21 @@ struct host reference_take(const struct host *x, int axis, const struct host *in
     return out;
 }
 
+static long double joined(int dtype, enum scatter_verb verb, long double a, long double b)
+{
+    switch (verb) {
+    case SCATTER_SUM: return is_float(dtype) ? a + b : (long double)wrapped(dtype, wrap_add((int64_t)a, (int64_t)b));
+    case SCATTER_PRODUCT:
+        return is_float(dtype) ? a * b
+                               : (long double)wrapped(dtype, (int64_t)((uint64_t)(int64_t)a * (uint64_t)(int64_t)b));
+    case SCATTER_LARGEST: return isnan(a) || a >= b ? a : b;
+    case SCATTER_LEAST: return isnan(a) || a <= b ? a : b;
+    default: return b;
+    }
+}
+
 struct host reference_scatter(const struct host *x, int axis, const struct host *index, const struct host *src,
-                              bool add, struct host *scale)
+                              enum scatter_verb verb, struct host *scale)
 {
     struct host out = host_copy(x);
     if (scale) {
@@ -96,13 +109,11 @@ struct host reference_scatter(const struct host *x, int axis, const struct host 
         unravel(index->rank, index->dims, i, at);
         at[axis] = from_end(index->v[i], x->dims[axis]);
         int64_t to = ravel(x->rank, x->dims, at);
-        if (!add)
-            out.v[to] = src->v[i];
-        else if (is_float(x->dtype))
-            out.v[to] += src->v[i];
-        else
-            out.v[to] = (long double)wrapped(x->dtype, wrap_add((int64_t)out.v[to], (int64_t)src->v[i]));
-        if (scale) scale->v[to] += fabsl(src->v[i]);
+        out.v[to] = joined(x->dtype, verb, out.v[to], src->v[i]);
+        if (scale && verb == SCATTER_PRODUCT)
+            scale->v[to] *= fabsl(src->v[i]);
+        else if (scale)
+            scale->v[to] += fabsl(src->v[i]);
     }
     return out;
 }

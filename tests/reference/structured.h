@@ -94,9 +94,10 @@ struct host reference_pad(const struct host *x, const int64_t *before, const int
 // take_along_axis; slices by an index of any shape; both with negative indices.
 struct host reference_gather(const struct host *x, int axis, const struct host *index);
 struct host reference_take(const struct host *x, int axis, const struct host *index);
-// A copy of x with src (of index's shape) written or added at index along an axis, in order.
+// A copy of x with src (of index's shape) written, added or otherwise joined at index along an axis, in order.
+enum scatter_verb { SCATTER_SET, SCATTER_SUM, SCATTER_PRODUCT, SCATTER_LARGEST, SCATTER_LEAST };
 struct host reference_scatter(const struct host *x, int axis, const struct host *index, const struct host *src,
-                              bool add, struct host *scale);
+                              enum scatter_verb verb, struct host *scale);
 struct host reference_scan(const struct host *x, int axis, bool product, int dtype, struct host *scale);
 // The places of the elements along an axis in sorted order: stable, NaN last.
 struct host reference_argsort(const struct host *x, int axis, bool descending);

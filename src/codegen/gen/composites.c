@@ -29,7 +29,15 @@ static const char intro[] =
     "#ifndef KILN_COMPOSITES_H\n#define KILN_COMPOSITES_H\n\n#include <kiln/ops.h>\n\n"
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
     "/// What a Fourier transform is divided by: the inverse by n, itself by n, or both by the root of n.\n"
-    "enum { KILN_FFT_BACKWARD = 0, KILN_FFT_FORWARD = 1, KILN_FFT_ORTHO = 2 };\n\n";
+    "enum { KILN_FFT_BACKWARD = 0, KILN_FFT_FORWARD = 1, KILN_FFT_ORTHO = 2 };\n"
+    "/// What a quantile between two values is: on the line between them; the lower; the higher; their mean; the "
+    "nearer, "
+    "of two as near the even place.\n"
+    "enum {\n    KILN_QUANTILE_LINEAR = 0,\n    KILN_QUANTILE_LOWER = 1,\n    KILN_QUANTILE_HIGHER = 2,\n"
+    "    KILN_QUANTILE_MIDPOINT = 3,\n    KILN_QUANTILE_NEAREST = 4\n};\n"
+    "/// What kiln_scatter_reduce does with the elements for one place.\n"
+    "enum {\n    KILN_SCATTER_SUM = 0,\n    KILN_SCATTER_PROD = 1,\n    KILN_SCATTER_MEAN = 2,\n"
+    "    KILN_SCATTER_MAX = 3,\n    KILN_SCATTER_MIN = 4\n};\n\n";
 
 kiln_status gen_composites_header(const char *path)
 {
@@ -70,7 +78,7 @@ static void read_options(struct str *s, const struct composite_row *r, const cha
     int n = gen_params(gen_options(options)->fields, f, 16);
     str_addf(s, "    kiln_%s_opts o;\n    options_read(\"%s\", ", options, r->name);
     gen_options_macro(s, options);
-    str_add(s, ", &o, opts);\n");
+    str_add(s, ", &o, opts);\n    o.size = sizeof o;\n"); // so that it can be handed on
     for (int i = 0; i < n; i++) field_default(s, &f[i]);
 }
 
@@ -80,6 +88,8 @@ static void checks(struct str *s, const struct param *p, int n)
         if (p[i].kind == PARAM_TENSOR && !p[i].may_be_null)
             str_addf(s, " && composite_takes(&call, \"%s\", %s)", p[i].name, p[i].name);
         if (p[i].kind == PARAM_LIST) str_addf(s, " && composite_takes_all(&call, \"%s\", %s, n)", p[i].name, p[i].name);
+        if (p[i].kind == PARAM_INTS)
+            str_addf(s, " && composite_takes_ints(&call, \"%s\", %s_count, %s)", p[i].name, p[i].name, p[i].name);
         if (p[i].kind == PARAM_TEXT) str_addf(s, " && composite_takes_text(&call, \"%s\", %s)", p[i].name, p[i].name);
     }
 }
@@ -97,6 +107,17 @@ static void arguments(struct str *s, const struct param *p, int n)
     }
 }
 
+// Of an op whose results are a list that the caller has room for.
+static void list_function(struct str *s, const struct composite_row *r, const struct param *p, int n, const char *out)
+{
+    str_addf(s, "    struct composite call;\n    if (composite_begin(&call, \"%s\")", r->name);
+    checks(s, p, n);
+    str_addf(s, " && composite_has_room(&call, \"%s\", %s, n_out))\n        compose_%s(", out, out, r->name);
+    arguments(s, p, n);
+    str_addf(s, ", %s, n_out);\n    composite_end(&call, %s, %s ? n_out : 0);\n    return kiln_error();\n}\n\n", out,
+             out, out);
+}
+
 static void function(struct str *s, const struct composite_row *r, const char *name)
 {
     struct param p[16], out[OP_MAX_OUT];
@@ -105,6 +126,10 @@ static void function(struct str *s, const struct composite_row *r, const char *n
     str_add(s, "\n{\n");
     for (int i = 0; i < n; i++)
         if (p[i].kind == PARAM_OPTIONS) read_options(s, r, p[i].name);
+    if (n_out && out[0].kind == PARAM_LIST) {
+        list_function(s, r, p, n, out[0].name);
+        return;
+    }
     str_addf(s, "    kiln_tensor *results[%d] = {NULL};\n    struct composite call;\n", n_out ? n_out : 1);
     str_addf(s, "    if (composite_begin(&call, \"%s\")", r->name);
     checks(s, p, n);

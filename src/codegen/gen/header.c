@@ -122,6 +122,7 @@ void gen_signature(struct str *s, const char *function, const struct param *p, i
         param_decl(s, &p[i]);
     }
     for (int i = 0; i < n_out; i++) str_addf(s, ", kiln_tensor **%s", out[i].name);
+    if (n_out && out[0].kind == PARAM_LIST) str_add(s, ", size_t n_out");
     str_add(s, ")");
 }
 

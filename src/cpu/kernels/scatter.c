@@ -1,14 +1,14 @@
-// out[column, index(column, k)] = or += src[column, k], for each k in order. The space is src's; variant 1 is the
-// dimension of k, the others make the columns. Operands: index, (unused), src, out (without its indexed axis); scalars:
-// that axis's size and out's stride along it. Threads share out the columns, so an element of out belongs to one thread
-// and sees its k in order.
+// out[column, index(column, k)] = src[column, k], or the two joined, for each k in order. The space is src's; variant 1
+// is the dimension of k, the others make the columns. Operands: index, (unused), src, out (without its indexed axis);
+// scalars: that axis's size and out's stride along it. Threads share out the columns, so an element of out belongs to
+// one thread and sees its k in order.
 //
 // A run of columns along the innermost dimension is done together. One index for all of it: whole runs are added. Else
 // the loop follows the index's shorter stride.
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/walk.h"
 
-enum { MODE_SET, MODE_ADD }; // as in ops/scatter.c
+enum { MODE_SET, MODE_JOIN }; // as in ops/scatter.c, with what joins in variant 2
 
 struct scatter_run {
     char *out;
@@ -17,46 +17,89 @@ struct scatter_run {
     int64_t n, out_step, src_step, axis_stride;
 }; // in elements
 
-#define OP   =
-#define T    uint8_t
-#define NAME set_8
+#define JOIN(a, b) (b)
+#define T          uint8_t
+#define NAME       set_8
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   =
 #define T    uint16_t
 #define NAME set_16
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   =
 #define T    uint32_t
 #define NAME set_32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   =
 #define T    uint64_t
 #define NAME set_64
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   +=
-#define T    float
-#define NAME add_f32
+#undef JOIN
+#define JOIN(a, b) ((a) + (b))
+#define T          float
+#define NAME       add_f32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   +=
 #define T    double
 #define NAME add_f64
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   +=
 #define T    uint32_t
 #define NAME add_i32
 #include "cpu/kernels/scatter_tmpl.c"
-#define OP   +=
 #define T    uint64_t
 #define NAME add_i64
+#include "cpu/kernels/scatter_tmpl.c"
+#undef JOIN
+#define JOIN(a, b) ((a) * (b))
+#define T          float
+#define NAME       mul_f32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    double
+#define NAME mul_f64
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    uint32_t
+#define NAME mul_i32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    uint64_t
+#define NAME mul_i64
+#include "cpu/kernels/scatter_tmpl.c"
+#undef JOIN
+#define JOIN(a, b) ((a) >= (b) || (a) != (a) ? (a) : (b)) // NaN wins
+#define T          float
+#define NAME       max_f32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    double
+#define NAME max_f64
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    int32_t
+#define NAME max_i32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    int64_t
+#define NAME max_i64
+#include "cpu/kernels/scatter_tmpl.c"
+#undef JOIN
+#define JOIN(a, b) ((a) <= (b) || (a) != (a) ? (a) : (b)) // NaN wins
+#define T          float
+#define NAME       min_f32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    double
+#define NAME min_f64
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    int32_t
+#define NAME min_i32
+#include "cpu/kernels/scatter_tmpl.c"
+#define T    int64_t
+#define NAME min_i64
 #include "cpu/kernels/scatter_tmpl.c"
 
 typedef void run_fn(const struct scatter_run *r);
 
 static run_fn *find_run(const struct launch *l)
 {
+    static run_fn *const joins[4][4] = {
+        {add_f32, add_f64, add_i32, add_i64},
+        {mul_f32, mul_f64, mul_i32, mul_i64},
+        {max_f32, max_f64, max_i32, max_i64},
+        {min_f32, min_f64, min_i32, min_i64},
+    };
     unsigned dtype = l->operands[3].dtype;
-    if (l->variant[0] == MODE_ADD)
-        return dtype == KILN_F32 ? add_f32 : dtype == KILN_F64 ? add_f64 : dtype == KILN_I32 ? add_i32 : add_i64;
+    if (l->variant[0] == MODE_JOIN)
+        return joins[l->variant[2]][dtype == KILN_F32 ? 0 : dtype == KILN_F64 ? 1 : dtype == KILN_I32 ? 2 : 3];
     int size_B = cpu_dtype_size_B[dtype];
     return size_B == 1 ? set_8 : size_B == 2 ? set_16 : size_B == 4 ? set_32 : set_64;
 }

@@ -84,6 +84,55 @@ RULE(scatter_add)
     return kiln_error();
 }
 
+// out = x * all of src for it. What one element is multiplied by is the product of those that are not 0, without it, or
+// 0 where another is 0.
+static kiln_tensor *others(kiln_tensor *of, kiln_tensor *product, kiln_tensor *zeros)
+{
+    kiln_tensor *zero = kiln_equal(of, kiln_scalar(0)), *is_zero = kiln_cast(zero, KILN_I64);
+    kiln_tensor *alone = kiln_equal(kiln_sub(zeros, is_zero), kiln_scalar_int(0));
+    kiln_tensor *rest = kiln_div(product, kiln_where(zero, kiln_scalar(1), of));
+    return kiln_where(alone, rest, kiln_scalar(0));
+}
+
+static kiln_tensor *not_zero(kiln_tensor *t)
+{
+    return kiln_where(kiln_equal(t, kiln_scalar(0)), kiln_scalar(1), t);
+}
+
+static kiln_tensor *is_zero(kiln_tensor *t)
+{
+    return kiln_cast(kiln_equal(t, kiln_scalar(0)), KILN_I64);
+}
+
+RULE(scatter_mul)
+{
+    int64_t axis = kiln_rule_int("axis");
+    kiln_tensor *x = in[0], *index = in[1], *src = kiln_expand(in[2], kiln_rank(in[1]), kiln_dims(in[1]));
+    kiln_tensor *product = kiln_scatter_mul(not_zero(x), axis, index, not_zero(src));
+    kiln_tensor *zeros = kiln_scatter_add(is_zero(x), axis, index, is_zero(src));
+    if (kiln_rule_wants(0)) din[0] = kiln_mul(dout[0], others(x, product, zeros));
+    if (kiln_rule_wants(2)) {
+        kiln_tensor *there = kiln_gather(product, axis, index), *n = kiln_gather(zeros, axis, index);
+        din[2] = kiln_mul(kiln_gather(dout[0], axis, index), others(src, there, n));
+    }
+    return kiln_error();
+}
+
+// The elements that are the extremum share the gradient.
+RULE(scatter_extremum)
+{
+    int64_t axis = kiln_rule_int("axis");
+    kiln_tensor *x = in[0], *index = in[1], *y = out[0], *src = kiln_expand(in[2], kiln_rank(in[1]), kiln_dims(in[1]));
+    kiln_tensor *zero = kiln_scalar(0), *stayed = kiln_equal(x, y),
+                *came = kiln_equal(src, kiln_gather(y, axis, index));
+    kiln_tensor *count = kiln_scatter_add(kiln_cast(stayed, KILN_I64), axis, index, kiln_cast(came, KILN_I64));
+    kiln_tensor *n = kiln_cast(kiln_maximum(count, kiln_scalar_int(1)), kiln_tensor_dtype(dout[0]));
+    kiln_tensor *part = kiln_div(dout[0], n);
+    if (kiln_rule_wants(0)) din[0] = kiln_where(stayed, part, zero);
+    if (kiln_rule_wants(2)) din[2] = kiln_where(came, kiln_gather(part, axis, index), zero);
+    return kiln_error();
+}
+
 RULE(index_add)
 {
     if (kiln_rule_wants(0)) din[0] = dout[0];
@@ -190,6 +239,9 @@ static const kiln_rule_spec rules[] = {
     {.op = "update_at", .fn = update_at, INDEX},
     {.op = "scatter", .fn = scatter, INDEX},
     {.op = "scatter_add", .fn = scatter_add, INDEX},
+    {.op = "scatter_mul", .fn = scatter_mul, .needs_in = 7},
+    {.op = "scatter_max", .fn = scatter_extremum, .needs_in = 7, .needs_out = 1 << 0},
+    {.op = "scatter_min", .fn = scatter_extremum, .needs_in = 7, .needs_out = 1 << 0},
     {.op = "index_add", .fn = index_add, INDEX},
     {.op = "cumsum", .fn = cumsum},
     {.op = "cumprod", .fn = cumprod, .needs_in = 1 << 0, .needs_out = 1 << 0},

@@ -127,19 +127,22 @@ RULE(norm)
         din[0] = kiln_mul(kiln_sign(x), dy);
     else if (p == 2)
         din[0] = kiln_mul(x, safe_quotient(dy, y));
-    else if (p == (double)INFINITY) {
+    else if (p == 0)
+        din[0] = kiln_zeros_like(x);
+    else if (isinf(p)) {
         const int64_t *axes;
         size_t n_axes = kiln_rule_ints("axes", &axes);
         // Not y, from which an x that is computed anew may differ by its last bits.
         const kiln_reduce_opts *along = KILN_REDUCE(.axes = {n_axes, axes}, .keepdims = true);
-        kiln_tensor *size = kiln_abs(x),
-                    *hit = kiln_cast(kiln_equal(size, kiln_max(size, along)), kiln_tensor_dtype(dy));
+        kiln_tensor *size = kiln_abs(x), *end = p > 0 ? kiln_max(size, along) : kiln_min(size, along),
+                    *hit = kiln_cast(kiln_equal(size, end), kiln_tensor_dtype(dy));
         kiln_tensor *count = kiln_sum(hit, along);
         din[0] = kiln_mul(kiln_mul(hit, kiln_sign(x)), kiln_div(dy, count));
     } else {
         // sign(x) (|x| / y)^(p-1) dy; at 0 the derivative of |x|^p is 0, or without bound for p < 1.
         kiln_tensor *zero = kiln_equal(x, number(0)), *size = kiln_where(zero, number(1), kiln_abs(x));
         kiln_tensor *power = kiln_pow(safe_quotient(size, y), number(p - 1));
+        if (p < 0) zero = kiln_logical_or(zero, kiln_equal(y, number(0)));
         din[0] = kiln_mul(kiln_where(zero, number(0), kiln_mul(kiln_sign(x), power)), dy);
     }
     return kiln_error();
