@@ -10,7 +10,8 @@ VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 
          'kiln_schedule*': 'schedule', 'kiln_function*': 'function', 'kiln_graph*': 'graph', 'kiln_loader*': 'loader',
          'kiln_archive*': 'archive', 'kiln_checkpoint*': 'checkpoint', 'kiln_capture_region*': 'region',
          'FILE*': 'sink', 'char*': '"x"', 'kiln_tensor**': 'tensors', 'kiln_cell**': 'cells', 'int64_t*': 'ones',
-         'char**': 'names', 'kiln_bundle*': 'bundle', 'kiln_model*': 'model', 'kiln_value*': 'value'}
+         'char**': 'names', 'kiln_bundle*': 'bundle', 'kiln_model*': 'model', 'kiln_value*': 'value',
+         'kiln_average*': 'average'}
 
 
 def functions(text):

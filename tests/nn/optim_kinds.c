@@ -296,10 +296,10 @@ static void lbfgs(struct model *m, const double *g, int t)
 
 // --- the same in the library
 
-#define MAKE(name, ...) \
+#define MAKE(name, ...)                             \
     static kiln_optim *make_##name(kiln_tensor **p) \
-    { \
-        return __VA_ARGS__; \
+    {                                               \
+        return __VA_ARGS__;                         \
     }
 MAKE(adagrad, kiln_optim_adagrad(p, 1, KILN_ADAGRAD(.lr = 0.05, .lr_decay = 0.01, .initial_accumulator = 0.1)))
 MAKE(adagrad_decay, kiln_optim_adagrad(p, 1, KILN_ADAGRAD(.lr = 0.05, .weight_decay = 0.1)))
@@ -569,9 +569,7 @@ static void least_squares_are_found(void **state)
         kiln_tensor *want = kiln_normal(dev, KILN_F32, KILN_SHAPE(R, C), 0, 1);
         s.y = kiln_matmul(s.x, want);
         s.w = kiln_parameter(kiln_full(dev, KILN_F32, KILN_SHAPE(R, C), 0.1), "w");
-        kiln_optim *opt = k == N_KINDS - 1
-                              ? kiln_optim_lbfgs(&s.w, 1, NULL)
-                              : kinds[k].make(&s.w);
+        kiln_optim *opt = k == N_KINDS - 1 ? kiln_optim_lbfgs(&s.w, 1, NULL) : kinds[k].make(&s.w);
         if (!opt) fail_msg("%s: %s", kinds[k].name, kiln_error_message());
         bool searches = k == N_KINDS - 1;
         int steps = searches ? 5 : 600;
@@ -616,10 +614,14 @@ static void closures_are_checked(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(they_follow_their_formulas_in_double), TEST(they_follow_their_formulas_in_single),
-        TEST(captured_steps_are_the_same),          TEST(saved_runs_go_on),
-        TEST(narrow_parameters_are_moved),          TEST(launches_do_not_grow_by_element),
-        TEST(a_valley_is_followed),                 TEST(least_squares_are_found),
+        TEST(they_follow_their_formulas_in_double),
+        TEST(they_follow_their_formulas_in_single),
+        TEST(captured_steps_are_the_same),
+        TEST(saved_runs_go_on),
+        TEST(narrow_parameters_are_moved),
+        TEST(launches_do_not_grow_by_element),
+        TEST(a_valley_is_followed),
+        TEST(least_squares_are_found),
         TEST(closures_are_checked),
     };
     static const char *const devices[] = {"cpu", "vulkan"};
