@@ -4,6 +4,7 @@
 #define KILN_KILN_H
 
 #include <kiln/bundle.h>
+#include <kiln/composites.h>
 #include <kiln/control.h>
 #include <kiln/data.h>
 #include <kiln/device.h>

@@ -84,12 +84,11 @@ KILN_API kiln_status kiln_graph_export(kiln_function *f, kiln_tensor *const *in,
 /// states. Files of all versions of Kiln so far are read; a file of a later version is KILN_E_UNSUPPORTED where it
 /// needs what this one does not have. Errors: those of kiln_safetensors_load, and KILN_E_FORMAT for a file without
 /// graphs.
-KILN_API kiln_model *kiln_graph_import(kiln_device *dev, const char *path);
-
 ///
 /// A model of ONNX (docs/guide/onnx.md) is read, too: it has one function, "main", whose inputs may have open
 /// dimensions, and whose weights are constants until kiln_model_train makes parameters of them. Such a model is not
 /// saved as it is: kiln_model_add adds its function to another model, which may be saved as either.
+KILN_API kiln_model *kiln_graph_import(kiln_device *dev, const char *path);
 
 /// Makes parameters of all weights of floats that are constants, so that functions that are made from now on have
 /// gradients by them. For models that were read from ONNX; others have their parameters already. Returns KILN_E_STATE

@@ -2,6 +2,7 @@
 // this format, "kiln.check", a checksum of all texts, "kiln.manifest", and for each function i "kiln.i.interface",
 // "kiln.i.forward" and, with a gradient, "kiln.i.backward". Readers of the format see the weights alone.
 #include "base/handles.h"
+#include "io/array.h"
 #include "io/inflate.h"
 #include "io/safetensors.h"
 #include "model/export.h"
@@ -192,6 +193,22 @@ static kiln_status take_text(kiln_archive *a, size_t i, int part, const char *pa
     return *out ? KILN_OK : error_pending;
 }
 
+static kiln_status check_names(const struct model_function *f, const char *path)
+{
+    size_t n_in = f->face.in.n, n_out = f->face.results.n;
+    const char **names = malloc((n_in + n_out + 1) * sizeof *names), *twice;
+    if (!names) return error_set(KILN_E_MEMORY, "graph_import: out of memory");
+    for (size_t i = 0; i < n_in; i++) names[i] = f->face.in.v[i].name;
+    for (size_t i = 0; i < n_out; i++) names[n_in + i] = f->face.results.v[i].name;
+    kiln_status status = io_find_twice("graph_import", names, n_in, &twice);
+    if (!status && !twice) status = io_find_twice("graph_import", names + n_in, n_out, &twice);
+    if (!status && twice)
+        status = error_set(KILN_E_FORMAT, "graph_import: %s: two inputs or outputs of %.100s are named \"%.100s\"",
+                           path, f->name, twice);
+    free((void *)names);
+    return status;
+}
+
 static kiln_status read_function(struct model *m, kiln_archive *a, size_t i, const char *path)
 {
     struct model_function f = {0};
@@ -199,6 +216,7 @@ static kiln_status read_function(struct model *m, kiln_archive *a, size_t i, con
     char **const texts[PAIRS_OF_FUNCTION] = {&f.interface, &f.forward, &f.backward};
     for (int p = 0; p < PAIRS_OF_FUNCTION && !status; p++) status = take_text(a, i, p, path, texts[p]);
     if (!status) status = model_describe(m, &f, path);
+    if (!status) status = check_names(&f, path);
     if (!status && model_find(m, f.name))
         status = error_set(KILN_E_FORMAT, "graph_import: %s: two functions are named \"%.100s\"", path, f.name);
     if (!status) status = vec_push(&m->functions, f);

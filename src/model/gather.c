@@ -63,9 +63,14 @@ static kiln_status gather_input(struct gathering *g, size_t i)
 static kiln_status gather_host_number(struct gathering *g, const struct source *s, struct face_source *to)
 {
     struct face_input in = {.type = s->type, .name = own_name(g, "number%zu", g->face.in.n - g->a->n_in)};
+    if (!in.name) return error_pending;
+    for (size_t i = 0; g->a->inputs && i < g->a->n_in; i++)
+        if (!strcmp(g->a->inputs[i], in.name))
+            return error_set(KILN_E_ARGUMENT, "model_add: an input is named \"%s\", as a number of the host is",
+                             in.name);
     to->from = FROM_INPUT;
     to->index = (int32_t)g->face.in.n;
-    return in.name ? vec_push(&g->face.in, in) : error_pending;
+    return vec_push(&g->face.in, in);
 }
 
 static const struct source *source_of_leaf(const struct captured *c, const struct tape_node *leaf)

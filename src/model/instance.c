@@ -14,12 +14,21 @@
 
 kiln_status instance_fails(const struct model_instance *in, const char *format, ...)
 {
-    char text[400];
+    char text[2 * TYPE_TEXT_MAX + 300];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return error_set(KILN_E_FORMAT, "call: the file of %.100s does not hold: %s", in->f->name, text);
+}
+
+// `what` is what the value of that number is given.
+static kiln_status another_type(const struct model_instance *in, const char *what, const char *name,
+                                const struct type *is, size_t value, const struct type *want)
+{
+    char given[TYPE_TEXT_MAX], said[TYPE_TEXT_MAX];
+    return instance_fails(in, "%s \"%.100s\" is %s, %%%zu of its graph is %s", what, name,
+                          type_text(is, given, sizeof given), value, type_text(want, said, sizeof said));
 }
 
 // --- the inputs of the call
@@ -115,7 +124,7 @@ kiln_status instance_bind_constants(struct model_instance *in, struct kiln_graph
         if (w < 0)
             return instance_fails(in, "constant %%%zu, \"%.100s\", is none of its tensors", i, v->name ? v->name : "");
         kiln_tensor *t = in->m->weights.v[w].t;
-        if (!type_equal(&t->type, &v->type)) return instance_fails(in, "constant \"%.100s\" has another type", v->name);
+        if (!type_equal(&t->type, &v->type)) return another_type(in, "constant", v->name, &t->type, i, &v->type);
         kiln_tensor *held = tensor_on(t->storage, &t->type, &t->layout);
         if (!held) return error_pending;
         held->constant = true; // to a capture around the call, too
@@ -192,6 +201,11 @@ static kiln_status place_gradient(struct model_instance *in, const struct face_s
     return KILN_OK;
 }
 
+static const char *const source_words[] = {[FROM_INPUT] = "input",
+                                           [FROM_WEIGHT] = "weight",
+                                           [FROM_GRADIENT] = "the gradient of",
+                                           [FROM_INPUT_GRADIENT] = "the gradient of input"};
+
 static kiln_status place_source(struct model_instance *in, size_t i)
 {
     const struct face_source *from = &in->face.sources.v[i];
@@ -213,7 +227,9 @@ static kiln_status place_source(struct model_instance *in, size_t i)
                                                      : place_gradient(in, from, s);
     in->c->n_sources++; // so that what it holds goes
     if (!status && !type_equal(&s->type, &v->type))
-        status = instance_fails(in, "input %%%d of its graph has another type than what it is given", (int)s->value);
+        status = another_type(in, source_words[from->from],
+                              of_input ? in->face.in.v[from->index].name : in->m->weights.v[from->index].name, &s->type,
+                              (size_t)s->value, &v->type);
     s->row_major = !source_is_number(s) && layout_is_contiguous(&s->type, &s->layout);
     return status;
 }

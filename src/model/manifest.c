@@ -55,7 +55,10 @@ static kiln_status read_role(struct parser *p, struct model *m, enum weight_role
     TRY(parse_string(p, &name));
     int32_t w = model_find_weight(m, name);
     if (w < 0) return parse_fail(p, &at, "the file has no tensor \"%.200s\"", name);
-    m->weights.v[w].role = role;
+    struct model_weight *of = &m->weights.v[w];
+    if (of->has_role) return parse_fail(p, &at, "tensor \"%.200s\" has a role already", name);
+    of->has_role = true;
+    of->role = role;
     return KILN_OK;
 }
 

@@ -12,6 +12,7 @@ struct model_weight {
     char *name;
     kiln_tensor *t; // a handle of the model's
     uint8_t role;
+    bool has_role; // the manifest that is read has given it
 };
 
 // A print or an assertion, which graphs name by the symbol host0, host1 ...

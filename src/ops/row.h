@@ -36,8 +36,23 @@ extern const char *const onnx_texts[];
 extern const int onnx_text_count;
 extern const int structured_row_count;
 
-// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), tensor, dtype; size, sizes and
-// limit are int, ints and float that go with the sizes of tensors (attr_info.is_size). A field that is
+// A public op that is a function of others: compose_<name> of src/compose, of the same arguments, on public functions
+// alone. Its gradient, its graph and its kernels are theirs.
+struct composite_row {
+    const char *name;
+    // As of a structured row; also `mask?`, a tensor that may be NULL, and `equation:text`.
+    const char *args;
+    const char *outs;  // names of the results of an op that has several; it returns a status
+    const char *topic; // the chapter of the guide's list of ops
+    const char *alias, *also;
+    bool zero_grad; // the gradient is zero by definition
+    const char *doc;
+};
+extern const struct composite_row composite_rows[];
+extern const int composite_row_count;
+
+// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), int3, tensor, dtype, text;
+// size, sizes and limit are int, ints and float that go with the sizes of tensors (attr_info.is_size). A field that is
 // zero takes its default; KILN_ZERO in a float field means 0.
 struct options_row {
     const char *name; // kiln_<name>_opts and KILN_<NAME>(...)
@@ -46,6 +61,9 @@ struct options_row {
 };
 extern const struct options_row options_rows[];
 extern const int options_row_count;
+// The same of composites (composite_options.def).
+extern const struct options_row composite_options_rows[];
+extern const int composite_options_row_count;
 
 // The first operand of a launch is read, instead of 0, only where first + step * i[outer] + tap * i[inner] lies in
 // [0, size), i being the point.

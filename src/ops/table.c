@@ -21,6 +21,12 @@ const struct structured_row structured_rows[] = {
 };
 const int structured_row_count = (int)COUNT_OF(structured_rows);
 
+const struct composite_row composite_rows[] = {
+#define COMPOSITE(row_name, ...) {.name = #row_name, __VA_ARGS__},
+#include "ops/composites.def"
+};
+const int composite_row_count = (int)COUNT_OF(composite_rows);
+
 const char *const onnx_texts[] = {
 #define ONNX(text) text,
 #include "ops/onnx.def"
@@ -30,6 +36,12 @@ const int onnx_text_count = (int)COUNT_OF(onnx_texts);
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
 #define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
 #define BITS_53(w, q) "(f64(shru(" w ", 5)) * 67108864 + f64(shru(" q ", 6)))"
+// Root k of n of unity: v, its real part where p is 0, its imaginary part where p is 1. The angle is at most an eighth
+// of a turn from the nearest quarter, so that it is not rounded.
+#define UNIT_ROOT(k, n)                                                                   \
+    "q = (8 * " k " + " n ") / (2 * " n "); r = 4 * " k " - q * " n "; t = $T(r) / $T(" n \
+    ") * 1.57079632679489661923; c = cos(t); z = sin(t); s = q - p; "                     \
+    "v = s == 0 || s == 4 ? c : s == 2 ? -c : s == 1 ? -z : z; "
 const struct kernel_row kernel_rows[] = {
 #define POINTWISE_KERNEL(row_name, ...) {.name = #row_name, .kind = KERNEL_POINTWISE, __VA_ARGS__},
 #define ROW_KERNEL(row_name, ...)       {.name = #row_name, .kind = KERNEL_ROW, __VA_ARGS__},

@@ -85,6 +85,27 @@ static void a_model_is_loaded(kiln_device *dev)
     unlink(file());
 }
 
+// 67, D13: the same by ONNX, which stands for the files of MindIR.
+static void a_model_of_others_is_loaded(kiln_device *dev)
+{
+    char path[64];
+    snprintf(path, sizeof path, "capability_%d.onnx", (int)getpid());
+    kiln_cell *conv = kiln_nn_conv2d(dev, 1, 1, 3, KILN_NN_CONV2D(.weight_init = "ones", .pad_mode = "same"));
+    kiln_tensor *x = kiln_ones(dev, KILN_F32, KILN_SHAPE(1, 1, 3, 3)), *y = NULL;
+    kiln_function *f = kiln_jit(convolve, conv, NULL);
+    must(kiln_graph_export(f, &x, 1, 1, path, NULL));
+    kiln_function_free(&f);
+    kiln_cell_free(&conv);
+    kiln_model *m = kiln_graph_import(dev, path);
+    if (!m) fail_msg("%s", kiln_error_message());
+    f = kiln_model_function(m, "main");
+    must(kiln_call(f, &x, 1, &y, 1));
+    EXPECT(y, 0, 4, 6, 4, 6, 9, 6, 4, 6, 4);
+    kiln_function_free(&f);
+    kiln_model_free(&m);
+    unlink(path);
+}
+
 // Graphs that break are none: functions of AUTO have no file.
 static void functions_of_auto(kiln_device *dev)
 {
@@ -103,5 +124,6 @@ void capability_63(void **state)
 void capability_67(void **state)
 {
     on_each_device(a_model_is_loaded);
+    on_each_device(a_model_of_others_is_loaded);
     on_each_device(functions_of_auto);
 }

@@ -110,7 +110,7 @@ static int count_objections(const kiln_device_stats *stats, uint64_t ops_in_prog
     if (compiled || suite.jit)
         fprintf(stderr, "%llu kernels were compiled at run time\n", (unsigned long long)stats->kernels_compiled);
     if (suite.jit) fprintf(stderr, "%llu ops ran in programs\n", (unsigned long long)ops_in_programs);
-    int n = suite.jit ? ops_in_programs == 0 : compiled;
+    int n = suite.jit ? ops_in_programs == 0 : compiled && !suite.compiles;
 #if KILN_WITH_VULKAN
     const char *text = "";
     bool said = vk_validation_messages(suite.dev, &text) != 0;

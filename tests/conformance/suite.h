@@ -8,8 +8,9 @@ struct suite {
     const char *device; // "cpu", "vulkan", "null"
     bool is_null;       // computes nothing: only shapes, dtypes and errors are compared
     bool verbose;
-    bool jit;    // each op is captured as a function of its own; needs KILN_DEBUG=fuse-all to test compiled kernels
-    bool sparse; // fewer combinations: each kernel that is made costs milliseconds; nothing is computed on null
+    bool jit;      // each op is captured as a function of its own; needs KILN_DEBUG=fuse-all to test compiled kernels
+    bool compiles; // tests capture functions of their own
+    bool sparse;   // fewer combinations: each kernel that is made costs milliseconds; nothing is computed on null
     uint64_t total_cases, total_values;
 };
 extern struct suite suite;

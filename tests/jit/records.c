@@ -12,7 +12,7 @@
 #define FN(name) \
     static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 
-enum { N = 8, LONG = 16 };
+enum { N = 8, LONG = 16, FULL = 100 }; // FULL: launches of a batch of single ops
 
 static uint64_t recorded(struct fixture *f)
 {
@@ -473,6 +473,64 @@ static void few_commands(void **state)
     }
 }
 
+// Trips whose number is known, branches that the device chooses, and a step of training: one submission a call.
+FN(one_trip)
+{
+    out[0] = kiln_matmul(kiln_tanh(kiln_matmul(in[0], in[1])), in[1]);
+    out[1] = in[1];
+    return kiln_error();
+}
+
+FN(trips_and_branches)
+{
+    enum { TRIPS = 100 };
+    kiln_tensor *carried[2];
+    TRY_(kiln_scan(one_trip, NULL, in, 2, KILN_SCAN(.carried = 2, .length = TRIPS), carried, 2));
+    kiln_tensor *large = kiln_greater(kiln_max(carried[0], NULL), kiln_scalar(0));
+    return kiln_cond(large, products, stepped, NULL, carried, 2, out, 1);
+}
+
+static void check_one_submission(struct fixture *f, kiln_function *j, kiln_tensor **in, size_t n_in)
+{
+    kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    for (int call = 0; call < 6; call++) {
+        kiln_tensor *y;
+        ok(kiln_device_synchronize(f->dev));
+        kiln_device_get_stats(f->dev, &before);
+        ok(kiln_call(j, in, n_in, &y, 1));
+        ok(kiln_device_synchronize(f->dev));
+        kiln_device_get_stats(f->dev, &after);
+        if (call > 0) assert_int_equal(after.submits - before.submits, 1);
+        kiln_free(&y);
+    }
+    assert_true(after.launches - before.launches > FULL);
+}
+
+static void regions_are_not_parted(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *in[] = {filled(f, N, -0.5), filled(f, N, -0.25)};
+    kiln_function *j = kiln_jit(trips_and_branches, NULL, NULL);
+    check_one_submission(f, j, in, 2);
+    check_call(j, trips_and_branches, NULL, in, 2);
+    kiln_function_free(&j);
+}
+
+static void steps_are_not_parted(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tensor *x = filled(f, N, 0);
+    for (int i = 0; i < PARAMS; i++) {
+        weights[i] = kiln_sub(filled(f, N, 0), kiln_scalar(0.5));
+        kiln_set_requires_grad(weights[i], true);
+    }
+    kiln_optim *o = kiln_optim_adamw(weights, PARAMS, NULL);
+    kiln_function *j = kiln_jit(step, o, KILN_JIT(.level = KILN_LEVEL_PASSES));
+    check_one_submission(f, j, &x, 1);
+    kiln_function_free(&j);
+    kiln_optim_free(&o);
+}
+
 // What is estimated to hold the queue for long is parted, recorded or not.
 static void long_work_is_parted(void **state)
 {
@@ -672,6 +730,8 @@ int main(int argc, char **argv)
         FIXTURE(threads),
         FIXTURE(more_than_there_is_room_for),
         FIXTURE(few_commands),
+        FIXTURE(regions_are_not_parted),
+        FIXTURE(steps_are_not_parted),
         FIXTURE(long_work_is_parted),
         FIXTURE(cheap_for_the_thread),
         FIXTURE(failures_go_unnoticed),

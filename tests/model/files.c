@@ -97,6 +97,32 @@ static void names_that_cannot_be(void **state)
     kiln_function_free(&j);
 }
 
+static double a_number(void *user)
+{
+    return 2;
+}
+
+FN(by_a_number)
+{
+    out[0] = kiln_mul(in[0], kiln_host_number(a_number, NULL));
+    return kiln_error();
+}
+
+// Numbers of the host are inputs behind the others, whose names are theirs.
+static void names_of_numbers(void **state)
+{
+    struct fixture *f = *state;
+    const char *names[] = {"number0"}, *other[] = {"number"};
+    kiln_tensor *x = mat(f, 1, 2, 1., 1.);
+    kiln_function *j = kiln_jit(by_a_number, NULL, NULL);
+    kiln_model *m = kiln_model_create();
+    fails(kiln_model_add(m, "f", j, &x, 1, 1, KILN_MODEL_ADD(.inputs = names)), KILN_E_ARGUMENT,
+          "an input is named \"number0\", as a number of the host is");
+    ok(kiln_model_add(m, "f", j, &x, 1, 1, KILN_MODEL_ADD(.inputs = other)));
+    kiln_model_free(&m);
+    kiln_function_free(&j);
+}
+
 // --- functions of one model share weights
 
 FN(update)
@@ -569,13 +595,19 @@ static void replace(const char *data, size_t n, const char *from, const char *to
     free(copy);
 }
 
+FN(two_of_each)
+{
+    out[1] = kiln_mul(in[1], kiln_scalar(2));
+    return two_weights(user, in, 1, out, 1);
+}
+
 static void files_that_do_not_hold(void **state)
 {
     struct fixture *f = *state;
     make_weights(f);
     kiln_tensor *x = mat(f, 1, 2, 1., 1.);
-    kiln_function *j = kiln_jit(two_weights, NULL, NULL);
-    ok(kiln_graph_export(j, &x, 1, 1, model_file(), NULL));
+    kiln_function *j = kiln_jit(two_of_each, NULL, NULL);
+    ok(kiln_graph_export(j, (kiln_tensor *[]){x, mat(f, 1, 2, 2., 1.)}, 2, 2, model_file(), NULL));
     kiln_function_free(&j);
     size_t n;
     char *data = read_file(&n);
@@ -595,6 +627,12 @@ static void files_that_do_not_hold(void **state)
     refused(f, KILN_E_FORMAT, "the file is damaged");
     replace(data, n, "from weight", "from widget");
     refused(f, KILN_E_FORMAT, "is expected, found `widget`");
+    replace(data, n, "input \\\"in1\\\"", "input \\\"in0\\\"");
+    refused(f, KILN_E_FORMAT, "two inputs or outputs of main are named \"in0\"");
+    replace(data, n, "result \\\"out1\\\"", "result \\\"out0\\\"");
+    refused(f, KILN_E_FORMAT, "two inputs or outputs of main are named \"out0\"");
+    replace(data, n, "parameter \\\"weight.1\\\"", "state     \\\"weight\\\"  ");
+    refused(f, KILN_E_FORMAT, "tensor \"weight\" has a role already");
     replace(data, n, "parameter", "parametes");
     refused(f, KILN_E_FORMAT, "a line of a manifest is expected");
     for (size_t k = 0; k < n; k += n / 97 + 1) {
@@ -609,6 +647,41 @@ static void files_that_do_not_hold(void **state)
     refused(f, KILN_E_FORMAT, "there are no graphs in it");
     unlink(model_file());
     refused(f, KILN_E_MISSING, "cannot be opened");
+    free(data);
+}
+
+// Texts have a checksum. What tensors beside them are is held against what the texts say: names and places as the file
+// is read, types as a function is called.
+static void weights_that_do_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    make_weights(f);
+    kiln_tensor *x = mat(f, 1, 2, 1., 1.), *y = NULL;
+    kiln_function *j = kiln_jit(two_weights, NULL, NULL);
+    ok(kiln_graph_export(j, &x, 1, 1, model_file(), NULL));
+    kiln_function_free(&j);
+    size_t n;
+    char *data = read_file(&n);
+    static const char *const changes[][3] = {
+        {"\"shape\":[2,2]", "\"shape\":[4,1]", "weight \"weight\" is f32[4,1], %1 of its graph is f32[2,2]"},
+        {"\"F32\",\"shape\":[2]", "\"I32\",\"shape\":[2]", "weight \"weight.1\" is i32[2], %3 of its graph is f32[2]"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        replace(data, n, changes[i][0], changes[i][1]);
+        kiln_model *m = kiln_graph_import(f->dev, model_file());
+        assert_non_null(m);
+        j = kiln_model_function(m, "main");
+        fails(kiln_call(j, &x, 1, &y, 1), KILN_E_FORMAT, changes[i][2]);
+        kiln_function_free(&j);
+        kiln_model_free(&m);
+    }
+    replace(data, n, ",\"weight\":", ",\"widget\":");
+    refused(f, KILN_E_FORMAT, "the file has no tensor \"weight\"");
+    replace(data, n, "[0,16]", "[4,16]");
+    refused(f, KILN_E_FORMAT, "has 16 bytes, its offsets say 12");
+    replace(data, n, "[16,24]", "[ 8,16]");
+    refused(f, KILN_E_FORMAT, "the data before it ends at 16");
+    unlink(model_file());
     free(data);
 }
 
@@ -648,6 +721,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         FIXTURE(weights_are_named),
         FIXTURE(names_that_cannot_be),
+        FIXTURE(names_of_numbers),
         FIXTURE(functions_share_weights),
         FIXTURE(all_that_cannot_go_is_listed),
         FIXTURE(calls_that_do_not_fit),
@@ -658,6 +732,7 @@ int main(int argc, char **argv)
         FIXTURE(open_dimensions),
         FIXTURE(sizes_that_are_not_found),
         FIXTURE(another_process),
+        FIXTURE(weights_that_do_not_fit),
         FIXTURE(long_texts),
         FIXTURE(files_that_do_not_hold),
     };

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fail when libkiln exports anything but its public functions, or lacks one.
 
-usage: check_symbols.py LIBRARY GOLDEN INCLUDE_DIR OPS_H [--update]
+usage: check_symbols.py LIBRARY GOLDEN INCLUDE_DIR HEADER... [--update]
 
-The exported symbols must be those of GOLDEN (hand-written functions, one a line) and those that OPS_H, which the build
-writes from the op table, declares. GOLDEN must agree with the hand-written headers of INCLUDE_DIR. --update writes
-GOLDEN from those headers; the difference then shows in review.
+The exported symbols must be those of GOLDEN (hand-written functions, one a line) and those that the HEADERs declare,
+which the build writes from the op tables. GOLDEN must agree with the hand-written headers of INCLUDE_DIR. --update
+writes GOLDEN from those headers; the difference then shows in review.
 """
 import pathlib
 import re
@@ -29,14 +29,16 @@ def exported(library):
     return {row[-1].split('@')[0] for row in rows if len(row) >= 3 and row[-2] != 'A'}
 
 
-def main(library, golden, include, ops_h, *options):
-    golden, ops_h = pathlib.Path(golden), pathlib.Path(ops_h)
-    headers = [path for path in sorted(pathlib.Path(include).glob('*.h')) if path.name != 'ops.h']
+def main(library, golden, include, *rest):
+    golden, options = pathlib.Path(golden), [word for word in rest if word.startswith('--')]
+    written = [pathlib.Path(word) for word in rest if not word.startswith('--')]
+    names = {path.name for path in written}
+    headers = [path for path in sorted(pathlib.Path(include).glob('*.h')) if path.name not in names]
     by_hand = set().union(*(declared(path) for path in headers))
     if '--update' in options:
         golden.write_text(''.join(f'{name}\n' for name in sorted(by_hand)))
     listed = set(golden.read_text().split())
-    found, from_table = exported(library), declared(ops_h)
+    found, from_table = exported(library), set().union(*(declared(path) for path in written))
     bad = [f'declared but not in {golden.name}: {name}' for name in sorted(by_hand - listed)]
     bad += [f'in {golden.name} but not declared: {name}' for name in sorted(listed - by_hand)]
     bad += [f'declared in two places: {name}' for name in sorted(listed & from_table)]

@@ -53,12 +53,15 @@ static void attr_value(struct str *s, const struct param *p, bool option)
         else
             str_addf(s, "attr_of_ints(%s_count, %s)", p->name, p->name);
         break;
-    case PARAM_INT2:
+    case PARAM_ARRAY:
+        str_addf(s, "attr_of_ints(%d, ", p->count);
+        for (int i = 0; p->fallback[0] && i < p->count; i++)
+            str_addf(s, "%so.%s[%d] ? o.%s[%d] : %s", i ? ", " : "(const int64_t[]){", p->name, i, p->name, i,
+                     p->fallback);
         if (p->fallback[0])
-            str_addf(s, "attr_of_ints(2, (const int64_t[]){o.%s[0] ? o.%s[0] : %s, o.%s[1] ? o.%s[1] : %s})", p->name,
-                     p->name, p->fallback, p->name, p->name, p->fallback);
+            str_add(s, "})");
         else
-            str_addf(s, "attr_of_ints(2, o.%s)", p->name);
+            str_addf(s, "o.%s)", p->name);
         break;
     default: break;
     }

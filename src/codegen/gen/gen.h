@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/catalogue/catalogue.h"
 
+void gen_options_struct(struct str *s, const struct options_row *r);
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
 void gen_number_decls(struct str *s, const struct elementwise_row *r);
 void gen_number_macros(struct str *s);
@@ -9,6 +10,8 @@ void gen_number_functions(struct str *s, const struct elementwise_row *r, int in
 void gen_api(struct str *s);                                                      // ops_api.c
 kiln_status gen_header(struct catalogue *g, const char *path);                    // kiln/ops.h
 kiln_status gen_tables(struct catalogue *g, const char *dir);                     // ops_table.c, ops_api.c
+kiln_status gen_composites_header(const char *path);                              // kiln/composites.h
+kiln_status gen_composites(const char *dir);                                      // composites.h, composites_api.c
 kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_<class>.c, cpu_table.c
 kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders); // spirv_modules.*, *.comp
 kiln_status gen_onnx(struct catalogue *g, const char *dir);                       // onnx_fns.h, onnx_table.c
@@ -23,8 +26,9 @@ enum param_kind {
     PARAM_FLOAT,
     PARAM_BOOL,
     PARAM_INTS,
-    PARAM_INT2,
+    PARAM_ARRAY, // int64_t[2] or [3]
     PARAM_DTYPE,
+    PARAM_TEXT,
     PARAM_OPTIONS
 };
 struct param {
@@ -33,9 +37,13 @@ struct param {
     char fallback[32]; // default of an option field, "" when zero
     bool is_size;      // "size", "sizes", "limit": a number that goes with the sizes of tensors
     bool is_option;    // a field of options, which may be left out
+    bool may_be_null;  // a tensor: `mask?`
+    uint8_t count;     // of an array
 };
 void gen_options_macro(struct str *s, const char *options);   // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
+// "kiln_tensor *function(...)", or with a status and places for the results where outs names some.
+void gen_signature(struct str *s, const char *function, const struct param *p, int n, const char *outs);
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);
 // Parameters with options expanded in place: tensors to inputs, the rest to attributes.

@@ -19,17 +19,20 @@ static const char *field_type(enum param_kind k)
     case PARAM_INTS: return "kiln_ints ";
     case PARAM_TENSOR: return "kiln_tensor *";
     case PARAM_DTYPE: return "kiln_dtype ";
+    case PARAM_TEXT: return "const char *";
     default: return "int64_t ";
     }
 }
 
-static void options_struct(struct str *s, const struct options_row *r)
+void gen_options_struct(struct str *s, const struct options_row *r)
 {
     struct param p[16];
     int n = gen_params(r->fields, p, 16);
     str_addf(s, "/// %s\ntypedef struct kiln_%s_opts {\n    size_t size KILN_0;\n", r->doc, r->name);
     for (int i = 0; i < n; i++) {
-        str_addf(s, "    %s%s%s KILN_0;", field_type(p[i].kind), p[i].name, p[i].kind == PARAM_INT2 ? "[2]" : "");
+        str_addf(s, "    %s%s", field_type(p[i].kind), p[i].name);
+        if (p[i].kind == PARAM_ARRAY) str_addf(s, "[%d]", p[i].count);
+        str_add(s, " KILN_0;");
         if (p[i].fallback[0])
             str_addf(s, " ///< 0 means %s%s", p[i].fallback, p[i].kind == PARAM_FLOAT ? ", KILN_ZERO means 0" : "");
         str_add(s, "\n");
@@ -101,18 +104,35 @@ static void param_decl(struct str *s, const struct param *p)
     }
 }
 
-void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name)
+// Without those that op_apply fills.
+static int public_params(const struct structured_row *r, struct param *p, int cap)
 {
-    struct param p[16], out[OP_MAX_OUT];
-    int n = gen_params(r->args, p, 16), n_out = r->outs ? gen_params(r->outs, out, OP_MAX_OUT) : 0;
-    str_addf(s, "KILN_API %skiln_%s(", n_out ? "kiln_status " : "kiln_tensor *", name);
+    int n = gen_params(r->args, p, cap), kept = 0;
+    for (int i = 0; i < n; i++)
+        if (!gen_is_reserved(r, &p[i])) p[kept++] = p[i];
+    return kept;
+}
+
+void gen_signature(struct str *s, const char *function, const struct param *p, int n, const char *outs)
+{
+    struct param out[OP_MAX_OUT];
+    int n_out = outs ? gen_params(outs, out, OP_MAX_OUT) : 0;
+    str_addf(s, "%s%s(", n_out ? "kiln_status " : "kiln_tensor *", function);
     for (int i = 0; i < n; i++) {
-        if (gen_is_reserved(r, &p[i])) continue;
         if (i) str_add(s, ", ");
         param_decl(s, &p[i]);
     }
     for (int i = 0; i < n_out; i++) str_addf(s, ", kiln_tensor **%s", out[i].name);
     str_add(s, ")");
+}
+
+void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name)
+{
+    struct param p[16];
+    char function[64];
+    snprintf(function, sizeof function, "kiln_%s", name);
+    str_add(s, "KILN_API ");
+    gen_signature(s, function, p, public_params(r, p, 16), r->outs);
 }
 
 static void structured_decl(struct str *s, const struct structured_row *r)
@@ -174,7 +194,7 @@ kiln_status gen_header(struct catalogue *g, const char *path)
     struct str s;
     str_init(&s);
     str_add(&s, intro);
-    for (int i = 0; i < options_row_count; i++) options_struct(&s, &options_rows[i]);
+    for (int i = 0; i < options_row_count; i++) gen_options_struct(&s, &options_rows[i]);
     for (int i = 0; i < elementwise_row_count; i++) elementwise_decl(&s, &elementwise_rows[i]);
     for (int i = 0; i < structured_row_count; i++) structured_decl(&s, &structured_rows[i]);
     str_add(&s, user_ops);

@@ -9,9 +9,9 @@ static enum param_kind kind_of(const char *s)
         const char *name;
         enum param_kind kind;
     } kinds[] = {
-        {"int", PARAM_INT},    {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},     {"ints", PARAM_INTS},
-        {"int2", PARAM_INT2},  {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR}, {"size", PARAM_INT},
-        {"sizes", PARAM_INTS}, {"limit", PARAM_FLOAT},
+        {"int", PARAM_INT},    {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},   {"ints", PARAM_INTS},
+        {"int2", PARAM_ARRAY}, {"int3", PARAM_ARRAY},  {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR},
+        {"size", PARAM_INT},   {"text", PARAM_TEXT},   {"sizes", PARAM_INTS},  {"limit", PARAM_FLOAT},
     };
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (!strcmp(kinds[i].name, s)) return kinds[i].kind;
@@ -29,7 +29,8 @@ static void parse_one(const char *word, struct param *p)
         return;
     }
     size_t name = strcspn(word, ":*");
-    snprintf(p->name, sizeof p->name, "%.*s", (int)name, word);
+    p->may_be_null = name && word[name - 1] == '?';
+    snprintf(p->name, sizeof p->name, "%.*s", (int)name - p->may_be_null, word);
     if (word[name] == '*')
         p->kind = PARAM_LIST;
     else if (word[name] == ':') {
@@ -38,6 +39,7 @@ static void parse_one(const char *word, struct param *p)
         snprintf(kind, sizeof kind, "%.*s", (int)len, k);
         if (k[len] == '=') snprintf(p->fallback, sizeof p->fallback, "%s", k + len + 1);
         p->kind = kind_of(kind);
+        if (p->kind == PARAM_ARRAY) p->count = (uint8_t)(kind[3] - '0');
         p->is_size = !strcmp(kind, "size") || !strcmp(kind, "sizes") || !strcmp(kind, "limit");
     } else
         p->kind = !strcmp(p->name, "dev") ? PARAM_DEVICE : PARAM_TENSOR;
@@ -62,13 +64,15 @@ const struct options_row *gen_options(const char *name)
 {
     for (int i = 0; i < options_row_count; i++)
         if (!strcmp(options_rows[i].name, name)) return &options_rows[i];
+    for (int i = 0; i < composite_options_row_count; i++)
+        if (!strcmp(composite_options_rows[i].name, name)) return &composite_options_rows[i];
     fprintf(stderr, "kiln-gen: unknown options: %s\n", name);
     return NULL;
 }
 
 bool gen_is_attr(enum param_kind k)
 {
-    return k != PARAM_TENSOR && k != PARAM_LIST && k != PARAM_DEVICE && k != PARAM_OPTIONS;
+    return k != PARAM_TENSOR && k != PARAM_LIST && k != PARAM_DEVICE && k != PARAM_OPTIONS && k != PARAM_TEXT;
 }
 
 bool gen_is_reserved(const struct structured_row *r, const struct param *p)
@@ -84,9 +88,8 @@ static void flatten(const char *args, bool inside, struct flat *f)
         if (p[i].kind == PARAM_OPTIONS)
             flatten(gen_options(p[i].name)->fields, true, f);
         else if (p[i].kind == PARAM_TENSOR || p[i].kind == PARAM_LIST) {
-            char *name = strcpy(f->in[f->n_in++], p[i].name), *optional = strchr(name, '?');
-            if (optional) *optional = 0;
-            if (!inside && !optional) f->n_required++;
+            strcpy(f->in[f->n_in++], p[i].name);
+            if (!inside && !p[i].may_be_null) f->n_required++;
             f->list |= p[i].kind == PARAM_LIST;
         } else if (gen_is_attr(p[i].kind)) {
             p[i].is_option = inside;

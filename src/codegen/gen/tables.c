@@ -5,7 +5,7 @@
 
 static const char *const attr_kinds[] = {
     [PARAM_INT] = "ATTR_INT",   [PARAM_FLOAT] = "ATTR_FLOAT", [PARAM_BOOL] = "ATTR_BOOL",
-    [PARAM_INTS] = "ATTR_INTS", [PARAM_INT2] = "ATTR_INTS",   [PARAM_DTYPE] = "ATTR_DTYPE",
+    [PARAM_INTS] = "ATTR_INTS", [PARAM_ARRAY] = "ATTR_INTS",  [PARAM_DTYPE] = "ATTR_DTYPE",
 };
 
 static void str_or_null(struct str *s, const char *field, const char *value)
@@ -148,7 +148,7 @@ static void attribute(struct str *s, const struct param *p)
     if (p->is_size) str_add(s, ", .is_size = true");
     if (p->is_option || p->fallback[0]) str_add(s, ", .has_default = true");
     if (p->fallback[0]) str_addf(s, ", .fallback = %s", p->fallback);
-    if (p->kind == PARAM_INT2) str_add(s, ", .count = 2");
+    if (p->kind == PARAM_ARRAY) str_addf(s, ", .count = %d", p->count);
     str_add(s, "}, ");
 }
 

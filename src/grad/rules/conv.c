@@ -3,10 +3,6 @@
 #include "grad/rules/rules.h"
 #include <string.h>
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 static void copy_pair(int64_t *dst, const char *attr)
 {
     const int64_t *v;

@@ -2,10 +2,6 @@
 // gradient from where it went.
 #include "grad/rules/rules.h"
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 // Zeros of the shape of input 0, one element in memory.
 static kiln_tensor *zeros_of_input(kiln_tensor *dy)
 {

@@ -1,10 +1,6 @@
 // Pieces side by side: each input takes its part of the gradient; what was repeated is summed.
 #include "grad/rules/rules.h"
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 static int64_t axis_of(const char *attr, size_t rank)
 {
     int64_t axis = kiln_rule_int(attr);

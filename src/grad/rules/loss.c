@@ -2,10 +2,6 @@
 #include "grad/rules/parts.h"
 #include "base/dtype.h"
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 enum { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
 struct loss {
     int64_t reduction, axis;

@@ -2,10 +2,6 @@
 // decomposition.
 #include "grad/rules/parts.h"
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 static kiln_tensor *sum_axis(kiln_tensor *t, int64_t axis)
 {
     return kiln_sum(t, KILN_REDUCE(.axes = KILN_AXES(axis), .keepdims = true));

@@ -2,10 +2,6 @@
 #include "grad/rules/rules.h"
 #include <math.h>
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 static kiln_tensor *number(double v)
 {
     return kiln_scalar(v);

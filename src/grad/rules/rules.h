@@ -12,6 +12,10 @@ struct rule_list {
 #include "grad/rules/list.def"
 #undef FAMILY
 
+#define RULE(name)                                                                                                 \
+    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
+                            kiln_tensor **din)
+
 // The shape that input `i` had, as the two arguments of kiln_reshape and others.
 #define IN_SHAPE(i) kiln_rule_in_shape(i, NULL), rule_in_dims(i)
 const int64_t *rule_in_dims(size_t input);

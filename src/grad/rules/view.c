@@ -3,10 +3,6 @@
 #include "grad/rules/rules.h"
 #include "grad/tape.h"
 
-#define RULE(name)                                                                                                 \
-    static kiln_status name(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout, \
-                            kiln_tensor **din)
-
 RULE(reshape)
 {
     din[0] = kiln_reshape(dout[0], IN_SHAPE(0));

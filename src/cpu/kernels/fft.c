@@ -1,0 +1,93 @@
+// Fourier transforms, not divided by anything, of lines of complex numbers: the last dimension of the space, whose
+// numbers are pairs. Operands: x, out, the roots of unity of a line, and those of a larger transform of which this is a
+// step (immediate: it is none); see src/ops/fft.c. Scalars: strides of the pairs of x and out; columns, how many lines
+// the step has; the larger transform's length; how many of its roots are fine ones. Variant 0: the inverse.
+//
+// As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
+// on whole vectors; long lines are done as matrices, so that they stay in the fastest memory.
+#include "cpu/kernels/walk.h"
+#include "cpu/parallel.h"
+#include <string.h>
+
+enum { POWERS = 32, PART_MOST = 64 };
+
+struct fft {
+    const struct launch *l;
+    int64_t n, pair[2], columns, total, fine;
+    int64_t rows; // of the line as a matrix; 1: it is short
+    int lane;     // the dimension along which lines are done together; -1: there is one line
+    int sign;     // of the exponent
+};
+
+// The largest first that has code of its own, but no 2 after an 8; then the primes that are left.
+static int64_t next_radix(int64_t length)
+{
+    if (length % 8 == 0 && length != 16) return 8;
+    if (length % 4 == 0) return 4;
+    for (int64_t r = 2;; r++)
+        if (length % r == 0) return r;
+}
+
+#define T           float
+#define CLS         CLASS_F32
+#define NAME        fft_f32
+#define WIDTH       16
+#define EVEN        0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD         1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define FIRST_PAIRS 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LAST_PAIRS  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define KEEP_8      0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define TAKE_8      8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define KEEP_4      0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define TAKE_4      4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define KEEP_2      0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define TAKE_2      2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define KEEP_1      0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define TAKE_1      1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#include "cpu/kernels/fft_tmpl.c"
+#define T           double
+#define CLS         CLASS_F64
+#define NAME        fft_f64
+#define WIDTH       8
+#define EVEN        0, 2, 4, 6, 8, 10, 12, 14
+#define ODD         1, 3, 5, 7, 9, 11, 13, 15
+#define FIRST_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
+#define LAST_PAIRS  4, 12, 5, 13, 6, 14, 7, 15
+#define KEEP_4      0, 1, 2, 3, 8, 9, 10, 11
+#define TAKE_4      4, 5, 6, 7, 12, 13, 14, 15
+#define KEEP_2      0, 1, 8, 9, 4, 5, 12, 13
+#define TAKE_2      2, 3, 10, 11, 6, 7, 14, 15
+#define KEEP_1      0, 8, 2, 10, 4, 12, 6, 14
+#define TAKE_1      1, 9, 3, 11, 5, 13, 7, 15
+#include "cpu/kernels/fft_tmpl.c"
+
+struct cpu_work CPU_FN(cpu_units_fft)(const struct launch *l)
+{
+    int64_t n = l->sizes[l->rank - 1], lines = 1, stages = 1;
+    for (int64_t k = n; k > 1; k /= 4) stages++;
+    for (int d = 0; d + 1 < l->rank; d++) lines *= l->sizes[d];
+    return (struct cpu_work){lines, 4 * n * stages};
+}
+
+// Rows of the most nearly square matrix.
+static int64_t rows_of(int64_t n)
+{
+    int64_t rows = 1;
+    for (int64_t d = 2; n > PART_MOST && d * d <= n; d++)
+        if (n % d == 0) rows = d;
+    return rows;
+}
+
+kiln_status CPU_FN(cpu_kernel_fft)(const struct launch *l, int64_t begin, int64_t end)
+{
+    struct walk w;
+    walk_start(&w, l, l->rank - 1, 0);
+    struct fft f = {.l = l, .n = l->sizes[l->rank - 1], .lane = walk_inner(&w), .sign = l->variant[0] ? 1 : -1};
+    f.rows = rows_of(f.n);
+    f.pair[0] = (int64_t)l->scalars[0];
+    f.pair[1] = (int64_t)l->scalars[1];
+    f.columns = (int64_t)l->scalars[2];
+    f.total = (int64_t)l->scalars[3];
+    f.fine = (int64_t)l->scalars[4];
+    return kernel_catalogue[l->kernel].cls == CLASS_F32 ? fft_f32_lines(&f, begin, end) : fft_f64_lines(&f, begin, end);
+}
