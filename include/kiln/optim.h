@@ -60,7 +60,7 @@ typedef struct kiln_adam_opts {
     double lr KILN_0;           ///< learning rate; 0: 0.001, KILN_ZERO: 0
     double beta1 KILN_0;        ///< in [0, 1); 0: 0.9, KILN_ZERO: 0
     double beta2 KILN_0;        ///< in [0, 1); 0: 0.999, KILN_ZERO: 0
-    double eps KILN_0;          ///< > 0; 0: 1e-8
+    double eps KILN_0;          ///< >= 0; 0: 1e-8, KILN_ZERO: 0
     double weight_decay KILN_0; ///< >= 0; 0: none, for kiln_optim_adamw 0.01; KILN_ZERO: 0
 } kiln_adam_opts;
 #define KILN_ADAM(...) KILN_OPTS_(kiln_adam_opts, __VA_ARGS__)
@@ -75,7 +75,7 @@ typedef struct kiln_rmsprop_opts {
     size_t size KILN_0;
     double lr KILN_0;           ///< learning rate; 0: 0.01, KILN_ZERO: 0
     double alpha KILN_0;        ///< in [0, 1); 0: 0.99, KILN_ZERO: 0
-    double eps KILN_0;          ///< > 0; 0: 1e-8
+    double eps KILN_0;          ///< >= 0; 0: 1e-8, KILN_ZERO: 0
     double momentum KILN_0;     ///< in [0, 1)
     double weight_decay KILN_0; ///< >= 0
 } kiln_rmsprop_opts;
@@ -263,8 +263,8 @@ KILN_API size_t kiln_optim_state(kiln_optim *opt, const char **names, kiln_tenso
 KILN_API kiln_status kiln_optim_report(kiln_optim *opt, double metric);
 
 // --- schedules: the learning rate as a function of the number of steps done. Plateaus alone have a state. Each
-// function returns an object to free or to give to an optimiser, or NULL with an error pending (KILN_E_ARGUMENT for a
-// number out of range).
+// function returns an object to free or to give to one optimiser, or NULL with an error pending (KILN_E_ARGUMENT for a
+// number out of range). One that an optimiser or a warm-up owns is refused elsewhere and stays where it is.
 
 KILN_API kiln_schedule *kiln_schedule_constant(double lr);
 /// lr gamma^(step / period), in integers.
@@ -339,7 +339,8 @@ KILN_API kiln_average *kiln_average_swa(kiln_tensor *const *params, size_t n);
 KILN_API void kiln_average_free(kiln_average **average);
 /// Takes up the parameters as they are now; may be captured, behind kiln_optim_step. KILN_E_STATE while they are in.
 KILN_API kiln_status kiln_average_update(kiln_average *average);
-/// Puts the averages into the parameters, and at the next call the parameters' own values back.
+/// Puts the averages into the parameters, and at the next call the parameters' own values back. Where the first fails
+/// midway, kiln_average_is_in is true and the next call puts the own values back, too. KILN_E_STATE in a capture.
 KILN_API kiln_status kiln_average_swap(kiln_average *average);
 KILN_API bool kiln_average_is_in(const kiln_average *average); ///< whether the averages are in the parameters
 KILN_API int64_t kiln_average_updates(const kiln_average *average);

@@ -165,6 +165,7 @@ static kiln_status swap_in(kiln_average *a)
         a->saved[i] = copy_of(a->params[i], kiln_tensor_dtype(a->params[i]));
         if (!a->saved[i]) return kiln_error();
     }
+    a->is_in = true; // from the first on: the own values come back whatever fails here
     for (size_t i = 0; i < a->n; i++) TRY(kiln_assign(a->params[i], a->values[i]));
     return KILN_OK;
 }
@@ -172,6 +173,7 @@ static kiln_status swap_in(kiln_average *a)
 static kiln_status swap_out(kiln_average *a)
 {
     for (size_t i = 0; i < a->n; i++) TRY(kiln_assign(a->params[i], a->saved[i]));
+    a->is_in = false;
     return KILN_OK;
 }
 
@@ -182,7 +184,6 @@ kiln_status kiln_average_swap(kiln_average *a)
     kiln_no_grad_begin();
     kiln_status status = a->is_in ? swap_out(a) : swap_in(a);
     kiln_no_grad_end();
-    if (!status) a->is_in = !a->is_in;
     for (size_t i = 0; !a->is_in && i < a->n; i++) kiln_free(&a->saved[i]);
     return status;
 }

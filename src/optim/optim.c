@@ -2,6 +2,7 @@
 #include "optim/optim.h"
 #include "base/handles.h"
 #include "optim/kinds.h"
+#include "optim/schedule.h"
 #include "optim/state.h"
 
 #include <inttypes.h>
@@ -147,10 +148,13 @@ kiln_status kiln_optim_add_group(kiln_optim *opt, kiln_tensor *const *params, si
 {
     kiln_optim_group_opts o;
     if (options_read("optim_add_group", KILN_OPTIM_GROUP, &o, opts)) return kiln_error();
-    if (o.schedule) TRY(handle_check("optim_add_group", ".schedule", HANDLE_SCHEDULE, o.schedule));
+    if (o.schedule && !schedule_take("optim_add_group", o.schedule)) return kiln_error();
     kiln_status status = check("optim_add_group", opt);
     if (!status) status = add_group(opt, params, n, &o);
-    if (status) kiln_schedule_free(&o.schedule);
+    if (status)
+        kiln_schedule_free(&o.schedule);
+    else if (o.schedule)
+        o.schedule->owned = true;
     return status;
 }
 
@@ -336,15 +340,18 @@ kiln_status kiln_optim_set_lr(kiln_optim *opt, double lr)
 
 kiln_status kiln_optim_set_schedule(kiln_optim *opt, kiln_schedule *schedule)
 {
-    if (schedule) TRY(handle_check("optim_set_schedule", "schedule", HANDLE_SCHEDULE, schedule));
-    bool there = opt && !handle_check("optim_set_schedule", "opt", HANDLE_OPTIM, opt);
-    if (check("optim_set_schedule", opt) || opt->schedule == schedule) {
-        if (!there || opt->schedule != schedule) kiln_schedule_free(&schedule);
+    bool again =
+        schedule && opt && !handle_check("optim_set_schedule", "opt", HANDLE_OPTIM, opt) && opt->schedule == schedule;
+    if (again) return kiln_error();
+    if (schedule && !schedule_take("optim_set_schedule", schedule)) return kiln_error();
+    if (check("optim_set_schedule", opt)) {
+        kiln_schedule_free(&schedule);
         return kiln_error();
     }
     opt->lr = kiln_optim_lr(opt);
     kiln_schedule_free(&opt->schedule);
     opt->schedule = schedule;
+    if (schedule) schedule->owned = true;
     return kiln_error();
 }
 
@@ -356,7 +363,8 @@ int64_t kiln_optim_steps(const kiln_optim *opt)
 kiln_status kiln_optim_set_steps(kiln_optim *opt, int64_t steps)
 {
     TRY(check("optim_set_steps", opt));
-    if (steps < 0) return error_set(KILN_E_ARGUMENT, "optim_set_steps: the number must not be below 0");
+    if (steps < 0)
+        return error_set(KILN_E_ARGUMENT, "optim_set_steps: the number must not be below 0, got %" PRId64, steps);
     opt->steps = steps;
     return KILN_OK;
 }

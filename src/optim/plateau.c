@@ -3,6 +3,7 @@
 #include "base/options.h"
 #include "optim/schedule.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 enum { STATE = 4 }; // rate, best, steps without progress, steps to wait
@@ -13,11 +14,13 @@ kiln_schedule *kiln_schedule_plateau(double lr, const kiln_plateau_opts *opts)
     if (options_read("schedule_plateau", KILN_PLATEAU, &o, opts)) return NULL;
     double factor = o.factor == 0 ? 0.1 : o.factor, threshold = option_or(o.threshold, 1e-4);
     if (!schedule_check("plateau", schedule_is_rate(lr) && schedule_is_rate(o.min_lr),
-                        "the rates must be numbers not below 0") ||
-        !schedule_check("plateau", factor > 0 && factor < 1, ".factor must be in (0, 1)") ||
-        !schedule_check("plateau", schedule_is_rate(threshold), ".threshold must be a number not below 0") ||
+                        "the rates must be numbers not below 0, got %g and .min_lr %g", lr, o.min_lr) ||
+        !schedule_check("plateau", factor > 0 && factor < 1, ".factor must be in (0, 1), got %g", factor) ||
+        !schedule_check("plateau", schedule_is_rate(threshold), ".threshold must be a number not below 0, got %g",
+                        threshold) ||
         !schedule_check("plateau", o.patience >= -1 && o.cooldown >= 0,
-                        ".patience must not be below -1, .cooldown not below 0"))
+                        ".patience must not be below -1, .cooldown not below 0, got %" PRId64 " and %" PRId64,
+                        o.patience, o.cooldown))
         return NULL;
     kiln_schedule init = {.kind = PLATEAU, .lr = lr, .gamma = factor, .min_lr = o.min_lr};
     init.plateau = (struct schedule_plateau){.best = o.rises ? -INFINITY : INFINITY,

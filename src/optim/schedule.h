@@ -14,6 +14,7 @@ struct kiln_schedule {
     size_t n;
     int64_t *milestones;
     kiln_schedule *after;
+    bool owned; // by an optimiser or a warm-up, which frees it
     // PLATEAU, which alone has a state: lr falls, as metrics tell.
     struct schedule_plateau {
         double best, threshold;
@@ -25,5 +26,7 @@ struct kiln_schedule {
 
 kiln_schedule *schedule_make(kiln_schedule init);
 // With an error "schedule_<name>: <what>" where it does not fit.
-bool schedule_check(const char *name, bool fits, const char *what);
+__attribute__((format(printf, 3, 4))) bool schedule_check(const char *name, bool fits, const char *format, ...);
+// Whether the caller may become the owner, whatever else is pending; else an error.
+bool schedule_take(const char *function, kiln_schedule *schedule);
 bool schedule_is_rate(double lr);
