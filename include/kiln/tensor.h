@@ -115,6 +115,14 @@ KILN_API kiln_status kiln_masked_select_sized(kiln_tensor *x, kiln_tensor *mask,
 KILN_API kiln_status kiln_unique_sized(kiln_tensor *x, int64_t size, double fill, kiln_tensor **values,
                                        kiln_tensor **inverse, kiln_tensor **counts, kiln_tensor **count);
 
+/// Complex numbers, KILN_C64 and KILN_C128, are pairs of floats: a real part and an imaginary part. Their bytes are
+/// those of C's `float complex` and `double complex`; kiln_strides counts their parts. The gradient of a real loss L by
+/// z = x + i y is dL/dx + i dL/dy. Ops that take complex tensors are listed in the guide; others refuse them.
+/// The pairs of a complex tensor, [..., 2]; the other way round, pairs as complex numbers. Both share memory and
+/// gradients with what they are made of. Errors: KILN_E_DTYPE, KILN_E_SHAPE where the last dimension is not 2.
+KILN_API kiln_tensor *kiln_view_as_real(kiln_tensor *z);
+KILN_API kiln_tensor *kiln_view_as_complex(kiln_tensor *pairs);
+
 /// Frees early and nulls the handle; NULL is fine.
 KILN_API void kiln_free(kiln_tensor **t);
 /// Scopes own the handles made while they are open on this thread. Innermost first; ending an outer one ends the inner

@@ -1,6 +1,7 @@
 // What is known of each element type, from dtype.def.
 #pragma once
 #include <kiln/macros.h>
+#include <stddef.h>
 
 // Kinds order promotion across kinds: bool < integer < float.
 enum dtype_kind { KIND_BOOL, KIND_INT, KIND_FLOAT };
@@ -43,6 +44,17 @@ static const struct dtype_info {
 static inline bool dtype_is_float(unsigned dtype)
 {
     return dtype < DTYPE_COUNT && dtype_info[dtype].kind == KIND_FLOAT;
+}
+// Complex dtypes are no rows: they are pairs of floats. Their names in files; NULL: the format has none.
+static inline const char *dtype_npy(unsigned dtype)
+{
+    if (dtype == KILN_C64 || dtype == KILN_C128) return dtype == KILN_C64 ? "c8" : "c16";
+    return dtype < DTYPE_COUNT ? dtype_info[dtype].npy : NULL;
+}
+static inline const char *dtype_safetensors(unsigned dtype)
+{
+    if (dtype == KILN_C64) return "C64";
+    return dtype < DTYPE_COUNT ? dtype_info[dtype].safetensors : NULL;
 }
 static inline bool dtype_is_half_float(unsigned dtype) // computed in f32, stored in 16 bits
 {

@@ -82,7 +82,7 @@ static uint8_t kind_of_number(const kiln_tensor *t)
 // A number that programs take at run time, or through which gradients flow, stays a tensor.
 static kiln_status make_tensor(const char *function, kiln_tensor *t, struct bundle_value **out)
 {
-    TRY(tensor_check(function, "the tensor", t));
+    TRY(tensor_check_any(function, "the tensor", t));
     bool number = !t->storage && !t->builder;
     if (number && !t->run_time && !t->node && !t->family) {
         struct bundle_value *v = *out = value_new(kind_of_number(t));

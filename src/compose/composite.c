@@ -35,7 +35,7 @@ bool composite_takes_text(const struct composite *c, const char *argument, const
 
 void composite_end(struct composite *c, kiln_tensor **results, size_t n)
 {
-    if (error_pending) error_name_op(c->name);
+    if (error_pending && c->scope) error_name_op(c->name); // else it is that of a call before
     for (size_t i = 0; i < n; i++) {
         if (error_pending) results[i] = NULL;
         if (results[i]) kiln_keep(results[i]);

@@ -66,7 +66,7 @@ static kiln_status check_wrt(struct call *c)
     }
     for (size_t i = 0; i < c->o.params.count; i++) {
         kiln_tensor *p = c->o.params.v[i];
-        TRY(tensor_check(c->name, ".params", p));
+        TRY(tensor_check_any(c->name, ".params", p));
         if (!p->node || p->node->kind != NODE_LEAF || !p->node->leaf->requires_grad)
             return error_set(KILN_E_ARGUMENT, "%s: .params entry %zu is no parameter that requires a gradient", c->name,
                              i);
@@ -84,7 +84,7 @@ static kiln_status check(struct call *c, const kiln_grad_opts *opts, kiln_tensor
     TRY(options_read_as(c->name, "KILN_GRAD", &c->o, sizeof c->o, opts));
     if (!c->fn && !c->bundle) return error_set(KILN_E_ARGUMENT, "%s: fn is NULL", c->name);
     if (c->n_in && !c->in) return error_set(KILN_E_ARGUMENT, "%s: in is NULL", c->name);
-    for (size_t i = 0; i < c->n_in; i++) TRY(tensor_check(c->name, "in", c->in[i]));
+    for (size_t i = 0; i < c->n_in; i++) TRY(tensor_check_any(c->name, "in", c->in[i]));
     const char *null = c->o.wrt.count && !c->o.wrt.v         ? ".wrt"
                        : c->o.params.count && !c->o.params.v ? ".params"
                        : c->o.sens.count && !c->o.sens.v     ? ".sens"
@@ -186,7 +186,7 @@ static kiln_status call_function(struct call *c)
     if (status) return error_set(status, "%s: fn failed with %s", c->name, kiln_status_name(status));
     for (size_t i = 0; i < c->n_out; i++) {
         if (!c->out[i]) return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu NULL", c->name, i);
-        TRY(tensor_check(c->name, "an output of fn", c->out[i]));
+        TRY((i < c->n_differentiated ? tensor_check : tensor_check_any)(c->name, "an output of fn", c->out[i]));
     }
     return KILN_OK;
 }
@@ -330,6 +330,12 @@ static kiln_tensor *result_of(const struct call *c, bool values, size_t i)
     return i < n_grads ? c->grads[i] : c->out[c->n_differentiated + i - n_grads];
 }
 
+// What gradient i is by.
+static const kiln_tensor *target_of(const struct call *c, size_t i)
+{
+    return i < c->n_wrt ? c->in[c->o.wrt.v[i]] : c->o.params.v[i - c->n_wrt];
+}
+
 // A result belongs to the caller: a handle of its own, without the tape that was used up.
 static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool values)
 {
@@ -339,6 +345,7 @@ static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool
         results[i] = grad_second_handle(t);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
+        if (is_gradient) results[i]->complex = target_of(c, i - first_grad)->complex;
         bool is_state = t->node && t->node->kind == NODE_LEAF && !node_requires_grad(t->node);
         if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, t, is_gradient), 0);
     }

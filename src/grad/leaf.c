@@ -39,7 +39,11 @@ static bool can_take(const kiln_tensor *t)
 
 static kiln_tensor *own_value(kiln_tensor *init)
 {
-    if (can_take(init)) return tensor_on(init->storage, &init->type, &init->layout);
+    if (can_take(init)) {
+        kiln_tensor *t = tensor_on(init->storage, &init->type, &init->layout);
+        if (t) t->complex = init->complex;
+        return t;
+    }
     kiln_no_grad_begin();
     kiln_tensor *t = init->type.weak && !init->storage ? kiln_add(init, kiln_zeros(NULL, KILN_F32, KILN_SHAPE0))
                                                        : kiln_contiguous(init);
@@ -49,7 +53,7 @@ static kiln_tensor *own_value(kiln_tensor *init)
 
 kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
 {
-    if (error_pending || tensor_check("parameter", "init", init)) return NULL;
+    if (error_pending || tensor_check_any("parameter", "init", init)) return NULL;
     if (init->builder) {
         error_set(KILN_E_STATE, "parameter: an abstract value has no data");
         return NULL;
@@ -72,7 +76,7 @@ kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
 
 const char *kiln_name(const kiln_tensor *t)
 {
-    if (error_pending || tensor_check("name", "t", t)) return "";
+    if (error_pending || tensor_check_any("name", "t", t)) return "";
     return t->node && t->node->kind == NODE_LEAF && t->node->leaf->name ? t->node->leaf->name : "";
 }
 
@@ -85,7 +89,7 @@ static bool has_op_node(kiln_tensor *t)
 kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("set_requires_grad", "t", t));
+    TRY(tensor_check_any("set_requires_grad", "t", t));
     if (has_op_node(t))
         return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s",
                          node_name(t->node));
@@ -104,12 +108,12 @@ kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
 
 bool kiln_requires_grad(const kiln_tensor *t)
 {
-    return !error_pending && !tensor_check("requires_grad", "t", t) && tensor_requires_grad(t);
+    return !error_pending && !tensor_check_any("requires_grad", "t", t) && tensor_requires_grad(t);
 }
 
 bool kiln_is_leaf(const kiln_tensor *t)
 {
-    return !error_pending && !tensor_check("is_leaf", "t", t) && !has_op_node((kiln_tensor *)t);
+    return !error_pending && !tensor_check_any("is_leaf", "t", t) && !has_op_node((kiln_tensor *)t);
 }
 
 // Threads may share leaves. Held while a gradient takes the place of another, and while one is given a second handle.
@@ -162,7 +166,7 @@ void leaf_set_gradient(struct tape_node *leaf, kiln_tensor *g)
 
 kiln_tensor *kiln_gradient(kiln_tensor *param)
 {
-    if (error_pending || tensor_check("gradient", "param", param)) return NULL;
+    if (error_pending || tensor_check_any("gradient", "param", param)) return NULL;
     struct sink *sink = thread_state.sink;
     struct tape_node *leaf = param->node && param->node->kind == NODE_LEAF ? param->node : NULL;
     kiln_tensor *g = NULL;
@@ -170,7 +174,8 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     if (captured && sink->capture->share(sink, param)) return NULL;
     if (!leaf || leaf_get_gradient(leaf, &g)) return NULL;
     if (captured && !g) sink->capture->found_no_gradient(sink, leaf);
-    return run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = leaf}) ? NULL : g;
+    if (run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = leaf})) return NULL;
+    return g && param->complex ? tensor_as_complex(g) : g;
 }
 
 kiln_status leaf_make_state(kiln_tensor *t)
@@ -189,7 +194,7 @@ kiln_status leaf_make_state(kiln_tensor *t)
 kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("set_gradient", "param", param));
+    TRY(tensor_check_any("set_gradient", "param", param));
     if (!param->node || param->node->kind != NODE_LEAF)
         return error_set(KILN_E_GRADIENT, "set_gradient: param is no leaf that requires a gradient");
     struct sink *sink = thread_state.sink;
@@ -197,12 +202,13 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
     kiln_tensor *mine = NULL;
     if (grad) {
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
-        TRY(tensor_check("set_gradient", "grad", grad));
-        if (!type_same_shape(&grad->type, &param->type) || grad->type.dtype != param->type.dtype)
+        TRY(tensor_check_any("set_gradient", "grad", grad));
+        if (!type_equal(&grad->type, &param->type) || grad->complex != param->complex)
             return error_set(KILN_E_SHAPE, "set_gradient: grad is %s, param is %s", type_text(&grad->type, a, sizeof a),
                              type_text(&param->type, b, sizeof b));
         mine = grad_second_handle(grad);
         if (!mine) return error_pending;
+        mine->complex = false;
         tape_set_node(mine, NULL, 0);
         kiln_own(mine);
     }
@@ -217,7 +223,7 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
 
 kiln_tensor *kiln_stop_gradient(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("stop_gradient", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("stop_gradient", "t", t)) return NULL;
     struct sink *sink = thread_state.sink;
     bool parted = t->place && t->capture == thread_state.capture;
     bool leaf = (t->node && t->node->kind == NODE_LEAF) || t->state || parted;

@@ -94,15 +94,17 @@ static kiln_status read_descr(struct reader *r, struct npy_header *h)
     TRY(read_text(r, text, sizeof text));
     size_t len = strlen(text);
     if (len > 1 && strchr("<>|=", text[0])) {
-        for (int i = 0; i < DTYPE_COUNT; i++) {
-            if (!dtype_info[i].npy || strcmp(text + 1, dtype_info[i].npy) != 0) continue;
+        for (int i = 0; i <= KILN_C128; i++) {
+            const char *code = dtype_npy((unsigned)i);
+            if (!code || strcmp(text + 1, code) != 0) continue;
             h->array.dtype = (kiln_dtype)i;
             h->swap = text[0] == '>';
             return KILN_OK;
         }
     }
-    return error_set(KILN_E_UNSUPPORTED, "%s: the npy dtype \"%s\" (b1, u1, i1, i2, i4, i8, f2, f4 and f8 are read)",
-                     r->where, text);
+    return error_set(KILN_E_UNSUPPORTED,
+                     "%s: the npy dtype \"%s\" (b1, u1, i1, i2, i4, i8, f2, f4, f8, c8 and c16 are read)", r->where,
+                     text);
 }
 
 static kiln_status read_shape(struct reader *r, struct npy_header *h)
@@ -188,7 +190,8 @@ static void reorder(const struct io_array *a, const unsigned char *in, unsigned 
 kiln_tensor *npy_tensor(const char *where, kiln_device *dev, const struct npy_header *h, void *data)
 {
     const struct io_array *a = &h->array;
-    if (h->swap) io_swap_bytes(data, h->size_B, kiln_dtype_size(a->dtype));
+    bool pairs = a->dtype == KILN_C64 || a->dtype == KILN_C128;
+    if (h->swap) io_swap_bytes(data, h->size_B, kiln_dtype_size(a->dtype) >> pairs);
     if (!h->fortran || a->rank < 2) return io_array_tensor(dev, a, data);
     unsigned char *ordered;
     if (io_alloc(where, h->size_B, &ordered)) return NULL;
@@ -200,8 +203,7 @@ kiln_tensor *npy_tensor(const char *where, kiln_device *dev, const struct npy_he
 
 kiln_status npy_format(const char *where, const struct io_array *a, unsigned char *out, size_t *size_B)
 {
-    const char *descr = NULL;
-    if (dtype_info[a->dtype].npy) descr = dtype_info[a->dtype].npy;
+    const char *descr = dtype_npy(a->dtype);
     if (!descr) {
         return error_set(KILN_E_UNSUPPORTED, "%s: npy has no %s; cast to f32, or use safetensors", where,
                          kiln_dtype_name(a->dtype));

@@ -18,14 +18,16 @@
 static const struct {
     const char *name;
     kiln_dtype of_size; // one of the same size, which stands in for it
-} foreign[] = {{"U16", KILN_I16},    {"U32", KILN_I32},    {"U64", KILN_I64},   {"C64", KILN_I64},
+} foreign[] = {{"U16", KILN_I16},    {"U32", KILN_I32},    {"U64", KILN_I64},
                {"F8_E4M3", KILN_U8}, {"F8_E5M2", KILN_U8}, {"F8_E8M0", KILN_U8}};
 
 static bool find_dtype(const char *name, kiln_dtype *out, bool *known)
 {
     *known = true;
-    for (int i = 0; i < DTYPE_COUNT; i++)
-        if (!strcmp(name, dtype_info[i].safetensors)) return *out = (kiln_dtype)i, true;
+    for (int i = 0; i <= KILN_C64; i++) {
+        const char *known_name = dtype_safetensors((unsigned)i);
+        if (known_name && !strcmp(name, known_name)) return *out = (kiln_dtype)i, true;
+    }
     *known = false;
     for (size_t i = 0; i < COUNT_OF(foreign); i++)
         if (!strcmp(name, foreign[i].name)) return *out = foreign[i].of_size, true;
@@ -281,7 +283,7 @@ kiln_archive *kiln_safetensors_load(const char *path)
 static void write_entry(FILE *f, const struct archive_entry *e)
 {
     json_write_string(f, e->name);
-    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", dtype_info[e->array.dtype].safetensors);
+    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", dtype_safetensors(e->array.dtype));
     for (size_t k = 0; k < e->array.rank; k++) fprintf(f, k ? ",%" PRId64 : "%" PRId64, e->array.dims[k]);
     fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", e->offset_B, e->offset_B + e->size_B);
 }
@@ -379,6 +381,9 @@ static kiln_status add_tensors(const char *where, struct archive_table *t, const
         e->index = i;
         e->array = (struct io_array){.dtype = kiln_tensor_dtype(tensors[i]), .rank = kiln_rank(tensors[i])};
         if (error_pending) return error_pending;
+        if (!dtype_safetensors(e->array.dtype))
+            return error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" is %s, which safetensors has not: see kiln_view_as_real",
+                             where, names[i], kiln_dtype_name(e->array.dtype));
         if (e->array.rank) memcpy(e->array.dims, kiln_dims(tensors[i]), e->array.rank * sizeof e->array.dims[0]);
         TRY(io_array_size(where, &e->array, &e->size_B));
     }

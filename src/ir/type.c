@@ -15,6 +15,7 @@ const uint8_t dtype_kind_of[DTYPE_COUNT] = {
 
 const char *dtype_name(unsigned dtype)
 {
+    if (dtype_is_complex(dtype)) return dtype == KILN_C64 ? "c64" : "c128";
     return dtype < DTYPE_COUNT ? dtype_info[dtype].name : "unknown";
 }
 

@@ -38,6 +38,16 @@ extern const uint8_t dtype_size_B[DTYPE_COUNT];
 extern const uint8_t dtype_kind_of[DTYPE_COUNT];
 const char *dtype_name(unsigned dtype);
 
+// Complex numbers are pairs of floats. Their dtypes are how handles are seen: no kernel, graph or storage knows them.
+static inline bool dtype_is_complex(int64_t dtype)
+{
+    return dtype == KILN_C64 || dtype == KILN_C128;
+}
+static inline uint8_t dtype_of_part(int64_t dtype)
+{
+    return dtype == KILN_C128 ? KILN_F64 : KILN_F32;
+}
+
 int64_t type_numel(const struct type *t); // INT64_MAX when there are more
 bool type_same_shape(const struct type *a, const struct type *b);
 bool type_equal(const struct type *a, const struct type *b);

@@ -66,7 +66,7 @@ kiln_status function_check_inputs(const kiln_function *f, kiln_tensor *const *in
         if (KILN_LIKELY(in[i] && in[i]->magic == TENSOR_ALIVE)) continue;
         char input[sizeof f->name + 32];
         snprintf(input, sizeof input, "input %zu of %s", i, f->name);
-        return tensor_check("call", input, in[i]);
+        return tensor_check_any("call", input, in[i]);
     }
     return signature_check(&f->signature, f->name, in, n_in);
 }

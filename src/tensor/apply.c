@@ -194,11 +194,25 @@ static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in,
     return status;
 }
 
+kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                    struct attr *attrs, kiln_tensor **out);
+
+// An operand is complex, or the result is to be.
+static bool is_complex(const struct op *op, int n_in, kiln_tensor *const *in, const struct attr *attrs)
+{
+    for (int i = 0; in && i < n_in && n_in <= 255; i++)
+        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->complex) return true;
+    for (int i = 0; attrs && i < op->n_attrs; i++)
+        if (attrs[i].kind == ATTR_DTYPE && dtype_is_complex(attrs[i].i)) return true;
+    return false;
+}
+
 kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
                      kiln_tensor **out)
 {
     for (int i = 0; i < op->n_out; i++) out[i] = NULL;
     if (KILN_UNLIKELY(error_pending)) return error_pending;
+    if (KILN_UNLIKELY(is_complex(op, n_in, in, attrs))) return tensor_apply_complex(op, dev, n_in, in, attrs, out);
     if (KILN_LIKELY((op->flags & OP_ELEMENTWISE) || !in || n_in > 255 || !has_weak(n_in, in)))
         return apply_checked(op, dev, n_in, in, attrs, out);
     return apply_placed(op, dev, n_in, in, attrs, out);
@@ -270,9 +284,29 @@ static kiln_status write_in_place(const struct op *op, int n_in, kiln_tensor *co
     return grad ? tensor_tape.after_write(&p.call, in, saved) : KILN_OK;
 }
 
+// A complex tensor is written as what the op gives, pair by pair.
+static kiln_status write_complex(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
+{
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_tensor *value = op == &op_instances[OP_assign] ? in[1] : op_apply1(op, NULL, n_in, in, attrs);
+    if (value && in[0] && !in[0]->complex)
+        error_set(KILN_E_DTYPE, "%s_: complex numbers do not go into %s", op->name, dtype_name(in[0]->type.dtype));
+    kiln_tensor *zero[] = {in[0]}, *whole = value;
+    if (value && !value->complex && !error_pending) {
+        zero[0] = op_apply1(&op_instances[OP_zeros_like], NULL, 1, zero, NULL);
+        whole = op_apply1(&op_instances[OP_add], NULL, 2, (kiln_tensor *[]){zero[0], value}, NULL);
+    }
+    kiln_tensor *to[] = {error_pending ? NULL : tensor_as_pairs(in[0]), error_pending ? NULL : tensor_as_pairs(whole)};
+    if (!error_pending) op_apply_inplace(&op_instances[OP_assign], 2, to, NULL);
+    scope_leave(&scope, NULL, 0);
+    return error_pending;
+}
+
 kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
 {
     if (error_pending) return error_pending;
+    if (KILN_UNLIKELY(is_complex(op, n_in, in, attrs))) return write_complex(op, n_in, in, attrs);
     struct kiln_scope scope;
     struct sink *sink = thread_state.sink;
     scope_enter(&scope);

@@ -22,10 +22,25 @@ static kiln_status host_type(const char *op, kiln_dtype dtype, size_t rank, cons
     return KILN_OK;
 }
 
+static kiln_tensor *complex_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                      const void *data)
+{
+    int64_t pairs[MAX_RANK];
+    if (rank >= MAX_RANK) error_set(KILN_E_SHAPE, "from_data: rank %zu is above %d", rank, MAX_RANK - 1);
+    if (rank && !dims) error_set(KILN_E_ARGUMENT, "from_data: dims is NULL");
+    if (error_pending) return NULL;
+    for (size_t i = 0; i < rank; i++) pairs[i] = dims[i];
+    pairs[rank] = 2;
+    kiln_tensor *t = kiln_from_data(dev, (kiln_dtype)dtype_of_part(dtype), rank + 1, pairs, data);
+    if (t) t->complex = true;
+    return t;
+}
+
 kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims, const void *data)
 {
     struct type type;
     uint64_t size_B;
+    if (dtype_is_complex(dtype)) return complex_from_data(dev, dtype, rank, dims, data);
     if (error_pending || host_type("from_data", dtype, rank, dims, &type) || type_size_B(&type, &size_B)) return NULL;
     struct sink *sink = thread_state.sink;
     if (sink && sink->capture && sink->capture->host_data(sink, "from_data")) return NULL;
@@ -102,13 +117,14 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->place = t->place;
     if (t->builder) r->generation = t->generation;
     r->run_time = t->run_time;
+    r->complex = t->complex;
     r->constant = t->constant;
     return r;
 }
 
 kiln_tensor *kiln_alias(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("alias", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("alias", "t", t)) return NULL;
     kiln_tensor *r = tensor_second(t);
     if (!r) return NULL;
     if (!tensor_tape.share || !tensor_tape.share(t, r)) return r;
@@ -167,7 +183,7 @@ kiln_status tensor_read(const kiln_tensor *t, void *dst)
 kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("read", "t", t));
+    TRY(tensor_check_any("read", "t", t));
     uint64_t need_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)

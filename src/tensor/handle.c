@@ -72,6 +72,7 @@ void tensor_clear(kiln_tensor *t)
     t->constant = false;
     t->lent = false;
     t->type.weak = false;
+    t->complex = false;
 }
 
 kiln_tensor *tensor_new(void)
@@ -157,6 +158,15 @@ static kiln_status refuse_taken(const char *op, const char *argument, const kiln
 }
 
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t)
+{
+    TRY(tensor_check_any(op, argument, t));
+    if (KILN_LIKELY(!t->complex)) return KILN_OK;
+    char text[TYPE_TEXT_MAX];
+    return error_set(KILN_E_DTYPE, "%s: takes no complex numbers, %s is %s (kiln_view_as_real has its pairs)", op,
+                     argument, tensor_text(t, text, sizeof text));
+}
+
+kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t)
 {
     if (KILN_UNLIKELY(!t)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
     if (KILN_LIKELY(t->magic == TENSOR_ALIVE)) return KILN_OK;
@@ -311,7 +321,7 @@ void scope_leave(struct kiln_scope *s, kiln_tensor *const *keep, size_t n_keep)
 
 kiln_tensor *kiln_keep(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("keep", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("keep", "t", t)) return NULL;
     struct kiln_scope *s = t->scope;
     if (!s) return t;
     unlink_tensor(t);
@@ -321,7 +331,7 @@ kiln_tensor *kiln_keep(kiln_tensor *t)
 
 kiln_tensor *kiln_own(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("own", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("own", "t", t)) return NULL;
     unlink_tensor(t);
     return t;
 }

@@ -37,6 +37,7 @@ struct style {
     int precision;   // digits after the point in exponent notation
     int exponent_digits;
     int width; // of integers and bools
+    bool plus; // positive numbers have a sign
 };
 
 struct printer {
@@ -45,7 +46,8 @@ struct printer {
     const void *data;
     int64_t strides[MAX_RANK]; // in elements
     bool summarize;
-    struct style style;
+    int part, parts; // of complex numbers, each of which has a style
+    struct style styles[2], style;
     // First pass.
     double largest, smallest; // magnitudes, zero apart
     bool any_finite, any_nan, any_inf, any_negative_inf;
@@ -62,7 +64,8 @@ static bool is_float(const struct printer *p)
 
 static union scalar_value element_at(const struct printer *p, int64_t index)
 {
-    return number_read(p->type->dtype, (const char *)p->data + index * dtype_size_B[p->type->dtype]);
+    return number_read(p->type->dtype,
+                       (const char *)p->data + (index * p->parts + p->part) * dtype_size_B[p->type->dtype]);
 }
 
 static double float_at(const struct printer *p, int64_t index)
@@ -144,6 +147,11 @@ static void note_range(struct printer *p, int64_t index)
     }
 }
 
+static char sign_of(const struct style *s, double x)
+{
+    return signbit(x) ? '-' : s->plus ? '+' : 0;
+}
+
 static void note_width(struct printer *p, int64_t index)
 {
     double x = float_at(p, index);
@@ -155,11 +163,11 @@ static void note_width(struct printer *p, int64_t index)
         decimal_shortest(fabs(x), dtype, &d);
         if (d.count > PRECISION + 1) decimal_fixed(fabs(x), dtype, PRECISION + 1, &d);
         s->precision = max_int(s->precision, significant(&d) - 1);
-        s->left = max_int(s->left, 1 + (signbit(x) != 0));
+        s->left = max_int(s->left, 1 + (sign_of(s, x) != 0));
         s->exponent_digits = max_int(s->exponent_digits, abs(d.exponent) >= 100 ? 3 : 2);
     } else {
         positional_digits(fabs(x), dtype, PRECISION, &d);
-        s->left = max_int(s->left, max_int(d.exponent, 0) + 1 + (signbit(x) != 0));
+        s->left = max_int(s->left, max_int(d.exponent, 0) + 1 + (sign_of(s, x) != 0));
         s->right = max_int(s->right, fraction_count(&d));
     }
 }
@@ -177,7 +185,7 @@ static void choose_float_style(struct printer *p)
     // The exponent counts with its letter and sign.
     if (s->exponential) s->right = s->exponent_digits + 2 + s->precision;
     if (p->any_nan) s->left = max_int(s->left, 3 - s->right - 1);
-    if (p->any_nan || p->any_inf) s->left = max_int(s->left, 3 + p->any_negative_inf - s->right - 1);
+    if (p->any_nan || p->any_inf) s->left = max_int(s->left, 3 + (p->any_negative_inf || s->plus) - s->right - 1);
 }
 
 // Writes the text with spaces before and after it.
@@ -191,10 +199,10 @@ static void place(char *word, int before, const char *text, int after)
 }
 
 // "12.5", with zeros up to the point where the digits end before it, and without zeros at the end of the fraction.
-static int write_positional(char *word, bool negative, const struct decimal *d)
+static int write_positional(char *word, char sign, const struct decimal *d)
 {
     int n = 0, end = significant(d);
-    if (negative) word[n++] = '-';
+    if (sign) word[n++] = sign;
     if (d->exponent < 0) word[n++] = '0';
     for (int i = 0; i <= d->exponent; i++) word[n++] = i < d->count ? d->text[i] : '0';
     word[n++] = '.';
@@ -204,10 +212,10 @@ static int write_positional(char *word, bool negative, const struct decimal *d)
     return n;
 }
 
-static int write_exponential(char *word, bool negative, const struct decimal *d, bool point, int exponent_digits)
+static int write_exponential(char *word, char sign, const struct decimal *d, bool point, int exponent_digits)
 {
     int n = 0;
-    if (negative) word[n++] = '-';
+    if (sign) word[n++] = sign;
     word[n++] = d->text[0];
     if (point || d->count > 1) word[n++] = '.';
     for (int i = 1; i < d->count; i++) word[n++] = d->text[i];
@@ -226,7 +234,8 @@ static void float_word(const struct printer *p, int64_t index, char *word)
     const struct style *s = &p->style;
     kiln_dtype dtype = (kiln_dtype)p->type->dtype;
     if (!isfinite(x)) {
-        const char *special = special_text(x);
+        char special[8];
+        snprintf(special, sizeof special, "%s%s", s->plus && !(x < 0) ? "+" : "", special_text(x));
         place(word, s->left + s->right + 1 - (int)strlen(special), special, 0);
         return;
     }
@@ -234,12 +243,12 @@ static void float_word(const struct printer *p, int64_t index, char *word)
     char text[WORD_MAX];
     if (s->exponential) {
         decimal_fixed(fabs(x), dtype, s->precision + 1, &d);
-        write_exponential(text, signbit(x) != 0, &d, true, s->exponent_digits);
-        place(word, s->left - 1 - (signbit(x) != 0), text, 0);
+        write_exponential(text, sign_of(s, x), &d, true, s->exponent_digits);
+        place(word, s->left - 1 - (sign_of(s, x) != 0), text, 0);
         return;
     }
     positional_digits(fabs(x), dtype, PRECISION, &d);
-    int n = write_positional(text, signbit(x) != 0, &d);
+    int n = write_positional(text, sign_of(s, x), &d);
     int point = (int)(strchr(text, '.') - text);
     place(word, s->left - point, text, s->right - (n - point - 1));
 }
@@ -256,11 +265,66 @@ static void scalar_word(const struct printer *p, char *word)
     struct decimal d;
     decimal_shortest(magnitude, dtype, &d);
     if (magnitude != 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
-        write_exponential(word, signbit(x) != 0, &d, false, 2);
+        write_exponential(word, sign_of(&p->style, x), &d, false, 2);
         return;
     }
-    int n = write_positional(word, signbit(x) != 0, &d);
-    if (word[n - 1] == '.') memcpy(word + n, "0", 2);
+    int n = write_positional(word, sign_of(&p->style, x), &d);
+    if (word[n - 1] != '.') return;
+    if (p->parts == 2)
+        word[n - 1] = 0;
+    else
+        memcpy(word + n, "0", 2);
+}
+
+// --- complex numbers: a real part and, with its sign, an imaginary part
+
+static void choose_complex_style(struct printer *p)
+{
+    for (p->part = 0; p->part < 2; p->part++) {
+        p->largest = p->smallest = 0;
+        p->any_finite = p->any_nan = p->any_inf = p->any_negative_inf = false;
+        p->style = (struct style){.plus = p->part == 1};
+        if (p->type->rank) choose_float_style(p);
+        p->styles[p->part] = p->style;
+    }
+}
+
+// The letter stands behind the digits, before what fills the column.
+static void add_letter(char *word)
+{
+    size_t end = strlen(word), n = end;
+    while (n > 0 && word[n - 1] == ' ') n--;
+    memmove(word + n + 1, word + n, end - n + 1);
+    word[n] = 'j';
+}
+
+// As Python writes a number alone: "(1+2j)", and "2j" without a real part.
+static void complex_scalar_word(struct printer *p, char *word)
+{
+    char re[WORD_MAX], im[WORD_MAX];
+    p->part = 0, p->style = p->styles[0];
+    double x = float_at(p, 0);
+    bool alone = x == 0 && !signbit(x);
+    scalar_word(p, re);
+    p->part = 1, p->style = p->styles[1];
+    if (alone) p->style.plus = false;
+    scalar_word(p, im);
+    const char *plus = !alone && !isfinite(float_at(p, 0)) && im[0] != '-' ? "+" : "";
+    snprintf(word, 2 * WORD_MAX, alone ? "%s%s%sj" : "(%s%s%sj)", alone ? "" : re, plus, im);
+}
+
+static void complex_word(struct printer *p, int64_t index, char *word)
+{
+    if (p->type->rank == 0) {
+        complex_scalar_word(p, word);
+        return;
+    }
+    for (p->part = 0; p->part < 2; p->part++) {
+        p->style = p->styles[p->part];
+        float_word(p, index, word);
+        if (p->part) add_letter(word);
+        word += strlen(word);
+    }
 }
 
 // --- integers and bools
@@ -272,7 +336,9 @@ static void note_int_width(struct printer *p, int64_t index)
 
 static void element_word(struct printer *p, int64_t index, char *word)
 {
-    if (is_float(p)) {
+    if (p->parts == 2)
+        complex_word(p, index, word);
+    else if (is_float(p)) {
         if (p->type->rank)
             float_word(p, index, word);
         else
@@ -310,7 +376,7 @@ static void add_row(struct printer *p, int axis, int64_t index)
 {
     int64_t n = p->type->dims[axis];
     int indent = axis + 1, width = LINE_WIDTH - axis - 1;
-    char word[WORD_MAX];
+    char word[2 * WORD_MAX];
     str_add(p->out, "[");
     for (int64_t i = 0; i < n; i++) {
         if (is_cut(p, axis) && i == EDGE) {
@@ -348,8 +414,10 @@ static void add_axis(struct printer *p, int axis, int64_t index)
     str_add(p->out, "]");
 }
 
-kiln_status tensor_format(struct str *out, const struct type *t, const void *data)
+static kiln_status format(struct str *out, const struct type *of, bool complex, const void *data)
 {
+    struct type shown = *of, *t = &shown;
+    shown.rank -= complex;
     int64_t n = type_numel(t);
     if (n == 0) {
         str_add(out, "[]");
@@ -357,15 +425,19 @@ kiln_status tensor_format(struct str *out, const struct type *t, const void *dat
     }
     struct layout layout;
     layout_contiguous(t, &layout);
-    struct printer p = {.out = out, .type = t, .data = data, .summarize = n > THRESHOLD, .line_start = out->len};
+    struct printer p = {
+        .out = out, .type = t, .data = data, .summarize = n > THRESHOLD, .parts = 1 + complex, .line_start = out->len};
     memcpy(p.strides, layout.strides, sizeof p.strides);
     if (t->rank == 0) {
-        char word[WORD_MAX];
+        char word[2 * WORD_MAX];
+        if (p.parts == 2) choose_complex_style(&p);
         element_word(&p, 0, word);
         str_add(out, word);
         return str_check(out);
     }
-    if (is_float(&p))
+    if (p.parts == 2)
+        choose_complex_style(&p);
+    else if (is_float(&p))
         choose_float_style(&p);
     else if (t->dtype != KILN_BOOL)
         each_shown(&p, 0, 0, note_int_width);
@@ -373,14 +445,19 @@ kiln_status tensor_format(struct str *out, const struct type *t, const void *dat
     return str_check(out);
 }
 
+kiln_status tensor_format(struct str *out, const struct type *t, const void *data)
+{
+    return format(out, t, false, data);
+}
+
 // --- public functions
 
 static kiln_status format_tensor(const char *function, struct str *out, const kiln_tensor *t)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check(function, "t", t));
-    struct type type = {.dtype = (uint8_t)kiln_tensor_dtype(t), .rank = (uint8_t)kiln_rank(t)};
-    memcpy(type.dims, kiln_dims(t), type.rank * sizeof type.dims[0]);
+    TRY(tensor_check_any(function, "t", t));
+    struct type type;
+    type_copy(&type, &t->type);
     uint64_t size_B;
     TRY(type_size_B(&type, &size_B));
     void *data = NULL;
@@ -394,7 +471,7 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
             return status;
         }
     }
-    kiln_status status = tensor_format(out, &type, data);
+    kiln_status status = format(out, &type, t->complex, data);
     free(data);
     return status;
 }

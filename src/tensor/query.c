@@ -3,17 +3,19 @@
 
 static bool bad(const char *op, const kiln_tensor *t)
 {
-    return tensor_check(op, "t", t) != KILN_OK;
+    return tensor_check_any(op, "t", t) != KILN_OK;
 }
 
 kiln_dtype kiln_tensor_dtype(const kiln_tensor *t)
 {
-    return bad("tensor_dtype", t) ? KILN_F32 : (kiln_dtype)t->type.dtype;
+    if (bad("tensor_dtype", t)) return KILN_F32;
+    if (KILN_UNLIKELY(t->complex)) return t->type.dtype == KILN_F64 ? KILN_C128 : KILN_C64;
+    return (kiln_dtype)t->type.dtype;
 }
 
 size_t kiln_rank(const kiln_tensor *t)
 {
-    return bad("rank", t) ? 0 : t->type.rank;
+    return bad("rank", t) ? 0 : t->type.rank - t->complex;
 }
 
 const int64_t *kiln_dims(const kiln_tensor *t)
@@ -24,7 +26,7 @@ const int64_t *kiln_dims(const kiln_tensor *t)
 int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
 {
     if (bad("dim", t)) return -1;
-    int i = axis_normalize(axis, t->type.rank);
+    int i = axis_normalize(axis, t->type.rank - t->complex);
     if (i >= 0) return t->type.dims[i];
     char text[TYPE_TEXT_MAX];
     error_set(KILN_E_AXIS, "dim: axis %lld is out of range for %s", (long long)axis,
@@ -34,7 +36,7 @@ int64_t kiln_dim(const kiln_tensor *t, int64_t axis)
 
 int64_t kiln_numel(const kiln_tensor *t)
 {
-    return bad("numel", t) ? 0 : type_numel(&t->type);
+    return bad("numel", t) ? 0 : type_numel(&t->type) >> t->complex;
 }
 
 const int64_t *kiln_strides(const kiln_tensor *t)
@@ -70,6 +72,7 @@ uint64_t kiln_version(const kiln_tensor *t)
 size_t kiln_dtype_size(kiln_dtype dtype)
 {
     if ((unsigned)dtype < DTYPE_COUNT) return dtype_size_B[dtype];
+    if (dtype_is_complex(dtype)) return 2 * (size_t)dtype_size_B[dtype_of_part(dtype)];
     error_set(KILN_E_DTYPE, "dtype_size: dtype %d is not one of kiln_dtype", (int)dtype);
     return 0;
 }

@@ -68,6 +68,7 @@ struct kiln_tensor {
     int32_t place;              // on the tape: which of those that the variable has; 0: that of all who did not part
     bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
+    bool complex;               // seen as complex numbers, of which the last dimension holds the parts
     bool lent;                  // users have it of the library, which owns it
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
@@ -274,6 +275,16 @@ void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed, given away
+// The same where complex numbers will do.
+kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t);
+// A second handle on t's pairs, or on pairs as complex numbers; t itself if it is that.
+kiln_tensor *tensor_as_pairs(kiln_tensor *t);
+kiln_tensor *tensor_as_complex(kiln_tensor *pairs);
+// Runs an op on complex tensors, or one that makes such, by ops on their parts.
+// "c64[2,3]" of it as the user sees it.
+char *tensor_text(const kiln_tensor *t, char *buf, size_t cap);
+extern kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                           struct attr *attrs, kiln_tensor **out);
 // t is given away: its owner may free it, and nothing else.
 void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at);
 struct taker *taker_new(const char *name);

@@ -24,8 +24,8 @@ kiln_tensor *write_safe_operand(const kiln_tensor *dst, kiln_tensor *src)
 kiln_status kiln_assign(kiln_tensor *dst, kiln_tensor *src)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("assign", "dst", dst));
-    TRY(tensor_check("assign", "src", src));
+    TRY(tensor_check_any("assign", "dst", dst));
+    TRY(tensor_check_any("assign", "src", src));
     kiln_tensor *const in[] = {dst, src};
     return op_apply_inplace(&op_instances[OP_assign], 2, in, NULL);
 }
@@ -44,7 +44,7 @@ kiln_status kiln_set_slice(kiln_tensor *dst, const struct kiln_slice_opts *opts,
 kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("write", "dst", dst));
+    TRY(tensor_check_any("write", "dst", dst));
     uint64_t need_B = (uint64_t)type_numel(&dst->type) * dtype_size_B[dst->type.dtype];
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)
@@ -63,7 +63,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *src =
-        kiln_from_data(kiln_tensor_device(dst), (kiln_dtype)dst->type.dtype, dst->type.rank, dst->type.dims, data);
+        kiln_from_data(kiln_tensor_device(dst), kiln_tensor_dtype(dst), kiln_rank(dst), dst->type.dims, data);
     kiln_status status = src ? kiln_assign(dst, src) : error_pending;
     scope_leave(&scope, NULL, 0);
     return status;
@@ -88,7 +88,7 @@ static kiln_tensor *transfer(kiln_tensor *t, kiln_device *dev)
 
 kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
 {
-    if (error_pending || tensor_check("to_device", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("to_device", "t", t)) return NULL;
     if (device_check("to_device", dev)) return NULL;
     if (t->type.weak && !t->storage) return tensor_place(t, dev);
     if (kiln_tensor_device(t) == dev) return kiln_alias(t);
@@ -97,6 +97,7 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
         error_name_op("to_device");
         return NULL;
     }
+    r->complex = t->complex;
     r->storage->writer = "to_device";
     if (!(t->node || t->family) || thread_state.no_grad) return r;
     const struct type *types[] = {&t->type};

@@ -156,7 +156,7 @@ static void put(void *p, kiln_dtype dtype, size_t i, float v)
     case KILN_F16: ((uint16_t *)p)[i] = f16_from_float(v); break;
     case KILN_BF16: ((uint16_t *)p)[i] = bf16_from_float(v); break;
     case KILN_F32: ((float *)p)[i] = v; break;
-    case KILN_F64: ((double *)p)[i] = (double)v; break;
+    default: ((double *)p)[i] = (double)v; break;
     }
 }
 

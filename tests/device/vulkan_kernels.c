@@ -33,7 +33,7 @@ static void store_number(kiln_dtype dtype, void *at, double x)
         memcpy(at, &h, 2);
         break;
     case KILN_F32: memcpy(at, &f, 4); break;
-    case KILN_F64: memcpy(at, &x, 8); break;
+    default: memcpy(at, &x, 8); break;
     }
 }
 

@@ -53,11 +53,26 @@ void npy_shapes_of_numpy(void **state)
     kiln_free(&t);
 }
 
+void npy_reads_complex_numbers(void **state)
+{
+    kiln_tensor *z = kiln_npy_load(dev, golden("complex_c8.npy"));
+    assert_non_null(z);
+    assert_int_equal(kiln_tensor_dtype(z), KILN_C64);
+    float v[2 * 64];
+    int64_t n = kiln_numel(z);
+    assert_true(n > 0 && n <= 64);
+    assert_int_equal(kiln_read(z, v, sizeof *v * 2 * (size_t)n), KILN_OK);
+    for (int64_t i = 0; i < n; i++) assert_true(v[2 * i] == (float)(i + 1) && v[2 * i + 1] == 0);
+    kiln_free(&z);
+}
+
 void npy_refuses_what_kiln_lacks(void **state)
 {
     static const char *const cases[][2] = {
-        {"refused_u2.npy", "\"<u2\""},        {"refused_c8.npy", "\"<c8\""},  {"refused_text.npy", "\"<U2\""},
-        {"refused_struct.npy", "structured"}, {"refused_rank.npy", "16 dim"},
+        {"refused_u2.npy", "\"<u2\""},
+        {"refused_text.npy", "\"<U2\""},
+        {"refused_struct.npy", "structured"},
+        {"refused_rank.npy", "16 dim"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_null(kiln_npy_load(dev, golden(cases[i][0])));

@@ -27,7 +27,9 @@ static const char intro[] =
     "options may be NULL.\n"
     "/// In a graph they are what they are made of. A tensor that is said to be optional may be NULL.\n"
     "#ifndef KILN_COMPOSITES_H\n#define KILN_COMPOSITES_H\n\n#include <kiln/ops.h>\n\n"
-    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+    "/// What a Fourier transform is divided by: the inverse by n, itself by n, or both by the root of n.\n"
+    "enum { KILN_FFT_BACKWARD = 0, KILN_FFT_FORWARD = 1, KILN_FFT_ORTHO = 2 };\n\n";
 
 kiln_status gen_composites_header(const char *path)
 {

@@ -11,7 +11,7 @@ kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor 
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
     char output[256];
     snprintf(output, sizeof output, "output %zu of %s", i, name);
-    return tensor_check("call", output, t);
+    return tensor_check_any("call", output, t);
 }
 
 void captured_finish(struct captured *c)
@@ -70,7 +70,7 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
 {
     struct layout layout;
     switch (s->kind) {
-    case SOURCE_INPUT:
+    case SOURCE_INPUT: *out = tensor_as_pairs(in[s->input]); break;
     case SOURCE_NUMBER: *out = in[s->input]; break;
     case SOURCE_HOST: *out = ask_host(s); break;
     case SOURCE_SPAN:
@@ -136,6 +136,7 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
                                 : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
+        out[i]->complex = r->complex;
     }
     return KILN_OK;
 }
