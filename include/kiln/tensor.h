@@ -37,6 +37,9 @@ KILN_API kiln_tensor *kiln_scalar_bool(bool value);
 
 /// Queries. A NULL handle answers KILN_F32, 0 and NULL, with an argument error set.
 KILN_API kiln_dtype kiln_tensor_dtype(const kiln_tensor *t);
+/// Whether both handles show the same elements of the same memory: true of a handle and what kiln_alias makes of it,
+/// not of a view that shows a part. False for weak scalars.
+KILN_API bool kiln_is_same(const kiln_tensor *a, const kiln_tensor *b);
 KILN_API size_t kiln_rank(const kiln_tensor *t);
 KILN_API const int64_t *kiln_dims(const kiln_tensor *t); ///< borrowed, rank entries
 KILN_API int64_t kiln_dim(const kiln_tensor *t,

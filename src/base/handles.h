@@ -16,6 +16,7 @@ enum handle_kind {
     HANDLE_REGION,
     HANDLE_BUNDLE,
     HANDLE_MODEL,
+    HANDLE_AVERAGE,
     HANDLE_KINDS,
 };
 

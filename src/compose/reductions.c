@@ -137,11 +137,6 @@ kiln_tensor *compose_average(kiln_tensor *x, kiln_tensor *weights, const kiln_re
     return narrowed(kiln_div(kiln_sum(kiln_mul(as_wide(x), wide), o), kiln_sum(wide, o)), x);
 }
 
-kiln_tensor *compose_softmin(kiln_tensor *x, int64_t axis)
-{
-    return kiln_softmax(kiln_neg(x), axis);
-}
-
 // --- covariance: rows are variables, columns observations
 
 static kiln_tensor *variables(kiln_tensor *x)

@@ -1,38 +1,43 @@
-// Learning rates as functions of the step. A schedule is a kind and its numbers, and never changes.
+// Learning rates as functions of the step. A schedule is a kind and its numbers, and never changes; plateau.c holds
+// the one that does.
 #include "base/handles.h"
 #include "base/options.h"
+#include "optim/schedule.h"
 
 #include <inttypes.h>
 #include <kiln/optim.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum schedule_kind { CONSTANT, STEP, MULTI_STEP, EXPONENTIAL, COSINE, WARMUP, ONE_CYCLE };
-
-struct kiln_schedule {
-    enum schedule_kind kind;
-    double lr, gamma, min_lr; // ONE_CYCLE: the top, -, the last
-    double first;             // ONE_CYCLE
-    double rise;              // ONE_CYCLE: the step of the top
-    int64_t steps;            // period, total or warm-up
-    size_t n;
-    int64_t *milestones;
-    kiln_schedule *after;
-};
-
-static bool check(const char *name, bool fits, const char *what)
+bool schedule_check(const char *name, bool fits, const char *format, ...)
 {
+    char what[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     if (!kiln_error() && !fits) error_set(KILN_E_ARGUMENT, "schedule_%s: %s", name, what);
     return !kiln_error();
 }
 
-static bool is_rate(double lr)
+bool schedule_take(const char *function, kiln_schedule *schedule)
+{
+    if (handle_check(function, "schedule", HANDLE_SCHEDULE, schedule)) return false;
+    if (!schedule->owned) return true;
+    error_set(KILN_E_ARGUMENT, "%s: the schedule already belongs to an optimiser or a warm-up; make another one",
+              function);
+    return false;
+}
+
+bool schedule_is_rate(double lr)
 {
     return lr >= 0 && isfinite(lr);
 }
 
-static kiln_schedule *make(kiln_schedule init)
+kiln_schedule *schedule_make(kiln_schedule init)
 {
     kiln_schedule *s = handle_new(HANDLE_SCHEDULE, sizeof *s);
     if (s)
@@ -55,26 +60,32 @@ void kiln_schedule_free(kiln_schedule **schedule)
 
 kiln_schedule *kiln_schedule_constant(double lr)
 {
-    if (!check("constant", is_rate(lr), "the rate must be a number not below 0")) return NULL;
-    return make((kiln_schedule){.kind = CONSTANT, .lr = lr});
+    if (!schedule_check("constant", schedule_is_rate(lr), "the rate must be a number not below 0, got %g", lr))
+        return NULL;
+    return schedule_make((kiln_schedule){.kind = CONSTANT, .lr = lr});
 }
 
 kiln_schedule *kiln_schedule_step(double lr, int64_t period, double gamma)
 {
-    if (!check("step", is_rate(lr) && is_rate(gamma), "rate and gamma must be numbers not below 0") ||
-        !check("step", period > 0, "the period must be positive"))
+    if (!schedule_check("step", schedule_is_rate(lr) && schedule_is_rate(gamma),
+                        "rate and gamma must be numbers not below 0, got %g and %g", lr, gamma) ||
+        !schedule_check("step", period > 0, "the period must be positive, got %" PRId64, period))
         return NULL;
-    return make((kiln_schedule){.kind = STEP, .lr = lr, .steps = period, .gamma = gamma});
+    return schedule_make((kiln_schedule){.kind = STEP, .lr = lr, .steps = period, .gamma = gamma});
 }
 
 kiln_schedule *kiln_schedule_multi_step(double lr, size_t n, const int64_t *milestones, double gamma)
 {
-    if (!check("multi_step", is_rate(lr) && is_rate(gamma), "rate and gamma must be numbers not below 0") ||
-        !check("multi_step", !n || milestones, "milestones is NULL"))
+    if (!schedule_check("multi_step", schedule_is_rate(lr) && schedule_is_rate(gamma),
+                        "rate and gamma must be numbers not below 0, got %g and %g", lr, gamma) ||
+        !schedule_check("multi_step", !n || milestones, "milestones is NULL"))
         return NULL;
     for (size_t i = 1; i < n; i++)
-        if (!check("multi_step", milestones[i - 1] < milestones[i], "the milestones must ascend")) return NULL;
-    kiln_schedule *s = make((kiln_schedule){.kind = MULTI_STEP, .lr = lr, .gamma = gamma, .n = n});
+        if (!schedule_check("multi_step", milestones[i - 1] < milestones[i],
+                            "the milestones must ascend, got %" PRId64 " before %" PRId64, milestones[i - 1],
+                            milestones[i]))
+            return NULL;
+    kiln_schedule *s = schedule_make((kiln_schedule){.kind = MULTI_STEP, .lr = lr, .gamma = gamma, .n = n});
     if (!s || !n) return s;
     s->milestones = malloc(n * sizeof *milestones);
     if (s->milestones)
@@ -87,26 +98,52 @@ kiln_schedule *kiln_schedule_multi_step(double lr, size_t n, const int64_t *mile
 
 kiln_schedule *kiln_schedule_exponential(double lr, double gamma)
 {
-    if (!check("exponential", is_rate(lr) && is_rate(gamma), "rate and gamma must be numbers not below 0")) return NULL;
-    return make((kiln_schedule){.kind = EXPONENTIAL, .lr = lr, .gamma = gamma});
+    if (!schedule_check("exponential", schedule_is_rate(lr) && schedule_is_rate(gamma),
+                        "rate and gamma must be numbers not below 0, got %g and %g", lr, gamma))
+        return NULL;
+    return schedule_make((kiln_schedule){.kind = EXPONENTIAL, .lr = lr, .gamma = gamma});
 }
 
 kiln_schedule *kiln_schedule_cosine(double lr, double min_lr, int64_t total)
 {
-    if (!check("cosine", is_rate(lr) && is_rate(min_lr) && min_lr <= lr, "the rates must be 0 <= min_lr <= lr") ||
-        !check("cosine", total > 0, "the number of steps must be positive"))
+    if (!schedule_check("cosine", schedule_is_rate(lr) && schedule_is_rate(min_lr) && min_lr <= lr,
+                        "the rates must be 0 <= min_lr <= lr, got %g and %g", min_lr, lr) ||
+        !schedule_check("cosine", total > 0, "the number of steps must be positive, got %" PRId64, total))
         return NULL;
-    return make((kiln_schedule){.kind = COSINE, .lr = lr, .min_lr = min_lr, .steps = total});
+    return schedule_make((kiln_schedule){.kind = COSINE, .lr = lr, .min_lr = min_lr, .steps = total});
+}
+
+kiln_schedule *kiln_schedule_polynomial(double lr, double end_lr, int64_t total, double power)
+{
+    if (!schedule_check("polynomial", schedule_is_rate(lr) && schedule_is_rate(end_lr),
+                        "the rates must be numbers not below 0, got %g and %g", lr, end_lr) ||
+        !schedule_check("polynomial", total > 0, "the number of steps must be positive, got %" PRId64, total) ||
+        !schedule_check("polynomial", power > 0 && isfinite(power), "the power must be positive, got %g", power))
+        return NULL;
+    return schedule_make(
+        (kiln_schedule){.kind = POLYNOMIAL, .lr = lr, .min_lr = end_lr, .steps = total, .gamma = power});
+}
+
+kiln_schedule *kiln_schedule_linear(double lr, double end_lr, int64_t total)
+{
+    if (!schedule_check("linear", schedule_is_rate(lr) && schedule_is_rate(end_lr),
+                        "the rates must be numbers not below 0, got %g and %g", lr, end_lr) ||
+        !schedule_check("linear", total > 0, "the number of steps must be positive, got %" PRId64, total))
+        return NULL;
+    return schedule_make((kiln_schedule){.kind = POLYNOMIAL, .lr = lr, .min_lr = end_lr, .steps = total, .gamma = 1});
 }
 
 kiln_schedule *kiln_schedule_warmup(int64_t warmup, kiln_schedule *after)
 {
     kiln_schedule *s = NULL;
-    if (after && handle_check("schedule_warmup", "after", HANDLE_SCHEDULE, after)) return NULL;
-    if (check("warmup", after, "the schedule to go on with is NULL") &&
-        check("warmup", warmup >= 0, "the steps must not be below 0"))
-        s = make((kiln_schedule){.kind = WARMUP, .steps = warmup, .after = after});
-    if (!s) kiln_schedule_free(&after);
+    if (after && !schedule_take("schedule_warmup", after)) return NULL;
+    if (schedule_check("warmup", after, "the schedule to go on with is NULL") &&
+        schedule_check("warmup", warmup >= 0, "the steps must not be below 0, got %" PRId64, warmup))
+        s = schedule_make((kiln_schedule){.kind = WARMUP, .steps = warmup, .after = after});
+    if (s)
+        after->owned = true;
+    else
+        kiln_schedule_free(&after);
     return s;
 }
 
@@ -116,13 +153,14 @@ kiln_schedule *kiln_schedule_one_cycle(double max_lr, int64_t total, const kiln_
     if (options_read("schedule_one_cycle", KILN_ONE_CYCLE, &o, opts)) return NULL;
     double part = o.pct_start == 0 ? 0.3 : o.pct_start, div = o.div_factor == 0 ? 25 : o.div_factor;
     double final_div = o.final_div_factor == 0 ? 1e4 : o.final_div_factor;
-    if (!check("one_cycle", is_rate(max_lr), "the rate must be a number not below 0") ||
-        !check("one_cycle", total > 1, "the number of steps must be above 1") ||
-        !check("one_cycle", part > 0 && part < 1 && div > 0 && final_div > 0,
-               ".pct_start must be in (0, 1), the factors positive"))
+    if (!schedule_check("one_cycle", schedule_is_rate(max_lr), "the rate must be a number not below 0, got %g",
+                        max_lr) ||
+        !schedule_check("one_cycle", total > 1, "the number of steps must be above 1, got %" PRId64, total) ||
+        !schedule_check("one_cycle", part > 0 && part < 1 && div > 0 && final_div > 0,
+                        ".pct_start must be in (0, 1), the factors positive, got %g, %g and %g", part, div, final_div))
         return NULL;
     double first = max_lr / div, rise = fmax(part * (double)total - 1, 0);
-    return make((kiln_schedule){
+    return schedule_make((kiln_schedule){
         .kind = ONE_CYCLE, .lr = max_lr, .min_lr = first / final_div, .first = first, .rise = rise, .steps = total});
 }
 
@@ -159,6 +197,11 @@ static double rate(const kiln_schedule *s, int64_t step)
     }
     case EXPONENTIAL: return s->lr * pow(s->gamma, (double)step);
     case COSINE: return step >= s->steps ? s->min_lr : along_cosine(s->lr, s->min_lr, (double)step / (double)s->steps);
+    case POLYNOMIAL: {
+        double left = step >= s->steps ? 0 : 1 - (double)step / (double)s->steps;
+        return s->min_lr + (s->lr - s->min_lr) * pow(left, s->gamma);
+    }
+    case PLATEAU: return s->lr;
     case WARMUP: break; // past_warmups
     case ONE_CYCLE: {
         double at = fmin((double)step, (double)(s->steps - 1)), last = (double)(s->steps - 1);
@@ -173,7 +216,7 @@ double kiln_schedule_lr(const kiln_schedule *schedule, int64_t step)
 {
     if (kiln_error() || handle_check("schedule_lr", "schedule", HANDLE_SCHEDULE, schedule)) return NAN;
     if (step < 0) {
-        error_set(KILN_E_ARGUMENT, "schedule_lr: the step must not be below 0");
+        error_set(KILN_E_ARGUMENT, "schedule_lr: the step must not be below 0, got %" PRId64, step);
         return NAN;
     }
     double part;

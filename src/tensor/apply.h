@@ -2,6 +2,7 @@
 // thread's sink.
 #pragma once
 #include "ir/op.h"
+#include <kiln/operand.h>
 #include <kiln/tensor.h>
 
 extern const struct op op_instances[];
@@ -14,6 +15,9 @@ kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tenso
 kiln_tensor *op_apply1(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs);
 // Into the storage of in[0].
 kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs);
+// The same of elementwise ops for tensors and numbers, op->max_in of them; in place those behind the target.
+kiln_tensor *op_apply_numbers(const struct op *op, const kiln_operand *operands, struct attr *attrs);
+kiln_status op_apply_numbers_inplace(const struct op *op, kiln_tensor *target, const kiln_operand *operands);
 
 // None clears the room for a list.
 static inline struct attr attr_of_int(int64_t v)

@@ -57,11 +57,8 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     return NULL;
 }
 
-static kiln_tensor *weak(uint8_t dtype, double number, int64_t integer)
+static kiln_tensor *set_weak(kiln_tensor *t, uint8_t dtype, double number, int64_t integer)
 {
-    if (error_pending) return NULL;
-    kiln_tensor *t = tensor_new();
-    if (!t) return NULL;
     t->type.dtype = dtype;
     t->type.rank = 0;
     t->type.weak = true;
@@ -71,10 +68,24 @@ static kiln_tensor *weak(uint8_t dtype, double number, int64_t integer)
     return t;
 }
 
+kiln_tensor *tensor_weak_in(struct kiln_tensor *t, uint8_t dtype, double number, int64_t integer)
+{
+    tensor_clear(t);
+    t->scope = NULL;
+    t->made_at = 0;
+    return set_weak(t, dtype, number, integer);
+}
+
+static kiln_tensor *weak(uint8_t dtype, double number, int64_t integer)
+{
+    if (error_pending) return NULL;
+    kiln_tensor *t = tensor_new();
+    return t ? set_weak(t, dtype, number, integer) : NULL;
+}
+
 kiln_tensor *kiln_scalar(double value)
 {
-    int64_t integer = value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
-    return weak(KILN_F64, value, integer);
+    return weak(KILN_F64, value, number_to_int(value));
 }
 
 kiln_tensor *kiln_scalar_int(int64_t value)

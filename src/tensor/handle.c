@@ -50,21 +50,8 @@ static void unlink_tensor(kiln_tensor *t)
     t->prev = t->next = NULL;
 }
 
-kiln_tensor *tensor_new(void)
+void tensor_clear(kiln_tensor *t)
 {
-    kiln_tensor *t = free_list.first;
-    if (KILN_LIKELY(t != NULL)) {
-        free_list.first = t->next;
-        free_list.count--;
-    } else {
-        if (!free_list.kept) thread_at_end(THREAD_HANDLES, free_list_drop);
-        free_list.kept = true;
-        t = malloc(sizeof *t);
-        if (!t) {
-            error_set(KILN_E_MEMORY, "out of memory for a handle");
-            return NULL;
-        }
-    }
     t->storage = NULL;
     t->number = 0;
     t->integer = 0;
@@ -86,6 +73,24 @@ kiln_tensor *tensor_new(void)
     t->lent = false;
     t->type.weak = false;
     t->complex = false;
+}
+
+kiln_tensor *tensor_new(void)
+{
+    kiln_tensor *t = free_list.first;
+    if (KILN_LIKELY(t != NULL)) {
+        free_list.first = t->next;
+        free_list.count--;
+    } else {
+        if (!free_list.kept) thread_at_end(THREAD_HANDLES, free_list_drop);
+        free_list.kept = true;
+        t = malloc(sizeof *t);
+        if (!t) {
+            error_set(KILN_E_MEMORY, "out of memory for a handle");
+            return NULL;
+        }
+    }
+    tensor_clear(t);
     link_into(t, thread_state.scope);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;

@@ -81,3 +81,13 @@ const char *kiln_dtype_name(kiln_dtype dtype)
 {
     return dtype_name((unsigned)dtype);
 }
+
+bool kiln_is_same(const kiln_tensor *a, const kiln_tensor *b)
+{
+    if (error_pending || tensor_check("is_same", "a", a) || tensor_check("is_same", "b", b)) return false;
+    if (!a->storage || a->storage != b->storage || a->layout.offset != b->layout.offset) return false;
+    if (!type_equal(&a->type, &b->type)) return false;
+    for (int i = 0; i < a->type.rank; i++)
+        if (a->type.dims[i] > 1 && a->layout.strides[i] != b->layout.strides[i]) return false;
+    return true;
+}

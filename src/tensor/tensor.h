@@ -261,6 +261,14 @@ static inline bool tensor_wants_tape(int n_in, kiln_tensor *const *in)
     return false;
 }
 
+// As a double's value is taken for an integer.
+static inline int64_t number_to_int(double v)
+{
+    return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+void tensor_clear(kiln_tensor *t); // a handle on nothing, of nobody's
+// A weak scalar in memory of the caller's, who must not free it: t.
+kiln_tensor *tensor_weak_in(struct kiln_tensor *t, uint8_t dtype, double number, int64_t integer);
 kiln_tensor *tensor_new(void); // owned by the innermost scope; NULL and an error when memory is out
 extern bool live_tracked;      // live.c: debug builds and KILN_DEBUG=handles list live handles
 void live_add(kiln_tensor *t);

@@ -21,6 +21,7 @@ static kiln_tensor *tensor, *tensors[8];
 static kiln_cell *cell, *cells[2];
 static kiln_optim *optim;
 static kiln_schedule *schedule;
+static kiln_average *average;
 static kiln_function *function;
 static kiln_graph *graph;
 static kiln_loader *loader;
@@ -62,6 +63,7 @@ static void make_all(void)
     cells[0] = kiln_nn_relu();
     schedule = kiln_schedule_constant(1);
     optim = kiln_optim_sgd(&tensor, 1, NULL);
+    average = kiln_average_swa(&tensor, 1);
     function = kiln_jit(same, NULL, NULL);
     graph = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n");
     loader = kiln_loader_create(dev, &tensor, 1, NULL);

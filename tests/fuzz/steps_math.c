@@ -77,16 +77,36 @@ kiln_tensor *step_ternary(struct operands *o)
     return kiln_apply(name, in, 3);
 }
 
+// Numbers of C as operands.
+static kiln_tensor *with_number_of_c(struct operands *o)
+{
+    kiln_tensor *a = o->a;
+    switch (choose(o, is_float(a) ? 9 : 5)) {
+    case 0: say(o, "%s + 2 of C", o->na); return kiln_add(a, 2);
+    case 1: say(o, "3 of C - %s", o->na); return kiln_sub(3L, a);
+    case 2: say(o, "%s * -0.75f of C", o->na); return kiln_mul(a, -0.75f);
+    case 3: say(o, "maximum(true of C, %s)", o->na); return kiln_maximum((bool)1, a);
+    case 4:
+        say(o, "where(%s > 0 of C, %s, 1 of C)", o->na, o->na);
+        return kiln_where(kiln_greater(a, 0), a, (unsigned char)1);
+    case 5: say(o, "clip(%s, -1 of C, 1.5 of C)", o->na); return kiln_clip(a, -1, 1.5);
+    case 6: say(o, "lerp(%s, 0.25 of C, 0.5 of C)", o->na); return kiln_lerp(a, 0.25, 0.5);
+    case 7: say(o, "addcmul(1 of C, %s, -2 of C)", o->na); return kiln_addcmul(1, a, -2);
+    default: say(o, "%s / 4 of C", o->na); return kiln_div(a, 4u);
+    }
+}
+
 kiln_tensor *step_with_number(struct operands *o)
 {
     if (is_bool(o->a)) return NULL;
-    switch (choose(o, 6)) {
+    switch (choose(o, 12)) {
     case 0: say(o, "%s * 0.5", o->na); return kiln_mul(o->a, kiln_scalar(0.5));
     case 1: say(o, "%s + 2", o->na); return kiln_add(o->a, kiln_scalar_int(2));
     case 2: say(o, "1 - %s", o->na); return kiln_sub(kiln_scalar_int(1), o->a);
     case 3: say(o, "%s * 0", o->na); return kiln_mul(o->a, kiln_scalar_int(0));
     case 4: say(o, "%s * 1", o->na); return kiln_mul(o->a, kiln_scalar_int(1));
-    default: say(o, "%s / 4", o->na); return kiln_div(o->a, kiln_scalar(4));
+    case 5: say(o, "%s / 4", o->na); return kiln_div(o->a, kiln_scalar(4));
+    default: return with_number_of_c(o);
     }
 }
 

@@ -153,13 +153,14 @@ static void structured_function(struct str *s, const struct structured_row *r, i
 
 void gen_api(struct str *s)
 {
-    str_add(s, "// Written by kiln-gen from the op tables.\n#include \"base/options.h\"\n"
+    str_add(s, "// Written by kiln-gen from the op tables.\n#define KILN_NO_NUMBERS\n#include \"base/options.h\"\n"
                "#include \"tensor/apply.h\"\n#include <kiln/ops.h>\n\n");
     for (int i = 0; i < elementwise_row_count; i++) {
         const struct elementwise_row *r = &elementwise_rows[i];
         elementwise_function(s, r, i, r->name, false);
         if (r->e.also) elementwise_function(s, r, i, r->e.also, false);
         if (r->e.flags & OP_INPLACE) elementwise_function(s, r, i, r->name, true);
+        gen_number_functions(s, r, i);
     }
     for (int i = 0; i < structured_row_count; i++) {
         const struct structured_row *r = &structured_rows[i];

@@ -4,6 +4,9 @@
 
 void gen_options_struct(struct str *s, const struct options_row *r);
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
+void gen_number_decls(struct str *s, const struct elementwise_row *r);
+void gen_number_macros(struct str *s);
+void gen_number_functions(struct str *s, const struct elementwise_row *r, int index);
 void gen_api(struct str *s);                                                      // ops_api.c
 kiln_status gen_header(struct catalogue *g, const char *path);                    // kiln/ops.h
 kiln_status gen_tables(struct catalogue *g, const char *dir);                     // ops_table.c, ops_api.c

@@ -88,6 +88,7 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
             str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
         str_add(s, ");\n");
     }
+    gen_number_decls(s, r);
     str_add(s, "\n");
 }
 
@@ -158,8 +159,10 @@ static const char intro[] =
     "///\n"
     "/// Every op returns a new handle, or NULL with an error pending (see error.h); inputs are borrowed. An op runs "
     "on the device of its\n"
-    "/// inputs, which must agree; weak scalars go anywhere. Options may be NULL for the defaults.\n"
-    "#ifndef KILN_OPS_H\n#define KILN_OPS_H\n\n#include <kiln/grad.h>\n#include <kiln/tensor.h>\n\n"
+    "/// inputs, which must agree; weak scalars go anywhere, and in C plain\n/// numbers (operand.h). Options may be "
+    "NULL for the defaults.\n"
+    "#ifndef KILN_OPS_H\n#define KILN_OPS_H\n\n#include <kiln/grad.h>\n#include <kiln/operand.h>\n#include "
+    "<kiln/tensor.h>\n\n"
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
     "/// A bound of a slice that means the end.\n#define KILN_END INT64_MAX\n\n"
     "/// What kiln_pad puts around a tensor: one value; the tensor mirrored without its edge; its edge; the tensor "
@@ -196,6 +199,7 @@ kiln_status gen_header(struct catalogue *g, const char *path)
     for (int i = 0; i < elementwise_row_count; i++) elementwise_decl(&s, &elementwise_rows[i]);
     for (int i = 0; i < structured_row_count; i++) structured_decl(&s, &structured_rows[i]);
     str_add(&s, user_ops);
+    gen_number_macros(&s);
     str_add(&s, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
     return gen_write(NULL, path, &s);
 }
