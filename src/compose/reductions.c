@@ -125,7 +125,7 @@ kiln_tensor *compose_argmin_last(kiln_tensor *x, const kiln_reduce_opts *o)
 
 // --- weighted
 
-kiln_tensor *compose_average(kiln_tensor *x, kiln_tensor *weights, const kiln_reduce_opts *o)
+kiln_tensor *compose_weighted_mean(kiln_tensor *x, kiln_tensor *weights, const kiln_reduce_opts *o)
 {
     size_t rank = kiln_rank(x);
     if (kiln_rank(weights) == 1 && rank > 1 && o->axes.count == 1) {

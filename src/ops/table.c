@@ -23,6 +23,7 @@ const int structured_row_count = (int)COUNT_OF(structured_rows);
 
 const struct composite_row composite_rows[] = {
 #define COMPOSITE(row_name, ...) {.name = #row_name, __VA_ARGS__},
+#define DECLARED(...)
 #include "ops/composites.def"
 };
 const int composite_row_count = (int)COUNT_OF(composite_rows);

@@ -164,8 +164,8 @@ static void expect_aminmax(const struct host *in, struct host *out)
     two(in, out, in[0].dtype, min_of, max_of);
 }
 
-CALL(average, out[0] = kiln_average(in[0], in[1], ROWS))
-static void expect_average(const struct host *in, struct host *out)
+CALL(weighted_mean, out[0] = kiln_weighted_mean(in[0], in[1], ROWS))
+static void expect_weighted_mean(const struct host *in, struct host *out)
 {
     int64_t cols = in[0].dims[1];
     out[0] = host_new(in[0].dtype, 1, in[0].dims);
@@ -413,7 +413,7 @@ static const struct op_case statistics_cases[] = {
     {"var_mean", "rows", "4x7", IN_FLOATS, IS(var_mean), .n_out = 2, .units = 32, .order = 2},
     {"std_mean", "rows", "4x7", IN_FLOATS, IS(std_mean), .n_out = 2, .units = 32, .order = 2},
     {"aminmax", "rows", "4x7", IN_NUMBERS, IS(aminmax), .n_out = 2, .order = 2},
-    {"average", "a vector", "4x7 7", IN_FLOATS, IS(average), .units = 64, .lo = 0.25, .hi = 2, .order = 2},
+    {"weighted_mean", "a vector", "4x7 7", IN_FLOATS, IS(weighted_mean), .units = 64, .lo = 0.25, .hi = 2, .order = 2},
     {"softmin", "rows", "4x7", IN_FLOATS, IS(softmin), .units = 16, .order = 2},
     {"cov", "rows", "3x8", IN_FLOATS, IS(cov), .units = 32, .order = 2},
     {"corrcoef", "rows", "3x8", IN_FLOATS, IS(corrcoef), .units = 64, .order = 2},
