@@ -124,8 +124,8 @@ def page(ops, names, missing, other, with_rule):
     composites = sum(op.kind == 'COMPOSITE' for op in ops)
     out = ['# Coverage\n\n',
            f'Written by `tests/rules/check_coverage.py . --write` from the op tables: {len(ops)} public ops, of which '
-           f'{composites}\nare [composites](adding-an-op.md#a-composite) and {by_hand} functions declared by hand; second '
-           'names, in-place twins, backward ops and forms\nwith numbers are not counted.\n\n'
+           f'{composites}\nare [composites](adding-an-op.md#a-composite) and {by_hand} functions declared by hand; '
+           'second names, in-place twins, backward ops and forms\nwith numbers are not counted.\n\n'
            'A gradient is *derived* from the expression of its row, a registered *rule*, made *by its parts*, *zero* '
            'by definition,\nor *none*: then a backward through the op is an error, or nothing goes through it.\n']
     topics = dict.fromkeys(op.topic for op in ops)
