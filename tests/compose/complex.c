@@ -6,6 +6,11 @@
 
 typedef long double complex number;
 
+static number made(long double re, long double im)
+{
+    return re + im * _Complex_I;
+}
+
 static kiln_tensor *z_of(kiln_tensor *pairs)
 {
     return kiln_view_as_complex(pairs);
@@ -18,7 +23,7 @@ static kiln_tensor *pairs_of(kiln_tensor *z)
 
 static number at(const struct host *h, int64_t i)
 {
-    return CMPLXL(h->v[2 * i], h->v[2 * i + 1]);
+    return made(h->v[2 * i], h->v[2 * i + 1]);
 }
 
 static void put(struct host *h, int64_t i, number z)
@@ -136,7 +141,7 @@ static void expect_parts(const struct host *in, struct host *out)
         out[k] = host_new(in[0].dtype, 3, dims);
         for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
             long double a = in[0].v[i / dims[1]], b = in[1].v[i % dims[1]];
-            put(&out[k], i, k ? CMPLXL(a * cosl(b), a * sinl(b)) : CMPLXL(a, b));
+            put(&out[k], i, k ? made(a * cosl(b), a * sinl(b)) : made(a, b));
         }
     }
 }

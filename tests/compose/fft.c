@@ -7,6 +7,11 @@
 
 typedef long double complex number;
 
+static number made(long double re, long double im)
+{
+    return re + im * _Complex_I;
+}
+
 static kiln_tensor *z_of(kiln_tensor *pairs)
 {
     return kiln_view_as_complex(pairs);
@@ -41,7 +46,7 @@ static struct grid grid_of(const struct host *h, bool pairs, int64_t outer, int6
 {
     struct grid g = grid_new(outer, n, inner);
     for (int64_t i = 0; i < outer * n * inner; i++)
-        g.v[i] = pairs ? CMPLXL(h->v[2 * i], h->v[2 * i + 1]) : CMPLXL(h->v[i], 0);
+        g.v[i] = pairs ? made(h->v[2 * i], h->v[2 * i + 1]) : made(h->v[i], 0);
     return g;
 }
 
@@ -55,7 +60,7 @@ static struct grid dft(const struct grid *x, int64_t n, int64_t count, bool inve
                 number sum = 0;
                 for (int64_t j = 0; j < n && j < x->n; j++) {
                     long double angle = (inverse ? 2 : -2) * PI_L * (long double)(j * k % n) / (long double)n;
-                    sum += *grid_at(x, o, j, i) * CMPLXL(cosl(angle), sinl(angle));
+                    sum += *grid_at(x, o, j, i) * made(cosl(angle), sinl(angle));
                 }
                 *grid_at(&y, o, k, i) = sum / by;
             }
