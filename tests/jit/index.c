@@ -38,6 +38,21 @@ static kiln_tensor *by_scatter_add(kiln_tensor *x, kiln_tensor *ids)
     return kiln_scatter_add(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
 }
 
+static kiln_tensor *by_scatter_mul(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter_mul(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
+}
+
+static kiln_tensor *by_scatter_max(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter_max(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
+}
+
+static kiln_tensor *by_scatter_min(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_scatter_min(x, 0, kiln_reshape(ids, KILN_SHAPE(2, 1)), kiln_scalar(7));
+}
+
 static kiln_tensor *by_index_add(kiln_tensor *x, kiln_tensor *ids)
 {
     return kiln_index_add(x, 0, ids, kiln_scalar(7));
@@ -77,6 +92,9 @@ static const struct indexed {
     {"gather_nd", by_gather_nd, {-1, 1}, {1, 3}, {-4, 0}},
     {"scatter", by_scatter, {-1, 1}, {1, 3}, {-4, 0}},
     {"scatter_add", by_scatter_add, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter_mul", by_scatter_mul, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter_max", by_scatter_max, {-1, 1}, {1, 3}, {-4, 0}},
+    {"scatter_min", by_scatter_min, {-1, 1}, {1, 3}, {-4, 0}},
     {"index_add", by_index_add, {-1, 1}, {1, 3}, {-4, 0}},
     {"scatter_nd", by_scatter_nd, {-1, 1}, {1, 3}, {-4, 0}},
     {"cross_entropy", by_cross_entropy, {2, 0}, {1, 3}, {-1, 0}},
