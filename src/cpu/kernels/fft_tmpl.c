@@ -287,10 +287,10 @@ static inline void C(_read)(const T *from, VEC *re, VEC *im)
     *im = __builtin_shufflevector(a, b, ODD);
 }
 
-static inline void C(_write)(T *to, VEC re, VEC im)
+static inline void C(_write)(T *to, const VEC *re, const VEC *im)
 {
-    *(C(_loose) *)to = __builtin_shufflevector(re, im, FIRST_PAIRS);
-    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(re, im, LAST_PAIRS);
+    *(C(_loose) *)to = __builtin_shufflevector(*re, *im, FIRST_PAIRS);
+    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, LAST_PAIRS);
 }
 
 // Lines side by side are read as they lie; lines one behind the other are transposed in squares.
@@ -316,12 +316,13 @@ static void C(_store)(const struct C(_side) * s, int64_t n, int64_t lanes, struc
 {
     int64_t k = 0;
     if (lanes == WIDTH && s->lane == 2 && s->pair == 1)
-        for (; k < n; k++) C(_write)(s->at + k * s->line, from.re[k], from.im[k]);
+        for (; k < n; k++) C(_write)(s->at + k * s->line, &from.re[k], &from.im[k]);
     else if (s->line == 2 && s->pair == 1)
         for (; k + WIDTH <= n; k += WIDTH) {
             C(_transpose)(from.re + k);
             C(_transpose)(from.im + k);
-            for (int64_t l = 0; l < lanes; l++) C(_write)(s->at + 2 * k + l * s->lane, from.re[k + l], from.im[k + l]);
+            for (int64_t l = 0; l < lanes; l++)
+                C(_write)(s->at + 2 * k + l * s->lane, &from.re[k + l], &from.im[k + l]);
         }
     C(_store_any)(s, k, n, lanes, from);
 }
