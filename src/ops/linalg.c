@@ -1,6 +1,6 @@
 // Factorisations of matrices and what follows from them. One launch does a batch: its space is the batch. Scalars:
-// whether a matrix that has no result is an error; the sizes m, n, k; of each operand the strides of rows and columns.
-// See cpu/kernels/matrices.h.
+// whether a matrix that has no result is an error; the sizes m, n, k; a bit for each operand that is missing; of each
+// operand the strides of rows and columns. See cpu/kernels/matrices.h.
 #include "ops/family.h"
 #include "ops/index.h"
 
@@ -179,34 +179,41 @@ static int64_t stride_of(const struct view *v, int d, int tail)
     return d < tail ? v->strides[v->rank - tail + d] : 0;
 }
 
-// n_in operands are read, the others written. Those without elements are left out.
+// What stands for an operand that is not there: 0, or, since something must be written to, a number of its own.
+static kiln_status absent(struct lowering *lo, unsigned dtype, bool write, struct view *out)
+{
+    *out = view_integer(0);
+    return write ? lower_temp(lo, dtype, 0, NULL, out) : KILN_OK;
+}
+
+// n_in operands are read, the others written. Those without elements are not there for the kernel.
 static kiln_status launch_batch(struct lowering *lo, const struct batch *b, int n_in, int n, const struct operand *o)
 {
-    struct view views[4], none = view_integer(0);
+    struct view views[4];
     struct launch l;
-    int64_t scalars[4] = {lo->caps->checks_indices, b->m, b->n, b->k}, dims[MAX_RANK], matrices = 1;
+    int64_t dims[MAX_RANK], matrices = 1, missing = 0;
     for (int d = 0; d < b->rank; d++) {
         dims[d] = b->dims[d];
         matrices *= dims[d];
     }
     if (!matrices) return KILN_OK;
-    enum scalar_class cls = dtype_class(o[n - 1].v ? o[n - 1].v->dtype : o[n_in].v->dtype);
-    launch_init(&l, lo, kernel_of(b->family, cls), b->rank, b->dims);
+    unsigned dtype = o[n - 1].v ? o[n - 1].v->dtype : o[n_in].v->dtype;
+    launch_init(&l, lo, kernel_of(b->family, dtype_class(dtype)), b->rank, b->dims);
     for (int i = 0; i < n; i++) {
-        views[i] = none;
         if (!o[i].v || view_count(o[i].v) == 0) {
-            launch_operand(&l, &none, NULL, i >= n_in);
+            missing |= INT64_C(1) << i;
+            TRY(absent(lo, dtype, i >= n_in, &views[i]));
+            launch_operand(&l, &views[i], NULL, i >= n_in);
             continue;
         }
         for (int d = 0; d < o[i].tail; d++) dims[b->rank + d] = o[i].v->dims[o[i].v->rank - o[i].tail + d];
         TRY(view_expand(o[i].v, b->rank + o[i].tail, dims, &views[i]));
         launch_operand(&l, &views[i], views[i].strides, i >= n_in);
     }
-    for (int i = 0; i < 4; i++) launch_scalar_i(&l, scalars[i]);
-    for (int i = 0; i < n; i++) {
-        launch_scalar_i(&l, views[i].immediate ? 0 : stride_of(&views[i], 0, o[i].tail));
-        launch_scalar_i(&l, views[i].immediate ? 0 : stride_of(&views[i], 1, o[i].tail));
-    }
+    const int64_t scalars[5] = {lo->caps->checks_indices, b->m, b->n, b->k, missing};
+    for (int i = 0; i < 5; i++) launch_scalar_i(&l, scalars[i]);
+    for (int i = 0; i < n; i++)
+        for (int d = 0; d < 2; d++) launch_scalar_i(&l, missing >> i & 1 ? 0 : stride_of(&views[i], d, o[i].tail));
     for (int i = 0; i < 3; i++) l.variant[i] = b->variant[i];
     l.extent[0] = matrices;
     return lo->launch(lo, &l);

@@ -1,6 +1,6 @@
 // Batches of matrices for LAPACK: the space is the batch, a work unit one matrix. Scalars: whether a matrix that has no
-// result is an error, or the result NaN; the sizes m, n, k; of each operand the strides of rows and columns. Operands
-// that are immediate are left out. Matrices are brought into scratch memory, in column order, and back.
+// result is an error, or the result NaN; the sizes m, n, k; a bit for each operand that is missing; of each
+// operand the strides of rows and columns. Matrices are brought into scratch memory, in column order, and back.
 #pragma once
 #include "cpu/blas.h"
 #include "cpu/kernels/convert.h"
@@ -57,7 +57,7 @@ static inline kiln_status matrices_finish(struct matrices *b, kiln_status status
 
 static inline bool matrices_has(const struct matrices *b, int o)
 {
-    return !(b->l->operands[o].flags & OPERAND_IMMEDIATE);
+    return !(b->l->scalars[4] >> o & 1);
 }
 
 static inline char *matrices_operand(const struct matrices *b, int o)
@@ -68,7 +68,7 @@ static inline char *matrices_operand(const struct matrices *b, int o)
 
 static inline int64_t matrices_stride(const struct matrices *b, int o, bool column)
 {
-    return (int64_t)b->l->scalars[4 + 2 * o + column];
+    return (int64_t)b->l->scalars[5 + 2 * o + column];
 }
 
 static inline void matrices_load(const struct matrices *b, int o, void *to, int64_t rows, int64_t cols)
