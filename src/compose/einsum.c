@@ -225,7 +225,7 @@ static void append(struct axes *a, const struct axes *more)
 
 // --- products
 
-struct split {
+struct einsum_axes {
     struct axes batch, free_a, free_b, summed;
 };
 
@@ -236,9 +236,9 @@ static int64_t numel(const struct einsum *e, const struct axes *a)
     return n;
 }
 
-static void split_axes(const struct part *a, const struct part *b, const bool *keep, struct split *s)
+static void split_axes(const struct part *a, const struct part *b, const bool *keep, struct einsum_axes *s)
 {
-    *s = (struct split){0};
+    *s = (struct einsum_axes){0};
     for (int d = 0; d < a->axes.n; d++) {
         int8_t axis = a->axes.of[d];
         struct axes *to = place_of(&b->axes, axis) < 0 ? &s->free_a : keep[(int)axis] ? &s->batch : &s->summed;
@@ -248,15 +248,15 @@ static void split_axes(const struct part *a, const struct part *b, const bool *k
         if (place_of(&a->axes, b->axes.of[d]) < 0) s->free_b.of[s->free_b.n++] = b->axes.of[d];
 }
 
-static kiln_tensor *as_matrices(const struct einsum *e, const struct split *s, kiln_tensor *t, const struct axes *rows,
-                                const struct axes *cols)
+static kiln_tensor *as_matrices(const struct einsum *e, const struct einsum_axes *s, kiln_tensor *t,
+                                const struct axes *rows, const struct axes *cols)
 {
     return kiln_reshape(t, KILN_SHAPE(numel(e, &s->batch), numel(e, rows), numel(e, cols)));
 }
 
 static bool multiply(const struct einsum *e, struct part *a, struct part *b, const bool *keep)
 {
-    struct split s;
+    struct einsum_axes s;
     struct axes order, result;
     split_axes(a, b, keep, &s);
     if (s.batch.n + s.free_a.n + s.free_b.n > KILN_MAX_RANK)

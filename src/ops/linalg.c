@@ -162,7 +162,7 @@ kiln_status infer_solve_triangular(struct op_call *c)
 
 // --- launches
 
-struct operand {
+struct matrix_operand {
     const struct view *v; // NULL: none
     int tail;             // its last dimensions, which are no part of the batch
 };
@@ -187,7 +187,8 @@ static kiln_status absent(struct lowering *lo, unsigned dtype, bool write, struc
 }
 
 // n_in operands are read, the others written. Those without elements are not there for the kernel.
-static kiln_status launch_batch(struct lowering *lo, const struct batch *b, int n_in, int n, const struct operand *o)
+static kiln_status launch_batch(struct lowering *lo, const struct batch *b, int n_in, int n,
+                                const struct matrix_operand *o)
 {
     struct view views[4];
     struct launch l;
@@ -231,14 +232,14 @@ kiln_status lower_cholesky(const struct op_call *c, struct lowering *lo)
     struct batch b = batch_of(c, FAMILY_cholesky);
     b.variant[0] = attr_int(c, AT_cholesky_upper) != 0;
     if (b.n == 0) return KILN_OK;
-    return launch_batch(lo, &b, 1, 2, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}});
+    return launch_batch(lo, &b, 1, 2, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}});
 }
 
 kiln_status lower_inv(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_solve);
     if (b.n == 0) return KILN_OK;
-    return launch_batch(lo, &b, 2, 3, (struct operand[]){{&c->vin[0], 2}, {NULL, 2}, {&c->vout[0], 2}});
+    return launch_batch(lo, &b, 2, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {NULL, 2}, {&c->vout[0], 2}});
 }
 
 static kiln_status lower_system(const struct op_call *c, struct lowering *lo, int family, const uint32_t *variant)
@@ -255,7 +256,7 @@ static kiln_status lower_system(const struct op_call *c, struct lowering *lo, in
     b.k = y.dims[y.rank - 1];
     for (int i = 0; i < 3; i++) b.variant[i] = variant[i];
     if (type_numel(&c->out[0]) == 0) return KILN_OK;
-    return launch_batch(lo, &b, 2, 3, (struct operand[]){{&c->vin[0], 2}, {&y, 2}, {&out, 2}});
+    return launch_batch(lo, &b, 2, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&y, 2}, {&out, 2}});
 }
 
 kiln_status lower_solve(const struct op_call *c, struct lowering *lo)
@@ -275,7 +276,7 @@ kiln_status lower_det(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_determinant);
     if (b.n == 0) return lower_fill(lo, 1, &c->vout[0]);
-    return launch_batch(lo, &b, 1, 3, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 0}, {NULL, 0}});
+    return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 0}, {NULL, 0}});
 }
 
 kiln_status lower_slogdet(const struct op_call *c, struct lowering *lo)
@@ -285,41 +286,42 @@ kiln_status lower_slogdet(const struct op_call *c, struct lowering *lo)
         TRY(lower_fill(lo, 1, &c->vout[0]));
         return lower_fill(lo, 0, &c->vout[1]);
     }
-    return launch_batch(lo, &b, 1, 3, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 0}, {&c->vout[1], 0}});
+    return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 0}, {&c->vout[1], 0}});
 }
 
 kiln_status lower_eigh(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_eigh);
     if (b.n == 0) return KILN_OK;
-    return launch_batch(lo, &b, 1, 3, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {&c->vout[1], 2}});
+    return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {&c->vout[1], 2}});
 }
 
 kiln_status lower_eigvalsh(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_eigh);
     if (b.n == 0) return KILN_OK;
-    return launch_batch(lo, &b, 1, 3, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {NULL, 2}});
+    return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {NULL, 2}});
 }
 
 kiln_status lower_svd(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_svd);
     b.variant[0] = attr_int(c, AT_svd_full_matrices) != 0;
-    return launch_batch(lo, &b, 1, 4,
-                        (struct operand[]){{&c->vin[0], 2}, {&c->vout[1], 1}, {&c->vout[0], 2}, {&c->vout[2], 2}});
+    return launch_batch(
+        lo, &b, 1, 4, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[1], 1}, {&c->vout[0], 2}, {&c->vout[2], 2}});
 }
 
 kiln_status lower_svdvals(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_svd);
     if (b.k == 0) return KILN_OK;
-    return launch_batch(lo, &b, 1, 4, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {NULL, 2}, {NULL, 2}});
+    return launch_batch(lo, &b, 1, 4,
+                        (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 1}, {NULL, 2}, {NULL, 2}});
 }
 
 kiln_status lower_qr(const struct op_call *c, struct lowering *lo)
 {
     struct batch b = batch_of(c, FAMILY_qr);
     b.variant[0] = attr_int(c, AT_qr_complete) != 0;
-    return launch_batch(lo, &b, 1, 3, (struct operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}, {&c->vout[1], 2}});
+    return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}, {&c->vout[1], 2}});
 }
