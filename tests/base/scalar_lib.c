@@ -80,7 +80,7 @@ static real erfcx_reference(real x)
 static real bessel_reference(real x, int order)
 {
     real a = fabsl(x), sum = 0, term = 1;
-    if (isnan(x)) return x;
+    if (isnan(x) || (order && x == 0)) return x;
     if (a > 60) {
         for (int k = 1; k < 30; k++) {
             sum += term;

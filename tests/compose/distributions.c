@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-enum { N = 100000 };
+enum { MANY = 100000, FEW = 2000 };
+static int64_t samples = MANY;
 
 typedef kiln_tensor *draw_fn(int dtype);
 typedef long double cdf_fn(long double x);
@@ -23,7 +24,7 @@ struct distribution {
     double mean, sigma; // 0, 0: there are none
 };
 
-#define SHAPE KILN_SHAPE(N)
+#define SHAPE KILN_SHAPE(samples)
 #define CONTINUOUS(name, draw_expr, cdf_expr)    \
     static kiln_tensor *draw_##name(int type)    \
     {                                            \
@@ -69,7 +70,8 @@ CONTINUOUS(chi2, kiln_random_chi2(full(dtype, 3), SHAPE), exact_gamma(1.5L, x / 
 CONTINUOUS(student_t, kiln_random_student_t(full(dtype, 5), SHAPE), exact_student(5, x))
 CONTINUOUS(beta, kiln_random_beta(full(dtype, 2), full(dtype, 0.75), SHAPE), exact_beta(2, 0.75L, x))
 CONTINUOUS(dirichlet,
-           kiln_select(kiln_dirichlet(kiln_add(kiln_arange(dev, dtype, 0, 3, 1), kiln_scalar(0.5)), KILN_SHAPE(N, 3)),
+           kiln_select(kiln_dirichlet(kiln_add(kiln_arange(dev, dtype, 0, 3, 1), kiln_scalar(0.5)),
+                                      KILN_SHAPE(samples, 3)),
                        1, 1),
            exact_beta(1.5L, 3, x))
 WHOLE(geometric, kiln_geometric(dev, dtype, SHAPE, 0.2), k < 1 ? 0 : 0.2L * powl(0.8L, k - 1))
@@ -93,10 +95,10 @@ static long double share(long double k)
     return k < 7 ? (long double)weights[(int)k] / 10 : 0;
 }
 WHOLE(categorical, kiln_categorical(kiln_log(weights_of(dtype)), SHAPE), share(k))
-WHOLE(categorical_each, kiln_categorical(kiln_expand(kiln_log(weights_of(dtype)), KILN_SHAPE(N, 7)), KILN_SHAPE0),
+WHOLE(categorical_each, kiln_categorical(kiln_expand(kiln_log(weights_of(dtype)), KILN_SHAPE(samples, 7)), KILN_SHAPE0),
       share(k))
-WHOLE(multinomial, kiln_multinomial(weights_of(dtype), N, true), share(k))
-WHOLE(without, kiln_select(kiln_multinomial(kiln_expand(weights_of(dtype), KILN_SHAPE(N, 7)), 3, false), 1, 0),
+WHOLE(multinomial, kiln_multinomial(weights_of(dtype), samples, true), share(k))
+WHOLE(without, kiln_select(kiln_multinomial(kiln_expand(weights_of(dtype), KILN_SHAPE(samples, 7)), 3, false), 1, 0),
       share(k))
 // The second of two: after a first j, k has weights[k] / (10 - weights[j]).
 static long double second(long double k)
@@ -106,8 +108,8 @@ static long double second(long double k)
         if (j != (int)k) sum += share(j) * share(k) / (1 - share(j));
     return sum;
 }
-WHOLE(without_second, kiln_select(kiln_multinomial(kiln_expand(weights_of(dtype), KILN_SHAPE(N, 7)), 3, false), 1, 1),
-      second(k))
+WHOLE(without_second,
+      kiln_select(kiln_multinomial(kiln_expand(weights_of(dtype), KILN_SHAPE(samples, 7)), 3, false), 1, 1), second(k))
 
 #define D(name, ...)                                \
     {                                               \
@@ -163,7 +165,7 @@ static long double distance(const struct distribution *d, const struct host *h)
     for (int64_t i = 0, next; i < h->n; i = next) {
         for (next = i; next < h->n && h->v[next] == h->v[i]; next++) {}
         if (!d->whole && i % 16)
-            continue; // between the places looked at it can be larger by 16 / N, less than the bound's slack
+            continue; // between the places looked at it can be larger by 16 / MANY, less than the bound's slack
         long double at = d->cdf(h->v[i]), above = (long double)next / (long double)h->n;
         long double below = (long double)i / (long double)h->n;
         long double before = d->whole ? d->cdf(h->v[i] - 1) : at;
@@ -179,18 +181,19 @@ static void check_distribution(const struct distribution *d, int dtype)
     kiln_tensor *t = d->draw(dtype);
     struct host h = {0};
     record.cases++;
-    if (no_error(d->name) && (kiln_rank(t) != 1 || kiln_dims(t)[0] != N)) record_mistake("%s: another shape", d->name);
+    if (no_error(d->name) && (kiln_rank(t) != 1 || kiln_dims(t)[0] != samples))
+        record_mistake("%s: another shape", d->name);
     if (!kiln_error() && t) h = host_read(t);
     if (no_error(d->name) && h.v) {
         long double mean = 0;
         qsort(h.v, (size_t)h.n, sizeof *h.v, upwards);
         for (int64_t i = 0; i < h.n; i++) mean += h.v[i] / (long double)h.n;
         record.values += (uint64_t)h.n;
-        long double far = distance(d, &h), bound = 1.95L / sqrtl(N);
+        long double far = distance(d, &h), bound = 1.95L / sqrtl(MANY);
         if (!(far < bound))
             record_mistake("%s %s: distance %.5Lf, bound %.5Lf", d->name, kiln_dtype_name((kiln_dtype)dtype), far,
                            bound);
-        if (d->sigma > 0 && !(fabsl(mean - (long double)d->mean) < 4 * (long double)d->sigma / sqrtl(N)))
+        if (d->sigma > 0 && !(fabsl(mean - (long double)d->mean) < 4 * (long double)d->sigma / sqrtl(MANY)))
             record_mistake("%s %s: mean %.6Lf, expected %.6f", d->name, kiln_dtype_name((kiln_dtype)dtype), mean,
                            d->mean);
     }
@@ -202,6 +205,7 @@ static void are_distributed(void **state)
 {
     (void)state;
     record_begin("are_distributed");
+    samples = MANY;
     for (int i = 0; i < COUNT; i++) {
         check_distribution(&distributions[i], KILN_F32);
         check_distribution(&distributions[i], KILN_F64);
@@ -231,6 +235,7 @@ static void seeds_tell_all(void **state)
 {
     (void)state;
     record_begin("seeds_tell_all");
+    samples = FEW;
     static const kiln_capture kinds[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_AUTO, KILN_CAPTURE_TRACE};
     for (int i = 0; i < COUNT; i++) {
         const struct distribution *d = &distributions[i];
@@ -266,6 +271,7 @@ static void devices_agree(void **state)
 {
     (void)state;
     record_begin("devices_agree");
+    samples = FEW;
     kiln_device *own = suite.dev, *cpu = kiln_device_open("cpu");
     for (int i = 0; i < COUNT; i++) {
         const struct distribution *d = &distributions[i];
@@ -281,7 +287,7 @@ static void devices_agree(void **state)
         int64_t others = 0;
         for (int64_t n = 0; h[0].v && h[1].v && n < h[0].n; n++)
             others += fabsl(h[0].v[n] - h[1].v[n]) > 1e-5L * fabsl(h[0].v[n]) + 1e-6L;
-        record.cases++, record.values += N;
+        record.cases++, record.values += (uint64_t)samples;
         if (others) record_mistake("%s: %lld samples differ from those of the CPU", d->name, (long long)others);
         host_free(&h[0]);
         host_free(&h[1]);

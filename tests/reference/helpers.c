@@ -173,6 +173,7 @@ long double normal_inverse(long double p)
 {
     if (isnan(p) || p < 0 || p > 1) return NAN;
     if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
+    if (p == 0.5L) return 0;
     if (p > 0.5L) return -normal_inverse(1 - p);
     long double y = -sqrtl(-2 * logl(p));
     for (int i = 0; i < 100; i++) {
