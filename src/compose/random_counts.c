@@ -46,8 +46,8 @@ static kiln_tensor *counted(kiln_tensor *like)
 // How many values of the distribution function of log probabilities [TABLE, ...] lie below u.
 static kiln_tensor *inverted(kiln_tensor *log_p, kiln_tensor *u)
 {
-    kiln_tensor *below = kiln_less(kiln_cumsum(kiln_exp(log_p), 0), u);
-    return kiln_cast(kiln_sum(below, KILN_REDUCE(.axes = KILN_AXES(0))), KILN_F64);
+    kiln_tensor *below = kiln_cast(kiln_less(kiln_cumsum(kiln_exp(log_p), 0), u), KILN_F64);
+    return kiln_sum(below, KILN_REDUCE(.axes = KILN_AXES(0)));
 }
 
 static kiln_tensor *first(kiln_tensor *attempts, kiln_tensor *holds)
