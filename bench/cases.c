@@ -258,6 +258,9 @@ static kiln_status run_histogram(struct state *s, kiln_tensor *const *in, kiln_t
 {
     kiln_tensor *edges;
     kiln_histogram(in[0], 100, KILN_HISTOGRAM(.lo = -3, .hi = 3), out, &edges);
+    return kiln_error();
+}
+
 // A class of each row, by its logits.
 static kiln_status run_categorical(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
