@@ -1,0 +1,111 @@
+#include "compose/sliding.h"
+#include "compose/given.h"
+
+#include <string.h>
+
+static const int64_t most = INT32_MAX;
+
+bool sliding_count(struct sliding *s, int64_t size, const char *argument, int axis)
+{
+    if (error_pending) return false;
+    int64_t reach = s->dilation * (s->kernel - 1) + 1, span = size + 2 * s->padding - reach;
+    if (s->kernel < 1 || size > most || span < 0) {
+        error_set(KILN_E_SHAPE, "a window of %lld elements with dilation %lld does not fit into %lld, axis %d of %s",
+                  (long long)s->kernel, (long long)s->dilation, (long long)size, axis, argument);
+        return false;
+    }
+    s->count = (span + (s->ceil_mode ? s->stride - 1 : 0)) / s->stride + 1;
+    if (s->ceil_mode && (s->count - 1) * s->stride >= size + s->padding) s->count--;
+    return true;
+}
+
+kiln_tensor *sliding_places(const struct sliding *s, kiln_device *dev)
+{
+    int64_t *v = table_new(s->count * s->kernel);
+    for (int64_t i = 0; v && i < s->count; i++)
+        for (int64_t k = 0; k < s->kernel; k++) v[i * s->kernel + k] = i * s->stride + k * s->dilation;
+    return table_ints(dev, KILN_SHAPE(s->count, s->kernel), v);
+}
+
+kiln_tensor *sliding_added(kiln_tensor *windows, int axis, const struct sliding *s, int64_t length)
+{
+    if (error_pending) return NULL;
+    int64_t dims[KILN_MAX_RANK];
+    size_t rank = kiln_rank(windows) - 1, a = (size_t)axis;
+    kiln_dtype dtype = kiln_tensor_dtype(windows);
+    memcpy(dims, kiln_dims(windows), a * sizeof *dims);
+    memcpy(dims + a + 1, kiln_dims(windows) + a + 2, (rank - a - 1) * sizeof *dims);
+    dims[a] = s->count * s->kernel;
+    kiln_tensor *parts = kiln_reshape(windows, rank, dims);
+    if (dtype_is_half_float(dtype)) parts = kiln_cast(parts, KILN_F32);
+    dims[a] = length;
+    kiln_device *dev = kiln_tensor_device(windows);
+    kiln_tensor *zeros = kiln_zeros(dev, error_pending ? KILN_F32 : kiln_tensor_dtype(parts), rank, dims);
+    kiln_tensor *places = kiln_reshape(sliding_places(s, dev), KILN_SHAPE(s->count * s->kernel));
+    kiln_tensor *sum = kiln_index_add(zeros, axis, places, parts);
+    return dtype_is_half_float(dtype) ? kiln_cast(sum, dtype) : sum;
+}
+
+kiln_tensor *compose_sliding_window(kiln_tensor *x, int64_t axis, int64_t size, int64_t step)
+{
+    int at = composite_axis("axis", axis, kiln_rank(x), x);
+    if (at < 0 || !given_range("size", size, 1, most) || !given_range("step", step, 1, most)) return NULL;
+    size_t rank = kiln_rank(x), n = 0;
+    int64_t order[KILN_MAX_RANK];
+    if (rank == KILN_MAX_RANK) error_set(KILN_E_SHAPE, "x has %zu dimensions already", rank);
+    struct sliding s = {.kernel = size, .stride = step, .dilation = 1};
+    if (!sliding_count(&s, kiln_dims(x)[at], "x", at)) return NULL;
+    for (size_t i = 0; i <= rank; i++)
+        if (i != (size_t)at + 1) order[n++] = (int64_t)i;
+    order[n] = at + 1;
+    kiln_tensor *windows = kiln_take(x, at, sliding_places(&s, kiln_tensor_device(x)));
+    return kiln_permute(windows, rank + 1, order);
+}
+
+// --- columns of images
+
+static bool read_columns(struct sliding s[2], const int64_t size[2], const kiln_unfold_opts *o, const char *argument)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!given_range(".kernel", o->kernel[i], 1, most) || !given_range(".stride", o->stride[i], 1, most) ||
+            !given_range(".padding", o->padding[i], 0, most) || !given_range(".dilation", o->dilation[i], 1, most))
+            return false;
+        s[i] = (struct sliding){o->kernel[i], o->stride[i], o->padding[i], o->dilation[i], false, 0};
+        if (!sliding_count(&s[i], size[i], argument, 2 + i)) return false;
+    }
+    return true;
+}
+
+kiln_tensor *compose_unfold(kiln_tensor *x, const kiln_unfold_opts *o)
+{
+    struct sliding s[2];
+    if (!given_rank("x", x, 4, "[N,C,H,W]") || !read_columns(s, kiln_dims(x) + 2, o, "x")) return NULL;
+    int64_t n = kiln_dims(x)[0], c = kiln_dims(x)[1], around[] = {0, 0, o->padding[0], o->padding[1]};
+    kiln_device *dev = kiln_tensor_device(x);
+    if (around[2] || around[3]) x = kiln_pad(x, KILN_PAD(.before = {4, around}, .after = {4, around}));
+    kiln_tensor *rows = kiln_take(x, 2, kiln_transpose(sliding_places(&s[0], dev), 0, 1)); // [N,C,KH,OH,W]
+    kiln_tensor *both = kiln_take(rows, 4, kiln_transpose(sliding_places(&s[1], dev), 0, 1));
+    both = kiln_permute(both, KILN_SHAPE(0, 1, 2, 4, 3, 5));
+    return kiln_reshape(both, KILN_SHAPE(n, c * s[0].kernel * s[1].kernel, s[0].count * s[1].count));
+}
+
+kiln_tensor *compose_fold(kiln_tensor *x, int64_t height, int64_t width, const kiln_unfold_opts *o)
+{
+    struct sliding s[2];
+    int64_t size[] = {height, width};
+    if (!given_rank("x", x, 3, "[N,C*KH*KW,OH*OW]") || !given_range("height", height, 1, most) ||
+        !given_range("width", width, 1, most) || !read_columns(s, size, o, "the result"))
+        return NULL;
+    int64_t n = kiln_dims(x)[0], taps = s[0].kernel * s[1].kernel, c = kiln_dims(x)[1] / taps;
+    if (kiln_dims(x)[1] != c * taps || kiln_dims(x)[2] != s[0].count * s[1].count) {
+        error_set(KILN_E_SHAPE, "x is %s: windows of %lld x %lld are %lld, at %lld x %lld places", type_of(x).s,
+                  (long long)s[0].kernel, (long long)s[1].kernel, (long long)taps, (long long)s[0].count,
+                  (long long)s[1].count);
+        return NULL;
+    }
+    x = kiln_reshape(x, KILN_SHAPE(n, c, s[0].kernel, s[1].kernel, s[0].count, s[1].count));
+    x = kiln_permute(x, KILN_SHAPE(0, 1, 4, 2, 5, 3)); // [N,C,OH,KH,OW,KW]
+    x = sliding_added(x, 4, &s[1], width + 2 * o->padding[1]);
+    x = sliding_added(x, 2, &s[0], height + 2 * o->padding[0]);
+    return kiln_narrow(kiln_narrow(x, 2, o->padding[0], height), 3, o->padding[1], width);
+}
