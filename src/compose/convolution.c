@@ -169,9 +169,23 @@ static kiln_tensor *spread(kiln_tensor *x, kiln_tensor *w, const struct transpos
                                                    .dilation = {t->dilation[a], t->dilation[b]}, .groups = t->groups));
 }
 
-static kiln_tensor *with_bias(kiln_tensor *y, kiln_tensor *bias)
+// Where sums are made of its results, half floats become f32 until the end, so that they are rounded once. Returns the
+// dtype of that end, or -1.
+static int widened(kiln_tensor **x, kiln_tensor **w, kiln_tensor *bias)
 {
-    return bias && !error_pending ? kiln_add(y, laid_along(bias, kiln_rank(y), 1)) : y;
+    kiln_dtype dtype = kiln_tensor_dtype(*x);
+    if (!dtype_is_half_float(dtype) || kiln_tensor_dtype(*w) != dtype) return -1;
+    if (bias && kiln_tensor_dtype(bias) != dtype) return -1;
+    *x = kiln_cast(*x, KILN_F32);
+    *w = kiln_cast(*w, KILN_F32);
+    return (int)dtype;
+}
+
+static kiln_tensor *ended(kiln_tensor *y, kiln_tensor *bias, int dtype)
+{
+    if (error_pending) return NULL;
+    if (bias) y = kiln_add(y, laid_along(bias, kiln_rank(y), 1));
+    return dtype < 0 ? y : kiln_cast(y, (kiln_dtype)dtype);
 }
 
 kiln_tensor *compose_conv_transpose1d(kiln_tensor *x, kiln_tensor *w, const kiln_conv_transpose1d_opts *o)
@@ -184,8 +198,9 @@ kiln_tensor *compose_conv_transpose1d(kiln_tensor *x, kiln_tensor *w, const kiln
                               .dilation = {1, t.dilation[0]},
                               .groups = t.groups,
                               .out = {1, t.out[0]}};
+    int dtype = o->bias ? widened(&x, &w, o->bias) : -1;
     kiln_tensor *y = spread(kiln_unsqueeze(x, 2), kiln_unsqueeze(w, 2), &flat);
-    return with_bias(kiln_squeeze(y, KILN_SHAPE(2)), o->bias);
+    return ended(kiln_squeeze(y, KILN_SHAPE(2)), o->bias, dtype);
 }
 
 kiln_tensor *compose_conv_transpose2d(kiln_tensor *x, kiln_tensor *w, const kiln_conv_transpose2d_opts *o)
@@ -196,7 +211,8 @@ kiln_tensor *compose_conv_transpose2d(kiln_tensor *x, kiln_tensor *w, const kiln
     memcpy(t.more, o->output_padding, sizeof o->output_padding);
     memcpy(t.dilation, o->dilation, sizeof o->dilation);
     if (!read_transposed(&t, x, w, o->bias)) return NULL;
-    return with_bias(spread(x, w, &t), o->bias);
+    int dtype = o->bias ? widened(&x, &w, o->bias) : -1;
+    return ended(spread(x, w, &t), o->bias, dtype);
 }
 
 // [N, D, O, taps, H, W] -> [N, O, out, H, W]: what a slice gives is added at its places along the depth.
@@ -221,8 +237,10 @@ kiln_tensor *compose_conv_transpose3d(kiln_tensor *x, kiln_tensor *w, const kiln
     memcpy(t.dilation, o->dilation, sizeof t.dilation);
     if (!read_transposed(&t, x, w, o->bias)) return NULL;
     int64_t n = kiln_dims(x)[0], c = kiln_dims(x)[1];
+    int dtype = widened(&x, &w, o->bias);
+    if (error_pending) return NULL;
     kiln_tensor *slices =
         kiln_reshape(kiln_permute(x, KILN_SHAPE(0, 2, 1, 3, 4)), KILN_SHAPE(n * t.in[0], c, t.in[1], t.in[2]));
     kiln_tensor *weight = kiln_reshape(w, KILN_SHAPE(c, kiln_dims(w)[1] * t.kernel[0], t.kernel[1], t.kernel[2]));
-    return with_bias(added_along_depth(spread(slices, weight, &t), &t, n), o->bias);
+    return ended(added_along_depth(spread(slices, weight, &t), &t, n), o->bias, dtype);
 }

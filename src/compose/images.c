@@ -101,7 +101,8 @@ kiln_tensor *compose_normalize_image(kiln_tensor *x, kiln_tensor *mean, kiln_ten
                       type_of(x).s, type_of(given[i]).s);
         given[i] = laid_along(given[i], 3, 0);
     }
-    return kiln_div(kiln_sub(x, given[0]), given[1]);
+    kiln_tensor *y = kiln_div(kiln_sub(wide(x), given[0]), given[1]);
+    return error_pending ? NULL : kiln_cast(y, kiln_tensor_dtype(x));
 }
 
 // --- brightness
@@ -191,14 +192,16 @@ kiln_tensor *compose_rgb_to_hsv(kiln_tensor *x)
 {
     kiln_tensor *hsv[3] = {NULL};
     if (!has_colours(x) || !given_float("x", x)) return NULL;
-    hsv_of(x, hsv);
-    return kiln_concat(hsv, 3, -3);
+    hsv_of(wide(x), hsv);
+    return rounded_to(kiln_concat(hsv, 3, -3), kiln_tensor_dtype(x));
 }
 
 kiln_tensor *compose_hsv_to_rgb(kiln_tensor *x)
 {
     if (!has_colours(x) || !given_float("x", x)) return NULL;
-    return rgb_of((kiln_tensor *[]){channel(x, 0), channel(x, 1), channel(x, 2)});
+    kiln_tensor *y = wide(x);
+    y = rgb_of((kiln_tensor *[]){channel(y, 0), channel(y, 1), channel(y, 2)});
+    return rounded_to(y, kiln_tensor_dtype(x));
 }
 
 kiln_tensor *compose_adjust_hue(kiln_tensor *x, kiln_tensor *shift)

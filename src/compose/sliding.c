@@ -37,13 +37,11 @@ kiln_tensor *sliding_added(kiln_tensor *windows, int axis, const struct sliding 
     memcpy(dims + a + 1, kiln_dims(windows) + a + 2, (rank - a - 1) * sizeof *dims);
     dims[a] = s->count * s->kernel;
     kiln_tensor *parts = kiln_reshape(windows, rank, dims);
-    if (dtype_is_half_float(dtype)) parts = kiln_cast(parts, KILN_F32);
     dims[a] = length;
     kiln_device *dev = kiln_tensor_device(windows);
-    kiln_tensor *zeros = kiln_zeros(dev, error_pending ? KILN_F32 : kiln_tensor_dtype(parts), rank, dims);
+    kiln_tensor *zeros = kiln_zeros(dev, dtype, rank, dims);
     kiln_tensor *places = kiln_reshape(sliding_places(s, dev), KILN_SHAPE(s->count * s->kernel));
-    kiln_tensor *sum = kiln_index_add(zeros, axis, places, parts);
-    return dtype_is_half_float(dtype) ? kiln_cast(sum, dtype) : sum;
+    return kiln_index_add(zeros, axis, places, parts);
 }
 
 kiln_tensor *compose_sliding_window(kiln_tensor *x, int64_t axis, int64_t size, int64_t step)
@@ -103,9 +101,12 @@ kiln_tensor *compose_fold(kiln_tensor *x, int64_t height, int64_t width, const k
                   (long long)s[1].count);
         return NULL;
     }
+    kiln_dtype dtype = kiln_tensor_dtype(x);
+    if (dtype_is_half_float(dtype)) x = kiln_cast(x, KILN_F32); // rounded once, at the end
     x = kiln_reshape(x, KILN_SHAPE(n, c, s[0].kernel, s[1].kernel, s[0].count, s[1].count));
     x = kiln_permute(x, KILN_SHAPE(0, 1, 4, 2, 5, 3)); // [N,C,OH,KH,OW,KW]
     x = sliding_added(x, 4, &s[1], width + 2 * o->padding[1]);
     x = sliding_added(x, 2, &s[0], height + 2 * o->padding[0]);
-    return kiln_narrow(kiln_narrow(x, 2, o->padding[0], height), 3, o->padding[1], width);
+    x = kiln_narrow(kiln_narrow(x, 2, o->padding[0], height), 3, o->padding[1], width);
+    return error_pending || kiln_tensor_dtype(x) == dtype ? x : kiln_cast(x, dtype);
 }
