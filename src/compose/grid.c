@@ -213,6 +213,7 @@ kiln_tensor *compose_affine_grid(kiln_tensor *theta, size_t size_count, const in
 {
     int64_t n = (int64_t)size_count, all = 1, dims[5];
     if (n != 2 && n != 3) error_set(KILN_E_ARGUMENT, "size has %lld entries, images 2, volumes 3", (long long)n);
+    if (!error_pending && !size) error_set(KILN_E_ARGUMENT, "size is NULL");
     if (!given_float("theta", theta)) return NULL;
     if (kiln_rank(theta) != 3 || kiln_dims(theta)[1] != n || kiln_dims(theta)[2] != n + 1)
         error_set(KILN_E_SHAPE, "theta must be [N,%lld,%lld], it is %s", (long long)n, (long long)n + 1,

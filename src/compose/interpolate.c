@@ -175,6 +175,8 @@ kiln_tensor *compose_interpolate(kiln_tensor *x, const kiln_interpolate_opts *o)
         error_set(KILN_E_ARGUMENT,
                   "either .sizes with %zu entries or .scale is needed; there are %zu sizes, .scale is %g", r.n,
                   o->sizes.count, o->scale);
+    else if (o->sizes.count && !o->sizes.v)
+        error_set(KILN_E_ARGUMENT, "list .sizes is NULL");
     for (size_t i = 0; i < r.n && !error_pending; i++)
         read_axis(&r.axes[i], kiln_dims(x)[2 + i], o->sizes.count ? o->sizes.v[i] : 0, o->scale, r.align);
     if (error_pending) return NULL;
