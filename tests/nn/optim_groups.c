@@ -263,11 +263,11 @@ static void parameters_stand_once(void **state)
     kiln_tensor *third = parameter(KILN_F32, 3), *again[] = {third, t.p[1]}, *same[] = {third, third};
     kiln_schedule *s = kiln_schedule_constant(1);
     assert_int_equal(kiln_optim_add_group(opt, again, 2, KILN_OPTIM_GROUP(.schedule = s)), KILN_E_ARGUMENT);
-    expect_error(KILN_E_ARGUMENT, "optim_lion: parameter 3 \"p\" is parameter 1, too");
+    expect_error(KILN_E_ARGUMENT, "optim_add_group: parameter 3 \"p\" is parameter 1, too");
     kiln_optim_add_group(opt, same, 2, NULL);
-    expect_error(KILN_E_ARGUMENT, "optim_lion: parameter 3 \"p\" is parameter 2, too");
+    expect_error(KILN_E_ARGUMENT, "optim_add_group: parameter 3 \"p\" is parameter 2, too");
     kiln_optim_add_group(opt, NULL, 0, NULL);
-    expect_error(KILN_E_ARGUMENT, "optim_lion: there are no parameters in group 1");
+    expect_error(KILN_E_ARGUMENT, "optim_add_group: there are no parameters");
     assert_int_equal(kiln_optim_groups(opt), 1);
     ok(kiln_optim_add_group(opt, &third, 1, NULL));
     kiln_optim_free(&opt);
