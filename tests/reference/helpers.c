@@ -48,7 +48,7 @@ int64_t int_floor_divide(int64_t a, int64_t b)
 
 static int width(void)
 {
-    return reference_class.is_i64 ? 64 : 32;
+    return reference_class.is_i64 || reference_class.is_u64 ? 64 : 32;
 }
 
 int64_t int_left_shift(int64_t a, int64_t b)

@@ -369,7 +369,7 @@ static void all_pairs_promote(void **state)
             }
             EXPECT(kiln_where(condition, one(a), one(b)), d, 1, 1);
             EXPECT(kiln_equal(one(a), one(b)), KILN_BOOL, 1, 1);
-            EXPECT(kiln_atan2(kiln_sub(one(KILN_I8), one(KILN_I8)), one(b)), is_float(b) ? b : KILN_F32, 0, 0);
+            EXPECT(kiln_atan2(kiln_sub(one(KILN_U8), one(KILN_U8)), one(b)), is_float(b) ? b : KILN_F32, 0, 0);
             if (d != KILN_BOOL) EXPECT(kiln_add(one(a), one(b)), d, 2, 2);
             if (is_integer(d)) EXPECT(kiln_bitwise_or(one(a), one(b)), d, 1, 1);
         }

@@ -288,5 +288,6 @@ int main(int argc, char **argv)
         TEST(ops_see_no_sign),      TEST(reductions_see_no_sign),     TEST(writes_see_no_sign),
         TEST(casts_keep_what_fits), TEST(numbers_are_read_and_shown), TEST(what_would_be_wrong_is_refused),
     };
+    suite.compiles = true;
     return suite_main(argc, argv, "unsigned", tests, sizeof tests / sizeof tests[0]);
 }
