@@ -87,8 +87,7 @@ static long double joined(int dtype, enum scatter_verb verb, long double a, long
 {
     switch (verb) {
     case SCATTER_SUM: return is_float(dtype) ? a + b : wrapped(dtype, wrap_add(integer_bits(a), integer_bits(b)));
-    case SCATTER_PRODUCT:
-        return is_float(dtype) ? a * b : wrapped(dtype, wrap_mul(integer_bits(a), integer_bits(b)));
+    case SCATTER_PRODUCT: return is_float(dtype) ? a * b : wrapped(dtype, wrap_mul(integer_bits(a), integer_bits(b)));
     case SCATTER_LARGEST: return isnan(a) || a >= b ? a : b;
     case SCATTER_LEAST: return isnan(a) || a <= b ? a : b;
     default: return b;
