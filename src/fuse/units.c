@@ -272,7 +272,7 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
     if (op_regions_rule(n->op)) return add_regions(m, n);
-    TRY(n->op->fn->infer(&c));
+    TRY(op_infer(&c));
     done = false;
     if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
     if (done) return KILN_OK;

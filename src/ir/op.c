@@ -97,9 +97,10 @@ static bool all_floats(const struct op_call *c)
     return true;
 }
 
-kiln_status op_check_unsigned(const struct op_call *c)
+// Kernels have the bits of u64 as i64: an op whose result depends on the sign has to be made of others, and an index
+// may be none.
+static kiln_status check_unsigned(const struct op_call *c)
 {
-    if (KILN_LIKELY(!has_u64(c))) return KILN_OK;
     const struct op *op = c->op;
     int index = op->indexed.operand;
     bool bound = op->indexed.bound && index < c->n_in && c->in[index];
@@ -109,6 +110,12 @@ kiln_status op_check_unsigned(const struct op_call *c)
     if (op->flags & (OP_VIEW | OP_SIGNLESS)) return KILN_OK;
     if (op->flags & OP_ELEMENTWISE ? c->compute_dtype != KILN_U64 : all_floats(c)) return KILN_OK;
     return error_set(KILN_E_DTYPE, "%s: is not defined for u64", op->name);
+}
+
+kiln_status op_infer(struct op_call *c)
+{
+    TRY(c->op->fn->infer(c));
+    return KILN_LIKELY(!has_u64(c)) ? KILN_OK : check_unsigned(c);
 }
 
 struct attr op_attr_default(const struct attr_info *info)

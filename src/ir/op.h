@@ -183,7 +183,5 @@ static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
 // How many products it adds up; 0 for an op that is none.
 double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out);
 int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name
-// What c computes of u64 is right: after infer. Kernels have these bits as i64, so that an op whose result depends on
-// the sign has to be made of others, and an index may be none.
-kiln_status op_check_unsigned(const struct op_call *c);
+kiln_status op_infer(struct op_call *c); // the op's own, and what holds for all: u64 is refused or right
 struct attr op_attr_default(const struct attr_info *info); // of one that has a default

@@ -123,8 +123,7 @@ static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device 
     c->in = p->type_list;
     c->attrs = attrs;
     c->vin = c->vout = NULL;
-    kiln_status status = op->fn->infer(c);
-    if (KILN_LIKELY(!status)) status = op_check_unsigned(c);
+    kiln_status status = op_infer(c);
     if (status && p->type_list != p->types) free(p->type_list);
     return status;
 }
