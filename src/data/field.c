@@ -76,6 +76,9 @@ static double load_float(kiln_dtype dtype, const unsigned char *row, int64_t i)
     case KILN_I8: return ((const int8_t *)row)[i];
     case KILN_I16: return ((const int16_t *)row)[i];
     case KILN_I32: return ((const int32_t *)row)[i];
+    case KILN_U16: return ((const uint16_t *)row)[i];
+    case KILN_U32: return ((const uint32_t *)row)[i];
+    case KILN_U64: return (double)((const uint64_t *)row)[i];
     default: return (double)((const int64_t *)row)[i];
     }
 }
@@ -104,11 +107,12 @@ static double apply(const struct field *f, double x)
     return (x * f->scale - f->mean) / f->std_dev;
 }
 
-// i64 does not pass through f64 unless it is scaled.
+// i64 and u64 do not pass through f64 unless it is scaled.
 static void convert_ints(const struct field *f, const unsigned char *in, unsigned char *out)
 {
     for (int64_t i = 0; i < f->row_items; i++) {
         int64_t x = ((const int64_t *)in)[i];
+        if (f->dtype == KILN_U64 && x < 0) x = INT64_MAX;
         if (f->out_dtype == KILN_I64)
             ((int64_t *)out)[i] = x;
         else
@@ -119,7 +123,7 @@ static void convert_ints(const struct field *f, const unsigned char *in, unsigne
 static void convert_row(const struct field *f, const unsigned char *in, unsigned char *out)
 {
     bool to_int = f->out_dtype == KILN_I32 || f->out_dtype == KILN_I64;
-    if (f->dtype == KILN_I64 && to_int && !f->scales) {
+    if ((f->dtype == KILN_I64 || f->dtype == KILN_U64) && to_int && !f->scales) {
         convert_ints(f, in, out);
     } else if (f->dtype == KILN_U8 && f->out_dtype == KILN_F32 && f->row_items > 256) {
         float table[256];

@@ -41,7 +41,7 @@ static kiln_tensor *quantised(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *z
 {
     kiln_tensor *y = kiln_round(kiln_div(kiln_cast(x, KILN_F32), kiln_cast(scale, KILN_F32)));
     if (zero) y = kiln_add(y, kiln_cast(zero, KILN_F32));
-    y = kiln_clip(y, kiln_scalar(dtype_lowest(dtype)), kiln_scalar(dtype_highest(dtype)));
+    y = kiln_clip(y, kiln_scalar((double)dtype_lowest(dtype)), kiln_scalar((double)dtype_highest(dtype)));
     return kiln_cast(y, dtype);
 }
 

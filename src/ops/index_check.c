@@ -84,7 +84,9 @@ enum range_kind op_result_range(const struct op_call *c, int output, int64_t *lo
 {
     const struct type *x = c->n_in ? c->in[0] : NULL;
     if (c->op->flags & OP_VIEW) return RANGE_SAME;
-    if (c->op->flags & OP_CREATES && dtype_size_B[c->out[0].dtype] < 4) return RANGE_UNKNOWN; // it may wrap
+    bool fills = c->op->flags & OP_CREATES || c->op->index == OP_full_like;
+    const struct dtype_info *made = &dtype_info[c->out[0].dtype];
+    if (fills && (made->size_B < 4 || !made->is_signed)) return RANGE_UNKNOWN; // it may wrap
     *lo = *hi = 0;
     switch (c->op->index) {
     case OP_full: return filled(c->attrs[AT_full_value].f, lo, hi);

@@ -245,7 +245,7 @@ void capability_11_bool(void **state)
 
 void capability_11_long(void **state)
 {
-    compare_dtypes((const kiln_dtype[]){KILN_BOOL, KILN_U8, KILN_I8, KILN_I16, KILN_I64, KILN_F16, KILN_BF16, KILN_F64,
-                                        KILN_I32, KILN_F32},
-                   10);
+    compare_dtypes((const kiln_dtype[]){KILN_BOOL, KILN_U8, KILN_I8, KILN_I16, KILN_I64, KILN_U16, KILN_U32, KILN_U64,
+                                        KILN_F16, KILN_BF16, KILN_F64, KILN_I32, KILN_F32},
+                   13);
 }

@@ -189,7 +189,7 @@ static kiln_tensor *draw(kiln_dtype d, size_t rank, const int64_t *dims, double 
             v[i] = v[i] > (lo + hi) / 2;
         else if (!is_float(d))
             v[i] = trunc(4 * v[i]);
-        if (d == KILN_U8) v[i] = fabs(v[i]);
+        if (d == KILN_U8 || d >= KILN_U16) v[i] = fabs(v[i]);
     }
     return kiln_cast(kiln_from_data(dev, KILN_F64, rank, dims, v), d);
 }

@@ -1,5 +1,6 @@
 // CASE_FN(id, expression): a function of the inputs x, y, z, w for the gradient check.
 CASE_FN(cast, kiln_cast(kiln_cast(x, KILN_F64), KILN_F64))
+CASE_FN(bitcast, kiln_bitcast(x, kiln_tensor_dtype(x)))
 CASE_FN(contiguous, kiln_contiguous(kiln_transpose(x, 0, 1)))
 CASE_FN(sum, kiln_sum(curved(x), KILN_REDUCE(.axes = KILN_AXES(-1))))
 CASE_FN(sum_all, kiln_sum(curved(x), NULL))

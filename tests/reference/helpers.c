@@ -28,24 +28,27 @@ int64_t int_quotient(int64_t a, int64_t b)
 
 int64_t int_remainder(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b == 0 ? 0 : (int64_t)((uint64_t)a % (uint64_t)b);
     return b == 0 || b == -1 ? 0 : a % b;
 }
 
 int64_t int_floor_remainder(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return int_remainder(a, b);
     int64_t r = int_remainder(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 int64_t int_floor_divide(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b == 0 ? 0 : (int64_t)((uint64_t)a / (uint64_t)b);
     int64_t q = int_quotient(a, b), r = int_remainder(a, b);
     return r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
 }
 
 static int width(void)
 {
-    return reference_class.is_i64 ? 64 : 32;
+    return reference_class.is_i64 || reference_class.is_u64 ? 64 : 32;
 }
 
 int64_t int_left_shift(int64_t a, int64_t b)
@@ -55,6 +58,7 @@ int64_t int_left_shift(int64_t a, int64_t b)
 
 int64_t int_right_shift(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b < 0 || b >= 64 ? 0 : (int64_t)((uint64_t)a >> b);
     if (b < 0 || b >= width()) return a < 0 ? -1 : 0;
     return a < 0 ? ~(~a >> b) : a >> b;
 }
@@ -63,7 +67,8 @@ int64_t int_right_shift(int64_t a, int64_t b)
 int64_t int_abs_difference(int64_t a, int64_t b)
 {
     int64_t d = wrap_sub(a, b);
-    if (!reference_class.is_i64) d = wrapped(KILN_I32, d);
+    if (reference_class.is_u64) return (uint64_t)a < (uint64_t)b ? wrap_sub(b, a) : d;
+    if (!reference_class.is_i64) d = (int32_t)(uint32_t)d;
     return d < 0 ? wrap_sub(0, d) : d;
 }
 
