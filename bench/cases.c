@@ -308,6 +308,47 @@ static kiln_status run_product(struct state *s, kiln_tensor *const *in, kiln_ten
     return kiln_error();
 }
 
+static kiln_status setup_einsum(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(8, 256, 16, 64));
+    random_input(s, 1, KILN_SHAPE(8, 256, 16, 64));
+    s->flops = 2.0 * 8 * 16 * 256 * 256 * 64;
+    return kiln_error();
+}
+
+static kiln_status run_einsum(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_einsum("bqhd,bkhd->bhqk", in, 2);
+    return kiln_error();
+}
+
+static kiln_status setup_solve(struct state *s)
+{
+    int64_t n = s->z->g;
+    random_input(s, 0, KILN_SHAPE(n, n));
+    random_input(s, 1, KILN_SHAPE(n, 16));
+    s->flops = 2.0 / 3 * (double)n * (double)n * (double)n;
+    return kiln_error();
+}
+
+static kiln_status run_solve(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_solve(in[0], in[1]);
+    return kiln_error();
+}
+
+static kiln_status setup_svd(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(64, 64, 64));
+    return kiln_error();
+}
+
+static kiln_status run_svd(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *u, *vh;
+    return kiln_svd(in[0], false, &u, out, &vh);
+}
+
 static kiln_status run_product_bias(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     *out = kiln_gelu_tanh(kiln_add(kiln_matmul(in[0], in[1]), in[2]));

@@ -83,6 +83,10 @@ case("matmul_bias_gelu", lambda a, b, bias: nn.gelu(a @ b + bias), (a, b, bias),
 case("matmul_bf16", matmul, (a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)), 2 * G**3, 6 * G * G)
 case("matmul_f16", matmul, (a.astype(jnp.float16), b.astype(jnp.float16)), 2 * G**3, 6 * G * G)
 case("matmul_batch", matmul, (rnd(64, 128, 128), rnd(64, 128, 128)), 2 * 64 * 128**3, 0)
+case("einsum", lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), (rnd(8, 256, 16, 64), rnd(8, 256, 16, 64)),
+     2 * 8 * 16 * 256 * 256 * 64, 0)
+case("solve", jnp.linalg.solve, (rnd(G, G), rnd(G, 16)), 2 * G**3 // 3, 0)
+case("svd", lambda a: jnp.linalg.svd(a, full_matrices=False)[1], (rnd(64, 64, 64),), 0, 0)
 case("conv3x3", lambda im, w: conv(im, w, 1), (rnd(B, 64, 56, 56), rnd(64, 64, 3, 3)), 2 * B * 64 * 64 * 9 * 56 * 56, 0)
 qkv = tuple(rnd(QB, H, S, D, dtype=jnp.bfloat16 if big else jnp.float32) for _ in range(3))
 case("attention", attention, qkv, 4 * QB * H * S * S * D, 0)

@@ -114,11 +114,12 @@ struct op_gradient {
 // Which input of an op are indices that are looked at as it runs, and what they count.
 enum index_bound {
     INDEX_NONE,
-    INDEX_AXIS,  // along the axis of input 0 that attribute "axis" names
-    INDEX_ROWS,  // along the first axis of input 0
-    INDEX_TUPLE, // the last dimension: along each of the first axes of input 0
-    INDEX_SHAPE, // the last dimension: along each of the first axes of attribute "shape"
-    INDEX_LABEL, // integers: classes of input 0, not from the end; but for "ignore_index", with "ignore"
+    INDEX_AXIS,   // along the axis of input 0 that attribute "axis" names
+    INDEX_ROWS,   // along the first axis of input 0
+    INDEX_TUPLE,  // the last dimension: along each of the first axes of input 0
+    INDEX_SHAPE,  // the last dimension: along each of the first axes of attribute "shape"
+    INDEX_LABEL,  // integers: classes of input 0, not from the end; but for "ignore_index", with "ignore"
+    INDEX_VALUES, // no indices: numbers for which there may be no result, which only computing it tells
 };
 struct op_indexed {
     uint8_t bound; // enum index_bound

@@ -1,6 +1,7 @@
 // The subjects of row 11, from the op tables.
 #include "subject.h"
 
+#include "../grad/matrices.h"
 #include "../grad/row_case.h"
 #include "ops/elementwise.h"
 #include "tensor/apply.h"

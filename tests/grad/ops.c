@@ -1,6 +1,7 @@
 // Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from
 // their domains; structured rows have cases below. A row that is differentiable and has no case fails.
 #include "ops/elementwise.h"
+#include "matrices.h"
 #include "row_case.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
