@@ -57,8 +57,9 @@ int given_word(const char *option, const char *word, const char *const *words)
 
 void *table_new(int64_t n)
 {
+    enum { LARGEST = 1 << 27 }; // a gigabyte, which the host fills
     if (error_pending) return NULL;
-    void *v = n < 0 || n > INT64_MAX / 16 ? NULL : malloc((size_t)n * 8 + 8);
+    void *v = n < 0 || n > LARGEST ? NULL : malloc((size_t)n * 8 + 8);
     if (!v) error_set(KILN_E_MEMORY, "no memory for a table of %lld numbers", (long long)n);
     return v;
 }

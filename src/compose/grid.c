@@ -220,7 +220,8 @@ kiln_tensor *compose_affine_grid(kiln_tensor *theta, size_t size_count, const in
                   type_of(theta).s);
     for (int64_t i = 0; i < n && !error_pending; i++) {
         dims[1 + i] = size[i];
-        if (given_range("a size", size[i], 1, INT32_MAX) && __builtin_mul_overflow(all, size[i], &all))
+        if (given_range("a size", size[i], 1, INT32_MAX) &&
+            (__builtin_mul_overflow(all, size[i], &all) || all > INT64_MAX / 4))
             error_set(KILN_E_ARGUMENT, "the grid is too large");
     }
     if (error_pending) return NULL;
