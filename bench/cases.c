@@ -370,6 +370,50 @@ static kiln_status run_conv(struct state *s, kiln_tensor *const *in, kiln_tensor
     return kiln_error();
 }
 
+static kiln_status setup_conv1d(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 1024));
+    random_input(s, 1, KILN_SHAPE(64, 64, 9));
+    s->flops = 2.0 * (double)b * 64 * 64 * 9 * 1024;
+    return kiln_error();
+}
+
+static kiln_status run_conv1d(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_conv1d(in[0], in[1], KILN_CONV1D(.padding = 4));
+    return kiln_error();
+}
+
+static kiln_status setup_conv_transpose(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 28, 28));
+    random_input(s, 1, KILN_SHAPE(64, 32, 4, 4));
+    s->flops = 2.0 * (double)b * 64 * 32 * 16 * 28 * 28;
+    return kiln_error();
+}
+
+static kiln_status run_conv_transpose(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_conv_transpose2d(in[0], in[1], KILN_CONV_TRANSPOSE2D(.stride = {2, 2}, .padding = {1, 1}));
+    return kiln_error();
+}
+
+static kiln_status setup_resize(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 3, 256, 256));
+    s->bytes = 4.0 * (double)b * 3 * (256 * 256 + 224 * 224);
+    return kiln_error();
+}
+
+static kiln_status run_resize(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_interpolate(in[0], KILN_INTERPOLATE(.sizes = KILN_ARGS(224, 224), .mode = "bilinear"));
+    return kiln_error();
+}
+
 // --- attention, from its parts
 
 static kiln_status setup_attention(struct state *s)

@@ -18,6 +18,7 @@
 #include <kiln/macros.h>
 #include <kiln/model.h>
 #include <kiln/nn.h>
+#include <kiln/nn_images.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
 #include <kiln/tensor.h>

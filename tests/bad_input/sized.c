@@ -202,6 +202,11 @@ static void networks_with_options(void)
     SIZED(kiln_cell_opts, kiln_cell_create(&o))
     SIZED(kiln_jit_opts, kiln_cell_jit(relu, &o))
     SIZED(kiln_nn_conv2d_opts, kiln_nn_conv2d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv1d_opts, kiln_nn_conv1d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv3d_opts, kiln_nn_conv3d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose1d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose2d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose3d(dev, 1, 1, 1, &o))
     SIZED(kiln_nn_dense_opts, kiln_nn_dense(dev, 1, 1, &o))
     SIZED(kiln_nn_batch_norm_opts, kiln_nn_batch_norm2d(dev, 1, &o))
     SIZED(kiln_nn_norm_opts, kiln_nn_layer_norm(dev, KILN_SHAPE(1), &o))
@@ -222,6 +227,11 @@ static void networks_with_options(void)
     SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_decoder(dev, 1, 1, 1, &o))
     SIZED(kiln_pool2d_opts, kiln_nn_max_pool2d(&o))
     SIZED(kiln_pool2d_opts, kiln_nn_avg_pool2d(&o))
+    SIZED(kiln_pool1d_opts, kiln_nn_max_pool1d(&o))
+    SIZED(kiln_pool1d_opts, kiln_nn_avg_pool1d(&o))
+    SIZED(kiln_pool3d_opts, kiln_nn_max_pool3d(&o))
+    SIZED(kiln_pool3d_opts, kiln_nn_avg_pool3d(&o))
+    SIZED(kiln_interpolate_opts, kiln_nn_upsample(&o))
     kiln_cell_free(&relu);
 }
 
@@ -416,6 +426,8 @@ static void networks_with_lists(void)
     LISTED(kiln_nn_sequential(2, NULL), "nn_sequential: ", "cells is NULL")
     LISTED(kiln_nn_layer_norm(dev, 2, NULL, NULL), "layer_norm: ", "dims is NULL")
     LISTED(kiln_nn_unflatten(0, 2, NULL), "nn_unflatten: ", "dims is NULL")
+    LISTED(kiln_nn_adaptive_avg_pool(2, NULL), "nn_adaptive_avg_pool: ", "dims is NULL")
+    LISTED(kiln_nn_adaptive_max_pool(2, NULL), "nn_adaptive_max_pool: ", "dims is NULL")
     kiln_cell_free(&dense);
     kiln_cell_free(&relu);
 }
