@@ -20,6 +20,7 @@
 #include <kiln/nn.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
+#include <kiln/random.h>
 #include <kiln/tensor.h>
 
 #endif
