@@ -261,6 +261,13 @@ static kiln_status run_histogram(struct state *s, kiln_tensor *const *in, kiln_t
     return kiln_error();
 }
 
+// A class of each row, by its logits.
+static kiln_status run_categorical(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_categorical(in[0], KILN_SHAPE0);
+    return kiln_error();
+}
+
 // --- products
 
 static kiln_status setup_product(struct state *s, kiln_dtype dtype)

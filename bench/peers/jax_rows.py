@@ -76,6 +76,7 @@ case("rms_norm", lambda m, r: m * lax.rsqrt((m * m).mean(-1, keepdims=True) + 1e
 t = ints(C, R)
 case("cross_entropy", cross_entropy, (m, t), 0, 4 * R * C)
 case("gather_rows", lambda m, t: m[t % 4096], (m, t), 0, 8 * R * C)
+case("categorical", lambda m: jax.random.categorical(key, m), (m,), 0, 4 * R * C)
 a, b, bias = rnd(G, G), rnd(G, G), rnd(G)
 matmul = lambda a, b: a @ b
 case("matmul_f32", matmul, (a, b), 2 * G**3, 12 * G * G)

@@ -21,6 +21,7 @@
 #include <kiln/nn_images.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
+#include <kiln/random.h>
 #include <kiln/tensor.h>
 
 #endif

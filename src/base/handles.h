@@ -17,6 +17,7 @@ enum handle_kind {
     HANDLE_BUNDLE,
     HANDLE_MODEL,
     HANDLE_AVERAGE,
+    HANDLE_GENERATOR,
     HANDLE_KINDS,
 };
 

@@ -279,6 +279,23 @@ static void freed_loaders(void)
     BAD_VOID(kiln_loader_free(&stale), KILN_E_HANDLE, "loader_free: the loader was freed");
 }
 
+static void freed_generators(void)
+{
+    kiln_generator *g = kiln_generator_new(1), *stale = g, *used = kiln_generator_new(2), *old = used;
+    uint64_t seed, offset;
+    kiln_generator_free(&g);
+    FREED("generator", kiln_generator_fork(stale))
+    FREED("generator", kiln_generator_state(stale, &seed, &offset))
+    FREED("generator", kiln_generator_set_state(stale, 1, 1))
+    FREED("generator", kiln_use_generator(stale))
+    BAD_VOID(kiln_generator_free(&stale), KILN_E_HANDLE, "generator_free: the generator was freed");
+    assert_null(kiln_use_generator(used));
+    kiln_generator_free(&used); // it is in use on, but cannot be put back
+    assert_non_null(kiln_uniform(dev, KILN_F32, KILN_SHAPE(2), 0, 1));
+    assert_ptr_equal(kiln_use_generator(NULL), old);
+    BAD(kiln_use_generator(old), KILN_E_HANDLE, "use_generator: the generator was freed");
+}
+
 static void ended_regions(void)
 {
     kiln_capture_region *r = kiln_capture_begin(dev, __FILE__, __LINE__), *stale = r;
@@ -352,6 +369,8 @@ static void ops_on_a_closed_device(kiln_device *d)
     CLOSED(kiln_rng_state(d, &seed, &seed))
     CLOSED(kiln_set_rng_state(d, 1, 1))
     CLOSED(kiln_full(d, KILN_F32, KILN_SHAPE(2), 1))
+    CLOSED(kiln_exponential(d, KILN_F32, KILN_SHAPE(2), 1))
+    CLOSED(kiln_logspace(d, KILN_F32, 0, 1, 3, 10))
     CLOSED(kiln_full_int(d, KILN_I64, KILN_SHAPE(2), 1))
     CLOSED(kiln_zeros(d, KILN_F32, KILN_SHAPE(2)))
     CLOSED(kiln_ones(d, KILN_F32, KILN_SHAPE(2)))
@@ -468,7 +487,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",    "optim",   "schedule",   "function",
                                           "graph",  "loader",  "archive", "checkpoint", "capture_region",
-                                          "bundle", "average", "model"};
+                                          "bundle", "average", "model",   "generator"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -494,6 +513,7 @@ void every_freed_handle_is_found(void **state)
     freed_functions();
     freed_bundles();
     freed_loaders();
+    freed_generators();
     ended_regions();
     freed_files();
     closed_devices();

@@ -24,6 +24,7 @@ static kiln_cell *cell, *cells[2];
 static kiln_optim *optim;
 static kiln_schedule *schedule;
 static kiln_average *average;
+static kiln_generator *generator;
 static kiln_function *function;
 static kiln_graph *graph;
 static kiln_loader *loader;
@@ -66,6 +67,7 @@ static void make_all(void)
     schedule = kiln_schedule_constant(1);
     optim = kiln_optim_sgd(&tensor, 1, NULL);
     average = kiln_average_swa(&tensor, 1);
+    generator = kiln_generator_new(1);
     function = kiln_jit(same, NULL, NULL);
     graph = kiln_graph_parse("%0: f32[2] = input \"x\"\nreturn %0 \"y\"\n");
     loader = kiln_loader_create(dev, &tensor, 1, NULL);

@@ -101,7 +101,7 @@ static kiln_status call(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
 // What the reference gives for what the way hands to the op.
 static void expected(const struct way *w, const struct drawn *d, struct host *want)
 {
-    struct host in[CASE_INPUTS];
+    struct host in[CASE_INPUTS] = {{0}};
     for (size_t i = 0; i < d->n; i++) {
         in[i] = host_copy(&d->host[i]);
         for (int64_t k = 0; w->between && d->is_data[i] && is_float(in[i].dtype) && k < in[i].n; k++)

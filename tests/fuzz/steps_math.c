@@ -31,9 +31,9 @@ static kiln_tensor *with_attribute(struct operands *o, kiln_tensor *x)
 kiln_tensor *step_unary(struct operands *o)
 {
     static const char *const whole[] = {"neg", "abs", "square", "relu", "sign", "positive", "floor"};
-    static const char *const real[] = {"tanh", "sigmoid",    "sin",   "cos",        "softplus", "gelu",
-                                       "silu", "erf",        "atan",  "round",      "frac",     "relu6",
-                                       "mish", "hard_swish", "asinh", "log_sigmoid"};
+    static const char *const real[] = {"tanh", "sigmoid",    "sin",   "cos",         "softplus", "gelu",
+                                       "silu", "erf",        "atan",  "round",       "frac",     "relu6",
+                                       "mish", "hard_swish", "asinh", "log_sigmoid", "sinc",     "i0e"};
     if (is_bool(o->a)) return say(o, "logical_not(%s)", o->na), kiln_logical_not(o->a);
     uint32_t group = is_float(o->a) ? choose(o, 8) : 0;
     if (group == 7) return with_attribute(o, o->a);

@@ -61,8 +61,7 @@ static kiln_tensor *row_input(const struct op *op, int i)
 
 // Rows whose second derivative is not offered, and why.
 static const char *const first_order_only[] = {
-    "digamma", // its derivative, trigamma, is no op
-    "lgamma",  // the same, one order later
+    "trigamma", // the derivative of its derivative, tetragamma, is no op
 };
 
 static int order_of(const struct op *op)
