@@ -17,6 +17,8 @@ enum handle_kind {
     HANDLE_BUNDLE,
     HANDLE_MODEL,
     HANDLE_AVERAGE,
+    HANDLE_TABLE,
+    HANDLE_VOCABULARY,
     HANDLE_KINDS,
 };
 

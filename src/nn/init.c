@@ -1,11 +1,11 @@
 // Initialisers by name: a row each, what is drawn, how wide, and what may stand in parentheses.
 #include "nn/init.h"
 #include "nn/cell.h"
+#include "base/c_locale.h"
 #include "base/dtype.h"
 
 #include <kiln/ops.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ static bool parse(const char *text, struct init_text *out)
 static bool number(const char *word, double *out)
 {
     char *end;
-    *out = strtod(word, &end);
+    *out = c_strtod(word, &end);
     return end != word && !*end && isfinite(*out);
 }
 
@@ -151,7 +151,7 @@ static double fan(const struct initialiser *row, size_t rank, const int64_t *dim
 
 const char *init_by_fan_in(char text[INIT_TEXT_B], int64_t fan_in)
 {
-    snprintf(text, INIT_TEXT_B, "uniform(%.17g)", 1 / sqrt((double)fan_in));
+    c_snprintf(text, INIT_TEXT_B, "uniform(%.17g)", 1 / sqrt((double)fan_in));
     return text;
 }
 
@@ -213,7 +213,7 @@ kiln_tensor *kiln_initializer(kiln_device *dev, kiln_dtype dtype, size_t rank, c
     if (!strcmp(init, "zeros")) return kiln_zeros(dev, dtype, rank, dims);
     if (!strcmp(init, "ones")) return kiln_ones(dev, dtype, rank, dims);
     char *end;
-    double number = strtod(init, &end);
+    double number = c_strtod(init, &end);
     if (end != init && !*end) return kiln_full(dev, dtype, rank, dims, number);
     return by_name(dev, dtype, rank, dims, init);
 }
