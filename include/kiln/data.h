@@ -71,22 +71,22 @@ KILN_API kiln_status kiln_loader_add_fn(kiln_loader *loader, kiln_dtype dtype, s
                                         kiln_sample_fn fn, void *user);
 
 /// Dtype and shape of a field of one sample.
-typedef struct kiln_sample_field {
-    size_t size KILN_0; ///< set by KILN_SAMPLE_FIELD
+typedef struct kiln_field_spec {
+    size_t size KILN_0; ///< set by KILN_FIELD
     kiln_dtype dtype KILN_0;
     size_t rank KILN_0;
     const int64_t *dims KILN_0;
-} kiln_sample_field;
-#define KILN_SAMPLE_FIELD(...) KILN_OPTS_(kiln_sample_field, __VA_ARGS__)
+} kiln_field_spec;
+#define KILN_FIELD(...) KILN_OPTS_(kiln_field_spec, __VA_ARGS__)
 /// Writes all n fields of sample `index` to the rows, each of the size of its field. Threads and errors as for
 /// kiln_sample_fn.
 typedef kiln_status (*kiln_get_fn)(void *user, int64_t index, void *const *rows, size_t n);
 /// Adds the n fields of a data set that is given by its count and a function that makes a sample.
-///     kiln_loader_add_dataset(loader, files->n, 2, (const kiln_sample_field *[]){
-///         KILN_SAMPLE_FIELD(.dtype = KILN_U8, .rank = 3, .dims = (int64_t[]){32, 32, 3}),
-///         KILN_SAMPLE_FIELD(.dtype = KILN_I32)}, get, files);
+///     kiln_loader_add_dataset(loader, files->n, 2, (const kiln_field_spec *[]){
+///         KILN_FIELD(.dtype = KILN_U8, .rank = 3, .dims = (int64_t[]){32, 32, 3}),
+///         KILN_FIELD(.dtype = KILN_I32)}, get, files);
 KILN_API kiln_status kiln_loader_add_dataset(kiln_loader *loader, int64_t count, size_t n,
-                                             const kiln_sample_field *const *fields, kiln_get_fn get, void *user);
+                                             const kiln_field_spec *const *fields, kiln_get_fn get, void *user);
 
 /// Adds two fields for a language model, i64 [count, length]: windows of `ids` (rank 1, any integer dtype; copied), and
 /// the same moved by one: what comes next. Window i begins at i stride (0: length). Errors: KILN_E_SHAPE where there is
@@ -123,7 +123,7 @@ typedef struct kiln_sample {
 typedef kiln_status (*kiln_augment_fn)(void *user, const kiln_sample *sample);
 /// Adds a step of yours. Steps run in the order in which they were added, after conversion.
 KILN_API kiln_status kiln_loader_augment(kiln_loader *loader, kiln_augment_fn fn, void *user);
-/// The k-th number of a seed, in [0, 1): the same each time, and independent of all others. NULL gives 0.
+/// The k-th number of a seed, in [0, 1): the same each time, and independent of all others.
 KILN_API double kiln_sample_uniform(const kiln_sample *sample, uint64_t k);
 
 /// Ready steps for images: fields [count, channels, height, width] or [count, height, width], in batches u8, f32 or

@@ -31,8 +31,8 @@ extern "C" {
 /// not applied. A broken checksum, and data that ends before the pixels do, is KILN_E_FORMAT. Errors also:
 /// KILN_E_UNSUPPORTED for another kind of file, and JPEG in CMYK.
 KILN_API kiln_tensor *kiln_load_image(kiln_device *dev, const char *path, int64_t channels);
-/// Height, width and channels of an image as its file has them, without reading the pixels.
-KILN_API kiln_status kiln_image_size(const char *path, int64_t dims[3]);
+/// Height, width and channels of an image, three numbers, as its file has them, without reading the pixels.
+KILN_API kiln_status kiln_image_size(const char *path, int64_t *dims);
 /// Reads an image of this size into memory, `out_B` bytes: what a function of a loader needs. Errors also: KILN_E_SHAPE
 /// where the image has another height or width, or out_B is not height x width x channels.
 KILN_API kiln_status kiln_read_image(const char *path, int64_t height, int64_t width, int64_t channels, void *out,

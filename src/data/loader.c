@@ -86,16 +86,16 @@ kiln_status kiln_loader_add_fn(kiln_loader *loader, kiln_dtype dtype, size_t ran
 
 // The fields stay as they were where one is refused.
 kiln_status loader_add_dataset(const char *function, kiln_loader *l, int64_t count, size_t n,
-                               const kiln_sample_field *const *fields, const struct dataset *d)
+                               const kiln_field_spec *const *fields, const struct dataset *d)
 {
     size_t before = l->n_fields;
     int64_t samples_before = l->samples;
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < n && !status; i++) {
-        kiln_sample_field given;
+        kiln_field_spec given;
         int64_t dims[KILN_MAX_RANK] = {count};
         struct field *f;
-        status = options_read_as(function, "KILN_SAMPLE_FIELD", &given, sizeof given, fields[i]);
+        status = options_read_as(function, "KILN_FIELD", &given, sizeof given, fields[i]);
         if (!status && given.rank >= KILN_MAX_RANK)
             status = error_set(KILN_E_SHAPE, "%s: field %zu has rank %zu, up to %d are allowed", function, i,
                                given.rank, KILN_MAX_RANK - 1);
@@ -116,8 +116,8 @@ kiln_status loader_add_dataset(const char *function, kiln_loader *l, int64_t cou
     return KILN_OK;
 }
 
-kiln_status kiln_loader_add_dataset(kiln_loader *loader, int64_t count, size_t n,
-                                    const kiln_sample_field *const *fields, kiln_get_fn get, void *user)
+kiln_status kiln_loader_add_dataset(kiln_loader *loader, int64_t count, size_t n, const kiln_field_spec *const *fields,
+                                    kiln_get_fn get, void *user)
 {
     TRY(loader_check("loader_add_dataset", loader));
     if (!get) return error_set(KILN_E_ARGUMENT, "loader_add_dataset: the function is NULL");

@@ -94,5 +94,5 @@ void crew_advance(struct cursor *c, int64_t rows);
 // loader.c: what adds to a loader that has not begun. The new fields and steps take over `user` where they succeed.
 kiln_status loader_check(const char *function, const kiln_loader *l);
 kiln_status loader_add_dataset(const char *function, kiln_loader *l, int64_t count, size_t n,
-                               const kiln_sample_field *const *fields, const struct dataset *d);
+                               const kiln_field_spec *const *fields, const struct dataset *d);
 kiln_status loader_add_step(const char *function, kiln_loader *l, const struct step *s);

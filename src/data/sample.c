@@ -1,6 +1,7 @@
 // A sample on its way into a batch: rows of memory and of functions, conversion, steps. What is drawn for it is a hash
 // of seed, epoch, index and step: there is no state, so that any thread may make any sample.
 #include "base/process.h"
+#include "base/options.h"
 #include "data/loader.h"
 #include "data/order.h"
 
@@ -82,5 +83,5 @@ kiln_status sample_make(const kiln_loader *l, struct worker *w, struct slot *s, 
 
 double kiln_sample_uniform(const kiln_sample *sample, uint64_t k)
 {
-    return sample ? order_uniform(sample->seed, k) : 0;
+    return sized_check("sample_uniform", kiln_sample, sample) ? 0 : order_uniform(sample->seed, k);
 }

@@ -77,9 +77,9 @@ kiln_status kiln_loader_add_windows(kiln_loader *loader, const kiln_tensor *ids,
     if (!w) return error_pending;
     w->length = length;
     w->stride = stride ? stride : length;
-    const kiln_sample_field *field = KILN_SAMPLE_FIELD(.dtype = KILN_I64, .rank = 1, .dims = &length);
+    const kiln_field_spec *field = KILN_FIELD(.dtype = KILN_I64, .rank = 1, .dims = &length);
     kiln_status status = loader_add_dataset(function, loader, (n - 1 - length) / w->stride + 1, 2,
-                                            (const kiln_sample_field *[]){field, field},
+                                            (const kiln_field_spec *[]){field, field},
                                             &(struct dataset){.get = get_window, .user = w, .user_free = free});
     if (status) free(w);
     return status;

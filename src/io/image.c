@@ -127,7 +127,7 @@ kiln_tensor *kiln_load_image(kiln_device *dev, const char *path, int64_t channel
     return t;
 }
 
-kiln_status kiln_image_size(const char *path, int64_t dims[3])
+kiln_status kiln_image_size(const char *path, int64_t *dims)
 {
     struct image i;
     if (error_pending) return error_pending;

@@ -101,8 +101,8 @@ static kiln_loader *full_loader(int64_t batch, int64_t workers, int64_t prefetch
     kiln_loader_add_fn(l, KILN_I64, KILN_SHAPE(SAMPLES), square, NULL);
     kiln_loader_add_dataset(
         l, SAMPLES, 2,
-        (const kiln_sample_field *[]){KILN_SAMPLE_FIELD(.dtype = KILN_I16, .rank = 1, .dims = (int64_t[]){2}),
-                                      KILN_SAMPLE_FIELD(.dtype = KILN_F32)},
+        (const kiln_field_spec *[]){KILN_FIELD(.dtype = KILN_I16, .rank = 1, .dims = (int64_t[]){2}),
+                                    KILN_FIELD(.dtype = KILN_F32)},
         get_pair, NULL);
     kiln_loader_convert(l, 0, KILN_F32, KILN_CONVERT(.scale = 1.0 / 255));
     kiln_loader_convert(l, 2, KILN_F64, KILN_CONVERT(.scale = 2));
@@ -281,8 +281,7 @@ static void steps_and_sets_fail_too(void **state)
     expect_error(KILN_E_STATE, "loader: the function of step 0 failed on sample 2 with KILN_E_STATE");
     kiln_loader_free(&l);
     l = kiln_loader_create(dev, NULL, 0, KILN_LOADER(.batch = 4, .prefetch = -1));
-    kiln_loader_add_dataset(l, 4, 1, (const kiln_sample_field *[]){KILN_SAMPLE_FIELD(.dtype = KILN_I32)}, refuse_get,
-                            NULL);
+    kiln_loader_add_dataset(l, 4, 1, (const kiln_field_spec *[]){KILN_FIELD(.dtype = KILN_I32)}, refuse_get, NULL);
     kiln_loader_next(l, &t, 1, &more);
     expect_error(KILN_E_FORMAT, "loader: the function of fields from 0 failed on sample 1 with KILN_E_FORMAT");
     kiln_loader_free(&l);
@@ -611,6 +610,7 @@ static void numbers_of_samples_are_even(void **state)
         assert_true(fabs(along) < 5 / sqrt(N) && fabs(next) < 5 / sqrt(N) && fabs(across) < 5 / sqrt(N));
     }
     assert_true(kiln_sample_uniform(NULL, 3) == 0);
+    expect_error(KILN_E_ARGUMENT, "sample_uniform: sample is NULL");
 }
 
 // --- windows
@@ -692,18 +692,17 @@ static void misuse_is_named(void **state)
     expect_error(KILN_E_DTYPE, "ids are f32");
     kiln_loader_add_windows(l, square_ids, 3, 0);
     expect_error(KILN_E_SHAPE, "ids have rank 2");
-    kiln_loader_add_dataset(l, SAMPLES, 0, (const kiln_sample_field *[]){NULL}, refuse_get, NULL);
+    kiln_loader_add_dataset(l, SAMPLES, 0, (const kiln_field_spec *[]){NULL}, refuse_get, NULL);
     expect_error(KILN_E_ARGUMENT, "the list of fields is empty");
-    kiln_loader_add_dataset(l, SAMPLES, 1, (const kiln_sample_field *[]){NULL}, refuse_get, NULL);
+    kiln_loader_add_dataset(l, SAMPLES, 1, (const kiln_field_spec *[]){NULL}, refuse_get, NULL);
     expect_error(KILN_E_ARGUMENT, "field 0 is NULL");
-    kiln_loader_add_dataset(l, SAMPLES, 1, (const kiln_sample_field *[]){KILN_SAMPLE_FIELD(.dtype = KILN_I32)}, NULL,
-                            NULL);
+    kiln_loader_add_dataset(l, SAMPLES, 1, (const kiln_field_spec *[]){KILN_FIELD(.dtype = KILN_I32)}, NULL, NULL);
     expect_error(KILN_E_ARGUMENT, "the function is NULL");
     // The first field would do, the second does not: neither is there.
-    kiln_loader_add_dataset(l, SAMPLES, 2,
-                            (const kiln_sample_field *[]){KILN_SAMPLE_FIELD(.dtype = KILN_I32),
-                                                          KILN_SAMPLE_FIELD(.dtype = KILN_I32, .rank = 1)},
-                            refuse_get, NULL);
+    kiln_loader_add_dataset(
+        l, SAMPLES, 2,
+        (const kiln_field_spec *[]){KILN_FIELD(.dtype = KILN_I32), KILN_FIELD(.dtype = KILN_I32, .rank = 1)},
+        refuse_get, NULL);
     expect_error(KILN_E_ARGUMENT, "the dims of field 1 are NULL");
     assert_int_equal(kiln_loader_next(l, t, 1, &more), KILN_OK);
     kiln_loader_random_flip(l, 0, NULL);
