@@ -28,8 +28,7 @@ _Static_assert(sizeof(struct head) % _Alignof(max_align_t) == 0, "what follows a
 
 static const char *const names[HANDLE_KINDS] = {"device",   "graph",  "function", "cell",       "optimiser",
                                                 "schedule", "loader", "archive",  "checkpoint", "region",
-                                                "bundle",   "model",  "average"};
-                                                "bundle",   "model",  "table",    "vocabulary"};
+                                                "bundle",   "model",  "average",  "table",      "vocabulary"};
 static const uint64_t alive = 0x4b696c6e48616e00, closed = 0x467265656448616e;
 
 static struct {

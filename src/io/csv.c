@@ -233,19 +233,36 @@ static kiln_status write_rows(struct io_writer *w, const char *const *names, con
     return io_commit(w);
 }
 
-// The elements as one of the four dtypes that are written.
+// Which of the four dtypes that are written has all values of another; -1: none.
+static int written_as(kiln_dtype dtype)
+{
+    switch (dtype) {
+    case KILN_BOOL: return KILN_BOOL;
+    case KILN_U8:
+    case KILN_I8:
+    case KILN_I16:
+    case KILN_I32:
+    case KILN_I64: return KILN_I64;
+    case KILN_F16:
+    case KILN_BF16:
+    case KILN_F32: return KILN_F32;
+    case KILN_F64: return KILN_F64;
+    default: return -1;
+    }
+}
+
 static kiln_status read_column(kiln_tensor *t, size_t i, const struct csv_column *first, struct csv_column *out)
 {
-    kiln_dtype dtype = kiln_tensor_dtype(t), as = dtype;
+    kiln_dtype dtype = kiln_tensor_dtype(t);
+    int as = written_as(dtype);
     if (error_pending) return error_pending;
+    if (as < 0) return error_set(KILN_E_DTYPE, "csv_save: column %zu is %s", i, kiln_dtype_name(dtype));
     if (kiln_rank(t) != 1 || (i && kiln_dims(t)[0] != first->array.dims[0]))
         return error_set(KILN_E_SHAPE, "csv_save: column %zu has rank %zu and %" PRId64 " elements, the first %" PRId64,
                          i, kiln_rank(t), kiln_numel(t), i ? first->array.dims[0] : kiln_numel(t));
-    if (dtype == KILN_F16 || dtype == KILN_BF16) as = KILN_F32;
-    if (dtype != KILN_BOOL && dtype < KILN_F16) as = KILN_I64;
     uint64_t size_B;
     kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *cast = as == dtype ? t : kiln_cast(t, as);
+    kiln_tensor *cast = as == (int)dtype ? t : kiln_cast(t, (kiln_dtype)as);
     if (cast) io_array_read("csv_save", cast, &out->array, &out->data, &size_B);
     kiln_scope_end(&scope);
     return error_pending;
