@@ -1,3 +1,4 @@
+// The C locale is made once, at the first number, and kept.
 #include "base/c_locale.h"
 
 #include <locale.h>

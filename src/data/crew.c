@@ -28,7 +28,7 @@ static int64_t min_i64(int64_t a, int64_t b)
 
 // --- memory
 
-static bool make_slot(const kiln_loader *l, struct slot *s, size_t rows)
+static bool make_slot(const kiln_loader *l, struct batch_slot *s, size_t rows)
 {
     s->indices = malloc(rows * sizeof *s->indices + 1);
     s->data = calloc(l->n_fields, sizeof *s->data);
@@ -116,7 +116,7 @@ static void prepare_order(kiln_loader *l)
     l->order_known = true;
 }
 
-static void open_slot(kiln_loader *l, struct slot *s)
+static void open_slot(kiln_loader *l, struct batch_slot *s)
 {
     s->rows = rows_at(l, l->filler.position);
     s->epoch = l->filler.epoch;
@@ -134,27 +134,27 @@ static void open_slot(kiln_loader *l, struct slot *s)
 
 // --- workers
 
-struct piece {
-    struct slot *slot;
+struct row_range {
+    struct batch_slot *slot;
     int64_t begin, end;
 };
 
-static struct slot *slot_at(const kiln_loader *l, size_t i)
+static struct batch_slot *slot_at(const kiln_loader *l, size_t i)
 {
     return &l->slots[(l->first + i) % l->depth];
 }
 
-static bool take_rows(const kiln_loader *l, struct slot *s, struct piece *out)
+static bool take_rows(const kiln_loader *l, struct batch_slot *s, struct row_range *out)
 {
     if (s->handed == s->rows) return false;
     int64_t pieces = 4 * (int64_t)l->n_workers, size = l->n_workers == 1 ? s->rows : (s->rows + pieces - 1) / pieces;
-    *out = (struct piece){s, s->handed, s->handed + min_i64(size, s->rows - s->handed)};
+    *out = (struct row_range){s, s->handed, s->handed + min_i64(size, s->rows - s->handed)};
     s->handed = out->end;
     return true;
 }
 
 // The next piece; false when the thread is to end. The lock is held, but for the time of opening.
-static bool take_piece(kiln_loader *l, struct piece *out)
+static bool take_piece(kiln_loader *l, struct row_range *out)
 {
     while (!l->stop) {
         if (!l->opening && l->opened && take_rows(l, slot_at(l, l->opened - 1), out)) return true;
@@ -164,7 +164,7 @@ static bool take_piece(kiln_loader *l, struct piece *out)
         }
         // The place stays free: only here slots are added, and one that the caller gives back moves `first` up as it
         // takes one from `opened`.
-        struct slot *s = slot_at(l, l->opened);
+        struct batch_slot *s = slot_at(l, l->opened);
         l->opening = true;
         pthread_mutex_unlock(&l->lock);
         open_slot(l, s);
@@ -176,7 +176,7 @@ static bool take_piece(kiln_loader *l, struct piece *out)
     return false;
 }
 
-static void note_failure(kiln_loader *l, struct slot *s, int64_t row)
+static void note_failure(kiln_loader *l, struct batch_slot *s, int64_t row)
 {
     struct error_record error;
     error_capture(&error);
@@ -190,7 +190,7 @@ static void *work(void *user)
 {
     struct worker *w = user;
     kiln_loader *l = w->loader;
-    struct piece p;
+    struct row_range p;
     if (l->calls_user && kiln_set_device(l->dev)) kiln_error_clear();
     pthread_mutex_lock(&l->lock);
     while (take_piece(l, &p)) {
@@ -253,7 +253,7 @@ static void start_threads(kiln_loader *l)
 }
 
 // A failure leaves the filler where it was.
-static kiln_status fill_here(kiln_loader *l, struct slot *s)
+static kiln_status fill_here(kiln_loader *l, struct batch_slot *s)
 {
     l->first = 0;
     open_slot(l, s);
@@ -267,7 +267,7 @@ static kiln_status fill_here(kiln_loader *l, struct slot *s)
     return KILN_OK;
 }
 
-kiln_status crew_wait(kiln_loader *l, struct slot **out)
+kiln_status crew_wait(kiln_loader *l, struct batch_slot **out)
 {
     if (lost_its_threads(l)) crew_rewind(l);
     if (l->threaded && !l->n_running && !l->opened) start_threads(l);

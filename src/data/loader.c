@@ -233,7 +233,7 @@ static kiln_status start(kiln_loader *l)
     return KILN_OK;
 }
 
-static kiln_status make_tensors(const kiln_loader *l, const struct slot *s, kiln_tensor **out)
+static kiln_status make_tensors(const kiln_loader *l, const struct batch_slot *s, kiln_tensor **out)
 {
     for (size_t k = 0; k < l->n_fields; k++) {
         const struct field *f = &l->fields[k];
@@ -258,7 +258,7 @@ kiln_status kiln_loader_next(kiln_loader *loader, kiln_tensor **out, size_t n_ou
         return error_set(KILN_E_ARGUMENT, "loader_next: %zu outputs for %zu fields", n_out, loader->n_fields);
     }
     if (!loader->started) TRY(start(loader));
-    struct slot *s;
+    struct batch_slot *s;
     TRY(crew_wait(loader, &s));
     int64_t rows = s->rows;
     if (rows) TRY(make_tensors(loader, s, out));

@@ -26,7 +26,7 @@ struct step {
     void (*user_free)(void *user);
 };
 
-struct slot {
+struct batch_slot {
     int64_t rows; // 0: the end of an epoch
     uint64_t epoch;
     int64_t *indices;
@@ -58,7 +58,7 @@ struct kiln_loader {
     struct cursor state; // what the caller has seen
     bool started;        // fields are fixed, slots are there
 
-    struct slot *slots;
+    struct batch_slot *slots;
     size_t depth;
     struct cursor filler; // where the next slot begins
     int64_t *order;       // of epoch order_epoch
@@ -77,7 +77,7 @@ struct kiln_loader {
 };
 
 // sample.c: row i of a slot, with conversion and steps. An error names the sample.
-kiln_status sample_make(const kiln_loader *l, struct worker *w, struct slot *s, int64_t i);
+kiln_status sample_make(const kiln_loader *l, struct worker *w, struct batch_slot *s, int64_t i);
 
 // crew.c. Memory for slots and workers; false where there is none.
 bool crew_create(kiln_loader *l);
@@ -87,7 +87,7 @@ void crew_stop(kiln_loader *l);
 // Forgets what was prepared; the next call begins at the state.
 void crew_rewind(kiln_loader *l);
 // The oldest slot, filled; after a failure what was prepared is forgotten.
-kiln_status crew_wait(kiln_loader *l, struct slot **out);
+kiln_status crew_wait(kiln_loader *l, struct batch_slot **out);
 void crew_release(kiln_loader *l);
 void crew_advance(struct cursor *c, int64_t rows);
 

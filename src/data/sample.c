@@ -70,7 +70,7 @@ static kiln_status run_steps(const kiln_loader *l, uint64_t epoch, int64_t index
     return KILN_OK;
 }
 
-kiln_status sample_make(const kiln_loader *l, struct worker *w, struct slot *s, int64_t i)
+kiln_status sample_make(const kiln_loader *l, struct worker *w, struct batch_slot *s, int64_t i)
 {
     void *out[FIELDS_MAX];
     for (size_t k = 0; k < l->n_fields; k++) out[k] = s->data[k] + (size_t)i * field_out_row_B(&l->fields[k]);

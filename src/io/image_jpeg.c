@@ -14,11 +14,12 @@
 #include <jpeglib.h>
 #include <setjmp.h>
 
-#define FUNCTIONS(X)                                                                                                \
-    X(std_error)                                                                                                    \
-    X(CreateDecompress) X(CreateCompress) X(destroy_decompress) X(destroy_compress) X(mem_src) X(read_header)       \
-        X(start_decompress) X(read_scanlines) X(finish_decompress) X(set_defaults) X(set_quality) X(start_compress) \
-            X(write_scanlines) X(finish_compress)
+// clang-format off
+#define FUNCTIONS(X) \
+    X(std_error) X(CreateDecompress) X(CreateCompress) X(destroy_decompress) X(destroy_compress) X(mem_src) \
+    X(read_header) X(start_decompress) X(read_scanlines) X(finish_decompress) X(set_defaults) X(set_quality) \
+    X(start_compress) X(write_scanlines) X(finish_compress)
+// clang-format on
 
 static struct {
 #define X(name) __typeof__(jpeg_##name) *name;

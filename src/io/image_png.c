@@ -12,13 +12,15 @@
 #if KILN_WITH_PNG
 #include <png.h>
 
-#define FUNCTIONS(X)                                                                                                   \
-    X(create_read_struct)                                                                                              \
-    X(create_write_struct) X(create_info_struct) X(destroy_read_struct) X(destroy_write_struct) X(set_longjmp_fn)      \
-        X(set_read_fn) X(set_write_fn) X(set_crc_action) X(set_benign_errors) X(set_keep_unknown_chunks) X(get_io_ptr) \
-            X(get_error_ptr) X(error) X(read_info) X(get_IHDR) X(get_valid) X(set_expand) X(set_strip_16)              \
-                X(set_interlace_handling) X(read_update_info) X(get_rowbytes) X(get_channels) X(read_image)            \
-                    X(read_end) X(set_IHDR) X(set_compression_level) X(write_info) X(write_image) X(write_end)
+// clang-format off
+#define FUNCTIONS(X) \
+    X(create_read_struct) X(create_write_struct) X(create_info_struct) X(destroy_read_struct) \
+    X(destroy_write_struct) X(set_longjmp_fn) X(set_read_fn) X(set_write_fn) X(set_crc_action) \
+    X(set_benign_errors) X(set_keep_unknown_chunks) X(get_io_ptr) X(get_error_ptr) X(error) X(read_info) \
+    X(get_IHDR) X(get_valid) X(set_expand) X(set_strip_16) X(set_interlace_handling) X(read_update_info) \
+    X(get_rowbytes) X(get_channels) X(read_image) X(read_end) X(set_IHDR) X(set_compression_level) \
+    X(write_info) X(write_image) X(write_end)
+// clang-format on
 
 static struct {
 #define X(name) __typeof__(png_##name) *name;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the images of this folder byte by byte, without a library for images: usage images.py FOLDER.
 
-Pixels follow from their places, as tests/io/image.c has them too. PNG (W3C recommendation, second edition): all kinds and
-depths, each filter, interlaced. JPEG (ITU-T T.81): baseline, blocks of 8 x 8 that are flat, so that a block is one
+Pixels follow from their places, as tests/io/image.c has them too. PNG (W3C recommendation, second edition): all kinds
+and depths, each filter, interlaced. JPEG (ITU-T T.81): baseline, blocks of 8 x 8 that are flat, so that a block is one
 coefficient, which quantisation by 1 leaves exact.
 """
 import pathlib
