@@ -18,6 +18,8 @@ enum handle_kind {
     HANDLE_MODEL,
     HANDLE_AVERAGE,
     HANDLE_GENERATOR,
+    HANDLE_TABLE,
+    HANDLE_VOCABULARY,
     HANDLE_KINDS,
 };
 
