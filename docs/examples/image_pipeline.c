@@ -120,7 +120,7 @@ static bool run(kiln_device *dev, struct options *o)
     if (better && picture) {
         double before = quality(x, picture), after = quality(out[0], picture);
         printf("%.1f dB out of focus, %.1f dB restored\n", before, after);
-        better = after > before + 3;
+        better = after > before + 1;
     }
     if (better && o->output) kiln_save_image(o->output, out[1], NULL);
     kiln_function_free(&f);
