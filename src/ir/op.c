@@ -103,7 +103,7 @@ static kiln_status check_unsigned(const struct op_call *c)
 {
     const struct op *op = c->op;
     int index = op->indexed.operand;
-    bool bound = op->indexed.bound && index < c->n_in && c->in[index];
+    bool bound = op->indexed.bound && op->indexed.bound != INDEX_VALUES && index < c->n_in && c->in[index];
     if (bound && c->in[index]->dtype == KILN_U64)
         return error_set(KILN_E_DTYPE, "%s: %s is u64, which is no dtype of indices; cast it to i64", op->name,
                          op->in_names[index]);

@@ -70,6 +70,16 @@ static void distance(const struct unsigned_call *c, kiln_tensor **out)
     out[0] = kiln_sub(kiln_maximum(c->in[0], c->in[1]), kiln_minimum(c->in[0], c->in[1]));
 }
 
+// An exponent of 2^63 or more as the bits below, and a^(2^63), which is 1 of odd numbers and 0 of even ones.
+static void power(const struct unsigned_call *c, kiln_tensor **out)
+{
+    kiln_tensor *a = unsigned_bits(c->in[0]), *b = unsigned_bits(c->in[1]);
+    kiln_tensor *low = kiln_pow(a, kiln_bitwise_and(b, kiln_scalar_int(INT64_MAX)));
+    kiln_tensor *one = kiln_scalar_int(1),
+                *high = kiln_where(kiln_less(b, kiln_scalar_int(0)), kiln_bitwise_and(a, one), one);
+    out[0] = unsigned_number(kiln_mul(low, high));
+}
+
 enum { ALL = 0xffff, NOT_THE_INDEX = 0xfffd };
 static const struct rule {
     uint16_t op;
@@ -103,6 +113,7 @@ static const struct rule {
     {OP_signbit, never},
     {OP_relu6, at_most_6},
     {OP_abs_difference, distance},
+    {OP_pow, power},
     {OP_floor_divide, unsigned_floor_divide},
     {OP_remainder, unsigned_remainder},
     {OP_fmod, unsigned_remainder},

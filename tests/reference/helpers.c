@@ -29,11 +29,11 @@ int64_t int_quotient(int64_t a, int64_t b)
 // From the highest bit of b down; the op goes up.
 int64_t int_power(int64_t a, int64_t b)
 {
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    if (b < 0 && !reference_class.is_u64) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
     int64_t y = 1;
-    for (int bit = 62; bit >= 0; bit--) {
+    for (int bit = 63; bit >= 0; bit--) {
         y = wrap_mul(y, y);
-        if (b >> bit & 1) y = wrap_mul(y, a);
+        if ((uint64_t)b >> bit & 1) y = wrap_mul(y, a);
     }
     return y;
 }
