@@ -12,8 +12,8 @@ static kiln_tensor *along(const char *argument, kiln_tensor *t, kiln_tensor *x, 
     int at = composite_axis("axis", axis, rank, x);
     if (at < 0) return NULL;
     if (kiln_rank(t) != 1 || kiln_dims(t)[0] != kiln_dims(x)[at]) {
-        error_set(KILN_E_SHAPE, "%s is %s, it takes one element, or one for each index of axis %d of x, which is %s",
-                  argument, type_of(t).s, at, type_of(x).s);
+        error_set(KILN_E_SHAPE, "%s is %s, it takes one element, or one for each index of axis %d of %s", argument,
+                  type_of(t).s, at, type_of(x).s);
         return NULL;
     }
     for (size_t i = 0; i < rank; i++) shape[i] = (int)i == at ? kiln_dims(x)[at] : 1;
@@ -66,4 +66,31 @@ kiln_tensor *compose_dequantize(kiln_tensor *x, kiln_tensor *scale, const kiln_q
     kiln_tensor *q = kiln_cast(from, dtype);
     if (zero && !small) q = kiln_sub(q, kiln_cast(zero, dtype));
     return kiln_mul(q, by);
+}
+
+static bool has_8_bits(const char *argument, kiln_tensor *t)
+{
+    kiln_dtype dtype = kiln_tensor_dtype(t);
+    if (is_integer(dtype) && dtype_info[dtype].size_B == 1) return true;
+    error_set(KILN_E_DTYPE, "%s must be i8 or u8, it is %s", argument, type_of(t).s);
+    return false;
+}
+
+// x less its zero, where no difference overflows. `axis` is that of several zeros, -1 or -2.
+static kiln_tensor *centred(const char *argument, kiln_tensor *x, kiln_tensor *zero, int64_t axis)
+{
+    kiln_tensor *wide = kiln_cast(x, KILN_I32);
+    if (!zero) return wide;
+    if (!has_8_bits(argument, zero)) return NULL;
+    if (kiln_numel(zero) != 1 && kiln_rank(x) < 2) {
+        error_set(KILN_E_SHAPE, "%s is %s, a vector has one zero", argument, type_of(zero).s);
+        return NULL;
+    }
+    return kiln_sub(wide, kiln_cast(along(argument, zero, x, axis), KILN_I32));
+}
+
+kiln_tensor *compose_matmul_integer(kiln_tensor *a, kiln_tensor *b, const kiln_matmul_integer_opts *o)
+{
+    if (!has_8_bits("a", a) || !has_8_bits("b", b)) return NULL;
+    return kiln_matmul(centred("a_zero", a, o->a_zero, -2), centred("b_zero", b, o->b_zero, -1));
 }

@@ -55,7 +55,7 @@ kiln_status onnx_op_quantize(struct onnx_call *c)
     TRY(onnx_int(c, "saturate", 1, &saturate)); // of narrower floats than Kiln has
     kiln_dtype dtype = zero ? kiln_tensor_dtype(zero) : KILN_U8;
     if (to && !onnx_dtype(to, &dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", onnx_dtype_text(to));
-    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_I16)
+    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_U16 && dtype != KILN_I16)
         return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", kiln_dtype_name(dtype));
     return onnx_give(c, 0, quantised(x, scale, zero, dtype));
 }

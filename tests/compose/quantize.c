@@ -1,5 +1,6 @@
 // Integers that stand for floats, and back.
 #include "compose/case.h"
+#include <string.h>
 
 static void call_quantize(kiln_tensor *const *in, kiln_tensor **out)
 {
@@ -79,7 +80,51 @@ static void expect_dequantize_one(const struct host *in, struct host *out)
     for (int64_t i = 0; i < out->n; i++) out->v[i] = in[0].v[i] * in[1].v[0];
 }
 
+static void call_product(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *a_zero = kiln_cast(in[2], KILN_U8), *b_zero = kiln_cast(in[3], KILN_I8);
+    out[0] = kiln_matmul_integer(kiln_cast(in[0], KILN_U8), kiln_cast(in[1], KILN_I8),
+                                 KILN_MATMUL_INTEGER(.a_zero = a_zero, .b_zero = b_zero));
+}
+
+static void call_product_plain(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_matmul_integer(kiln_cast(in[0], KILN_I8), kiln_cast(in[1], KILN_I8), NULL);
+}
+
+// a [..., M, K], b [K, N], with a zero for each row and each column where there are some.
+static void product(const struct host *in, struct host *out, const struct host *a_zero, const struct host *b_zero)
+{
+    int rank = in[0].rank;
+    int64_t dims[KILN_MAX_RANK], k = in[0].dims[rank - 1], n = in[1].dims[1], rows = k ? in[0].n / k : 0;
+    memcpy(dims, in[0].dims, sizeof dims[0] * (size_t)rank);
+    dims[rank - 1] = n;
+    *out = host_new(KILN_I32, rank, dims);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++) {
+            long double a0 = a_zero ? a_zero->v[a_zero->n == 1 ? 0 : i % in[0].dims[rank - 2]] : 0;
+            long double b0 = b_zero ? b_zero->v[j] : 0, sum = 0;
+            for (int64_t l = 0; l < k; l++) sum += (in[0].v[i * k + l] - a0) * (in[1].v[l * n + j] - b0);
+            out->v[i * n + j] = sum;
+        }
+}
+
+static void expect_product(const struct host *in, struct host *out)
+{
+    product(in, out, &in[2], &in[3]);
+}
+
+static void expect_product_plain(const struct host *in, struct host *out)
+{
+    product(in, out, NULL, NULL);
+}
+
 static const struct op_case quantize_cases[] = {
+    {"matmul_integer", "zeros along rows and columns", "i3x40<256 n40x5<128 i3<256 n5<128", IN_F32, call_product,
+     expect_product},
+    {"matmul_integer", "one zero", "i2x3x4<256 n4x5<128 i1<256 n5<128", IN_F32, call_product, expect_product},
+    {"matmul_integer", "without zeros", "n3x300<128 n300x2<128", IN_F32, call_product_plain, expect_product_plain},
+    {"matmul_integer", "nothing to add", "n3x0<128 n0x2<128", IN_F32, call_product_plain, expect_product_plain},
     {"quantize", "one scale", "3x4 -", IN_WIDE, call_quantize, expect_quantize, .lo = 0.05, .hi = 3},
     {"quantize", "along an axis", "3x4 3 i3<200", IN_WIDE, call_quantize_axis, expect_quantize_axis, .lo = -90,
      .hi = 90},

@@ -1,5 +1,6 @@
 // u16, u32 and u64: numbers above those of signed integers, in each kind of capture too. The argument is the device.
 #include "conformance/suite.h"
+#include <kiln/control.h>
 #include <kiln/io.h>
 #include <kiln/jit.h>
 #include <inttypes.h>
@@ -155,12 +156,13 @@ static void check_all(const char *way, kiln_tensor *const *out)
     }
 }
 
+static const struct {
+    const char *name;
+    kiln_capture capture;
+} ways[] = {{"STRICT", KILN_CAPTURE_STRICT}, {"AUTO", KILN_CAPTURE_AUTO}, {"TRACE", KILN_CAPTURE_TRACE}};
+
 static void ops_see_no_sign(void **state)
 {
-    static const struct {
-        const char *name;
-        kiln_capture capture;
-    } ways[] = {{"STRICT", KILN_CAPTURE_STRICT}, {"AUTO", KILN_CAPTURE_AUTO}, {"TRACE", KILN_CAPTURE_TRACE}};
     kiln_tensor *in[] = {of(large), of(other)}, *out[OUT];
     assert_int_equal(compute(NULL, in, 2, out, OUT), KILN_OK);
     check_all("eager", out);
@@ -261,6 +263,51 @@ static void numbers_are_read_and_shown(void **state)
     unlink(path);
 }
 
+// --- loops: the digits of a number, added up and counted
+
+static kiln_status has_digits(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_greater(in[0], kiln_scalar_int(0));
+    return kiln_error();
+}
+
+static kiln_status next_digit(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *ten = kiln_cast(kiln_scalar_int(10), KILN_U64);
+    out[0] = kiln_floor_divide(in[0], ten);
+    out[1] = kiln_add(in[1], kiln_remainder(in[0], ten));
+    out[2] = kiln_add(in[2], kiln_scalar_int(1));
+    return kiln_error();
+}
+
+static kiln_status digits(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *carried[] = {in[0], kiln_zeros_like(in[0]), kiln_zeros_like(in[0])}, *end[3] = {NULL};
+    kiln_while(has_digits, next_digit, NULL, carried, 3, NULL, end, 3);
+    out[0] = end[1];
+    out[1] = end[2];
+    return kiln_error();
+}
+
+static void loops_carry_them(void **state)
+{
+    const uint64_t sum = 87, count = 20; // of 18446744073709551615
+    kiln_tensor *in[] = {kiln_select(of(large), 0, 10)}, *out[2];
+    if (suite.is_null) return;
+    assert_int_equal(digits(NULL, in, 1, out, 2), KILN_OK);
+    expect("eager, sum", out[0], KILN_U64, &sum);
+    expect("eager, count", out[1], KILN_U64, &count);
+    for (size_t w = 0; w < 3; w++) {
+        kiln_function *f = kiln_jit(digits, NULL, KILN_JIT(.capture = ways[w].capture));
+        for (int k = 0; k < 3; k++) {
+            if (kiln_call(f, in, 1, out, 2)) fail_msg("%s: %s", ways[w].name, kiln_error_message());
+            expect(ways[w].name, out[0], KILN_U64, &sum);
+            expect(ways[w].name, out[1], KILN_U64, &count);
+        }
+        kiln_function_free(&f);
+    }
+}
+
 // --- what is refused
 
 static void refused(kiln_tensor *t, kiln_status status, const char *part)
@@ -287,6 +334,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(ops_see_no_sign),      TEST(reductions_see_no_sign),     TEST(writes_see_no_sign),
         TEST(casts_keep_what_fits), TEST(numbers_are_read_and_shown), TEST(what_would_be_wrong_is_refused),
+        TEST(loops_carry_them),
     };
     suite.compiles = true;
     return suite_main(argc, argv, "unsigned", tests, sizeof tests / sizeof tests[0]);
