@@ -90,21 +90,96 @@ static kiln_tensor *by_cubic(kiln_tensor *x, int at, const struct axis *a)
     return sum;
 }
 
-// [out, in]: the kernel, as wide as a step of more than one, around the middle of each element; rows add up to 1.
-static double *smooth_weights(const struct axis *a, bool is_cubic)
+// --- windows as wide as what becomes one element
+
+static double support_of(const struct axis *a, bool is_cubic)
 {
-    double wide = a->step > 1 ? a->step : 1, support = (is_cubic ? 2 : 1) * wide, *v = table_new(a->out * a->in);
-    for (int64_t i = 0; v && i < a->out; i++) {
-        double center = ((double)i + 0.5) * a->step, sum = 0, *row = v + i * a->in;
-        int64_t begin = (int64_t)(center - support + 0.5), end = (int64_t)(center + support + 0.5);
-        for (int64_t k = 0; k < a->in; k++) {
-            double d = ((double)k + 0.5 - center) / wide;
-            row[k] = k < begin || k >= end ? 0 : is_cubic ? cubic(d, -0.5) : fmax(0, 1 - fabs(d));
-            sum += row[k];
-        }
-        for (int64_t k = 0; k < a->in && sum != 0; k++) row[k] /= sum;
+    return (is_cubic ? 2 : 1) * (a->step > 1 ? a->step : 1);
+}
+
+static int64_t begin_of(const struct axis *a, int64_t i, double support)
+{
+    return (int64_t)fmax(0, ((double)i + 0.5) * a->step - support + 0.5);
+}
+
+// By what the n elements from `first` on are multiplied in element i: the kernel, as wide as a step of more than one,
+// around its middle; the factors add up to 1.
+static void smooth_row(const struct axis *a, bool is_cubic, int64_t i, int64_t first, int64_t n, double *row)
+{
+    double wide = a->step > 1 ? a->step : 1, support = support_of(a, is_cubic), sum = 0;
+    double center = ((double)i + 0.5) * a->step;
+    int64_t begin = begin_of(a, i, support), end = (int64_t)(center + support + 0.5);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at = first + k;
+        double d = ((double)at + 0.5 - center) / wide;
+        row[k] = at < begin || at >= end ? 0 : is_cubic ? cubic(d, -0.5) : fmax(0, 1 - fabs(d));
+        sum += row[k];
     }
-    return v;
+    for (int64_t k = 0; k < n && sum != 0; k++) row[k] /= sum;
+}
+
+// The matrix of factors has a band of others than 0. It is cut into blocks of rows, each with the columns that it
+// needs.
+struct band {
+    int64_t blocks, rows, columns; // rows and columns of a block
+};
+
+static struct band band_of(const struct axis *a, bool is_cubic)
+{
+    enum { ROWS = 32 };
+    struct band b = {.blocks = (a->out + ROWS - 1) / ROWS};
+    b.rows = (a->out + b.blocks - 1) / b.blocks;
+    double columns = ceil((double)(b.rows - 1) * a->step + 2 * support_of(a, is_cubic)) + 2;
+    if (b.blocks > 1 && columns <= (double)a->in / 2)
+        b.columns = (int64_t)columns;
+    else
+        b = (struct band){1, a->out, a->in};
+    return b;
+}
+
+static int64_t first_column(const struct axis *a, bool is_cubic, const struct band *b, int64_t block)
+{
+    int64_t first = begin_of(a, block * b->rows, support_of(a, is_cubic));
+    return first < a->in - b->columns ? first : a->in - b->columns;
+}
+
+// [blocks, rows, columns]
+static kiln_tensor *smooth_weights(kiln_tensor *x, const struct axis *a, bool is_cubic, const struct band *b)
+{
+    double *v = table_new(b->blocks * b->rows * b->columns);
+    for (int64_t i = 0; v && i < b->blocks * b->rows; i++) {
+        int64_t first = first_column(a, is_cubic, b, i / b->rows);
+        if (i < a->out)
+            smooth_row(a, is_cubic, i, first, b->columns, v + i * b->columns);
+        else
+            memset(v + i * b->columns, 0, (size_t)b->columns * sizeof *v);
+    }
+    return table_floats(kiln_tensor_device(x), kiln_tensor_dtype(x), KILN_SHAPE(b->blocks, b->rows, b->columns), v);
+}
+
+static kiln_tensor *smooth(kiln_tensor *x, int at, const struct axis *a, bool is_cubic)
+{
+    struct band b = band_of(a, is_cubic);
+    kiln_tensor *w = smooth_weights(x, a, is_cubic, &b);
+    if (b.blocks == 1) return times_along(kiln_squeeze(w, KILN_SHAPE(0)), x, at);
+    int64_t dims[KILN_MAX_RANK], lead = 1, behind = 1, *v = table_new(b.blocks * b.columns);
+    for (int64_t i = 0; v && i < b.blocks * b.columns; i++)
+        v[i] = first_column(a, is_cubic, &b, i / b.columns) + i % b.columns;
+    kiln_tensor *columns = table_ints(kiln_tensor_device(x), KILN_SHAPE(b.blocks, b.columns), v), *y;
+    if (error_pending) return NULL;
+    size_t rank = kiln_rank(x);
+    memcpy(dims, kiln_dims(x), rank * sizeof *dims);
+    for (size_t i = 0; i < rank; i++) *(i < (size_t)at ? &lead : &behind) *= i == (size_t)at ? 1 : dims[i];
+    y = kiln_take(kiln_reshape(x, KILN_SHAPE(lead, a->in, behind)), 1, columns); // [lead,blocks,columns,behind]
+    if (behind > 1) {
+        y = kiln_matmul(w, y);
+    } else { // all of lead in a product
+        y = kiln_matmul(kiln_permute(kiln_squeeze(y, KILN_SHAPE(3)), KILN_SHAPE(1, 0, 2)), kiln_transpose(w, 1, 2));
+        y = kiln_permute(y, KILN_SHAPE(1, 0, 2));
+    }
+    y = kiln_narrow(kiln_reshape(y, KILN_SHAPE(lead, b.blocks * b.rows, behind)), 1, 0, a->out);
+    dims[at] = a->out;
+    return kiln_reshape(y, rank, dims);
 }
 
 static kiln_tensor *along(kiln_tensor *x, int at, const struct axis *a, int mode, bool antialias)
@@ -112,8 +187,7 @@ static kiln_tensor *along(kiln_tensor *x, int at, const struct axis *a, int mode
     if (error_pending || (a->in == a->out && a->step == 1)) return x;
     if (mode == NEAREST || mode == NEAREST_EXACT) return nearest(x, at, a, mode == NEAREST ? 0 : 0.5);
     if (!antialias) return mode == LINEAR ? linear(x, at, a) : by_cubic(x, at, a);
-    double *w = smooth_weights(a, mode == CUBIC);
-    return times_along(table_floats(kiln_tensor_device(x), kiln_tensor_dtype(x), KILN_SHAPE(a->out, a->in), w), x, at);
+    return smooth(x, at, a, mode == CUBIC);
 }
 
 // --- options
@@ -157,7 +231,8 @@ static bool read_axis(struct axis *a, int64_t in, int64_t out, double scale, boo
     return !error_pending;
 }
 
-// The axis that shrinks most goes first: less is left for the others.
+// The axis that shrinks most goes first: less is left for the others; of equals the last, whose elements are picked one
+// by one where those of the others lie side by side.
 static kiln_tensor *resized(kiln_tensor *x, const struct new_sizes *r)
 {
     bool done[KILN_MAX_RANK] = {false};
@@ -165,7 +240,7 @@ static kiln_tensor *resized(kiln_tensor *x, const struct new_sizes *r)
     for (size_t k = 0; k < r->n; k++) {
         size_t next = r->n;
         for (size_t i = 0; i < r->n; i++)
-            if (!done[i] && (next == r->n || r->axes[i].step > r->axes[next].step)) next = i;
+            if (!done[i] && (next == r->n || r->axes[i].step >= r->axes[next].step)) next = i;
         done[next] = true;
         kiln_tensor *y = along(x, (int)(r->first + next), &r->axes[next], r->mode, r->antialias);
         if (y != x && x != given) kiln_free(&x);

@@ -4,6 +4,7 @@
 // The largest is looked for axis by axis, from the last to the first: each time the elements of a window along the axis
 // lie side by side, the first largest of them is taken, and the places found so far are taken with it. So of several
 // the first in row-major order is found. What is found is then read from x itself, which is all that gradients see.
+// Windows of a few elements are compared with what pooling gives instead, element by element.
 #include "compose/given.h"
 #include "compose/pooling.h"
 
@@ -12,6 +13,8 @@
 struct divided {
     int64_t count, taps;
     kiln_tensor *table; // i64 [count, taps]: the elements of each window; an entry too many repeats another
+    // Where no entry is too many: from window to window, from element to element. Else 0.
+    int64_t step, dilation;
 };
 
 static bool cut_by_pool(struct divided *c, const struct pooling *p, int i, kiln_tensor *x)
@@ -19,7 +22,8 @@ static bool cut_by_pool(struct divided *c, const struct pooling *p, int i, kiln_
     struct sliding s;
     int64_t size = kiln_dims(x)[2 + i];
     if (!pool_sliding(p, i, size, &s)) return false;
-    *c = (struct divided){s.count, s.kernel, NULL};
+    bool whole = s.padding == 0 && (s.count - 1) * s.stride + (s.kernel - 1) * s.dilation < size;
+    *c = (struct divided){s.count, s.kernel, NULL, whole ? s.stride : 0, s.dilation};
     int64_t *v = table_new(s.count * s.kernel);
     for (int64_t w = 0; v && w < s.count; w++) {
         int64_t begin = w * s.stride - s.padding, first = begin;
@@ -36,7 +40,7 @@ static bool cut_by_pool(struct divided *c, const struct pooling *p, int i, kiln_
 // Part i of n goes from floor(i size / n) to ceil((i + 1) size / n).
 static bool cut_in_parts(struct divided *c, int64_t size, int64_t n, kiln_device *dev)
 {
-    *c = (struct divided){n, 1, NULL};
+    *c = (struct divided){.count = n, .taps = 1};
     for (int64_t i = 0; i < n; i++) {
         int64_t length = ((i + 1) * size + n - 1) / n - i * size / n;
         if (length > c->taps) c->taps = length;
@@ -86,6 +90,63 @@ static void largest(kiln_tensor *x, const struct divided *cuts, int n, kiln_tens
     *indices = at;
 }
 
+// Element k of each window along an axis.
+static kiln_tensor *element_of_windows(kiln_tensor *x, int axis, const struct divided *c, int64_t k)
+{
+    if (error_pending) return NULL;
+    if (!c->step) return kiln_take(x, axis, kiln_select(c->table, 1, k));
+    int64_t start[KILN_MAX_RANK] = {0}, stop[KILN_MAX_RANK], step[KILN_MAX_RANK];
+    size_t rank = kiln_rank(x);
+    for (size_t i = 0; i < rank; i++) stop[i] = kiln_dims(x)[i], step[i] = 1;
+    start[axis] = k * c->dilation;
+    stop[axis] = start[axis] + (c->count - 1) * c->step + 1;
+    step[axis] = c->step;
+    return kiln_slice(x, KILN_SLICE(.start = {rank, start}, .stop = {rank, stop}, .step = {rank, step}));
+}
+
+// Where in the flattened image such elements lie: of the shape of windows behind N and C.
+static kiln_tensor *place_of_elements(kiln_tensor *x, const struct divided *cuts, int n, const int64_t *k)
+{
+    kiln_tensor *sum = NULL;
+    int64_t below = 1;
+    for (int i = n - 1; i >= 0 && !error_pending; i--) {
+        kiln_tensor *line = kiln_mul(kiln_select(cuts[i].table, 1, k[i]), kiln_scalar_int(below));
+        line = laid_along(line, (size_t)n, i);
+        sum = sum ? kiln_add(line, sum) : line;
+        below *= kiln_dims(x)[2 + i];
+    }
+    return sum;
+}
+
+// The places of the first elements of windows that are the largest, `values`: from the last to the first, each that is
+// takes the place of those behind it.
+static kiln_tensor *found_again(kiln_tensor *x, kiln_tensor *values, const struct divided *cuts, int n, int64_t taps)
+{
+    kiln_tensor *part[4] = {x}, *at = NULL;
+    int64_t k[3], now[3] = {-1, -1, -1};
+    bool floats = dtype_is_float(kiln_tensor_dtype(x));
+    for (int64_t t = taps - 1; t >= 0 && !error_pending; t--) {
+        int64_t rest = t;
+        for (int i = n - 1; i >= 0; i--) k[i] = rest % cuts[i].taps, rest /= cuts[i].taps;
+        bool moved = false;
+        for (int i = 0; i < n; i++) {
+            moved = moved || now[i] != k[i];
+            if (moved) part[i + 1] = element_of_windows(part[i], 2 + i, &cuts[i], k[i]);
+            now[i] = k[i];
+        }
+        kiln_tensor *place = place_of_elements(x, cuts, n, k);
+        if (error_pending) return NULL;
+        if (!at) {
+            at = kiln_contiguous(kiln_expand(place, kiln_rank(values), kiln_dims(values)));
+            continue;
+        }
+        kiln_tensor *is = kiln_equal(part[n], values);
+        if (floats) is = kiln_logical_or(is, kiln_isnan(part[n])); // NaN wins, and equals nothing
+        at = kiln_where(is, place, at);
+    }
+    return at;
+}
+
 static kiln_status pooled_with_indices(kiln_tensor *x, struct pooling p, kiln_tensor **values, kiln_tensor **indices)
 {
     struct divided cuts[3];
@@ -93,7 +154,15 @@ static kiln_status pooled_with_indices(kiln_tensor *x, struct pooling p, kiln_te
     if (kiln_tensor_dtype(x) == KILN_BOOL) error_set(KILN_E_DTYPE, "x must be numbers, it is %s", type_of(x).s);
     for (int i = 0; i < p.n; i++)
         if (!cut_by_pool(&cuts[i], &p, i, x)) return error_pending;
-    largest(x, cuts, p.n, values, indices);
+    enum { FEW_TAPS = 16 };
+    int64_t taps = 1;
+    for (int i = 0; i < p.n && taps <= FEW_TAPS; i++) taps *= cuts[i].taps;
+    if (taps > FEW_TAPS) {
+        largest(x, cuts, p.n, values, indices);
+    } else {
+        *values = pooled(x, &p, kiln_max_pool2d);
+        *indices = found_again(x, *values, cuts, p.n, taps);
+    }
     return error_pending;
 }
 
@@ -216,9 +285,14 @@ kiln_tensor *averaged_parts(kiln_tensor *x, int n, int64_t *size)
 {
     struct pooling p;
     if (!read_sizes(x, n, size) || !given_float("x", x)) return NULL;
-    if (even(x, n, size, &p)) return pooled(x, &p, kiln_avg_pool2d);
     kiln_dtype dtype = kiln_tensor_dtype(x);
+    bool is_even = even(x, n, size, &p);
+    if (is_even && n != 2) return pooled(x, &p, kiln_avg_pool2d);
     kiln_tensor *y = as_dtype(x, wide_dtype(dtype));
+    if (is_even) { // rows are added up side by side, then little is left
+        y = kiln_avg_pool2d(y, KILN_POOL2D(.kernel = {p.kernel[0], 1}));
+        return as_dtype(kiln_avg_pool2d(y, KILN_POOL2D(.kernel = {1, p.kernel[1]})), dtype);
+    }
     for (int i = 0; i < n; i++) y = means_of_parts(y, 2 + i, size[i]);
     return as_dtype(y, dtype);
 }

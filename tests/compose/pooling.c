@@ -129,6 +129,11 @@ POOL(kiln_avg_pool3d, avg3_inside, MEAN, VOLUME(.exclude_padding = true), OF_VOL
 WITH_PLACES(kiln_max_pool1d_with_indices, places1, LINE(3, 2, 2, 2, .ceil_mode = true), OF_LINE(3, 2, 2, 2), true)
 WITH_PLACES(kiln_max_pool2d_with_indices, places2, KILN_POOL2D(.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1}),
             {1, 3, 2}, {1, 2, 2}, {0, 1, 1}, ONES)
+WITH_PLACES(kiln_max_pool2d_with_indices, places2_whole,
+            KILN_POOL2D(.kernel = {2, 3}, .stride = {1, 2}, .dilation = {2, 1}), {1, 2, 3}, {1, 1, 2}, {0, 0, 0},
+            {1, 2, 1})
+WITH_PLACES(kiln_max_pool2d_with_indices, places2_many,
+            KILN_POOL2D(.kernel = {4, 5}, .stride = {2, 1}, .padding = {1, 2}), {1, 4, 5}, {1, 2, 1}, {0, 1, 2}, ONES)
 WITH_PLACES(kiln_max_pool3d_with_indices, places3, VOLUME(.ceil_mode = true), OF_VOLUME, true)
 
 // NaN, and windows of nothing but -infinity beside padding.
@@ -346,6 +351,8 @@ static const struct op_case pooling_cases[] = {
     OF(avg_pool3d, "without padding", "1x2x3x4x5", IN_WIDE, avg3_inside, .units = 16, .order = 2),
     OF(max_pool1d_with_indices, "all options", "2x3x9", IN_NUMBERS, places1, .n_out = 2, .order = 2),
     OF(max_pool2d_with_indices, "padded", "2x2x5x5", IN_NUMBERS, places2, .n_out = 2, .order = 2),
+    OF(max_pool2d_with_indices, "whole", "2x2x4x6", IN_NUMBERS, places2_whole, .n_out = 2, .order = 1),
+    OF(max_pool2d_with_indices, "many", "1x2x4x4", IN_NUMBERS, places2_many, .n_out = 2, .order = 1),
     OF(max_pool2d_with_indices, "NaN and infinity", "2x2x5x6", IN_FLOATS, spoiled, .n_out = 2),
     OF(max_pool3d_with_indices, "all options", "1x2x3x4x5", IN_NUMBERS, places3, .n_out = 2, .order = 2),
     OF(max_unpool1d, "padded", "1x2x4 i1x2x4<7", IN_WIDE, un1, .order = 0),
