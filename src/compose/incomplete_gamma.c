@@ -58,13 +58,16 @@ static kiln_tensor *plain_front(kiln_tensor *a, kiln_tensor *x, double extra)
 }
 
 // The same of a from 10 on, with Stirling's series, so that large numbers do not cancel: exp(-a (d - log1p(d)) - s)
-// sqrt(a / 2 pi), d = (x - a) / a.
+// sqrt(a / 2 pi), d = (x - a) / a, whose logarithm is that of x / a where d is far from 0.
 static kiln_tensor *large_front(kiln_tensor *a, kiln_tensor *x)
 {
     static const double series[] = {-691 / 360360.0, 1 / 1188.0, -1 / 1680.0, 1 / 1260.0, -1 / 360.0, 1 / 12.0};
     kiln_tensor *d = kiln_div(kiln_sub(x, a), a), *z = kiln_reciprocal(kiln_square(a)), *s = number(series[0]);
     for (int i = 1; i < 6 && !error_pending; i++) s = kiln_add(kiln_mul(s, z), number(series[i]));
-    kiln_tensor *e = kiln_add(kiln_mul(a, kiln_sub(d, kiln_log1p(d))), kiln_div(s, a));
+    kiln_tensor *near = kiln_less(kiln_abs(d), number(0.5)), *zero = number(0), *one = number(1);
+    kiln_tensor *l =
+        kiln_where(near, kiln_log1p(kiln_where(near, d, zero)), kiln_log(kiln_where(near, one, kiln_div(x, a))));
+    kiln_tensor *e = kiln_add(kiln_mul(a, kiln_sub(d, l)), kiln_div(s, a));
     return kiln_mul(kiln_exp(kiln_neg(e)), kiln_sqrt(kiln_mul(a, number(0.15915494309189533577))));
 }
 

@@ -2,7 +2,8 @@
 // distribution function lie below it. Large ones by rejection, W. Hoermann, The transformed rejection method for
 // generating Poisson random variables, 1993, and The generation of binomial random variates, 1993: an attempt holds
 // with probability 3/4 or more. All elements make ROUNDS attempts at once and take the first that holds; none does with
-// probability 1e-10 at most, and then the first is taken, rounded into range.
+// probability 1e-10 at most, and then the first is taken, rounded into range. What depends on the parameters alone is
+// computed in their own shape, so that tables of one mean are made once, not once a sample.
 #include "compose/random.h"
 #include "base/dtype.h"
 
@@ -18,15 +19,14 @@ static kiln_tensor *number(double v)
     return kiln_scalar(v);
 }
 
-static struct draws draw(kiln_tensor *shape)
+static struct draws draw(kiln_device *dev, size_t rank, const int64_t *shape)
 {
     struct draws d = {NULL, NULL, NULL};
     int64_t dims[KILN_MAX_RANK + 1] = {ROUNDS};
-    size_t rank = kiln_rank(shape);
-    kiln_device *dev = kiln_tensor_device(shape);
-    if (rank >= KILN_MAX_RANK) error_set(KILN_E_SHAPE, "the samples have rank %zu, which is too much", rank);
+    if (!error_pending && rank >= KILN_MAX_RANK)
+        error_set(KILN_E_SHAPE, "the samples have rank %zu, which is too much", rank);
     if (error_pending) return d;
-    for (size_t i = 0; i < rank; i++) dims[1 + i] = kiln_dims(shape)[i];
+    for (size_t i = 0; i < rank; i++) dims[1 + i] = shape[i];
     d.u = kiln_sub(random_open(dev, KILN_F64, rank + 1, dims), number(0.5));
     d.v = random_open(dev, KILN_F64, rank + 1, dims);
     d.once = random_open(dev, KILN_F64, rank, dims + 1);
@@ -34,13 +34,12 @@ static struct draws draw(kiln_tensor *shape)
 }
 
 // 0, 1, ... along a new first axis of tensors of some rank.
-static kiln_tensor *counted(kiln_tensor *like)
+static kiln_tensor *counted(kiln_device *dev, size_t rank)
 {
     int64_t dims[KILN_MAX_RANK];
     if (error_pending) return NULL;
-    size_t rank = kiln_rank(like);
     for (size_t i = 0; i <= rank; i++) dims[i] = i ? 1 : TABLE;
-    return kiln_reshape(kiln_arange(kiln_tensor_device(like), KILN_F64, 0, TABLE, 1), rank + 1, dims);
+    return kiln_reshape(kiln_arange(dev, KILN_F64, 0, TABLE, 1), rank + 1, dims);
 }
 
 // How many values of the distribution function of log probabilities [TABLE, ...] lie below u.
@@ -85,21 +84,29 @@ static kiln_tensor *poisson_large(kiln_tensor *mean, const struct draws *d)
 
 static kiln_tensor *poisson_small(kiln_tensor *mean, kiln_tensor *u)
 {
-    kiln_tensor *k = counted(mean);
+    if (error_pending) return NULL;
+    kiln_tensor *k = counted(kiln_tensor_device(mean), kiln_rank(mean));
     return inverted(kiln_sub(kiln_sub(kiln_xlogy(k, mean), mean), kiln_lgamma(kiln_add(k, number(1)))), u);
 }
 
+// A parameter in f64, cut off from gradients, with as many axes as the samples, to whose shape it broadcasts.
 static kiln_tensor *parameter(const char *name, kiln_tensor *t, size_t rank, const int64_t *dims)
 {
     if (!error_pending && kiln_tensor_dtype(t) == KILN_BOOL) error_set(KILN_E_DTYPE, "%s is bool", name);
     kiln_tensor *own = kiln_cast(kiln_stop_gradient(t), KILN_F64);
-    return rank ? kiln_expand(own, rank, dims) : own;
+    int64_t wide[KILN_MAX_RANK];
+    if (!kiln_expand(own, rank, dims)) return NULL; // for its error
+    size_t more = rank - kiln_rank(own);
+    for (size_t i = 0; i < rank; i++) wide[i] = i < more ? 1 : kiln_dims(own)[i - more];
+    return kiln_reshape(own, rank, wide);
 }
 
 kiln_tensor *compose_random_poisson(kiln_tensor *rate, size_t rank, const int64_t *dims)
 {
+    if (error_pending) return NULL;
+    if (rank == 0) rank = kiln_rank(rate), dims = kiln_dims(rate);
     kiln_tensor *mean = parameter("rate", rate, rank, dims);
-    struct draws d = draw(mean);
+    struct draws d = draw(kiln_tensor_device(rate), rank, dims);
     kiln_tensor *limit = number(SMALL_MEAN), *is_small = kiln_less(mean, limit);
     kiln_tensor *small = poisson_small(kiln_minimum(mean, limit), d.once);
     kiln_tensor *large = poisson_large(kiln_maximum(mean, limit), &d);
@@ -123,7 +130,8 @@ static kiln_tensor *log_mass(kiln_tensor *n, kiln_tensor *p, kiln_tensor *k)
 
 static kiln_tensor *binomial_small(kiln_tensor *n, kiln_tensor *p, kiln_tensor *u)
 {
-    kiln_tensor *k = counted(kiln_add(n, p)), *inside = kiln_less_equal(k, n);
+    if (error_pending) return NULL;
+    kiln_tensor *k = counted(kiln_tensor_device(n), kiln_rank(n)), *inside = kiln_less_equal(k, n);
     kiln_tensor *mass = log_mass(n, p, kiln_minimum(k, n));
     return kiln_minimum(inverted(kiln_where(inside, mass, number(-INFINITY)), u), n);
 }
@@ -147,9 +155,12 @@ static kiln_tensor *binomial_large(kiln_tensor *n, kiln_tensor *p, const struct 
 // Half of the range of p, so that the mean of the small ones is n p; the other half counts failures.
 kiln_tensor *compose_random_binomial(kiln_tensor *count, kiln_tensor *p, size_t rank, const int64_t *dims)
 {
+    kiln_tensor *both = kiln_add(kiln_stop_gradient(count), kiln_stop_gradient(p)); // its shape alone
+    if (error_pending) return NULL;
+    if (rank == 0) rank = kiln_rank(both), dims = kiln_dims(both);
     kiln_tensor *n0 = parameter("count", count, rank, dims), *p0 = parameter("p", p, rank, dims);
-    kiln_tensor *sum = kiln_add(n0, p0), *one = number(1), *zero = number(0);
-    struct draws d = draw(sum);
+    kiln_tensor *one = number(1), *zero = number(0);
+    struct draws d = draw(kiln_tensor_device(both), rank, dims);
     kiln_tensor *sound = kiln_logical_and(kiln_greater_equal(p0, zero), kiln_less_equal(p0, one));
     sound = kiln_logical_and(sound, kiln_greater_equal(n0, zero));
     kiln_tensor *n = kiln_floor(kiln_where(sound, n0, zero)), *share = kiln_where(sound, p0, zero);

@@ -8,7 +8,7 @@
 
 enum { ROUNDS = 8 };
 
-struct space {
+struct attempts {
     kiln_device *dev;
     kiln_dtype wide;
     size_t rank;
@@ -22,7 +22,7 @@ static bool all_floats(const char *name, kiln_tensor *t)
     return !error_pending;
 }
 
-static bool space_of(kiln_tensor *t, struct space *s)
+static bool space_of(kiln_tensor *t, struct attempts *s)
 {
     s->dev = kiln_tensor_device(t);
     s->wide = random_wide(kiln_tensor_dtype(t));
@@ -44,7 +44,7 @@ static kiln_tensor *first(kiln_tensor *attempts, kiln_tensor *holds)
 // The logarithm of gamma numbers of f32 or f64 alpha, already of the shape of the samples.
 static kiln_tensor *log_gamma(kiln_tensor *alpha)
 {
-    struct space s;
+    struct attempts s;
     if (!space_of(alpha, &s)) return NULL;
     kiln_tensor *one = kiln_scalar(1), *small = kiln_less(alpha, one);
     kiln_tensor *d = kiln_sub(kiln_where(small, kiln_add(alpha, one), alpha), kiln_scalar(1 / 3.0));

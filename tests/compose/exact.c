@@ -12,15 +12,18 @@ long double exact_normal(long double x)
 long double exact_gamma(long double a, long double x)
 {
     if (x <= 0) return 0;
-    long double front = expl(a * logl(x) - x - lgammal(a));
-    if (x < a + 1) {
-        long double term = 1 / a, sum = term;
-        for (int k = 1; k < 4000 && term > sum * 1e-18L; k++) sum += term *= x / (a + k);
-        return front * sum;
-    }
+    if (x >= a + 1) return 1 - exact_gamma_upper(a, x);
+    long double term = 1 / a, sum = term;
+    for (int k = 1; k < 4000 && term > sum * 1e-18L; k++) sum += term *= x / (a + k);
+    return expl(a * logl(x) - x - lgammal(a)) * sum;
+}
+
+long double exact_gamma_upper(long double a, long double x)
+{
+    if (x < a + 1) return 1 - exact_gamma(a, x);
     long double f = x + 1999 - a; // from far out inwards
     for (int k = 1000; k >= 1; k--) f = x + 2 * k - 1 - a - k * (k - a) / f;
-    return 1 - front / f;
+    return expl(a * logl(x) - x - lgammal(a)) / f;
 }
 
 long double exact_beta(long double a, long double b, long double x)

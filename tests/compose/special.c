@@ -65,7 +65,11 @@ ELEMENTS(xdivy, kiln_xdivy(in[0], in[1]), x / b)
 ELEMENTS(xdivy_zero, kiln_xdivy(kiln_zeros_like(in[0]), kiln_zeros_like(in[0])), 0 * x)
 
 ELEMENTS(igamma, kiln_igamma(in[0], in[1]), exact_gamma(x, b))
-ELEMENTS(igammac, kiln_igammac(in[0], in[1]), 1 - exact_gamma(x, b))
+ELEMENTS(igammac, kiln_igammac(in[0], in[1]), exact_gamma_upper(x, b))
+
+ELEMENTS(igamma_far, kiln_igamma(kiln_mul(in[0], kiln_scalar(128)), in[1]), exact_gamma(128 * x, b))
+ELEMENTS(igammac_far, kiln_igammac(in[0], kiln_mul(in[1], kiln_scalar(64))), exact_gamma_upper(x, 64 * b))
+ELEMENTS(ndtri, kiln_ndtri(kiln_exp(in[0])), normal_inverse(expl(x)))
 
 // At the ends of the range and outside of it.
 static void call_ends(kiln_tensor *const *in, kiln_tensor **out)
@@ -131,10 +135,14 @@ static const struct op_case special_cases[] = {
     {"igamma", "small", "40 40", IN_WIDE, call_igamma, expect_igamma, .lo = 0.02, .hi = 3, .units = 32},
     {"igamma", "medium", "40 40", IN_WIDE, call_igamma, expect_igamma, .lo = 2, .hi = 60, .units = 64},
     {"igamma", "large", "40 40", IN_F64, call_igamma, expect_igamma, .lo = 300, .hi = 420, .units = 4096},
+    {"igamma", "far below", "40 40", IN_F64, call_igamma_far, expect_igamma_far, .lo = 0.25, .hi = 1.5, .units = 4096},
     {"igamma", "gradients", "9 9", IN_F64, call_igamma, expect_igamma, .lo = 0.4, .hi = 4, .units = 64, .order = 2},
     {"igamma", "ends", "5", IN_WIDE, call_ends, expect_ends, .n_out = 4},
     {"igammac", "small", "40 40", IN_WIDE, call_igammac, expect_igammac, .lo = 0.02, .hi = 3, .units = 32},
     {"igammac", "medium", "40 40", IN_WIDE, call_igammac, expect_igammac, .lo = 2, .hi = 60, .units = 64},
+    {"igammac", "far above", "40 40", IN_F64, call_igammac_far, expect_igammac_far, .lo = 1, .hi = 4, .units = 1024},
     {"igammac", "gradients", "9 9", IN_F64, call_igammac, expect_igammac, .lo = 0.4, .hi = 4, .units = 64, .order = 2},
+    {"ndtri", "the tail", "40", IN_F64, call_ndtri, expect_ndtri, .lo = -600, .hi = -3, .units = 16},
+    {"ndtri", "its beginning", "40", IN_WIDE, call_ndtri, expect_ndtri, .lo = -20, .hi = -1, .units = 32},
 };
 FAMILY_OF(special);
