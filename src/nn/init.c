@@ -40,8 +40,7 @@ static const struct initialiser {
 
 static const char known[] =
     "\"zeros\", \"ones\", a number, \"constant(0.5)\", \"normal\", \"truncated_normal\", \"uniform\" (these three also "
-    "as "
-    "\"normal(0.02)\"), \"xavier_uniform\", \"xavier_normal\", \"he_uniform\", \"he_normal\", \"kaiming_uniform\", "
+    "as \"normal(0.02)\"), \"xavier_uniform\", \"xavier_normal\", \"he_uniform\", \"he_normal\", \"kaiming_uniform\", "
     "\"kaiming_normal\", \"orthogonal\" (these also as \"he_normal(tanh)\"), \"lecun_uniform\", \"lecun_normal\", "
     "\"dirac\", \"eye\"";
 

@@ -225,8 +225,8 @@ def wav():
 
 def csv():
     texts = ['a,b,c\n1,2.5,x\n3,,y\n', '\ufeffa;b\r\n"x ""y""";true\r\n\r\n"z\n";false', '1,2\n3\n',
-             'NA,?,\n-1,inf,nan\n', '"a', 'a"b,c\n', '"a"b\n', '9223372036854775808,1e999, 5 \n0,0,0\n', '\0,\n', '\n\n',
-             'TRUE\nfalse\n']
+             'NA,?,\n-1,inf,nan\n', '"a', 'a"b,c\n', '"a"b\n', '9223372036854775808,1e999, 5 \n0,0,0\n', '\0,\n',
+             '\n\n', 'TRUE\nfalse\n']
     for choice in range(8):
         for text in texts:
             yield bytes([choice]) + text.encode()

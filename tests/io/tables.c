@@ -159,7 +159,7 @@ void csv_mistakes_have_places(void **state)
 static void round_trip(void)
 {
     const double d[] = {0.1, -1e300, INFINITY, 5e-324, 1.0 / 3};
-    const float f[] = {0.1f, 16777217, -1e-40f, 3, NAN};
+    const float f[] = {0.1f, 16777216, -1e-40f, 3, NAN};
     const int64_t i[] = {INT64_MIN, INT64_MAX, 0, -1, 7};
     const unsigned char b[] = {1, 0, 1, 1, 0};
     kiln_tensor *columns[] = {

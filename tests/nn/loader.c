@@ -17,6 +17,23 @@
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
+// The thread sanitizer lets no child of a fork begin threads; a search for leaks at the end of a process does not see
+// what threads at work hold.
+#if defined(__SANITIZE_THREAD__)
+#define THREADS_WATCHED true
+#elif defined(__SANITIZE_ADDRESS__)
+#define LEAKS_WATCHED true
+#elif defined(__has_feature)
+#define THREADS_WATCHED __has_feature(thread_sanitizer)
+#define LEAKS_WATCHED   __has_feature(address_sanitizer)
+#endif
+#ifndef THREADS_WATCHED
+#define THREADS_WATCHED false
+#endif
+#ifndef LEAKS_WATCHED
+#define LEAKS_WATCHED false
+#endif
+
 static kiln_device *dev;
 
 static int open_device(void **state)
@@ -358,6 +375,7 @@ static int status_of(pid_t child)
 // A child of a fork goes on by itself, or frees; a process may end while workers are at work.
 static void crews_and_processes(void **state)
 {
+    if (THREADS_WATCHED) skip();
     kiln_loader *l = slow_loader(4);
     take_some(l, 2);
     for (int k = 0; k < 3; k++) {
@@ -386,6 +404,7 @@ static void crews_and_processes(void **state)
         alarm(30);
         kiln_loader *own = slow_loader(4);
         take_some(own, 2);
+        if (LEAKS_WATCHED) _exit(0);
         exit(0); // four threads are at work
     }
     assert_int_equal(status_of(child), 0);
