@@ -81,9 +81,9 @@ static kiln_status run_unflatten(kiln_cell *cell, void *user, kiln_tensor *const
 
 kiln_cell *kiln_nn_unflatten(int64_t axis, size_t rank, const int64_t *dims)
 {
-    if (!kiln_error() && (rank < 1 || rank > KILN_MAX_RANK || !dims))
-        error_set(KILN_E_ARGUMENT, "nn_unflatten: there must be 1 to %d sizes, got %zu%s", KILN_MAX_RANK, rank,
-                  dims ? "" : " at NULL");
+    if (!kiln_error() && (rank < 1 || rank > KILN_MAX_RANK))
+        error_set(KILN_E_ARGUMENT, "nn_unflatten: there must be 1 to %d sizes, got %zu", KILN_MAX_RANK, rank);
+    if (!kiln_error() && !dims) error_set(KILN_E_ARGUMENT, "nn_unflatten: dims is NULL, rank %zu", rank);
     kiln_cell *cell = cell_make("unflatten", run_unflatten, sizeof(struct unflatten));
     if (!cell) return NULL;
     struct unflatten *u = cell->user;

@@ -88,7 +88,8 @@ kiln_status kiln_schedule_set_state(kiln_schedule *schedule, const double *value
     TRY(check("schedule_set_state", schedule));
     kiln_schedule *s = last_of(schedule);
     size_t want = s->kind == PLATEAU ? STATE : 0;
-    if (n != want || (n && !values))
+    if (n && !values) return error_set(KILN_E_ARGUMENT, "schedule_set_state: values is NULL, n is %zu", n);
+    if (n != want)
         return error_set(KILN_E_ARGUMENT, "schedule_set_state: the state has %zu numbers, %zu are given", want,
                          values ? n : 0);
     if (!n) return KILN_OK;

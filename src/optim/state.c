@@ -53,12 +53,9 @@ static kiln_status check_device(const char *kind, size_t i, kiln_tensor *p, kiln
 kiln_status state_check_params(const struct optim_kind *kind, const kiln_optim *opt, kiln_tensor *const *params,
                                size_t n)
 {
-    const char *name = kind->name;
+    const char *name = opt ? "optim_add_group" : kind->name;
     size_t first = state_count_params(opt);
-    if (!params || n == 0) {
-        if (opt) return error_set(KILN_E_ARGUMENT, "%s: there are no parameters in group %zu", name, opt->n_groups);
-        return error_set(KILN_E_ARGUMENT, "%s: there are no parameters", name);
-    }
+    if (!params || n == 0) return error_set(KILN_E_ARGUMENT, "%s: there are no parameters", name);
     for (size_t i = 0; i < n; i++) {
         TRY(check_one(name, first + i, params[i]));
         if (kind->accepts) TRY(kind->accepts(name, params[i], first + i));

@@ -88,14 +88,23 @@ static void freed_cells(void)
     FREED("cell", kiln_cell_register_backward_hook(cell, grad_hook, NULL))
     FREED("cell", kiln_cell_remove_hook(cell, 1))
     FREED("cell", kiln_sequential_append(cell, kiln_nn_relu()))
+    FREED("cell", kiln_cell_weight_norm(cell, "w", 0))
+    FREED("cell", kiln_cell_spectral_norm(cell, "w", 0, 1))
+    FREED("cell", kiln_nn_residual(cell))
     BAD_VOID(kiln_cell_free(&cell), KILN_E_HANDLE, "cell_free: the cell was freed");
     assert_null(cell);
     kiln_cell_free(&other_parent);
 }
 
+static kiln_tensor *no_loss(void *user)
+{
+    return NULL;
+}
+
 static void freed_optimisers(void)
 {
-    kiln_tensor *p = kiln_parameter(F32(2), "p"), *out[2];
+    kiln_tensor *p = kiln_parameter(F32(2), "p"), *q = kiln_parameter(F32(2), "q"), *out[2];
+    double value;
     kiln_optim *opt = kiln_optim_adam(&p, 1, NULL), *stale = opt, *good = kiln_optim_sgd(&p, 1, NULL);
     kiln_schedule *schedule = kiln_schedule_constant(1), *s = schedule;
     kiln_optim_free(&opt);
@@ -108,12 +117,30 @@ static void freed_optimisers(void)
     FREED("optimiser", kiln_optim_steps(stale))
     FREED("optimiser", kiln_optim_set_steps(stale, 1))
     FREED("optimiser", kiln_optim_state(stale, NULL, out, 2))
+    FREED("optimiser", kiln_optim_add_group(stale, &q, 1, NULL))
+    FREED("optimiser", kiln_optim_groups(stale))
+    FREED_VOID("optimiser", kiln_optim_group_lr(stale, 0))
+    FREED("optimiser", kiln_optim_set_group_lr(stale, 0, 1))
+    FREED("optimiser", kiln_optim_step_closure(stale, no_loss, NULL, NULL))
+    FREED("optimiser", kiln_optim_report(stale, 1))
     BAD_VOID(kiln_optim_free(&stale), KILN_E_HANDLE, "optim_free: the optimiser was freed");
     FREED("schedule", kiln_optim_set_schedule(good, s))
     FREED("schedule", kiln_schedule_warmup(3, s))
     FREED_VOID("schedule", kiln_schedule_lr(s, 0))
+    FREED("schedule", kiln_schedule_report(s, 1))
+    FREED("schedule", kiln_schedule_state(s, &value, 1))
+    FREED("schedule", kiln_schedule_set_state(s, &value, 1))
     BAD_VOID(kiln_schedule_free(&s), KILN_E_HANDLE, "schedule_free: the schedule was freed");
     kiln_optim_free(&good);
+    kiln_average *average = kiln_average_swa(&p, 1), *a = average;
+    kiln_average_free(&average);
+    FREED("average", kiln_average_update(a))
+    FREED("average", kiln_average_swap(a))
+    FREED("average", kiln_average_is_in(a))
+    FREED("average", kiln_average_updates(a))
+    FREED("average", kiln_average_set_updates(a, 1))
+    FREED("average", kiln_average_state(a, NULL, out, 2))
+    BAD_VOID(kiln_average_free(&a), KILN_E_HANDLE, "average_free: the average was freed");
 }
 
 static void freed_functions(void)
@@ -350,6 +377,22 @@ static void cells_on_a_closed_device(kiln_device *d)
     CLOSED(kiln_nn_layer_norm(d, KILN_SHAPE(2), NULL))
     CLOSED(kiln_nn_rms_norm(d, 2, NULL))
     CLOSED(kiln_nn_embedding(d, 2, 2, NULL))
+    CLOSED(kiln_nn_embedding_bag(d, 2, 2, NULL, NULL))
+    CLOSED(kiln_nn_group_norm(d, 1, 2, NULL))
+    CLOSED(kiln_nn_instance_norm(d, 2, NULL))
+    CLOSED(kiln_nn_bilinear(d, 2, 2, 2, NULL))
+    CLOSED(kiln_nn_rnn(d, 2, 2, NULL))
+    CLOSED(kiln_nn_gru(d, 2, 2, NULL))
+    CLOSED(kiln_nn_lstm(d, 2, 2, NULL))
+    CLOSED(kiln_nn_rnn_cell(d, 2, 2, NULL))
+    CLOSED(kiln_nn_gru_cell(d, 2, 2, NULL))
+    CLOSED(kiln_nn_lstm_cell(d, 2, 2, NULL))
+    CLOSED(kiln_nn_multi_head_attention(d, 2, 1, NULL))
+    CLOSED(kiln_nn_positional_encoding(d, 2, 2, 0))
+    CLOSED(kiln_nn_transformer_encoder_layer(d, 2, 1, NULL))
+    CLOSED(kiln_nn_transformer_decoder_layer(d, 2, 1, NULL))
+    CLOSED(kiln_nn_transformer_encoder(d, 2, 1, 1, NULL))
+    CLOSED(kiln_nn_transformer_decoder(d, 2, 1, 1, NULL))
     kiln_cell_free(&cell);
 }
 
@@ -418,8 +461,9 @@ static int left_out;
 
 static void expect_visit(const char *name, const char *params)
 {
-    static const char *const handles[] = {"device", "cell",    "optim",      "schedule",       "function", "graph",
-                                          "loader", "archive", "checkpoint", "capture_region", "bundle"};
+    static const char *const handles[] = {"device", "cell",    "optim",   "schedule",   "function",
+                                          "graph",  "loader",  "archive", "checkpoint", "capture_region",
+                                          "bundle", "average", "model"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);

@@ -1,5 +1,5 @@
 """Writes a C program's table of calls: every public function of the headers with each pointer argument NULL in turn,
-the other arguments valid. usage: nulls.py OUTPUT HEADER..."""
+and with options whose size no struct has, the other arguments valid. usage: nulls.py OUTPUT HEADER..."""
 import re
 import sys
 
@@ -52,23 +52,35 @@ def argument(param):
     return '0', False
 
 
+def wrong_values(param, pointer):
+    """What is wrong for a parameter, and whether it is a size."""
+    if pointer:
+        yield 'NULL', 'false'
+    options = re.match(r'const (kiln_\w+_opts) \*', param)
+    if options:
+        yield f'&({options.group(1)}){{.size = 7}}', 'true'
+
+
+def wrong_calls(name, params):
+    """The calls with one wrong argument each: the C of the call, the parameter's name, whether it is a size."""
+    made = [argument(p) for p in params if p != '...']  # a format without places
+    for i, (_, pointer) in enumerate(made):
+        param = re.search(r'(\w+)\W*(\(.*)?$', params[i].replace('(*', '')).group(1)
+        for value, sized in wrong_values(params[i], pointer):
+            args = ', '.join(value if k == i else a for k, (a, _) in enumerate(made))
+            yield f'{name}({args})', param, sized
+
+
 def main():
     with open(sys.argv[1], 'w', encoding='utf-8') as out:
-        calls = []
+        rows = []
         for path in sys.argv[2:]:
             with open(path, encoding='utf-8') as f:
                 for name, params in functions(f.read()):
-                    made = [argument(p) for p in params if p != '...']  # a format without places
-                    for i, (_, pointer) in enumerate(made):
-                        if not pointer:
-                            continue
-                        args = ', '.join('NULL' if k == i else a for k, (a, _) in enumerate(made))
-                        out.write(f'static void call_{len(calls)}(void)\n{{\n    (void)({name}({args}), 0);\n}}\n')
-                        calls.append((name, re.search(r'(\w+)\W*(\(.*)?$', params[i].replace('(*', '')).group(1)))
-        out.write('static const struct null_call calls[] = {\n')
-        for i, (name, param) in enumerate(calls):
-            out.write(f'    {{call_{i}, "{name}", "{param}"}},\n')
-        out.write('};\n')
+                    for call, param, sized in wrong_calls(name, params):
+                        out.write(f'static void call_{len(rows)}(void)\n{{\n    (void)({call}, 0);\n}}\n')
+                        rows.append(f'    {{call_{len(rows)}, "{name}", "{param}", {sized}}},\n')
+        out.write('static const struct wrong_call calls[] = {\n' + ''.join(rows) + '};\n')
 
 
 main()

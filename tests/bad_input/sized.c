@@ -150,6 +150,8 @@ static void ops_with_options(void)
     SIZED(kiln_slice_opts, kiln_slice(x, &o))
     SIZED(kiln_slice_opts, kiln_set_slice(x, &o, x))
     SIZED(kiln_layer_norm_opts, kiln_layer_norm(x, 1, &o))
+    SIZED(kiln_rms_norm_opts, kiln_rms_norm(x, 1, &o))
+    SIZED(kiln_group_norm_opts, kiln_group_norm(x, 2, &o))
     SIZED(kiln_batch_norm_opts, kiln_batch_norm(x, v, v, &o))
     SIZED(kiln_batch_norm_opts, kiln_batch_norm_train(x, &o, &out[0], &out[1], &out[2]))
     assert_true(!out[0] && !out[1] && !out[2]);
@@ -196,7 +198,6 @@ static void gradients_with_options(void)
 
 static void networks_with_options(void)
 {
-    kiln_tensor *p = kiln_parameter(F32(2), "p");
     kiln_cell *relu = kiln_nn_relu();
     SIZED(kiln_cell_opts, kiln_cell_create(&o))
     SIZED(kiln_jit_opts, kiln_cell_jit(relu, &o))
@@ -205,14 +206,49 @@ static void networks_with_options(void)
     SIZED(kiln_nn_batch_norm_opts, kiln_nn_batch_norm2d(dev, 1, &o))
     SIZED(kiln_nn_norm_opts, kiln_nn_layer_norm(dev, KILN_SHAPE(1), &o))
     SIZED(kiln_nn_norm_opts, kiln_nn_rms_norm(dev, 1, &o))
+    SIZED(kiln_nn_norm_opts, kiln_nn_group_norm(dev, 1, 1, &o))
+    SIZED(kiln_nn_norm_opts, kiln_nn_instance_norm(dev, 1, &o))
+    SIZED(kiln_nn_dense_opts, kiln_nn_bilinear(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_rnn(dev, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_gru(dev, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_lstm(dev, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_rnn_cell(dev, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_gru_cell(dev, 1, 1, &o))
+    SIZED(kiln_nn_recurrent_opts, kiln_nn_lstm_cell(dev, 1, 1, &o))
+    SIZED(kiln_nn_attention_opts, kiln_nn_multi_head_attention(dev, 1, 1, &o))
+    SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_encoder_layer(dev, 1, 1, &o))
+    SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_decoder_layer(dev, 1, 1, &o))
+    SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_encoder(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_decoder(dev, 1, 1, 1, &o))
     SIZED(kiln_pool2d_opts, kiln_nn_max_pool2d(&o))
     SIZED(kiln_pool2d_opts, kiln_nn_avg_pool2d(&o))
+    kiln_cell_free(&relu);
+}
+
+static void optimisers_with_options(void)
+{
+    kiln_tensor *p = kiln_parameter(F32(2), "p"), *q = kiln_parameter(F32(2), "q");
+    kiln_optim *opt = kiln_optim_sgd(&p, 1, NULL);
     SIZED(kiln_sgd_opts, kiln_optim_sgd(&p, 1, &o))
     SIZED(kiln_adam_opts, kiln_optim_adam(&p, 1, &o))
     SIZED(kiln_adam_opts, kiln_optim_adamw(&p, 1, &o))
     SIZED(kiln_rmsprop_opts, kiln_optim_rmsprop(&p, 1, &o))
+    SIZED(kiln_adagrad_opts, kiln_optim_adagrad(&p, 1, &o))
+    SIZED(kiln_adadelta_opts, kiln_optim_adadelta(&p, 1, &o))
+    SIZED(kiln_adam_opts, kiln_optim_adamax(&p, 1, &o))
+    SIZED(kiln_nadam_opts, kiln_optim_nadam(&p, 1, &o))
+    SIZED(kiln_adam_opts, kiln_optim_radam(&p, 1, &o))
+    SIZED(kiln_lion_opts, kiln_optim_lion(&p, 1, &o))
+    SIZED(kiln_adam_opts, kiln_optim_lamb(&p, 1, &o))
+    SIZED(kiln_adafactor_opts, kiln_optim_adafactor(&p, 1, &o))
+    SIZED(kiln_muon_opts, kiln_optim_muon(&p, 1, &o))
+    SIZED(kiln_lbfgs_opts, kiln_optim_lbfgs(&p, 1, &o))
+    SIZED(kiln_optim_group_opts, kiln_optim_add_group(opt, &q, 1, &o))
+    assert_int_equal(kiln_optim_groups(opt), 1);
+    SIZED(kiln_ema_opts, kiln_average_ema(&p, 1, &o))
     SIZED(kiln_one_cycle_opts, kiln_schedule_one_cycle(1, 10, &o))
-    kiln_cell_free(&relu);
+    SIZED(kiln_plateau_opts, kiln_schedule_plateau(1, &o))
+    kiln_optim_free(&opt);
 }
 
 static void data_with_options(void)
@@ -248,6 +284,7 @@ void every_size_is_checked(void **state)
     ops_with_options();
     gradients_with_options();
     networks_with_options();
+    optimisers_with_options();
     data_with_options();
     queries_with_sizes();
     bundles_with_sizes();
@@ -367,30 +404,59 @@ static void gradients_with_lists(void)
 
 static void networks_with_lists(void)
 {
-    kiln_tensor *x = F32(2), *p = kiln_parameter(F32(2), "p"), *out[1];
+    kiln_tensor *x = F32(2), *out[1];
     kiln_cell *relu = kiln_nn_relu(), *dense = kiln_nn_dense(dev, 2, 2, NULL);
-    kiln_optim *opt = kiln_optim_adam(&p, 1, NULL);
     LISTED(kiln_cell_parameters(dense, NULL, 2), "cell_parameters: ", "out is NULL")
     visit("kiln_cell_state"); // either array may be NULL
     assert_int_equal(kiln_cell_state(dense, NULL, NULL, 2), 2);
-    visit("kiln_optim_state");
-    assert_int_equal(kiln_optim_state(opt, NULL, NULL, 2), 2);
     LISTED(kiln_cell_call_n(relu, NULL, 1, out, 1), "cell_call: ", "in is NULL")
     LISTED(kiln_cell_fn(relu, &x, 1, NULL, 1), "cell_call: ", "out is NULL")
     LISTED(kiln_cell_make_parameter(relu, "w", dev, KILN_F32, 2, NULL, "ones"), "dims is NULL")
     LISTED(kiln_initializer(dev, KILN_F32, 2, NULL, "ones"), "initializer: ", "dims is NULL")
     LISTED(kiln_nn_sequential(2, NULL), "nn_sequential: ", "cells is NULL")
     LISTED(kiln_nn_layer_norm(dev, 2, NULL, NULL), "layer_norm: ", "dims is NULL")
+    LISTED(kiln_nn_unflatten(0, 2, NULL), "nn_unflatten: ", "dims is NULL")
+    kiln_cell_free(&dense);
+    kiln_cell_free(&relu);
+}
+
+static void optimisers_with_lists(void)
+{
+    kiln_tensor *p = kiln_parameter(F32(2), "p");
+    kiln_optim *opt = kiln_optim_adam(&p, 1, NULL);
+    kiln_schedule *plateau = kiln_schedule_plateau(1, NULL);
+    kiln_average *average = kiln_average_swa(&p, 1);
+    visit("kiln_optim_state"); // either array may be NULL
+    assert_int_equal(kiln_optim_state(opt, NULL, NULL, 2), 2);
+    visit("kiln_average_state");
+    assert_int_equal(kiln_average_state(average, NULL, NULL, 2), 1);
     LISTED(kiln_optim_sgd(NULL, 2, NULL), "optim_sgd: ", "no parameters")
     LISTED(kiln_optim_adam(NULL, 2, NULL), "optim_adam: ", "no parameters")
     LISTED(kiln_optim_adamw(NULL, 2, NULL), "optim_adamw: ", "no parameters")
     LISTED(kiln_optim_rmsprop(NULL, 2, NULL), "optim_rmsprop: ", "no parameters")
+    LISTED(kiln_optim_adagrad(NULL, 2, NULL), "optim_adagrad: ", "no parameters")
+    LISTED(kiln_optim_adadelta(NULL, 2, NULL), "optim_adadelta: ", "no parameters")
+    LISTED(kiln_optim_adamax(NULL, 2, NULL), "optim_adamax: ", "no parameters")
+    LISTED(kiln_optim_nadam(NULL, 2, NULL), "optim_nadam: ", "no parameters")
+    LISTED(kiln_optim_radam(NULL, 2, NULL), "optim_radam: ", "no parameters")
+    LISTED(kiln_optim_lion(NULL, 2, NULL), "optim_lion: ", "no parameters")
+    LISTED(kiln_optim_lamb(NULL, 2, NULL), "optim_lamb: ", "no parameters")
+    LISTED(kiln_optim_adafactor(NULL, 2, NULL), "optim_adafactor: ", "no parameters")
+    LISTED(kiln_optim_muon(NULL, 2, NULL), "optim_muon: ", "no parameters")
+    LISTED(kiln_optim_lbfgs(NULL, 2, NULL), "optim_lbfgs: ", "no parameters")
+    LISTED(kiln_optim_add_group(opt, NULL, 2, NULL), "optim_add_group: ", "no parameters")
+    LISTED(kiln_average_ema(NULL, 2, NULL), "average_ema: ", "no parameters")
+    LISTED(kiln_average_swa(NULL, 2), "average_swa: ", "no parameters")
     LISTED(kiln_schedule_multi_step(1, 2, NULL, 0.5), "schedule_multi_step: ", "milestones is NULL")
+    visit("kiln_schedule_state"); // the array may be NULL
+    size_t n = kiln_schedule_state(plateau, NULL, 9);
+    assert_true(n > 0);
+    LISTED(kiln_schedule_set_state(plateau, NULL, n), "schedule_set_state: ", "values is NULL")
     LISTED(kiln_clip_grad_norm(NULL, 2, 1), "clip_grad_norm: ", "NULL")
     LISTED(kiln_clip_grad_value(NULL, 2, 1), "clip_grad_value: ", "NULL")
+    kiln_average_free(&average);
+    kiln_schedule_free(&plateau);
     kiln_optim_free(&opt);
-    kiln_cell_free(&dense);
-    kiln_cell_free(&relu);
 }
 
 static void data_with_lists(void)
@@ -421,6 +487,7 @@ void every_list_is_checked(void **state)
     ops_with_lists();
     gradients_with_lists();
     networks_with_lists();
+    optimisers_with_lists();
     data_with_lists();
     header_each(expect_list_of);
     assert_int_equal(left_out, 0);

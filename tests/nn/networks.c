@@ -499,7 +499,11 @@ static void expect_launches(kiln_fn fn, void *user, kiln_tensor *const *in, size
     expect_same(y, eager, 1e-5);
     kiln_jit_stats stats = {.size = sizeof stats};
     kiln_function_stats(f, &stats);
-    assert_int_equal(stats.launches, want);
+    // A build without a generator of code runs op by op: its values count, and more launches.
+    if (on_cpu ? KILN_WITH_LLVM : KILN_WITH_GLSLANG)
+        assert_int_equal(stats.launches, want);
+    else
+        assert_true(stats.launches >= want);
     kiln_function_free(&f);
 }
 
