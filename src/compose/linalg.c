@@ -1,4 +1,5 @@
 // What follows from factorisations of matrices: pseudo-inverses, ranks, norms, powers, the exponential.
+#include "compose/complex.h"
 #include "compose/composite.h"
 #include <math.h>
 #include <string.h>
@@ -23,6 +24,40 @@ static kiln_tensor *transposed(kiln_tensor *t)
 static kiln_tensor *number(double v)
 {
     return kiln_scalar(v);
+}
+
+// --- eigenvalues
+
+static bool takes_real(kiln_tensor *x)
+{
+    if (!takes_matrices("x", x, true)) return false;
+    if (!is_complex(x)) return true;
+    error_set(KILN_E_DTYPE, "takes real matrices, x is %s", type_of(x).s);
+    return false;
+}
+
+// Of which there are complex numbers.
+static kiln_tensor *wide(kiln_tensor *x)
+{
+    kiln_dtype d = kiln_tensor_dtype(x);
+    return d == KILN_F64 || d == KILN_F32 ? x : kiln_cast(x, KILN_F32);
+}
+
+kiln_status compose_eig(kiln_tensor *x, kiln_tensor **values, kiln_tensor **vectors)
+{
+    kiln_tensor *w[2], *v[2];
+    if (!takes_real(x)) return kiln_error();
+    if (kiln_eig_parts(wide(x), &w[0], &w[1], &v[0], &v[1])) return kiln_error();
+    *values = kiln_complex(w[0], w[1]);
+    *vectors = kiln_complex(v[0], v[1]);
+    return kiln_error();
+}
+
+kiln_tensor *compose_eigvals(kiln_tensor *x)
+{
+    kiln_tensor *w[2];
+    if (!takes_real(x) || kiln_eigvals_parts(wide(x), &w[0], &w[1])) return NULL;
+    return kiln_complex(w[0], w[1]);
 }
 
 // --- by singular values

@@ -131,8 +131,9 @@ static bool find_lapack(void *lib, char precision, struct cpu_lapack *l)
     const struct {
         const char *name;
         void *pointer;
-    } wanted[] = {{"potrf", &l->potrf}, {"getrf", &l->getrf}, {"getrs", &l->getrs}, {"trtrs", &l->trtrs},
-                  {"syevd", &l->syevd}, {"gesdd", &l->gesdd}, {"geqrf", &l->geqrf}, {"orgqr", &l->orgqr}};
+    } wanted[] = {{"potrf", &l->potrf}, {"getrf", &l->getrf}, {"getrs", &l->getrs},
+                  {"trtrs", &l->trtrs}, {"syevd", &l->syevd}, {"gesdd", &l->gesdd},
+                  {"geqrf", &l->geqrf}, {"orgqr", &l->orgqr}, {"geev", &l->geev}};
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         char name[16];
         snprintf(name, sizeof name, "%c%s_", precision, wanted[i].name);

@@ -27,6 +27,9 @@ struct cpu_lapack {
                   const int *lda, void *b, const int *ldb, int *info, size_t, size_t, size_t);
     void (*syevd)(const char *jobz, const char *uplo, const int *n, void *a, const int *lda, void *w, void *work,
                   const int *lwork, int *iwork, const int *liwork, int *info, size_t, size_t);
+    void (*geev)(const char *jobvl, const char *jobvr, const int *n, void *a, const int *lda, void *wr, void *wi,
+                 void *vl, const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info, size_t,
+                 size_t);
     void (*gesdd)(const char *jobz, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
                   const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork, int *iwork, int *info,
                   size_t);

@@ -160,6 +160,33 @@ kiln_status infer_solve_triangular(struct op_call *c)
     return infer_solve(c);
 }
 
+kiln_status infer_lu(struct op_call *c)
+{
+    int64_t m, n, k;
+    TRY(check_matrices(c, false, MOST_ROWS));
+    sizes_of(c, &m, &n, &k);
+    infer_batch(c, 0, 2, (int64_t[]){m, m});
+    infer_batch(c, 1, 2, (int64_t[]){m, k});
+    infer_batch(c, 2, 2, (int64_t[]){k, n});
+    return KILN_OK;
+}
+
+kiln_status infer_eigvals_parts(struct op_call *c)
+{
+    TRY(infer_eigvalsh(c));
+    c->out[1] = c->out[0];
+    return KILN_OK;
+}
+
+kiln_status infer_eig_parts(struct op_call *c)
+{
+    TRY(infer_eigvals_parts(c));
+    int64_t n = c->in[0]->dims[c->in[0]->rank - 1], sizes[2] = {n, n};
+    infer_batch(c, 2, 2, sizes);
+    infer_batch(c, 3, 2, sizes);
+    return KILN_OK;
+}
+
 // --- launches
 
 struct matrix_operand {
@@ -190,7 +217,7 @@ static kiln_status absent(struct lowering *lo, unsigned dtype, bool write, struc
 static kiln_status launch_batch(struct lowering *lo, const struct batch *b, int n_in, int n,
                                 const struct matrix_operand *o)
 {
-    struct view views[4];
+    struct view views[5];
     struct launch l;
     int64_t dims[MAX_RANK], matrices = 1, missing = 0;
     for (int d = 0; d < b->rank; d++) {
@@ -324,4 +351,34 @@ kiln_status lower_qr(const struct op_call *c, struct lowering *lo)
     struct batch b = batch_of(c, FAMILY_qr);
     b.variant[0] = attr_int(c, AT_qr_complete) != 0;
     return launch_batch(lo, &b, 1, 3, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}, {&c->vout[1], 2}});
+}
+
+kiln_status lower_lu(const struct op_call *c, struct lowering *lo)
+{
+    struct batch b = batch_of(c, FAMILY_lu);
+    if (b.m == 0) return KILN_OK;
+    return launch_batch(
+        lo, &b, 1, 4, (struct matrix_operand[]){{&c->vin[0], 2}, {&c->vout[0], 2}, {&c->vout[1], 2}, {&c->vout[2], 2}});
+}
+
+static kiln_status lower_spectrum(const struct op_call *c, struct lowering *lo, bool vectors)
+{
+    struct batch b = batch_of(c, FAMILY_eig);
+    if (b.n == 0) return KILN_OK;
+    return launch_batch(lo, &b, 1, 5,
+                        (struct matrix_operand[]){{&c->vin[0], 2},
+                                                  {&c->vout[0], 1},
+                                                  {&c->vout[1], 1},
+                                                  {vectors ? &c->vout[2] : NULL, 2},
+                                                  {vectors ? &c->vout[3] : NULL, 2}});
+}
+
+kiln_status lower_eig_parts(const struct op_call *c, struct lowering *lo)
+{
+    return lower_spectrum(c, lo, true);
+}
+
+kiln_status lower_eigvals_parts(const struct op_call *c, struct lowering *lo)
+{
+    return lower_spectrum(c, lo, false);
 }

@@ -309,7 +309,60 @@ static void expect_chain(const struct host *in, struct host *out)
     memcpy(out[0].v, a, (size_t)out[0].n * sizeof a[0]);
 }
 
+// Of [[a, -b], [b, a]] and c, a, b, c the numbers of x + 4: a + b i, a - b i, c. Values as pairs, c last.
+static kiln_tensor *blocks(kiln_tensor *x)
+{
+    kiln_tensor *row[3], *v[3];
+    x = kiln_add(x, kiln_scalar(4));
+    for (int i = 0; i < 3; i++) v[i] = kiln_select(x, -1, i);
+    kiln_tensor *zero = kiln_zeros_like(v[0]);
+    kiln_tensor *m[3][3] = {{v[0], kiln_neg(v[1]), zero}, {v[1], v[0], zero}, {zero, zero, v[2]}};
+    for (int i = 0; i < 3; i++) row[i] = kiln_stack(m[i], 3, -1);
+    return kiln_stack(row, 3, -2);
+}
+
+static void call_eigvals(kiln_tensor *const *in, kiln_tensor **out)
+{
+    out[0] = kiln_view_as_real(kiln_eigvals(blocks(in[0])));
+}
+
+static void expect_eigvals(const struct host *in, struct host *out)
+{
+    out[0] = host_new(in->dtype, 3, (int64_t[]){in->n / 3, 3, 2});
+    for (int64_t b = 0; b < in->n / 3; b++) {
+        const long double *v = in->v + 3 * b;
+        long double *w = out->v + 6 * b;
+        w[0] = w[2] = v[0] + 4, w[1] = v[1] + 4, w[3] = -w[1], w[4] = v[2] + 4;
+    }
+}
+
+// v diag(w) v^-1 of the complex factors would be x; here what does not change with phases: |v|^2 w.
+static void call_eig(kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *w, *v;
+    if (kiln_eig(blocks(in[0]), &w, &v)) return;
+    kiln_tensor *size = kiln_square(kiln_abs(v));
+    kiln_tensor *parts[] = {kiln_mul(size, kiln_unsqueeze(kiln_real(w), -2)),
+                            kiln_mul(size, kiln_unsqueeze(kiln_imag(w), -2))};
+    out[0] = kiln_stack(parts, 2, 0);
+}
+
+static void expect_eig(const struct host *in, struct host *out)
+{
+    int64_t n = in->n / 3;
+    out[0] = host_new(in->dtype, 4, (int64_t[]){2, n, 3, 3});
+    for (int64_t b = 0; b < n; b++)
+        for (int i = 0; i < 9; i++) {
+            int row = i / 3, col = i % 3;
+            long double size = row < 2 && col < 2 ? 0.5L : row == col, re = in->v[3 * b + (col < 2 ? 0 : 2)] + 4;
+            out->v[9 * b + i] = size * re;
+            out->v[9 * (n + b) + i] = col < 2 ? size * (in->v[3 * b + 1] + 4) * (col ? -1 : 1) : 0;
+        }
+}
+
 static const struct op_case linalg_cases[] = {
+    {"eig", "pairs", "2x3", IN_WIDE, call_eig, expect_eig, .units = 64, .order = 2, .lo = -1, .hi = 1},
+    {"eigvals", "pairs", "2x3", IN_WIDE, call_eigvals, expect_eigvals, .units = 64, .order = 2, .lo = -1, .hi = 1},
     {"matrix_power", "5", "2x3x3", IN_WIDE, call_power, expect_power, .units = 64, .order = 2},
     {"matrix_power", "-2", "2x3x3", IN_WIDE, call_power_down, expect_power_down, .units = 128, .order = 2},
     {"matrix_power", "0", "2x3x3", IN_FLOATS, call_power_0, expect_power_0, .units = 1},

@@ -647,3 +647,180 @@ void conform_qr(const char *op)
     first_factor(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3)));
     expect_error(KILN_E_SHAPE, op, "a vector");
 }
+
+// p has one 1 in each row and column; the rows of x in the order of l u.
+static struct host permuted_back(const struct host *p, const struct host *x, int64_t b, const char *what)
+{
+    int64_t m = rows_of(p), n = cols_of(x);
+    struct host y = host_new(x->dtype, 2, (int64_t[]){m, n});
+    for (int64_t i = 0; i < m; i++) {
+        long double row = 0, col = 0;
+        for (int64_t j = 0; j < m; j++) {
+            long double v = at((struct matrix){p, b, false}, j, i);
+            if (v != 0 && v != 1) record_mistake("%s: p holds %Lg", what, v);
+            col += v;
+            row += at((struct matrix){p, b, false}, i, j);
+            for (int64_t k = 0; v == 1 && k < n; k++) y.v[i * n + k] = at((struct matrix){x, b, false}, j, k);
+        }
+        if (row != 1 || col != 1) record_mistake("%s: p is no permutation", what);
+    }
+    return y;
+}
+
+static void check_lu_shape(const char *op, int dtype, int batch, int64_t m, int64_t n, int layout)
+{
+    struct given g;
+    kiln_tensor *tp, *tl, *tu;
+    give(&g, op, dtype, batch, m, n, layout, MADE_RANDOM);
+    if (kiln_lu(g.t, &tp, &tl, &tu)) tp = tl = tu = NULL;
+    struct host p = result(tp, dtype, &g, 2, (int64_t[]){m, m}), l = result(tl, dtype, &g, 2, (int64_t[]){m, g.k});
+    struct host u = result(tu, dtype, &g, 2, (int64_t[]){g.k, n});
+    for (int64_t b = 0; p.v && l.v && u.v && b < g.count; b++) {
+        struct matrix lower = {&l, b, false}, upper = {&u, b, false};
+        struct host y = permuted_back(&p, &g.x, b, g.text);
+        if (g.k) check_product(lower, NULL, upper, &(struct matrix){&y, 0, false}, 4 + 2 * (double)g.k, g.text);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < g.k; j++)
+                if (i > j ? !(fabsl(at(lower, i, j)) <= 1) : at(lower, i, j) != (i == j))
+                    record_mistake("%s: element [%d, %d] of l is %Lg", g.text, (int)i, (int)j, at(lower, i, j));
+        for (int64_t i = 0; i < g.k; i++)
+            for (int64_t j = 0; j < i && j < n; j++)
+                if (at(upper, i, j) != 0) record_mistake("%s: u is not triangular", g.text);
+        host_free(&y);
+    }
+    host_free(&p);
+    host_free(&l);
+    host_free(&u);
+    host_free(&g.x);
+}
+
+static void check_lu(const char *op, int dtype, int batch, int size, int layout)
+{
+    int64_t n = sizes[size];
+    check_lu_shape(op, dtype, batch, n, n, layout);
+    check_lu_shape(op, dtype, batch, n + 3, n, layout);
+    check_lu_shape(op, dtype, batch, n, n + 2, layout);
+}
+
+void conform_lu(const char *op)
+{
+    kiln_tensor *p, *l, *u;
+    for_each(op, check_lu);
+    check_lu_shape(op, KILN_F32, 1, 3, 0, LAYOUT_CONTIGUOUS);
+    check_lu_shape(op, KILN_F32, 1, 0, 3, LAYOUT_CONTIGUOUS);
+    kiln_lu(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3)), &p, &l, &u);
+    expect_error(KILN_E_SHAPE, op, "a vector");
+    record.cases++;
+    if (!kiln_lu(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 2)), &p, &l, &u) && !suite.is_null) {
+        struct host h = host_read(u); // singular, and no error
+        near(h.v[3], 0, 0, op);
+        host_free(&h);
+    }
+    no_error(op);
+}
+
+// x v = w v, v of length 1, but for so many units of rounding of the sums of sizes.
+static void check_eigenvector(struct matrix x, const struct host *w, const struct host *v, int64_t j, const char *what)
+{
+    int64_t n = width(x);
+    struct matrix re = {&v[0], x.b, false}, im = {&v[1], x.b, false};
+    long double wr = w[0].v[x.b * n + j], wi = w[1].v[x.b * n + j], length = 0, all = 0;
+    for (int64_t i = 0; i < n * n; i++) all += fabsl(at(x, i / n, i % n));
+    long double bound = (8 + 4 * (long double)n) * unit_of(w->dtype) * (all + 1e-30L);
+    record.values++;
+    for (int64_t i = 0; i < n; i++) {
+        long double left_re = -(wr * at(re, i, j) - wi * at(im, i, j));
+        long double left_im = -(wr * at(im, i, j) + wi * at(re, i, j));
+        for (int64_t k = 0; k < n; k++) left_re += at(x, i, k) * at(re, k, j), left_im += at(x, i, k) * at(im, k, j);
+        length += at(re, i, j) * at(re, i, j) + at(im, i, j) * at(im, i, j);
+        if (!(fabsl(left_re) <= bound && fabsl(left_im) <= bound))
+            record_mistake("%s: x v - w v is %Lg %+Lg i in row %d of vector %d", what, left_re, left_im, (int)i,
+                           (int)j);
+    }
+    near(length, 1, (8 + 4 * (long double)n) * unit_of(w->dtype), what);
+}
+
+// The sums of the values and of their squares are the traces of x and of its square.
+static void check_traces(struct matrix x, const struct host *w, const char *what)
+{
+    int64_t n = width(x);
+    long double trace = 0, of_square = 0, all = 0, sum = 0, im = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        long double wr = w[0].v[x.b * n + i], wi = w[1].v[x.b * n + i];
+        trace += at(x, i, i);
+        sum += wr;
+        im += wi;
+        squares += wr * wr - wi * wi;
+        for (int64_t j = 0; j < n; j++) of_square += at(x, i, j) * at(x, j, i), all += fabsl(at(x, i, j));
+    }
+    long double bound = (8 + 4 * (long double)n) * unit_of(w->dtype) * (all + 1e-30L);
+    near(sum, trace, bound, what);
+    near(im, 0, bound, what);
+    near(squares, of_square, bound * all * 2, what);
+}
+
+static void check_eig(const char *op, int dtype, int batch, int size, int layout)
+{
+    struct given g;
+    int64_t n = sizes[size];
+    kiln_tensor *t[4] = {NULL}, *alone[2] = {NULL};
+    struct host w[2], v[2], values[2];
+    give(&g, op, dtype, batch, n, n, layout, MADE_RANDOM);
+    kiln_eig_parts(g.t, &t[0], &t[1], &t[2], &t[3]);
+    for (int i = 0; i < 2; i++) {
+        w[i] = result(t[i], dtype, &g, 1, &n);
+        v[i] = result(t[2 + i], dtype, &g, 2, (int64_t[]){n, n});
+    }
+    kiln_eigvals_parts(g.t, &alone[0], &alone[1]);
+    for (int i = 0; i < 2; i++) values[i] = result(alone[i], dtype, &g, 1, &n);
+    for (int64_t b = 0; w[0].v && w[1].v && v[0].v && v[1].v && values[0].v && values[1].v && b < g.count; b++) {
+        struct matrix x = {&g.x, b, false};
+        check_traces(x, w, g.text);
+        check_traces(x, values, g.text);
+        for (int64_t j = 0; j < n; j++) check_eigenvector(x, w, v, j, g.text);
+    }
+    for (int i = 0; i < 2; i++) {
+        host_free(&w[i]);
+        host_free(&v[i]);
+        host_free(&values[i]);
+    }
+    host_free(&g.x);
+}
+
+static kiln_tensor *real_vectors_of(kiln_tensor *x)
+{
+    kiln_tensor *t[4];
+    return kiln_eig_parts(x, &t[0], &t[1], &t[2], &t[3]) ? NULL : t[2];
+}
+
+void conform_eig_parts(const char *op)
+{
+    for_each(op, check_eig);
+    expect_square(real_vectors_of, op);
+    expect_failure(real_vectors_of, op, second_is_infinite,
+                   "matrix 1 of x f32[3,2,2] holds a number that is not finite");
+}
+
+static kiln_tensor *real_values_of(kiln_tensor *x)
+{
+    kiln_tensor *re, *im;
+    return kiln_eigvals_parts(x, &re, &im) ? NULL : re;
+}
+
+void conform_eigvals_parts(const char *op)
+{
+    static const float x[] = {1, -2, 2, 1}; // 1 + 2 i and 1 - 2 i
+    kiln_tensor *re = NULL, *im = NULL;
+    expect_square(real_values_of, op);
+    expect_failure(real_values_of, op, second_is_infinite, "matrix 1 of x f32[3,2,2]");
+    kiln_eigvals_parts(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(2, 2), x), &re, &im);
+    record.cases++;
+    if (!no_error(op) || suite.is_null) return;
+    struct host h = host_read(re), k = host_read(im);
+    for (int i = 0; i < 2; i++) {
+        near(h.v[i], 1, 1e-6L, op);
+        near(k.v[i], i ? -2 : 2, 1e-6L, op);
+    }
+    host_free(&h);
+    host_free(&k);
+}

@@ -52,3 +52,36 @@ static inline kiln_tensor *both_factors(kiln_tensor *x, bool complete)
     kiln_tensor *flat[] = {kiln_reshape(q, KILN_SHAPE(-1)), kiln_reshape(r, KILN_SHAPE(-1))};
     return kiln_concat(flat, 2, 0);
 }
+
+static inline kiln_tensor *lower_and_upper(kiln_tensor *x)
+{
+    kiln_tensor *p, *l, *u;
+    if (kiln_lu(near_diagonal(x), &p, &l, &u)) return NULL;
+    kiln_tensor *flat[] = {kiln_reshape(l, KILN_SHAPE(-1)), kiln_reshape(u, KILN_SHAPE(-1))};
+    return kiln_concat(flat, 2, 0);
+}
+
+// 3 x 3, near a matrix of the eigenvalues 2 + 3 i, 2 - 3 i and 6.
+static inline kiln_tensor *near_turn(kiln_tensor *x)
+{
+    static const double turn[] = {0, -3, 1, 3, -2, 0, 0, 1, 0}; // beside the diagonal 2, 4, 6
+    x = near_diagonal(x);
+    kiln_tensor *t = kiln_from_data(kiln_tensor_device(x), KILN_F64, KILN_SHAPE(3, 3), turn);
+    return kiln_add(x, kiln_cast(t, kiln_tensor_dtype(x)));
+}
+
+// Functions of eigenvectors that do not change with their phases.
+static inline kiln_tensor *of_pairs(kiln_tensor *x)
+{
+    kiln_tensor *re, *im, *vr, *vi;
+    if (kiln_eig_parts(near_turn(x), &re, &im, &vr, &vi)) return NULL;
+    kiln_tensor *sizes = kiln_add(kiln_square(vr), kiln_square(vi));
+    return kiln_mul(sizes, kiln_unsqueeze(kiln_add(kiln_sin(re), kiln_square(im)), -2));
+}
+
+static inline kiln_tensor *of_pair_values(kiln_tensor *x)
+{
+    kiln_tensor *re, *im;
+    if (kiln_eigvals_parts(near_turn(x), &re, &im)) return NULL;
+    return kiln_add(kiln_sin(re), kiln_square(im));
+}

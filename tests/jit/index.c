@@ -130,6 +130,20 @@ static kiln_tensor *by_svdvals(kiln_tensor *x, kiln_tensor *ids)
     return kiln_mul(x, kiln_svdvals(diagonal_of(kiln_reciprocal(ids))));
 }
 
+static kiln_tensor *by_eig_parts(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *w[2], *v[2];
+    if (kiln_eig_parts(diagonal_of(kiln_reciprocal(ids)), &w[0], &w[1], &v[0], &v[1])) return NULL;
+    return kiln_matmul(x, kiln_add(kiln_mul(v[0], w[0]), v[1]));
+}
+
+static kiln_tensor *by_eigvals_parts(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *w[2];
+    if (kiln_eigvals_parts(diagonal_of(kiln_reciprocal(ids)), &w[0], &w[1])) return NULL;
+    return kiln_mul(x, kiln_add(w[0], w[1]));
+}
+
 static const struct indexed {
     const char *op;
     kiln_tensor *(*call)(kiln_tensor *x, kiln_tensor *ids);
@@ -156,6 +170,8 @@ static const struct indexed {
     {"inv", by_inv, {-1, 1}, {1, 0}, {0, 2}},
     {"eigh", by_eigh, {-1, 1}, {1, 0}, {0, 2}},
     {"eigvalsh", by_eigvalsh, {-1, 1}, {1, 0}, {0, 2}},
+    {"eig_parts", by_eig_parts, {-1, 1}, {1, 0}, {0, 2}},
+    {"eigvals_parts", by_eigvals_parts, {-1, 1}, {1, 0}, {0, 2}},
     {"svd", by_svd, {-1, 1}, {1, 0}, {0, 2}},
     {"svdvals", by_svdvals, {-1, 1}, {1, 0}, {0, 2}},
 };

@@ -202,6 +202,109 @@ RULE(qr)
     return kiln_error();
 }
 
+// l^-T t, l lower triangular with ones on its diagonal; and t u^-T.
+static kiln_tensor *under_l(kiln_tensor *l, kiln_tensor *t)
+{
+    return kiln_solve_triangular(l, t, false, true, true);
+}
+
+static kiln_tensor *under_u(kiln_tensor *t, kiln_tensor *u)
+{
+    return transposed(kiln_solve_triangular(u, transposed(t), true, false, false));
+}
+
+// Of square parts: L^-T (tril(L^T dL, -1) + triu(dU U^T)) U^-T. The rows of L below them are A2 U^-1, the columns of U
+// beside them L^-1 A2: what comes to these goes on to dA2, and to the square parts.
+RULE(lu)
+{
+    kiln_tensor *p = out[0], *l = out[1], *u = out[2], *dl = dout[1], *du = dout[2];
+    int64_t m = kiln_dim(l, -2), k = kiln_dim(l, -1), n = kiln_dim(u, -1);
+    kiln_tensor *l1 = kiln_narrow(l, -2, 0, k), *u1 = kiln_narrow(u, -1, 0, k);
+    kiln_tensor *lower = kiln_matmul(transposed(l1), kiln_narrow(dl, -2, 0, k));
+    kiln_tensor *upper = kiln_matmul(kiln_narrow(du, -1, 0, k), transposed(u1)), *parts[2] = {NULL, NULL};
+    if (m > k) {
+        kiln_tensor *dl2 = kiln_narrow(dl, -2, k, m - k);
+        upper = kiln_sub(upper, kiln_matmul(transposed(kiln_narrow(l, -2, k, m - k)), dl2));
+        parts[1] = under_u(dl2, u1);
+    } else if (n > k) {
+        kiln_tensor *du2 = kiln_narrow(du, -1, k, n - k);
+        lower = kiln_sub(lower, kiln_matmul(du2, transposed(kiln_narrow(u, -1, k, n - k))));
+        parts[1] = under_l(l1, du2);
+    }
+    parts[0] = under_u(under_l(l1, kiln_add(kiln_tril(lower, -1), kiln_triu(upper, 0))), u1);
+    din[0] = kiln_matmul(p, parts[1] ? kiln_concat(parts, 2, m > k ? -2 : -1) : parts[0]);
+    return kiln_error();
+}
+
+// --- complex matrices as parts
+
+struct parts {
+    kiln_tensor *re, *im;
+};
+
+static struct parts conjugate_transposed(struct parts a)
+{
+    return (struct parts){transposed(a.re), kiln_neg(transposed(a.im))};
+}
+
+static struct parts parts_product(struct parts a, struct parts b)
+{
+    return (struct parts){kiln_sub(kiln_matmul(a.re, b.re), kiln_matmul(a.im, b.im)),
+                          kiln_add(kiln_matmul(a.re, b.im), kiln_matmul(a.im, b.re))};
+}
+
+// The real part of a^-1 b, of the system [re, -im; im, re].
+static kiln_tensor *real_solution(struct parts a, struct parts b)
+{
+    kiln_tensor *rows[2] = {kiln_concat((kiln_tensor *[]){a.re, kiln_neg(a.im)}, 2, -1),
+                            kiln_concat((kiln_tensor *[]){a.im, a.re}, 2, -1)};
+    kiln_tensor *x = kiln_solve(kiln_concat(rows, 2, -2), kiln_concat((kiln_tensor *[]){b.re, b.im}, 2, -2));
+    return kiln_narrow(x, -2, 0, kiln_dim(a.re, -1));
+}
+
+static struct parts on_diagonal(kiln_tensor *re, kiln_tensor *im)
+{
+    kiln_tensor *one = kiln_eye(kiln_tensor_device(re), kiln_tensor_dtype(re), kiln_dim(re, -1), kiln_dim(re, -1));
+    return (struct parts){scaled_rows(re, one), scaled_rows(im, one)};
+}
+
+// Re(V^-H t V^H).
+static kiln_tensor *turned_back(struct parts v, struct parts t)
+{
+    struct parts vh = conjugate_transposed(v);
+    return real_solution(vh, parts_product(t, vh));
+}
+
+// V^-H (diag(dw) + (V^H dV - V^H V diag(Re(V^H dV))) / conj(E)) V^H, E the gaps w[j] - w[i], for vectors of length 1
+// whose phase does not count: M. B. Giles, and C. Boeddeker et al., "On the computation of complex-valued gradients
+// with application to statistically optimum beamforming" (2017).
+RULE(eig_parts)
+{
+    struct parts v = {out[2], out[3]}, dv = {dout[2], dout[3]}, vh = conjugate_transposed(v);
+    kiln_tensor *one = identity_like(v.re);
+    struct parts m = parts_product(vh, dv), square = parts_product(vh, v), e;
+    kiln_tensor *along = kiln_sum(kiln_mul(m.re, one), KILN_REDUCE(.axes = KILN_AXES(-2)));
+    m.re = kiln_sub(m.re, scaled_columns(square.re, along));
+    m.im = kiln_sub(m.im, scaled_columns(square.im, along));
+    e.re = kiln_sub(kiln_unsqueeze(out[0], -2), kiln_unsqueeze(out[0], -1));
+    e.im = kiln_sub(kiln_unsqueeze(out[1], -2), kiln_unsqueeze(out[1], -1));
+    kiln_tensor *size = kiln_add(kiln_add(kiln_square(e.re), kiln_square(e.im)), one);
+    struct parts t = on_diagonal(dout[0], dout[1]); // m / conj(e) = m e / |e|^2; e is 0 on the diagonal
+    t.re = kiln_add(t.re, kiln_div(kiln_sub(kiln_mul(m.re, e.re), kiln_mul(m.im, e.im)), size));
+    t.im = kiln_add(t.im, kiln_div(kiln_add(kiln_mul(m.re, e.im), kiln_mul(m.im, e.re)), size));
+    din[0] = turned_back(v, t);
+    return kiln_error();
+}
+
+RULE(eigvals_parts)
+{
+    kiln_tensor *re, *im;
+    struct parts v;
+    if (kiln_eig_parts(in[0], &re, &im, &v.re, &v.im)) return kiln_error();
+    din[0] = turned_back(v, on_diagonal(dout[0], dout[1]));
+    return kiln_error();
+}
+
 #define X     .needs_in = 1 << 0
 #define Y     .needs_out = 1 << 0
 #define ALL_Y .needs_out = 7
@@ -214,6 +317,9 @@ static const kiln_rule_spec rules[] = {
     {.op = "slogdet", .fn = slogdet, X},
     {.op = "eigh", .fn = eigh, .needs_out = 3},
     {.op = "eigvalsh", .fn = eigvalsh, X},
+    {.op = "lu", .fn = lu, ALL_Y},
+    {.op = "eig_parts", .fn = eig_parts, .needs_out = 15},
+    {.op = "eigvals_parts", .fn = eigvals_parts, X},
     {.op = "svd", .fn = svd, ALL_Y},
     {.op = "svdvals", .fn = svdvals, X},
     {.op = "qr", .fn = qr, X, .needs_out = 3},
