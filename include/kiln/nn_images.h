@@ -65,8 +65,8 @@ typedef struct kiln_nn_conv_transpose_opts {
     int64_t dilation[3] KILN_0;       ///< 0: 1
     int64_t groups KILN_0;            ///< 0: 1
     bool bias KILN_0;
-    const char *weight_init KILN_0; ///< NULL: "he_uniform"
-    const char *bias_init KILN_0;   ///< NULL: "zeros"
+    const char *weight_init KILN_0; ///< NULL: uniform within 1 / sqrt(dims[1] of the weight times its kernel)
+    const char *bias_init KILN_0;   ///< NULL: the same
     kiln_dtype dtype KILN_0;        ///< 0: KILN_F32
 } kiln_nn_conv_transpose_opts;
 #define KILN_NN_CONV_TRANSPOSE(...) KILN_OPTS_(kiln_nn_conv_transpose_opts, __VA_ARGS__)

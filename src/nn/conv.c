@@ -1,5 +1,6 @@
 // Convolutions of lines and volumes, and transposed ones; that of images is in linear.c.
 #include "nn/cell.h"
+#include "nn/init.h"
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -74,10 +75,15 @@ static kiln_cell *make(kiln_device *dev, const struct settings *c, kiln_construc
     int64_t dims[5] = {a, b};
     memcpy(dims + 2, c->kernel, (size_t)c->n * sizeof *dims);
     kiln_dtype dtype = dtype_or_f32(p->dtype);
+    // Of transposed convolutions too this is what PyTorch takes for fan_in: all but the first dimension.
+    int64_t fan_in = b;
+    for (int i = 0; i < c->n; i++) fan_in *= c->kernel[i];
+    char by_fan[INIT_TEXT_B];
+    init_by_fan_in(by_fan, fan_in);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, (size_t)c->n + 2, dims,
-                             p->weight_init ? p->weight_init : "he_uniform");
+                             p->weight_init ? p->weight_init : by_fan);
     if (p->bias)
-        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), p->bias_init ? p->bias_init : "zeros");
+        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), p->bias_init ? p->bias_init : by_fan);
     return cell_or_null(cell);
 }
 
