@@ -1,5 +1,6 @@
 // Counting: by place, by value, in bins.
 #include "compose/along.h"
+#include <kiln/jit.h>
 #include <math.h>
 
 // Many places that fall on few are counted in parts, side by side, whose counts are added up.
