@@ -83,6 +83,14 @@ kiln_status run_while(struct state *s, kiln_tensor *const *in, kiln_tensor **out
 kiln_status setup_lstm(struct state *s);
 kiln_status run_lstm(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 
+// fourier.c
+kiln_status setup_fft(struct state *s);
+kiln_status run_fft(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+kiln_status setup_fft2(struct state *s);
+kiln_status run_fft2(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+kiln_status setup_solve_batch(struct state *s);
+kiln_status run_solve_batch(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+
 // Which keys a query sees: [length, length], lower triangle true.
 kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
 // softmax(q k^T / sqrt(d)) v of [..., S, D]; mask may be NULL.

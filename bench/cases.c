@@ -261,6 +261,13 @@ static kiln_status run_histogram(struct state *s, kiln_tensor *const *in, kiln_t
     return kiln_error();
 }
 
+// A class of each row, by its logits.
+static kiln_status run_categorical(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_categorical(in[0], KILN_SHAPE0);
+    return kiln_error();
+}
+
 // --- products
 
 static kiln_status setup_product(struct state *s, kiln_dtype dtype)
@@ -308,6 +315,47 @@ static kiln_status run_product(struct state *s, kiln_tensor *const *in, kiln_ten
     return kiln_error();
 }
 
+static kiln_status setup_einsum(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(8, 256, 16, 64));
+    random_input(s, 1, KILN_SHAPE(8, 256, 16, 64));
+    s->flops = 2.0 * 8 * 16 * 256 * 256 * 64;
+    return kiln_error();
+}
+
+static kiln_status run_einsum(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_einsum("bqhd,bkhd->bhqk", in, 2);
+    return kiln_error();
+}
+
+static kiln_status setup_solve(struct state *s)
+{
+    int64_t n = s->z->g;
+    random_input(s, 0, KILN_SHAPE(n, n));
+    random_input(s, 1, KILN_SHAPE(n, 16));
+    s->flops = 2.0 / 3 * (double)n * (double)n * (double)n;
+    return kiln_error();
+}
+
+static kiln_status run_solve(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_solve(in[0], in[1]);
+    return kiln_error();
+}
+
+static kiln_status setup_svd(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(64, 64, 64));
+    return kiln_error();
+}
+
+static kiln_status run_svd(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *u, *vh;
+    return kiln_svd(in[0], false, &u, out, &vh);
+}
+
 static kiln_status run_product_bias(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     *out = kiln_gelu_tanh(kiln_add(kiln_matmul(in[0], in[1]), in[2]));
@@ -326,6 +374,50 @@ static kiln_status setup_conv(struct state *s)
 static kiln_status run_conv(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     *out = kiln_conv2d(in[0], in[1], KILN_CONV2D(.padding = {1, 1}));
+    return kiln_error();
+}
+
+static kiln_status setup_conv1d(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 1024));
+    random_input(s, 1, KILN_SHAPE(64, 64, 9));
+    s->flops = 2.0 * (double)b * 64 * 64 * 9 * 1024;
+    return kiln_error();
+}
+
+static kiln_status run_conv1d(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_conv1d(in[0], in[1], KILN_CONV1D(.padding = 4));
+    return kiln_error();
+}
+
+static kiln_status setup_conv_transpose(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 64, 28, 28));
+    random_input(s, 1, KILN_SHAPE(64, 32, 4, 4));
+    s->flops = 2.0 * (double)b * 64 * 32 * 16 * 28 * 28;
+    return kiln_error();
+}
+
+static kiln_status run_conv_transpose(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_conv_transpose2d(in[0], in[1], KILN_CONV_TRANSPOSE2D(.stride = {2, 2}, .padding = {1, 1}));
+    return kiln_error();
+}
+
+static kiln_status setup_resize(struct state *s)
+{
+    int64_t b = s->z->b;
+    random_input(s, 0, KILN_SHAPE(b, 3, 256, 256));
+    s->bytes = 4.0 * (double)b * 3 * (256 * 256 + 224 * 224);
+    return kiln_error();
+}
+
+static kiln_status run_resize(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_interpolate(in[0], KILN_INTERPOLATE(.sizes = KILN_ARGS(224, 224), .mode = "bilinear"));
     return kiln_error();
 }
 

@@ -156,6 +156,7 @@ void put4_wide(const uint64_t address, const u64vec4 bits)
 #define GT(a, b) ((a) > (b))
 #define GE(a, b) ((a) >= (b))
 #define NE(a, b) ((a) != (b))
+#define NOT(a) (!(a))
 #include "convert.glsl"
 #define FLOAT vec4
 #define DOUBLE dvec4
@@ -169,6 +170,7 @@ void put4_wide(const uint64_t address, const u64vec4 bits)
 #define GT greaterThan
 #define GE greaterThanEqual
 #define NE notEqual
+#define NOT not
 #include "convert.glsl"
 
 // The bits of an immediate are a value of the class that loads it.

@@ -14,6 +14,7 @@
 
 BOOL is_nan(const FLOAT x) { return GT(floatBitsToUint(x) & 0x7fffffffu, UINT(0x7f800000u)); }
 
+// Of at most 32 bits; u32 wraps, and where more than its bits count it has branches of its own.
 INT sign_extend(const uint dtype, const UINT bits)
 {
     if (is_signed(dtype) && is_byte(dtype)) return bitfieldExtract(INT(bits), 0, 8);
@@ -71,11 +72,31 @@ INT integer_of_float(const uint dtype, const FLOAT x)
     result = mix(result, INT(high), GE(x, FLOAT(high)));   // float(2147483647) is 2^31
     return mix(result, INT(0), is_nan(x));
 }
+UINT unsigned_of_float(const FLOAT x)
+{
+    UINT result = mix(UINT(x), UINT(0xffffffffu), GE(x, FLOAT(4294967296.0)));
+    return mix(result, UINT(0u), NOT(GT(x, FLOAT(0.0))));
+}
 LONG long_of_float(const FLOAT x)
 {
     LONG result = mix(LONG(x), LONG(0x8000000000000000ul), LE(x, FLOAT(-9223372036854775808.0)));
     result = mix(result, LONG(0x7fffffffffffffffl), GE(x, FLOAT(9223372036854775808.0)));
     return mix(result, LONG(0l), is_nan(x));
+}
+
+// An integer of 64 bits above 2^63 is halved first; its last bit then stands for all that rounding sees no more.
+FLOAT float_of_ulong(const ULONG x)
+{
+    LONG half_x = LONG(x >> 1 | (x & 1ul));
+    return mix(FLOAT(LONG(x)), FLOAT(half_x) * 2.0, LT(LONG(x), LONG(0l)));
+}
+ULONG ulong_of_float(const FLOAT x)
+{
+    BOOL above = GE(x, FLOAT(9223372036854775808.0));
+    ULONG high = ULONG(long_of_float(x - 9223372036854775808.0)) + 0x8000000000000000ul;
+    ULONG result = mix(ULONG(long_of_float(max(x, FLOAT(0.0)))), high, above);
+    result = mix(result, ULONG(0ul), is_nan(x));
+    return mix(result, ULONG(0xfffffffffffffffful), GE(x, FLOAT(18446744073709551616.0)));
 }
 
 #ifdef USES_F64
@@ -90,25 +111,42 @@ INT integer_of_double(const uint dtype, const DOUBLE x)
 {
     return INT(clamp(long_of_double(x), int64_t(integer_lowest(dtype)), int64_t(integer_highest(dtype))));
 }
+DOUBLE double_of_ulong(const ULONG x)
+{
+    LONG half_x = LONG(x >> 1 | (x & 1ul));
+    return mix(DOUBLE(LONG(x)), DOUBLE(half_x) * 2.0lf, LT(LONG(x), LONG(0l)));
+}
+ULONG ulong_of_double(const DOUBLE x)
+{
+    BOOL above = GE(x, DOUBLE(9223372036854775808.0lf));
+    ULONG high = ULONG(long_of_double(x - 9223372036854775808.0lf)) + 0x8000000000000000ul;
+    ULONG result = mix(ULONG(long_of_double(max(x, DOUBLE(0.0lf)))), high, above);
+    result = mix(result, ULONG(0ul), is_nan(x));
+    return mix(result, ULONG(0xfffffffffffffffful), GE(x, DOUBLE(18446744073709551616.0lf)));
+}
 DOUBLE f64_of_bits(const uint dtype, const UINT bits)
 {
     if (is_float(dtype)) return DOUBLE(float_of_bits(dtype, bits));
+    if (dtype == DTYPE_U32) return DOUBLE(bits);
     return DOUBLE(sign_extend(dtype, bits));
 }
 DOUBLE f64_of_wide(const uint dtype, const ULONG bits)
 {
     if (dtype == DTYPE_F64) return uint64BitsToDouble(bits);
+    if (dtype == DTYPE_U64) return double_of_ulong(bits);
     return DOUBLE(LONG(bits));
 }
 UINT bits_of_f64(const uint dtype, const DOUBLE x)
 {
     if (is_float(dtype)) return bits_of_float(dtype, FLOAT(x));
     if (dtype == DTYPE_BOOL) return UINT(NE(x, DOUBLE(0.0lf)));
+    if (dtype == DTYPE_U32) return UINT(ULONG(clamp(long_of_double(x), int64_t(0l), int64_t(4294967295l))));
     return UINT(integer_of_double(dtype, x));
 }
 ULONG wide_of_f64(const uint dtype, const DOUBLE x)
 {
     if (dtype == DTYPE_F64) return doubleBitsToUint64(x);
+    if (dtype == DTYPE_U64) return ulong_of_double(x);
     return ULONG(long_of_double(x));
 }
 #endif
@@ -117,22 +155,26 @@ ULONG wide_of_f64(const uint dtype, const DOUBLE x)
 FLOAT f32_of_bits(const uint dtype, const UINT bits)
 {
     if (is_float(dtype)) return float_of_bits(dtype, bits);
+    if (dtype == DTYPE_U32) return FLOAT(bits);
     return FLOAT(sign_extend(dtype, bits));
 }
 FLOAT f32_of_wide(const uint dtype, const ULONG bits)
 {
     IF_F64(dtype, FLOAT(uint64BitsToDouble(bits)))
+    if (dtype == DTYPE_U64) return float_of_ulong(bits);
     return FLOAT(LONG(bits));
 }
 UINT bits_of_f32(const uint dtype, const FLOAT x)
 {
     if (is_float(dtype)) return bits_of_float(dtype, x);
     if (dtype == DTYPE_BOOL) return UINT(NE(x, FLOAT(0.0)));
+    if (dtype == DTYPE_U32) return unsigned_of_float(x);
     return UINT(integer_of_float(dtype, x));
 }
 ULONG wide_of_f32(const uint dtype, const FLOAT x)
 {
     IF_F64(dtype, doubleBitsToUint64(DOUBLE(x)))
+    if (dtype == DTYPE_U64) return ulong_of_float(x);
     return ULONG(long_of_float(x));
 }
 #endif
@@ -165,6 +207,7 @@ ULONG wide_of_i32(const uint dtype, const INT x)
 LONG i64_of_bits(const uint dtype, const UINT bits)
 {
     if (is_float(dtype)) return long_of_float(float_of_bits(dtype, bits));
+    if (dtype == DTYPE_U32) return LONG(ULONG(bits));
     INT x = sign_extend(dtype, bits);   // in two halves: Mesa 22 compares a widened int with a constant wrongly
     return LONG(UINT(x)) | LONG(UINT(x >> 31)) << 32;
 }
@@ -221,3 +264,4 @@ ULONG wide_of_bool(const uint dtype, const BOOL x)
 #undef GT
 #undef GE
 #undef NE
+#undef NOT

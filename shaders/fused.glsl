@@ -111,7 +111,7 @@ void store_bytes(const uint64_t at, const uvec4 x)
 #define store4_i8(at, x) store_bytes(at, uvec4(x))
 #endif
 
-#if defined MEMORY_i16 || defined MEMORY_f16 || defined MEMORY_bf16
+#if defined MEMORY_i16 || defined MEMORY_u16 || defined MEMORY_f16 || defined MEMORY_bf16
 layout(buffer_reference, scalar, buffer_reference_align = 2) BUFFER Memory16 { uint16_t v; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) BUFFER Memory16x4 { uvec2 v; };
 uvec4 halves_at(const uint64_t at)
@@ -130,6 +130,12 @@ void store_halves(const uint64_t at, const uvec4 x)
 #define load4_i16(at) bitfieldExtract(ivec4(halves_at(at)), 0, 16)
 #define store_i16(at, x) store_half(at, uint(x))
 #define store4_i16(at, x) store_halves(at, uvec4(x))
+#endif
+#ifdef MEMORY_u16
+#define load_u16(at) int(uint(Memory16(at).v))
+#define load4_u16(at) ivec4(halves_at(at))
+#define store_u16(at, x) store_half(at, uint(x))
+#define store4_u16(at, x) store_halves(at, uvec4(x))
 #endif
 // The conversions are those of convert.glsl, where they are explained: no driver's rounding is trusted.
 #ifdef MEMORY_f16
@@ -194,11 +200,19 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER MemoryI32x4
 #define store_i32(at, x) MemoryI32(at).v = x
 #define store4_i32(at, x) MemoryI32x4(at).v = x
 #endif
-#if defined MEMORY_i64 || defined MEMORY_f64
+#ifdef MEMORY_u32
+layout(buffer_reference, scalar, buffer_reference_align = 4) BUFFER MemoryU32 { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER MemoryU32x4 { uvec4 v; };
+#define load_u32(at) int64_t(uint64_t(MemoryU32(at).v))
+#define load4_u32(at) i64vec4(u64vec4(MemoryU32x4(at).v))
+#define store_u32(at, x) MemoryU32(at).v = uint(uint64_t(x))
+#define store4_u32(at, x) MemoryU32x4(at).v = uvec4(u64vec4(x))
+#endif
+#if defined MEMORY_i64 || defined MEMORY_u64 || defined MEMORY_f64
 layout(buffer_reference, scalar, buffer_reference_align = 8) BUFFER Memory64 { uvec2 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) BUFFER Memory64x2 { uvec4 v; };
 #endif
-#ifdef MEMORY_i64
+#if defined MEMORY_i64 || defined MEMORY_u64
 #define load_i64(at) int64_t(packUint2x32(Memory64(at).v))
 #define store_i64(at, x) Memory64(at).v = unpackUint2x32(uint64_t(x))
 i64vec4 load4_i64(const uint64_t at)
@@ -213,6 +227,10 @@ void store4_i64(const uint64_t at, const i64vec4 x)
     Memory64x2(at + 16ul).v = uvec4(unpackUint2x32(u.z), unpackUint2x32(u.w));
 }
 #endif
+#define load_u64(at) load_i64(at)
+#define load4_u64(at) load4_i64(at)
+#define store_u64(at, x) store_i64(at, x)
+#define store4_u64(at, x) store4_i64(at, x)
 #ifdef MEMORY_f64
 #define load_f64(at) packDouble2x32(Memory64(at).v)
 #define store_f64(at, x) Memory64(at).v = unpackDouble2x32(x)
@@ -238,6 +256,9 @@ void store4_f64(const uint64_t at, const dvec4 x)
 #define stored_bf16(x) uintBitsToFloat(bf16_encode(x) << 16)
 #define stored_i32(x) (x)
 #define stored_i64(x) (x)
+#define stored_u16(x) ((x) & 65535)
+#define stored_u32(x) ((x) & 4294967295l)
+#define stored_u64(x) (x)
 #define stored_f32(x) (x)
 #define stored_f64(x) (x)
 #endif

@@ -76,6 +76,7 @@ case("rms_norm", lambda m, r: m * lax.rsqrt((m * m).mean(-1, keepdims=True) + 1e
 t = ints(C, R)
 case("cross_entropy", cross_entropy, (m, t), 0, 4 * R * C)
 case("gather_rows", lambda m, t: m[t % 4096], (m, t), 0, 8 * R * C)
+case("categorical", lambda m: jax.random.categorical(key, m), (m,), 0, 4 * R * C)
 a, b, bias = rnd(G, G), rnd(G, G), rnd(G)
 matmul = lambda a, b: a @ b
 case("matmul_f32", matmul, (a, b), 2 * G**3, 12 * G * G)
@@ -83,6 +84,13 @@ case("matmul_bias_gelu", lambda a, b, bias: nn.gelu(a @ b + bias), (a, b, bias),
 case("matmul_bf16", matmul, (a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)), 2 * G**3, 6 * G * G)
 case("matmul_f16", matmul, (a.astype(jnp.float16), b.astype(jnp.float16)), 2 * G**3, 6 * G * G)
 case("matmul_batch", matmul, (rnd(64, 128, 128), rnd(64, 128, 128)), 2 * 64 * 128**3, 0)
+case("einsum", lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), (rnd(8, 256, 16, 64), rnd(8, 256, 16, 64)),
+     2 * 8 * 16 * 256 * 256 * 64, 0)
+case("solve", jnp.linalg.solve, (rnd(G, G), rnd(G, 16)), 2 * G**3 // 3, 0)
+case("svd", lambda a: jnp.linalg.svd(a, full_matrices=False)[1], (rnd(64, 64, 64),), 0, 0)
+case("solve_batch", jnp.linalg.solve, (rnd(8 * B, 32, 32) + 16 * jnp.eye(32), rnd(8 * B, 32, 8)), 0, 0)
+case("fft_1m", jnp.fft.fft, (lax.complex(rnd(N // 4), rnd(N // 4)),), 0, 16 * (N // 4))
+case("fft2_1024", jnp.fft.fft2, (lax.complex(rnd(C, C), rnd(C, C)),), 0, 16 * C * C)
 case("conv3x3", lambda im, w: conv(im, w, 1), (rnd(B, 64, 56, 56), rnd(64, 64, 3, 3)), 2 * B * 64 * 64 * 9 * 56 * 56, 0)
 qkv = tuple(rnd(QB, H, S, D, dtype=jnp.bfloat16 if big else jnp.float32) for _ in range(3))
 case("attention", attention, qkv, 4 * QB * H * S * S * D, 0)

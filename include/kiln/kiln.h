@@ -16,10 +16,14 @@
 #include <kiln/io.h>
 #include <kiln/jit.h>
 #include <kiln/macros.h>
+#include <kiln/media.h>
 #include <kiln/model.h>
 #include <kiln/nn.h>
+#include <kiln/nn_images.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
+#include <kiln/random.h>
 #include <kiln/tensor.h>
+#include <kiln/text.h>
 
 #endif

@@ -92,6 +92,9 @@ typedef enum kiln_dtype {
     KILN_BF16 = 7,
     KILN_F32 = 8,
     KILN_F64 = 9,
+    KILN_U16 = 10,
+    KILN_U32 = 11,
+    KILN_U64 = 12,
     KILN_C64 = 32,  ///< complex: a pair of f32
     KILN_C128 = 33, ///< complex: a pair of f64
 } kiln_dtype;

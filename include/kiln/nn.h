@@ -19,6 +19,7 @@
 #define KILN_NN_H
 
 #include <kiln/grad.h>
+#include <kiln/io.h>
 #include <kiln/jit.h>
 #include <kiln/tensor.h>
 
@@ -79,7 +80,8 @@ KILN_API kiln_tensor *kiln_cell_add_buffer(kiln_cell *cell, const char *name, ki
 KILN_API kiln_cell *kiln_cell_add_child(kiln_cell *cell, const char *name, kiln_cell *child);
 
 /// The parameter or buffer at a dotted path ("1.moving_mean"); borrowed, valid until the cell is freed or moved to
-/// another device. Errors: KILN_E_ARGUMENT for a path that is not there; the message lists what is.
+/// another device. The names that kiln_cell_restore knows for those of norms are found too ("1.weight"). Errors:
+/// KILN_E_ARGUMENT for a path that is not there; the message lists what is.
 KILN_API kiln_tensor *kiln_cell_parameter(kiln_cell *cell, const char *path);
 /// The child at a dotted path ("features.0"); borrowed. Errors as kiln_cell_parameter.
 KILN_API kiln_cell *kiln_cell_child(kiln_cell *cell, const char *path);
@@ -94,6 +96,24 @@ KILN_API size_t kiln_cell_parameters(kiln_cell *cell, kiln_tensor **out, size_t 
 /// of this cell or its freeing. Either array may be NULL. A parameter shared by several cells is listed once, under its
 /// first name.
 KILN_API size_t kiln_cell_state(kiln_cell *cell, const char **names, kiln_tensor **tensors, size_t max);
+
+/// Writes a checkpoint's tensors into the parameters and buffers of the cell, by their names of kiln_cell_state. All
+/// are checked first, as in kiln_checkpoint_restore. What norms call "gamma", "beta", "moving_mean" and
+/// "moving_variance" may be called "weight", "bias", "running_mean" and "running_var" in the file: KILN_E_ARGUMENT
+/// where it has both.
+KILN_API kiln_status kiln_cell_restore(kiln_cell *cell, const kiln_checkpoint *c);
+
+/// Options of kiln_cell_load.
+typedef struct kiln_cell_load_opts {
+    size_t size KILN_0;
+    const char *prefix KILN_0; ///< before each name in the file ("model."); what does not begin so is passed over
+    bool partial KILN_0;       ///< what the file lacks stays as it is, and what the cell lacks is passed over
+} kiln_cell_load_opts;
+#define KILN_CELL_LOAD(...) KILN_OPTS_(kiln_cell_load_opts, __VA_ARGS__)
+/// Writes the arrays of a file (safetensors, npz) into the cell, with the same names. Floats are cast to the cell's
+/// dtype. All are read and checked before one is written. Errors: KILN_E_ARGUMENT for a tensor that the file lacks, for
+/// both names of one, and for an array that the cell lacks ("num_batches_tracked" apart); KILN_E_SHAPE, KILN_E_DTYPE.
+KILN_API kiln_status kiln_cell_load(kiln_cell *cell, kiln_archive *a, const kiln_cell_load_opts *opts);
 
 /// The number of elements of all parameters.
 KILN_API int64_t kiln_cell_parameter_count(kiln_cell *cell);
@@ -162,15 +182,24 @@ KILN_API kiln_status kiln_cell_remove_hook(kiln_cell *cell, uint64_t id);
 // --- initialisers
 
 /// A new tensor of a float dtype, filled as `init` says:
-///   "zeros", "ones", or a number such as "0.5";
+///   "zeros", "ones", a number such as "0.5", or "constant(0.5)";
 ///   "normal" or "normal(sigma)": normal with mean 0, sigma 0.01 when not given;
 ///   "truncated_normal" or "truncated_normal(sigma)": the same, cut off at two sigma;
 ///   "uniform" or "uniform(bound)": uniform in [-bound, bound), bound 0.07 when not given;
-///   "xavier_uniform", "xavier_normal": variance 2 / (fan_in + fan_out) (Glorot and Bengio 2010);
-///   "he_uniform", "he_normal": variance 2 / fan_in (He et al. 2015).
-/// fan_in is dims[1] and fan_out dims[0], each times the size of the dimensions after them; of a vector both are its
-/// length. Draws from the device's generator (kiln_seed). Errors: KILN_E_ARGUMENT for another text; the message lists
-/// these.
+///   "xavier_uniform", "xavier_normal": variance 2 gain^2 / (fan_in + fan_out), gain 1 (Glorot and Bengio 2010);
+///   "he_uniform", "he_normal", also "kaiming_uniform", "kaiming_normal": variance gain^2 / fan_in, gain sqrt(2) (He et
+///   al. 2015);
+///   "lecun_uniform", "lecun_normal": variance 1 / fan_in (LeCun et al. 1998), not cut off;
+///   "orthogonal": gain times a matrix [dims[0], the others] with orthonormal rows, or columns where it has more rows,
+///   evenly among such matrices, gain 1 (Saxe et al. 2014); computed by the host in f64, so not in a capture;
+///   "dirac" or "dirac(groups)": a kernel [out, in / groups, ...] of a convolution that hands its input on;
+///   "eye": a matrix with ones on its diagonal.
+/// A gain stands in parentheses, as a number or by what follows the layer: "he_normal(1.5)", "he_normal(tanh)". linear
+/// and sigmoid have 1, tanh 5 / 3, relu sqrt(2), selu 3 / 4, leaky_relu sqrt(2 / (1 + slope^2)) with a slope of 0.01 or
+/// that which follows: "he_uniform(leaky_relu, 0.2)". "he_normal(relu, fan_out)" divides by fan_out, and
+/// "he_normal(fan_out)" too. fan_in is dims[1] and fan_out dims[0], each times the size of the dimensions after them;
+/// of a vector both are its length. Draws from the device's generator (kiln_seed). Errors: KILN_E_ARGUMENT for another
+/// text; the message lists these. KILN_E_SHAPE for a shape that the last three do not take.
 KILN_API kiln_tensor *kiln_initializer(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
                                        const char *init);
 
@@ -186,17 +215,18 @@ KILN_API kiln_status kiln_sequential_append(kiln_cell *sequential, kiln_cell *ce
 /// Options of kiln_nn_conv2d.
 typedef struct kiln_nn_conv2d_opts {
     size_t size KILN_0;
-    int64_t kernel_width KILN_0;    ///< 0: as the height
-    int64_t stride[2] KILN_0;       ///< 0: 1
-    int64_t padding[2] KILN_0;      ///< zeros at both ends of height and width; only with pad_mode "pad"
-    int64_t dilation[2] KILN_0;     ///< 0: 1
-    int64_t groups KILN_0;          ///< 0: 1
-    bool bias KILN_0;               ///< adds a bias by channel
-    const char *weight_init KILN_0; ///< NULL: "he_uniform"
-    const char *bias_init KILN_0;   ///< NULL: "zeros"
-    const char *pad_mode KILN_0; ///< "pad" (NULL): by .padding; "valid": none; "same": output size = ceil(input size /
-                                 ///< stride), an odd zero goes to the bottom and the right
-    kiln_dtype dtype KILN_0;     ///< 0: KILN_F32
+    int64_t kernel_width KILN_0; ///< 0: as the height
+    int64_t stride[2] KILN_0;    ///< 0: 1
+    int64_t padding[2] KILN_0;   ///< zeros at both ends of height and width; only with pad_mode "pad"
+    int64_t dilation[2] KILN_0;  ///< 0: 1
+    int64_t groups KILN_0;       ///< 0: 1
+    bool bias KILN_0;            ///< adds a bias by channel
+    const char *weight_init
+        KILN_0;                   ///< NULL: uniform within 1 / sqrt(fan_in), as "he_uniform(leaky_relu, 2.2360679775)"
+    const char *bias_init KILN_0; ///< NULL: the same, with the weight's fan_in
+    const char *pad_mode KILN_0;  ///< "pad" (NULL): by .padding; "valid": none; "same": output size = ceil(input size /
+                                  ///< stride), an odd zero goes to the bottom and the right
+    kiln_dtype dtype KILN_0;      ///< 0: KILN_F32
 } kiln_nn_conv2d_opts;
 #define KILN_NN_CONV2D(...) KILN_OPTS_(kiln_nn_conv2d_opts, __VA_ARGS__)
 /// Two-dimensional convolution (cross-correlation): [N, in, H, W] -> [N, out, H', W'] with a square kernel, or kernel x
@@ -208,9 +238,10 @@ KILN_API kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, in
 typedef struct kiln_nn_dense_opts {
     size_t size KILN_0;
     bool no_bias KILN_0;
-    const char *weight_init KILN_0; ///< NULL: "he_uniform"
-    const char *bias_init KILN_0;   ///< NULL: "zeros"
-    kiln_dtype dtype KILN_0;        ///< 0: KILN_F32
+    const char *weight_init
+        KILN_0;                   ///< NULL: uniform within 1 / sqrt(fan_in), as "he_uniform(leaky_relu, 2.2360679775)"
+    const char *bias_init KILN_0; ///< NULL: the same, with the weight's fan_in
+    kiln_dtype dtype KILN_0;      ///< 0: KILN_F32
 } kiln_nn_dense_opts;
 #define KILN_NN_DENSE(...) KILN_OPTS_(kiln_nn_dense_opts, __VA_ARGS__)
 /// x . weight^T + bias over the last axis: [..., in] -> [..., out]. Parameters: "weight" [out, in], "bias" [out].

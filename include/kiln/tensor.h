@@ -56,7 +56,8 @@ KILN_API const char *kiln_dtype_name(kiln_dtype dtype); ///< "f32", "i64", "bool
 
 /// Copies the elements in row-major order to host memory. Waits for the device. `size_B` must be numel x element size.
 KILN_API kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B);
-/// The value of a tensor with one element; NaN (or 0) and an error for any other.
+/// The value of a tensor with one element; NaN (or 0) and an error for any other. As an integer u64 keeps its bits:
+/// cast it to uint64_t.
 KILN_API double kiln_item(const kiln_tensor *t);
 KILN_API int64_t kiln_item_int(const kiln_tensor *t);
 

@@ -66,12 +66,22 @@ static inline bool dtype_holds(unsigned to, unsigned from)
     const struct dtype_info *t = &dtype_info[to], *f = &dtype_info[from];
     return t->digits >= f->digits && t->exponent_bits >= f->exponent_bits && t->is_signed >= f->is_signed;
 }
-// Least and largest value of an integer dtype of at most 32 bits.
-static inline int32_t dtype_lowest(unsigned dtype)
+// Whether an integer dtype is computed in 64 bits: unsigned ones of 32 bits are.
+static inline bool dtype_is_long(unsigned dtype)
 {
-    return dtype_info[dtype].is_signed ? (int32_t) - (INT64_C(1) << dtype_info[dtype].digits) : 0;
+    return dtype_info[dtype].digits > 31;
 }
-static inline int32_t dtype_highest(unsigned dtype)
+// Whether an integer dtype takes fewer bits than what computes in its place, which wraps when it is stored.
+static inline bool dtype_is_narrow(unsigned dtype)
 {
-    return (int32_t)((INT64_C(1) << dtype_info[dtype].digits) - 1);
+    return dtype_info[dtype].form == FORM_INTEGER && dtype_info[dtype].size_B < (dtype_is_long(dtype) ? 8 : 4);
+}
+// Least and largest value of an integer dtype; of u64 the largest has the bits of -1.
+static inline int64_t dtype_lowest(unsigned dtype)
+{
+    return dtype_info[dtype].is_signed ? -(INT64_C(1) << (dtype_info[dtype].digits - 1)) * 2 : 0;
+}
+static inline int64_t dtype_highest(unsigned dtype)
+{
+    return (int64_t)(UINT64_MAX >> (64 - dtype_info[dtype].digits));
 }

@@ -8,6 +8,7 @@
 // In the order in which they go: what a part lets go may come back to a later one.
 enum thread_part {
     THREAD_SCOPES,
+    THREAD_GENERATOR,
     THREAD_DEVICE,
     THREAD_TAPE,
     THREAD_HANDLES,

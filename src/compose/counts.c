@@ -1,5 +1,6 @@
 // Counting: by place, by value, in bins.
 #include "compose/along.h"
+#include <kiln/jit.h>
 #include <math.h>
 
 // Many places that fall on few are counted in parts, side by side, whose counts are added up.
@@ -118,15 +119,48 @@ static kiln_tensor *edges_of(kiln_tensor *x, int64_t bins, double lo, double hi)
     return edges_between(kiln_cast(kiln_min(x, NULL), dtype), kiln_cast(kiln_max(x, NULL), dtype), bins);
 }
 
-// Counts of x, a line, between edges. The last bin has its upper edge, too; what lies outside, and NaN, goes into one
-// more behind it, which is left out.
-static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, kiln_tensor *weights)
+// Whether division finds the bin of a number to within one: bins must be wide beside what rounding moves edges by.
+static bool division_is_near(kiln_dtype dtype, double lo, double hi, int64_t bins)
 {
-    int64_t bins = kiln_numel(edges) - 1;
+    double width = (hi - lo) / (double)bins, unit = dtype == KILN_F64 ? 0x1p-49 : 0x1p-20;
+    return width > 1e-30 && hi - lo < 1e30 && width > unit * fmax(fabs(lo), fabs(hi)) && bins < 1 << 18;
+}
+
+// What places_by_edges says, for bins of one width: by division, then the neighbour where the edges say so. Many cheap
+// ops, which are one kernel in a capture.
+static kiln_tensor *places_by_division(kiln_tensor *x, kiln_tensor *edges, double lo, double hi, int64_t bins)
+{
+    kiln_tensor *zero = kiln_scalar_int(0), *one = kiln_scalar_int(1), *outside = kiln_scalar_int(bins);
+    kiln_tensor *at = kiln_mul(kiln_sub(x, number_like(x, lo)), number_like(x, (double)bins / (hi - lo)));
+    at = kiln_clip(kiln_floor(at), number_like(x, 0), number_like(x, (double)bins - 1));
+    kiln_tensor *place = kiln_cast(kiln_where(kiln_isnan(x), number_like(x, 0), at), KILN_I64);
+    kiln_tensor *below = kiln_less(x, kiln_gather(edges, 0, place));
+    kiln_tensor *above = kiln_greater_equal(x, kiln_gather(edges, 0, kiln_add(place, one)));
+    place = kiln_where(below, kiln_sub(place, one), kiln_where(above, kiln_add(place, one), place));
+    kiln_tensor *last = kiln_scalar_int(bins - 1), *at_end = kiln_equal(x, kiln_select(edges, 0, bins));
+    place = kiln_where(kiln_logical_or(kiln_less(place, zero), kiln_isnan(x)), outside, place);
+    return kiln_where(at_end, last, place);
+}
+
+// The bin of each of x, a line, between edges. The last one has its upper edge, too; what lies outside, and NaN, goes
+// into one more behind it, which is left out.
+static kiln_tensor *places_by_edges(kiln_tensor *x, kiln_tensor *edges, int64_t bins)
+{
     kiln_tensor *last = kiln_scalar_int(bins - 1), *at_end = kiln_equal(x, kiln_select(edges, 0, bins));
     kiln_tensor *place = kiln_sub(kiln_searchsorted(edges, x, true), kiln_scalar_int(1));
     place = kiln_where(kiln_less(place, kiln_scalar_int(0)), kiln_scalar_int(bins), place);
-    return along_part(counted(kiln_where(at_end, last, place), bins + 1, weights), 0, 0, bins);
+    return kiln_where(at_end, last, place);
+}
+
+static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, const kiln_histogram_opts *o)
+{
+    int64_t bins = kiln_numel(edges) - 1;
+    kiln_dtype dtype = kiln_tensor_dtype(x);
+    bool by_division = kiln_is_capturing() && !o->edges && (dtype == KILN_F32 || dtype == KILN_F64) &&
+                       division_is_near(dtype, o->lo, o->hi, bins);
+    kiln_tensor *places =
+        by_division ? places_by_division(x, edges, o->lo, o->hi, bins) : places_by_edges(x, edges, bins);
+    return along_part(counted(places, bins + 1, o->weights ? as_line(o->weights) : NULL), 0, 0, bins);
 }
 
 static bool bins_fit(int64_t bins)
@@ -144,7 +178,7 @@ kiln_status compose_histogram(kiln_tensor *x, int64_t bins, const kiln_histogram
     if ((!o->edges && !bins_fit(bins)) || !weights_fit(x, o->weights)) return kiln_error();
     *edges = o->edges ? kiln_alias(o->edges) : edges_of(x, bins, o->lo, o->hi);
     if (!*edges) return kiln_error();
-    *counts = in_bins(as_line(x), *edges, o->weights ? as_line(o->weights) : NULL);
+    *counts = in_bins(as_line(x), *edges, o);
     if (!o->density) return kiln_error();
     int64_t n = kiln_numel(*edges) - 1;
     kiln_tensor *widths = kiln_sub(along_part(*edges, 0, 1, n), along_part(*edges, 0, 0, n));
@@ -156,5 +190,7 @@ kiln_tensor *compose_histc(kiln_tensor *x, int64_t bins, double lo, double hi)
 {
     if (!bins_fit(bins)) return NULL;
     kiln_tensor *edges = edges_of(x, bins, lo, hi);
-    return edges ? kiln_cast(in_bins(as_line(x), edges, NULL), is_real(x) ? kiln_tensor_dtype(x) : KILN_F32) : NULL;
+    return edges ? kiln_cast(in_bins(as_line(x), edges, KILN_HISTOGRAM(.lo = lo, .hi = hi)),
+                             is_real(x) ? kiln_tensor_dtype(x) : KILN_F32)
+                 : NULL;
 }

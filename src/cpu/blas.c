@@ -126,6 +126,22 @@ static void *open_best(void)
     return open_as(better);
 }
 
+static bool find_lapack(void *lib, char precision, struct cpu_lapack *l)
+{
+    const struct {
+        const char *name;
+        void *pointer;
+    } wanted[] = {{"potrf", &l->potrf}, {"getrf", &l->getrf}, {"getrs", &l->getrs},
+                  {"trtrs", &l->trtrs}, {"syevd", &l->syevd}, {"gesdd", &l->gesdd},
+                  {"geqrf", &l->geqrf}, {"orgqr", &l->orgqr}, {"geev", &l->geev}};
+    for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%c%s_", precision, wanted[i].name);
+        if (!find(lib, name, wanted[i].pointer)) return false;
+    }
+    return true;
+}
+
 static void open_blas(void)
 {
     snprintf(blas.name, sizeof blas.name, "built-in loops (no OpenBLAS)");
@@ -138,6 +154,7 @@ static void open_blas(void)
         dlclose(lib);
         return;
     }
+    blas.has_lapack = find_lapack(lib, 's', &blas.lapack[0]) && find_lapack(lib, 'd', &blas.lapack[1]);
     char *(*config)(void);
     int (*parallel)(void);
     void (*set_threads)(int);

@@ -30,7 +30,6 @@ kiln_status field_init(struct field *f, kiln_dtype dtype, size_t rank, const int
 void field_finish(struct field *f)
 {
     free(f->owned);
-    free(f->scratch);
     *f = (struct field){0};
 }
 
@@ -39,7 +38,7 @@ size_t field_out_row_B(const struct field *f)
     return (size_t)f->row_items * kiln_dtype_size(f->out_dtype);
 }
 
-static size_t in_row_B(const struct field *f)
+size_t field_in_row_B(const struct field *f)
 {
     return (size_t)f->row_items * kiln_dtype_size(f->dtype);
 }
@@ -53,10 +52,6 @@ kiln_status field_convert(struct field *f, kiln_dtype dtype, const kiln_convert_
     }
     kiln_convert_opts o;
     TRY(options_read("loader_convert", KILN_CONVERT, &o, opts));
-    if (f->fn && !f->scratch) {
-        f->scratch = malloc(in_row_B(f) + 1);
-        if (!f->scratch) return error_set(KILN_E_MEMORY, "loader_convert: no memory for a sample");
-    }
     f->scale = o.scale != 0 ? o.scale : 1;
     f->mean = o.mean;
     f->std_dev = o.std_dev != 0 ? o.std_dev : 1;
@@ -76,6 +71,9 @@ static double load_float(kiln_dtype dtype, const unsigned char *row, int64_t i)
     case KILN_I8: return ((const int8_t *)row)[i];
     case KILN_I16: return ((const int16_t *)row)[i];
     case KILN_I32: return ((const int32_t *)row)[i];
+    case KILN_U16: return ((const uint16_t *)row)[i];
+    case KILN_U32: return ((const uint32_t *)row)[i];
+    case KILN_U64: return (double)((const uint64_t *)row)[i];
     default: return (double)((const int64_t *)row)[i];
     }
 }
@@ -104,11 +102,12 @@ static double apply(const struct field *f, double x)
     return (x * f->scale - f->mean) / f->std_dev;
 }
 
-// i64 does not pass through f64 unless it is scaled.
+// i64 and u64 do not pass through f64 unless it is scaled.
 static void convert_ints(const struct field *f, const unsigned char *in, unsigned char *out)
 {
     for (int64_t i = 0; i < f->row_items; i++) {
         int64_t x = ((const int64_t *)in)[i];
+        if (f->dtype == KILN_U64 && x < 0) x = INT64_MAX;
         if (f->out_dtype == KILN_I64)
             ((int64_t *)out)[i] = x;
         else
@@ -119,7 +118,7 @@ static void convert_ints(const struct field *f, const unsigned char *in, unsigne
 static void convert_row(const struct field *f, const unsigned char *in, unsigned char *out)
 {
     bool to_int = f->out_dtype == KILN_I32 || f->out_dtype == KILN_I64;
-    if (f->dtype == KILN_I64 && to_int && !f->scales) {
+    if ((f->dtype == KILN_I64 || f->dtype == KILN_U64) && to_int && !f->scales) {
         convert_ints(f, in, out);
     } else if (f->dtype == KILN_U8 && f->out_dtype == KILN_F32 && f->row_items > 256) {
         float table[256];
@@ -131,23 +130,11 @@ static void convert_row(const struct field *f, const unsigned char *in, unsigned
     }
 }
 
-kiln_status field_row(const struct field *f, size_t number, int64_t index, unsigned char *out)
+void field_row(const struct field *f, const unsigned char *in, unsigned char *out)
 {
-    size_t row_B = in_row_B(f);
-    const unsigned char *in = f->data ? f->data + (size_t)index * row_B : NULL;
-    if (f->fn) {
-        unsigned char *row = f->converts ? f->scratch : out;
-        kiln_status status = f->fn(f->user, index, row, row_B);
-        if (error_pending) return error_pending;
-        if (status) {
-            return error_set(status, "loader: the function of field %zu failed on sample %" PRId64 " with %s", number,
-                             index, kiln_status_name(status));
-        }
-        in = row;
-    }
+    size_t row_B = field_in_row_B(f);
     if (f->converts)
         convert_row(f, in, out);
     else if (in != out && row_B)
         memcpy(out, in, row_B);
-    return KILN_OK;
 }

@@ -37,3 +37,14 @@ void order_shuffle(int64_t *out, int64_t n, uint64_t seed, uint64_t epoch)
         out[i] = swapped;
     }
 }
+
+// Another stream than the shuffles: those mix the epoch into a mixed seed.
+uint64_t order_key(uint64_t seed, uint64_t epoch, uint64_t index, uint64_t step)
+{
+    return mix(mix(mix(mix(mix(seed) + 1) ^ epoch) ^ index) ^ step);
+}
+
+double order_uniform(uint64_t key, uint64_t k)
+{
+    return (double)(mix(key ^ mix(k)) >> 11) * 0x1p-53;
+}

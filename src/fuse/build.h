@@ -112,6 +112,8 @@ int build_access(struct builder *b, const struct launch_operand *o, const struct
 // --- build_convert.c: a node of -1 passes through ---
 
 int build_convert(struct builder *b, int node, enum scalar_class to);
+// What a load of the dtype's value into a class gives.
+int build_loaded(struct builder *b, int node, unsigned dtype, enum scalar_class to);
 int build_to_storage(struct builder *b, int node, unsigned dtype);
 int build_through_storage(struct builder *b, int node, unsigned dtype);
 int build_as_dtype(struct builder *b, int node, unsigned from, unsigned to);

@@ -61,10 +61,11 @@ static int operand_value(struct builder *b, const struct instance *i, int o, enu
     const struct launch_operand *in = &unit_of(b, i)->l.operands[o];
     if (!in_memory(in) && in->slot) return build_scalar_of(b, cls, 0, (uint16_t)((in->slot & ~SLOT_SCALAR) + 1));
     if (!in_memory(in)) return build_scalar(b, cls, in->address);
-    if (i->source[o] < 0) return build_convert(b, memory_value(b, i, o), cls);
+    if (i->source[o] < 0) return build_loaded(b, memory_value(b, i, o), in->dtype, cls);
     const struct instance *from = &b->instances[i->source[o]];
     const struct unit *maker = unit_of(b, from);
-    return build_convert(b, build_as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype), cls);
+    int node = build_as_dtype(b, from->node, maker->l.operands[maker->n_in].dtype, in->dtype);
+    return build_loaded(b, node, in->dtype, cls);
 }
 
 static int form_value(struct builder *b, const struct form *f)

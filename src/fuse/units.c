@@ -71,6 +71,17 @@ static kiln_status unfold(struct units *u, struct unit *unit)
     return KILN_OK;
 }
 
+// A buffer that is read or written as elements of another size has other positions than the unit beside it knows of.
+static bool keeps_elements(const struct units *u, const struct unit *unit)
+{
+    for (int i = 0; i < unit->l.n_operands; i++) {
+        const struct launch_operand *o = &unit->l.operands[i];
+        if (o->flags & OPERAND_IMMEDIATE) continue;
+        if (dtype_size_B[o->dtype] != dtype_size_B[u->buffers.v[o->slot].dtype]) return false;
+    }
+    return true;
+}
+
 static kiln_status record(struct lowering *base, struct launch *l)
 {
     struct units_maker *m = (struct units_maker *)base;
@@ -93,7 +104,7 @@ static kiln_status record(struct lowering *base, struct launch *l)
         m->u->buffers.v[b].writer = (int32_t)m->u->v.n;
     }
     unit.random = l->n_scalars == 2 && l->scalars[0] == (uint64_t)RNG_OF_RUN;
-    if (kernel_has_body(l->kernel) && may_fuse(l, base->caps)) {
+    if (kernel_has_body(l->kernel) && may_fuse(l, base->caps) && keeps_elements(m->u, &unit)) {
         unit.body = kernel_body(l->kernel);
         if (!unit.body) return error_pending;
         memcpy(unit.in_cls, unit.body->in_cls, sizeof unit.in_cls);
@@ -261,7 +272,7 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
         buffers[i] = operands[i] < 0 ? -1 : u->values[operands[i]].buffer;
     }
     if (op_regions_rule(n->op)) return add_regions(m, n);
-    TRY(n->op->fn->infer(&c));
+    TRY(op_infer(&c));
     done = false;
     if (n->op->flags & OP_VIEW) TRY(add_view(m, &c, operands[0], n->first_out, &done));
     if (done) return KILN_OK;

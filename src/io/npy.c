@@ -103,7 +103,7 @@ static kiln_status read_descr(struct reader *r, struct npy_header *h)
         }
     }
     return error_set(KILN_E_UNSUPPORTED,
-                     "%s: the npy dtype \"%s\" (b1, u1, i1, i2, i4, i8, f2, f4, f8, c8 and c16 are read)", r->where,
+                     "%s: the npy dtype \"%s\" (b1, i1 to i8, u1 to u8, f2, f4, f8, c8 and c16 are read)", r->where,
                      text);
 }
 

@@ -18,8 +18,7 @@
 static const struct {
     const char *name;
     kiln_dtype of_size; // one of the same size, which stands in for it
-} foreign[] = {{"U16", KILN_I16},    {"U32", KILN_I32},    {"U64", KILN_I64},
-               {"F8_E4M3", KILN_U8}, {"F8_E5M2", KILN_U8}, {"F8_E8M0", KILN_U8}};
+} foreign[] = {{"F8_E4M3", KILN_U8}, {"F8_E5M2", KILN_U8}, {"F8_E8M0", KILN_U8}};
 
 static bool find_dtype(const char *name, kiln_dtype *out, bool *known)
 {

@@ -83,6 +83,41 @@ double op_multiply_adds(const struct op *op, const struct type *const *in, const
     }
 }
 
+static bool has_u64(const struct op_call *c)
+{
+    for (int i = 0; i < c->n_in; i++)
+        if (KILN_UNLIKELY(c->in[i] && c->in[i]->dtype == KILN_U64)) return true;
+    return false;
+}
+
+static bool all_floats(const struct op_call *c)
+{
+    for (int i = 0; i < c->op->n_out; i++)
+        if (dtype_kind_of[c->out[i].dtype] != KIND_FLOAT) return false;
+    return true;
+}
+
+// Kernels have the bits of u64 as i64: an op whose result depends on the sign has to be made of others, and an index
+// may be none.
+static kiln_status check_unsigned(const struct op_call *c)
+{
+    const struct op *op = c->op;
+    int index = op->indexed.operand;
+    bool bound = op->indexed.bound && op->indexed.bound != INDEX_VALUES && index < c->n_in && c->in[index];
+    if (bound && c->in[index]->dtype == KILN_U64)
+        return error_set(KILN_E_DTYPE, "%s: %s is u64, which is no dtype of indices; cast it to i64", op->name,
+                         op->in_names[index]);
+    if (op->flags & (OP_VIEW | OP_SIGNLESS)) return KILN_OK;
+    if (op->flags & OP_ELEMENTWISE ? c->compute_dtype != KILN_U64 : all_floats(c)) return KILN_OK;
+    return error_set(KILN_E_DTYPE, "%s: is not defined for u64", op->name);
+}
+
+kiln_status op_infer(struct op_call *c)
+{
+    TRY(c->op->fn->infer(c));
+    return KILN_LIKELY(!has_u64(c)) ? KILN_OK : check_unsigned(c);
+}
+
 struct attr op_attr_default(const struct attr_info *info)
 {
     struct attr a = {.kind = info->kind, .set = info->kind != ATTR_FLOAT, .count = info->count};

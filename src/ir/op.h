@@ -44,6 +44,7 @@ enum op_flags {
     OP_SUM = 1 << 12,          // of its two inputs: without one of them it is the other
     OP_HOST = 1 << 13,         // in a graph: an effect of the host's, in order with the others; see host.h
     OP_CHANGES = 1 << 14,  // the result is input 0 but for a part, and the op cannot fail: it may be changed in place
+    OP_SIGNLESS = 1 << 15, // its result has the same bits whether or not 64-bit integers are signed
     OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 
@@ -113,11 +114,12 @@ struct op_gradient {
 // Which input of an op are indices that are looked at as it runs, and what they count.
 enum index_bound {
     INDEX_NONE,
-    INDEX_AXIS,  // along the axis of input 0 that attribute "axis" names
-    INDEX_ROWS,  // along the first axis of input 0
-    INDEX_TUPLE, // the last dimension: along each of the first axes of input 0
-    INDEX_SHAPE, // the last dimension: along each of the first axes of attribute "shape"
-    INDEX_LABEL, // integers: classes of input 0, not from the end; but for "ignore_index", with "ignore"
+    INDEX_AXIS,   // along the axis of input 0 that attribute "axis" names
+    INDEX_ROWS,   // along the first axis of input 0
+    INDEX_TUPLE,  // the last dimension: along each of the first axes of input 0
+    INDEX_SHAPE,  // the last dimension: along each of the first axes of attribute "shape"
+    INDEX_LABEL,  // integers: classes of input 0, not from the end; but for "ignore_index", with "ignore"
+    INDEX_VALUES, // no indices: numbers for which there may be no result, which only computing it tells
 };
 struct op_indexed {
     uint8_t bound; // enum index_bound
@@ -181,5 +183,6 @@ static inline const struct op_regions_rule *op_regions_rule(const struct op *op)
 }
 // How many products it adds up; 0 for an op that is none.
 double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out);
-int op_attr_index(const struct op *op, const char *name);  // -1 when it has none of that name
+int op_attr_index(const struct op *op, const char *name); // -1 when it has none of that name
+kiln_status op_infer(struct op_call *c); // the op's own, and what holds for all: u64 is refused or right
 struct attr op_attr_default(const struct attr_info *info); // of one that has a default

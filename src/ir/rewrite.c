@@ -20,7 +20,7 @@ kiln_status ir_infer(const struct kiln_graph *g, const struct op *op, int n_in, 
 {
     for (int i = 0; i < n_in; i++) types[i] = in[i] < 0 ? NULL : &g->values.v[in[i]].type;
     *c = (struct op_call){.op = op, .n_in = n_in, .n_out = op->n_out, .in = types, .attrs = attrs};
-    return op->fn->infer(c);
+    return op_infer(c);
 }
 
 // --- the state

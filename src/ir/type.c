@@ -109,27 +109,30 @@ int axis_normalize(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-// The smallest dtype of a kind that holds the values of both (array API standard).
-static uint8_t join(uint8_t a, uint8_t b)
+// The smallest dtype of a kind that holds the values of both (array API standard); -1: none does.
+static int join(uint8_t a, uint8_t b)
 {
     int best = -1;
     for (unsigned i = 0; i < DTYPE_COUNT; i++) {
         if (dtype_info[i].kind != dtype_info[a].kind || !dtype_holds(i, a) || !dtype_holds(i, b)) continue;
         if (best < 0 || dtype_info[i].size_B < dtype_info[best].size_B) best = (int)i;
     }
-    return (uint8_t)best;
+    return best;
 }
 
-void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak)
+bool type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak)
 {
     unsigned ka = dtype_kind_of[a->dtype], kb = dtype_kind_of[b->dtype];
     *weak = a->weak && b->weak;
     if (ka == kb) {
-        if (a->weak != b->weak)
+        if (a->weak != b->weak) {
             *dtype = a->weak ? b->dtype : a->dtype;
-        else
-            *dtype = a->dtype == b->dtype ? a->dtype : join(a->dtype, b->dtype);
-        return;
+        } else {
+            int both = a->dtype == b->dtype ? a->dtype : join(a->dtype, b->dtype);
+            if (both < 0) return false;
+            *dtype = (uint8_t)both;
+        }
+        return true;
     }
     const struct type *high = ka > kb ? a : b;
     const struct type *low = high == a ? b : a;
@@ -138,6 +141,7 @@ void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bo
         *dtype = KILN_F32;
     else
         *dtype = high->dtype;
+    return true;
 }
 
 kiln_status layout_check_within(const char *op, const struct type *t, const struct layout *l, int64_t n)

@@ -68,5 +68,5 @@ int axis_normalize(int64_t axis, int rank);
 
 // Promotion of the array API standard, with int+float mixed to the float's dtype, and weak scalars by kind (a weak
 // float met by an integer gives the default float f32; a weak int met by bool gives i64; two weak scalars stay weak).
-// See docs/guide.
-void type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak);
+// False where no dtype holds the values of both: u64 and a signed integer. See docs/guide.
+bool type_promote(const struct type *a, const struct type *b, uint8_t *dtype, bool *weak);

@@ -116,7 +116,7 @@ static kiln_status check_types(struct verifier *v, const struct ir_node *n)
     }
     if (op->n_attrs) memcpy(attrs, n->attrs, sizeof *attrs * op->n_attrs);
     struct op_call c = {.op = op, .n_in = n_tensors, .n_out = op->n_out, .in = v->in, .attrs = attrs};
-    TRY(op->fn->infer(&c));
+    TRY(op_infer(&c));
     for (int k = 0; k < op->n_out; k++) TRY(check_out_type(v, n, k, &c.out[k]));
     struct type token = ir_token_type();
     return op->flags & OP_EFFECT ? check_out_type(v, n, op->n_out, &token) : KILN_OK;

@@ -92,7 +92,8 @@ static LLVMValueRef widened(struct emitter *e, unsigned dtype, LLVMValueRef v, i
     switch (d->form) {
     case FORM_TRUTH: return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     case FORM_INTEGER:
-        if (d->size_B >= 4) return v;
+        if (!dtype_is_narrow(dtype)) return v;
+        if (dtype_is_long(dtype)) return LLVMBuildZExt(e->b, v, emit_vector(e->i64, w), "");
         return d->is_signed ? LLVMBuildSExt(e->b, v, i32, "") : LLVMBuildZExt(e->b, v, i32, "");
     case FORM_BFLOAT16: return as_float(e, int_op(e, LLVMShl, LLVMBuildZExt(e->b, v, i32, ""), 16, w), w);
     case FORM_BINARY16:
@@ -108,7 +109,8 @@ static LLVMValueRef narrowed(struct emitter *e, unsigned dtype, LLVMValueRef v, 
     const struct dtype_info *d = &dtype_info[dtype];
     switch (d->form) {
     case FORM_TRUTH: return LLVMBuildZExt(e->b, v, emit_vector(e->i8, w), "");
-    case FORM_INTEGER: return d->size_B >= 4 ? v : LLVMBuildTrunc(e->b, v, emit_vector(stored_type(e, dtype), w), "");
+    case FORM_INTEGER:
+        return dtype_is_narrow(dtype) ? LLVMBuildTrunc(e->b, v, emit_vector(stored_type(e, dtype), w), "") : v;
     case FORM_BFLOAT16: return bf16_narrowed(e, v, w);
     case FORM_BINARY16:
         if (!e->has_f16) return f16_narrowed(e, v, w);
@@ -120,7 +122,7 @@ static LLVMValueRef narrowed(struct emitter *e, unsigned dtype, LLVMValueRef v, 
 
 LLVMValueRef emit_stored(struct emitter *e, unsigned dtype, LLVMValueRef v, int width)
 {
-    if (dtype_info[dtype].form == FORM_TRUTH || dtype_info[dtype].size_B >= 4) return v;
+    if (!dtype_is_narrow(dtype) && !dtype_is_half_float(dtype)) return v;
     return widened(e, dtype, narrowed(e, dtype, v, width), width);
 }
 

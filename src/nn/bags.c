@@ -1,9 +1,9 @@
 // Cells of embedding bags and of products of pairs.
 #include "nn/cell.h"
+#include "nn/init.h"
 
 #include <inttypes.h>
 #include <kiln/composites.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static kiln_status run_bilinear(kiln_cell *cell, void *user, kiln_tensor *const 
 kiln_cell *kiln_nn_bilinear(kiln_device *dev, int64_t in1, int64_t in2, int64_t out, const kiln_nn_dense_opts *opts)
 {
     kiln_nn_dense_opts o;
-    char init[48];
+    char init[INIT_TEXT_B];
     if (options_read("nn_bilinear", KILN_NN_DENSE, &o, opts) || kiln_error()) return NULL;
     if (in1 < 1 || in2 < 1 || out < 1) {
         error_set(KILN_E_ARGUMENT,
@@ -62,7 +62,7 @@ kiln_cell *kiln_nn_bilinear(kiln_device *dev, int64_t in1, int64_t in2, int64_t 
     kiln_cell *cell = cell_make("bilinear", run_bilinear, 0);
     if (!cell) return NULL;
     cell->n_in = 2;
-    snprintf(init, sizeof init, "uniform(%.17g)", 1 / sqrt((double)in1));
+    init_by_fan_in(init, in1);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in1, in2),
                              o.weight_init ? o.weight_init : init);

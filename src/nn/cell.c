@@ -299,6 +299,10 @@ kiln_tensor *kiln_cell_parameter(kiln_cell *cell, const char *path)
     kiln_cell *owner = descend(cell, path, dot ? (size_t)(dot - path) : 0);
     for (size_t i = 0; owner && i < owner->n_tensors; i++)
         if (!strcmp(owner->tensors[i].name, name)) return owner->tensors[i].tensor;
+    for (size_t i = 0; owner && i < owner->n_tensors; i++) {
+        const char *alias = cell_alias(owner, owner->tensors[i].name);
+        if (alias && !strcmp(alias, name)) return owner->tensors[i].tensor;
+    }
     struct listing l = {.root = cell};
     cell_visit(cell, list_tensor, &l);
     error_set(KILN_E_ARGUMENT, "cell_parameter: %s has no \"%s\"; it has %s", cell->kind, path,

@@ -65,6 +65,10 @@ bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user);
 // does.
 size_t cell_path(const kiln_cell *root, const kiln_cell *owner, const char *name, char *out, size_t size_B);
 
+// load.c: what files of others call a tensor of this name; NULL where they have no other name, or the cell means
+// something else by it.
+const char *cell_alias(const kiln_cell *cell, const char *name);
+
 // call.c: the cell's function itself; jit.c: as a graph, where the mode or a mark asks for it.
 kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 bool cell_is_graph(const kiln_cell *cell);

@@ -1,5 +1,6 @@
 // Cells whose weight is a matrix or a kernel: dense, embedding, convolution.
 #include "nn/cell.h"
+#include "nn/init.h"
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -28,10 +29,11 @@ kiln_cell *kiln_nn_dense(kiln_device *dev, int64_t in, int64_t out, const kiln_n
     kiln_cell *cell = cell_make("dense", run_dense, 0);
     if (!cell) return NULL;
     kiln_dtype dtype = dtype_or_f32(o.dtype);
-    kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in),
-                             o.weight_init ? o.weight_init : "he_uniform");
+    char by_fan[INIT_TEXT_B];
+    init_by_fan_in(by_fan, in);
+    kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in), o.weight_init ? o.weight_init : by_fan);
     if (!o.no_bias)
-        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : "zeros");
+        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
     return cell_or_null(cell);
 }
 
@@ -145,9 +147,10 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     if (!cell) return NULL;
     memcpy(cell->user, &c, sizeof c);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
+    char by_fan[INIT_TEXT_B];
+    init_by_fan_in(by_fan, in / c.groups * c.kernel[0] * c.kernel[1]);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in / c.groups, c.kernel[0], c.kernel[1]),
-                             o.weight_init ? o.weight_init : "he_uniform");
-    if (o.bias)
-        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : "zeros");
+                             o.weight_init ? o.weight_init : by_fan);
+    if (o.bias) kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
     return cell_or_null(cell);
 }

@@ -1,5 +1,6 @@
 // Recurrent cells: steps and sequences, with PyTorch's parameters.
 #include "nn/cell.h"
+#include "nn/init.h"
 
 #include <inttypes.h>
 #include <kiln/composites.h>
@@ -24,7 +25,7 @@ struct recurrent {
 
 // Uniform in plus and minus 1 / sqrt(hidden), as PyTorch begins.
 struct initial {
-    char text[48];
+    char text[INIT_TEXT_B];
 };
 
 static struct initial initial_of(int64_t hidden, const kiln_nn_recurrent_opts *o)
@@ -33,7 +34,7 @@ static struct initial initial_of(int64_t hidden, const kiln_nn_recurrent_opts *o
     if (o->init)
         snprintf(i.text, sizeof i.text, "%s", o->init);
     else
-        snprintf(i.text, sizeof i.text, "uniform(%.17g)", 1 / sqrt((double)hidden));
+        init_by_fan_in(i.text, hidden);
     return i;
 }
 

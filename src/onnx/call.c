@@ -114,7 +114,7 @@ kiln_status onnx_in_host(struct onnx_call *c, int i, struct onnx_host *out)
 double onnx_host_float(const struct onnx_host *h, int64_t i)
 {
     const char *at = (const char *)h->data + (size_t)i * dtype_info[h->dtype].size_B;
-    return number_as_double(dtype_class(h->dtype), number_read(h->dtype, at));
+    return number_of_dtype(h->dtype, number_read(h->dtype, at));
 }
 
 int64_t onnx_host_int(const struct onnx_host *h, int64_t i)

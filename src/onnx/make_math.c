@@ -39,7 +39,7 @@ kiln_status onnx_op_div(struct onnx_call *c)
     return onnx_give(c, 0, kiln_floor_divide(kiln_sub(a, kiln_fmod(a, b)), b));
 }
 
-// The result has the dtype of the base. Integers to a known small power are multiplied, for a float does not hold them.
+// The result has the dtype of the base.
 kiln_status onnx_op_pow(struct onnx_call *c)
 {
     struct onnx_host power;
@@ -57,14 +57,10 @@ kiln_status onnx_op_pow(struct onnx_call *c)
         NEED(b);
         return onnx_give(c, 0, kiln_pow(a, kiln_cast(b, dtype)));
     }
-    if (!known || n != floor(n) || n < 0 || n > 64) {
-        kiln_tensor *b = onnx_in(c, 1);
-        NEED(b);
-        return onnx_give(c, 0, kiln_cast(kiln_pow(kiln_cast(a, KILN_F64), kiln_cast(b, KILN_F64)), dtype));
-    }
-    kiln_tensor *y = kiln_ones_like(a);
-    for (int i = 0; i < (int)n; i++) y = kiln_mul(y, a);
-    return onnx_give(c, 0, y);
+    kiln_tensor *b = known && n == floor(n) && fabs(n) < 64 ? kiln_scalar_int((int64_t)n) : onnx_in(c, 1);
+    NEED(b);
+    if (is_integer(b)) return onnx_give(c, 0, kiln_cast(kiln_pow(a, b), dtype));
+    return onnx_give(c, 0, kiln_cast(kiln_pow(kiln_cast(a, KILN_F64), kiln_cast(b, KILN_F64)), dtype));
 }
 
 kiln_status onnx_op_clip(struct onnx_call *c)

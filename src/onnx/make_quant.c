@@ -41,7 +41,7 @@ static kiln_tensor *quantised(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *z
 {
     kiln_tensor *y = kiln_round(kiln_div(kiln_cast(x, KILN_F32), kiln_cast(scale, KILN_F32)));
     if (zero) y = kiln_add(y, kiln_cast(zero, KILN_F32));
-    y = kiln_clip(y, kiln_scalar(dtype_lowest(dtype)), kiln_scalar(dtype_highest(dtype)));
+    y = kiln_clip(y, kiln_scalar((double)dtype_lowest(dtype)), kiln_scalar((double)dtype_highest(dtype)));
     return kiln_cast(y, dtype);
 }
 
@@ -55,7 +55,7 @@ kiln_status onnx_op_quantize(struct onnx_call *c)
     TRY(onnx_int(c, "saturate", 1, &saturate)); // of narrower floats than Kiln has
     kiln_dtype dtype = zero ? kiln_tensor_dtype(zero) : KILN_U8;
     if (to && !onnx_dtype(to, &dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", onnx_dtype_text(to));
-    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_I16)
+    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_U16 && dtype != KILN_I16)
         return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", kiln_dtype_name(dtype));
     return onnx_give(c, 0, quantised(x, scale, zero, dtype));
 }

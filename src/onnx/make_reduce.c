@@ -31,8 +31,8 @@ static kiln_tensor *extremum_of_none(struct onnx_call *c, bool largest, kiln_ten
     if (!shape) return NULL;
     if (dtype_info[dtype].kind == KIND_FLOAT)
         return kiln_full(c->dev, dtype, kiln_rank(shape), kiln_dims(shape), largest ? -INFINITY : INFINITY);
-    int64_t highest = dtype == KILN_I64 ? INT64_MAX : dtype == KILN_BOOL ? 1 : dtype_highest(dtype);
-    int64_t lowest = dtype == KILN_I64 ? INT64_MIN : dtype == KILN_BOOL ? 0 : dtype_lowest(dtype);
+    int64_t highest = dtype == KILN_BOOL ? 1 : dtype_highest(dtype);
+    int64_t lowest = dtype == KILN_BOOL ? 0 : dtype_lowest(dtype);
     return kiln_full_int(c->dev, dtype, kiln_rank(shape), kiln_dims(shape), largest ? lowest : highest);
 }
 

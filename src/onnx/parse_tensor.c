@@ -10,12 +10,12 @@ static const struct {
     uint8_t list; // the field with numbers
 } data_types[] = {
     [1] = {"float", KILN_F32, 4},    [2] = {"uint8", KILN_U8, 5},
-    [3] = {"int8", KILN_I8, 5},      [4] = {"uint16", -1, 5},
+    [3] = {"int8", KILN_I8, 5},      [4] = {"uint16", KILN_U16, 5},
     [5] = {"int16", KILN_I16, 5},    [6] = {"int32", KILN_I32, 5},
     [7] = {"int64", KILN_I64, 7},    [8] = {"string", -1, 6},
     [9] = {"bool", KILN_BOOL, 5},    [10] = {"float16", KILN_F16, 5},
-    [11] = {"double", KILN_F64, 10}, [12] = {"uint32", -1, 11},
-    [13] = {"uint64", -1, 11},       [14] = {"complex64", -1, 4},
+    [11] = {"double", KILN_F64, 10}, [12] = {"uint32", KILN_U32, 11},
+    [13] = {"uint64", KILN_U64, 11}, [14] = {"complex64", -1, 4},
     [15] = {"complex128", -1, 10},   [16] = {"bfloat16", KILN_BF16, 5},
     [17] = {"float8e4m3fn", -1, 5},  [18] = {"float8e4m3fnuz", -1, 5},
     [19] = {"float8e5m2", -1, 5},    [20] = {"float8e5m2fnuz", -1, 5},

@@ -59,7 +59,7 @@ void onnx_write_isin(struct onnx_writer *w)
 {
     uint8_t dtype;
     bool weak;
-    type_promote(onnx_type_in(w, 0), onnx_type_in(w, 1), &dtype, &weak);
+    (void)type_promote(onnx_type_in(w, 0), onnx_type_in(w, 1), &dtype, &weak);
     if (weak && dtype == KILN_F64) dtype = KILN_F32;
     const char *x = put_unsqueezed(w, onnx_operand(w, 0, dtype), -1);
     const char *values = PUT(w, "Reshape", onnx_operand(w, 1, dtype), onnx_put_ints(w, 1, (const int64_t[]){-1}));

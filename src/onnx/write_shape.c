@@ -1,6 +1,7 @@
 // Views and what moves elements: in ONNX each is a copy.
 #include "onnx/write.h"
 #include "ops/attrs.h"
+#include <math.h>
 #include <string.h>
 
 enum { PLACES_MAX = 1 << 22 }; // of a constant that says where each element comes from
@@ -266,16 +267,15 @@ void onnx_write_if_arrived(struct onnx_writer *w)
 // largest integer is none of them.
 static double largest_float(unsigned from, unsigned to, double *top)
 {
-    bool single = from == KILN_F32;
-    *top = to == KILN_I64 ? 0x1p63 : to == KILN_I32 && single ? 0x1p31 : 0;
-    if (to == KILN_I64) return single ? 0x1.fffffep62 : 0x1.fffffffffffffp62;
-    return to == KILN_I32 && single ? 0x1.fffffep30 : dtype_highest(to);
+    int bits = dtype_info[to].digits, kept = dtype_info[from].digits;
+    *top = bits > kept ? ldexp(1, bits) : 0;
+    return bits > kept ? ldexp(1, bits) - ldexp(1, bits - kept) : (double)dtype_highest(to);
 }
 
 // What is out of range becomes the nearest integer, and what is no number 0; ONNX's Cast does not say.
 static const char *put_saturated(struct onnx_writer *w, const char *x, unsigned from, unsigned to)
 {
-    double top, highest = largest_float(from, to, &top), lowest = to == KILN_I64 ? -0x1p63 : dtype_lowest(to);
+    double top, highest = largest_float(from, to, &top), lowest = (double)dtype_lowest(to);
     const char *zero = onnx_put_scalar(w, from, 0), *is_nan = PUT(w, "IsNaN", x);
     const char *y = PUT(w, "Where", is_nan, zero, x), *high = onnx_put_scalar(w, from, highest);
     const char *low = onnx_put_scalar(w, from, lowest);
@@ -283,7 +283,7 @@ static const char *put_saturated(struct onnx_writer *w, const char *x, unsigned 
     y = PUT(w, "Max", y, low);
     y = onnx_put_cast(w, y, from, to);
     if (top == 0) return y;
-    const char *largest = onnx_put_integer(w, to, to == KILN_I64 ? INT64_MAX : INT32_MAX);
+    const char *largest = onnx_put_integer(w, to, dtype_highest(to));
     const char *above = onnx_put_scalar(w, from, top);
     return PUT(w, "Where", PUT(w, "GreaterOrEqual", x, above), largest, y);
 }

@@ -9,7 +9,8 @@
 #define PLAIN    (BIT(F16) | BIT(F32) | BIT(F64))
 #define FLOATS   (PLAIN | BIT(BF16))
 #define NUMBERS  (INTEGERS | FLOATS)
-#define ALL      (NUMBERS | BIT(BOOL))
+#define UNSIGNED (BIT(U16) | BIT(U32) | BIT(U64))
+#define ALL      (NUMBERS | UNSIGNED | BIT(BOOL))
 
 static const struct {
     unsigned dtypes;
@@ -52,9 +53,10 @@ static unsigned dtypes_of(const char *op)
 unsigned onnx_dtype_for(const char *op, unsigned dtype)
 {
     static const uint8_t wider[DTYPE_COUNT] = {
-        [KILN_BOOL] = KILN_I32,   [KILN_U8] = KILN_I32,     [KILN_I8] = KILN_I32,  [KILN_I16] = KILN_I32,
-        [KILN_I32] = KILN_I64,    [KILN_I64] = DTYPE_COUNT, [KILN_F16] = KILN_F32, [KILN_BF16] = KILN_F32,
-        [KILN_F32] = DTYPE_COUNT, [KILN_F64] = DTYPE_COUNT, // f64 in place of f32 would not round as f32 does
+        [KILN_BOOL] = KILN_I32,   [KILN_U8] = KILN_I32,     [KILN_I8] = KILN_I32,     [KILN_I16] = KILN_I32,
+        [KILN_I32] = KILN_I64,    [KILN_I64] = DTYPE_COUNT, [KILN_F16] = KILN_F32,    [KILN_BF16] = KILN_F32,
+        [KILN_U16] = KILN_I32,    [KILN_U32] = KILN_I64,    [KILN_U64] = DTYPE_COUNT, [KILN_F32] = DTYPE_COUNT,
+        [KILN_F64] = DTYPE_COUNT, // f64 in place of f32 would not round as f32 does
     };
     unsigned taken = dtypes_of(op);
     while (dtype != DTYPE_COUNT && !(taken >> dtype & 1)) dtype = wider[dtype];

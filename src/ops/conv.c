@@ -84,8 +84,9 @@ static kiln_status float_result(struct op_call *c)
 {
     bool weak;
     struct type acc = *c->in[0];
-    type_promote(&acc, c->in[1], &acc.dtype, &weak);
-    if (c->n_in > 2 && c->in[2]) type_promote(&acc, c->in[2], &acc.dtype, &weak);
+    for (int i = 1; i < c->n_in && i < 3; i++)
+        if (c->in[i] && !type_promote(&acc, c->in[i], &acc.dtype, &weak))
+            return op_no_common_dtype(c, acc.dtype, c->in[i]->dtype);
     c->out[0] = (struct type){.dtype = acc.dtype, .rank = 4};
     if (dtype_kind_of[acc.dtype] == KIND_FLOAT) return KILN_OK;
     return op_fail(c, KILN_E_DTYPE, "takes floats: %s is %s, %s is %s", c->op->in_names[0], type_string(c->in[0]).s,

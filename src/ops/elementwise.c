@@ -65,7 +65,7 @@ static kiln_status compute_dtype(const struct op_call *c, uint8_t *dtype)
         } else {
             bool weak;
             uint8_t d;
-            type_promote(&acc, c->in[i], &d, &weak);
+            if (!type_promote(&acc, c->in[i], &d, &weak)) return op_no_common_dtype(c, acc.dtype, c->in[i]->dtype);
             acc.dtype = d;
             acc.weak = weak;
         }

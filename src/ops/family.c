@@ -13,6 +13,11 @@ kiln_status op_fail(const struct op_call *c, kiln_status code, const char *forma
     return error_set(code, "%s: %s", c->op->name, text);
 }
 
+kiln_status op_no_common_dtype(const struct op_call *c, unsigned a, unsigned b)
+{
+    return op_fail(c, KILN_E_DTYPE, "%s and %s have no dtype in common; cast one", dtype_name(a), dtype_name(b));
+}
+
 struct type_string type_string(const struct type *t)
 {
     struct type_string s;

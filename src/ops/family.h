@@ -11,6 +11,8 @@
 // "sum: axis 3 is out of range for x of f32[2,3]"
 kiln_status op_fail(const struct op_call *c, kiln_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// "add: u64 and i64 have no dtype in common"
+kiln_status op_no_common_dtype(const struct op_call *c, unsigned a, unsigned b);
 struct type_string {
     char s[TYPE_TEXT_MAX];
 };

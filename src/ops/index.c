@@ -170,7 +170,8 @@ kiln_status infer_isin(struct op_call *c)
     bool weak;
     type_copy(&c->out[0], c->in[0]);
     c->out[0].weak = false;
-    type_promote(c->in[0], c->in[1], &c->compute_dtype, &weak);
+    if (!type_promote(c->in[0], c->in[1], &c->compute_dtype, &weak))
+        return op_no_common_dtype(c, c->in[0]->dtype, c->in[1]->dtype);
     c->out[0].dtype = KILN_BOOL;
     return KILN_OK;
 }

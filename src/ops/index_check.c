@@ -16,6 +16,7 @@ bool op_call_checks_index(const struct op_call *c)
 bool op_can_fail(const struct op_call *c, const struct device_caps *caps)
 {
     if (!op_call_checks_index(c)) return false;
+    if (c->op->indexed.bound == INDEX_VALUES) return caps->checks_indices;
     bool wide = false;
     for (int i = 0; i < c->n_in; i++) wide |= i != c->op->indexed.operand && dtype_size_B[c->in[i]->dtype] == 8;
     return caps->checks_indices || (wide && !(caps->i64 && caps->f64));
@@ -50,6 +51,7 @@ void op_index_bounds(const struct op_call *c, struct index_bounds *out)
     case INDEX_LABEL: bound_labels(c, out); return;
     case INDEX_AXIS: bound_axis(x, attr_called(c, "axis")->i, out); return;
     case INDEX_ROWS: bound_axis(x, 0, out); return;
+    case INDEX_VALUES: return;
     case INDEX_TUPLE:
         out->tuples = true;
         for (int d = 0; d < x->rank; d++) out->sizes[d] = x->dims[d];
@@ -84,7 +86,9 @@ enum range_kind op_result_range(const struct op_call *c, int output, int64_t *lo
 {
     const struct type *x = c->n_in ? c->in[0] : NULL;
     if (c->op->flags & OP_VIEW) return RANGE_SAME;
-    if (c->op->flags & OP_CREATES && dtype_size_B[c->out[0].dtype] < 4) return RANGE_UNKNOWN; // it may wrap
+    bool fills = c->op->flags & OP_CREATES || c->op->index == OP_full_like;
+    const struct dtype_info *made = &dtype_info[c->out[0].dtype];
+    if (fills && (made->size_B < 4 || !made->is_signed)) return RANGE_UNKNOWN; // it may wrap
     *lo = *hi = 0;
     switch (c->op->index) {
     case OP_full: return filled(c->attrs[AT_full_value].f, lo, hi);

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/op.h"
 
-// Whether an index out of range can make this op fail as it runs.
+// Whether an index out of range, or the numbers that it is given (INDEX_VALUES), can make this op fail as it runs.
 bool op_checks_index(const struct op *op);
 bool op_call_checks_index(const struct op_call *c); // of a call: labels that are probabilities are none
 // The same for a call, on a device of these capabilities: on a GPU such an op never fails.

@@ -3,12 +3,14 @@
 #include "ops/index.h"
 
 // The promoted dtype of all inputs.
-static void joined_dtype(struct op_call *c)
+static kiln_status joined_dtype(struct op_call *c)
 {
     struct type t = *c->in[0];
-    for (int i = 1; i < c->n_in; i++) type_promote(&t, c->in[i], &t.dtype, &t.weak);
+    for (int i = 1; i < c->n_in; i++)
+        if (!type_promote(&t, c->in[i], &t.dtype, &t.weak)) return op_no_common_dtype(c, t.dtype, c->in[i]->dtype);
     c->out[0].dtype = t.dtype;
     c->out[0].weak = false;
+    return KILN_OK;
 }
 
 static kiln_status sizes_differ(const struct op_call *c, int i)
@@ -32,7 +34,7 @@ kiln_status infer_concat(struct op_call *c)
         if (__builtin_add_overflow(out->dims[axis], t->dims[axis], &out->dims[axis]))
             return op_fail(c, KILN_E_SHAPE, "axis %d overflows", axis);
     }
-    joined_dtype(c);
+    TRY(joined_dtype(c));
     uint64_t size_B;
     return type_size_B(out, &size_B);
 }
@@ -72,7 +74,7 @@ kiln_status infer_stack(struct op_call *c)
     for (int d = out->rank; d > axis; d--) out->dims[d] = out->dims[d - 1];
     out->dims[axis] = c->n_in;
     out->rank++;
-    joined_dtype(c);
+    TRY(joined_dtype(c));
     uint64_t size_B;
     return type_size_B(out, &size_B);
 }

@@ -3,6 +3,7 @@
 // fewest dimensions; the order of elements never changes, and a row dimension never merges with a parallel one.
 #include "ops/lower.h"
 #include "ops/families.h"
+#include "scalar/number.h"
 #include <string.h>
 
 kernel_id kernel_of(int family, enum scalar_class cls)
@@ -242,6 +243,10 @@ kiln_status lower_copy(struct lowering *lo, const struct view *in, const struct 
 kiln_status lower_fill(struct lowering *lo, double value, const struct view *out)
 {
     enum scalar_class cls = dtype_class(out->dtype);
+    if (out->dtype == KILN_U64 && value >= 0x1p63) {
+        struct view whole = view_integer(number_whole(KILN_U64, value));
+        return lower_copy(lo, &whole, out);
+    }
     return lower_pointwise(lo, FAMILY_fill, cls, 0, NULL, out, 1, &value);
 }
 

@@ -39,7 +39,8 @@ kiln_status infer_matmul(struct op_call *c)
     bool weak;
     TRY(product_of(c, &p));
     TRY(batch_shape(c, out));
-    type_promote(c->in[0], c->in[1], &out->dtype, &weak);
+    if (!type_promote(c->in[0], c->in[1], &out->dtype, &weak))
+        return op_no_common_dtype(c, c->in[0]->dtype, c->in[1]->dtype);
     if (out->dtype == KILN_BOOL) return op_fail(c, KILN_E_DTYPE, "takes integers and floats, a and b are bool");
     out->weak = false;
     if (!p.a_vector) out->dims[out->rank++] = p.m;

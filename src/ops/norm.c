@@ -12,7 +12,7 @@ static uint8_t float_of_all(const struct op_call *c)
     struct type acc = {.dtype = KILN_BOOL};
     for (int i = 0; i < c->n_in; i++) {
         bool weak;
-        if (c->in[i]) type_promote(&acc, c->in[i], &acc.dtype, &weak);
+        if (c->in[i]) (void)type_promote(&acc, c->in[i], &acc.dtype, &weak);
     }
     return float_of(&acc);
 }

@@ -41,7 +41,7 @@ kiln_status infer_sum(struct op_call *c)
 {
     uint32_t mask;
     const struct type *x = c->in[0];
-    uint8_t dtype = dtype_kind_of[x->dtype] == KIND_FLOAT ? float_dtype(x) : KILN_I64;
+    uint8_t dtype = dtype_kind_of[x->dtype] == KIND_FLOAT ? float_dtype(x) : x->dtype == KILN_U64 ? KILN_U64 : KILN_I64;
     c->compute_dtype = dtype;
     return reduced_shape(c, dtype, &mask);
 }

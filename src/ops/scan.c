@@ -15,7 +15,7 @@ kiln_status infer_scan(struct op_call *c)
     const struct type *x = c->in[0];
     TRY(op_axis(c, AT_cumsum_axis, 0, &axis));
     TRY(infer_same(c));
-    if (dtype_kind_of[x->dtype] != KIND_FLOAT) c->out[0].dtype = KILN_I64;
+    if (dtype_kind_of[x->dtype] != KIND_FLOAT && x->dtype != KILN_U64) c->out[0].dtype = KILN_I64;
     c->compute_dtype = c->out[0].dtype;
     return KILN_OK;
 }

@@ -17,7 +17,8 @@ kiln_status infer_searchsorted(struct op_call *c)
     type_copy(&c->out[0], values);
     c->out[0].weak = false;
     c->out[0].dtype = KILN_I64;
-    type_promote(sorted, values, &c->compute_dtype, &weak);
+    if (!type_promote(sorted, values, &c->compute_dtype, &weak))
+        return op_no_common_dtype(c, sorted->dtype, values->dtype);
     return KILN_OK;
 }
 

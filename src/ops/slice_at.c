@@ -12,7 +12,7 @@ static kiln_status check_start(const struct op_call *c, int axis)
 {
     const struct type *x = c->in[0], *start = c->in[1];
     struct type lines = *x, both;
-    if (dtype_kind_of[start->dtype] != KIND_INT)
+    if (dtype_kind_of[start->dtype] != KIND_INT || start->dtype == KILN_U64)
         return op_fail(c, KILN_E_DTYPE, "start must be integers, it is %s", type_string(start).s);
     lines.dims[axis] = 1;
     if (shape_broadcast(&lines, start, &both) && type_same_shape(&both, &lines)) return KILN_OK;

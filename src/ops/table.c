@@ -3,6 +3,19 @@
 #include "ops/family_fns.h"
 #include "ops/row.h"
 
+// a^b of integers by squares, bit by bit of b, which is 0 from some bit on; below 0 what is left of 1 / a^-b.
+// clang-format off
+#define POW_BIT(k, next) \
+    "r" next " = (n" k " & 1) != 0 ? r" k " * p" k " : r" k "; p" next " = p" k " * p" k "; n" next " = n" k " >> 1;"
+#define POW_BITS(k, next)                                                                                             \
+    POW_BIT(k "0", k "1") POW_BIT(k "1", k "2") POW_BIT(k "2", k "3") POW_BIT(k "3", k "4") POW_BIT(k "4", k "5")      \
+    POW_BIT(k "5", k "6") POW_BIT(k "6", k "7") POW_BIT(k "7", next "0")
+#define POW_INTEGERS                                                                                                  \
+    "p00 = a; n00 = b; r00 = 0 * a + 1;" POW_BITS("0", "1") POW_BITS("1", "2") POW_BITS("2", "3") POW_BITS("3", "4")   \
+    POW_BITS("4", "5") POW_BITS("5", "6") POW_BITS("6", "7") POW_BITS("7", "8")                                        \
+    "b >= 0 ? r80 : a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0"
+// clang-format on
+
 const struct elementwise_row elementwise_rows[] = {
 #define UNARY(name, ...)   {#name, 1, {__VA_ARGS__}},
 #define BINARY(name, ...)  {#name, 2, {__VA_ARGS__}},

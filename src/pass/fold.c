@@ -42,8 +42,10 @@ static struct known fold_cast(const struct op_call *c, const struct known *x, in
     uint8_t to = c->out[0].dtype;
     double v;
     if (!x->is || x->weak) return unknown;
-    bool narrows = dtype_kind_of[x->dtype] == KIND_FLOAT && dtype_kind_of[to] == KIND_INT && dtype_size_B[to] < 4;
-    if (narrows && known_as_double(x, &v) && !(v > (to == KILN_U8 ? -1 : -128) && v < 128)) return unknown;
+    bool narrows = dtype_kind_of[x->dtype] == KIND_FLOAT && dtype_kind_of[to] == KIND_INT &&
+                   (dtype_is_narrow(to) || !dtype_info[to].is_signed);
+    if (narrows && known_as_double(x, &v) && !(v > (dtype_info[to].is_signed ? -128 : -1) && v < 128)) return unknown;
+    if (known_needs_sign(x, dtype_class(to))) return unknown;
     return known_store(x->v, dtype_class(x->dtype), to);
 }
 
@@ -63,7 +65,7 @@ static struct known fold_sum(const struct op_call *c, const struct known *x, int
     double v;
     uint8_t to = c->out[0].dtype;
     if (!x->is || x->weak) return unknown;
-    if (to == KILN_I64) {
+    if (to == KILN_I64 || to == KILN_U64) {
         union scalar_value r = known_load(x, CLASS_I64);
         r.i64 = (int64_t)((uint64_t)r.i64 * (uint64_t)count);
         return known_store(r, CLASS_I64, to);

@@ -10,12 +10,6 @@ struct known known_number(const struct ir_value *v)
     return (struct known){.is = true, .weak = true, .dtype = v->type.dtype, .number = v->number, .integer = v->integer};
 }
 
-// What view_number gives to kernels: saturating, NaN as 0.
-static int64_t whole(double v)
-{
-    return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
-}
-
 static union scalar_value of_number(double number, int64_t integer, enum scalar_class cls)
 {
     union scalar_value r = {.bits = 0};
@@ -32,7 +26,7 @@ static union scalar_value of_number(double number, int64_t integer, enum scalar_
 struct known known_real(uint8_t dtype, double value)
 {
     enum scalar_class cls = dtype_class(dtype);
-    return known_store(of_number(value, whole(value), cls), cls, dtype);
+    return known_store(of_number(value, number_whole(dtype, value), cls), cls, dtype);
 }
 
 // From one class to another, by the rules of the conversions of the scalar language.
@@ -49,6 +43,11 @@ static union scalar_value convert(union scalar_value v, enum scalar_class from, 
     if (!scalar_parse(&a, text, &x, 1, to, &dag)) r = scalar_eval(&dag, &v);
     arena_finish(&a);
     return r;
+}
+
+bool known_needs_sign(const struct known *k, enum scalar_class cls)
+{
+    return k->is && !k->weak && k->dtype == KILN_U64 && (cls == CLASS_F32 || cls == CLASS_F64) && k->v.i64 < 0;
 }
 
 union scalar_value known_load(const struct known *k, enum scalar_class cls)
@@ -72,7 +71,7 @@ bool known_as_double(const struct known *k, double *out)
     case CLASS_F64: *out = k->v.f64; return true;
     case CLASS_I32: *out = k->v.i32; return true;
     case CLASS_BOOL: *out = k->v.b; return true;
-    default: *out = (double)k->v.i64; return fabs(*out) <= 0x1p53;
+    default: *out = number_of_dtype(k->dtype, k->v); return fabs(*out) <= 0x1p53;
     }
 }
 
@@ -104,10 +103,13 @@ kiln_status known_elementwise(const struct op_call *c, const struct known *in, s
     struct scalar_dag dag;
     int n = 0;
     out->is = false;
+    for (int i = 0; i < c->n_in; i++)
+        if (known_needs_sign(&in[i], cls)) return KILN_OK;
     arena_init(&a);
     kiln_status status = known_expression(&a, c->op, cls, &dag);
     for (; n < c->n_in && !status; n++) v[n] = known_load(&in[n], e->condition_mask >> n & 1 ? CLASS_BOOL : cls);
-    for (int i = 0; i < c->op->n_attrs && !status; i++) v[n++] = of_number(c->attrs[i].f, whole(c->attrs[i].f), cls);
+    for (int i = 0; i < c->op->n_attrs && !status; i++)
+        v[n++] = of_number(c->attrs[i].f, number_whole(KILN_I64, c->attrs[i].f), cls);
     if (!status) *out = known_store(scalar_eval(&dag, v), dag.nodes[dag.root].cls, c->out[0].dtype);
     arena_finish(&a);
     if (status && kiln_error() == KILN_E_MEMORY) return status;

@@ -16,6 +16,8 @@ struct known {
 
 struct known known_number(const struct ir_value *v);  // of kind IR_NUMBER
 struct known known_real(uint8_t dtype, double value); // as `full` stores it
+// Whether a load would have to see the bits as unsigned ones.
+bool known_needs_sign(const struct known *k, enum scalar_class cls);
 union scalar_value known_load(const struct known *k, enum scalar_class cls);
 struct known known_store(union scalar_value v, enum scalar_class cls, uint8_t dtype);
 // The double that `full` turns back into the same bits; false where there is none (large i64).

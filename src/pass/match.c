@@ -135,9 +135,8 @@ static bool number_in(const struct match *m, int32_t v, union scalar_value *out)
     }
     out->i64 = k.integer;
     if (kind == KIND_BOOL) return k.dtype == KILN_BOOL;
-    int bits = 8 * dtype_size_B[m->dtype];
-    if (m->dtype == KILN_U8) return k.integer >= 0 && k.integer < 256;
-    return bits == 64 || (k.integer >= -(INT64_C(1) << (bits - 1)) && k.integer < INT64_C(1) << (bits - 1));
+    if (dtype_size_B[m->dtype] == 8) return true;
+    return k.integer >= dtype_lowest((unsigned)m->dtype) && k.integer <= dtype_highest((unsigned)m->dtype);
 }
 
 static kiln_status evaluate(const struct match *m, const char *text, enum scalar_class *cls, union scalar_value *out)

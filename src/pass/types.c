@@ -44,7 +44,7 @@ static bool try_size(const struct kiln_graph *g, const struct ir_node *n, int16_
     }
     *c = (struct op_call){
         .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .in = types, .attrs = (struct attr *)n->attrs};
-    if (!n->op->fn->infer(c)) return true;
+    if (!op_infer(c)) return true;
     kiln_error_clear();
     return false;
 }

@@ -49,7 +49,7 @@ static bool same_with(const struct kiln_graph *g, const struct ir_node *n, int32
     after = before;
     for (int i = 0; i < n->n_in; i++)
         if (ir_operands(g, n)[i] == param) types[i] = t;
-    fits = fits && !n->op->fn->infer(&after) && ir_type_same(&before.out[0], &after.out[0]) &&
+    fits = fits && !op_infer(&after) && ir_type_same(&before.out[0], &after.out[0]) &&
            before.compute_dtype == after.compute_dtype;
     if (error_pending) kiln_error_clear();
     return fits;

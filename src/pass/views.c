@@ -102,7 +102,7 @@ static bool layout_of(const struct op *op, const struct type *base, struct attr 
 {
     struct op_call c = {.op = op, .n_in = 1, .n_out = 1, .in = &base, .attrs = attrs};
     bool copy = false;
-    kiln_status status = op->fn->infer(&c);
+    kiln_status status = op_infer(&c);
     if (!status && !ir_type_same(&c.out[0], want)) return false;
     if (!status) status = op->fn->view(&c, in, out, &copy);
     if (status) kiln_error_clear();

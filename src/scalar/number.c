@@ -29,7 +29,7 @@ union scalar_value number_read(unsigned dtype, const void *at)
     switch (d->form) {
     case FORM_TRUTH: v.b = *(const uint8_t *)at != 0; break;
     case FORM_INTEGER:
-        if (d->size_B == 8)
+        if (dtype_is_long(dtype))
             v.i64 = integer_at(d, at);
         else
             v.i32 = (int32_t)integer_at(d, at);
@@ -64,6 +64,18 @@ union scalar_value number_stored(unsigned dtype, union scalar_value v)
     uint64_t memory;
     number_write(dtype, &memory, v);
     return number_read(dtype, &memory);
+}
+
+int64_t number_whole(unsigned dtype, double v)
+{
+    if (v != v) return 0;
+    if (dtype == KILN_U64 && v >= 0x1p63) return v >= 0x1p64 ? -1 : (int64_t)(uint64_t)v;
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+double number_of_dtype(unsigned dtype, union scalar_value v)
+{
+    return dtype == KILN_U64 ? (double)(uint64_t)v.i64 : number_as_double(dtype_class(dtype), v);
 }
 
 double number_as_double(enum scalar_class cls, union scalar_value v)

@@ -5,6 +5,7 @@
 #include "tensor/apply.h"
 #include "tensor/draw.h"
 #include "tensor/tensor.h"
+#include "tensor/unsigned.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device 
     c->in = p->type_list;
     c->attrs = attrs;
     c->vin = c->vout = NULL;
-    kiln_status status = op->fn->infer(c);
+    kiln_status status = op_infer(c);
     if (status && p->type_list != p->types) free(p->type_list);
     return status;
 }
@@ -207,12 +208,22 @@ static bool is_complex(const struct op *op, int n_in, kiln_tensor *const *in, co
     return false;
 }
 
+// An op whose bits differ where 64-bit integers have no sign, which kernels do not know.
+static bool minds_sign(const struct op *op, int n_in, kiln_tensor *const *in)
+{
+    if (op->flags & (OP_SIGNLESS | OP_VIEW)) return false;
+    for (int i = 0; in && i < n_in && n_in <= op->max_in; i++)
+        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->type.dtype == KILN_U64) return true;
+    return false;
+}
+
 kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
                      kiln_tensor **out)
 {
     for (int i = 0; i < op->n_out; i++) out[i] = NULL;
     if (KILN_UNLIKELY(error_pending)) return error_pending;
     if (KILN_UNLIKELY(is_complex(op, n_in, in, attrs))) return tensor_apply_complex(op, dev, n_in, in, attrs, out);
+    if (KILN_UNLIKELY(minds_sign(op, n_in, in)) && unsigned_apply(op, n_in, in, attrs, out)) return error_pending;
     if (KILN_LIKELY((op->flags & OP_ELEMENTWISE) || !in || n_in > 255 || !has_weak(n_in, in)))
         return apply_checked(op, dev, n_in, in, attrs, out);
     return apply_placed(op, dev, n_in, in, attrs, out);
@@ -311,6 +322,12 @@ kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *
     struct sink *sink = thread_state.sink;
     scope_enter(&scope);
     kiln_status status = check_inputs(op, n_in, in);
+    kiln_tensor *value[OP_MAX_OUT], *both[2] = {status ? NULL : in[0]};
+    bool made = !status && KILN_UNLIKELY(minds_sign(op, n_in, in)) && unsigned_apply(op, n_in, in, attrs, value);
+    if (made) {
+        status = error_pending;
+        op = &op_instances[OP_assign], n_in = 2, in = both, both[1] = value[0];
+    }
     if (!status)
         status = sink && sink->capture ? sink->capture->write(sink, op, n_in, in, attrs)
                                        : write_in_place(op, n_in, in, attrs);

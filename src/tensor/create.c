@@ -215,7 +215,7 @@ static kiln_status one_element(const char *op, const kiln_tensor *t, double *num
     }
     union scalar_value v = number_read(t->type.dtype, &element);
     enum scalar_class cls = dtype_class(t->type.dtype);
-    *number = number_as_double(cls, v);
+    *number = number_of_dtype(t->type.dtype, v);
     *integer = cls == CLASS_I64     ? v.i64
                : *number != *number ? 0
                : *number >= 0x1p63  ? INT64_MAX

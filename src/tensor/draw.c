@@ -5,6 +5,7 @@
 
 static struct rng take_of_device(kiln_device *dev, uint64_t n)
 {
+    if (thread_state.generator) return generator_take(thread_state.generator, n);
     pthread_mutex_lock(&dev->lock);
     struct rng at = {dev->rng_seed, dev->rng_offset};
     dev->rng_offset += n;
@@ -42,6 +43,10 @@ void draw_give_back(kiln_device *dev, const struct rng *taken, uint64_t n)
     while (f && f->dev != dev) f = f->outer;
     if (f && f->at.seed == taken->seed && f->at.offset == taken->offset + n) f->at = *taken;
     if (f) return;
+    if (thread_state.generator) {
+        generator_give_back(thread_state.generator, taken, n);
+        return;
+    }
     pthread_mutex_lock(&dev->lock);
     if (dev->rng_seed == taken->seed && dev->rng_offset == taken->offset + n) dev->rng_offset = taken->offset;
     pthread_mutex_unlock(&dev->lock);

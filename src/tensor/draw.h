@@ -3,6 +3,8 @@
 #include "base/rng.h"
 #include "device/device.h"
 
+#include <kiln/random.h>
+
 // A node of control flow that is carried out on this thread.
 struct draw_frame {
     struct draw_frame *outer;
@@ -13,6 +15,13 @@ struct draw_frame {
     bool condition;
     uint32_t capture; // that was in progress
 };
+
+struct kiln_generator {
+    struct rng at;
+    int users; // who made it, and each thread that uses it
+};
+struct rng generator_take(kiln_generator *g, uint64_t n);
+void generator_give_back(kiln_generator *g, const struct rng *taken, uint64_t n);
 
 // The next n numbers for ops on dev.
 struct rng draw_take(kiln_device *dev, uint64_t n);

@@ -70,7 +70,7 @@ static union scalar_value element_at(const struct printer *p, int64_t index)
 
 static double float_at(const struct printer *p, int64_t index)
 {
-    return number_as_double(dtype_class(p->type->dtype), element_at(p, index));
+    return number_of_dtype(p->type->dtype, element_at(p, index));
 }
 
 static int64_t int_at(const struct printer *p, int64_t index)
@@ -329,9 +329,17 @@ static void complex_word(struct printer *p, int64_t index, char *word)
 
 // --- integers and bools
 
+static int int_word(const struct printer *p, int64_t index, int width, char *word)
+{
+    int64_t v = int_at(p, index);
+    if (p->type->dtype == KILN_U64) return snprintf(word, WORD_MAX, "%*" PRIu64, width, (uint64_t)v);
+    return snprintf(word, WORD_MAX, "%*" PRId64, width, v);
+}
+
 static void note_int_width(struct printer *p, int64_t index)
 {
-    p->style.width = max_int(p->style.width, snprintf(NULL, 0, "%" PRId64, int_at(p, index)));
+    char word[WORD_MAX];
+    p->style.width = max_int(p->style.width, int_word(p, index, 0, word));
 }
 
 static void element_word(struct printer *p, int64_t index, char *word)
@@ -347,7 +355,7 @@ static void element_word(struct printer *p, int64_t index, char *word)
         const char *text = int_at(p, index) ? "True" : "False";
         snprintf(word, WORD_MAX, "%*s", p->type->rank ? 5 : 0, text);
     } else {
-        snprintf(word, WORD_MAX, "%*" PRId64, p->style.width, int_at(p, index));
+        int_word(p, index, p->style.width, word);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "device/device.h"
 #include "ir/op.h"
+#include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -208,6 +209,7 @@ struct flow_effects {
 struct thread_state {
     struct kiln_scope *scope;     // innermost
     struct sink *sink;            // NULL: eager
+    kiln_generator *generator;    // in use; NULL: the devices' own
     struct draw_frame *draws;     // of the innermost region of control flow; NULL: what is drawn is the device's
     struct flow_trip *trips;      // of the loops that are run; NULL: none
     struct flow_effects *effects; // of the innermost call of a captured function; NULL: none

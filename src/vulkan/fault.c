@@ -3,13 +3,11 @@
 // The device notes it in mapped memory, at the number of the fault; nobody waits. Whoever waits for the device next
 // asks the faults that are watched, those that launches since may have found. A fault belongs to the thread that
 // recorded them: another thread's read does not fail of it. Where several threads run one program, each but one has a
-// place of its own for what it finds, for as long as it is watched.
-#include "base/thread.h"
+// place of its own for what it finds, for as long as it is watched. Threads are told apart by the address of a variable
+// that each has.
 #include "vulkan/gates.h"
 
 #include <string.h>
-
-static THREAD_LOCAL char this_thread; // its address tells threads apart
 
 // Dropped, and not found by what was recorded before.
 static bool is_free(const struct vk_device *vk, uint32_t id)
@@ -64,18 +62,18 @@ void vk_fault_drop(kiln_device *dev, uint32_t id)
 
 static bool is_mine(const struct gates_fault *f, uint32_t id)
 {
-    return f->taken && f->of == id && f->thread == &this_thread;
+    return f->taken && f->of == id && f->thread == &error_pending;
 }
 
 // The one that is watched already, should the first place have become free meanwhile.
 uint32_t vk_fault_place(struct vk_device *vk, uint32_t id)
 {
     struct gates_fault *all = vk->gates->faults, *f = &all[id];
-    bool shared = id && f->watched && f->thread != &this_thread;
-    for (uint32_t i = 1; i < GATE_FAULTS && id && f->thread != &this_thread; i++)
+    bool shared = id && f->watched && f->thread != &error_pending;
+    for (uint32_t i = 1; i < GATE_FAULTS && id && f->thread != &error_pending; i++)
         if (is_mine(&all[i], id) && (shared || all[i].watched)) return i;
     if (!shared) return id;
-    struct gates_fault mine = {.taken = true, .of = id, .thread = &this_thread, .what = f->what};
+    struct gates_fault mine = {.taken = true, .of = id, .thread = &error_pending, .what = f->what};
     uint32_t place = take_free(vk, &mine);
     return place ? place : id;
 }
@@ -86,7 +84,7 @@ void vk_fault_watch(struct vk_device *vk, uint32_t place)
     vk->gates->n_watched += !f->watched;
     f->watched = true;
     f->value = vk_stream_last(vk);
-    f->thread = &this_thread;
+    f->thread = &error_pending;
 }
 
 static kiln_status judge(struct vk_device *vk, uint32_t id)
@@ -105,7 +103,7 @@ static kiln_status judge(struct vk_device *vk, uint32_t id)
 kiln_status vk_fault_judge(struct vk_device *vk, uint32_t id)
 {
     const struct gates_fault *all = vk->gates->faults;
-    if (all[id].thread == &this_thread) TRY(judge(vk, id));
+    if (all[id].thread == &error_pending) TRY(judge(vk, id));
     for (uint32_t i = 1; i < GATE_FAULTS; i++)
         if (is_mine(&all[i], id)) TRY(judge(vk, i));
     return KILN_OK;
@@ -118,7 +116,7 @@ kiln_status vk_gates_judge(struct vk_device *vk, bool all)
     for (uint32_t i = 1, left = v->n_watched; i < GATE_FAULTS && left; i++) {
         const struct gates_fault *f = &v->faults[i];
         left -= f->watched;
-        if (f->watched && (all || f->thread == &this_thread)) TRY(judge(vk, i));
+        if (f->watched && (all || f->thread == &error_pending)) TRY(judge(vk, i));
     }
     return KILN_OK;
 }

@@ -11,7 +11,7 @@ void wrong_tensors(void **state)
     BAD(kiln_from_data(dev, KILN_F32, 17, huge, v), KILN_E_SHAPE, "from_data: ", "rank 17 is above 16");
     BAD(kiln_from_data(dev, KILN_F32, 2, NULL, v), KILN_E_ARGUMENT, "from_data: ", "dims is NULL");
     BAD(kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 3), NULL), KILN_E_ARGUMENT, "from_data: ", "data is NULL");
-    BAD(kiln_from_data(dev, (kiln_dtype)10, KILN_SHAPE(2), v), KILN_E_DTYPE, "from_data: ", "dtype 10");
+    BAD(kiln_from_data(dev, (kiln_dtype)31, KILN_SHAPE(2), v), KILN_E_DTYPE, "from_data: ", "dtype 31");
     BAD(kiln_read(a, v, 4), KILN_E_ARGUMENT, "read: ", "f32[2,3]", "24 bytes", "size_B is 4");
     BAD(kiln_read(a, NULL, 24), KILN_E_ARGUMENT, "read: ", "dst is NULL");
     BAD(kiln_read(NULL, v, 24), KILN_E_ARGUMENT, "read: ", "t is NULL");

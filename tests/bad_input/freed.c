@@ -66,6 +66,8 @@ static void freed_cells(void)
     FREED("cell", kiln_cell_child(cell, "0"))
     FREED("cell", kiln_cell_parameters(cell, out, 1))
     FREED("cell", kiln_cell_state(cell, NULL, out, 1))
+    FREED("cell", kiln_cell_load(cell, NULL, NULL))
+    FREED("cell", kiln_cell_restore(cell, NULL))
     FREED("cell", kiln_cell_parameter_count(cell))
     FREED("cell", kiln_cell_set_training(cell, true))
     FREED("cell", kiln_cell_is_training(cell))
@@ -271,12 +273,68 @@ static void freed_loaders(void)
     FREED("loader", kiln_loader_add_host(stale, KILN_F32, KILN_SHAPE(2), &x))
     FREED("loader", kiln_loader_add_fn(stale, KILN_F32, KILN_SHAPE(2), NULL, NULL))
     FREED("loader", kiln_loader_convert(stale, 0, KILN_F32, NULL))
+    FREED("loader", kiln_loader_add_dataset(stale, 2, 0, NULL, NULL, NULL))
+    FREED("loader", kiln_loader_add_windows(stale, x, 1, 1))
+    FREED("loader", kiln_loader_augment(stale, NULL, NULL))
+    FREED("loader", kiln_loader_random_crop(stale, 0, 1, NULL))
+    FREED("loader", kiln_loader_random_flip(stale, 0, NULL))
+    FREED("loader", kiln_loader_cutout(stale, 0, 1, NULL))
+    FREED("loader", kiln_loader_jitter(stale, 0, 1, 1, NULL))
+    FREED("loader", kiln_loader_normalise(stale, 0, 0, NULL, NULL, NULL))
     FREED("loader", kiln_loader_next(stale, out, 1, &more))
     FREED("loader", kiln_loader_samples(stale))
     FREED("loader", kiln_loader_batches(stale))
     FREED("loader", kiln_loader_get_state(stale, &state))
     FREED("loader", kiln_loader_set_state(stale, &state))
     BAD_VOID(kiln_loader_free(&stale), KILN_E_HANDLE, "loader_free: the loader was freed");
+}
+
+static void freed_generators(void)
+{
+    kiln_generator *g = kiln_generator_new(1), *stale = g, *used = kiln_generator_new(2), *old = used;
+    uint64_t seed, offset;
+    kiln_generator_free(&g);
+    FREED("generator", kiln_generator_fork(stale))
+    FREED("generator", kiln_generator_state(stale, &seed, &offset))
+    FREED("generator", kiln_generator_set_state(stale, 1, 1))
+    FREED("generator", kiln_use_generator(stale))
+    BAD_VOID(kiln_generator_free(&stale), KILN_E_HANDLE, "generator_free: the generator was freed");
+    assert_null(kiln_use_generator(used));
+    kiln_generator_free(&used); // it is in use on, but cannot be put back
+    assert_non_null(kiln_uniform(dev, KILN_F32, KILN_SHAPE(2), 0, 1));
+    assert_ptr_equal(kiln_use_generator(NULL), old);
+    BAD(kiln_use_generator(old), KILN_E_HANDLE, "use_generator: the generator was freed");
+}
+
+static void freed_tables(void)
+{
+    size_t n;
+    char path[] = "/tmp/kiln-freed-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "a\n1\n", 4) == 4 && !close(fd));
+    kiln_table *table = kiln_csv_load(path, NULL), *t = table;
+    assert_int_equal(unlink(path), 0);
+    kiln_table_free(&table);
+    FREED("table", kiln_table_rows(t))
+    FREED("table", kiln_table_columns(t))
+    FREED("table", kiln_table_name(t, 0))
+    FREED("table", kiln_table_type(t, 0))
+    header_names_add(&visited, "kiln_table_find", 15);
+    BAD_VOID((void)kiln_table_find(t, "a"), KILN_E_HANDLE, "table_find: the table was freed");
+    FREED("table", kiln_table_text(t, 0, 0))
+    FREED("table", kiln_table_column(t, dev, 0))
+    FREED("table", kiln_table_missing(t, dev, 0))
+    FREED("table", kiln_table_codes(t, dev, 0))
+    FREED("table", kiln_table_matrix(t, dev, KILN_F32, NULL, 0))
+    BAD_VOID(kiln_table_free(&t), KILN_E_HANDLE, "table_free: the table was freed");
+    kiln_vocabulary *vocabulary = kiln_vocabulary_bytes(), *v = vocabulary;
+    kiln_vocabulary_free(&vocabulary);
+    FREED("vocabulary", kiln_vocabulary_count(v))
+    FREED("vocabulary", kiln_vocabulary_text(v))
+    FREED("vocabulary", kiln_encode(v, dev, "x", 1, NULL))
+    FREED("vocabulary", kiln_encode_file(v, dev, path, NULL))
+    FREED("vocabulary", kiln_decode(v, F32(1), &n))
+    BAD_VOID(kiln_vocabulary_free(&v), KILN_E_HANDLE, "vocabulary_free: the vocabulary was freed");
 }
 
 static void ended_regions(void)
@@ -318,6 +376,9 @@ static void freed_files(void)
     FREED("archive", kiln_archive_get(a, dev, "x"))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
+    kiln_cell *cell = kiln_nn_relu();
+    FREED("archive", kiln_cell_load(cell, a, NULL))
+    kiln_cell_free(&cell);
     BAD_VOID(kiln_archive_free(&a), KILN_E_HANDLE, "archive_free: the archive was freed");
     kiln_checkpoint *checkpoint = kiln_checkpoint_create(), *c = checkpoint;
     kiln_checkpoint_free(&checkpoint);
@@ -352,6 +413,8 @@ static void ops_on_a_closed_device(kiln_device *d)
     CLOSED(kiln_rng_state(d, &seed, &seed))
     CLOSED(kiln_set_rng_state(d, 1, 1))
     CLOSED(kiln_full(d, KILN_F32, KILN_SHAPE(2), 1))
+    CLOSED(kiln_exponential(d, KILN_F32, KILN_SHAPE(2), 1))
+    CLOSED(kiln_logspace(d, KILN_F32, 0, 1, 3, 10))
     CLOSED(kiln_full_int(d, KILN_I64, KILN_SHAPE(2), 1))
     CLOSED(kiln_zeros(d, KILN_F32, KILN_SHAPE(2)))
     CLOSED(kiln_ones(d, KILN_F32, KILN_SHAPE(2)))
@@ -372,6 +435,11 @@ static void cells_on_a_closed_device(kiln_device *d)
     CLOSED(kiln_cell_to_device(cell, d))
     CLOSED(kiln_initializer(d, KILN_F32, KILN_SHAPE(2), "ones"))
     CLOSED(kiln_nn_conv2d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_conv1d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_conv3d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_conv_transpose1d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_conv_transpose2d(d, 1, 1, 1, NULL))
+    CLOSED(kiln_nn_conv_transpose3d(d, 1, 1, 1, NULL))
     CLOSED(kiln_nn_dense(d, 1, 1, NULL))
     CLOSED(kiln_nn_batch_norm2d(d, 1, NULL))
     CLOSED(kiln_nn_layer_norm(d, KILN_SHAPE(2), NULL))
@@ -394,6 +462,36 @@ static void cells_on_a_closed_device(kiln_device *d)
     CLOSED(kiln_nn_transformer_encoder(d, 2, 1, 1, NULL))
     CLOSED(kiln_nn_transformer_decoder(d, 2, 1, 1, NULL))
     kiln_cell_free(&cell);
+}
+
+static void tables_to_a_closed_device(kiln_device *d)
+{
+    char path[] = "/tmp/kiln-closed-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "a\n1\n", 4) == 4 && !close(fd));
+    kiln_table *t = kiln_csv_load(path, NULL);
+    const char *name = "a";
+    CLOSED(kiln_table_column(t, d, 0))
+    CLOSED(kiln_table_missing(t, d, 0))
+    CLOSED(kiln_table_codes(t, d, 0))
+    CLOSED(kiln_table_matrix(t, d, KILN_F32, &name, 1))
+    kiln_table_free(&t);
+    kiln_vocabulary *v = kiln_vocabulary_bytes();
+    CLOSED(kiln_encode(v, d, "x", 1, NULL))
+    CLOSED(kiln_encode_file(v, d, path, NULL))
+    kiln_vocabulary_free(&v);
+    assert_int_equal(kiln_save_wav(path, F32(2), 1, NULL), KILN_OK);
+    CLOSED(kiln_load_wav(d, path, NULL, NULL))
+    assert_int_equal(unlink(path), 0);
+    char image[sizeof path + 4];
+    snprintf(image, sizeof image, "%s.png", path);
+    header_names_add(&visited, "kiln_load_image", 15);
+    if (kiln_save_image(image, kiln_zeros(dev, KILN_U8, KILN_SHAPE(2, 2)), NULL)) {
+        BAD_VOID((void)0, KILN_E_UNSUPPORTED, "save_image: "); // a build without PNG
+        return;
+    }
+    CLOSED(kiln_load_image(d, image, 0))
+    assert_int_equal(unlink(image), 0);
 }
 
 static void files_to_a_closed_device(kiln_device *d)
@@ -421,6 +519,7 @@ static void files_to_a_closed_device(kiln_device *d)
     CLOSED(kiln_checkpoint_get(c, d, "x"))
     kiln_checkpoint_free(&c);
     CLOSED(kiln_loader_create(d, NULL, 0, NULL))
+    tables_to_a_closed_device(d);
 }
 
 static void ignore_kernel(void *user, const kiln_graph_kernel *kernel) {}
@@ -461,9 +560,9 @@ static int left_out;
 
 static void expect_visit(const char *name, const char *params)
 {
-    static const char *const handles[] = {"device", "cell",    "optim",   "schedule",   "function",
-                                          "graph",  "loader",  "archive", "checkpoint", "capture_region",
-                                          "bundle", "average", "model"};
+    static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
+                                          "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
+                                          "model",  "generator", "table",      "vocabulary"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -489,6 +588,8 @@ void every_freed_handle_is_found(void **state)
     freed_functions();
     freed_bundles();
     freed_loaders();
+    freed_generators();
+    freed_tables();
     ended_regions();
     freed_files();
     closed_devices();

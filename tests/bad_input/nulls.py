@@ -11,7 +11,8 @@ VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 
          'kiln_archive*': 'archive', 'kiln_checkpoint*': 'checkpoint', 'kiln_capture_region*': 'region',
          'FILE*': 'sink', 'char*': '"x"', 'kiln_tensor**': 'tensors', 'kiln_cell**': 'cells', 'int64_t*': 'ones',
          'char**': 'names', 'kiln_bundle*': 'bundle', 'kiln_model*': 'model', 'kiln_value*': 'value',
-         'kiln_index_item*': 'items', 'kiln_average*': 'average'}
+         'kiln_index_item*': 'items', 'kiln_average*': 'average', 'kiln_generator*': 'generator',
+         'kiln_table*': 'table', 'kiln_vocabulary*': 'vocabulary'}
 
 
 def functions(text):

@@ -5,6 +5,7 @@
 #include "headers.h"
 #include <ctype.h>
 #include <regex.h>
+#include <unistd.h>
 
 static struct header_names structs, visited;
 
@@ -201,7 +202,13 @@ static void networks_with_options(void)
     kiln_cell *relu = kiln_nn_relu();
     SIZED(kiln_cell_opts, kiln_cell_create(&o))
     SIZED(kiln_jit_opts, kiln_cell_jit(relu, &o))
+    SIZED(kiln_cell_load_opts, kiln_cell_load(relu, NULL, &o))
     SIZED(kiln_nn_conv2d_opts, kiln_nn_conv2d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv1d_opts, kiln_nn_conv1d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv3d_opts, kiln_nn_conv3d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose1d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose2d(dev, 1, 1, 1, &o))
+    SIZED(kiln_nn_conv_transpose_opts, kiln_nn_conv_transpose3d(dev, 1, 1, 1, &o))
     SIZED(kiln_nn_dense_opts, kiln_nn_dense(dev, 1, 1, &o))
     SIZED(kiln_nn_batch_norm_opts, kiln_nn_batch_norm2d(dev, 1, &o))
     SIZED(kiln_nn_norm_opts, kiln_nn_layer_norm(dev, KILN_SHAPE(1), &o))
@@ -222,6 +229,11 @@ static void networks_with_options(void)
     SIZED(kiln_nn_transformer_opts, kiln_nn_transformer_decoder(dev, 1, 1, 1, &o))
     SIZED(kiln_pool2d_opts, kiln_nn_max_pool2d(&o))
     SIZED(kiln_pool2d_opts, kiln_nn_avg_pool2d(&o))
+    SIZED(kiln_pool1d_opts, kiln_nn_max_pool1d(&o))
+    SIZED(kiln_pool1d_opts, kiln_nn_avg_pool1d(&o))
+    SIZED(kiln_pool3d_opts, kiln_nn_max_pool3d(&o))
+    SIZED(kiln_pool3d_opts, kiln_nn_avg_pool3d(&o))
+    SIZED(kiln_interpolate_opts, kiln_nn_upsample(&o))
     kiln_cell_free(&relu);
 }
 
@@ -251,14 +263,37 @@ static void optimisers_with_options(void)
     kiln_optim_free(&opt);
 }
 
+static kiln_status get_nothing(void *user, int64_t index, void *const *rows, size_t n)
+{
+    return KILN_OK;
+}
+
 static void data_with_options(void)
 {
     kiln_tensor *x = F32(2, 4);
     const char *name = "x";
+    double real = 1;
+    kiln_vocabulary *vocabulary = kiln_vocabulary_bytes();
     kiln_loader *loader = kiln_loader_create(dev, &x, 1, NULL);
     SIZED(kiln_npz_opts, kiln_npz_save("/nonexistent/x.npz", &name, &x, 1, &o))
     SIZED(kiln_loader_opts, kiln_loader_create(dev, &x, 1, &o))
     SIZED(kiln_convert_opts, kiln_loader_convert(loader, 0, KILN_F64, &o))
+    SIZED(kiln_field_spec,
+          kiln_loader_add_dataset(loader, 2, 1, (const kiln_field_spec *const[]){&o}, get_nothing, NULL))
+    SIZED(kiln_image_opts, kiln_loader_random_crop(loader, 0, 1, &o))
+    SIZED(kiln_image_opts, kiln_loader_random_flip(loader, 0, &o))
+    SIZED(kiln_image_opts, kiln_loader_cutout(loader, 0, 1, &o))
+    SIZED(kiln_image_opts, kiln_loader_jitter(loader, 0, 1, 1, &o))
+    SIZED(kiln_image_opts, kiln_loader_normalise(loader, 0, 1, &real, &real, &o))
+    SIZED_VOID(kiln_sample, kiln_sample_uniform(&o, 0))
+    SIZED(kiln_save_image_opts, kiln_save_image("/nonexistent/x.png", x, &o))
+    SIZED(kiln_load_wav_opts, kiln_load_wav(dev, "/nonexistent/x.wav", &real, &o))
+    SIZED(kiln_save_wav_opts, kiln_save_wav("/nonexistent/x.wav", x, 1, &o))
+    SIZED(kiln_csv_opts, kiln_csv_load("/nonexistent/x.csv", &o))
+    SIZED(kiln_csv_opts, kiln_csv_save("/nonexistent/x.csv", &name, &x, 1, &o))
+    SIZED(kiln_encode_opts, kiln_encode(vocabulary, dev, "x", 1, &o))
+    SIZED(kiln_encode_opts, kiln_encode_file(vocabulary, dev, "/nonexistent/x", &o))
+    kiln_vocabulary_free(&vocabulary);
     SIZED(kiln_loader_state, kiln_loader_get_state(loader, &o))
     SIZED(kiln_loader_state, kiln_loader_set_state(loader, &o))
     kiln_loader_free(&loader);
@@ -416,6 +451,8 @@ static void networks_with_lists(void)
     LISTED(kiln_nn_sequential(2, NULL), "nn_sequential: ", "cells is NULL")
     LISTED(kiln_nn_layer_norm(dev, 2, NULL, NULL), "layer_norm: ", "dims is NULL")
     LISTED(kiln_nn_unflatten(0, 2, NULL), "nn_unflatten: ", "dims is NULL")
+    LISTED(kiln_nn_adaptive_avg_pool(2, NULL), "nn_adaptive_avg_pool: ", "dims is NULL")
+    LISTED(kiln_nn_adaptive_max_pool(2, NULL), "nn_adaptive_max_pool: ", "dims is NULL")
     kiln_cell_free(&dense);
     kiln_cell_free(&relu);
 }
@@ -464,6 +501,7 @@ static void data_with_lists(void)
     kiln_tensor *x = F32(2, 4);
     const char *name = "x", *none[] = {NULL}, *path = "/nonexistent/x";
     bool more;
+    double real = 1;
     kiln_loader *loader = kiln_loader_create(dev, &x, 1, NULL);
     kiln_checkpoint *c = kiln_checkpoint_create();
     LISTED(kiln_npz_save(path, NULL, &x, 1, NULL), "npz_save: ", "names", "NULL")
@@ -476,6 +514,16 @@ static void data_with_lists(void)
     LISTED(kiln_loader_add_host(loader, KILN_F32, 1, NULL, &x), "loader_add_host: ", "dims is NULL")
     LISTED(kiln_loader_add_fn(loader, KILN_F32, 1, NULL, NULL, NULL), "loader_add_fn: ", "NULL")
     LISTED(kiln_loader_next(loader, NULL, 1, &more), "loader_next: ", "out is NULL")
+    LISTED(kiln_loader_add_dataset(loader, 2, 1, NULL, get_nothing, NULL), "loader_add_dataset: ", "NULL")
+    LISTED(kiln_loader_normalise(loader, 0, 1, NULL, &real, NULL), "loader_normalise: ", "mean is NULL")
+    LISTED(kiln_csv_save(path, NULL, &x, 1, NULL), "csv_save: ", "names", "NULL")
+    char file[] = "/tmp/kiln-sized-XXXXXX";
+    int fd = mkstemp(file);
+    assert_true(fd >= 0 && write(fd, "a\n1\n", 4) == 4 && !close(fd));
+    kiln_table *table = kiln_csv_load(file, NULL);
+    assert_true(table && !unlink(file));
+    LISTED(kiln_table_matrix(table, dev, KILN_F32, NULL, 1), "table_matrix: ", "names is NULL")
+    kiln_table_free(&table);
     LISTED(kiln_device_list(NULL, 3), "device_list: ", "out is NULL")
     kiln_checkpoint_free(&c);
     kiln_loader_free(&loader);

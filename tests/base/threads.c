@@ -536,7 +536,7 @@ static void giving_up_is_seen_by_all(void **state)
 // Even threads run graphs, odd ones do not, and both switch on the way. A cell belongs to one thread.
 static const char *switch_modes(struct job *job)
 {
-    kiln_cell *cell = kiln_nn_dense(job->f->dev, WIDTH, 2, KILN_NN_DENSE(.weight_init = "ones"));
+    kiln_cell *cell = kiln_nn_dense(job->f->dev, WIDTH, 2, KILN_NN_DENSE(.weight_init = "ones", .bias_init = "zeros"));
     bool fine = cell != NULL;
     for (int i = 0; i < 20 && fine; i++) {
         kiln_mode mode = (i / 5 + job->id) % 2 ? KILN_MODE_EAGER : KILN_MODE_GRAPH;

@@ -180,7 +180,7 @@ enum { STEPS = 5 };
 
 static bool train(struct fixture *f, int id, double *losses)
 {
-    kiln_cell *cell = kiln_nn_dense(f->dev, WIDTH, 2, KILN_NN_DENSE(.weight_init = "ones"));
+    kiln_cell *cell = kiln_nn_dense(f->dev, WIDTH, 2, KILN_NN_DENSE(.weight_init = "ones", .bias_init = "zeros"));
     kiln_tensor *params[4];
     size_t n = kiln_cell_parameters(cell, params, 4);
     kiln_optim *opt = id % 2 ? kiln_optim_adam(params, n, KILN_ADAM(.lr = 0.05))

@@ -339,7 +339,8 @@ void capability_28(void **state)
 static void mixed(kiln_device *dev)
 {
     kiln_tensor *x = kiln_parameter(from(dev, NUMBERS(2, 3), KILN_SHAPE(1, 2)), "x");
-    kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, 2, 1, KILN_NN_DENSE(.weight_init = "ones"))));
+    kiln_cell *net = kiln_nn_sequential(
+        KILN_CELLS(kiln_nn_dense(dev, 2, 1, KILN_NN_DENSE(.weight_init = "ones", .bias_init = "zeros"))));
     must(kiln_cell_jit(kiln_cell_child(net, "0"), NULL));
     kiln_tensor *y = kiln_square(kiln_cell_call(net, kiln_mul(x, kiln_scalar(2))));
     EXPECT(y, 1e-6, 100);

@@ -1,6 +1,7 @@
 // The subjects of row 11, from the op tables.
 #include "subject.h"
 
+#include "../grad/matrices.h"
 #include "../grad/row_case.h"
 #include "ops/elementwise.h"
 #include "tensor/apply.h"
@@ -189,7 +190,7 @@ static kiln_tensor *draw(kiln_dtype d, size_t rank, const int64_t *dims, double 
             v[i] = v[i] > (lo + hi) / 2;
         else if (!is_float(d))
             v[i] = trunc(4 * v[i]);
-        if (d == KILN_U8) v[i] = fabs(v[i]);
+        if (d == KILN_U8 || d >= KILN_U16) v[i] = fabs(v[i]);
     }
     return kiln_cast(kiln_from_data(dev, KILN_F64, rank, dims, v), d);
 }

@@ -317,6 +317,23 @@ static void expect_histogram(const struct host *in, struct host *out)
     out[1] = host_new(edge_dtype(&in[0]), 1, &n);
     memcpy(out[1].v, quarters, sizeof quarters);
 }
+// Numbers that lie on edges that dtypes round, or next to them: the edges are made here as the op makes them.
+CALL(histogram_ties, kiln_tensor *e; kiln_tensor *x = kiln_div(kiln_round(kiln_mul(in[0], 50)), 50);
+     kiln_histogram(x, 10, KILN_HISTOGRAM(.lo = -0.7, .hi = 0.9), &out[0], &e))
+static void expect_histogram_ties(const struct host *in, struct host *out)
+{
+    long double edges[11];
+    bool wide = in[0].dtype == KILN_F64;
+    float lo = -0.7F, hi = 0.9F, step = (hi - lo) / 10;
+    double lo64 = -0.7, hi64 = 0.9, step64 = (hi64 - lo64) / 10;
+    struct host x = host_copy(&in[0]);
+    for (int i = 0; i < 10; i++) edges[i] = wide ? lo64 + step64 * i : (long double)(lo + (float)(step * (float)i));
+    edges[10] = wide ? hi64 : (long double)hi;
+    for (int64_t i = 0; i < x.n; i++)
+        x.v[i] = wide ? (long double)(rint((double)x.v[i] * 50) / 50) : (long double)(rintf((float)x.v[i] * 50) / 50);
+    bins(&x, out, 10, edges, KILN_I64, NULL);
+    host_free(&x);
+}
 CALL(histc, out[0] = kiln_histc(in[0], 8, -1, 1))
 static void expect_histc(const struct host *in, struct host *out)
 {
@@ -397,6 +414,7 @@ static const struct op_case sorting_cases[] = {
     {"searchsorted_by", "lines", "3x7 3x5", IN_NUMBERS, call_search_by, expect_search_right},
     {"bucketize", "matrix", "7 3x4", IN_NUMBERS, call_bucketize, expect_search_left},
     {"histogram", "a range", "300", IN_FLOATS, IS(histogram), .n_out = 2, .lo = -1.5, .hi = 1.5},
+    {"histogram", "on edges", "900", IN_WIDE, IS(histogram_ties), .lo = -1.2, .hi = 1.2},
     {"histogram", "in parts", "70007", IN_F32, IS(histogram), .n_out = 2, .lo = -1.5, .hi = 1.5},
     {"histogram", "edges", "300 7 300", IN_WIDE, IS(histogram_edges), .units = 512, .lo = 0.25, .hi = 2},
     {"histogram", "the range of x", "60", IN_NUMBERS, IS(histogram_range), .n_out = 2, .lo = -4, .hi = 4.49},

@@ -98,7 +98,7 @@ static void backward(const char *op, const struct conv_case *c, int dtype, enum 
 
 void conform_conv2d(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
             if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 forward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
@@ -130,7 +130,7 @@ void conform_conv2d(const char *op)
 
 static void conv_backward(const char *op, bool by_weight)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < CONV_CASES; i++)
             if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 backward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, by_weight);
@@ -225,7 +225,8 @@ static void pool_case(const char *op, enum pool_op what, int i, int dtype, enum 
 
 static void pool(const char *op, enum pool_op what)
 {
-    for (int dtype = what <= MAX_POOL_BACKWARD ? KILN_U8 : KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = what <= MAX_POOL_BACKWARD ? KILN_U8 : KILN_F16;
+         dtype < (what <= MAX_POOL_BACKWARD ? DTYPES : KILN_U16); dtype++)
         for (int i = 0; i < POOL_CASES; i++)
             if (dtype == KILN_F32 || !thinned(i + dtype, 3)) pool_case(op, what, i, dtype, LAYOUT_CONTIGUOUS);
     for (int l = 1; l < LAYOUT_COUNT; l++) pool_case(op, what, 1, KILN_F32, (enum host_layout)l);

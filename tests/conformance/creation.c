@@ -1,6 +1,8 @@
 // Creation, conversion and copies.
 #include "conformance/structured.h"
 #include <kiln/ops.h>
+#include <string.h>
+#include <stdlib.h>
 
 static const struct {
     int rank;
@@ -162,7 +164,7 @@ void conform_linspace(const char *op)
     }
     whole_line(op, KILN_I64, 0x1p60, 0x1p60 + 0x1p40, 3);
     whole_line(op, KILN_I32, 0, 7, 50);
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
         line(op, dtype, 0, 1, 11);
         line(op, dtype, -2, 3, 50);
         line(op, dtype, 5, -5, 7);
@@ -179,12 +181,57 @@ static struct host cast_values(int from, int to)
 {
     const int64_t n = 96;
     struct host h = host_new(from, 1, &n);
-    const long double limits[] = {
-        0,       -0.0L,    1,     -1,     0.5L,   -0.5L,      0.99L,         1.5L,           2.5L,
-        -2.5L,   127,      128,   -128,   -129,   255,        256,           32767,          32768,
-        -32769,  65504,    65519, 65520,  65536,  2147483520, 2147483648.0L, -2147483648.0L, 16777217,
-        9.2e18L, -9.3e18L, 1e30L, -1e30L, 1e-30L, 1e-8L,      6e-8L,         INFINITY,       -INFINITY,
-        NAN,     1e39L,    257,   259,    300,    -300,       3.3895e38L,    1e-40L};
+    const long double limits[] = {0,
+                                  -0.0L,
+                                  1,
+                                  -1,
+                                  0.5L,
+                                  -0.5L,
+                                  0.99L,
+                                  1.5L,
+                                  2.5L,
+                                  -2.5L,
+                                  127,
+                                  128,
+                                  -128,
+                                  -129,
+                                  255,
+                                  256,
+                                  32767,
+                                  32768,
+                                  -32769,
+                                  65504,
+                                  65519,
+                                  65520,
+                                  65536,
+                                  2147483520,
+                                  2147483648.0L,
+                                  -2147483648.0L,
+                                  16777217,
+                                  9.2e18L,
+                                  -9.3e18L,
+                                  1e30L,
+                                  -1e30L,
+                                  1e-30L,
+                                  1e-8L,
+                                  6e-8L,
+                                  INFINITY,
+                                  -INFINITY,
+                                  9223372036854776833.0L,
+                                  18446744073709551615.0L,
+                                  1.7e19L,
+                                  1.9e19L,
+                                  4294967295.0L,
+                                  4294967296.0L,
+                                  9007199254740993.0L,
+                                  NAN,
+                                  1e39L,
+                                  257,
+                                  259,
+                                  300,
+                                  -300,
+                                  3.3895e38L,
+                                  1e-40L};
     int k = 0;
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (!is_float(from) && !(limits[i] >= integer_min(from) && limits[i] <= integer_max(from))) continue;
@@ -233,6 +280,45 @@ void conform_cast(const char *op)
     check_equal(kiln_cast(none, KILN_F32), &empty, "cast of nothing");
     host_free(&empty);
     if (kiln_cast(x, (kiln_dtype)77)) record_mistake("cast takes dtype 77");
+    expect_error(KILN_E_DTYPE, op, "a dtype that is none");
+}
+
+// The bytes of x, row by row, read as the other dtype.
+static struct host reread(const struct host *x, int to)
+{
+    size_t from_B = element_size_B(x->dtype), to_B = element_size_B(to);
+    int64_t dims[HOST_MAX_RANK];
+    unsigned char *bytes = malloc((size_t)x->n * from_B + 1);
+    memcpy(dims, x->dims, sizeof dims);
+    dims[x->rank - 1] = dims[x->rank - 1] * (int64_t)from_B / (int64_t)to_B;
+    struct host y = host_new(to, x->rank, dims);
+    for (int64_t i = 0; i < x->n; i++) encode(x->dtype, x->v[i], bytes + (size_t)i * from_B);
+    for (int64_t i = 0; i < y.n; i++) y.v[i] = decode(to, bytes + (size_t)i * to_B);
+    free(bytes);
+    return y;
+}
+
+void conform_bitcast(const char *op)
+{
+    for (int from = 0; from < DTYPES; from++)
+        for (int to = KILN_U8; to < DTYPES; to++)
+            for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+                if (layout != LAYOUT_CONTIGUOUS && thinned(from * 3 + to * 5 + layout, 6)) continue;
+                struct host x;
+                kiln_tensor *t = random_tensor(&x, from, 3, (const int64_t[]){3, 5, 8}, (enum host_layout)layout, 0, 9);
+                struct host want = reread(&x, to);
+                kiln_tensor *y = kiln_bitcast(t, (kiln_dtype)to);
+                check_equal(y, &want, case_text(op, &x, (enum host_layout)layout, kiln_dtype_name((kiln_dtype)to)));
+                host_free(&want);
+                host_free(&x);
+            }
+    kiln_tensor *x = kiln_ones(suite.dev, KILN_U8, KILN_SHAPE(2, 6)),
+                *one = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE0);
+    if (kiln_bitcast(x, KILN_F32)) record_mistake("bitcast takes one and a half elements");
+    expect_error(KILN_E_SHAPE, op, "6 bytes as f32");
+    if (kiln_bitcast(one, KILN_U8)) record_mistake("bitcast takes rank 0 apart");
+    expect_error(KILN_E_SHAPE, op, "rank 0 in another size");
+    if (kiln_bitcast(x, (kiln_dtype)77)) record_mistake("bitcast takes dtype 77");
     expect_error(KILN_E_DTYPE, op, "a dtype that is none");
 }
 

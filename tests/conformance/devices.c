@@ -32,7 +32,7 @@ static long double any_value(int dtype, struct random *r)
     int n = special_values(dtype, special, 32);
     if (random_below(r, 4) == 0) return special[random_below(r, n)];
     if (dtype == KILN_BOOL) return (long double)random_below(r, 2);
-    if (!is_float(dtype)) return (long double)wrapped(dtype, (int64_t)(random_bits(r) >> random_below(r, 64)));
+    if (!is_float(dtype)) return wrapped(dtype, (int64_t)(random_bits(r) >> random_below(r, 64)));
     int e = random_below(r, 2)
                 ? (int)random_below(r, 12) - 6
                 : least_exponent(dtype) + (int)random_below(r, greatest_exponent(dtype) - least_exponent(dtype) + 1);

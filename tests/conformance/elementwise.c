@@ -131,7 +131,7 @@ static int broadcast_shape(const struct call *c, int64_t *dims)
 static kiln_tensor *weak_scalar(const struct host *h)
 {
     if (h->dtype == KILN_BOOL) return kiln_scalar_bool(h->v[0] != 0);
-    return is_float(h->dtype) ? kiln_scalar((double)h->v[0]) : kiln_scalar_int((int64_t)h->v[0]);
+    return is_float(h->dtype) ? kiln_scalar((double)h->v[0]) : kiln_scalar_int(integer_bits(h->v[0]));
 }
 
 // Runs a call and compares type and values. Operand dtypes are those of c->in; a weak operand does not count for the

@@ -49,7 +49,7 @@ void host_fill(struct host *h, struct random *r, double low, double high)
             v = (double)random_below(r, 2);
         else if (!is_float(h->dtype))
             v = floor(v);
-        if (h->dtype == KILN_U8 && v < 0) v = -v;
+        if (integer_min(h->dtype) == 0 && !is_float(h->dtype) && v < 0) v = -v;
         h->v[i] = quantized(h->dtype, v);
     }
 }

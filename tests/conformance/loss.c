@@ -106,7 +106,7 @@ static void run_masked(const char *op, bool backward)
 
 static void run_all(const char *op, bool backward)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < CASES; i++)
             if (dtype == KILN_F32 || !thinned(i + dtype, 4))
                 run(op, i, dtype, (enum host_layout)((i + dtype) % LAYOUT_EXPANDED), backward);

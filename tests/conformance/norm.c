@@ -77,7 +77,7 @@ void conform_log_softmax(const char *op)
 
 static void softmax_backward(const char *op, axis_backward_fn fn, bool log)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < SHAPES; i++) {
             if (shapes[i].rank && shapes[i].dims[shapes[i].rank - 1] > 2000) continue;
             if (dtype != KILN_F32 && thinned(i + dtype, 4)) continue;
@@ -181,7 +181,7 @@ static struct host sized(const struct host *want, long double size)
 
 void conform_layer_norm(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof layer_cases / sizeof layer_cases[0]; i++) {
             const struct norm_case *c = &layer_cases[i];
             if (dtype != KILN_F32 && thinned((int)i + dtype, 3)) continue;
@@ -210,7 +210,7 @@ void conform_layer_norm(const char *op)
 
 void conform_layer_norm_backward(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof layer_cases / sizeof layer_cases[0]; i++) {
             const struct norm_case *c = &layer_cases[i];
             if (c->dims[1] > 1000 || (dtype != KILN_F32 && thinned((int)i + dtype, 3))) continue;
@@ -230,7 +230,7 @@ void conform_layer_norm_backward(const char *op)
 
 void conform_batch_norm_train(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof batch_cases / sizeof batch_cases[0]; i++) {
             const struct norm_case *c = &batch_cases[i];
             if (dtype != KILN_F32 && thinned((int)i + dtype, 3)) continue;
@@ -263,7 +263,7 @@ void conform_batch_norm_train(const char *op)
 
 void conform_batch_norm(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof batch_cases / sizeof batch_cases[0]; i++) {
             const struct norm_case *c = &batch_cases[i];
             if (dtype != KILN_F32 && thinned((int)i + dtype, 3)) continue;
@@ -298,7 +298,7 @@ void conform_batch_norm(const char *op)
 
 void conform_batch_norm_backward(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof batch_cases / sizeof batch_cases[0]; i++) {
             const struct norm_case *c = &batch_cases[i];
             if (dtype != KILN_F32 && thinned((int)i + dtype, 3)) continue;

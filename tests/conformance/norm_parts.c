@@ -61,7 +61,7 @@ static void rms_end(struct rms_data *d, struct host *want)
 
 void conform_rms_norm(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < RMS_CASES; i++) {
             if (dtype != KILN_F32 && thinned(i + dtype, 3)) continue;
             kiln_scope *scope = kiln_scope_begin();
@@ -89,7 +89,7 @@ void conform_rms_norm(const char *op)
 // By the Jacobian: d y_j / d x_i = w_j (r [i == j] - x_i x_j r^3 / n).
 void conform_rms_norm_backward(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (int i = 0; i < RMS_CASES; i++) {
             if (row_of(i) > 1000 || (dtype != KILN_F32 && thinned(i + dtype, 3))) continue;
             kiln_scope *scope = kiln_scope_begin();
@@ -169,7 +169,7 @@ static void group_case(const char *op, const struct group_case *c, int dtype)
 
 void conform_group_norm(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++)
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++)
         for (size_t i = 0; i < sizeof group_cases / sizeof group_cases[0]; i++)
             if (dtype == KILN_F32 || !thinned((int)i + dtype, 3)) group_case(op, &group_cases[i], dtype);
     kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 6)),

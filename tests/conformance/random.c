@@ -116,7 +116,7 @@ static void even(const char *op, const int64_t *bins, int n)
 
 void conform_uniform(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
         reproducible(op, draw_uniform, dtype);
         kiln_seed(suite.dev, 7);
         struct host h = drawn(draw_uniform, dtype, op);
@@ -138,7 +138,7 @@ void conform_uniform(const char *op)
 
 void conform_normal(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
         reproducible(op, draw_normal, dtype);
         kiln_seed(suite.dev, 7);
         struct host h = drawn(draw_normal, dtype, op);
@@ -235,7 +235,7 @@ void conform_randperm(const char *op)
 
 void conform_dropout(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
         reproducible(op, draw_dropout, dtype);
         kiln_seed(suite.dev, 7);
         struct host h = drawn(draw_dropout, dtype, op);
@@ -263,7 +263,7 @@ void conform_dropout(const char *op)
 
 void conform_dropout_again(const char *op)
 {
-    for (int dtype = KILN_F16; dtype < DTYPES; dtype++) {
+    for (int dtype = KILN_F16; dtype <= KILN_F64; dtype++) {
         uint64_t seed, offset;
         struct host x;
         kiln_tensor *t = random_tensor(&x, dtype, 2, (const int64_t[]){50, 31}, LAYOUT_CONTIGUOUS, 1, 3);

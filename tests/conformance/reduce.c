@@ -59,7 +59,7 @@ static int result_dtype(const struct reducer *r, int dtype)
 {
     switch (r->what) {
     case RED_SUM:
-    case RED_PROD: return is_float(dtype) ? dtype : KILN_I64;
+    case RED_PROD: return is_float(dtype) || dtype == KILN_U64 ? dtype : KILN_I64;
     case RED_MAX:
     case RED_MIN: return dtype;
     case RED_ANY:

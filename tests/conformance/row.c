@@ -30,6 +30,7 @@ bool row_is_condition(const struct row *r, int i)
 
 bool row_takes(const struct row *r, int dtype)
 {
+    if (dtype < 0) return false;
     switch (r->e->type) {
     case TYPE_NUMERIC:
     case TYPE_REAL:
@@ -42,10 +43,11 @@ bool row_takes(const struct row *r, int dtype)
 
 int row_compute_dtype(const struct row *r, const int *dtypes)
 {
-    int d = -1;
+    enum { NONE_YET = -2 };
+    int d = NONE_YET;
     for (int i = 0; i < r->n_in; i++)
-        if (!row_is_condition(r, i)) d = d < 0 ? dtypes[i] : promoted(d, dtypes[i]);
-    return r->e->type == TYPE_FLOAT && !is_float(d) ? KILN_F32 : d;
+        if (!row_is_condition(r, i)) d = d == NONE_YET ? dtypes[i] : d < 0 ? d : promoted(d, dtypes[i]);
+    return d >= 0 && r->e->type == TYPE_FLOAT && !is_float(d) ? KILN_F32 : d;
 }
 
 int row_result_dtype(const struct row *r, int compute)
@@ -74,12 +76,14 @@ long double row_exact(const struct row *r, int compute, int result, const long d
 {
     long double v[3] = {0}, p[2];
     reference_class.is_f64 = compute == KILN_F64;
-    reference_class.is_i64 = compute == KILN_I64;
+    reference_class.is_i64 = compute == KILN_I64 || compute == KILN_U32;
+    reference_class.is_u64 = compute == KILN_U64;
     for (int i = 0; i < r->n_in; i++) v[i] = in[i];
     if (r->e->type == TYPE_LOGICAL) return (long double)r->ref->as_int(v[0] != 0, v[1] != 0, v[2] != 0, true);
+    if (compute == KILN_U64)
+        return wrapped(result, (int64_t)r->ref->as_unsigned((uint64_t)v[0], (uint64_t)v[1], (uint64_t)v[2]));
     if (!is_float(compute))
-        return (long double)wrapped(result,
-                                    r->ref->as_int((int64_t)v[0], (int64_t)v[1], (int64_t)v[2], compute == KILN_BOOL));
+        return wrapped(result, r->ref->as_int((int64_t)v[0], (int64_t)v[1], (int64_t)v[2], compute == KILN_BOOL));
     int cls = compute == KILN_F64 ? KILN_F64 : KILN_F32;
     for (int i = 0; i < 3; i++) v[i] = quantized(cls, v[i]);
     for (int i = 0; i < 2; i++) p[i] = quantized(cls, r->params[i]);
@@ -101,9 +105,9 @@ int special_values(int dtype, long double *v, int max)
     if (dtype == KILN_BOOL)
         list[n++] = 0, list[n++] = 1;
     else if (!is_float(dtype)) {
-        const int64_t ints[] = {
-            0,  1,  -1, 2,  -2,  7,  integer_min(dtype), integer_max(dtype), integer_min(dtype) + 1, 8,
-            31, 32, 63, 64, -13, 100};
+        const int64_t least = (int64_t)integer_min(dtype), most = integer_bits(integer_max(dtype)), half = most / 2 + 1;
+        const int64_t ints[] = {0, 1,  -1, 2,  -2, 7,   least, most,      least + 1,
+                                8, 31, 32, 63, 64, -13, 100,   INT64_MIN, half};
         for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) list[n++] = wrapped(dtype, ints[i]);
     } else {
         int fraction = fraction_bits(dtype);

@@ -30,7 +30,8 @@ static void scan(const char *op, bool product)
             struct host x, scale;
             kiln_tensor *t = random_tensor(&x, dtype, shapes[i].rank, shapes[i].dims, layout, product ? -1.4 : -3,
                                            product ? 1.5 : 3);
-            struct host want = reference_scan(&x, axis, product, is_float(dtype) ? dtype : KILN_I64, &scale);
+            struct host want =
+                reference_scan(&x, axis, product, is_float(dtype) || dtype == KILN_U64 ? dtype : KILN_I64, &scale);
             kiln_tensor *y = product ? kiln_cumprod(t, shapes[i].axis) : kiln_cumsum(t, shapes[i].axis);
             double n = (double)x.dims[axis];
             check_values(y, &want, &scale, is_float(dtype) ? (product ? n + 1 : 8 + n / 16) : 0,

@@ -515,7 +515,7 @@ static void every_module_is_valid(void **state)
         assert_ptr_equal(vk_module_words(i), words);
         n++;
     }
-    assert_true(n > 100 && n <= 600);
+    assert_true(n > 100 && n <= 800); // as src/codegen/gen/spirv.c allows
 }
 
 static void the_validation_layer_listens(void **state)

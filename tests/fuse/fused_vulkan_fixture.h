@@ -45,6 +45,8 @@ static inline enum scalar_class class_of(unsigned dtype)
     case KILN_F16:
     case KILN_BF16:
     case KILN_F32: return CLASS_F32;
+    case KILN_U32:
+    case KILN_U64: return CLASS_I64;
     default: return CLASS_I32;
     }
 }
@@ -301,11 +303,14 @@ static inline void fill(void *at, unsigned dtype, int64_t n)
         case KILN_BOOL: *p = r >> 16 & 1; break;
         case KILN_U8:
         case KILN_I8: *p = (uint8_t)(r >> 7); break;
-        case KILN_I16: memcpy(p, &r, 2); break;
+        case KILN_I16:
+        case KILN_U16: memcpy(p, &r, 2); break;
         case KILN_F16:
         case KILN_BF16: memcpy(p, &half, 2); break;
         case KILN_I32: memcpy(p, &whole, 4); break;
-        case KILN_I64: memcpy(p, &wide, 8); break;
+        case KILN_U32: memcpy(p, &r, 4); break;
+        case KILN_I64:
+        case KILN_U64: memcpy(p, &wide, 8); break;
         case KILN_F64: memcpy(p, &d, 8); break;
         default: memcpy(p, &f, 4);
         }
@@ -331,6 +336,9 @@ static inline double value_at(const void *at, unsigned dtype, int64_t i)
     case KILN_BF16: return (double)bf16_to_float(half);
     case KILN_I32: memcpy(&i32, p, 4); return i32;
     case KILN_I64: memcpy(&i64, p, 8); return (double)i64;
+    case KILN_U16: return half;
+    case KILN_U32: memcpy(&i32, p, 4); return (uint32_t)i32;
+    case KILN_U64: memcpy(&i64, p, 8); return (double)(uint64_t)i64;
     case KILN_F64: memcpy(&d, p, 8); return d;
     default: memcpy(&f, p, 4); return (double)f;
     }

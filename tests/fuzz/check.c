@@ -25,7 +25,7 @@ static bool same_type(const struct entry *a, const struct entry *b, bool wide)
     if (strcmp(a->name, b->name) || a->call != b->call || a->rank != b->rank || a->n != b->n) return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i]) return false;
-    return a->dtype == b->dtype || (wide && a->dtype >= KILN_F16 && b->dtype >= KILN_F16);
+    return a->dtype == b->dtype || (wide && is_floating(a->dtype) && is_floating(b->dtype));
 }
 
 // What has overflowed is infinite or no number by the order in which it is added up or multiplied.
@@ -61,7 +61,7 @@ static double spread_of_all(const struct trace *noisy, int n, size_t entry, cons
 static double largest_of(const struct entry *e)
 {
     double most = 0;
-    for (int64_t i = 0; i < e->n && e->dtype >= KILN_F16; i++)
+    for (int64_t i = 0; i < e->n && is_floating(e->dtype); i++)
         if (isfinite(e->v[i]) && fabs(e->v[i]) > most) most = fabs(e->v[i]);
     return most;
 }
@@ -166,24 +166,24 @@ static bool entry_agrees(const struct entry *got, const struct references *r, si
     // far apart as they are; a second derivative by the gradient of a half is, too.
     kiln_dtype halves = r->want.halves ? r->want.halves : slack->second && slack->has_halves ? KILN_BF16 : 0;
     double unit = half ? unit_of(want->dtype) : halves ? unit_of(halves) : 0;
-    bool of_halves = half || (halves && want->dtype >= KILN_F16);
+    bool of_halves = half || (halves && is_floating(want->dtype));
     double rounding = slack->wide
                           ? slack->wide_by
                           : (of_halves ? slack->halves_by : 0) + 4 * unit * fmax(largest_of(want), slack->written);
-    if (want->dtype >= KILN_F16) rounding += 8 * eps_of(want->dtype) * slack->most;
-    if (want->dtype >= KILN_F16 && slack->second) rounding += 0x1p-9 * largest_of(want);
+    if (is_floating(want->dtype)) rounding += 8 * eps_of(want->dtype) * slack->most;
+    if (is_floating(want->dtype) && slack->second) rounding += 0x1p-9 * largest_of(want);
     if (!same_type(got, want, slack->wide)) {
         snprintf(f->what, sizeof f->what, "%s: %s of rank %d with %d elements, not %s: %s of rank %d with %d",
                  got->name, kiln_dtype_name(got->dtype), got->rank, (int)got->n, want->name,
                  kiln_dtype_name(want->dtype), want->rank, (int)want->n);
         return false;
     }
-    if (slack->wide && want->dtype < KILN_F16) return true; // which rounding may decide
+    if (slack->wide && !is_floating(want->dtype)) return true; // which rounding may decide
     bool lost = may_be_lost(slack, want->name);
     if (slack->whole && !strncmp(want->name, slack->results_are_second ? "result" : "gradient of", 6)) return true;
     for (int64_t i = 0; i < got->n; i++) {
         // As an integer, what overflowed is the largest.
-        bool overflowed = !isfinite(want->v[i]) || (want->dtype < KILN_F16 && fabs(want->v[i]) >= INT16_MAX);
+        bool overflowed = !isfinite(want->v[i]) || (!is_floating(want->dtype) && fabs(want->v[i]) >= INT16_MAX);
         if (same_number(got->v[i], want->v[i]) || (slack->overflows && overflowed)) continue;
         if ((lost && isnan(want->v[i])) || (slack->zeros && isnan(got->v[i]))) continue;
         double spread = spread_of(r->noisy, r->n_noisy, at, want, i);
@@ -367,7 +367,7 @@ static bool as_near_to_wide(struct harness *h, const struct program *p, const st
             if (!same_number(w->v[k], a->v[k])) far = fmax(far, fabs(w->v[k] - a->v[k]));
             near = isfinite(a->v[k]) == isfinite(e->v[k]);
         }
-        near &= e->dtype < KILN_F16 ? far == most : far <= 16 * most;
+        near &= is_floating(e->dtype) ? far <= 16 * most : far == most;
     }
     trace_free(&wide);
     return near;

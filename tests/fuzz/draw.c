@@ -38,10 +38,11 @@ static void draw_sizes(struct program *p, struct rng *r)
 static void draw_dtypes(struct program *p, struct rng *r)
 {
     static const kiln_dtype floats[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16, KILN_BF16};
-    static const kiln_dtype whole[] = {KILN_I32, KILN_I64, KILN_U8, KILN_I8, KILN_I16, KILN_BOOL, KILN_BOOL};
+    static const kiln_dtype whole[] = {KILN_I32,  KILN_I64,  KILN_U8,  KILN_I8, KILN_I16,
+                                       KILN_BOOL, KILN_BOOL, KILN_U16, KILN_U32};
     p->dtype[0] = rng_chance(r, 85) ? KILN_F32 : KILN_F64;
     p->dtype[1] = floats[rng_below(r, 5)];
-    p->dtype[2] = whole[rng_below(r, 7)];
+    p->dtype[2] = whole[rng_below(r, 9)];
     p->dtype[FIXED] = p->dtype[rng_below(r, 2)];
     p->dtype[FIXED + 1] = KILN_I64;
 }
@@ -192,7 +193,7 @@ static void draw_neighbours(struct program *p, struct rng *r)
         int other = (int)rng_below(r, (uint32_t)i);
         const struct source *o = &p->source[other];
         if (s->kind != SOURCE_INPUT || s->same_as >= 0 || o->same_as >= 0) continue;
-        if (o->kind == SOURCE_STATE && p->dtype[o->base] >= KILN_F16 && rng_chance(r, 30))
+        if (o->kind == SOURCE_STATE && is_floating(p->dtype[o->base]) && rng_chance(r, 30))
             s->stopped = other, s->leaf = false;
         if (!o->leaf || o->beside >= 0 || !rng_chance(r, 20)) continue;
         s->beside = other, s->base = o->base, s->leaf = false;

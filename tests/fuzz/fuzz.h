@@ -28,6 +28,12 @@ enum {
     LARGEST = 600, // elements of a value, at most
 };
 
+// Complex ones too.
+static inline bool is_floating(kiln_dtype dtype)
+{
+    return dtype >= KILN_F16 && !(dtype >= KILN_U16 && dtype <= KILN_U64);
+}
+
 struct rng {
     uint64_t state;
 };

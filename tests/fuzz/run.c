@@ -38,7 +38,7 @@ static kiln_tensor *with_noise_of(struct run *r, kiln_tensor *t, kiln_dtype stor
     double v[LARGEST];
     if (!t || !r->noisy || !is_float(t) || kiln_numel(t) > LARGEST) return t;
     kiln_dtype dtype = kiln_tensor_dtype(t);
-    double unit = fmax(unit_of(r->way == WAY_WIDE ? KILN_F32 : dtype), stored < KILN_F16 ? 0 : unit_of(stored));
+    double unit = fmax(unit_of(r->way == WAY_WIDE ? KILN_F32 : dtype), is_floating(stored) ? unit_of(stored) : 0);
     for (int64_t i = 0; i < kiln_numel(t) || i == 0; i++) v[i] = 1 + unit * units[rng_below(&r->noise, 4)];
     if (!kiln_rank(t)) return kiln_mul(t, kiln_scalar(v[0]));
     return kiln_mul(t, kiln_cast(kiln_from_data(r->dev, KILN_F64, kiln_rank(t), kiln_dims(t), v), dtype));
@@ -195,8 +195,8 @@ static void differentiate_by(struct run *r, struct by *by)
     int64_t position = 0;
     for (int i = 0; i < r->p->n_sources; i++) {
         const struct source *s = &r->p->source[i];
-        bool floats = s->kind == SOURCE_MUTABLE || (s->kind == SOURCE_INPUT && r->p->dtype[s->base] >= KILN_F16);
-        if (s->same_as >= 0) floats = r->p->dtype[r->p->source[s->same_as].base] >= KILN_F16;
+        bool floats = s->kind == SOURCE_MUTABLE || (s->kind == SOURCE_INPUT && is_floating(r->p->dtype[s->base]));
+        if (s->same_as >= 0) floats = is_floating(r->p->dtype[r->p->source[s->same_as].base]);
         if (is_input(s) && floats) by->inputs[by->n_inputs++] = position;
         if (s->kind == SOURCE_PARAMETER) by->params[by->n_params++] = r->source[i];
         position += is_input(s);

@@ -39,7 +39,7 @@ bool too_deep(struct operands *o, kiln_tensor *t, size_t most)
 
 bool is_float(kiln_tensor *t)
 {
-    return kiln_tensor_dtype(t) >= KILN_F16;
+    return is_floating(kiln_tensor_dtype(t));
 }
 
 bool is_bool(kiln_tensor *t)
@@ -74,7 +74,7 @@ bool broadcasts(kiln_tensor *a, kiln_tensor *b, bool into_a)
 
 kiln_dtype dtype_of_run(const struct run *run, kiln_dtype dtype)
 {
-    return run->way == WAY_WIDE && dtype >= KILN_F16 ? KILN_F64 : dtype;
+    return run->way == WAY_WIDE && is_floating(dtype) ? KILN_F64 : dtype;
 }
 
 kiln_tensor *fit(struct operands *o, const char **name)

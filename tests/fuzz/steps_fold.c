@@ -239,6 +239,18 @@ kiln_tensor *step_matmul(struct operands *o)
     return kiln_matmul(o->a, kiln_transpose(o->a, -1, -2));
 }
 
+// Sums of products by letters: of one operand, or of two of one shape.
+kiln_tensor *step_einsum(struct operands *o)
+{
+    static const char *const forms[] = {"...i,...i->...", "...i,...j->...", "...i,...i->...i"};
+    kiln_tensor *both[] = {o->a, o->b};
+    if (!kiln_rank(o->a) || is_bool(o->a)) return NULL;
+    bool two = kiln_rank(o->b) && !is_bool(o->b) && same_shape(o->a, o->b);
+    const char *form = two ? forms[choose(o, 3)] : choose(o, 2) ? "...i->..." : "i...->...i";
+    say(o, "einsum(\"%s\", %s%s%s)", form, o->na, two ? ", " : "", two ? o->nb : "");
+    return kiln_einsum(form, both, two ? 2 : 1);
+}
+
 // The last axes of any tensor as images.
 static kiln_tensor *as_images(kiln_tensor *x)
 {

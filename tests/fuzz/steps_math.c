@@ -31,9 +31,9 @@ static kiln_tensor *with_attribute(struct operands *o, kiln_tensor *x)
 kiln_tensor *step_unary(struct operands *o)
 {
     static const char *const whole[] = {"neg", "abs", "square", "relu", "sign", "positive", "floor"};
-    static const char *const real[] = {"tanh", "sigmoid",    "sin",   "cos",        "softplus", "gelu",
-                                       "silu", "erf",        "atan",  "round",      "frac",     "relu6",
-                                       "mish", "hard_swish", "asinh", "log_sigmoid"};
+    static const char *const real[] = {"tanh", "sigmoid",    "sin",   "cos",         "softplus", "gelu",
+                                       "silu", "erf",        "atan",  "round",       "frac",     "relu6",
+                                       "mish", "hard_swish", "asinh", "log_sigmoid", "sinc",     "i0e"};
     if (is_bool(o->a)) return say(o, "logical_not(%s)", o->na), kiln_logical_not(o->a);
     uint32_t group = is_float(o->a) ? choose(o, 8) : 0;
     if (group == 7) return with_attribute(o, o->a);
@@ -160,12 +160,12 @@ kiln_tensor *step_bits(struct operands *o)
 
 kiln_tensor *step_cast(struct operands *o)
 {
-    static const kiln_dtype to[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16, KILN_BF16, KILN_I32,
-                                    KILN_I64, KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL};
+    static const kiln_dtype to[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16,  KILN_BF16, KILN_I32, KILN_I64,
+                                    KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL, KILN_U16,  KILN_U32};
     kiln_dtype dtype = PICK(o, to);
     say(o, "cast(%s, %s)", o->na, kiln_dtype_name(dtype));
     // Which integer it is, the last place may decide.
-    kiln_tensor *x = dtype < KILN_F16 ? with_noise(o->run, o->a) : o->a;
+    kiln_tensor *x = !is_floating(dtype) ? with_noise(o->run, o->a) : o->a;
     return kiln_cast(x, dtype_of_run(o->run, dtype));
 }
 

@@ -30,8 +30,8 @@ static double draw_value(const struct program *p, kiln_dtype dtype, struct rng *
 {
     uint32_t bits = rng_next(r);
     if (dtype == KILN_BOOL) return bits % 2;
-    if (dtype == KILN_U8) return bits % 9;
-    if (dtype < KILN_F16) return (double)(bits % 13) - 5;
+    if (dtype == KILN_U8 || dtype == KILN_U16 || dtype == KILN_U32) return bits % 9;
+    if (!is_floating(dtype)) return (double)(bits % 13) - 5;
     if (p->values == 6 && bits % 16 == 0) return draw_special(r);
     if (p->values == 7) return (double)(bits % 5) - 2;
     if (p->values < 3) return ((double)(bits % 17) - 8) / 4;

@@ -18,8 +18,10 @@ import sys
 import zipfile
 import zlib
 
-SIZES = {'b1': 1, 'u1': 1, 'i1': 1, 'i2': 2, 'i4': 4, 'i8': 8, 'f2': 2, 'f4': 4, 'f8': 8}
-TENSORS = {'BOOL': 1, 'U8': 1, 'I8': 1, 'I16': 2, 'F16': 2, 'BF16': 2, 'I32': 4, 'F32': 4, 'I64': 8, 'F64': 8, 'U32': 4}
+SIZES = {'b1': 1, 'u1': 1, 'i1': 1, 'i2': 2, 'i4': 4, 'i8': 8, 'f2': 2, 'f4': 4, 'f8': 8,
+         'u2': 2, 'u4': 4, 'u8': 8}
+TENSORS = {'BOOL': 1, 'U8': 1, 'I8': 1, 'I16': 2, 'F16': 2, 'BF16': 2, 'I32': 4, 'F32': 4, 'I64': 8, 'F64': 8,
+           'F8_E8M0': 1}
 
 
 def counting(n):
@@ -113,8 +115,8 @@ def checkpoint():
     yield checkpoint_bytes({})
     yield checkpoint_bytes({'step': 'int:-12', 'lr': 'double:3fb999999999999a', 'name': 'string:a\nb'})
     yield checkpoint_bytes({'step': 'int:99999999999999999999', 'lr': 'double:x', 'x': 'other'})
-    yield checkpoint_bytes({'seed': 'int:1'}, [d for d in TENSORS if d != 'U32'])
-    yield checkpoint_bytes({}, ['U32'])
+    yield checkpoint_bytes({'seed': 'int:1'}, [d for d in TENSORS if d != 'F8_E8M0'])
+    yield checkpoint_bytes({}, ['F8_E8M0'])
     yield checkpoint_bytes({}, ['BOOL']).replace(b'kiln.checkpoint":"1', b'kiln.checkpoint":"2')
     yield checkpoint_bytes({'a': 'int:1'})[:-3]
 
@@ -197,11 +199,51 @@ def onnx(root):
                 part()
 
 
+def image(root):
+    """Those that were written byte by byte, of all kinds."""
+    for path in sorted((root / 'tests/golden/io').iterdir()):
+        if path.suffix in ('.png', '.jpg'):
+            yield path.read_bytes()
+
+
+def wav_bytes(tag, channels, bits, data, extensible=False):
+    block = channels * bits // 8
+    form = struct.pack('<HHIIHH', 0xfffe if extensible else tag, channels, 8000, 8000 * block, block, bits)
+    if extensible:
+        form += struct.pack('<HHIH', 22, bits, 0, tag) + bytes.fromhex('000000001000800000aa00389b71')
+    body = b'WAVEfmt ' + struct.pack('<I', len(form)) + form + b'data' + struct.pack('<I', len(data)) + data
+    return b'RIFF' + struct.pack('<I', len(body)) + body
+
+
+def wav():
+    for tag, bits in ((1, 8), (1, 16), (1, 24), (1, 32), (3, 32), (3, 64), (7, 8)):
+        for channels in (1, 3):
+            for extensible in (False, True):
+                yield wav_bytes(tag, channels, bits, counting(2 * channels * bits // 8), extensible)
+    yield wav_bytes(1, 1, 16, counting(4)).replace(b'data', b'LIST' + struct.pack('<I', 3) + b'abc\0data')
+
+
+def csv():
+    texts = ['a,b,c\n1,2.5,x\n3,,y\n', '\ufeffa;b\r\n"x ""y""";true\r\n\r\n"z\n";false', '1,2\n3\n',
+             'NA,?,\n-1,inf,nan\n', '"a', 'a"b,c\n', '"a"b\n', '9223372036854775808,1e999, 5 \n0,0,0\n', '\0,\n',
+             '\n\n', 'TRUE\nfalse\n']
+    for choice in range(8):
+        for text in texts:
+            yield bytes([choice]) + text.encode()
+
+
+def text():
+    for data in ('plain text\n', 'é€\U0001f600a', '\ufeff\ud7ff\ue000\uffff\U00010000\U0010ffff'):
+        yield data.encode()
+    yield from (b'\x80', b'\xc0\xaf', b'\xed\xa0\x80', b'\xf4\x90\x80\x80', b'\xe2\x82', b'a\0b', b'')
+
+
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
     for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
-                         'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root)}.items():
+                         'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root),
+                         'image': image(root), 'wav': wav(), 'csv': csv(), 'text': text()}.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(inputs):
             (folder / name / f'seed-{number:03}').write_bytes(data)

@@ -1,6 +1,7 @@
 // Every differentiable row against central differences in f64, first and second order. Elementwise rows are drawn from
 // their domains; structured rows have cases below. A row that is differentiable and has no case fails.
 #include "ops/elementwise.h"
+#include "matrices.h"
 #include "row_case.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
@@ -60,8 +61,7 @@ static kiln_tensor *row_input(const struct op *op, int i)
 
 // Rows whose second derivative is not offered, and why.
 static const char *const first_order_only[] = {
-    "digamma", // its derivative, trigamma, is no op
-    "lgamma",  // the same, one order later
+    "trigamma", // the derivative of its derivative, tetragamma, is no op
 };
 
 static int order_of(const struct op *op)

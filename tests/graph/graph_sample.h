@@ -23,11 +23,21 @@ static const char *const sample_names[] = {"x", "y", "z", "w"};
 static const struct attr_info sample_attrs[] = {{"n", ATTR_INT}, {"rate", ATTR_FLOAT}};
 enum { SAMPLE_TEE, SAMPLE_PRINT, SAMPLE_LOOP, SAMPLE_EACH, SAMPLE_CHECK, SAMPLE_OPS };
 static struct op sample_ops[SAMPLE_OPS] = {
-    {.name = "sample.tee", .flags = OP_EFFECT, .min_in = 1, .max_in = 2, .n_out = 1, .fn = &first_functions},
-    {.name = "sample.print", .flags = OP_EFFECT, .min_in = 1, .max_in = 1, .n_out = 0, .fn = &first_functions},
+    {.name = "sample.tee",
+     .flags = OP_EFFECT | OP_SIGNLESS,
+     .min_in = 1,
+     .max_in = 2,
+     .n_out = 1,
+     .fn = &first_functions},
+    {.name = "sample.print",
+     .flags = OP_EFFECT | OP_SIGNLESS,
+     .min_in = 1,
+     .max_in = 1,
+     .n_out = 0,
+     .fn = &first_functions},
     {.name = "sample.loop", .min_in = 0, .max_in = 4, .n_out = 2, .n_attrs = 2, .fn = &no_functions},
     {.name = "sample.each", .flags = OP_EFFECT, .min_in = 1, .max_in = 1, .n_out = 1, .fn = &no_functions},
-    {.name = "sample.check", .min_in = 1, .max_in = 3, .n_out = 0, .fn = &first_functions},
+    {.name = "sample.check", .flags = OP_SIGNLESS, .min_in = 1, .max_in = 3, .n_out = 0, .fn = &first_functions},
 };
 
 static int sample_setup(void **state)
@@ -63,7 +73,7 @@ static inline int32_t sample_node(struct kiln_graph *g, const struct op *op, int
     const struct type *types[16] = {NULL};
     struct op_call c = {.op = op, .n_in = n_in, .n_out = op->n_out, .in = types, .attrs = attrs};
     for (int i = 0; i < n_in; i++) types[i] = in[i] < 0 ? NULL : &g->values.v[in[i]].type;
-    if (op->fn->infer(&c)) return -1;
+    if (op_infer(&c)) return -1;
     for (int i = 0; i < c.n_out; i++) {
         uint64_t size_B;
         if (type_size_B(&c.out[i], &size_B) || size_B > IR_MAX_NUMEL) {

@@ -35,6 +35,8 @@ static inline host_element host_narrow(host_element v, unsigned dtype)
     if (dtype == KILN_I8) v.i32 = (int8_t)v.i32;
     if (dtype == KILN_U8) v.i32 = (uint8_t)v.i32;
     if (dtype == KILN_I16) v.i32 = (int16_t)v.i32;
+    if (dtype == KILN_U16) v.i32 = (uint16_t)v.i32;
+    if (dtype == KILN_U32) v.i64 = (uint32_t)v.i64;
     return v;
 }
 
@@ -53,6 +55,7 @@ static inline host_element host_number(double number, int64_t integer, enum scal
 static inline host_element host_real(double v, unsigned dtype)
 {
     int64_t whole = isnan(v) ? 0 : v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+    if (dtype == KILN_U64 && v >= 0x1p63) whole = v < 0x1p64 ? (int64_t)(uint64_t)v : -1;
     return host_narrow(host_number(v, whole, dtype_class(dtype)), dtype);
 }
 

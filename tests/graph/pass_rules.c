@@ -115,8 +115,9 @@ static uint32_t input_names(const struct rule_term *t)
     return names;
 }
 
-// Whether the rule held.
-static bool try_rule(int rule, unsigned dtype, double c, double d, uint64_t *state, bool *good)
+enum outcome { FIRED, STAYED, UNDEFINED }; // UNDEFINED: the pattern's ops do not take the dtype
+
+static enum outcome try_rule(int rule, unsigned dtype, double c, double d, uint64_t *state, bool *good)
 {
     struct trial t = {.g = ir_graph_create(), .dtype = dtype, .c = c, .d = d, .state = state};
     struct kiln_graph *after = NULL;
@@ -136,7 +137,7 @@ static bool try_rule(int rule, unsigned dtype, double c, double d, uint64_t *sta
     ir_graph_destroy(&after);
     ir_graph_destroy(&t.g);
     for (int i = 0; i < t.n_inputs; i++) free(t.inputs[i]);
-    return v.fired;
+    return root < 0 ? UNDEFINED : v.fired ? FIRED : STAYED;
 }
 
 static bool has_name(const struct rule_term *t, char name)
@@ -158,15 +159,17 @@ static bool rule_holds(int rule, unsigned dtype, uint64_t *random)
     static const double numbers[] = {0.0, -0.0, 1, -1, 2, -4, 0.25, 6, 64, 3, 100, -100, 0.1, 1e30, INFINITY, NAN};
     const struct rule_term *pattern = rule_terms()[rule].pattern;
     size_t n_c = has_name(pattern, 'c') ? COUNT_OF(numbers) : 1, n_d = has_name(pattern, 'd') ? COUNT_OF(numbers) : 1;
-    bool fired = false, good = true;
+    bool good = true, seen[3] = {false};
     for (size_t c = 0; c < n_c; c++)
         for (size_t d = 0; d < n_d; d++)
             if (suits(rule, dtype, numbers[c]) && suits(rule, dtype, numbers[d]))
-                fired |= try_rule(rule, dtype, numbers[c], numbers[d], random, &good);
-    if (!fired)
+                seen[try_rule(rule, dtype, numbers[c], numbers[d], random, &good)] = true;
+    // Graphs have no order of u64: such ops are made of others before they become nodes.
+    if (dtype == KILN_U64 && !seen[FIRED] && !seen[STAYED]) return true;
+    if (!seen[FIRED])
         print_message("rule %s -> %s never holds in %s\n", rule_table[rule].pattern, rule_table[rule].replacement,
                       dtype_name(dtype));
-    return fired && good;
+    return seen[FIRED] && good;
 }
 
 static void rules_keep_values(void **state)

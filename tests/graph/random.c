@@ -382,7 +382,7 @@ static void hostile_call(struct maker *m, const struct op *op)
         in[i] = i >= op->min_in && !(op->flags & OP_VARIADIC) && below(m, 2) ? NULL : &types[i];
     }
     for (int i = 0; i < op->n_attrs; i++) attrs[i] = hostile_attr(m, op->attrs[i].kind, c.n_in ? types[0].rank : 3);
-    if (!op->fn->infer(&c))
+    if (!op_infer(&c))
         for (int i = 0; i < op->n_out; i++) {
             assert_true(c.out[i].rank <= MAX_RANK && c.out[i].dtype < DTYPE_COUNT);
             for (int d = 0; d < c.out[i].rank; d++) assert_true(c.out[i].dims[d] >= 0);

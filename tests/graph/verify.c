@@ -75,7 +75,7 @@ static struct attr *attrs_of(struct kiln_graph *g, const char *op)
     X(token_with_rank, g->values.v[VALUE_CHAIN].type.rank = 2, "has a rank")                                         \
     X(token_output_typed, g->values.v[VALUE_PRINTED].type.dtype = KILN_F32,                                          \
       "output 0 is f32[], sample.print gives token")                                                                 \
-    X(dtype_unknown, g->values.v[VALUE_X].type.dtype = 12, "dtype 12")                                               \
+    X(dtype_unknown, g->values.v[VALUE_X].type.dtype = 31, "dtype 31")                                               \
     X(rank_too_high, g->values.v[VALUE_X].type.rank = MAX_RANK + 1, "has rank 17")                                   \
     X(size_negative, g->values.v[VALUE_X].type.dims[1] = -1, "dimension 1 is -1")                                    \
     X(size_overflows, g->values.v[VALUE_X].type.dims[1] = INT64_MAX, "2^48")                                         \

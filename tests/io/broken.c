@@ -1,6 +1,8 @@
 // Broken files of every kind.
 #include "files.h"
 
+#include <kiln/media.h>
+#include <kiln/text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,18 @@ static void try_checkpoint(const char *path)
 {
     kiln_checkpoint *c = kiln_checkpoint_load(path);
     kiln_checkpoint_free(&c);
+}
+
+static void try_image(const char *path)
+{
+    kiln_tensor *t = kiln_load_image(dev, path, 0);
+    kiln_free(&t);
+}
+
+static void try_wav(const char *path)
+{
+    kiln_tensor *t = kiln_load_wav(dev, path, NULL, NULL);
+    kiln_free(&t);
 }
 
 static bool is_about_the_file(kiln_status s)
@@ -104,4 +118,46 @@ void broken_checkpoints_are_found(void **state)
     kiln_checkpoint_free(&c);
     kiln_free(&t);
     break_file(temp("small.ckpt"), try_checkpoint, true);
+}
+
+// Trailing bytes are passed over, as all readers of images do; everything before them counts.
+static void break_media(const char *path, void (*open)(const char *), bool sealed)
+{
+    size_t size_B;
+    unsigned char *bytes = load_bytes(path, &size_B);
+    const char *broken = temp("broken");
+    for (size_t n = 0; n < size_B; n++) {
+        store_bytes(broken, bytes, n);
+        open(broken);
+        if (!is_about_the_file(kiln_error())) fail_msg("%s, %zu of %zu: %s", path, n, size_B, kiln_error_message());
+        kiln_error_clear();
+    }
+    for (size_t i = 0; i < size_B; i++) {
+        unsigned char was = bytes[i];
+        const unsigned char others[] = {was ^ 1, was ^ 0x80, 0, 255, was + 1};
+        for (size_t k = 0; k < COUNT_OF(others); k++) {
+            bytes[i] = others[k];
+            store_bytes(broken, bytes, size_B);
+            open(broken);
+            kiln_status status = kiln_error();
+            bool fine = is_about_the_file(status) || (status == KILN_OK && (!sealed || others[k] == was));
+            if (!fine) fail_msg("%s, byte %zu is %d: %s", path, i, others[k], kiln_error_message());
+            kiln_error_clear();
+        }
+        bytes[i] = was;
+    }
+    free(bytes);
+}
+
+void broken_images_and_sounds_are_found(void **state)
+{
+    break_media(golden("rgb8.png"), try_image, true);
+    break_media(golden("palette_alpha.png"), try_image, true);
+    break_media(golden("interlaced.png"), try_image, true);
+    break_media(golden("grey.jpg"), try_image, false);
+    break_media(golden("colour.jpg"), try_image, false);
+    kiln_tensor *t = kiln_ones(dev, KILN_F32, KILN_SHAPE(3, 2));
+    assert_int_equal(kiln_save_wav(temp("small.wav"), t, 8000, KILN_SAVE_WAV(.bits = 24)), KILN_OK);
+    kiln_free(&t);
+    break_media(temp("small.wav"), try_wav, false);
 }

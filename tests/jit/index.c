@@ -80,6 +80,70 @@ static kiln_tensor *by_one_label(kiln_tensor *x, kiln_tensor *ids)
     return kiln_cross_entropy(kiln_select(x, 1, 0), kiln_select(ids, 0, 0), NULL);
 }
 
+// Ops that have no result of some numbers: of a diagonal matrix of the indices, or of one over them.
+static kiln_tensor *diagonal_of(kiln_tensor *t)
+{
+    return kiln_mul(kiln_eye(kiln_tensor_device(t), KILN_F32, 2, 2), kiln_cast(t, KILN_F32));
+}
+
+static kiln_tensor *by_cholesky(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_matmul(kiln_cholesky(diagonal_of(ids), false), kiln_transpose(x, 0, 1));
+}
+
+static kiln_tensor *by_solve(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_solve(diagonal_of(ids), kiln_transpose(x, 0, 1));
+}
+
+static kiln_tensor *by_solve_triangular(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_solve_triangular(diagonal_of(ids), kiln_transpose(x, 0, 1), false, false, false);
+}
+
+static kiln_tensor *by_inv(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_matmul(x, kiln_inv(diagonal_of(ids)));
+}
+
+static kiln_tensor *by_eigh(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *w, *v;
+    if (kiln_eigh(diagonal_of(kiln_reciprocal(ids)), &w, &v)) return NULL;
+    return kiln_matmul(x, kiln_mul(v, w));
+}
+
+static kiln_tensor *by_eigvalsh(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_mul(x, kiln_eigvalsh(diagonal_of(kiln_reciprocal(ids))));
+}
+
+static kiln_tensor *by_svd(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *u, *s, *vh;
+    if (kiln_svd(diagonal_of(kiln_reciprocal(ids)), false, &u, &s, &vh)) return NULL;
+    return kiln_matmul(x, kiln_matmul(kiln_mul(u, s), vh));
+}
+
+static kiln_tensor *by_svdvals(kiln_tensor *x, kiln_tensor *ids)
+{
+    return kiln_mul(x, kiln_svdvals(diagonal_of(kiln_reciprocal(ids))));
+}
+
+static kiln_tensor *by_eig_parts(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *w[2], *v[2];
+    if (kiln_eig_parts(diagonal_of(kiln_reciprocal(ids)), &w[0], &w[1], &v[0], &v[1])) return NULL;
+    return kiln_matmul(x, kiln_add(kiln_mul(v[0], w[0]), v[1]));
+}
+
+static kiln_tensor *by_eigvals_parts(kiln_tensor *x, kiln_tensor *ids)
+{
+    kiln_tensor *w[2];
+    if (kiln_eigvals_parts(diagonal_of(kiln_reciprocal(ids)), &w[0], &w[1])) return NULL;
+    return kiln_mul(x, kiln_add(w[0], w[1]));
+}
+
 static const struct indexed {
     const char *op;
     kiln_tensor *(*call)(kiln_tensor *x, kiln_tensor *ids);
@@ -100,6 +164,16 @@ static const struct indexed {
     {"cross_entropy", by_cross_entropy, {2, 0}, {1, 3}, {-1, 0}},
     {"cross_entropy", by_masked_cross_entropy, {-1, 1}, {-1, 3}, {1, -2}},
     {"cross_entropy", by_one_label, {2, 7}, {3, 0}, {-1, 0}},
+    {"cholesky", by_cholesky, {2, 1}, {1, -1}, {0, 3}},
+    {"solve", by_solve, {-1, 1}, {1, 0}, {0, 2}},
+    {"solve_triangular", by_solve_triangular, {-1, 1}, {1, 0}, {0, 2}},
+    {"inv", by_inv, {-1, 1}, {1, 0}, {0, 2}},
+    {"eigh", by_eigh, {-1, 1}, {1, 0}, {0, 2}},
+    {"eigvalsh", by_eigvalsh, {-1, 1}, {1, 0}, {0, 2}},
+    {"eig_parts", by_eig_parts, {-1, 1}, {1, 0}, {0, 2}},
+    {"eigvals_parts", by_eigvals_parts, {-1, 1}, {1, 0}, {0, 2}},
+    {"svd", by_svd, {-1, 1}, {1, 0}, {0, 2}},
+    {"svdvals", by_svdvals, {-1, 1}, {1, 0}, {0, 2}},
 };
 
 // Each row of the op table that has indices is tried here, and no other.

@@ -609,7 +609,7 @@ static void initialisers_draw(void **state)
     check_spread("xavier_uniform", sqrt(2 / (in + out)), sqrt(6 / (in + out)));
     EXPECT(kiln_initializer(dev, KILN_F32, KILN_SHAPE(2), "-0.5"), 0, -0.5, -0.5);
     EXPECT(kiln_initializer(dev, KILN_F64, KILN_SHAPE(1), "ones"), 0, 1);
-    static const char *const bad[] = {"",    "normal(", "normal()",  "normal(-1)", "he_normal(2)",
+    static const char *const bad[] = {"",    "normal(", "normal()",  "normal(-1)", "he_normal(-2)",
                                       "one", "1x",      "normal(1)x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(kiln_initializer(dev, KILN_F32, KILN_SHAPE(1), bad[i]));

@@ -12,6 +12,8 @@ static const struct {
     [KILN_I32] = {false, 4, 32, 0, 0, 0},      [KILN_I64] = {false, 8, 64, 0, 0, 0},
     [KILN_F16] = {true, 2, 16, 11, -14, 15},   [KILN_BF16] = {true, 2, 16, 8, -126, 127},
     [KILN_F32] = {true, 4, 32, 24, -126, 127}, [KILN_F64] = {true, 8, 64, 53, -1022, 1023},
+    [KILN_U16] = {false, 2, 16, 0, 0, 0},      [KILN_U32] = {false, 4, 32, 0, 0, 0},
+    [KILN_U64] = {false, 8, 64, 0, 0, 0},
 };
 
 bool is_float(int dtype)
@@ -44,20 +46,27 @@ int greatest_exponent(int dtype)
     return facts[dtype].emax;
 }
 
-int64_t integer_min(int dtype)
+static bool is_unsigned(int dtype)
 {
-    if (dtype == KILN_BOOL || dtype == KILN_U8) return 0;
-    return dtype == KILN_I64 ? INT64_MIN : -((int64_t)1 << (facts[dtype].bits - 1));
+    return dtype == KILN_BOOL || dtype == KILN_U8 || dtype >= KILN_U16;
 }
 
-int64_t integer_max(int dtype)
+long double integer_min(int dtype)
 {
-    if (dtype == KILN_BOOL) return 1;
-    if (dtype == KILN_U8) return 255;
-    return dtype == KILN_I64 ? INT64_MAX : ((int64_t)1 << (facts[dtype].bits - 1)) - 1;
+    return is_unsigned(dtype) ? 0 : -scalbnl(1, facts[dtype].bits - 1);
 }
 
-int64_t wrapped(int dtype, int64_t v)
+long double integer_max(int dtype)
+{
+    return scalbnl(1, facts[dtype].bits - !is_unsigned(dtype)) - 1;
+}
+
+int64_t integer_bits(long double v)
+{
+    return v >= 0x1p63L ? (int64_t)(uint64_t)v : (int64_t)v;
+}
+
+long double wrapped(int dtype, int64_t v)
 {
     switch (dtype) {
     case KILN_BOOL: return v != 0;
@@ -65,31 +74,46 @@ int64_t wrapped(int dtype, int64_t v)
     case KILN_I8: return (int8_t)(uint8_t)v;
     case KILN_I16: return (int16_t)(uint16_t)v;
     case KILN_I32: return (int32_t)(uint32_t)v;
+    case KILN_U16: return (uint16_t)v;
+    case KILN_U32: return (uint32_t)v;
+    case KILN_U64: return (uint64_t)v;
     default: return v;
     }
 }
 
-// The array API's tables, rows and columns in the order of the enumerators; -1 never occurs.
+// The array API's tables, rows and columns in the order of the enumerators; N: none, u64 with what is signed.
 int promoted(int a, int b)
 {
     enum {
+        N = -1,
         B = KILN_BOOL,
         U8 = KILN_U8,
         I8 = KILN_I8,
         I16 = KILN_I16,
         I32 = KILN_I32,
         I64 = KILN_I64,
-        F16 = KILN_F16,
+        H = KILN_F16,
         BF = KILN_BF16,
         F32 = KILN_F32,
-        F64 = KILN_F64
+        F64 = KILN_F64,
+        U16 = KILN_U16,
+        U32 = KILN_U32,
+        U64 = KILN_U64
     };
     static const int8_t table[DTYPES][DTYPES] = {
-        {B, U8, I8, I16, I32, I64, F16, BF, F32, F64},      {U8, U8, I16, I16, I32, I64, F16, BF, F32, F64},
-        {I8, I16, I8, I16, I32, I64, F16, BF, F32, F64},    {I16, I16, I16, I16, I32, I64, F16, BF, F32, F64},
-        {I32, I32, I32, I32, I32, I64, F16, BF, F32, F64},  {I64, I64, I64, I64, I64, I64, F16, BF, F32, F64},
-        {F16, F16, F16, F16, F16, F16, F16, F32, F32, F64}, {BF, BF, BF, BF, BF, BF, F32, BF, F32, F64},
-        {F32, F32, F32, F32, F32, F32, F32, F32, F32, F64}, {F64, F64, F64, F64, F64, F64, F64, F64, F64, F64},
+        {B, U8, I8, I16, I32, I64, H, BF, F32, F64, U16, U32, U64},
+        {U8, U8, I16, I16, I32, I64, H, BF, F32, F64, U16, U32, U64},
+        {I8, I16, I8, I16, I32, I64, H, BF, F32, F64, I32, I64, N},
+        {I16, I16, I16, I16, I32, I64, H, BF, F32, F64, I32, I64, N},
+        {I32, I32, I32, I32, I32, I64, H, BF, F32, F64, I32, I64, N},
+        {I64, I64, I64, I64, I64, I64, H, BF, F32, F64, I64, I64, N},
+        {H, H, H, H, H, H, H, F32, F32, F64, H, H, H},
+        {BF, BF, BF, BF, BF, BF, F32, BF, F32, F64, BF, BF, BF},
+        {F32, F32, F32, F32, F32, F32, F32, F32, F32, F64, F32, F32, F32},
+        {F64, F64, F64, F64, F64, F64, F64, F64, F64, F64, F64, F64, F64},
+        {U16, U16, I32, I32, I32, I64, H, BF, F32, F64, U16, U32, U64},
+        {U32, U32, I64, I64, I64, I64, H, BF, F32, F64, U32, U32, U64},
+        {U64, U64, N, N, N, N, H, BF, F32, F64, U64, U64, U64},
     };
     return table[a][b];
 }
@@ -132,14 +156,14 @@ void encode(int dtype, long double v, void *to)
 {
     double d = (double)v;
     float f = dtype == KILN_F32 ? (float)v : 0;
-    int64_t i = is_float(dtype) ? 0 : wrapped(dtype, (int64_t)v);
+    int64_t i = is_float(dtype) ? 0 : integer_bits(wrapped(dtype, integer_bits(v)));
     uint16_t h = dtype == KILN_F16 || dtype == KILN_BF16 ? encode_16(dtype, v) : (uint16_t)i;
-    int32_t i32 = (int32_t)wrapped(KILN_I32, i);
+    uint32_t i32 = (uint32_t)i;
     uint8_t u8 = (uint8_t)i;
     const void *from = dtype == KILN_F64          ? (void *)&d
                        : dtype == KILN_F32        ? (void *)&f
-                       : dtype == KILN_I64        ? (void *)&i
-                       : dtype == KILN_I32        ? (void *)&i32
+                       : facts[dtype].size_B == 8 ? (void *)&i
+                       : facts[dtype].size_B == 4 ? (void *)&i32
                        : facts[dtype].size_B == 2 ? (void *)&h
                                                   : (void *)&u8;
     memcpy(to, from, facts[dtype].size_B);
@@ -156,6 +180,9 @@ long double decode(int dtype, const void *from)
     case KILN_F64: return memcpy(&d, from, 8), d;
     case KILN_F32: return memcpy(&f, from, 4), f;
     case KILN_I64: return memcpy(&i, from, 8), i;
+    case KILN_U64: return memcpy(&i, from, 8), (uint64_t)i;
+    case KILN_U32: return memcpy(&i32, from, 4), (uint32_t)i32;
+    case KILN_U16: return memcpy(&h, from, 2), h;
     case KILN_I32: return memcpy(&i32, from, 4), i32;
     case KILN_I16: return memcpy(&h, from, 2), (int16_t)h;
     case KILN_F16:
@@ -176,7 +203,7 @@ long double converted(int from, int to, long double v)
 {
     if (to == KILN_BOOL) return v != 0;
     if (is_float(to)) return quantized(to, v);
-    if (!is_float(from)) return wrapped(to, (int64_t)v);
+    if (!is_float(from)) return wrapped(to, integer_bits(v));
     if (isnan(v)) return 0;
     v = truncl(v);
     return v < integer_min(to) ? integer_min(to) : v > integer_max(to) ? integer_max(to) : v;

@@ -26,26 +26,41 @@ int64_t int_quotient(int64_t a, int64_t b)
     return b == 0 ? 0 : b == -1 ? wrap_sub(0, a) : a / b;
 }
 
+// From the highest bit of b down; the op goes up.
+int64_t int_power(int64_t a, int64_t b)
+{
+    if (b < 0 && !reference_class.is_u64) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    int64_t y = 1;
+    for (int bit = 63; bit >= 0; bit--) {
+        y = wrap_mul(y, y);
+        if ((uint64_t)b >> bit & 1) y = wrap_mul(y, a);
+    }
+    return y;
+}
+
 int64_t int_remainder(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b == 0 ? 0 : (int64_t)((uint64_t)a % (uint64_t)b);
     return b == 0 || b == -1 ? 0 : a % b;
 }
 
 int64_t int_floor_remainder(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return int_remainder(a, b);
     int64_t r = int_remainder(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 int64_t int_floor_divide(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b == 0 ? 0 : (int64_t)((uint64_t)a / (uint64_t)b);
     int64_t q = int_quotient(a, b), r = int_remainder(a, b);
     return r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
 }
 
 static int width(void)
 {
-    return reference_class.is_i64 ? 64 : 32;
+    return reference_class.is_i64 || reference_class.is_u64 ? 64 : 32;
 }
 
 int64_t int_left_shift(int64_t a, int64_t b)
@@ -55,6 +70,7 @@ int64_t int_left_shift(int64_t a, int64_t b)
 
 int64_t int_right_shift(int64_t a, int64_t b)
 {
+    if (reference_class.is_u64) return b < 0 || b >= 64 ? 0 : (int64_t)((uint64_t)a >> b);
     if (b < 0 || b >= width()) return a < 0 ? -1 : 0;
     return a < 0 ? ~(~a >> b) : a >> b;
 }
@@ -63,7 +79,8 @@ int64_t int_right_shift(int64_t a, int64_t b)
 int64_t int_abs_difference(int64_t a, int64_t b)
 {
     int64_t d = wrap_sub(a, b);
-    if (!reference_class.is_i64) d = wrapped(KILN_I32, d);
+    if (reference_class.is_u64) return (uint64_t)a < (uint64_t)b ? wrap_sub(b, a) : d;
+    if (!reference_class.is_i64) d = (int32_t)(uint32_t)d;
     return d < 0 ? wrap_sub(0, d) : d;
 }
 
@@ -123,6 +140,54 @@ long double erf_inverse(long double x)
     return copysignl(y, x);
 }
 
+// By a continued fraction where the factors would overflow or lose digits.
+long double scaled_erfc(long double x)
+{
+    if (isnan(x)) return x;
+    if (x < 6) return expl(x * x) * erfcl(x);
+    if (isinf(x)) return 0;
+    long double f = x;
+    for (int k = 120; k >= 1; k--) f = x + k / 2.0L / f;
+    return 1 / (sqrtl(PI_L) * f);
+}
+
+// The power series, whose terms all have one sign; from 50 on the asymptotic one.
+long double scaled_bessel(int order, long double x)
+{
+    long double a = fabsl(x), sum = 0, term = 1;
+    if (isnan(x)) return x;
+    if (a < 50) {
+        for (int k = 1; k <= order; k++) term *= a / 2 / k;
+        for (int k = 1; term > sum * 1e-25L; k++) {
+            sum += term;
+            term *= a * a / 4 / k / (k + order);
+        }
+        sum *= expl(-a);
+    } else {
+        for (int k = 1; k < 30; k++) {
+            sum += term;
+            term *= -(4.0L * order * order - (2 * k - 1) * (2 * k - 1)) / (8 * k * a);
+        }
+        sum /= sqrtl(2 * PI_L * a);
+    }
+    return order % 2 ? copysignl(sum, x) : sum;
+}
+
+// Newton's method on the logarithm of the distribution function, which is concave: from the left it does not overshoot.
+long double normal_inverse(long double p)
+{
+    if (isnan(p) || p < 0 || p > 1) return NAN;
+    if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
+    if (p == 0.5L) return 0;
+    if (p > 0.5L) return -normal_inverse(1 - p);
+    long double y = -sqrtl(-2 * logl(p));
+    for (int i = 0; i < 100; i++) {
+        long double below = erfcl(-y / sqrtl(2)) / 2;
+        y += (logl(p) - logl(below)) * below / (expl(-y * y / 2) / sqrtl(2 * PI_L));
+    }
+    return y;
+}
+
 long double log_gamma(long double x)
 {
     int sign;
@@ -165,4 +230,22 @@ long double trigamma(long double x)
     long double sum = 0, z = 1 / (x * x);
     for (int i = 6; i >= 0; i--) sum = (sum + b[i]) * z;
     return (1 + sum) / x + z / 2 + shift;
+}
+
+// The same once more; for negative x tetragamma(1 - x) - 2 pi^3 cos(pi x) / sin(pi x)^3, with its sign.
+long double tetragamma(long double x)
+{
+    if (isnan(x) || x == -INFINITY) return NAN;
+    if (x <= 0) {
+        if (x == 0) return -copysignl(INFINITY, x);
+        if (x == floorl(x)) return NAN;
+        long double f = PI_L * (x - rintl(x)), s = sinl(f);
+        return tetragamma(1 - x) - 2 * PI_L * PI_L * PI_L * cosl(f) / (s * s * s);
+    }
+    long double shift = 0;
+    for (; x < 20; x++) shift += 2 / (x * x * x);
+    static const long double b[] = {0.5L, -1 / 6.0L, 1 / 6.0L, -0.3L, 5 / 6.0L, -8983 / 2730.0L, 17.5L};
+    long double sum = 0, z = 1 / (x * x);
+    for (int i = 6; i >= 0; i--) sum = (sum + b[i]) * z;
+    return -((1 + 1 / x + sum) * z + shift);
 }

@@ -54,11 +54,11 @@ struct host reference_matmul(const struct host *a, const struct host *b, int dty
                 int64_t isum = 0;
                 for (int64_t k = 0; k < l.cols; k++) {
                     long double x = at(&l, bl, row, k), y = at(&r, br, k, col);
-                    if (!is_float(dtype)) isum = wrap_add(isum, wrap_mul((int64_t)x, (int64_t)y));
+                    if (!is_float(dtype)) isum = wrap_add(isum, wrap_mul(integer_bits(x), integer_bits(y)));
                     sum += x * y;
                     size += fabsl(x * y);
                 }
-                out.v[n] = is_float(dtype) ? sum : (long double)wrapped(dtype, isum);
+                out.v[n] = is_float(dtype) ? sum : wrapped(dtype, isum);
                 if (scale) scale->v[n] = size;
             }
     }

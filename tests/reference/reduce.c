@@ -33,8 +33,8 @@ static long double integer_fold(const struct fold *f, bool product)
 {
     int64_t acc = product;
     for (int64_t k = 0; k < f->count; k++)
-        acc = product ? wrap_mul(acc, (int64_t)element(f, k)) : wrap_add(acc, (int64_t)element(f, k));
-    return (long double)acc;
+        acc = product ? wrap_mul(acc, integer_bits(element(f, k))) : wrap_add(acc, integer_bits(element(f, k)));
+    return wrapped(f->x->dtype == KILN_U64 ? KILN_U64 : KILN_I64, acc);
 }
 
 static long double sum_of(const struct fold *f, bool magnitudes)

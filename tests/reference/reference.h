@@ -24,18 +24,20 @@ enum reference_flags {
 
 // The compute class in which the rows of reference.def are evaluated next: helpers that round or wrap look here.
 struct reference_class {
-    bool is_f64, is_i64;
+    bool is_f64, is_i64, is_u64;
 };
 extern struct reference_class reference_class;
 
 typedef long double (*reference_float_fn)(long double a, long double b, long double c, long double p, long double q);
 typedef int64_t (*reference_int_fn)(int64_t a, int64_t b, int64_t c, bool is_bool);
+typedef uint64_t (*reference_unsigned_fn)(uint64_t a, uint64_t b, uint64_t c);
 
 struct reference {
     const char *name;
     void (*public_fn)(void); // kiln_<name>, to be cast by its number of operands and run-time scalars
     reference_float_fn as_float;
     reference_int_fn as_int;
+    reference_unsigned_fn as_unsigned; // of u64
     unsigned flags;
 };
 extern const struct reference references[];
@@ -43,20 +45,21 @@ extern const int reference_count;
 const struct reference *reference_find(const char *name);
 
 // The facts about dtypes, written down here a second time on purpose.
-enum { DTYPES = 10 };
+enum { DTYPES = 13 };
 bool is_float(int dtype);
 bool is_integer(int dtype);
 size_t element_size_B(int dtype);
-int64_t integer_min(int dtype);
-int64_t integer_max(int dtype);
+long double integer_min(int dtype);
+long double integer_max(int dtype);
 int fraction_bits(int dtype);                        // with the leading one: 24 for f32
 int least_exponent(int dtype);                       // of a normal number: -126 for f32
 int greatest_exponent(int dtype);                    // 127 for f32
-int promoted(int a, int b);                          // the array API's table; integer with float: the float
+int promoted(int a, int b);                          // the array API's table; integer with float: the float; -1: none
 void encode(int dtype, long double value, void *to); // rounds to nearest even; integers wrap
 long double decode(int dtype, const void *from);
 long double quantized(int dtype, long double value); // encode, then decode
-int64_t wrapped(int dtype, int64_t value);
+int64_t integer_bits(long double value);             // of u64 above 2^63 those of a negative number
+long double wrapped(int dtype, int64_t value);
 long double converted(int from, int to, long double value); // the semantics of a cast
 // |got - exact| in units of the last place of `exact` in `dtype`; overflow counts as the next power of two.
 long double error_ulp(int dtype, long double got, long double exact);
@@ -85,7 +88,12 @@ long double next_value(long double a, long double b);
 long double floor_quotient(long double a, long double b);
 long double floor_remainder(long double a, long double b);
 long double log_add_exp(long double a, long double b);
+int64_t int_power(int64_t a, int64_t b);
 long double erf_inverse(long double x);
+long double scaled_erfc(long double x);
+long double scaled_bessel(int order, long double x);
+long double normal_inverse(long double p);
 long double log_gamma(long double x);
 long double digamma(long double x);
 long double trigamma(long double x);
+long double tetragamma(long double x);

@@ -86,10 +86,8 @@ struct host reference_take(const struct host *x, int axis, const struct host *in
 static long double joined(int dtype, enum scatter_verb verb, long double a, long double b)
 {
     switch (verb) {
-    case SCATTER_SUM: return is_float(dtype) ? a + b : (long double)wrapped(dtype, wrap_add((int64_t)a, (int64_t)b));
-    case SCATTER_PRODUCT:
-        return is_float(dtype) ? a * b
-                               : (long double)wrapped(dtype, (int64_t)((uint64_t)(int64_t)a * (uint64_t)(int64_t)b));
+    case SCATTER_SUM: return is_float(dtype) ? a + b : wrapped(dtype, wrap_add(integer_bits(a), integer_bits(b)));
+    case SCATTER_PRODUCT: return is_float(dtype) ? a * b : wrapped(dtype, wrap_mul(integer_bits(a), integer_bits(b)));
     case SCATTER_LARGEST: return isnan(a) || a >= b ? a : b;
     case SCATTER_LEAST: return isnan(a) || a <= b ? a : b;
     default: return b;
@@ -131,8 +129,8 @@ struct host reference_scan(const struct host *x, int axis, bool product, int dty
                 if (is_float(x->dtype))
                     acc = product ? acc * x->v[at] : acc + x->v[at];
                 else
-                    acc = (long double)(product ? wrap_mul((int64_t)acc, (int64_t)x->v[at])
-                                                : wrap_add((int64_t)acc, (int64_t)x->v[at]));
+                    acc = wrapped(dtype, product ? wrap_mul(integer_bits(acc), integer_bits(x->v[at]))
+                                                 : wrap_add(integer_bits(acc), integer_bits(x->v[at])));
                 size += fabsl(x->v[at]);
                 out.v[at] = acc;
                 scale->v[at] = product ? fabsl(acc) : size;

@@ -33,6 +33,8 @@ class Op:
         self.topic = column('topic') or topic
         self.hidden = 'OP_HIDDEN' in text or name.endswith(('_backward', '_again')) or name.endswith('_grad')
         self.zero = 'OP_ZERO_GRAD' in text or '.zero_grad = true' in text
+        lower = re.search(r'FN\(\w+, (\w+)\)', text)
+        self.lower = lower.group(1) if lower else ''
         self.derived = kind in ('UNARY', 'BINARY', 'TERNARY') and '.grad =' in text
 
 
@@ -59,6 +61,16 @@ def read_ops(root):
 def rules(root):
     text = ''.join(p.read_text() for p in sorted((root / 'src/grad/rules').glob('*.c')))
     return set(re.findall(r'\.op = "(\w+)"', text))
+
+
+def on_cpu_alone(root, ops):
+    """Ops of which no device but the CPU has the kernel: their lowering asks for one of the kernels that say so."""
+    kernels = (root / 'src/ops/kernels.def').read_text()
+    alone = set(re.findall(r'^\w+_KERNEL\((\w+),.*\.cpu_only = true', kernels, re.M))
+    text = ''.join(p.read_text() for p in sorted((root / 'src/ops').glob('*.c')))
+    asked = {name: set(re.findall(r'\bFAMILY_(\w+)', body))
+             for name, body in re.findall(r'^kiln_status (lower_\w+)\(.*?\)\n\{\n(.*?)^\}', text, re.M | re.S)}
+    return sorted(op.name for op in ops if asked.get(op.lower, set()) & alone)
 
 
 def words(path):
@@ -119,7 +131,7 @@ def cell(names):
     return ', '.join(f'`{n}`' for n in sorted(names, key=lambda n: (len(n), n))[:2])
 
 
-def page(ops, names, missing, other, with_rule):
+def page(ops, names, missing, other, with_rule, alone):
     by_hand = sum(op.kind == 'DECLARED' for op in ops)
     composites = sum(op.kind == 'COMPOSITE' for op in ops)
     out = ['# Coverage\n\n',
@@ -127,7 +139,11 @@ def page(ops, names, missing, other, with_rule):
            f'{composites}\nare [composites](adding-an-op.md#a-composite) and {by_hand} functions declared by hand; '
            'second names, in-place twins, backward ops and forms\nwith numbers are not counted.\n\n'
            'A gradient is *derived* from the expression of its row, a registered *rule*, made *by its parts*, *zero* '
-           'by definition,\nor *none*: then a backward through the op is an error, or nothing goes through it.\n']
+           'by definition,\nor *none*: then a backward through the op is an error, or nothing goes through it. '
+           'No rule goes element by element, or by reversing twice.\n\n'
+           'All ops run on all devices. On Vulkan these are computed by the CPU, to which operands are copied and '
+           'results back,\ncounted as `fallbacks` of `kiln_device_get_stats`, and refused in strict-device mode: '
+           f'{", ".join(f"`{n}`" for n in alone)},\nand composites of these. So is f64 where the device has none.\n']
     topics = dict.fromkeys(op.topic for op in ops)
     for topic in sorted(topics):
         out.append(f'\n## {topic.capitalize()}\n\n| op | gradient | ' + ' | '.join(PEERS.values()) + ' |\n')
@@ -153,7 +169,7 @@ def main(root, *options):
     wrong += [f'{op.name} has no topic' for op in ops if not op.topic]
     wrong += [f'{op.name} has no gradient, no rule, and does not say that it is zero' for op in ops
               if op.kind == 'STRUCTURED' and gradient(op, with_rule) == 'none']
-    want = page(ops, names, missing, other, with_rule)
+    want = page(ops, names, missing, other, with_rule, on_cpu_alone(root, ops))
     if '--write' in options:
         (root / PAGE).write_text(want)
     elif not (root / PAGE).exists() or (root / PAGE).read_text() != want:

@@ -13,7 +13,8 @@ die()
 }
 
 build_packages="gcc g++ libc6-dev pkg-config meson ninja-build python3 zlib1g-dev libvulkan-dev glslang-dev spirv-tools
-    libopenblas-dev libopenblas0-openmp libdw-dev libcmocka-dev mesa-vulkan-drivers dataset-fashion-mnist"
+    libopenblas-dev libopenblas0-openmp libdw-dev libpng-dev libjpeg62-turbo-dev libcmocka-dev mesa-vulkan-drivers
+    dataset-fashion-mnist"
 test_packages="clang clang-format libclang-rt-dev libomp-dev gdb vulkan-validationlayers"
 # One of these is enough; the first that apt knows is installed when none is there.
 llvm_packages="llvm-19-dev llvm-18-dev llvm-17-dev llvm-16-dev llvm-15-dev llvm-14-dev"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define MAX_MODULES        600
+#define MAX_MODULES        800
 #define CAPABILITY_FLOAT64 10
 
 static char *read_text(struct arena *a, const char *dir, const char *name)

@@ -1,4 +1,4 @@
-// Loads and stores of every dtype in every class: 10 x 5 pairs of one body (convert_class_tmpl.c).
+// Loads and stores of every dtype in every class: 13 x 5 pairs of one body (convert_class_tmpl.c).
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/convert_value.h"
 
@@ -43,6 +43,24 @@
 #define NUM              l
 #define READ             AS_IS
 #define WRITE(letter, x) NAME3(f, letter, l)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            u16
+#define STORED           uint16_t
+#define NUM              i
+#define READ             AS_IS
+#define WRITE(letter, x) NARROW(letter, x, 0, 65535)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            u32
+#define STORED           uint32_t
+#define NUM              l
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, w)(x)
+#include "cpu/kernels/convert_dtype_tmpl.c"
+#define DTYPE            u64
+#define STORED           uint64_t
+#define NUM              u
+#define READ             AS_IS
+#define WRITE(letter, x) NAME3(f, letter, u)(x)
 #include "cpu/kernels/convert_dtype_tmpl.c"
 #define DTYPE            f16
 #define STORED           uint16_t
@@ -122,6 +140,9 @@ cpu_load_fn *const CPU_FN(cpu_loads)[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_BF16] = ROW(bf16, load),
     [KILN_F32] = ROW(f32, load),
     [KILN_F64] = ROW(f64, load),
+    [KILN_U16] = ROW(u16, load),
+    [KILN_U32] = ROW(u32, load),
+    [KILN_U64] = ROW(u64, load),
 };
 cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_BOOL] = ROW(truth, store),
@@ -134,4 +155,7 @@ cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_BF16] = ROW(bf16, store),
     [KILN_F32] = ROW(f32, store),
     [KILN_F64] = ROW(f64, store),
+    [KILN_U16] = ROW(u16, store),
+    [KILN_U32] = ROW(u32, store),
+    [KILN_U64] = ROW(u64, store),
 };

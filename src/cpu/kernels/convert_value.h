@@ -108,6 +108,68 @@ static inline uint8_t f_b_b(uint8_t x)
     return x != 0;
 }
 
+// Unsigned: u (uint64_t), from which numbers come and to which they go; w (uint32_t), to which they go.
+static inline float f_u_f(uint64_t x)
+{
+    return (float)x;
+}
+static inline double f_u_d(uint64_t x)
+{
+    return (double)x;
+}
+static inline int32_t f_u_i(uint64_t x)
+{
+    return (int32_t)(uint32_t)x;
+}
+static inline int64_t f_u_l(uint64_t x)
+{
+    return (int64_t)x;
+}
+static inline uint8_t f_u_b(uint64_t x)
+{
+    return x != 0;
+}
+static inline uint64_t f_f_u(float x)
+{
+    return x >= 18446744073709551616.0f ? UINT64_MAX : x > 0.0f ? (uint64_t)x : 0;
+}
+static inline uint64_t f_d_u(double x)
+{
+    return x >= 18446744073709551616.0 ? UINT64_MAX : x > 0.0 ? (uint64_t)x : 0;
+}
+static inline uint64_t f_i_u(int32_t x)
+{
+    return (uint64_t)(int64_t)x;
+}
+static inline uint64_t f_l_u(int64_t x)
+{
+    return (uint64_t)x;
+}
+static inline uint64_t f_b_u(uint8_t x)
+{
+    return x != 0;
+}
+static inline uint32_t f_f_w(float x)
+{
+    return x >= 4294967296.0f ? UINT32_MAX : x > 0.0f ? (uint32_t)x : 0;
+}
+static inline uint32_t f_d_w(double x)
+{
+    return x >= 4294967295.0 ? UINT32_MAX : x > 0.0 ? (uint32_t)x : 0;
+}
+static inline uint32_t f_i_w(int32_t x)
+{
+    return (uint32_t)x;
+}
+static inline uint32_t f_l_w(int64_t x)
+{
+    return (uint32_t)(uint64_t)x;
+}
+static inline uint32_t f_b_w(uint8_t x)
+{
+    return x != 0;
+}
+
 // A float that goes to a narrow integer saturates at that integer's limits; NaN gives 0.
 static inline int32_t f_clamp_f(float x, float lo, float hi)
 {

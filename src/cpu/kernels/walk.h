@@ -3,7 +3,7 @@
 #pragma once
 #include "cpu/kernels/convert.h"
 
-#define WALK_OPERANDS 4
+#define WALK_OPERANDS 5
 
 struct walk {
     const struct launch *l;

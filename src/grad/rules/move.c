@@ -1,10 +1,23 @@
 // Copies, casts and writes: the gradient is moved along, the caller of the rule casts it back. Functions in steps:
 // zeros.
+#include "base/base.h"
 #include "grad/rules/rules.h"
 
 static kiln_status same(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
                         kiln_tensor **din)
 {
+    din[0] = dout[0];
+    return KILN_OK;
+}
+
+// Bits of another kind depend on those of x in no way that has a derivative.
+static kiln_status bitcast(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                           kiln_tensor **din)
+{
+    kiln_dtype from = kiln_rule_in_dtype(0), to = kiln_tensor_dtype(dout[0]);
+    if (from != to)
+        return error_set(KILN_E_UNSUPPORTED, "bitcast: from %s to %s has no gradient; detach x", kiln_dtype_name(from),
+                         kiln_dtype_name(to));
     din[0] = dout[0];
     return KILN_OK;
 }
@@ -52,6 +65,7 @@ static kiln_status zeros(void *user, kiln_tensor *const *in, kiln_tensor *const 
 static const kiln_rule_spec rules[] = {
     {.op = "cast", .fn = same},
     {.op = "contiguous", .fn = same},
+    {.op = "bitcast", .fn = bitcast},
     {.op = "to_device", .fn = to_device, .needs_in = 1 << 0},
     {.op = "assign", .fn = assign},
     {.op = "at_place", .fn = at_place},

@@ -1,4 +1,5 @@
 // Reductions. `dy` and the result are seen with the reduced axes of size 1, so that they broadcast against x.
+#include "base/dtype.h"
 #include "grad/rules/rules.h"
 #include <math.h>
 
@@ -69,7 +70,7 @@ static kiln_tensor *others_by_quotient(kiln_tensor *x)
 
 RULE(prod)
 {
-    bool square = kiln_grad_enabled() || kiln_rule_in_dtype(0) <= KILN_I64;
+    bool square = kiln_grad_enabled() || !dtype_is_float(kiln_rule_in_dtype(0));
     square = square && kiln_rule_in_shape(0, NULL) + 1 < KILN_MAX_RANK;
     kiln_tensor *others = square ? others_by_square(in[0]) : others_by_quotient(in[0]);
     din[0] = kiln_mul(others, rule_keep_dims(dout[0]));

@@ -140,18 +140,20 @@ static int64_t distance(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
-// The dimension of least stride, of those that do not clear the reach of the smaller ones; -1 when no position is shown
-// twice.
+// Of the dimensions up to the first that does not clear the reach of those with smaller strides the one with the fewest
+// entries: windows are taken apart by their elements, not one by one. -1 when no position is shown twice.
 static int overlapping_dim(const struct strided *s)
 {
     uint32_t done = 0;
+    int fewest = -1;
     int64_t reach = 0;
     for (size_t k = 0; k < s->rank; k++) {
         int least = -1;
         for (size_t i = 0; i < s->rank; i++)
             if (!(done >> i & 1) && (least < 0 || distance(s->strides[i]) < distance(s->strides[least])))
                 least = (int)i;
-        if (s->dims[least] > 1 && distance(s->strides[least]) <= reach) return least;
+        if (s->dims[least] > 1 && (fewest < 0 || s->dims[least] < s->dims[fewest])) fewest = least;
+        if (s->dims[least] > 1 && distance(s->strides[least]) <= reach) return fewest;
         reach += distance(s->strides[least]) * (s->dims[least] - 1);
         done |= 1u << least;
     }

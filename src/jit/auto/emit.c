@@ -41,7 +41,7 @@ static kiln_status infer_and_add(struct auto_walk *w, const struct auto_step_key
     struct attr attrs[OP_MAX_ATTRS];
     struct op_call c = {.op = k->op, .n_in = k->n_in, .n_out = k->op->n_out, .in = types, .attrs = attrs};
     if (k->op->n_attrs) memcpy(attrs, k->asked, k->op->n_attrs * sizeof *attrs);
-    TRY(k->op->fn->infer(&c));
+    TRY(op_infer(&c));
     *out = auto_step_add(w, k, &c, NULL);
     return *out ? KILN_OK : error_pending;
 }

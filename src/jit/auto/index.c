@@ -126,6 +126,7 @@ bool auto_index_known_to_fit(const struct auto_walk *w, const struct op_call *c,
 {
     struct index_bounds b;
     if (thread_state.indices_fit || !op_can_fail(c, &dev->caps)) return true;
+    if (c->op->indexed.bound == INDEX_VALUES) return false;
     op_index_bounds(c, &b);
     const kiln_tensor *t = in[b.operand];
     if (dtype_kind_of[t->type.dtype] != KIND_INT || !t->storage) return false; // the op's own check tells
@@ -142,7 +143,9 @@ kiln_status auto_index_check(struct auto_walk *w, const struct op_call *c, const
     if (*fits) return KILN_OK;
     op_index_bounds(c, &b);
     if (!in[b.operand]->storage || !in[b.operand]->storage->lazy) return KILN_OK;
-    TRY(storage_force(in[b.operand]->storage, "indices, which may be out of range"));
+    TRY(storage_force(in[b.operand]->storage, c->op->indexed.bound == INDEX_VALUES
+                                                  ? "numbers, for which an op may have no result"
+                                                  : "indices, which may be out of range"));
     *fits = auto_index_known_to_fit(w, c, dev, in);
     return KILN_OK;
 }

@@ -112,7 +112,7 @@ static kiln_status record_write(struct recorder *r, const struct op *op, int n_i
     if (!value) return error_pending;
     if (assigns) { // its own check of shapes
         struct op_call c = {.op = op, .n_in = 2, .in = (const struct type *[]){&in[0]->type, &in[1]->type}};
-        TRY(op->fn->infer(&c));
+        TRY(op_infer(&c));
         TRY(recorder_resolve(r, op->name, in[1], &resolved[1]));
         value = assigned(resolved[0], resolved[1]);
         if (!value) return error_pending;

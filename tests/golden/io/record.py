@@ -22,7 +22,8 @@ def save(name, array, version=None):
         npy.write_array(f, array, version=version)
 
 
-for text in ('|b1', '|u1', '|i1', '<i2', '<i4', '<i8', '<f2', '<f4', '<f8', '>i2', '>i4', '>i8', '>f2', '>f4', '>f8'):
+for text in ('|b1', '|u1', '|i1', '<i2', '<i4', '<i8', '<f2', '<f4', '<f8', '>i2', '>i4', '>i8', '>f2', '>f4', '>f8',
+             '<u2', '<u4', '<u8', '>u2', '>u4', '>u8'):
     order = {'<': 'little', '>': 'big', '|': 'byte'}[text[0]]
     save(f'{order}_{text[1:]}.npy', a.astype(text))
 save('fortran.npy', np.asfortranarray(np.arange(24, dtype='<i2').reshape(2, 3, 4)))
@@ -31,7 +32,6 @@ save('scalar.npy', np.array(2.5))
 save('empty.npy', np.zeros((0, 3), 'f4'))
 save('version2.npy', a.astype('<f4'), (2, 0))
 save('version3.npy', a.astype('<f4'), (3, 0))
-save('refused_u2.npy', a.astype('<u2'))
 save('complex_c8.npy', a.astype('<c8'))
 save('refused_text.npy', np.array(['x', 'yz']))
 save('refused_struct.npy', np.zeros(2, [('x', '<f4'), ('y', '<i4')]))
