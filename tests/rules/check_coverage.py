@@ -140,7 +140,8 @@ def page(ops, names, missing, other, with_rule, alone):
            'second names, in-place twins, backward ops and forms\nwith numbers are not counted.\n\n'
            'A gradient is *derived* from the expression of its row, a registered *rule*, made *by its parts*, *zero* '
            'by definition,\nor *none*: then a backward through the op is an error, or nothing goes through it. '
-           'No rule goes element by element, or by reversing twice.\n\n'
+           'There is no forward mode and no\nvectorisation of functions, so that no rule of these goes by a loop or by '
+           'reversing twice.\n\n'
            'All ops run on all devices. On Vulkan these are computed by the CPU, to which operands are copied and '
            'results back,\ncounted as `fallbacks` of `kiln_device_get_stats`, and refused in strict-device mode: '
            f'{", ".join(f"`{n}`" for n in alone)},\nand composites of these. So is f64 where the device has none.\n']
