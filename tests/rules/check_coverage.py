@@ -55,7 +55,7 @@ def read_ops(root):
                 ops.append(Op(found.group(1), found.group(2), found.group(3), topic))
             elif line.startswith('// '):
                 topic = topic_of(line[3:], table == 'elementwise') or topic
-    return [op for op in ops if not op.hidden]
+    return ops
 
 
 def rules(root):
@@ -162,7 +162,8 @@ def page(ops, names, missing, other, with_rule, alone):
 
 def main(root, *options):
     root = pathlib.Path(root)
-    ops = read_ops(root)
+    rows = read_ops(root)
+    ops = [op for op in rows if not op.hidden]
     peers, same, other = read_peers(root)
     names, missing, stale = match(ops, peers, same, other)
     want, with_rule = None, rules(root)
@@ -170,7 +171,7 @@ def main(root, *options):
     wrong += [f'{op.name} has no topic' for op in ops if not op.topic]
     wrong += [f'{op.name} has no gradient, no rule, and does not say that it is zero' for op in ops
               if op.kind == 'STRUCTURED' and gradient(op, with_rule) == 'none']
-    want = page(ops, names, missing, other, with_rule, on_cpu_alone(root, ops))
+    want = page(ops, names, missing, other, with_rule, on_cpu_alone(root, rows))
     if '--write' in options:
         (root / PAGE).write_text(want)
     elif not (root / PAGE).exists() or (root / PAGE).read_text() != want:
