@@ -68,8 +68,10 @@ def on_cpu_alone(root, ops):
     kernels = (root / 'src/ops/kernels.def').read_text()
     alone = set(re.findall(r'^\w+_KERNEL\((\w+),.*\.cpu_only = true', kernels, re.M))
     text = ''.join(p.read_text() for p in sorted((root / 'src/ops').glob('*.c')))
-    asked = {name: set(re.findall(r'\bFAMILY_(\w+)', body))
-             for name, body in re.findall(r'^kiln_status (lower_\w+)\(.*?\)\n\{\n(.*?)^\}', text, re.M | re.S)}
+    bodies = dict(re.findall(r'^(?:static )?kiln_status (\w+)\(.*?\)\n\{\n(.*?)^\}', text, re.M | re.S))
+    asked = {name: set(re.findall(r'\bFAMILY_(\w+)', body)) for name, body in bodies.items()}
+    for name, body in bodies.items():  # what a helper beside it asks for
+        asked[name] |= {f for called in re.findall(r'return (\w+)\(', body) for f in asked.get(called, ())}
     return sorted(op.name for op in ops if asked.get(op.lower, set()) & alone)
 
 
