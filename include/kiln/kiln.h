@@ -26,4 +26,6 @@
 #include <kiln/tensor.h>
 #include <kiln/text.h>
 
+#include <kiln/frames.h>
+
 #endif
