@@ -27,5 +27,6 @@
 #include <kiln/text.h>
 
 #include <kiln/frames.h>
+#include <stdlib.h> // exit, for KILN_CHECK
 
 #endif
