@@ -136,7 +136,7 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
                                 : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
-        out[i]->complex = r->complex;
+        tensor_show(out[i], r->shown);
     }
     return KILN_OK;
 }
