@@ -521,7 +521,8 @@ static kiln_status print_at_run(const struct host_call *h, kiln_device *dev, kil
                                 kiln_tensor **out)
 {
     (void)dev, (void)n_in, (void)out;
-    return print(in[0], h->user);
+    kiln_tensor *shown = tensor_shown_as(in[0], (enum shown_as)h->flags);
+    return shown ? print(shown, h->user) : error_pending;
 }
 
 void kiln_print(const kiln_tensor *t, FILE *f)
@@ -534,8 +535,13 @@ void kiln_print(const kiln_tensor *t, FILE *f)
         (void)print(t, f);
         return;
     }
-    const struct host_call h = {
-        .kind = &kind, .user = f, .text = "", .effect = true, .folds = true, .caller = caller_find()};
+    const struct host_call h = {.kind = &kind,
+                                .user = f,
+                                .flags = t->shown,
+                                .text = "",
+                                .effect = true,
+                                .folds = true,
+                                .caller = caller_find()};
     kiln_tensor *in = (kiln_tensor *)(uintptr_t)t;
     (void)sink->capture->host(sink, &h, &in, 1, NULL);
 }
