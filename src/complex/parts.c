@@ -110,7 +110,8 @@ static kiln_tensor *padded(const struct complex_call *c)
 static kiln_tensor *matrix_product(const struct complex_call *c)
 {
     kiln_tensor *ar = real_part(c->in[0]), *br = real_part(c->in[1]);
-    if (c->in[0]->shown != SHOWN_COMPLEX) return from_parts(kiln_matmul(ar, br), kiln_matmul(ar, imaginary_part(c->in[1])));
+    if (c->in[0]->shown != SHOWN_COMPLEX)
+        return from_parts(kiln_matmul(ar, br), kiln_matmul(ar, imaginary_part(c->in[1])));
     kiln_tensor *ai = imaginary_part(c->in[0]);
     if (c->in[1]->shown != SHOWN_COMPLEX) return from_parts(kiln_matmul(ar, br), kiln_matmul(ai, br));
     kiln_tensor *bi = imaginary_part(c->in[1]);

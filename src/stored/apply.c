@@ -25,8 +25,8 @@ static kiln_status check(const struct op *op, int n_in, kiln_tensor *const *in)
     return KILN_OK;
 }
 
-kiln_status tensor_apply_stored(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
-                                struct attr *attrs, kiln_tensor **out)
+static kiln_status apply(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in, struct attr *attrs,
+                         kiln_tensor **out)
 {
     const struct stored_rule *rule = stored_rule_of(op);
     if (!rule) return refuse(op, n_in, in, attrs);
@@ -55,7 +55,7 @@ static kiln_status assign(kiln_tensor *to, kiln_tensor *from)
     return error_pending ? error_pending : op_apply_inplace(&op_instances[OP_assign], 2, both, NULL);
 }
 
-kiln_status tensor_write_stored(const struct op *op, int n_in, kiln_tensor *const *in)
+static kiln_status write(const struct op *op, int n_in, kiln_tensor *const *in)
 {
     if (op != &op_instances[OP_assign]) return refuse(op, n_in, in, NULL);
     TRY(check(op, n_in, in));
@@ -64,4 +64,10 @@ kiln_status tensor_write_stored(const struct op *op, int n_in, kiln_tensor *cons
     kiln_status status = assign(in[0], in[1]);
     scope_leave(&scope, NULL, 0);
     return status;
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    tensor_apply_stored = apply;
+    tensor_write_stored = write;
 }

@@ -195,7 +195,8 @@ static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in,
     return status;
 }
 
-tensor_apply_fn *tensor_apply_complex;
+tensor_apply_fn *tensor_apply_complex, *tensor_apply_stored;
+kiln_status (*tensor_write_stored)(const struct op *op, int n_in, kiln_tensor *const *in);
 
 // Who takes the op where an operand is shown as something else than it is, or the result is to be. NULL: it is as
 // usual.

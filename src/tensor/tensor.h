@@ -301,10 +301,9 @@ char *tensor_text(const kiln_tensor *t, char *buf, size_t cap);
 // Runs an op on tensors that are shown as something else, or one that makes such.
 typedef kiln_status tensor_apply_fn(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
                                     struct attr *attrs, kiln_tensor **out);
-extern tensor_apply_fn *tensor_apply_complex;
-tensor_apply_fn tensor_apply_stored; // src/stored
+extern tensor_apply_fn *tensor_apply_complex, *tensor_apply_stored;
 // Writes to such, or from them: an op in place.
-kiln_status tensor_write_stored(const struct op *op, int n_in, kiln_tensor *const *in);
+extern kiln_status (*tensor_write_stored)(const struct op *op, int n_in, kiln_tensor *const *in);
 // t is given away: its owner may free it, and nothing else.
 void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at);
 struct taker *taker_new(const char *name);
