@@ -160,6 +160,32 @@ static void functions_write_to_them(void **state)
         }
 }
 
+// By a weight from outside, which it gives, too.
+static kiln_status by_constant(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)n_in, (void)n_out;
+    kiln_tensor *w = kiln_constant(user);
+    out[0] = kiln_mul(in[0], kiln_cast(w, KILN_F32));
+    out[1] = w;
+    out[2] = kiln_select(w, 0, 1);
+    return kiln_error();
+}
+
+static void constants_are_weights(void **state)
+{
+    for (int k = 0; k < 4; k++)
+        for (size_t c = 0; c < 3; c++) {
+            kiln_tensor *w = kiln_cast(numbers(1, 32), stored[k]), *in = numbers(k, 32), *out[3], *want[3];
+            kiln_function *f = kiln_jit(by_constant, w, KILN_JIT(.capture = captures[c]));
+            must(by_constant(w, &in, 1, want, 3));
+            for (int again = 0; again < 2; again++) {
+                must(kiln_call(f, &in, 1, out, 3));
+                for (int o = 0; o < 3; o++) same(out[o], want[o], "a result by a constant");
+            }
+            kiln_function_free(&f);
+        }
+}
+
 static kiln_status through(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     (void)n_in, (void)n_out;
@@ -256,6 +282,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(captured_as_eagerly, begin, end),
         cmocka_unit_test_setup_teardown(a_guard_tells_them_apart, begin, end),
         cmocka_unit_test_setup_teardown(functions_write_to_them, begin, end),
+        cmocka_unit_test_setup_teardown(constants_are_weights, begin, end),
         cmocka_unit_test_setup_teardown(gradients_go_by, begin, end),
         cmocka_unit_test_setup_teardown(a_cast_without_gradient_says_so, begin, end),
         cmocka_unit_test_setup_teardown(functions_print_them, begin, end),

@@ -1,4 +1,4 @@
-// Storage dtypes: every code, rounding, movement, writes, text, files, and what refuses them.
+// Storage dtypes: every code, rounding, movement, writes, text, and what refuses them.
 #include <kiln/kiln.h>
 #include <math.h>
 #include <setjmp.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -489,56 +488,6 @@ static void text_shows_numbers(void **state)
     free(text);
 }
 
-// --- files
-
-static void files_keep_floats(void **state)
-{
-    char path[] = "/tmp/kiln-stored-XXXXXX";
-    uint8_t bytes[256], codes[256];
-    close(mkstemp(path));
-    for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
-    kiln_tensor *t[] = {all_codes(KILN_F8_E4M3), all_codes(KILN_F8_E5M2)};
-    static const char *const names[] = {"a", "b"};
-    must(kiln_safetensors_save(path, names, t, 2));
-    kiln_archive *a = kiln_safetensors_load(path);
-    must(a);
-    for (int k = 0; k < 2; k++) {
-        kiln_tensor *r = kiln_archive_get(a, dev, names[k]);
-        must(kiln_read(r, bytes, 256));
-        assert_int_equal(kiln_tensor_dtype(r), stored[k]);
-        assert_int_equal(kiln_dims(r)[0], 16);
-        assert_memory_equal(bytes, codes, 256);
-    }
-    kiln_archive_free(&a);
-    // Made by hand.
-    static const char json[] = "{\"w\":{\"dtype\":\"F8_E5M2\",\"shape\":[3],\"data_offsets\":[0,3]}}      ";
-    uint64_t n = sizeof json - 1;
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    fwrite(&n, 8, 1, f);
-    fwrite(json, 1, n, f);
-    fwrite("\x3c\xc0\x7b", 1, 3, f);
-    assert_int_equal(fclose(f), 0);
-    a = kiln_safetensors_load(path);
-    must(a);
-    double got[3];
-    read_f64(kiln_archive_get(a, dev, "w"), 3, got);
-    assert_true(got[0] == 1 && got[1] == -2 && got[2] == 57344);
-    kiln_archive_free(&a);
-    // And what formats lack.
-    kiln_tensor *i4 = kiln_zeros(dev, KILN_I4, KILN_SHAPE(2));
-    kiln_safetensors_save(path, names, &i4, 1);
-    refused("\"a\" is i4, which safetensors has not: see kiln_bitcast, to u8");
-    for (int k = 0; k < 4; k++) {
-        kiln_tensor *z = kiln_zeros(dev, stored[k], KILN_SHAPE(2));
-        kiln_npy_save(path, z);
-        refused(kiln_dtype_name(stored[k]));
-        kiln_npz_save(path, names, &z, 1, NULL);
-        refused("kiln_bitcast, to u8");
-    }
-    unlink(path);
-}
-
 // --- what refuses them
 
 static void other_ops_refuse(void **state)
@@ -651,7 +600,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(they_are_made, begin, end),
         cmocka_unit_test_setup_teardown(writes_reach_the_bytes, begin, end),
         cmocka_unit_test_setup_teardown(text_shows_numbers, begin, end),
-        cmocka_unit_test_setup_teardown(files_keep_floats, begin, end),
         cmocka_unit_test_setup_teardown(other_ops_refuse, begin, end),
         cmocka_unit_test_setup_teardown(there_is_no_gradient, begin, end),
     };
