@@ -26,7 +26,7 @@ static kiln_status place_unpacked(struct onnx_model *m, struct onnx_constant *c,
     if (!bytes || !numbers) status = error_set(KILN_E_MEMORY, "%s: no memory for tensor \"%.80s\"", m->where, c->name);
     c->four_bits = c->host.dtype;
     if (!status) {
-        memcpy(bytes, data, (size_t)(c->host.numel / 2 + c->host.numel % 2));
+        if (c->host.numel) memcpy(bytes, data, (size_t)(c->host.numel / 2 + c->host.numel % 2));
         decode_pairs(shown_of_dtype(c->four_bits), bytes, n, numbers);
         c->host.dtype = c->four_bits == KILN_I4 ? KILN_I8 : KILN_U8;
         status = place_bytes(m, c, numbers);

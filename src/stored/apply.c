@@ -1,6 +1,14 @@
 // From the front door to the rule.
 #include "ops/families.h"
 #include "stored/stored.h"
+#include <string.h>
+
+const struct stored_rule *stored_rule_of(const struct op *op)
+{
+    const struct stored_rule *r = stored_rules;
+    while (r->op && strcmp(r->op, op->name)) r++;
+    return r->op ? r : NULL;
+}
 
 // The first operand that is no plain tensor is what is told of.
 static kiln_status refuse(const struct op *op, int n_in, kiln_tensor *const *in, const struct attr *attrs)

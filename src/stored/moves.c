@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct stored_rule rules[] = {
+const struct stored_rule stored_rules[] = {
     {"cast", stored_cast, NULL, 0},
     {"bitcast", stored_bitcast, NULL, 0},
     {"zeros", stored_created, NULL, 0},
@@ -47,14 +47,8 @@ static const struct stored_rule rules[] = {
     {"slice_at", NULL, packed_axis, 1 << 1},
     {"update_at", NULL, packed_axis, 1 << 1},
     {"scatter", NULL, NULL, 1 << 1},
+    {NULL, NULL, NULL, 0},
 };
-
-const struct stored_rule *stored_rule_of(const struct op *op)
-{
-    for (size_t i = 0; i < COUNT_OF(rules); i++)
-        if (!strcmp(rules[i].op, op->name)) return &rules[i];
-    return NULL;
-}
 
 static bool is_apart(const struct stored_rule *r, int i)
 {
@@ -90,7 +84,7 @@ kiln_tensor *stored_move(const struct stored_call *c, const struct stored_rule *
     kiln_tensor *few[16], **bytes = few, *y = NULL;
     char text[TYPE_TEXT_MAX];
     if (!x) return NULL;
-    memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
+    if (c->op->n_attrs) memcpy(attrs, c->attrs, sizeof *attrs * c->op->n_attrs);
     if (shown_is_packed(x->shown) && !r->packed)
         error_set(KILN_E_DTYPE, "takes no %s, of which two lie in a byte, x is %s: convert it by kiln_cast",
                   dtype_name(stored_dtype(x)), tensor_text(x, text, sizeof text));

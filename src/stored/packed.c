@@ -104,8 +104,8 @@ void packed_reshape(const struct stored_call *c, struct attr *attrs)
 {
     struct attr *a = attr_of(c, attrs, "shape");
     if (a->count > MAX_RANK) return;
-    int64_t *last = &a->v[a->count - 1];
-    if (a->count == 0 || (*last > 0 && *last % 2)) {
+    int64_t *last = a->count ? &a->v[a->count - 1] : NULL;
+    if (!last || (*last > 0 && *last % 2)) {
         refuse(c, "which would be of odd size");
         return;
     }
@@ -114,7 +114,7 @@ void packed_reshape(const struct stored_call *c, struct attr *attrs)
     int64_t rest = 1, n = type_numel(&c->in[0]->type);
     for (int i = 0; i + 1 < a->count; i++)
         if (a->v[i] < 0 || __builtin_mul_overflow(rest, a->v[i], &rest)) return; // of which the op tells
-    if (rest > 0 && n % rest && 2 * (n % rest) % rest == 0) refuse(c, "which would be of odd size");
+    if (rest > 0 && rest % 2 == 0 && n % rest == rest / 2) refuse(c, "which would be of odd size");
 }
 
 void packed_expand(const struct stored_call *c, struct attr *attrs)

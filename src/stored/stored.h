@@ -27,7 +27,8 @@ struct stored_rule {
     packed_fn *packed; // NULL: none of two in a byte
     unsigned apart;    // operands that are no elements: indices, conditions
 };
-const struct stored_rule *stored_rule_of(const struct op *op);
+extern const struct stored_rule stored_rules[];                // to one without an op
+const struct stored_rule *stored_rule_of(const struct op *op); // NULL: it refuses them
 
 kiln_tensor *stored_move(const struct stored_call *c, const struct stored_rule *r);
 stored_fn stored_cast, stored_bitcast, stored_created, stored_filled, stored_squeeze;
