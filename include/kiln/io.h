@@ -75,10 +75,11 @@ typedef struct kiln_npz_opts {
 #define KILN_NPZ(...) KILN_OPTS_(kiln_npz_opts, __VA_ARGS__)
 
 /// Writes n tensors under n different names as npz. Errors: KILN_E_ARGUMENT for a name that is empty or given twice,
-/// KILN_E_UNSUPPORTED for bf16 and for a file of 4 GiB or more (safetensors has no such bound).
+/// KILN_E_UNSUPPORTED for bf16, storage dtypes and for a file of 4 GiB or more (safetensors has no such bound).
 KILN_API kiln_status kiln_npz_save(const char *path, const char *const *names, kiln_tensor *const *tensors, size_t n,
                                    const kiln_npz_opts *opts);
-/// Writes n tensors under n different names as safetensors; all dtypes. Names are UTF-8; "__metadata__" is taken.
+/// Writes n tensors under n different names as safetensors; all dtypes but KILN_C128, KILN_I4 and KILN_U4. Names are
+/// UTF-8; "__metadata__" is taken.
 KILN_API kiln_status kiln_safetensors_save(const char *path, const char *const *names, kiln_tensor *const *tensors,
                                            size_t n);
 

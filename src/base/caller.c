@@ -78,9 +78,9 @@ static bool is_runtime_library(uintptr_t address)
 static bool is_library_source(const char *path)
 {
     static const char *const layers[] = {
-        "base",  "ir",     "scalar", "ops",     "pass", "codegen", "device", "vulkan",  "cpu",
-        "null",  "tensor", "bundle", "grad",    "jit",  "nn",      "optim",  "data",    "io",
-        "debug", "spirv",  "fuse",   "program", "llvm", "model",   "onnx",   "compose", "complex",
+        "base",   "ir",      "scalar", "ops",   "pass", "codegen", "device",  "vulkan", "cpu",   "null",
+        "tensor", "bundle",  "grad",   "jit",   "nn",   "optim",   "data",    "io",     "debug", "spirv",
+        "fuse",   "program", "llvm",   "model", "onnx", "compose", "complex", "stored",
     };
     for (const char *at = strstr(path, "src/"); at; at = strstr(at + 1, "src/")) {
         if (at != path && at[-1] != '/') continue;

@@ -74,6 +74,8 @@ static kiln_status check_wrt(struct call *c)
             if (c->o.params.v[k]->node == p->node)
                 return error_set(KILN_E_ARGUMENT, "%s: .params has %s twice", c->name, node_name(p->node));
     }
+    for (size_t i = 0; i < c->o.wrt.count; i++)
+        TRY(tensor_check_numbers(c->name, "an input to differentiate by", c->in[c->o.wrt.v[i]]));
     c->n_wrt = c->o.wrt.count;
     return KILN_OK;
 }
@@ -345,7 +347,7 @@ static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool
         results[i] = grad_second_handle(t);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
-        if (is_gradient) results[i]->complex = target_of(c, i - first_grad)->complex;
+        if (is_gradient) tensor_show(results[i], target_of(c, i - first_grad)->shown);
         bool is_state = t->node && t->node->kind == NODE_LEAF && !node_requires_grad(t->node);
         if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, t, is_gradient), 0);
     }
