@@ -172,7 +172,8 @@ bool kiln_error_report(const char *file, int line)
 {
     if (!error_pending) return false;
     const char *slash = strrchr(file, '/');
-    fprintf(stderr, "%s:%d: %s: %s\n", slash ? slash + 1 : file, line, kiln_status_name(error_pending), kiln_error_message());
+    fprintf(stderr, "%s:%d: %s: %s\n", slash ? slash + 1 : file, line, kiln_status_name(error_pending),
+            kiln_error_message());
     return true;
 }
 
