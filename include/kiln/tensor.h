@@ -30,6 +30,15 @@ extern "C" {
 KILN_API kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
                                      const void *data);
 
+/// The same from `size_B` bytes, which must be as many as the shape takes: of another number, as of integers of 32 bits
+/// given as KILN_I64, KILN_E_SHAPE with both. KILN_BYTES gives an array and its size:
+///
+///     const int64_t labels[] = {3, 1, 4};
+///     kiln_tensor *t = kiln_from_bytes(NULL, KILN_I64, KILN_SHAPE(3), KILN_BYTES(labels));
+KILN_API kiln_tensor *kiln_from_bytes(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                      const void *data, size_t size_B);
+#define KILN_BYTES(array) (array), sizeof(array)
+
 /// Weak scalars: rank 0; in an op they take the dtype of the other operand within its kind.
 KILN_API kiln_tensor *kiln_scalar(double value);
 KILN_API kiln_tensor *kiln_scalar_int(int64_t value);

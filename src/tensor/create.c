@@ -1,5 +1,6 @@
 // From host data and back.
 #include "tensor/apply.h"
+#include "base/str.h"
 #include "scalar/number.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
@@ -77,6 +78,33 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     if (t && !device_upload(dev, tensor_address(t), data, size_B)) return t;
     error_name_op("from_data");
     if (t) tensor_destroy(t);
+    return NULL;
+}
+
+// Bytes of row-major data of this shape.
+static kiln_status bytes_of(kiln_dtype dtype, size_t rank, const int64_t *dims, uint64_t *size_B)
+{
+    struct type type;
+    bool complex = dtype_is_complex(dtype), stored = dtype_is_stored(dtype);
+    kiln_dtype element = complex ? (kiln_dtype)dtype_of_part(dtype) : stored ? KILN_U8 : dtype;
+    TRY(host_type("from_bytes", element, rank, dims, &type));
+    TRY(type_size_B(&type, size_B));
+    if (complex && *size_B > UINT64_MAX / 2) return error_set(KILN_E_SHAPE, "from_bytes: the size overflows");
+    *size_B = complex ? *size_B * 2 : shown_is_packed(shown_of_dtype(dtype)) ? *size_B / 2 : *size_B;
+    return KILN_OK;
+}
+
+kiln_tensor *kiln_from_bytes(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims, const void *data,
+                             size_t size_B)
+{
+    uint64_t want_B;
+    if (error_pending || bytes_of(dtype, rank, dims, &want_B)) return NULL;
+    if (want_B == size_B) return kiln_from_data(dev, dtype, rank, dims, data);
+    struct str shape = {0};
+    for (size_t i = 0; i < rank; i++) str_addf(&shape, i ? ",%lld" : "%lld", (long long)dims[i]);
+    error_set(KILN_E_SHAPE, "from_bytes: %s[%s] takes %llu bytes, data has %zu", dtype_name((unsigned)dtype),
+              str_text(&shape), (unsigned long long)want_B, size_B);
+    str_free(&shape);
     return NULL;
 }
 

@@ -408,6 +408,7 @@ static void ops_on_a_closed_device(kiln_device *d)
     float v[2] = {0};
     uint64_t seed;
     CLOSED(kiln_from_data(d, KILN_F32, KILN_SHAPE(2), v))
+    CLOSED(kiln_from_bytes(d, KILN_F32, KILN_SHAPE(2), v, 8))
     CLOSED(kiln_to_device(F32(2), d))
     CLOSED(kiln_seed(d, 1))
     CLOSED(kiln_rng_state(d, &seed, &seed))

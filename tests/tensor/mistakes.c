@@ -199,6 +199,35 @@ static void a_zip_that_is_no_npz(void **state)
     says(KILN_E_FORMAT, "without arrays", "archive/data.pkl");
 }
 
+static void a_backward_of_many_numbers(void **state)
+{
+    kiln_tensor *w = kiln_parameter(kiln_ones(dev, KILN_F32, KILN_SHAPE(3)), "w");
+    kiln_backward(kiln_square(w), NULL);
+    assert_int_equal(times_heard("backward: out is f32[3] and sens is NULL: the gradients are those of the sum of its "
+                                 "elements (mistakes.c:205)"),
+                     1);
+    heard[0] = 0;
+    kiln_backward(kiln_square(w), kiln_ones(dev, KILN_F32, KILN_SHAPE(3)));
+    kiln_backward(kiln_sum(w, NULL), NULL);
+    kiln_backward(kiln_reshape(kiln_sum(w, NULL), KILN_SHAPE(1, 1)), NULL);
+    assert_string_equal(heard, "");
+    assert_int_equal(kiln_error(), KILN_OK);
+    kiln_free(&w);
+}
+
+static void bytes_of_an_array(void **state)
+{
+    const int64_t labels[] = {3, 1, 4};
+    kiln_tensor *t = kiln_from_bytes(dev, KILN_I64, KILN_SHAPE(3), KILN_BYTES(labels));
+    int64_t back[3] = {0};
+    assert_int_equal(kiln_read(t, back, sizeof back), KILN_OK);
+    assert_memory_equal(back, labels, sizeof back);
+    assert_non_null(kiln_from_bytes(dev, KILN_C128, KILN_SHAPE(1, 1), KILN_BYTES(((double[]){1, 2}))));
+    assert_non_null(kiln_from_bytes(dev, KILN_U4, KILN_SHAPE(4), KILN_BYTES(((uint8_t[]){0x10, 0x32}))));
+    assert_non_null(kiln_from_bytes(dev, KILN_F32, KILN_SHAPE(0, 3), NULL, 0));
+    assert_int_equal(kiln_error(), KILN_OK);
+}
+
 static void an_error_that_nobody_read(void **state)
 {
     kiln_device *other = kiln_device_open("null"), *second = kiln_device_open("null");
@@ -266,7 +295,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(training_mode_forgotten),    CASE(a_step_without_gradients),    CASE(an_optimiser_of_no_parameter),
         CASE(wrong_sizes_between_layers), CASE(an_image_with_channels_last), CASE(a_value_of_a_capture_used_outside),
-        CASE(a_zip_that_is_no_npz),       CASE(an_error_that_nobody_read),   CASE(words_that_mean_nothing),
+        CASE(a_backward_of_many_numbers), CASE(bytes_of_an_array),           CASE(a_zip_that_is_no_npz),
+        CASE(an_error_that_nobody_read),  CASE(words_that_mean_nothing),
     };
     (void)argv;
     dev = kiln_device_open("cpu");
