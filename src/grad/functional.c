@@ -191,11 +191,9 @@ static kiln_status call_function(struct call *c)
     return KILN_OK;
 }
 
-// What lies behind an input of a captured function is known at each call only, and may lead to the parameters.
-static kiln_status check_entry(const struct call *c, const struct tape_node *entry)
+// What lies behind may lead to the parameters.
+static kiln_status entry_error(const struct call *c)
 {
-    struct sink *s = thread_state.sink;
-    if (!s || !s->capture || !s->capture->is_entry || !s->capture->is_entry(s, entry)) return KILN_OK;
     return error_set(KILN_E_UNSUPPORTED,
                      "%s: its function uses a tensor that depends on others outside of the capture, perhaps on one of "
                      ".params; give it by `in`, or use KILN_CAPTURE_AUTO",
@@ -235,7 +233,7 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
         status = sens ? run_add(&r, &root, sens) : error_pending;
     }
     if (!status) status = run_backward(&r);
-    if (!status && r.entry && c->o.params.count) status = check_entry(c, r.entry);
+    if (!status && r.enters && c->o.params.count) status = entry_error(c);
     c->cut = r.is_outside;
     run_finish(&r);
     return status;
