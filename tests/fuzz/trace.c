@@ -26,6 +26,7 @@ static double decode(kiln_dtype dtype, const void *data, int64_t i)
     case KILN_I32: return ((const int32_t *)data)[i];
     case KILN_I64: return (double)((const int64_t *)data)[i];
     case KILN_U16: return ((const uint16_t *)data)[i];
+    case KILN_U64: return (double)((const uint64_t *)data)[i];
     case KILN_U32: return ((const uint32_t *)data)[i];
     case KILN_F16: return half(((const uint16_t *)data)[i]);
     case KILN_BF16: return brain(((const uint16_t *)data)[i]);
