@@ -66,6 +66,12 @@ static inline bool dtype_holds(unsigned to, unsigned from)
     const struct dtype_info *t = &dtype_info[to], *f = &dtype_info[from];
     return t->digits >= f->digits && t->exponent_bits >= f->exponent_bits && t->is_signed >= f->is_signed;
 }
+// Gradients of integers are of their own dtype: one of u64 would have no negative numbers, which its kernels do not
+// know.
+static inline bool dtype_has_gradient(unsigned dtype)
+{
+    return dtype != KILN_BOOL && dtype != KILN_U64;
+}
 // Whether an integer dtype is computed in 64 bits: unsigned ones of 32 bits are.
 static inline bool dtype_is_long(unsigned dtype)
 {

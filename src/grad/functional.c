@@ -130,7 +130,7 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     kiln_tensor *t = grad_second_handle(from);
     if (!t) return NULL;
     tape_set_node(t, NULL, 0);
-    if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
+    if ((!is_wrt(c, i) && !outer.node) || !dtype_has_gradient(from->type.dtype)) return t;
     struct tape_node *n = node_input(&from->type, &outer);
     if (!n) return NULL;
     tape_set_node(t, n, 0);
