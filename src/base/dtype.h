@@ -68,6 +68,11 @@ static inline bool dtype_holds(unsigned to, unsigned from)
     const struct dtype_info *t = &dtype_info[to], *f = &dtype_info[from];
     return t->digits >= f->digits && t->exponent_bits >= f->exponent_bits && t->is_signed >= f->is_signed;
 }
+// Gradients of integers are of their own dtype: an unsigned one has no negative numbers.
+static inline bool dtype_has_gradient(unsigned dtype)
+{
+    return dtype_info[dtype].is_signed;
+}
 // Whether an integer dtype is computed in 64 bits: unsigned ones of 32 bits are.
 static inline bool dtype_is_long(unsigned dtype)
 {

@@ -132,7 +132,7 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     kiln_tensor *t = grad_second_handle(from);
     if (!t) return NULL;
     tape_set_node(t, NULL, 0);
-    if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
+    if ((!is_wrt(c, i) && !outer.node) || !dtype_has_gradient(from->type.dtype)) return t;
     struct tape_node *n = node_input(&from->type, &outer);
     if (!n) return NULL;
     tape_set_node(t, n, 0);
@@ -193,11 +193,9 @@ static kiln_status call_function(struct call *c)
     return KILN_OK;
 }
 
-// What lies behind an input of a captured function is known at each call only, and may lead to the parameters.
-static kiln_status check_entry(const struct call *c, const struct tape_node *entry)
+// What lies behind may lead to the parameters.
+static kiln_status entry_error(const struct call *c)
 {
-    struct sink *s = thread_state.sink;
-    if (!s || !s->capture || !s->capture->is_entry || !s->capture->is_entry(s, entry)) return KILN_OK;
     return error_set(KILN_E_UNSUPPORTED,
                      "%s: its function uses a tensor that depends on others outside of the capture, perhaps on one of "
                      ".params; give it by `in`, or use KILN_CAPTURE_AUTO",
@@ -237,7 +235,7 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
         status = sens ? run_add(&r, &root, sens) : error_pending;
     }
     if (!status) status = run_backward(&r);
-    if (!status && r.entry && c->o.params.count) status = check_entry(c, r.entry);
+    if (!status && r.enters && c->o.params.count) status = entry_error(c);
     c->cut = r.is_outside;
     run_finish(&r);
     return status;

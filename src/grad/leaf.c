@@ -58,8 +58,8 @@ kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
         error_set(KILN_E_STATE, "parameter: an abstract value has no data");
         return NULL;
     }
-    if (init->type.dtype == KILN_BOOL) {
-        error_set(KILN_E_DTYPE, "parameter: a bool has no gradient");
+    if (!dtype_has_gradient(init->type.dtype)) {
+        error_set(KILN_E_DTYPE, "parameter: a %s has no gradient", dtype_info[init->type.dtype].name);
         return NULL;
     }
     kiln_tensor *t = own_value(init);
@@ -93,7 +93,8 @@ kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
     if (has_op_node(t))
         return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s",
                          node_name(t->node));
-    if (t->type.dtype == KILN_BOOL && on) return error_set(KILN_E_DTYPE, "set_requires_grad: a bool has no gradient");
+    if (!dtype_has_gradient(t->type.dtype) && on)
+        return error_set(KILN_E_DTYPE, "set_requires_grad: a %s has no gradient", dtype_info[t->type.dtype].name);
     if (t->node && t->node->kind == NODE_LEAF) {
         t->node->leaf->requires_grad = on;
         return KILN_OK;

@@ -388,6 +388,13 @@ static bool is_outside(const struct run *r, const struct tape_node *n)
            (r->only_new && n->sequence <= r->since);
 }
 
+// An input of the capture in progress: what lies behind is known at each call only.
+static bool is_entry(const struct tape_node *n)
+{
+    struct sink *s = thread_state.sink;
+    return s && s->capture && s->capture->is_entry && s->capture->is_entry(s, n);
+}
+
 // Of a node that stands for several: which of its outputs lead to what matters.
 static kiln_status find_outs(struct run *r, const struct tape_node *n)
 {
@@ -410,7 +417,7 @@ static kiln_status reach_all(struct run *r, struct reach *all)
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
         r->is_outside |= is_outside(r, n);
-        if (n->kind == NODE_INPUT && !n->edges[0].node && !ends(r, n)) r->entry = n;
+        r->enters |= n->kind == NODE_INPUT && !n->edges[0].node && !ends(r, n) && is_entry(n);
         for (int k = 0; k < n->n_in && !ends(r, n); k++) TRY(visit(r, all, n->edges[k].node));
     }
     if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);
