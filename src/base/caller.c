@@ -13,6 +13,7 @@
 // the line of the old one.
 #include "base/caller.h"
 #include "base/base.h"
+#include "base/where.h"
 #include "base/dwarf.h"
 
 #include <dlfcn.h>
@@ -176,6 +177,7 @@ size_t caller_describe(uintptr_t address, char *out, size_t size_B)
 {
     if (size_B == 0) return 0;
     out[0] = '\0';
+    address = where_address(address);
     if (address == 0) return 0;
     struct dwarf_place place;
     if (dwarf_resolve(address, &place)) {

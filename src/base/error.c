@@ -123,6 +123,23 @@ void error_note_where(const char *format, ...)
     noted = true;
 }
 
+void error_note_before(const char *format, ...)
+{
+    char where[256];
+    if (!error_pending || noted || !own) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    text_escape(where, sizeof where);
+    noted = true;
+    size_t n = strlen(where), len = strlen(own->text);
+    if (n + 2 + len >= sizeof own->text) return;
+    memmove(own->text + n + 2, own->text, len + 1);
+    memcpy(own->text, where, n);
+    memcpy(own->text + n, ": ", 2);
+}
+
 bool error_is_unheard(void)
 {
     return error_pending && !heard;

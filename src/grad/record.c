@@ -5,9 +5,11 @@
 // copied. After it, the written tensor gets a node whose first edge leads to its old history, and its family learns of
 // it (family.c).
 #include "grad/tape.h"
+#include "base/where.h"
 #include "grad/registry.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
+#include "tensor/watch.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +103,7 @@ kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge
     if (!n) return error_pending;
     n->op = op;
     n->rule = grad_rule_of(op);
+    n->where = values_watched() ? where_now() : 0;
     for (int i = 0; i < n_in; i++) {
         n->edges[i] = edges[i];
         node_ref(edges[i].node);

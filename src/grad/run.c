@@ -8,6 +8,7 @@
 // of others. Leaves are written when everything has succeeded: after an error they are as before.
 #include "base/leave.h"
 #include "base/process.h"
+#include "base/where.h"
 #include "grad/registry.h"
 #include "grad/fit.h"
 #include "grad/arrive.h"
@@ -223,7 +224,11 @@ static kiln_status ask_rule(struct run *r, struct run_entry *e, const uint8_t *w
     kiln_tensor *given[OP_MAX_OUT];
     bool users = arrive_is_asked(r, n);
     if (users) TRY(arrive_at_rule(n, e->grads, given));
-    TRY(rule_run(n, r, wanted, users ? given : e->grads, din));
+    uintptr_t where = where_given;
+    if (KILN_UNLIKELY(n->where)) where_given = where_backward_of(n->where);
+    kiln_status status = rule_run(n, r, wanted, users ? given : e->grads, din);
+    where_given = where;
+    TRY(status);
     TRY(take_results(n, wanted, din, scope));
     return users ? arrive_from_rule(n, e->grads, din) : KILN_OK;
 }
