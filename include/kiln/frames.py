@@ -28,7 +28,7 @@ HEAD = '''\
 
 
 def functions(headers):
-    """Pairs of name and type of what it returns, in the order of the headers; and the names that numbers make macros."""
+    """Pairs of name and result type, in the order of the headers; and the names that numbers make macros."""
     texts = [COMMENT.sub('', path.read_text()) for path in headers]
     plain = (re.sub(r'^\s*#(?:[^\n]*\\\n)*[^\n]*$', '', text, flags=re.M) for text in texts)
     found = [(name, ' '.join(kind.split())) for text in plain for kind, name in FUNCTION.findall(text)]

@@ -14,7 +14,8 @@ COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.S)
 
 
 def main(frames, golden, *headers):
-    kept = set(re.findall(r'^#define (kiln_\w+)\(\.\.\.\) .*\b\1\(__VA_ARGS__\)', pathlib.Path(frames).read_text(), re.M))
+    text = pathlib.Path(frames).read_text()
+    kept = set(re.findall(r'^#define (kiln_\w+)\(\.\.\.\) .*\b\1\(__VA_ARGS__\)', text, re.M))
     public = set(pathlib.Path(golden).read_text().split())
     for path in headers:
         public |= set(DECLARATION.findall(COMMENT.sub('', pathlib.Path(path).read_text())))
