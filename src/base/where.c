@@ -1,3 +1,4 @@
+// The table of places and what this thread is at.
 #include "base/where.h"
 #include "base/base.h"
 #include "base/caller.h"

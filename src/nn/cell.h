@@ -20,7 +20,7 @@ struct cell_reparam;
 struct kiln_cell {
     char *kind;
     char sizes[40]; // that tell it from others of its kind, "100 → 10"; "": none
-    char *name; // in the parent; "" without one
+    char *name;     // in the parent; "" without one
     kiln_cell *parent;
     kiln_construct_fn construct;
     void *user;
