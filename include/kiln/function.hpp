@@ -48,7 +48,7 @@ template <class A, class B> struct count_of<std::pair<A, B>> {
 inline void give_one(kiln_tensor **out, size_t n_out, size_t i, const tensor &t)
 {
     if (i >= n_out) throw error(KILN_E_ARGUMENT, "a function gave more tensors than are taken");
-    if (t) out[i] = made(kiln_alias(t.get()));
+    if (t.defined()) out[i] = made(kiln_alias(t.get()));
 }
 inline void give(kiln_tensor **out, size_t n_out, const tensor &t)
 {

@@ -359,7 +359,7 @@ public:
     KILN_CXX static tensor share(kiln_tensor *t) { return adopt(detail::made(kiln_alias(t))); }
 
     kiln_tensor *get() const { return t_.get(); } ///< borrowed
-    explicit operator bool() const { return t_ != nullptr; }
+    bool defined() const { return t_ != nullptr; } ///< false of an empty one
 
     KILN_CXX std::vector<int64_t> shape() const
     {

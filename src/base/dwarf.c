@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,8 +54,8 @@ struct libdw {
     int (*unit_line_number)(Dwarf_Line *line, int *number);
     int (*unit_files)(Dwarf_Die *unit, Dwarf_Files **files, size_t *count);
     const char *(*file_path)(Dwarf_Files *files, size_t index, void *mtime, void *length);
-    int (*scopes_at)(Dwarf_Die *unit, uint64_t address, Dwarf_Die **scopes);
-    int (*scopes_of)(Dwarf_Die *die, Dwarf_Die **scopes);
+    int (*child)(Dwarf_Die *die, Dwarf_Die *out);
+    int (*sibling)(Dwarf_Die *die, Dwarf_Die *out);
     int (*tag)(Dwarf_Die *die);
     Dwarf_Attribute *(*attribute)(Dwarf_Die *die, unsigned name, Dwarf_Attribute *out);
     int (*number)(Dwarf_Attribute *attribute, uint64_t *out);
@@ -107,8 +106,8 @@ static bool open_libdw(void)
         {"dwarf_lineno", &dw.unit_line_number},
         {"dwarf_getsrcfiles", &dw.unit_files},
         {"dwarf_filesrc", &dw.file_path},
-        {"dwarf_getscopes", &dw.scopes_at},
-        {"dwarf_getscopes_die", &dw.scopes_of},
+        {"dwarf_child", &dw.child},
+        {"dwarf_siblingof", &dw.sibling},
         {"dwarf_tag", &dw.tag},
         {"dwarf_attr", &dw.attribute},
         {"dwarf_formudata", &dw.number},
@@ -168,36 +167,34 @@ static bool number_of(Dwarf_Die *die, unsigned name, uint64_t *out)
     return dw.attribute(die, name, &attribute) && dw.number(&attribute, out) == 0;
 }
 
-// From the innermost of the calls that were inlined at an address to the first that another file made.
-static void leave_inlined(Dwarf_Die *unit, Dwarf_Die *innermost, struct dwarf_place *place)
+// Goes down to the innermost of the calls that were inlined at an address; the last that no header made is the place.
+// Functions of local classes, lambdas among them, stand within others that do not hold their addresses: all are
+// visited.
+static void visit_inlined(Dwarf_Die *parent, uint64_t address, Dwarf_Files *files, size_t n_files,
+                          struct dwarf_place *place)
 {
-    Dwarf_Die *scopes = NULL;
-    Dwarf_Files *files = NULL;
-    size_t n_files = 0;
-    int n = dw.scopes_of(innermost, &scopes);
-    if (n > 0 && dw.unit_files(unit, &files, &n_files) != 0) n = 0;
-    for (int i = 0; i < n; i++) {
-        uint64_t file = 0, line = 0;
-        if (dw.tag(&scopes[i]) != TAG_INLINED_SUBROUTINE || !number_of(&scopes[i], ATTRIBUTE_CALL_FILE, &file) ||
-            !number_of(&scopes[i], ATTRIBUTE_CALL_LINE, &line) || file >= n_files)
-            continue;
-        const char *path = dw.file_path(files, (size_t)file, NULL, NULL);
-        if (!path || is_part_of_caller(path)) continue;
-        *place = (struct dwarf_place){path, (int)line};
-        break;
-    }
-    free(scopes);
+    Dwarf_Die die;
+    if (dw.child(parent, &die) != 0) return;
+    do {
+        if (dw.tag(&die) == TAG_INLINED_SUBROUTINE) {
+            uint64_t file = 0, line = 0;
+            if (dw.unit_has(&die, address) <= 0) continue;
+            bool known = number_of(&die, ATTRIBUTE_CALL_FILE, &file) && number_of(&die, ATTRIBUTE_CALL_LINE, &line);
+            const char *path = known && file < n_files ? dw.file_path(files, (size_t)file, NULL, NULL) : NULL;
+            if (path && !is_part_of_caller(path)) *place = (struct dwarf_place){path, (int)line};
+        }
+        visit_inlined(&die, address, files, n_files, place);
+    } while (dw.sibling(&die, &die) == 0);
 }
 
 static void leave_headers(Dwfl_Module *module, uint64_t address, struct dwarf_place *place)
 {
     uint64_t bias = 0;
     for (Dwarf_Die *unit = dw.next_unit(module, NULL, &bias); unit; unit = dw.next_unit(module, unit, &bias)) {
+        Dwarf_Files *files = NULL;
+        size_t n_files = 0;
         if (dw.unit_has(unit, address - bias) <= 0) continue;
-        Dwarf_Die *scopes = NULL;
-        int n = dw.scopes_at(unit, address - bias, &scopes);
-        if (n > 0) leave_inlined(unit, &scopes[0], place);
-        free(scopes);
+        if (dw.unit_files(unit, &files, &n_files) == 0) visit_inlined(unit, address - bias, files, n_files, place);
         return;
     }
 }
