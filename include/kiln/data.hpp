@@ -69,7 +69,7 @@ public:
     KILN_CXX size_t count() const { return kiln_bundle_count(get()); }
     KILN_CXX tensor operator[](const char *name) const
     {
-        return tensor::share(detail::made(kiln_bundle_tensor(get(), name)));
+        return detail::taken(kiln_bundle_tensor(get(), name));
     }
 };
 

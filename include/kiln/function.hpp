@@ -113,7 +113,7 @@ inline tensor_list in_bundle(kiln_bundle *b)
 {
     tensor_list v;
     for (int64_t i = 0; b && i < static_cast<int64_t>(kiln_bundle_count(b)); i++)
-        v.push_back(tensor::share(made(kiln_bundle_tensor_at(b, i))));
+        v.push_back(taken(kiln_bundle_tensor_at(b, i)));
     return v;
 }
 

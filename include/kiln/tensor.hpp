@@ -319,7 +319,12 @@ public:
     template <size_t N> auto as_tuple() { return tuple_of(std::make_index_sequence<N>()); }
 
 private:
-    template <size_t... I> auto tuple_of(std::index_sequence<I...>) { return std::make_tuple(take(I)...); }
+    // What it gives is incomplete here, so `self` is of a type that depends.
+    template <class Self = results, size_t... I> auto tuple_of(std::index_sequence<I...>)
+    {
+        Self &self = *this;
+        return std::make_tuple(self.take(I)...);
+    }
     std::vector<kiln_tensor *> v_;
 };
 

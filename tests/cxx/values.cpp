@@ -230,14 +230,13 @@ int main()
     device dev;
     uint64_t before = dev.stats().tensors;
     dev.seed(1);
+    const auto all = {operators, indices, errors, functions, control, networks};
     ownership(dev);
-    operators();
-    indices();
-    errors();
-    functions();
-    control();
+    for (auto test : all) {
+        test();
+        CHECK(dev.stats().tensors == before);
+    }
     exceptions(dev);
-    networks();
     CHECK(dev.stats().tensors == before);
     return failures != 0;
 }
