@@ -26,7 +26,8 @@ KILN_CXX auto cond(const tensor &pred, F yes, G no, const A &...a) -> detail::re
     } fns = {std::move(yes), std::move(no)};
     tensors in = detail::listed(a...);
     detail::results out(detail::count_of<R>::value);
-    detail::check(kiln_cond(pred.get(), both::run_yes, both::run_no, &fns, in.data(), in.size(), out.data(), out.size()));
+    detail::check(
+        kiln_cond(pred.get(), both::run_yes, both::run_no, &fns, in.data(), in.size(), out.data(), out.size()));
     return detail::result<R>(out);
 }
 
@@ -60,7 +61,8 @@ KILN_CXX auto for_loop(const tensor &count, F body, const A &...a) -> detail::re
     using R = detail::result_of<F, tensor, A...>;
     tensors in = detail::listed(a...);
     detail::results out(in.size());
-    detail::check(kiln_for(count.get(), detail::call_function<F>, &body, in.data(), in.size(), nullptr, out.data(), out.size()));
+    detail::check(
+        kiln_for(count.get(), detail::call_function<F>, &body, in.data(), in.size(), nullptr, out.data(), out.size()));
     return detail::result<R>(out);
 }
 

@@ -9,19 +9,19 @@ namespace kiln {
 
 /// A scope of C, for code between that makes handles of C; tensors of C++ are in none.
 class scope {
-public:
+  public:
     KILN_CXX scope() : s_(detail::made(kiln_scope_begin())) {}
     ~scope() { kiln_scope_end(&s_); }
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
 
-private:
+  private:
     kiln_scope *s_;
 };
 
 /// Arrays by name, of a file.
 class archive : public handle<kiln_archive, kiln_archive_free> {
-public:
+  public:
     using handle::handle;
     KILN_CXX static archive npz(const char *path) { return archive(detail::made(kiln_npz_load(path))); }
     KILN_CXX static archive safetensors(const char *path) { return archive(detail::made(kiln_safetensors_load(path))); }
@@ -33,7 +33,7 @@ public:
 
 /// Batches of samples: kiln/data.h. `while (loader.next()) train(loader[0], loader[1]);` is one epoch.
 class loader : public handle<kiln_loader, kiln_loader_free> {
-public:
+  public:
     KILN_CXX loader(const tensors &fields, const kiln_loader_opts &opts = {}, device_ref dev = {}) : n_(fields.size())
     {
         auto o = detail::with_size(opts);
@@ -50,14 +50,14 @@ public:
     }
     const tensor &operator[](size_t field) const { return batch_.at(field); }
 
-private:
+  private:
     size_t n_;
     std::vector<tensor> batch_;
 };
 
 /// A bundle: kiln/bundle.h; copies are other handles on the same one.
 class bundle : public handle<kiln_bundle, kiln_bundle_free> {
-public:
+  public:
     KILN_CXX bundle() : handle(kiln_bundle_own(detail::made(kiln_bundle_create()))) {}
     KILN_CXX void set(const char *name, const tensor &t)
     {
@@ -67,10 +67,7 @@ public:
         detail::check(kiln_bundle_set(get(), name, &v));
     }
     KILN_CXX size_t count() const { return kiln_bundle_count(get()); }
-    KILN_CXX tensor operator[](const char *name) const
-    {
-        return detail::taken(kiln_bundle_tensor(get(), name));
-    }
+    KILN_CXX tensor operator[](const char *name) const { return detail::taken(kiln_bundle_tensor(get(), name)); }
 };
 
 } // namespace kiln

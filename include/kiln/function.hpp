@@ -183,7 +183,7 @@ template <class F> class jitted {
         return false;
     }
 
-public:
+  public:
     KILN_CXX jitted(F f, const kiln_jit_opts &opts) : state_(new state{std::move(f), {}})
     {
         auto o = detail::with_size(opts);
@@ -197,7 +197,8 @@ public:
         using R = detail::result_of<F, A...>;
         tensors in = detail::listed(a...);
         if constexpr (by_bundles()) {
-            handle<kiln_bundle, kiln_bundle_free> b(kiln_bundle_own(detail::made(kiln_bundle_of(in.data(), in.size()))));
+            handle<kiln_bundle, kiln_bundle_free> b(
+                kiln_bundle_own(detail::made(kiln_bundle_of(in.data(), in.size()))));
             kiln_bundle *out = nullptr;
             detail::check(kiln_bundle_call(fn_.get(), b.get(), &out));
             handle<kiln_bundle, kiln_bundle_free> given(out ? kiln_bundle_own(out) : nullptr);
@@ -218,7 +219,7 @@ public:
     }
     void explain(FILE *file = stderr) const { kiln_explain(fn_.get(), file); }
 
-private:
+  private:
     using holder = handle<kiln_function, kiln_function_free>;
     std::unique_ptr<state> state_; // freed behind the function
     holder fn_;
@@ -251,8 +252,11 @@ KILN_CXX void differentiate(F &f, const tensors &in, const ints &wrt, bool creat
 
 /// What grad and value_and_grad make: called as the function is.
 template <class F, bool WithValue, bool One> class differentiated {
-public:
-    differentiated(F f, ints wrt, bool create_graph) : f_(std::move(f)), wrt_(std::move(wrt)), create_graph_(create_graph) {}
+  public:
+    differentiated(F f, ints wrt, bool create_graph)
+        : f_(std::move(f)), wrt_(std::move(wrt)), create_graph_(create_graph)
+    {
+    }
     template <class... A, class R = detail::result_of<F, A...>> KILN_CXX auto operator()(const A &...a)
     {
         constexpr size_t n = detail::count_of<R>::value;
@@ -273,7 +277,7 @@ public:
             return grads;
     }
 
-private:
+  private:
     F f_;
     ints wrt_;
     bool create_graph_;
@@ -320,7 +324,7 @@ KILN_CXX std::vector<tensor> gradients(const tensor &out, const tensors &by, boo
 
 /// No tape on this thread as long as this lives.
 class no_grad {
-public:
+  public:
     no_grad() { kiln_no_grad_begin(); }
     ~no_grad() { kiln_no_grad_end(); }
     no_grad(const no_grad &) = delete;

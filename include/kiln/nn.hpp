@@ -10,7 +10,7 @@ namespace kiln {
 
 /// A cell. It is moved into the one that takes it, and frees what it holds.
 class cell : public handle<kiln_cell, kiln_cell_free> {
-public:
+  public:
     using handle::handle;
     /// Takes over a handle of C, or throws the error why there is none.
     KILN_CXX static cell adopt(kiln_cell *c) { return cell(detail::made(c)); }
@@ -74,25 +74,27 @@ template <class... C> KILN_CXX std::vector<tensor> parameters(const C &...cells)
 
 namespace nn {
 
-#define KILN_LAYER(name, parameters, arguments)                    \
-    KILN_CXX cell name parameters                                  \
-    {                                                              \
-        return cell::adopt(kiln_nn_##name arguments);              \
+#define KILN_LAYER(name, parameters, arguments)       \
+    KILN_CXX cell name parameters                     \
+    {                                                 \
+        return cell::adopt(kiln_nn_##name arguments); \
     }
 // Layers with options, which are set last.
-#define KILN_LAYER_OF(name, opts, parameters, arguments)           \
-    KILN_CXX cell name parameters                                  \
-    {                                                              \
-        auto o_ = detail::with_size<opts>(o);                      \
-        return cell::adopt(kiln_nn_##name arguments);              \
+#define KILN_LAYER_OF(name, opts, parameters, arguments) \
+    KILN_CXX cell name parameters                        \
+    {                                                    \
+        auto o_ = detail::with_size<opts>(o);            \
+        return cell::adopt(kiln_nn_##name arguments);    \
     }
-KILN_LAYER_OF(dense, kiln_nn_dense_opts, (int64_t in, int64_t out, const kiln_nn_dense_opts &o = {}, device_ref dev = {}),
+KILN_LAYER_OF(dense, kiln_nn_dense_opts,
+              (int64_t in, int64_t out, const kiln_nn_dense_opts &o = {}, device_ref dev = {}),
               (dev.get(), in, out, &o_))
 KILN_LAYER_OF(conv2d, kiln_nn_conv2d_opts,
               (int64_t in, int64_t out, int64_t kernel, const kiln_nn_conv2d_opts &o = {}, device_ref dev = {}),
               (dev.get(), in, out, kernel, &o_))
 KILN_LAYER_OF(batch_norm2d, kiln_nn_batch_norm_opts,
-              (int64_t channels, const kiln_nn_batch_norm_opts &o = {}, device_ref dev = {}), (dev.get(), channels, &o_))
+              (int64_t channels, const kiln_nn_batch_norm_opts &o = {}, device_ref dev = {}),
+              (dev.get(), channels, &o_))
 KILN_LAYER_OF(layer_norm, kiln_nn_norm_opts, (const ints &shape, const kiln_nn_norm_opts &o = {}, device_ref dev = {}),
               (dev.get(), shape.size(), shape.data(), &o_))
 KILN_LAYER_OF(rms_norm, kiln_nn_norm_opts, (int64_t size, const kiln_nn_norm_opts &o = {}, device_ref dev = {}),
@@ -127,7 +129,8 @@ KILN_LAYER_OF(multi_head_attention, kiln_nn_attention_opts,
               (int64_t width, int64_t heads, const kiln_nn_attention_opts &o = {}, device_ref dev = {}),
               (dev.get(), width, heads, &o_))
 KILN_LAYER_OF(transformer_encoder, kiln_nn_transformer_opts,
-              (int64_t width, int64_t heads, int64_t layers, const kiln_nn_transformer_opts &o = {}, device_ref dev = {}),
+              (int64_t width, int64_t heads, int64_t layers, const kiln_nn_transformer_opts &o = {},
+               device_ref dev = {}),
               (dev.get(), width, heads, layers, &o_))
 KILN_LAYER_OF(transformer_encoder_layer, kiln_nn_transformer_opts,
               (int64_t width, int64_t heads, const kiln_nn_transformer_opts &o = {}, device_ref dev = {}),
@@ -160,7 +163,7 @@ template <class... C> KILN_CXX cell sequential(C &&...cells)
 
 /// A schedule of learning rates.
 class schedule : public handle<kiln_schedule, kiln_schedule_free> {
-public:
+  public:
     using handle::handle;
     KILN_CXX static schedule adopt(kiln_schedule *s) { return schedule(detail::made(s)); }
     KILN_CXX double lr(int64_t step) const { return detail::checked(kiln_schedule_lr(get(), step)); }
@@ -168,7 +171,7 @@ public:
 
 /// An optimiser. It shares its parameters.
 class optimiser : public handle<kiln_optim, kiln_optim_free> {
-public:
+  public:
     using handle::handle;
     KILN_CXX static optimiser adopt(kiln_optim *o) { return optimiser(detail::made(o)); }
     KILN_CXX void step() { detail::check(kiln_optim_step(get())); }
@@ -177,11 +180,11 @@ public:
 };
 
 namespace optim {
-#define KILN_OPTIMISER(name, opts)                                                       \
-    KILN_CXX optimiser name(const tensors &params, const opts &o = {})                   \
-    {                                                                                    \
-        auto o_ = detail::with_size<opts>(o);                                            \
-        return optimiser::adopt(kiln_optim_##name(params.data(), params.size(), &o_));   \
+#define KILN_OPTIMISER(name, opts)                                                     \
+    KILN_CXX optimiser name(const tensors &params, const opts &o = {})                 \
+    {                                                                                  \
+        auto o_ = detail::with_size<opts>(o);                                          \
+        return optimiser::adopt(kiln_optim_##name(params.data(), params.size(), &o_)); \
     }
 KILN_OPTIMISER(sgd, kiln_sgd_opts)
 KILN_OPTIMISER(adam, kiln_adam_opts)

@@ -27,7 +27,7 @@ namespace kiln {
 
 /// What a function of the library has to complain about. what() is the text of kiln_error_message.
 class error : public std::runtime_error {
-public:
+  public:
     error(kiln_status code, const std::string &text) : std::runtime_error(text), code_(code)
     {
         size_t colon = text.rfind(':'), open = text.rfind(" (");
@@ -41,7 +41,7 @@ public:
     const std::string &file() const { return file_; } ///< of the call that failed, without its folder; "" if not known
     int line() const { return line_; }                ///< 0 if not known
 
-private:
+  private:
     kiln_status code_;
     std::string file_;
     int line_ = 0;
@@ -53,10 +53,9 @@ struct index;
 #include <kiln/ops.hpp>
 #undef KILN_OPS_DECLARATIONS
 
-
 constexpr kiln_dtype boolean = KILN_BOOL, u8 = KILN_U8, i8 = KILN_I8, i16 = KILN_I16, i32 = KILN_I32, i64 = KILN_I64,
-                f16 = KILN_F16, bf16 = KILN_BF16, f32 = KILN_F32, f64 = KILN_F64, u16 = KILN_U16, u32 = KILN_U32,
-                u64 = KILN_U64, c64 = KILN_C64, c128 = KILN_C128;
+                     f16 = KILN_F16, bf16 = KILN_BF16, f32 = KILN_F32, f64 = KILN_F64, u16 = KILN_U16, u32 = KILN_U32,
+                     u64 = KILN_U64, c64 = KILN_C64, c128 = KILN_C128;
 
 namespace detail {
 
@@ -123,7 +122,10 @@ template <class T> constexpr kiln_dtype dtype_of()
 // Numbers in braces, of any depth; to be read before the braces are gone.
 struct nested {
     template <class T, if_number<T> = 0>
-    nested(T v) : number(static_cast<double>(v)), kind(std::is_same<T, bool>::value ? 0 : std::is_integral<T>::value ? 1 : 2)
+    nested(T v)
+        : number(static_cast<double>(v)), kind(std::is_same<T, bool>::value ? 0
+                                               : std::is_integral<T>::value ? 1
+                                                                            : 2)
     {
         if (kind != 2) integer = static_cast<int64_t>(v);
     }
@@ -169,7 +171,7 @@ struct flat {
 
 /// A list of integers: `{2, 3}`, one number, or a vector.
 class ints {
-public:
+  public:
     ints() = default;
     ints(std::initializer_list<int64_t> v) : v_(v) {}
     template <class T, detail::if_integer<T> = 0> ints(T v) : v_(1, static_cast<int64_t>(v)) {}
@@ -178,13 +180,13 @@ public:
     const int64_t *data() const { return v_.data(); }
     kiln_ints list() const { return {v_.size(), v_.data()}; }
 
-private:
+  private:
     std::vector<int64_t> v_;
 };
 
 /// One number for each of N axes, or the same for all.
 template <int N> class extent {
-public:
+  public:
     template <class T, detail::if_integer<T> = 0> extent(T all)
     {
         for (int64_t &v : v_) v = static_cast<int64_t>(all);
@@ -200,13 +202,13 @@ public:
         for (int i = 0; i < N; i++) out[i] = v_[i];
     }
 
-private:
+  private:
     int64_t v_[N];
 };
 
 /// What frees a handle of C when it goes; moved, not copied. get() is the handle, borrowed; release() gives it away.
 template <class T, void (*Free)(T **)> class handle {
-public:
+  public:
     handle() = default;
     explicit handle(T *h) : h_(h) {}
     handle(handle &&o) noexcept : h_(o.release()) {}
@@ -228,7 +230,7 @@ public:
     }
     explicit operator bool() const { return h_ != nullptr; }
 
-private:
+  private:
     T *h_ = nullptr;
 };
 
@@ -243,7 +245,7 @@ template <class T> KILN_CXX T *made(T *h)
 
 /// A device, open as long as this lives; "cpu", "vulkan" and others as of kiln_device_open.
 class device : public handle<kiln_device, kiln_device_close> {
-public:
+  public:
     KILN_CXX explicit device(const char *name = nullptr) : handle(detail::made(kiln_device_open(name))) {}
     KILN_CXX void synchronize() { detail::check(kiln_device_synchronize(get())); }
     KILN_CXX void seed(uint64_t seed) { detail::check(kiln_seed(get(), seed)); }
@@ -257,18 +259,18 @@ public:
 
 /// A device, borrowed. None: the thread's default one.
 class device_ref {
-public:
+  public:
     device_ref(kiln_device *dev = nullptr) : dev_(dev) {}
     device_ref(const device &dev) : dev_(dev.get()) {}
     kiln_device *get() const { return dev_; }
 
-private:
+  private:
     kiln_device *dev_;
 };
 
 /// A tensor, borrowed, or a number: an operand of elementwise ops.
 class operand {
-public:
+  public:
     KILN_CXX operand(const tensor &t);
     template <class T, detail::if_number<T> = 0> KILN_CXX operand(T v)
     {
@@ -283,13 +285,13 @@ public:
     }
     kiln_operand c() const { return c_; }
 
-private:
+  private:
     kiln_operand c_;
 };
 
 /// A list of tensors: `{a, b}` or a vector. It shares them.
 class tensors {
-public:
+  public:
     tensors() = default;
     tensors(std::initializer_list<tensor> v);
     tensors(std::vector<tensor> v);
@@ -298,7 +300,7 @@ public:
     const std::vector<tensor> &all() const { return v_; }
     kiln_tensors list() const { return {handles_.size(), handles_.data()}; }
 
-private:
+  private:
     std::vector<tensor> v_;
     std::vector<kiln_tensor *> handles_;
 };
@@ -309,7 +311,7 @@ KILN_CXX tensor taken(kiln_tensor *t);
 
 // Places for what a function gives.
 class results {
-public:
+  public:
     explicit results(size_t n) : v_(n) {}
     kiln_tensor **at(size_t i) { return &v_[i]; }
     kiln_tensor **data() { return v_.data(); }
@@ -318,7 +320,7 @@ public:
     std::vector<tensor> all();
     template <size_t N> auto as_tuple() { return tuple_of(std::make_index_sequence<N>()); }
 
-private:
+  private:
     // What it gives is incomplete here, so `self` is of a type that depends.
     template <class Self = results, size_t... I> auto tuple_of(std::index_sequence<I...>)
     {
@@ -333,12 +335,12 @@ private:
 /// A tensor. Copies are the same tensor; ops make new ones, but for those whose names end in _. An empty one stands for
 /// none, where an op takes a tensor that may be left out.
 class tensor {
-public:
+  public:
     tensor() = default;
     /// A number: of rank 0; ops give it the dtype of the other operand within its kind.
     template <class T, detail::if_number<T> = 0> KILN_CXX tensor(T v)
     {
-        kiln_tensor *t = std::is_same<T, bool>::value             ? kiln_scalar_bool(v != T())
+        kiln_tensor *t = std::is_same<T, bool>::value       ? kiln_scalar_bool(v != T())
                          : std::is_floating_point<T>::value ? kiln_scalar(static_cast<double>(v))
                                                             : kiln_scalar_int(static_cast<int64_t>(v));
         *this = adopt(detail::made(t));
@@ -363,7 +365,7 @@ public:
     /// A handle of its own on the tensor of a handle of C, which stays its owner's.
     KILN_CXX static tensor share(kiln_tensor *t) { return adopt(detail::made(kiln_alias(t))); }
 
-    kiln_tensor *get() const { return t_.get(); } ///< borrowed
+    kiln_tensor *get() const { return t_.get(); }  ///< borrowed
     bool defined() const { return t_ != nullptr; } ///< false of an empty one
 
     KILN_CXX std::vector<int64_t> shape() const
@@ -390,7 +392,8 @@ public:
     template <class T = float> KILN_CXX std::vector<T> to_vector() const
     {
         static_assert(!std::is_same<T, bool>::value, "std::vector<bool> has no elements: take uint8_t");
-        tensor same = dtype() == detail::dtype_of<T>() ? *this : adopt(detail::made(kiln_cast(get(), detail::dtype_of<T>())));
+        tensor same =
+            dtype() == detail::dtype_of<T>() ? *this : adopt(detail::made(kiln_cast(get(), detail::dtype_of<T>())));
         std::vector<T> v(static_cast<size_t>(numel()));
         detail::check(kiln_read(same.get(), v.data(), v.size() * sizeof(T)));
         return v;
@@ -446,10 +449,10 @@ public:
 #include <kiln/ops.hpp>
 #undef KILN_OPS_MEMBERS
 
-#define KILN_BINARY_OPERATOR(sign, name)                                                             \
-    friend KILN_CXX tensor operator sign(const operand &a, const operand &b)                         \
-    {                                                                                                \
-        return adopt(detail::made(kiln_##name##_n(a.c(), b.c())));                                   \
+#define KILN_BINARY_OPERATOR(sign, name)                                     \
+    friend KILN_CXX tensor operator sign(const operand &a, const operand &b) \
+    {                                                                        \
+        return adopt(detail::made(kiln_##name##_n(a.c(), b.c())));           \
     }
     KILN_BINARY_OPERATOR(+, add)
     KILN_BINARY_OPERATOR(-, sub)
@@ -468,17 +471,41 @@ public:
     KILN_BINARY_OPERATOR(<<, bitwise_left_shift)
     KILN_BINARY_OPERATOR(>>, bitwise_right_shift)
 #undef KILN_BINARY_OPERATOR
-    KILN_CXX tensor operator-() const { return adopt(detail::made(kiln_neg(get()))); }
-    KILN_CXX tensor operator!() const { return adopt(detail::made(kiln_logical_not(get()))); }
-    KILN_CXX tensor operator~() const { return adopt(detail::made(kiln_bitwise_invert(get()))); }
+    KILN_CXX tensor operator-() const
+    {
+        return adopt(detail::made(kiln_neg(get())));
+    }
+    KILN_CXX tensor operator!() const
+    {
+        return adopt(detail::made(kiln_logical_not(get())));
+    }
+    KILN_CXX tensor operator~() const
+    {
+        return adopt(detail::made(kiln_bitwise_invert(get())));
+    }
     /// x += y is x = x + y: a new tensor, so that copies and gradients stay right. add_ and its kin write in place.
-    KILN_CXX tensor &operator+=(const operand &b) { return *this = adopt(detail::made(kiln_add_n(operand(*this).c(), b.c()))); }
-    KILN_CXX tensor &operator-=(const operand &b) { return *this = adopt(detail::made(kiln_sub_n(operand(*this).c(), b.c()))); }
-    KILN_CXX tensor &operator*=(const operand &b) { return *this = adopt(detail::made(kiln_mul_n(operand(*this).c(), b.c()))); }
-    KILN_CXX tensor &operator/=(const operand &b) { return *this = adopt(detail::made(kiln_div_n(operand(*this).c(), b.c()))); }
-    friend KILN_CXX std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << t.to_string(); }
+    KILN_CXX tensor &operator+=(const operand &b)
+    {
+        return *this = adopt(detail::made(kiln_add_n(operand(*this).c(), b.c())));
+    }
+    KILN_CXX tensor &operator-=(const operand &b)
+    {
+        return *this = adopt(detail::made(kiln_sub_n(operand(*this).c(), b.c())));
+    }
+    KILN_CXX tensor &operator*=(const operand &b)
+    {
+        return *this = adopt(detail::made(kiln_mul_n(operand(*this).c(), b.c())));
+    }
+    KILN_CXX tensor &operator/=(const operand &b)
+    {
+        return *this = adopt(detail::made(kiln_div_n(operand(*this).c(), b.c())));
+    }
+    friend KILN_CXX std::ostream &operator<<(std::ostream &out, const tensor &t)
+    {
+        return out << t.to_string();
+    }
 
-private:
+  private:
     std::shared_ptr<kiln_tensor> t_;
 };
 
@@ -559,13 +586,15 @@ KILN_CXX std::vector<tensor> tensor::unstack(int64_t axis) const
 #include <kiln/ops.hpp>
 
 /// A tensor with a copy of the data of the host, row-major; no shape: a vector.
-template <class T> KILN_CXX tensor from_data(const std::vector<T> &data, std::vector<int64_t> shape = {}, device_ref dev = {})
+template <class T>
+KILN_CXX tensor from_data(const std::vector<T> &data, std::vector<int64_t> shape = {}, device_ref dev = {})
 {
     if (shape.empty()) shape.push_back(static_cast<int64_t>(data.size()));
     int64_t n = 1;
     for (int64_t d : shape) n *= d;
     if (n != static_cast<int64_t>(data.size()))
-        throw error(KILN_E_SHAPE, "from_data: " + std::to_string(data.size()) + " elements for a shape of " + std::to_string(n));
+        throw error(KILN_E_SHAPE,
+                    "from_data: " + std::to_string(data.size()) + " elements for a shape of " + std::to_string(n));
     return detail::taken(kiln_from_data(dev.get(), detail::dtype_of<T>(), shape.size(), shape.data(), data.data()));
 }
 

@@ -155,14 +155,18 @@ void control()
         return while_loop([](tensor b) { return (b < 10).all(); }, [](tensor b) { return b * 2; }, a);
     };
     CHECK(is(jit(doubled)(x), doubled(x).to_vector<double>()));
-    CHECK(is(for_loop(3, [](tensor i, tensor a) { return a + i; }, x[0]), {4, 5}));
+    CHECK(is(for_loop(
+                 3, [](tensor i, tensor a) { return a + i; }, x[0]),
+             {4, 5}));
     auto chosen = jit([](const tensor &p, const tensor &a) {
-        return cond(p, [](tensor b) { return b + 1; }, [](tensor b) { return b - 1; }, a);
+        return cond(
+            p, [](tensor b) { return b + 1; }, [](tensor b) { return b - 1; }, a);
     });
     CHECK(is(chosen(tensor(zeros({}) < 1), x[0]), {2, 3}) && is(chosen(zeros({}) > 1, x[0]), {0, 1}));
     int seen = 0;
     auto calls = jit([&](const tensor &a) {
-        return host_call(KILN_HOST_IO, [&seen](tensor b) { return seen++, b.to(f64); }, a);
+        return host_call(
+            KILN_HOST_IO, [&seen](tensor b) { return seen++, b.to(f64); }, a);
     });
     calls(x);
     int after_first = seen;
@@ -179,11 +183,13 @@ void exceptions(device &dev)
         bool throws = true, caught = false;
         kiln_jit_opts o{};
         o.capture = capture;
-        auto f = jit([&](const tensor &a) {
-            tensor b = a * 2;
-            if (throws) throw mine();
-            return b + 1;
-        }, o);
+        auto f = jit(
+            [&](const tensor &a) {
+                tensor b = a * 2;
+                if (throws) throw mine();
+                return b + 1;
+            },
+            o);
         try {
             f(ones({2}));
         } catch (const mine &) {

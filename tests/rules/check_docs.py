@@ -6,11 +6,11 @@ usage: check_docs.py ROOT BUILD-INCLUDE LIBRARY COMPILER...
 A ```c block that begins with #include is a program; any other ```c block is the body of the main function that
 docs/guide/README.md shows. Both are compiled without a warning and run on the CPU. Where a ```text block comes next,
 before any other block and heading, it must be what the program printed; a program without one prints nothing, or the
-numbers that its comments state with "about". ```cpp blocks are the same in C++17, where there is a compiler of it; their
-frame stands below. A block ```c from FILE must lie in that file, line by line. Each variable
-that src/ asks for has a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand
-there as in src/base/debug.def. The table of constructs in docs/guide/modes.md is that of tests/jit/modes.def, which a
-test goes through line by line.
+numbers that its comments state with "about". ```cpp blocks are the same in C++17, where there is a compiler of it, with
+CXX_FRAME around them. A block ```c from FILE must lie in that file, line by line. Each variable that src/ asks for has
+a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand there as in
+src/base/debug.def. The table of constructs in docs/guide/modes.md is that of tests/jit/modes.def, which a test goes
+through line by line.
 Links between pages lead somewhere.
 """
 import difflib
@@ -66,7 +66,8 @@ def run(lines, include, library, compiler, folder, cxx=False):
     source, program = folder / ('example.cpp' if cxx else 'example.c'), folder / 'example'
     source.write_text(whole_cxx(lines) if cxx else whole(lines))
     words = ['c++', '-std=c++17', '-Wno-unused-value'] if cxx else [*compiler, '-std=c17']
-    build = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o', str(program), *[f'-I{path}' for path in include], str(library), '-lm',
+    build = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o',
+                            str(program), *[f'-I{path}' for path in include], str(library), '-lm',
                             f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
     if build.returncode:
         return None, build.stderr

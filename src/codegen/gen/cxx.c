@@ -215,7 +215,8 @@ static void body(struct str *s, const struct cxx_op *op, const struct param *p, 
     }
     bool list = out[0].kind == PARAM_LIST;
     if (list)
-        str_addf(s, "    detail::results out_(%s%s);\n", has_list(op) ? list_name(op) : "n_out", has_list(op) ? ".size()" : "");
+        str_addf(s, "    detail::results out_(%s%s);\n", has_list(op) ? list_name(op) : "n_out",
+                 has_list(op) ? ".size()" : "");
     else
         str_addf(s, "    detail::results out_(%d);\n", n_out);
     str_addf(s, "    detail::check(kiln_%s(", op->name);
