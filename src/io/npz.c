@@ -248,7 +248,8 @@ static kiln_tensor *read_member(struct kiln_archive *a, kiln_device *dev, const 
 
 kiln_archive *kiln_npz_load(const char *path)
 {
-    return archive_open("npz_load", path, open_npz, read_member);
+    static const struct archive_format format = {"npz_load", open_npz, read_member, NULL};
+    return archive_open(&format, path);
 }
 
 // --- writing
