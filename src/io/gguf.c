@@ -251,6 +251,7 @@ static kiln_status read_tensor(struct cursor *c, struct archive_table *t)
 static kiln_status place(const struct io_reader *f, struct archive_table *t, uint64_t data_at, uint64_t alignment)
 {
     uint64_t data_B = data_at < f->size_B ? f->size_B - data_at : 0, end_B = 0;
+    bool whole = true; // all sizes are known
     for (size_t i = 0; i < t->n; i++) {
         struct archive_entry *e = &t->entries[i];
         if (e->offset_B % alignment)
@@ -263,8 +264,11 @@ static kiln_status place(const struct io_reader *f, struct archive_table *t, uin
                              f->where, e->name, e->size_B, e->offset_B, end_B, data_B);
         end_B = e->offset_B + e->size_B;
         e->offset_B += data_at;
+        whole &= ggml_type_find((uint32_t)e->index) != NULL;
     }
-    return KILN_OK;
+    if (!whole || data_B - end_B < alignment) return KILN_OK;
+    return error_set(KILN_E_FORMAT, "%s: the tensors end at %" PRIu64 ", the file at %" PRIu64, f->where,
+                     data_at + end_B, f->size_B);
 }
 
 static kiln_status read_counts(struct cursor *c, uint64_t *tensors, uint64_t *pairs)

@@ -50,6 +50,8 @@ void free_all(kiln_tensor **tensors, size_t n);
 void assert_all(kiln_archive *a, size_t n);
 // The path of a checkpoint with all samples in it.
 const char *make_checkpoint(void);
+// The path of a small GGUF file.
+const char *make_gguf(void);
 
 #define CASE(test) void test(void **state);
 #include "cases.def"
