@@ -1,5 +1,5 @@
 /// @file io.h
-/// Files: npy, npz, safetensors, GGUF, IDX, and checkpoints.
+/// Files: npy, npz, safetensors, GGUF, PyTorch's, IDX, and checkpoints.
 ///
 ///     kiln_npy_save("x.npy", x);
 ///     kiln_tensor *y = kiln_npy_load(NULL, "x.npy");
@@ -43,7 +43,7 @@ KILN_API kiln_status kiln_npy_save(const char *path, const kiln_tensor *t);
 typedef struct kiln_archive kiln_archive;
 
 /// Opens NumPy's npz: a zip file of npy arrays, stored or deflated. The names are those of the members without ".npy".
-/// A zip file in which nothing is an array, as PyTorch writes, is KILN_E_FORMAT.
+/// A zip file in which nothing is an array is KILN_E_FORMAT: see kiln_torch_load.
 KILN_API kiln_archive *kiln_npz_load(const char *path);
 /// Opens a safetensors file. Errors beside those of all readers: KILN_E_FORMAT for a header above 100 MB, bad JSON or
 /// UTF-8, a name given twice, a shape that disagrees with its offsets, and data that overlaps, leaves a gap or passes
@@ -57,6 +57,14 @@ KILN_API kiln_archive *kiln_safetensors_load(const char *path);
 /// "[1, 2]" with texts in quotes as in JSON. Errors beside those of all readers: KILN_E_FORMAT for lengths, counts and
 /// offsets that pass the end of the file, overlap or miss the alignment, and for rows that are no whole blocks.
 KILN_API kiln_archive *kiln_gguf_load(const char *path);
+
+/// Opens a file of PyTorch (.pt, .pth), as torch.save writes since 1.6, without running anything in it: tensors, and
+/// parameters, in dicts, lists and tuples. The names are the keys on the way, joined by dots ("model.0.weight",
+/// "params.3"); a file that is one tensor has it as "tensor". Numbers and texts are metadata, their names made likewise.
+/// Tensors that are views come dense. What is no state of tensors, a whole module say, is KILN_E_UNSUPPORTED with the
+/// name that Python would have to give; so are files of older versions. Errors beside those of all readers:
+/// KILN_E_FORMAT for tensors that reach beyond their storage and for pickles that are cut off or contain themselves.
+KILN_API kiln_archive *kiln_torch_load(const char *path);
 
 /// The number of arrays.
 KILN_API size_t kiln_archive_count(const kiln_archive *a);
@@ -73,7 +81,8 @@ KILN_API kiln_tensor *kiln_archive_get(kiln_archive *a, kiln_device *dev, const 
 /// what kiln_matmul_packed and kiln_unpack_weights take. *format, unless `format` is NULL, is its type ("q4_0"), a constant.
 /// Errors: KILN_E_ARGUMENT where it is not packed, as in files other than GGUF; else as kiln_archive_get.
 KILN_API kiln_tensor *kiln_archive_packed(kiln_archive *a, kiln_device *dev, const char *name, const char **format);
-/// The number of entries of a file's metadata: "__metadata__" of safetensors, all pairs of GGUF (0 for npz).
+/// The number of entries of a file's metadata: "__metadata__" of safetensors, all pairs of GGUF, what is
+/// no tensor in PyTorch's (0 for npz).
 KILN_API size_t kiln_archive_metadata_count(const kiln_archive *a);
 /// Key and value of entry i of the metadata, borrowed until the archive is freed.
 KILN_API kiln_status kiln_archive_metadata(const kiln_archive *a, size_t i, const char **key, const char **value);

@@ -52,6 +52,8 @@ void assert_all(kiln_archive *a, size_t n);
 const char *make_checkpoint(void);
 // The path of a small GGUF file.
 const char *make_gguf(void);
+// The same of PyTorch.
+const char *make_torch(void);
 
 #define CASE(test) void test(void **state);
 #include "cases.def"
