@@ -50,19 +50,20 @@ KILN_API kiln_archive *kiln_npz_load(const char *path);
 /// the end of the file.
 KILN_API kiln_archive *kiln_safetensors_load(const char *path);
 
-/// Opens a GGUF file (llama.cpp, ggml), versions 2 and 3, little-endian. Shapes are row-major: GGUF lists dimensions from
-/// the last to the first. Arrays of f16, bf16, f32, f64 and i8 to i64 are as they are; those of the quantised types q4_0,
-/// q4_1, q5_0, q5_1, q8_0, q2_K to q6_K, iq4_nl and mxfp4 are unpacked to f32 when they are asked for. Others (iq1 to
-/// iq3, iq4_xs, tq) are KILN_E_UNSUPPORTED then. Metadata are texts: numbers in decimal, true and false, arrays as
+/// Opens a GGUF file (llama.cpp, ggml), versions 2 and 3, little-endian. Shapes are row-major: GGUF lists dimensions
+/// from the last to the first. Arrays of f16, bf16, f32, f64 and i8 to i64 are as they are; those of the quantised
+/// types q4_0, q4_1, q5_0, q5_1, q8_0, q2_K to q6_K, iq4_nl and mxfp4 are unpacked to f32 when they are asked for.
+/// Others (iq1 to iq3, iq4_xs, tq) are KILN_E_UNSUPPORTED then. Metadata are texts: numbers in decimal, true and false,
+/// arrays as
 /// "[1, 2]" with texts in quotes as in JSON. Errors beside those of all readers: KILN_E_FORMAT for lengths, counts and
 /// offsets that pass the end of the file, overlap or miss the alignment, and for rows that are no whole blocks.
 KILN_API kiln_archive *kiln_gguf_load(const char *path);
 
 /// Opens a file of PyTorch (.pt, .pth), as torch.save writes since 1.6, without running anything in it: tensors, and
 /// parameters, in dicts, lists and tuples. The names are the keys on the way, joined by dots ("model.0.weight",
-/// "params.3"); a file that is one tensor has it as "tensor". Numbers and texts are metadata, their names made likewise.
-/// Tensors that are views come dense. What is no state of tensors, a whole module say, is KILN_E_UNSUPPORTED with the
-/// name that Python would have to give; so are files of older versions. Errors beside those of all readers:
+/// "params.3"); a file that is one tensor has it as "tensor". Numbers and texts are metadata, their names made
+/// likewise. Tensors that are views come dense. What is no state of tensors, a whole module say, is KILN_E_UNSUPPORTED
+/// with the name that Python would have to give; so are files of older versions. Errors beside those of all readers:
 /// KILN_E_FORMAT for tensors that reach beyond their storage and for pickles that are cut off or contain themselves.
 KILN_API kiln_archive *kiln_torch_load(const char *path);
 
@@ -78,7 +79,7 @@ KILN_API kiln_tensor *kiln_archive_tensor(kiln_archive *a, kiln_device *dev, siz
 /// The array of this name. Errors: KILN_E_ARGUMENT, with a name that is there, when there is none.
 KILN_API kiln_tensor *kiln_archive_get(kiln_archive *a, kiln_device *dev, const char *name);
 /// The array of this name as it is packed, u8 of its shape with bytes in the place of the elements of the last axis:
-/// what kiln_matmul_packed and kiln_unpack_weights take. *format, unless `format` is NULL, is its type ("q4_0"), a constant.
+/// the blocks of ggml. *format, unless `format` is NULL, is its type ("q4_0"), a constant.
 /// Errors: KILN_E_ARGUMENT where it is not packed, as in files other than GGUF; else as kiln_archive_get.
 KILN_API kiln_tensor *kiln_archive_packed(kiln_archive *a, kiln_device *dev, const char *name, const char **format);
 /// The number of entries of a file's metadata: "__metadata__" of safetensors, all pairs of GGUF, what is

@@ -374,6 +374,7 @@ static void freed_files(void)
     FREED("archive", kiln_archive_has(a, "x"))
     FREED("archive", kiln_archive_tensor(a, dev, 0))
     FREED("archive", kiln_archive_get(a, dev, "x"))
+    FREED("archive", kiln_archive_packed(a, dev, "x", &text))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
     kiln_cell *cell = kiln_nn_relu();
@@ -512,6 +513,7 @@ static void files_to_a_closed_device(kiln_device *d)
     kiln_archive *a = kiln_npz_load(path);
     CLOSED(kiln_archive_tensor(a, d, 0))
     CLOSED(kiln_archive_get(a, d, "x"))
+    CLOSED(kiln_archive_packed(a, d, "x", NULL))
     kiln_archive_free(&a);
     assert_int_equal(unlink(path), 0);
     kiln_checkpoint *c = kiln_checkpoint_create();
