@@ -5,79 +5,18 @@
 ///     kiln_tensor *x = kiln_from_dlpack(NULL, theirs);    // their memory; their deleter is called with the last use
 ///     DLManagedTensor *ours = kiln_to_dlpack(x);          // for another library, which calls ours->deleter(ours)
 ///
-/// The structs are those of DLPack 1.1, https://dmlc.github.io/dlpack: a program that includes DLPack's own header does
-/// so before this one, which then declares functions alone. This header is not part of kiln.h.
+/// The structs are those of DLPack 1.1, https://dmlc.github.io/dlpack: of its own header, or of kiln/dlpack_structs.h.
 #ifndef KILN_DLPACK_H
 #define KILN_DLPACK_H
 
 #include <kiln/tensor.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#ifndef DLPACK_DLPACK_H_
-#define DLPACK_DLPACK_H_
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-
-typedef enum {
-    kDLCPU = 1,
-    kDLCUDA = 2,
-    kDLCUDAHost = 3,
-    kDLVulkan = 7,
-    kDLROCM = 10,
-    kDLROCMHost = 11,
-} DLDeviceType;
-
-typedef enum {
-    kDLInt = 0,
-    kDLUInt = 1,
-    kDLFloat = 2,
-    kDLBfloat = 4,
-    kDLComplex = 5,
-    kDLBool = 6,
-    kDLFloat8_e4m3fn = 10,
-    kDLFloat8_e5m2 = 12,
-} DLDataTypeCode;
-
-typedef struct {
-    uint32_t major, minor;
-} DLPackVersion;
-
-typedef struct {
-    DLDeviceType device_type;
-    int32_t device_id;
-} DLDevice;
-
-typedef struct {
-    uint8_t code, bits; ///< a DLDataTypeCode
-    uint16_t lanes;
-} DLDataType;
-
-typedef struct {
-    void *data;
-    DLDevice device;
-    int32_t ndim;
-    DLDataType dtype;
-    int64_t *shape, *strides; ///< in elements; strides NULL: row-major
-    uint64_t byte_offset;
-} DLTensor;
-
-typedef struct DLManagedTensor {
-    DLTensor dl_tensor;
-    void *manager_ctx;
-    void (*deleter)(struct DLManagedTensor *self);
-} DLManagedTensor;
-
-typedef struct DLManagedTensorVersioned {
-    DLPackVersion version;
-    void *manager_ctx;
-    void (*deleter)(struct DLManagedTensorVersioned *self);
-    uint64_t flags;
-    DLTensor dl_tensor;
-} DLManagedTensorVersioned;
-#endif
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
 
 /// A tensor of host memory as one of `dev` (NULL: the thread's default device), which takes it over: its deleter, which
 /// may be NULL, is called exactly once, with the last of what Kiln needs of the memory, on whichever thread that goes.

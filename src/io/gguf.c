@@ -35,18 +35,18 @@ enum gguf_kind {
 // Bytes of a value; of texts and arrays the fewest.
 static const uint8_t kind_B[KIND_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
-struct cursor {
+struct gguf_cursor {
     const struct io_reader *f;
     uint64_t at, from_B, size_B; // the window: size_B bytes of the file from from_B on
     unsigned char *window;
 };
 
-static uint64_t left_B(const struct cursor *c)
+static uint64_t left_B(const struct gguf_cursor *c)
 {
     return c->f->size_B - c->at;
 }
 
-static kiln_status take(struct cursor *c, void *out, uint64_t size_B)
+static kiln_status take(struct gguf_cursor *c, void *out, uint64_t size_B)
 {
     if (size_B > left_B(c))
         return error_set(KILN_E_FORMAT,
@@ -66,7 +66,7 @@ static kiln_status take(struct cursor *c, void *out, uint64_t size_B)
     return KILN_OK;
 }
 
-static kiln_status take_number(struct cursor *c, size_t size_B, uint64_t *out)
+static kiln_status take_number(struct gguf_cursor *c, size_t size_B, uint64_t *out)
 {
     unsigned char bytes[8];
     TRY(take(c, bytes, size_B));
@@ -76,7 +76,7 @@ static kiln_status take_number(struct cursor *c, size_t size_B, uint64_t *out)
 }
 
 // A text with a 0 behind it, the caller's to free.
-static kiln_status take_text(struct cursor *c, char **out, uint64_t *n)
+static kiln_status take_text(struct gguf_cursor *c, char **out, uint64_t *n)
 {
     TRY(take_number(c, 8, n));
     if (*n > left_B(c))
@@ -90,7 +90,7 @@ static kiln_status take_text(struct cursor *c, char **out, uint64_t *n)
 }
 
 // A text that users get as it is.
-static kiln_status take_name(struct cursor *c, char **out)
+static kiln_status take_name(struct gguf_cursor *c, char **out)
 {
     uint64_t n = 0;
     TRY(take_text(c, out, &n));
@@ -122,17 +122,17 @@ static void write_number(FILE *f, uint32_t kind, uint64_t bits)
         fprintf(f, "%" PRIu64, bits);
 }
 
-static kiln_status check_kind(const struct cursor *c, uint64_t kind)
+static kiln_status check_kind(const struct gguf_cursor *c, uint64_t kind)
 {
     if (kind < KIND_COUNT) return KILN_OK;
     return error_set(KILN_E_FORMAT, "%s: metadata of type %" PRIu64 " before offset %" PRIu64, c->f->where, kind,
                      c->at);
 }
 
-static kiln_status copy_array(struct cursor *c, FILE *f, int depth);
+static kiln_status copy_array(struct gguf_cursor *c, FILE *f, int depth);
 
 // A value as text, texts in quotes.
-static kiln_status copy_value(struct cursor *c, uint32_t kind, FILE *f, int depth)
+static kiln_status copy_value(struct gguf_cursor *c, uint32_t kind, FILE *f, int depth)
 {
     if (kind == KIND_ARRAY) return copy_array(c, f, depth);
     uint64_t n = 0;
@@ -148,7 +148,7 @@ static kiln_status copy_value(struct cursor *c, uint32_t kind, FILE *f, int dept
     return KILN_OK;
 }
 
-static kiln_status copy_array(struct cursor *c, FILE *f, int depth)
+static kiln_status copy_array(struct gguf_cursor *c, FILE *f, int depth)
 {
     uint64_t kind = 0, n = 0;
     TRY(take_number(c, 4, &kind));
@@ -169,7 +169,7 @@ static kiln_status copy_array(struct cursor *c, FILE *f, int depth)
     return KILN_OK;
 }
 
-static kiln_status take_value(struct cursor *c, uint32_t kind, char **out)
+static kiln_status take_value(struct gguf_cursor *c, uint32_t kind, char **out)
 {
     if (kind == KIND_TEXT) return take_name(c, out);
     size_t size_B = 0;
@@ -185,7 +185,7 @@ static kiln_status take_value(struct cursor *c, uint32_t kind, char **out)
     return status;
 }
 
-static kiln_status read_pair(struct cursor *c, struct archive_table *t, uint64_t *alignment)
+static kiln_status read_pair(struct gguf_cursor *c, struct archive_table *t, uint64_t *alignment)
 {
     uint64_t kind = 0;
     struct archive_pair *pair = archive_add_pair(c->f->where, t);
@@ -231,7 +231,7 @@ static kiln_status measure(const char *where, struct archive_entry *e, uint64_t 
     return error_set(KILN_E_FORMAT, "%s: the size of \"%s\" overflows", where, e->name);
 }
 
-static kiln_status read_tensor(struct cursor *c, struct archive_table *t)
+static kiln_status read_tensor(struct gguf_cursor *c, struct archive_table *t)
 {
     uint64_t n = 0, number = 0, dims[KILN_MAX_RANK];
     struct archive_entry *e = archive_add(c->f->where, t);
@@ -271,7 +271,7 @@ static kiln_status place(const struct io_reader *f, struct archive_table *t, uin
                      data_at + end_B, f->size_B);
 }
 
-static kiln_status read_counts(struct cursor *c, uint64_t *tensors, uint64_t *pairs)
+static kiln_status read_counts(struct gguf_cursor *c, uint64_t *tensors, uint64_t *pairs)
 {
     enum { TENSOR_LEAST_B = 8 + 4 + 4 + 8, PAIR_LEAST_B = 8 + 4 + 1 };
     char mark[4];
@@ -292,7 +292,7 @@ static kiln_status read_counts(struct cursor *c, uint64_t *tensors, uint64_t *pa
                      c->f->where, *tensors, *pairs, c->f->size_B);
 }
 
-static kiln_status read_all(struct cursor *c, struct archive_table *t)
+static kiln_status read_all(struct gguf_cursor *c, struct archive_table *t)
 {
     uint64_t tensors = 0, pairs = 0, alignment = ALIGNMENT;
     TRY(read_counts(c, &tensors, &pairs));
@@ -305,7 +305,7 @@ static kiln_status read_all(struct cursor *c, struct archive_table *t)
 
 static kiln_status open_gguf(struct io_reader *f, struct archive_table *t)
 {
-    struct cursor c = {.f = f};
+    struct gguf_cursor c = {.f = f};
     TRY(io_alloc(f->where, WINDOW_B, &c.window));
     kiln_status status = read_all(&c, t);
     free(c.window);

@@ -78,7 +78,7 @@ static kiln_status check_global(const char *where, const char *text, size_t n)
 
 // --- tensors
 
-struct walk {
+struct torch_walk {
     const char *where;
     const struct io_reader *file;
     const struct archive_table *members; // of the zip file, in the order of their names
@@ -100,7 +100,7 @@ static const struct archive_entry *find_member(const struct archive_table *membe
     return members->n ? bsearch(&key, members->entries, members->n, sizeof key, compare_entries) : NULL;
 }
 
-static kiln_status bad(const struct walk *w, const char *what)
+static kiln_status bad(const struct torch_walk *w, const char *what)
 {
     return error_set(KILN_E_FORMAT, "%s: \"%s\" %s", w->where, w->path, what);
 }
@@ -116,7 +116,7 @@ static bool find_dtype(const struct pickle_value *name, kiln_dtype *out)
 }
 
 // Where the storage lies in the file.
-static kiln_status find_storage(const struct walk *w, const struct pickle_value *storage, uint64_t *at,
+static kiln_status find_storage(const struct torch_walk *w, const struct pickle_value *storage, uint64_t *at,
                                 uint64_t *size_B)
 {
     const struct pickle_value *id = pickle_item(&w->pickle, storage, 0), *key = pickle_item(&w->pickle, id, 2);
@@ -136,7 +136,7 @@ static kiln_status find_storage(const struct walk *w, const struct pickle_value 
     return error_set(KILN_E_FORMAT, "%s: member \"%s\" passes the end of the file", w->where, name);
 }
 
-static kiln_status read_shape(const struct walk *w, const struct pickle_value *sizes,
+static kiln_status read_shape(const struct torch_walk *w, const struct pickle_value *sizes,
                               const struct pickle_value *strides, struct archive_entry *e, int64_t *out)
 {
     if (sizes->kind != PICKLE_TUPLE || strides->kind != PICKLE_TUPLE || sizes->n != strides->n)
@@ -165,7 +165,7 @@ static bool is_dense(const struct io_array *a, const int64_t *strides)
 }
 
 // From the first element to the last, in bytes; the entry's place is that of the storage.
-static kiln_status place(const struct walk *w, struct archive_entry *e, uint64_t offset, const int64_t *strides,
+static kiln_status place(const struct torch_walk *w, struct archive_entry *e, uint64_t offset, const int64_t *strides,
                          uint64_t storage_B)
 {
     uint64_t item_B = kiln_dtype_size(e->array.dtype), whole_B, last = 0, at_B = 0;
@@ -189,7 +189,7 @@ static kiln_status place(const struct walk *w, struct archive_entry *e, uint64_t
     return KILN_OK;
 }
 
-static kiln_status fill_tensor(struct walk *w, const struct pickle_value *arguments, bool typed,
+static kiln_status fill_tensor(struct torch_walk *w, const struct pickle_value *arguments, bool typed,
                                struct archive_entry *e)
 {
     const struct pickle *p = &w->pickle;
@@ -209,7 +209,7 @@ static kiln_status fill_tensor(struct walk *w, const struct pickle_value *argume
     return KILN_OK;
 }
 
-static kiln_status add_tensor(struct walk *w, const struct pickle_value *arguments, bool typed)
+static kiln_status add_tensor(struct torch_walk *w, const struct pickle_value *arguments, bool typed)
 {
     struct archive_entry *e = archive_add(w->where, w->out);
     if (!e || !(e->name = io_strdup(w->where, *w->path ? w->path : "tensor"))) return error_pending;
@@ -218,7 +218,7 @@ static kiln_status add_tensor(struct walk *w, const struct pickle_value *argumen
 
 // --- the tree
 
-static kiln_status add_text(struct walk *w, const char *text, size_t n)
+static kiln_status add_text(struct torch_walk *w, const char *text, size_t n)
 {
     if (memchr(text, 0, n) || !json_is_utf8(text, n)) return KILN_OK; // bytes that are no text
     struct archive_pair *pair = archive_add_pair(w->where, w->out);
@@ -229,7 +229,7 @@ static kiln_status add_text(struct walk *w, const char *text, size_t n)
     return KILN_OK;
 }
 
-static kiln_status add_scalar(struct walk *w, const struct pickle_value *v)
+static kiln_status add_scalar(struct torch_walk *w, const struct pickle_value *v)
 {
     char text[C_NUMBER_B];
     if (v->kind == PICKLE_TEXT) return add_text(w, v->text, v->n_text);
@@ -240,7 +240,7 @@ static kiln_status add_scalar(struct walk *w, const struct pickle_value *v)
 }
 
 // One more name at the end of the path; *before is the length to go back to.
-static kiln_status enter(struct walk *w, const struct pickle_value *key, size_t i, size_t *before)
+static kiln_status enter(struct torch_walk *w, const struct pickle_value *key, size_t i, size_t *before)
 {
     char number[24];
     const char *text = number;
@@ -260,9 +260,9 @@ static kiln_status enter(struct walk *w, const struct pickle_value *key, size_t 
     return KILN_OK;
 }
 
-static kiln_status visit(struct walk *w, const struct pickle_value *v, int depth);
+static kiln_status visit(struct torch_walk *w, const struct pickle_value *v, int depth);
 
-static kiln_status visit_items(struct walk *w, const struct pickle_value *v, int depth)
+static kiln_status visit_items(struct torch_walk *w, const struct pickle_value *v, int depth)
 {
     bool dict = v->kind == PICKLE_DICT;
     for (size_t i = 0; i < v->n; i += 1 + dict) {
@@ -276,7 +276,7 @@ static kiln_status visit_items(struct walk *w, const struct pickle_value *v, int
     return KILN_OK;
 }
 
-static kiln_status visit(struct walk *w, const struct pickle_value *v, int depth)
+static kiln_status visit(struct torch_walk *w, const struct pickle_value *v, int depth)
 {
     if (depth > DEPTH_MAX) return bad(w, "is more than 64 deep");
     if (!w->visits_left--) return bad(w, "is reached too often: values contain themselves, or each other");
@@ -300,7 +300,7 @@ static kiln_status visit(struct walk *w, const struct pickle_value *v, int depth
 // --- the file
 
 // The name of the first "<folder>/data.pkl".
-static const struct archive_entry *find_pickle(struct walk *w)
+static const struct archive_entry *find_pickle(struct torch_walk *w)
 {
     static const char name[] = "/data.pkl";
     for (size_t i = 0; i < w->members->n; i++) {
@@ -315,7 +315,7 @@ static const struct archive_entry *find_pickle(struct walk *w)
     return NULL;
 }
 
-static kiln_status check_order(const struct walk *w)
+static kiln_status check_order(const struct torch_walk *w)
 {
     char name[sizeof w->folder + 16], text[8] = "";
     uint64_t at;
@@ -328,7 +328,7 @@ static kiln_status check_order(const struct walk *w)
     return error_set(KILN_E_UNSUPPORTED, "%s: its byte order is \"%s\", \"little\" can be read", w->where, text);
 }
 
-static kiln_status read_pickle(struct walk *w, const struct archive_entry *e)
+static kiln_status read_pickle(struct torch_walk *w, const struct archive_entry *e)
 {
     uint64_t at;
     unsigned char *bytes;
@@ -363,7 +363,7 @@ static kiln_status open_torch(struct io_reader *f, struct archive_table *t)
 {
     TRY(check_kind(f));
     struct archive_table members = {0};
-    struct walk *w;
+    struct torch_walk *w;
     TRY(io_alloc(f->where, sizeof *w, &w));
     memset(w, 0, sizeof *w);
     w->where = f->where;

@@ -2,6 +2,7 @@
 // owner elsewhere (struct foreign), which device_release tells when the block goes, wherever it has been moved to. What
 // goes out holds a reference on the storage.
 #include <kiln/dlpack.h>
+#include <kiln/dlpack_structs.h>
 
 #include "tensor/tensor.h"
 
@@ -194,7 +195,8 @@ static kiln_tensor *take_in(const char *op, kiln_device *dev, const DLTensor *d,
 {
     struct coming c = {.op = op, .copy = copy};
     if (dev ? device_check(op, dev) != KILN_OK : !(dev = device_default())) return NULL;
-    if (check_recording(op) || read_coming(d, &c)) return NULL;
+    if (!d) error_set(KILN_E_ARGUMENT, "%s: theirs is NULL", op);
+    if (error_pending || check_recording(op) || read_coming(d, &c)) return NULL;
     bool whole = c.copy || !dev->caps.host;
     kiln_tensor *t = whole ? copy_in(dev, &c) : share_in(dev, &c, owner);
     if (t) tensor_show(t, shown_of_dtype(c.dtype));
@@ -218,9 +220,7 @@ kiln_tensor *kiln_from_dlpack(kiln_device *dev, struct DLManagedTensor *theirs)
 {
     if (error_pending) return NULL;
     struct owner owner = {{tell}, theirs, tell_plain};
-    if (theirs) return take_in("from_dlpack", dev, &theirs->dl_tensor, false, &owner);
-    error_set(KILN_E_ARGUMENT, "from_dlpack: theirs is NULL");
-    return NULL;
+    return take_in("from_dlpack", dev, theirs ? &theirs->dl_tensor : NULL, false, &owner);
 }
 
 kiln_tensor *kiln_from_dlpack_versioned(kiln_device *dev, struct DLManagedTensorVersioned *theirs)
@@ -228,13 +228,11 @@ kiln_tensor *kiln_from_dlpack_versioned(kiln_device *dev, struct DLManagedTensor
     static const char op[] = "from_dlpack_versioned";
     if (error_pending) return NULL;
     struct owner owner = {{tell}, theirs, tell_versioned};
-    if (!theirs)
-        error_set(KILN_E_ARGUMENT, "%s: theirs is NULL", op);
-    else if (theirs->version.major > 1)
-        error_set(KILN_E_UNSUPPORTED, "%s: DLPack of version %u.%u; 1 can be read", op, (unsigned)theirs->version.major,
-                  (unsigned)theirs->version.minor);
-    else
+    if (!theirs) return take_in(op, dev, NULL, false, &owner);
+    if (theirs->version.major <= 1)
         return take_in(op, dev, &theirs->dl_tensor, theirs->flags & DLPACK_FLAG_BITMASK_READ_ONLY, &owner);
+    error_set(KILN_E_UNSUPPORTED, "%s: DLPack of version %u.%u; 1 can be read", op, (unsigned)theirs->version.major,
+              (unsigned)theirs->version.minor);
     return NULL;
 }
 

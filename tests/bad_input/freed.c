@@ -514,6 +514,8 @@ static void files_to_a_closed_device(kiln_device *d)
     CLOSED(kiln_archive_tensor(a, d, 0))
     CLOSED(kiln_archive_get(a, d, "x"))
     CLOSED(kiln_archive_packed(a, d, "x", NULL))
+    CLOSED(kiln_from_dlpack(d, NULL))
+    CLOSED(kiln_from_dlpack_versioned(d, NULL))
     kiln_archive_free(&a);
     assert_int_equal(unlink(path), 0);
     kiln_checkpoint *c = kiln_checkpoint_create();

@@ -122,7 +122,8 @@ def torch():
     def call(storage, offset, sizes, strides, version=2, last=b''):
         def numbers(n):
             return b'(' + b''.join(b'K' + bytes([i]) for i in n) + b't'
-        return (b'ctorch._utils\n_rebuild_tensor_v%d\n((X\7\0\0\0storagec%s\nX\1\0\0\0' b'0X\3\0\0\0cpuK\4tQK%c%s%s\x89}%stR'
+        return (b'ctorch._utils\n_rebuild_tensor_v%d\n((X\7\0\0\0storagec%s\nX\1\0\0\0'
+                b'0X\3\0\0\0cpuK\4tQK%c%s%s\x89}%stR'
                 % (version, storage, offset, numbers(sizes), numbers(strides), last))
 
     for name in (b'Float', b'Double', b'Half', b'BFloat16', b'Long', b'Int', b'Short', b'Char', b'Byte', b'Bool'):
@@ -287,7 +288,8 @@ def text():
 
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
-    for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'gguf': gguf(), 'torch': torch(), 'idx': idx(),
+    for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'gguf': gguf(),
+                         'torch': torch(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
                          'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root),
                          'image': image(root), 'wav': wav(), 'csv': csv(), 'text': text()}.items():

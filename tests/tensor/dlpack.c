@@ -1,5 +1,5 @@
 // DLPack: memory of others as tensors and tensors for others, with every call of a deleter counted.
-#include <kiln/dlpack.h>
+#include <kiln/dlpack_structs.h>
 #include <kiln/kiln.h>
 #include <setjmp.h>
 #include <stdarg.h>
