@@ -513,7 +513,12 @@ static void files_to_a_closed_device(kiln_device *d)
     kiln_archive *a = kiln_npz_load(path);
     CLOSED(kiln_archive_tensor(a, d, 0))
     CLOSED(kiln_archive_get(a, d, "x"))
-    CLOSED(kiln_archive_packed(a, d, "x", NULL))
+    char packed[4096];
+    const char *root = getenv("KILN_TEST_SOURCE_DIR");
+    snprintf(packed, sizeof packed, "%s/golden/io/packed.gguf", root ? root : "tests");
+    kiln_archive *gguf = kiln_gguf_load(packed);
+    CLOSED(kiln_archive_packed(gguf, d, "q4_0", NULL))
+    kiln_archive_free(&gguf);
     CLOSED(kiln_from_dlpack(d, NULL))
     CLOSED(kiln_from_dlpack_versioned(d, NULL))
     kiln_archive_free(&a);
