@@ -97,7 +97,7 @@ static kiln_status measure(const DLTensor *d, struct coming *c)
 {
     int64_t item_B = (int64_t)dtype_size_B[c->type.dtype], last = 0, more, size_B;
     bool overflow = false;
-    c->data = (char *)d->data + d->byte_offset;
+    c->data = d->data ? (char *)d->data + d->byte_offset : NULL;
     for (int i = 0; i < c->type.rank; i++) {
         if (c->type.dims[i] == 0) {
             c->size_B = 0;

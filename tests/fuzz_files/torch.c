@@ -9,7 +9,7 @@ struct zip {
 
 static uint8_t *put(uint8_t *at, uint64_t value, int size_B)
 {
-    for (int i = 0; i < size_B; i++) *at++ = (uint8_t)(value >> 8 * i);
+    for (int i = 0; i < size_B; i++) *at++ = (uint8_t)(i < 8 ? value >> 8 * i : 0);
     return at;
 }
 

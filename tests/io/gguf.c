@@ -87,7 +87,7 @@ struct bytes {
 
 static void put(struct bytes *b, uint64_t value, int size_B)
 {
-    for (int i = 0; i < size_B; i++) b->v[b->n++] = (unsigned char)(value >> 8 * i);
+    for (int i = 0; i < size_B; i++) b->v[b->n++] = (unsigned char)(i < 8 ? value >> 8 * i : 0);
 }
 
 static void put_text(struct bytes *b, const char *text)

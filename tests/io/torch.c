@@ -61,7 +61,7 @@ struct zip {
 
 static unsigned char *put(unsigned char *at, uint64_t value, int size_B)
 {
-    for (int i = 0; i < size_B; i++) *at++ = (unsigned char)(value >> 8 * i);
+    for (int i = 0; i < size_B; i++) *at++ = (unsigned char)(i < 8 ? value >> 8 * i : 0);
     return at;
 }
 
