@@ -8,6 +8,7 @@
 #include <kiln/control.h>
 #include <kiln/data.h>
 #include <kiln/device.h>
+#include <kiln/dlpack.h>
 #include <kiln/error.h>
 #include <kiln/grad.h>
 #include <kiln/graph.h>

@@ -274,7 +274,8 @@ static kiln_tensor *read_entry(struct kiln_archive *a, kiln_device *dev, const s
 
 kiln_archive *kiln_safetensors_load(const char *path)
 {
-    return archive_open("safetensors_load", path, open_safetensors, read_entry);
+    static const struct archive_format format = {"safetensors_load", open_safetensors, read_entry, NULL};
+    return archive_open(&format, path);
 }
 
 // --- writing

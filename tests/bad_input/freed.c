@@ -374,6 +374,7 @@ static void freed_files(void)
     FREED("archive", kiln_archive_has(a, "x"))
     FREED("archive", kiln_archive_tensor(a, dev, 0))
     FREED("archive", kiln_archive_get(a, dev, "x"))
+    FREED("archive", kiln_archive_packed(a, dev, "x", &text))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
     kiln_cell *cell = kiln_nn_relu();
@@ -513,6 +514,14 @@ static void files_to_a_closed_device(kiln_device *d)
     kiln_archive *a = kiln_npz_load(path);
     CLOSED(kiln_archive_tensor(a, d, 0))
     CLOSED(kiln_archive_get(a, d, "x"))
+    char packed[4096];
+    const char *root = getenv("KILN_TEST_SOURCE_DIR");
+    snprintf(packed, sizeof packed, "%s/golden/io/packed.gguf", root ? root : "tests");
+    kiln_archive *gguf = kiln_gguf_load(packed);
+    CLOSED(kiln_archive_packed(gguf, d, "q4_0", NULL))
+    kiln_archive_free(&gguf);
+    CLOSED(kiln_from_dlpack(d, NULL))
+    CLOSED(kiln_from_dlpack_versioned(d, NULL))
     kiln_archive_free(&a);
     assert_int_equal(unlink(path), 0);
     kiln_checkpoint *c = kiln_checkpoint_create();

@@ -32,6 +32,16 @@ static void try_safetensors(const char *path)
     open_archive(kiln_safetensors_load(path));
 }
 
+static void try_gguf(const char *path)
+{
+    open_archive(kiln_gguf_load(path));
+}
+
+static void try_torch(const char *path)
+{
+    open_archive(kiln_torch_load(path));
+}
+
 static void try_idx(const char *path)
 {
     kiln_tensor *t = kiln_idx_load(dev, path);
@@ -122,6 +132,8 @@ void broken_files_are_found(void **state)
     break_file(golden("deflated.npz"), try_npz, false);
     break_file(golden("zip64.npz"), try_npz, false);
     break_file(golden("numpy.safetensors"), try_safetensors, false);
+    break_file(make_gguf(), try_gguf, false);
+    break_file(make_torch(), try_torch, false);
     break_file(golden("images.idx"), try_idx, false);
     break_file(golden("images.idx.gz"), try_idx, false);
 }
