@@ -14,7 +14,7 @@
 enum { BLOCK = 256, BLOCKS = 256, SLOTS = 1 << 17 };
 #define NUMBERED (UINTPTR_MAX / 2 + 1)
 
-struct place {
+struct op_place {
     uintptr_t address;
     const char *cell;
     bool backward;
@@ -26,17 +26,17 @@ THREAD_LOCAL uintptr_t where_given;
 // What is in the table stays where it is, so that it is read without the lock.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_where, lock)
-static struct place *blocks[BLOCKS];
+static struct op_place *blocks[BLOCKS];
 static uint32_t n_places;
 static uint32_t *slots; // 1 + number, by hash; 0: free
 
-static const struct place *place_at(uintptr_t place)
+static const struct op_place *place_at(uintptr_t place)
 {
     uintptr_t i = place - NUMBERED;
     return place < NUMBERED ? NULL : &blocks[i / BLOCK][i % BLOCK];
 }
 
-static bool is_same(const struct place *a, uintptr_t address, const char *cell, bool backward)
+static bool is_same(const struct op_place *a, uintptr_t address, const char *cell, bool backward)
 {
     return a->address == address && a->backward == backward && !strcmp(a->cell, cell);
 }
@@ -45,11 +45,11 @@ static bool is_same(const struct place *a, uintptr_t address, const char *cell, 
 static uintptr_t add(uintptr_t address, const char *cell, bool backward)
 {
     if (n_places == BLOCK * BLOCKS) return 0;
-    struct place **block = &blocks[n_places / BLOCK];
+    struct op_place **block = &blocks[n_places / BLOCK];
     if (!*block) *block = calloc(BLOCK, sizeof **block);
     char *text = *block ? strdup(cell) : NULL;
     if (!text) return 0;
-    (*block)[n_places % BLOCK] = (struct place){address, text, backward};
+    (*block)[n_places % BLOCK] = (struct op_place){address, text, backward};
     return NUMBERED + n_places++;
 }
 
@@ -88,19 +88,19 @@ uintptr_t where_backward_of(uintptr_t place)
 
 uintptr_t where_address(uintptr_t place)
 {
-    const struct place *p = place_at(place);
+    const struct op_place *p = place_at(place);
     return p ? p->address : place;
 }
 
 const char *where_cell_of(uintptr_t place)
 {
-    const struct place *p = place_at(place);
+    const struct op_place *p = place_at(place);
     return p ? p->cell : "";
 }
 
 bool where_is_backward(uintptr_t place)
 {
-    const struct place *p = place_at(place);
+    const struct op_place *p = place_at(place);
     return p && p->backward;
 }
 
