@@ -8,6 +8,7 @@ layout(local_size_x = 64) in;
 // Of the pixels at hand.
 uint image[4];
 int in_y[4], in_x[4];
+bool meets[4];
 
 VALUE weight(const uint m, const uint o, const uint ky, const uint kx)
 {
@@ -25,6 +26,7 @@ void locate_pixel(const uint i, const uint p)
 VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
 {
     int oy = in_y[i] + PADDING_H - int(ky) * DILATION_H, ox = in_x[i] + PADDING_W - int(kx) * DILATION_W;
+    meets[i] = false;
     if (oy < 0 || ox < 0) return VALUE(0);
     if (STRIDE_H != 1) {
         if (oy % STRIDE_H != 0) return VALUE(0);
@@ -35,6 +37,7 @@ VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
         ox /= STRIDE_W;
     }
     if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
+    meets[i] = true;
     return LOAD(0, offset4(0, image[i], group * (OUTPUTS / GROUPS) + o, oy, ox));
 }
 
@@ -44,6 +47,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
 }
 
 #define RESULTS [[unroll]]
+#define SKIPS
 #include "direct.glsl"
 
 void main()

@@ -7,10 +7,15 @@
 //
 // The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), VALUE neighbour(i, outer, ky, kx)
 // of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]] where
-// result is short, [[dont_unroll]] where it is long.
+// result is short, [[dont_unroll]] where it is long. With SKIPS, what lies outside is no zero that is multiplied, but
+// left out: neighbour says in bool meets[EACH] which of the pixels meet it. That tells for weights that are infinite or
+// no number; chunks without such ones are added up as without SKIPS.
 const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
 const uint ROWS = 8, CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
+#ifdef SKIPS
+shared uint odd_chunk;   // one more than the chunk in which a weight was last seen that is not finite
+#endif
 
 struct tap {
     uint outer, ky, kx;
@@ -29,8 +34,35 @@ void fill_weights(const uint m0, const uint m_size, const uint k0, const uint k_
         tap t = tap_of(k0 + i / ROWS);
         weights[i] = VALUE(0);
         if (m < m_size) weights[i] = weight(m, t.outer, t.ky, t.kx);
+#ifdef SKIPS
+        if (isinf(weights[i]) || isnan(weights[i])) odd_chunk = k0 / CHUNK + 1;
+#endif
     }
 }
+
+void next_tap(inout tap t)
+{
+    t.kx++;
+    if (t.kx == KERNEL_W) {
+        t.kx = 0;
+        t.ky++;
+    }
+    if (t.ky == KERNEL_H) {
+        t.ky = 0;
+        t.outer++;
+    }
+}
+
+#ifdef SKIPS
+void add_what_meets(const uint k_count, inout tap t, inout VALUE sums[EACH][ROWS])
+{
+    for (uint k = 0; k < k_count; k++, next_tap(t))
+        [[unroll]] for (uint i = 0; i < EACH; i++) {
+            VALUE x = neighbour(i, t.outer, t.ky, t.kx);
+            if (meets[i]) [[unroll]] for (uint j = 0; j < ROWS; j++) sums[i][j] += weights[k * ROWS + j] * x;
+        }
+}
+#endif
 
 // The tile that begins with row m0 and pixel first.
 void convolve(const uint m0, const uint first, const uint m_size, const uint p_size, const uint outer_size)
@@ -44,26 +76,27 @@ void convolve(const uint m0, const uint first, const uint m_size, const uint p_s
         [[unroll]] for (uint j = 0; j < ROWS; j++) sums[i][j] = VALUE(0);
     }
     tap t = tap(0, 0, 0);
+#ifdef SKIPS
+    barrier();
+    odd_chunk = 0;
+#endif
     for (uint k0 = 0; k0 < k_size; k0 += CHUNK) {
         uint k_count = min(CHUNK, k_size - k0);
         barrier();
         fill_weights(m0, m_size, k0, k_count);
         barrier();
-        for (uint k = 0; k < k_count; k++) {
+#ifdef SKIPS
+        if (odd_chunk == k0 / CHUNK + 1) {
+            add_what_meets(k_count, t, sums);
+            continue;
+        }
+#endif
+        for (uint k = 0; k < k_count; k++, next_tap(t)) {
             VALUE x[EACH];
             [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.outer, t.ky, t.kx);
             [[unroll]] for (uint j = 0; j < ROWS; j++) {
                 VALUE w = weights[k * ROWS + j];
                 [[unroll]] for (uint i = 0; i < EACH; i++) sums[i][j] += w * x[i];
-            }
-            t.kx++;
-            if (t.kx == KERNEL_W) {
-                t.kx = 0;
-                t.ky++;
-            }
-            if (t.ky == KERNEL_H) {
-                t.ky = 0;
-                t.outer++;
             }
         }
     }

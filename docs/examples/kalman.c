@@ -7,9 +7,10 @@
 // change of velocity, all along the same measurements, as one batch in one kiln_scan; the likelihood of the
 // measurements says which filter knows best. Then both strengths are learnt by going up the gradient of the likelihood
 // through all steps of the filter, with captured functions.
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,18 +33,9 @@ static const char usage[] = "usage: kalman [options]\n"
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'}, {"steps", 1, NULL, 's'}, {"filters", 1, NULL, 'f'},
-                                          {"rounds", 1, NULL, 'r'}, {"help", 0, NULL, '?'},  {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 's': o->steps = atoll(optarg); break;
-        case 'f': o->filters = atoll(optarg); break;
-        case 'r': o->rounds = atoll(optarg); break;
-        default: fputs(usage, stderr); return false;
-        }
-    }
-    bool good = optind == argc && o->steps > 1 && o->filters > 1 && o->rounds >= 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"steps", .whole = &o->steps},
+                             {"filters", .whole = &o->filters}, {"rounds", .whole = &o->rounds});
+    bool good = read && o->steps > 1 && o->filters > 1 && o->rounds >= 0;
     if (!good) fputs(usage, stderr);
     return good;
 }

@@ -8,9 +8,10 @@
 // in which normalisation and activation stand before the convolutions (He et al. 2016, Identity mappings in deep
 // residual networks). The mean over all places of the last stage goes into a dense layer. The program prints the loss
 // and the accuracy of each epoch, and fails where the last loss is not below the first.
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,26 +37,12 @@ static const char usage[] = "usage: resnet [options]\n"
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'}, {"data", 1, NULL, 'D'},   {"epochs", 1, NULL, 'e'},
-                                          {"limit", 1, NULL, 'l'},  {"batch", 1, NULL, 'b'},  {"lr", 1, NULL, 'r'},
-                                          {"width", 1, NULL, 'w'},  {"blocks", 1, NULL, 'n'}, {"workers", 1, NULL, 't'},
-                                          {"seed", 1, NULL, 's'},   {"help", 0, NULL, 'h'},   {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'D': o->data = optarg; break;
-        case 'e': o->epochs = atoll(optarg); break;
-        case 'l': o->limit = atoll(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'r': o->lr = atof(optarg); break;
-        case 'w': o->width = atoll(optarg); break;
-        case 'n': o->blocks = atoll(optarg); break;
-        case 't': o->workers = atoll(optarg); break;
-        case 's': o->seed = atoll(optarg); break;
-        default: fputs(usage, c == 'h' ? stdout : stderr); return false;
-        }
-    }
-    bool good = optind == argc && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->blocks >= 0;
+    bool read =
+        READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
+                     {"epochs", .whole = &o->epochs}, {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch},
+                     {"lr", .real = &o->lr}, {"width", .whole = &o->width}, {"blocks", .whole = &o->blocks},
+                     {"workers", .whole = &o->workers}, {"seed", .whole = &o->seed});
+    bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->blocks >= 0;
     if (!good) fputs(usage, stderr);
     return good;
 }

@@ -7,9 +7,10 @@
 // that gradients pass: mean + deviation * noise. The loss, minus the evidence lower bound, is what the decoder's image
 // differs, plus how much that distribution differs from the normal one of mean 0 and variance 1. A step of training is
 // one captured function, the noise drawn inside. The images are those of Zalando (Xiao, Rasul, Vollgraf 2017).
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,24 +35,11 @@ static const char usage[] =
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'}, {"data", 1, NULL, 'D'},   {"epochs", 1, NULL, 'e'},
-                                          {"limit", 1, NULL, 'l'},  {"batch", 1, NULL, 'b'},  {"latent", 1, NULL, 'z'},
-                                          {"hidden", 1, NULL, 'h'}, {"output", 1, NULL, 'o'}, {"help", 0, NULL, '?'},
-                                          {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'D': o->data = optarg; break;
-        case 'e': o->epochs = atoll(optarg); break;
-        case 'l': o->limit = atoll(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'z': o->latent = atoll(optarg); break;
-        case 'h': o->hidden = atoll(optarg); break;
-        case 'o': o->output = optarg; break;
-        default: fputs(usage, stderr); return false;
-        }
-    }
-    bool good = optind == argc && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->latent > 0 && o->hidden > 0;
+    bool read =
+        READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
+                     {"epochs", .whole = &o->epochs}, {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch},
+                     {"latent", .whole = &o->latent}, {"hidden", .whole = &o->hidden}, {"output", .text = &o->output});
+    bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->latent > 0 && o->hidden > 0;
     if (!good) fputs(usage, stderr);
     return good;
 }

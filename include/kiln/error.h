@@ -8,10 +8,13 @@
 ///     kiln_tensor *y = kiln_relu(kiln_add(kiln_matmul(x, w), b));
 ///     if (!y) fprintf(stderr, "%s\n", kiln_error_message());
 ///
-/// Freeing, scopes, closing and the functions of this header work while an error is pending. The library never prints
-/// an error, never exits and never aborts. All functions here may be called from any thread at any time.
+/// Freeing, scopes, closing and the functions of this header work while an error is pending. The library prints
+/// no error that a program has asked for, never exits and never aborts. All functions here may be called from any
+/// thread at any time.
 #ifndef KILN_ERROR_H
 #define KILN_ERROR_H
+
+#include <stdbool.h>
 
 /// Marks what the shared library exports.
 #ifndef KILN_API
@@ -62,11 +65,38 @@ KILN_API kiln_status kiln_error(void);
 /// The text of the pending error, "" when there is none. It names the operation, the argument, the offending values and
 /// the line of the caller: "matmul: inner dimensions differ: a is f32[2,3], b is f32[4,5] (train.c:42)". Without debug
 /// information the place reads "train+0x1085". The text lives in a buffer of the calling thread and is valid until that
-/// thread clears the error or ends. A text that nobody has asked for when a device is closed goes to the log.
+/// thread clears the error or ends. A text that nobody has asked for when a device is closed, or the thread ends, goes
+/// to the log; when the process ends, to stderr, unless the environment says KILN_LOG=0.
 KILN_API const char *kiln_error_message(void);
 
 /// Forgets the pending error of the calling thread.
 KILN_API void kiln_error_clear(void);
+
+/// Prints the pending error to stderr behind a place of the program, as "train.c:42: KILN_E_SHAPE: matmul: …", and says
+/// whether there was one. For KILN_CHECK.
+KILN_API bool kiln_error_report(const char *file, int line);
+
+/// Evaluates a call, a whole expression or an assignment. Where an error is pending then, prints it with the place of
+/// this line, and ends the program with status 1.
+///
+///     KILN_CHECK(loss = kiln_mean(kiln_square(kiln_sub(y, target)), NULL));
+///     KILN_CHECK(kiln_backward(loss, NULL));
+#define KILN_CHECK(call) ((void)(call), kiln_error_report(__FILE__, __LINE__) ? exit(1) : (void)0)
+
+/// The same, but returns `value` from the function around it.
+#define KILN_CHECK_RETURN(call, value)                           \
+    do {                                                         \
+        (void)(call);                                            \
+        if (kiln_error_report(__FILE__, __LINE__)) return value; \
+    } while (0)
+
+/// Evaluates a call and returns the pending error, if there is one, from the function around it, without a word: for
+/// functions that return a kiln_status, such as those of kiln_jit.
+#define KILN_TRY(call)                         \
+    do {                                       \
+        (void)(call);                          \
+        if (kiln_error()) return kiln_error(); \
+    } while (0)
 
 /// The name of a code, "KILN_E_SHAPE" for example; "unknown status" for a number that is none. Never NULL; static.
 KILN_API const char *kiln_status_name(kiln_status status);

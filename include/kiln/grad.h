@@ -73,10 +73,11 @@ typedef struct kiln_bundle_grad_opts {
 KILN_API kiln_status kiln_bundle_grad(kiln_bundle_fn fn, void *user, kiln_bundle *in, const kiln_bundle_grad_opts *opts,
                                       kiln_bundle **value, kiln_bundle **grads);
 
-/// Runs the tape back from `out`: sets the gradient of each parameter it reaches. sens NULL = ones. Frees the tape.
-/// Functions in steps (floor, round, sign ...) reach their inputs with zeros. Comparisons, argmax and the like, and
-/// kiln_stop_gradient, end the way: an out that depends on no parameter otherwise sets no gradient, with a warning in
-/// the log and no error.
+/// Runs the tape back from `out`: sets the gradient of each parameter it reaches. sens NULL = ones; where out has more
+/// than one element the gradients are then those of its sum, with a warning in the log that names the line. Frees the
+/// tape. Functions in steps (floor, round, sign ...) reach their inputs with zeros. Comparisons, argmax and the like,
+/// and kiln_stop_gradient, end the way: an out that depends on no parameter otherwise sets no gradient, with a warning
+/// in the log and no error.
 KILN_API kiln_status kiln_backward(kiln_tensor *out, kiln_tensor *sens);
 typedef struct kiln_backward_opts {
     size_t size KILN_0;

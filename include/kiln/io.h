@@ -1,5 +1,5 @@
 /// @file io.h
-/// Files: npy, npz, safetensors, IDX, and checkpoints.
+/// Files: npy, npz, safetensors, GGUF, PyTorch's, IDX, and checkpoints.
 ///
 ///     kiln_npy_save("x.npy", x);
 ///     kiln_tensor *y = kiln_npy_load(NULL, "x.npy");
@@ -43,12 +43,29 @@ KILN_API kiln_status kiln_npy_save(const char *path, const kiln_tensor *t);
 typedef struct kiln_archive kiln_archive;
 
 /// Opens NumPy's npz: a zip file of npy arrays, stored or deflated. The names are those of the members without ".npy".
-/// A zip file in which nothing is an array, as PyTorch writes, is KILN_E_FORMAT.
+/// A zip file in which nothing is an array is KILN_E_FORMAT: see kiln_torch_load.
 KILN_API kiln_archive *kiln_npz_load(const char *path);
 /// Opens a safetensors file. Errors beside those of all readers: KILN_E_FORMAT for a header above 100 MB, bad JSON or
 /// UTF-8, a name given twice, a shape that disagrees with its offsets, and data that overlaps, leaves a gap or passes
 /// the end of the file.
 KILN_API kiln_archive *kiln_safetensors_load(const char *path);
+
+/// Opens a GGUF file (llama.cpp, ggml), versions 2 and 3, little-endian. Shapes are row-major: GGUF lists dimensions
+/// from the last to the first. Arrays of f16, bf16, f32, f64 and i8 to i64 are as they are; those of the quantised
+/// types q4_0, q4_1, q5_0, q5_1, q8_0, q2_K to q6_K, iq4_nl and mxfp4 are unpacked to f32 when they are asked for.
+/// Others (iq1 to iq3, iq4_xs, tq) are KILN_E_UNSUPPORTED then. Metadata are texts: numbers in decimal, true and false,
+/// arrays as
+/// "[1, 2]" with texts in quotes as in JSON. Errors beside those of all readers: KILN_E_FORMAT for lengths, counts and
+/// offsets that pass the end of the file, overlap or miss the alignment, and for rows that are no whole blocks.
+KILN_API kiln_archive *kiln_gguf_load(const char *path);
+
+/// Opens a file of PyTorch (.pt, .pth), as torch.save writes since 1.6, without running anything in it: tensors, and
+/// parameters, in dicts, lists and tuples. The names are the keys on the way, joined by dots ("model.0.weight",
+/// "params.3"); a file that is one tensor has it as "tensor". Numbers and texts are metadata, their names made
+/// likewise. Tensors that are views come dense. What is no state of tensors, a whole module say, is KILN_E_UNSUPPORTED
+/// with the name that Python would have to give; so are files of older versions. Errors beside those of all readers:
+/// KILN_E_FORMAT for tensors that reach beyond their storage and for pickles that are cut off or contain themselves.
+KILN_API kiln_archive *kiln_torch_load(const char *path);
 
 /// The number of arrays.
 KILN_API size_t kiln_archive_count(const kiln_archive *a);
@@ -61,7 +78,12 @@ KILN_API bool kiln_archive_has(const kiln_archive *a, const char *name);
 KILN_API kiln_tensor *kiln_archive_tensor(kiln_archive *a, kiln_device *dev, size_t i);
 /// The array of this name. Errors: KILN_E_ARGUMENT, with a name that is there, when there is none.
 KILN_API kiln_tensor *kiln_archive_get(kiln_archive *a, kiln_device *dev, const char *name);
-/// The number of entries of a safetensors file's "__metadata__" (0 for npz).
+/// The array of this name as it is packed, u8 of its shape with bytes in the place of the elements of the last axis:
+/// the blocks of ggml. *format, unless `format` is NULL, is its type ("q4_0"), a constant.
+/// Errors: KILN_E_ARGUMENT where it is not packed, as in files other than GGUF; else as kiln_archive_get.
+KILN_API kiln_tensor *kiln_archive_packed(kiln_archive *a, kiln_device *dev, const char *name, const char **format);
+/// The number of entries of a file's metadata: "__metadata__" of safetensors, all pairs of GGUF, what is
+/// no tensor in PyTorch's (0 for npz).
 KILN_API size_t kiln_archive_metadata_count(const kiln_archive *a);
 /// Key and value of entry i of the metadata, borrowed until the archive is freed.
 KILN_API kiln_status kiln_archive_metadata(const kiln_archive *a, size_t i, const char **key, const char **value);
@@ -75,10 +97,11 @@ typedef struct kiln_npz_opts {
 #define KILN_NPZ(...) KILN_OPTS_(kiln_npz_opts, __VA_ARGS__)
 
 /// Writes n tensors under n different names as npz. Errors: KILN_E_ARGUMENT for a name that is empty or given twice,
-/// KILN_E_UNSUPPORTED for bf16 and for a file of 4 GiB or more (safetensors has no such bound).
+/// KILN_E_UNSUPPORTED for bf16, storage dtypes and for a file of 4 GiB or more (safetensors has no such bound).
 KILN_API kiln_status kiln_npz_save(const char *path, const char *const *names, kiln_tensor *const *tensors, size_t n,
                                    const kiln_npz_opts *opts);
-/// Writes n tensors under n different names as safetensors; all dtypes. Names are UTF-8; "__metadata__" is taken.
+/// Writes n tensors under n different names as safetensors; all dtypes but KILN_C128, KILN_I4 and KILN_U4. Names are
+/// UTF-8; "__metadata__" is taken.
 KILN_API kiln_status kiln_safetensors_save(const char *path, const char *const *names, kiln_tensor *const *tensors,
                                            size_t n);
 

@@ -8,6 +8,7 @@
 #include <kiln/control.h>
 #include <kiln/data.h>
 #include <kiln/device.h>
+#include <kiln/dlpack.h>
 #include <kiln/error.h>
 #include <kiln/grad.h>
 #include <kiln/graph.h>
@@ -25,5 +26,8 @@
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>
+
+#include <kiln/frames.h>
+#include <stdlib.h> // exit, for KILN_CHECK
 
 #endif

@@ -95,8 +95,12 @@ typedef enum kiln_dtype {
     KILN_U16 = 10,
     KILN_U32 = 11,
     KILN_U64 = 12,
-    KILN_C64 = 32,  ///< complex: a pair of f32
-    KILN_C128 = 33, ///< complex: a pair of f64
+    KILN_C64 = 32,     ///< complex: a pair of f32
+    KILN_C128 = 33,    ///< complex: a pair of f64
+    KILN_F8_E4M3 = 34, ///< storage: a float of 8 bits, e4m3fn: to 448, no infinities
+    KILN_F8_E5M2 = 35, ///< storage: a float of 8 bits, e5m2: to 57344, and infinities
+    KILN_I4 = 36,      ///< storage: -8 to 7, two in a byte
+    KILN_U4 = 37,      ///< storage: 0 to 15, two in a byte
 } kiln_dtype;
 
 #ifdef __cplusplus

@@ -103,16 +103,34 @@ KILN_API size_t kiln_cell_state(kiln_cell *cell, const char **names, kiln_tensor
 /// where it has both.
 KILN_API kiln_status kiln_cell_restore(kiln_cell *cell, const kiln_checkpoint *c);
 
+/// What kiln_cell_load finds that does not fit.
+typedef enum kiln_load_problem {
+    KILN_LOAD_MISSING,    ///< a tensor of the cell that the file lacks
+    KILN_LOAD_UNEXPECTED, ///< an array of the file that the cell lacks, or a second name of one tensor
+    KILN_LOAD_MISFIT,     ///< another shape or dtype
+} kiln_load_problem;
+/// Told of each; `name` as in the cell, behind the prefix. Texts are borrowed for the call.
+typedef void (*kiln_load_report_fn)(void *user, kiln_load_problem problem, const char *name, const char *message);
+/// What an array of the file is called in the cell (behind the prefix, where there is one), valid until the next call;
+/// NULL: it is passed over.
+typedef const char *(*kiln_rename_fn)(void *user, const char *name);
+
 /// Options of kiln_cell_load.
 typedef struct kiln_cell_load_opts {
     size_t size KILN_0;
-    const char *prefix KILN_0; ///< before each name in the file ("model."); what does not begin so is passed over
-    bool partial KILN_0;       ///< what the file lacks stays as it is, and what the cell lacks is passed over
+    const char *prefix KILN_0;         ///< before each name in the file ("model."); others are passed over
+    bool partial KILN_0;               ///< what the file lacks stays as it is, and what the cell lacks is passed over
+    kiln_rename_fn rename KILN_0;      ///< NULL: names are the file's
+    kiln_load_report_fn report KILN_0; ///< NULL: nobody is told but by the error
+    void *user KILN_0;                 ///< of both
 } kiln_cell_load_opts;
 #define KILN_CELL_LOAD(...) KILN_OPTS_(kiln_cell_load_opts, __VA_ARGS__)
-/// Writes the arrays of a file (safetensors, npz) into the cell, with the same names. Floats are cast to the cell's
-/// dtype. All are read and checked before one is written. Errors: KILN_E_ARGUMENT for a tensor that the file lacks, for
-/// both names of one, and for an array that the cell lacks ("num_batches_tracked" apart); KILN_E_SHAPE, KILN_E_DTYPE.
+/// Writes the arrays of a file (safetensors, npz, PyTorch's, GGUF) into the cell, with the same names, or those that
+/// .rename gives. Floats are cast to the cell's dtype. All are read and checked before one is written, and an error
+/// lists all that does not fit, the first twelve with their names; .report is told of each, with .partial too, where
+/// what is missing and unexpected is no error. Errors: KILN_E_ARGUMENT for a tensor that the file lacks, for both names
+/// of one, and for an array that the cell lacks ("num_batches_tracked" apart); KILN_E_SHAPE, KILN_E_DTYPE; the code is
+/// the first's.
 KILN_API kiln_status kiln_cell_load(kiln_cell *cell, kiln_archive *a, const kiln_cell_load_opts *opts);
 
 /// The number of elements of all parameters.

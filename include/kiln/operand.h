@@ -92,31 +92,33 @@ static inline kiln_operand kiln_operand_bool_(bool v)
 #define KILN_IS_NUMBER_(x) _Generic((x), kiln_tensor *: 0, const kiln_tensor *: 0, void *: 0, default: 1)
 #define KILN_TENSOR_(x) _Generic((x), \
     kiln_tensor *: (x), const kiln_tensor *: (kiln_tensor *)(uintptr_t)(x), void *: (x), default: (kiln_tensor *)0)
+// What a call gives, with something to do behind it: a jump would take the line of the caller along (frames.h).
+#define KILN_KEPT_(id, call) __auto_type kiln_r##id = call; __asm__ volatile("" ::: "memory"); kiln_r##id;
 #define KILN_BINARY_(id, f, f_n, a, b, ...) KILN_BINARY_ID_(id, f, f_n, a, b, __VA_ARGS__)
 #define KILN_BINARY_ID_(id, f, f_n, a, b, ...) __extension__({ \
     __auto_type kiln_a##id = (a); __auto_type kiln_b##id = (b); \
-    __builtin_choose_expr(KILN_IS_NUMBER_(kiln_a##id) + KILN_IS_NUMBER_(kiln_b##id) == 0, \
+    KILN_KEPT_(id, __builtin_choose_expr(KILN_IS_NUMBER_(kiln_a##id) + KILN_IS_NUMBER_(kiln_b##id) == 0, \
         (f)(KILN_TENSOR_(kiln_a##id), KILN_TENSOR_(kiln_b##id) __VA_ARGS__), \
-        f_n(KILN_OPERAND(kiln_a##id), KILN_OPERAND(kiln_b##id) __VA_ARGS__)); })
+        f_n(KILN_OPERAND(kiln_a##id), KILN_OPERAND(kiln_b##id) __VA_ARGS__))) })
 #define KILN_TERNARY_(id, f, f_n, a, b, c, ...) KILN_TERNARY_ID_(id, f, f_n, a, b, c, __VA_ARGS__)
 #define KILN_TERNARY_ID_(id, f, f_n, a, b, c, ...) __extension__({ \
     __auto_type kiln_a##id = (a); __auto_type kiln_b##id = (b); __auto_type kiln_c##id = (c); \
-    __builtin_choose_expr( \
+    KILN_KEPT_(id, __builtin_choose_expr( \
         KILN_IS_NUMBER_(kiln_a##id) + KILN_IS_NUMBER_(kiln_b##id) + KILN_IS_NUMBER_(kiln_c##id) == 0, \
         (f)(KILN_TENSOR_(kiln_a##id), KILN_TENSOR_(kiln_b##id), KILN_TENSOR_(kiln_c##id) __VA_ARGS__), \
-        f_n(KILN_OPERAND(kiln_a##id), KILN_OPERAND(kiln_b##id), KILN_OPERAND(kiln_c##id) __VA_ARGS__)); })
+        f_n(KILN_OPERAND(kiln_a##id), KILN_OPERAND(kiln_b##id), KILN_OPERAND(kiln_c##id) __VA_ARGS__))) })
 // In place: what is written is a tensor.
 #define KILN_BINARY_IN_PLACE_(id, f, f_n, a, b) KILN_BINARY_IN_PLACE_ID_(id, f, f_n, a, b)
 #define KILN_BINARY_IN_PLACE_ID_(id, f, f_n, a, b) __extension__({ \
     kiln_tensor *kiln_a##id = (a); __auto_type kiln_b##id = (b); \
-    __builtin_choose_expr(KILN_IS_NUMBER_(kiln_b##id) == 0, (f)(kiln_a##id, KILN_TENSOR_(kiln_b##id)), \
-        f_n(kiln_a##id, KILN_OPERAND(kiln_b##id))); })
+    KILN_KEPT_(id, __builtin_choose_expr(KILN_IS_NUMBER_(kiln_b##id) == 0, \
+        (f)(kiln_a##id, KILN_TENSOR_(kiln_b##id)), f_n(kiln_a##id, KILN_OPERAND(kiln_b##id)))) })
 #define KILN_TERNARY_IN_PLACE_(id, f, f_n, a, b, c) KILN_TERNARY_IN_PLACE_ID_(id, f, f_n, a, b, c)
 #define KILN_TERNARY_IN_PLACE_ID_(id, f, f_n, a, b, c) __extension__({ \
     kiln_tensor *kiln_a##id = (a); __auto_type kiln_b##id = (b); __auto_type kiln_c##id = (c); \
-    __builtin_choose_expr(KILN_IS_NUMBER_(kiln_b##id) + KILN_IS_NUMBER_(kiln_c##id) == 0, \
+    KILN_KEPT_(id, __builtin_choose_expr(KILN_IS_NUMBER_(kiln_b##id) + KILN_IS_NUMBER_(kiln_c##id) == 0, \
         (f)(kiln_a##id, KILN_TENSOR_(kiln_b##id), KILN_TENSOR_(kiln_c##id)), \
-        f_n(kiln_a##id, KILN_OPERAND(kiln_b##id), KILN_OPERAND(kiln_c##id))); })
+        f_n(kiln_a##id, KILN_OPERAND(kiln_b##id), KILN_OPERAND(kiln_c##id)))) })
 #endif
 // clang-format on
 #endif

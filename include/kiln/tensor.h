@@ -30,6 +30,15 @@ extern "C" {
 KILN_API kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
                                      const void *data);
 
+/// The same from `size_B` bytes, which must be as many as the shape takes: of another number, as of integers of 32 bits
+/// given as KILN_I64, KILN_E_SHAPE with both. KILN_BYTES gives an array and its size:
+///
+///     const int64_t labels[] = {3, 1, 4};
+///     kiln_tensor *t = kiln_from_bytes(NULL, KILN_I64, KILN_SHAPE(3), KILN_BYTES(labels));
+KILN_API kiln_tensor *kiln_from_bytes(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                      const void *data, size_t size_B);
+#define KILN_BYTES(array) (array), sizeof(array)
+
 /// Weak scalars: rank 0; in an op they take the dtype of the other operand within its kind.
 KILN_API kiln_tensor *kiln_scalar(double value);
 KILN_API kiln_tensor *kiln_scalar_int(int64_t value);
@@ -51,10 +60,11 @@ KILN_API bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base); //
 KILN_API kiln_device *
 kiln_tensor_device(const kiln_tensor *t);               ///< borrowed; NULL for a weak scalar that no op has placed
 KILN_API uint64_t kiln_version(const kiln_tensor *t);   ///< of the storage: raised by each write
-KILN_API size_t kiln_dtype_size(kiln_dtype dtype);      ///< bytes of one element
+KILN_API size_t kiln_dtype_size(kiln_dtype dtype);      ///< bytes of one element; 0 and an error where two lie in one
 KILN_API const char *kiln_dtype_name(kiln_dtype dtype); ///< "f32", "i64", "bool" ...
 
-/// Copies the elements in row-major order to host memory. Waits for the device. `size_B` must be numel x element size.
+/// Copies the elements in row-major order to host memory. Waits for the device. `size_B` must be numel x element size,
+/// numel / 2 of KILN_I4 and KILN_U4.
 KILN_API kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B);
 /// The value of a tensor with one element; NaN (or 0) and an error for any other. As an integer u64 keeps its bits:
 /// cast it to uint64_t.
@@ -123,6 +133,15 @@ KILN_API kiln_status kiln_unique_sized(kiln_tensor *x, int64_t size, double fill
 /// gradients with what they are made of. Errors: KILN_E_DTYPE, KILN_E_SHAPE where the last dimension is not 2.
 KILN_API kiln_tensor *kiln_view_as_real(kiln_tensor *z);
 KILN_API kiln_tensor *kiln_view_as_complex(kiln_tensor *pairs);
+
+/// Storage dtypes hold numbers that casts alone compute with. KILN_F8_E4M3 and KILN_F8_E5M2 are floats of 8 bits, in
+/// the formats e4m3fn and e5m2 of kiln_to_float8. KILN_I4 and KILN_U4 are integers of 4 bits; two lie in a byte, the
+/// first in its lower half, so the last axis has an even size, and kiln_strides counts bytes. kiln_cast makes them of
+/// every real dtype and every real dtype of them: floats of 8 bits round to nearest, half to even, and saturate,
+/// infinities too, and NaN stays one; integers of 4 bits truncate and saturate floats (NaN is 0), and wrap integers, as
+/// other casts do. kiln_bitcast reads their bytes, u8 [..., N], and bytes as them, i4 [..., 2 N]. Ops that move
+/// elements take them, of KILN_I4 and KILN_U4 where the last axis stays whole and last; the guide has the list. Others
+/// refuse them. They have no gradient: the cast of a tensor that requires one is an error.
 
 /// Frees early and nulls the handle; NULL is fine.
 KILN_API void kiln_free(kiln_tensor **t);

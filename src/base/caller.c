@@ -13,6 +13,7 @@
 // the line of the old one.
 #include "base/caller.h"
 #include "base/base.h"
+#include "base/where.h"
 #include "base/dwarf.h"
 
 #include <dlfcn.h>
@@ -78,9 +79,9 @@ static bool is_runtime_library(uintptr_t address)
 static bool is_library_source(const char *path)
 {
     static const char *const layers[] = {
-        "base",  "ir",     "scalar", "ops",     "pass", "codegen", "device", "vulkan",  "cpu",
-        "null",  "tensor", "bundle", "grad",    "jit",  "nn",      "optim",  "data",    "io",
-        "debug", "spirv",  "fuse",   "program", "llvm", "model",   "onnx",   "compose", "complex",
+        "base",   "ir",      "scalar", "ops",   "pass", "codegen", "device",  "vulkan", "cpu",   "null",
+        "tensor", "bundle",  "grad",   "jit",   "nn",   "optim",   "data",    "io",     "debug", "spirv",
+        "fuse",   "program", "llvm",   "model", "onnx", "compose", "complex", "stored",
     };
     for (const char *at = strstr(path, "src/"); at; at = strstr(at + 1, "src/")) {
         if (at != path && at[-1] != '/') continue;
@@ -176,6 +177,7 @@ size_t caller_describe(uintptr_t address, char *out, size_t size_B)
 {
     if (size_B == 0) return 0;
     out[0] = '\0';
+    address = where_address(address);
     if (address == 0) return 0;
     struct dwarf_place place;
     if (dwarf_resolve(address, &place)) {

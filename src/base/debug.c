@@ -44,6 +44,17 @@ static void check_word(const char *word, size_t n)
     log_warn("KILN_DEBUG: there is no \"%.*s\"; known are %s", (int)n, word, list);
 }
 
+static bool has(const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = text; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == len && !memcmp(at, name, n)) return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
 static void read_environment(void)
 {
     const char *value = getenv("KILN_DEBUG");
@@ -53,18 +64,14 @@ static void read_environment(void)
         if (n) check_word(at, n);
         at += n + (at[n] == ',');
     }
+    // Ops are watched one by one.
+    if (has("nan") && strlen(text) + sizeof ",replay" <= sizeof text) strcat(text, ",replay");
 }
 
 bool debug_flag(const char *name)
 {
     pthread_once(&once, read_environment);
-    size_t len = strlen(name);
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, ",");
-        if (n == len && !memcmp(at, name, n)) return true;
-        at += n + (at[n] == ',');
-    }
-    return false;
+    return has(name);
 }
 
 bool debug_value(const char *name, size_t *at, char *out, size_t size_B)

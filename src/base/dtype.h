@@ -45,7 +45,8 @@ static inline bool dtype_is_float(unsigned dtype)
 {
     return dtype < DTYPE_COUNT && dtype_info[dtype].kind == KIND_FLOAT;
 }
-// Complex dtypes are no rows: they are pairs of floats. Their names in files; NULL: the format has none.
+// Complex and storage dtypes are no rows: they are pairs of floats, and bytes. Names in files; NULL: the format has
+// none.
 static inline const char *dtype_npy(unsigned dtype)
 {
     if (dtype == KILN_C64 || dtype == KILN_C128) return dtype == KILN_C64 ? "c8" : "c16";
@@ -54,6 +55,7 @@ static inline const char *dtype_npy(unsigned dtype)
 static inline const char *dtype_safetensors(unsigned dtype)
 {
     if (dtype == KILN_C64) return "C64";
+    if (dtype == KILN_F8_E4M3 || dtype == KILN_F8_E5M2) return dtype == KILN_F8_E4M3 ? "F8_E4M3" : "F8_E5M2";
     return dtype < DTYPE_COUNT ? dtype_info[dtype].safetensors : NULL;
 }
 static inline bool dtype_is_half_float(unsigned dtype) // computed in f32, stored in 16 bits
@@ -65,6 +67,11 @@ static inline bool dtype_holds(unsigned to, unsigned from)
 {
     const struct dtype_info *t = &dtype_info[to], *f = &dtype_info[from];
     return t->digits >= f->digits && t->exponent_bits >= f->exponent_bits && t->is_signed >= f->is_signed;
+}
+// Gradients of integers are of their own dtype: an unsigned one has no negative numbers.
+static inline bool dtype_has_gradient(unsigned dtype)
+{
+    return dtype_info[dtype].is_signed;
 }
 // Whether an integer dtype is computed in 64 bits: unsigned ones of 32 bits are.
 static inline bool dtype_is_long(unsigned dtype)

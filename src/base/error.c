@@ -21,8 +21,19 @@ static THREAD_LOCAL struct error_record *own;
 static struct error_record reserve;
 static atomic_flag reserve_taken = ATOMIC_FLAG_INIT;
 
+// An error that is dropped with its thread. What listens to warnings may be gone when the process ends.
+static void tell_unheard(void)
+{
+    const char *text = own->text, *level = getenv("KILN_LOG");
+    if (!thread_ends_process())
+        log_warn("a thread ends with an error that nobody has read: %s", text);
+    else if (!level || strcmp(level, "0") != 0)
+        fprintf(stderr, "kiln: the process ends with an error that nobody has read: %s\n", text);
+}
+
 static void drop_own(void)
 {
+    if (error_is_unheard()) tell_unheard();
     if (own == &reserve)
         atomic_flag_clear(&reserve_taken);
     else
@@ -66,6 +77,7 @@ kiln_status error_setv(kiln_status code, const char *format, va_list args)
     vsnprintf(r->text, sizeof r->text, format, args);
     text_escape(r->text, sizeof r->text);
     append_place(r);
+    if (debug_flag("errors")) log_warn("error %s: %s", kiln_status_name(code), r->text);
     return code;
 }
 
@@ -111,6 +123,23 @@ void error_note_where(const char *format, ...)
     noted = true;
 }
 
+void error_note_before(const char *format, ...)
+{
+    char where[256];
+    if (!error_pending || noted || !own) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    text_escape(where, sizeof where);
+    noted = true;
+    size_t n = strlen(where), len = strlen(own->text);
+    if (n + 2 + len >= sizeof own->text) return;
+    memmove(own->text + n + 2, own->text, len + 1);
+    memcpy(own->text, where, n);
+    memcpy(own->text + n, ": ", 2);
+}
+
 bool error_is_unheard(void)
 {
     return error_pending && !heard;
@@ -154,6 +183,15 @@ const char *kiln_error_message(void)
 void kiln_error_clear(void)
 {
     error_pending = KILN_OK;
+}
+
+bool kiln_error_report(const char *file, int line)
+{
+    if (!error_pending) return false;
+    const char *slash = strrchr(file, '/');
+    fprintf(stderr, "%s:%d: %s: %s\n", slash ? slash + 1 : file, line, kiln_status_name(error_pending),
+            kiln_error_message());
+    return true;
 }
 
 const char *kiln_status_name(kiln_status status)

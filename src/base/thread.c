@@ -9,6 +9,7 @@ static _Atomic(void (*)(void)) drops[THREAD_PARTS];
 static THREAD_LOCAL unsigned due; // a bit a part
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool process_ends;
 
 static void run(unsigned parts)
 {
@@ -34,7 +35,13 @@ static void make_key(void)
 // Nobody ends the threads' storage of the one that ends the process.
 __attribute__((destructor)) static void end_process(void)
 {
+    process_ends = true;
     run(~(1u << THREAD_SCOPES | 1u << THREAD_DEVICE | 1u << THREAD_SECTIONS));
+}
+
+bool thread_ends_process(void)
+{
+    return process_ends;
 }
 
 void thread_at_end(enum thread_part part, void (*drop)(void))

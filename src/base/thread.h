@@ -1,5 +1,6 @@
 // What the library keeps for a thread, and that it goes when the thread ends.
 #pragma once
+#include <stdbool.h>
 
 // Storage that one load reads. It lies in the few hundred bytes that the loader sets aside for all libraries that a
 // program opens while it runs, so what is large is a pointer there; a test holds the library to that.
@@ -23,3 +24,5 @@ enum thread_part {
 // `drop` runs on the calling thread when that ends, and then has to be asked for anew. The same function each time.
 // Scopes, devices and sections of the thread that ends the process are left as they are.
 void thread_at_end(enum thread_part part, void (*drop)(void));
+// In a drop: whether the process ends, not this thread alone.
+bool thread_ends_process(void);

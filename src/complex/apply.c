@@ -50,7 +50,7 @@ static kiln_status apply(const struct op *op, kiln_device *dev, int n_in, kiln_t
 kiln_tensor *kiln_view_as_real(kiln_tensor *z)
 {
     if (error_pending || tensor_check_any("view_as_real", "z", z)) return NULL;
-    if (z->complex) return tensor_as_pairs(z);
+    if (z->shown == SHOWN_COMPLEX) return tensor_as_pairs(z);
     char text[TYPE_TEXT_MAX];
     error_set(KILN_E_DTYPE, "view_as_real: z must be complex, it is %s", tensor_text(z, text, sizeof text));
     return NULL;

@@ -3,7 +3,7 @@
 
 static bool is_complex(const kiln_tensor *t)
 {
-    return t->complex;
+    return t->shown == SHOWN_COMPLEX;
 }
 
 // A real tensor beside pairs.

@@ -30,7 +30,7 @@ static kiln_tensor *converted(const struct complex_call *c)
         return NULL;
     }
     kiln_dtype part = (kiln_dtype)dtype_of_part(to);
-    if (c->in[0]->complex) return tensor_as_complex(kiln_cast(tensor_as_pairs(c->in[0]), part));
+    if (c->in[0]->shown == SHOWN_COMPLEX) return tensor_as_complex(kiln_cast(tensor_as_pairs(c->in[0]), part));
     kiln_tensor *re = kiln_cast(c->in[0], part);
     return from_parts(re, re ? kiln_zeros_like(re) : NULL);
 }

@@ -99,7 +99,7 @@ static kiln_tensor *tanh_of(const struct complex_call *c)
 static kiln_tensor *pow_of(const struct complex_call *c)
 {
     kiln_tensor *a = c->in[0], *b = c->in[1];
-    if (!a->complex) a = from_parts(a, kiln_scalar(0));
+    if (a->shown != SHOWN_COMPLEX) a = from_parts(a, kiln_scalar(0));
     if (error_pending) return NULL;
     kiln_tensor *none = is_zero(a),
                 *safe = from_parts(kiln_where(none, kiln_scalar(1), real_part(a)), imaginary_part(a));

@@ -6,18 +6,18 @@ enum { OPERANDS_MOST = 255 };
 
 size_t complex_rank(const kiln_tensor *t)
 {
-    return (size_t)(t->type.rank - t->complex);
+    return (size_t)tensor_shown_rank(t);
 }
 
 kiln_tensor *real_part(kiln_tensor *t)
 {
-    return t && t->complex ? kiln_select(tensor_as_pairs(t), -1, 0) : t;
+    return t && t->shown == SHOWN_COMPLEX ? kiln_select(tensor_as_pairs(t), -1, 0) : t;
 }
 
 kiln_tensor *imaginary_part(kiln_tensor *t)
 {
     if (!t) return NULL;
-    if (t->complex) return kiln_select(tensor_as_pairs(t), -1, 1);
+    if (t->shown == SHOWN_COMPLEX) return kiln_select(tensor_as_pairs(t), -1, 1);
     return t->type.weak && !t->storage ? kiln_scalar(0) : kiln_zeros_like(t);
 }
 
@@ -110,9 +110,10 @@ static kiln_tensor *padded(const struct complex_call *c)
 static kiln_tensor *matrix_product(const struct complex_call *c)
 {
     kiln_tensor *ar = real_part(c->in[0]), *br = real_part(c->in[1]);
-    if (!c->in[0]->complex) return from_parts(kiln_matmul(ar, br), kiln_matmul(ar, imaginary_part(c->in[1])));
+    if (c->in[0]->shown != SHOWN_COMPLEX)
+        return from_parts(kiln_matmul(ar, br), kiln_matmul(ar, imaginary_part(c->in[1])));
     kiln_tensor *ai = imaginary_part(c->in[0]);
-    if (!c->in[1]->complex) return from_parts(kiln_matmul(ar, br), kiln_matmul(ai, br));
+    if (c->in[1]->shown != SHOWN_COMPLEX) return from_parts(kiln_matmul(ar, br), kiln_matmul(ai, br));
     kiln_tensor *bi = imaginary_part(c->in[1]);
     kiln_tensor *re = kiln_sub(kiln_matmul(ar, br), kiln_matmul(ai, bi));
     return from_parts(re, kiln_add(kiln_matmul(ar, bi), kiln_matmul(ai, br)));

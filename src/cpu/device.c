@@ -80,6 +80,7 @@ static kiln_status cpu_open(kiln_device *dev, const char *spec)
     dev->caps = (struct device_caps){.code = CODE_LLVM,
                                      .host = true,
                                      .checks_indices = true,
+                                     .checks_values = true,
                                      .own_products = true,
                                      .cheap_launches = true,
                                      .f64 = true,

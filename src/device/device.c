@@ -1,4 +1,5 @@
 // Opening, counting, the default device, and the way of a launch to its back end.
+#include "base/environment.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "base/handles.h"
@@ -77,6 +78,7 @@ static kiln_device *open_named(const char *name)
 kiln_device *kiln_device_open(const char *name)
 {
     if (error_pending) return NULL;
+    environment_check();
     profile_from_environment();
     if (!name) name = getenv("KILN_DEVICE");
     if (name && *name) return open_named(name);

@@ -89,13 +89,19 @@ struct kiln_device {
 
 // A piece of a slab, 256-byte aligned. Reuse is in stream order: a freed block may be handed out at once, since
 // launches run in order and hazards are tracked by address.
+// Who owns memory that is not of the heap; told when it is no longer needed, from whichever thread.
+struct foreign {
+    void (*release)(struct foreign *f);
+};
+
 struct block {
     uint64_t address;
     void *host;      // where the host sees it, or NULL
     uint64_t size_B; // as asked for
     uint64_t held_B; // with what rounding adds
     struct heap_slab *slab;
-    struct piece *piece; // of a pool; NULL: of a size class
+    struct piece *piece;     // of a pool; NULL: of a size class
+    struct foreign *foreign; // NULL: of the heap
 };
 kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out); // size 0: a block without memory
 void device_release(kiln_device *dev, const struct block *b);

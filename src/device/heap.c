@@ -373,6 +373,7 @@ static void push(struct bin *b, const struct block *block)
 
 void device_release(kiln_device *dev, const struct block *b)
 {
+    if (KILN_UNLIKELY(b->foreign != NULL)) b->foreign->release(b->foreign);
     if (!b->slab) return;
     struct heap *h = dev->heap;
     struct block whole = *b;

@@ -1,6 +1,7 @@
 // kiln_backward: the gradient of one tensor by every leaf it depends on.
 #include "grad/backward.h"
 #include "base/base.h"
+#include "base/caller.h"
 #include "base/options.h"
 #include "grad/fit.h"
 #include "grad/run.h"
@@ -43,9 +44,19 @@ kiln_status backward_has_no_root(const char *function, const kiln_tensor *out)
     return error_set(KILN_E_GRADIENT, "%s: out depends on nothing that requires a gradient", function);
 }
 
+// The gradient of a sum may be what is meant; mostly a mean was forgotten.
+static void warn_of_many(const kiln_tensor *out)
+{
+    char type[TYPE_TEXT_MAX], place[CALLER_TEXT_MAX];
+    caller_describe(caller_find(), place, sizeof place);
+    log_warn("backward: out is %s and sens is NULL: the gradients are those of the sum of its elements (%s)",
+             type_text(&out->type, type, sizeof type), place);
+}
+
 static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)
 {
     TRY(tensor_check("backward", "out", out));
+    if (!o->sens && type_numel(&out->type) > 1) warn_of_many(out);
     struct tape_edge root;
     TRY(tape_current(out, &root));
     if (node_is_cut(out->node)) return node_cut_error("backward", out->node);

@@ -74,6 +74,8 @@ static kiln_status check_wrt(struct call *c)
             if (c->o.params.v[k]->node == p->node)
                 return error_set(KILN_E_ARGUMENT, "%s: .params has %s twice", c->name, node_name(p->node));
     }
+    for (size_t i = 0; i < c->o.wrt.count; i++)
+        TRY(tensor_check_numbers(c->name, "an input to differentiate by", c->in[c->o.wrt.v[i]]));
     c->n_wrt = c->o.wrt.count;
     return KILN_OK;
 }
@@ -130,7 +132,7 @@ static kiln_tensor *inner_input(struct call *c, size_t i)
     kiln_tensor *t = grad_second_handle(from);
     if (!t) return NULL;
     tape_set_node(t, NULL, 0);
-    if ((!is_wrt(c, i) && !outer.node) || from->type.dtype == KILN_BOOL) return t;
+    if ((!is_wrt(c, i) && !outer.node) || !dtype_has_gradient(from->type.dtype)) return t;
     struct tape_node *n = node_input(&from->type, &outer);
     if (!n) return NULL;
     tape_set_node(t, n, 0);
@@ -191,11 +193,9 @@ static kiln_status call_function(struct call *c)
     return KILN_OK;
 }
 
-// What lies behind an input of a captured function is known at each call only, and may lead to the parameters.
-static kiln_status check_entry(const struct call *c, const struct tape_node *entry)
+// What lies behind may lead to the parameters.
+static kiln_status entry_error(const struct call *c)
 {
-    struct sink *s = thread_state.sink;
-    if (!s || !s->capture || !s->capture->is_entry || !s->capture->is_entry(s, entry)) return KILN_OK;
     return error_set(KILN_E_UNSUPPORTED,
                      "%s: its function uses a tensor that depends on others outside of the capture, perhaps on one of "
                      ".params; give it by `in`, or use KILN_CAPTURE_AUTO",
@@ -235,7 +235,7 @@ static kiln_status run(struct call *c, struct tape_node **nodes)
         status = sens ? run_add(&r, &root, sens) : error_pending;
     }
     if (!status) status = run_backward(&r);
-    if (!status && r.entry && c->o.params.count) status = check_entry(c, r.entry);
+    if (!status && r.enters && c->o.params.count) status = entry_error(c);
     c->cut = r.is_outside;
     run_finish(&r);
     return status;
@@ -345,7 +345,7 @@ static kiln_status collect(struct call *c, kiln_tensor **results, size_t n, bool
         results[i] = grad_second_handle(t);
         if (!results[i]) return error_pending;
         bool is_gradient = i >= first_grad && i < first_grad + n_grads;
-        if (is_gradient) results[i]->complex = target_of(c, i - first_grad)->complex;
+        if (is_gradient) tensor_show(results[i], target_of(c, i - first_grad)->shown);
         bool is_state = t->node && t->node->kind == NODE_LEAF && !node_requires_grad(t->node);
         if (!c->outside && !is_state) tape_set_node(results[i], node_of_result(c, t, is_gradient), 0);
     }

@@ -20,7 +20,7 @@ static kiln_status find_targets(struct query *q, kiln_tensor *const *wrt)
 {
     for (size_t i = 0; i < q->n; i++) {
         struct tape_edge edge;
-        TRY(tensor_check_any("gradients", "wrt", wrt[i]));
+        TRY(tensor_check_numbers("gradients", "wrt", wrt[i]));
         TRY(tape_current(wrt[i], &edge));
         if (!edge.node) return error_set(KILN_E_GRADIENT, "gradients: wrt %zu requires no gradient", i);
         q->nodes[i] = edge.node;
@@ -58,7 +58,7 @@ static kiln_status collect(const struct query *q, kiln_tensor *const *wrt, kiln_
         grads[i] = q->found[i] ? grad_second_handle(q->found[i])
                                : kiln_zeros(dev, (kiln_dtype)type.dtype, type.rank, type.dims);
         if (!grads[i]) return error_pending;
-        grads[i]->complex = wrt[i]->complex;
+        tensor_show(grads[i], wrt[i]->shown);
         if (q->create_graph) continue;
         bool cut = q->found[i] && !thread_state.no_grad && dtype_kind_of[type.dtype] == KIND_FLOAT;
         tape_set_node(grads[i], cut ? node_cut("gradients") : NULL, 0);

@@ -41,7 +41,7 @@ static kiln_tensor *own_value(kiln_tensor *init)
 {
     if (can_take(init)) {
         kiln_tensor *t = tensor_on(init->storage, &init->type, &init->layout);
-        if (t) t->complex = init->complex;
+        if (t) tensor_show(t, init->shown);
         return t;
     }
     kiln_no_grad_begin();
@@ -53,13 +53,13 @@ static kiln_tensor *own_value(kiln_tensor *init)
 
 kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
 {
-    if (error_pending || tensor_check_any("parameter", "init", init)) return NULL;
+    if (error_pending || tensor_check_numbers("parameter", "init", init)) return NULL;
     if (init->builder) {
         error_set(KILN_E_STATE, "parameter: an abstract value has no data");
         return NULL;
     }
-    if (init->type.dtype == KILN_BOOL) {
-        error_set(KILN_E_DTYPE, "parameter: a bool has no gradient");
+    if (!dtype_has_gradient(init->type.dtype)) {
+        error_set(KILN_E_DTYPE, "parameter: a %s has no gradient", dtype_info[init->type.dtype].name);
         return NULL;
     }
     kiln_tensor *t = own_value(init);
@@ -89,11 +89,12 @@ static bool has_op_node(kiln_tensor *t)
 kiln_status kiln_set_requires_grad(kiln_tensor *t, bool on)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check_any("set_requires_grad", "t", t));
+    TRY(tensor_check_numbers("set_requires_grad", "t", t));
     if (has_op_node(t))
         return error_set(KILN_E_GRADIENT, "set_requires_grad: t is no leaf, it is the result of %s",
                          node_name(t->node));
-    if (t->type.dtype == KILN_BOOL && on) return error_set(KILN_E_DTYPE, "set_requires_grad: a bool has no gradient");
+    if (!dtype_has_gradient(t->type.dtype) && on)
+        return error_set(KILN_E_DTYPE, "set_requires_grad: a %s has no gradient", dtype_info[t->type.dtype].name);
     if (t->node && t->node->kind == NODE_LEAF) {
         t->node->leaf->requires_grad = on;
         return KILN_OK;
@@ -175,7 +176,7 @@ kiln_tensor *kiln_gradient(kiln_tensor *param)
     if (!leaf || leaf_get_gradient(leaf, &g)) return NULL;
     if (captured && !g) sink->capture->found_no_gradient(sink, leaf);
     if (run_note(&(struct gradient_note){.event = GRADIENT_READ, .node = leaf})) return NULL;
-    return g && param->complex ? tensor_as_complex(g) : g;
+    return tensor_shown_as(g, param->shown);
 }
 
 kiln_status leaf_make_state(kiln_tensor *t)
@@ -202,13 +203,13 @@ kiln_status kiln_set_gradient(kiln_tensor *param, kiln_tensor *grad)
     kiln_tensor *mine = NULL;
     if (grad) {
         char a[TYPE_TEXT_MAX], b[TYPE_TEXT_MAX];
-        TRY(tensor_check_any("set_gradient", "grad", grad));
-        if (!type_equal(&grad->type, &param->type) || grad->complex != param->complex)
+        TRY(tensor_check_numbers("set_gradient", "grad", grad));
+        if (!type_equal(&grad->type, &param->type) || grad->shown != param->shown)
             return error_set(KILN_E_SHAPE, "set_gradient: grad is %s, param is %s", type_text(&grad->type, a, sizeof a),
                              type_text(&param->type, b, sizeof b));
         mine = grad_second_handle(grad);
         if (!mine) return error_pending;
-        mine->complex = false;
+        tensor_show(mine, SHOWN_PLAIN);
         tape_set_node(mine, NULL, 0);
         kiln_own(mine);
     }

@@ -95,6 +95,7 @@ struct tape_node *node_new(uint8_t kind, int n_in, int n_out, int n_attrs, int n
     n->held = NULL;
     n->held_place = NULL;
     n->drop = NULL;
+    n->where = 0;
     return n;
 }
 
@@ -141,6 +142,7 @@ void node_release_saved(struct tape_node *n)
     }
     void (*drop)(void *) = n->drop;
     n->drop = NULL;
+    n->where = 0;
     if (drop) drop(n->held);
 }
 

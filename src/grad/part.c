@@ -80,6 +80,7 @@ static struct tape_node *copy_of(const struct tape_node *n, bool values)
     if (!c) return NULL;
     c->op = n->op;
     c->rule = n->rule;
+    c->where = n->where;
     memcpy(c->values, n->values, sizeof *c->values * (size_t)(n->n_in + n->n_out));
     if (n->op->n_attrs) memcpy(c->attrs, n->attrs, sizeof *c->attrs * n->op->n_attrs);
     if (n_dims) memcpy(c->dims, n->dims, sizeof *c->dims * (size_t)n_dims);

@@ -5,9 +5,11 @@
 // copied. After it, the written tensor gets a node whose first edge leads to its old history, and its family learns of
 // it (family.c).
 #include "grad/tape.h"
+#include "base/where.h"
 #include "grad/registry.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
+#include "tensor/watch.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +103,7 @@ kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge
     if (!n) return error_pending;
     n->op = op;
     n->rule = grad_rule_of(op);
+    n->where = values_watched() ? where_now() : 0;
     for (int i = 0; i < n_in; i++) {
         n->edges[i] = edges[i];
         node_ref(edges[i].node);
@@ -180,7 +183,7 @@ static kiln_status find_edges(const struct op_call *c, kiln_tensor *const *in, s
     *any = false;
     for (int i = 0; i < c->n_in; i++) {
         edges[i] = (struct tape_edge){NULL, 0};
-        if (!in[i] || in[i]->type.dtype == KILN_BOOL) continue;
+        if (!in[i] || !dtype_has_gradient(in[i]->type.dtype)) continue;
         TRY(tape_current(in[i], &edges[i]));
         if (KILN_UNLIKELY(node_is_cut(in[i]->node))) edges[i] = (struct tape_edge){in[i]->node, 0};
         if (replaces(c, i)) edges[i] = (struct tape_edge){NULL, 0};
@@ -226,7 +229,7 @@ static kiln_status make(const struct op_call *c, struct tape_edge *edges, kiln_t
 
 static kiln_status record(const struct op_call *c, kiln_tensor *const *in, kiln_tensor *const *out)
 {
-    bool without = c->op->flags & OP_ZERO_GRAD || (c->n_out == 1 && out[0]->type.dtype == KILN_BOOL);
+    bool without = c->op->flags & OP_ZERO_GRAD || (c->n_out == 1 && !dtype_has_gradient(out[0]->type.dtype));
     if (without) return KILN_OK;
     struct tape_edge few[FEW], *edges = c->n_in > FEW ? malloc(sizeof *edges * (size_t)c->n_in) : few;
     bool any = false;

@@ -8,6 +8,7 @@
 // of others. Leaves are written when everything has succeeded: after an error they are as before.
 #include "base/leave.h"
 #include "base/process.h"
+#include "base/where.h"
 #include "grad/registry.h"
 #include "grad/fit.h"
 #include "grad/arrive.h"
@@ -223,7 +224,11 @@ static kiln_status ask_rule(struct run *r, struct run_entry *e, const uint8_t *w
     kiln_tensor *given[OP_MAX_OUT];
     bool users = arrive_is_asked(r, n);
     if (users) TRY(arrive_at_rule(n, e->grads, given));
-    TRY(rule_run(n, r, wanted, users ? given : e->grads, din));
+    uintptr_t where = where_given;
+    if (KILN_UNLIKELY(n->where)) where_given = where_backward_of(n->where);
+    kiln_status status = rule_run(n, r, wanted, users ? given : e->grads, din);
+    where_given = where;
+    TRY(status);
     TRY(take_results(n, wanted, din, scope));
     return users ? arrive_from_rule(n, e->grads, din) : KILN_OK;
 }
@@ -388,6 +393,13 @@ static bool is_outside(const struct run *r, const struct tape_node *n)
            (r->only_new && n->sequence <= r->since);
 }
 
+// An input of the capture in progress: what lies behind is known at each call only.
+static bool is_entry(const struct tape_node *n)
+{
+    struct sink *s = thread_state.sink;
+    return s && s->capture && s->capture->is_entry && s->capture->is_entry(s, n);
+}
+
 // Of a node that stands for several: which of its outputs lead to what matters.
 static kiln_status find_outs(struct run *r, const struct tape_node *n)
 {
@@ -410,7 +422,7 @@ static kiln_status reach_all(struct run *r, struct reach *all)
     for (size_t i = 0; i < all->n; i++) {
         const struct tape_node *n = all->v[i];
         r->is_outside |= is_outside(r, n);
-        if (n->kind == NODE_INPUT && !n->edges[0].node && !ends(r, n)) r->entry = n;
+        r->enters |= n->kind == NODE_INPUT && !n->edges[0].node && !ends(r, n) && is_entry(n);
         for (int k = 0; k < n->n_in && !ends(r, n); k++) TRY(visit(r, all, n->edges[k].node));
     }
     if (all->n) qsort(all->v, all->n, sizeof *all->v, by_age);

@@ -26,8 +26,7 @@ struct run {
     struct tape_node *const *also; // n_also: looked at for what is_outside says alone
     size_t n_also;
     struct ir_builder *builder; // build a graph instead: saved values become inputs
-    const struct tape_node
-        *entry;      // result: an input, not of this run, that nothing on the tape lies behind; NULL: none
+    bool enters;     // result: there are ways to inputs of the capture in progress, behind which lies who knows what
     bool is_outside; // result, with targets: there are ways that end at leaves, or at nodes not newer than `since`
     // The engine's own.
     struct run_entry **heap;

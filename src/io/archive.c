@@ -69,22 +69,31 @@ kiln_status archive_check_names(const char *where, const struct archive_table *t
     return status;
 }
 
-kiln_archive *archive_open(const char *function, const char *path,
-                           kiln_status (*open)(struct io_reader *file, struct archive_table *t),
-                           kiln_tensor *(*read)(struct kiln_archive *a, kiln_device *dev,
-                                                const struct archive_entry *e))
+kiln_archive *archive_open(const struct archive_format *format, const char *path)
 {
     if (error_pending) return NULL;
     kiln_archive *a = handle_new(HANDLE_ARCHIVE, sizeof *a);
     if (!a) {
-        error_set(KILN_E_MEMORY, "%s: no memory", function);
+        error_set(KILN_E_MEMORY, "%s: no memory", format->function);
         return NULL;
     }
-    a->read = read;
-    kiln_status status = io_open(&a->file, function, path);
-    if (!status) status = open(&a->file, &a->table);
+    a->format = format;
+    kiln_status status = io_open(&a->file, format->function, path);
+    if (!status) status = format->open(&a->file, &a->table);
     if (status) kiln_archive_free(&a);
     return a;
+}
+
+const void *archive_bytes(const kiln_archive *a, const struct archive_entry *e, struct io_mapping *m, void **copy)
+{
+    *copy = NULL;
+    io_map(&a->file, e->offset_B, e->size_B, m);
+    if (m->whole) return m->data;
+    if (io_alloc(a->file.where, e->size_B, copy)) return NULL;
+    if (!io_read(&a->file, e->offset_B, *copy, e->size_B)) return *copy;
+    free(*copy);
+    *copy = NULL;
+    return NULL;
 }
 
 void kiln_archive_free(kiln_archive **a)
@@ -136,21 +145,36 @@ bool kiln_archive_has(const kiln_archive *a, const char *name)
 
 kiln_tensor *kiln_archive_tensor(kiln_archive *a, kiln_device *dev, size_t i)
 {
-    return check_index("archive_tensor", a, i) ? NULL : a->read(a, dev, &a->table.entries[i]);
+    return check_index("archive_tensor", a, i) ? NULL : a->format->read(a, dev, &a->table.entries[i]);
+}
+
+static const struct archive_entry *find_named(const char *function, const kiln_archive *a, const char *name)
+{
+    if (check_archive(function, a)) return NULL;
+    if (!name) {
+        error_set(KILN_E_ARGUMENT, "%s: the name is NULL", function);
+        return NULL;
+    }
+    const struct archive_entry *e = find(a, name);
+    if (!e)
+        error_set(KILN_E_ARGUMENT, "%s: there is no array \"%s\" in %s (%zu arrays%s%s%s)", function, name,
+                  a->file.where, a->table.n, a->table.n ? ", the first is \"" : "",
+                  a->table.n ? a->table.entries[0].name : "", a->table.n ? "\"" : "");
+    return e;
 }
 
 kiln_tensor *kiln_archive_get(kiln_archive *a, kiln_device *dev, const char *name)
 {
-    if (check_archive("archive_get", a)) return NULL;
-    if (!name) {
-        error_set(KILN_E_ARGUMENT, "archive_get: the name is NULL");
-        return NULL;
-    }
-    const struct archive_entry *e = find(a, name);
-    if (e) return a->read(a, dev, e);
-    error_set(KILN_E_ARGUMENT, "archive_get: there is no array \"%s\" in %s (%zu arrays%s%s%s)", name, a->file.where,
-              a->table.n, a->table.n ? ", the first is \"" : "", a->table.n ? a->table.entries[0].name : "",
-              a->table.n ? "\"" : "");
+    const struct archive_entry *e = find_named("archive_get", a, name);
+    return e ? a->format->read(a, dev, e) : NULL;
+}
+
+kiln_tensor *kiln_archive_packed(kiln_archive *a, kiln_device *dev, const char *name, const char **format)
+{
+    const struct archive_entry *e = find_named("archive_packed", a, name);
+    const char *ignored;
+    if (e && a->format->packed) return a->format->packed(a, dev, e, format ? format : &ignored);
+    if (e) error_set(KILN_E_ARGUMENT, "archive_packed: %s has no packed arrays, GGUF files do", a->file.where);
     return NULL;
 }
 

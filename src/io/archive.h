@@ -9,12 +9,12 @@ struct archive_entry {
     char *name;
     uint64_t offset_B, size_B; // of the data; npz: of the local header, and the size unpacked
     union {
-        struct { // safetensors and checkpoints; npz reads the array from the member
+        struct { // all but npz, which reads the array from the member
             struct io_array array;
             char dtype_name[16]; // as the file calls it
             bool unsupported;    // a dtype that Kiln does not have
-            size_t index;        // writing: which of the caller's tensors
-            void *data;          // checkpoints: the elements, owned
+            size_t index;        // writing: which of the caller's tensors; GGUF: the number of the type
+            void *data;          // owned; checkpoints: the elements; PyTorch: the strides, NULL: row-major
         };
         struct { // npz
             uint64_t packed_B;
@@ -35,10 +35,19 @@ struct archive_table {
     size_t n_pairs, cap_pairs;
 };
 
+// A format of archives.
+struct archive_format {
+    const char *function; // of the public interface, for messages
+    kiln_status (*open)(struct io_reader *file, struct archive_table *t);
+    kiln_tensor *(*read)(kiln_archive *a, kiln_device *dev, const struct archive_entry *e);
+    // The elements as they are packed, and how; NULL: the format packs none.
+    kiln_tensor *(*packed)(kiln_archive *a, kiln_device *dev, const struct archive_entry *e, const char **format);
+};
+
 struct kiln_archive {
     struct io_reader file;
     struct archive_table table;
-    kiln_tensor *(*read)(struct kiln_archive *a, kiln_device *dev, const struct archive_entry *e);
+    const struct archive_format *format;
 };
 
 // A zeroed entry at the end. NULL and KILN_E_MEMORY.
@@ -48,7 +57,7 @@ void archive_table_free(struct archive_table *t);
 // KILN_E_FORMAT when two entries have one name, or two pairs one key.
 kiln_status archive_check_names(const char *where, const struct archive_table *t);
 
-kiln_archive *archive_open(const char *function, const char *path,
-                           kiln_status (*open)(struct io_reader *file, struct archive_table *t),
-                           kiln_tensor *(*read)(struct kiln_archive *a, kiln_device *dev,
-                                                const struct archive_entry *e));
+kiln_archive *archive_open(const struct archive_format *format, const char *path);
+// The entry's bytes in the file, unchanged: mapped where they are many, else in *copy, which the caller frees; the
+// mapping is unmapped by the caller. NULL and an error.
+const void *archive_bytes(const kiln_archive *a, const struct archive_entry *e, struct io_mapping *m, void **copy);

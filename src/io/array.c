@@ -9,6 +9,10 @@
 
 kiln_status io_array_size(const char *where, const struct io_array *a, uint64_t *size_B)
 {
+    char text[IO_ARRAY_TEXT];
+    if (a->dtype == KILN_I4 || a->dtype == KILN_U4)
+        return error_set(KILN_E_UNSUPPORTED, "%s: %s, of which two lie in a byte: see kiln_bitcast, to u8", where,
+                         io_array_text(a, text));
     uint64_t n = kiln_dtype_size(a->dtype);
     bool empty = false, overflow = false;
     for (size_t i = 0; i < a->rank; i++) {
@@ -18,7 +22,6 @@ kiln_status io_array_size(const char *where, const struct io_array *a, uint64_t 
             overflow |= __builtin_mul_overflow(n, (uint64_t)a->dims[i], &n) || n > INT64_MAX;
     }
     *size_B = empty ? 0 : n;
-    char text[IO_ARRAY_TEXT];
     return overflow ? error_set(KILN_E_FORMAT, "%s: the size of %s overflows", where, io_array_text(a, text)) : KILN_OK;
 }
 

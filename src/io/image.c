@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,11 +35,28 @@ kiln_status image_alloc(const char *where, struct image *i)
     return io_alloc(where, size_B, &i->pixels);
 }
 
-kiln_status image_library(const char *where, const char *name, const char *package, void **lib)
+static bool find_functions(const struct image_library *l)
 {
-    if (!*lib) *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    return *lib ? KILN_OK
-                : error_set(KILN_E_UNSUPPORTED, "%s: %s is missing; Debian has it in %s", where, name, package);
+    for (int i = 0; l->names[i]; i++) {
+        void *symbol = dlsym(l->handle, l->names[i]);
+        if (!symbol) return false;
+        memcpy((char *)l->functions + (size_t)i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return true;
+}
+
+kiln_status image_library(const char *where, struct image_library *l)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&lock);
+    if (!l->handle) l->handle = dlopen(l->file, RTLD_NOW | RTLD_LOCAL);
+    if (!l->handle)
+        status = error_set(KILN_E_UNSUPPORTED, "%s: %s is missing; Debian has it in %s", where, l->file, l->package);
+    else if (!l->found && !(l->found = find_functions(l)))
+        status = error_set(KILN_E_UNSUPPORTED, "%s: %s lacks functions", where, l->file);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 // --- reading

@@ -33,6 +33,13 @@ kiln_status image_write_jpeg(const char *where, const struct image *i, int quali
 // Memory for the pixels; sizes that overflow are KILN_E_FORMAT.
 kiln_status image_alloc(const char *where, struct image *i);
 
-// A function pointer out of a shared library; *lib is opened first where it is NULL. KILN_E_UNSUPPORTED, with the
-// package.
-kiln_status image_library(const char *where, const char *name, const char *package, void **lib);
+// A shared library that is opened at its first use.
+struct image_library {
+    const char *file, *package; // "libpng16.so.16", and the package of Debian that has it
+    const char *const *names;   // of the functions that are taken from it, ended by NULL
+    void *functions;            // pointers to them, side by side in this order
+    void *handle;
+    bool found; // all of them
+};
+// Finds the functions, unless they are found. KILN_E_UNSUPPORTED: the library is missing, or lacks one.
+kiln_status image_library(const char *where, struct image_library *l);

@@ -2,9 +2,7 @@
 // to a frame that holds nothing. What it would warn of and pass over is an error: data that ends early or is broken.
 #include "io/image.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,33 +24,12 @@ static struct {
     FUNCTIONS(X)
 #undef X
 } lib;
-static void *library;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool find_all(void)
-{
-    bool all = true;
-#define X(name)                                       \
-    {                                                 \
-        void *symbol = dlsym(library, "jpeg_" #name); \
-        memcpy(&lib.name, &symbol, sizeof symbol);    \
-        all &= symbol != NULL;                        \
-    }
-    FUNCTIONS(X)
+#define X(name) "jpeg_" #name,
+static const char *const names[] = {FUNCTIONS(X) NULL};
 #undef X
-    return all;
-}
-
-static kiln_status open_library(const char *where)
-{
-    static bool found;
-    pthread_mutex_lock(&lock);
-    kiln_status status = image_library(where, "libjpeg.so.62", "libjpeg62-turbo", &library);
-    if (!status && !found) found = find_all();
-    if (!status && !found) status = error_set(KILN_E_UNSUPPORTED, "%s: libjpeg.so.62 lacks functions", where);
-    pthread_mutex_unlock(&lock);
-    return status;
-}
+_Static_assert(sizeof lib == sizeof names - sizeof names[0], "a pointer for each name");
+static struct image_library library = {
+    .file = "libjpeg.so.62", .package = "libjpeg62-turbo", .names = names, .functions = &lib};
 
 // A progressive file says over and over how a pixel is; none has so many turns.
 enum { SCANS_MAX = 200, BUFFER_B = 1 << 14 };
@@ -163,7 +140,7 @@ static kiln_status try_read(struct jpeg_job *j)
 
 kiln_status image_read_jpeg(const struct image_source *s, struct image *out)
 {
-    TRY(open_library(s->where));
+    TRY(image_library(s->where, &library));
     struct jpeg_job *j = calloc(1, sizeof *j);
     if (!j) return error_set(KILN_E_MEMORY, "%s: no memory", s->where);
     j->where = s->where;
@@ -236,7 +213,7 @@ static kiln_status try_write(struct jpeg_job *j, int quality)
 
 kiln_status image_write_jpeg(const char *where, const struct image *i, int quality, struct image_bytes *out)
 {
-    TRY(open_library(where));
+    TRY(image_library(where, &library));
     struct image image = *i;
     struct jpeg_job *j = calloc(1, sizeof *j);
     if (j) j->buffer = malloc(BUFFER_B);

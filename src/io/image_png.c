@@ -3,9 +3,7 @@
 #include "io/image.h"
 #include "io/inflate.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,33 +25,12 @@ static struct {
     FUNCTIONS(X)
 #undef X
 } lib;
-static void *library;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool find_all(void)
-{
-    bool all = true;
-#define X(name)                                      \
-    {                                                \
-        void *symbol = dlsym(library, "png_" #name); \
-        memcpy(&lib.name, &symbol, sizeof symbol);   \
-        all &= symbol != NULL;                       \
-    }
-    FUNCTIONS(X)
+#define X(name) "png_" #name,
+static const char *const names[] = {FUNCTIONS(X) NULL};
 #undef X
-    return all;
-}
-
-static kiln_status open_library(const char *where)
-{
-    static bool found;
-    pthread_mutex_lock(&lock);
-    kiln_status status = image_library(where, "libpng16.so.16", "libpng16-16", &library);
-    if (!status && !found) found = find_all();
-    if (!status && !found) status = error_set(KILN_E_UNSUPPORTED, "%s: libpng16.so.16 lacks functions", where);
-    pthread_mutex_unlock(&lock);
-    return status;
-}
+_Static_assert(sizeof lib == sizeof names - sizeof names[0], "a pointer for each name");
+static struct image_library library = {
+    .file = "libpng16.so.16", .package = "libpng16-16", .names = names, .functions = &lib};
 
 struct png_job {
     const char *where;
@@ -157,7 +134,7 @@ static kiln_status try_read(struct png_job *j)
 
 kiln_status image_read_png(const struct image_source *s, struct image *out)
 {
-    TRY(open_library(s->where));
+    TRY(image_library(s->where, &library));
     struct png_job j = {.where = s->where, .source = s, .image = out};
     j.png = lib.create_read_struct(PNG_LIBPNG_VER_STRING, &j, fail, ignore);
     j.info = j.png ? lib.create_info_struct(j.png) : NULL;
@@ -204,7 +181,7 @@ static kiln_status try_write(struct png_job *j, int level)
 
 kiln_status image_write_png(const char *where, const struct image *i, int level, struct image_bytes *out)
 {
-    TRY(open_library(where));
+    TRY(image_library(where, &library));
     struct image image = *i;
     struct png_job j = {.where = where, .image = &image, .out = out};
     if (!make_rows(&j)) return job_error(&j);

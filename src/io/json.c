@@ -174,11 +174,11 @@ kiln_status json_u64(struct json *j, uint64_t *out)
     return KILN_OK;
 }
 
-void json_write_string(FILE *f, const char *text)
+void json_write_text(FILE *f, const char *text, size_t n)
 {
     fputc('"', f);
-    for (const char *at = text; *at; at++) {
-        unsigned char c = (unsigned char)*at;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\')
             fprintf(f, "\\%c", c);
         else if (c < 0x20)
@@ -187,4 +187,9 @@ void json_write_string(FILE *f, const char *text)
             fputc(c, f);
     }
     fputc('"', f);
+}
+
+void json_write_string(FILE *f, const char *text)
+{
+    json_write_text(f, text, strlen(text));
 }

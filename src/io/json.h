@@ -22,3 +22,4 @@ kiln_status json_bad(const struct json *j, const char *what);
 bool json_is_utf8(const char *text, size_t n);
 // Writes the text with quotes and escapes.
 void json_write_string(FILE *f, const char *text);
+void json_write_text(FILE *f, const char *text, size_t n); // zero bytes too

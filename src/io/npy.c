@@ -205,8 +205,9 @@ kiln_status npy_format(const char *where, const struct io_array *a, unsigned cha
 {
     const char *descr = dtype_npy(a->dtype);
     if (!descr) {
-        return error_set(KILN_E_UNSUPPORTED, "%s: npy has no %s; cast to f32, or use safetensors", where,
-                         kiln_dtype_name(a->dtype));
+        bool stored = a->dtype >= KILN_F8_E4M3;
+        return error_set(KILN_E_UNSUPPORTED, "%s: npy has no %s; %s", where, kiln_dtype_name(a->dtype),
+                         stored ? "see kiln_bitcast, to u8" : "cast to f32, or use safetensors");
     }
     char text[NPY_WRITE_MAX_B];
     int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",

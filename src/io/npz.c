@@ -1,257 +1,130 @@
 // npz: a zip file whose members are npy files.
 //
-// Reading goes by the central directory at the end of the file, whose place is found by the end record (and the
-// zip64 end record before it, where there is one). Every entry is checked when the archive is opened: it
-// lies before the directory, is stored or deflated, and its size is one that its packed bytes can have. A member is
-// read when it is asked for, and its checksum must fit. Writing makes members in the order given and keeps below 4 GiB,
-// so that no zip64 records are needed.
+// A member is read when it is asked for, and its checksum must fit. Writing makes members in the order given and keeps
+// below 4 GiB, so that no zip64 records are needed.
 #include "io/archive.h"
 #include "base/options.h"
 #include "io/inflate.h"
 #include "io/npy.h"
+#include "io/zip.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LOCAL_B = 30,
-    CENTRAL_B = 46,
-    END_B = 22,
-    END64_B = 56,
-    LOCATOR64_B = 20,
-    END_SEARCH_B = END_B + 65535,
-};
-static const uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50,
-                      end64_mark = 0x06064b50, locator64_mark = 0x07064b50;
-
-static uint32_t get16(const unsigned char *at)
+static bool take_suffix(char *name)
 {
-    return at[0] | (uint32_t)at[1] << 8;
-}
-
-static uint32_t get32(const unsigned char *at)
-{
-    return get16(at) | get16(at + 2) << 16;
-}
-
-static uint64_t get64(const unsigned char *at)
-{
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
-}
-
-// --- the table of contents
-
-struct directory {
-    uint64_t offset_B, size_B, entries, end_B; // end_B: where the records after it begin
-    uint64_t arrays;                           // entries that are npy files
-};
-
-// A zip64 end record, found through the locator right before the end record, replaces what that says.
-static kiln_status read_end64(const struct io_reader *f, struct directory *d)
-{
-    unsigned char locator[LOCATOR64_B], end[END64_B];
-    if (d->end_B < LOCATOR64_B) return KILN_OK;
-    TRY(io_read(f, d->end_B - LOCATOR64_B, locator, sizeof locator));
-    if (get32(locator) != locator64_mark) return KILN_OK;
-    TRY(io_read(f, get64(locator + 8), end, sizeof end));
-    if (get32(end) != end64_mark) return error_set(KILN_E_FORMAT, "%s: the zip64 end record is missing", f->where);
-    *d = (struct directory){get64(end + 48), get64(end + 40), get64(end + 32), get64(locator + 8)};
-    return KILN_OK;
-}
-
-static kiln_status find_directory(const struct io_reader *f, struct directory *d)
-{
-    uint64_t tail_B = f->size_B < END_SEARCH_B ? f->size_B : END_SEARCH_B;
-    unsigned char *tail;
-    TRY(io_alloc(f->where, tail_B, &tail));
-    kiln_status status = io_read(f, f->size_B - tail_B, tail, tail_B);
-    uint64_t at = tail_B < END_B ? 0 : tail_B - END_B + 1;
-    bool found = false;
-    // The comment after the record must reach the end of the file.
-    while (!status && !found && at-- > 0)
-        found = get32(tail + at) == end_mark && get16(tail + at + 20) == tail_B - at - END_B;
-    if (!status && !found) {
-        status = error_set(KILN_E_FORMAT, "%s: is not npz, or cut off: no zip end record", f->where);
-    } else if (!status) {
-        const unsigned char *end = tail + at;
-        *d = (struct directory){get32(end + 16), get32(end + 12), get16(end + 10), f->size_B - tail_B + at};
-        if (get16(end + 4) || get16(end + 8) != d->entries)
-            status = error_set(KILN_E_UNSUPPORTED, "%s: a zip of several parts", f->where);
-        else
-            status = read_end64(f, d);
-    }
-    free(tail);
-    if (status) return status;
-    if (d->offset_B > d->end_B || d->size_B != d->end_B - d->offset_B || d->entries > d->size_B / CENTRAL_B) {
-        return error_set(KILN_E_FORMAT,
-                         "%s: the zip directory (%" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64
-                         ") does not fit the file",
-                         f->where, d->entries, d->size_B, d->offset_B);
-    }
-    return KILN_OK;
-}
-
-// The zip64 field holds, in this order, those of the sizes and the offset that read as all ones.
-static kiln_status read_extra64(const char *where, const unsigned char *extra, size_t extra_B, struct archive_entry *e)
-{
-    while (extra_B >= 4) {
-        size_t field_B = get16(extra + 2);
-        if (field_B > extra_B - 4) break;
-        if (get16(extra) == 1) {
-            uint64_t *const values[] = {&e->size_B, &e->packed_B, &e->offset_B};
-            const unsigned char *at = extra + 4;
-            for (size_t i = 0; i < 3; i++) {
-                if (*values[i] != UINT32_MAX) continue;
-                if (field_B < 8) return error_set(KILN_E_FORMAT, "%s: a zip64 field is too short", where);
-                *values[i] = get64(at);
-                at += 8;
-                field_B -= 8;
-            }
-            return KILN_OK;
-        }
-        extra += 4 + field_B;
-        extra_B -= 4 + field_B;
-    }
-    return KILN_OK;
-}
-
-static bool is_npy(const unsigned char *name, size_t name_B)
-{
-    return name_B > 4 && memcmp(name + name_B - 4, ".npy", 4) == 0;
-}
-
-static kiln_status name_entry(const char *where, const unsigned char *name, size_t name_B, struct archive_entry *e)
-{
-    if (name_B == 0 || memchr(name, 0, name_B)) {
-        return error_set(KILN_E_FORMAT, "%s: a member without a name, or with a zero byte in it", where);
-    }
-    if (is_npy(name, name_B)) name_B -= 4;
-    TRY(io_alloc(where, name_B + 1, &e->name));
-    memcpy(e->name, name, name_B);
-    e->name[name_B] = '\0';
-    return KILN_OK;
-}
-
-// One entry of the directory, `left_B` bytes before its end.
-static kiln_status read_entry(const struct io_reader *f, const struct directory *d, const unsigned char *at,
-                              uint64_t left_B, struct archive_entry *e, uint64_t *used_B)
-{
-    size_t name_B = left_B < CENTRAL_B ? 0 : get16(at + 28), extra_B = left_B < CENTRAL_B ? 0 : get16(at + 30);
-    *used_B = left_B < CENTRAL_B ? CENTRAL_B : CENTRAL_B + name_B + extra_B + get16(at + 32);
-    if (*used_B > left_B || get32(at) != central_mark) {
-        return error_set(KILN_E_FORMAT, "%s: the zip directory is broken or cut off", f->where);
-    }
-    TRY(name_entry(f->where, at + CENTRAL_B, name_B, e));
-    uint32_t flags = get16(at + 8), method = get16(at + 10);
-    if ((flags & 1) || (method != 0 && method != 8)) {
-        return error_set(KILN_E_UNSUPPORTED, "%s: member \"%s\" is %s", f->where, e->name,
-                         flags & 1 ? "encrypted" : "neither stored nor deflated");
-    }
-    e->deflated = method == 8;
-    e->crc = get32(at + 16);
-    e->packed_B = get32(at + 20);
-    e->size_B = get32(at + 24);
-    e->offset_B = get32(at + 42);
-    TRY(read_extra64(f->where, at + CENTRAL_B + name_B, extra_B, e));
-    bool fits = e->offset_B <= d->offset_B && d->offset_B - e->offset_B >= LOCAL_B &&
-                e->packed_B <= d->offset_B - e->offset_B - LOCAL_B;
-    if (fits && (e->deflated ? inflate_can_be(e->packed_B, e->size_B) : e->packed_B == e->size_B)) return KILN_OK;
-    return error_set(KILN_E_FORMAT,
-                     "%s: member \"%s\" (%" PRIu64 " bytes at %" PRIu64 ", %" PRIu64 " unpacked) does not fit the file",
-                     f->where, e->name, e->packed_B, e->offset_B, e->size_B);
+    size_t n = strlen(name);
+    bool is_npy = n > 4 && strcmp(name + n - 4, ".npy") == 0;
+    if (is_npy) name[n - 4] = '\0';
+    return is_npy;
 }
 
 static kiln_status open_npz(struct io_reader *f, struct archive_table *t)
 {
-    struct directory d = {0};
-    TRY(find_directory(f, &d));
-    unsigned char *bytes;
-    TRY(io_alloc(f->where, d.size_B, &bytes));
-    kiln_status status = io_read(f, d.offset_B, bytes, d.size_B);
-    uint64_t at = 0, used_B = 0;
-    for (uint64_t i = 0; !status && i < d.entries; i++, at += used_B) {
-        struct archive_entry *e = archive_add(f->where, t);
-        status = e ? read_entry(f, &d, bytes + at, d.size_B - at, e, &used_B) : error_pending;
-        if (!status) d.arrays += is_npy(bytes + at + CENTRAL_B, get16(bytes + at + 28));
-    }
-    free(bytes);
-    if (!status && at != d.size_B) {
-        status = error_set(KILN_E_FORMAT, "%s: the zip directory has more than its %" PRIu64 " entries", f->where,
-                           d.entries);
-    }
-    if (!status && t->n && !d.arrays) {
-        status = error_set(KILN_E_FORMAT,
-                           "%s: is a zip file without arrays: none of its %zu members is an npy file, the first is "
-                           "\"%s\"; weights of PyTorch are read from safetensors",
-                           f->where, t->n, t->entries[0].name);
-    }
-    return status ? status : archive_check_names(f->where, t);
+    size_t arrays = 0;
+    TRY(zip_read_directory(f, t));
+    for (size_t i = 0; i < t->n; i++) arrays += take_suffix(t->entries[i].name);
+    if (t->n && !arrays)
+        return error_set(KILN_E_FORMAT,
+                         "%s: is a zip file without arrays: none of its %zu members is an npy file, the first is "
+                         "\"%s\"; kiln_torch_load reads weights of PyTorch",
+                         f->where, t->n, t->entries[0].name);
+    return archive_check_names(f->where, t);
 }
 
 // --- one member
 
-// The local header repeats the name, and has an extra field of its own length.
-static kiln_status find_data(const struct io_reader *f, const struct archive_entry *e, uint64_t *data_at)
+// The npy of a member: mapped where it is stored and large, else in *copy.
+struct member {
+    const unsigned char *bytes;
+    struct io_mapping map;
+    unsigned char *copy;
+};
+
+static void close_member(struct member *m)
 {
-    unsigned char local[LOCAL_B];
-    TRY(io_read(f, e->offset_B, local, sizeof local));
-    if (get32(local) != local_mark) {
-        return error_set(KILN_E_FORMAT, "%s: there is no member \"%s\" at %" PRIu64, f->where, e->name, e->offset_B);
-    }
-    *data_at = e->offset_B + LOCAL_B + get16(local + 26) + get16(local + 28);
-    return KILN_OK;
+    io_unmap(&m->map);
+    free(m->copy);
 }
 
-static kiln_status unpack(const struct io_reader *f, const struct archive_entry *e, unsigned char **out)
+static kiln_status unpack(const struct io_reader *f, const struct archive_entry *e, struct member *m)
 {
     uint64_t data_at = 0;
-    TRY(find_data(f, e, &data_at));
-    unsigned char *packed, *bytes = NULL;
-    TRY(io_alloc(f->where, e->packed_B, &packed));
-    kiln_status status = io_read(f, data_at, packed, e->packed_B);
-    if (!status && e->deflated) {
-        status = io_alloc(f->where, e->size_B, &bytes);
-        if (!status) status = inflate_raw(f->where, packed, e->packed_B, bytes, e->size_B);
-        free(packed);
-    } else {
-        bytes = packed;
+    *m = (struct member){0};
+    TRY(zip_find_data(f, e, &data_at));
+    io_map(f, data_at, e->packed_B, &m->map);
+    const void *packed = m->map.data;
+    unsigned char *read = NULL;
+    kiln_status status = KILN_OK;
+    if (!m->map.whole) {
+        TRY(io_alloc(f->where, e->packed_B, &read));
+        status = io_read(f, data_at, read, e->packed_B);
+        packed = read;
     }
-    if (!status && io_crc(0, bytes, e->size_B) != e->crc)
+    if (!status && e->deflated) {
+        status = io_alloc(f->where, e->size_B, &m->copy);
+        if (!status) status = inflate_raw(f->where, packed, e->packed_B, m->copy, e->size_B);
+        m->bytes = m->copy;
+        free(read);
+        io_unmap(&m->map);
+    } else {
+        m->copy = read;
+        m->bytes = packed;
+    }
+    if (!status && io_crc(0, m->bytes, e->size_B) != e->crc)
         status = error_set(KILN_E_FORMAT, "%s: the checksum of member \"%s\" does not fit", f->where, e->name);
-    if (status) free(bytes);
-    *out = status ? NULL : bytes;
+    if (status) close_member(m);
     return status;
+}
+
+static kiln_status parse_member(const char *where, const struct archive_entry *e, const struct member *m,
+                                struct npy_header *h)
+{
+    TRY(npy_data_at(where, m->bytes, e->size_B, &h->data_at));
+    if (h->data_at > e->size_B)
+        return error_set(KILN_E_FORMAT, "%s: the npy header of \"%s\" is cut off", where, e->name);
+    TRY(npy_parse(where, m->bytes, h->data_at, h));
+    if (h->size_B == e->size_B - h->data_at) return KILN_OK;
+    char text[IO_ARRAY_TEXT];
+    return error_set(KILN_E_FORMAT, "%s: \"%s\", %s, has %" PRIu64 " bytes, the member holds %" PRIu64, where, e->name,
+                     io_array_text(&h->array, text), h->size_B, e->size_B - h->data_at);
 }
 
 static kiln_tensor *read_member(struct kiln_archive *a, kiln_device *dev, const struct archive_entry *e)
 {
-    unsigned char *bytes;
+    struct member m;
     struct npy_header h = {0};
     const char *where = a->file.where;
-    if (unpack(&a->file, e, &bytes)) return NULL;
-    kiln_status status = npy_data_at(where, bytes, e->size_B, &h.data_at);
-    if (!status && h.data_at > e->size_B)
-        status = error_set(KILN_E_FORMAT, "%s: the npy header of \"%s\" is cut off", where, e->name);
-    if (!status) status = npy_parse(where, bytes, h.data_at, &h);
-    if (!status && h.size_B != e->size_B - h.data_at) {
-        char text[IO_ARRAY_TEXT];
-        status = error_set(KILN_E_FORMAT, "%s: \"%s\", %s, has %" PRIu64 " bytes, the member holds %" PRIu64, where,
-                           e->name, io_array_text(&h.array, text), h.size_B, e->size_B - h.data_at);
+    if (unpack(&a->file, e, &m)) return NULL;
+    kiln_tensor *t = NULL;
+    kiln_status status = parse_member(where, e, &m, &h);
+    bool as_it_is = !h.swap && !h.fortran && h.array.dtype != KILN_BOOL && m.map.whole;
+    if (!status && !as_it_is && !m.copy) {
+        // What is changed is changed in memory of its own.
+        status = io_alloc(where, h.size_B, &m.copy);
+        if (!status) memcpy(m.copy, m.bytes + h.data_at, (size_t)h.size_B);
+    } else if (!status && !as_it_is) {
+        memmove(m.copy, m.copy + h.data_at, (size_t)h.size_B); // elements are read at their alignment
     }
-    // Elements are read at their alignment: they move to the start of the block.
-    if (!status) memmove(bytes, bytes + h.data_at, (size_t)h.size_B);
-    kiln_tensor *t = status ? NULL : npy_tensor(where, dev, &h, bytes);
-    free(bytes);
+    if (!status && as_it_is)
+        t = kiln_from_data(dev, h.array.dtype, h.array.rank, h.array.dims, m.bytes + h.data_at);
+    else if (!status)
+        t = npy_tensor(where, dev, &h, m.copy);
+    close_member(&m);
     return t;
 }
 
 kiln_archive *kiln_npz_load(const char *path)
 {
-    return archive_open("npz_load", path, open_npz, read_member);
+    static const struct archive_format format = {"npz_load", open_npz, read_member, NULL};
+    return archive_open(&format, path);
 }
 
 // --- writing
+
+enum { LOCAL_B = 30, CENTRAL_B = 46, END_B = 22 };
+static const uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50;
 
 struct npz_member {
     const char *name;

@@ -18,12 +18,12 @@
 static const struct {
     const char *name;
     kiln_dtype of_size; // one of the same size, which stands in for it
-} foreign[] = {{"F8_E4M3", KILN_U8}, {"F8_E5M2", KILN_U8}, {"F8_E8M0", KILN_U8}};
+} foreign[] = {{"F8_E8M0", KILN_U8}};
 
 static bool find_dtype(const char *name, kiln_dtype *out, bool *known)
 {
     *known = true;
-    for (int i = 0; i <= KILN_C64; i++) {
+    for (int i = 0; i <= KILN_U4; i++) {
         const char *known_name = dtype_safetensors((unsigned)i);
         if (known_name && !strcmp(name, known_name)) return *out = (kiln_dtype)i, true;
     }
@@ -274,7 +274,8 @@ static kiln_tensor *read_entry(struct kiln_archive *a, kiln_device *dev, const s
 
 kiln_archive *kiln_safetensors_load(const char *path)
 {
-    return archive_open("safetensors_load", path, open_safetensors, read_entry);
+    static const struct archive_format format = {"safetensors_load", open_safetensors, read_entry, NULL};
+    return archive_open(&format, path);
 }
 
 // --- writing
@@ -381,8 +382,9 @@ static kiln_status add_tensors(const char *where, struct archive_table *t, const
         e->array = (struct io_array){.dtype = kiln_tensor_dtype(tensors[i]), .rank = kiln_rank(tensors[i])};
         if (error_pending) return error_pending;
         if (!dtype_safetensors(e->array.dtype))
-            return error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" is %s, which safetensors has not: see kiln_view_as_real",
-                             where, names[i], kiln_dtype_name(e->array.dtype));
+            return error_set(KILN_E_UNSUPPORTED, "%s: \"%s\" is %s, which safetensors has not: see %s", where, names[i],
+                             kiln_dtype_name(e->array.dtype),
+                             e->array.dtype == KILN_C128 ? "kiln_view_as_real" : "kiln_bitcast, to u8");
         if (e->array.rank) memcpy(e->array.dims, kiln_dims(tensors[i]), e->array.rank * sizeof e->array.dims[0]);
         TRY(io_array_size(where, &e->array, &e->size_B));
     }

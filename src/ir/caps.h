@@ -6,7 +6,8 @@ enum code_target { CODE_GLSL, CODE_LLVM };
 struct device_caps {
     uint8_t code;        // enum code_target: what fused kernels are made for
     bool host;           // memory is the host's, kernels are functions of the host
-    bool checks_indices; // an index out of range is an error; elsewhere it reads 0, and a result that is none is NaN
+    bool checks_indices; // an index out of range is an error; elsewhere it reads 0
+    bool checks_values;  // numbers for which an op has no result are an error; elsewhere it is NaN
     bool own_products;   // its kernels for matrix products are faster than generated ones
     bool cheap_launches; // joining launches gains nothing
     bool f64, i64, f16_storage, i8_storage;

@@ -149,6 +149,25 @@ enum op_uniform {
     UNIFORM_TRUTH, // whether the number is not zero
 };
 
+// How an op on u64 is made of ops on i64, where its bits differ from those of i64 (no OP_SIGNLESS). *Keys* are the
+// numbers as i64 with the upper bit flipped, which have the order of u64.
+enum op_u64 {
+    U64_NONE,      // it is not: u64 is refused, unless the op is signless, a view, or computes in floats
+    U64_ON_KEYS,   // the op on keys
+    U64_PICKS,     // the same, whose first result is one of the keys
+    U64_PICKS_FOR, // who is picked is said by the keys of input 0, and what is given are numbers of input 1
+    U64_SAME,      // the number
+    U64_SIGN,      // whether it is not 0, as a number
+    U64_NEVER,     // false
+    U64_UP_TO_6,
+    U64_DISTANCE, // of two
+    U64_POWER,
+    U64_QUOTIENT, // rounded down
+    U64_REMAINDER,
+    U64_SHIFT_RIGHT,
+    U64_WAYS
+};
+
 struct op {
     const char *name;  // row name, also in graphs and in the registry of rules
     const char *alias; // MindSpore's name, or NULL
@@ -160,6 +179,7 @@ struct op {
     uint8_t n_attrs;
     struct op_indexed indexed;
     uint8_t uniform; // enum op_uniform
+    uint8_t u64;     // enum op_u64
     struct op_products products;
     const char *const *in_names;
     const struct attr_info *attrs;

@@ -1,7 +1,6 @@
 // Numbers, types and definitions of the text form.
 #include "ir/parse.h"
-#include <locale.h>
-#include <stdatomic.h>
+#include "base/c_locale.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,19 +32,6 @@ kiln_status parse_int(struct parser *p, int64_t lowest, int64_t highest, const c
         return parse_fail(p, t, "%s from %lld to %lld is expected", what, (long long)lowest, (long long)highest);
     *out = v;
     return parse_next(p);
-}
-
-// strtod follows the program's locale, whose decimal point may be a comma.
-// NULL when memory is out.
-static locale_t c_locale(void)
-{
-    static _Atomic(locale_t) kept;
-    locale_t locale = atomic_load(&kept);
-    if (locale) return locale;
-    locale_t mine = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!mine || atomic_compare_exchange_strong(&kept, &locale, mine)) return mine;
-    freelocale(mine);
-    return locale;
 }
 
 static double nan_of(bool negative, uint64_t payload)
@@ -82,8 +68,6 @@ kiln_status parse_float(struct parser *p, double *out)
         buffer[3] = '\0';
     } else if (!number_text(p, buffer))
         return parse_expected(p, "a number");
-    locale_t locale = c_locale();
-    if (!locale) return error_set(KILN_E_MEMORY, "graph_parse: there is no C locale");
     bool negative = buffer[0] == '-';
     const char *text = buffer + negative;
     char *end = NULL;
@@ -91,7 +75,7 @@ kiln_status parse_float(struct parser *p, double *out)
         *out = negative ? -__builtin_inf() : __builtin_inf();
     else if (!parse_nan(text, negative, out)) {
         bool decimal = text[0] >= '0' && text[0] <= '9' && text[strspn(text, "0123456789.eE+-")] == '\0';
-        *out = decimal ? strtod_l(buffer, &end, locale) : 0;
+        *out = decimal ? c_strtod(buffer, &end) : 0;
         if (!decimal || *end || *out - *out != 0)
             return parse_expected(p, decimal && !*end ? "a number that a double holds" : "a number");
     }

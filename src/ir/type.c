@@ -15,7 +15,9 @@ const uint8_t dtype_kind_of[DTYPE_COUNT] = {
 
 const char *dtype_name(unsigned dtype)
 {
+    static const char *const stored[] = {"f8_e4m3fn", "f8_e5m2", "i4", "u4"};
     if (dtype_is_complex(dtype)) return dtype == KILN_C64 ? "c64" : "c128";
+    if (dtype_is_stored(dtype)) return stored[dtype - KILN_F8_E4M3];
     return dtype < DTYPE_COUNT ? dtype_info[dtype].name : "unknown";
 }
 

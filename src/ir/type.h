@@ -48,6 +48,44 @@ static inline uint8_t dtype_of_part(int64_t dtype)
     return dtype == KILN_C128 ? KILN_F64 : KILN_F32;
 }
 
+// Storage dtypes are bytes that casts alone read as numbers.
+static inline bool dtype_is_stored(int64_t dtype)
+{
+    return dtype >= KILN_F8_E4M3 && dtype <= KILN_U4;
+}
+
+// What a handle shows its memory as.
+enum shown_as {
+    SHOWN_PLAIN,
+    SHOWN_COMPLEX, // pairs along the last dimension, which is hidden
+    SHOWN_F8_E4M3, // u8
+    SHOWN_F8_E5M2,
+    SHOWN_I4, // u8, two numbers in a byte: the last dimension looks twice as long
+    SHOWN_U4,
+};
+_Static_assert(KILN_U4 - KILN_F8_E4M3 == SHOWN_U4 - SHOWN_F8_E4M3, "storage dtypes stand in one order");
+
+static inline bool shown_is_stored(unsigned shown)
+{
+    return shown >= SHOWN_F8_E4M3;
+}
+static inline bool shown_is_packed(unsigned shown)
+{
+    return shown >= SHOWN_I4;
+}
+// How a tensor of this dtype is shown, and the dtype that a handle shows.
+static inline enum shown_as shown_of_dtype(int64_t dtype)
+{
+    if (dtype_is_complex(dtype)) return SHOWN_COMPLEX;
+    return dtype_is_stored(dtype) ? (enum shown_as)(SHOWN_F8_E4M3 + (dtype - KILN_F8_E4M3)) : SHOWN_PLAIN;
+}
+static inline kiln_dtype shown_dtype(unsigned shown, unsigned dtype)
+{
+    if (shown == SHOWN_PLAIN) return (kiln_dtype)dtype;
+    if (shown == SHOWN_COMPLEX) return dtype == KILN_F64 ? KILN_C128 : KILN_C64;
+    return (kiln_dtype)(KILN_F8_E4M3 + (shown - SHOWN_F8_E4M3));
+}
+
 int64_t type_numel(const struct type *t); // INT64_MAX when there are more
 bool type_same_shape(const struct type *a, const struct type *b);
 bool type_equal(const struct type *a, const struct type *b);

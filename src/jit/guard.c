@@ -68,7 +68,7 @@ kiln_status guard_make(struct guard *g, kiln_tensor *const *in, size_t n_in, con
         to->leaf = is_leaf(t);
         to->cut = is_cut(t);
         to->detached = t->detached;
-        to->complex = t->complex;
+        to->shown = t->shown;
         to->first = (int32_t)i;
         to->offset = t->layout.offset;
         g->sees_grad |= (t->node || t->family) && tensor_requires_grad(t);
@@ -152,7 +152,7 @@ static enum guard_kind check_input(const struct guard *all, size_t i, kiln_tenso
     const struct guard_input *g = &all->in[i];
     const kiln_tensor *t = in[i];
     if (g->number != !t->storage) return GUARD_KIND;
-    if (g->type.dtype != t->type.dtype || g->type.weak != t->type.weak || g->complex != t->complex) return GUARD_DTYPE;
+    if (g->type.dtype != t->type.dtype || g->type.weak != t->type.weak || g->shown != t->shown) return GUARD_DTYPE;
     if (g->type.rank != t->type.rank) return GUARD_RANK;
     if (memcmp(g->type.dims, t->type.dims, sizeof *g->type.dims * t->type.rank)) return GUARD_DIMS;
     if (wants_gradient(t) != g->grad) return GUARD_GRADIENT;

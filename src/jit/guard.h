@@ -34,7 +34,7 @@ struct guard_input {
     int32_t twin;  // the first input with the same place on the tape; -1: it has none
     bool leaf;     // that place is a leaf
     bool cut;      // it comes of what kept no tape
-    bool complex;  // it is seen as complex numbers
+    uint8_t shown; // enum shown_as
     bool detached; // it shares memory without its graph of gradients
     // Of the capture, once there is one.
     int32_t first;           // the first input that the graph has in one source with this one

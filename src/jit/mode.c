@@ -115,7 +115,7 @@ bool kiln_is_capturing(void)
 
 kiln_tensor *kiln_constant(kiln_tensor *t)
 {
-    if (error_pending || tensor_check("constant", "t", t)) return NULL;
+    if (error_pending || tensor_check_any("constant", "t", t)) return NULL;
     if (t->builder) {
         error_set(KILN_E_STATE, "constant: an abstract value is not known yet");
         return NULL;

@@ -64,10 +64,23 @@ static void check_source(struct misfits *m, const struct captured *c, size_t i)
     if (s->history) misfits_add(m, 0, name, "a state whose value requires a gradient");
 }
 
+static void check_shown(struct misfits *m, const char *what, unsigned shown, unsigned dtype)
+{
+    char why[96];
+    if (shown == SHOWN_PLAIN) return;
+    snprintf(why, sizeof why, "it is %s; take and give %s", dtype_name(shown_dtype(shown, dtype)),
+             shown == SHOWN_COMPLEX ? "pairs, by kiln_view_as_real" : "bytes, by kiln_bitcast");
+    misfits_add(m, 0, what, why);
+}
+
 // Two inputs that are one tensor have one input of the graph.
 static void check_inputs(struct misfits *m, const struct adding *a, const struct captured *c)
 {
     char what[64];
+    for (size_t i = 0; i < a->n_in; i++) {
+        snprintf(what, sizeof what, "input %zu", i);
+        check_shown(m, what, a->in[i]->shown, a->in[i]->type.dtype);
+    }
     for (size_t i = 0; i < a->n_in; i++)
         for (size_t k = 0; k < i; k++) {
             if (c->source_of[i] < 0 || c->source_of[i] != c->source_of[k]) continue;
@@ -82,6 +95,7 @@ static void check_results(struct misfits *m, const struct captured *c)
     for (size_t i = 0; i < c->n_results; i++) {
         const struct result *r = &c->results[i];
         snprintf(what, sizeof what, "output %zu", i);
+        check_shown(m, what, r->shown, r->type.dtype);
         if (c->gradient.cuts && c->gradient.cuts[i]) misfits_add(m, 0, what, "it comes of what kept no tape");
         const struct source *s = r->kind == RESULT_SOURCE ? &c->sources[r->index] : NULL;
         if (s && !source_is_number(s) && !s->row_major && !result_is_whole(s, r))

@@ -95,6 +95,7 @@ kiln_cell *kiln_nn_multi_head_attention(kiln_device *dev, int64_t width, int64_t
     if (o.dropout > 0) cell->by_mode = "dropout";
     int64_t kv_width = width / heads * kv_heads, rows = width + 2 * kv_width;
     *(struct heads *)cell->user = (struct heads){width, heads, kv_width, kv_heads, o.dropout, o.causal};
+    cell_say_sizes(cell, "%" PRId64 ", %" PRId64 " heads", width, heads);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     kiln_cell_make_parameter(cell, "in_proj_weight", dev, dtype, KILN_SHAPE(rows, width), "xavier_uniform");
     if (!o.no_bias) kiln_cell_make_parameter(cell, "in_proj_bias", dev, dtype, KILN_SHAPE(rows), "zeros");

@@ -2,7 +2,10 @@
 #include "nn/cell.h"
 #include "base/leave.h"
 #include "base/note.h"
+#include "base/where.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,21 +75,39 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
     return status;
 }
 
+void cell_say_sizes(kiln_cell *cell, const char *format, ...)
+{
+    va_list args;
+    if (!cell) return;
+    va_start(args, format);
+    vsnprintf(cell->sizes, sizeof cell->sizes, format, args);
+    va_end(args);
+}
+
+void cell_describe(const void *at, char *out, size_t size_B)
+{
+    char path[128];
+    const kiln_cell *cell = at, *root = cell;
+    while (root->parent) root = root->parent;
+    if (root != cell) cell_path(root, cell->parent, cell->name, path, sizeof path);
+    const char *gap = *cell->sizes ? " " : "";
+    if (root != cell)
+        snprintf(out, size_B, "%s.%s (%s%s%s)", root->kind, path, cell->kind, gap, cell->sizes);
+    else
+        snprintf(out, size_B, "%s%s%s", cell->kind, gap, cell->sizes);
+}
+
 // The innermost cell names itself.
 static void name_cell(const kiln_cell *cell)
 {
-    char path[128];
-    const kiln_cell *root = cell;
-    while (root->parent) root = root->parent;
-    if (root != cell) cell_path(root, cell->parent, cell->name, path, sizeof path);
-    if (root != cell)
-        error_note_where("cell %s (%s)", path, cell->kind);
-    else
-        error_note_where("a %s cell", cell->kind);
+    char text[192];
+    cell_describe(cell, text, sizeof text);
+    error_note_before("%s", text);
 }
 
 struct cell_running {
     kiln_cell *cell;
+    struct where_cell outer;
     kiln_scope *scope;
     kiln_tensor **room; // inputs, then outputs
     size_t n_in, n_out;
@@ -105,6 +126,7 @@ static void construct_user(void *at)
 static void leave_cell(void *at)
 {
     struct cell_running *c = at;
+    where_cell = c->outer;
     reparams_leave(c->cell);
     kiln_scope_end(&c->scope);
     c->cell->calls--;
@@ -118,15 +140,17 @@ kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_
     if (!room) return error_set(KILN_E_MEMORY, "cell_call: host memory is exhausted");
     if (n_in) memcpy(room, in, n_in * sizeof *room);
 
-    struct cell_running c = {cell, kiln_scope_begin(), room, n_in, n_out, room != few, KILN_OK};
+    struct cell_running c = {cell, where_cell, kiln_scope_begin(), room, n_in, n_out, room != few, KILN_OK};
     struct leave left;
     cell->calls++;
     leave_push(&left, leave_cell, &c);
+    where_cell = (struct where_cell){cell_describe, cell};
     if (c.scope)
         leave_call(construct_user, &c);
     else
         c.status = kiln_error();
     leave_pop(&left);
+    where_cell = c.outer;
     reparams_leave(cell);
     cell->calls--;
     if (!c.status) c.status = take_out(room + n_in, out, n_out);

@@ -19,7 +19,8 @@ struct cell_reparam;
 
 struct kiln_cell {
     char *kind;
-    char *name; // in the parent; "" without one
+    char sizes[40]; // that tell it from others of its kind, "100 → 10"; "": none
+    char *name;     // in the parent; "" without one
     kiln_cell *parent;
     kiln_construct_fn construct;
     void *user;
@@ -61,6 +62,10 @@ kiln_cell *cell_or_null(kiln_cell *cell);
 // walk.
 typedef bool (*cell_visit_fn)(void *user, kiln_cell *owner, struct cell_tensor *t);
 bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user);
+// What messages and tools say of the sizes of a cell. `cell` may be NULL.
+void cell_say_sizes(kiln_cell *cell, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Its place below its root, its kind and its sizes: "sequential.3 (dense 100 → 10)"; of a root "dense 100 → 10".
+void cell_describe(const void *cell, char *out, size_t size_B);
 // Writes the dotted path of `name` in `owner` as seen from `root`; returns its length without the end, as snprintf
 // does.
 size_t cell_path(const kiln_cell *root, const kiln_cell *owner, const char *name, char *out, size_t size_B);

@@ -72,6 +72,7 @@ static kiln_cell *make(kiln_device *dev, const struct settings *c, kiln_construc
     kiln_cell *cell = cell_make(c->name + strlen("nn_"), run, sizeof *c);
     if (!cell) return NULL;
     memcpy(cell->user, c, sizeof *c);
+    cell_say_sizes(cell, "→ %" PRId64 ", kernel %" PRId64, out, c->kernel[0]);
     int64_t dims[5] = {a, b};
     memcpy(dims + 2, c->kernel, (size_t)c->n * sizeof *dims);
     kiln_dtype dtype = dtype_or_f32(p->dtype);

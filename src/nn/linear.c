@@ -34,6 +34,7 @@ kiln_cell *kiln_nn_dense(kiln_device *dev, int64_t in, int64_t out, const kiln_n
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in), o.weight_init ? o.weight_init : by_fan);
     if (!o.no_bias)
         kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
+    cell_say_sizes(cell, "%" PRId64 " → %" PRId64, in, out);
     return cell_or_null(cell);
 }
 
@@ -57,6 +58,7 @@ kiln_cell *kiln_nn_embedding(kiln_device *dev, int64_t count, int64_t width, con
     kiln_cell *cell = cell_make("embedding", run_embedding, 0);
     if (cell)
         kiln_cell_make_parameter(cell, "weight", dev, KILN_F32, KILN_SHAPE(count, width), init ? init : "normal(1)");
+    cell_say_sizes(cell, "%" PRId64 " × %" PRId64, count, width);
     return cell_or_null(cell);
 }
 
@@ -146,6 +148,7 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     kiln_cell *cell = cell_make("conv2d", run_conv2d, sizeof c);
     if (!cell) return NULL;
     memcpy(cell->user, &c, sizeof c);
+    cell_say_sizes(cell, "%" PRId64 " → %" PRId64 ", %" PRId64 "×%" PRId64, in, out, c.kernel[0], c.kernel[1]);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     char by_fan[INIT_TEXT_B];
     init_by_fan_in(by_fan, in / c.groups * c.kernel[0] * c.kernel[1]);

@@ -4,6 +4,7 @@
 #include "base/options.h"
 
 #include <kiln/ops.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,43 @@ const char *cell_alias(const kiln_cell *cell, const char *name)
     return NULL;
 }
 
+// --- what does not fit: all of it is gathered before anything is said
+
+enum { TOLD_MAX = 12 };
+
+struct problems {
+    const kiln_cell_load_opts *o; // NULL: nobody asks for a report
+    const char *function;
+    size_t n, n_told;
+    kiln_status first;
+    char text[1600];
+};
+
+// `fatal` false: it goes into the report alone.
+__attribute__((format(printf, 6, 7))) static void found(struct problems *p, bool fatal, kiln_load_problem kind,
+                                                        kiln_status code, const char *name, const char *format, ...)
+{
+    char message[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (p->o && p->o->report) p->o->report(p->o->user, kind, name, message);
+    if (!fatal) return;
+    if (!p->n++) p->first = code;
+    size_t used = strlen(p->text), more = strlen(message) + 3;
+    if (p->n_told == TOLD_MAX || used + more > sizeof p->text) return;
+    p->n_told++;
+    snprintf(p->text + used, sizeof p->text - used, "%s%s", used ? "; " : "", message);
+}
+
+static kiln_status tell(const struct problems *p)
+{
+    if (error_pending || !p->n) return error_pending;
+    if (p->n == p->n_told) return error_set(p->first, "%s: %s", p->function, p->text);
+    return error_set(p->first, "%s: %s; and %zu more", p->function, p->text, p->n - p->n_told);
+}
+
 // --- which entry of a file is which tensor
 
 typedef bool (*has_fn)(const void *file, const char *name);
@@ -41,6 +79,7 @@ struct fit {
     kiln_tensor **tensors; // those that the file has, and their names there
     char **names;
     size_t n;
+    struct problems problems;
 };
 
 // The prefix and the path of `name`, from malloc.
@@ -79,11 +118,11 @@ static bool choose(void *user, kiln_cell *owner, struct cell_tensor *t)
     char *own = full_path(f, owner, t->name), *other = own && alias ? full_path(f, owner, alias) : NULL;
     bool has_own = own && f->has(f->file, own), has_other = other && f->has(f->file, other);
     if (has_own && has_other)
-        error_set(KILN_E_ARGUMENT, "%s: there is both \"%s\" and \"%s\", two names of one tensor", f->function, own,
-                  other);
-    else if (!error_pending && !has_own && !has_other && !f->partial)
-        error_set(KILN_E_ARGUMENT, "%s: there is no \"%s\"%s%s%s", f->function, own, other ? " and no \"" : "",
-                  other ? other : "", other ? "\"" : "");
+        found(&f->problems, true, KILN_LOAD_UNEXPECTED, KILN_E_ARGUMENT, other,
+              "there is both \"%s\" and \"%s\", two names of one tensor", own, other);
+    else if (!error_pending && !has_own && !has_other)
+        found(&f->problems, !f->partial, KILN_LOAD_MISSING, KILN_E_ARGUMENT, own, "there is no \"%s\"%s%s%s", own,
+              other ? " and no \"" : "", other ? other : "", other ? "\"" : "");
     if (!error_pending && (has_own || has_other)) {
         keep(f, t->tensor, has_own ? own : other);
         free(has_own ? other : own);
@@ -112,18 +151,57 @@ kiln_status kiln_cell_restore(kiln_cell *cell, const kiln_checkpoint *c)
 {
     TRY(cell_check("cell_restore", cell));
     TRY(handle_check("cell_restore", "c", HANDLE_CHECKPOINT, c));
-    struct fit f = {.root = cell, .function = "cell_restore", .prefix = "", .file = c, .has = checkpoint_has};
+    struct fit f = {.root = cell,
+                    .function = "cell_restore",
+                    .prefix = "",
+                    .file = c,
+                    .has = checkpoint_has,
+                    .problems = {.function = "cell_restore"}};
     cell_visit(cell, choose, &f);
-    if (!error_pending) kiln_checkpoint_restore(c, (const char *const *)f.names, f.tensors, f.n);
+    if (!tell(&f.problems)) kiln_checkpoint_restore(c, (const char *const *)f.names, f.tensors, f.n);
     fit_free(&f);
     return error_pending;
 }
 
 // --- archives
 
-static bool archive_has(const void *a, const char *name)
+// An archive, and what its arrays are called in the cell; NULL: passed over.
+struct renamed {
+    kiln_archive *a;
+    char **names;
+    size_t n;
+};
+
+static void renamed_free(struct renamed *r)
 {
-    return kiln_archive_has(a, name);
+    for (size_t i = 0; i < r->n; i++) free(r->names[i]);
+    free(r->names);
+}
+
+static kiln_status rename_all(struct renamed *r, kiln_archive *a, const kiln_cell_load_opts *o)
+{
+    size_t n = kiln_archive_count(a);
+    *r = (struct renamed){.a = a, .names = calloc(n + 1, sizeof *r->names)};
+    bool whole = r->names != NULL;
+    for (size_t i = 0; whole && i < n; i++) {
+        const char *name = kiln_archive_name(a, i), *to = o->rename ? o->rename(o->user, name) : name;
+        r->n++;
+        if (to) whole = (r->names[i] = strdup(to)) != NULL;
+    }
+    return whole ? error_pending : error_set(KILN_E_MEMORY, "cell_load: host memory is exhausted");
+}
+
+static size_t renamed_find(const struct renamed *r, const char *name)
+{
+    size_t i = 0;
+    while (i < r->n && (!r->names[i] || strcmp(r->names[i], name))) i++;
+    return i;
+}
+
+static bool archive_has(const void *r, const char *name)
+{
+    const struct renamed *in = r;
+    return renamed_find(in, name) < in->n;
 }
 
 static bool is_among(const struct fit *f, const char *name)
@@ -134,16 +212,20 @@ static bool is_among(const struct fit *f, const char *name)
 }
 
 // What the file has below the prefix must be something of the cell. How many batches a norm has seen is no state here.
-static kiln_status check_rest(const struct fit *f, const kiln_archive *a)
+static void check_rest(struct fit *f, const struct renamed *r)
 {
     static const char counter[] = "num_batches_tracked";
     size_t before = strlen(f->prefix);
-    for (size_t i = 0; i < kiln_archive_count(a); i++) {
-        const char *name = kiln_archive_name(a, i), *dot = strrchr(name, '.');
-        if (strncmp(name, f->prefix, before) || is_among(f, name) || !strcmp(dot ? dot + 1 : name, counter)) continue;
-        return error_set(KILN_E_ARGUMENT, "cell_load: the file has \"%s\", the cell has no such tensor", name);
+    for (size_t i = 0; i < r->n; i++) {
+        const char *name = r->names[i], *dot = name ? strrchr(name, '.') : NULL;
+        if (!name || strncmp(name, f->prefix, before)) continue;
+        if (renamed_find(r, name) != i)
+            found(&f->problems, true, KILN_LOAD_UNEXPECTED, KILN_E_ARGUMENT, name,
+                  "two arrays of the file are called \"%s\" by .rename", name);
+        else if (!is_among(f, name) && strcmp(dot ? dot + 1 : name, counter))
+            found(&f->problems, !f->partial, KILN_LOAD_UNEXPECTED, KILN_E_ARGUMENT, name,
+                  "the file has \"%s\", the cell has no such tensor", name);
     }
-    return KILN_OK;
 }
 
 static bool is_real(kiln_dtype dtype)
@@ -151,15 +233,17 @@ static bool is_real(kiln_dtype dtype)
     return dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F32 || dtype == KILN_F64;
 }
 
-static kiln_status check_entry(const char *name, const kiln_tensor *got, const kiln_tensor *want)
+static void check_entry(struct problems *p, const char *name, const kiln_tensor *got, const kiln_tensor *want)
 {
     kiln_dtype from = kiln_tensor_dtype(got), to = kiln_tensor_dtype(want);
     size_t rank = kiln_rank(got);
-    if (from != to && !(is_real(from) && is_real(to)))
-        return error_set(KILN_E_DTYPE, "cell_load: \"%s\" is %s, in the cell %s", name, kiln_dtype_name(from),
-                         kiln_dtype_name(to));
+    if (from != to && !(is_real(from) && is_real(to))) {
+        found(p, true, KILN_LOAD_MISFIT, KILN_E_DTYPE, name, "\"%s\" is %s, in the cell %s", name,
+              kiln_dtype_name(from), kiln_dtype_name(to));
+        return;
+    }
     if (rank == kiln_rank(want) && (!rank || !memcmp(kiln_dims(got), kiln_dims(want), rank * sizeof *kiln_dims(got))))
-        return error_pending;
+        return;
     kiln_tensor *both[] = {(kiln_tensor *)(uintptr_t)got, (kiln_tensor *)(uintptr_t)want};
     char text[2][KILN_MAX_RANK * 12 + 1];
     for (int k = 0; k < 2; k++) {
@@ -169,20 +253,20 @@ static kiln_status check_entry(const char *name, const kiln_tensor *got, const k
             len += (size_t)snprintf(text[k] + len, sizeof text[k] - len, "%s%lld", i ? "," : "",
                                     (long long)kiln_dims(both[k])[i]);
     }
-    return error_set(KILN_E_SHAPE, "cell_load: \"%s\" is [%s], in the cell [%s]", name, text[0], text[1]);
+    found(p, true, KILN_LOAD_MISFIT, KILN_E_SHAPE, name, "\"%s\" is [%s], in the cell [%s]", name, text[0], text[1]);
 }
 
 // All are read and checked before one is written.
-static kiln_status load(const struct fit *f, kiln_archive *a)
+static kiln_status load(struct fit *f, const struct renamed *r)
 {
     kiln_tensor **got = calloc(f->n + 1, sizeof(kiln_tensor *));
     if (!got) return error_set(KILN_E_MEMORY, "cell_load: host memory is exhausted");
     kiln_scope *scope = kiln_scope_begin();
     for (size_t i = 0; i < f->n && !error_pending; i++) {
-        got[i] = kiln_archive_get(a, kiln_tensor_device(f->tensors[i]), f->names[i]);
-        if (got[i]) check_entry(f->names[i], got[i], f->tensors[i]);
+        got[i] = kiln_archive_tensor(r->a, kiln_tensor_device(f->tensors[i]), renamed_find(r, f->names[i]));
+        if (got[i]) check_entry(&f->problems, f->names[i], got[i], f->tensors[i]);
     }
-    bool sound = !error_pending;
+    bool sound = !tell(&f->problems);
     kiln_no_grad_begin();
     for (size_t i = 0; i < f->n && sound && !error_pending; i++) kiln_assign(f->tensors[i], got[i]);
     kiln_no_grad_end();
@@ -194,18 +278,21 @@ static kiln_status load(const struct fit *f, kiln_archive *a)
 kiln_status kiln_cell_load(kiln_cell *cell, kiln_archive *a, const kiln_cell_load_opts *opts)
 {
     kiln_cell_load_opts o;
+    struct renamed r;
     TRY(options_read("cell_load", KILN_CELL_LOAD, &o, opts));
     TRY(cell_check("cell_load", cell));
     TRY(handle_check("cell_load", "a", HANDLE_ARCHIVE, a));
     struct fit f = {.root = cell,
                     .function = "cell_load",
                     .prefix = o.prefix ? o.prefix : "",
-                    .file = a,
+                    .file = &r,
                     .has = archive_has,
-                    .partial = o.partial};
-    cell_visit(cell, choose, &f);
-    if (!error_pending && !o.partial) check_rest(&f, a);
-    if (!error_pending) load(&f, a);
+                    .partial = o.partial,
+                    .problems = {.o = &o, .function = "cell_load"}};
+    if (!rename_all(&r, a, &o)) cell_visit(cell, choose, &f);
+    if (!error_pending) check_rest(&f, &r);
+    if (!error_pending) load(&f, &r);
     fit_free(&f);
+    renamed_free(&r);
     return error_pending;
 }

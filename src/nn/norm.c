@@ -68,6 +68,7 @@ kiln_cell *kiln_nn_batch_norm2d(kiln_device *dev, int64_t channels, const kiln_n
     kiln_cell *cell = cell_make("batch_norm2d", run_batch_norm, sizeof b);
     if (!cell) return NULL;
     memcpy(cell->user, &b, sizeof b);
+    cell_say_sizes(cell, "%" PRId64, channels);
     cell->by_mode = "batch_norm2d";
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     add_moving(cell, "moving_mean", dev, dtype, channels, 0);
@@ -141,6 +142,7 @@ static kiln_cell *row_norm(const char *kind, kiln_construct_fn run, size_t rank,
     }
     kiln_cell *cell = cell_make(kind, run, sizeof r);
     if (cell) memcpy(cell->user, &r, sizeof r);
+    cell_say_sizes(cell, rank > 1 ? "… %" PRId64 : "%" PRId64, dims[rank - 1]);
     return cell;
 }
 

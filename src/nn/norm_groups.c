@@ -42,6 +42,7 @@ static kiln_cell *group_cell(const char *kind, kiln_device *dev, struct groups g
     kiln_cell *cell = cell_make(kind, run_groups, sizeof g);
     if (!cell) return NULL;
     *(struct groups *)cell->user = g;
+    cell_say_sizes(cell, "%" PRId64, g.channels);
     if (o->no_affine) return cell;
     kiln_dtype dtype = dtype_or_f32(o->dtype);
     kiln_cell_make_parameter(cell, "gamma", dev, dtype, KILN_SHAPE(g.channels), o->gamma_init ? o->gamma_init : "ones");

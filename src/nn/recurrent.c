@@ -58,6 +58,7 @@ static kiln_cell *begin(const char *name, enum kind kind, kiln_construct_fn run,
     struct recurrent *r = cell->user;
     *r = (struct recurrent){.kind = kind, .o = *o};
     r->o.init = NULL; // borrowed
+    cell_say_sizes(cell, "%" PRId64 " → %" PRId64, in, hidden);
     cell->n_in = cell->n_out = 0;
     return cell;
 }

@@ -102,6 +102,7 @@ static kiln_cell *make_layer(const char *kind, kiln_device *dev, int64_t width, 
     cell->n_in = 0;
     struct transformer *t = cell->user;
     *t = (struct transformer){.norm_first = o->norm_first, .decodes = decodes};
+    cell_say_sizes(cell, "%" PRId64 ", %" PRId64 " heads", width, heads);
     snprintf(t->activation, sizeof t->activation, "%s", o->activation ? o->activation : "relu");
     int64_t inner = o->feed_forward ? o->feed_forward : 2048;
     const kiln_nn_dense_opts *dense = KILN_NN_DENSE(.no_bias = o->no_bias, .dtype = o->dtype);

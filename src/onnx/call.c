@@ -76,6 +76,15 @@ kiln_tensor *onnx_in(struct onnx_call *c, int i)
     return NULL;
 }
 
+kiln_status onnx_in_dtype(struct onnx_call *c, int i, kiln_dtype *out)
+{
+    struct onnx_host h;
+    TRY(onnx_in_type(c, i, &h));
+    bool unpacked = c->in[i]->kind == ONNX_CONST && c->in[i]->constant->four_bits;
+    *out = (kiln_dtype)(unpacked ? c->in[i]->constant->four_bits : h.dtype);
+    return KILN_OK;
+}
+
 kiln_status onnx_in_type(struct onnx_call *c, int i, struct onnx_host *out)
 {
     if (!onnx_has(c, i)) return onnx_bad(c, KILN_E_FORMAT, "input %d is left out", i);
@@ -93,6 +102,8 @@ kiln_status onnx_in_type(struct onnx_call *c, int i, struct onnx_host *out)
 
 static kiln_status read_tensor(struct onnx_call *c, int i, kiln_tensor *t, struct onnx_host *out)
 {
+    if (out->dtype >= DTYPE_COUNT)
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "input %d is %s", i, kiln_dtype_name((kiln_dtype)out->dtype));
     if (out->numel > READ_MAX)
         return onnx_bad(c, KILN_E_UNSUPPORTED, "input %d has %lld elements, too many for a shape", i,
                         (long long)out->numel);

@@ -69,6 +69,7 @@ kiln_tensor *onnx_in(struct onnx_call *c, int i);
 kiln_tensor *onnx_tensor(struct onnx_call *c, const struct onnx_value *v);
 // Its dtype, rank and dims, whatever it is.
 kiln_status onnx_in_type(struct onnx_call *c, int i, struct onnx_host *out);
+kiln_status onnx_in_dtype(struct onnx_call *c, int i, kiln_dtype *out); // as the model has it
 // Its numbers; an error where they depend on inputs of a capture.
 kiln_status onnx_in_host(struct onnx_call *c, int i, struct onnx_host *out);
 // ... as integers, at most `cap`; as one; as one float.

@@ -26,7 +26,8 @@ kiln_status onnx_op_mean_of(struct onnx_call *c)
 
 static bool is_integer(kiln_tensor *t)
 {
-    return dtype_info[kiln_tensor_dtype(t)].kind == KIND_INT;
+    unsigned dtype = kiln_tensor_dtype(t);
+    return dtype < DTYPE_COUNT && dtype_info[dtype].kind == KIND_INT;
 }
 
 // The quotient of integers is cut off towards 0.

@@ -27,8 +27,8 @@ kiln_status onnx_op_max_pool(struct onnx_call *c)
     bool even = onnx_is_even(&w);
     kiln_tensor *image = onnx_to_image(&w, x);
     unsigned dtype = kiln_tensor_dtype(x);
-    if (!even)
-        image = onnx_padded(&w, image, dtype_info[dtype].kind == KIND_FLOAT ? -INFINITY : (double)dtype_lowest(dtype));
+    if (dtype >= DTYPE_COUNT) return onnx_bad(c, KILN_E_UNSUPPORTED, "of %s", dtype_name(dtype));
+    if (!even) image = onnx_padded(&w, image, dtype_is_float(dtype) ? -INFINITY : (double)dtype_lowest(dtype));
     kiln_pool2d_opts opts = pool_options(&w, !even, ceil_mode != 0, false);
     return onnx_give(c, 0, onnx_from_image(&w, kiln_max_pool2d(image, &opts)));
 }

@@ -33,14 +33,23 @@ static kiln_status read_scale(struct onnx_call *c, kiln_tensor *x, kiln_tensor *
     if (!onnx_has(c, 2)) return KILN_OK;
     *zero = onnx_in(c, 2);
     NEED(*zero);
+    if (dtype_is_stored(kiln_tensor_dtype(*zero))) *zero = kiln_cast(*zero, KILN_F32); // exact
+    NEED(*zero);
     return along(c, x, axis, zero);
 }
 
-// round(x / scale) + zero, as far as the dtype goes.
+static bool is_float8(kiln_dtype dtype)
+{
+    return dtype == KILN_F8_E4M3 || dtype == KILN_F8_E5M2;
+}
+
+// round(x / scale) + zero, as far as the dtype goes; floats are rounded by the dtype.
 static kiln_tensor *quantised(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *zero, kiln_dtype dtype)
 {
-    kiln_tensor *y = kiln_round(kiln_div(kiln_cast(x, KILN_F32), kiln_cast(scale, KILN_F32)));
+    kiln_tensor *y = kiln_div(kiln_cast(x, KILN_F32), kiln_cast(scale, KILN_F32));
+    if (!is_float8(dtype)) y = kiln_round(y);
     if (zero) y = kiln_add(y, kiln_cast(zero, KILN_F32));
+    if (dtype_is_stored(dtype)) return kiln_cast(y, dtype);
     y = kiln_clip(y, kiln_scalar((double)dtype_lowest(dtype)), kiln_scalar((double)dtype_highest(dtype)));
     return kiln_cast(y, dtype);
 }
@@ -52,10 +61,12 @@ kiln_status onnx_op_quantize(struct onnx_call *c)
     NEED(x);
     TRY(read_scale(c, x, &scale, &zero));
     TRY(onnx_int(c, "output_dtype", 0, &to));
-    TRY(onnx_int(c, "saturate", 1, &saturate)); // of narrower floats than Kiln has
-    kiln_dtype dtype = zero ? kiln_tensor_dtype(zero) : KILN_U8;
+    TRY(onnx_int(c, "saturate", 1, &saturate));
+    kiln_dtype dtype = KILN_U8;
+    if (zero) TRY(onnx_in_dtype(c, 2, &dtype));
     if (to && !onnx_dtype(to, &dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", onnx_dtype_text(to));
-    if (dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_U16 && dtype != KILN_I16)
+    if (!saturate && is_float8(dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "saturate is 0");
+    if (!dtype_is_stored(dtype) && dtype != KILN_U8 && dtype != KILN_I8 && dtype != KILN_U16 && dtype != KILN_I16)
         return onnx_bad(c, KILN_E_UNSUPPORTED, "to %s", kiln_dtype_name(dtype));
     return onnx_give(c, 0, quantised(x, scale, zero, dtype));
 }
@@ -65,8 +76,9 @@ kiln_status onnx_op_dequantize(struct onnx_call *c)
     kiln_tensor *x = onnx_in(c, 0), *scale, *zero;
     NEED(x);
     TRY(read_scale(c, x, &scale, &zero));
-    kiln_tensor *y = kiln_cast(x, KILN_I32);
-    if (zero) y = kiln_sub(y, kiln_cast(zero, KILN_I32));
+    kiln_dtype exact = is_float8(kiln_tensor_dtype(x)) ? KILN_F32 : KILN_I32;
+    kiln_tensor *y = kiln_cast(x, exact);
+    if (zero) y = kiln_sub(y, kiln_cast(zero, exact));
     return onnx_give(c, 0, kiln_mul(kiln_cast(y, kiln_tensor_dtype(scale)), scale));
 }
 

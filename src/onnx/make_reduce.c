@@ -29,7 +29,7 @@ static kiln_tensor *extremum_of_none(struct onnx_call *c, bool largest, kiln_ten
     kiln_dtype dtype = kiln_tensor_dtype(x);
     kiln_tensor *shape = kiln_sum(x, KILN_REDUCE(.axes = {f->n, f->axes}, .keepdims = f->keep));
     if (!shape) return NULL;
-    if (dtype_info[dtype].kind == KIND_FLOAT)
+    if (dtype_is_float(dtype))
         return kiln_full(c->dev, dtype, kiln_rank(shape), kiln_dims(shape), largest ? -INFINITY : INFINITY);
     int64_t highest = dtype == KILN_BOOL ? 1 : dtype_highest(dtype);
     int64_t lowest = dtype == KILN_BOOL ? 0 : dtype_lowest(dtype);
@@ -74,8 +74,7 @@ kiln_status onnx_op_reduce_l2(struct onnx_call *c)
 {
     struct onnx_host type;
     TRY(onnx_in_type(c, 0, &type));
-    if (dtype_info[type.dtype].kind != KIND_FLOAT)
-        return onnx_bad(c, KILN_E_UNSUPPORTED, "of %s", dtype_info[type.dtype].name);
+    if (!dtype_is_float(type.dtype)) return onnx_bad(c, KILN_E_UNSUPPORTED, "of %s", dtype_name(type.dtype));
     return reduce_with(c, kiln_square, OP_sum, kiln_sqrt);
 }
 

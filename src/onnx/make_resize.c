@@ -182,7 +182,7 @@ kiln_status onnx_op_resize(struct onnx_call *c)
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
     bool moves = !strcmp(r.mode, "nearest");
-    if (!moves && dtype_info[kiln_tensor_dtype(x)].kind != KIND_FLOAT)
+    if (!moves && !dtype_is_float(kiln_tensor_dtype(x)))
         return onnx_bad(c, KILN_E_UNSUPPORTED, "%s of %s", r.mode, kiln_dtype_name(kiln_tensor_dtype(x)));
     TRY(read_targets(c, x, &t));
     for (size_t i = 0; i < t.n; i++) {

@@ -80,10 +80,12 @@ static kiln_status dtype_attr(struct onnx_call *c, const char *name, kiln_dtype 
 
 static kiln_status cast_to(struct onnx_call *c, kiln_dtype dtype)
 {
-    int64_t saturate; // of narrower floats than Kiln has
+    int64_t saturate;
     TRY(onnx_int(c, "saturate", 1, &saturate));
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
+    if (!saturate && (dtype == KILN_F8_E4M3 || dtype == KILN_F8_E5M2))
+        return onnx_bad(c, KILN_E_UNSUPPORTED, "saturate is 0");
     return onnx_give(c, 0, kiln_tensor_dtype(x) == dtype ? x : kiln_cast(x, dtype));
 }
 
@@ -98,10 +100,10 @@ kiln_status onnx_op_cast(struct onnx_call *c)
 
 kiln_status onnx_op_cast_like(struct onnx_call *c)
 {
-    struct onnx_host like;
+    kiln_dtype like;
     TRY(onnx_check_counts(c, 2, 2, 1));
-    TRY(onnx_in_type(c, 1, &like));
-    return cast_to(c, (kiln_dtype)like.dtype);
+    TRY(onnx_in_dtype(c, 1, &like));
+    return cast_to(c, like);
 }
 
 kiln_status onnx_op_dropout(struct onnx_call *c)
@@ -133,6 +135,7 @@ kiln_status onnx_op_constant_of_shape(struct onnx_call *c)
     if (a->type != ONNX_TENSOR || a->tensor->host.numel != 1)
         return onnx_bad(c, KILN_E_FORMAT, "attribute value is no tensor of one number");
     const struct onnx_host *h = &a->tensor->host;
+    if (!h->data) return onnx_bad(c, KILN_E_UNSUPPORTED, "attribute value is %s", dtype_name(h->dtype));
     if (dtype_info[h->dtype].kind == KIND_FLOAT)
         return onnx_give(c, 0, kiln_full(c->dev, (kiln_dtype)h->dtype, rank, dims, onnx_host_float(h, 0)));
     return onnx_give(c, 0, kiln_full_int(c->dev, (kiln_dtype)h->dtype, rank, dims, onnx_host_int(h, 0)));

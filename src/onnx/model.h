@@ -29,6 +29,7 @@ struct onnx_constant {
     const char *name;      // "" where it has none
     struct onnx_host host; // data NULL: they are too many
     kiln_tensor *tensor;   // on the model's device; NULL: on the host alone
+    uint8_t four_bits;     // KILN_I4 or KILN_U4 of what the file has in four bits and here is i8 or u8; 0: none
     bool is_initialiser;
     bool is_leaf; // a parameter or state, which captures read anew
     // While the file is read:

@@ -9,17 +9,28 @@ static const struct {
     int dtype;    // kiln_dtype; -1: Kiln has none
     uint8_t list; // the field with numbers
 } data_types[] = {
-    [1] = {"float", KILN_F32, 4},    [2] = {"uint8", KILN_U8, 5},
-    [3] = {"int8", KILN_I8, 5},      [4] = {"uint16", KILN_U16, 5},
-    [5] = {"int16", KILN_I16, 5},    [6] = {"int32", KILN_I32, 5},
-    [7] = {"int64", KILN_I64, 7},    [8] = {"string", -1, 6},
-    [9] = {"bool", KILN_BOOL, 5},    [10] = {"float16", KILN_F16, 5},
-    [11] = {"double", KILN_F64, 10}, [12] = {"uint32", KILN_U32, 11},
-    [13] = {"uint64", KILN_U64, 11}, [14] = {"complex64", -1, 4},
-    [15] = {"complex128", -1, 10},   [16] = {"bfloat16", KILN_BF16, 5},
-    [17] = {"float8e4m3fn", -1, 5},  [18] = {"float8e4m3fnuz", -1, 5},
-    [19] = {"float8e5m2", -1, 5},    [20] = {"float8e5m2fnuz", -1, 5},
-    [21] = {"uint4", -1, 5},         [22] = {"int4", -1, 5},
+    [1] = {"float", KILN_F32, 4},
+    [2] = {"uint8", KILN_U8, 5},
+    [3] = {"int8", KILN_I8, 5},
+    [4] = {"uint16", KILN_U16, 5},
+    [5] = {"int16", KILN_I16, 5},
+    [6] = {"int32", KILN_I32, 5},
+    [7] = {"int64", KILN_I64, 7},
+    [8] = {"string", -1, 6},
+    [9] = {"bool", KILN_BOOL, 5},
+    [10] = {"float16", KILN_F16, 5},
+    [11] = {"double", KILN_F64, 10},
+    [12] = {"uint32", KILN_U32, 11},
+    [13] = {"uint64", KILN_U64, 11},
+    [14] = {"complex64", -1, 4},
+    [15] = {"complex128", -1, 10},
+    [16] = {"bfloat16", KILN_BF16, 5},
+    [17] = {"float8e4m3fn", KILN_F8_E4M3, 5},
+    [18] = {"float8e4m3fnuz", -1, 5},
+    [19] = {"float8e5m2", KILN_F8_E5M2, 5},
+    [20] = {"float8e5m2fnuz", -1, 5},
+    [21] = {"uint4", KILN_U4, 5},
+    [22] = {"int4", KILN_I4, 5},
     [23] = {"float4e2m1", -1, 5},
 };
 
@@ -51,8 +62,18 @@ struct reading {
     struct wire_field raw;
     bool has_raw;
     unsigned char *to; // numbers of a list, as they are stored
-    int64_t n, n_max;
+    size_t item_B;     // of an element, or of two
+    int64_t n, n_max, n_items;
 };
+
+// Of two elements each; the last of an odd number is alone.
+static void count_items(struct reading *r)
+{
+    const struct onnx_host *h = &r->c->host;
+    bool packed = shown_is_packed(shown_of_dtype(h->dtype));
+    r->item_B = dtype_is_stored(h->dtype) ? 1 : dtype_info[h->dtype].size_B;
+    r->n_items = packed ? h->numel / 2 + h->numel % 2 : h->numel;
+}
 
 static kiln_status take_dim(void *user, uint64_t bits)
 {
@@ -86,9 +107,8 @@ static kiln_status take_number(void *user, uint64_t bits)
 {
     struct reading *r = user;
     if (r->n++ >= r->n_max || !r->to) return KILN_OK; // counted all the same
-    size_t size_B = dtype_info[r->c->host.dtype].size_B;
     if (r->c->host.dtype == KILN_BOOL) bits = bits != 0;
-    memcpy(r->to + (size_t)(r->n - 1) * size_B, &bits, size_B);
+    memcpy(r->to + (size_t)(r->n - 1) * r->item_B, &bits, r->item_B);
     return KILN_OK;
 }
 
@@ -172,9 +192,8 @@ static kiln_status wrong_size(const struct reading *r, unsigned long long has)
 
 static kiln_status find_data(struct reading *r, const struct wire *w)
 {
-    struct onnx_host *h = &r->c->host;
-    size_t item_B = dtype_info[h->dtype].size_B;
-    uint64_t size_B = (uint64_t)h->numel * item_B;
+    count_items(r);
+    uint64_t size_B = (uint64_t)r->n_items * r->item_B;
     if (r->external) {
         struct onnx_external *e = r->c->external;
         if (!e || !*e->location)
@@ -190,11 +209,11 @@ static kiln_status find_data(struct reading *r, const struct wire *w)
         r->c->raw = r->raw.data;
         return r->raw.size_B == size_B ? KILN_OK : wrong_size(r, r->raw.size_B);
     }
-    if (r->n != h->numel) return wrong_size(r, (unsigned long long)r->n * item_B);
+    if (r->n != r->n_items) return wrong_size(r, (unsigned long long)r->n * r->item_B);
     // Beside the memory that is counted: at most eight times what the file has for them.
     r->to = r->c->list = malloc((size_t)size_B + 1);
     if (!r->to) return error_set(KILN_E_MEMORY, "%s: no memory for tensor \"%.80s\"", r->m->where, r->c->name);
-    r->n_max = h->numel;
+    r->n_max = r->n_items;
     r->c->raw = r->to;
     return read_list(r, *w);
 }

@@ -80,6 +80,14 @@ static bool all_on_host(const struct onnx_call *c)
 static kiln_status bring_back(struct onnx_call *c, struct onnx_value *v)
 {
     if (v->kind != ONNX_COMPUTED) return KILN_OK;
+    if (dtype_is_stored(kiln_tensor_dtype(v->tensor))) { // no numbers yet
+        struct onnx_value there = {.kind = ONNX_COMPUTED, .tensor = kiln_to_device(v->tensor, c->run->m->dev)};
+        NEED(there.tensor);
+        kiln_own(there.tensor);
+        onnx_value_finish(v);
+        *v = there;
+        return KILN_OK;
+    }
     struct onnx_value mine = {.kind = ONNX_ON_HOST};
     struct onnx_host *h = &mine.host;
     h->dtype = (uint8_t)kiln_tensor_dtype(v->tensor);
@@ -282,7 +290,7 @@ static kiln_status check_input(const struct onnx_model *m, size_t i, kiln_tensor
 static bool is_known(kiln_tensor *t)
 {
     return t->constant && kiln_is_capturing() && kiln_numel(t) <= ONNX_HOST_MAX &&
-           dtype_info[kiln_tensor_dtype(t)].kind != KIND_FLOAT;
+           !dtype_is_stored(kiln_tensor_dtype(t)) && !dtype_is_float(kiln_tensor_dtype(t));
 }
 
 static kiln_status take_input(struct onnx_run *r, kiln_tensor *t, struct onnx_value *out)

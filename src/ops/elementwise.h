@@ -33,6 +33,7 @@ struct op_elementwise {
     const char *also;                               // a second public name (array API), or NULL
     const char *onnx;                               // ONNX ops that it is, see struct structured_row
     const char *doc;
+    uint8_t u64;            // enum op_u64
     uint8_t condition_mask; // made by the build: bit i: input i is bool whatever the others are
     // Hidden gradient rows only (made by the build): the op and the input they differentiate.
     const char *source_op;

@@ -16,7 +16,7 @@ bool op_call_checks_index(const struct op_call *c)
 bool op_can_fail(const struct op_call *c, const struct device_caps *caps)
 {
     if (!op_call_checks_index(c)) return false;
-    if (c->op->indexed.bound == INDEX_VALUES) return caps->checks_indices;
+    if (c->op->indexed.bound == INDEX_VALUES) return caps->checks_values;
     bool wide = false;
     for (int i = 0; i < c->n_in; i++) wide |= i != c->op->indexed.operand && dtype_size_B[c->in[i]->dtype] == 8;
     return caps->checks_indices || (wide && !(caps->i64 && caps->f64));

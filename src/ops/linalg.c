@@ -238,7 +238,7 @@ static kiln_status launch_batch(struct lowering *lo, const struct batch *b, int 
         TRY(view_expand(o[i].v, b->rank + o[i].tail, dims, &views[i]));
         launch_operand(&l, &views[i], views[i].strides, i >= n_in);
     }
-    const int64_t scalars[5] = {lo->caps->checks_indices, b->m, b->n, b->k, missing};
+    const int64_t scalars[5] = {lo->caps->checks_values, b->m, b->n, b->k, missing};
     for (int i = 0; i < 5; i++) launch_scalar_i(&l, scalars[i]);
     for (int i = 0; i < n; i++)
         for (int d = 0; d < 2; d++) launch_scalar_i(&l, missing >> i & 1 ? 0 : stride_of(&views[i], d, o[i].tail));

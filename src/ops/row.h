@@ -15,6 +15,7 @@ struct structured_row {
     uint16_t flags;
     struct op_indexed indexed; // an input that is looked at as the op runs
     uint8_t uniform;           // enum op_uniform: what it gives of one number
+    uint8_t u64;               // enum op_u64
     struct op_products products;
     uint16_t kernel; // family that lower launches, where rows share a lower
     struct op_functions fn;

@@ -4,11 +4,11 @@
 // in double (and in 64-bit integers while both are whole), so that 1/3 rounds once, into the class it finally meets.
 // The text ends at the first mistake; the message shows the part of the text around it. Nesting is bounded, so that no
 // text can exhaust the stack. Numbers are read in the C locale, whatever the program has set.
+#include "base/c_locale.h"
 #include "scalar/dag.h"
 #include "scalar/reduce.h"
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,6 @@ struct scalar_parser {
     const struct scalar_param *params;
     int n_params;
     enum scalar_class cls;
-    locale_t c_locale;
     struct binding *bindings;
     int n_bindings, depth;
 };
@@ -231,7 +230,7 @@ static kiln_status parse_number(struct scalar_parser *p, struct value *out)
     errno = 0;
     unsigned long long u = strtoull(p->p, &end_int, p->p[0] == '0' && (p->p[1] | 32) == 'x' ? 16 : 10);
     bool in_range = errno == 0;
-    double d = strtod_l(p->p, &end_float, p->c_locale);
+    double d = c_strtod(p->p, &end_float);
     // A hexadecimal integer may use all 64 bits; a decimal one beyond 2^63 is a float.
     bool hex = p->p[0] == '0' && (p->p[1] | 32) == 'x';
     *out = (struct value){.weak = true, .d = d};
@@ -401,12 +400,10 @@ kiln_status scalar_parse(struct arena *a, const char *text, const struct scalar_
     struct dag_builder b;
     dag_begin(&b);
     struct scalar_parser p = {.b = &b, .text = text, .p = text, .params = params, .n_params = n_params, .cls = cls};
-    p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     p.bindings = arena_alloc(&b.scratch, MAX_BINDINGS * sizeof *p.bindings);
     struct value root;
     kiln_status status = p.bindings ? parse_program(&p, &root) : error_pending;
     if (!status) status = dag_finish(&b, a, root.node, out);
-    freelocale(p.c_locale);
     dag_end(&b);
     return status;
 }

@@ -195,17 +195,20 @@ static kiln_status apply_placed(const struct op *op, kiln_device *dev, int n_in,
     return status;
 }
 
-kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
-                                    struct attr *attrs, kiln_tensor **out);
+tensor_apply_fn *tensor_apply_complex, *tensor_apply_stored;
+kiln_status (*tensor_write_stored)(const struct op *op, int n_in, kiln_tensor *const *in);
 
-// An operand is complex, or the result is to be.
-static bool is_complex(const struct op *op, int n_in, kiln_tensor *const *in, const struct attr *attrs)
+// Who takes the op where an operand is shown as something else than it is, or the result is to be. NULL: it is as
+// usual.
+static tensor_apply_fn *find_shown(const struct op *op, int n_in, kiln_tensor *const *in, const struct attr *attrs)
 {
+    unsigned shown = SHOWN_PLAIN; // the last of all
     for (int i = 0; in && i < n_in && n_in <= 255; i++)
-        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->complex) return true;
+        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->shown > shown) shown = in[i]->shown;
     for (int i = 0; attrs && i < op->n_attrs; i++)
-        if (attrs[i].kind == ATTR_DTYPE && dtype_is_complex(attrs[i].i)) return true;
-    return false;
+        if (attrs[i].kind == ATTR_DTYPE && shown_of_dtype(attrs[i].i) > shown) shown = shown_of_dtype(attrs[i].i);
+    if (KILN_LIKELY(shown == SHOWN_PLAIN)) return NULL;
+    return shown == SHOWN_COMPLEX ? tensor_apply_complex : tensor_apply_stored;
 }
 
 // An op whose bits differ where 64-bit integers have no sign, which kernels do not know.
@@ -222,7 +225,8 @@ kiln_status op_apply(const struct op *op, kiln_device *dev, int n_in, kiln_tenso
 {
     for (int i = 0; i < op->n_out; i++) out[i] = NULL;
     if (KILN_UNLIKELY(error_pending)) return error_pending;
-    if (KILN_UNLIKELY(is_complex(op, n_in, in, attrs))) return tensor_apply_complex(op, dev, n_in, in, attrs, out);
+    tensor_apply_fn *other = find_shown(op, n_in, in, attrs);
+    if (KILN_UNLIKELY(other)) return other(op, dev, n_in, in, attrs, out);
     if (KILN_UNLIKELY(minds_sign(op, n_in, in)) && unsigned_apply(op, n_in, in, attrs, out)) return error_pending;
     if (KILN_LIKELY((op->flags & OP_ELEMENTWISE) || !in || n_in > 255 || !has_weak(n_in, in)))
         return apply_checked(op, dev, n_in, in, attrs, out);
@@ -301,10 +305,10 @@ static kiln_status write_complex(const struct op *op, int n_in, kiln_tensor *con
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *value = op == &op_instances[OP_assign] ? in[1] : op_apply1(op, NULL, n_in, in, attrs);
-    if (value && in[0] && !in[0]->complex)
+    if (value && in[0] && in[0]->shown != SHOWN_COMPLEX)
         error_set(KILN_E_DTYPE, "%s_: complex numbers do not go into %s", op->name, dtype_name(in[0]->type.dtype));
     kiln_tensor *zero[] = {in[0]}, *whole = value;
-    if (value && !value->complex && !error_pending) {
+    if (value && value->shown != SHOWN_COMPLEX && !error_pending) {
         zero[0] = op_apply1(&op_instances[OP_zeros_like], NULL, 1, zero, NULL);
         whole = op_apply1(&op_instances[OP_add], NULL, 2, (kiln_tensor *[]){zero[0], value}, NULL);
     }
@@ -317,7 +321,9 @@ static kiln_status write_complex(const struct op *op, int n_in, kiln_tensor *con
 kiln_status op_apply_inplace(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs)
 {
     if (error_pending) return error_pending;
-    if (KILN_UNLIKELY(is_complex(op, n_in, in, attrs))) return write_complex(op, n_in, in, attrs);
+    tensor_apply_fn *other = find_shown(op, n_in, in, attrs);
+    if (KILN_UNLIKELY(other))
+        return other == tensor_apply_stored ? tensor_write_stored(op, n_in, in) : write_complex(op, n_in, in, attrs);
     struct kiln_scope scope;
     struct sink *sink = thread_state.sink;
     scope_enter(&scope);

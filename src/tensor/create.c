@@ -1,8 +1,10 @@
 // From host data and back.
 #include "tensor/apply.h"
+#include "base/str.h"
 #include "scalar/number.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
+#include <kiln/ops.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,28 @@ static kiln_tensor *complex_from_data(kiln_device *dev, kiln_dtype dtype, size_t
     for (size_t i = 0; i < rank; i++) pairs[i] = dims[i];
     pairs[rank] = 2;
     kiln_tensor *t = kiln_from_data(dev, (kiln_dtype)dtype_of_part(dtype), rank + 1, pairs, data);
-    if (t) t->complex = true;
+    if (t) tensor_show(t, SHOWN_COMPLEX);
+    return t;
+}
+
+// Of bytes: those of floats, or of two numbers each.
+static kiln_tensor *stored_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                     const void *data)
+{
+    enum shown_as shown = shown_of_dtype(dtype);
+    int64_t bytes[MAX_RANK];
+    struct type type;
+    if (error_pending || host_type("from_data", KILN_U8, rank, dims, &type)) return NULL;
+    if (shown_is_packed(shown) && (!rank || dims[rank - 1] % 2)) {
+        char text[TYPE_TEXT_MAX];
+        error_set(KILN_E_SHAPE, "from_data: two %s lie in a byte: the last axis must be of even size, the shape is %s",
+                  dtype_name(dtype), strchr(type_text(&type, text, sizeof text), '['));
+        return NULL;
+    }
+    for (size_t i = 0; i < rank; i++) bytes[i] = dims[i];
+    if (shown_is_packed(shown)) bytes[rank - 1] /= 2;
+    kiln_tensor *t = kiln_from_data(dev, KILN_U8, rank, bytes, data);
+    if (t) tensor_show(t, shown);
     return t;
 }
 
@@ -41,6 +64,7 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     struct type type;
     uint64_t size_B;
     if (dtype_is_complex(dtype)) return complex_from_data(dev, dtype, rank, dims, data);
+    if (dtype_is_stored(dtype)) return stored_from_data(dev, dtype, rank, dims, data);
     if (error_pending || host_type("from_data", dtype, rank, dims, &type) || type_size_B(&type, &size_B)) return NULL;
     struct sink *sink = thread_state.sink;
     if (sink && sink->capture && sink->capture->host_data(sink, "from_data")) return NULL;
@@ -54,6 +78,33 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     if (t && !device_upload(dev, tensor_address(t), data, size_B)) return t;
     error_name_op("from_data");
     if (t) tensor_destroy(t);
+    return NULL;
+}
+
+// Bytes of row-major data of this shape.
+static kiln_status bytes_of(kiln_dtype dtype, size_t rank, const int64_t *dims, uint64_t *size_B)
+{
+    struct type type;
+    bool complex = dtype_is_complex(dtype), stored = dtype_is_stored(dtype);
+    kiln_dtype element = complex ? (kiln_dtype)dtype_of_part(dtype) : stored ? KILN_U8 : dtype;
+    TRY(host_type("from_bytes", element, rank, dims, &type));
+    TRY(type_size_B(&type, size_B));
+    if (complex && *size_B > UINT64_MAX / 2) return error_set(KILN_E_SHAPE, "from_bytes: the size overflows");
+    *size_B = complex ? *size_B * 2 : shown_is_packed(shown_of_dtype(dtype)) ? *size_B / 2 : *size_B;
+    return KILN_OK;
+}
+
+kiln_tensor *kiln_from_bytes(kiln_device *dev, kiln_dtype dtype, size_t rank, const int64_t *dims, const void *data,
+                             size_t size_B)
+{
+    uint64_t want_B;
+    if (error_pending || bytes_of(dtype, rank, dims, &want_B)) return NULL;
+    if (want_B == size_B) return kiln_from_data(dev, dtype, rank, dims, data);
+    struct str shape = {0};
+    for (size_t i = 0; i < rank; i++) str_addf(&shape, i ? ",%lld" : "%lld", (long long)dims[i]);
+    error_set(KILN_E_SHAPE, "from_bytes: %s[%s] takes %llu bytes, data has %zu", dtype_name((unsigned)dtype),
+              str_text(&shape), (unsigned long long)want_B, size_B);
+    str_free(&shape);
     return NULL;
 }
 
@@ -117,7 +168,7 @@ kiln_tensor *tensor_second(kiln_tensor *t)
     r->place = t->place;
     if (t->builder) r->generation = t->generation;
     r->run_time = t->run_time;
-    r->complex = t->complex;
+    tensor_show(r, t->shown);
     r->constant = t->constant;
     return r;
 }
@@ -187,11 +238,23 @@ kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
     uint64_t need_B = (uint64_t)type_numel(&t->type) * dtype_size_B[t->type.dtype];
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)
-        return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu",
-                         type_text(&t->type, text, sizeof text), (unsigned long long)need_B, size_B);
+        return error_set(KILN_E_ARGUMENT, "read: %s takes %llu bytes, size_B is %zu", tensor_text(t, text, sizeof text),
+                         (unsigned long long)need_B, size_B);
     if (size_B && !dst) return error_set(KILN_E_ARGUMENT, "read: dst is NULL");
     kiln_status status = tensor_read(t, dst);
     if (KILN_UNLIKELY(status)) error_name_op("read");
+    return status;
+}
+
+static kiln_status one_element(const char *op, const kiln_tensor *t, double *number, int64_t *integer);
+
+static kiln_status one_stored(const char *op, const kiln_tensor *t, double *number, int64_t *integer)
+{
+    struct kiln_scope scope;
+    scope_enter(&scope);
+    kiln_tensor *f = kiln_cast((kiln_tensor *)t, KILN_F32);
+    kiln_status status = f ? one_element(op, f, number, integer) : error_pending;
+    scope_leave(&scope, NULL, 0);
     return status;
 }
 
@@ -199,6 +262,8 @@ kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)
 static kiln_status one_element(const char *op, const kiln_tensor *t, double *number, int64_t *integer)
 {
     if (error_pending) return error_pending;
+    bool stored = t && t->magic == TENSOR_ALIVE && shown_is_stored(t->shown);
+    if (KILN_UNLIKELY(stored) && !shown_is_packed(t->shown)) return one_stored(op, t, number, integer);
     TRY(tensor_check(op, "t", t));
     char text[TYPE_TEXT_MAX];
     if (type_numel(&t->type) != 1)

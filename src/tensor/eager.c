@@ -1,6 +1,7 @@
 // The eager sink: storages for the outputs, launches through the op's lowering, one tape node if a gradient is due.
 #include "ops/lower.h"
 #include "tensor/tensor.h"
+#include "tensor/watch.h"
 #include <stdlib.h>
 
 #define MAX_TEMPS 16
@@ -83,8 +84,10 @@ kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const 
     for (int i = 0; i < c->n_out; i++) view_of_tensor(&vout[i], out[i], (uint16_t)(SLOT_OUT | i));
     c->vin = vin;
     c->vout = vout;
+    struct watched *watched = KILN_UNLIKELY(values_watched()) ? watch_inputs(c, in) : NULL;
     kiln_status status = c->op->fn->lower(c, &e.base);
     if (KILN_UNLIKELY(status)) error_name_op(c->op->name);
+    if (KILN_UNLIKELY(watched)) watch_outputs(watched, c, out, status);
     c->vin = c->vout = NULL;
     for (int i = 0; i < e.n_temps; i++) device_release(dev, &e.temps[i]);
     if (vin != few) free(vin);

@@ -72,7 +72,7 @@ void tensor_clear(kiln_tensor *t)
     t->constant = false;
     t->lent = false;
     t->type.weak = false;
-    t->complex = false;
+    t->shown = SHOWN_PLAIN;
 }
 
 kiln_tensor *tensor_new(void)
@@ -159,11 +159,20 @@ static kiln_status refuse_taken(const char *op, const char *argument, const kiln
 
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t)
 {
-    TRY(tensor_check_any(op, argument, t));
-    if (KILN_LIKELY(!t->complex)) return KILN_OK;
+    TRY(tensor_check_numbers(op, argument, t));
+    if (KILN_LIKELY(t->shown != SHOWN_COMPLEX)) return KILN_OK;
     char text[TYPE_TEXT_MAX];
     return error_set(KILN_E_DTYPE, "%s: takes no complex numbers, %s is %s (kiln_view_as_real has its pairs)", op,
                      argument, tensor_text(t, text, sizeof text));
+}
+
+kiln_status tensor_check_numbers(const char *op, const char *argument, const kiln_tensor *t)
+{
+    TRY(tensor_check_any(op, argument, t));
+    if (KILN_LIKELY(!shown_is_stored(t->shown))) return KILN_OK;
+    char text[TYPE_TEXT_MAX];
+    return error_set(KILN_E_DTYPE, "%s: takes no %s, %s is %s: convert it by kiln_cast", op,
+                     dtype_name(shown_dtype(t->shown, t->type.dtype)), argument, tensor_text(t, text, sizeof text));
 }
 
 kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t)

@@ -17,6 +17,7 @@
 #include "scalar/number.h"
 
 #include "tensor/decimal.h"
+#include "tensor/decode.h"
 #include "tensor/tensor.h"
 
 #include <kiln/tensor.h>
@@ -460,6 +461,24 @@ kiln_status tensor_format(struct str *out, const struct type *t, const void *dat
 
 // --- public functions
 
+// What is printed of bytes: the numbers that they are. *type becomes theirs, *data as long as they need.
+static kiln_status decode(const char *function, const kiln_tensor *t, struct type *type, void **data)
+{
+    int64_t n = type_numel(type);
+    bool packed = shown_is_packed(t->shown);
+    void *bytes = *data, *numbers = n > INT64_MAX / 4 ? NULL : malloc((size_t)n * (packed ? 2 : sizeof(float)));
+    if (!numbers) return error_set(KILN_E_MEMORY, "%s: no memory for %" PRId64 " numbers", function, n);
+    if (packed)
+        decode_pairs(t->shown, bytes, n, numbers);
+    else
+        decode_floats(t->shown, bytes, n, numbers);
+    type->dtype = !packed ? KILN_F32 : t->shown == SHOWN_I4 ? KILN_I8 : KILN_U8;
+    memcpy(type->dims, tensor_shown_dims(t), type->rank * sizeof *type->dims);
+    free(bytes);
+    *data = numbers;
+    return KILN_OK;
+}
+
 static kiln_status format_tensor(const char *function, struct str *out, const kiln_tensor *t)
 {
     if (error_pending) return error_pending;
@@ -479,7 +498,8 @@ static kiln_status format_tensor(const char *function, struct str *out, const ki
             return status;
         }
     }
-    kiln_status status = format(out, &type, t->complex, data);
+    kiln_status status = size_B && shown_is_stored(t->shown) ? decode(function, t, &type, &data) : KILN_OK;
+    if (!status) status = format(out, &type, t->shown == SHOWN_COMPLEX, data);
     free(data);
     return status;
 }
@@ -501,7 +521,8 @@ static kiln_status print_at_run(const struct host_call *h, kiln_device *dev, kil
                                 kiln_tensor **out)
 {
     (void)dev, (void)n_in, (void)out;
-    return print(in[0], h->user);
+    kiln_tensor *shown = tensor_shown_as(in[0], (enum shown_as)h->flags);
+    return shown ? print(shown, h->user) : error_pending;
 }
 
 void kiln_print(const kiln_tensor *t, FILE *f)
@@ -514,8 +535,13 @@ void kiln_print(const kiln_tensor *t, FILE *f)
         (void)print(t, f);
         return;
     }
-    const struct host_call h = {
-        .kind = &kind, .user = f, .text = "", .effect = true, .folds = true, .caller = caller_find()};
+    const struct host_call h = {.kind = &kind,
+                                .user = f,
+                                .flags = t->shown,
+                                .text = "",
+                                .effect = true,
+                                .folds = true,
+                                .caller = caller_find()};
     kiln_tensor *in = (kiln_tensor *)(uintptr_t)t;
     (void)sink->capture->host(sink, &h, &in, 1, NULL);
 }

@@ -69,12 +69,13 @@ struct kiln_tensor {
     int32_t place;              // on the tape: which of those that the variable has; 0: that of all who did not part
     bool run_time;              // a number that programs take at run time (kiln_mutable)
     bool constant;              // a capture may take the value that it finds (kiln_constant)
-    bool complex;               // seen as complex numbers, of which the last dimension holds the parts
+    uint8_t shown;              // enum shown_as: what users see, by tensor_show
     bool lent;                  // users have it of the library, which owns it
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
     uintptr_t made_at;          // where handles are tracked: the line of the user's that made it
     kiln_tensor *live_prev, *live_next;
+    int64_t packed_dims[MAX_RANK]; // of two numbers in a byte: what users see
 };
 
 struct kiln_bundle; // bundle/bundle.h
@@ -277,16 +278,32 @@ void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed, given away
-// The same where complex numbers will do.
+// The same where complex numbers will do, and where storage dtypes will, too.
+kiln_status tensor_check_numbers(const char *op, const char *argument, const kiln_tensor *t);
 kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t);
-// A second handle on t's pairs, or on pairs as complex numbers; t itself if it is that.
+// How users see t from now on. Its type must fit, and be what it stays.
+void tensor_show(kiln_tensor *t, enum shown_as shown);
+// A second handle on t's memory that shows it so; t itself if it does.
+kiln_tensor *tensor_shown_as(kiln_tensor *t, enum shown_as shown);
+// The same of t's pairs, and of pairs as complex numbers.
 kiln_tensor *tensor_as_pairs(kiln_tensor *t);
 kiln_tensor *tensor_as_complex(kiln_tensor *pairs);
-// Runs an op on complex tensors, or one that makes such, by ops on their parts.
+static inline int tensor_shown_rank(const kiln_tensor *t)
+{
+    return t->type.rank - (t->shown == SHOWN_COMPLEX);
+}
+static inline const int64_t *tensor_shown_dims(const kiln_tensor *t)
+{
+    return KILN_UNLIKELY(shown_is_packed(t->shown)) ? t->packed_dims : t->type.dims;
+}
 // "c64[2,3]" of it as the user sees it.
 char *tensor_text(const kiln_tensor *t, char *buf, size_t cap);
-extern kiln_status (*tensor_apply_complex)(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
-                                           struct attr *attrs, kiln_tensor **out);
+// Runs an op on tensors that are shown as something else, or one that makes such.
+typedef kiln_status tensor_apply_fn(const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
+                                    struct attr *attrs, kiln_tensor **out);
+extern tensor_apply_fn *tensor_apply_complex, *tensor_apply_stored;
+// Writes to such, or from them: an op in place.
+extern kiln_status (*tensor_write_stored)(const struct op *op, int n_in, kiln_tensor *const *in);
 // t is given away: its owner may free it, and nothing else.
 void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at);
 struct taker *taker_new(const char *name);

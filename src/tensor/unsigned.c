@@ -1,5 +1,4 @@
 // From the front door to what an op on u64 is made of.
-#include "ops/families.h"
 #include "tensor/unsigned.h"
 
 kiln_tensor *unsigned_bits(kiln_tensor *x)
@@ -60,7 +59,7 @@ static void never(const struct unsigned_call *c, kiln_tensor **out)
     out[0] = kiln_not_equal(c->in[0], c->in[0]);
 }
 
-static void at_most_6(const struct unsigned_call *c, kiln_tensor **out)
+static void up_to_6(const struct unsigned_call *c, kiln_tensor **out)
 {
     out[0] = kiln_minimum(c->in[0], unsigned_number(kiln_scalar_int(6)));
 }
@@ -80,51 +79,25 @@ static void power(const struct unsigned_call *c, kiln_tensor **out)
     out[0] = unsigned_number(kiln_mul(low, high));
 }
 
-enum { ALL = 0xffff, NOT_THE_INDEX = 0xfffd };
-static const struct rule {
-    uint16_t op;
-    unsigned_fn *fn;
-    uint16_t numbers; // which inputs are numbers that are promoted; 0: all
-} rules[] = {
-    {OP_less, on_keys},
-    {OP_less_equal, on_keys},
-    {OP_greater, on_keys},
-    {OP_greater_equal, on_keys},
-    {OP_argmax, on_keys},
-    {OP_argmin, on_keys},
-    {OP_argsort, on_keys},
-    {OP_maximum, picks},
-    {OP_minimum, picks},
-    {OP_clip, picks},
-    {OP_max, picks},
-    {OP_min, picks},
-    {OP_cummax, picks},
-    {OP_cummin, picks},
-    {OP_sort, picks},
-    {OP_topk, picks},
-    {OP_max_pool2d, picks},
-    {OP_max_pool2d_backward, picks_for},
-    {OP_scatter_max, picks, NOT_THE_INDEX},
-    {OP_scatter_min, picks, NOT_THE_INDEX},
-    {OP_searchsorted, on_keys},
-    {OP_abs, same},
-    {OP_relu, same},
-    {OP_sign, sign},
-    {OP_signbit, never},
-    {OP_relu6, at_most_6},
-    {OP_abs_difference, distance},
-    {OP_pow, power},
-    {OP_floor_divide, unsigned_floor_divide},
-    {OP_remainder, unsigned_remainder},
-    {OP_fmod, unsigned_remainder},
-    {OP_bitwise_right_shift, unsigned_shift_right},
+static unsigned_fn *const ways[U64_WAYS] = {
+    [U64_ON_KEYS] = on_keys,
+    [U64_PICKS] = picks,
+    [U64_PICKS_FOR] = picks_for,
+    [U64_SAME] = same,
+    [U64_SIGN] = sign,
+    [U64_NEVER] = never,
+    [U64_UP_TO_6] = up_to_6,
+    [U64_DISTANCE] = distance,
+    [U64_POWER] = power,
+    [U64_QUOTIENT] = unsigned_quotient,
+    [U64_REMAINDER] = unsigned_remainder,
+    [U64_SHIFT_RIGHT] = unsigned_shift_right,
 };
 
-static const struct rule *rule_of(const struct op *op)
+// Which inputs are numbers that are promoted: all but indices.
+static uint16_t numbers_of(const struct op *op)
 {
-    for (size_t i = 0; i < COUNT_OF(rules); i++)
-        if (op->index == rules[i].op) return &rules[i];
-    return NULL;
+    return op->indexed.bound == INDEX_NONE ? 0xffff : (uint16_t) ~(1u << op->indexed.operand);
 }
 
 // Whether u64 is what all numbers are promoted to.
@@ -142,9 +115,8 @@ static bool promotes_to_u64(int n_in, kiln_tensor *const *in, uint16_t numbers)
 
 bool unsigned_apply(const struct op *op, int n_in, kiln_tensor *const *in, struct attr *attrs, kiln_tensor **out)
 {
-    const struct rule *rule = rule_of(op);
-    uint16_t numbers = rule && rule->numbers ? rule->numbers : ALL;
-    if (!rule || n_in < op->min_in || n_in > op->max_in || !promotes_to_u64(n_in, in, numbers)) return false;
+    uint16_t numbers = numbers_of(op);
+    if (!op->u64 || n_in < op->min_in || n_in > op->max_in || !promotes_to_u64(n_in, in, numbers)) return false;
     struct kiln_scope scope;
     kiln_tensor *wide[16];
     struct unsigned_call c = {op, n_in, numbers, wide, attrs};
@@ -153,7 +125,7 @@ bool unsigned_apply(const struct op *op, int n_in, kiln_tensor *const *in, struc
         bool is_u64 = in[i]->type.dtype == KILN_U64 || !(numbers >> i & 1);
         wide[i] = is_u64 ? in[i] : unsigned_number(in[i]);
     }
-    if (!error_pending) rule->fn(&c, out);
+    if (!error_pending) ways[op->u64](&c, out);
     if (error_pending) {
         error_name_op(op->name);
         for (int i = 0; i < op->n_out; i++) out[i] = NULL;

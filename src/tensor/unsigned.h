@@ -22,5 +22,5 @@ kiln_tensor *unsigned_number(kiln_tensor *x); // and back
 kiln_tensor *unsigned_key(kiln_tensor *x);    // of u64
 kiln_tensor *unsigned_of_key(kiln_tensor *k);
 
-// divide.c
-unsigned_fn unsigned_floor_divide, unsigned_remainder, unsigned_shift_right;
+// unsigned_divide.c
+unsigned_fn unsigned_quotient, unsigned_remainder, unsigned_shift_right;

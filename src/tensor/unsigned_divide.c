@@ -16,7 +16,7 @@ static kiln_tensor *quotient(kiln_tensor *a, kiln_tensor *b)
     return unsigned_number(kiln_where(kiln_equal(y, zero), zero, q));
 }
 
-void unsigned_floor_divide(const struct unsigned_call *c, kiln_tensor **out)
+void unsigned_quotient(const struct unsigned_call *c, kiln_tensor **out)
 {
     out[0] = quotient(c->in[0], c->in[1]);
 }

@@ -49,7 +49,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     char text[TYPE_TEXT_MAX];
     if (need_B != size_B)
         return error_set(KILN_E_ARGUMENT, "write: %s takes %llu bytes, size_B is %zu",
-                         type_text(&dst->type, text, sizeof text), (unsigned long long)need_B, size_B);
+                         tensor_text(dst, text, sizeof text), (unsigned long long)need_B, size_B);
     if (size_B && !data) return error_set(KILN_E_ARGUMENT, "write: data is NULL");
     if (!dst->storage && !tensor_capture(dst))
         return error_set(KILN_E_ARGUMENT, "write: dst is a weak scalar or an abstract value");
@@ -63,7 +63,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
     struct kiln_scope scope;
     scope_enter(&scope);
     kiln_tensor *src =
-        kiln_from_data(kiln_tensor_device(dst), kiln_tensor_dtype(dst), kiln_rank(dst), dst->type.dims, data);
+        kiln_from_data(kiln_tensor_device(dst), kiln_tensor_dtype(dst), kiln_rank(dst), kiln_dims(dst), data);
     kiln_status status = src ? kiln_assign(dst, src) : error_pending;
     scope_leave(&scope, NULL, 0);
     return status;
@@ -97,7 +97,7 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
         error_name_op("to_device");
         return NULL;
     }
-    r->complex = t->complex;
+    tensor_show(r, t->shown);
     r->storage->writer = "to_device";
     if (!(t->node || t->family) || thread_state.no_grad) return r;
     const struct type *types[] = {&t->type};

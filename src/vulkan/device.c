@@ -131,6 +131,7 @@ static void fill_info(struct vk_device *vk)
     dev->info.threads = 0;
     dev->caps = (struct device_caps){
         .code = CODE_GLSL,
+        .checks_values = true, // by the CPU, which computes the ops that look at them, and is waited for
         .f64 = p->f64,
         .i64 = true,
         .f16_storage = true,

@@ -12,6 +12,17 @@ void wrong_tensors(void **state)
     BAD(kiln_from_data(dev, KILN_F32, 2, NULL, v), KILN_E_ARGUMENT, "from_data: ", "dims is NULL");
     BAD(kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 3), NULL), KILN_E_ARGUMENT, "from_data: ", "data is NULL");
     BAD(kiln_from_data(dev, (kiln_dtype)31, KILN_SHAPE(2), v), KILN_E_DTYPE, "from_data: ", "dtype 31");
+    const int32_t labels[] = {3, 1, 4};
+    BAD(kiln_from_bytes(dev, KILN_I64, KILN_SHAPE(3), KILN_BYTES(labels)), KILN_E_SHAPE,
+        "from_bytes: i64[3] takes 24 bytes, data has 12");
+    BAD(kiln_from_bytes(dev, KILN_C64, KILN_SHAPE(2, 1), v, 8), KILN_E_SHAPE, "c64[2,1] takes 16 bytes, data has 8");
+    BAD(kiln_from_bytes(dev, KILN_I4, KILN_SHAPE(8), v, 8), KILN_E_SHAPE, "i4[8] takes 4 bytes, data has 8");
+    BAD(kiln_from_bytes(dev, KILN_I4, KILN_SHAPE(7), v, 3), KILN_E_SHAPE, "the last axis must be of even size");
+    BAD(kiln_from_bytes(dev, KILN_F32, 2, huge, v, 8), KILN_E_SHAPE, "overflow");
+    BAD(kiln_from_bytes(dev, KILN_F32, 17, huge, v, 8), KILN_E_SHAPE, "rank 17 is above 16");
+    BAD(kiln_from_bytes(dev, KILN_F32, 1, minus + 1, v, 4), KILN_E_SHAPE, "dimension 0 is negative: -1");
+    BAD(kiln_from_bytes(dev, (kiln_dtype)31, KILN_SHAPE(2), v, 4), KILN_E_DTYPE, "dtype 31");
+    BAD(kiln_from_bytes(dev, KILN_F32, KILN_SHAPE(2), NULL, 8), KILN_E_ARGUMENT, "data is NULL");
     BAD(kiln_read(a, v, 4), KILN_E_ARGUMENT, "read: ", "f32[2,3]", "24 bytes", "size_B is 4");
     BAD(kiln_read(a, NULL, 24), KILN_E_ARGUMENT, "read: ", "dst is NULL");
     BAD(kiln_read(NULL, v, 24), KILN_E_ARGUMENT, "read: ", "t is NULL");

@@ -44,6 +44,7 @@ void every_op_rejects_null(void **state);
 void every_op_rejects_a_freed_handle(void **state);
 void every_op_rejects_two_devices(void **state);
 void every_op_waits_for_a_pending_error(void **state);
+void every_op_moves_storage_dtypes_or_refuses(void **state);
 void every_size_is_checked(void **state);
 void other_versions_of_options(void **state);
 void every_list_is_checked(void **state);

@@ -374,6 +374,7 @@ static void freed_files(void)
     FREED("archive", kiln_archive_has(a, "x"))
     FREED("archive", kiln_archive_tensor(a, dev, 0))
     FREED("archive", kiln_archive_get(a, dev, "x"))
+    FREED("archive", kiln_archive_packed(a, dev, "x", &text))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
     kiln_cell *cell = kiln_nn_relu();
@@ -408,6 +409,7 @@ static void ops_on_a_closed_device(kiln_device *d)
     float v[2] = {0};
     uint64_t seed;
     CLOSED(kiln_from_data(d, KILN_F32, KILN_SHAPE(2), v))
+    CLOSED(kiln_from_bytes(d, KILN_F32, KILN_SHAPE(2), v, 8))
     CLOSED(kiln_to_device(F32(2), d))
     CLOSED(kiln_seed(d, 1))
     CLOSED(kiln_rng_state(d, &seed, &seed))
@@ -512,6 +514,14 @@ static void files_to_a_closed_device(kiln_device *d)
     kiln_archive *a = kiln_npz_load(path);
     CLOSED(kiln_archive_tensor(a, d, 0))
     CLOSED(kiln_archive_get(a, d, "x"))
+    char packed[4096];
+    const char *root = getenv("KILN_TEST_SOURCE_DIR");
+    snprintf(packed, sizeof packed, "%s/golden/io/packed.gguf", root ? root : "tests");
+    kiln_archive *gguf = kiln_gguf_load(packed);
+    CLOSED(kiln_archive_packed(gguf, d, "q4_0", NULL))
+    kiln_archive_free(&gguf);
+    CLOSED(kiln_from_dlpack(d, NULL))
+    CLOSED(kiln_from_dlpack_versioned(d, NULL))
     kiln_archive_free(&a);
     assert_int_equal(unlink(path), 0);
     kiln_checkpoint *c = kiln_checkpoint_create();

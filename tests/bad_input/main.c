@@ -100,6 +100,7 @@ int main(int argc, char **argv)
         CASE(every_op_rejects_a_freed_handle),
         CASE(every_op_rejects_two_devices),
         CASE(every_op_waits_for_a_pending_error),
+        CASE(every_op_moves_storage_dtypes_or_refuses),
         CASE(every_size_is_checked),
         CASE(other_versions_of_options),
         CASE(every_list_is_checked),

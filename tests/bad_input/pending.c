@@ -27,6 +27,7 @@ static void makers_return_null(void)
     const float v[2] = {7, 7};
     kiln_tensor *made[] = {
         kiln_from_data(dev, KILN_F32, KILN_SHAPE(2), v),
+        kiln_from_bytes(dev, KILN_F32, KILN_SHAPE(2), v, 8),
         kiln_scalar(1),
         kiln_ones(dev, KILN_F32, KILN_SHAPE(2)),
         kiln_to_device(a, other),

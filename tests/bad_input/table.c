@@ -1,19 +1,25 @@
 // What every row of the table of ops refuses: NULL, a freed handle, tensors of two devices, a pending error.
 #include "bad_input.h"
+#include "stored/stored.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
 
 #define IN_MAX 16
 
 // Calls the op with these inputs and attributes that are all zero.
-static kiln_status call(const struct op *op, int n_in, kiln_tensor *const *in)
+static kiln_status call_into(const struct op *op, int n_in, kiln_tensor *const *in, kiln_tensor **out)
 {
     struct attr attrs[32];
-    kiln_tensor *out[OP_MAX_OUT];
     for (int i = 0; i < op->n_attrs; i++)
         attrs[i] = op->attrs[i].kind == ATTR_INTS ? attr_of_ints(0, NULL)
                                                   : (struct attr){.kind = op->attrs[i].kind, .set = true};
-    kiln_status status = op_apply(op, NULL, n_in, in, attrs, out);
+    return op_apply(op, NULL, n_in, in, attrs, out);
+}
+
+static kiln_status call(const struct op *op, int n_in, kiln_tensor *const *in)
+{
+    kiln_tensor *out[OP_MAX_OUT];
+    kiln_status status = call_into(op, n_in, in, out);
     for (int i = 0; i < op->n_out; i++) assert_null(out[i]);
     return status;
 }
@@ -111,4 +117,35 @@ void every_op_waits_for_a_pending_error(void **state)
     assert_int_equal(after.launches, before.launches);
     assert_int_equal(after.tensors, before.tensors);
     kiln_error_clear();
+}
+
+// An op takes storage dtypes by its rule, and gives such, or it says that it does not.
+static void call_with_stored(const struct op *op, int at, kiln_dtype dtype, int *refused)
+{
+    kiln_tensor *in[IN_MAX], *out[OP_MAX_OUT];
+    for (int j = 0; j < n_inputs(op); j++)
+        in[j] = at < 0 || j == at ? kiln_zeros(dev, dtype, 2, (int64_t[]){2, 2}) : F32(2, 2);
+    kiln_status status = call_into(op, n_inputs(op), in, out);
+    bool converts = !strcmp(op->name, "cast") || !strcmp(op->name, "bitcast");
+    if (!status && (!stored_rule_of(op) || (!converts && kiln_tensor_dtype(out[0]) != dtype)))
+        fail_msg("%s takes %s as input %d", op->name, kiln_dtype_name(dtype), at);
+    if (!status) return;
+    char part[64];
+    snprintf(part, sizeof part, "takes no %s, ", kiln_dtype_name(dtype));
+    if (strncmp(kiln_error_message(), op->name, strlen(op->name)))
+        fail_msg("%s: the message is \"%s\"", op->name, kiln_error_message());
+    if (!stored_rule_of(op)) expect(op, status, KILN_E_DTYPE, part);
+    kiln_error_clear();
+    ++*refused;
+}
+
+void every_op_moves_storage_dtypes_or_refuses(void **state)
+{
+    static const kiln_dtype stored[] = {KILN_F8_E4M3, KILN_F8_E5M2, KILN_I4, KILN_U4};
+    int refused = 0;
+    for (int k = 0; k < op_count; k++)
+        for (size_t d = 0; d < sizeof stored / sizeof *stored; d++)
+            for (int at = -1; at < n_inputs(op_table[k]) && n_inputs(op_table[k]); at++)
+                call_with_stored(op_table[k], at, stored[d], &refused);
+    assert_true(refused > 1000);
 }

@@ -388,6 +388,7 @@ int main(void)
 {
     setenv("KILN_DEBUG", "guards,,pass,skip=cse,verify-all,skip,fuse-all,skip=dce", 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(debug_flags_are_whole_words), // before an error asks for one
         cmocka_unit_test_teardown(first_error_stays, clear_error),
         cmocka_unit_test_teardown(error_names_the_line, clear_error),
         cmocka_unit_test_teardown(error_in_a_callback_names_the_callback, clear_error),
@@ -396,7 +397,6 @@ int main(void)
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(place_without_debug_information),
         cmocka_unit_test(warnings_are_told_once),
-        cmocka_unit_test(debug_flags_are_whole_words),
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
         cmocka_unit_test(arena_gives_back_what_was_taken_since_a_mark),
         cmocka_unit_test_teardown(arena_says_when_memory_is_out, clear_error),

@@ -1,6 +1,6 @@
 // Convolutions in one to three dimensions as sums over volumes: what has fewer dimensions is a volume of depth, or
 // height, 1.
-#include "compose/case.h"
+#include "compose/volume.h"
 
 struct conv {
     int64_t stride[3], padding[3], more[3], dilation[3], groups; // depth, height, width
@@ -8,10 +8,10 @@ struct conv {
 };
 
 // [n, c, d, h, w] of a tensor with the dimensions n, c and the last of these.
-static void volume(const struct host *t, int64_t *d)
+static void volumes(const struct host *t, int64_t *d)
 {
     d[0] = t->dims[0], d[1] = t->dims[1];
-    for (int i = 0; i < 3; i++) d[4 - i] = t->rank > 2 + i ? t->dims[t->rank - 1 - i] : 1;
+    volume(t, d + 2);
 }
 
 static long double *element(const struct host *t, const int64_t *d, int64_t n, int64_t c, const int64_t *at)
@@ -19,14 +19,6 @@ static long double *element(const struct host *t, const int64_t *d, int64_t n, i
     for (int i = 0; i < 3; i++)
         if (at[i] < 0 || at[i] >= d[2 + i]) return NULL;
     return &t->v[(((n * d[1] + c) * d[2] + at[0]) * d[3] + at[1]) * d[4] + at[2]];
-}
-
-static void next(int64_t *at, const int64_t *sizes)
-{
-    for (int i = 2; i >= 0; i--) {
-        if (++at[i] < sizes[i]) return;
-        at[i] = 0;
-    }
 }
 
 static struct host result(const struct host *x, const struct host *w, int64_t n, int64_t c, const int64_t *sizes)
@@ -39,8 +31,8 @@ static struct host result(const struct host *x, const struct host *w, int64_t n,
 static void forward(const struct host *in, struct host *out, const struct conv *o, bool bias)
 {
     int64_t x[5], w[5], sizes[3], before[3];
-    volume(&in[0], x);
-    volume(&in[1], w);
+    volumes(&in[0], x);
+    volumes(&in[1], w);
     for (int i = 0; i < 3; i++) {
         int64_t reach = o->dilation[i] * (w[2 + i] - 1) + 1;
         before[i] = o->padding[i];
@@ -73,8 +65,8 @@ static void forward(const struct host *in, struct host *out, const struct conv *
 static void transposed(const struct host *in, struct host *out, const struct conv *o, bool bias)
 {
     int64_t x[5], w[5], sizes[3], y[5];
-    volume(&in[0], x);
-    volume(&in[1], w);
+    volumes(&in[0], x);
+    volumes(&in[1], w);
     for (int i = 0; i < 3; i++)
         y[2 + i] = sizes[i] =
             (x[2 + i] - 1) * o->stride[i] - 2 * o->padding[i] + o->dilation[i] * (w[2 + i] - 1) + o->more[i] + 1;

@@ -1,19 +1,6 @@
 // Images of other sizes, at other places, in other orders; boxes. References weigh all elements of an image for each of
 // the result's.
-#include "compose/case.h"
-
-static void volume(const struct host *t, int64_t *d)
-{
-    for (int i = 0; i < 3; i++) d[2 - i] = t->rank > 2 + i ? t->dims[t->rank - 1 - i] : 1;
-}
-
-static void next(int64_t *at, const int64_t *sizes)
-{
-    for (int i = 2; i >= 0; i--) {
-        if (++at[i] < sizes[i]) return;
-        at[i] = 0;
-    }
-}
+#include "compose/volume.h"
 
 // --- interpolate
 

@@ -1,24 +1,11 @@
 // Pooling in one to three dimensions, element by element of each window; columns of images.
-#include "compose/case.h"
+#include "compose/volume.h"
 
 struct pool {
     int64_t kernel[3], stride[3], padding[3], dilation[3]; // depth, height, width
     bool ceil_mode, exclude;
 };
 enum kind { LARGEST, MEAN, NORM };
-
-static void volume(const struct host *t, int64_t *d)
-{
-    for (int i = 0; i < 3; i++) d[2 - i] = t->rank > 2 + i ? t->dims[t->rank - 1 - i] : 1;
-}
-
-static void next(int64_t *at, const int64_t *sizes)
-{
-    for (int i = 2; i >= 0; i--) {
-        if (++at[i] < sizes[i]) return;
-        at[i] = 0;
-    }
-}
 
 static struct host result(const struct host *x, int dtype, const int64_t *sizes)
 {

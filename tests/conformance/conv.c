@@ -140,9 +140,34 @@ static void conv_backward(const char *op, bool by_weight)
     }
 }
 
+// A weight that is no number shows where its tap meets dy, not beside it: between steps of 2, and beyond the edges.
+static void odd_weights(const char *op, float odd)
+{
+    const float w[3][3] = {{odd, 1, 2}, {1, odd, 3}, {1, 2, odd}}, dy[4] = {1, 2, 3, 4};
+    for (int at = 0; at < 3; at++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *t = kiln_conv2d_input_grad(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 1, 4), dy),
+                                                kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 1, 3), w[at]), 1,
+                                                10, KILN_CONV2D_GRAD(.stride = {1, 2}));
+        record.cases++;
+        struct host h = no_error(op) ? host_read(t) : (struct host){0};
+        for (int64_t x = 0; x < h.n && !suite.is_null; x++) {
+            long double want = 0;
+            for (int64_t k = 0; k < 3; k++)
+                if ((x - k) % 2 == 0 && x >= k && (x - k) / 2 < 4) want += (long double)w[at][k] * dy[(x - k) / 2];
+            if (isnan(want) ? !isnan(h.v[x]) : h.v[x] != want)
+                record_mistake("%s: with %g as weight %d element %d is %Lg", op, (double)odd, at, (int)x, h.v[x]);
+        }
+        host_free(&h);
+        kiln_scope_end(&scope);
+    }
+}
+
 void conform_conv2d_input_grad(const char *op)
 {
     conv_backward(op, false);
+    odd_weights(op, NAN);
+    odd_weights(op, INFINITY);
 }
 
 void conform_conv2d_weight_grad(const char *op)

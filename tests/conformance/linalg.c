@@ -167,22 +167,18 @@ static void expect_square(kiln_tensor *(*call)(kiln_tensor *), const char *op)
     expect_error(KILN_E_SHAPE, op, "a vector");
 }
 
-// What `call` makes of matrices of which the second has no result: an error that names it on the CPU, elsewhere NaN.
+// Of these matrices the second has no result: an error that names it.
 static void expect_failure(kiln_tensor *(*call)(kiln_tensor *), const char *op, const float *x, const char *text)
 {
     kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *y = call(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(3, 2, 2), x));
+    call(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(3, 2, 2), x));
     record.cases++;
-    if (!strcmp(suite.device, "cpu")) {
+    if (suite.is_null)
+        no_error(op);
+    else {
         if (!kiln_error() || !strstr(kiln_error_message(), text))
             record_mistake("%s: \"%s\" has no \"%s\"", op, kiln_error_message(), text);
         expect_error(KILN_E_ARGUMENT, op, text);
-    } else if (no_error(op) && !suite.is_null) {
-        struct host h = host_read(y);
-        for (int64_t i = 0; i < h.n; i++)
-            if ((isnan(h.v[i]) != 0) != (i / (h.n / 3) == 1))
-                record_mistake("%s: element %d is %Lg", op, (int)i, h.v[i]);
-        host_free(&h);
     }
     kiln_scope_end(&scope);
 }

@@ -38,11 +38,11 @@ static void draw_sizes(struct program *p, struct rng *r)
 static void draw_dtypes(struct program *p, struct rng *r)
 {
     static const kiln_dtype floats[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16, KILN_BF16};
-    static const kiln_dtype whole[] = {KILN_I32,  KILN_I64,  KILN_U8,  KILN_I8, KILN_I16,
-                                       KILN_BOOL, KILN_BOOL, KILN_U16, KILN_U32};
+    static const kiln_dtype whole[] = {KILN_I32,  KILN_I64,  KILN_U8,  KILN_I8,  KILN_I16,
+                                       KILN_BOOL, KILN_BOOL, KILN_U16, KILN_U32, KILN_U64};
     p->dtype[0] = rng_chance(r, 85) ? KILN_F32 : KILN_F64;
     p->dtype[1] = floats[rng_below(r, 5)];
-    p->dtype[2] = whole[rng_below(r, 9)];
+    p->dtype[2] = whole[rng_below(r, 10)];
     p->dtype[FIXED] = p->dtype[rng_below(r, 2)];
     p->dtype[FIXED + 1] = KILN_I64;
 }

@@ -34,6 +34,22 @@ static kiln_tensor *transform(struct operands *o, kiln_tensor *z)
     return kiln_view_as_real(back ? kiln_ifft(z, axis, NULL) : kiln_fft(z, axis, NULL));
 }
 
+// Of a real line: all of its transform, half of it, and back from a half.
+kiln_tensor *step_spectrum(struct operands *o)
+{
+    if (!is_wide(o->a) || !kiln_rank(o->a) || kiln_rank(o->a) + 1 > KILN_MAX_RANK || !kiln_numel(o->a)) return NULL;
+    int64_t axis = choose_axis(o, o->a), norm = choose(o, 3), n = choose(o, 3) ? 0 : 1 + choose(o, 8);
+    const kiln_fft_opts *opts = KILN_FFT(.n = n, .norm = norm);
+    uint32_t which = choose(o, 3);
+    static const char *const names[] = {"fft", "rfft", "irfft of the rfft"};
+    say(o, "%s of %s along %d, of length %d, norm %d", names[which], o->na, (int)axis, (int)n, (int)norm);
+    if (which == 0) return kiln_view_as_real(kiln_fft(o->a, axis, opts));
+    kiln_tensor *half = kiln_rfft(o->a, axis, opts);
+    if (which == 1) return kiln_view_as_real(half);
+    kiln_tensor *tamed = kiln_mul(half, kiln_scalar(0.5));
+    return kiln_irfft(tamed, axis, KILN_FFT(.n = 1 + choose(o, 8)));
+}
+
 kiln_tensor *step_complex(struct operands *o)
 {
     kiln_tensor *z = as_complex(o->a);

@@ -1,4 +1,4 @@
-// Steps that fold: reductions, totals beside reductions of rows, softmax, norms, losses, products, convolutions.
+// Steps that fold: reductions, totals beside reductions of rows, softmax, norms, losses, products.
 #include "fuzz.h"
 
 struct along {
@@ -249,45 +249,4 @@ kiln_tensor *step_einsum(struct operands *o)
     const char *form = two ? forms[choose(o, 3)] : choose(o, 2) ? "...i->..." : "i...->...i";
     say(o, "einsum(\"%s\", %s%s%s)", form, o->na, two ? ", " : "", two ? o->nb : "");
     return kiln_einsum(form, both, two ? 2 : 1);
-}
-
-// The last axes of any tensor as images.
-static kiln_tensor *as_images(kiln_tensor *x)
-{
-    size_t rank = kiln_rank(x);
-    int64_t h = rank > 1 ? kiln_dims(x)[rank - 2] : 1, w = rank ? kiln_dims(x)[rank - 1] : 1;
-    if (rank == 4) return x;
-    return kiln_reshape(x, KILN_SHAPE(1, rank == 3 ? kiln_dims(x)[0] : 1, h, w));
-}
-
-kiln_tensor *step_conv(struct operands *o)
-{
-    if (kiln_rank(o->a) < 2 || kiln_rank(o->a) > 4 || !is_float(o->a) || !kiln_numel(o->a)) return NULL;
-    kiln_tensor *x = as_images(o->a), *w;
-    if (!x) return NULL;
-    int64_t channels = kiln_dims(x)[1], h = kiln_dims(x)[2] > 1 ? 2 : 1, side = kiln_dims(x)[3] > 2 ? 3 : 1;
-    int64_t out = 1 + choose(o, 2), n = out * channels * h * side;
-    bool taken = is_float(o->b) && kiln_numel(o->b) >= n;
-    if (taken)
-        w = kiln_narrow(kiln_reshape(o->b, KILN_SHAPE(-1)), 0, 0, n);
-    else
-        w = kiln_mul(kiln_arange(o->run->dev, dtype_of_run(o->run, KILN_F32), 0, (double)n, 1), kiln_scalar(0.125));
-    w = kiln_cast(kiln_reshape(w, KILN_SHAPE(out, channels, h, side)), kiln_tensor_dtype(o->a));
-    kiln_conv2d_opts opts = {.size = sizeof opts, .stride = {1, 1 + choose(o, 2)}, .padding = {choose(o, 2), 1}};
-    say(o, "conv2d(%s as images, %s as %dx%dx%dx%d, stride 1 %d, padding %d 1)", o->na, taken ? o->nb : "arange / 8",
-        (int)out, (int)channels, (int)h, (int)side, (int)opts.stride[1], (int)opts.padding[0]);
-    return kiln_conv2d(x, w, &opts);
-}
-
-kiln_tensor *step_pool(struct operands *o)
-{
-    if (kiln_rank(o->a) < 2 || kiln_rank(o->a) > 4 || !is_float(o->a) || !kiln_numel(o->a)) return NULL;
-    kiln_tensor *x = as_images(o->a);
-    if (!x) return NULL;
-    int64_t h = kiln_dims(x)[2] > 1 ? 2 : 1, w = kiln_dims(x)[3] > 1 ? 2 : 1;
-    kiln_pool2d_opts opts = {.size = sizeof opts, .kernel = {h, w}, .stride = {1, 1 + choose(o, 2)}};
-    bool max = choose(o, 2);
-    say(o, "%s_pool2d(%s as images, kernel %d %d, stride 1 %d)", max ? "max" : "avg", o->na, (int)h, (int)w,
-        (int)opts.stride[1]);
-    return max ? kiln_max_pool2d(x, &opts) : kiln_avg_pool2d(x, &opts);
 }

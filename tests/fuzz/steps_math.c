@@ -147,12 +147,41 @@ kiln_tensor *step_choice(struct operands *o)
     return turned ? kiln_where(is, b, o->a) : kiln_where(is, o->a, b);
 }
 
+// Of integers as it is, of floats away from 0 and with exponents from -2 to 2.
+kiln_tensor *step_power(struct operands *o)
+{
+    const char *nb;
+    kiln_tensor *b = fit(o, &nb);
+    if (is_bool(o->a) || is_bool(b)) return NULL;
+    if (!is_float(o->a) && !is_float(b)) {
+        int64_t number = choose(o, 6) - 1;
+        if (choose(o, 2)) return say(o, "pow(%s, %s)", o->na, nb), kiln_pow(o->a, b);
+        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, kiln_scalar_int(number));
+    }
+    if (choose(o, 2)) {
+        int64_t number = 2 + choose(o, 2);
+        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, kiln_scalar_int(number));
+    }
+    say(o, "pow(abs(%s) + 0.5, clip(%s, -2, 2))", o->na, nb);
+    return kiln_pow(kiln_add(kiln_abs(o->a), kiln_scalar(0.5)), kiln_clip(b, -2, 2));
+}
+
+static kiln_tensor *shifted(struct operands *o)
+{
+    int64_t by = choose(o, 9);
+    bool left = choose(o, 2);
+    say(o, "bitwise_%s_shift(%s, %d)", left ? "left" : "right", o->na, (int)by);
+    return left ? kiln_bitwise_left_shift(o->a, kiln_scalar_int(by))
+                : kiln_bitwise_right_shift(o->a, kiln_scalar_int(by));
+}
+
 kiln_tensor *step_bits(struct operands *o)
 {
     static const char *const names[] = {"bitwise_and", "bitwise_or", "bitwise_xor"};
     const char *name = PICK(o, names);
     bool fits = broadcasts(o->a, o->b, false) && !is_float(o->b);
     if (is_float(o->a)) return NULL;
+    if (is_integer(o->a) && choose(o, 3) == 0) return shifted(o);
     kiln_tensor *in[] = {o->a, fits ? o->b : o->a};
     say(o, "%s(%s, %s)", name, o->na, fits ? o->nb : o->na);
     return kiln_apply(name, in, 2);
@@ -161,7 +190,7 @@ kiln_tensor *step_bits(struct operands *o)
 kiln_tensor *step_cast(struct operands *o)
 {
     static const kiln_dtype to[] = {KILN_F32, KILN_F32, KILN_F64, KILN_F16,  KILN_BF16, KILN_I32, KILN_I64,
-                                    KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL, KILN_U16,  KILN_U32};
+                                    KILN_U8,  KILN_I8,  KILN_I16, KILN_BOOL, KILN_U16,  KILN_U32, KILN_U64};
     kiln_dtype dtype = PICK(o, to);
     say(o, "cast(%s, %s)", o->na, kiln_dtype_name(dtype));
     // Which integer it is, the last place may decide.

@@ -16,6 +16,15 @@ static double brain(uint16_t h)
     return (double)v;
 }
 
+// The places near 0, 2^63 and 2^64 keep their last digit, which a double lacks from 2^53 on.
+static double wide(uint64_t v)
+{
+    const uint64_t middle = UINT64_C(1) << 63, near = UINT64_C(1) << 48;
+    if (-v <= near) return -(double)-v - 0.5;
+    if (v + near - middle <= 2 * near) return (double)(int64_t)(v - middle) + 0.25;
+    return (double)v;
+}
+
 static double decode(kiln_dtype dtype, const void *data, int64_t i)
 {
     switch (dtype) {
@@ -26,6 +35,7 @@ static double decode(kiln_dtype dtype, const void *data, int64_t i)
     case KILN_I32: return ((const int32_t *)data)[i];
     case KILN_I64: return (double)((const int64_t *)data)[i];
     case KILN_U16: return ((const uint16_t *)data)[i];
+    case KILN_U64: return wide(((const uint64_t *)data)[i]);
     case KILN_U32: return ((const uint32_t *)data)[i];
     case KILN_F16: return half(((const uint16_t *)data)[i]);
     case KILN_BF16: return brain(((const uint16_t *)data)[i]);

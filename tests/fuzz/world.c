@@ -31,6 +31,7 @@ static double draw_value(const struct program *p, kiln_dtype dtype, struct rng *
     uint32_t bits = rng_next(r);
     if (dtype == KILN_BOOL) return bits % 2;
     if (dtype == KILN_U8 || dtype == KILN_U16 || dtype == KILN_U32) return bits % 9;
+    if (dtype == KILN_U64) return bits % 8 ? bits % 9 : 0x1p63 - 0x1p11 + 0x1p11 * (double)(bits / 8 % 4);
     if (!is_floating(dtype)) return (double)(bits % 13) - 5;
     if (p->values == 6 && bits % 16 == 0) return draw_special(r);
     if (p->values == 7) return (double)(bits % 5) - 2;

@@ -56,13 +56,18 @@ static void save_and_load(const struct contents *c, fuzz_load_fn load, fuzz_save
 
 void fuzz_archive(const char *path, fuzz_load_fn load, fuzz_save_fn save)
 {
+    fuzz_foreign_archive(path, load, load, save);
+}
+
+void fuzz_foreign_archive(const char *path, fuzz_load_fn load, fuzz_load_fn load_saved, fuzz_save_fn save)
+{
     kiln_archive *a = load(path);
     if (!a) {
         FUZZ_REFUSED(FUZZ_BAD_FILE);
         return;
     }
     struct contents c = read_all(a);
-    if (c.whole) save_and_load(&c, load, save);
+    if (c.whole) save_and_load(&c, load_saved, save);
     forget(&c);
     kiln_archive_free(&a);
 }

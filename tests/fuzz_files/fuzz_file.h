@@ -40,3 +40,5 @@ void fuzz_need_same_tensors(const kiln_tensor *a, const kiln_tensor *b);
 typedef kiln_archive *(*fuzz_load_fn)(const char *path);
 typedef kiln_status (*fuzz_save_fn)(const char *path, const char *const *names, kiln_tensor *const *tensors, size_t n);
 void fuzz_archive(const char *path, fuzz_load_fn load, fuzz_save_fn save);
+// The same of formats that are saved as another.
+void fuzz_foreign_archive(const char *path, fuzz_load_fn load, fuzz_load_fn load_saved, fuzz_save_fn save);

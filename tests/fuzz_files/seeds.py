@@ -92,6 +92,54 @@ def safetensors():
     yield struct.pack('<Q', len(escaped)) + escaped + b'x'
 
 
+def gguf_bytes(pairs, tensors, data_B, version=3, alignment=32):
+    def text(s):
+        return struct.pack('<Q', len(s.encode())) + s.encode()
+
+    out = b'GGUF' + struct.pack('<IQQ', version, len(tensors), len(pairs))
+    for key, kind, value in pairs:
+        out += text(key) + struct.pack('<I', kind) + (text(value) if kind == 8 else value)
+    for name, dims, kind, at in tensors:
+        out += text(name) + struct.pack(f'<I{len(dims)}QIQ', len(dims), *dims, kind, at)
+    return out + bytes(-len(out) % alignment) + counting(data_B)
+
+
+def gguf():
+    blocks = {0: (1, 4), 1: (1, 2), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2),
+              2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 20: (32, 18), 39: (32, 17),
+              10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 19: (256, 50), 99: (1, 1)}
+    for kind, (block, block_B) in blocks.items():
+        yield gguf_bytes([], [(f't{kind}', [block, 2], kind, 0)], 2 * block_B)
+    pairs = [('t', 8, 'text'), ('u', 4, struct.pack('<I', 7)), ('f', 6, struct.pack('<f', .5)), ('b', 7, b'\1'),
+             ('a', 9, struct.pack('<IQ3h', 3, 3, 1, -2, 3)), ('d', 12, struct.pack('<d', .1)),
+             ('n', 9, struct.pack('<IQIQB', 9, 1, 0, 1, 5)), ('s', 9, struct.pack('<IQQ2s', 8, 1, 2, b'hi'))]
+    yield gguf_bytes(pairs, [], 0)
+    yield gguf_bytes([('general.alignment', 4, struct.pack('<I', 8))], [('a', [3], 0, 0), ('b', [], 0, 16)], 20, 2, 8)
+
+
+def torch():
+    """Pickles of one tensor each, and of what may be around them."""
+    def call(storage, offset, sizes, strides, version=2, last=b''):
+        def numbers(n):
+            return b'(' + b''.join(b'K' + bytes([i]) for i in n) + b't'
+        return (b'ctorch._utils\n_rebuild_tensor_v%d\n((X\7\0\0\0storagec%s\nX\1\0\0\0'
+                b'0X\3\0\0\0cpuK\4tQK%c%s%s\x89}%stR'
+                % (version, storage, offset, numbers(sizes), numbers(strides), last))
+
+    for name in (b'Float', b'Double', b'Half', b'BFloat16', b'Long', b'Int', b'Short', b'Char', b'Byte', b'Bool'):
+        yield b'\x80\2' + call(b'torch\n' + name + b'Storage', 1, [2, 3], [1, 2]) + b'.'
+    for name in (b'uint16', b'uint32', b'uint64', b'float32'):
+        yield b'\x80\2}X\1\0\0\0a' + call(b'torch.storage\nUntypedStorage', 0, [2], [1], 3,
+                                           b'Nctorch\n' + name + b'\n') + b's.'
+    one = call(b'torch\nFloatStorage', 0, [4], [1])
+    yield b'\x80\2ccollections\nOrderedDict\n)Rq\0(X\1\0\0\0aq\1' + one + b'q\2X\1\0\0\0bh\2u}X\1\0\0\0mNsb.'
+    yield b'\x80\2(K\1M\1\1J\xff\xff\xff\xff\x8a\2\0\1G?\xe0\0\0\0\0\0\0\x88\x89N\x8c\1a](K\1K\2e]K\1a)l.'
+    yield b'\x80\4\x95\0\0\0\0\0\0\0\0}\x94(\x8c\1a\x94\x8c\5torch\x94\x8c\4Size\x94\x93\x94K\1\x85\x85R\x94K\5Nu.'
+    yield b'\x80\2ctorch._utils\n_rebuild_parameter\n' + one + b'\x88}\x87R.'
+    yield b'\x80\2cos\nsystem\nX\2\0\0\0ls\x85R.'
+    yield b'\x80\2]q\0h\0a.'
+
+
 def idx():
     items = {8: 1, 9: 1, 11: 2, 12: 4, 13: 4, 14: 8, 7: 1}
     for code, item_B in items.items():
@@ -240,7 +288,8 @@ def text():
 
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
-    for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'idx': idx(),
+    for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'gguf': gguf(),
+                         'torch': torch(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
                          'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root),
                          'image': image(root), 'wav': wav(), 'csv': csv(), 'text': text()}.items():

@@ -32,6 +32,16 @@ static void try_safetensors(const char *path)
     open_archive(kiln_safetensors_load(path));
 }
 
+static void try_gguf(const char *path)
+{
+    open_archive(kiln_gguf_load(path));
+}
+
+static void try_torch(const char *path)
+{
+    open_archive(kiln_torch_load(path));
+}
+
 static void try_idx(const char *path)
 {
     kiln_tensor *t = kiln_idx_load(dev, path);
@@ -61,39 +71,57 @@ static bool is_about_the_file(kiln_status s)
     return s == KILN_E_FORMAT || s == KILN_E_UNSUPPORTED;
 }
 
-// Cut off at every byte, longer by one, and with every byte changed: an error about the file, or where a byte of data
-// was changed none. `sealed`: a checksum must find every change.
-static void break_file(const char *path, void (*open)(const char *), bool sealed)
+static void cut_off(const char *path, unsigned char *bytes, size_t size_B, size_t n, void (*open)(const char *))
+{
+    const char *broken = temp("broken");
+    store_bytes(broken, bytes, n);
+    open(broken);
+    if (!is_about_the_file(kiln_error())) fail_msg("%s, %zu of %zu: %s", path, n, size_B, kiln_error_message());
+    kiln_error_clear();
+}
+
+static void change_byte(const char *path, unsigned char *bytes, size_t size_B, size_t i, void (*open)(const char *),
+                        bool sealed)
+{
+    unsigned char was = bytes[i];
+    const unsigned char others[] = {was ^ 1, was ^ 0x80, 0, 255, was + 1};
+    const char *broken = temp("broken");
+    for (size_t k = 0; k < COUNT_OF(others); k++) {
+        bytes[i] = others[k];
+        store_bytes(broken, bytes, size_B);
+        open(broken);
+        kiln_status status = kiln_error();
+        bool fine = is_about_the_file(status) || (status == KILN_OK && (!sealed || others[k] == was));
+        if (!fine) fail_msg("%s, byte %zu is %d: %s", path, i, others[k], kiln_error_message());
+        kiln_error_clear();
+    }
+    bytes[i] = was;
+}
+
+// Cut off at every byte, and with every byte changed: an error about the file, or where a byte of data was changed
+// none. `sealed`: a checksum must find every change. `ends`: a byte more is an error too; readers of images and sounds
+// pass over what comes behind.
+static void break_bytes(const char *path, void (*open)(const char *), bool sealed, bool ends)
 {
     size_t size_B;
     unsigned char *bytes = load_bytes(path, &size_B);
-    const char *broken = temp("broken");
-    store_bytes(broken, bytes, size_B);
-    open(broken);
+    open(path);
     assert_no_error();
-    for (size_t n = 0; n <= size_B + 1; n++) {
-        if (n == size_B) continue;
-        bytes[size_B] = 0;
-        store_bytes(broken, bytes, n);
-        open(broken);
-        if (!is_about_the_file(kiln_error())) fail_msg("%s, %zu of %zu: %s", path, n, size_B, kiln_error_message());
-        kiln_error_clear();
-    }
-    for (size_t i = 0; i < size_B; i++) {
-        unsigned char was = bytes[i];
-        const unsigned char others[] = {was ^ 1, was ^ 0x80, 0, 255, was + 1};
-        for (size_t k = 0; k < COUNT_OF(others); k++) {
-            bytes[i] = others[k];
-            store_bytes(broken, bytes, size_B);
-            open(broken);
-            kiln_status status = kiln_error();
-            bool fine = is_about_the_file(status) || (status == KILN_OK && (!sealed || others[k] == was));
-            if (!fine) fail_msg("%s, byte %zu is %d: %s", path, i, others[k], kiln_error_message());
-            kiln_error_clear();
-        }
-        bytes[i] = was;
-    }
+    for (size_t n = 0; n < size_B; n++) cut_off(path, bytes, size_B, n, open);
+    bytes[size_B] = 0;
+    if (ends) cut_off(path, bytes, size_B, size_B + 1, open);
+    for (size_t i = 0; i < size_B; i++) change_byte(path, bytes, size_B, i, open, sealed);
     free(bytes);
+}
+
+static void break_file(const char *path, void (*open)(const char *), bool sealed)
+{
+    break_bytes(path, open, sealed, true);
+}
+
+static void break_media(const char *path, void (*open)(const char *), bool sealed)
+{
+    break_bytes(path, open, sealed, false);
 }
 
 void broken_files_are_found(void **state)
@@ -104,6 +132,8 @@ void broken_files_are_found(void **state)
     break_file(golden("deflated.npz"), try_npz, false);
     break_file(golden("zip64.npz"), try_npz, false);
     break_file(golden("numpy.safetensors"), try_safetensors, false);
+    break_file(make_gguf(), try_gguf, false);
+    break_file(make_torch(), try_torch, false);
     break_file(golden("images.idx"), try_idx, false);
     break_file(golden("images.idx.gz"), try_idx, false);
 }
@@ -118,35 +148,6 @@ void broken_checkpoints_are_found(void **state)
     kiln_checkpoint_free(&c);
     kiln_free(&t);
     break_file(temp("small.ckpt"), try_checkpoint, true);
-}
-
-// Trailing bytes are passed over, as all readers of images do; everything before them counts.
-static void break_media(const char *path, void (*open)(const char *), bool sealed)
-{
-    size_t size_B;
-    unsigned char *bytes = load_bytes(path, &size_B);
-    const char *broken = temp("broken");
-    for (size_t n = 0; n < size_B; n++) {
-        store_bytes(broken, bytes, n);
-        open(broken);
-        if (!is_about_the_file(kiln_error())) fail_msg("%s, %zu of %zu: %s", path, n, size_B, kiln_error_message());
-        kiln_error_clear();
-    }
-    for (size_t i = 0; i < size_B; i++) {
-        unsigned char was = bytes[i];
-        const unsigned char others[] = {was ^ 1, was ^ 0x80, 0, 255, was + 1};
-        for (size_t k = 0; k < COUNT_OF(others); k++) {
-            bytes[i] = others[k];
-            store_bytes(broken, bytes, size_B);
-            open(broken);
-            kiln_status status = kiln_error();
-            bool fine = is_about_the_file(status) || (status == KILN_OK && (!sealed || others[k] == was));
-            if (!fine) fail_msg("%s, byte %zu is %d: %s", path, i, others[k], kiln_error_message());
-            kiln_error_clear();
-        }
-        bytes[i] = was;
-    }
-    free(bytes);
 }
 
 void broken_images_and_sounds_are_found(void **state)

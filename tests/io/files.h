@@ -50,6 +50,10 @@ void free_all(kiln_tensor **tensors, size_t n);
 void assert_all(kiln_archive *a, size_t n);
 // The path of a checkpoint with all samples in it.
 const char *make_checkpoint(void);
+// The path of a small GGUF file.
+const char *make_gguf(void);
+// The same of PyTorch.
+const char *make_torch(void);
 
 #define CASE(test) void test(void **state);
 #include "cases.def"

@@ -617,6 +617,43 @@ static void indices_are_checked(void **state)
     kiln_function_free(&j);
 }
 
+REGION(divides)
+{
+    out[0] = kiln_add(half(in[0]), kiln_solve(in[1], in[0]));
+    return kiln_error();
+}
+
+REGION(scans_systems)
+{
+    return kiln_scan(divides, NULL, in, 2, KILN_SCAN(.carried = 1), out, 1);
+}
+
+// A matrix without an inverse is found in the trip that it is for.
+static void systems_are_checked(void **state)
+{
+    struct fixture *f = *state;
+    if (!strcmp(jit_device, "null")) return;
+    float good[] = {2, 0, 0, 2, 1, 2, 3, 4, 5, 1, 1, 3}, bad[] = {2, 0, 0, 2, 1, 2, 2, 4, 5, 1, 1, 3};
+    for (enum cell cell = 0; cell < CELLS; cell++) {
+        kiln_function *j = capture_in(cell, scans_systems, NULL);
+        for (int call = 0; call < 4; call++) {
+            const float *systems = call == 2 ? bad : good;
+            kiln_tensor *in[] = {vec(f, 2, 1, 2), kiln_from_data(f->dev, KILN_F32, KILN_SHAPE(3, 2, 2), systems)};
+            kiln_tensor *want = NULL, *got = NULL;
+            if (call == 2) {
+                fails(scans_systems(NULL, in, 2, &want, 1), KILN_E_ARGUMENT, "solve: a f32[2,2] is singular");
+                fails(kiln_call(j, in, 2, &got, 1), KILN_E_ARGUMENT, "solve: a f32[2,2] is singular");
+                continue;
+            }
+            ok(scans_systems(NULL, in, 2, &want, 1));
+            ok(kiln_call(j, in, 2, &got, 1));
+            same_or_say(cell, call, "a loop of systems", got, want);
+        }
+        kiln_function_free(&j);
+    }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 static void a_total_waits_for_all(void **state)
 {
     struct fixture *f = *state;
@@ -695,6 +732,7 @@ int main(int argc, char **argv)
         FIXTURE(nothing_to_do),
         FIXTURE(gradients_are_loops_inside_of_kernels_too),
         FIXTURE(indices_are_checked),
+        FIXTURE(systems_are_checked),
         FIXTURE(a_total_waits_for_all),
         FIXTURE(more_trips_than_the_bound_are_an_error),
         FIXTURE(an_explanation_says_where_the_loop_is),

@@ -1,5 +1,5 @@
-// Functions that fail as their programs run, by an index out of range: what they wrote before has happened, what comes
-// after has not, as when the function itself runs. On a GPU such an index is no error.
+// Functions that fail as their programs run, by an index out of range, or a matrix that is singular: what they wrote
+// before has happened, what comes after has not, as when the function itself runs. On a GPU such an index is no error.
 #include "jit_cells.h"
 
 // What a call may change: two inputs, a state, a parameter. The last input holds the indices.
@@ -15,8 +15,10 @@ static struct world make_world(struct fixture *f)
     return w;
 }
 
-static void agree(struct fixture *f, kiln_fn fn)
+// singular: all calls but the first fail, on all devices that compute.
+static void agree(struct fixture *f, kiln_fn fn, bool singular)
 {
+    bool null = !strcmp(jit_device, "null");
     static const int64_t indices[][2] = {{1, 2}, {1, 4}, {0, 3}, {-5, 0}};
     for (enum cell cell = 0; cell < CELLS; cell++) {
         struct world mine = make_world(f), theirs = make_world(f);
@@ -33,6 +35,7 @@ static void agree(struct fixture *f, kiln_fn fn)
                 print_error("%s, call %d: %s, not %s\n", cell_names[cell], t, kiln_status_name(first),
                             kiln_status_name(second));
             assert_int_equal(first, second);
+            if (singular) assert_int_equal(first, t && !null ? KILN_E_ARGUMENT : KILN_OK);
             if (!first) same_or_say(cell, t, "the result", got, want);
             same_or_say(cell, t, "x", mine.x, theirs.x);
             same_or_say(cell, t, "y", mine.y, theirs.y);
@@ -170,23 +173,64 @@ static kiln_status gradients_outside(void *user, kiln_tensor *const *in, size_t 
     return kiln_error();
 }
 
+// Has no inverse where an index is 4 or 0.
+static kiln_tensor *matrix_of(kiln_tensor *index)
+{
+    kiln_tensor *numbers = kiln_cast(kiln_mul(index, kiln_sub(index, kiln_scalar_int(4))), KILN_F32);
+    return kiln_mul(kiln_eye(kiln_tensor_device(index), KILN_F32, 2, 2), numbers);
+}
+
+static kiln_status between_systems(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_tensor *good = kiln_det(matrix_of(in[2]));
+    kiln_add_(in[0], kiln_add(good, kiln_scalar(1)));
+    kiln_mul_(kiln_narrow(w->state, 0, 1, 2), kiln_scalar(2));
+    kiln_add_(in[0], kiln_sum(w->state, NULL));
+    out[0] = kiln_solve(matrix_of(in[2]), kiln_narrow(in[1], 0, 1, 2));
+    kiln_add_(in[0], kiln_sum(out[0], NULL));
+    kiln_add_(w->state, kiln_scalar(1));
+    return kiln_error();
+}
+
+// Differentiated: the backward has a factor of its own.
+static kiln_status train_by_inverse(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct world *w = user;
+    kiln_add_(w->state, kiln_scalar(1));
+    TRY_(kiln_set_gradient(w->p, NULL));
+    out[0] = kiln_sum(kiln_inv(kiln_matmul(matrix_of(in[2]), kiln_narrow(w->p, 0, 1, 2))), NULL);
+    TRY_(kiln_backward(out[0], NULL));
+    kiln_no_grad_begin();
+    kiln_sub_(w->p, kiln_mul(kiln_gradient(w->p), kiln_scalar(.125)));
+    kiln_no_grad_end();
+    kiln_add_(in[0], kiln_scalar(1));
+    return kiln_error();
+}
+
+static void a_singular_matrix_fails_on_all_devices(void **state)
+{
+    agree(*state, between_systems, true);
+    agree(*state, train_by_inverse, true);
+}
+
 static void writes_before_the_error_have_happened(void **state)
 {
     static const kiln_fn fns[] = {write_then_fail, fail_then_write, between, of_what_was_written,
                                   exchange,        scatter_last,    train,   two_parts};
-    for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) agree(*state, fns[i]);
+    for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) agree(*state, fns[i], false);
 }
 
 static void a_label_fails_as_an_index_does(void **state)
 {
-    agree(*state, labels);
+    agree(*state, labels, false);
 }
 
 static void gradients_before_the_error_are_left(void **state)
 {
-    agree(*state, backward_then_fail);
-    agree(*state, between_gradients);
-    agree(*state, gradients_outside);
+    agree(*state, backward_then_fail, false);
+    agree(*state, between_gradients, false);
+    agree(*state, gradients_outside, false);
 }
 
 static kiln_status double_it(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -217,9 +261,8 @@ static void names_do_not_steer_terminals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE(writes_before_the_error_have_happened),
-        FIXTURE(a_label_fails_as_an_index_does),
-        FIXTURE(gradients_before_the_error_are_left),
+        FIXTURE(writes_before_the_error_have_happened), FIXTURE(a_singular_matrix_fails_on_all_devices),
+        FIXTURE(a_label_fails_as_an_index_does),        FIXTURE(gradients_before_the_error_are_left),
         FIXTURE(names_do_not_steer_terminals),
     };
     if (choose_device(argc, argv)) return 77;

@@ -242,6 +242,57 @@ static void parameters_that_are_made_inside(void **state)
     agree(*state, by_parameter, NULL);
 }
 
+// --- a state that leads to a parameter outside, beside such a derivative
+
+struct led {
+    kiln_tensor *state, *w;
+    bool by_slope;
+};
+
+FN(slope_by_data)
+{
+    kiln_tensor *d, *data = host_data(in[0]);
+    out[0] = kiln_sum(in[0], NULL);
+    if (!((struct led *)user)->by_slope) return kiln_error();
+    TRY_(kiln_grad(waves_of_both, NULL, (kiln_tensor *[]){data, in[0]}, 2, KILN_GRAD(.create_graph = true), &d, 1));
+    out[0] = kiln_sum(d, NULL);
+    return kiln_error();
+}
+
+FN(of_the_state)
+{
+    const struct led *l = user;
+    return slope_by_data(user, &l->state, 1, out, 1);
+}
+
+FN(by_what_lies_behind)
+{
+    const struct led *l = user;
+    return kiln_grad(of_the_state, user, NULL, 0, KILN_GRAD(.params = {1, (kiln_tensor *const *)&l->w}), out, 1);
+}
+
+// What lies behind a state is known at each call only: an error, or the gradient that eager mode gives.
+static void states_with_a_history_are_not_passed_over(void **state)
+{
+    struct fixture *f = *state;
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (int by_slope = 0; by_slope < 2; by_slope++) {
+            struct led l = {vec(f, 3, 1, -1, 0.5), kiln_parameter(vec(f, 3, 2, 3, 4), "w"), by_slope};
+            kiln_tensor *got = NULL, *want = NULL;
+            ok(kiln_state(l.state));
+            ok(kiln_mul_(l.state, l.w));
+            kiln_function *j = capture_in(cell, by_what_lies_behind, &l);
+            if (cell == AUTO) {
+                ok(by_what_lies_behind(&l, NULL, 0, &want, 1));
+                ok(kiln_call(j, NULL, 0, &got, 1));
+                same_or_say(cell, by_slope, "the gradient", got, want);
+            } else
+                fails(kiln_call(j, NULL, 0, &got, 1), KILN_E_UNSUPPORTED, "depends on others outside of the capture");
+            kiln_function_free(&j);
+        }
+    ok(kiln_set_mode(KILN_MODE_EAGER));
+}
+
 int main(int argc, char **argv)
 {
     if (choose_device(argc, argv)) return 77;
@@ -250,6 +301,7 @@ int main(int argc, char **argv)
         FIXTURE(constants_are_written),
         FIXTURE(constants_around_regions),
         FIXTURE(parameters_that_are_made_inside),
+        FIXTURE(states_with_a_history_are_not_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

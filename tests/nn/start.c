@@ -378,6 +378,61 @@ static void prefixes_and_parts(void **state)
     kiln_cell_free(&net);
 }
 
+struct told {
+    int n[3];
+    char names[200];
+};
+
+static void note_problem(void *user, kiln_load_problem problem, const char *name, const char *message)
+{
+    struct told *told = user;
+    told->n[problem]++;
+    strncat(told->names, name, sizeof told->names - strlen(told->names) - 2);
+    strcat(told->names, " ");
+    assert_non_null(strstr(message, name));
+}
+
+static const char *from_trunk(void *user, const char *name)
+{
+    static char to[64];
+    if (!strcmp(name, "skipped")) return NULL;
+    snprintf(to, sizeof to, "%s", strncmp(name, "trunk/", 6) ? name : name + 6);
+    return to;
+}
+
+// Missing, unexpected and misshaped ones are told of all at once; names may be given anew.
+static void all_problems_at_once(void **state)
+{
+    kiln_cell *net = small_net();
+    const char *names[] = {"trunk/0.weight", "trunk/0.bias", "extra", "skipped"};
+    kiln_tensor *tensors[4];
+    for (int i = 0; i < 4; i++) tensors[i] = kiln_full(dev, KILN_F32, KILN_SHAPE(i == 1 ? 3 : 2), 5);
+    assert_int_equal(kiln_safetensors_save(temporary(), names, tensors, 4), KILN_OK);
+    kiln_archive *a = kiln_safetensors_load(temporary());
+    unlink(temporary());
+    struct told told = {0};
+    kiln_cell_load(net, a, KILN_CELL_LOAD(.rename = from_trunk, .report = note_problem, .user = &told));
+    assert_true(told.n[KILN_LOAD_MISSING] == N_STATE - 2 && told.n[KILN_LOAD_UNEXPECTED] == 1);
+    assert_int_equal(told.n[KILN_LOAD_MISFIT], 1);
+    assert_non_null(strstr(told.names, "extra 0.weight"));
+    assert_non_null(strstr(kiln_error_message(), "the file has \"extra\""));
+    expect_error(KILN_E_ARGUMENT, "\"0.weight\" is [2], in the cell [3,2]");
+    kiln_archive_free(&a);
+    assert_int_equal(kiln_safetensors_save(temporary(), names + 1, tensors + 1, 3), KILN_OK);
+    a = kiln_safetensors_load(temporary());
+    unlink(temporary());
+    told = (struct told){0};
+    kiln_cell_load(net, a,
+                   KILN_CELL_LOAD(.rename = from_trunk, .report = note_problem, .user = &told, .partial = true));
+    assert_int_equal(kiln_error(), KILN_OK);
+    assert_true(told.n[KILN_LOAD_MISSING] == N_STATE - 1 && told.n[KILN_LOAD_UNEXPECTED] == 1);
+    double *bias = values(kiln_cell_parameter(net, "0.bias"));
+    assert_true(bias[0] == 5);
+    free(bias);
+    kiln_archive_free(&a);
+    kiln_cell_free(&net);
+}
+
 static void checkpoints_restore_by_either_name(void **state)
 {
     for (int k = 0; k < 2; k++) {
@@ -429,11 +484,17 @@ static void both_names_in_one_cell(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(draws_have_their_moments),     TEST(constants_are_what_they_say),
-        TEST(orthogonal_matrices_are),      TEST(kernels_hand_on),
-        TEST(wrong_texts_are_named),        TEST(layers_begin_as_elsewhere),
-        TEST(archives_load_by_either_name), TEST(archives_that_do_not_fit),
-        TEST(prefixes_and_parts),           TEST(checkpoints_restore_by_either_name),
+        TEST(draws_have_their_moments),
+        TEST(constants_are_what_they_say),
+        TEST(orthogonal_matrices_are),
+        TEST(kernels_hand_on),
+        TEST(wrong_texts_are_named),
+        TEST(layers_begin_as_elsewhere),
+        TEST(archives_load_by_either_name),
+        TEST(archives_that_do_not_fit),
+        TEST(all_problems_at_once),
+        TEST(prefixes_and_parts),
+        TEST(checkpoints_restore_by_either_name),
         TEST(both_names_in_one_cell),
     };
     static const char *const devices[] = {"cpu", "vulkan"};

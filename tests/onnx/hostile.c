@@ -174,8 +174,14 @@ static void test_tensors(void **state)
     add_constant(&g, tensor("w", 1, "-4", four, sizeof four));
     refused_graph(g, KILN_E_FORMAT, "tensor \"w\" has dimension -4");
     g = small_graph();
-    add_constant(&g, tensor("w", 17, "2", four, sizeof four));
-    refused_graph(g, KILN_E_UNSUPPORTED, "tensor \"w\" has the type float8e4m3fn");
+    add_constant(&g, tensor("w", 18, "2", four, sizeof four));
+    refused_graph(g, KILN_E_UNSUPPORTED, "tensor \"w\" has the type float8e4m3fnuz");
+    g = small_graph();
+    add_constant(&g, tensor("w", 17, "15", four, sizeof four));
+    refused_graph(g, KILN_E_FORMAT, "tensor \"w\" has 15 elements of float8e4m3fn, its data 16 bytes");
+    g = small_graph();
+    add_constant(&g, tensor("w", 22, "5 7", four, sizeof four));
+    refused_graph(g, KILN_E_FORMAT, "tensor \"w\" has 35 elements of int4, its data 16 bytes");
     g = small_graph();
     add_constant(&g, tensor("w", 1, "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", four, 4));
     refused_graph(g, KILN_E_UNSUPPORTED, "rank above 16");

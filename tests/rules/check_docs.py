@@ -6,16 +6,18 @@ usage: check_docs.py ROOT BUILD-INCLUDE LIBRARY COMPILER...
 A ```c block that begins with #include is a program; any other ```c block is the body of the main function that
 docs/guide/README.md shows. Both are compiled without a warning and run on the CPU. Where a ```text block comes next,
 before any other block and heading, it must be what the program printed; a program without one prints nothing, or the
-numbers that its comments state with "about". A block ```c from FILE must lie in that file, line by line. Each variable
-that src/ asks for has a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand
-there as in src/base/debug.def. The table of constructs in docs/guide/modes.md is that of tests/jit/modes.def, which a
-test goes through line by line.
+numbers that its comments state with "about". ```cpp blocks are the same in C++17, where there is a compiler of it, with
+CXX_FRAME around them. A block ```c from FILE must lie in that file, line by line. Each variable that src/ asks for has
+a row in docs/guide/environment.md, and each row is asked for; the flags of KILN_DEBUG stand there as in
+src/base/debug.def. The table of constructs in docs/guide/modes.md is that of tests/jit/modes.def, which a test goes
+through line by line.
 Links between pages lead somewhere.
 """
 import difflib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,8 @@ FRAME = ('#include <kiln/kiln.h>', '#include <math.h>', '', 'int main(void)', '{
          '    kiln_device *dev = kiln_device_open(NULL);', '    kiln_scope *scope = kiln_scope_begin();')
 FRAME_END = ('    if (kiln_error()) fprintf(stderr, "%s\\n", kiln_error_message());', '    kiln_scope_end(&scope);',
              '    kiln_device_close(&dev);', '    return 0;', '}')
+CXX_FRAME = ('#include <kiln/kiln.hpp>', '#include <iostream>', 'using namespace kiln;', 'using std::cout;',
+             'int main()', '{', '    kiln::device dev;')
 PAGE = 'docs/guide/environment.md'
 FLAGS = 'src/base/debug.def'
 MODES, LINES = 'docs/guide/modes.md', 'tests/jit/modes.def'
@@ -53,12 +57,17 @@ def whole(lines):
     return '\n'.join(FRAME + tuple('    ' + line if line else '' for line in lines) + FRAME_END) + '\n'
 
 
-def run(lines, include, library, compiler, folder):
+def whole_cxx(lines):
+    return '\n'.join(lines if lines and lines[0].startswith('#include') else [*CXX_FRAME, *lines, '}']) + '\n'
+
+
+def run(lines, include, library, compiler, folder, cxx=False):
     """Compiles and runs; returns what it printed, or a complaint."""
-    source, program = folder / 'example.c', folder / 'example'
-    source.write_text(whole(lines))
-    build = subprocess.run([*compiler, '-std=c17', '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror',
-                            'example.c', '-o', str(program), *[f'-I{path}' for path in include], str(library), '-lm',
+    source, program = folder / ('example.cpp' if cxx else 'example.c'), folder / 'example'
+    source.write_text(whole_cxx(lines) if cxx else whole(lines))
+    words = ['c++', '-std=c++17', '-Wno-unused-value'] if cxx else [*compiler, '-std=c17']
+    build = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o',
+                            str(program), *[f'-I{path}' for path in include], str(library), '-lm',
                             f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
     if build.returncode:
         return None, build.stderr
@@ -86,11 +95,11 @@ def check_programs(page, root, tools, counts):
             counts['quoted'] += 1
             if '\n'.join(lines) not in text:
                 bad.append(f'{place}: this does not stand in {info[7:]}')
-        if info != 'c':
+        if info != 'c' and not (info == 'cpp' and shutil.which('c++')):
             continue
         counts['programs'] += 1
         with tempfile.TemporaryDirectory() as folder:
-            printed, complaint = run(lines, *tools, pathlib.Path(folder))
+            printed, complaint = run(lines, *tools, pathlib.Path(folder), info == 'cpp')
         if complaint:
             bad.append(f'{place}: {complaint}')
             continue

@@ -39,6 +39,13 @@ def main(root):
                     bad.append(f'{name}:{number}: the environment belongs to the program')
     bad += [f'nothing in src/ asks for {variable}' for variable in sorted(PLAIN - plain)]
     bad += [f'{name} leaves the environment alone: strike it from CHANGES' for name in sorted(CHANGES - changes)]
+    table = (root / 'src/base/environment.def').read_text()
+    named, page = set(re.findall(r'^VARIABLE\((\w+)', table, re.M)), (root / 'docs/guide/environment.md').read_text()
+    told = set(re.findall(r'^\| `(KILN_\w+)`', page, re.M))
+    read = {name for name in plain | secure if name.startswith('KILN_')}
+    for name, where in ((named, 'src/base/environment.def'), (told, 'docs/guide/environment.md')):
+        bad += [f'{where} lacks {variable}' for variable in sorted(read - name)]
+        bad += [f'{where}: nothing in src/ asks for {variable}' for variable in sorted(name - read)]
     if not secure:
         bad.append('src/: nothing is read with secure_getenv')
     print('\n'.join(bad) if bad else f'{len(plain)} variables are read as they are, {len(secure)} with care')

@@ -130,11 +130,12 @@ static void wrong_sizes_between_layers(void **state)
     kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_dense(dev, 3, 4, NULL), block));
     assert_null(kiln_cell_call(net, kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3))));
     const char *text = kiln_error_message();
-    assert_non_null(strstr(text, "(mistakes.c:")); // ends with the caller's line
-    assert_true(strstr(text, ", in cell 1.1 (dense)") < strstr(text, "(mistakes.c:"));
-    says(KILN_E_SHAPE, "matmul: inner dimensions differ: a is f32[2,4], b is f32[5,2]", ", in cell 1.1 (dense)");
+    assert_non_null(strstr(text, "(mistakes.c:"));                                  // ends with the caller's line
+    assert_ptr_equal(strstr(text, "sequential.1.1 (dense 5 → 2): matmul: "), text); // and begins with the cell
+    says(KILN_E_SHAPE, "matmul: inner dimensions differ: a is f32[2,4], b is f32[5,2]",
+         "sequential.1.1 (dense 5 → 2): ");
     assert_null(kiln_cell_call(kiln_cell_child(net, "1.1"), kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3))));
-    says(KILN_E_SHAPE, "f32[2,3]", ", in cell 1.1 (dense)");
+    says(KILN_E_SHAPE, "f32[2,3]", "sequential.1.1 (dense 5 → 2): matmul: ");
     kiln_cell_free(&net);
 }
 
@@ -197,6 +198,38 @@ static void a_zip_that_is_no_npz(void **state)
     assert_int_equal(unlink(path), 0);
     assert_null(a);
     says(KILN_E_FORMAT, "without arrays", "archive/data.pkl");
+}
+
+static void a_backward_of_many_numbers(void **state)
+{
+    kiln_tensor *w = kiln_parameter(kiln_ones(dev, KILN_F32, KILN_SHAPE(3)), "w");
+    char want[160];
+    snprintf(
+        want, sizeof want,
+        "backward: out is f32[3] and sens is NULL: the gradients are those of the sum of its elements (mistakes.c:%d)",
+        __LINE__ + 1);
+    kiln_backward(kiln_square(w), NULL);
+    assert_int_equal(times_heard(want), 1);
+    heard[0] = 0;
+    kiln_backward(kiln_square(w), kiln_ones(dev, KILN_F32, KILN_SHAPE(3)));
+    kiln_backward(kiln_sum(w, NULL), NULL);
+    kiln_backward(kiln_reshape(kiln_sum(w, NULL), KILN_SHAPE(1, 1)), NULL);
+    assert_string_equal(heard, "");
+    assert_int_equal(kiln_error(), KILN_OK);
+    kiln_free(&w);
+}
+
+static void bytes_of_an_array(void **state)
+{
+    const int64_t labels[] = {3, 1, 4};
+    kiln_tensor *t = kiln_from_bytes(dev, KILN_I64, KILN_SHAPE(3), KILN_BYTES(labels));
+    int64_t back[3] = {0};
+    assert_int_equal(kiln_read(t, back, sizeof back), KILN_OK);
+    assert_memory_equal(back, labels, sizeof back);
+    assert_non_null(kiln_from_bytes(dev, KILN_C128, KILN_SHAPE(1, 1), KILN_BYTES(((double[]){1, 2}))));
+    assert_non_null(kiln_from_bytes(dev, KILN_U4, KILN_SHAPE(4), KILN_BYTES(((uint8_t[]){0x10, 0x32}))));
+    assert_non_null(kiln_from_bytes(dev, KILN_F32, KILN_SHAPE(0, 3), NULL, 0));
+    assert_int_equal(kiln_error(), KILN_OK);
 }
 
 static void an_error_that_nobody_read(void **state)
@@ -266,7 +299,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(training_mode_forgotten),    CASE(a_step_without_gradients),    CASE(an_optimiser_of_no_parameter),
         CASE(wrong_sizes_between_layers), CASE(an_image_with_channels_last), CASE(a_value_of_a_capture_used_outside),
-        CASE(a_zip_that_is_no_npz),       CASE(an_error_that_nobody_read),   CASE(words_that_mean_nothing),
+        CASE(a_backward_of_many_numbers), CASE(bytes_of_an_array),           CASE(a_zip_that_is_no_npz),
+        CASE(an_error_that_nobody_read),  CASE(words_that_mean_nothing),
     };
     (void)argv;
     dev = kiln_device_open("cpu");

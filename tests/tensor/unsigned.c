@@ -310,6 +310,36 @@ static void loops_carry_them(void **state)
 
 // --- what is refused
 
+static kiln_status polynomial(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *x = kiln_cast(in[0], KILN_U64), *two = kiln_scalar_int(2);
+    kiln_tensor *y = kiln_addcmul(kiln_cube(x), kiln_squared_difference(x, two), kiln_sub(kiln_square(x), two));
+    out[0] = kiln_where(kiln_equal(x, two), kiln_mul(x, kiln_neg(y)), kiln_maximum(x, y));
+    out[1] = kiln_mul(kiln_cast(out[0], KILN_F32), in[0]);
+    (void)user, (void)n_in, (void)n_out;
+    return kiln_error();
+}
+
+// Of what is made of a parameter by way of u64 no gradient comes, and none is missed.
+static void gradients_end(void **state)
+{
+    const float x[] = {1, 2, 3, 5}, want[] = {1, (float)UINT64_MAX - 31, 34, 332};
+    for (int way = -1; way < 3; way++) {
+        kiln_tensor *w = kiln_parameter(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(4), x), "w"), *y[2] = {NULL};
+        kiln_function *f = way < 0 ? NULL : kiln_jit(polynomial, NULL, KILN_JIT(.capture = ways[way].capture));
+        kiln_status status = f ? kiln_call(f, &w, 1, y, 2) : polynomial(NULL, &w, 1, y, 2);
+        if (status) fail_msg("%s: %s", way < 0 ? "eager" : ways[way].name, kiln_error_message());
+        assert_false(kiln_requires_grad(y[0]));
+        assert_int_equal(kiln_backward(kiln_sum(y[1], NULL), NULL), KILN_OK);
+        expect(way < 0 ? "eager" : ways[way].name, kiln_gradient(w), KILN_F32, want);
+        kiln_function_free(&f);
+    }
+    kiln_parameter(kiln_zeros(suite.dev, KILN_U64, KILN_SHAPE(2)), "w");
+    assert_int_equal(kiln_error(), KILN_E_DTYPE);
+    assert_non_null(strstr(kiln_error_message(), "parameter: a u64 has no gradient"));
+    kiln_error_clear();
+}
+
 static void refused(kiln_tensor *t, kiln_status status, const char *part)
 {
     assert_null(t);
@@ -332,9 +362,14 @@ static void what_would_be_wrong_is_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(ops_see_no_sign),      TEST(reductions_see_no_sign),     TEST(writes_see_no_sign),
-        TEST(casts_keep_what_fits), TEST(numbers_are_read_and_shown), TEST(what_would_be_wrong_is_refused),
+        TEST(ops_see_no_sign),
+        TEST(reductions_see_no_sign),
+        TEST(writes_see_no_sign),
+        TEST(casts_keep_what_fits),
+        TEST(numbers_are_read_and_shown),
+        TEST(what_would_be_wrong_is_refused),
         TEST(loops_carry_them),
+        TEST(gradients_end),
     };
     suite.compiles = true;
     return suite_main(argc, argv, "unsigned", tests, sizeof tests / sizeof tests[0]);

@@ -11,6 +11,7 @@ void gen_api(struct str *s);                                                    
 kiln_status gen_header(struct catalogue *g, const char *path);                    // kiln/ops.h
 kiln_status gen_tables(struct catalogue *g, const char *dir);                     // ops_table.c, ops_api.c
 kiln_status gen_composites_header(const char *path);                              // kiln/composites.h
+kiln_status gen_cxx_header(const char *path);                                     // kiln/ops.hpp
 kiln_status gen_composites(const char *dir);                                      // composites.h, composites_api.c
 kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_<class>.c, cpu_table.c
 kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders); // spirv_modules.*, *.comp

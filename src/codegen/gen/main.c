@@ -1,5 +1,5 @@
-// usage: kiln-gen header FILE | composites-header FILE | composites DIR | tables DIR | onnx DIR | cpu DIR | spirv DIR
-// SHADERS
+// usage: kiln-gen header FILE | composites-header FILE | cxx-header FILE | composites DIR | tables DIR | onnx DIR |
+// cpu DIR | spirv DIR SHADERS
 #include "codegen/gen/gen.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +19,7 @@ static kiln_status run(struct catalogue *g, int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "header")) return gen_header(g, argv[2]);
     if (argc == 3 && !strcmp(argv[1], "composites-header")) return gen_composites_header(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "cxx-header")) return gen_cxx_header(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "composites")) return gen_composites(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "tables")) return gen_tables(g, argv[2]);
     if (argc == 3 && !strcmp(argv[1], "onnx")) return gen_onnx(g, argv[2]);
@@ -27,8 +28,8 @@ static kiln_status run(struct catalogue *g, int argc, char **argv)
     if (argc == 4 && !strcmp(argv[1], "spirv")) return gen_spirv(g, argv[2], argv[3]);
 #endif
     return error_set(KILN_E_ARGUMENT,
-                     "usage: kiln-gen header FILE | composites-header FILE | composites DIR | tables DIR | onnx DIR | "
-                     "cpu DIR | spirv DIR SHADERS");
+                     "usage: kiln-gen header FILE | composites-header FILE | cxx-header FILE | composites DIR | "
+                     "tables DIR | onnx DIR | cpu DIR | spirv DIR SHADERS");
 }
 
 int main(int argc, char **argv)

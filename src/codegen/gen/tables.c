@@ -94,9 +94,10 @@ static void elementwise_op(struct str *s, int row)
     int n_params = param_count(&r->e);
     str_addf(s,
              "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
-             "1, .n_attrs = %d, "
+             "1, .n_attrs = %d, .u64 = %d, "
              ".in_names = names_%d, .fn = &elementwise_functions, .elementwise = &elementwise_%s",
-             row, r->name, row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->n_in, r->name);
+             row, r->name, row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->e.u64, r->n_in,
+             r->name);
     str_or_null(s, "alias", r->e.alias);
     if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
     if (has_gradient(r)) str_addf(s, ", .gradients = gradients_%s", r->name);
@@ -173,11 +174,11 @@ static void structured_op(struct str *s, const struct structured_row *r, int ind
     int n_out = r->fn.regions ? 0 : r->n_out ? r->n_out : 1;
     str_addf(s,
              "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
-             "%d, .n_attrs = %d, .indexed = {%d, %d}, .uniform = %d, .products = {%d, %d, %d}, "
+             "%d, .n_attrs = %d, .indexed = {%d, %d}, .uniform = %d, .u64 = %d, .products = {%d, %d, %d}, "
              ".in_names = names_%s, .fn = &structured_rows[%d].fn",
              index, r->name, index, r->kernel, flags, f.list ? !r->fn.regions : f.n_required, f.list ? 255 : f.n_in,
-             n_out, f.n_attrs, r->indexed.bound, r->indexed.operand, r->uniform, r->products.kind, r->products.grid,
-             r->products.weight, r->name, index - elementwise_row_count);
+             n_out, f.n_attrs, r->indexed.bound, r->indexed.operand, r->uniform, r->u64, r->products.kind,
+             r->products.grid, r->products.weight, r->name, index - elementwise_row_count);
     if (f.n_attrs) str_addf(s, ", .attrs = attrs_%s", r->name);
     str_or_null(s, "alias", r->alias);
     str_add(s, "},\n");

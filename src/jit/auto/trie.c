@@ -4,6 +4,7 @@
 // numbers by bits. Inputs that a step is the first to read are compared by type and strides. Since values are numbered
 // along the path, two walks on one path have the same numbers, and their types need not be inferred again.
 #include "jit/auto/part.h"
+#include "base/where.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,7 +199,7 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
             (k->run_time || (like && (like->in[i].kind == REF_RUN_TIME || !ref_equal(&like->in[i], &s->in[i])))))
             s->in[i] = (struct ref){.kind = REF_RUN_TIME, .dtype = s->in[i].dtype, .index = n++};
     w->shadow = like;
-    s->caller = caller_find();
+    s->caller = where_now();
     s->next = at->children; // a run-time number before the constant that it replaces
     at->children = s;
     w->trie->n_steps++;

@@ -19,7 +19,7 @@ struct result {
     uint8_t kind;
     bool part;     // `layout` tells where in the output it lies
     bool dense;    // row-major in memory, where passes may have found a view
-    bool complex;  // the caller sees it as complex numbers
+    uint8_t shown; // enum shown_as: how the caller sees it
     int32_t index; // of the output or source
     struct type type;
     struct layout layout; // RESULT_SOURCE: in the memory, as if the source lay where it lay at capture

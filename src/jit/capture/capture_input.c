@@ -160,7 +160,7 @@ static kiln_status add_tensor(struct capturing *c, size_t i)
     c->source_of[i] = c->r.variables.v[variable].source;
     TRY(variable_show(&c->r, variable, &t->type, &t->layout, &c->inner[i]));
     c->inner[i]->detached = t->detached;
-    c->inner[i]->complex = t->complex;
+    tensor_show(c->inner[i], t->shown);
     recorder_meet(&c->r, variable, t);
     return place_on_tape(c, i, edge.node);
 }

@@ -39,7 +39,7 @@ static kiln_status add_result(struct capturing *c, struct captured *out, size_t 
     char name[32];
     int32_t value;
     *to = (struct result){
-        .type = t->type, .layout = t->layout, .number = t->number, .integer = t->integer, .complex = t->complex};
+        .type = t->type, .layout = t->layout, .number = t->number, .integer = t->integer, .shown = t->shown};
     snprintf(name, sizeof name, "out%zu", i);
     if (!t->storage && !t->builder) {
         to->kind = RESULT_NUMBER;
@@ -201,10 +201,11 @@ kiln_status capture_collect(struct capturing *c, struct captured *out)
     if (!out->results || !out->left) return error_set(KILN_E_MEMORY, "jit: out of memory");
     for (size_t i = 0; i < c->q->n_out; i++) {
         kiln_tensor *t = c->made[i];
-        bool number = !t->storage && !t->builder, complex = t->complex;
+        bool number = !t->storage && !t->builder;
+        enum shown_as shown = t->shown;
         if (!number) TRY(recorder_resolve(&c->r, "call", t, &c->made[i]));
         if (shares_constant(c, i)) TRY(recorder_take_memory(&c->r, c->made[i], &c->made[i]));
-        c->made[i]->complex = complex;
+        tensor_show(c->made[i], shown);
     }
     TRY(part_results(c));
     for (size_t i = 0; i < c->q->n_out; i++) TRY(add_result(c, out, i));

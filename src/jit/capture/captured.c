@@ -70,7 +70,7 @@ kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_t
 {
     struct layout layout;
     switch (s->kind) {
-    case SOURCE_INPUT: *out = tensor_as_pairs(in[s->input]); break;
+    case SOURCE_INPUT: *out = tensor_shown_as(in[s->input], SHOWN_PLAIN); break;
     case SOURCE_NUMBER: *out = in[s->input]; break;
     case SOURCE_HOST: *out = ask_host(s); break;
     case SOURCE_SPAN:
@@ -136,7 +136,7 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
                                 : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
-        out[i]->complex = r->complex;
+        tensor_show(out[i], r->shown);
     }
     return KILN_OK;
 }

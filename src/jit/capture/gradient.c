@@ -164,7 +164,7 @@ static kiln_status run_back(struct differentiation *d, uint64_t since, uint64_t 
         status = tape_current(d->roots[i], &root);
         if (!status && root.node && root.node->freed) d->g->used_up[i] = root.node->op;
         bool leads_on =
-            (node_requires_grad(root.node) || node_is_cut(root.node)) && d->roots[i]->type.dtype != KILN_BOOL;
+            (node_requires_grad(root.node) || node_is_cut(root.node)) && dtype_has_gradient(d->roots[i]->type.dtype);
         if (status || !leads_on || root.node->freed) continue;
         d->g->values[i] = value;
         status = add_dout(d, i, &root, &run);

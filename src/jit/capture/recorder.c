@@ -1,7 +1,7 @@
 // Ops of user code to nodes, while a function is captured. Where all inputs of an op are constants it is evaluated at
 // once (LAX); else its inputs are resolved and it becomes a node.
 #include "jit/capture/recorder.h"
-#include "base/caller.h"
+#include "base/where.h"
 #include "ops/attrs.h"
 #include "jit/control/control.h"
 #include "ops/families.h"
@@ -166,7 +166,7 @@ static kiln_status add_node(struct recorder *r, struct op_call *c, kiln_tensor *
     }
     TRY(replayed_operands(r, c->n_in, in, values));
     TRY(check_size(r));
-    int32_t first = ir_add_node(r->sink.builder.graph, c, values, caller_find());
+    int32_t first = ir_add_node(r->sink.builder.graph, c, values, where_now());
     if (first < 0) return error_pending;
     if (thread_state.in_rules) TRY(recorder_note_rule(r, r->sink.builder.graph->nodes.n - 1));
     for (int i = 0; i < c->n_out; i++) {

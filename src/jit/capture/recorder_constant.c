@@ -27,7 +27,9 @@ static kiln_tensor *copy_of(kiln_tensor *t)
     thread_state.sink = NULL;
     thread_state.no_grad++;
     kiln_tensor *const in[] = {copy, t};
+    tensor_show(copy, t->shown);
     kiln_status status = op_apply_inplace(&op_instances[OP_assign], 2, in, NULL);
+    tensor_show(copy, SHOWN_PLAIN);
     thread_state.no_grad--;
     thread_state.sink = sink;
     if (!status) return copy;

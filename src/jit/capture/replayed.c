@@ -132,7 +132,7 @@ kiln_status replayed_results(struct recorder *r, const struct op_call *c, const 
     for (int i = 0; i < c->n_in; i++) on_tape |= find(r, values[i])->state != WITHOUT_GRADIENT;
     for (int i = 0; i < c->n_out && on_tape; i++) {
         bool has_node = node_requires_grad(out[i]->node);
-        if (out[i]->type.dtype != KILN_BOOL)
+        if (dtype_has_gradient(out[i]->type.dtype))
             TRY(set(r, out[i]->value, has_node ? ON_TAPE : WITHOUT_NODE, has_node ? out[i]->node : NULL,
                     out[i]->node_out));
     }

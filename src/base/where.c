@@ -1,0 +1,117 @@
+// The table of places and what this thread is at.
+#include "base/where.h"
+#include "base/base.h"
+#include "base/caller.h"
+#include "base/hash.h"
+#include "base/process.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Places beyond addresses of code: the upper half of the numbers, which no program has.
+enum { BLOCK = 256, BLOCKS = 256, SLOTS = 1 << 17 };
+#define NUMBERED (UINTPTR_MAX / 2 + 1)
+
+struct op_place {
+    uintptr_t address;
+    const char *cell;
+    bool backward;
+};
+
+THREAD_LOCAL struct where_cell where_cell;
+THREAD_LOCAL uintptr_t where_given;
+
+// What is in the table stays where it is, so that it is read without the lock.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_where, lock)
+static struct op_place *blocks[BLOCKS];
+static uint32_t n_places;
+static uint32_t *slots; // 1 + number, by hash; 0: free
+
+static const struct op_place *place_at(uintptr_t place)
+{
+    uintptr_t i = place - NUMBERED;
+    return place < NUMBERED ? NULL : &blocks[i / BLOCK][i % BLOCK];
+}
+
+static bool is_same(const struct op_place *a, uintptr_t address, const char *cell, bool backward)
+{
+    return a->address == address && a->backward == backward && !strcmp(a->cell, cell);
+}
+
+// 0: memory or the table is out.
+static uintptr_t add(uintptr_t address, const char *cell, bool backward)
+{
+    if (n_places == BLOCK * BLOCKS) return 0;
+    struct op_place **block = &blocks[n_places / BLOCK];
+    if (!*block) *block = calloc(BLOCK, sizeof **block);
+    char *text = *block ? strdup(cell) : NULL;
+    if (!text) return 0;
+    (*block)[n_places % BLOCK] = (struct op_place){address, text, backward};
+    return NUMBERED + n_places++;
+}
+
+static uintptr_t number_of(uintptr_t address, const char *cell, bool backward)
+{
+    uintptr_t found = 0;
+    size_t slot = (hash_str(cell) ^ (address * 31 + backward)) % SLOTS;
+    pthread_mutex_lock(&lock);
+    if (!slots) slots = calloc(SLOTS, sizeof *slots);
+    for (; slots && slots[slot] && !found; slot = (slot + 1) % SLOTS) {
+        uintptr_t place = NUMBERED + slots[slot] - 1;
+        if (is_same(place_at(place), address, cell, backward)) found = place;
+    }
+    if (slots && !found) {
+        found = add(address, cell, backward);
+        if (found) slots[slot] = (uint32_t)(found - NUMBERED) + 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return found ? found : address;
+}
+
+uintptr_t where_now(void)
+{
+    char cell[192] = "";
+    if (where_given) return where_given;
+    uintptr_t address = caller_find();
+    if (!where_cell.describe) return address;
+    where_cell.describe(where_cell.cell, cell, sizeof cell);
+    return number_of(address, cell, false);
+}
+
+uintptr_t where_backward_of(uintptr_t place)
+{
+    return place ? number_of(where_address(place), where_cell_of(place), true) : 0;
+}
+
+uintptr_t where_address(uintptr_t place)
+{
+    const struct op_place *p = place_at(place);
+    return p ? p->address : place;
+}
+
+const char *where_cell_of(uintptr_t place)
+{
+    const struct op_place *p = place_at(place);
+    return p ? p->cell : "";
+}
+
+bool where_is_backward(uintptr_t place)
+{
+    const struct op_place *p = place_at(place);
+    return p && p->backward;
+}
+
+size_t where_describe(uintptr_t place, char *out, size_t size_B)
+{
+    char line[CALLER_TEXT_MAX];
+    const char *cell = where_cell_of(place);
+    caller_describe(place, line, sizeof line);
+    bool backward = where_is_backward(place);
+    int n = snprintf(out, size_B, "%s%s%s", line, backward ? ", in the backward" : "", *cell && backward ? " of " : "");
+    size_t len = n < 0 ? 0 : (size_t)n < size_B ? (size_t)n : size_B - 1;
+    if (*cell) snprintf(out + len, size_B - len, backward ? "%s" : ", in %s", cell);
+    return strlen(out);
+}
