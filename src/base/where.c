@@ -4,6 +4,7 @@
 #include "base/caller.h"
 #include "base/hash.h"
 #include "base/process.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -20,8 +21,60 @@ struct op_place {
     bool backward;
 };
 
-THREAD_LOCAL struct where_cell where_cell;
-THREAD_LOCAL uintptr_t where_given;
+// By a key, for it is asked for rarely, and thread storage of a library is short.
+struct present {
+    struct where_cell cell;
+    uintptr_t given;
+};
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_key(void)
+{
+    pthread_key_create(&key, NULL);
+}
+
+static void drop(void)
+{
+    free(pthread_getspecific(key));
+    pthread_setspecific(key, NULL);
+}
+
+static struct present *find_present(void)
+{
+    pthread_once(&once, make_key);
+    return pthread_getspecific(key);
+}
+
+// NULL when memory is out: places are told without what it would hold.
+static struct present *make_present(void)
+{
+    struct present *p = find_present();
+    if (p) return p;
+    p = calloc(1, sizeof *p);
+    if (p && pthread_setspecific(key, p)) {
+        free(p);
+        return NULL;
+    }
+    if (p) thread_at_end(THREAD_PLACE, drop);
+    return p;
+}
+
+struct where_cell where_enter_cell(struct where_cell cell)
+{
+    struct present *p = make_present();
+    struct where_cell before = p ? p->cell : (struct where_cell){NULL, NULL};
+    if (p) p->cell = cell;
+    return before;
+}
+
+uintptr_t where_give(uintptr_t place)
+{
+    struct present *p = place ? make_present() : find_present();
+    uintptr_t before = p ? p->given : 0;
+    if (p) p->given = place;
+    return before;
+}
 
 // What is in the table stays where it is, so that it is read without the lock.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,10 +127,11 @@ static uintptr_t number_of(uintptr_t address, const char *cell, bool backward)
 uintptr_t where_now(void)
 {
     char cell[192] = "";
-    if (where_given) return where_given;
+    const struct present *p = find_present();
+    if (p && p->given) return p->given;
     uintptr_t address = caller_find();
-    if (!where_cell.describe) return address;
-    where_cell.describe(where_cell.cell, cell, sizeof cell);
+    if (!p || !p->cell.describe) return address;
+    p->cell.describe(p->cell.cell, cell, sizeof cell);
     return number_of(address, cell, false);
 }
 

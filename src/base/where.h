@@ -2,7 +2,7 @@
 // place is one number: an address, as caller_find gives it, or, where there is more to tell, one of a table that only
 // grows, as the code and the cells of a program are few. caller_describe takes both.
 #pragma once
-#include "base/thread.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,11 +11,12 @@ struct where_cell {
     void (*describe)(const void *cell, char *out, size_t size_B); // "sequential.3 (dense 100 → 10)"
     const void *cell;
 };
-extern THREAD_LOCAL struct where_cell where_cell;
+// Returns the one before, to be put back.
+struct where_cell where_enter_cell(struct where_cell cell);
 
-// What stands for the place of the library's own calls: that of a node that runs again, or whose gradient is asked for.
-// 0: none, the caller's is meant.
-extern THREAD_LOCAL uintptr_t where_given;
+// What stands for the place of the library's own calls on this thread: that of a node that runs again, or whose
+// gradient is asked for. 0: none, the caller's is meant. Returns the one before.
+uintptr_t where_give(uintptr_t place);
 
 uintptr_t where_now(void);
 // The same place, seen from the backward.

@@ -224,10 +224,9 @@ static kiln_status ask_rule(struct run *r, struct run_entry *e, const uint8_t *w
     kiln_tensor *given[OP_MAX_OUT];
     bool users = arrive_is_asked(r, n);
     if (users) TRY(arrive_at_rule(n, e->grads, given));
-    uintptr_t where = where_given;
-    if (KILN_UNLIKELY(n->where)) where_given = where_backward_of(n->where);
+    uintptr_t where = KILN_UNLIKELY(n->where) ? where_give(where_backward_of(n->where)) : 0;
     kiln_status status = rule_run(n, r, wanted, users ? given : e->grads, din);
-    where_given = where;
+    if (KILN_UNLIKELY(n->where)) where_give(where);
     TRY(status);
     TRY(take_results(n, wanted, din, scope));
     return users ? arrive_from_rule(n, e->grads, din) : KILN_OK;

@@ -126,7 +126,7 @@ static void construct_user(void *at)
 static void leave_cell(void *at)
 {
     struct cell_running *c = at;
-    where_cell = c->outer;
+    where_enter_cell(c->outer);
     reparams_leave(c->cell);
     kiln_scope_end(&c->scope);
     c->cell->calls--;
@@ -140,17 +140,17 @@ kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_
     if (!room) return error_set(KILN_E_MEMORY, "cell_call: host memory is exhausted");
     if (n_in) memcpy(room, in, n_in * sizeof *room);
 
-    struct cell_running c = {cell, where_cell, kiln_scope_begin(), room, n_in, n_out, room != few, KILN_OK};
+    struct cell_running c = {cell, {NULL, NULL}, kiln_scope_begin(), room, n_in, n_out, room != few, KILN_OK};
     struct leave left;
     cell->calls++;
+    c.outer = where_enter_cell((struct where_cell){cell_describe, cell});
     leave_push(&left, leave_cell, &c);
-    where_cell = (struct where_cell){cell_describe, cell};
     if (c.scope)
         leave_call(construct_user, &c);
     else
         c.status = kiln_error();
     leave_pop(&left);
-    where_cell = c.outer;
+    where_enter_cell(c.outer);
     reparams_leave(cell);
     cell->calls--;
     if (!c.status) c.status = take_out(room + n_in, out, n_out);

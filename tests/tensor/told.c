@@ -115,6 +115,7 @@ static int watches(const char *device, int way)
 {
     kiln_device *dev = kiln_device_open(device);
     if (!dev) return 77;
+    kiln_scope *scope = kiln_scope_begin();
     kiln_cell *dense = kiln_nn_dense(dev, 3, 4, KILN_NN_DENSE(.weight_init = "ones", .bias_init = "zeros"));
     kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_relu(), dense));
     kiln_tensor *in[] = {kiln_full(dev, KILN_F32, KILN_SHAPE(2, 3), 3e38), kiln_zeros(dev, KILN_F32, KILN_SHAPE(4)),
@@ -124,6 +125,7 @@ static int watches(const char *device, int way)
     KILN_CHECK(f ? kiln_call(f, in, 3, &out, 1) : layers(net, in, 3, &out, 1));
     KILN_CHECK(kiln_backward(out, NULL));
     kiln_function_free(&f);
+    kiln_scope_end(&scope);
     kiln_cell_free(&net);
     kiln_device_close(&dev);
     return 0;

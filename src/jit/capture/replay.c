@@ -510,10 +510,9 @@ static kiln_status run_node(struct replay *r, const struct ir_node *n, kiln_tens
     TRY(place_numbers(r, n->op, attrs));
     bool given = thread_state.numbers_given;
     thread_state.numbers_given = true;
-    uintptr_t where = where_given;
-    where_given = n->caller;
+    uintptr_t where = where_give(n->caller);
     kiln_status status = op_apply(n->op, n->op->flags & OP_CREATES ? r->dev : NULL, n->n_in, in, attrs, out);
-    where_given = where;
+    where_give(where);
     thread_state.numbers_given = given;
     TRY(status);
     if (n->op == &op_instances[OP_at_place] && out[0]->builder) part_from_memory(out[0]);
