@@ -79,8 +79,10 @@ static inline char *without_seconds(const char *path)
 {
     char *text = text_of(path), *to = text;
     int column = 0;
+    bool quoted = false;
     for (const char *at = text; *at; at++) {
-        bool ends = *at == ',' || *at == '\n';
+        quoted ^= *at == '"';
+        bool ends = !quoted && (*at == ',' || *at == '\n');
         if (column != 2) *to++ = *at;
         if (ends) column = *at == '\n' ? 0 : column + 1;
     }
