@@ -24,10 +24,10 @@ HEAD = """# Ops and functions by topic
 All public functions, written by `tests/rules/check_guide.py . build/include --write` from their headers. The
 [coverage](../coverage.md) page has the names that ops have in NumPy, PyTorch, MLX and MindSpore.
 
-How calls are written here: `shape` stands for rank and dimensions, which `KILN_SHAPE(2, 3)` gives; a name in capitals is
-the macro of the options, as in `kiln_sum(x, KILN_REDUCE(.axes = KILN_AXES(1)))`, and NULL takes all defaults. Elementwise
-ops of two or three operands take plain numbers, too: `kiln_mul(x, 3)`. `name_` is the same op in place. Handles that are
-made belong to the innermost scope ([ownership](errors.md)).
+How calls are written here: `shape` stands for rank and dimensions, which `KILN_SHAPE(2, 3)` gives; a name in capitals
+is the macro of the options, as in `kiln_sum(x, KILN_REDUCE(.axes = KILN_AXES(1)))`, and NULL takes all defaults.
+Elementwise ops of two or three operands take plain numbers, too: `kiln_mul(x, 3)`. `name_` is the same op in place.
+Handles that are made belong to the innermost scope ([ownership](errors.md)).
 """
 
 
@@ -175,7 +175,7 @@ def check_names(root, names, options):
                 bad.append(f'{path.relative_to(root)}: no header has {name}')
         for macro, inside in CALL.findall(text):
             fields = set(re.findall(r'(?:^|[,(\s])\.(\w+)\s*=', re.sub(r'\([^()]*\)', '', inside)))
-            wrong = fields - set(options[macro][1]) - {'field'} if macro in options else ()  # ".field": any
+            wrong = fields - set(options[macro][1]) - {'field'} if macro in options else ()  # "field": any
             bad += [f'{path.relative_to(root)}: {macro} has no .{field}' for field in sorted(wrong)]
     return bad
 
