@@ -67,6 +67,7 @@ static void freed_cells(void)
     FREED("cell", kiln_cell_parameters(cell, out, 1))
     FREED("cell", kiln_cell_state(cell, NULL, out, 1))
     FREED("cell", kiln_cell_load(cell, NULL, NULL))
+    FREED("cell", kiln_cell_save(cell, "/dev/null"))
     FREED("cell", kiln_cell_restore(cell, NULL))
     FREED("cell", kiln_cell_parameter_count(cell))
     FREED("cell", kiln_cell_set_training(cell, true))
@@ -200,6 +201,7 @@ static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
 static void read_freed_bundle(kiln_bundle *b)
 {
     kiln_value v = {.size = sizeof v};
+    FREED("bundle", kiln_bundle_save(b, "/dev/null"))
     FREED("bundle", kiln_bundle_count(b))
     FREED("bundle", kiln_bundle_has(b, "x"))
     BAD_VOID(kiln_bundle_index(b, "x"), KILN_E_HANDLE, "bundle_index: the bundle was freed");
@@ -377,6 +379,7 @@ static void freed_files(void)
     FREED("archive", kiln_archive_tensor(a, dev, 0))
     FREED("archive", kiln_archive_get(a, dev, "x"))
     FREED("archive", kiln_archive_packed(a, dev, "x", &text))
+    FREED("archive", kiln_archive_bundle(a, dev, NULL))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
     kiln_cell *cell = kiln_nn_relu();
