@@ -447,6 +447,7 @@ static void networks_with_lists(void)
     visit("kiln_cell_state"); // either array may be NULL
     assert_int_equal(kiln_cell_state(dense, NULL, NULL, 2), 2);
     LISTED(kiln_cell_call_n(relu, NULL, 1, out, 1), "cell_call: ", "in is NULL")
+    LISTED(kiln_cell_summary_n(relu, NULL, 1, 1, stdout), "cell_summary: ", "in is NULL")
     LISTED(kiln_cell_fn(relu, &x, 1, NULL, 1), "cell_call: ", "out is NULL")
     LISTED(kiln_cell_make_parameter(relu, "w", dev, KILN_F32, 2, NULL, "ones"), "dims is NULL")
     LISTED(kiln_initializer(dev, KILN_F32, 2, NULL, "ones"), "initializer: ", "dims is NULL")
