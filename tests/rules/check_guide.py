@@ -175,8 +175,8 @@ def check_names(root, names, options):
                 bad.append(f'{path.relative_to(root)}: no header has {name}')
         for macro, inside in CALL.findall(text):
             fields = set(re.findall(r'(?:^|[,(\s])\.(\w+)\s*=', re.sub(r'\([^()]*\)', '', inside)))
-            wrong = fields - set(options[macro][1]) - {'field'} if macro in options else ()  # "field": any
-            bad += [f'{path.relative_to(root)}: {macro} has no .{field}' for field in sorted(wrong)]
+            known = {*options[macro][1], 'field'} if macro in options else fields  # "field" stands for any
+            bad += [f'{path.relative_to(root)}: {macro} has no .{field}' for field in sorted(fields - known)]
     return bad
 
 
