@@ -148,8 +148,8 @@ def page(functions, options, words, root):
         out.append('| call | what it does |\n|---|---|\n')
         lines = rows([f for key in keys for f in by_key.get(key, [])], options, words, known)
         out.append(''.join(f'{line}\n' for line in lines))
-    out.append('\n## What numbers go through\n\nOps with plain numbers among their operands are calls of these; programs '
-               'need not name them:\n' + ', '.join(f'`{f.name}`' for f in functions if takes_operands(f)) + '.\n')
+    out.append('\n## What numbers go through\n\nOps with plain numbers among their operands are calls of these; '
+               'programs need not name them:\n' + ', '.join(f'`{f.name}`' for f in functions if takes_operands(f)) + '.\n')
     return ''.join(out), bad
 
 
