@@ -40,8 +40,9 @@ def main(root, build_include, *compiler):
         page = root / name
         found = list(calls_of(page))
         count += len(found)
-        command = [*compiler, '-std=c17', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', '-Wno-unused-value', f'-I{FRAME}',
-                   f'-I{root / "include"}', f'-I{build_include}', '-x', 'c', '-']
+        folders = [f'-I{folder}' for folder in (FRAME, root / 'include', build_include)]
+        command = [*compiler, '-std=c17', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', '-Wno-unused-value', *folders,
+                   '-x', 'c', '-']
         result = subprocess.run(command, input=source(page), capture_output=True, text=True)
         if result.returncode or not found:
             bad.append(f'{name}: {result.stderr or "no calls found"}')
