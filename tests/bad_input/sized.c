@@ -490,6 +490,7 @@ static void optimisers_with_lists(void)
     LISTED(kiln_average_swa(NULL, 2), "average_swa: ", "no parameters")
     LISTED(kiln_schedule_multi_step(1, 2, NULL, 0.5), "schedule_multi_step: ", "milestones is NULL")
     kiln_training *training = kiln_training_create(NULL, KILN_TRAINING(.progress = "none", .log_every = 1));
+    SIZED(kiln_curves_opts, kiln_training_save_curves(training, "never.svg", &o))
     kiln_training_log(training, "x", 1);
     kiln_training_step(training);
     visit("kiln_training_history"); // either array may be NULL
