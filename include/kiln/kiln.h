@@ -26,6 +26,7 @@
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>
+#include <kiln/version.h>
 
 #include <kiln/frames.h>
 #include <stdlib.h> // exit, for KILN_CHECK
