@@ -84,7 +84,8 @@ def matches(name, pattern):
 
 
 def check_links(docs, source):
-    """Links of installed pages lead to what is installed, where they lead to a page, a program or a picture."""
+    """Links of installed pages lead to what is installed, where they lead to something below docs/."""
+    missing = set()
     for page in docs.rglob('*.md'):
         original = source / 'docs' / page.relative_to(docs)
         for target in LINK.findall(page.read_text()):
@@ -92,7 +93,8 @@ def check_links(docs, source):
                 continue
             meant = (original.parent / target).resolve()
             if meant.is_relative_to(source / 'docs') and meant.exists():
-                check((page.parent / target).exists(), f'{page.relative_to(docs)}: {target} is not installed')
+                missing |= {target} if not (page.parent / target).exists() else set()
+    check(not missing, f'pages link to what is not installed: {sorted(missing)}')
 
 
 def check_size(library):
@@ -105,7 +107,7 @@ def check_size(library):
 
 def case_files(build, source, *parts):
     """DESTDIR holds what is listed and nothing else, every header among it, and pages whose links hold."""
-    source = pathlib.Path(source)
+    source = pathlib.Path(source).resolve()
     with tempfile.TemporaryDirectory() as folder:
         prefix = install(build, folder)
         found = {str(p.relative_to(prefix)) for p in pathlib.Path(folder).rglob('*') if not p.is_dir()}
@@ -154,7 +156,7 @@ def check_place(prefix, folder, parts):
 def case_pkgconfig(build, source, *parts):
     """A private prefix, then the same moved elsewhere."""
     need('pkg-config')
-    source = pathlib.Path(source)
+    source = pathlib.Path(source).resolve()
     with tempfile.TemporaryDirectory() as folder:
         prefix = install(build, f'{folder}/stage')
         pathlib.Path(folder, 'one').mkdir()
