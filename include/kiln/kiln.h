@@ -27,6 +27,7 @@
 #include <kiln/tensor.h>
 #include <kiln/text.h>
 #include <kiln/version.h>
+#include <kiln/weights.h>
 
 #include <kiln/frames.h>
 #include <stdlib.h> // exit, for KILN_CHECK
