@@ -49,7 +49,7 @@ KILN_API char *kiln_to_string_with(const kiln_tensor *t, const kiln_print_opts *
 /// What the options that a call leaves at 0 are from now on, in all threads, for kiln_print, kiln_to_string and
 /// kiln_debug_print as well. An option that is 0 here is at its first value again; NULL: all are.
 KILN_API kiln_status kiln_set_print_options(const kiln_print_opts *opts);
-/// Fills *out (out->size must be set) with what holds now; no number is 0.
+/// Fills *out (out->size must be set, as KILN_PRINT() does) with what holds now.
 KILN_API kiln_status kiln_get_print_options(kiln_print_opts *out);
 
 #ifdef __cplusplus

@@ -65,7 +65,8 @@ kiln_status kiln_get_print_options(kiln_print_opts *out)
 {
     kiln_print_opts o;
     if (error_pending) return error_pending;
-    TRY(sized_check("get_print_options", kiln_print_opts, out));
+    if (!out) return error_set(KILN_E_ARGUMENT, "get_print_options: out is NULL");
+    TRY(options_read("get_print_options", KILN_PRINT, &o, out));
     TRY(print_options_read("get_print_options", NULL, &o));
     sized_fill(out, &o, sizeof o);
     return KILN_OK;
