@@ -19,18 +19,6 @@ class scope {
     kiln_scope *s_;
 };
 
-/// Arrays by name, of a file.
-class archive : public handle<kiln_archive, kiln_archive_free> {
-  public:
-    using handle::handle;
-    KILN_CXX static archive npz(const char *path) { return archive(detail::made(kiln_npz_load(path))); }
-    KILN_CXX static archive safetensors(const char *path) { return archive(detail::made(kiln_safetensors_load(path))); }
-    KILN_CXX size_t count() const { return kiln_archive_count(get()); }
-    KILN_CXX std::string name(size_t i) const { return detail::made(kiln_archive_name(get(), i)); }
-    KILN_CXX bool has(const char *name) const { return kiln_archive_has(get(), name); }
-    KILN_CXX tensor operator[](const char *name) const { return detail::taken(kiln_archive_get(get(), nullptr, name)); }
-};
-
 /// Batches of samples: kiln/data.h. `while (loader.next()) train(loader[0], loader[1]);` is one epoch.
 class loader : public handle<kiln_loader, kiln_loader_free> {
   public:

@@ -17,7 +17,9 @@
 
 #include <kiln/control.hpp>
 
-#include <kiln/nn.hpp>
+#include <kiln/layers.hpp>
+
+#include <kiln/optim.hpp>
 
 #include <kiln/data.hpp>
 
