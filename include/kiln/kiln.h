@@ -28,6 +28,7 @@
 #include <kiln/tensor.h>
 #include <kiln/text.h>
 #include <kiln/train.h>
+#include <kiln/version.h>
 #include <kiln/weights.h>
 
 #include <kiln/frames.h>

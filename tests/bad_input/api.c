@@ -47,7 +47,7 @@ void wrong_tensors(void **state)
     BAD_VOID(assert_null(kiln_strides(NULL)), KILN_E_ARGUMENT, "strides: ", "t is NULL");
     BAD_VOID(assert_int_equal(kiln_numel(NULL), 0), KILN_E_ARGUMENT, "numel: ", "t is NULL");
     BAD_VOID(assert_null(kiln_tensor_device(NULL)), KILN_E_ARGUMENT, "tensor_device: ", "t is NULL");
-    BAD_VOID(assert_int_equal(kiln_version(NULL), 0), KILN_E_ARGUMENT, "version: ", "t is NULL");
+    BAD_VOID(assert_int_equal(kiln_tensor_version(NULL), 0), KILN_E_ARGUMENT, "tensor_version: ", "t is NULL");
     BAD_VOID(assert_false(kiln_is_contiguous(NULL)), KILN_E_ARGUMENT, "is_contiguous: ", "t is NULL");
     BAD_VOID(assert_false(kiln_is_view_of(a, NULL)), KILN_E_ARGUMENT, "is_view_of: ", "NULL");
 
