@@ -143,13 +143,15 @@ def page(functions, options, words, root):
     named = {key for keys, _, _ in words.topics for key in keys}
     bad = [f'guide_words.txt: {key} has no functions' for key in sorted(named - set(by_key))]
     out = [HEAD]
-    for keys, title, lead in words.topics + [([key], f'More: {key}', []) for key in sorted(set(by_key) - named)]:
+    rest = [([key], f'More: {key}', []) for key in sorted(set(by_key) - named)]
+    for keys, title, lead in words.topics + rest:
         out.append(f'\n## {title}\n\n' + (' '.join(lead) + '\n\n' if lead else ''))
         out.append('| call | what it does |\n|---|---|\n')
         lines = rows([f for key in keys for f in by_key.get(key, [])], options, words, known)
         out.append(''.join(f'{line}\n' for line in lines))
     out.append('\n## What numbers go through\n\nOps with plain numbers among their operands are calls of these; '
-               'programs need not name them:\n' + ', '.join(f'`{f.name}`' for f in functions if takes_operands(f)) + '.\n')
+               'programs need not name them:\n'
+               + ', '.join(f'`{f.name}`' for f in functions if takes_operands(f)) + '.\n')
     return ''.join(out), bad
 
 
@@ -175,8 +177,8 @@ def check_names(root, names, options):
                 bad.append(f'{path.relative_to(root)}: no header has {name}')
         for macro, inside in CALL.findall(text):
             fields = set(re.findall(r'(?:^|[,(\s])\.(\w+)\s*=', re.sub(r'\([^()]*\)', '', inside)))
-            known = {*options[macro][1], 'field'} if macro in options else fields  # "field" stands for any
-            bad += [f'{path.relative_to(root)}: {macro} has no .{field}' for field in sorted(fields - known)]
+            known = {*options[macro][1], 'field'} if macro in options else fields  # "field": any
+            bad += [f'{path.relative_to(root)}: {macro} has no .{name}' for name in sorted(fields - known)]
     return bad
 
 

@@ -4,7 +4,7 @@ import re
 
 PROTOTYPE = re.compile(r'\b(kiln_\w+)\s*\((.*)\)$', re.S)
 FIELDS = re.compile(r'^typedef struct (kiln_\w+_(?:opts|spec)) \{\n(.*?)^\} \1;', re.M | re.S)
-FIELD = re.compile(r'(\w+)(?:\[\d+\])?(?:\s+KILN_0)?;')
+FIELD = re.compile(r'(\w+)(?:\[\d+\]|\)\([^()]*\))?(?:\s+KILN_0)?;')
 OPTIONS = re.compile(r'^#define (KILN_\w+)\(\.\.\.\)\s+KILN_OPTS_\((\w+), __VA_ARGS__\)', re.M)
 
 
