@@ -304,7 +304,12 @@ static void data_with_options(void)
 static void queries_with_sizes(void)
 {
     kiln_function *f = kiln_jit(same, NULL, NULL);
+    kiln_tensor *x = F32(2);
     SIZED_VOID(kiln_jit_stats, kiln_function_stats(f, &o))
+    SIZED(kiln_print_opts, kiln_print_with(x, stdout, &o))
+    SIZED(kiln_print_opts, kiln_to_string_with(x, &o))
+    SIZED(kiln_print_opts, kiln_set_print_options(&o))
+    SIZED(kiln_print_opts, kiln_get_print_options(&o))
     SIZED(kiln_kernel_info, kiln_kernel_get_info(0, &o))
     SIZED(kiln_pass_info, kiln_pass_get_info(0, &o))
     SIZED(kiln_optimize_opts, kiln_graph_text_optimize("", 0, "x", &o))
