@@ -41,9 +41,18 @@ static int n_inputs(const struct op *op)
     return op->flags & OP_VARIADIC ? 2 : op->min_in;
 }
 
-static const char *name_of(const struct op *op, int i)
+struct name {
+    char s[64];
+};
+
+static struct name name_of(const struct op *op, int i)
 {
-    return op->in_names[op->flags & OP_VARIADIC ? 0 : i];
+    struct name name;
+    if (op->flags & OP_VARIADIC)
+        snprintf(name.s, sizeof name.s, "%s[%d]", op->in_names[0], i);
+    else
+        snprintf(name.s, sizeof name.s, "%s", op->in_names[i]);
+    return name;
 }
 
 void every_op_rejects_null(void **state)
@@ -55,7 +64,7 @@ void every_op_rejects_null(void **state)
         for (int i = 0; i < n_inputs(op); i++, cases++) {
             kiln_tensor *in[IN_MAX] = {NULL};
             for (int j = 0; j < n_inputs(op); j++) in[j] = j == i ? NULL : F32(2, 2);
-            snprintf(part, sizeof part, "%s is NULL", name_of(op, i));
+            snprintf(part, sizeof part, "%s is NULL", name_of(op, i).s);
             expect(op, call(op, n_inputs(op), in), KILN_E_ARGUMENT, part);
         }
         if (op->min_in > 0) expect(op, call(op, 0, NULL), KILN_E_ARGUMENT, "0 are given");
@@ -73,7 +82,7 @@ void every_op_rejects_a_freed_handle(void **state)
         for (int i = 0; i < n_inputs(op); i++) {
             kiln_tensor *in[IN_MAX] = {NULL};
             for (int j = 0; j < n_inputs(op); j++) in[j] = j == i ? &freed : F32(2, 2);
-            snprintf(part, sizeof part, "%s is a handle that was freed", name_of(op, i));
+            snprintf(part, sizeof part, "%s is a handle that was freed", name_of(op, i).s);
             expect(op, call(op, n_inputs(op), in), KILN_E_HANDLE, part);
         }
     }
