@@ -58,7 +58,7 @@ static struct name name_of(const struct op *op, int i)
 void every_op_rejects_null(void **state)
 {
     int cases = 0;
-    char part[64];
+    char part[128];
     for (int k = 0; k < op_count; k++) {
         const struct op *op = op_table[k];
         for (int i = 0; i < n_inputs(op); i++, cases++) {
@@ -76,7 +76,7 @@ void every_op_rejects_a_freed_handle(void **state)
 {
     // Of a scope of its own, so that no other handle takes its place.
     struct kiln_tensor freed = {.magic = TENSOR_FREED};
-    char part[64];
+    char part[128];
     for (int k = 0; k < op_count; k++) {
         const struct op *op = op_table[k];
         for (int i = 0; i < n_inputs(op); i++) {
@@ -139,7 +139,7 @@ static void call_with_stored(const struct op *op, int at, kiln_dtype dtype, int 
     if (!status && (!stored_rule_of(op) || (!converts && kiln_tensor_dtype(out[0]) != dtype)))
         fail_msg("%s takes %s as input %d", op->name, kiln_dtype_name(dtype), at);
     if (!status) return;
-    char part[64];
+    char part[128];
     snprintf(part, sizeof part, "takes no %s, ", kiln_dtype_name(dtype));
     if (strncmp(kiln_error_message(), op->name, strlen(op->name)))
         fail_msg("%s: the message is \"%s\"", op->name, kiln_error_message());

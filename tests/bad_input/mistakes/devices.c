@@ -132,7 +132,10 @@ const struct mistake mistakes_in_devices[] = {
         "zeros: out of memory on {device}: 4194304 bytes are asked for, 0 are in use, 0 reserved, the limit is "
         "1048576 ({here})")
     ROW(gpu_without_one, KILN_E_MISSING, WHAT, "gpu: no driver lists a real GPU; the loader lists {gpus} ({here})")
-    PROCESS_ON(ON_CPU, "VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null", gpu_without_a_driver, 0, WHAT, "kiln: device_close: an error is pending that nobody has read: vulkan: no Vulkan driver: vkCreateInstance failed with VK_ERROR_INCOMPATIBLE_DRIVER ({here})")
+    PROCESS_ON(ON_CPU, "VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null", gpu_without_a_driver, 0,
+        WHAT,
+        "kiln: device_close: an error is pending that nobody has read: vulkan: no Vulkan driver: "
+        "vkCreateInstance failed with VK_ERROR_INCOMPATIBLE_DRIVER ({here})")
     LAST_ROW
 };
 // clang-format on
