@@ -43,6 +43,9 @@ void wrong_cells(void **state)
     BAD(kiln_cell_remove_hook(cell, 12), KILN_E_ARGUMENT, "cell_remove_hook: ", "mine", "12");
     BAD(kiln_cell_register_forward_hook(cell, NULL, NULL), KILN_E_ARGUMENT, "fn is NULL");
     BAD_VOID(kiln_cell_print(NULL, stdout), KILN_E_ARGUMENT, "cell_print: ", "cell is NULL");
+    BAD(kiln_cell_summary(NULL, a, stdout), KILN_E_ARGUMENT, "cell_summary: ", "cell is NULL");
+    BAD(kiln_cell_summary(cell, a, NULL), KILN_E_ARGUMENT, "cell_summary: ", "f is NULL");
+    BAD(kiln_cell_summary_n(cell, &a, 1, 2, stdout), KILN_E_ARGUMENT, "cell_call: ", "mine has 1 outputs", "2");
     BAD(kiln_cell_parameters(NULL, NULL, 0), KILN_E_ARGUMENT, "cell_parameters: ", "cell is NULL");
     kiln_cell_free(&cell);
     kiln_cell_free(&fails);
