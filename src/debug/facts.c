@@ -2,6 +2,7 @@
 #include "codegen/llvm/llvm.h"
 #include "debug/facts.h"
 #include <dlfcn.h>
+#include <kiln/version.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
     if (error_pending) return error_pending;
     if (!fn) return error_set(KILN_E_ARGUMENT, "library_facts: fn is NULL");
     struct facts f = {.fn = fn, .user = user, .group = "library"};
-    fact_text(&f, "kiln version", KILN_VERSION);
+    fact_text(&f, "kiln version", KILN_VERSION_STRING);
     fact_text(&f, "kiln path", fact_library_path((const void *)(uintptr_t)&kiln_library_facts));
     facts_blas(&f);
     facts_llvm(&f);

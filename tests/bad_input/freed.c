@@ -341,6 +341,25 @@ static void freed_tables(void)
     BAD_VOID(kiln_vocabulary_free(&v), KILN_E_HANDLE, "vocabulary_free: the vocabulary was freed");
 }
 
+static void freed_trainings(void)
+{
+    kiln_training *t = kiln_training_create(NULL, NULL), *stale = t;
+    int64_t step;
+    double value;
+    kiln_training_free(&t);
+    FREED("training", kiln_training_epoch(stale))
+    FREED("training", kiln_training_goes_on(stale))
+    FREED("training", kiln_training_step(stale))
+    FREED("training", kiln_training_stop(stale))
+    FREED("training", kiln_training_log(stale, "x", 1))
+    FREED("training", kiln_training_log_mean(stale, "x", 1, 1))
+    FREED("training", kiln_training_log_tensor(stale, "x", F32(1)))
+    FREED("training", kiln_training_steps(stale))
+    FREED("training", kiln_training_epochs(stale))
+    FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
+}
+
 static void ended_regions(void)
 {
     kiln_capture_region *r = kiln_capture_begin(dev, __FILE__, __LINE__), *stale = r;
@@ -577,7 +596,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
                                           "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
-                                          "model",  "generator", "table",      "vocabulary"};
+                                          "model",  "generator", "table",      "vocabulary",     "training"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -605,6 +624,7 @@ void every_freed_handle_is_found(void **state)
     freed_loaders();
     freed_generators();
     freed_tables();
+    freed_trainings();
     ended_regions();
     freed_files();
     closed_devices();
