@@ -117,7 +117,8 @@ class Info(Common):
     def test_cache(self):
         with tempfile.TemporaryDirectory() as folder:
             def cache(**env):
-                return json.loads(self.good('--json', **{'KILN_CACHE_DIR': folder, 'KILN_CACHE_LIMIT': '', **env}))['cache']
+                env = {'KILN_CACHE_DIR': folder, 'KILN_CACHE_LIMIT': '', **env}
+                return json.loads(self.good('--json', **env))['cache']
             empty = {'in use': True, 'folder': folder, 'files': 0, 'size': 0, 'limit': 1 << 30}
             self.assertEqual(cache(), empty)
             self.assertEqual(cache(KILN_CACHE_DIR=f'{folder}/new'), {**empty, 'folder': f'{folder}/new'})
