@@ -142,6 +142,8 @@ def page(functions, options, words, root):
             by_key.setdefault(key_of(function, ops, declared), []).append(function)
     named = {key for keys, _, _ in words.topics for key in keys}
     bad = [f'guide_words.txt: {key} has no functions' for key in sorted(named - set(by_key))]
+    bad += [f'guide_words.txt: {key} is in two topics' for key in sorted(named)
+            if sum(key in keys for keys, _, _ in words.topics) > 1]
     out = [HEAD]
     rest = [([key], f'More: {key}', []) for key in sorted(set(by_key) - named)]
     for keys, title, lead in words.topics + rest:
