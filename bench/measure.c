@@ -39,8 +39,8 @@ static kiln_status call(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
 static void repeat(const struct plan *p, struct state *s, struct row *out)
 {
     kiln_bench_result r = {.size = sizeof r};
-    const kiln_bench_opts *o = KILN_BENCH(.budget_s = p->budget_s, .warm_up = WARM_UP,
-                                          .min_runs = MIN_RUNS, .max_runs = MAX_RUNS, .device = s->dev);
+    const kiln_bench_opts *o = KILN_BENCH(.budget_s = p->budget_s, .warm_up = WARM_UP, .min_runs = MIN_RUNS,
+                                          .max_runs = MAX_RUNS, .device = s->dev);
     if (kiln_bench_function(call, s, NULL, 0, 1, o, &r)) return;
     out->runs = (int)r.runs;
     out->first_ns = r.first_ns;

@@ -23,11 +23,11 @@ typedef enum kiln_ceiling {
     KILN_CEILING_FMA = 3,   ///< operations a second of f32, two for each product that is added
 } kiln_ceiling;
 
-/// Measures it, in about 0.1 s: bytes or operations a second; NaN and an error when it cannot. `bytes` is what a pass
-/// moves in all, so that what fits a cache has the cache's ceiling; more than 1 GiB is as 1 GiB; not looked at for
-/// KILN_CEILING_FMA. On the CPU passes are loops on the threads that the library uses, and products are added in
-/// registers; on other devices they are the library's own sum, neg, add and matmul, for nothing else runs there.
-/// Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
+/// Measures what the device does at best, in about 0.1 s: bytes or operations a second; NaN and an error when it
+/// cannot. `bytes` is what a pass moves in all, so that what fits a cache has the cache's ceiling; more than 1 GiB is
+/// as 1 GiB; not looked at for KILN_CEILING_FMA. On the CPU passes are loops on the threads that the library uses, and
+/// products are added in registers; on other devices they are the library's own sum, neg, add and matmul, for nothing
+/// else runs there. Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
 KILN_API double kiln_device_ceiling(kiln_device *dev, kiln_ceiling kind, double bytes);
 
 /// Options of kiln_bench_function and kiln_bench_captured; NULL means all zero.
@@ -73,7 +73,7 @@ typedef struct kiln_bench_result {
 /// KILN_E_ARGUMENT for options that are out of range, KILN_E_STATE inside of a capture.
 KILN_API kiln_status kiln_bench_function(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, size_t n_out,
                                          const kiln_bench_opts *opts, kiln_bench_result *out);
-/// The same of kiln_call(f, ...).
+/// Times calls of a captured function, kiln_call(f, ...), in the same way.
 KILN_API kiln_status kiln_bench_captured(kiln_function *f, kiln_tensor *const *in, size_t n_in, size_t n_out,
                                          const kiln_bench_opts *opts, kiln_bench_result *out);
 /// Writes a result in lines, what is not known left out.

@@ -140,7 +140,7 @@ static void copy_by_libc(float *out, const float *a, size_t n)
     memcpy(out, a, n * sizeof *a);
 }
 
-struct pass {
+struct cpu_pass {
     kiln_ceiling kind;
     struct loops loops;
     float *v[3];
@@ -152,7 +152,7 @@ static volatile float sink; // so that nothing is left out
 
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
-    const struct pass *p = user;
+    const struct cpu_pass *p = user;
     float total = 0;
     for (int64_t u = begin; u < end; u++) {
         size_t at = (size_t)u * UNIT, m = p->n - at < UNIT ? p->n - at : UNIT;
@@ -167,7 +167,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
-static double best_pass_ns(struct pass *p)
+static double best_pass_ns(struct cpu_pass *p)
 {
     double best = INFINITY;
     uint64_t start = clock_now_ns();
@@ -190,7 +190,7 @@ static float *new_array(size_t n)
     return a;
 }
 
-static double memory_rate(struct pass *p, double bytes)
+static double memory_rate(struct cpu_pass *p, double bytes)
 {
     int arrays = (int)p->kind + 1;
     p->n = (size_t)(bytes / sizeof(float) / arrays) + 1;
@@ -209,9 +209,9 @@ static double memory_rate(struct pass *p, double bytes)
 
 double ceiling_of_cpu(kiln_ceiling kind, double bytes)
 {
-    struct pass p = {.kind = kind, .loops = choose_loops()};
+    struct cpu_pass p = {.kind = kind, .loops = choose_loops()};
     if (kind != KILN_CEILING_FMA) return memory_rate(&p, bytes);
-    p.units = 8 * cpu_threads();
+    p.units = 64 * cpu_threads(); // long beside the start of a thread
     p.n = (size_t)p.units * UNIT; // not looked at
     return 1e9 * 2.0 * ROUNDS * CHAINS * p.loops.width * (double)p.units / best_pass_ns(&p);
 }
