@@ -10,7 +10,9 @@
 #ifndef KILN_FILES_HPP
 #define KILN_FILES_HPP
 
-#include <kiln/tensor.hpp>
+#include <kiln/bundle.hpp>
+
+#include <functional>
 
 namespace kiln {
 
@@ -45,20 +47,19 @@ struct name_list {
     }
 };
 
-inline bool ends_in(const std::string &path, const char *end)
-{
-    const std::string e = end;
-    return path.size() >= e.size() && path.compare(path.size() - e.size(), e.size(), e) == 0;
-}
-
-// The reader of an archive, by the end of its name.
-KILN_CXX kiln_archive *open_archive(const std::string &path)
-{
-    if (ends_in(path, ".npz")) return kiln_npz_load(path.c_str());
-    if (ends_in(path, ".gguf")) return kiln_gguf_load(path.c_str());
-    if (ends_in(path, ".pt") || ends_in(path, ".pth") || ends_in(path, ".bin")) return kiln_torch_load(path.c_str());
-    return kiln_safetensors_load(path.c_str());
-}
+// A function that renames, in the form of C.
+struct renaming {
+    const std::function<std::string(const std::string &)> &f;
+    thrown error;
+    std::string name;
+    static const char *run(void *user, const char *name)
+    {
+        auto *r = static_cast<renaming *>(user);
+        r->name.clear();
+        r->error.keep([&] { r->name = r->f(name); });
+        return r->name.empty() ? nullptr : r->name.c_str();
+    }
+};
 
 } // namespace detail
 
@@ -66,8 +67,8 @@ KILN_CXX kiln_archive *open_archive(const std::string &path)
 class archive : public handle<kiln_archive, kiln_archive_free> {
   public:
     using handle::handle;
-    /// By the end of the name: ".npz", ".gguf", ".pt", ".pth" and ".bin" (PyTorch's); any other is safetensors.
-    KILN_CXX explicit archive(const std::string &path) : handle(detail::made(detail::open_archive(path))) {}
+    /// Of any format, which the file tells.
+    KILN_CXX explicit archive(const std::string &path) : handle(detail::made(kiln_archive_load(path.c_str()))) {}
     KILN_CXX static archive npz(const std::string &path) { return archive(detail::made(kiln_npz_load(path.c_str()))); }
     KILN_CXX static archive safetensors(const std::string &path)
     {
@@ -102,6 +103,19 @@ class archive : public handle<kiln_archive, kiln_archive_free> {
         const char *format = nullptr;
         tensor t = detail::taken(kiln_archive_packed(get(), dev.get(), name.c_str(), &format));
         return {t, format};
+    }
+    /// All arrays, or those below a prefix, as a bundle: kiln_archive_bundle. `rename` gives a name, "" passes over.
+    KILN_CXX bundle as_bundle(const kiln_archive_bundle_opts &opts = {},
+                              const std::function<std::string(const std::string &)> &rename = {},
+                              device_ref dev = {}) const
+    {
+        auto o = detail::with_size(opts);
+        detail::renaming r = {rename, {}, {}};
+        if (rename) o.rename = detail::renaming::run;
+        if (rename) o.user = &r;
+        kiln_bundle *b = kiln_archive_bundle(get(), dev.get(), &o);
+        r.error.again();
+        return bundle::adopt(detail::made(b));
     }
     KILN_CXX std::vector<std::pair<std::string, std::string>> metadata() const
     {

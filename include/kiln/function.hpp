@@ -149,28 +149,6 @@ inline tensors listed(const tensor_list &v)
     return tensors(v);
 }
 
-// What a function that cannot say so throws, to be thrown again behind the call that ran it.
-class thrown {
-  public:
-    template <class F> void keep(F f) noexcept
-    {
-        try {
-            if (!e_) f();
-        } catch (...) {
-            e_ = std::current_exception();
-        }
-    }
-    void again()
-    {
-        if (!e_) return;
-        kiln_error_clear();
-        std::rethrow_exception(std::exchange(e_, nullptr));
-    }
-
-  private:
-    std::exception_ptr e_;
-};
-
 // Functions that captured graphs call later live as long as the captured function that is being made.
 using keeper = std::vector<std::shared_ptr<void>>;
 inline keeper *&present_keeper()

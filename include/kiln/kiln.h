@@ -29,6 +29,7 @@
 #include <kiln/text.h>
 #include <kiln/timing.h>
 #include <kiln/train.h>
+#include <kiln/version.h>
 #include <kiln/weights.h>
 
 #include <kiln/frames.h>

@@ -21,6 +21,12 @@
 
 #include <kiln/optim.hpp>
 
+#include <kiln/bundle.hpp>
+
 #include <kiln/data.hpp>
+
+#include <kiln/media.hpp>
+
+#include <kiln/model.hpp>
 
 #endif

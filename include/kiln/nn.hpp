@@ -26,21 +26,17 @@ struct load_opts {
 
 namespace detail {
 
-struct loading {
+struct reporting {
     const load_opts &o;
-    thrown error;
-    std::string name;
+    renaming name;
     static const char *rename(void *user, const char *name)
     {
-        auto *l = static_cast<loading *>(user);
-        l->name.clear();
-        l->error.keep([&] { l->name = l->o.rename(name); });
-        return l->name.empty() ? nullptr : l->name.c_str();
+        return renaming::run(&static_cast<reporting *>(user)->name, name);
     }
     static void report(void *user, kiln_load_problem problem, const char *name, const char *message)
     {
-        auto *l = static_cast<loading *>(user);
-        l->error.keep([&] { l->o.report(problem, name, message); });
+        auto *r = static_cast<reporting *>(user);
+        r->name.error.keep([&] { r->o.report(problem, name, message); });
     }
 };
 
@@ -93,17 +89,19 @@ template <class Self> class cell_functions {
     /// What a checkpoint must hold: parameters and buffers by their names.
     KILN_CXX named_tensors state() const { return named<kiln_cell_state>(c()); }
     KILN_CXX void restore(const checkpoint &from) const { check(kiln_cell_restore(c(), from.get())); }
+    /// As safetensors, which load reads.
+    KILN_CXX void save(const std::string &path) const { check(kiln_cell_save(c(), path.c_str())); }
     KILN_CXX void load(archive &from, const load_opts &opts = {}) const
     {
-        loading l = {opts, {}, {}};
+        reporting r = {opts, {opts.rename, {}, {}}};
         auto o = sized<kiln_cell_load_opts>();
         o.prefix = opts.prefix.empty() ? nullptr : opts.prefix.c_str();
         o.partial = opts.partial;
-        o.rename = opts.rename ? loading::rename : nullptr;
-        o.report = opts.report ? loading::report : nullptr;
-        o.user = &l;
+        o.rename = opts.rename ? reporting::rename : nullptr;
+        o.report = opts.report ? reporting::report : nullptr;
+        o.user = &r;
         kiln_status status = kiln_cell_load(c(), from.get(), &o);
-        l.error.again();
+        r.name.error.again();
         check(status);
     }
 

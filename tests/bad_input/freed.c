@@ -359,6 +359,7 @@ static void freed_trainings(void)
     FREED("training", kiln_training_steps(stale))
     FREED("training", kiln_training_epochs(stale))
     FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
     BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
 }
 

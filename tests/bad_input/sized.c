@@ -259,6 +259,9 @@ static void optimisers_with_options(void)
     SIZED(kiln_optim_group_opts, kiln_optim_add_group(opt, &q, 1, &o))
     assert_int_equal(kiln_optim_groups(opt), 1);
     SIZED(kiln_training_opts, kiln_training_create(NULL, &o))
+    kiln_training *training = kiln_training_create(NULL, NULL);
+    SIZED(kiln_curves_opts, kiln_training_save_curves(training, "never.svg", &o))
+    kiln_training_free(&training);
     SIZED(kiln_ema_opts, kiln_average_ema(&p, 1, &o))
     SIZED(kiln_one_cycle_opts, kiln_schedule_one_cycle(1, 10, &o))
     SIZED(kiln_plateau_opts, kiln_schedule_plateau(1, &o))
@@ -397,8 +400,8 @@ static void ops_with_lists(void)
     LISTED(kiln_apply("add", NULL, 2), "add: ", "NULL")
     LISTED(kiln_from_data(dev, KILN_F32, 1, NULL, &x), "from_data: ", "dims is NULL")
     LISTED(kiln_from_bytes(dev, KILN_F32, 1, NULL, &x, 4), "from_bytes: ", "dims is NULL")
-    LISTED(kiln_split(x, 0, NULL, 2), "split: ", "out is NULL")
-    LISTED(kiln_split_sizes(x, 0, 2, NULL, &x), "split: ", "sizes is NULL")
+    LISTED(kiln_split(x, 0, NULL, 2), "split_sizes: ", "out is NULL")
+    LISTED(kiln_split_sizes(x, 0, 2, NULL, &x), "split_sizes: ", "sizes is NULL")
     LISTED(kiln_unstack(x, 0, NULL, 2), "unstack: ", "out is NULL")
     LISTED(kiln_meshgrid(NULL, 2, &x), "meshgrid: ", "NULL")
     // As fields of options.
