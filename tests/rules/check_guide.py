@@ -96,7 +96,7 @@ def marked(text, arguments):
     for at in range(0, len(pieces), 2):
         piece = re.sub(r'([*|<\\])', r'\\\1', pieces[at])
         piece = re.sub(r'(?<![\w.])\.(?=[a-z]\w*\b)(\w+)', r'`.\1`', piece)
-        pieces[at] = re.sub(r'\b((?:kiln|KILN)_\w+)(?!`)', r'`\1`', piece)
+        pieces[at] = re.sub(r'\b((?:kiln|KILN)_\w+(?:\(\))?)(?!`)', r'`\1`', piece)
     out = ''.join(pieces)
     formula = re.match(r'\w+[\[(^]|[a-z] ', out) or re.match(r'\w*', out)[0] in arguments
     return out if formula else out[:1].upper() + out[1:]
