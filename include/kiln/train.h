@@ -17,10 +17,11 @@
 ///     }
 ///     kiln_training_free(&t);
 ///
-/// The loop stays the program's. A training belongs to one thread at a time. Its folder holds "log.csv" and
-/// "log.jsonl". A file that cannot be written, as on a full disk, is a warning (kiln_set_log) and no error, unless
-/// .strict asks for one: the training goes on, and what is missing is written once that is possible. While an error is
-/// pending nothing has an effect, and loops by kiln_training_epoch and kiln_training_goes_on end; freeing works.
+/// The loop stays the program's. A training belongs to one thread at a time. Its folder holds "log.csv", "log.jsonl",
+/// "curves.svg" and "curves.html". A file that cannot be written, as on a full disk, is a warning (kiln_set_log) and no
+/// error, unless .strict asks for one: the training goes on, and what is missing is written once that is possible.
+/// While an error is pending nothing has an effect, and loops by kiln_training_epoch and kiln_training_goes_on end;
+/// freeing works.
 #ifndef KILN_TRAIN_H
 #define KILN_TRAIN_H
 
@@ -44,6 +45,7 @@ typedef struct kiln_training_opts {
     int64_t log_every KILN_0;    ///< steps that are one row, the mean of what was logged; 0: 10
     bool no_csv KILN_0;          ///< no "log.csv"
     bool no_jsonl KILN_0;        ///< no "log.jsonl"
+    bool no_curves KILN_0;       ///< no "curves.svg" and "curves.html"
     bool overwrite KILN_0;       ///< remove what an earlier training has left in the folder
     bool strict KILN_0;          ///< a file that cannot be written is an error
 } kiln_training_opts;
@@ -84,6 +86,25 @@ KILN_API int64_t kiln_training_epochs(const kiln_training *t);
 /// be NULL. Returns how many rows there are in all.
 KILN_API size_t kiln_training_history(const kiln_training *t, const char *name, int64_t *steps, double *values,
                                       size_t max);
+
+/// Options of kiln_training_save_curves.
+typedef struct kiln_curves_opts {
+    size_t size KILN_0;
+    kiln_names names KILN_0;  ///< which, as KILN_NAMES("train/loss", "valid/loss"); none: all
+    const char *x KILN_0;     ///< "step" (NULL), "epoch" or "seconds"
+    bool log_x KILN_0;        ///< a logarithmic axis; what is not above 0 is a gap there
+    bool log_y KILN_0;        ///< the same
+    bool together KILN_0;     ///< all in one panel
+    const char *title KILN_0; ///< NULL: that of the training
+    int64_t width KILN_0;     ///< pixels, from 100 to 10000; 0: 740
+    int64_t height KILN_0;    ///< of a panel's plot; 0: 240
+} kiln_curves_opts;
+#define KILN_CURVES(...) KILN_OPTS_(kiln_curves_opts, __VA_ARGS__)
+/// Draws what was logged as curves, to a picture ".svg" or a page ".html" without other files, in the colours of the
+/// reader's system and with numbers under the pointer. Names that end alike, as "train/loss" and "valid/loss", share a
+/// panel. Numbers that are not finite are gaps; rows that lack a name are not. A folder has such files by itself.
+/// Errors: KILN_E_ARGUMENT for other endings, names that nothing is logged by, and numbers out of range; KILN_E_IO.
+KILN_API kiln_status kiln_training_save_curves(const kiln_training *t, const char *path, const kiln_curves_opts *opts);
 
 #ifdef __cplusplus
 }

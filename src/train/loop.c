@@ -2,6 +2,9 @@
 #include "train/training.h"
 #include "base/clock.h"
 
+// Curves are drawn at ends, and while it takes so long to get there.
+#define CURVES_NS 30000000000u
+
 double training_seconds(const kiln_training *t)
 {
     return t->earlier_s + 1e-9 * (double)(clock_now_ns() - t->begun_ns);
@@ -23,6 +26,7 @@ static kiln_status end_epoch(kiln_training *t)
     t->epochs++;
     t->in_epoch = false;
     TRY(records_write(t));
+    TRY(curves_write(t));
     progress_epoch(t);
     return KILN_OK;
 }
@@ -50,7 +54,7 @@ bool kiln_training_goes_on(kiln_training *t)
 {
     if (training_check("training_goes_on", t)) return false;
     if (steps_left(t)) return true;
-    if (!t->in_epoch && !values_fold(t) && !records_write(t)) progress_end(t);
+    if (!t->in_epoch && !values_fold(t) && !records_write(t) && !curves_write(t)) progress_end(t);
     return false;
 }
 
@@ -62,6 +66,7 @@ kiln_status kiln_training_step(kiln_training *t)
     t->epoch_steps++;
     if (t->steps % t->opts.log_every == 0 || t->steps == t->opts.steps) TRY(values_fold(t));
     progress_step(t);
+    if (clock_now_ns() - t->curves_ns > CURVES_NS) TRY(curves_write(t));
     return KILN_OK;
 }
 

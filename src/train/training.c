@@ -102,7 +102,7 @@ kiln_training *kiln_training_create(const char *path, const kiln_training_opts *
         error_set(KILN_E_MEMORY, "training_create: no memory");
         return NULL;
     }
-    t->begun_ns = clock_now_ns();
+    t->begun_ns = t->curves_ns = clock_now_ns();
     if (read_options(t, opts) || open_folder(t, path)) {
         kiln_training_free(&t);
         return NULL;
@@ -119,6 +119,7 @@ void kiln_training_free(kiln_training **t)
     kiln_training *own = *t;
     if (!error_pending) (void)values_fold(own);
     (void)records_write(own);
+    (void)curves_write(own);
     progress_end(own);
     history_finish(&own->history);
     free(own->path);

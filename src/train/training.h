@@ -48,6 +48,8 @@ struct kiln_training {
     struct train_history history;
     struct train_record records[RECORDS];
     struct train_progress progress;
+    size_t curves_rows;    // that the curves of the folder show
+    uint64_t curves_ns;    // when they were drawn
     int64_t steps, epochs; // done
     bool in_epoch, stopped;
     int64_t epoch_steps; // of the epoch in progress
@@ -85,6 +87,9 @@ void records_init(kiln_training *t);
 // Writes rows that are not in the files yet.
 kiln_status records_write(kiln_training *t);
 const char *record_name(size_t i);
+
+// --- curves.c
+kiln_status curves_write(kiln_training *t); // those of the folder, with all rows
 
 // --- progress.c
 void progress_init(kiln_training *t);

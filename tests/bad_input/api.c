@@ -82,8 +82,8 @@ void wrong_writes(void **state)
     BAD(kiln_set_slice(a, KILN_SLICE(.start = KILN_ARGS(0, 0, 0)), a), KILN_E_SHAPE, "slice: ", "f32[2,3]");
     BAD(kiln_set_slice(a, KILN_SLICE(.start = KILN_ARGS(1)), F32(9)), KILN_E_SHAPE, "assign: ", "f32[9]");
     BAD(kiln_set_slice(NULL, NULL, a), KILN_E_ARGUMENT, "NULL");
-    BAD(kiln_split(a, 0, NULL, 2), KILN_E_ARGUMENT, "split: ", "out is NULL");
-    BAD(kiln_split_sizes(a, 0, 2, NULL, (kiln_tensor *[2]){NULL}), KILN_E_ARGUMENT, "split: ", "sizes is NULL");
+    BAD(kiln_split(a, 0, NULL, 2), KILN_E_ARGUMENT, "split_sizes: ", "out is NULL");
+    BAD(kiln_split_sizes(a, 0, 2, NULL, (kiln_tensor *[2]){NULL}), KILN_E_ARGUMENT, "split_sizes: ", "sizes is NULL");
     BAD(kiln_split(NULL, 0, (kiln_tensor *[2]){NULL}, 2), KILN_E_ARGUMENT, "split: ", "t is NULL");
 
     // A value that a rule needs was written: both ops are named.
