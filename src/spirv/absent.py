@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write C that stands for the parts of glslang that nothing here calls, so that the linker leaves them out: its way to the
-optimiser of SPIRV-Tools, which would bring all of that, and HLSL. Together they are a fifth of the library.
+"""Write C that stands for the parts of glslang that nothing here calls, so that the linker leaves them out: its way to
+the optimiser of SPIRV-Tools, which would bring all of that, and the parser of HLSL. They are a fifth of the library.
 
 usage: absent.py OUTPUT COMPILER...
 
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-PARTS = {'SPIRV': re.compile(r'SpvTools'), 'MachineIndependent': re.compile(r'hlsl')}
+PARTS = {'SPIRV': re.compile(r'SpvTools'), 'MachineIndependent': re.compile(r'hlsl(ParseHelper|Parseables|Grammar)')}
 
 
 def functions(archive, member):
@@ -29,7 +29,8 @@ def main(output, *compiler):
         names |= functions(path.stdout.strip(), member)
     text = '// Written by absent.py.\n#include <stdlib.h>\n\n'
     text += '__attribute__((used)) static void kiln_absent(void)\n{\n    abort();\n}\n\n'
-    text += ''.join(f'__asm__(".weak {name}\\n.hidden {name}\\n.set {name}, kiln_absent\\n");\n' for name in sorted(names))
+    for name in sorted(names):
+        text += f'__asm__(".weak {name}\\n.hidden {name}\\n.set {name}, kiln_absent\\n");\n'
     pathlib.Path(output).write_text(text)
 
 
