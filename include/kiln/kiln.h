@@ -23,6 +23,7 @@
 #include <kiln/nn_images.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
+#include <kiln/profile.h>
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>

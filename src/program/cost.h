@@ -2,6 +2,7 @@
 #pragma once
 #include "program/impl.h"
 
-double cost_flops(const struct kiln_graph *g); // two for each product that is added
-double cost_moved_B(const struct program *p);  // read and written by launches
-int cost_kernels(const struct program *p);     // made of its graph, each once
+double cost_flops(const struct kiln_graph *g);                  // two for each product that is added
+double cost_moved_B(const struct program *p);                   // read and written by launches
+double cost_access_B(const struct fused_kernel *k, int access); // elements that it touches, each once
+int cost_kernels(const struct program *p);                      // made of its graph, each once
