@@ -352,7 +352,7 @@ static void tell_copy(struct profile_span *span, kiln_device *dev, uint64_t size
     span->facts = &f->facts;
 }
 
-kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B, const struct type *of)
+kiln_status device_upload_as(kiln_device *dev, const struct type *of, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;
     STAT_ADD(dev, copies_B, size_B);
@@ -369,7 +369,7 @@ static kiln_status settle(kiln_device *dev)
     return dev->ops->elapsed ? dev->ops->synchronize(dev) : KILN_OK;
 }
 
-kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B, const struct type *of)
+kiln_status device_download_as(kiln_device *dev, const struct type *of, void *dst, uint64_t src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;
     STAT_ADD(dev, copies_B, size_B);
@@ -378,6 +378,16 @@ kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t 
     PROFILE("copy", "download");
     tell_copy(&profile_span_, dev, size_B, of, &facts);
     return dev->ops->download(dev, dst, src, size_B);
+}
+
+kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
+{
+    return device_upload_as(dev, NULL, dst, src, size_B);
+}
+
+kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B)
+{
+    return device_download_as(dev, NULL, dst, src, size_B);
 }
 
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)

@@ -126,9 +126,11 @@ static inline kiln_status device_batch(kiln_device *d, bool begin)
 {
     return d->ops->batch ? d->ops->batch(d, begin) : KILN_OK;
 }
-// `of`: what the bytes are, for profiles; NULL: nothing to speak of.
-kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B, const struct type *of);
-kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B, const struct type *of);
+kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
+kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
+// The same with what the bytes are, for profiles.
+kiln_status device_upload_as(kiln_device *dev, const struct type *of, uint64_t dst, const void *src, uint64_t size_B);
+kiln_status device_download_as(kiln_device *dev, const struct type *of, void *dst, uint64_t src, uint64_t size_B);
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
 // A device that a caller gives: NULL and one that was closed, and of which nothing lives, are errors.
 kiln_status device_check(const char *function, const kiln_device *dev);

@@ -42,7 +42,7 @@ static kiln_status run_staged(kiln_device *dev, kiln_device *cpu, const struct l
     for (int i = 0; i < n; i++) {
         s[i].host = malloc(s[i].size_B);
         if (!s[i].host) return error_set(KILN_E_MEMORY, "%s: out of host memory for a fallback", l->op);
-        TRY(device_download(dev, s[i].host, s[i].base, s[i].size_B, NULL));
+        TRY(device_download(dev, s[i].host, s[i].base, s[i].size_B));
     }
     for (int i = 0; i < l->n_operands; i++) {
         struct launch_operand *o = &host.operands[i];
@@ -53,7 +53,7 @@ static kiln_status run_staged(kiln_device *dev, kiln_device *cpu, const struct l
     }
     TRY(device_launch(cpu, &host));
     for (int i = 0; i < n; i++)
-        if (s[i].written) TRY(device_upload(dev, s[i].base, s[i].host, s[i].size_B, NULL));
+        if (s[i].written) TRY(device_upload(dev, s[i].base, s[i].host, s[i].size_B));
     return KILN_OK;
 }
 

@@ -81,7 +81,7 @@ static double flops_of(const struct op *op, const struct type *const *in, const 
                        const struct launch *l, const struct kernel_body *body)
 {
     const struct kernel_info *k = kernel_info(l->kernel);
-    if (op->products.kind && k->kind == KERNEL_CUSTOM)
+    if (op && op->products.kind && k->kind == KERNEL_CUSTOM)
         return dtype_kind_of[out->dtype] == KIND_FLOAT ? 2 * op_multiply_adds(op, in, out) : 0;
     if (!body) return -1;
     if (k->kind == KERNEL_CUSTOM) return 0; // gathers, checks

@@ -44,19 +44,20 @@ static void add_buffer(struct told *t, int32_t buffer, bool write)
     ++*n;
 }
 
-static void add_op(struct told *t, int32_t node)
+// A unit that is no node's is a copy, of what is written back.
+static void add_op(struct told *t, const struct unit *u)
 {
-    const char *name = t->u->graph->nodes.v[node].op->name;
+    const char *name = u->node < 0 ? u->l.op : t->u->graph->nodes.v[u->node].op->name;
     size_t len = strlen(t->ops);
-    if (t->node == node) return;
-    t->node = node;
+    if (u->node >= 0 && t->node == u->node) return;
+    t->node = u->node;
     if (len + strlen(name) + 2 <= TEXT_B) snprintf(t->ops + len, TEXT_B - len, "%s%s", len ? "+" : "", name);
 }
 
 // What is added last is last.
 static void add_place(struct told *t, int32_t node)
 {
-    uintptr_t place = t->u->graph->nodes.v[node].caller;
+    uintptr_t place = node < 0 ? 0 : t->u->graph->nodes.v[node].caller;
     int n = 0;
     if (!place) return;
     for (int i = 0; i < t->n_places; i++)
@@ -71,12 +72,12 @@ static double flops_of_launch(const struct units *u, const struct unit *unit, co
 {
     const struct type *in[MAX_OPERANDS] = {NULL};
     const struct kiln_graph *g = u->graph;
-    const struct ir_node *n = &g->nodes.v[unit->node];
-    for (int i = 0; i < n->n_in && i < MAX_OPERANDS; i++) {
+    const struct ir_node *n = unit->node < 0 ? NULL : &g->nodes.v[unit->node];
+    for (int i = 0; n && i < n->n_in && i < MAX_OPERANDS; i++) {
         int32_t v = ir_operands(g, n)[i];
         if (v >= 0) in[i] = &g->values.v[v].type;
     }
-    *cost = launch_cost(n->op, in, &g->values.v[n->first_out].type, l);
+    *cost = launch_cost(n ? n->op : NULL, in, n ? &g->values.v[n->first_out].type : NULL, l);
     return cost->flops;
 }
 
@@ -103,7 +104,7 @@ static void add_step(struct told *t, const struct fuse_step *s, struct launch_fa
     for (int i = 0; i < s->n_units; i++) {
         const struct unit *u = &t->u->v.v[s->units[i]];
         double flops = flops_of_unit(t->u, u);
-        add_op(t, u->node);
+        add_op(t, u);
         add_place(t, u->node);
         f->flops = flops < 0 || f->flops < 0 ? -1 : f->flops + trips * flops;
     }
@@ -159,7 +160,7 @@ kiln_status facts_of_unit(struct program_maker *m, const struct unit *u, const s
     t.ops[0] = '\0';
     flops_of_launch(&m->units, u, l, &cost);
     const struct launch_facts f = {.read_B = cost.read_B, .written_B = cost.written_B, .flops = cost.flops};
-    add_op(&t, u->node);
+    add_op(&t, u);
     add_place(&t, u->node);
     for (int i = 0; i < l->n_operands; i++)
         if (!(l->operands[i].flags & OPERAND_IMMEDIATE))

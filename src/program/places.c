@@ -307,7 +307,7 @@ kiln_status maker_make_zeroed(struct program_maker *m)
     if (!p->zeroed) return error_pending;
     for (uint64_t at = 0; at < p->zeroed_B; at += sizeof zeros) {
         uint64_t n = p->zeroed_B - at < sizeof zeros ? p->zeroed_B - at : sizeof zeros;
-        TRY(device_upload(p->dev, p->zeroed->block.address + at, zeros, n, NULL));
+        TRY(device_upload(p->dev, p->zeroed->block.address + at, zeros, n));
     }
     return KILN_OK;
 }

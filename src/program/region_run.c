@@ -20,7 +20,7 @@ static kiln_status read_integer(const struct program_call *call, const struct pr
         *out = o->input < 0 ? 0 : call->args[o->input].integer;
         return KILN_OK;
     }
-    TRY(device_download(call->p->dev, &v, region_address_of(call, o), dtype_size_B[r->index_dtype], NULL));
+    TRY(device_download(call->p->dev, &v, region_address_of(call, o), dtype_size_B[r->index_dtype]));
     switch (r->index_dtype) {
     case KILN_BOOL:
     case KILN_U8: *out = v.u8; return KILN_OK;
@@ -55,7 +55,7 @@ static kiln_status goes_on(struct turning *t, int64_t turn, bool *more)
     *more = t->trips < 0 || turn < t->turns;
     if (!t->r->child[1] || !*more) return KILN_OK;
     TRY(turning_cond(t, turn, t->call->gate));
-    TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1, NULL));
+    TRY(device_download(t->call->p->dev, &flag, t->workspace + t->r->flag_at, 1));
     *more = flag;
     return KILN_OK;
 }
