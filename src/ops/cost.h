@@ -17,6 +17,7 @@ struct launch_cost {
     double read_B, written_B; // elements that are touched, each once
     double flops;             // negative: not known
 };
-// Of a launch of this op; NULL: of none, such as a copy. Where an op has several launches, its products are those of the first that is no copy.
+// Of a launch of this op; NULL: of none, such as a copy. Where an op has several launches, its products are those of
+// the first that is no copy.
 struct launch_cost launch_cost(const struct op *op, const struct type *const *in, const struct type *out,
                                const struct launch *l);
