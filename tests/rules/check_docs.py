@@ -13,6 +13,7 @@ src/base/debug.def. The table of constructs in docs/guide/modes.md is that of te
 through line by line.
 Links between pages lead somewhere.
 """
+import concurrent.futures
 import difflib
 import os
 import pathlib
@@ -85,7 +86,22 @@ def about(printed, lines):
     return len(stated) == len(found) and all(abs(a - b) <= 0.02 * abs(a) for a, b in zip(stated, found))
 
 
-def check_programs(page, root, tools, counts):
+def is_program(info):
+    return info == 'c' or (info == 'cpp' and shutil.which('c++') is not None)
+
+
+def run_all(pages, tools):
+    """{(page, line): (printed, complaint)} of all programs, as many at once as there are processors."""
+    def one(lines, cxx):
+        with tempfile.TemporaryDirectory() as folder:
+            return run(lines, *tools, pathlib.Path(folder), cxx)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {(page, line): pool.submit(one, lines, info == 'cpp') for page in pages
+                for line, info, lines in blocks_of(page.read_text()) if is_program(info)}
+        return {place: job.result() for place, job in jobs.items()}
+
+
+def check_programs(page, root, results, counts):
     bad, blocks = [], list(blocks_of(page.read_text()))
     for index, (line, info, lines) in enumerate(blocks):
         place = f'{page.relative_to(root)}:{line}'
@@ -95,11 +111,10 @@ def check_programs(page, root, tools, counts):
             counts['quoted'] += 1
             if '\n'.join(lines) not in text:
                 bad.append(f'{place}: this does not stand in {info[7:]}')
-        if info != 'c' and not (info == 'cpp' and shutil.which('c++')):
+        if not is_program(info):
             continue
         counts['programs'] += 1
-        with tempfile.TemporaryDirectory() as folder:
-            printed, complaint = run(lines, *tools, pathlib.Path(folder), info == 'cpp')
+        printed, complaint = results[page, line]
         if complaint:
             bad.append(f'{place}: {complaint}')
             continue
@@ -170,8 +185,9 @@ def main(root, build_include, library, *compiler):
     counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root) + check_modes(root)
     guide = (root / 'docs/guide/README.md').read_text()
     bad += [f'docs/guide/README.md: the frame lacks {line!r}' for line in FRAME + FRAME_END if line not in guide]
+    results = run_all(pages, tools)
     for page in pages:
-        bad += check_programs(page, root, tools, counts) + check_links(page, root)
+        bad += check_programs(page, root, results, counts) + check_links(page, root)
     if not all(counts.values()):
         bad.append(f'nothing to check: {counts}')
     print('\n'.join(bad) if bad else f'{len(pages)} pages: {counts["programs"]} programs run, '
