@@ -24,7 +24,7 @@ LIMIT_S = 150
 LISTEN = '<script>window.wrong = []; addEventListener("error", e => wrong.push(e.message || ' \
          '"no " + (e.target.src || e.target.href)), true); addEventListener("unhandledrejection", e => ' \
          'wrong.push(String(e.reason)));</script>'
-DRIVER = """<!doctype html><html><body><script>
+DRIVER = """<!doctype html><html><head><link rel="icon" href="data:,"></head><body><script>
 const pages = PAGES, bad = [];
 const frame = document.createElement("iframe");
 document.body.append(frame);
