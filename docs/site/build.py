@@ -129,7 +129,7 @@ class Site:
         full = os.path.normpath(os.path.join(os.path.dirname(source), path))
         if not (self.root / full).exists():
             self.bad.append(f'{source}: the link {target} leads nowhere')
-        if full not in self.titles:
+        elif full not in self.titles:
             self.files.add(full)
         return up + self.address(full) + ('#' + anchor if anchor else '')
 
@@ -137,9 +137,7 @@ class Site:
         return f'{up}{self.address(OPS)}#{name}' if name in self.functions else None
 
     def picture(self, source, up, target, text):
-        full = os.path.normpath(os.path.join(os.path.dirname(source), target))
         where = self.link(source, up, target)
-        self.files.add(full)
         return f'<figure><img src="{where}" alt="{html.escape(text)}"><figcaption>{html.escape(text)}</figcaption></figure>'
 
     def code(self, up, text, info):
