@@ -38,12 +38,12 @@ static void lines_in_a_file(void **state)
     char *text = text_of(in_folder("out"));
     assert_null(strchr(text, '\r'));
     assert_null(strchr(text, '\033'));
-    expect_match(text, "^first: step 10/40, epoch 1/2, train/loss 9.5, [0-9.e+-]+ ms/step, 0:00 left\n"
-                       "first: step 20/40, epoch 1/2, train/loss 19.5, [0-9.e+-]+ ms/step, 0:00 left\n"
-                       "first: epoch 1/2, train/loss 10.5, valid/loss 0.25, 0.0 s\n"
+    expect_match(text, "^first: step 10/40, epoch 1/2, train/loss 9.5, [0-9.e+-]+ m?s/step, [0-9:]+ left\n"
+                       "first: step 20/40, epoch 1/2, train/loss 19.5, [0-9.e+-]+ m?s/step, [0-9:]+ left\n"
+                       "first: epoch 1/2, train/loss 10.5, valid/loss 0.25, [0-9.]+ s\n"
                        "first: step 30/40, epoch 2/2, train/loss 9.5, valid/loss 0.25, [^\n]* left\n"
-                       "first: step 40/40, epoch 2/2, train/loss 19.5, valid/loss 0.25, [0-9.e+-]+ ms/step\n"
-                       "first: epoch 2/2, train/loss 10.5, valid/loss 0.25, 0.0 s\n$");
+                       "first: step 40/40, epoch 2/2, train/loss 19.5, valid/loss 0.25, [0-9.e+-]+ m?s/step\n"
+                       "first: epoch 2/2, train/loss 10.5, valid/loss 0.25, [0-9.]+ s\n$");
     free(text);
 }
 
@@ -167,8 +167,8 @@ static void one_line_that_is_drawn_again(void **state)
     setenv("TERM", "xterm", 1);
     on_terminal(&s, 100, KILN_TRAINING(.epochs = 2, .steps = 40, .log_every = 1));
     assert_int_equal(s.line, 2); // a line an epoch, and nothing else
-    expect_match(s.lines[0], "^epoch 1/2, train/loss 10.5, 0.[0-9] s$");
-    expect_match(s.lines[1], "^epoch 2/2, train/loss 10.5, 0.[0-9] s$");
+    expect_match(s.lines[0], "^epoch 1/2, train/loss 10.5, [0-9.]+ s$");
+    expect_match(s.lines[1], "^epoch 2/2, train/loss 10.5, [0-9.]+ s$");
     assert_true(s.colours > 0 && s.clears >= 6);
     assert_true(s.longest < 100 && s.longest > 60);
 }
@@ -188,7 +188,7 @@ static void without_epochs_the_line_stays(void **state)
     struct screen s;
     on_terminal(&s, 100, KILN_TRAINING(.steps = 20, .log_every = 1));
     assert_int_equal(s.line, 1);
-    expect_match(s.lines[0], "^step 20/20, train/loss 20, [0-9.e+-]+ ms/step$");
+    expect_match(s.lines[0], "^step 20/20, train/loss 20, [0-9.e+-]+ m?s/step$");
 }
 
 static void no_colours(void **state)
