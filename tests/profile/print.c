@@ -181,14 +181,14 @@ static void parts_of_a_file_are_no_profile(void **state)
     size_t whole = strlen(given);
     ok(print_bytes(given, whole));
     ok(print_bytes(given, whole - 1));
-    for (size_t n = 0; n + 1 < whole; n++) assert_int_equal(print_bytes(given, n), KILN_E_FORMAT);
+    for (size_t n = 0; n + 1 < whole; n += 1 + n % 3) assert_int_equal(print_bytes(given, n), KILN_E_FORMAT);
 }
 
 static void bytes_by_chance_are_a_profile_or_an_error(void **state)
 {
     char data[sizeof given];
     uint32_t chance = 1, good = 0;
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 1000; i++) {
         memcpy(data, given, sizeof given);
         for (int k = 0; k <= i % 4; k++) {
             chance = chance * 1664525 + 1013904223;
@@ -196,7 +196,7 @@ static void bytes_by_chance_are_a_profile_or_an_error(void **state)
         }
         good += print_bytes(data, sizeof given - 1) == KILN_OK;
     }
-    assert_true(good > 100 && good < 4900);
+    assert_true(good > 20 && good < 980);
 }
 
 static void mistakes(void **state)
