@@ -306,8 +306,8 @@ static kiln_status run_sequence(enum kind kind, kiln_tensor *x, kiln_tensor *con
     }
     TRY(run_layers(&s, y, states));
     if (alone) {
-        *y = kiln_squeeze(*y, KILN_SHAPE(1));
-        for (size_t i = 0; i < states_of[kind]; i++) states[i] = kiln_squeeze(states[i], KILN_SHAPE(1));
+        *y = kiln_squeeze(*y, KILN_AXES(1));
+        for (size_t i = 0; i < states_of[kind]; i++) states[i] = kiln_squeeze(states[i], KILN_AXES(1));
     } else if (o->batch_first) {
         *y = kiln_transpose(*y, 0, 1);
     }

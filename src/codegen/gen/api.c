@@ -48,10 +48,12 @@ static void attr_value(struct str *s, const struct param *p, bool option)
     case PARAM_BOOL: str_addf(s, "attr_of_bool(%s%s)", o, p->name); break;
     case PARAM_DTYPE: str_addf(s, "attr_of_dtype(%s%s)", o, p->name); break;
     case PARAM_INTS:
+        str_add(s, "attr_of_ints(");
         if (option)
-            str_addf(s, "attr_of_ints(o.%s.count, o.%s.v)", p->name, p->name);
+            str_addf(s, "o.%s.count, o.%s.v", p->name, p->name);
         else
-            str_addf(s, "attr_of_ints(%s_count, %s)", p->name, p->name);
+            gen_ints(s, p);
+        str_add(s, ")");
         break;
     case PARAM_ARRAY:
         str_addf(s, "attr_of_ints(%d, ", p->count);

@@ -163,7 +163,7 @@ static void argument(struct str *s, const struct param *p)
     switch (p->kind) {
     case PARAM_TENSOR: str_addf(s, "%s.get()", p->name); break;
     case PARAM_LIST: str_addf(s, "%s.data(), %s.size()", p->name, p->name); break;
-    case PARAM_INTS: str_addf(s, "%s.size(), %s.data()", p->name, p->name); break;
+    case PARAM_INTS: str_addf(s, p->is_list ? "%s.list()" : "%s.size(), %s.data()", p->name, p->name); break;
     case PARAM_DEVICE: str_add(s, "dev.get()"); break;
     default: str_addf(s, "%s", p->name);
     }

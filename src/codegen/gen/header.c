@@ -92,13 +92,20 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
     str_add(s, "\n");
 }
 
+void gen_ints(struct str *s, const struct param *p)
+{
+    str_addf(s, p->is_list ? "%s.count, %s.v" : "%s_count, %s", p->name, p->name);
+}
+
 static void param_decl(struct str *s, const struct param *p)
 {
     switch (p->kind) {
     case PARAM_TENSOR: str_addf(s, "kiln_tensor *%s", p->name); break;
     case PARAM_LIST: str_addf(s, "kiln_tensor *const *%s, size_t n", p->name); break;
     case PARAM_DEVICE: str_add(s, "kiln_device *dev"); break;
-    case PARAM_INTS: str_addf(s, "size_t %s_count, const int64_t *%s", p->name, p->name); break;
+    case PARAM_INTS:
+        str_addf(s, p->is_list ? "kiln_ints %s" : "size_t %s_count, const int64_t *%s", p->name, p->name);
+        break;
     case PARAM_OPTIONS: str_addf(s, "const kiln_%s_opts *opts", p->name); break;
     default: str_addf(s, "%s%s", field_type(p->kind), p->name);
     }
