@@ -42,7 +42,7 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 #define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
-/// A list of integers as one argument or as the value of an option, of type kiln_ints: `kiln_permute(x, KILN_AXES(1, 0))`,
+/// A list of integers, of type kiln_ints, as an argument or the value of an option: `kiln_permute(x, KILN_AXES(1, 0))`,
 /// `KILN_REDUCE(.axes = KILN_AXES(0))`. It lives as long as a compound literal in its place does.
 #define KILN_ARGS(...) KILN_INTS_(KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__))
 #define KILN_AXES(...) KILN_ARGS(__VA_ARGS__)

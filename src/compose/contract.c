@@ -59,8 +59,7 @@ static kiln_tensor *contract(kiln_tensor *a, kiln_tensor *b, size_t n, const int
     return kiln_reshape(product, oa.n_free + ob.n_free, dims);
 }
 
-kiln_tensor *compose_tensordot(kiln_tensor *a, kiln_tensor *b, kiln_ints axes_a,
-                               kiln_ints axes_b)
+kiln_tensor *compose_tensordot(kiln_tensor *a, kiln_tensor *b, kiln_ints axes_a, kiln_ints axes_b)
 {
     if (axes_a.count == axes_b.count) return contract(a, b, axes_a.count, axes_a.v, axes_b.v);
     error_set(KILN_E_ARGUMENT, "axes_a has %zu axes, axes_b has %zu", axes_a.count, axes_b.count);
@@ -134,9 +133,7 @@ kiln_tensor *compose_cross(kiln_tensor *a, kiln_tensor *b, int64_t axis)
                   type_of(b).s);
         return NULL;
     }
-    kiln_tensor *a1 = kiln_roll(a, KILN_ARGS(-1), KILN_AXES(axis)),
-                *a2 = kiln_roll(a, KILN_ARGS(1), KILN_AXES(axis));
-    kiln_tensor *b1 = kiln_roll(b, KILN_ARGS(-1), KILN_AXES(axis)),
-                *b2 = kiln_roll(b, KILN_ARGS(1), KILN_AXES(axis));
+    kiln_tensor *a1 = kiln_roll(a, KILN_ARGS(-1), KILN_AXES(axis)), *a2 = kiln_roll(a, KILN_ARGS(1), KILN_AXES(axis));
+    kiln_tensor *b1 = kiln_roll(b, KILN_ARGS(-1), KILN_AXES(axis)), *b2 = kiln_roll(b, KILN_ARGS(1), KILN_AXES(axis));
     return kiln_sub(kiln_mul(a1, b2), kiln_mul(a2, b1));
 }

@@ -190,8 +190,7 @@ void conform_roll(const char *op)
         {2, {4, 5}, {1, 1, -9, 0, 1}, 2, {4, 5}},
     };
     MOVE(op, cases, call_roll, map_roll);
-    fails(kiln_roll(matrix(), KILN_AXES(1), KILN_AXES(2)), KILN_E_AXIS, op,
-          "an axis out of range");
+    fails(kiln_roll(matrix(), KILN_AXES(1), KILN_AXES(2)), KILN_E_AXIS, op, "an axis out of range");
 }
 
 // args[0] = k; lower triangle or upper.

@@ -199,7 +199,7 @@ static kiln_tensor *attention(struct gpt *g, int layer, kiln_tensor *x)
     kiln_tensor *score = kiln_mul(kiln_matmul(q, kiln_permute(k, (kiln_ints){4, turned})), kiln_scalar(0.5));
     kiln_tensor *later = kiln_triu(kiln_ones(kiln_tensor_device(x), KILN_BOOL, KILN_SHAPE(LENGTH, LENGTH)), 1);
     later = kiln_narrow(kiln_narrow(later, 0, 0, length), 1, 0, length);
-    score = kiln_softmax(kiln_masked_fill(later, score, kiln_scalar(-INFINITY)), -1);
+    score = kiln_softmax(kiln_masked_fill(score, later, kiln_scalar(-INFINITY)), -1);
     kiln_tensor *seen = kiln_permute(kiln_matmul(score, heads(parts[2], batch, length)), (kiln_ints){4, back});
     return kiln_cell_call(g->joined[layer], kiln_reshape(seen, KILN_SHAPE(batch, length, WIDTH)));
 }
