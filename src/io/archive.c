@@ -178,6 +178,11 @@ kiln_tensor *kiln_archive_packed(kiln_archive *a, kiln_device *dev, const char *
     return NULL;
 }
 
+bool archive_is_packed(const kiln_archive *a, size_t i)
+{
+    return a->format->packed && a->format->is_packed(&a->table.entries[i]);
+}
+
 size_t kiln_archive_metadata_count(const kiln_archive *a)
 {
     return check_archive("archive_metadata_count", a) ? 0 : a->table.n_pairs;

@@ -371,8 +371,14 @@ static kiln_tensor *packed_gguf(kiln_archive *a, kiln_device *dev, const struct 
     return t;
 }
 
+static bool is_packed(const struct archive_entry *e)
+{
+    const struct ggml_type *type = e->unsupported ? NULL : ggml_type_find((uint32_t)e->index);
+    return type && type->unpack;
+}
+
 kiln_archive *kiln_gguf_load(const char *path)
 {
-    static const struct archive_format format = {"gguf_load", open_gguf, read_gguf, packed_gguf};
+    static const struct archive_format format = {"gguf_load", open_gguf, read_gguf, packed_gguf, is_packed};
     return archive_open(&format, path);
 }

@@ -435,6 +435,6 @@ static kiln_tensor *read_torch(kiln_archive *a, kiln_device *dev, const struct a
 
 kiln_archive *kiln_torch_load(const char *path)
 {
-    static const struct archive_format format = {"torch_load", open_torch, read_torch, NULL};
+    static const struct archive_format format = {"torch_load", open_torch, read_torch, NULL, NULL};
     return archive_open(&format, path);
 }

@@ -271,7 +271,7 @@ static kiln_status step_all(kiln_optim *opt)
     }
     for (size_t i = 0; i < opt->n_groups; i++) TRY(step_group(opt->groups[i], &n_moved));
     if (!n_moved && !kiln_is_capturing())
-        log_warn(
+        log_warn_here(
             "optim_step: none of the %zu parameters has a gradient, none has moved; is kiln_backward called before "
             "the step?",
             state_count_params(opt));

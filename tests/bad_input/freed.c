@@ -67,6 +67,7 @@ static void freed_cells(void)
     FREED("cell", kiln_cell_parameters(cell, out, 1))
     FREED("cell", kiln_cell_state(cell, NULL, out, 1))
     FREED("cell", kiln_cell_load(cell, NULL, NULL))
+    FREED("cell", kiln_cell_save(cell, "/dev/null"))
     FREED("cell", kiln_cell_restore(cell, NULL))
     FREED("cell", kiln_cell_parameter_count(cell))
     FREED("cell", kiln_cell_set_training(cell, true))
@@ -84,6 +85,8 @@ static void freed_cells(void)
     FREED_VOID("cell", kiln_cell_name(cell))
     FREED("cell", kiln_cell_user(cell))
     FREED_VOID("cell", kiln_cell_print(cell, stdout))
+    FREED("cell", kiln_cell_summary(cell, x, stdout))
+    FREED("cell", kiln_cell_summary_n(cell, &x, 1, 1, stdout))
     FREED("cell", kiln_cell_register_forward_pre_hook(cell, pre_hook, NULL))
     FREED("cell", kiln_cell_register_forward_hook(cell, hook, NULL))
     FREED("cell", kiln_cell_register_backward_pre_hook(cell, grad_hook, NULL))
@@ -198,6 +201,7 @@ static kiln_status same_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
 static void read_freed_bundle(kiln_bundle *b)
 {
     kiln_value v = {.size = sizeof v};
+    FREED("bundle", kiln_bundle_save(b, "/dev/null"))
     FREED("bundle", kiln_bundle_count(b))
     FREED("bundle", kiln_bundle_has(b, "x"))
     BAD_VOID(kiln_bundle_index(b, "x"), KILN_E_HANDLE, "bundle_index: the bundle was freed");
@@ -337,6 +341,26 @@ static void freed_tables(void)
     BAD_VOID(kiln_vocabulary_free(&v), KILN_E_HANDLE, "vocabulary_free: the vocabulary was freed");
 }
 
+static void freed_trainings(void)
+{
+    kiln_training *t = kiln_training_create(NULL, NULL), *stale = t;
+    int64_t step;
+    double value;
+    kiln_training_free(&t);
+    FREED("training", kiln_training_epoch(stale))
+    FREED("training", kiln_training_goes_on(stale))
+    FREED("training", kiln_training_step(stale))
+    FREED("training", kiln_training_stop(stale))
+    FREED("training", kiln_training_log(stale, "x", 1))
+    FREED("training", kiln_training_log_mean(stale, "x", 1, 1))
+    FREED("training", kiln_training_log_tensor(stale, "x", F32(1)))
+    FREED("training", kiln_training_steps(stale))
+    FREED("training", kiln_training_epochs(stale))
+    FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
+    BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
+}
+
 static void ended_regions(void)
 {
     kiln_capture_region *r = kiln_capture_begin(dev, __FILE__, __LINE__), *stale = r;
@@ -375,6 +399,7 @@ static void freed_files(void)
     FREED("archive", kiln_archive_tensor(a, dev, 0))
     FREED("archive", kiln_archive_get(a, dev, "x"))
     FREED("archive", kiln_archive_packed(a, dev, "x", &text))
+    FREED("archive", kiln_archive_bundle(a, dev, NULL))
     FREED("archive", kiln_archive_metadata_count(a))
     FREED("archive", kiln_archive_metadata(a, 0, &text, &text))
     kiln_cell *cell = kiln_nn_relu();
@@ -572,7 +597,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
                                           "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
-                                          "model",  "generator", "table",      "vocabulary"};
+                                          "model",  "generator", "table",      "vocabulary",     "training"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -600,6 +625,7 @@ void every_freed_handle_is_found(void **state)
     freed_loaders();
     freed_generators();
     freed_tables();
+    freed_trainings();
     ended_regions();
     freed_files();
     closed_devices();

@@ -1,0 +1,106 @@
+// A training: what was logged, where the loop stands, and how it is told.
+#pragma once
+#include "base/options.h"
+#include "base/str.h"
+#include <kiln/train.h>
+
+enum { WAITING_MAX = 64, NAME_MAX_B = 100 };
+
+// A name that is logged: a column of the table, and what has come for the next row and for the epoch.
+struct train_column {
+    char *name;
+    double *values; // a row each
+    bool *has;
+    double sum, weight;
+    double epoch_sum, epoch_weight;
+    kiln_tensor *waiting[WAITING_MAX]; // copies, of one dtype and device, not read yet
+    size_t n_waiting;
+};
+
+struct train_history {
+    size_t n_rows, cap, n_columns;
+    int64_t *steps, *epochs; // a row each
+    double *seconds;
+    struct train_column *columns;
+};
+
+// A file to which rows are appended.
+struct train_record {
+    const struct record_format *format; // NULL: not wanted
+    size_t rows, columns, size_B;       // that are in the file as far as is known
+    bool broken;                        // what it holds is not known: it is written anew
+};
+enum { RECORD_CSV, RECORD_JSONL, RECORDS };
+
+struct train_progress {
+    FILE *out;
+    bool bar, lines; // neither: nothing is told
+    bool drawn;      // the cursor stands in a line that is drawn again
+    uint64_t drawn_ns;
+    // The rate is that of this process, without the first step, which compiles.
+    int64_t timed_from;
+    uint64_t timed_ns;
+};
+
+struct kiln_training {
+    kiln_training_opts opts;
+    char *path, *title;
+    struct train_history history;
+    struct train_record records[RECORDS];
+    struct train_progress progress;
+    size_t curves_rows;    // that the curves of the folder show
+    uint64_t curves_ns;    // when they were drawn
+    int64_t steps, epochs; // done
+    bool in_epoch, stopped;
+    int64_t epoch_steps; // of the epoch in progress
+    uint64_t begun_ns, epoch_ns;
+    double earlier_s; // what processes before this one have taken
+};
+
+// --- training.c
+kiln_status training_check(const char *function, const kiln_training *t);
+// What could not be done with a file: an error where the caller wants that, else a warning.
+kiln_status training_complain(kiln_training *t, const char *file, const char *act, int number);
+double training_seconds(const kiln_training *t);
+int64_t training_total(const kiln_training *t); // steps, 0: not known
+
+// --- history.c
+void history_finish(struct train_history *h);
+// The column of a name, made where there is none. NULL with an error of memory.
+struct train_column *history_column(struct train_history *h, const char *name);
+struct train_column *history_find(const struct train_history *h, const char *name);
+// Room for one more row, which is all missing.
+kiln_status history_add_row(struct train_history *h, int64_t step, int64_t epoch, double seconds);
+
+// --- values.c
+// Reads what waits.
+kiln_status values_settle(struct train_column *c);
+// Moves what was logged into the row of this step, a new one where there is none yet that no file has. Without anything
+// logged there is no row.
+kiln_status values_fold(kiln_training *t);
+void values_begin_epoch(kiln_training *t);
+// The newest number of a column. False: there is none.
+bool values_last(const struct train_history *h, const struct train_column *c, double *value);
+
+// --- records.c
+void records_init(kiln_training *t);
+// Writes rows that are not in the files yet.
+kiln_status records_write(kiln_training *t);
+const char *record_name(size_t i);
+
+// --- curves.c
+kiln_status curves_write(kiln_training *t); // those of the folder, with all rows
+
+// --- progress.c
+void progress_init(kiln_training *t);
+void progress_step(kiln_training *t);  // a step is done
+void progress_epoch(kiln_training *t); // an epoch is done
+void progress_end(kiln_training *t);
+void progress_clear(kiln_training *t); // before others write to the terminal
+
+// --- files.c: 0, or errno.
+char *file_path(const char *folder, const char *name); // NULL: no memory
+// Appends to a file that has to have `size_B` bytes; ESTALE where it has others.
+int file_append(const char *path, size_t size_B, const char *text, size_t n);
+int file_replace(const char *path, const char *text, size_t n); // all or nothing
+int file_make_folder(const char *path);                         // with those above it
