@@ -293,9 +293,15 @@ struct graph {
     size_t n_out;
     kiln_ints given;
 };
-#define GRAPH(fn, inputs, n_out, ...)                  \
-    {                                                  \
-#fn, fn, inputs, n_out, KILN_ARGS(__VA_ARGS__) \
+#define GRAPH(fn, inputs, n_out, ...)                                       \
+    {                                                                       \
+#fn, fn, inputs, n_out,                                             \
+        {                                                                   \
+            sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) \
+            {                                                               \
+                __VA_ARGS__                                                 \
+            }                                                               \
+        }                                                                   \
     }
 static const struct graph graphs[] = {
     GRAPH(chain, "xx", 1, 0),

@@ -110,7 +110,7 @@ static void expand_of_a_size_that_is_not_1(void)
 
 static void squeeze_of_a_larger_size(void)
 {
-    AT(kiln_squeeze(F32(3, 1), KILN_SHAPE(0)));
+    AT(kiln_squeeze(F32(3, 1), KILN_AXES(0)));
 }
 
 static void concat_of_other_shapes(void)
