@@ -4,7 +4,7 @@ import re
 import sys
 
 NUMBERS = {'size_t': '1', 'int64_t': '1', 'uint64_t': '1', 'uint32_t': '1', 'int': '1', 'unsigned': '1', 'double': '1',
-           'bool': 'false', 'kiln_operand': 'KILN_OPERAND(1)', 'kiln_dtype': 'KILN_F32'}
+           'bool': 'false', 'kiln_operand': 'KILN_OPERAND(1)', 'kiln_ints': 'KILN_AXES(0)', 'kiln_dtype': 'KILN_F32'}
 # By the type without const and spaces: see nulls.c.
 VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 'kiln_optim*': 'optim',
          'kiln_schedule*': 'schedule', 'kiln_function*': 'function', 'kiln_graph*': 'graph', 'kiln_loader*': 'loader',
@@ -12,7 +12,8 @@ VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 
          'FILE*': 'sink', 'char*': '"x"', 'kiln_tensor**': 'tensors', 'kiln_cell**': 'cells', 'int64_t*': 'ones',
          'char**': 'names', 'kiln_bundle*': 'bundle', 'kiln_model*': 'model', 'kiln_value*': 'value',
          'kiln_index_item*': 'items', 'kiln_average*': 'average', 'kiln_generator*': 'generator',
-         'kiln_table*': 'table', 'kiln_training*': 'training', 'kiln_vocabulary*': 'vocabulary'}
+         'kiln_table*': 'table', 'kiln_training*': 'training',
+         'kiln_metric*': 'metric', 'kiln_vocabulary*': 'vocabulary'}
 
 
 def functions(text):
