@@ -60,6 +60,10 @@ async function look(page) {
     const doc = frame.contentDocument;
     for (const text of frame.contentWindow.wrong) bad.push(`${page}: ${text}`);
     for (const image of doc.images) if (!image.naturalWidth) bad.push(`${page}: ${image.src} shows nothing`);
+    const lines = doc.querySelector(".lines"), code = lines && lines.nextElementSibling.firstElementChild;
+    const high = e => parseFloat(frame.contentWindow.getComputedStyle(e).lineHeight);
+    if (code && !(Math.abs(high(lines) - high(code)) < 0.01))
+        bad.push(`${page}: lines are ${high(code)} high, their numbers ${high(lines)}`);
     if (doc.documentElement.scrollWidth > doc.documentElement.clientWidth)
         bad.push(`${page}: ${doc.documentElement.scrollWidth} wide on a screen of ${doc.documentElement.clientWidth}`);
 }
