@@ -1,0 +1,331 @@
+// Captured functions: what has no value while it is captured, what is kept, what the guards see.
+#include "mistakes.h"
+
+#define FN(name) \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+
+// Calls fn with one input and one output, both f32[2,3].
+static kiln_function *call(kiln_fn fn, void *user, const kiln_jit_opts *opts)
+{
+    kiln_tensor *x = F32(2, 3), *y;
+    kiln_function *f = kiln_jit(fn, user, opts);
+    AT(kiln_call(f, &x, 1, &y, 1));
+    return f;
+}
+
+FN(reads)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = THERE(kiln_item(kiln_sum(in[0], NULL))) > 0 ? kiln_exp(in[0]) : kiln_neg(in[0]);
+    return kiln_error();
+}
+
+static void a_read_in_strict(void)
+{
+    kiln_function *f = call(reads, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(reaches_outside)
+{
+    (void)n_in, (void)n_out;
+    out[0] = THERE(kiln_add(in[0], user));
+    return kiln_error();
+}
+
+static void a_tensor_from_outside_in_strict(void)
+{
+    kiln_function *f = call(reaches_outside, F32(2, 3), KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(leaves_null)
+{
+    (void)user, (void)in, (void)n_in, (void)out, (void)n_out;
+    return KILN_OK;
+}
+
+static void an_output_left_null(void)
+{
+    kiln_function *f = call(leaves_null, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+static void an_output_left_null_without_a_name(void)
+{
+    kiln_function *f = call(leaves_null, NULL, NULL);
+    kiln_function_free(&f);
+}
+
+FN(fails_without_an_error)
+{
+    (void)user, (void)in, (void)n_in, (void)out, (void)n_out;
+    return KILN_E_STATE;
+}
+
+static void a_status_without_an_error(void)
+{
+    kiln_function *f = call(fails_without_an_error, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(mixes_sizes)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = THERE(kiln_matmul(in[0], in[0]));
+    return kiln_error();
+}
+
+static void a_wrong_op_inside(void)
+{
+    kiln_function *f = call(mixes_sizes, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(negates)
+{
+    (void)user, (void)n_in;
+    for (size_t i = 0; i < n_out; i++) out[i] = kiln_neg(kiln_exp(in[0]));
+    return kiln_error();
+}
+
+static void another_number_of_outputs(void)
+{
+    kiln_tensor *x = F32(2), *y[2];
+    kiln_function *f = kiln_jit(negates, NULL, KILN_JIT(.name = "step"));
+    kiln_call(f, &x, 1, y, 1);
+    AT(kiln_call(f, &x, 1, y, 2));
+    kiln_function_free(&f);
+}
+
+static void another_shape_than_the_signature(void)
+{
+    kiln_tensor *x = F32(2), *y;
+    kiln_function *f =
+        kiln_jit(negates, NULL, KILN_JIT(.name = "step", .input_types = KILN_TYPES(KILN_TYPE(KILN_F32, 3))));
+    AT(kiln_call(f, &x, 1, &y, 1));
+    kiln_function_free(&f);
+}
+
+static void another_dtype_than_the_signature(void)
+{
+    kiln_tensor *x = I64(3), *y;
+    kiln_function *f =
+        kiln_jit(negates, NULL, KILN_JIT(.name = "step", .input_types = KILN_TYPES(KILN_TYPE(KILN_F32, -1))));
+    AT(kiln_call(f, &x, 1, &y, 1));
+    kiln_function_free(&f);
+}
+
+static kiln_tensor *kept;
+
+FN(keeps)
+{
+    (void)n_in, (void)n_out;
+    kept = kiln_exp(in[0]);
+    if (user) kiln_own(kept);
+    out[0] = kiln_neg(kept);
+    return kiln_error();
+}
+
+static void a_value_kept_beyond_the_call(void)
+{
+    kiln_function *f = call(keeps, NULL, NULL);
+    AT(kiln_add(kept, kept));
+    kiln_function_free(&f);
+}
+
+static void a_value_owned_beyond_the_capture(void)
+{
+    bool own = true;
+    kiln_function *f = call(keeps, &own, NULL);
+    AT(kiln_add(kept, kept));
+    kiln_free(&kept);
+    kiln_function_free(&f);
+}
+
+static void a_shape_each_call(void)
+{
+    kiln_function *f =
+        kiln_jit(negates, NULL, KILN_JIT(.name = "step", .recompile_limit = 2, .level = KILN_LEVEL_AS_IS));
+    for (int64_t i = 1; i < 6; i++) {
+        int64_t dims[] = {1, 1, 1, 1, 2};
+        kiln_tensor *x = kiln_ones(dev, KILN_F32, (size_t)i, dims + 5 - i), *y;
+        AT(kiln_call(f, &x, 1, &y, 1));
+    }
+    kiln_function_free(&f);
+}
+
+FN(breaks)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = THERE(kiln_item(kiln_sum(in[0], NULL))) > 0 ? kiln_exp(in[0]) : kiln_neg(in[0]);
+    return kiln_error();
+}
+
+static void a_break_where_there_may_be_none(void)
+{
+    kiln_function *f = call(breaks, NULL, KILN_JIT(.name = "step", .capture = KILN_CAPTURE_AUTO, .fullgraph = true));
+    kiln_function_free(&f);
+}
+
+static void a_function_that_is_null(void)
+{
+    AT(kiln_jit(NULL, NULL, NULL));
+}
+
+static void a_function_freed_by_a_scope_that_it_never_had(void)
+{
+    kiln_tensor *x = F32(2), *y = NULL;
+    kiln_function *f = kiln_jit(negates, NULL, NULL);
+    AT(kiln_call(f, &x, 1, &y, 0));
+    kiln_function_free(&f);
+}
+
+FN(donates)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+static void an_input_used_after_it_was_given_away(void)
+{
+    kiln_tensor *x = F32(2), *y;
+    kiln_function *f = kiln_jit(donates, NULL, KILN_JIT(.name = "step", .donate = KILN_ARGS(0)));
+    THERE(kiln_call(f, &x, 1, &y, 1));
+    AT(kiln_add(x, y));
+    kiln_function_free(&f);
+}
+
+FN(makes_gradients)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_tensor *w = kiln_parameter(in[0], "w");
+    out[0] = kiln_sum(kiln_square(w), NULL);
+    THERE(kiln_backward(out[0], NULL));
+    return kiln_error();
+}
+
+static void a_parameter_made_inside(void)
+{
+    kiln_function *f = call(makes_gradients, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(conditional)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = kiln_neg(in[0]);
+    return kiln_error();
+}
+
+FN(conditional_of_another_shape)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = kiln_sum(in[0], NULL);
+    return kiln_error();
+}
+
+FN(branches)
+{
+    (void)user, (void)n_in, (void)n_out;
+    THERE(kiln_cond(kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0)), conditional, conditional_of_another_shape,
+                    NULL, in, 1, out, 1));
+    return kiln_error();
+}
+
+static void branches_of_other_shapes(void)
+{
+    kiln_function *f = call(branches, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+static void a_condition_of_many_elements(void)
+{
+    kiln_tensor *x = F32(3), *y;
+    AT(kiln_cond(kiln_greater(x, kiln_scalar(0)), conditional, conditional, NULL, &x, 1, &y, 1));
+}
+
+static void a_model_with_another_number_of_outputs(void)
+{
+    kiln_tensor *x = F32(2);
+    kiln_function *f = kiln_jit(negates, NULL, KILN_JIT(.name = "step"));
+    AT(kiln_graph_export(f, &x, 1, 0, file("model.kiln"), NULL));
+    kiln_function_free(&f);
+}
+
+static void an_expression_that_is_none(void)
+{
+    AT(kiln_register_op(KILN_OP(.name = "my_op", .n_in = 1, .expr = "x * (1 + ")));
+}
+
+static void an_expression_of_an_unknown_name(void)
+{
+    AT(kiln_register_op(KILN_OP(.name = "my_op", .n_in = 1, .expr = "sigmoidd(x)")));
+}
+
+static void an_op_that_is_not_there(void)
+{
+    kiln_tensor *x = F32(2);
+    AT(kiln_apply("gellu", &x, 1));
+}
+
+// clang-format takes rows without commas for calls.
+// clang-format off
+const struct mistake mistakes_in_captures[] = {
+    ROW(a_read_in_strict, KILN_E_STATE, WHAT,
+        "item: the value depends on an input of step, which is being captured and has no values yet; choose by "
+        "kiln_where or kiln_cond, give it to kiln_host_call, return the value and read it outside, or capture with "
+        "KILN_CAPTURE_AUTO ({here})")
+    ROW(a_tensor_from_outside_in_strict, KILN_E_STATE, WHAT,
+        "add: step uses a tensor from outside, f32[2,3], made by ones: its value could change between calls; pass it "
+        "as an input, make it state with kiln_state, or wrap it in kiln_constant ({here})")
+    ROW(an_output_left_null, KILN_E_ARGUMENT, WHAT,
+        "call: step left output 0 NULL ({here})")
+    ROW(an_output_left_null_without_a_name, KILN_E_ARGUMENT, WHAT,
+        "call: the function at {here} left output 0 NULL ({here})")
+    ROW(a_status_without_an_error, KILN_E_STATE, WHAT,
+        "call: step failed with KILN_E_STATE ({here})")
+    ROW(a_wrong_op_inside, KILN_E_SHAPE, WHAT,
+        "matmul: inner dimensions differ: a is f32[2,3], b is f32[2,3]; they fit with kiln_transpose(b, -2, -1) "
+        "({here})")
+    ROW(another_number_of_outputs, KILN_E_ARGUMENT, WHAT,
+        "call: step had 1 outputs at its first call, 2 are asked for ({here})")
+    ROW(another_shape_than_the_signature, KILN_E_SHAPE, WHAT,
+        "call: input 0 of step is f32[2], its signature says f32[3] ({here})")
+    ROW(another_dtype_than_the_signature, KILN_E_SHAPE, WHAT,
+        "call: input 0 of step is i64[3], its signature says f32[-1] ({here})")
+    ROW(a_value_kept_beyond_the_call, KILN_E_HANDLE, WHAT,
+        "add: a is a handle that was freed (made in a capture: what a captured function does not return goes with "
+        "the call) ({here})")
+    ROW(a_value_owned_beyond_the_capture, KILN_E_STATE, WHAT,
+        "add: a was made in a capture that has ended; let the captured function return it as an output ({here})")
+    ROW(a_shape_each_call, KILN_OK, WHAT,
+        "step was captured 3 times, its limit, sizes of known graphs not counted; calls that fit no program run "
+        "eagerly. The last to fail: guard rank: input 0 was f32[1,1,2], is f32[1,1,1,2]")
+    ROW(a_break_where_there_may_be_none, KILN_E_STATE, WHAT,
+        "item: the graph of step breaks here, which .fullgraph does not allow: read of f32[], made by sum ({here})")
+    ROW(a_function_that_is_null, KILN_E_ARGUMENT, WHAT,
+        "jit: fn is NULL ({here})")
+    ROW(a_function_freed_by_a_scope_that_it_never_had, KILN_OK, WHAT,
+        "tiny-graph: the function at {here} has 0 ops: its calls cost more than they gain; capture larger functions")
+    ROW(an_input_used_after_it_was_given_away, KILN_E_HANDLE, WHAT,
+        "add: a was given away to step at {here} ({here})\n"
+        "tiny-graph: step has 1 op: its calls cost more than they gain; capture larger functions")
+    ROW(a_parameter_made_inside, KILN_E_STATE, WHAT,
+        "parameter: an abstract value has no data ({here})")
+    ROW(branches_of_other_shapes, KILN_E_SHAPE, WHAT,
+        "cond: output 0 of then_fn is f32[2,3], of else_fn f32[]: they differ in rank ({here})")
+    ROW(a_condition_of_many_elements, KILN_E_SHAPE, WHAT,
+        "cond: pred is bool[3], not one bool of rank 0; reduce it with kiln_all or kiln_any ({here})")
+    ROW(a_model_with_another_number_of_outputs, KILN_OK, WHAT,
+        "")
+    ROW(an_expression_that_is_none, KILN_E_ARGUMENT, WHAT,
+        "expression \"x * (1 + \", at 10: a value expected, found the end ({here})")
+    ROW(an_expression_of_an_unknown_name, KILN_E_ARGUMENT, WHAT,
+        "expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\" ({here})")
+    ROW(an_op_that_is_not_there, KILN_E_ARGUMENT, WHAT,
+        "apply: no op is named \"gellu\" ({here})")
+    LAST_ROW
+};
+// clang-format on
