@@ -1,6 +1,7 @@
 // KILN_* variables against their table: a name that is misspelt would be silently ignored, a value taken for another.
 #include "base/environment.h"
 #include "base/base.h"
+#include "base/nearest.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -58,7 +59,11 @@ static void check_entry(const char *entry)
         if (entry[n + 1]) check_value(&variables[i], entry + n + 1);
         return;
     }
-    log_warn("the environment has %.*s, which means nothing; known are%s", (int)(n < 100 ? n : 100), entry, all_names);
+    struct nearest near;
+    nearest_begin(&near, entry, n);
+    for (size_t i = 0; i < COUNT_OF(variables); i++) nearest_try(&near, variables[i].name, strlen(variables[i].name));
+    log_warn("the environment has %.*s, which means nothing; known are%s%s", (int)(n < 100 ? n : 100), entry, all_names,
+             nearest_hint(&near).s);
 }
 
 static void check_all(void)

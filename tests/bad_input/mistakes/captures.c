@@ -51,12 +51,6 @@ static void an_output_left_null(void)
     kiln_function_free(&f);
 }
 
-static void an_output_left_null_without_a_name(void)
-{
-    kiln_function *f = call(leaves_null, NULL, NULL);
-    kiln_function_free(&f);
-}
-
 FN(fails_without_an_error)
 {
     (void)user, (void)in, (void)n_in, (void)out, (void)n_out;
@@ -173,18 +167,10 @@ static void a_function_that_is_null(void)
     AT(kiln_jit(NULL, NULL, NULL));
 }
 
-static void a_function_freed_by_a_scope_that_it_never_had(void)
-{
-    kiln_tensor *x = F32(2), *y = NULL;
-    kiln_function *f = kiln_jit(negates, NULL, NULL);
-    AT(kiln_call(f, &x, 1, &y, 0));
-    kiln_function_free(&f);
-}
-
 FN(donates)
 {
     (void)user, (void)n_in, (void)n_out;
-    out[0] = kiln_neg(in[0]);
+    out[0] = kiln_neg(kiln_exp(in[0]));
     return kiln_error();
 }
 
@@ -200,9 +186,9 @@ static void an_input_used_after_it_was_given_away(void)
 FN(makes_gradients)
 {
     (void)user, (void)n_in, (void)n_out;
-    kiln_tensor *w = kiln_parameter(in[0], "w");
+    kiln_tensor *w = THERE(kiln_parameter(in[0], "w"));
     out[0] = kiln_sum(kiln_square(w), NULL);
-    THERE(kiln_backward(out[0], NULL));
+    kiln_backward(out[0], NULL);
     return kiln_error();
 }
 
@@ -246,14 +232,6 @@ static void a_condition_of_many_elements(void)
     AT(kiln_cond(kiln_greater(x, kiln_scalar(0)), conditional, conditional, NULL, &x, 1, &y, 1));
 }
 
-static void a_model_with_another_number_of_outputs(void)
-{
-    kiln_tensor *x = F32(2);
-    kiln_function *f = kiln_jit(negates, NULL, KILN_JIT(.name = "step"));
-    AT(kiln_graph_export(f, &x, 1, 0, file("model.kiln"), NULL));
-    kiln_function_free(&f);
-}
-
 static void an_expression_that_is_none(void)
 {
     AT(kiln_register_op(KILN_OP(.name = "my_op", .n_in = 1, .expr = "x * (1 + ")));
@@ -276,19 +254,17 @@ const struct mistake mistakes_in_captures[] = {
     ROW(a_read_in_strict, KILN_E_STATE, WHAT,
         "item: the value depends on an input of step, which is being captured and has no values yet; choose by "
         "kiln_where or kiln_cond, give it to kiln_host_call, return the value and read it outside, or capture with "
-        "KILN_CAPTURE_AUTO ({here})")
+        "KILN_CAPTURE_AUTO ({there})")
     ROW(a_tensor_from_outside_in_strict, KILN_E_STATE, WHAT,
         "add: step uses a tensor from outside, f32[2,3], made by ones: its value could change between calls; pass it "
-        "as an input, make it state with kiln_state, or wrap it in kiln_constant ({here})")
+        "as an input, make it state with kiln_state, or wrap it in kiln_constant ({there})")
     ROW(an_output_left_null, KILN_E_ARGUMENT, WHAT,
         "call: step left output 0 NULL ({here})")
-    ROW(an_output_left_null_without_a_name, KILN_E_ARGUMENT, WHAT,
-        "call: the function at {here} left output 0 NULL ({here})")
     ROW(a_status_without_an_error, KILN_E_STATE, WHAT,
         "call: step failed with KILN_E_STATE ({here})")
     ROW(a_wrong_op_inside, KILN_E_SHAPE, WHAT,
         "matmul: inner dimensions differ: a is f32[2,3], b is f32[2,3]; they fit with kiln_transpose(b, -2, -1) "
-        "({here})")
+        "({there})")
     ROW(another_number_of_outputs, KILN_E_ARGUMENT, WHAT,
         "call: step had 1 outputs at its first call, 2 are asked for ({here})")
     ROW(another_shape_than_the_signature, KILN_E_SHAPE, WHAT,
@@ -304,28 +280,24 @@ const struct mistake mistakes_in_captures[] = {
         "step was captured 3 times, its limit, sizes of known graphs not counted; calls that fit no program run "
         "eagerly. The last to fail: guard rank: input 0 was f32[1,1,2], is f32[1,1,1,2]")
     ROW(a_break_where_there_may_be_none, KILN_E_STATE, WHAT,
-        "item: the graph of step breaks here, which .fullgraph does not allow: read of f32[], made by sum ({here})")
+        "item: the graph of step breaks here, which .fullgraph does not allow: read of f32[], made by sum ({there})")
     ROW(a_function_that_is_null, KILN_E_ARGUMENT, WHAT,
         "jit: fn is NULL ({here})")
-    ROW(a_function_freed_by_a_scope_that_it_never_had, KILN_OK, WHAT,
-        "tiny-graph: the function at {here} has 0 ops: its calls cost more than they gain; capture larger functions")
     ROW(an_input_used_after_it_was_given_away, KILN_E_HANDLE, WHAT,
-        "add: a was given away to step at {here} ({here})\n"
-        "tiny-graph: step has 1 op: its calls cost more than they gain; capture larger functions")
+        "add: a was given away to step at {there} ({here})")
     ROW(a_parameter_made_inside, KILN_E_STATE, WHAT,
-        "parameter: an abstract value has no data ({here})")
+        "parameter: init is a value of a captured function, which has no data; make parameters before, and let the "
+        "function use them ({there})")
     ROW(branches_of_other_shapes, KILN_E_SHAPE, WHAT,
-        "cond: output 0 of then_fn is f32[2,3], of else_fn f32[]: they differ in rank ({here})")
+        "cond: output 0 of then_fn is f32[2,3], of else_fn f32[]: they differ in rank ({there})")
     ROW(a_condition_of_many_elements, KILN_E_SHAPE, WHAT,
         "cond: pred is bool[3], not one bool of rank 0; reduce it with kiln_all or kiln_any ({here})")
-    ROW(a_model_with_another_number_of_outputs, KILN_OK, WHAT,
-        "")
     ROW(an_expression_that_is_none, KILN_E_ARGUMENT, WHAT,
         "expression \"x * (1 + \", at 10: a value expected, found the end ({here})")
     ROW(an_expression_of_an_unknown_name, KILN_E_ARGUMENT, WHAT,
-        "expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\" ({here})")
+        "expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\"; is \"sigmoid\" meant? ({here})")
     ROW(an_op_that_is_not_there, KILN_E_ARGUMENT, WHAT,
-        "apply: no op is named \"gellu\" ({here})")
+        "apply: no op is named \"gellu\"; is \"gelu\" meant? ({here})")
     LAST_ROW
 };
 // clang-format on

@@ -57,10 +57,10 @@ static void attention_of_another_width(void)
     kiln_cell_free(&net);
 }
 
-static void sequence_of_rank_2(void)
+static void sequence_without_time(void)
 {
     kiln_cell *net = kiln_nn_lstm(dev, 4, 8, NULL);
-    AT(kiln_cell_call(net, F32(5, 4)));
+    AT(kiln_cell_call(net, F32(4)));
     kiln_cell_free(&net);
 }
 
@@ -236,13 +236,13 @@ const struct mistake mistakes_in_cells[] = {
         "layer_norm 16: layer_norm cell: x must end in 1 axes, the last of size 16; its rank is 2, its last axis 8 "
         "({here})")
     ROW(heads_that_do_not_divide, KILN_E_ARGUMENT, WHAT,
-        "nn_multi_head_attention: heads must divide width, .kv_heads heads, .dropout be in [0, 1), got 10, 3, 3, 0 "
-        "({here})")
+        "nn_multi_head_attention: heads must divide width, .kv_heads heads, .dropout be in [0, 1), got width 10, "
+        "heads 3, .kv_heads 3, .dropout 0 ({here})")
     ROW(attention_of_another_width, KILN_E_SHAPE, WHAT,
         "multi_head_attention 16, 4 heads: multi_head_attention cell: input 0 must be [...,L,16], its rank is 3, its "
         "last axis 8 ({here})")
-    ROW(sequence_of_rank_2, KILN_OK, WHAT,
-        "")
+    ROW(sequence_without_time, KILN_E_SHAPE, WHAT,
+        "lstm 4 → 8: lstm: x must be [T,N,I] or [T,I], it is f32[4] ({here})")
     ROW(sequence_of_another_width, KILN_E_SHAPE, WHAT,
         "gru 4 → 8: gru: layer 0: w_ih must be [3 H,3], it is f32[24,4], x is f32[5,2,3] ({here})")
     ROW(ids_as_floats_for_an_embedding, KILN_E_DTYPE, WHAT,
@@ -262,8 +262,8 @@ const struct mistake mistakes_in_cells[] = {
         "\"truncated_normal\", \"uniform\" (these three also as \"normal(0.02)\"), \"xavier_uniform\", "
         "\"xavier_normal\", \"he_uniform\", \"he_normal\", \"kaiming_uniform\", \"kaiming_normal\", \"orthogonal\" "
         "(these also as \"he_normal(tanh)\"), \"lecun_uniform\", \"lecun_normal\", \"dirac\", \"eye\" ({here})")
-    ROW(activation_that_is_none, KILN_OK, WHAT,
-        "")
+    ROW(activation_that_is_none, KILN_E_ARGUMENT, WHAT,
+        "nn_unary: apply: no op is named \"ReLU6x\"; is \"relu6\" meant? ({here})")
     ROW(dropout_of_everything, KILN_E_ARGUMENT, WHAT,
         "nn_dropout: p must be in [0, 1), got 1 ({here})")
     ROW(parameter_of_another_name, KILN_E_ARGUMENT, WHAT,

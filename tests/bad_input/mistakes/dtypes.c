@@ -213,15 +213,16 @@ const struct mistake mistakes_in_dtypes[] = {
     ROW(data_that_is_null, KILN_E_ARGUMENT, WHAT,
         "from_data: data is NULL ({here})")
     ROW(number_that_i64_holds_and_double_does_not, KILN_OK, WHAT,
-        "")
-    ROW(number_beyond_the_dtype, KILN_OK, WHAT,
-        "")
+        "full: 9007199254740992 is 2^53 or more, from where doubles leave out integers; kiln_full_int takes each")
+    ROW(number_beyond_the_dtype, KILN_E_ARGUMENT, WHAT,
+        "full: 300 does not go into u8, which holds 0 to 255 ({here})")
     ROW(fraction_for_integers, KILN_OK, WHAT,
-        "")
+        "full: 2.5 is no integer, i32 holds 2")
     ROW(a_dtype_that_is_none, KILN_E_DTYPE, WHAT,
         "zeros: dtype 99 is not one of kiln_dtype ({here})")
     ROW(f64_input_of_an_f32_network, KILN_OK, WHAT,
-        "")
+        "dense 3 → 4: input 0 is f64 and the parameters are f32: all is computed in f64; kiln_cast(x, KILN_F32) "
+        "keeps it as it is ({here})")
     ROW(read_into_an_array_of_other_size, KILN_E_ARGUMENT, WHAT,
         "read: f32[2,3] takes 24 bytes, size_B is 16 ({here})")
     ROW(read_of_doubles_from_floats, KILN_E_ARGUMENT, WHAT,

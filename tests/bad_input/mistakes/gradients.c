@@ -62,17 +62,6 @@ static void no_grad_end_without_begin(void)
     AT(kiln_no_grad_end());
 }
 
-static void parameter_of_integers(void)
-{
-    AT(kiln_parameter(I64(3), "ids"));
-}
-
-static void gradient_of_integers(void)
-{
-    kiln_tensor *x = I64(3);
-    AT(kiln_set_requires_grad(x, true));
-}
-
 static void write_to_a_parameter(void)
 {
     kiln_tensor *w = parameter();
@@ -122,12 +111,18 @@ static kiln_status square(void *user, kiln_tensor *const *in, size_t n_in, kiln_
     return kiln_error();
 }
 
+static kiln_status weighted(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = kiln_sum(kiln_mul(user, kiln_square(in[0])), NULL);
+    return kiln_error();
+}
+
 static void gradients_through_values(void)
 {
     kiln_tensor *x = F32(3), *w = parameter(), *grad;
-    kiln_tensor *in[] = {x};
-    kiln_grad(square, NULL, in, 1, NULL, &grad, 1);
-    AT(kiln_backward(kiln_sum(kiln_mul(grad, kiln_stop_gradient(w)), NULL), NULL));
+    kiln_grad(weighted, w, &x, 1, NULL, &grad, 1);
+    AT(kiln_backward(kiln_sum(grad, NULL), NULL));
 }
 
 static void gradient_by_an_input_that_is_not_there(void)
@@ -193,7 +188,8 @@ static void bprop_of_an_unknown_op(void)
 // clang-format off
 const struct mistake mistakes_in_gradients[] = {
     ROW(backward_without_parameters, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+        "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
+        "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(backward_of_many_numbers, KILN_OK, WHAT,
         "backward: out is f32[3] and sens is NULL: the gradients are those of the sum of its elements ({here})")
     ROW(sens_of_another_shape, KILN_E_SHAPE, WHAT,
@@ -201,19 +197,19 @@ const struct mistake mistakes_in_gradients[] = {
     ROW(backward_twice, KILN_E_GRADIENT, WHAT,
         "backward: the tape of sum was used up by an earlier backward; pass .keep_tape to that one ({here})")
     ROW(backward_in_no_grad, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+        "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
+        "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(backward_through_stop_gradient, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+        "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
+        "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(backward_through_argmax, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+        "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
+        "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(backward_of_an_accuracy, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+        "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
+        "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(no_grad_end_without_begin, KILN_E_STATE, WHAT,
         "no_grad_end: without kiln_no_grad_begin on this thread ({here})")
-    ROW(parameter_of_integers, KILN_OK, WHAT,
-        "")
-    ROW(gradient_of_integers, KILN_OK, WHAT,
-        "")
     ROW(write_to_a_parameter, KILN_E_GRADIENT, WHAT,
         "sub_: w is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end ({here})")
     ROW(assignment_to_a_parameter, KILN_E_GRADIENT, WHAT,
@@ -229,8 +225,9 @@ const struct mistake mistakes_in_gradients[] = {
         "set_requires_grad: t is no leaf, it is the result of square ({here})")
     ROW(gradient_set_of_another_shape, KILN_E_SHAPE, WHAT,
         "set_gradient: grad is f32[2], param is f32[3] ({here})")
-    ROW(gradients_through_values, KILN_OK, WHAT,
-        "backward: out depends on nothing that requires a gradient: no gradient is set")
+    ROW(gradients_through_values, KILN_E_GRADIENT, WHAT,
+        "backward: out comes from a result of kiln_grad, which kept no tape: pass .create_graph to that one, or take "
+        "kiln_stop_gradient of its result ({here})")
     ROW(gradient_by_an_input_that_is_not_there, KILN_E_ARGUMENT, WHAT,
         "grad: .wrt names input 1, fn has 1 ({here})")
     ROW(gradient_of_another_number, KILN_E_ARGUMENT, WHAT,
@@ -246,7 +243,7 @@ const struct mistake mistakes_in_gradients[] = {
     ROW(hook_of_a_tensor_without_gradient, KILN_E_GRADIENT, WHAT,
         "register_hook: t requires no gradient ({here})")
     ROW(bprop_of_an_unknown_op, KILN_E_ARGUMENT, WHAT,
-        "register_bprop: no op is named \"gellu\" ({here})")
+        "register_bprop: no op is named \"gellu\"; is \"gelu\" meant? ({here})")
     LAST_ROW
 };
 // clang-format on
