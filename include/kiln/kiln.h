@@ -27,6 +27,7 @@
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>
+#include <kiln/timing.h>
 #include <kiln/train.h>
 #include <kiln/version.h>
 #include <kiln/weights.h>

@@ -1,4 +1,6 @@
 // The front of kiln_library_facts and kiln_device_facts.
+#include "base/dwarf.h"
+#include "base/environment.h"
 #include "codegen/llvm/llvm.h"
 #include "debug/facts.h"
 #include <dlfcn.h>
@@ -43,6 +45,11 @@ static void facts_llvm(struct facts *f)
     fact_text(f, "llvm version", module.version);
 }
 
+static void on_variable(void *user, const char *name, const char *value, const char *note)
+{
+    tell(user, (kiln_fact){.name = name, .kind = KILN_FACT_TEXT, .text = value, .note = note});
+}
+
 kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
 {
     if (error_pending) return error_pending;
@@ -58,6 +65,11 @@ kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
     fact_bool(&f, "vulkan loader", false, "this build has no Vulkan device");
 #endif
     fact_bool(&f, "glslang", KILN_WITH_GLSLANG, "this build compiles no shaders at run time");
+    fact_bool(&f, "libdw", dwarf_found(), "errors name no lines; Debian's package is libdw1");
+    f.group = "cache";
+    facts_cache(&f);
+    f.group = "environment";
+    environment_each(on_variable, &f);
     return KILN_OK;
 }
 

@@ -123,6 +123,7 @@ static void freed_optimisers(void)
     FREED("optimiser", kiln_optim_set_steps(stale, 1))
     FREED("optimiser", kiln_optim_state(stale, NULL, out, 2))
     FREED("optimiser", kiln_optim_add_group(stale, &q, 1, NULL))
+    FREED("optimiser", kiln_optim_schedule(stale, 0))
     FREED("optimiser", kiln_optim_groups(stale))
     FREED_VOID("optimiser", kiln_optim_group_lr(stale, 0))
     FREED("optimiser", kiln_optim_set_group_lr(stale, 0, 1))
@@ -161,6 +162,8 @@ static void freed_functions(void)
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
     kiln_cost cost = {.size = sizeof cost};
     FREED("function", kiln_function_cost(stale, &cost))
+    kiln_bench_result timed = {.size = sizeof timed};
+    FREED("function", kiln_bench_captured(stale, &x, 1, 1, NULL, &timed))
     kiln_model *m = kiln_model_create(), *old = m;
     kiln_model_value value = {.size = sizeof value};
     FREED("function", kiln_model_add(m, "f", stale, &x, 1, 1, NULL))
@@ -357,6 +360,18 @@ static void freed_trainings(void)
     FREED("training", kiln_training_steps(stale))
     FREED("training", kiln_training_epochs(stale))
     FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    FREED("training", kiln_training_keep_cell(stale, "x", NULL))
+    FREED("training", kiln_training_keep_optim(stale, "x", NULL))
+    FREED("training", kiln_training_keep_average(stale, "x", NULL))
+    FREED("training", kiln_training_keep_loader(stale, "x", NULL))
+    FREED("training", kiln_training_keep_generator(stale, "x", NULL))
+    FREED("training", kiln_training_keep_tensor(stale, "x", NULL))
+    FREED("training", kiln_training_keep_int(stale, "x", &step))
+    FREED("training", kiln_training_keep_double(stale, "x", &value))
+    FREED("training", kiln_training_save(stale))
+    FREED("training", kiln_training_restore_best(stale))
+    FREED("training", kiln_training_best(stale, &value, &step))
+    FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
     BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
 }
 
@@ -585,6 +600,7 @@ static void closed_devices(void)
     CLOSED(kiln_device_set_strict(d, true))
     CLOSED(kiln_device_synchronize(d))
     CLOSED(kiln_device_mark(d, 0))
+    CLOSED_VOID(kiln_device_ceiling(d, KILN_CEILING_FMA, 0))
     CLOSED_VOID(kiln_device_elapsed(d, 0, 1))
     BAD_VOID(kiln_device_close(&d), KILN_E_HANDLE, "device_close: the device was closed");
     assert_null(d);

@@ -259,6 +259,9 @@ static void optimisers_with_options(void)
     SIZED(kiln_optim_group_opts, kiln_optim_add_group(opt, &q, 1, &o))
     assert_int_equal(kiln_optim_groups(opt), 1);
     SIZED(kiln_training_opts, kiln_training_create(NULL, &o))
+    kiln_training *training = kiln_training_create(NULL, NULL);
+    SIZED(kiln_curves_opts, kiln_training_save_curves(training, "never.svg", &o))
+    kiln_training_free(&training);
     SIZED(kiln_ema_opts, kiln_average_ema(&p, 1, &o))
     SIZED(kiln_one_cycle_opts, kiln_schedule_one_cycle(1, 10, &o))
     SIZED(kiln_plateau_opts, kiln_schedule_plateau(1, &o))
@@ -306,6 +309,10 @@ static void queries_with_sizes(void)
     kiln_function *f = kiln_jit(same, NULL, NULL);
     kiln_tensor *x = F32(2);
     SIZED_VOID(kiln_jit_stats, kiln_function_stats(f, &o))
+    kiln_bench_result timed = {.size = sizeof timed};
+    SIZED(kiln_bench_opts, kiln_bench_function(same, NULL, &x, 1, 1, &o, &timed))
+    SIZED(kiln_bench_opts, kiln_bench_captured(f, &x, 1, 1, &o, &timed))
+    SIZED(kiln_bench_result, kiln_bench_print(&o, stdout))
     SIZED(kiln_print_opts, kiln_print_with(x, stdout, &o))
     SIZED(kiln_print_opts, kiln_to_string_with(x, &o))
     SIZED(kiln_print_opts, kiln_set_print_options(&o))
@@ -453,6 +460,11 @@ static void networks_with_lists(void)
     visit("kiln_cell_state"); // either array may be NULL
     assert_int_equal(kiln_cell_state(dense, NULL, NULL, 2), 2);
     LISTED(kiln_cell_call_n(relu, NULL, 1, out, 1), "cell_call: ", "in is NULL")
+    kiln_bench_result timed = {.size = sizeof timed};
+    kiln_function *f = kiln_jit(same, NULL, NULL);
+    LISTED(kiln_bench_function(same, NULL, NULL, 1, 1, NULL, &timed), "bench_function: ", "in is NULL")
+    LISTED(kiln_bench_captured(f, NULL, 1, 1, NULL, &timed), "bench_captured: ", "in is NULL")
+    kiln_function_free(&f);
     LISTED(kiln_cell_summary_n(relu, NULL, 1, 1, stdout), "cell_summary: ", "in is NULL")
     LISTED(kiln_cell_fn(relu, &x, 1, NULL, 1), "cell_call: ", "out is NULL")
     LISTED(kiln_cell_make_parameter(relu, "w", dev, KILN_F32, 2, NULL, "ones"), "dims is NULL")

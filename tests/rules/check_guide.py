@@ -96,7 +96,7 @@ def marked(text, arguments):
     for at in range(0, len(pieces), 2):
         piece = re.sub(r'([*|<\\])', r'\\\1', pieces[at])
         piece = re.sub(r'(?<![\w.])\.(?=[a-z]\w*\b)(\w+)', r'`.\1`', piece)
-        pieces[at] = re.sub(r'\b((?:kiln|KILN)_\w+)(?!`)', r'`\1`', piece)
+        pieces[at] = re.sub(r'\b((?:kiln|KILN)_\w+(?:\(\))?)(?!`)', r'`\1`', piece)
     out = ''.join(pieces)
     formula = re.match(r'\w+[\[(^]|[a-z] ', out) or re.match(r'\w*', out)[0] in arguments
     return out if formula else out[:1].upper() + out[1:]
@@ -142,6 +142,8 @@ def page(functions, options, words, root):
             by_key.setdefault(key_of(function, ops, declared), []).append(function)
     named = {key for keys, _, _ in words.topics for key in keys}
     bad = [f'guide_words.txt: {key} has no functions' for key in sorted(named - set(by_key))]
+    bad += [f'guide_words.txt: {key} is in two topics' for key in sorted(named)
+            if sum(key in keys for keys, _, _ in words.topics) > 1]
     out = [HEAD]
     rest = [([key], f'More: {key}', []) for key in sorted(set(by_key) - named)]
     for keys, title, lead in words.topics + rest:

@@ -19,7 +19,7 @@ class Function:
         names, known = [], {struct: macro for macro, (struct, _) in options.items()}
         for kind, name in self.arguments:
             struct = re.search(r'(kiln_\w+_(?:opts|spec))', kind)
-            names.append(known.get(struct[1], name) if struct and '**' not in kind else name)
+            names.append(known.get(struct[1], name) if struct and 'const' in kind and '**' not in kind else name)
         text = ', '.join(names)
         text = re.sub(r'\b(\w+)_count, \1\b', r'\1', text)
         return f'{self.name}({re.sub(r"rank, dims", "shape", text)})'

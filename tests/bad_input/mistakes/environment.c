@@ -168,7 +168,8 @@ const struct mistake mistakes_in_environment[] = {
         "kiln: KILN_MODE: there is no \"grahp\"; known are eager, graph")
     PROCESS("KILN_WAIT_S=-1", seconds_that_are_none, 0, WHAT_TO_DO,
         "kiln: KILN_WAIT_S: \"-1\" is no number above 0; it is as if it were not set")
-    PROCESS_ON(ON_CPU, "KILN_CACHE_DIR=/dev/null/none KILN_LLVM=/nonexistent/module.so", compiler_that_is_not_there, 0, WHAT,
+    PROCESS_ON(ON_CPU, "KILN_CACHE_DIR=/dev/null/none KILN_LLVM=/nonexistent/module.so",
+        compiler_that_is_not_there, 0, WHAT,
         "kiln: KILN_LLVM: /nonexistent/module.so: No such file or directory")
     PROCESS("KILN_LOG=1", error_that_nobody_reads, 0, WHAT,
         "kiln: device_close: an error is pending that nobody has read: matmul: inner dimensions differ: a is "
