@@ -195,18 +195,22 @@ const struct mistake mistakes_in_environment[] = {
     PROCESS("KILN_DEBUG=indices", label_out_of_range_on_a_gpu, 0, WHAT,
         "kiln: device_close: an error is pending that nobody has read: cross_entropy: label 10 at [2] is out of "
         "range for 10 classes ({here})")
-    PROCESS_ON(ON_CPU, "KILN_DEBUG=indices", id_out_of_range_on_a_gpu, 0, WHAT,
+    PROCESS_ON(ON_CPU, "KILN_DEBUG=indices",
+        id_out_of_range_on_a_gpu, 0, WHAT,
         "kiln: device_close: an error is pending that nobody has read: embedding: index -11 is out of range for an "
         "axis of 10 elements ({here})")
-    PROCESS_ON(ON_CPU, "KILN_DEBUG=indices", id_out_of_range_in_a_capture_on_a_gpu, 0, WHAT,
+    PROCESS_ON(ON_CPU, "KILN_DEBUG=indices",
+        id_out_of_range_in_a_capture_on_a_gpu, 0, WHAT,
         "kiln: device_close: an error is pending that nobody has read: embedding: index 10 is out of range for an "
         "axis of 10 elements ({here})")
-    PROCESS_ON(ON_VULKAN, "KILN_DEBUG=indices", id_out_of_range_on_a_gpu, 0, WHAT,
-        "kiln: device_close: an error is pending that nobody has read: embedding: index -11 at [0,1] is out of range for an "
-        "axis of 10 elements ({here})")
-    PROCESS_ON(ON_VULKAN, "KILN_DEBUG=indices", id_out_of_range_in_a_capture_on_a_gpu, 0, WHAT,
-        "kiln: device_close: an error is pending that nobody has read: embedding: index 10 at [1] is out of range for an "
-        "axis of 10 elements ({here})")
+    PROCESS_ON(ON_VULKAN, "KILN_DEBUG=indices",
+        id_out_of_range_on_a_gpu, 0, WHAT,
+        "kiln: device_close: an error is pending that nobody has read: embedding: index -11 at [0,1] is out of range "
+        "for an axis of 10 elements ({here})")
+    PROCESS_ON(ON_VULKAN, "KILN_DEBUG=indices",
+        id_out_of_range_in_a_capture_on_a_gpu, 0, WHAT,
+        "kiln: device_close: an error is pending that nobody has read: embedding: index 10 at [1] is out of range "
+        "for an axis of 10 elements ({here})")
     PROCESS("KILN_DEBUG=promote", f32_and_f64, 0, WHAT,
         "kiln: promote: mul made f64 of f32[2], f64[2] ({here})")
     PROCESS("KILN_DEBUG=handles", handles_left_on_a_device, 0, WHAT,

@@ -233,7 +233,7 @@ const struct mistake mistakes_in_files[] = {
         "safetensors_load: {folder}/m.gguf: is not safetensors: a header of 14064895815 bytes in a file of 24; it is "
         "GGUF, which kiln_gguf_load reads ({here})")
     ROW(empty_file, KILN_E_FORMAT, WHAT,
-        "safetensors_load: {folder}/x.safetensors: the file is empty ({here})")
+        "safetensors_load: {folder}/x.safetensors: the file is cut off: it is empty ({here})")
     ROW(torch_as_npz, KILN_E_FORMAT, WHAT,
         "npz_load: {folder}/model.pth: is a zip file without arrays: none of its 1 members is an npy file, the first "
         "is \"archive/data.pkl\"; kiln_torch_load reads weights of PyTorch ({here})")
