@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-VOID = {'br', 'img', 'input', 'link', 'meta', 'hr', 'rect', 'path'}
+VOID = {'br', 'img', 'input', 'link', 'meta', 'hr'}
 LEFT_OVER = re.compile(r'\]\([\w./#-]+\)|```|^\s*\|[ -]*\||\*\*\w|\0')
 CASES = [
     ('# A `b` c', '<h1 id="a-b-c">A <code>b</code> c'),
@@ -28,6 +28,19 @@ CASES = [
     ('    indented\n\n    more', 'CODE plain indented\n\nmore'),
     ('text\n- item', '<p>text</p>\n<ul>\n<li>item</li>\n</ul>'),
     ('![alt](a.svg)', 'IMAGE a.svg alt'),
+    ('![a](1.svg) ![b](2.svg)', 'IMAGE 1.svg aIMAGE 2.svg b'),
+]
+
+# What has to be found in a page that is bad.
+FAULTS = [
+    ('<p><a href="nowhere.html">x</a></p>', 'nowhere.html leads nowhere'),
+    ('<p><a href="index.html#nothing">x</a></p>', 'there is no such place'),
+    ('<p id="a">x</p><p id="a">y</p>', 'two places are named a'),
+    ('<ul><li>x</ul></li>', '</ul>'),
+    ('<p>x', 'not closed'),
+    ('<p><img src="assets/icon.svg"></p>', 'a picture without a text'),
+    ('<script src="https://example.org/x.js"></script>', 'comes from elsewhere'),
+    ('<p>see [this](page.md)</p>', 'left over'),
 ]
 
 
@@ -50,6 +63,11 @@ class Reader(html.parser.HTMLParser):
         if tag in ('script', 'link', 'img') and re.match(r'\w+:|//', attrs.get('src') or attrs.get('href') or ''):
             self.bad.append(f'comes from elsewhere: {attrs}')
 
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
     def handle_endtag(self, tag):
         if tag in VOID:
             return
@@ -60,7 +78,7 @@ class Reader(html.parser.HTMLParser):
                 pass
 
     def handle_data(self, data):
-        if not {'code', 'pre', 'script'} & set(self.open):
+        if not {'code', 'pre', 'script', 'svg'} & set(self.open):
             self.text.append(data)
 
 
@@ -101,6 +119,17 @@ def check_page(path, reader, pages, folder):
     return [f'{path.relative_to(folder)}: {text}' for text in bad]
 
 
+def check_faults(pages, folder):
+    bad = []
+    for text, wanted in FAULTS:
+        reader = Reader()
+        reader.feed(text)
+        found = check_page(folder / 'fault.html', reader, pages, folder)
+        if not any(wanted in complaint for complaint in found):
+            bad.append(f'{text} is not told: {found}')
+    return bad
+
+
 def main(root):
     root = pathlib.Path(root).resolve()
     sys.path.insert(0, str(root / 'docs/site'))
@@ -113,6 +142,7 @@ def main(root):
         site.build()
         bad += site.bad
         pages = read_pages(folder)
+        bad += check_faults(pages, folder)
         for path, reader in pages.items():
             bad += check_page(path, reader, pages, folder)
         words = json.loads((folder / 'assets/words.js').read_text().removeprefix('window.kilnWords = ').rstrip(';\n'))
