@@ -32,9 +32,11 @@ static kiln_status refuse(const struct op_call *c, const struct index_bounds *b,
 {
     struct str place = {0};
     add_place(&place, c->in[b->operand], element);
-    kiln_status status = error_set(KILN_E_ARGUMENT, "%s: %s %lld%s is out of range for %s%lld %s", c->op->name,
-                                   b->labels ? "label" : "index", (long long)index, str_text(&place),
-                                   b->labels ? "" : "an axis of ", (long long)size, b->labels ? "classes" : "elements");
+    kiln_status status =
+        error_set(KILN_E_ARGUMENT, "%s: %s %lld%s is out of range for %s%lld %s%s", c->op->name,
+                  b->labels ? "label" : "index", (long long)index, str_text(&place), b->labels ? "" : "an axis of ",
+                  (long long)size, b->labels ? "classes" : "elements",
+                  b->labels && index < 0 ? "; options .ignore and .ignore_index leave a label out" : "");
     str_free(&place);
     return status;
 }

@@ -232,6 +232,74 @@ static void a_condition_of_many_elements(void)
     AT(kiln_cond(kiln_greater(x, kiln_scalar(0)), conditional, conditional, NULL, &x, 1, &y, 1));
 }
 
+static kiln_status gives_no_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    (void)user, (void)out;
+    return kiln_bundle_tensor(in, "y") ? kiln_error() : kiln_error();
+}
+
+static void a_name_that_is_not_in_a_bundle(void)
+{
+    kiln_bundle *in = kiln_bundle_create(), *out;
+    kiln_function *f = kiln_bundle_jit(gives_no_bundle, NULL, KILN_JIT(.name = "step"));
+    kiln_bundle_set(in, "x", KILN_TENSOR(F32(2)));
+    AT(kiln_bundle_call(f, in, &out));
+    kiln_function_free(&f);
+}
+
+static kiln_status fails_of_bundles(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    (void)user, (void)in, (void)out;
+    return KILN_E_STATE;
+}
+
+static void a_function_of_bundles_that_fails(void)
+{
+    kiln_bundle *in = kiln_bundle_create(), *out;
+    kiln_function *f = kiln_bundle_jit(fails_of_bundles, NULL, KILN_JIT(.name = "step"));
+    AT(kiln_bundle_call(f, in, &out));
+    kiln_function_free(&f);
+}
+
+FN(grows)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_tensor *both[] = {in[1], in[1]};
+    out[0] = kiln_concat(both, 2, 0);
+    return kiln_error();
+}
+
+FN(loops)
+{
+    (void)user, (void)n_in, (void)n_out;
+    THERE(kiln_for(kiln_scalar_int(3), grows, NULL, in, 1, NULL, out, 1));
+    return kiln_error();
+}
+
+static void a_loop_whose_shapes_grow(void)
+{
+    kiln_function *f = call(loops, NULL, KILN_JIT(.name = "step"));
+    kiln_function_free(&f);
+}
+
+FN(counts)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = in[0];
+    return kiln_error();
+}
+
+static void a_loop_that_is_told_no_condition(void)
+{
+    kiln_tensor *x = F32(2), *y;
+    AT(kiln_while(counts, counts, NULL, &x, 1, NULL, &y, 1));
+}
+
+static void an_assertion_that_does_not_hold(void)
+{
+    AT(kiln_assert(kiln_any(kiln_greater(F32(2), kiln_scalar(1)), NULL), "x is above 1"));
+}
+
 static void an_expression_that_is_none(void)
 {
     AT(kiln_register_op(KILN_OP(.name = "my_op", .n_in = 1, .expr = "x * (1 + ")));
@@ -251,18 +319,18 @@ static void an_op_that_is_not_there(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_captures[] = {
-    ROW(a_read_in_strict, KILN_E_STATE, WHAT,
+    ROW(a_read_in_strict, KILN_E_STATE, WHAT_TO_DO,
         "item: the value depends on an input of step, which is being captured and has no values yet; choose by "
         "kiln_where or kiln_cond, give it to kiln_host_call, return the value and read it outside, or capture with "
         "KILN_CAPTURE_AUTO ({there})")
-    ROW(a_tensor_from_outside_in_strict, KILN_E_STATE, WHAT,
+    ROW(a_tensor_from_outside_in_strict, KILN_E_STATE, WHAT_TO_DO,
         "add: step uses a tensor from outside, f32[2,3], made by ones: its value could change between calls; pass it "
         "as an input, make it state with kiln_state, or wrap it in kiln_constant ({there})")
     ROW(an_output_left_null, KILN_E_ARGUMENT, WHAT,
         "call: step left output 0 NULL ({here})")
     ROW(a_status_without_an_error, KILN_E_STATE, WHAT,
         "call: step failed with KILN_E_STATE ({here})")
-    ROW(a_wrong_op_inside, KILN_E_SHAPE, WHAT,
+    ROW(a_wrong_op_inside, KILN_E_SHAPE, WHAT_TO_DO,
         "matmul: inner dimensions differ: a is f32[2,3], b is f32[2,3]; they fit with kiln_transpose(b, -2, -1) "
         "({there})")
     ROW(another_number_of_outputs, KILN_E_ARGUMENT, WHAT,
@@ -271,10 +339,10 @@ const struct mistake mistakes_in_captures[] = {
         "call: input 0 of step is f32[2], its signature says f32[3] ({here})")
     ROW(another_dtype_than_the_signature, KILN_E_SHAPE, WHAT,
         "call: input 0 of step is i64[3], its signature says f32[-1] ({here})")
-    ROW(a_value_kept_beyond_the_call, KILN_E_HANDLE, WHAT,
+    ROW(a_value_kept_beyond_the_call, KILN_E_HANDLE, WHAT_TO_DO,
         "add: a is a handle that was freed (made in a capture: what a captured function does not return goes with "
         "the call) ({here})")
-    ROW(a_value_owned_beyond_the_capture, KILN_E_STATE, WHAT,
+    ROW(a_value_owned_beyond_the_capture, KILN_E_STATE, WHAT_TO_DO,
         "add: a was made in a capture that has ended; let the captured function return it as an output ({here})")
     ROW(a_shape_each_call, KILN_OK, WHAT,
         "step was captured 3 times, its limit, sizes of known graphs not counted; calls that fit no program run "
@@ -290,13 +358,13 @@ const struct mistake mistakes_in_captures[] = {
         "function use them ({there})")
     ROW(branches_of_other_shapes, KILN_E_SHAPE, WHAT,
         "cond: output 0 of then_fn is f32[2,3], of else_fn f32[]: they differ in rank ({there})")
-    ROW(a_condition_of_many_elements, KILN_E_SHAPE, WHAT,
+    ROW(a_condition_of_many_elements, KILN_E_SHAPE, WHAT_TO_DO,
         "cond: pred is bool[3], not one bool of rank 0; reduce it with kiln_all or kiln_any ({here})")
     ROW(an_expression_that_is_none, KILN_E_ARGUMENT, WHAT,
         "expression \"x * (1 + \", at 10: a value expected, found the end ({here})")
-    ROW(an_expression_of_an_unknown_name, KILN_E_ARGUMENT, WHAT,
+    ROW(an_expression_of_an_unknown_name, KILN_E_ARGUMENT, WHAT_TO_DO,
         "expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\"; is \"sigmoid\" meant? ({here})")
-    ROW(an_op_that_is_not_there, KILN_E_ARGUMENT, WHAT,
+    ROW(an_op_that_is_not_there, KILN_E_ARGUMENT, WHAT_TO_DO,
         "apply: no op is named \"gellu\"; is \"gelu\" meant? ({here})")
     LAST_ROW
 };

@@ -222,53 +222,53 @@ const struct mistake mistakes_in_cells[] = {
     ROW(flatten_forgotten, KILN_E_SHAPE, WHAT,
         "sequential.0 (dense 784 → 10): matmul: inner dimensions differ: a is f32[32,1,28,28], b is f32[784,10] "
         "({here})")
-    ROW(channels_last_in_a_network, KILN_E_SHAPE, WHAT,
+    ROW(channels_last_in_a_network, KILN_E_SHAPE, WHAT_TO_DO,
         "sequential.0 (conv2d 3 → 8, 3×3): conv2d: x is f32[1,28,28,3] and w is f32[8,3,3,3]: 28 input channels "
         "(axis 1, NCHW), 8 outputs and groups 1 do not fit a weight with 3 channels; x looks like NHWC: "
         "kiln_permute(x, KILN_AXES(0, 3, 1, 2)) makes it NCHW ({here})")
     ROW(gray_images_for_a_network_of_colours, KILN_E_SHAPE, WHAT,
         "conv2d 3 → 8, 3×3: conv2d: x is f32[1,1,28,28] and w is f32[8,3,3,3]: 1 input channels (axis 1, NCHW), 8 "
         "outputs and groups 1 do not fit a weight with 3 channels ({here})")
-    ROW(batch_norm_of_other_channels, KILN_E_SHAPE, WHAT,
+    ROW(batch_norm_of_other_channels, KILN_E_SHAPE, WHAT_TO_DO,
         "sequential.1 (batch_norm2d 16): batch_norm: mean is f32[16], it must have one value for each channel of x, "
         "f32[1,8,6,6] ({here})")
-    ROW(layer_norm_of_another_width, KILN_E_SHAPE, WHAT,
+    ROW(layer_norm_of_another_width, KILN_E_SHAPE, WHAT_TO_DO,
         "layer_norm 16: layer_norm cell: x must end in 1 axes, the last of size 16; its rank is 2, its last axis 8 "
         "({here})")
-    ROW(heads_that_do_not_divide, KILN_E_ARGUMENT, WHAT,
+    ROW(heads_that_do_not_divide, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_multi_head_attention: heads must divide width, .kv_heads heads, .dropout be in [0, 1), got width 10, "
         "heads 3, .kv_heads 3, .dropout 0 ({here})")
-    ROW(attention_of_another_width, KILN_E_SHAPE, WHAT,
+    ROW(attention_of_another_width, KILN_E_SHAPE, WHAT_TO_DO,
         "multi_head_attention 16, 4 heads: multi_head_attention cell: input 0 must be [...,L,16], its rank is 3, its "
         "last axis 8 ({here})")
-    ROW(sequence_without_time, KILN_E_SHAPE, WHAT,
+    ROW(sequence_without_time, KILN_E_SHAPE, WHAT_TO_DO,
         "lstm 4 → 8: lstm: x must be [T,N,I] or [T,I], it is f32[4] ({here})")
-    ROW(sequence_of_another_width, KILN_E_SHAPE, WHAT,
+    ROW(sequence_of_another_width, KILN_E_SHAPE, WHAT_TO_DO,
         "gru 4 → 8: gru: layer 0: w_ih must be [3 H,3], it is f32[24,4], x is f32[5,2,3] ({here})")
-    ROW(ids_as_floats_for_an_embedding, KILN_E_DTYPE, WHAT,
+    ROW(ids_as_floats_for_an_embedding, KILN_E_DTYPE, WHAT_TO_DO,
         "sequential.0 (embedding 100 × 8): embedding: ids must be integers, it is f32[2,5] ({here})")
-    ROW(sizes_of_zero, KILN_E_ARGUMENT, WHAT,
+    ROW(sizes_of_zero, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_dense: in and out must be positive, got 0 and 10 ({here})")
-    ROW(sizes_that_are_negative, KILN_E_ARGUMENT, WHAT,
+    ROW(sizes_that_are_negative, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_conv2d: in and out must be positive, got 3 and -8 ({here})")
-    ROW(groups_that_do_not_divide, KILN_E_ARGUMENT, WHAT,
+    ROW(groups_that_do_not_divide, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_conv2d: groups must divide in and out, got 2 for 3 and 8 ({here})")
-    ROW(padding_and_same, KILN_E_ARGUMENT, WHAT,
+    ROW(padding_and_same, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_conv2d: .padding goes with .pad_mode \"pad\" only, got \"same\" ({here})")
-    ROW(pad_mode_that_is_none, KILN_E_ARGUMENT, WHAT,
+    ROW(pad_mode_that_is_none, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_conv2d: unknown .pad_mode \"reflect\"; there are \"pad\", \"same\" and \"valid\" ({here})")
-    ROW(initialiser_that_is_none, KILN_E_ARGUMENT, WHAT,
+    ROW(initialiser_that_is_none, KILN_E_ARGUMENT, WHAT_TO_DO,
         "initializer: unknown \"xavier\"; there are \"zeros\", \"ones\", a number, \"constant(0.5)\", \"normal\", "
         "\"truncated_normal\", \"uniform\" (these three also as \"normal(0.02)\"), \"xavier_uniform\", "
         "\"xavier_normal\", \"he_uniform\", \"he_normal\", \"kaiming_uniform\", \"kaiming_normal\", \"orthogonal\" "
         "(these also as \"he_normal(tanh)\"), \"lecun_uniform\", \"lecun_normal\", \"dirac\", \"eye\" ({here})")
-    ROW(activation_that_is_none, KILN_E_ARGUMENT, WHAT,
+    ROW(activation_that_is_none, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_unary: apply: no op is named \"ReLU6x\"; is \"relu6\" meant? ({here})")
-    ROW(dropout_of_everything, KILN_E_ARGUMENT, WHAT,
+    ROW(dropout_of_everything, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_dropout: p must be in [0, 1), got 1 ({here})")
-    ROW(parameter_of_another_name, KILN_E_ARGUMENT, WHAT,
+    ROW(parameter_of_another_name, KILN_E_ARGUMENT, WHAT_TO_DO,
         "cell_parameter: sequential has no \"0.weigth\"; it has 0.weight, 0.bias ({here})")
-    ROW(child_of_another_name, KILN_E_ARGUMENT, WHAT,
+    ROW(child_of_another_name, KILN_E_ARGUMENT, WHAT_TO_DO,
         "cell_child: sequential has no \"1\"; its children are 0 ({here})")
     ROW(name_with_a_dot, KILN_E_ARGUMENT, WHAT,
         "cell_add_parameter: a name must be a text without dots, got \"a.b\" ({here})")
@@ -282,11 +282,11 @@ const struct mistake mistakes_in_cells[] = {
         "block: block cell: construct left output 0 NULL ({here})")
     ROW(cell_without_construct, KILN_E_ARGUMENT, WHAT,
         "cell_create: .construct is NULL ({here})")
-    ROW(layer_that_could_not_be_made, KILN_E_ARGUMENT, WHAT,
+    ROW(layer_that_could_not_be_made, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_dense: in and out must be positive, got -1 and 2 ({here})")
     ROW(residual_of_another_width, KILN_E_SHAPE, WHAT,
         "sequential.0 (residual): add: shapes do not broadcast: a is f32[2,4], b is f32[2,8] ({here})")
-    ROW(longer_than_the_positions, KILN_E_SHAPE, WHAT,
+    ROW(longer_than_the_positions, KILN_E_SHAPE, WHAT_TO_DO,
         "positional_encoding: positional_encoding cell: x must be [...,L,8] with L up to 16, its rank is 3, its last "
         "axes 20 and 8 ({here})")
     ROW(wrong_sizes_in_a_captured_cell, KILN_E_SHAPE, WHAT,

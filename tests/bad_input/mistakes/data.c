@@ -124,13 +124,13 @@ const struct mistake mistakes_in_data[] = {
         "64 ({here})")
     ROW(negative_batch, KILN_E_ARGUMENT, WHAT,
         "loader_create: a batch of -1 samples ({here})")
-    ROW(too_many_workers, KILN_E_ARGUMENT, WHAT,
+    ROW(too_many_workers, KILN_E_ARGUMENT, WHAT_TO_DO,
         "loader_create: 1000 workers, from 0 to 256 are allowed ({here})")
     ROW(fields_of_another_number, KILN_E_ARGUMENT, WHAT,
         "loader_next: 1 outputs for 2 fields ({here})")
     ROW(field_that_is_not_there, KILN_E_ARGUMENT, WHAT,
         "loader_convert: there is no field 2, the loader has 2, from 0 ({here})")
-    ROW(conversion_after_the_first_batch, KILN_E_STATE, WHAT,
+    ROW(conversion_after_the_first_batch, KILN_E_STATE, WHAT_TO_DO,
         "loader_convert: the loader has given batches; set it up before the first ({here})")
     ROW(scalars_as_a_set, KILN_E_SHAPE, WHAT,
         "loader: a field of rank 0; the first dimension counts the samples ({here})")

@@ -166,7 +166,7 @@ const struct mistake mistakes_in_environment[] = {
         "kiln: KILN_JIT: there is no \"off\"; known are 0 1")
     PROCESS("KILN_MODE=grahp", mode_that_is_none, 0, WHAT_TO_DO,
         "kiln: KILN_MODE: there is no \"grahp\"; known are eager, graph")
-    PROCESS("KILN_WAIT_S=-1", seconds_that_are_none, 0, WHAT_TO_DO,
+    PROCESS("KILN_WAIT_S=-1", seconds_that_are_none, 0, WHAT,
         "kiln: KILN_WAIT_S: \"-1\" is no number above 0; it is as if it were not set")
     PROCESS_ON(ON_CPU, "KILN_CACHE_DIR=/dev/null/none KILN_LLVM=/nonexistent/module.so",
         compiler_that_is_not_there, 0, WHAT,

@@ -208,39 +208,39 @@ const struct mistake mistakes_in_files[] = {
         "npy_load: {folder}: is not a regular file ({here})")
     ROW(text_as_npy, KILN_E_FORMAT, WHAT,
         "npy_load: {folder}/x.npy: is not npy: it does not begin with \\x93NUMPY ({here})")
-    ROW(npy_as_safetensors, KILN_E_FORMAT, WHAT,
+    ROW(npy_as_safetensors, KILN_E_FORMAT, WHAT_TO_DO,
         "safetensors_load: {folder}/x.npy: is not safetensors: a header of 379676406402707 bytes in a file of 136; "
         "it is npy, which kiln_npy_load reads ({here})")
-    ROW(npy_as_npz, KILN_E_FORMAT, WHAT,
+    ROW(npy_as_npz, KILN_E_FORMAT, WHAT_TO_DO,
         "npz_load: {folder}/x.npy: is no zip file, or cut off: no zip end record; it is npy, which kiln_npy_load "
         "reads ({here})")
-    ROW(safetensors_as_npz, KILN_E_FORMAT, WHAT,
+    ROW(safetensors_as_npz, KILN_E_FORMAT, WHAT_TO_DO,
         "npz_load: {folder}/net.safetensors: is no zip file, or cut off: no zip end record; it looks like "
         "safetensors, which kiln_safetensors_load reads ({here})")
-    ROW(safetensors_as_gguf, KILN_E_FORMAT, WHAT,
+    ROW(safetensors_as_gguf, KILN_E_FORMAT, WHAT_TO_DO,
         "gguf_load: {folder}/net.safetensors: is not GGUF: it does not begin with these letters; it looks like "
         "safetensors, which kiln_safetensors_load reads ({here})")
-    ROW(safetensors_as_torch, KILN_E_FORMAT, WHAT,
+    ROW(safetensors_as_torch, KILN_E_FORMAT, WHAT_TO_DO,
         "torch_load: {folder}/net.safetensors: is no file of PyTorch: it is no zip file; it looks like safetensors, "
         "which kiln_safetensors_load reads ({here})")
-    ROW(safetensors_as_a_checkpoint, KILN_E_FORMAT, WHAT,
+    ROW(safetensors_as_a_checkpoint, KILN_E_FORMAT, WHAT_TO_DO,
         "checkpoint_load: {folder}/net.safetensors: is a safetensors file, and is not a checkpoint; "
         "kiln_safetensors_load reads it ({here})")
-    ROW(npz_as_safetensors, KILN_E_FORMAT, WHAT,
+    ROW(npz_as_safetensors, KILN_E_FORMAT, WHAT_TO_DO,
         "safetensors_load: {folder}/x.npz: is not safetensors: a header of 576460838270094160 bytes in a file of "
         "244; it is a zip file, as kiln_npz_load and kiln_torch_load read ({here})")
-    ROW(gguf_as_safetensors, KILN_E_FORMAT, WHAT,
+    ROW(gguf_as_safetensors, KILN_E_FORMAT, WHAT_TO_DO,
         "safetensors_load: {folder}/m.gguf: is not safetensors: a header of 14064895815 bytes in a file of 24; it is "
         "GGUF, which kiln_gguf_load reads ({here})")
     ROW(empty_file, KILN_E_FORMAT, WHAT,
         "safetensors_load: {folder}/x.safetensors: the file is cut off: it is empty ({here})")
-    ROW(torch_as_npz, KILN_E_FORMAT, WHAT,
+    ROW(torch_as_npz, KILN_E_FORMAT, WHAT_TO_DO,
         "npz_load: {folder}/model.pth: is a zip file without arrays: none of its 1 members is an npy file, the first "
         "is \"archive/data.pkl\"; kiln_torch_load reads weights of PyTorch ({here})")
-    ROW(torch_as_safetensors, KILN_E_FORMAT, WHAT,
+    ROW(torch_as_safetensors, KILN_E_FORMAT, WHAT_TO_DO,
         "safetensors_load: {folder}/model.pth: is not safetensors: a header of 85966670672 bytes in a file of 130; "
         "it is a zip file, as kiln_npz_load and kiln_torch_load read ({here})")
-    ROW(name_that_is_not_in_the_file, KILN_E_ARGUMENT, WHAT,
+    ROW(name_that_is_not_in_the_file, KILN_E_ARGUMENT, WHAT_TO_DO,
         "archive_get: there is no array \"wieght\" in {folder}/net.safetensors (2 arrays, the first is \"weight\"); "
         "is \"weight\" meant? ({here})")
     ROW(number_that_is_not_in_the_file, KILN_E_ARGUMENT, WHAT,
@@ -260,9 +260,9 @@ const struct mistake mistakes_in_files[] = {
         "checkpoint_get_int: the checkpoint has no int \"step\"; that entry is of another kind ({here})")
     ROW(a_name_twice, KILN_E_ARGUMENT, WHAT,
         "npz_save: the name \"x\" is given twice ({here})")
-    ROW(bf16_as_npy, KILN_E_UNSUPPORTED, WHAT,
+    ROW(bf16_as_npy, KILN_E_UNSUPPORTED, WHAT_TO_DO,
         "npy_save: {folder}/x.npy: npy has no bf16; cast to f32, or use safetensors ({here})")
-    ROW(image_of_floats, KILN_E_DTYPE, WHAT,
+    ROW(image_of_floats, KILN_E_DTYPE, WHAT_TO_DO,
         "save_image: {folder}/x.png: the image is f32, not u8; kiln_cast(kiln_mul(x, 255), KILN_U8) makes one of "
         "floats in [0, 1] ({here})")
     ROW(text_as_an_image, KILN_E_UNSUPPORTED, WHAT,

@@ -137,16 +137,18 @@ static void gradient_of_another_number(void)
     AT(kiln_grad(square, NULL, &x, 1, NULL, grads, 2));
 }
 
-static kiln_status nothing(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+enum { FORGETS_LINE = __LINE__ + 1 };
+static kiln_status forgets(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    (void)user, (void)in, (void)n_in, (void)out, (void)n_out;
-    return KILN_OK;
+    (void)user, (void)n_in, (void)out, (void)n_out;
+    return kiln_neg(in[0]) ? kiln_error() : KILN_E_ARGUMENT;
 }
 
 static void function_that_gives_nothing(void)
 {
     kiln_tensor *x = F32(3), *grad;
-    AT(kiln_grad(nothing, NULL, &x, 1, NULL, &grad, 1));
+    there_line = FORGETS_LINE;
+    AT(kiln_grad(forgets, NULL, &x, 1, NULL, &grad, 1));
 }
 
 static kiln_status counted(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -187,34 +189,34 @@ static void bprop_of_an_unknown_op(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_gradients[] = {
-    ROW(backward_without_parameters, KILN_OK, WHAT,
+    ROW(backward_without_parameters, KILN_OK, WHAT_TO_DO,
         "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
         "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
     ROW(backward_of_many_numbers, KILN_OK, WHAT,
         "backward: out is f32[3] and sens is NULL: the gradients are those of the sum of its elements ({here})")
-    ROW(sens_of_another_shape, KILN_E_SHAPE, WHAT,
+    ROW(sens_of_another_shape, KILN_E_SHAPE, WHAT_TO_DO,
         "backward: sens should have the shape of output 0, f32[3], it is f32[2] ({here})")
-    ROW(backward_twice, KILN_E_GRADIENT, WHAT,
+    ROW(backward_twice, KILN_E_GRADIENT, WHAT_TO_DO,
         "backward: the tape of sum was used up by an earlier backward; pass .keep_tape to that one ({here})")
-    ROW(backward_in_no_grad, KILN_OK, WHAT,
+    ROW(backward_in_no_grad, KILN_OK, WHAT_TO_DO,
         "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
         "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
-    ROW(backward_through_stop_gradient, KILN_OK, WHAT,
+    ROW(backward_through_stop_gradient, KILN_OK, WHAT_TO_DO,
         "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
         "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
-    ROW(backward_through_argmax, KILN_OK, WHAT,
+    ROW(backward_through_argmax, KILN_OK, WHAT_TO_DO,
         "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
         "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
-    ROW(backward_of_an_accuracy, KILN_OK, WHAT,
+    ROW(backward_of_an_accuracy, KILN_OK, WHAT_TO_DO,
         "backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter makes what "
         "has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off ({here})")
-    ROW(no_grad_end_without_begin, KILN_E_STATE, WHAT,
+    ROW(no_grad_end_without_begin, KILN_E_STATE, WHAT_TO_DO,
         "no_grad_end: without kiln_no_grad_begin on this thread ({here})")
-    ROW(write_to_a_parameter, KILN_E_GRADIENT, WHAT,
+    ROW(write_to_a_parameter, KILN_E_GRADIENT, WHAT_TO_DO,
         "sub_: w is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end ({here})")
-    ROW(assignment_to_a_parameter, KILN_E_GRADIENT, WHAT,
+    ROW(assignment_to_a_parameter, KILN_E_GRADIENT, WHAT_TO_DO,
         "assign: w is a leaf that requires a gradient; write it between kiln_no_grad_begin and _end ({here})")
-    ROW(write_to_what_a_backward_needs, KILN_E_GRADIENT, WHAT,
+    ROW(write_to_what_a_backward_needs, KILN_E_GRADIENT, WHAT_TO_DO,
         "backward: the gradient of square needs its input x, which mul_ has changed since: it is at version 1, "
         "expected version 0 ({here})")
     ROW(broadcast_in_place, KILN_E_SHAPE, WHAT,
@@ -225,7 +227,7 @@ const struct mistake mistakes_in_gradients[] = {
         "set_requires_grad: t is no leaf, it is the result of square ({here})")
     ROW(gradient_set_of_another_shape, KILN_E_SHAPE, WHAT,
         "set_gradient: grad is f32[2], param is f32[3] ({here})")
-    ROW(gradients_through_values, KILN_E_GRADIENT, WHAT,
+    ROW(gradients_through_values, KILN_E_GRADIENT, WHAT_TO_DO,
         "backward: out comes from a result of kiln_grad, which kept no tape: pass .create_graph to that one, or take "
         "kiln_stop_gradient of its result ({here})")
     ROW(gradient_by_an_input_that_is_not_there, KILN_E_ARGUMENT, WHAT,
@@ -233,7 +235,7 @@ const struct mistake mistakes_in_gradients[] = {
     ROW(gradient_of_another_number, KILN_E_ARGUMENT, WHAT,
         "grad: the call has 1 results, room is given for 2 ({here})")
     ROW(function_that_gives_nothing, KILN_E_ARGUMENT, WHAT,
-        "grad: fn left output 0 NULL ({here})")
+        "grad: fn left output 0 NULL; it is the function at {there} ({here})")
     ROW(gradient_of_an_integer_result, KILN_OK, WHAT,
         "")
     ROW(check_of_gradients_in_f32, KILN_E_ARGUMENT, WHAT,
@@ -242,7 +244,7 @@ const struct mistake mistakes_in_gradients[] = {
         "gradients: wrt 0 requires no gradient ({here})")
     ROW(hook_of_a_tensor_without_gradient, KILN_E_GRADIENT, WHAT,
         "register_hook: t requires no gradient ({here})")
-    ROW(bprop_of_an_unknown_op, KILN_E_ARGUMENT, WHAT,
+    ROW(bprop_of_an_unknown_op, KILN_E_ARGUMENT, WHAT_TO_DO,
         "register_bprop: no op is named \"gellu\"; is \"gelu\" meant? ({here})")
     LAST_ROW
 };

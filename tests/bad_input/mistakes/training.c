@@ -162,10 +162,10 @@ static void training_mode_forgotten(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_training[] = {
-    ROW(step_without_gradients, KILN_OK, WHAT,
+    ROW(step_without_gradients, KILN_OK, WHAT_TO_DO,
         "optim_step: none of the 1 parameters has a gradient, none has moved; is kiln_backward called before the "
         "step? ({here})")
-    ROW(optimiser_of_no_parameter, KILN_E_ARGUMENT, WHAT,
+    ROW(optimiser_of_no_parameter, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_adam: parameter 0 is no parameter: no gradient would ever move it; make one of it with kiln_parameter "
         "({here})")
     ROW(optimiser_of_nothing, KILN_E_ARGUMENT, WHAT,
@@ -174,28 +174,28 @@ const struct mistake mistakes_in_training[] = {
         "optim_adam: parameter 0 \"\" must be a leaf of a float dtype, it is a result of f32 ({here})")
     ROW(parameter_twice, KILN_E_ARGUMENT, WHAT,
         "optim_adam: parameter 1 \"w\" is parameter 0, too: it would be moved twice in a step ({here})")
-    ROW(parameters_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT,
+    ROW(parameters_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT_TO_DO,
         "optim_adam: parameter 1 \"b\" is on null, parameter 0 is on {kind}; make an optimiser for each ({here})")
     ROW(negative_rate, KILN_E_ARGUMENT, WHAT,
         "optim_sgd: .lr must be a number not below 0, got -0.1 ({here})")
-    ROW(momentum_above_1, KILN_E_ARGUMENT, WHAT,
+    ROW(momentum_above_1, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_sgd: .momentum must be in [0, 1), got 1.5 ({here})")
-    ROW(nesterov_without_momentum, KILN_E_ARGUMENT, WHAT,
+    ROW(nesterov_without_momentum, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_sgd: .nesterov needs a momentum and no dampening, got 0 and 0 ({here})")
-    ROW(rate_that_is_no_number, KILN_E_ARGUMENT, WHAT,
+    ROW(rate_that_is_no_number, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_set_lr: the rate must not be below 0, got -nan ({here})")
-    ROW(schedule_of_a_negative_length, KILN_E_ARGUMENT, WHAT,
+    ROW(schedule_of_a_negative_length, KILN_E_ARGUMENT, WHAT_TO_DO,
         "schedule_cosine: the number of steps must be positive, got 0 ({here})")
-    ROW(milestones_that_do_not_ascend, KILN_E_ARGUMENT, WHAT,
+    ROW(milestones_that_do_not_ascend, KILN_E_ARGUMENT, WHAT_TO_DO,
         "schedule_multi_step: the milestones must ascend, got 30 before 10 ({here})")
-    ROW(rate_of_a_step_before_the_first, KILN_E_ARGUMENT, WHAT,
+    ROW(rate_of_a_step_before_the_first, KILN_E_ARGUMENT, WHAT_TO_DO,
         "schedule_lr: the step must not be below 0, got -1 ({here})")
     ROW(state_of_another_schedule, KILN_E_ARGUMENT, WHAT,
         "schedule_set_state: the state has 0 numbers, 4 are given ({here})")
-    ROW(muon_of_a_vector, KILN_E_SHAPE, WHAT,
+    ROW(muon_of_a_vector, KILN_E_SHAPE, WHAT_TO_DO,
         "optim_muon: parameter 0 \"w\" has rank 1, and only matrices and tensors of higher rank have a direction to "
         "make orthogonal; give it to another optimiser ({here})")
-    ROW(clip_to_nothing, KILN_E_ARGUMENT, WHAT,
+    ROW(clip_to_nothing, KILN_E_ARGUMENT, WHAT_TO_DO,
         "clip_grad_norm: the limit must be positive, got 0 ({here})")
     ROW(average_taken_while_it_is_in, KILN_E_ARGUMENT, WHAT,
         "average_update: average is NULL ({here})")
@@ -205,7 +205,7 @@ const struct mistake mistakes_in_training[] = {
         "optim_add_group: parameter 1 \"w\" is parameter 0, too: it would be moved twice in a step ({here})")
     ROW(group_with_a_number_that_there_is_not, KILN_E_ARGUMENT, WHAT,
         "optim_sgd: group 1: .beta2 is 0.9, and the optimiser has no such number ({here})")
-    ROW(training_mode_forgotten, KILN_OK, WHAT,
+    ROW(training_mode_forgotten, KILN_OK, WHAT_TO_DO,
         "backward: through a cell dropout in inference mode, in which cells are made; call kiln_cell_set_training "
         "with true to train, with false where inference is meant ({here})")
     LAST_ROW
