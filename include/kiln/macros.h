@@ -17,72 +17,38 @@ template <class T> constexpr const T *ref(const T &v)
 template <class T, size_t N> struct list {
     T v[N];
 };
-// In a list of integers 2.5 would be 2 without a word.
-template <class T, class A> constexpr T fit(A a)
-{
-    return static_cast<T>(a);
-}
-template <class T> T fit(double) = delete;
-template <class T> T fit(float) = delete;
 template <class T, class... A> constexpr list<T, sizeof...(A)> pack(A... a)
 {
-    return {{fit<T>(a)...}};
+    return {{static_cast<T>(a)...}};
 }
 template <class... A> char (&count(const A &...))[sizeof...(A)];
 } // namespace kiln_detail
 #define KILN_COUNT_(T, ...) sizeof(::kiln_detail::count(__VA_ARGS__))
 #define KILN_LIST_(T, ...)  ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
 #define KILN_OPTS_(T, ...)  ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
-#define KILN_WHOLE_(...)    __VA_ARGS__
+#define KILN_INTS_(n, v)    (::kiln_ints{n, v})
 #else
 #define KILN_0
 #define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
 // clang-format takes a list in braces for a body.
 // clang-format off
 #define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
+#define KILN_INTS_(n, v)   ((kiln_ints){n, v})
 // clang-format on
 #define KILN_OPTS_(T, ...)  (&(T){.size = sizeof(T), __VA_ARGS__})
-// clang-format off
-// In a shape 2.5 would be 2 without a word: a float is no operand of |. Lists beyond the largest rank are taken as they
-// are.
-#define KILN_WHOLE_0_(...) __VA_ARGS__
-#define KILN_WHOLE_1_(a)  ((a) | 0)
-#define KILN_WHOLE_2_(a, ...) ((a) | 0), KILN_WHOLE_1_(__VA_ARGS__)
-#define KILN_WHOLE_3_(a, ...) ((a) | 0), KILN_WHOLE_2_(__VA_ARGS__)
-#define KILN_WHOLE_4_(a, ...) ((a) | 0), KILN_WHOLE_3_(__VA_ARGS__)
-#define KILN_WHOLE_5_(a, ...) ((a) | 0), KILN_WHOLE_4_(__VA_ARGS__)
-#define KILN_WHOLE_6_(a, ...) ((a) | 0), KILN_WHOLE_5_(__VA_ARGS__)
-#define KILN_WHOLE_7_(a, ...) ((a) | 0), KILN_WHOLE_6_(__VA_ARGS__)
-#define KILN_WHOLE_8_(a, ...) ((a) | 0), KILN_WHOLE_7_(__VA_ARGS__)
-#define KILN_WHOLE_9_(a, ...) ((a) | 0), KILN_WHOLE_8_(__VA_ARGS__)
-#define KILN_WHOLE_10_(a, ...) ((a) | 0), KILN_WHOLE_9_(__VA_ARGS__)
-#define KILN_WHOLE_11_(a, ...) ((a) | 0), KILN_WHOLE_10_(__VA_ARGS__)
-#define KILN_WHOLE_12_(a, ...) ((a) | 0), KILN_WHOLE_11_(__VA_ARGS__)
-#define KILN_WHOLE_13_(a, ...) ((a) | 0), KILN_WHOLE_12_(__VA_ARGS__)
-#define KILN_WHOLE_14_(a, ...) ((a) | 0), KILN_WHOLE_13_(__VA_ARGS__)
-#define KILN_WHOLE_15_(a, ...) ((a) | 0), KILN_WHOLE_14_(__VA_ARGS__)
-#define KILN_WHOLE_16_(a, ...) ((a) | 0), KILN_WHOLE_15_(__VA_ARGS__)
-#define KILN_PICK_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, \
-    a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, name, ...) \
-    name
-#define KILN_WHOLE_(...) KILN_PICK_(__VA_ARGS__, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
-    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
-    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
-    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_16_, \
-    KILN_WHOLE_15_, KILN_WHOLE_14_, KILN_WHOLE_13_, KILN_WHOLE_12_, KILN_WHOLE_11_, KILN_WHOLE_10_, KILN_WHOLE_9_, \
-    KILN_WHOLE_8_, KILN_WHOLE_7_, KILN_WHOLE_6_, KILN_WHOLE_5_, KILN_WHOLE_4_, KILN_WHOLE_3_, KILN_WHOLE_2_, \
-    KILN_WHOLE_1_, )(__VA_ARGS__)
-// clang-format on
 #endif
 
 /// Rank and dimensions of a shape, as two arguments: `kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3))`.
-#define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, KILN_WHOLE_(__VA_ARGS__))
+#define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
-/// A list of integers as the value of an option field of type kiln_ints.
+/// A list of integers, of type kiln_ints, as an argument or the value of an option: `kiln_permute(x, KILN_AXES(1, 0))`,
+/// `KILN_REDUCE(.axes = KILN_AXES(0))`. It lives as long as a compound literal in its place does.
+#define KILN_ARGS(...) KILN_INTS_(KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__))
+#define KILN_AXES(...) KILN_ARGS(__VA_ARGS__)
+/// The list of no axes, which most functions take for all of them.
+#define KILN_AXES0 KILN_INTS_(0, NULL)
 // clang-format off
-#define KILN_ARGS(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
-#define KILN_AXES(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 /// A list of tensors as the value of an option field of type kiln_tensors.
 #define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
 #define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
