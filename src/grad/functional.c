@@ -4,6 +4,7 @@
 // an INPUT node: the backward of this call ends there, and the tape outside, if one records, goes on through it.
 // Without a tape outside nothing of this call's tape is left; with one, the backward is itself recorded and the tape
 // stays, which is how orders nest.
+#include "base/caller.h"
 #include "base/thread.h"
 #include "grad/backward.h"
 #include "grad/bundle.h"
@@ -14,6 +15,7 @@
 #include "tensor/apply.h"
 #include "tensor/reach.h"
 #include <kiln/ops.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -23,10 +23,11 @@ CASES = [
 
 
 def said(compiler, includes, statement):
-    code = f'#include <kiln/kiln.h>\nvoid f(kiln_device *dev, kiln_tensor *x)\n{{\n    (void)dev, (void)x;\n    {statement}\n}}\n'
+    code = (f'#include <kiln/kiln.h>\nvoid f(kiln_device *dev, kiln_tensor *x)\n{{\n    (void)dev, (void)x;\n'
+            f'    {statement}\n}}\n')
     flags = ['-std=c17', '-fsyntax-only', '-x', 'c', '-'] + [f'-I{i}' for i in includes]
-    run = subprocess.run(compiler + flags, input=code, capture_output=True, text=True, env={**os.environ, 'LC_ALL': 'C'})
-    return run.stderr
+    env = {**os.environ, 'LC_ALL': 'C'}
+    return subprocess.run(compiler + flags, input=code, capture_output=True, text=True, env=env).stderr
 
 
 def main(include, built, *compiler):

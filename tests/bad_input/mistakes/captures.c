@@ -235,7 +235,8 @@ static void a_condition_of_many_elements(void)
 static kiln_status gives_no_bundle(void *user, kiln_bundle *in, kiln_bundle **out)
 {
     (void)user, (void)out;
-    return kiln_bundle_tensor(in, "y") ? kiln_error() : kiln_error();
+    THERE(kiln_bundle_tensor(in, "y"));
+    return kiln_error();
 }
 
 static void a_name_that_is_not_in_a_bundle(void)
@@ -361,11 +362,22 @@ const struct mistake mistakes_in_captures[] = {
     ROW(a_condition_of_many_elements, KILN_E_SHAPE, WHAT_TO_DO,
         "cond: pred is bool[3], not one bool of rank 0; reduce it with kiln_all or kiln_any ({here})")
     ROW(an_expression_that_is_none, KILN_E_ARGUMENT, WHAT,
-        "expression \"x * (1 + \", at 10: a value expected, found the end ({here})")
+        "register_op: my_op: expression \"x * (1 + \", at 10: a value expected, found the end ({here})")
     ROW(an_expression_of_an_unknown_name, KILN_E_ARGUMENT, WHAT_TO_DO,
-        "expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\"; is \"sigmoid\" meant? ({here})")
+        "register_op: my_op: expression \"sigmoidd(x)\", at 1: unknown function \"sigmoidd\"; is \"sigmoid\" meant? "
+        "({here})")
     ROW(an_op_that_is_not_there, KILN_E_ARGUMENT, WHAT_TO_DO,
         "apply: no op is named \"gellu\"; is \"gelu\" meant? ({here})")
+    ROW(a_name_that_is_not_in_a_bundle, KILN_E_ARGUMENT, WHAT,
+        "bundle_tensor: there is no entry \"y\"; \"x\" is one ({there})")
+    ROW(a_function_of_bundles_that_fails, KILN_E_STATE, WHAT,
+        "bundle_call: step failed with KILN_E_STATE ({here})")
+    ROW(a_loop_whose_shapes_grow, KILN_E_SHAPE, WHAT,
+        "for: carried value 0 is f32[2,3] before trip 0 and f32[4,3] after it: they differ in dimension 0 ({there})")
+    ROW(a_loop_that_is_told_no_condition, KILN_E_DTYPE, WHAT,
+        "while: what cond gives is f32[2], not bool; compare it with something ({here})")
+    ROW(an_assertion_that_does_not_hold, KILN_E_ASSERT, WHAT,
+        "assert at {here}: x is above 1 ({here})")
     LAST_ROW
 };
 // clang-format on

@@ -219,9 +219,9 @@ static void hook_that_is_not_there(void)
 const struct mistake mistakes_in_cells[] = {
     ROW(sizes_between_layers, KILN_E_SHAPE, WHAT,
         "sequential.2 (dense 128 → 10): matmul: inner dimensions differ: a is f32[32,100], b is f32[128,10] ({here})")
-    ROW(flatten_forgotten, KILN_E_SHAPE, WHAT,
-        "sequential.0 (dense 784 → 10): matmul: inner dimensions differ: a is f32[32,1,28,28], b is f32[784,10] "
-        "({here})")
+    ROW(flatten_forgotten, KILN_E_SHAPE, WHAT_TO_DO,
+        "sequential.0 (dense 784 → 10): x has rank 4, and 784 elements behind its first axis; kiln_nn_flatten before "
+        "this cell makes rows of them ({here})")
     ROW(channels_last_in_a_network, KILN_E_SHAPE, WHAT_TO_DO,
         "sequential.0 (conv2d 3 → 8, 3×3): conv2d: x is f32[1,28,28,3] and w is f32[8,3,3,3]: 28 input channels "
         "(axis 1, NCHW), 8 outputs and groups 1 do not fit a weight with 3 channels; x looks like NHWC: "

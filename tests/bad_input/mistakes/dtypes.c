@@ -195,7 +195,8 @@ const struct mistake mistakes_in_dtypes[] = {
     ROW_ON(ON_CPU, label_out_of_range, KILN_E_ARGUMENT, WHAT,
         "cross_entropy: label 10 at [2] is out of range for 10 classes ({here})")
     ROW_ON(ON_CPU, negative_label, KILN_E_ARGUMENT, WHAT,
-        "cross_entropy: label -100 at [1] is out of range for 10 classes ({here})")
+        "cross_entropy: label -100 at [1] is out of range for 10 classes; options .ignore and .ignore_index leave a "
+        "label out ({here})")
     ROW_ON(ON_CPU, id_out_of_range, KILN_E_ARGUMENT, WHAT,
         "embedding: index 10 is out of range for an axis of 10 elements ({here})")
     ROW_ON(ON_CPU, index_to_gather_out_of_range, KILN_E_ARGUMENT, WHAT,

@@ -137,12 +137,17 @@ static void gradient_of_another_number(void)
     AT(kiln_grad(square, NULL, &x, 1, NULL, grads, 2));
 }
 
+// On one line, for compilers differ in which is that of a function.
+// clang-format off
+#define FORGETS(name)                                                                                                  \
+    static kiln_status name(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)          \
+    {                                                                                                                  \
+        (void)user, (void)in, (void)n_in, (void)out, (void)n_out;                                                      \
+        return KILN_OK;                                                                                                \
+    }
 enum { FORGETS_LINE = __LINE__ + 1 };
-static kiln_status forgets(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    (void)user, (void)n_in, (void)out, (void)n_out;
-    return kiln_neg(in[0]) ? kiln_error() : KILN_E_ARGUMENT;
-}
+FORGETS(forgets)
+// clang-format on
 
 static void function_that_gives_nothing(void)
 {

@@ -56,8 +56,8 @@ const char *file_with(const char *name, const void *bytes, size_t size_B);
 
 // clang-format off
 #define TABLES(DO) \
-    DO(shapes) DO(axes) DO(dtypes) DO(lifetime) DO(devices) DO(captures) DO(gradients) DO(training) DO(cells) DO(files) \
-    DO(data) DO(environment)
+    DO(shapes) DO(axes) DO(dtypes) DO(lifetime) DO(devices) DO(captures) DO(gradients) DO(training) DO(cells) \
+    DO(files) DO(data) DO(environment)
 // clang-format on
 #define DECLARE(area) extern const struct mistake mistakes_in_##area[];
 TABLES(DECLARE)
