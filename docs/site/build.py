@@ -34,7 +34,8 @@ FRAME = """<!doctype html>
 <link rel="icon" href="{up}assets/icon.svg">
 <link rel="stylesheet" href="{up}assets/site.css">
 <script>
-try {{ const t = localStorage.getItem("kiln-theme"); if (t) document.documentElement.dataset.theme = t; }} catch (e) {{}}
+try {{ const t = localStorage.getItem("kiln-theme"); if (t) document.documentElement.dataset.theme = t; }}
+catch (e) {{ /* the system's choice */ }}
 </script>
 </head>
 <body data-up="{up}">

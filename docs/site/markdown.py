@@ -1,6 +1,6 @@
 """The Markdown that the pages of docs/ are written in, as HTML: headings, paragraphs, lists, tables, code, links,
-images, emphasis. Input: text. Output: HTML, the headings, and sections of plain text for the search. What is not Markdown here
-stays text: nothing of a page is HTML but <br> in tables.
+images, emphasis. Input: text. Output: HTML, the headings, and sections of plain text for the search. What is not
+Markdown here stays text: nothing of a page is HTML but <br> in tables.
 """
 import html
 import re
