@@ -1,0 +1,8 @@
+// What became of a function, as texts.
+#pragma once
+#include "jit/function.h"
+#include <kiln/explain.h>
+
+void function_explain(struct kiln_function *f, bool summary, struct str *s);
+// page.c: one of HTML. Errors are pending.
+void function_explain_page(struct kiln_function *f, struct str *s);
