@@ -46,7 +46,7 @@ void program_explain(const struct program *p, struct str *out)
 
 // --- the summary
 
-enum { KINDS_SHOWN = 12 };
+enum { KINDS_SHOWN = 12, TYPES_SHOWN_B = 56 };
 
 // Launches of one name over the same types.
 struct kind {
@@ -107,25 +107,37 @@ static void add_cost(struct str *out, double bytes, double flops)
     str_add_flops(out, flops);
 }
 
-static void add_kind(const struct kind *k, struct str *out)
+// Whole types, of many the first.
+static void add_types(const char *types, struct str *out)
 {
-    str_addf(out, "%d × %s", k->launches, k->name);
-    if (k->kernels > k->launches) str_addf(out, " and others, %d kernels", k->kernels);
+    size_t n = strlen(types);
+    if (n > TYPES_SHOWN_B)
+        for (n = TYPES_SHOWN_B; n > 0 && types[n] != ' ';) n--;
+    str_addn(out, types, n);
+    if (types[n]) str_add(out, " …");
+}
+
+static void add_kind(const struct kind *k, const char *indent, struct str *out)
+{
+    str_addf(out, "%s%d × %s", indent, k->launches, k->name);
+    if (k->kernels > k->launches) str_addf(out, " and others alike, %d kernels", k->kernels);
     str_add(out, ": ");
-    if (k->in && *k->in) str_addf(out, "%s ", k->in);
-    if (k->out) str_addf(out, "→ %s, ", k->out);
+    if (k->in) add_types(k->in, out);
+    str_add(out, k->in && *k->in ? " → " : "→ ");
+    if (k->out) add_types(k->out, out);
+    str_add(out, "; ");
     add_cost(out, k->bytes, k->flops);
     str_add(out, "\n");
 }
 
-static void add_kinds(struct kinds *k, struct str *out)
+static void add_kinds(struct kinds *k, const char *indent, struct str *out)
 {
     qsort(k->v, (size_t)k->n, sizeof *k->v, by_bytes);
     struct kind rest = {.name = NULL};
     int n_rest = 0;
     for (int i = 0; i < k->n; i++) {
         if (i < KINDS_SHOWN || k->n == KINDS_SHOWN + 1) {
-            add_kind(&k->v[i], out);
+            add_kind(&k->v[i], indent, out);
             continue;
         }
         rest.launches += k->v[i].launches;
@@ -134,29 +146,41 @@ static void add_kinds(struct kinds *k, struct str *out)
         n_rest++;
     }
     if (n_rest) {
-        str_addf(out, "%d launches of %d other kinds: ", rest.launches, n_rest);
+        str_addf(out, "%s%d launches of %d other kinds: ", indent, rest.launches, n_rest);
         add_cost(out, rest.bytes, rest.flops);
         str_add(out, "\n");
     }
     if (k->n < 2) return;
-    str_add(out, "together ");
+    str_addf(out, "%stogether ", indent);
     add_cost(out, k->bytes, k->flops);
     str_add(out, "\n");
 }
 
-void program_summary(const struct program *p, struct str *out)
+static void summary_of_child(const struct program *p, struct str *out);
+
+static void summary(const struct program *p, const char *indent, struct str *out)
 {
-    if (background_better(p)) p = background_better(p);
     struct kinds k = {.v = calloc((size_t)p->n_actions + 1, sizeof *k.v)};
     add_head(p, out);
     if (!k.v) str_fail(out);
     for (int i = 0; i < p->n_actions && k.v; i++) {
         const struct action *a = &p->actions[i];
         if (a->host) program_host_explain(a->host, out);
-        if (a->region) program_region_explain(a->region, "  ", program_summary, out);
+        if (a->region) program_region_explain(a->region, "  ", summary_of_child, out);
         if (a->plain || a->fused) count_action(&k, a);
     }
-    if (k.v) add_kinds(&k, out);
+    if (k.v) add_kinds(&k, indent, out);
     free(k.v);
+}
+
+static void summary_of_child(const struct program *p, struct str *out)
+{
+    summary(p, "  ", out);
+}
+
+void program_summary(const struct program *p, struct str *out)
+{
+    if (background_better(p)) p = background_better(p);
+    summary(p, "", out);
     records_explain((struct program *)(uintptr_t)p, out);
 }
