@@ -54,6 +54,14 @@ int file_replace(const char *path, const char *text, size_t n)
     return failed;
 }
 
+int file_remove(const char *folder, const char *name)
+{
+    char *path = file_path(folder, name);
+    int failed = !path ? ENOMEM : unlink(path) && errno != ENOENT ? errno : 0;
+    free(path);
+    return failed;
+}
+
 int file_make_folder(const char *path)
 {
     char *part = strdup(path);

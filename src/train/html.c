@@ -156,7 +156,7 @@ void html_write(struct str *s, const struct curves *c, const kiln_training *t)
     str_add(s, style);
     str_add(s, "<h1>");
     svg_text(s, title);
-    str_addf(s, "</h1>\n<p>%lld steps, %lld epochs, ", (long long)t->steps, (long long)t->epochs);
+    str_addf(s, "</h1>\n<p>%lld steps, %lld epochs, ", (long long)t->counters.steps, (long long)t->counters.epochs);
     add_value(s, training_seconds(t), "%.1f s</p>\n");
     add_table(s, t);
     svg_write(s, &untitled, true);

@@ -93,7 +93,7 @@ static void add_values(struct str *s, const kiln_training *t, bool of_epoch, con
 static double step_ns(const kiln_training *t)
 {
     const struct train_progress *p = &t->progress;
-    int64_t n = t->steps - p->timed_from;
+    int64_t n = t->counters.steps - p->timed_from;
     return p->timed_ns && n > 0 ? (double)(clock_now_ns() - p->timed_ns) / (double)n : 0;
 }
 
@@ -105,9 +105,9 @@ static void add_rate(struct str *s, const kiln_training *t, const char *between)
     if (!(ns > 0)) return;
     c_snprintf(text, sizeof text, ns < 1e9 ? "%.3g ms/step" : "%.3g s/step", ns < 1e9 ? 1e-6 * ns : 1e-9 * ns);
     str_addf(s, "%s%s", between, text);
-    if (total <= t->steps) return;
+    if (total <= t->counters.steps) return;
     str_add(s, between);
-    add_time(s, 1e-9 * ns * (double)(total - t->steps));
+    add_time(s, 1e-9 * ns * (double)(total - t->counters.steps));
     str_add(s, " left");
 }
 
@@ -137,10 +137,10 @@ static void print_step(kiln_training *t)
     str_init(&s);
     add_title(&s, t);
     str_add(&s, "step ");
-    add_count(&s, t->steps, training_total(t));
-    if (t->in_epoch) {
+    add_count(&s, t->counters.steps, training_total(t));
+    if (t->counters.in_epoch) {
         str_add(&s, ", epoch ");
-        add_count(&s, t->epochs + 1, t->opts.epochs);
+        add_count(&s, t->counters.epochs + 1, t->opts.epochs);
     }
     add_values(&s, t, false, ", ");
     add_rate(&s, t, ", ");
@@ -154,7 +154,7 @@ void progress_epoch(kiln_training *t)
     str_init(&s);
     add_title(&s, t);
     str_add(&s, "epoch ");
-    add_count(&s, t->epochs, t->opts.epochs);
+    add_count(&s, t->counters.epochs, t->opts.epochs);
     str_add(&s, " done");
     add_values(&s, t, true, ", ");
     str_add(&s, ", ");
@@ -168,8 +168,8 @@ void progress_epoch(kiln_training *t)
 static void extent(const kiln_training *t, int64_t *done, int64_t *of)
 {
     int64_t total = training_total(t);
-    bool by_epoch = t->in_epoch && t->opts.epochs > 0 && total % t->opts.epochs == 0 && total > 0;
-    *done = by_epoch ? t->epoch_steps : t->steps;
+    bool by_epoch = t->counters.in_epoch && t->opts.epochs > 0 && total % t->opts.epochs == 0 && total > 0;
+    *done = by_epoch ? t->counters.epoch_steps : t->counters.steps;
     *of = by_epoch ? total / t->opts.epochs : total;
 }
 
@@ -211,9 +211,9 @@ static void draw(kiln_training *t)
     str_init(&head);
     str_init(&tail);
     add_title(&head, t);
-    if (t->in_epoch) {
+    if (t->counters.in_epoch) {
         str_add(&head, "epoch ");
-        add_count(&head, t->epochs + 1, t->opts.epochs);
+        add_count(&head, t->counters.epochs + 1, t->opts.epochs);
         str_add(&head, " ");
     }
     add_count(&tail, done, of);
@@ -242,14 +242,29 @@ void progress_step(kiln_training *t)
     struct train_progress *p = &t->progress;
     if (!p->timed_ns) {
         p->timed_ns = clock_now_ns();
-        p->timed_from = t->steps;
+        p->timed_from = t->counters.steps;
     }
-    if (p->bar && (!p->drawn || clock_now_ns() - p->drawn_ns >= REDRAW_NS || t->steps == training_total(t))) draw(t);
-    if (p->lines && t->steps % t->opts.print_every == 0) print_step(t);
+    if (p->bar && (!p->drawn || clock_now_ns() - p->drawn_ns >= REDRAW_NS || t->counters.steps == training_total(t)))
+        draw(t);
+    if (p->lines && t->counters.steps % t->opts.print_every == 0) print_step(t);
 }
 
 // A training without epochs ends with a line.
 void progress_end(kiln_training *t)
 {
     if (t->progress.drawn && t->progress.bar) print_step(t);
+}
+
+void progress_stopped(kiln_training *t)
+{
+    if (!t->progress.bar && !t->progress.lines) return;
+    const struct train_counters *n = &t->counters;
+    char text[64];
+    struct str s;
+    str_init(&s);
+    add_title(&s, t);
+    c_snprintf(text, sizeof text, "%.6g", n->best);
+    str_addf(&s, "stopped: %lld rows of %s, and none better", (long long)n->bad, t->monitor);
+    if (n->has_best) str_addf(&s, " than %s (step %lld)", text, (long long)n->best_step);
+    print(t, &s);
 }

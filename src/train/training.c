@@ -30,6 +30,22 @@ static kiln_status check_number(const char *name, int64_t v)
     return error_set(KILN_E_ARGUMENT, "training_create: .%s is %lld, it must not be negative", name, (long long)v);
 }
 
+static kiln_status read_monitor(kiln_training *t)
+{
+    const kiln_training_opts *o = &t->opts;
+    const char *mode = o->mode ? o->mode : "min";
+    t->more_is_better = !strcmp(mode, "max");
+    if (!t->more_is_better && strcmp(mode, "min") != 0)
+        return error_set(KILN_E_ARGUMENT, "training_create: .mode is \"%s\", it must be \"min\" or \"max\"", mode);
+    if (!(o->min_delta >= 0))
+        return error_set(KILN_E_ARGUMENT, "training_create: .min_delta is %g, it must not be negative", o->min_delta);
+    if (!o->monitor && (o->patience || o->keep_best))
+        return error_set(KILN_E_ARGUMENT, "training_create: .%s needs .monitor, the name that says what is better",
+                         o->patience ? "patience" : "keep_best");
+    if (o->monitor && !(t->monitor = strdup(o->monitor))) return error_set(KILN_E_MEMORY, "training_create: no memory");
+    return KILN_OK;
+}
+
 static kiln_status read_options(kiln_training *t, const kiln_training_opts *opts)
 {
     kiln_training_opts *o = &t->opts;
@@ -38,12 +54,24 @@ static kiln_status read_options(kiln_training *t, const kiln_training_opts *opts
     TRY(check_number("steps", o->steps));
     TRY(check_number("print_every", o->print_every));
     TRY(check_number("log_every", o->log_every));
+    TRY(check_number("patience", o->patience));
+    if (o->checkpoint_every < -1 || o->checkpoint_epochs < -1 || o->keep < -1)
+        return error_set(
+            KILN_E_ARGUMENT,
+            "training_create: .checkpoint_every, .checkpoint_epochs and .keep are %lld, %lld and %lld, they "
+            "must not be below -1",
+            (long long)o->checkpoint_every, (long long)o->checkpoint_epochs, (long long)o->keep);
+    if (o->resume && o->overwrite)
+        return error_set(KILN_E_ARGUMENT, "training_create: .resume and .overwrite are both there");
     const char *how = o->progress;
     if (how && strcmp(how, "bar") && strcmp(how, "lines") && strcmp(how, "none"))
         return error_set(KILN_E_ARGUMENT,
                          "training_create: .progress is \"%s\", it must be \"bar\", \"lines\" or \"none\"", how);
     if (!o->log_every) o->log_every = 10;
     if (!o->print_every) o->print_every = o->steps ? (o->steps + 19) / 20 : 100;
+    if (!o->checkpoint_epochs && !o->checkpoint_every) o->checkpoint_epochs = 1;
+    if (!o->keep) o->keep = 2;
+    TRY(read_monitor(t));
     if (o->title && !(t->title = strdup(o->title))) return error_set(KILN_E_MEMORY, "training_create: no memory");
     return KILN_OK;
 }
@@ -58,27 +86,28 @@ static bool is_there(const char *folder, const char *name)
     return there;
 }
 
-static int remove_file(const char *folder, const char *name)
+static const char *found_in(const char *folder)
 {
-    char *path = file_path(folder, name);
-    int failed = !path ? ENOMEM : unlink(path) && errno != ENOENT ? errno : 0;
-    free(path);
-    return failed;
+    for (size_t i = 0; i < RECORDS; i++)
+        if (is_there(folder, record_name(i))) return record_name(i);
+    return checkpoint_any(folder) ? "checkpoints" : NULL;
 }
 
 // What an earlier training has left goes, or is an error.
 static kiln_status clear_folder(kiln_training *t)
 {
+    const char *found = t->opts.resume ? NULL : found_in(t->path);
+    if (!found) return KILN_OK;
+    if (!t->opts.overwrite)
+        return error_set(KILN_E_STATE,
+                         "training_create: %s holds an earlier training (%s); .resume goes on with it, .overwrite "
+                         "removes it",
+                         t->path, found);
     for (size_t i = 0; i < RECORDS; i++) {
-        const char *name = record_name(i);
-        if (!is_there(t->path, name)) continue;
-        if (!t->opts.overwrite)
-            return error_set(KILN_E_STATE, "training_create: %s holds an earlier training (%s); .overwrite removes it",
-                             t->path, name);
-        int failed = remove_file(t->path, name);
-        if (failed) TRY(training_complain(t, name, "cannot be removed", failed));
+        int failed = file_remove(t->path, record_name(i));
+        if (failed) TRY(training_complain(t, record_name(i), "cannot be removed", failed));
     }
-    return KILN_OK;
+    return checkpoint_remove_all(t);
 }
 
 static kiln_status open_folder(kiln_training *t, const char *path)
@@ -103,6 +132,7 @@ kiln_training *kiln_training_create(const char *path, const kiln_training_opts *
         return NULL;
     }
     t->begun_ns = t->curves_ns = clock_now_ns();
+    t->saved_step = -1;
     if (read_options(t, opts) || open_folder(t, path)) {
         kiln_training_free(&t);
         return NULL;
@@ -122,8 +152,10 @@ void kiln_training_free(kiln_training **t)
     (void)curves_write(own);
     progress_end(own);
     history_finish(&own->history);
+    kept_finish(own);
     free(own->path);
     free(own->title);
+    free(own->monitor);
     handle_free(HANDLE_TRAINING, own);
     *t = NULL;
 }

@@ -37,7 +37,7 @@ static kiln_status take(struct train_column *c, double value, double weight)
 
 static kiln_status log_value(const char *function, kiln_training *t, const char *name, double value, double weight)
 {
-    TRY(training_check(function, t));
+    TRY(training_begin(function, t));
     TRY(check_name(function, name));
     if (!(weight > 0 && weight < INFINITY))
         return error_set(KILN_E_ARGUMENT, "%s: the weight of \"%s\" is %g, it must be positive", function, name,
@@ -126,7 +126,7 @@ static kiln_tensor *copy_of(kiln_tensor *x)
 
 kiln_status kiln_training_log_tensor(kiln_training *t, const char *name, kiln_tensor *x)
 {
-    TRY(training_check("training_log_tensor", t));
+    TRY(training_begin("training_log_tensor", t));
     TRY(check_name("training_log_tensor", name));
     TRY(check_tensor(name, x));
     struct train_column *c = history_column(&t->history, name);
@@ -146,7 +146,7 @@ kiln_status kiln_training_log_tensor(kiln_training *t, const char *name, kiln_te
 static bool can_join(const kiln_training *t)
 {
     const struct train_history *h = &t->history;
-    bool same = h->n_rows && h->steps[h->n_rows - 1] == t->steps;
+    bool same = h->n_rows && h->steps[h->n_rows - 1] == t->counters.steps;
     for (size_t i = 0; i < RECORDS; i++) same = same && t->records[i].rows < h->n_rows;
     return same;
 }
@@ -160,7 +160,8 @@ kiln_status values_fold(kiln_training *t)
         any = any || h->columns[i].weight > 0;
     }
     if (!any) return KILN_OK;
-    if (!can_join(t)) TRY(history_add_row(h, t->steps, t->epochs + t->in_epoch, training_seconds(t)));
+    if (!can_join(t))
+        TRY(history_add_row(h, t->counters.steps, t->counters.epochs + t->counters.in_epoch, training_seconds(t)));
     for (size_t i = 0; i < h->n_columns; i++) {
         struct train_column *c = &h->columns[i];
         if (!(c->weight > 0)) continue;
@@ -168,7 +169,7 @@ kiln_status values_fold(kiln_training *t)
         c->has[h->n_rows - 1] = true;
         c->sum = c->weight = 0;
     }
-    return KILN_OK;
+    return stop_look(t);
 }
 
 void values_begin_epoch(kiln_training *t)

@@ -123,6 +123,7 @@ static void freed_optimisers(void)
     FREED("optimiser", kiln_optim_set_steps(stale, 1))
     FREED("optimiser", kiln_optim_state(stale, NULL, out, 2))
     FREED("optimiser", kiln_optim_add_group(stale, &q, 1, NULL))
+    FREED("optimiser", kiln_optim_schedule(stale, 0))
     FREED("optimiser", kiln_optim_groups(stale))
     FREED_VOID("optimiser", kiln_optim_group_lr(stale, 0))
     FREED("optimiser", kiln_optim_set_group_lr(stale, 0, 1))
@@ -360,8 +361,27 @@ static void freed_trainings(void)
     FREED("training", kiln_training_steps(stale))
     FREED("training", kiln_training_epochs(stale))
     FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    FREED("training", kiln_training_keep_cell(stale, "x", NULL))
+    FREED("training", kiln_training_keep_optim(stale, "x", NULL))
+    FREED("training", kiln_training_keep_average(stale, "x", NULL))
+    FREED("training", kiln_training_keep_loader(stale, "x", NULL))
+    FREED("training", kiln_training_keep_generator(stale, "x", NULL))
+    FREED("training", kiln_training_keep_tensor(stale, "x", NULL))
+    FREED("training", kiln_training_keep_int(stale, "x", &step))
+    FREED("training", kiln_training_keep_double(stale, "x", &value))
+    FREED("training", kiln_training_save(stale))
+    FREED("training", kiln_training_restore_best(stale))
+    FREED("training", kiln_training_best(stale, &value, &step))
     FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
     BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
+    kiln_metric *metric = kiln_metric_create(KILN_METRIC(.classes = 2)), *m = metric;
+    kiln_metric_free(&metric);
+    FREED("metric", kiln_metric_update(m, F32(2, 2), F32(2)))
+    FREED("metric", kiln_metric_reset(m))
+    FREED("metric", kiln_metric_matrix(m))
+    header_names_add(&visited, "kiln_metric_value", 17);
+    BAD_VOID((void)kiln_metric_value(m, "accuracy"), KILN_E_HANDLE, "metric_value: the metric was freed");
+    BAD_VOID(kiln_metric_free(&m), KILN_E_HANDLE, "metric_free: the metric was freed");
 }
 
 static void ended_regions(void)
@@ -601,7 +621,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
                                           "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
-                                          "model",  "generator", "table",      "vocabulary",     "training"};
+                                          "model",  "generator", "table",      "vocabulary",     "training", "metric"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);

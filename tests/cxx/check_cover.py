@@ -17,6 +17,7 @@ MADE = {'kiln_cell', 'kiln_optim', 'kiln_schedule', 'kiln_average', 'kiln_archiv
 PATTERNS = ('kiln_loss_',)
 APART = {
     'kiln_bundle_keep': 'bundles of C++ are in no scope',
+    'kiln_optim_schedule': 'it lends what the optimiser owns',
     'kiln_nn_lambda': 'nn::lambda is made by kiln_cell_create, so that the cell owns its function',
 }
 FUNCTION = re.compile(r'\bKILN_API\s+([^;{}()]*?)\b(kiln_\w+)\s*\(')

@@ -23,9 +23,11 @@ static void keep_warning(void *user, const char *message)
     if (!warnings++) snprintf(first_warning, sizeof first_warning, "%s", message);
 }
 
+static const char *device_name = "cpu";
+
 static inline int open_device(void **state)
 {
-    dev = kiln_device_open("cpu");
+    dev = kiln_device_open(device_name);
     return dev ? 0 : -1;
 }
 

@@ -173,7 +173,7 @@ static void folders_of_earlier_trainings(void **state)
     kiln_training_free(&t);
     no_error();
     assert_null(kiln_training_create(in_folder("a/b"), KILN_TRAINING(QUIET)));
-    expect_error(KILN_E_STATE, "holds an earlier training (log.csv); .overwrite removes it");
+    expect_error(KILN_E_STATE, "holds an earlier training (log.csv); .resume goes on");
     t = kiln_training_create(in_folder("a/b"), KILN_TRAINING(.overwrite = true, QUIET));
     assert_non_null(t);
     assert_int_not_equal(access(in_folder("a/b/log.csv"), F_OK), 0);
