@@ -1,3 +1,4 @@
+// Numbers for people.
 #include "base/quantity.h"
 #include <math.h>
 

@@ -143,37 +143,6 @@ void function_note_time(kiln_function *f, double median_ns, uint64_t runs)
     pthread_mutex_unlock(&f->lock);
 }
 
-static kiln_status explain_as(const char *function, kiln_function *f, FILE *file, const kiln_explain_opts *opts)
-{
-    kiln_explain_opts o;
-    struct str s;
-    if (error_pending) return error_pending;
-    TRY(handle_check(function, "f", HANDLE_FUNCTION, f));
-    if (!file) return error_set(KILN_E_ARGUMENT, "%s: file is NULL", function);
-    TRY(options_read(function, KILN_EXPLAIN, &o, opts));
-    if ((int)o.level < 0 || o.level > KILN_EXPLAIN_HTML)
-        return error_set(KILN_E_ARGUMENT, "%s: .level is %d, not one of kiln_explain_level", function, (int)o.level);
-    str_init(&s);
-    if (o.level == KILN_EXPLAIN_HTML)
-        function_explain_page(f, &s);
-    else
-        function_explain(f, o.level == KILN_EXPLAIN_SUMMARY, &s);
-    if (!error_pending && !str_check(&s) && fputs(str_text(&s), file) < 0)
-        error_set(KILN_E_IO, "%s: the file cannot be written", function);
-    str_free(&s);
-    return error_pending;
-}
-
-kiln_status kiln_explain_with(kiln_function *f, FILE *file, const kiln_explain_opts *opts)
-{
-    return explain_as("explain_with", f, file, opts);
-}
-
-void kiln_explain(kiln_function *f, FILE *file)
-{
-    (void)explain_as("explain", f, file, NULL);
-}
-
 void kiln_function_stats(const kiln_function *f, kiln_jit_stats *out)
 {
     if (handle_check("function_stats", "f", HANDLE_FUNCTION, f)) return;

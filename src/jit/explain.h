@@ -4,5 +4,3 @@
 #include <kiln/explain.h>
 
 void function_explain(struct kiln_function *f, bool summary, struct str *s);
-// page.c: one of HTML. Errors are pending.
-void function_explain_page(struct kiln_function *f, struct str *s);

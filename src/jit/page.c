@@ -1,5 +1,7 @@
-// An explanation as one page of HTML: the summary, each program with its graph drawn, and the whole text. It is XML,
-// too, so that tools can read it. Without scripts all is there but the panel that keeps what a box says.
+// Explanations as files. One is a page of HTML: the summary, each program with its graph drawn, and the whole text. It
+// is XML, too, so that tools can read it. Without scripts all is there but the panel that keeps what a box says.
+#include "base/handles.h"
+#include "base/options.h"
 #include "jit/auto/auto.h"
 #include "jit/explain.h"
 
@@ -135,7 +137,7 @@ static kiln_status draw(struct kiln_function *f, struct str *s)
     return status;
 }
 
-void function_explain_page(struct kiln_function *f, struct str *s)
+static void add_page(struct kiln_function *f, struct str *s)
 {
     str_add(s, head);
     str_add(s, "<title>");
@@ -153,4 +155,37 @@ void function_explain_page(struct kiln_function *f, struct str *s)
     str_add(s, "</details>\n");
     str_add(s, script);
     str_add(s, "</body>\n</html>\n");
+}
+
+// --- public functions
+
+static kiln_status explain_as(const char *function, kiln_function *f, FILE *file, const kiln_explain_opts *opts)
+{
+    kiln_explain_opts o;
+    struct str s;
+    if (error_pending) return error_pending;
+    TRY(handle_check(function, "f", HANDLE_FUNCTION, f));
+    if (!file) return error_set(KILN_E_ARGUMENT, "%s: file is NULL", function);
+    TRY(options_read(function, KILN_EXPLAIN, &o, opts));
+    if ((int)o.level < 0 || o.level > KILN_EXPLAIN_HTML)
+        return error_set(KILN_E_ARGUMENT, "%s: .level is %d, not one of kiln_explain_level", function, (int)o.level);
+    str_init(&s);
+    if (o.level == KILN_EXPLAIN_HTML)
+        add_page(f, &s);
+    else
+        function_explain(f, o.level == KILN_EXPLAIN_SUMMARY, &s);
+    if (!error_pending && !str_check(&s) && fputs(str_text(&s), file) < 0)
+        error_set(KILN_E_IO, "%s: the file cannot be written", function);
+    str_free(&s);
+    return error_pending;
+}
+
+kiln_status kiln_explain_with(kiln_function *f, FILE *file, const kiln_explain_opts *opts)
+{
+    return explain_as("explain_with", f, file, opts);
+}
+
+void kiln_explain(kiln_function *f, FILE *file)
+{
+    (void)explain_as("explain", f, file, NULL);
 }
