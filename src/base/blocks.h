@@ -56,7 +56,8 @@ static inline void unpack_q8_0(const unsigned char *p, float *out)
 static inline void unpack_q4_0(const unsigned char *p, float *out)
 {
     float d = block_half(p);
-    for (int i = 0; i < 32; i++) out[i] = d * (float)((p[2 + i % 16] >> i / 16 * 4 & 15) - 8);
+    for (int i = 0; i < 16; i++) out[i] = d * (float)((p[2 + i] & 15) - 8);
+    for (int i = 0; i < 16; i++) out[16 + i] = d * (float)((p[2 + i] >> 4) - 8);
 }
 
 // q4_K, and q5_K with its upper bits; `high` NULL: there are none.
@@ -80,15 +81,21 @@ static inline void unpack_q4_k(const unsigned char *p, float *out)
     unpack_k(p, NULL, p + 16, out);
 }
 
+// Four parts of 32 in each half: of a byte of `low` the lower bits, then the upper ones, of one of `high` two bits
+// each.
 static inline void unpack_q6_k(const unsigned char *p, float *out)
 {
-    const unsigned char *low = p, *high = p + 128, *scales = p + 192;
     float d = block_half(p + 208);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i % 128 / 32;
-        int q = low[half * 64 + i % 64] >> quarter / 2 * 4 & 15;
-        q |= (high[half * 32 + i % 32] >> quarter * 2 & 3) << 4;
-        out[i] = d * (float)(int8_t)scales[i / 16] * (float)(q - 32);
+    for (int part = 0; part < 8; part++) {
+        const unsigned char *low = p + part / 4 * 64 + part % 2 * 32, *high = p + 128 + part / 4 * 32;
+        int low_shift = part % 4 / 2 * 4, high_shift = part % 4 * 2;
+        for (int half = 0; half < 2; half++) {
+            float scale = d * (float)(int8_t)p[192 + 2 * part + half];
+            for (int i = 16 * half; i < 16 * half + 16; i++) {
+                int q = (low[i] >> low_shift & 15) | (high[i] >> high_shift & 3) << 4;
+                out[32 * part + i] = scale * (float)(q - 32);
+            }
+        }
     }
 }
 

@@ -22,7 +22,7 @@ CASE_FN(logsumexp, kiln_logsumexp(x, KILN_REDUCE(.axes = KILN_AXES(1))))
 CASE_FN(matmul, kiln_matmul(x, y))
 CASE_FN(matmul_packed,
         curved(kiln_matmul_packed(
-            x, kiln_reshape(kiln_cast(kiln_arange(dev, KILN_I64, 40, 94, 1), KILN_U8), KILN_SHAPE(3, 18)), 2)))
+            x, kiln_reshape(kiln_cast(kiln_arange(dev, KILN_I64, 30, 84, 1), KILN_U8), KILN_SHAPE(3, 18)), 2)))
 CASE_FN(reshape, kiln_reshape(curved(x), KILN_SHAPE(3, -1)))
 CASE_FN(reshape_copy, kiln_reshape(kiln_transpose(curved(x), 0, 1), KILN_SHAPE(6)))
 CASE_FN(permute, curved(kiln_permute(x, KILN_SHAPE(2, 0, 1))))
