@@ -1,6 +1,6 @@
 #version 460
-// out[m, n] = sum over k of x[m, k] w[n, k], where w is packed in blocks. Space: m, n. Operands: x, bytes, out; scalars:
-// K, and bytes from one row of w to the next; VARIANT_0: the format.
+// out[m, n] = sum over k of x[m, k] w[n, k], where w is packed in blocks. Space: m, n. Operands: x, bytes, out;
+// scalars: K, and bytes from one row of w to the next; VARIANT_0: the format.
 //
 // A workgroup does a row of w with TILE rows of x: an element of w is made once for these. Invocations take every 64th
 // element, and their sums are added in a fixed order.
