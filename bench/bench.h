@@ -32,7 +32,6 @@ struct state {
     kiln_tensor *in[STATE_INPUTS]; // owned
     struct trainer *net;           // steps of training: nets.c
     double flops, bytes;           // of one call; 0: not stated
-    bool device_clock;             // times come from kiln_device_mark
     const struct bench_case *c;
     kiln_function *function; // the case captured; NULL: it is called as it is
 };
@@ -132,7 +131,6 @@ void report_free(struct report *r);
 
 // measure.c
 double now_ns(void);
-bool has_device_clock(kiln_device *dev); // a GPU whose clock answers
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
 
 // ceiling.c: the time of the best pass of that kind over `bytes` bytes; NaN when it cannot be had.

@@ -3,6 +3,7 @@
 
 #include <fnmatch.h>
 #include <getopt.h>
+#include <kiln/version.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,7 +219,7 @@ static int take_option(int c, struct request *q)
     case 'C': return 1 + cold_child();
     case 'F': return 1 + first_call_child(optarg);
     case 'G': return 1 + warm_gpt_child(&q->plan);
-    case 'v': printf("kiln-bench %s\n", KILN_VERSION); return 1;
+    case 'v': printf("kiln-bench %s\n", KILN_VERSION_STRING); return 1;
     case 'h': fputs(usage, stdout); return 1;
     default: fputs(usage, stderr); return 3;
     }

@@ -35,7 +35,7 @@ static size_t count_inputs(const struct state *s)
 kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z, const struct bench_case *c,
                         enum mode mode)
 {
-    *s = (struct state){.dev = dev, .z = z, .c = c, .device_clock = has_device_clock(dev)};
+    *s = (struct state){.dev = dev, .z = z, .c = c};
     kiln_scope *scope = kiln_scope_begin();
     c->setup(s);
     kiln_scope_end(&scope);

@@ -1,18 +1,22 @@
-// kiln-info: the devices of this machine, their limits and features, which fast paths are on and why not.
+// kiln-info: the version, what is opened at run time, the cache, the environment; the devices of this machine, their
+// limits and features, which fast paths are on and why not.
 #include <kiln/debug.h>
+#include <kiln/version.h>
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: kiln-info [--json]\n"
-    "Shows the devices of this machine, their limits and features, which fast paths are on and why others are not,\n"
-    "and the libraries that were opened at run time.\n"
-    "  --json     one JSON document\n"
-    "  --version  print the version and exit\n"
-    "  --help     print this text and exit\n";
+static const char usage[] = "usage: kiln-info [--json]\n"
+                            "Shows the version, the libraries that are opened at run time, where the disk cache is and "
+                            "how large, the variables\n"
+                            "of the environment that are set; and the devices of this machine, their limits and "
+                            "features, which fast paths are\n"
+                            "on and why others are not.\n"
+                            "  --json     one JSON document\n"
+                            "  --version  print the version and exit\n"
+                            "  --help     print this text and exit\n";
 
 // Facts come in groups; a group is a heading, or an object in JSON.
 struct printer {
@@ -56,9 +60,9 @@ static void print_json_fact(struct printer *p, const kiln_fact *f)
         printf("true");
     else
         printf("false");
-    if (f->kind == KILN_FACT_BOOL && f->note) {
+    if (f->note && f->kind != KILN_FACT_NUMBER) {
         char name[128];
-        snprintf(name, sizeof name, "%s: why not", f->name);
+        snprintf(name, sizeof name, "%s: %s", f->name, f->kind == KILN_FACT_BOOL ? "why not" : "note");
         printf(",\n    ");
         print_string(name);
         printf(": ");
@@ -74,13 +78,13 @@ static void print_text_fact(struct printer *p, const kiln_fact *f)
     }
     printf("    %-38s ", f->name);
     if (f->kind == KILN_FACT_TEXT)
-        printf("%s\n", f->text);
+        printf(f->note ? "%s (%s)\n" : "%s\n", f->text, f->note);
     else if (f->kind == KILN_FACT_BOOL && f->number != 0)
         printf("yes\n");
     else if (f->kind == KILN_FACT_BOOL)
         printf("no%s%s\n", f->note ? ": " : "", f->note ? f->note : "");
     else if (f->note && !strcmp(f->note, "bytes") && f->number >= 1 << 20)
-        printf("%.0f MiB\n", f->number / (1 << 20));
+        printf("%.*f MiB\n", f->number < 10 << 20 ? 1 : 0, f->number / (1 << 20));
     else
         printf("%.10g%s%s\n", f->number, f->note ? " " : "", f->note ? f->note : "");
 }
@@ -147,11 +151,6 @@ static int print_all(bool json)
     return fflush(stdout) ? 1 : 0;
 }
 
-static void print_version(void *user, const kiln_fact *f)
-{
-    if (!strcmp(f->name, "kiln version")) printf("kiln-info %s\n", f->text);
-}
-
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
@@ -161,7 +160,7 @@ int main(int argc, char **argv)
         switch (c) {
         case 'j': json = true; break;
         case 'h': fputs(usage, stdout); return 0;
-        case 'v': kiln_library_facts(print_version, NULL); return 0;
+        case 'v': printf("kiln-info %s\n", kiln_version_string()); return 0;
         default: fputs(usage, stderr); return 2;
         }
     }

@@ -125,16 +125,18 @@ typedef enum kiln_fact_kind {
 
 /// One fact about a device or the machine. All strings are valid during the callback only.
 typedef struct kiln_fact {
-    const char *group KILN_0; ///< "library", "device", "limit", "feature" or "fast path"
+    const char *group KILN_0; ///< "library", "cache", "environment", "device", "limit", "feature" or "fast path"
     const char *name KILN_0;  ///< "blas path", "shared memory per workgroup"
     kiln_fact_kind kind KILN_0;
     const char *text KILN_0; ///< KILN_FACT_TEXT
     double number KILN_0;    ///< KILN_FACT_NUMBER, KILN_FACT_BOOL (0 or 1)
-    const char *note KILN_0; ///< the unit, or why a feature or fast path is off; NULL: nothing to say
+    const char *note KILN_0; ///< the unit; why a feature or fast path is off; what is wrong with a text. NULL: nothing
 } kiln_fact;
 typedef void (*kiln_fact_fn)(void *user, const kiln_fact *fact);
 
-/// Facts about the libraries that were opened at run time: the Vulkan loader and the BLAS, with path and version.
+/// Facts about the library: its version, the libraries that it opens at run time, with path and version (the Vulkan
+/// loader, the BLAS, the module with LLVM), the folder of its disk cache and how much lies there, and the variables of
+/// the environment that are set.
 KILN_API kiln_status kiln_library_facts(kiln_fact_fn fn, void *user);
 
 /// Facts about the CPU device ("cpu") or a Vulkan device ("vulkan:N", in the loader's order, also one that lacks what

@@ -165,6 +165,73 @@ struct keeps {
 
 } // namespace detail
 
+/// A function that is called when something happens; it is called no more when this goes. It is moved, not copied.
+class [[nodiscard]] hook {
+  public:
+    hook() = default;
+    /// `remove` is called once, and says whether `held`, the function, is not called any more.
+    hook(std::shared_ptr<void> held, std::function<bool()> remove) : held_(std::move(held)), remove_(std::move(remove))
+    {
+    }
+    hook(hook &&o) noexcept : held_(std::move(o.held_)), remove_(std::exchange(o.remove_, nullptr)) {}
+    hook &operator=(hook &&o) noexcept
+    {
+        if (this != &o) {
+            remove();
+            held_ = std::move(o.held_);
+            remove_ = std::exchange(o.remove_, nullptr);
+        }
+        return *this;
+    }
+    ~hook() { remove(); }
+    void remove()
+    {
+        if (remove_ && !std::exchange(remove_, nullptr)()) new std::shared_ptr<void>(std::move(held_)); // still called
+        held_ = nullptr;
+    }
+
+  private:
+    std::shared_ptr<void> held_;
+    std::function<bool()> remove_;
+};
+
+namespace detail {
+
+// Calls a hook that may give another gradient in the place of its last argument.
+template <class F, class... A> kiln_tensor *hooked(F &f, const A &...a)
+{
+    if constexpr (std::is_void<decltype(f(a...))>::value) {
+        f(a...);
+        return nullptr;
+    } else {
+        tensor other = f(a...);
+        return other.defined() ? made(kiln_alias(other.get())) : nullptr;
+    }
+}
+template <class F> kiln_tensor *call_hook(void *user, kiln_tensor *grad)
+{
+    return hooked(*static_cast<F *>(user), tensor::share(grad));
+}
+
+// Undoes something without a trace in the error state; false where that failed.
+template <class F> bool undone(F undo)
+{
+    if (kiln_error() != KILN_OK) return false;
+    const kiln_status status = undo();
+    kiln_error_clear();
+    return status == KILN_OK || status == KILN_E_HANDLE;
+}
+
+} // namespace detail
+
+/// Calls `f(grad)` when the gradient of a tensor is known; it may give another in its place. As long as the hook lives.
+template <class F> KILN_CXX hook register_hook(const tensor &t, F f)
+{
+    auto held = std::make_shared<F>(std::move(f));
+    const uint64_t id = detail::checked(kiln_register_hook(t.get(), detail::call_hook<F>, held.get()));
+    return hook(held, [t, id] { return detail::undone([&] { return kiln_remove_hook(t.get(), id); }); });
+}
+
 /// What jit makes: called as the function is. It is moved, not copied.
 template <class F> class jitted {
     struct state {

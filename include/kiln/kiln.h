@@ -23,9 +23,13 @@
 #include <kiln/nn_images.h>
 #include <kiln/ops.h>
 #include <kiln/optim.h>
+#include <kiln/print.h>
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>
+#include <kiln/timing.h>
+#include <kiln/train.h>
+#include <kiln/version.h>
 #include <kiln/weights.h>
 
 #include <kiln/frames.h>

@@ -17,8 +17,16 @@
 
 #include <kiln/control.hpp>
 
-#include <kiln/nn.hpp>
+#include <kiln/layers.hpp>
+
+#include <kiln/optim.hpp>
+
+#include <kiln/bundle.hpp>
 
 #include <kiln/data.hpp>
+
+#include <kiln/media.hpp>
+
+#include <kiln/model.hpp>
 
 #endif

@@ -175,6 +175,19 @@ KILN_API void *kiln_cell_user(const kiln_cell *cell);
 /// Writes the tree of cells with the shapes of their parameters, and the number of elements.
 KILN_API void kiln_cell_print(kiln_cell *cell, FILE *f);
 
+/// Writes a table of the cell and those below it for an input: what each is, the dtype and shape of what it gives, its
+/// parameters as a number and in bytes, whether they are trained ("in part": some are), and the products that it adds
+/// up in matrix products and convolutions. A line counts what is below it, too; a parameter that is shared counts once
+/// there. A last line has the totals, with buffers.
+///
+/// The cell is called once, as it is (in training or inference), by the recorder of captured functions: shapes are
+/// found, and nothing is computed but values that it reads on the host. No gradient, buffer or generator changes, and
+/// prints are not made; its hooks run. A cell that was called several times has the sum of its calls, and the shapes of
+/// the last. Errors: those of a call; KILN_E_STATE inside of a capture; KILN_E_IO where `f` cannot be written.
+KILN_API kiln_status kiln_cell_summary(kiln_cell *cell, kiln_tensor *x, FILE *f);
+/// The same for several inputs and outputs.
+KILN_API kiln_status kiln_cell_summary_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, size_t n_out, FILE *f);
+
 // --- hooks
 
 /// Called before construct; may put other tensors into `in`. Runs in the scope of the call.

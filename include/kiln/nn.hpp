@@ -1,26 +1,73 @@
 /// @file nn.hpp
-/// Networks and optimisers for C++: kiln/nn.h, kiln/optim.h. Options are the structs of C, `{.bias = true}` in C++20;
-/// their size is set here.
+/// Cells for C++: kiln/nn.h. Layers are in kiln/layers.hpp, optimisers in kiln/optim.hpp.
+///
+/// A kiln::cell frees what it holds, and is moved into the one that takes it. A kiln::cell_ref is one that somebody
+/// else owns. Both have the same functions. Options are the structs of C, `{.no_bias = true}` in C++20; their size is
+/// set here.
 #ifndef KILN_NN_HPP
 #define KILN_NN_HPP
+
+#include <kiln/files.hpp>
 
 #include <kiln/function.hpp>
 
 namespace kiln {
 
-/// A cell. It is moved into the one that takes it, and frees what it holds.
-class cell : public handle<kiln_cell, kiln_cell_free> {
+class cell;
+class cell_ref;
+
+/// How cell::load reads a file; see kiln_cell_load_opts.
+struct load_opts {
+    std::string prefix;   ///< before each name in the file ("model."); others are passed over
+    bool partial = false; ///< what the file lacks stays as it is, and what the cell lacks is passed over
+    std::function<std::string(const std::string &)> rename; ///< a name in the cell; "": it is passed over
+    std::function<void(kiln_load_problem, const std::string &name, const std::string &message)> report;
+};
+
+namespace detail {
+
+struct reporting {
+    const load_opts &o;
+    renaming name;
+    static const char *rename(void *user, const char *name)
+    {
+        return renaming::run(&static_cast<reporting *>(user)->name, name);
+    }
+    static void report(void *user, kiln_load_problem problem, const char *name, const char *message)
+    {
+        auto *r = static_cast<reporting *>(user);
+        r->name.error.keep([&] { r->o.report(problem, name, message); });
+    }
+};
+
+// Puts what a hook left in a list in the place of what was there.
+inline void replace(kiln_tensor **t, size_t n, const tensor_list &before, const tensor_list &now)
+{
+    if (now.size() != n) throw error(KILN_E_ARGUMENT, "a hook changed the number of tensors");
+    for (size_t i = 0; i < n; i++)
+        if (now[i].get() != before[i].get()) t[i] = made(kiln_alias(now[i].get()));
+}
+
+// A hook of a cell, in each of the forms of C.
+template <class F> struct cell_hook {
+    explicit cell_hook(F made) : f(std::move(made)) {}
+    F f;
+    static kiln_status before(void *user, kiln_cell *c, kiln_tensor **in, size_t n_in);
+    static kiln_status behind(void *user, kiln_cell *c, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                              size_t n_out);
+    static kiln_tensor *gradient(void *user, kiln_cell *c, size_t index, kiln_tensor *grad);
+};
+
+// The functions of cells, owned or not.
+template <class Self> class cell_functions {
   public:
-    using handle::handle;
-    /// Takes over a handle of C, or throws the error why there is none.
-    KILN_CXX static cell adopt(kiln_cell *c) { return cell(detail::made(c)); }
-    KILN_CXX tensor operator()(const tensor &x) const { return detail::taken(kiln_cell_call(get(), x.get())); }
+    KILN_CXX tensor operator()(const tensor &x) const { return taken(kiln_cell_call(c(), x.get())); }
     /// With N outputs: `auto [y, h, c] = lstm.call<3>(x, h, c)`.
     template <size_t N, class... A> KILN_CXX auto call(const A &...a) const
     {
-        tensors in = detail::listed(a...);
-        detail::results out(N);
-        detail::check(kiln_cell_call_n(get(), in.data(), in.size(), out.data(), N));
+        tensors in = listed(a...);
+        results out(N);
+        check(kiln_cell_call_n(c(), in.data(), in.size(), out.data(), N));
         return out.template as_tuple<N>();
     }
     /// With several inputs and one output.
@@ -28,32 +75,200 @@ class cell : public handle<kiln_cell, kiln_cell_free> {
     {
         return std::get<0>(call<1>(a...));
     }
+
     KILN_CXX std::vector<tensor> parameters() const
     {
-        std::vector<kiln_tensor *> v(kiln_cell_parameters(get(), nullptr, 0));
-        kiln_cell_parameters(get(), v.data(), v.size());
-        if (kiln_error() != KILN_OK) detail::raise();
-        return detail::shared(v.data(), v.size());
+        std::vector<kiln_tensor *> v(kiln_cell_parameters(c(), nullptr, 0));
+        kiln_cell_parameters(c(), v.data(), v.size());
+        if (kiln_error() != KILN_OK) raise();
+        return shared(v.data(), v.size());
     }
-    KILN_CXX tensor parameter(const char *path) const
+    KILN_CXX tensor parameter(const char *path) const { return tensor::share(made(kiln_cell_parameter(c(), path))); }
+    KILN_CXX int64_t parameter_count() const { return checked(kiln_cell_parameter_count(c())); }
+    KILN_CXX cell_ref child(const char *path) const;
+    /// What a checkpoint must hold: parameters and buffers by their names.
+    KILN_CXX named_tensors state() const { return named<kiln_cell_state>(c()); }
+    KILN_CXX void restore(const checkpoint &from) const { check(kiln_cell_restore(c(), from.get())); }
+    /// As safetensors, which load reads.
+    KILN_CXX void save(const std::string &path) const { check(kiln_cell_save(c(), path.c_str())); }
+    KILN_CXX void load(archive &from, const load_opts &opts = {}) const
     {
-        return tensor::share(detail::made(kiln_cell_parameter(get(), path)));
+        reporting r = {opts, {opts.rename, {}, {}}};
+        auto o = sized<kiln_cell_load_opts>();
+        o.prefix = opts.prefix.empty() ? nullptr : opts.prefix.c_str();
+        o.partial = opts.partial;
+        o.rename = opts.rename ? reporting::rename : nullptr;
+        o.report = opts.report ? reporting::report : nullptr;
+        o.user = &r;
+        kiln_status status = kiln_cell_load(c(), from.get(), &o);
+        r.name.error.again();
+        check(status);
     }
-    KILN_CXX cell &train(bool on = true)
+
+    KILN_CXX const Self &train(bool on = true) const
     {
-        detail::check(kiln_cell_set_training(get(), on));
-        return *this;
+        check(kiln_cell_set_training(c(), on));
+        return self();
     }
-    KILN_CXX cell &eval() { return train(false); }
-    KILN_CXX cell &jit(const kiln_jit_opts &opts = {})
+    KILN_CXX const Self &eval() const { return train(false); }
+    KILN_CXX bool is_training() const { return checked(kiln_cell_is_training(c())); }
+    /// Freezes (false) or thaws all parameters.
+    KILN_CXX const Self &requires_grad(bool on = true) const
     {
-        auto o = detail::with_size(opts);
-        detail::check(kiln_cell_jit(get(), &o));
-        return *this;
+        check(kiln_cell_set_requires_grad(c(), on));
+        return self();
+    }
+    KILN_CXX const Self &to(device_ref dev) const
+    {
+        check(kiln_cell_to_device(c(), dev.get()));
+        return self();
+    }
+    KILN_CXX const Self &jit(const kiln_jit_opts &opts = {}) const
+    {
+        auto o = with_size(opts);
+        check(kiln_cell_jit(c(), &o));
+        return self();
+    }
+    /// The captured function of a cell with a mark, borrowed; nullptr where there is none.
+    KILN_CXX kiln_function *function() const { return checked(kiln_cell_function(c())); }
+    KILN_CXX std::string kind() const { return made(kiln_cell_kind(c())); }
+    KILN_CXX std::string name() const { return made(kiln_cell_name(c())); }
+    KILN_CXX void print(FILE *file = stdout) const
+    {
+        kiln_cell_print(c(), file);
+        if (kiln_error() != KILN_OK) raise();
+    }
+
+    KILN_CXX tensor add_parameter(const char *name, const tensor &init) const
+    {
+        return tensor::share(made(kiln_cell_add_parameter(c(), name, init.get())));
+    }
+    /// Filled by an initialiser: kiln_initializer.
+    KILN_CXX tensor make_parameter(const char *name, const ints &shape, const char *init, kiln_dtype dtype = KILN_F32,
+                                   device_ref dev = {}) const
+    {
+        return tensor::share(
+            made(kiln_cell_make_parameter(c(), name, dev.get(), dtype, shape.size(), shape.data(), init)));
+    }
+    KILN_CXX tensor add_buffer(const char *name, const tensor &t) const
+    {
+        return tensor::share(made(kiln_cell_add_buffer(c(), name, t.get())));
+    }
+    KILN_CXX cell_ref add_child(const char *name, cell child) const;
+    /// To a sequential one.
+    KILN_CXX const Self &append(cell child) const;
+    /// Hooks, see kiln/nn.h. `f(self, in)` before the call, which may put others into `in`, a std::vector<tensor> &.
+    template <class F> KILN_CXX hook register_forward_pre_hook(F f) const
+    {
+        return hold<kiln_cell_register_forward_pre_hook>(std::make_shared<cell_hook<F>>(std::move(f)),
+                                                         cell_hook<F>::before);
+    }
+    /// `f(self, in, out)` behind it, which may put others into `out`.
+    template <class F> KILN_CXX hook register_forward_hook(F f) const
+    {
+        return hold<kiln_cell_register_forward_hook>(std::make_shared<cell_hook<F>>(std::move(f)),
+                                                     cell_hook<F>::behind);
+    }
+    /// `f(self, index, grad)` with the gradients by outputs; it may give another.
+    template <class F> KILN_CXX hook register_backward_pre_hook(F f) const
+    {
+        return hold<kiln_cell_register_backward_pre_hook>(std::make_shared<cell_hook<F>>(std::move(f)),
+                                                          cell_hook<F>::gradient);
+    }
+    /// The same with those by inputs.
+    template <class F> KILN_CXX hook register_backward_hook(F f) const
+    {
+        return hold<kiln_cell_register_backward_hook>(std::make_shared<cell_hook<F>>(std::move(f)),
+                                                      cell_hook<F>::gradient);
+    }
+    KILN_CXX const Self &weight_norm(const char *name = "weight", int64_t axis = 0) const
+    {
+        check(kiln_cell_weight_norm(c(), name, axis));
+        return self();
+    }
+    KILN_CXX const Self &spectral_norm(const char *name = "weight", int64_t axis = 0, int64_t iterations = 1) const
+    {
+        check(kiln_cell_spectral_norm(c(), name, axis, iterations));
+        return self();
+    }
+
+  private:
+    kiln_cell *c() const { return static_cast<const Self *>(this)->get(); }
+    const Self &self() const { return *static_cast<const Self *>(this); }
+    template <auto Register, class Held, class Run> KILN_CXX hook hold(std::shared_ptr<Held> held, Run run) const
+    {
+        kiln_cell *cell = c();
+        const uint64_t id = checked(Register(cell, run, held.get()));
+        return hook(held, [cell, id] { return undone([&] { return kiln_cell_remove_hook(cell, id); }); });
     }
 };
 
+} // namespace detail
+
+/// A cell that somebody else owns.
+class cell_ref : public detail::cell_functions<cell_ref> {
+  public:
+    cell_ref(kiln_cell *c) : c_(c) {}
+    kiln_cell *get() const { return c_; }
+
+  private:
+    kiln_cell *c_;
+};
+
 namespace detail {
+
+template <class F> kiln_status cell_hook<F>::before(void *user, kiln_cell *c, kiln_tensor **in, size_t n_in)
+{
+    const tensor_list given = shared(in, n_in);
+    tensor_list now = given;
+    static_cast<cell_hook *>(user)->f(cell_ref(c), now);
+    replace(in, n_in, given, now);
+    return KILN_OK;
+}
+template <class F>
+kiln_status cell_hook<F>::behind(void *user, kiln_cell *c, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                                 size_t n_out)
+{
+    const tensor_list given = shared(out, n_out), inputs = shared(in, n_in);
+    tensor_list now = given;
+    static_cast<cell_hook *>(user)->f(cell_ref(c), inputs, now);
+    replace(out, n_out, given, now);
+    return KILN_OK;
+}
+template <class F> kiln_tensor *cell_hook<F>::gradient(void *user, kiln_cell *c, size_t index, kiln_tensor *grad)
+{
+    return hooked(static_cast<cell_hook *>(user)->f, cell_ref(c), index, tensor::share(grad));
+}
+
+} // namespace detail
+
+/// A cell. It is moved into the one that takes it, and frees what it holds.
+class cell : public handle<kiln_cell, kiln_cell_free>, public detail::cell_functions<cell> {
+  public:
+    using handle::handle;
+    /// Takes over a handle of C, or throws the error why there is none.
+    KILN_CXX static cell adopt(kiln_cell *c) { return cell(detail::made(c)); }
+    /// A cell of a function, which it owns: `f(self, x, …)` gets a cell_ref and tensors, and gives as those of jit do.
+    template <class F> KILN_CXX static cell make(const char *kind, F f);
+    operator cell_ref() const { return cell_ref(get()); }
+};
+
+namespace detail {
+
+template <class Self> KILN_CXX cell_ref cell_functions<Self>::child(const char *path) const
+{
+    return cell_ref(made(kiln_cell_child(c(), path)));
+}
+template <class Self> KILN_CXX cell_ref cell_functions<Self>::add_child(const char *name, cell child) const
+{
+    return cell_ref(made(kiln_cell_add_child(c(), name, child.release())));
+}
+template <class Self> KILN_CXX const Self &cell_functions<Self>::append(cell child) const
+{
+    check(kiln_sequential_append(c(), child.release()));
+    return self();
+}
+
 inline void add_parameters(std::vector<tensor> &all, const cell &c)
 {
     for (tensor &p : c.parameters()) all.push_back(std::move(p));
@@ -62,7 +277,42 @@ inline void add_parameters(std::vector<tensor> &all, const tensor &p)
 {
     all.push_back(p);
 }
+
+// A function with the cell as its first argument.
+template <class F> struct with_self {
+    F &f;
+    cell_ref self;
+    template <class... A> auto operator()(const A &...a) -> decltype(f(self, a...)) { return f(self, a...); }
+};
+
+// What a cell of a function owns.
+template <class F> struct construct {
+    F f;
+    keeper kept;
+    static kiln_status run(kiln_cell *c, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
+                           size_t n_out)
+    {
+        auto *own = static_cast<construct *>(user);
+        keeps now(own->kept);
+        with_self<F> f = {own->f, c};
+        call_any(f, shared(in, n_in), out, n_out);
+        return KILN_OK;
+    }
+    static void drop(void *user) { delete static_cast<construct *>(user); }
+};
+
 } // namespace detail
+
+template <class F> KILN_CXX cell cell::make(const char *kind, F f)
+{
+    using own = detail::construct<F>;
+    auto o = detail::sized<kiln_cell_opts>();
+    o.kind = kind;
+    o.construct = own::run;
+    o.user = new own{std::move(f), {}};
+    o.user_free = own::drop;
+    return adopt(kiln_cell_create(&o));
+}
 
 /// The parameters of cells, and single ones.
 template <class... C> KILN_CXX std::vector<tensor> parameters(const C &...cells)
@@ -72,142 +322,11 @@ template <class... C> KILN_CXX std::vector<tensor> parameters(const C &...cells)
     return all;
 }
 
-namespace nn {
-
-#define KILN_LAYER(name, parameters, arguments)       \
-    KILN_CXX cell name parameters                     \
-    {                                                 \
-        return cell::adopt(kiln_nn_##name arguments); \
-    }
-// Layers with options, which are set last.
-#define KILN_LAYER_OF(name, opts, parameters, arguments) \
-    KILN_CXX cell name parameters                        \
-    {                                                    \
-        auto o_ = detail::with_size<opts>(o);            \
-        return cell::adopt(kiln_nn_##name arguments);    \
-    }
-KILN_LAYER_OF(dense, kiln_nn_dense_opts,
-              (int64_t in, int64_t out, const kiln_nn_dense_opts &o = {}, device_ref dev = {}),
-              (dev.get(), in, out, &o_))
-KILN_LAYER_OF(conv2d, kiln_nn_conv2d_opts,
-              (int64_t in, int64_t out, int64_t kernel, const kiln_nn_conv2d_opts &o = {}, device_ref dev = {}),
-              (dev.get(), in, out, kernel, &o_))
-KILN_LAYER_OF(batch_norm2d, kiln_nn_batch_norm_opts,
-              (int64_t channels, const kiln_nn_batch_norm_opts &o = {}, device_ref dev = {}),
-              (dev.get(), channels, &o_))
-KILN_LAYER_OF(layer_norm, kiln_nn_norm_opts, (const ints &shape, const kiln_nn_norm_opts &o = {}, device_ref dev = {}),
-              (dev.get(), shape.size(), shape.data(), &o_))
-KILN_LAYER_OF(rms_norm, kiln_nn_norm_opts, (int64_t size, const kiln_nn_norm_opts &o = {}, device_ref dev = {}),
-              (dev.get(), size, &o_))
-KILN_LAYER_OF(group_norm, kiln_nn_norm_opts,
-              (int64_t groups, int64_t channels, const kiln_nn_norm_opts &o = {}, device_ref dev = {}),
-              (dev.get(), groups, channels, &o_))
-KILN_LAYER(embedding, (int64_t count, int64_t width, const char *init = nullptr, device_ref dev = {}),
-           (dev.get(), count, width, init))
-KILN_LAYER(dropout, (double p), (p))
-KILN_LAYER(unary, (const char *op), (op))
-KILN_LAYER(relu, (), ())
-KILN_LAYER(gelu, (), ())
-KILN_LAYER(silu, (), ())
-KILN_LAYER(sigmoid, (), ())
-KILN_LAYER(tanh, (), ())
-KILN_LAYER(leaky_relu, (double slope), (slope))
-KILN_LAYER(softmax, (int64_t axis), (axis))
-KILN_LAYER(flatten, (), ())
-KILN_LAYER(identity, (), ())
-KILN_LAYER(residual, (cell body), (body.release()))
-KILN_LAYER_OF(rnn, kiln_nn_recurrent_opts,
-              (int64_t in, int64_t hidden, const kiln_nn_recurrent_opts &o = {}, device_ref dev = {}),
-              (dev.get(), in, hidden, &o_))
-KILN_LAYER_OF(gru, kiln_nn_recurrent_opts,
-              (int64_t in, int64_t hidden, const kiln_nn_recurrent_opts &o = {}, device_ref dev = {}),
-              (dev.get(), in, hidden, &o_))
-KILN_LAYER_OF(lstm, kiln_nn_recurrent_opts,
-              (int64_t in, int64_t hidden, const kiln_nn_recurrent_opts &o = {}, device_ref dev = {}),
-              (dev.get(), in, hidden, &o_))
-KILN_LAYER_OF(multi_head_attention, kiln_nn_attention_opts,
-              (int64_t width, int64_t heads, const kiln_nn_attention_opts &o = {}, device_ref dev = {}),
-              (dev.get(), width, heads, &o_))
-KILN_LAYER_OF(transformer_encoder, kiln_nn_transformer_opts,
-              (int64_t width, int64_t heads, int64_t layers, const kiln_nn_transformer_opts &o = {},
-               device_ref dev = {}),
-              (dev.get(), width, heads, layers, &o_))
-KILN_LAYER_OF(transformer_encoder_layer, kiln_nn_transformer_opts,
-              (int64_t width, int64_t heads, const kiln_nn_transformer_opts &o = {}, device_ref dev = {}),
-              (dev.get(), width, heads, &o_))
-#undef KILN_LAYER
-#undef KILN_LAYER_OF
-
-/// Windows of `size`, next to each other; the struct of C says more.
-KILN_CXX cell max_pool2d(extent<2> size)
+/// A new tensor, filled as a text says: kiln_initializer.
+KILN_CXX tensor initializer(const ints &shape, const char *init, kiln_dtype dtype = KILN_F32, device_ref dev = {})
 {
-    auto o = detail::sized<kiln_pool2d_opts>();
-    size.copy_to(o.kernel);
-    return cell::adopt(kiln_nn_max_pool2d(&o));
+    return detail::taken(kiln_initializer(dev.get(), dtype, shape.size(), shape.data(), init));
 }
-KILN_CXX cell avg_pool2d(extent<2> size)
-{
-    auto o = detail::sized<kiln_pool2d_opts>();
-    size.copy_to(o.kernel);
-    return cell::adopt(kiln_nn_avg_pool2d(&o));
-}
-
-/// Cells one after the other, which are moved into it.
-template <class... C> KILN_CXX cell sequential(C &&...cells)
-{
-    kiln_cell *list[] = {cells.release()..., nullptr};
-    return cell::adopt(kiln_nn_sequential(sizeof...(C), list));
-}
-
-} // namespace nn
-
-/// A schedule of learning rates.
-class schedule : public handle<kiln_schedule, kiln_schedule_free> {
-  public:
-    using handle::handle;
-    KILN_CXX static schedule adopt(kiln_schedule *s) { return schedule(detail::made(s)); }
-    KILN_CXX double lr(int64_t step) const { return detail::checked(kiln_schedule_lr(get(), step)); }
-};
-
-/// An optimiser. It shares its parameters.
-class optimiser : public handle<kiln_optim, kiln_optim_free> {
-  public:
-    using handle::handle;
-    KILN_CXX static optimiser adopt(kiln_optim *o) { return optimiser(detail::made(o)); }
-    KILN_CXX void step() { detail::check(kiln_optim_step(get())); }
-    KILN_CXX void zero_grad() { detail::check(kiln_optim_zero_grad(get())); }
-    KILN_CXX void set_schedule(schedule s) { detail::check(kiln_optim_set_schedule(get(), s.release())); }
-};
-
-namespace optim {
-#define KILN_OPTIMISER(name, opts)                                                     \
-    KILN_CXX optimiser name(const tensors &params, const opts &o = {})                 \
-    {                                                                                  \
-        auto o_ = detail::with_size<opts>(o);                                          \
-        return optimiser::adopt(kiln_optim_##name(params.data(), params.size(), &o_)); \
-    }
-KILN_OPTIMISER(sgd, kiln_sgd_opts)
-KILN_OPTIMISER(adam, kiln_adam_opts)
-KILN_OPTIMISER(adamw, kiln_adam_opts)
-KILN_OPTIMISER(rmsprop, kiln_rmsprop_opts)
-KILN_OPTIMISER(adagrad, kiln_adagrad_opts)
-KILN_OPTIMISER(lion, kiln_lion_opts)
-KILN_OPTIMISER(muon, kiln_muon_opts)
-#undef KILN_OPTIMISER
-
-KILN_CXX tensor clip_grad_norm(const tensors &params, double max_norm)
-{
-    return detail::taken(kiln_clip_grad_norm(params.data(), params.size(), max_norm));
-}
-KILN_CXX schedule cosine(double lr, double min_lr, int64_t total)
-{
-    return schedule::adopt(kiln_schedule_cosine(lr, min_lr, total));
-}
-KILN_CXX schedule warmup(int64_t steps, schedule after)
-{
-    return schedule::adopt(kiln_schedule_warmup(steps, after.release()));
-}
-} // namespace optim
 
 } // namespace kiln
 #endif

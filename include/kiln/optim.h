@@ -227,6 +227,10 @@ KILN_API size_t kiln_optim_groups(const kiln_optim *opt); ///< how many, the fir
 KILN_API double kiln_optim_group_lr(const kiln_optim *opt, size_t group);
 KILN_API kiln_status kiln_optim_set_group_lr(kiln_optim *opt, size_t group, double lr);
 
+/// The schedule that gives a group a rate of its own, of group 0 the optimiser's where it has none; borrowed, to ask it
+/// or to keep its state (kiln_schedule_state). NULL where there is none.
+KILN_API kiln_schedule *kiln_optim_schedule(const kiln_optim *opt, size_t group);
+
 /// Frees the optimiser and its state and nulls the pointer; NULL is fine. The parameters stay.
 KILN_API void kiln_optim_free(kiln_optim **opt);
 

@@ -58,8 +58,8 @@ KILN_API const int64_t *kiln_strides(const kiln_tensor *t); ///< borrowed, rank 
 KILN_API bool kiln_is_contiguous(const kiln_tensor *t);
 KILN_API bool kiln_is_view_of(const kiln_tensor *t, const kiln_tensor *base); ///< both lie on one storage
 KILN_API kiln_device *
-kiln_tensor_device(const kiln_tensor *t);               ///< borrowed; NULL for a weak scalar that no op has placed
-KILN_API uint64_t kiln_version(const kiln_tensor *t);   ///< of the storage: raised by each write
+kiln_tensor_device(const kiln_tensor *t);                    ///< borrowed; NULL for a weak scalar that no op has placed
+KILN_API uint64_t kiln_tensor_version(const kiln_tensor *t); ///< of the storage: raised by each write
 KILN_API size_t kiln_dtype_size(kiln_dtype dtype);      ///< bytes of one element; 0 and an error where two lie in one
 KILN_API const char *kiln_dtype_name(kiln_dtype dtype); ///< "f32", "i64", "bool" ...
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <ostream>
@@ -76,6 +77,28 @@ KILN_CXX void check(kiln_status status)
 {
     if (status != KILN_OK) raise();
 }
+
+// What a function that cannot say so throws, to be thrown again behind the call that ran it.
+class thrown {
+  public:
+    template <class F> void keep(F f) noexcept
+    {
+        try {
+            if (!e_) f();
+        } catch (...) {
+            e_ = std::current_exception();
+        }
+    }
+    void again()
+    {
+        if (!e_) return;
+        kiln_error_clear();
+        std::rethrow_exception(std::exchange(e_, nullptr));
+    }
+
+  private:
+    std::exception_ptr e_;
+};
 
 // For functions whose results do not say whether they failed.
 template <class T> KILN_CXX T checked(T value)
@@ -253,7 +276,37 @@ class device : public handle<kiln_device, kiln_device_close> {
     {
         auto s = detail::sized<kiln_device_stats>();
         kiln_device_get_stats(get(), &s);
-        return s;
+        return detail::checked(s);
+    }
+    KILN_CXX void reset_stats() { kiln_device_reset_stats(get()); }
+    KILN_CXX kiln_device_info info() const
+    {
+        auto i = detail::sized<kiln_device_info>();
+        detail::check(kiln_device_get_info(get(), &i));
+        return i;
+    }
+    KILN_CXX void set_memory_limit(uint64_t limit_B) { detail::check(kiln_device_set_memory_limit(get(), limit_B)); }
+    KILN_CXX void trim() { detail::check(kiln_device_trim(get())); }
+    KILN_CXX void set_strict(bool strict = true) { detail::check(kiln_device_set_strict(get(), strict)); }
+    /// Marks of the device's own clock, and the seconds from one to another.
+    KILN_CXX void mark(unsigned mark) { detail::check(kiln_device_mark(get(), mark)); }
+    KILN_CXX double elapsed(unsigned from, unsigned to) const
+    {
+        return detail::checked(kiln_device_elapsed(get(), from, to));
+    }
+    /// Makes it the default of this thread, or of all that have not said otherwise.
+    KILN_CXX void use() { detail::check(kiln_set_device(get())); }
+    KILN_CXX void use_everywhere() { detail::check(kiln_set_default_device(get())); }
+    /// Of the generator: seed and offset.
+    KILN_CXX std::pair<uint64_t, uint64_t> rng_state() const
+    {
+        uint64_t seed = 0, offset = 0;
+        detail::check(kiln_rng_state(get(), &seed, &offset));
+        return {seed, offset};
+    }
+    KILN_CXX void set_rng_state(uint64_t seed, uint64_t offset)
+    {
+        detail::check(kiln_set_rng_state(get(), seed, offset));
     }
 };
 

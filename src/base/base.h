@@ -41,6 +41,7 @@ extern _Thread_local kiln_status error_pending __attribute__((tls_model("initial
 
 // Warnings go to the log callback; each distinct text is reported once.
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn_here(const char *format, ...) __attribute__((format(printf, 1, 2))); // and the caller's line behind it
 
 // Environment switches, read once.
 bool debug_flag(const char *name); // KILN_DEBUG=name,name

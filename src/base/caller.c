@@ -81,7 +81,7 @@ static bool is_library_source(const char *path)
     static const char *const layers[] = {
         "base",   "ir",      "scalar", "ops",   "pass", "codegen", "device",  "vulkan", "cpu",   "null",
         "tensor", "bundle",  "grad",   "jit",   "nn",   "optim",   "data",    "io",     "debug", "spirv",
-        "fuse",   "program", "llvm",   "model", "onnx", "compose", "complex", "stored",
+        "fuse",   "program", "llvm",   "model", "onnx", "compose", "complex", "stored", "train", "timing",
     };
     for (const char *at = strstr(path, "src/"); at; at = strstr(at + 1, "src/")) {
         if (at != path && at[-1] != '/') continue;

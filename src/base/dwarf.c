@@ -199,14 +199,19 @@ static void leave_headers(Dwfl_Module *module, uint64_t address, struct dwarf_pl
     }
 }
 
-static struct dwarf_place look_up(uintptr_t address)
+static bool opened(void)
 {
-    struct dwarf_place place = {NULL, 0};
     if (!tried) {
         tried = true;
         open_libdw();
     }
-    if (!session) return place;
+    return session;
+}
+
+static struct dwarf_place look_up(uintptr_t address)
+{
+    struct dwarf_place place = {NULL, 0};
+    if (!opened()) return place;
     Dwfl_Module *module = find_module(address);
     if (!module) return place;
     Dwfl_Line *line = dw.line_at(module, address);
@@ -229,4 +234,12 @@ bool dwarf_resolve(uintptr_t address, struct dwarf_place *out)
     *out = cache[slot].place;
     pthread_mutex_unlock(&lock);
     return out->path != NULL;
+}
+
+bool dwarf_found(void)
+{
+    pthread_mutex_lock(&lock);
+    bool found = opened();
+    pthread_mutex_unlock(&lock);
+    return found;
 }

@@ -10,3 +10,5 @@ struct dwarf_place {
 
 // False when there is no libdw or no debug information for the address. Answers are remembered. Thread-safe.
 bool dwarf_resolve(uintptr_t address, struct dwarf_place *out);
+// Whether there is a libdw.
+bool dwarf_found(void);

@@ -3,6 +3,7 @@
 #include "base/base.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,25 +41,43 @@ static bool is_number(const char *value)
     return strtod(value, &end) > 0 && end != value && *end == 0;
 }
 
-static void check_value(const struct variable *v, const char *value)
+// What is wrong with the value; false: nothing.
+static bool is_wrong(const struct variable *v, const char *value, char *why, size_t cap)
 {
     if (v->form == WORDS && !is_word(v->words, value))
-        log_warn("%s: there is no \"%s\"; known are %s", v->name, value, v->words);
+        snprintf(why, cap, "there is no \"%s\"; known are %s", value, v->words);
     else if (v->form == NUMBER && !is_number(value))
-        log_warn("%s: \"%s\" is no number above 0; it is as if it were not set", v->name, value);
+        snprintf(why, cap, "\"%s\" is no number above 0; it is as if it were not set", value);
+    else
+        return false;
+    return true;
+}
+
+// The variable whose name is the first n characters; NULL where it is none of the library's.
+static const struct variable *find(const char *name, size_t n)
+{
+    for (size_t i = 0; i < COUNT_OF(variables); i++)
+        if (strlen(variables[i].name) == n && !strncmp(name, variables[i].name, n)) return &variables[i];
+    return NULL;
 }
 
 // Names that begin with KILN_TEST_ are those of tests.
+static bool is_ours(const char *entry)
+{
+    return !strncmp(entry, "KILN_", 5) && strncmp(entry, "KILN_TEST_", 10) != 0;
+}
+
 static void check_entry(const char *entry)
 {
+    char why[256];
     size_t n = strcspn(entry, "=");
-    if (strncmp(entry, "KILN_", 5) != 0 || !strncmp(entry, "KILN_TEST_", 10) || !entry[n]) return;
-    for (size_t i = 0; i < COUNT_OF(variables); i++) {
-        if (strlen(variables[i].name) != n || strncmp(entry, variables[i].name, n) != 0) continue;
-        if (entry[n + 1]) check_value(&variables[i], entry + n + 1);
-        return;
-    }
-    log_warn("the environment has %.*s, which means nothing; known are%s", (int)(n < 100 ? n : 100), entry, all_names);
+    if (!is_ours(entry) || !entry[n]) return;
+    const struct variable *v = find(entry, n);
+    if (!v)
+        log_warn("the environment has %.*s, which means nothing; known are%s", (int)(n < 100 ? n : 100), entry,
+                 all_names);
+    else if (entry[n + 1] && is_wrong(v, entry + n + 1, why, sizeof why))
+        log_warn("%s: %s", v->name, why);
 }
 
 static void check_all(void)
@@ -70,4 +89,33 @@ void environment_check(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, check_all);
+}
+
+static bool is_of_others(const char *name)
+{
+    static const char *const names[] = {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_CORETYPE", "VK_DRIVER_FILES",
+                                        "VK_ICD_FILENAMES"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+static void tell_entry(const char *entry, environment_fn *fn, void *user)
+{
+    char name[100], why[256];
+    size_t n = strcspn(entry, "=");
+    if (!entry[n] || !entry[n + 1] || n >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)n, entry);
+    const struct variable *v = find(name, n);
+    if (v)
+        fn(user, name, entry + n + 1, is_wrong(v, entry + n + 1, why, sizeof why) ? why : NULL);
+    else if (is_ours(name))
+        fn(user, name, entry + n + 1, "there is no such variable");
+    else if (is_of_others(name))
+        fn(user, name, entry + n + 1, NULL);
+}
+
+void environment_each(environment_fn *fn, void *user)
+{
+    for (char **entry = environ; entry && *entry; entry++) tell_entry(*entry, fn, user);
 }

@@ -20,6 +20,7 @@ enum handle_kind {
     HANDLE_GENERATOR,
     HANDLE_TABLE,
     HANDLE_VOCABULARY,
+    HANDLE_TRAINING,
     HANDLE_KINDS,
 };
 

@@ -2,6 +2,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/base.h"
+#include "base/caller.h"
 #include "base/hash.h"
 
 #include <pthread.h>
@@ -40,6 +41,17 @@ static bool first_time(const char *text)
     return true;
 }
 
+static void tell(char *text)
+{
+    text_escape(text, TEXT_MAX);
+    pthread_mutex_lock(&lock);
+    bool fresh = first_time(text);
+    kiln_log_fn fn = callback ? callback : write_stderr;
+    void *user = callback_user;
+    pthread_mutex_unlock(&lock);
+    if (fresh) fn(user, text);
+}
+
 void log_warn(const char *format, ...)
 {
     char text[TEXT_MAX];
@@ -47,14 +59,19 @@ void log_warn(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    text_escape(text, sizeof text);
+    tell(text);
+}
 
-    pthread_mutex_lock(&lock);
-    bool fresh = first_time(text);
-    kiln_log_fn fn = callback ? callback : write_stderr;
-    void *user = callback_user;
-    pthread_mutex_unlock(&lock);
-    if (fresh) fn(user, text);
+void log_warn_here(const char *format, ...)
+{
+    char text[TEXT_MAX], place[CALLER_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    size_t n = (size_t)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (caller_describe(caller_find(), place, sizeof place) && n < sizeof text)
+        snprintf(text + n, sizeof text - n, " (%s)", place);
+    tell(text);
 }
 
 void kiln_set_log(kiln_log_fn fn, void *user)

@@ -1,6 +1,7 @@
 // The cache folder, as kiln-cache shows it.
 #include "base/cache.h"
 #include "base/options.h"
+#include "debug/facts.h"
 #include "program/disk.h"
 #include <errno.h>
 #include <kiln/debug.h>
@@ -16,12 +17,15 @@
 
 enum { READ_MAX_B = 256 << 20 };
 
+static const char nowhere[] = "KILN_CACHE_DIR, XDG_CACHE_HOME and HOME are not set",
+                  not_used[] = "it is no folder, or it or one above it is another user's or open to others' writing";
+
 char *kiln_cache_folder(void)
 {
     char path[4096];
     if (error_pending) return NULL;
     if (!cache_folder(path, sizeof path)) {
-        error_set(KILN_E_MISSING, "cache: there is no folder: KILN_CACHE_DIR, XDG_CACHE_HOME and HOME are not set");
+        error_set(KILN_E_MISSING, "cache: there is no folder: %s", nowhere);
         return NULL;
     }
     char *copy = strdup(path);
@@ -36,10 +40,7 @@ static kiln_status list(struct cache_files *out)
     kiln_status status = path ? KILN_OK : error_pending;
     *out = (struct cache_files){0};
     if (!status && !stat(path, &st) && !cache_list(out))
-        status = error_set(KILN_E_STATE,
-                           "cache: %s is not used: it is no folder, or it or one above it is another user's or open to "
-                           "others' writing",
-                           path);
+        status = error_set(KILN_E_STATE, "cache: %s is not used: %s", path, not_used);
     free(path);
     return status;
 }
@@ -140,4 +141,23 @@ kiln_status kiln_cache_clear(const kiln_cache_clear_opts *opts, kiln_cache_fn fn
     }
     cache_list_free(&l);
     return n_kept ? error_set(KILN_E_IO, "cache_clear: %zu files could not be removed", n_kept) : KILN_OK;
+}
+
+void facts_cache(struct facts *f)
+{
+    char path[4096];
+    struct stat st;
+    struct cache_files l = {0};
+    bool named = cache_folder(path, sizeof path), there = named && !stat(path, &st);
+    bool used = named && (!there || cache_list(&l));
+    fact_bool(f, "in use", used, named ? not_used : nowhere);
+    if (named) fact_text(f, "folder", path);
+    if (!used) return;
+    fact_number(f, "files", (double)l.n, NULL);
+    fact_number(f, "size", (double)l.size_B, "bytes");
+    if (cache_limit_B())
+        fact_number(f, "limit", (double)cache_limit_B(), "bytes");
+    else
+        fact_text(f, "limit", "none");
+    cache_list_free(&l);
 }

@@ -1,7 +1,10 @@
 // The front of kiln_library_facts and kiln_device_facts.
+#include "base/dwarf.h"
+#include "base/environment.h"
 #include "codegen/llvm/llvm.h"
 #include "debug/facts.h"
 #include <dlfcn.h>
+#include <kiln/version.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,12 +45,17 @@ static void facts_llvm(struct facts *f)
     fact_text(f, "llvm version", module.version);
 }
 
+static void on_variable(void *user, const char *name, const char *value, const char *note)
+{
+    tell(user, (kiln_fact){.name = name, .kind = KILN_FACT_TEXT, .text = value, .note = note});
+}
+
 kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
 {
     if (error_pending) return error_pending;
     if (!fn) return error_set(KILN_E_ARGUMENT, "library_facts: fn is NULL");
     struct facts f = {.fn = fn, .user = user, .group = "library"};
-    fact_text(&f, "kiln version", KILN_VERSION);
+    fact_text(&f, "kiln version", KILN_VERSION_STRING);
     fact_text(&f, "kiln path", fact_library_path((const void *)(uintptr_t)&kiln_library_facts));
     facts_blas(&f);
     facts_llvm(&f);
@@ -57,6 +65,11 @@ kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
     fact_bool(&f, "vulkan loader", false, "this build has no Vulkan device");
 #endif
     fact_bool(&f, "glslang", KILN_WITH_GLSLANG, "this build compiles no shaders at run time");
+    fact_bool(&f, "libdw", dwarf_found(), "errors name no lines; Debian's package is libdw1");
+    f.group = "cache";
+    facts_cache(&f);
+    f.group = "environment";
+    environment_each(on_variable, &f);
     return KILN_OK;
 }
 

@@ -18,6 +18,7 @@ void fact_bool(const struct facts *f, const char *name, bool on, const char *off
 const char *fact_library_path(const void *function);
 
 void facts_blas(struct facts *f);
+void facts_cache(struct facts *f);
 kiln_status facts_cpu(struct facts *f);
 #if KILN_WITH_VULKAN
 void facts_loader(struct facts *f);

@@ -25,7 +25,11 @@ static kiln_status unknown_name(const char *name)
     }
     const struct device_ops *gpu = device_kind_for(ROLE_GPU);
     if (gpu) snprintf(list + strlen(list), sizeof list - strlen(list), ", gpu, %s:N", gpu->kind);
-    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s", name, list);
+    bool gpu_meant =
+        gpu && (!strncasecmp(name, "cuda", 4) || !strncasecmp(name, "gpu", 3) || !strncasecmp(name, "hip", 3) ||
+                !strncasecmp(name, "mps", 3) || !strncasecmp(name, "rocm", 4));
+    return error_set(KILN_E_ARGUMENT, "device_open: there is no device \"%s\" in this build; built in: %s%s", name,
+                     list, gpu_meant ? "; GPUs of any maker are reached by Vulkan, \"gpu\" is the first one" : "");
 }
 
 static kiln_device *open_kind(const struct device_ops *ops, const char *spec)

@@ -47,10 +47,9 @@ kiln_status backward_has_no_root(const char *function, const kiln_tensor *out)
 // The gradient of a sum may be what is meant; mostly a mean was forgotten.
 static void warn_of_many(const kiln_tensor *out)
 {
-    char type[TYPE_TEXT_MAX], place[CALLER_TEXT_MAX];
-    caller_describe(caller_find(), place, sizeof place);
-    log_warn("backward: out is %s and sens is NULL: the gradients are those of the sum of its elements (%s)",
-             type_text(&out->type, type, sizeof type), place);
+    char type[TYPE_TEXT_MAX];
+    log_warn_here("backward: out is %s and sens is NULL: the gradients are those of the sum of its elements",
+                  type_text(&out->type, type, sizeof type));
 }
 
 static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)

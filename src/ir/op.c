@@ -114,7 +114,11 @@ static kiln_status check_unsigned(const struct op_call *c)
 
 kiln_status op_infer(struct op_call *c)
 {
-    TRY(c->op->fn->infer(c));
+    kiln_status status = c->op->fn->infer(c);
+    if (KILN_UNLIKELY(status)) {
+        error_name_op(c->op->name);
+        return status;
+    }
     return KILN_LIKELY(!has_u64(c)) ? KILN_OK : check_unsigned(c);
 }
 

@@ -6,6 +6,7 @@
 #include "llvm/emit.h"
 #include "llvm/load.h"
 
+#include <kiln/version.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
@@ -270,7 +271,7 @@ const struct llvm_module *kiln_llvm_module(uint32_t version, const struct llvm_h
 {
     static const struct llvm_module module = {LLVM_MODULE_VERSION,
                                               sizeof(struct fused_kernel),
-                                              KILN_VERSION,
+                                              KILN_VERSION_STRING,
                                               LLVM_VERSION_STRING,
                                               compile,
                                               load_object,

@@ -3,6 +3,7 @@
 // A cell owns its tensors and children; a child knows its parent, so that paths can be built and a child freed alone
 // leaves the tree whole. Handles of tensors are taken out of all scopes when they are added.
 #include "nn/cell.h"
+#include "base/note.h"
 #include "base/handles.h"
 #include "base/options.h"
 
@@ -96,6 +97,8 @@ void kiln_cell_free(kiln_cell **cell)
     }
     for (size_t i = 0; i < c->n_tensors; i++) {
         kiln_free(&c->tensors[i].tensor);
+        if (c->tensors[i].tensor)
+            error_note_before("cell_free: \"%s\", which the %s owns", c->tensors[i].name, c->kind);
         free(c->tensors[i].name);
     }
     for (size_t i = 0; i < c->n_state_names; i++) free(c->state_names[i]);
@@ -224,7 +227,10 @@ kiln_cell *kiln_cell_add_child(kiln_cell *cell, const char *name, kiln_cell *chi
 {
     if (child && handle_check("cell_add_child", "child", HANDLE_CELL, child)) return NULL;
     if (child && child->parent) {
-        error_set(KILN_E_ARGUMENT, "cell_add_child: \"%s\" has a parent already", name ? name : "(null)");
+        error_set(KILN_E_ARGUMENT,
+                  "cell_add_child: \"%s\" has a parent already: the %s is \"%s\" of a %s; a cell has one "
+                  "place, make another one, which may share its parameters (kiln_cell_add_parameter)",
+                  name ? name : "(null)", child->kind, child->name, child->parent->kind);
         return NULL;
     }
     if (cell && handle_check("cell_add_child", "cell", HANDLE_CELL, cell)) {

@@ -40,6 +40,7 @@ struct kiln_cell {
     size_t n_children;
     struct cell_hook *hooks; // in the order of registration
     int calls;               // calls in progress: hooks are not freed meanwhile
+    struct cell_row *row;    // of a summary that is being made
     char **state_names;      // of the last kiln_cell_state
     size_t n_state_names;
 };
@@ -78,6 +79,10 @@ const char *cell_alias(const kiln_cell *cell, const char *name);
 kiln_status cell_run(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 bool cell_is_graph(const kiln_cell *cell);
 kiln_status cell_run_graph(kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
+
+// summary.c: a call of a cell with a row, and what it gave.
+size_t cell_row_enter(void);
+void cell_row_leave(kiln_cell *cell, size_t entered, kiln_tensor *const *out, size_t n_out);
 
 // mode.c: says once that a backward came through a cell in the mode in which it was made.
 void cell_watch_mode(kiln_cell *cell, kiln_tensor *const *out, size_t n_out);

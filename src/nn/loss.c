@@ -17,6 +17,18 @@ static kiln_tensor *reduce(kiln_tensor *t, kiln_reduction reduction)
     return NULL;
 }
 
+static void refuse_shapes(const char *loss, const kiln_tensor *x, const kiln_tensor *target)
+{
+    char text[2][KILN_MAX_RANK * 12 + 16];
+    const kiln_tensor *both[] = {target, x};
+    for (int k = 0; k < 2; k++) {
+        size_t n = (size_t)snprintf(text[k], sizeof text[k], "%s[", kiln_dtype_name(kiln_tensor_dtype(both[k])));
+        for (size_t i = 0; i < kiln_rank(both[k]) && n < sizeof text[k]; i++)
+            n += (size_t)snprintf(text[k] + n, sizeof text[k] - n, "%s%" PRId64, i ? "," : "", kiln_dims(both[k])[i]);
+    }
+    error_set(KILN_E_SHAPE, "%s: the target does not broadcast to x: it is %s], x is %s]", loss, text[0], text[1]);
+}
+
 // Sound arguments: a target whose shape broadcasts to that of x, not the other way round, which is a usual slip.
 static bool sound(const char *loss, kiln_tensor *x, kiln_tensor *target, kiln_reduction reduction)
 {
@@ -35,11 +47,9 @@ static bool sound(const char *loss, kiln_tensor *x, kiln_tensor *target, kiln_re
     for (size_t i = 0; fits && i < target_rank; i++) {
         int64_t d = kiln_dims(target)[target_rank - 1 - i];
         fits = d == 1 || d == kiln_dims(x)[rank - 1 - i];
-        if (!fits)
-            error_set(KILN_E_SHAPE, "%s: the target does not broadcast to x: axis -%zu is %" PRId64 " against %" PRId64,
-                      loss, i + 1, d, kiln_dims(x)[rank - 1 - i]);
+        if (!fits) refuse_shapes(loss, x, target);
     }
-    if (target_rank > rank) error_set(KILN_E_SHAPE, "%s: the target has rank %zu, x only %zu", loss, target_rank, rank);
+    if (target_rank > rank) refuse_shapes(loss, x, target);
     return fits;
 }
 

@@ -22,9 +22,10 @@ static const kiln_cell *find_unchosen(const kiln_cell *cell)
 static kiln_tensor *tell(void *kind, kiln_tensor *grad)
 {
     (void)grad;
-    log_warn("backward: through a cell %s in inference mode, in which cells are made; call kiln_cell_set_training with "
-             "true to train, with false where inference is meant",
-             (const char *)kind);
+    log_warn_here(
+        "backward: through a cell %s in inference mode, in which cells are made; call kiln_cell_set_training with "
+        "true to train, with false where inference is meant",
+        (const char *)kind);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "onnx/model.h"
 #include "onnx/wire_out.h"
 #include "onnx/write.h"
+#include <kiln/version.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,7 +156,7 @@ static void put_model(const struct onnx_writer *w, struct str *s)
     wire_put_number(&opset, 2, (uint64_t)w->opset);
     wire_put_number(s, MODEL_IR, (uint64_t)ir_version(w->opset));
     wire_put_text(s, MODEL_PRODUCER, "kiln");
-    wire_put_text(s, MODEL_PRODUCER_VERSION, KILN_VERSION);
+    wire_put_text(s, MODEL_PRODUCER_VERSION, KILN_VERSION_STRING);
     wire_put_message(s, MODEL_OPSET, &opset);
 }
 

@@ -40,8 +40,9 @@ static kiln_status read_options(const struct op_call *c, int at, struct conv_sha
 static kiln_status rank4(const struct op_call *c, int in)
 {
     if (c->in[in]->rank == 4) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[in],
-                   type_string(c->in[in]).s);
+    return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions%s, it is %s%s", c->op->in_names[in],
+                   in ? "" : ", [N, C, H, W]", type_string(c->in[in]).s,
+                   !in && c->in[in]->rank == 3 ? "; kiln_unsqueeze(x, 0) makes it a batch of one" : "");
 }
 
 static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
@@ -62,11 +63,25 @@ static kiln_status out_sizes(const struct op_call *c, struct conv_shape *v)
     v->oh = out_size(v->h, v->kh, v->stride[0], v->padding[0], v->dilation[0]);
     v->ow = out_size(v->w, v->kw, v->stride[1], v->padding[1], v->dilation[1]);
     if (v->kh > 0 && v->kw > 0 && v->oh >= 0 && v->ow >= 0) return KILN_OK;
-    return op_fail(
-        c, KILN_E_SHAPE,
-        "a kernel of %lld x %lld with dilation %lld, %lld does not fit into %lld x %lld with padding %lld, %lld",
-        (long long)v->kh, (long long)v->kw, (long long)v->dilation[0], (long long)v->dilation[1], (long long)v->h,
-        (long long)v->w, (long long)v->padding[0], (long long)v->padding[1]);
+    return op_fail(c, KILN_E_SHAPE,
+                   "a kernel of %lld x %lld with dilation %lld, %lld does not fit into %lld x %lld with padding %lld, "
+                   "%lld; %s is %s",
+                   (long long)v->kh, (long long)v->kw, (long long)v->dilation[0], (long long)v->dilation[1],
+                   (long long)v->h, (long long)v->w, (long long)v->padding[0], (long long)v->padding[1],
+                   c->op->in_names[0], type_string(c->in[0]).s);
+}
+
+// Axes in another order, where the sizes say so.
+static const char *order_hint(const struct op_call *c, const struct conv_shape *v, int64_t w_channels)
+{
+    const struct type *x = c->in[0], *w = c->in[1];
+    if (c->op->index != OP_conv2d) return "";
+    if (w_channels == v->c && v->groups > 1) return "; of w axis 1 is the input channels divided by groups";
+    if (x->dims[3] == w_channels * v->groups)
+        return "; x looks like NHWC: kiln_permute(x, KILN_AXES(0, 3, 1, 2)) makes it NCHW";
+    if (w->dims[2] * v->groups == v->c && w->dims[0] == w->dims[1])
+        return "; w looks like HWIO: kiln_permute(w, KILN_AXES(3, 2, 0, 1)) makes it OIHW";
+    return "";
 }
 
 static kiln_status check_groups(const struct op_call *c, const struct conv_shape *v, int64_t w_channels)
@@ -74,9 +89,10 @@ static kiln_status check_groups(const struct op_call *c, const struct conv_shape
     if (v->c % v->groups || v->o % v->groups || w_channels != v->c / v->groups)
         return op_fail(c, KILN_E_SHAPE,
                        "%s is %s and %s is %s: %lld input channels (axis 1, NCHW), %lld outputs and groups %lld do not "
-                       "fit a weight with %lld channels",
+                       "fit a weight with %lld channels%s",
                        c->op->in_names[0], type_string(c->in[0]).s, c->op->in_names[1], type_string(c->in[1]).s,
-                       (long long)v->c, (long long)v->o, (long long)v->groups, (long long)w_channels);
+                       (long long)v->c, (long long)v->o, (long long)v->groups, (long long)w_channels,
+                       order_hint(c, v, w_channels));
     return KILN_OK;
 }
 
@@ -116,7 +132,8 @@ kiln_status infer_conv2d(struct op_call *c)
     TRY(conv_forward(c, &v));
     const struct type *bias = c->n_in > 2 ? c->in[2] : NULL;
     if (bias && (bias->rank != 1 || bias->dims[0] != v.o))
-        return op_fail(c, KILN_E_SHAPE, "bias is %s, it must have %lld values", type_string(bias).s, (long long)v.o);
+        return op_fail(c, KILN_E_SHAPE, "bias is %s, it must have %lld values, the outputs of w %s",
+                       type_string(bias).s, (long long)v.o, type_string(c->in[1]).s);
     TRY(float_result(c));
     set_dims(&c->out[0], v.n, v.o, v.oh, v.ow);
     return KILN_OK;

@@ -29,6 +29,16 @@ static kiln_status check_kind(const struct op_call *c, unsigned dtype)
     }
 }
 
+// Sizes are compared from the last axis on; a vector along another one needs an axis behind it.
+static const char *axis_hint(const struct type *a, const struct type *b)
+{
+    if (b->rank == 1 && a->rank == 2 && a->dims[0] == b->dims[0])
+        return "; along axis 0 of a it is kiln_unsqueeze(b, 1)";
+    if (a->rank == 1 && b->rank == 2 && b->dims[0] == a->dims[0])
+        return "; along axis 0 of b it is kiln_unsqueeze(a, 1)";
+    return "";
+}
+
 static kiln_status broadcast_inputs(struct op_call *c, struct type *out)
 {
     type_copy(out, c->in[0]);
@@ -36,8 +46,8 @@ static kiln_status broadcast_inputs(struct op_call *c, struct type *out)
         if (shape_broadcast(out, c->in[i], out)) continue;
         const char *const *names = c->op->in_names;
         if (c->n_in == 2)
-            return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s, %s is %s", names[0],
-                           type_string(c->in[0]).s, names[1], type_string(c->in[1]).s);
+            return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s, %s is %s%s", names[0],
+                           type_string(c->in[0]).s, names[1], type_string(c->in[1]).s, axis_hint(c->in[0], c->in[1]));
         return op_fail(c, KILN_E_SHAPE, "shapes do not broadcast: %s is %s against %s", names[i],
                        type_string(c->in[i]).s, type_string(out).s);
     }

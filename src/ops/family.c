@@ -25,13 +25,22 @@ struct type_string type_string(const struct type *t)
     return s;
 }
 
+static kiln_status fail_axis(const struct op_call *c, const char *name, int64_t axis, int in)
+{
+    const struct type *t = c->in[in];
+    if (!t->rank)
+        return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s, which has no axes", name, (long long)axis,
+                       c->op->in_names[in], type_string(t).s);
+    return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s, whose axes are %d to %d", name,
+                   (long long)axis, c->op->in_names[in], type_string(t).s, -t->rank, t->rank - 1);
+}
+
 kiln_status op_axis(const struct op_call *c, int attr, int in, int *axis)
 {
     const struct type *t = c->in[in];
     *axis = axis_normalize(c->attrs[attr].i, t->rank);
     if (*axis >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_AXIS, "%s %lld is out of range for %s of %s", c->op->attrs[attr].name,
-                   (long long)c->attrs[attr].i, c->op->in_names[in], type_string(t).s);
+    return fail_axis(c, c->op->attrs[attr].name, c->attrs[attr].i, in);
 }
 
 kiln_status op_axes(const struct op_call *c, int attr, int in, uint32_t *mask)
@@ -45,9 +54,7 @@ kiln_status op_axes(const struct op_call *c, int attr, int in, uint32_t *mask)
     }
     for (int i = 0; i < a->count; i++) {
         int axis = axis_normalize(a->v[i], t->rank);
-        if (axis < 0)
-            return op_fail(c, KILN_E_AXIS, "axis %lld is out of range for %s of %s", (long long)a->v[i],
-                           c->op->in_names[in], type_string(t).s);
+        if (axis < 0) return fail_axis(c, "axis", a->v[i], in);
         if (*mask & 1u << axis)
             return op_fail(c, KILN_E_AXIS, "axis %lld of %s of %s is given twice", (long long)a->v[i],
                            c->op->in_names[in], type_string(t).s);

@@ -43,6 +43,17 @@ static struct type without_classes(const struct type *x)
     return t;
 }
 
+static const char *labels_hint(const struct type *x, const struct type *t)
+{
+    if (t->rank == 2 && x->rank == 2 && t->dims[0] == x->dims[0] && t->dims[1] == 1)
+        return "; kiln_squeeze(labels, KILN_AXES(1)) takes the last axis away";
+    if (dtype_kind_of[x->dtype] != KIND_FLOAT && dtype_kind_of[t->dtype] == KIND_FLOAT)
+        return "; the logits come first";
+    if (type_same_shape(x, t)) return "; kiln_cast makes floats of labels, kiln_argmax indices";
+    if (dtype_kind_of[t->dtype] == KIND_FLOAT) return "; kiln_cast makes integers of labels";
+    return "";
+}
+
 static kiln_status check_loss(const struct op_call *c)
 {
     const struct type *x = c->in[0], *t = c->in[1];
@@ -52,8 +63,9 @@ static kiln_status check_loss(const struct op_call *c)
     if (soft(c) ? !type_same_shape(x, t) : !type_same_shape(&rest, t))
         return op_fail(
             c, KILN_E_SHAPE,
-            "logits is %s, labels is %s: class indices have the shape without axis %d, probabilities the same shape",
-            type_string(x).s, type_string(t).s, class_axis(x));
+            "logits is %s, labels is %s: class indices are integers of the shape without axis %d, probabilities are "
+            "floats of the same shape%s",
+            type_string(x).s, type_string(t).s, class_axis(x), labels_hint(x, t));
     if (t->dtype == KILN_BOOL)
         return op_fail(c, KILN_E_DTYPE, "labels is %s; it must be integers or floats", type_string(t).s);
     if (x->dims[class_axis(x)] == 0) return op_fail(c, KILN_E_SHAPE, "logits has no classes: %s", type_string(x).s);

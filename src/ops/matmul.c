@@ -6,12 +6,20 @@ struct product {
     bool a_vector, b_vector;
 };
 
+static const char *transpose_hint(const struct type *a, const struct type *b)
+{
+    if (b->rank > 1 && a->dims[a->rank - 1] == b->dims[b->rank - 1]) return "; they fit with kiln_transpose(b, -2, -1)";
+    if (a->rank > 1 && b->rank > 1 && a->dims[a->rank - 2] == b->dims[b->rank - 2])
+        return "; they fit with kiln_transpose(a, -2, -1)";
+    return "";
+}
+
 static kiln_status product_of(const struct op_call *c, struct product *p)
 {
     const struct type *a = c->in[0], *b = c->in[1];
     if (a->rank == 0 || b->rank == 0)
-        return op_fail(c, KILN_E_SHAPE, "takes tensors of rank 1 or more: a is %s, b is %s", type_string(a).s,
-                       type_string(b).s);
+        return op_fail(c, KILN_E_SHAPE, "takes tensors of rank 1 or more: a is %s, b is %s; kiln_mul takes scalars",
+                       type_string(a).s, type_string(b).s);
     p->a_vector = a->rank == 1;
     p->b_vector = b->rank == 1;
     p->m = p->a_vector ? 1 : a->dims[a->rank - 2];
@@ -19,7 +27,8 @@ static kiln_status product_of(const struct op_call *c, struct product *p)
     p->n = p->b_vector ? 1 : b->dims[b->rank - 1];
     int64_t kb = p->b_vector ? b->dims[0] : b->dims[b->rank - 2];
     if (p->k == kb) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "inner dimensions differ: a is %s, b is %s", type_string(a).s, type_string(b).s);
+    return op_fail(c, KILN_E_SHAPE, "inner dimensions differ: a is %s, b is %s%s", type_string(a).s, type_string(b).s,
+                   transpose_hint(a, b));
 }
 
 static kiln_status batch_shape(const struct op_call *c, struct type *batch)

@@ -49,7 +49,8 @@ static kiln_status pool_of(const struct op_call *c, int at, const struct type *x
                            struct pool_shape *p)
 {
     if (x->rank != 4)
-        return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, it is %s", c->op->in_names[0], type_string(x).s);
+        return op_fail(c, KILN_E_SHAPE, "%s must have 4 dimensions, [N, C, H, W]; it is %s", c->op->in_names[0],
+                       type_string(x).s);
     bool largest = c->op->index == OP_max_pool2d || c->op->index == OP_max_pool2d_backward;
     if (dtype_kind_of[x->dtype] != KIND_FLOAT && !(largest && dtype_kind_of[x->dtype] == KIND_INT))
         return op_fail(c, KILN_E_DTYPE, "takes floats%s, %s is %s", largest ? " and integers" : "", c->op->in_names[0],
@@ -61,8 +62,9 @@ static kiln_status pool_of(const struct op_call *c, int at, const struct type *x
     p->oh = out_size(p, 0, h);
     p->ow = out_size(p, 1, w);
     if (p->oh >= 0 && p->ow >= 0) return KILN_OK;
-    return op_fail(c, KILN_E_SHAPE, "a window of %lld x %lld does not fit into %lld x %lld", (long long)p->kernel[0],
-                   (long long)p->kernel[1], (long long)h, (long long)w);
+    return op_fail(c, KILN_E_SHAPE, "a window of %lld x %lld does not fit into %lld x %lld, %s is %s",
+                   (long long)p->kernel[0], (long long)p->kernel[1], (long long)h, (long long)w, c->op->in_names[0],
+                   type_string(x).s);
 }
 
 static kiln_status check_dy(const struct op_call *c, const struct pool_shape *p, const struct type *dy)

@@ -28,10 +28,9 @@ kiln_status infer_reshape(struct op_call *c)
     out->rank = shape->count;
     for (int i = 0; i < shape->count; i++) {
         int64_t d = shape->v[i];
-        if (d < -1 || (d == -1 && hole >= 0))
-            return op_fail(c, KILN_E_SHAPE,
-                           d < -1 ? "dimension %d is negative: %lld" : "dimension %d is a second -1 (%lld)", i,
-                           (long long)d);
+        if (d < -1) return op_fail(c, KILN_E_SHAPE, "dimension %d is negative: %lld", i, (long long)d);
+        if (d == -1 && hole >= 0)
+            return op_fail(c, KILN_E_SHAPE, "dimensions %d and %d are both -1, one can be found", hole, i);
         if (d == -1)
             hole = i;
         else if (__builtin_mul_overflow(known, d, &known))
@@ -39,7 +38,9 @@ kiln_status infer_reshape(struct op_call *c)
         out->dims[i] = d;
     }
     if (hole >= 0) {
-        if (known == 0 || count % known) return view_fail(c, "-1 has no size that fits");
+        if (known == 0 || count % known)
+            return op_fail(c, KILN_E_SHAPE, "-1 has no size that fits: x is %s of %lld elements, the others make %lld",
+                           type_string(x).s, (long long)count, (long long)known);
         out->dims[hole] = count / known;
         known *= out->dims[hole];
     }

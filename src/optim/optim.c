@@ -185,6 +185,13 @@ double kiln_optim_group_lr(const kiln_optim *opt, size_t group)
     return g ? optim_group_rate(g) : NAN;
 }
 
+kiln_schedule *kiln_optim_schedule(const kiln_optim *opt, size_t group)
+{
+    const struct optim_group *g = group_of("optim_schedule", opt, group);
+    if (!g) return NULL;
+    return g->schedule || group > 0 ? g->schedule : opt->schedule;
+}
+
 kiln_status kiln_optim_set_group_lr(kiln_optim *opt, size_t group, double lr)
 {
     struct optim_group *g = group_of("optim_set_group_lr", opt, group);
@@ -271,7 +278,7 @@ static kiln_status step_all(kiln_optim *opt)
     }
     for (size_t i = 0; i < opt->n_groups; i++) TRY(step_group(opt->groups[i], &n_moved));
     if (!n_moved && !kiln_is_capturing())
-        log_warn(
+        log_warn_here(
             "optim_step: none of the %zu parameters has a gradient, none has moved; is kiln_backward called before "
             "the step?",
             state_count_params(opt));

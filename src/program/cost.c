@@ -18,7 +18,7 @@ static double trips_of(const struct ir_node *n)
 static double times_of(const struct kiln_graph *g, const struct ir_node *n)
 {
     double times = 1;
-    for (int32_t r = n->region; r >= 0;) {
+    for (int32_t r = n->region; r >= 0 && g->regions.v[r].owner >= 0;) {
         const struct ir_node *owner = &g->nodes.v[g->regions.v[r].owner];
         times *= trips_of(owner);
         r = owner->region;
@@ -26,10 +26,10 @@ static double times_of(const struct kiln_graph *g, const struct ir_node *n)
     return times;
 }
 
-double cost_flops(const struct kiln_graph *g)
+double cost_flops_from(const struct kiln_graph *g, size_t first)
 {
     double flops = 0;
-    for (size_t i = 0; i < g->nodes.n; i++) {
+    for (size_t i = first; i < g->nodes.n; i++) {
         const struct ir_node *n = &g->nodes.v[i];
         const struct type *in[3] = {NULL};
         if (!n->op->products.kind) continue;
@@ -40,6 +40,11 @@ double cost_flops(const struct kiln_graph *g)
         flops += 2 * times_of(g, n) * op_multiply_adds(n->op, in, &g->values.v[n->first_out].type);
     }
     return flops;
+}
+
+double cost_flops(const struct kiln_graph *g)
+{
+    return cost_flops_from(g, 0);
 }
 
 static double access_B(const struct fused_kernel *k, const struct fused_access *a)

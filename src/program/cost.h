@@ -3,5 +3,7 @@
 #include "program/impl.h"
 
 double cost_flops(const struct kiln_graph *g); // two for each product that is added
-double cost_moved_B(const struct program *p);  // read and written by launches
-int cost_kernels(const struct program *p);     // made of its graph, each once
+// Of the nodes from there on. In regions that are being recorded one trip counts.
+double cost_flops_from(const struct kiln_graph *g, size_t first);
+double cost_moved_B(const struct program *p); // read and written by launches
+int cost_kernels(const struct program *p);    // made of its graph, each once

@@ -3,6 +3,7 @@
 #include "program/disk.h"
 #include "base/build_id.h"
 #include "base/hash.h"
+#include <kiln/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static const char *const kinds[DISK_KINDS] = {"object", "module", "passes", "fus
 
 void disk_begin_key(struct str *key, enum disk_kind kind)
 {
-    str_addf(key, "%s %s ", kinds[kind], KILN_VERSION);
+    str_addf(key, "%s %s ", kinds[kind], KILN_VERSION_STRING);
     build_id_add(key, kinds);
     str_add(key, "\n");
 }

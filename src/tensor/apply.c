@@ -26,15 +26,26 @@ static kiln_status check_attrs(const struct op *op, const struct attr *attrs)
     for (int i = 0; i < op->n_attrs; i++) {
         if (attrs[i].kind != ATTR_INTS || attrs[i].count <= MAX_RANK) continue;
         if (attrs[i].count == MAX_RANK + 2)
-            return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op->name, op->attrs[i].name);
+            return error_set(KILN_E_ARGUMENT,
+                             "%s: %s is NULL, with a count above 0; write KILN_AXES(0, 1) or KILN_ARGS(...)", op->name,
+                             op->attrs[i].name);
         return error_set(KILN_E_SHAPE, "%s: %s has more than %d entries", op->name, op->attrs[i].name, MAX_RANK);
     }
     return KILN_OK;
 }
 
-static const char *input_name(const struct op *op, int i)
+struct input_name {
+    char s[64];
+};
+
+static struct input_name input_name(const struct op *op, int i)
 {
-    return op->flags & OP_VARIADIC ? op->in_names[0] : op->in_names[i];
+    struct input_name name;
+    if (op->flags & OP_VARIADIC)
+        snprintf(name.s, sizeof name.s, "%s[%d]", op->in_names[0], i);
+    else
+        snprintf(name.s, sizeof name.s, "%s", op->in_names[i]);
+    return name;
 }
 
 // Outside of captures, an abstract value is one that was kept longer than its capture.
@@ -44,7 +55,7 @@ static kiln_status outlived(const struct op *op, int n_in, kiln_tensor *const *i
     while (i + 1 < n_in && !(in[i] && in[i]->builder)) i++;
     return error_set(KILN_E_STATE,
                      "%s: %s was made in a capture that has ended; let the captured function return it as an output",
-                     op->name, input_name(op, i));
+                     op->name, input_name(op, i).s);
 }
 
 // The one device of all inputs that have one; abstract values have none.
@@ -64,7 +75,7 @@ static kiln_status find_device(const struct op *op, int n_in, kiln_tensor *const
             first_i = i;
         } else if (s->dev != first->dev)
             return error_set(KILN_E_DEVICE_MISMATCH, "%s: %s is on %s, %s is on %s; copy one with kiln_to_device",
-                             op->name, input_name(op, first_i), first->dev->name, input_name(op, i), s->dev->name);
+                             op->name, input_name(op, first_i).s, first->dev->name, input_name(op, i).s, s->dev->name);
     }
     if (KILN_UNLIKELY(abstract && tensor_outlives_captures())) return outlived(op, n_in, in);
     if (first)
@@ -84,15 +95,17 @@ static kiln_status check_inputs(const struct op *op, int n_in, kiln_tensor *cons
         return error_set(KILN_E_ARGUMENT, "%s: takes %d to %d tensors, %d are given", op->name, op->min_in, op->max_in,
                          n_in);
     if (n_in && !in) return error_set(KILN_E_ARGUMENT, "%s: the list of tensors is NULL", op->name);
-    for (int i = 0; i < n_in; i++)
-        if (in[i] || i < op->min_in || (op->flags & OP_VARIADIC)) TRY(tensor_check(op->name, input_name(op, i), in[i]));
+    for (int i = 0; i < n_in; i++) {
+        bool needed = in[i] || i < op->min_in || (op->flags & OP_VARIADIC);
+        if (needed && KILN_UNLIKELY(!tensor_is_plain(in[i]))) TRY(tensor_check(op->name, input_name(op, i).s, in[i]));
+    }
     return KILN_OK;
 }
 
 static bool has_weak(int n_in, kiln_tensor *const *in)
 {
     for (int i = 0; i < n_in; i++)
-        if (in[i] && in[i]->type.weak) return true;
+        if (tensor_is_handle(in[i]) && in[i]->type.weak) return true;
     return false;
 }
 
@@ -204,7 +217,7 @@ static tensor_apply_fn *find_shown(const struct op *op, int n_in, kiln_tensor *c
 {
     unsigned shown = SHOWN_PLAIN; // the last of all
     for (int i = 0; in && i < n_in && n_in <= 255; i++)
-        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->shown > shown) shown = in[i]->shown;
+        if (tensor_is_alive(in[i]) && in[i]->shown > shown) shown = in[i]->shown;
     for (int i = 0; attrs && i < op->n_attrs; i++)
         if (attrs[i].kind == ATTR_DTYPE && shown_of_dtype(attrs[i].i) > shown) shown = shown_of_dtype(attrs[i].i);
     if (KILN_LIKELY(shown == SHOWN_PLAIN)) return NULL;
@@ -216,7 +229,7 @@ static bool minds_sign(const struct op *op, int n_in, kiln_tensor *const *in)
 {
     if (op->flags & (OP_SIGNLESS | OP_VIEW)) return false;
     for (int i = 0; in && i < n_in && n_in <= op->max_in; i++)
-        if (in[i] && in[i]->magic == TENSOR_ALIVE && in[i]->type.dtype == KILN_U64) return true;
+        if (tensor_is_alive(in[i]) && in[i]->type.dtype == KILN_U64) return true;
     return false;
 }
 

@@ -130,7 +130,7 @@ void tensor_take(kiln_tensor *t, struct taker *by, uintptr_t at)
     t->taken_at = at;
 }
 
-void tensor_destroy(kiln_tensor *t)
+static void destroy(kiln_tensor *t, uintptr_t gone_with)
 {
     if (KILN_UNLIKELY(live_tracked)) live_remove(t);
     unlink_tensor(t);
@@ -139,6 +139,7 @@ void tensor_destroy(kiln_tensor *t)
     storage_unref(t->storage);
     t->storage = NULL;
     t->magic = TENSOR_FREED;
+    t->gone_with = gone_with;
     // A thread that has made no handle has nobody to drop its list when it ends.
     if (free_list.count >= FREE_LIST_MAX || KILN_UNLIKELY(!free_list.kept)) {
         free(t);
@@ -147,6 +148,11 @@ void tensor_destroy(kiln_tensor *t)
     t->next = free_list.first;
     free_list.first = t;
     free_list.count++;
+}
+
+void tensor_destroy(kiln_tensor *t)
+{
+    destroy(t, 0);
 }
 
 static kiln_status refuse_taken(const char *op, const char *argument, const kiln_tensor *t)
@@ -175,23 +181,43 @@ kiln_status tensor_check_numbers(const char *op, const char *argument, const kil
                      dtype_name(shown_dtype(t->shown, t->type.dtype)), argument, tensor_text(t, text, sizeof text));
 }
 
+// What it was, where it was made if that is known, and what it went with.
+static const char *describe_freed(const kiln_tensor *t, char *out, size_t size_B)
+{
+    if (t->magic != TENSOR_FREED) return ", or no tensor";
+    if (t->builder) return " (made in a capture: what a captured function does not return goes with the call)";
+    char type[TYPE_TEXT_MAX], made[CALLER_TEXT_MAX] = "", begun[CALLER_TEXT_MAX] = "";
+    if (live_tracked) caller_describe(t->made_at, made, sizeof made);
+    if (t->gone_with) caller_describe(t->gone_with, begun, sizeof begun);
+    snprintf(out, size_B, ": %s%s%s%s%s%s", tensor_text(t, type, sizeof type), *made ? " made at " : "", made,
+             *begun ? ", with the scope begun at " : "", begun,
+             *begun ? "; kiln_keep hands a tensor to the scope around, kiln_own to the caller" : "");
+    return out;
+}
+
+static kiln_status refuse_number(const char *op, const char *argument, uintptr_t number)
+{
+    if (!number) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
+    return error_set(KILN_E_ARGUMENT, "%s: %s is the number %zu, not a tensor; kiln_scalar makes one of a number", op,
+                     argument, (size_t)number);
+}
+
 kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t)
 {
-    if (KILN_UNLIKELY(!t)) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", op, argument);
+    if (KILN_UNLIKELY((uintptr_t)t < PAGE_B)) return refuse_number(op, argument, (uintptr_t)t);
     if (KILN_LIKELY(t->magic == TENSOR_ALIVE)) return KILN_OK;
     if (t->magic == TENSOR_TAKEN) return refuse_taken(op, argument, t);
-    const char *what = t->magic == TENSOR_FREED && t->builder
-                           ? " (made in a capture: what a captured function does not "
-                             "return goes with the call)"
-                           : ", or no tensor";
-    return error_set(KILN_E_HANDLE, "%s: %s is a handle that was freed%s", op, argument, what);
+    char what[512];
+    return error_set(KILN_E_HANDLE, "%s: %s is a handle that was freed%s", op, argument,
+                     describe_freed(t, what, sizeof what));
 }
 
 void kiln_free(kiln_tensor **t)
 {
     if (!t || !*t) return;
     if ((*t)->magic != TENSOR_ALIVE && (*t)->magic != TENSOR_TAKEN) {
-        error_set(KILN_E_HANDLE, "free: the handle was freed already, or is no tensor");
+        char what[512];
+        error_set(KILN_E_HANDLE, "free: the handle was freed already%s", describe_freed(*t, what, sizeof what));
         return;
     }
     tensor_destroy(*t);
@@ -201,7 +227,7 @@ void kiln_free(kiln_tensor **t)
 static void scope_drain(struct kiln_scope *s)
 {
     do { // what goes with a bundle may be user code, which makes others
-        while (s->first) tensor_destroy(s->first);
+        while (s->first) destroy(s->first, s->begun_at);
         if (KILN_UNLIKELY(s->bundles != NULL)) tensor_drain_bundles(s);
     } while (KILN_UNLIKELY(s->first != NULL));
 }

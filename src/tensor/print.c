@@ -1,19 +1,20 @@
 // Text of tensors.
 //
-// Input: a type and row-major data. Output: what NumPy 2.2 prints for the same array. Two passes over the elements that
-// are shown: the first finds the notation and the widths, the second writes. Shown are all elements up to 1,000; above
-// that the first and last three along every axis longer than six, with "..." between.
+// Input: a type, row-major data and options. Output: what NumPy 2.2 prints for the same array with the same options.
+// Two passes over the elements that are shown: the first finds the notation and the widths, the second writes. Shown
+// are all elements up to a threshold; above that the first and last ones, the edge, along every axis longer than two
+// edges, with
+// "..." between.
 //
 // Floats: exponent notation when the largest magnitude is 1e8 or more, the smallest (zero apart) below 1e-4, or their
-// ratio over 1,000, all judged in the dtype. Each value has the fewest digits that give it back, at most 8 after the
-// point; in exponent notation all values then get the digits of the longest. Points stand in one column. Integers are
-// right-aligned. A line breaks before an element that would pass column 75 less the closing brackets.
+// ratio over 1,000, all judged in the dtype, unless the options say otherwise. Each value has the fewest digits that
+// give it back, at most as many after the point as the precision; in exponent notation all values then get the digits
+// of the longest. Points stand in one column. Integers are right-aligned. A line breaks before an element that would
+// pass its width less the closing brackets.
 //
 // A rank-0 tensor prints as NumPy's scalars do: all digits, at least one after the point, exponent notation from 1e16
 // and below 1e-4.
 #include "tensor/print.h"
-#include "base/caller.h"
-#include "ir/host.h"
 #include "scalar/number.h"
 
 #include "tensor/decimal.h"
@@ -29,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75, PRECISION = 8, WORD_MAX = 96 };
+enum { WORD_MAX = 96 };
 
 // How elements are written, found by the first pass.
 struct style {
@@ -37,8 +38,9 @@ struct style {
     int left, right; // characters before and after the point
     int precision;   // digits after the point in exponent notation
     int exponent_digits;
-    int width; // of integers and bools
-    bool plus; // positive numbers have a sign
+    int width;  // of integers and bools
+    bool plus;  // positive numbers have a sign
+    bool space; // or its place
 };
 
 struct printer {
@@ -47,11 +49,13 @@ struct printer {
     const void *data;
     int64_t strides[MAX_RANK]; // in elements
     bool summarize;
+    int precision;
+    const kiln_print_opts *options;
     int part, parts; // of complex numbers, each of which has a style
     struct style styles[2], style;
     // First pass.
     double largest, smallest; // magnitudes, zero apart
-    bool any_finite, any_nan, any_inf, any_negative_inf;
+    bool any_finite, any_nan, any_inf, any_negative_inf, any_negative;
     // Second pass.
     size_t line_start; // where the current line begins in out
 };
@@ -83,7 +87,7 @@ static int64_t int_at(const struct printer *p, int64_t index)
 
 static bool is_cut(const struct printer *p, int axis)
 {
-    return p->summarize && p->type->dims[axis] > 2 * EDGE;
+    return p->summarize && p->type->dims[axis] > 2 * p->options->edge;
 }
 
 // Calls `fn` on the index of each element that is shown.
@@ -95,7 +99,7 @@ static void each_shown(struct printer *p, int axis, int64_t index, element_fn fn
     }
     int64_t n = p->type->dims[axis];
     for (int64_t i = 0; i < n; i++) {
-        if (is_cut(p, axis) && i == EDGE) i = n - EDGE;
+        if (is_cut(p, axis) && i == p->options->edge) i = n - p->options->edge;
         each_shown(p, axis + 1, index + i * p->strides[axis], fn);
     }
 }
@@ -109,6 +113,15 @@ static int significant(const struct decimal *d)
     return n;
 }
 
+// Of a value below one unit of the last place: that, or 0.
+static void round_to_place(double magnitude, int fraction, struct decimal *d)
+{
+    char text[WORD_MAX];
+    int n = snprintf(text, sizeof text, "%.*f", fraction, magnitude);
+    bool up = n > 0 && text[n - 1] == '1';
+    *d = (struct decimal){.count = 1, .exponent = up ? -fraction : 0, .text = {up ? '1' : '0'}};
+}
+
 // The digits of one value in positional notation: never more than `max_fraction` after the point, and all of the
 // integer part, which may be more than the shortest digits hold.
 static void positional_digits(double magnitude, kiln_dtype dtype, int max_fraction, struct decimal *d)
@@ -117,6 +130,8 @@ static void positional_digits(double magnitude, kiln_dtype dtype, int max_fracti
     int whole = d->exponent + 1, most = whole + max_fraction;
     if (d->count > most && most > 0)
         decimal_fixed(magnitude, dtype, most, d);
+    else if (most <= 0 && magnitude != 0)
+        round_to_place(magnitude, max_fraction, d);
     else if (d->count < whole)
         decimal_fixed(magnitude, dtype, whole, d);
 }
@@ -142,6 +157,7 @@ static void note_range(struct printer *p, int64_t index)
         p->any_negative_inf |= x < 0;
     } else {
         p->any_finite = true;
+        p->any_negative |= signbit(x) != 0;
         if (magnitude == 0) return;
         if (p->largest == 0 || magnitude > p->largest) p->largest = magnitude;
         if (p->smallest == 0 || magnitude < p->smallest) p->smallest = magnitude;
@@ -162,31 +178,38 @@ static void note_width(struct printer *p, int64_t index)
     kiln_dtype dtype = (kiln_dtype)p->type->dtype;
     if (s->exponential) {
         decimal_shortest(fabs(x), dtype, &d);
-        if (d.count > PRECISION + 1) decimal_fixed(fabs(x), dtype, PRECISION + 1, &d);
+        if (d.count > p->precision + 1) decimal_fixed(fabs(x), dtype, p->precision + 1, &d);
         s->precision = max_int(s->precision, significant(&d) - 1);
         s->left = max_int(s->left, 1 + (sign_of(s, x) != 0));
         s->exponent_digits = max_int(s->exponent_digits, abs(d.exponent) >= 100 ? 3 : 2);
     } else {
-        positional_digits(fabs(x), dtype, PRECISION, &d);
+        positional_digits(fabs(x), dtype, p->precision, &d);
         s->left = max_int(s->left, max_int(d.exponent, 0) + 1 + (sign_of(s, x) != 0));
         s->right = max_int(s->right, fraction_count(&d));
     }
 }
 
+static bool needs_exponents(const struct printer *p)
+{
+    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
+    if (p->options->notation == KILN_PRINT_SCIENTIFIC) return p->any_finite;
+    if (p->largest == 0 || p->largest >= 1e8) return p->largest > 0;
+    return p->options->notation == KILN_PRINT_AUTO &&
+           (p->smallest < decimal_round_to(1e-4, dtype) || decimal_round_to(p->largest / p->smallest, dtype) > 1000);
+}
+
 static void choose_float_style(struct printer *p)
 {
     struct style *s = &p->style;
-    kiln_dtype dtype = (kiln_dtype)p->type->dtype;
     each_shown(p, 0, 0, note_range);
-    if (p->largest > 0) {
-        s->exponential = p->largest >= 1e8 || p->smallest < decimal_round_to(1e-4, dtype) ||
-                         decimal_round_to(p->largest / p->smallest, dtype) > 1000;
-    }
+    s->exponential = needs_exponents(p);
     each_shown(p, 0, 0, note_width);
     // The exponent counts with its letter and sign.
     if (s->exponential) s->right = s->exponent_digits + 2 + s->precision;
+    if (s->space && !p->any_negative) s->left++;
+    bool sign = p->any_negative_inf || s->plus || s->space;
     if (p->any_nan) s->left = max_int(s->left, 3 - s->right - 1);
-    if (p->any_nan || p->any_inf) s->left = max_int(s->left, 3 + (p->any_negative_inf || s->plus) - s->right - 1);
+    if (p->any_nan || p->any_inf) s->left = max_int(s->left, 3 + sign - s->right - 1);
 }
 
 // Writes the text with spaces before and after it.
@@ -248,7 +271,7 @@ static void float_word(const struct printer *p, int64_t index, char *word)
         place(word, s->left - 1 - (sign_of(s, x) != 0), text, 0);
         return;
     }
-    positional_digits(fabs(x), dtype, PRECISION, &d);
+    positional_digits(fabs(x), dtype, p->precision, &d);
     int n = write_positional(text, sign_of(s, x), &d);
     int point = (int)(strchr(text, '.') - text);
     place(word, s->left - point, text, s->right - (n - point - 1));
@@ -283,8 +306,10 @@ static void choose_complex_style(struct printer *p)
 {
     for (p->part = 0; p->part < 2; p->part++) {
         p->largest = p->smallest = 0;
-        p->any_finite = p->any_nan = p->any_inf = p->any_negative_inf = false;
-        p->style = (struct style){.plus = p->part == 1};
+        p->any_finite = p->any_nan = p->any_inf = p->any_negative_inf = p->any_negative = false;
+        bool alone = p->type->rank == 0; // as Python writes it, whatever the options say
+        p->style = (struct style){.plus = p->part == 1 || (!alone && p->options->sign == KILN_PRINT_SIGN_PLUS),
+                                  .space = p->part == 0 && !alone && p->options->sign == KILN_PRINT_SIGN_SPACE};
         if (p->type->rank) choose_float_style(p);
         p->styles[p->part] = p->style;
     }
@@ -333,8 +358,19 @@ static void complex_word(struct printer *p, int64_t index, char *word)
 static int int_word(const struct printer *p, int64_t index, int width, char *word)
 {
     int64_t v = int_at(p, index);
-    if (p->type->dtype == KILN_U64) return snprintf(word, WORD_MAX, "%*" PRIu64, width, (uint64_t)v);
-    return snprintf(word, WORD_MAX, "%*" PRId64, width, v);
+    bool is_u64 = p->type->dtype == KILN_U64;
+    const char *sign = !is_u64 && v < 0 ? "" : p->style.plus ? "+" : p->style.space ? " " : "";
+    char text[32];
+    if (is_u64)
+        snprintf(text, sizeof text, "%s%" PRIu64, sign, (uint64_t)v);
+    else
+        snprintf(text, sizeof text, "%s%" PRId64, sign, v);
+    return snprintf(word, WORD_MAX, "%*s", width, text);
+}
+
+static void note_int_sign(struct printer *p, int64_t index)
+{
+    p->any_negative |= p->type->dtype != KILN_U64 && int_at(p, index) < 0;
 }
 
 static void note_int_width(struct printer *p, int64_t index)
@@ -384,14 +420,14 @@ static void add_word(struct printer *p, const char *word, int indent, int width)
 static void add_row(struct printer *p, int axis, int64_t index)
 {
     int64_t n = p->type->dims[axis];
-    int indent = axis + 1, width = LINE_WIDTH - axis - 1;
+    int indent = axis + 1, width = max_int((int)p->options->width - axis - 1, 0);
     char word[2 * WORD_MAX];
     str_add(p->out, "[");
     for (int64_t i = 0; i < n; i++) {
-        if (is_cut(p, axis) && i == EDGE) {
+        if (is_cut(p, axis) && i == p->options->edge) {
             add_word(p, "...", indent, width);
             str_add(p->out, " ");
-            i = n - EDGE;
+            i = n - p->options->edge;
         }
         element_word(p, index + i * p->strides[axis], word);
         add_word(p, word, indent, width);
@@ -413,9 +449,9 @@ static void add_axis(struct printer *p, int axis, int64_t index)
             for (int d = axis + 1; d < p->type->rank; d++) str_add(p->out, "\n");
             add_indent(p, axis + 1);
         }
-        if (is_cut(p, axis) && i == EDGE) {
+        if (is_cut(p, axis) && i == p->options->edge) {
             str_add(p->out, "...");
-            i = n - EDGE - 1;
+            i = n - p->options->edge - 1;
             continue;
         }
         add_axis(p, axis + 1, index + i * p->strides[axis]);
@@ -423,7 +459,25 @@ static void add_axis(struct printer *p, int axis, int64_t index)
     str_add(p->out, "]");
 }
 
-static kiln_status format(struct str *out, const struct type *of, bool complex, const void *data)
+static void choose_style(struct printer *p)
+{
+    const struct type *t = p->type;
+    if (p->parts == 2) {
+        choose_complex_style(p);
+        return;
+    }
+    if (t->rank == 0) return;
+    p->style.plus = p->options->sign == KILN_PRINT_SIGN_PLUS;
+    p->style.space = p->options->sign == KILN_PRINT_SIGN_SPACE;
+    if (is_float(p)) choose_float_style(p);
+    if (is_float(p) || t->dtype == KILN_BOOL) return;
+    each_shown(p, 0, 0, note_int_sign);
+    p->style.space &= !p->any_negative; // else the signs are in the place
+    each_shown(p, 0, 0, note_int_width);
+}
+
+kiln_status tensor_format(struct str *out, const struct type *of, bool complex, const void *data,
+                          const kiln_print_opts *o)
 {
     struct type shown = *of, *t = &shown;
     shown.rank -= complex;
@@ -434,125 +488,22 @@ static kiln_status format(struct str *out, const struct type *of, bool complex, 
     }
     struct layout layout;
     layout_contiguous(t, &layout);
-    struct printer p = {
-        .out = out, .type = t, .data = data, .summarize = n > THRESHOLD, .parts = 1 + complex, .line_start = out->len};
+    struct printer p = {.out = out,
+                        .type = t,
+                        .data = data,
+                        .summarize = n > (o->threshold < 0 ? 0 : o->threshold),
+                        .precision = o->precision < 0 ? 0 : (int)o->precision,
+                        .options = o,
+                        .parts = 1 + complex,
+                        .line_start = out->len};
     memcpy(p.strides, layout.strides, sizeof p.strides);
+    choose_style(&p);
     if (t->rank == 0) {
         char word[2 * WORD_MAX];
-        if (p.parts == 2) choose_complex_style(&p);
         element_word(&p, 0, word);
         str_add(out, word);
         return str_check(out);
     }
-    if (p.parts == 2)
-        choose_complex_style(&p);
-    else if (is_float(&p))
-        choose_float_style(&p);
-    else if (t->dtype != KILN_BOOL)
-        each_shown(&p, 0, 0, note_int_width);
     add_axis(&p, 0, 0);
     return str_check(out);
-}
-
-kiln_status tensor_format(struct str *out, const struct type *t, const void *data)
-{
-    return format(out, t, false, data);
-}
-
-// --- public functions
-
-// What is printed of bytes: the numbers that they are. *type becomes theirs, *data as long as they need.
-static kiln_status decode(const char *function, const kiln_tensor *t, struct type *type, void **data)
-{
-    int64_t n = type_numel(type);
-    bool packed = shown_is_packed(t->shown);
-    void *bytes = *data, *numbers = n > INT64_MAX / 4 ? NULL : malloc((size_t)n * (packed ? 2 : sizeof(float)));
-    if (!numbers) return error_set(KILN_E_MEMORY, "%s: no memory for %" PRId64 " numbers", function, n);
-    if (packed)
-        decode_pairs(t->shown, bytes, n, numbers);
-    else
-        decode_floats(t->shown, bytes, n, numbers);
-    type->dtype = !packed ? KILN_F32 : t->shown == SHOWN_I4 ? KILN_I8 : KILN_U8;
-    memcpy(type->dims, tensor_shown_dims(t), type->rank * sizeof *type->dims);
-    free(bytes);
-    *data = numbers;
-    return KILN_OK;
-}
-
-static kiln_status format_tensor(const char *function, struct str *out, const kiln_tensor *t)
-{
-    if (error_pending) return error_pending;
-    TRY(tensor_check_any(function, "t", t));
-    struct type type;
-    type_copy(&type, &t->type);
-    uint64_t size_B;
-    TRY(type_size_B(&type, &size_B));
-    void *data = NULL;
-    if (size_B) {
-        data = malloc(size_B);
-        if (!data) return error_set(KILN_E_MEMORY, "%s: no memory for %" PRIu64 " bytes", function, size_B);
-        kiln_status status = tensor_read(t, data);
-        if (status) {
-            error_name_op(function);
-            free(data);
-            return status;
-        }
-    }
-    kiln_status status = size_B && shown_is_stored(t->shown) ? decode(function, t, &type, &data) : KILN_OK;
-    if (!status) status = format(out, &type, t->shown == SHOWN_COMPLEX, data);
-    free(data);
-    return status;
-}
-
-static kiln_status print(const kiln_tensor *t, FILE *f)
-{
-    struct str text;
-    str_init(&text);
-    if (format_tensor("print", &text, t) == KILN_OK) {
-        str_add(&text, "\n");
-        if (str_check(&text) == KILN_OK && fwrite(text.text, 1, text.len, f) != text.len)
-            error_set(KILN_E_IO, "print: the file could not be written: %s", strerror(errno));
-    }
-    str_free(&text);
-    return error_pending;
-}
-
-static kiln_status print_at_run(const struct host_call *h, kiln_device *dev, kiln_tensor *const *in, size_t n_in,
-                                kiln_tensor **out)
-{
-    (void)dev, (void)n_in, (void)out;
-    kiln_tensor *shown = tensor_shown_as(in[0], (enum shown_as)h->flags);
-    return shown ? print(shown, h->user) : error_pending;
-}
-
-void kiln_print(const kiln_tensor *t, FILE *f)
-{
-    static const struct host_kind kind = {.name = "print", .run = print_at_run};
-    struct sink *sink = thread_state.sink;
-    if (!error_pending && !f) error_set(KILN_E_ARGUMENT, "print: the file is NULL");
-    bool alive = !error_pending && t && t->magic == TENSOR_ALIVE;
-    if (!alive || !sink || !sink->capture || !sink->capture->host) {
-        (void)print(t, f);
-        return;
-    }
-    const struct host_call h = {.kind = &kind,
-                                .user = f,
-                                .flags = t->shown,
-                                .text = "",
-                                .effect = true,
-                                .folds = true,
-                                .caller = caller_find()};
-    kiln_tensor *in = (kiln_tensor *)(uintptr_t)t;
-    (void)sink->capture->host(sink, &h, &in, 1, NULL);
-}
-
-char *kiln_to_string(const kiln_tensor *t)
-{
-    struct str text;
-    str_init(&text);
-    if (format_tensor("to_string", &text, t)) {
-        str_free(&text);
-        return NULL;
-    }
-    return text.text;
 }

@@ -65,9 +65,9 @@ kiln_device *kiln_tensor_device(const kiln_tensor *t)
     return t->storage ? t->storage->dev : capture ? capture->capture->device(capture) : NULL;
 }
 
-uint64_t kiln_version(const kiln_tensor *t)
+uint64_t kiln_tensor_version(const kiln_tensor *t)
 {
-    return bad("version", t) || !t->storage ? 0 : t->storage->version;
+    return bad("tensor_version", t) || !t->storage ? 0 : t->storage->version;
 }
 
 size_t kiln_dtype_size(kiln_dtype dtype)

@@ -52,7 +52,8 @@ struct kiln_tensor {
     };
     union {
         int64_t integer;
-        uintptr_t taken_at; // the line of the user's
+        uintptr_t taken_at;  // the line of the user's
+        uintptr_t gone_with; // of one that was freed: the line that began its scope; 0: it went by itself
     };
     uint32_t magic;
     uint32_t node_out;          // which output of `node`
@@ -277,10 +278,25 @@ extern bool live_tracked;      // live.c: debug builds and KILN_DEBUG=handles li
 void live_add(kiln_tensor *t);
 void live_remove(kiln_tensor *t);
 void tensor_destroy(kiln_tensor *t); // out of its scope, then to the free list
+// No handle lies in the first page of memory: a number was taken for one.
+enum { PAGE_B = 4096 };
 kiln_status tensor_check(const char *op, const char *argument, const kiln_tensor *t); // NULL, freed, given away
 // The same where complex numbers will do, and where storage dtypes will, too.
 kiln_status tensor_check_numbers(const char *op, const char *argument, const kiln_tensor *t);
 kiln_status tensor_check_any(const char *op, const char *argument, const kiln_tensor *t);
+static inline bool tensor_is_handle(const kiln_tensor *t)
+{
+    return (uintptr_t)t >= PAGE_B;
+}
+static inline bool tensor_is_alive(const kiln_tensor *t)
+{
+    return tensor_is_handle(t) && t->magic == TENSOR_ALIVE;
+}
+// What tensor_check lets pass without a closer look.
+static inline bool tensor_is_plain(const kiln_tensor *t)
+{
+    return tensor_is_alive(t) && t->shown == SHOWN_PLAIN;
+}
 // How users see t from now on. Its type must fit, and be what it stays.
 void tensor_show(kiln_tensor *t, enum shown_as shown);
 // A second handle on t's memory that shows it so; t itself if it does.

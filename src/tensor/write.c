@@ -37,6 +37,7 @@ kiln_status kiln_set_slice(kiln_tensor *dst, const struct kiln_slice_opts *opts,
     scope_enter(&scope);
     kiln_tensor *part = kiln_slice(dst, opts);
     kiln_status status = part ? kiln_assign(part, src) : error_pending;
+    if (status) error_name_op("set_slice");
     scope_leave(&scope, NULL, 0);
     return status;
 }
@@ -111,21 +112,21 @@ kiln_tensor *kiln_to_device(kiln_tensor *t, kiln_device *dev)
 kiln_status kiln_split_sizes(kiln_tensor *t, int64_t axis, size_t n_out, const int64_t *sizes, kiln_tensor **out)
 {
     if (error_pending) return error_pending;
-    TRY(tensor_check("split", "t", t));
-    if (!out || (n_out && !sizes)) return error_set(KILN_E_ARGUMENT, "split: %s is NULL", out ? "sizes" : "out");
+    TRY(tensor_check("split_sizes", "t", t));
+    if (!out || (n_out && !sizes)) return error_set(KILN_E_ARGUMENT, "split_sizes: %s is NULL", out ? "sizes" : "out");
     int64_t total = 0, at = 0;
     int i = axis_normalize(axis, t->type.rank);
     char text[TYPE_TEXT_MAX];
     if (i < 0)
-        return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis,
+        return error_set(KILN_E_AXIS, "split_sizes: axis %lld is out of range for %s", (long long)axis,
                          type_text(&t->type, text, sizeof text));
     for (size_t k = 0; k < n_out; k++) {
         out[k] = NULL;
         total += sizes[k];
     }
     if (total != t->type.dims[i])
-        return error_set(KILN_E_SHAPE, "split: the sizes add up to %lld, axis %d of %s does not", (long long)total, i,
-                         type_text(&t->type, text, sizeof text));
+        return error_set(KILN_E_SHAPE, "split_sizes: the sizes add up to %lld, axis %d of %s does not",
+                         (long long)total, i, type_text(&t->type, text, sizeof text));
     for (size_t k = 0; k < n_out; k++) {
         out[k] = kiln_narrow(t, i, at, sizes[k]);
         if (!out[k]) {
@@ -147,7 +148,8 @@ kiln_status kiln_split(kiln_tensor *t, int64_t axis, kiln_tensor **out, size_t n
         return error_set(KILN_E_AXIS, "split: axis %lld is out of range for %s", (long long)axis,
                          type_text(&t->type, text, sizeof text));
     if (n_out == 0 || t->type.dims[i] % (int64_t)n_out)
-        return error_set(KILN_E_SHAPE, "split: axis %d of %s does not divide into %zu parts", i,
+        return error_set(KILN_E_SHAPE,
+                         "split: axis %d of %s does not divide into %zu parts; kiln_split_sizes makes uneven ones", i,
                          type_text(&t->type, text, sizeof text), n_out);
     int64_t *sizes = malloc(sizeof *sizes * n_out);
     if (!sizes) return error_set(KILN_E_MEMORY, "split: out of memory");

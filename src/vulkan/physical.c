@@ -108,16 +108,30 @@ kiln_status vk_physical_list(struct vk_instance *i, struct vk_physical **out, ui
     return KILN_OK;
 }
 
+// "the loader lists vulkan:0 (llvmpipe, software)"
+static const char *there(const struct vk_physical *list, uint32_t n, char *out, size_t size_B)
+{
+    size_t len = (size_t)snprintf(out, size_B, "the loader lists %s", n ? "" : "no device");
+    for (uint32_t k = 0; k < n && len < size_B; k++)
+        len += (size_t)snprintf(out + len, size_B - len, "%svulkan:%u (%s%s)", k ? ", " : "", k,
+                                list[k].properties.deviceName, list[k].software ? ", software" : "");
+    return out;
+}
+
 // Index of the device that `spec` means, or an error. "" is the first real device that fits, else the first software
 // one; "gpu" the first real one; ":N" the Nth in the loader's order, which must fit.
 static kiln_status choose(const struct vk_physical *list, uint32_t n, const char *spec, uint32_t *out)
 {
+    char text[512];
     if (spec[0] == ':') {
         char *end;
         unsigned long index = strtoul(spec + 1, &end, 10);
         if (end == spec + 1 || *end)
-            return error_set(KILN_E_ARGUMENT, "vulkan%s: the part after ':' is not a number", spec);
-        if (index >= n) return error_set(KILN_E_MISSING, "vulkan%s: the loader lists %u devices", spec, n);
+            return error_set(KILN_E_ARGUMENT, "vulkan%s: the part after ':' is not a number; %s", spec,
+                             there(list, n, text, sizeof text));
+        if (index >= n)
+            return error_set(KILN_E_MISSING, "vulkan%s: there is no such device; %s", spec,
+                             there(list, n, text, sizeof text));
         if (list[index].missing[0]) {
             return error_set(KILN_E_UNSUPPORTED, "vulkan%s: %s lacks %s", spec, list[index].properties.deviceName,
                              list[index].missing);
@@ -142,7 +156,8 @@ static kiln_status choose(const struct vk_physical *list, uint32_t n, const char
         return error_set(KILN_E_MISSING, "vulkan: no usable device: %s lacks %s", unfit->properties.deviceName,
                          unfit->missing);
     }
-    return error_set(KILN_E_MISSING, any ? "vulkan: no driver lists a device" : "gpu: no driver lists a real GPU");
+    if (any) return error_set(KILN_E_MISSING, "vulkan: no driver lists a device");
+    return error_set(KILN_E_MISSING, "gpu: no driver lists a real GPU; %s", there(list, n, text, sizeof text));
 }
 
 kiln_status vk_physical_choose(struct vk_instance *i, const char *spec, struct vk_physical *out)

@@ -34,6 +34,12 @@ void wrong_tensors(void **state)
     BAD(kiln_to_string(NULL), KILN_E_ARGUMENT, "t is NULL");
     BAD_VOID(kiln_print(NULL, stdout), KILN_E_ARGUMENT, "t is NULL");
     BAD_VOID(kiln_print(a, NULL), KILN_E_ARGUMENT, "NULL");
+    BAD(kiln_print_with(NULL, stdout, NULL), KILN_E_ARGUMENT, "print_with: ", "t is NULL");
+    BAD(kiln_print_with(a, NULL, NULL), KILN_E_ARGUMENT, "print_with: ", "NULL");
+    BAD(kiln_print_with(a, stdout, KILN_PRINT(.precision = 33)), KILN_E_ARGUMENT, "print_with: ", ".precision is 33");
+    BAD(kiln_to_string_with(NULL, NULL), KILN_E_ARGUMENT, "to_string_with: ", "t is NULL");
+    BAD(kiln_set_print_options(KILN_PRINT(.width = -1)), KILN_E_ARGUMENT, "set_print_options: ", ".width is -1");
+    BAD(kiln_get_print_options(NULL), KILN_E_ARGUMENT, "get_print_options: ");
     BAD_VOID(assert_true(isnan(kiln_item(NULL))), KILN_E_ARGUMENT, "item: ", "t is NULL");
     BAD_VOID(assert_int_equal(kiln_tensor_dtype(NULL), KILN_F32), KILN_E_ARGUMENT, "tensor_dtype: ", "t is NULL");
     BAD_VOID(assert_int_equal(kiln_rank(NULL), 0), KILN_E_ARGUMENT, "rank: ", "t is NULL");
@@ -41,7 +47,7 @@ void wrong_tensors(void **state)
     BAD_VOID(assert_null(kiln_strides(NULL)), KILN_E_ARGUMENT, "strides: ", "t is NULL");
     BAD_VOID(assert_int_equal(kiln_numel(NULL), 0), KILN_E_ARGUMENT, "numel: ", "t is NULL");
     BAD_VOID(assert_null(kiln_tensor_device(NULL)), KILN_E_ARGUMENT, "tensor_device: ", "t is NULL");
-    BAD_VOID(assert_int_equal(kiln_version(NULL), 0), KILN_E_ARGUMENT, "version: ", "t is NULL");
+    BAD_VOID(assert_int_equal(kiln_tensor_version(NULL), 0), KILN_E_ARGUMENT, "tensor_version: ", "t is NULL");
     BAD_VOID(assert_false(kiln_is_contiguous(NULL)), KILN_E_ARGUMENT, "is_contiguous: ", "t is NULL");
     BAD_VOID(assert_false(kiln_is_view_of(a, NULL)), KILN_E_ARGUMENT, "is_view_of: ", "NULL");
 
@@ -76,8 +82,8 @@ void wrong_writes(void **state)
     BAD(kiln_set_slice(a, KILN_SLICE(.start = KILN_ARGS(0, 0, 0)), a), KILN_E_SHAPE, "slice: ", "f32[2,3]");
     BAD(kiln_set_slice(a, KILN_SLICE(.start = KILN_ARGS(1)), F32(9)), KILN_E_SHAPE, "assign: ", "f32[9]");
     BAD(kiln_set_slice(NULL, NULL, a), KILN_E_ARGUMENT, "NULL");
-    BAD(kiln_split(a, 0, NULL, 2), KILN_E_ARGUMENT, "split: ", "out is NULL");
-    BAD(kiln_split_sizes(a, 0, 2, NULL, (kiln_tensor *[2]){NULL}), KILN_E_ARGUMENT, "split: ", "sizes is NULL");
+    BAD(kiln_split(a, 0, NULL, 2), KILN_E_ARGUMENT, "split_sizes: ", "out is NULL");
+    BAD(kiln_split_sizes(a, 0, 2, NULL, (kiln_tensor *[2]){NULL}), KILN_E_ARGUMENT, "split_sizes: ", "sizes is NULL");
     BAD(kiln_split(NULL, 0, (kiln_tensor *[2]){NULL}, 2), KILN_E_ARGUMENT, "split: ", "t is NULL");
 
     // A value that a rule needs was written: both ops are named.

@@ -85,6 +85,8 @@ static void freed_cells(void)
     FREED_VOID("cell", kiln_cell_name(cell))
     FREED("cell", kiln_cell_user(cell))
     FREED_VOID("cell", kiln_cell_print(cell, stdout))
+    FREED("cell", kiln_cell_summary(cell, x, stdout))
+    FREED("cell", kiln_cell_summary_n(cell, &x, 1, 1, stdout))
     FREED("cell", kiln_cell_register_forward_pre_hook(cell, pre_hook, NULL))
     FREED("cell", kiln_cell_register_forward_hook(cell, hook, NULL))
     FREED("cell", kiln_cell_register_backward_pre_hook(cell, grad_hook, NULL))
@@ -121,6 +123,7 @@ static void freed_optimisers(void)
     FREED("optimiser", kiln_optim_set_steps(stale, 1))
     FREED("optimiser", kiln_optim_state(stale, NULL, out, 2))
     FREED("optimiser", kiln_optim_add_group(stale, &q, 1, NULL))
+    FREED("optimiser", kiln_optim_schedule(stale, 0))
     FREED("optimiser", kiln_optim_groups(stale))
     FREED_VOID("optimiser", kiln_optim_group_lr(stale, 0))
     FREED("optimiser", kiln_optim_set_group_lr(stale, 0, 1))
@@ -159,6 +162,8 @@ static void freed_functions(void)
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
     kiln_cost cost = {.size = sizeof cost};
     FREED("function", kiln_function_cost(stale, &cost))
+    kiln_bench_result timed = {.size = sizeof timed};
+    FREED("function", kiln_bench_captured(stale, &x, 1, 1, NULL, &timed))
     kiln_model *m = kiln_model_create(), *old = m;
     kiln_model_value value = {.size = sizeof value};
     FREED("function", kiln_model_add(m, "f", stale, &x, 1, 1, NULL))
@@ -337,6 +342,37 @@ static void freed_tables(void)
     FREED("vocabulary", kiln_encode_file(v, dev, path, NULL))
     FREED("vocabulary", kiln_decode(v, F32(1), &n))
     BAD_VOID(kiln_vocabulary_free(&v), KILN_E_HANDLE, "vocabulary_free: the vocabulary was freed");
+}
+
+static void freed_trainings(void)
+{
+    kiln_training *t = kiln_training_create(NULL, NULL), *stale = t;
+    int64_t step;
+    double value;
+    kiln_training_free(&t);
+    FREED("training", kiln_training_epoch(stale))
+    FREED("training", kiln_training_goes_on(stale))
+    FREED("training", kiln_training_step(stale))
+    FREED("training", kiln_training_stop(stale))
+    FREED("training", kiln_training_log(stale, "x", 1))
+    FREED("training", kiln_training_log_mean(stale, "x", 1, 1))
+    FREED("training", kiln_training_log_tensor(stale, "x", F32(1)))
+    FREED("training", kiln_training_steps(stale))
+    FREED("training", kiln_training_epochs(stale))
+    FREED("training", kiln_training_history(stale, "x", &step, &value, 1))
+    FREED("training", kiln_training_keep_cell(stale, "x", NULL))
+    FREED("training", kiln_training_keep_optim(stale, "x", NULL))
+    FREED("training", kiln_training_keep_average(stale, "x", NULL))
+    FREED("training", kiln_training_keep_loader(stale, "x", NULL))
+    FREED("training", kiln_training_keep_generator(stale, "x", NULL))
+    FREED("training", kiln_training_keep_tensor(stale, "x", NULL))
+    FREED("training", kiln_training_keep_int(stale, "x", &step))
+    FREED("training", kiln_training_keep_double(stale, "x", &value))
+    FREED("training", kiln_training_save(stale))
+    FREED("training", kiln_training_restore_best(stale))
+    FREED("training", kiln_training_best(stale, &value, &step))
+    FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
+    BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
 }
 
 static void ended_regions(void)
@@ -564,6 +600,7 @@ static void closed_devices(void)
     CLOSED(kiln_device_set_strict(d, true))
     CLOSED(kiln_device_synchronize(d))
     CLOSED(kiln_device_mark(d, 0))
+    CLOSED_VOID(kiln_device_ceiling(d, KILN_CEILING_FMA, 0))
     CLOSED_VOID(kiln_device_elapsed(d, 0, 1))
     BAD_VOID(kiln_device_close(&d), KILN_E_HANDLE, "device_close: the device was closed");
     assert_null(d);
@@ -575,7 +612,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
                                           "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
-                                          "model",  "generator", "table",      "vocabulary"};
+                                          "model",  "generator", "table",      "vocabulary",     "training"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);
@@ -603,6 +640,7 @@ void every_freed_handle_is_found(void **state)
     freed_loaders();
     freed_generators();
     freed_tables();
+    freed_trainings();
     ended_regions();
     freed_files();
     closed_devices();

@@ -14,7 +14,7 @@ bool header_names_has(const struct header_names *list, const char *name)
 void header_names_add(struct header_names *list, const char *name, size_t len)
 {
     char text[64];
-    assert_true(list->n < 256 && len < sizeof text);
+    assert_true(list->n < 512 && len < sizeof text);
     snprintf(text, sizeof text, "%.*s", (int)len, name);
     if (!header_names_has(list, text)) memcpy(list->v[list->n++], text, sizeof text);
 }

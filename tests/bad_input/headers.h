@@ -5,7 +5,7 @@
 
 struct header_names {
     int n;
-    char v[256][64];
+    char v[512][64];
 };
 bool header_names_has(const struct header_names *list, const char *name);
 void header_names_add(struct header_names *list, const char *name, size_t len); // once

@@ -130,7 +130,7 @@ void pending_errors_stop_everything(void **state)
     f = kiln_jit(twice, NULL, NULL);
     bundle = kiln_bundle_create();
     kiln_bundle_append(bundle, "x", KILN_TENSOR(a));
-    uint64_t version = kiln_version(a);
+    uint64_t version = kiln_tensor_version(a);
     kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     kiln_device_get_stats(dev, &before);
     assert_null(kiln_matmul(a, NULL));
@@ -161,7 +161,7 @@ void pending_errors_stop_everything(void **state)
     assert_int_equal(kiln_get_mode(), KILN_MODE_EAGER);
     assert_null(kiln_gradient(p));
     assert_true(kiln_requires_grad(p));
-    assert_int_equal(kiln_version(a), version);
+    assert_int_equal(kiln_tensor_version(a), version);
     assert_null(fopen("never.npy", "r"));
     assert_null(fopen("never.ckpt", "r"));
     assert_ptr_equal(kiln_get_device(), dev);

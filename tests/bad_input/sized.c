@@ -258,6 +258,10 @@ static void optimisers_with_options(void)
     SIZED(kiln_lbfgs_opts, kiln_optim_lbfgs(&p, 1, &o))
     SIZED(kiln_optim_group_opts, kiln_optim_add_group(opt, &q, 1, &o))
     assert_int_equal(kiln_optim_groups(opt), 1);
+    SIZED(kiln_training_opts, kiln_training_create(NULL, &o))
+    kiln_training *training = kiln_training_create(NULL, NULL);
+    SIZED(kiln_curves_opts, kiln_training_save_curves(training, "never.svg", &o))
+    kiln_training_free(&training);
     SIZED(kiln_ema_opts, kiln_average_ema(&p, 1, &o))
     SIZED(kiln_one_cycle_opts, kiln_schedule_one_cycle(1, 10, &o))
     SIZED(kiln_plateau_opts, kiln_schedule_plateau(1, &o))
@@ -303,7 +307,16 @@ static void data_with_options(void)
 static void queries_with_sizes(void)
 {
     kiln_function *f = kiln_jit(same, NULL, NULL);
+    kiln_tensor *x = F32(2);
     SIZED_VOID(kiln_jit_stats, kiln_function_stats(f, &o))
+    kiln_bench_result timed = {.size = sizeof timed};
+    SIZED(kiln_bench_opts, kiln_bench_function(same, NULL, &x, 1, 1, &o, &timed))
+    SIZED(kiln_bench_opts, kiln_bench_captured(f, &x, 1, 1, &o, &timed))
+    SIZED(kiln_bench_result, kiln_bench_print(&o, stdout))
+    SIZED(kiln_print_opts, kiln_print_with(x, stdout, &o))
+    SIZED(kiln_print_opts, kiln_to_string_with(x, &o))
+    SIZED(kiln_print_opts, kiln_set_print_options(&o))
+    SIZED(kiln_print_opts, kiln_get_print_options(&o))
     SIZED(kiln_kernel_info, kiln_kernel_get_info(0, &o))
     SIZED(kiln_pass_info, kiln_pass_get_info(0, &o))
     SIZED(kiln_optimize_opts, kiln_graph_text_optimize("", 0, "x", &o))
@@ -387,8 +400,8 @@ static void ops_with_lists(void)
     LISTED(kiln_apply("add", NULL, 2), "add: ", "NULL")
     LISTED(kiln_from_data(dev, KILN_F32, 1, NULL, &x), "from_data: ", "dims is NULL")
     LISTED(kiln_from_bytes(dev, KILN_F32, 1, NULL, &x, 4), "from_bytes: ", "dims is NULL")
-    LISTED(kiln_split(x, 0, NULL, 2), "split: ", "out is NULL")
-    LISTED(kiln_split_sizes(x, 0, 2, NULL, &x), "split: ", "sizes is NULL")
+    LISTED(kiln_split(x, 0, NULL, 2), "split_sizes: ", "out is NULL")
+    LISTED(kiln_split_sizes(x, 0, 2, NULL, &x), "split_sizes: ", "sizes is NULL")
     LISTED(kiln_unstack(x, 0, NULL, 2), "unstack: ", "out is NULL")
     LISTED(kiln_meshgrid(NULL, 2, &x), "meshgrid: ", "NULL")
     // As fields of options.
@@ -447,6 +460,12 @@ static void networks_with_lists(void)
     visit("kiln_cell_state"); // either array may be NULL
     assert_int_equal(kiln_cell_state(dense, NULL, NULL, 2), 2);
     LISTED(kiln_cell_call_n(relu, NULL, 1, out, 1), "cell_call: ", "in is NULL")
+    kiln_bench_result timed = {.size = sizeof timed};
+    kiln_function *f = kiln_jit(same, NULL, NULL);
+    LISTED(kiln_bench_function(same, NULL, NULL, 1, 1, NULL, &timed), "bench_function: ", "in is NULL")
+    LISTED(kiln_bench_captured(f, NULL, 1, 1, NULL, &timed), "bench_captured: ", "in is NULL")
+    kiln_function_free(&f);
+    LISTED(kiln_cell_summary_n(relu, NULL, 1, 1, stdout), "cell_summary: ", "in is NULL")
     LISTED(kiln_cell_fn(relu, &x, 1, NULL, 1), "cell_call: ", "out is NULL")
     LISTED(kiln_cell_make_parameter(relu, "w", dev, KILN_F32, 2, NULL, "ones"), "dims is NULL")
     LISTED(kiln_initializer(dev, KILN_F32, 2, NULL, "ones"), "initializer: ", "dims is NULL")
@@ -487,6 +506,12 @@ static void optimisers_with_lists(void)
     LISTED(kiln_average_ema(NULL, 2, NULL), "average_ema: ", "no parameters")
     LISTED(kiln_average_swa(NULL, 2), "average_swa: ", "no parameters")
     LISTED(kiln_schedule_multi_step(1, 2, NULL, 0.5), "schedule_multi_step: ", "milestones is NULL")
+    kiln_training *training = kiln_training_create(NULL, KILN_TRAINING(.progress = "none", .log_every = 1));
+    kiln_training_log(training, "x", 1);
+    kiln_training_step(training);
+    visit("kiln_training_history"); // either array may be NULL
+    assert_int_equal(kiln_training_history(training, "x", NULL, NULL, 9), 1);
+    kiln_training_free(&training);
     visit("kiln_schedule_state"); // the array may be NULL
     size_t n = kiln_schedule_state(plateau, NULL, 9);
     assert_true(n > 0);

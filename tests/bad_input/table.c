@@ -41,21 +41,30 @@ static int n_inputs(const struct op *op)
     return op->flags & OP_VARIADIC ? 2 : op->min_in;
 }
 
-static const char *name_of(const struct op *op, int i)
+struct name {
+    char s[64];
+};
+
+static struct name name_of(const struct op *op, int i)
 {
-    return op->in_names[op->flags & OP_VARIADIC ? 0 : i];
+    struct name name;
+    if (op->flags & OP_VARIADIC)
+        snprintf(name.s, sizeof name.s, "%s[%d]", op->in_names[0], i);
+    else
+        snprintf(name.s, sizeof name.s, "%s", op->in_names[i]);
+    return name;
 }
 
 void every_op_rejects_null(void **state)
 {
     int cases = 0;
-    char part[64];
+    char part[128];
     for (int k = 0; k < op_count; k++) {
         const struct op *op = op_table[k];
         for (int i = 0; i < n_inputs(op); i++, cases++) {
             kiln_tensor *in[IN_MAX] = {NULL};
             for (int j = 0; j < n_inputs(op); j++) in[j] = j == i ? NULL : F32(2, 2);
-            snprintf(part, sizeof part, "%s is NULL", name_of(op, i));
+            snprintf(part, sizeof part, "%s is NULL", name_of(op, i).s);
             expect(op, call(op, n_inputs(op), in), KILN_E_ARGUMENT, part);
         }
         if (op->min_in > 0) expect(op, call(op, 0, NULL), KILN_E_ARGUMENT, "0 are given");
@@ -67,13 +76,13 @@ void every_op_rejects_a_freed_handle(void **state)
 {
     // Of a scope of its own, so that no other handle takes its place.
     struct kiln_tensor freed = {.magic = TENSOR_FREED};
-    char part[64];
+    char part[128];
     for (int k = 0; k < op_count; k++) {
         const struct op *op = op_table[k];
         for (int i = 0; i < n_inputs(op); i++) {
             kiln_tensor *in[IN_MAX] = {NULL};
             for (int j = 0; j < n_inputs(op); j++) in[j] = j == i ? &freed : F32(2, 2);
-            snprintf(part, sizeof part, "%s is a handle that was freed", name_of(op, i));
+            snprintf(part, sizeof part, "%s is a handle that was freed", name_of(op, i).s);
             expect(op, call(op, n_inputs(op), in), KILN_E_HANDLE, part);
         }
     }
@@ -130,7 +139,7 @@ static void call_with_stored(const struct op *op, int at, kiln_dtype dtype, int 
     if (!status && (!stored_rule_of(op) || (!converts && kiln_tensor_dtype(out[0]) != dtype)))
         fail_msg("%s takes %s as input %d", op->name, kiln_dtype_name(dtype), at);
     if (!status) return;
-    char part[64];
+    char part[128];
     snprintf(part, sizeof part, "takes no %s, ", kiln_dtype_name(dtype));
     if (strncmp(kiln_error_message(), op->name, strlen(op->name)))
         fail_msg("%s: the message is \"%s\"", op->name, kiln_error_message());

@@ -5,6 +5,7 @@
 #include "pass/pass.h"
 
 #include <dirent.h>
+#include <kiln/version.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -126,7 +127,7 @@ static void versions(kiln_device *dev, const char *folder)
     struct entry e = read_entry(path);
     char *key = malloc(e.key.len + 1), *version = key + strlen("object ");
     memcpy(key, str_text(&e.key), e.key.len + 1);
-    const char *target = dev == cpu() ? "object " KILN_VERSION " " : "module " KILN_VERSION " ";
+    const char *target = dev == cpu() ? "object " KILN_VERSION_STRING " " : "module " KILN_VERSION_STRING " ";
     if (strncmp(key, target, strlen(target))) fail_msg("the key begins with \"%.60s\"", key);
 
     keep_as(&e, key, folder, path);
@@ -136,7 +137,7 @@ static void versions(kiln_device *dev, const char *folder)
     assert_int_equal(compiled_by_call(dev), 1); // another version's
     assert_int_equal(compiled_by_call(dev), 0); // which it has replaced
     version[0]--;
-    char *build = version + strlen(KILN_VERSION " ");
+    char *build = version + strlen(KILN_VERSION_STRING " ");
     if (*build != '\n') {
         *build = *build == '0' ? '1' : '0';
         keep_as(&e, key, folder, path);

@@ -103,12 +103,12 @@ static void writes_reach_the_caller(void **state)
     kiln_tensor *x = vec(f, 3, 1, 2, 3), *y = vec(f, 3, 1, 2, 3), *want[3], *out[3];
     kiln_function *j = kiln_jit(write_input, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        uint64_t version = kiln_version(x);
+        uint64_t version = kiln_tensor_version(x);
         ok(write_input(NULL, &y, 1, want, 3));
         ok(kiln_call(j, &x, 1, out, 3));
         same(x, y);
         for (int k = 0; k < 3; k++) same(out[k], want[k]);
-        assert_true(kiln_version(x) > version);
+        assert_true(kiln_tensor_version(x) > version);
         assert_true(kiln_is_view_of(out[1], x) && kiln_is_view_of(out[2], x));
     }
     assert_int_equal(stats_of(j).captures, 1);

@@ -464,12 +464,12 @@ static void arguments_are_checked(void **state)
     // No update runs after a failure.
     kiln_optim *opt = kiln_optim_sgd(&p, 1, NULL);
     set_gradients(p, 1);
-    uint64_t version = kiln_version(p);
+    uint64_t version = kiln_tensor_version(p);
     assert_null(kiln_add(p, NULL));
     assert_int_equal(kiln_optim_step(opt), KILN_E_ARGUMENT);
     kiln_error_clear();
     assert_int_equal(kiln_optim_steps(opt), 0);
-    assert_true(kiln_version(p) == version);
+    assert_true(kiln_tensor_version(p) == version);
     kiln_optim_free(&opt);
 }
 

@@ -20,7 +20,8 @@ TOPICS = {'Creation': 'creation', 'Conversion': 'conversion', 'Reductions': 'red
           'Convolution and pooling': 'convolution', 'Tensors side by side': 'shapes', 'Linear algebra': 'linalg',
           'Triangles, the identity, tensors like others': 'shapes', 'Reading by index': 'indexing',
           'A part at a place that is a tensor': 'indexing', 'Writing by index': 'indexing', 'Fourier': 'fft',
-          'Scans and sorting': 'sorting', 'Random numbers': 'random', 'Complex numbers': 'complex'}
+          'Scans and sorting': 'sorting', 'Places in sorted lines': 'sorting', 'Matrices': 'linalg',
+          'Random numbers': 'random', 'Complex numbers': 'complex'}
 
 
 class Op:

@@ -13,6 +13,7 @@ src/base/debug.def. The table of constructs in docs/guide/modes.md is that of te
 through line by line.
 Links between pages lead somewhere.
 """
+import concurrent.futures
 import difflib
 import os
 import pathlib
@@ -61,21 +62,56 @@ def whole_cxx(lines):
     return '\n'.join(lines if lines and lines[0].startswith('#include') else [*CXX_FRAME, *lines, '}']) + '\n'
 
 
-def run(lines, include, library, compiler, folder, cxx=False):
-    """Compiles and runs; returns what it printed, or a complaint."""
-    source, program = folder / ('example.cpp' if cxx else 'example.c'), folder / 'example'
-    source.write_text(whole_cxx(lines) if cxx else whole(lines))
+def batch(bodies):
+    """One source of many examples in the frame, each a function of its own with the lines that it has by itself."""
+    parts = ['\n'.join(line for line in FRAME if line.startswith('#'))]
+    for number, lines in enumerate(bodies):
+        text = whole(lines).replace('int main(void)', f'static int example_{number}(void)', 1)
+        parts.append('#line 1 "example.c"\n' + re.sub(r'^#include.*$', '', text, flags=re.M))
+    table = ', '.join(f'example_{number}' for number in range(len(bodies)))
+    main = ('#include <stdlib.h>', 'int main(int argc, char **argv)', '{',
+            f'    int (*const examples[])(void) = {{{table}}};', '    return examples[atoi(argv[1])]();', '}')
+    return '\n'.join([*parts, *main]) + '\n'
+
+
+def build(text, tools, folder, cxx=False):
+    """Compiles a source to folder/example; returns what the compiler complains about, or ''."""
+    include, library, compiler = tools
+    source = folder / ('example.cpp' if cxx else 'example.c')
+    source.write_text(text)
     words = ['c++', '-std=c++17', '-Wno-unused-value'] if cxx else [*compiler, '-std=c17']
-    build = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o',
-                            str(program), *[f'-I{path}' for path in include], str(library), '-lm',
-                            f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
-    if build.returncode:
-        return None, build.stderr
+    result = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o',
+                             'example', *[f'-I{path}' for path in include], str(library), '-lm',
+                             f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
+    return result.stderr or 'failed' if result.returncode else ''
+
+
+def start(folder, *args):
+    """Runs folder/example in a folder of its own; returns what it printed, or a complaint."""
     env = {**os.environ, 'KILN_DEVICE': 'cpu', 'OMP_WAIT_POLICY': 'passive'}
-    done = subprocess.run([str(program)], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run([str(folder / 'example'), *args], cwd=place, env=env, capture_output=True, text=True,
+                              timeout=120)
     if done.returncode:
         return None, f'exit status {done.returncode}\n{done.stdout}{done.stderr}'
     return done.stdout + done.stderr, None
+
+
+def run(lines, tools, cxx=False):
+    """Compiles and runs one example; returns what it printed, or a complaint."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        complaint = build(whole_cxx(lines) if cxx else whole(lines), tools, folder, cxx)
+        return (None, complaint) if complaint else start(folder)
+
+
+def run_batch(bodies, tools):
+    """The same of many examples in the frame, compiled together; where that fails, each by itself."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        if build(batch(bodies), tools, folder):
+            return [run(lines, tools) for lines in bodies]
+        return [start(folder, str(number)) for number in range(len(bodies))]
 
 
 def about(printed, lines):
@@ -85,7 +121,29 @@ def about(printed, lines):
     return len(stated) == len(found) and all(abs(a - b) <= 0.02 * abs(a) for a, b in zip(stated, found))
 
 
-def check_programs(page, root, tools, counts):
+def is_program(info):
+    return info == 'c' or (info == 'cpp' and shutil.which('c++') is not None)
+
+
+def run_all(pages, tools):
+    """{(page, line): (printed, complaint)} of all programs, as many at once as there are processors."""
+    jobs, results = {}, {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for page in pages:
+            framed = []
+            for line, info, lines in blocks_of(page.read_text()):
+                if is_program(info) and (info == 'cpp' or lines[0].startswith('#include')):
+                    jobs[page, line] = pool.submit(run, lines, tools, info == 'cpp')
+                elif is_program(info):
+                    framed.append((line, lines))
+            if framed:
+                jobs[page, None] = pool.submit(run_batch, [lines for _, lines in framed], tools)
+                results.update({(page, line): number for number, (line, _) in enumerate(framed)})
+    results = {place: jobs[place[0], None].result()[number] for place, number in results.items()}
+    return results | {place: job.result() for place, job in jobs.items() if place[1] is not None}
+
+
+def check_programs(page, root, results, counts):
     bad, blocks = [], list(blocks_of(page.read_text()))
     for index, (line, info, lines) in enumerate(blocks):
         place = f'{page.relative_to(root)}:{line}'
@@ -95,11 +153,10 @@ def check_programs(page, root, tools, counts):
             counts['quoted'] += 1
             if '\n'.join(lines) not in text:
                 bad.append(f'{place}: this does not stand in {info[7:]}')
-        if info != 'c' and not (info == 'cpp' and shutil.which('c++')):
+        if not is_program(info):
             continue
         counts['programs'] += 1
-        with tempfile.TemporaryDirectory() as folder:
-            printed, complaint = run(lines, *tools, pathlib.Path(folder), info == 'cpp')
+        printed, complaint = results[page, line]
         if complaint:
             bad.append(f'{place}: {complaint}')
             continue
@@ -170,8 +227,9 @@ def main(root, build_include, library, *compiler):
     counts, bad = {'programs': 0, 'compared': 0, 'quoted': 0}, check_environment(root) + check_modes(root)
     guide = (root / 'docs/guide/README.md').read_text()
     bad += [f'docs/guide/README.md: the frame lacks {line!r}' for line in FRAME + FRAME_END if line not in guide]
+    results = run_all(pages, tools)
     for page in pages:
-        bad += check_programs(page, root, tools, counts) + check_links(page, root)
+        bad += check_programs(page, root, results, counts) + check_links(page, root)
     if not all(counts.values()):
         bad.append(f'nothing to check: {counts}')
     print('\n'.join(bad) if bad else f'{len(pages)} pages: {counts["programs"]} programs run, '

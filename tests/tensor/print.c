@@ -3,7 +3,9 @@
 #include "tensor/decimal.h"
 #include "tensor/print.h"
 
-#include <kiln/tensor.h>
+#include <kiln/jit.h>
+#include <kiln/ops.h>
+#include <kiln/print.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,13 +33,44 @@ static uint8_t dtype_named(const char *name)
     return 0;
 }
 
-// "f32 2 3"
-static void parse_type(char *text, struct type *t)
+// "f32 2 3"; of c64 the parts are a dimension of their own.
+static void parse_type(char *text, struct type *t, bool *complex)
 {
-    char *at = text;
-    *t = (struct type){.dtype = dtype_named(strsep(&at, " "))};
+    char *at = text, *name = strsep(&at, " ");
+    *complex = !strcmp(name, "c64");
+    *t = (struct type){.dtype = *complex ? KILN_F32 : dtype_named(name)};
     for (char *word; at && (word = strsep(&at, " "));) {
         if (*word) t->dims[t->rank++] = strtoll(word, NULL, 10);
+    }
+    if (*complex) t->dims[t->rank++] = 2;
+}
+
+static const kiln_print_opts at_first = {.precision = 8, .threshold = 1000, .edge = 3, .width = 75};
+
+// "precision=3 sign=43", as NumPy calls them.
+static void parse_options(char *text, kiln_print_opts *o)
+{
+    *o = at_first;
+    for (char *word; text && (word = strsep(&text, " "));) {
+        char name[32];
+        long long v;
+        if (sscanf(word, "%31[a-z]=%lld", name, &v) != 2) continue;
+        if (!strcmp(name, "precision"))
+            o->precision = v ? v : -1;
+        else if (!strcmp(name, "threshold"))
+            o->threshold = v ? v : -1;
+        else if (!strcmp(name, "edgeitems"))
+            o->edge = v;
+        else if (!strcmp(name, "linewidth"))
+            o->width = v;
+        else if (!strcmp(name, "suppress"))
+            o->notation = KILN_PRINT_PLAIN;
+        else if (!strcmp(name, "scientific"))
+            o->notation = KILN_PRINT_SCIENTIFIC;
+        else if (!strcmp(name, "sign"))
+            o->sign = v == '+' ? KILN_PRINT_SIGN_PLUS : v == ' ' ? KILN_PRINT_SIGN_SPACE : KILN_PRINT_SIGN_NEGATIVE;
+        else
+            fail_msg("no option is called %s", name);
     }
 }
 
@@ -74,7 +107,12 @@ static void prints_as_numpy(void **state)
         char title[200];
         snprintf(title, sizeof title, "%s", line);
         struct type t;
-        parse_type(line + 5, &t);
+        bool complex;
+        kiln_print_opts o;
+        char *behind = strstr(line, " | ");
+        if (behind) *behind = '\0';
+        parse_options(behind ? behind + 3 : NULL, &o);
+        parse_type(line + 5, &t, &complex);
         void *data = malloc((size_t)type_numel(&t) * 8 + 1);
         assert_non_null(data);
         assert_true(getline(&line, &cap, f) > 0);
@@ -84,7 +122,7 @@ static void prints_as_numpy(void **state)
         str_init(&want);
         str_init(&got);
         while (getline(&line, &cap, f) > 0 && strcmp(line, "end\n") != 0) str_add(&want, line);
-        assert_int_equal(tensor_format(&got, &t, data), KILN_OK);
+        assert_int_equal(tensor_format(&got, &t, complex, data, &o), KILN_OK);
         str_add(&got, "\n");
         if (strcmp(str_text(&got), str_text(&want)) != 0) {
             print_error("%s\nexpected:\n%sgot:\n%s", title, str_text(&want), str_text(&got));
@@ -97,7 +135,7 @@ static void prints_as_numpy(void **state)
     }
     free(line);
     fclose(f);
-    assert_true(cases > 150);
+    assert_true(cases > 1000);
     assert_int_equal(wrong, 0);
 }
 
@@ -109,7 +147,7 @@ static void check_bf16(float value, const char *expected)
     struct type t = {.dtype = KILN_BF16};
     struct str got;
     str_init(&got);
-    assert_int_equal(tensor_format(&got, &t, &bits), KILN_OK);
+    assert_int_equal(tensor_format(&got, &t, false, &bits, &at_first), KILN_OK);
     assert_string_equal(str_text(&got), expected);
     str_free(&got);
 }
@@ -127,7 +165,7 @@ static void bf16_has_few_digits(void **state)
     struct type t = {.dtype = KILN_BF16, .rank = 1, .dims = {3}};
     struct str got;
     str_init(&got);
-    assert_int_equal(tensor_format(&got, &t, row), KILN_OK);
+    assert_int_equal(tensor_format(&got, &t, false, row, &at_first), KILN_OK);
     assert_string_equal(str_text(&got), "[ 0.1 -2.5  nan]");
     str_free(&got);
 }
@@ -228,6 +266,99 @@ static void print_reports_failures(void **state)
     kiln_device_close(&dev);
 }
 
+static void expect_text(char *text, const char *want)
+{
+    assert_non_null(text);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+// A call's options, over those of the process, over those at first.
+static void options_have_an_order(void **state)
+{
+    kiln_device *dev = kiln_device_open("cpu");
+    const float v[] = {0.123456f, 20, 1.5f, 4, 5, 6, 7};
+    kiln_tensor *t = kiln_from_data(dev, KILN_F32, KILN_SHAPE(7), v);
+    expect_text(kiln_to_string_with(t, KILN_PRINT(.precision = 2)), "[ 0.12 20.    1.5   4.    5.    6.    7.  ]");
+    expect_text(kiln_to_string_with(t, NULL),
+                "[ 0.123456 20.        1.5       4.        5.        6.        7.      ]");
+    assert_int_equal(kiln_set_print_options(KILN_PRINT(.precision = 1, .threshold = 5, .edge = 2)), KILN_OK);
+    expect_text(kiln_to_string(t), "[ 0.1 20.  ...  6.   7. ]");
+    expect_text(kiln_to_string_with(t, KILN_PRINT(.edge = 1, .sign = KILN_PRINT_SIGN_PLUS)), "[+0.1 ... +7. ]");
+    expect_text(kiln_to_string_with(t, KILN_PRINT(.threshold = 7, .precision = -1)), "[ 0. 20.  2.  4.  5.  6.  7.]");
+    kiln_print_opts now = {.size = sizeof now};
+    assert_int_equal(kiln_get_print_options(&now), KILN_OK);
+    assert_int_equal(now.precision, 1);
+    assert_int_equal(now.threshold, 5);
+    assert_int_equal(now.edge, 2);
+    assert_int_equal(now.width, 75);
+    assert_int_equal(kiln_set_print_options(NULL), KILN_OK);
+    assert_int_equal(kiln_get_print_options(&now), KILN_OK);
+    assert_int_equal(now.precision, 8);
+    assert_int_equal(now.threshold, 1000);
+    expect_text(kiln_to_string(t), "[ 0.123456 20.        1.5       4.        5.        6.        7.      ]");
+    kiln_free(&t);
+    kiln_device_close(&dev);
+}
+
+// What a captured function prints has the options of its call, and those of the process when it runs.
+static kiln_status printing(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_mul(in[0], 2);
+    kiln_print_with(out[0], user, KILN_PRINT(.precision = 2));
+    kiln_print_with(out[0], user, KILN_PRINT(.sign = KILN_PRINT_SIGN_PLUS));
+    return kiln_error();
+}
+
+static void captures_keep_options(void **state)
+{
+    kiln_device *dev = kiln_device_open("cpu");
+    kiln_scope *scope = kiln_scope_begin();
+    char *text = NULL;
+    size_t text_B = 0;
+    FILE *f = open_memstream(&text, &text_B);
+    kiln_function *fn = kiln_jit(printing, f, NULL);
+    const float v[] = {1.2345f, 2};
+    kiln_tensor *in = kiln_from_data(dev, KILN_F32, KILN_SHAPE(2), v), *out;
+    for (int i = 0; i < 2; i++) assert_int_equal(kiln_call(fn, &in, 1, &out, 1), KILN_OK);
+    kiln_set_print_options(KILN_PRINT(.precision = 1));
+    assert_int_equal(kiln_call(fn, &in, 1, &out, 1), KILN_OK);
+    kiln_set_print_options(NULL);
+    fclose(f);
+    assert_string_equal(text, "[2.47 4.  ]\n[+2.469 +4.   ]\n[2.47 4.  ]\n[+2.469 +4.   ]\n[2.47 4.  ]\n[+2.5 +4. ]\n");
+    kiln_jit_stats s = {.size = sizeof s};
+    kiln_function_stats(fn, &s);
+    assert_int_equal(s.captures, 1);
+    free(text);
+    kiln_function_free(&fn);
+    kiln_scope_end(&scope);
+    kiln_device_close(&dev);
+}
+
+static void expect_refused(kiln_status status, const char *part)
+{
+    assert_int_equal(status, KILN_E_ARGUMENT);
+    assert_non_null(strstr(kiln_error_message(), part));
+    kiln_error_clear();
+}
+
+static void wrong_options_are_named(void **state)
+{
+    kiln_tensor *t = kiln_scalar(1);
+    expect_refused(kiln_print_with(t, stdout, KILN_PRINT(.precision = 33)),
+                   "print_with: .precision is 33, not from -1 to 32");
+    expect_refused(kiln_print_with(t, stdout, KILN_PRINT(.edge = -1)), "print_with: .edge is -1");
+    expect_refused(kiln_print_with(t, NULL, NULL), "print_with: the file is NULL");
+    expect_refused(kiln_set_print_options(KILN_PRINT(.width = -4)), "set_print_options: .width is -4");
+    expect_refused(kiln_set_print_options(KILN_PRINT(.notation = (kiln_print_notation)3)),
+                   "set_print_options: .notation is 3");
+    expect_refused(kiln_set_print_options(KILN_PRINT(.sign = (kiln_print_sign)7)), ".sign is 7");
+    assert_null(kiln_to_string_with(t, KILN_PRINT(.threshold = -2)));
+    expect_refused(kiln_error(), "to_string_with: .threshold is -2");
+    expect_refused(kiln_get_print_options(NULL), "get_print_options");
+    kiln_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +368,9 @@ int main(void)
         cmocka_unit_test_teardown(doubles_round_trip, clear_error),
         cmocka_unit_test_teardown(print_writes_a_line, clear_error),
         cmocka_unit_test_teardown(print_reports_failures, clear_error),
+        cmocka_unit_test_teardown(options_have_an_order, clear_error),
+        cmocka_unit_test_teardown(captures_keep_options, clear_error),
+        cmocka_unit_test_teardown(wrong_options_are_named, clear_error),
     };
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);
 }

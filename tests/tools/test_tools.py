@@ -114,6 +114,46 @@ class Info(Common):
         self.assertEqual('libkiln-llvm.so' in done.stdout, LLVM)
         self.assertIn('docs/examples/fashion_mnist', done.stdout)
 
+    def test_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def cache(**env):
+                env = {'KILN_CACHE_DIR': folder, 'KILN_CACHE_LIMIT': '', **env}
+                return json.loads(self.good('--json', **env))['cache']
+            empty = {'in use': True, 'folder': folder, 'files': 0, 'size': 0, 'limit': 1 << 30}
+            self.assertEqual(cache(), empty)
+            self.assertEqual(cache(KILN_CACHE_DIR=f'{folder}/new'), {**empty, 'folder': f'{folder}/new'})
+            self.assertFalse(pathlib.Path(folder, 'new').exists())
+            pathlib.Path(folder, 'objects').mkdir(0o700)
+            pathlib.Path(folder, 'objects', '0' * 32).write_bytes(b'x' * 1000)
+            pathlib.Path(folder, 'pipelines-a.bin').write_bytes(b'x' * 234)
+            pathlib.Path(folder, 'mine.txt').write_bytes(b'x' * 99)
+            self.assertEqual(cache(KILN_CACHE_LIMIT='2M'), {**empty, 'files': 2, 'size': 1234, 'limit': 2 << 20})
+            self.assertEqual(cache(KILN_CACHE_LIMIT='0')['limit'], 'none')
+            os.chmod(folder, 0o777)
+            refused = cache()
+            self.assertEqual((refused['in use'], refused['folder']), (False, folder))
+            self.assertIn('open to others', refused['in use: why not'])
+        nowhere = cache(KILN_CACHE_DIR='', XDG_CACHE_HOME='', HOME='')
+        self.assertIn('HOME', nowhere['in use: why not'])
+        self.assertNotIn('folder', nowhere)
+
+    def test_environment(self):
+        done = run('--json', KILN_LOG='0', KILN_JIT='2', KILN_DEVCE='cpu', OMP_NUM_THREADS='2', KILN_TEST_SEED='1')
+        found = json.loads(done.stdout)['environment']
+        self.assertEqual((found['KILN_LOG'], found['KILN_JIT'], found['KILN_DEVCE']), ('0', '2', 'cpu'))
+        self.assertEqual(found['OMP_NUM_THREADS'], '2')
+        self.assertEqual({name for name in found if name.endswith(': note')}, {'KILN_JIT: note', 'KILN_DEVCE: note'})
+        self.assertIn('no such variable', found['KILN_DEVCE: note'])
+        self.assertNotIn('KILN_TEST_SEED', found)
+        self.assertRegex(self.good(KILN_JIT='2'), r'KILN_JIT +2 \(there is no "2"; known are 0 1\)')
+
+    def test_version(self):
+        document = json.loads(self.good('--json'))
+        version = document['library']['kiln version']
+        self.assertEqual(self.good('--version'), f'kiln-info {version}\n')
+        self.assertEqual(pathlib.Path(document['library']['kiln path']).name, 'libkiln.so.0')
+        self.assertIsInstance(document['library']['libdw'], bool)
+
     def test_loader(self):
         library = json.loads(self.good('--json'))['library']
         if library['vulkan loader']:

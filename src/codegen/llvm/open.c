@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <kiln/version.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static bool try_open(const char *path)
     memcpy(&entry, &symbol, sizeof entry);
     const struct llvm_module *m = symbol ? entry(LLVM_MODULE_VERSION, &services) : NULL;
     bool fits = m && m->version == LLVM_MODULE_VERSION && m->kernel_size_B == sizeof(struct fused_kernel) &&
-                !strcmp(m->kiln_version, KILN_VERSION);
+                !strcmp(m->kiln_version, KILN_VERSION_STRING);
     if (fits) {
         opened.module = m;
         opened.why[0] = 0;

@@ -1,23 +1,46 @@
 #!/usr/bin/env python3
-"""Writes numpy.txt, what NumPy prints for the arrays made here. Needs NumPy 2.0 to 2.2; usage: record.py > numpy.txt
+"""Writes numpy.txt, what NumPy prints for the arrays made here. Needs NumPy 2.2; usage: record.py > numpy.txt
 
-A case is a line "case DTYPE DIMS", a line with the elements' bits in hexadecimal, the text, and a line "end".
+A case is a line "case DTYPE DIMS", with " | " and options behind it where they are not NumPy's own, a line with the
+elements' bits in hexadecimal, of complex numbers two each, the text, and a line "end".
 """
 import numpy as np
+from numpy._core import arrayprint
 
 NAMES = {'bool': 'bool', 'uint8': 'u8', 'int8': 'i8', 'int16': 'i16', 'int32': 'i32', 'int64': 'i64',
-         'float16': 'f16', 'float32': 'f32', 'float64': 'f64'}
+         'uint64': 'u64',
+         'float16': 'f16', 'float32': 'f32', 'float64': 'f64', 'complex64': 'c64'}
 FLOATS = (np.float16, np.float32, np.float64)
 rng = np.random.default_rng(7)
 
 
-def record(a):
-    unsigned = np.dtype(f'u{a.dtype.itemsize}')
+def record(a, scientific=False, **options):
+    """`options`: of np.set_printoptions. NumPy has none for exponents at all times: it is made to see a need."""
+    unsigned = np.dtype(f'u{4 if a.dtype.kind == "c" else a.dtype.itemsize}')
     bits = ' '.join(f'{int(x):x}' for x in np.ascontiguousarray(a).reshape(-1).view(unsigned))
-    print('case', NAMES[a.dtype.name], ' '.join(map(str, a.shape)))
+    said = options | ({'scientific': True} if scientific else {})
+    print('case', NAMES[a.dtype.name], ' '.join(map(str, a.shape)),
+          '| ' + ' '.join(f'{k}={ord(v) if isinstance(v, str) else int(v)}' for k, v in said.items()) if said else '')
     print(bits)
-    print(np.array2string(a) if a.ndim else str(a))
+    least = arrayprint.FloatingFormat
+    if scientific:
+        arrayprint.FloatingFormat = Scientific
+    with np.printoptions(**options):
+        print(np.array2string(a) if a.ndim else str(a))
+    arrayprint.FloatingFormat = least
     print('end')
+
+
+class Scientific(arrayprint.FloatingFormat):
+    """As NumPy's own, which sets exp_format where a value asks for it."""
+
+    @property
+    def exp_format(self):
+        return True
+
+    @exp_format.setter
+    def exp_format(self, value):
+        pass
 
 
 def scalars():
@@ -79,8 +102,86 @@ def many_dimensions():
     record(np.arange(1260, dtype=np.int16).reshape((7,) + (1,) * 13 + (30, 6)))
 
 
+def complex_numbers():
+    for x in (0, 1 + 2j, -1.5j, 2, complex(-0.0, 1), complex(np.nan, np.inf), 1e-5 + 1e20j):
+        record(np.array(x, np.complex64))
+    record(np.array([1 + 2j, -3.25 - 0.5j], np.complex64))
+    record(np.array([[1e9 + 1j, 2], [0, -1e-5j]], np.complex64))
+    record(np.array([complex(np.nan, 1), complex(1, -np.inf)], np.complex64))
+    record(np.arange(1200).reshape(40, 30).astype(np.complex64))
+    record(np.zeros((0, 3), np.complex64))
+
+
+ROWS = ([0.12345678, 1.5, -2.25], [1 / 3, 2 / 3], [0.0004, 0.0006, 0.0005, 1], [0.5, 1.5, 2.5], [0.4, 0.04], [1e-9, 5],
+        [1e8, 1], [123456.789, 0.001], [9.9996, 1], [0, 0], [-0.0, 0.25], [1, np.nan], [np.nan, np.inf],
+        [-np.inf, 0.125], [np.nan], [-1e-7, 1e-7], [99999.996, -0.004], [1e30, -1e-30], [3, 4], [-3, -4.5])
+
+
+def options():
+    for dtype in (np.float32, np.float64, np.float16):
+        for row in ROWS:
+            if dtype == np.float16 and max(map(abs, row)) > 60000:
+                continue
+            a = np.array(row, dtype)
+            for precision in (0, 1, 3, 12):
+                record(a, precision=precision)
+                record(a, precision=precision, suppress=True)
+            record(a, suppress=True)
+            record(a, scientific=True)
+            record(a, scientific=True, precision=2)
+            for sign in '+ ':
+                record(a, sign=sign)
+                record(a, sign=sign, scientific=True)
+            record(a, sign=' ', precision=2, suppress=True)
+
+
+def options_of_others():
+    for dtype in (np.int8, np.int64, np.int32):
+        for row in ([1, 20, 3], [-1, 20, 3], [-1, -20], [0], [-100, 7]):
+            for sign in '+ -':
+                record(np.array(row, dtype), sign=sign, precision=2)
+    record(np.array([2 ** 64 - 1, 0], np.uint64), sign='+')
+    record(np.array([True, False]), sign='+', precision=1, scientific=True)
+    record(np.array([[1 + 2j, -3.25 - 0.51j]], np.complex64), precision=1)
+    record(np.array([1 + 2j, 3.25 - 0.5j], np.complex64), sign=' ')
+    record(np.array([1 + 2j, -3.25 - 0.5j], np.complex64), sign='+')
+    record(np.array([1 + 2j, -3.25 - 0.5j], np.complex64), scientific=True, precision=2)
+    record(np.array([1e-7 + 2j, 3e-9j], np.complex64), suppress=True)
+    for a in (np.array(1.23456789), np.array(5), np.array(True), np.array(1 + 0.123456j, np.complex64),
+              np.array(np.inf)):
+        record(a, precision=2, sign='+', scientific=True)
+        record(a, threshold=0, linewidth=1)
+    for dims in ((0,), (2, 0)):
+        record(np.zeros(dims, np.float32), precision=1, threshold=0, sign='+')
+
+
+def cuts():
+    a = np.arange(60, dtype=np.float32).reshape(4, 15) / 7
+    for threshold in (0, 59, 60):
+        for edgeitems in (1, 2, 3, 8):
+            record(a, threshold=threshold, edgeitems=edgeitems)
+    for linewidth in (1, 10, 20, 40, 200):
+        record(a, linewidth=linewidth)
+        record(a, linewidth=linewidth, threshold=10, precision=2, sign='+')
+        record(np.arange(30), linewidth=linewidth)
+    record(np.arange(5000).reshape(10, 20, 25), edgeitems=1)
+    record(np.arange(5000).reshape(10, 20, 25), edgeitems=2, linewidth=30)
+    record(np.arange(2000, dtype=np.int32), threshold=2000, linewidth=120)
+    record(np.arange(1100, dtype=np.float64) * 1e-3, edgeitems=4, precision=1)
+    record(np.arange(70) % 3 == 0, threshold=50, edgeitems=5, linewidth=33)
+    record((np.arange(40) * (1 + 0.5j)).astype(np.complex64), threshold=20, precision=1, linewidth=40)
+    far = np.ones(40, np.float32)
+    far[20] = 1e9
+    record(far, threshold=10)
+    record(far, threshold=100)
+
+
 np.set_printoptions(legacy=False)
 scalars()
 notations()
 shapes()
 many_dimensions()
+complex_numbers()
+options()
+options_of_others()
+cuts()
