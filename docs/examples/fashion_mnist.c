@@ -344,6 +344,43 @@ static double y_of(double value, double top)
     return 340 - 300 * value / top;
 }
 
+// What lies between two ticks: 1, 2 or 5 times a power of ten, so that four to ten fit.
+static double tick_of(double range)
+{
+    double power = pow(10, floor(log10(range / 5)));
+    double ratio = range / power;
+    return power * (ratio <= 10 ? 1 : ratio <= 20 ? 2 : 5);
+}
+
+static void write_axes(FILE *f, double top, double last)
+{
+    for (double v = 0; v <= top * 1.0001; v += tick_of(top)) {
+        double y = y_of(v, top);
+        fprintf(f, "<line x1=\"60\" y1=\"%.1f\" x2=\"680\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", y, y);
+        fprintf(f, "<text x=\"52\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", y + 4, v);
+    }
+    for (int i = 0; i <= 5; i++)
+        fprintf(f,
+                "<line x1=\"680\" y1=\"%.1f\" x2=\"684\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"688\" "
+                "y=\"%.1f\">%g</text>\n",
+                y_of(i, 5), y_of(i, 5), y_of(i, 5) + 4, i / 5.0);
+    for (double v = 0; v <= last; v += tick_of(last)) {
+        double x = x_of(v, last);
+        fprintf(f, "<line x1=\"%.1f\" y1=\"340\" x2=\"%.1f\" y2=\"345\" stroke=\"#ddd\"/>", x, x);
+        fprintf(f, "<text x=\"%.1f\" y=\"358\" text-anchor=\"middle\">%g</text>\n", x, v);
+    }
+    fprintf(f, "<text x=\"370\" y=\"384\" text-anchor=\"middle\">steps</text>\n");
+}
+
+static void write_legend(FILE *f)
+{
+    fprintf(f, "<line x1=\"200\" y1=\"20\" x2=\"230\" y2=\"20\" stroke=\"#1f5fa8\" stroke-width=\"2\"/>"
+               "<text x=\"238\" y=\"24\">training loss (left)</text>\n"
+               "<line x1=\"390\" y1=\"20\" x2=\"420\" y2=\"20\" stroke=\"#b3541e\" stroke-width=\"2\"/>"
+               "<circle cx=\"405\" cy=\"20\" r=\"3\" fill=\"#b3541e\"/>"
+               "<text x=\"428\" y=\"24\">test accuracy (right)</text>\n");
+}
+
 // Loss (left axis) and test accuracy (right axis, 0 to 1) over the steps.
 static bool write_curve(const struct run *r)
 {
@@ -355,16 +392,11 @@ static bool write_curve(const struct run *r)
         last = fmax(last, r->points[i].step);
     }
     if (!(top > 0)) top = 1;
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"740\" height=\"400\" font-family=\"sans-serif\" "
-               "font-size=\"12\">\n<rect width=\"740\" height=\"400\" fill=\"white\"/>\n");
-    for (int i = 0; i <= 5; i++) {
-        double y = y_of(i, 5);
-        fprintf(f, "<line x1=\"60\" y1=\"%.1f\" x2=\"680\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", y, y);
-        fprintf(f, "<text x=\"52\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", y + 4, top * i / 5);
-        fprintf(f, "<text x=\"688\" y=\"%.1f\">%.1f</text>\n", y + 4, i / 5.0);
-        double x = x_of(i, 5);
-        fprintf(f, "<text x=\"%.1f\" y=\"358\" text-anchor=\"middle\">%.0f</text>\n", x, last * i / 5);
-    }
+    if (!(last > 0)) last = 1;
+    top = ceil(top / tick_of(top)) * tick_of(top);
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"740\" height=\"400\" viewBox=\"0 0 740 400\" "
+               "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"740\" height=\"400\" fill=\"white\"/>\n");
+    write_axes(f, top, last);
     fprintf(f, "<polyline fill=\"none\" stroke=\"#1f5fa8\" points=\"");
     for (size_t i = 0; i < r->n_points; i++)
         fprintf(f, "%.1f,%.1f ", x_of(r->points[i].step, last), y_of(r->points[i].loss, top));
@@ -375,9 +407,8 @@ static bool write_curve(const struct run *r)
     for (size_t i = 0; i < r->n_epochs; i++)
         fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#b3541e\"/>\n", x_of(r->tests[i].step, last),
                 y_of(r->tests[i].accuracy, 1));
-    fprintf(f, "<text x=\"60\" y=\"24\" fill=\"#1f5fa8\">training loss</text>\n"
-               "<text x=\"680\" y=\"24\" text-anchor=\"end\" fill=\"#b3541e\">test accuracy</text>\n"
-               "<text x=\"370\" y=\"384\" text-anchor=\"middle\">steps</text>\n</svg>\n");
+    write_legend(f);
+    fprintf(f, "</svg>\n");
     return fclose(f) == 0;
 }
 

@@ -19,11 +19,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STYLE = ('<style>text{font:13px sans-serif}.mono{font:12px monospace}.small{font-size:11px;fill:#555}'
-         'rect{stroke:#555;rx:4}path,line{stroke:#555;fill:none}</style>'
-         '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+STYLE = ('<style>.pic text{font:13px sans-serif}.pic .mono{font:12px monospace}.pic .small{font-size:11px;fill:#555}'
+         '.pic rect{stroke:#555;rx:4}.pic path,.pic line{stroke:#555;fill:none}.pic .ground{stroke:none}</style>'
+         '<defs><marker id="NAME" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
          '<path d="M0 0L8 4L0 8z" style="fill:#555"/></marker></defs>')
-BLUE, GREEN, YELLOW, RED, WHITE = '#dbe9f7', '#dff1dd', '#fbf0cf', '#f7dcdc', '#ffffff'
+BLUE, GREEN, YELLOW, RED, WHITE, PURPLE = '#dbe9f7', '#dff1dd', '#fbf0cf', '#f7dcdc', '#ffffff', '#e9e0f5'
 
 
 class Picture:
@@ -42,14 +42,23 @@ class Picture:
                       'middle')
 
     def arrow(self, x1, y1, x2, y2):
-        self.parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" marker-end="url(#a)"/>')
+        self.parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" marker-end="url(#NAME)"/>')
+
+    def legend(self, entries):
+        """What the colours mean, in a line below all else: (colour, text)."""
+        x, y = 12, self.height + 20
+        for colour, text in entries:
+            self.parts.append(f'<rect x="{x}" y="{y}" width="18" height="14" fill="{colour}"/>')
+            self.text(x + 24, y + 11, text, 'small')
+            x += 40 + 7 * len(text)
+        self.width, self.height = max(self.width, x - 16), y + 14
 
     def write(self, name):
         w, h = int(self.width + 12), int(self.height + 12)
-        (HERE / name).write_text('<svg xmlns="http://www.w3.org/2000/svg" '
-                                 f'width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
-                                 f'{STYLE}<rect width="{w}" height="{h}" fill="#fff" style="stroke:none"/>\n'
-                                 + '\n'.join(self.parts) + '\n</svg>\n')
+        marks = pathlib.Path(name).stem + '_arrow'       # several pictures may stand in one page
+        text = (f'<svg xmlns="http://www.w3.org/2000/svg" class="pic" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
+                f'{STYLE}<rect class="ground" width="{w}" height="{h}" fill="#fff"/>\n' + '\n'.join(self.parts) + '\n</svg>\n')
+        (HERE / name).write_text(text.replace('NAME', marks))
 
 
 def build(build_dir, folder):
@@ -102,6 +111,7 @@ def draw_graph(name, text):
             picture.box(x, top, w, h, WHITE if given else BLUE, [title, kind] if kind else [title], given)
             for o in operands:
                 picture.arrow(centre[o][0], centre[o][1] + h, x + w / 2, top)
+    picture.legend([(BLUE, 'an op and the type of its result'), (WHITE, 'an input, or a result')])
     picture.write(name)
 
 
@@ -130,7 +140,7 @@ def draw_way(name, program):
     all_stacks = stacks(program)
     eager = next(s for s in all_stacks if any(f == 'kiln_mul' for f, _ in s))
     captured = next(s for s in all_stacks if s[-1][0] == 'device_launch_compiled')
-    colours = {'docs': WHITE, 'codegen': WHITE, 'tensor': BLUE, 'ops': GREEN, 'jit': YELLOW, 'device': RED}
+    colours = {'docs': WHITE, 'tensor': BLUE, 'ops': GREEN, 'jit': YELLOW, 'program': PURPLE, 'device': RED}
     picture = Picture()
     for column, (title, stack) in enumerate((('eager: kiln_mul(x, y)', eager),
                                              ('captured: kiln_call of a function of two ops', captured))):
@@ -142,6 +152,8 @@ def draw_way(name, program):
             picture.box(x, y, w, h, colours.get(folder, WHITE), [function, place])
             if i:
                 picture.arrow(x + w / 2, y - 16, x + w / 2, y)
+    picture.legend([(WHITE, 'the program'), (BLUE, 'src/tensor'), (GREEN, 'src/ops'), (YELLOW, 'src/jit'),
+                    (PURPLE, 'src/program'), (RED, 'src/device')])
     picture.write(name)
 
 
@@ -166,6 +178,7 @@ def draw_steps(name, program, folder):
             picture.box(x, y, w, 42, colours[e['cat']], [what, words[e['cat']]] if what else [words[e['cat']]])
             if i:
                 picture.arrow(x - 16, y + 21, x, y + 21)
+    picture.legend([(YELLOW, 'compilation'), (GREEN, 'work of the device'), (RED, 'a break: the host waits for a value')])
     picture.write(name)
 
 

@@ -137,8 +137,13 @@ class Site:
         return f'{up}{self.address(OPS)}#{name}' if name in self.functions else None
 
     def picture(self, source, up, target, text):
-        where = self.link(source, up, target)
-        return f'<figure><img src="{where}" alt="{html.escape(text)}"><figcaption>{html.escape(text)}</figcaption></figure>'
+        """Drawings stand in the page itself, so that they have its colours."""
+        where, path = self.link(source, up, target), (self.root / source).parent / target
+        if path.suffix == '.svg' and path.exists():
+            inside = path.read_text().replace('<svg ', f'<svg role="img" aria-label="{html.escape(text)}" ', 1)
+        else:
+            inside = f'<img src="{where}" alt="{html.escape(text)}">'
+        return f'<figure>{inside}<figcaption>{html.escape(text)}</figcaption></figure>'
 
     def code(self, up, text, info):
         language = info.split()[0] if info else 'plain'

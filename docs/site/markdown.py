@@ -177,5 +177,6 @@ class Page:
             end += 1
         text = ' '.join(line.strip() for line in lines[at:end])
         self.say(text)
-        picture = re.fullmatch(r'!\[([^\]]*)\]\(([^)\s]*)\)', text)
-        return (self.image(picture[2], picture[1]) if picture else f'<p>{self.inline(text)}</p>'), end
+        if re.fullmatch(r'(?:!\[[^\]]*\]\([^)\s]*\)\s*)+', text):
+            return ''.join(self.image(target, alt) for alt, target in re.findall(r'!\[([^\]]*)\]\(([^)\s]*)\)', text)), end
+        return f'<p>{self.inline(text)}</p>', end

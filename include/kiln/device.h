@@ -117,17 +117,6 @@ KILN_API kiln_status kiln_device_mark(kiln_device *dev, unsigned mark);
 /// KILN_E_STATE for a mark that was never set) when there is none.
 KILN_API double kiln_device_elapsed(kiln_device *dev, unsigned from, unsigned to);
 
-/// Notes from now on what the process does, for a file in the format of Chrome's trace viewer (chrome://tracing,
-/// Perfetto): captures and breaks, compilation, calls of captured functions, copies, launches. A launch has the
-/// device's own time where the device has a clock, on the CPU the host's. In a whole run KILN_PROFILE=FILE in the
-/// environment does the same. Errors: KILN_E_ARGUMENT for NULL, KILN_E_STATE while a profile is being taken, KILN_E_IO
-/// for a file that cannot be written.
-KILN_API kiln_status kiln_profile_begin(const char *path);
-
-/// Waits for the devices, writes the file and stops noting. Errors: KILN_E_STATE when no profile is being taken,
-/// KILN_E_IO when the file cannot be written.
-KILN_API kiln_status kiln_profile_end(void);
-
 /// The number of Vulkan devices the loader lists (0 when there is no loader or driver); fills up to `max` infos, whose
 /// strings are valid until the next call on this thread.
 KILN_API size_t kiln_device_list(kiln_device_info *out, size_t max);

@@ -1,21 +1,75 @@
 /// @file function.hpp
-/// Lambdas as functions of the library: gradients, captured functions.
+/// Lambdas as functions of the library: captured functions, gradients, hooks.
 ///
-/// A function takes tensors, up to eight, or one std::vector<tensor>; it gives a tensor, a std::tuple of tensors, a
-/// std::vector<tensor> or nothing. What it throws comes out of the call that ran it.
+/// A function takes tensors or other trees (kiln/tree.hpp) and gives a tree or nothing: tensors, lists of them, structs
+/// that name their members. What it throws comes out of the call that ran it.
 #ifndef KILN_FUNCTION_HPP
 #define KILN_FUNCTION_HPP
 
-#include <kiln/tensor.hpp>
+#include <kiln/tree.hpp>
 
 #include <functional>
 
 namespace kiln {
 namespace detail {
 
-using tensor_list = std::vector<tensor>;
-enum { MOST_ARGUMENTS = 8 };
+// --- what a function takes and gives
 
+// A number stands for a tensor.
+template <class A>
+using argument = std::conditional_t<std::is_arithmetic<std::decay_t<A>>::value, tensor, std::decay_t<A>>;
+// What F gives for arguments A.
+template <class F, class... A> using result_of = std::decay_t<std::invoke_result_t<F &, const argument<A> &...>>;
+
+// Arguments and result of a function that is no template.
+template <class F, class = void> struct signature {
+    static constexpr bool known = false;
+};
+template <class R, class... A> struct signature<R (*)(A...)> {
+    static constexpr bool known = true;
+    using arguments = std::tuple<std::decay_t<A>...>;
+    using result = std::decay_t<R>;
+};
+template <class C, class R, class... A> struct signature<R (C::*)(A...)> : signature<R (*)(A...)> {
+};
+template <class C, class R, class... A> struct signature<R (C::*)(A...) const> : signature<R (*)(A...)> {
+};
+template <class C, class R, class... A> struct signature<R (C::*)(A...) noexcept> : signature<R (*)(A...)> {
+};
+template <class C, class R, class... A> struct signature<R (C::*)(A...) const noexcept> : signature<R (*)(A...)> {
+};
+template <class F> struct signature<F, std::void_t<decltype(&F::operator())>> : signature<decltype(&F::operator())> {
+};
+
+// Whether tensors alone go in, and so many as the type says come out.
+template <class R> struct gives_tensors : std::bool_constant<std::is_void<R>::value || is_tensor<R>> {
+};
+template <class... T> struct gives_tensors<std::tuple<T...>> : std::bool_constant<(is_tensor<T> && ...)> {
+};
+template <class A, class B> struct gives_tensors<std::pair<A, B>> : std::bool_constant<is_tensor<A> && is_tensor<B>> {
+};
+template <class A> struct takes_tensors;
+template <class... A> struct takes_tensors<std::tuple<A...>> {
+    static constexpr bool value = (is_tensor<A> && ...);
+};
+// Functions that are templates have to be so.
+template <class F> constexpr bool is_of_tensors()
+{
+    if constexpr (signature<F>::known)
+        return takes_tensors<typename signature<F>::arguments>::value &&
+               gives_tensors<typename signature<F>::result>::value;
+    return true;
+}
+
+template <class R> constexpr size_t count_of()
+{
+    static_assert(fixed_count<R>() >= 0, "what a function gives here has as many tensors as its type says");
+    return static_cast<size_t>(fixed_count<R>());
+}
+
+// --- tensors in and out
+
+enum { MOST_ARGUMENTS = 8 };
 template <size_t> using any_tensor = tensor;
 template <class F, class I> struct takes;
 template <class F, size_t... I> struct takes<F, std::index_sequence<I...>> {
@@ -30,47 +84,15 @@ template <class F, size_t... I> decltype(auto) call_with(F &f, const tensor_list
     return f(in[I]...);
 }
 
-template <class T> struct count_of;
-template <> struct count_of<void> {
-    static constexpr size_t value = 0;
-};
-template <> struct count_of<tensor> {
-    static constexpr size_t value = 1;
-};
-template <class... T> struct count_of<std::tuple<T...>> {
-    static constexpr size_t value = sizeof...(T);
-};
-template <class A, class B> struct count_of<std::pair<A, B>> {
-    static constexpr size_t value = 2;
-};
-
-// Hands a tensor on: the library takes handles of the scope around the function.
-inline void give_one(kiln_tensor **out, size_t n_out, size_t i, const tensor &t)
+// Hands tensors on: the library takes handles of the scope around the function.
+template <class R> void give(kiln_tensor **out, size_t n_out, const R &r)
 {
-    if (i >= n_out) throw error(KILN_E_ARGUMENT, "a function gave more tensors than are taken");
-    if (t.defined()) out[i] = made(kiln_alias(t.get()));
+    const tensor_list given = tensors_of(r);
+    if (given.size() > n_out)
+        throw error(KILN_E_ARGUMENT, "a function gave " + std::to_string(given.size()) + " tensors, " +
+                                         std::to_string(n_out) + " are taken");
+    for (size_t i = 0; i < given.size(); i++) out[i] = made(kiln_alias(given[i].get()));
 }
-inline void give(kiln_tensor **out, size_t n_out, const tensor &t)
-{
-    give_one(out, n_out, 0, t);
-}
-inline void give(kiln_tensor **out, size_t n_out, const tensor_list &v)
-{
-    for (size_t i = 0; i < v.size(); i++) give_one(out, n_out, i, v[i]);
-}
-template <class T, size_t... I> void give_each(kiln_tensor **out, size_t n_out, const T &t, std::index_sequence<I...>)
-{
-    (give_one(out, n_out, I, std::get<I>(t)), ...);
-}
-template <class... T> void give(kiln_tensor **out, size_t n_out, const std::tuple<T...> &t)
-{
-    give_each(out, n_out, t, std::index_sequence_for<T...>());
-}
-template <class A, class B> void give(kiln_tensor **out, size_t n_out, const std::pair<A, B> &t)
-{
-    give_each(out, n_out, t, std::make_index_sequence<2>());
-}
-
 template <class Call> void run_and_give(kiln_tensor **out, size_t n_out, const Call &call)
 {
     if constexpr (std::is_void<decltype(call())>::value)
@@ -109,61 +131,338 @@ kiln_status call_function(void *user, kiln_tensor *const *in, size_t n_in, kiln_
     return KILN_OK;
 }
 
-inline tensor_list in_bundle(kiln_bundle *b)
-{
-    tensor_list v;
-    for (int64_t i = 0; b && i < static_cast<int64_t>(kiln_bundle_count(b)); i++)
-        v.push_back(taken(kiln_bundle_tensor_at(b, i)));
-    return v;
-}
+// A kiln_fn whose `user` is one: a function of trees, which are as those of a call but for their tensors.
+template <class F, class... A> struct on_trees {
+    F &f;
+    std::tuple<argument<A>...> like;
+    on_trees(F &of, const A &...a) : f(of), like(a...) {}
+    static kiln_status run(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+    {
+        auto *own = static_cast<on_trees *>(user);
+        auto now = own->like;
+        size_t at = 0;
+        replace_tensors(now, shared(in, n_in), at);
+        run_and_give(out, n_out, [&] { return std::apply(own->f, std::as_const(now)); });
+        return KILN_OK;
+    }
+};
 
-// A kiln_bundle_fn: for functions whose number of results is not in their type.
-template <class F> kiln_status call_bundle_function(void *user, kiln_bundle *in, kiln_bundle **out)
+// What a function gives, of its tensors; `like` is a value of another number of tensors than the type says.
+template <class R> R result(const tensor_list &from, size_t at = 0)
 {
-    F &f = *static_cast<F *>(user);
-    tensors given;
-    if constexpr (takes_list<F>) given = tensors(f(in_bundle(in)));
-    *out = made(kiln_bundle_of(given.data(), given.size()));
-    return KILN_OK;
-}
-
-// What F gives for arguments A.
-template <class F, class... A> using result_of = std::decay_t<std::invoke_result_t<F &, const A &...>>;
-
-template <class R> R result(results &out)
-{
-    if constexpr (std::is_same<R, tensor>::value)
-        return out.take(0);
-    else if constexpr (std::is_same<R, tensor_list>::value)
-        return out.all();
-    else if constexpr (!std::is_void<R>::value)
-        return std::make_from_tuple<R>(out.as_tuple<count_of<R>::value>());
+    if constexpr (!std::is_void<R>::value) {
+        R r{};
+        place(r, from, at);
+        return r;
+    }
 }
 
 template <class... A> tensors listed(const A &...a)
 {
-    return tensors(tensor_list{tensor(a)...});
-}
-inline tensors listed(const tensor_list &v)
-{
-    return tensors(v);
+    return tensors(tensors_of(argument<A>(a)...));
 }
 
-// Functions that captured graphs call later live as long as the captured function that is being made.
-using keeper = std::vector<std::shared_ptr<void>>;
-inline keeper *&present_keeper()
+// --- bundles in and out
+
+// A kiln_bundle_fn whose `user` is an F, with arguments A.
+template <class F, class A> struct on_bundles;
+template <class F, class... A> struct on_bundles<F, std::tuple<A...>> {
+    template <size_t... I> static std::tuple<A...> read_all(const bundle &b, std::index_sequence<I...>)
+    {
+        (void)b;
+        return {entry<A>(b, static_cast<int64_t>(I))...};
+    }
+    static kiln_status run(void *user, kiln_bundle *in, kiln_bundle **out)
+    {
+        auto &f = *static_cast<F *>(user);
+        const std::tuple<A...> now = read_all(bundle::share(in), std::index_sequence_for<A...>());
+        if constexpr (std::is_void<std::invoke_result_t<F &, const A &...>>::value) {
+            std::apply(f, now);
+        } else {
+            bundle given;
+            append(given, "", std::apply(f, now));
+            *out = made(kiln_bundle_alias(given.get()));
+        }
+        return KILN_OK;
+    }
+};
+
+// The name of a function in messages: where the program made it.
+inline std::string name_at(const char *file, int line)
 {
-    static thread_local keeper *k = nullptr;
-    return k;
+    const char *name = file;
+    for (const char *c = file; *c; c++)
+        if (*c == '/') name = c + 1;
+    return "the function at " + std::string(name) + ":" + std::to_string(line);
 }
-struct keeps {
-    explicit keeps(keeper &k) : before(std::exchange(present_keeper(), &k)) {}
-    ~keeps() { present_keeper() = before; }
-    keeps(const keeps &) = delete;
-    keeper *before;
+
+// Arguments of a function that is no template, so that lists in braces may be given; void of one that is.
+template <class F, bool Known = signature<F>::known> struct arguments_of {
+    using type = void;
+};
+template <class F> struct arguments_of<F, true> {
+    using type = typename signature<F>::arguments;
+};
+template <class Self, class F, class Arguments> struct calls {
+    template <class... A> KILN_CXX auto operator()(const A &...a)
+    {
+        return static_cast<Self *>(this)->template call<result_of<F, A...>>(a...);
+    }
+};
+template <class Self, class F, class... A> struct calls<Self, F, std::tuple<A...>> {
+    KILN_CXX auto operator()(const A &...a)
+    {
+        return static_cast<Self *>(this)->template call<typename signature<F>::result>(a...);
+    }
 };
 
 } // namespace detail
+
+/// What jit makes: called as the function is. It is moved, not copied; std::ref(f) stands for it elsewhere.
+template <class F> class jitted : public detail::calls<jitted<F>, F, typename detail::arguments_of<F>::type> {
+    static constexpr bool of_tensors = detail::is_of_tensors<F>();
+    template <class, class, class> friend struct detail::calls;
+
+  public:
+    KILN_CXX jitted(F f, const kiln_jit_opts &opts, const std::string &name) : f_(new F(std::move(f)))
+    {
+        auto o = detail::with_size(opts);
+        if (!o.name) o.name = name.c_str();
+        if constexpr (of_tensors)
+            fn_ = holder(detail::made(kiln_jit(detail::call_function<F>, f_.get(), &o)));
+        else
+            fn_ = holder(detail::made(
+                kiln_bundle_jit(detail::on_bundles<F, typename detail::signature<F>::arguments>::run, f_.get(), &o)));
+    }
+    kiln_function *get() const { return fn_.get(); } ///< borrowed
+    KILN_CXX kiln_jit_stats stats() const
+    {
+        auto s = detail::sized<kiln_jit_stats>();
+        kiln_function_stats(fn_.get(), &s);
+        return detail::checked(s);
+    }
+    /// What the program that ran last costs.
+    KILN_CXX kiln_cost cost() const
+    {
+        auto c = detail::sized<kiln_cost>();
+        detail::check(kiln_function_cost(fn_.get(), &c));
+        return c;
+    }
+    /// Compiles it for tensors as these, without a run.
+    template <class... A> KILN_CXX kiln_cost compile(const A &...a)
+    {
+        const tensors in = detail::listed(a...);
+        std::vector<kiln_type> types;
+        for (const tensor &t : in.all()) types.push_back({t.dtype(), t.rank(), kiln_dims(t.get())});
+        const kiln_types list = {types.size(), types.data()};
+        auto c = detail::sized<kiln_cost>();
+        detail::check(kiln_function_compile(fn_.get(), &list, detail::count_of<detail::result_of<F, A...>>(), &c));
+        return c;
+    }
+    KILN_CXX void explain(FILE *file = stderr) const
+    {
+        kiln_explain(fn_.get(), file);
+        if (kiln_error() != KILN_OK) detail::raise();
+    }
+
+  private:
+    template <class R, class... A> KILN_CXX R call(const A &...a)
+    {
+        if constexpr (of_tensors) {
+            static_assert(detail::gives_tensors<R>::value, "a function that is a template takes and gives tensors");
+            const tensors in = detail::listed(a...);
+            detail::results out(detail::count_of<R>());
+            detail::check(kiln_call(fn_.get(), in.data(), in.size(), out.data(), out.size()));
+            return detail::result<R>(out.all());
+        } else {
+            bundle b;
+            kiln_bundle *out = nullptr;
+            (detail::append(b, "", a), ...);
+            detail::check(kiln_bundle_call(fn_.get(), b.get(), std::is_void<R>::value ? nullptr : &out));
+            if constexpr (!std::is_void<R>::value) return detail::entry<R>(bundle::adopt(detail::made(out)), 0);
+        }
+    }
+
+    using holder = handle<kiln_function, kiln_function_free>;
+    std::unique_ptr<F> f_; // freed behind the function
+    holder fn_;
+};
+
+/// A captured function: kiln_jit. `jit([&](const tensor &x, const tensor &y) { … })`. Messages name it by the line of
+/// this call, unless the options have a name. Of arguments that are no tensors alone it is a function of bundles: what
+/// is no tensor in them, as numbers, is what a program is made for.
+template <class F>
+KILN_CXX jitted<std::decay_t<F>> jit(F &&f, const kiln_jit_opts &opts = {}, const char *file = __builtin_FILE(),
+                                     int line = __builtin_LINE())
+{
+    return jitted<std::decay_t<F>>(std::forward<F>(f), opts, detail::name_at(file, line));
+}
+
+namespace detail {
+
+template <class R> constexpr bool has_aux = fixed_count<R>() > 1;
+
+// Gradients of f at `in`, behind its results where `with_value`.
+template <class R>
+KILN_CXX void differentiate(kiln_fn f, void *user, const tensors &in, const ints &wrt, bool create_graph,
+                            bool with_value, results &out)
+{
+    auto o = sized<kiln_grad_opts>();
+    o.wrt = wrt.list();
+    o.outputs = count_of<R>();
+    o.has_aux = has_aux<R>;
+    o.create_graph = create_graph;
+    check(with_value ? kiln_value_and_grad(f, user, in.data(), in.size(), &o, out.data(), out.size())
+                     : kiln_grad(f, user, in.data(), in.size(), &o, out.data(), out.size()));
+}
+
+} // namespace detail
+
+/// What grad and value_and_grad make: called as the function is.
+template <class F, bool WithValue, bool One> class differentiated {
+  public:
+    differentiated(F f, ints wrt, bool create_graph)
+        : f_(std::move(f)), wrt_(std::move(wrt)), create_graph_(create_graph)
+    {
+    }
+    template <class... A, class R = detail::result_of<F, A...>> KILN_CXX auto operator()(const A &...a)
+    {
+        constexpr size_t n = detail::count_of<R>();
+        static_assert(n > 0, "a function that gives a tensor");
+        using arguments = std::tuple<detail::argument<A>...>;
+        using first = std::tuple_element_t<0, arguments>;
+        static_assert(One || detail::takes_tensors<arguments>::value, "by several arguments: tensors");
+        detail::on_trees<F, A...> f(f_, a...);
+        ints wrt = wrt_;
+        if (One) wrt = up_to(detail::count_tensors(std::get<0>(f.like)));
+        const tensors in = detail::listed(a...);
+        const size_t at = WithValue ? n : 0;
+        detail::results out(at + wrt.size() + (WithValue ? 0 : n - 1));
+        detail::differentiate<R>(f.run, &f, in, wrt, create_graph_, WithValue, out);
+        const std::vector<tensor> all = out.all();
+        if constexpr (One) {
+            first grads = std::get<0>(f.like);
+            size_t next = at;
+            detail::replace_tensors(grads, all, next);
+            if constexpr (WithValue)
+                return std::make_tuple(detail::result<R>(all), std::move(grads));
+            else
+                return grads;
+        } else {
+            using list = std::vector<tensor>::difference_type;
+            std::vector<tensor> grads(all.begin() + static_cast<list>(at),
+                                      all.begin() + static_cast<list>(at + wrt.size()));
+            if constexpr (WithValue)
+                return std::make_tuple(detail::result<R>(all), std::move(grads));
+            else
+                return grads;
+        }
+    }
+
+  private:
+    static ints up_to(size_t n)
+    {
+        std::vector<int64_t> v;
+        for (size_t i = 0; i < n; i++) v.push_back(static_cast<int64_t>(i));
+        return ints(std::move(v));
+    }
+    F f_;
+    ints wrt_;
+    bool create_graph_;
+};
+
+/// The gradient of a function by its first argument: `grad(f)(x)`, of the form that the argument has. Of several
+/// tensors that it gives the first is differentiated.
+template <class F> auto grad(F f, bool create_graph = false)
+{
+    return differentiated<F, false, true>(std::move(f), {}, create_graph);
+}
+/// By the arguments of these numbers: a std::vector of gradients.
+template <class F> auto grad(F f, std::initializer_list<int64_t> wrt, bool create_graph = false)
+{
+    return differentiated<F, false, false>(std::move(f), ints(wrt), create_graph);
+}
+/// A std::tuple of what the function gives and the gradient by its first argument.
+template <class F> auto value_and_grad(F f, bool create_graph = false)
+{
+    return differentiated<F, true, true>(std::move(f), {}, create_graph);
+}
+/// A std::tuple of what the function gives and a std::vector of gradients.
+template <class F> auto value_and_grad(F f, std::initializer_list<int64_t> wrt, bool create_graph = false)
+{
+    return differentiated<F, true, false>(std::move(f), ints(wrt), create_graph);
+}
+
+/// The gradient of `out` by a tensor that it was made of, as the tape has it: kiln_gradients.
+KILN_CXX tensor gradient(const tensor &out, const tensor &by, bool create_graph = false)
+{
+    auto o = detail::sized<kiln_gradients_opts>();
+    kiln_tensor *wrt = by.get(), *g = nullptr;
+    o.create_graph = create_graph;
+    detail::check(kiln_gradients(out.get(), &wrt, 1, &o, &g));
+    return tensor::adopt(g);
+}
+KILN_CXX std::vector<tensor> gradients(const tensor &out, const tensors &by, bool create_graph = false)
+{
+    auto o = detail::sized<kiln_gradients_opts>();
+    detail::results grads(by.size());
+    o.create_graph = create_graph;
+    detail::check(kiln_gradients(out.get(), by.data(), by.size(), &o, grads.data()));
+    return grads.all();
+}
+/// Compares the gradients of a function with central differences; see kiln_gradcheck.
+template <class F, class... A> KILN_CXX void gradcheck(F f, const kiln_gradcheck_opts &opts, const A &...a)
+{
+    auto o = detail::with_size(opts);
+    detail::on_trees<F, A...> own(f, a...);
+    const tensors in = detail::listed(a...);
+    detail::check(kiln_gradcheck(own.run, &own, in.data(), in.size(), &o));
+}
+
+/// No tape on this thread as long as this lives.
+class no_grad {
+  public:
+    no_grad() { kiln_no_grad_begin(); }
+    ~no_grad() { kiln_no_grad_end(); }
+    no_grad(const no_grad &) = delete;
+    no_grad &operator=(const no_grad &) = delete;
+};
+
+/// No captures on this thread as long as this lives: kiln_no_capture_begin.
+class no_capture {
+  public:
+    KILN_CXX no_capture() { detail::check(kiln_no_capture_begin()); }
+    ~no_capture() { kiln_no_capture_end(); }
+    no_capture(const no_capture &) = delete;
+    no_capture &operator=(const no_capture &) = delete;
+};
+
+/// A number that programs take at run time; see kiln_mutable.
+template <class T, detail::if_number<T> = 0> KILN_CXX tensor mutable_number(T v)
+{
+    return detail::taken(std::is_same<T, bool>::value       ? kiln_mutable_bool(v != T())
+                         : std::is_floating_point<T>::value ? kiln_mutable(static_cast<double>(v))
+                                                            : kiln_mutable_int(static_cast<int64_t>(v)));
+}
+/// The value that t has, for a captured function to keep.
+KILN_CXX tensor constant(const tensor &t)
+{
+    return detail::taken(kiln_constant(t.get()));
+}
+
+/// A number that captured functions ask the host for at each call, as a learning rate. It outlives them.
+///
+///     kiln::host_number rate([&] { return lr; });
+///     auto step = kiln::jit([&](const kiln::tensor &x) { return x * rate.get(); });
+class host_number {
+  public:
+    template <class F> explicit host_number(F f) : f_(new std::function<double()>(std::move(f))) {}
+    KILN_CXX tensor get() const { return detail::taken(kiln_host_number(call, f_.get())); }
+
+  private:
+    static double call(void *f) { return (*static_cast<std::function<double()> *>(f))(); }
+    std::unique_ptr<std::function<double()>> f_;
+};
 
 /// A function that is called when something happens; it is called no more when this goes. It is moved, not copied.
 class [[nodiscard]] hook {
@@ -231,172 +530,6 @@ template <class F> KILN_CXX hook register_hook(const tensor &t, F f)
     const uint64_t id = detail::checked(kiln_register_hook(t.get(), detail::call_hook<F>, held.get()));
     return hook(held, [t, id] { return detail::undone([&] { return kiln_remove_hook(t.get(), id); }); });
 }
-
-/// What jit makes: called as the function is. It is moved, not copied.
-template <class F> class jitted {
-    struct state {
-        F f;
-        detail::keeper keeper;
-        template <class... A> auto operator()(const A &...a) -> std::invoke_result_t<F &, const A &...>
-        {
-            detail::keeps now(keeper);
-            return f(a...);
-        }
-    };
-    template <class R> static constexpr bool is_list = std::is_same<R, detail::tensor_list>::value;
-    static constexpr bool by_bundles()
-    {
-        if constexpr (detail::takes_list<F>) return is_list<detail::result_of<F, detail::tensor_list>>;
-        return false;
-    }
-
-  public:
-    KILN_CXX jitted(F f, const kiln_jit_opts &opts) : state_(new state{std::move(f), {}})
-    {
-        auto o = detail::with_size(opts);
-        if constexpr (by_bundles())
-            fn_ = holder(detail::made(kiln_bundle_jit(detail::call_bundle_function<state>, state_.get(), &o)));
-        else
-            fn_ = holder(detail::made(kiln_jit(detail::call_function<state>, state_.get(), &o)));
-    }
-    template <class... A> KILN_CXX auto operator()(const A &...a) -> detail::result_of<F, A...>
-    {
-        using R = detail::result_of<F, A...>;
-        tensors in = detail::listed(a...);
-        if constexpr (by_bundles()) {
-            handle<kiln_bundle, kiln_bundle_free> b(
-                kiln_bundle_own(detail::made(kiln_bundle_of(in.data(), in.size()))));
-            kiln_bundle *out = nullptr;
-            detail::check(kiln_bundle_call(fn_.get(), b.get(), &out));
-            handle<kiln_bundle, kiln_bundle_free> given(out ? kiln_bundle_own(out) : nullptr);
-            return detail::in_bundle(out);
-        } else {
-            static_assert(!is_list<R>, "what gives a std::vector takes one; else let it give a std::tuple");
-            detail::results out(detail::count_of<R>::value);
-            detail::check(kiln_call(fn_.get(), in.data(), in.size(), out.data(), out.size()));
-            return detail::result<R>(out);
-        }
-    }
-    kiln_function *get() const { return fn_.get(); } ///< borrowed
-    kiln_jit_stats stats() const
-    {
-        auto s = detail::sized<kiln_jit_stats>();
-        kiln_function_stats(fn_.get(), &s);
-        return s;
-    }
-    void explain(FILE *file = stderr) const { kiln_explain(fn_.get(), file); }
-
-  private:
-    using holder = handle<kiln_function, kiln_function_free>;
-    std::unique_ptr<state> state_; // freed behind the function
-    holder fn_;
-};
-
-/// A captured function: kiln_jit. `jit([&](const tensor &x, const tensor &y) { … })`.
-template <class F> KILN_CXX jitted<std::decay_t<F>> jit(F &&f, const kiln_jit_opts &opts = {})
-{
-    return jitted<std::decay_t<F>>(std::forward<F>(f), opts);
-}
-
-namespace detail {
-
-template <class R> constexpr bool has_aux = count_of<R>::value > 1;
-
-// Gradients of f at `in`, behind its results where `with_value`.
-template <class R, class F>
-KILN_CXX void differentiate(F &f, const tensors &in, const ints &wrt, bool create_graph, bool with_value, results &out)
-{
-    auto o = sized<kiln_grad_opts>();
-    o.wrt = wrt.list();
-    o.outputs = count_of<R>::value;
-    o.has_aux = has_aux<R>;
-    o.create_graph = create_graph;
-    check(with_value ? kiln_value_and_grad(call_function<F>, &f, in.data(), in.size(), &o, out.data(), out.size())
-                     : kiln_grad(call_function<F>, &f, in.data(), in.size(), &o, out.data(), out.size()));
-}
-
-} // namespace detail
-
-/// What grad and value_and_grad make: called as the function is.
-template <class F, bool WithValue, bool One> class differentiated {
-  public:
-    differentiated(F f, ints wrt, bool create_graph)
-        : f_(std::move(f)), wrt_(std::move(wrt)), create_graph_(create_graph)
-    {
-    }
-    template <class... A, class R = detail::result_of<F, A...>> KILN_CXX auto operator()(const A &...a)
-    {
-        constexpr size_t n = detail::count_of<R>::value;
-        static_assert(n > 0, "a function that gives a tensor");
-        const size_t n_wrt = One ? 1 : wrt_.size(), first = WithValue ? n : 0;
-        tensors in = detail::listed(a...);
-        detail::results out(first + n_wrt + (WithValue ? 0 : n - 1));
-        detail::differentiate<R>(f_, in, wrt_, create_graph_, WithValue, out);
-        std::vector<tensor> grads;
-        for (size_t i = 0; i < n_wrt; i++) grads.push_back(out.take(first + i));
-        if constexpr (WithValue && One)
-            return std::make_tuple(detail::result<R>(out), grads[0]);
-        else if constexpr (WithValue)
-            return std::make_tuple(detail::result<R>(out), grads);
-        else if constexpr (One)
-            return grads[0];
-        else
-            return grads;
-    }
-
-  private:
-    F f_;
-    ints wrt_;
-    bool create_graph_;
-};
-
-/// The gradient of a function by its first argument: `grad(f)(x)`. Of a std::tuple the first is differentiated.
-template <class F> auto grad(F f, bool create_graph = false)
-{
-    return differentiated<F, false, true>(std::move(f), {}, create_graph);
-}
-/// By the arguments of these numbers: a std::vector of gradients.
-template <class F> auto grad(F f, std::initializer_list<int64_t> wrt, bool create_graph = false)
-{
-    return differentiated<F, false, false>(std::move(f), ints(wrt), create_graph);
-}
-/// A std::tuple of what the function gives and the gradient by its first argument.
-template <class F> auto value_and_grad(F f, bool create_graph = false)
-{
-    return differentiated<F, true, true>(std::move(f), {}, create_graph);
-}
-/// A std::tuple of what the function gives and a std::vector of gradients.
-template <class F> auto value_and_grad(F f, std::initializer_list<int64_t> wrt, bool create_graph = false)
-{
-    return differentiated<F, true, false>(std::move(f), ints(wrt), create_graph);
-}
-
-/// The gradient of `out` by a tensor that it was made of, as the tape has it: kiln_gradients.
-KILN_CXX tensor gradient(const tensor &out, const tensor &by, bool create_graph = false)
-{
-    auto o = detail::sized<kiln_gradients_opts>();
-    kiln_tensor *wrt = by.get(), *g = nullptr;
-    o.create_graph = create_graph;
-    detail::check(kiln_gradients(out.get(), &wrt, 1, &o, &g));
-    return tensor::adopt(g);
-}
-KILN_CXX std::vector<tensor> gradients(const tensor &out, const tensors &by, bool create_graph = false)
-{
-    auto o = detail::sized<kiln_gradients_opts>();
-    detail::results grads(by.size());
-    o.create_graph = create_graph;
-    detail::check(kiln_gradients(out.get(), by.data(), by.size(), &o, grads.data()));
-    return grads.all();
-}
-
-/// No tape on this thread as long as this lives.
-class no_grad {
-  public:
-    no_grad() { kiln_no_grad_begin(); }
-    ~no_grad() { kiln_no_grad_end(); }
-    no_grad(const no_grad &) = delete;
-    no_grad &operator=(const no_grad &) = delete;
-};
 
 } // namespace kiln
 #endif

@@ -24,6 +24,7 @@
 #include <kiln/ops.h>
 #include <kiln/optim.h>
 #include <kiln/print.h>
+#include <kiln/profile.h>
 #include <kiln/random.h>
 #include <kiln/tensor.h>
 #include <kiln/text.h>

@@ -17,6 +17,8 @@
 
 #include <kiln/control.hpp>
 
+#include <kiln/host.hpp>
+
 #include <kiln/layers.hpp>
 
 #include <kiln/optim.hpp>

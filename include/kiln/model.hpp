@@ -111,7 +111,7 @@ class model : public handle<kiln_model, kiln_model_free> {
     template <class F, class... A>
     KILN_CXX void add(const char *name, const model_names &names, jitted<F> &f, const A &...a)
     {
-        constexpr size_t n_out = detail::count_of<detail::result_of<F, A...>>::value;
+        constexpr size_t n_out = detail::count_of<detail::result_of<F, A...>>();
         const tensors in = detail::listed(a...);
         const detail::borrowed_names o(names, in.size(), n_out);
         detail::check(kiln_model_add(get(), name, f.get(), in.data(), in.size(), n_out, o.c()));
@@ -165,7 +165,7 @@ class model : public handle<kiln_model, kiln_model_free> {
 /// One function, "main", in a file of its own.
 template <class F, class... A> KILN_CXX void graph_export(const std::string &path, jitted<F> &f, const A &...a)
 {
-    constexpr size_t n_out = detail::count_of<detail::result_of<F, A...>>::value;
+    constexpr size_t n_out = detail::count_of<detail::result_of<F, A...>>();
     const tensors in = detail::listed(a...);
     detail::check(kiln_graph_export(f.get(), in.data(), in.size(), n_out, path.c_str(), nullptr));
 }

@@ -288,12 +288,10 @@ template <class F> struct with_self {
 // What a cell of a function owns.
 template <class F> struct construct {
     F f;
-    keeper kept;
     static kiln_status run(kiln_cell *c, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                            size_t n_out)
     {
         auto *own = static_cast<construct *>(user);
-        keeps now(own->kept);
         with_self<F> f = {own->f, c};
         call_any(f, shared(in, n_in), out, n_out);
         return KILN_OK;
@@ -309,7 +307,7 @@ template <class F> KILN_CXX cell cell::make(const char *kind, F f)
     auto o = detail::sized<kiln_cell_opts>();
     o.kind = kind;
     o.construct = own::run;
-    o.user = new own{std::move(f), {}};
+    o.user = new own{std::move(f)};
     o.user_free = own::drop;
     return adopt(kiln_cell_create(&o));
 }

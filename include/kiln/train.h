@@ -139,6 +139,8 @@ KILN_API int64_t kiln_training_epochs(const kiln_training *t);
 KILN_API size_t kiln_training_history(const kiln_training *t, const char *name, int64_t *steps, double *values,
                                       size_t max);
 
+// --- curves
+
 /// Options of kiln_training_save_curves.
 typedef struct kiln_curves_opts {
     size_t size KILN_0;
@@ -157,6 +159,43 @@ typedef struct kiln_curves_opts {
 /// panel. Numbers that are not finite are gaps; rows that lack a name are not. A folder has such files by itself.
 /// Errors: KILN_E_ARGUMENT for other endings, names that nothing is logged by, and numbers out of range; KILN_E_IO.
 KILN_API kiln_status kiln_training_save_curves(const kiln_training *t, const char *path, const kiln_curves_opts *opts);
+
+// --- metrics over batches: what the ops kiln_accuracy, kiln_precision, kiln_recall, kiln_f_score, kiln_iou and
+// kiln_auroc give for all samples at once. Nothing waits for the device before a value is asked for.
+//
+//     kiln_metric *m = kiln_metric_create(KILN_METRIC(.classes = 10));
+//     for (...) kiln_metric_update(m, kiln_cell_call(net, x), labels);
+//     kiln_training_log(t, "valid/accuracy", kiln_metric_value(m, "accuracy"));
+//     kiln_metric_free(&m);
+
+typedef struct kiln_metric kiln_metric;
+
+/// Options of kiln_metric_create: what is asked for, at least one of the first three.
+typedef struct kiln_metric_opts {
+    size_t size KILN_0;
+    int64_t classes KILN_0; ///< "accuracy", "precision", "recall", "f1" and "iou" of so many classes, from 2 to 30000
+    int64_t top_k KILN_0;   ///< "top_k": labels among the k highest scores
+    bool auroc KILN_0;      ///< "auroc", of two classes; all scores are kept
+    const char *average
+        KILN_0; ///< over classes: "macro" (NULL), "micro", "weighted" by labels, "binary": class 1 alone
+} kiln_metric_opts;
+#define KILN_METRIC(...) KILN_OPTS_(kiln_metric_opts, __VA_ARGS__)
+/// A metric without samples.
+KILN_API kiln_metric *kiln_metric_create(const kiln_metric_opts *opts);
+/// Frees and nulls the pointer; NULL is fine.
+KILN_API void kiln_metric_free(kiln_metric **m);
+/// Adds a batch. scores: floats [..., classes], of which the greatest counts, or predictions, integers [...]; of .auroc
+/// floats [N], or [N, 2], whose second column counts. labels: integers [...]. Errors: KILN_E_SHAPE, KILN_E_DTYPE;
+/// KILN_E_STATE in a capture. A batch that is refused adds nothing.
+KILN_API kiln_status kiln_metric_update(kiln_metric *m, kiln_tensor *scores, kiln_tensor *labels);
+/// The value of all batches by name. NaN where there was none, and of "auroc" where one class is missing. Errors:
+/// KILN_E_ARGUMENT, and NaN, for a name that the metric does not have.
+KILN_API double kiln_metric_value(const kiln_metric *m, const char *what);
+/// The confusion matrix so far, i64 [classes, classes]: how often label i was predicted as j; a new handle. Errors:
+/// KILN_E_STATE without batches or .classes.
+KILN_API kiln_tensor *kiln_metric_matrix(const kiln_metric *m);
+/// Forgets all batches.
+KILN_API kiln_status kiln_metric_reset(kiln_metric *m);
 
 #ifdef __cplusplus
 }

@@ -27,8 +27,8 @@ struct head {
 _Static_assert(sizeof(struct head) % _Alignof(max_align_t) == 0, "what follows a head is aligned as malloc aligns");
 
 static const char *const names[HANDLE_KINDS] = {
-    "device", "graph",  "function", "cell",    "optimiser", "schedule", "loader",     "archive", "checkpoint",
-    "region", "bundle", "model",    "average", "generator", "table",    "vocabulary", "training"};
+    "device", "graph",  "function", "cell",    "optimiser", "schedule", "loader",     "archive",  "checkpoint",
+    "region", "bundle", "model",    "average", "generator", "table",    "vocabulary", "training", "metric"};
 static const uint64_t alive = 0x4b696c6e48616e00, closed = 0x467265656448616e;
 
 static struct {

@@ -21,6 +21,7 @@ enum handle_kind {
     HANDLE_TABLE,
     HANDLE_VOCABULARY,
     HANDLE_TRAINING,
+    HANDLE_METRIC,
     HANDLE_KINDS,
 };
 

@@ -167,7 +167,8 @@ static kiln_status cpu_launch(kiln_device *dev, const struct launch *l)
     return cpu_parallel(w.units, w.unit_cost, run_custom, &(struct custom_range){k->custom, l});
 }
 
-static kiln_status cpu_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
+static kiln_status cpu_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B,
+                            const struct launch_facts *facts)
 {
     (void)dev;
     memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, (size_t)size_B);

@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "base/handles.h"
 #include "base/note.h"
+#include "base/where.h"
 #include "device/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +176,16 @@ static size_t hold_devices(kiln_device **devices, size_t max)
     return n;
 }
 
+void profile_tell_memory(void)
+{
+    kiln_device *devices[64];
+    size_t n = hold_devices(devices, COUNT_OF(devices));
+    for (size_t i = 0; i < n; i++) {
+        profile_memory(devices[i], STAT_GET(devices[i], heap_used_B));
+        device_unref(devices[i]);
+    }
+}
+
 kiln_status profile_settle_devices(void)
 {
     kiln_device *devices[64];
@@ -293,7 +304,7 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
         if (!dev->ops->supports(dev, l)) return device_fall_back(dev, l);
     }
     if (KILN_LIKELY(!l->record)) STAT_ADD(dev, launches, 1);
-    struct profile_span span = profile_span_begin("launch", l->op);
+    struct profile_span span = profile_span_of_launch(dev, l->op, l->facts);
     kiln_status status = dev->ops->launch(dev, l);
     if (!dev->ops->elapsed) profile_span_end(&span); // else the device's clock tells
     return status;
@@ -302,7 +313,7 @@ kiln_status device_launch(kiln_device *dev, const struct launch *l)
 kiln_status device_launch_compiled(kiln_device *dev, const struct compiled_launch *l)
 {
     if (KILN_LIKELY(!l->record)) STAT_ADD(dev, launches, 1);
-    struct profile_span span = profile_span_begin("launch", l->op);
+    struct profile_span span = profile_span_of_launch(dev, l->op, l->facts);
     kiln_status status = dev->ops->launch_compiled(dev, l);
     if (!dev->ops->elapsed) profile_span_end(&span);
     return status;
@@ -322,23 +333,74 @@ void device_count_launches(kiln_device *dev, uint64_t n)
     STAT_ADD(dev, launches, n);
 }
 
-kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
+// Of a copy, while a profile is taken: its bytes, what they are, and who asked for it.
+struct copy_facts {
+    struct launch_facts facts;
+    uintptr_t place;
+    char type[TYPE_TEXT_MAX];
+};
+
+static void tell_copy(struct profile_span *span, kiln_device *dev, uint64_t size_B, const struct type *of,
+                      struct copy_facts *f)
+{
+    if (KILN_LIKELY(!span->start_ns)) return;
+    f->place = where_now();
+    f->facts = (struct launch_facts){.op = span->name,
+                                     .read_B = (double)size_B,
+                                     .written_B = (double)size_B,
+                                     .flops = 0,
+                                     .places = &f->place,
+                                     .n_places = 1};
+    if (of) f->facts.in = f->facts.out = type_text(of, f->type, sizeof f->type);
+    span->dev = dev;
+    span->facts = &f->facts;
+}
+
+kiln_status device_upload_as(kiln_device *dev, const struct type *of, uint64_t dst, const void *src, uint64_t size_B)
 {
     if (size_B == 0) return KILN_OK;
     STAT_ADD(dev, copies_B, size_B);
+    struct copy_facts facts;
     PROFILE("copy", "upload");
+    tell_copy(&profile_span_, dev, size_B, of, &facts);
     return dev->ops->upload(dev, dst, src, size_B);
+}
+
+// The device's work is over before the copy begins, so that the time of each counts once.
+static kiln_status settle(kiln_device *dev)
+{
+    PROFILE("wait", "download");
+    return dev->ops->elapsed ? dev->ops->synchronize(dev) : KILN_OK;
+}
+
+kiln_status device_download_as(kiln_device *dev, const struct type *of, void *dst, uint64_t src, uint64_t size_B)
+{
+    if (size_B == 0) return KILN_OK;
+    STAT_ADD(dev, copies_B, size_B);
+    if (profile_on()) TRY(settle(dev));
+    struct copy_facts facts;
+    PROFILE("copy", "download");
+    tell_copy(&profile_span_, dev, size_B, of, &facts);
+    return dev->ops->download(dev, dst, src, size_B);
+}
+
+kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B)
+{
+    return device_upload_as(dev, NULL, dst, src, size_B);
 }
 
 kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B)
 {
-    if (size_B == 0) return KILN_OK;
-    STAT_ADD(dev, copies_B, size_B);
-    PROFILE("copy", "download");
-    return dev->ops->download(dev, dst, src, size_B);
+    return device_download_as(dev, NULL, dst, src, size_B);
 }
 
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
 {
-    return size_B == 0 ? KILN_OK : dev->ops->copy(dev, dst, src, size_B);
+    if (size_B == 0) return KILN_OK;
+    struct copy_facts facts;
+    PROFILE("copy", "copy");
+    tell_copy(&profile_span_, dev, size_B, NULL, &facts);
+    kiln_status status = dev->ops->copy(dev, dst, src, size_B, profile_span_.facts);
+    if (dev->ops->elapsed) profile_span_.start_ns = 0; // the device's clock tells
+    return status;
 }

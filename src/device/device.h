@@ -37,7 +37,9 @@ struct device_ops {
     void (*slab_free)(kiln_device *dev, struct slab *s);
     bool (*supports)(kiln_device *dev, const struct launch *l);
     kiln_status (*launch)(kiln_device *dev, const struct launch *l); // stream order; may return before it ran
-    kiln_status (*copy)(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
+    // `facts` for profiles, or NULL.
+    kiln_status (*copy)(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B,
+                        const struct launch_facts *facts);
     kiln_status (*upload)(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B); // src is free on return
     kiln_status (*download)(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);     // waits
     // The clock that kiln_device_mark reads; NULL: launches run before they return, and the host's clock will do.
@@ -126,6 +128,9 @@ static inline kiln_status device_batch(kiln_device *d, bool begin)
 }
 kiln_status device_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status device_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);
+// The same with what the bytes are, for profiles.
+kiln_status device_upload_as(kiln_device *dev, const struct type *of, uint64_t dst, const void *src, uint64_t size_B);
+kiln_status device_download_as(kiln_device *dev, const struct type *of, void *dst, uint64_t src, uint64_t size_B);
 kiln_status device_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
 // A device that a caller gives: NULL and one that was closed, and of which nothing lives, are errors.
 kiln_status device_check(const char *function, const kiln_device *dev);

@@ -13,6 +13,7 @@
 // all idle slabs go.
 #include "base/process.h"
 #include "device/pool.h"
+#include "device/profile.h"
 #include "device/redzone.h"
 #include <stdlib.h>
 #include <string.h>
@@ -353,6 +354,7 @@ kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
         STAT_ADD(dev, heap_used_B, size_B);
         if (STAT_GET(dev, heap_used_B) > STAT_GET(dev, heap_peak_B))
             STAT_SET(dev, heap_peak_B, STAT_GET(dev, heap_used_B));
+        if (profile_on()) profile_memory(dev, STAT_GET(dev, heap_used_B));
     }
     pthread_mutex_unlock(&h->lock);
     if (KILN_UNLIKELY(h->redzones) && !status) redzone_lay(out);
@@ -390,5 +392,6 @@ void device_release(kiln_device *dev, const struct block *b)
     }
     h->live_B -= b->held_B;
     STAT_ADD(dev, heap_used_B, -b->size_B);
+    if (profile_on()) profile_memory(dev, STAT_GET(dev, heap_used_B));
     pthread_mutex_unlock(&h->lock);
 }

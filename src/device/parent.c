@@ -36,7 +36,8 @@ static kiln_status parent_launch(kiln_device *dev, const struct launch *l)
     return refuse(dev);
 }
 
-static kiln_status parent_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
+static kiln_status parent_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B,
+                               const struct launch_facts *facts)
 {
     (void)dst, (void)src, (void)size_B;
     return refuse(dev);

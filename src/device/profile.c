@@ -1,43 +1,26 @@
-// Spans of time to a file in the format of Chrome's trace viewer: a JSON object whose "traceEvents" are complete events
-// ("ph": "X") with times in microseconds, and one metadata event ("ph": "M") for the name of each track.
+// Spans of time, and memory in use over time, to a file in the format of Chrome's trace viewer (profile_write.c).
 //
-// Input: spans in any order, from any thread. They are kept in memory, at most EVENTS_MAX of them; the number of those
-// left out stands in the file. The file is opened when the profile begins, so that a bad path fails there, and written
-// when it ends.
+// Input: spans in any order, from any thread. They are kept in memory, at most PROFILE_EVENTS_MAX of them; the number
+// of those left out stands in the file, and their times in the labels. The file is opened when the profile begins, so
+// that a bad path fails there, and written when it ends.
 #include "base/process.h"
 #include "base/thread.h"
-#include "device/profile.h"
-#include <kiln/device.h>
-#include <inttypes.h>
+#include "device/device.h"
+#include "device/profile_state.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 1 << 20, NAME_MAX_B = 64, TRACKS_MAX = 256 };
-
-struct event {
-    uint64_t start_ns, end_ns;
-    const char *category;
-    uint32_t track;
-    char name[NAME_MAX_B];
-};
+enum { TRACKS_MAX = 256 };
 
 atomic_bool profile_running;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 GUARD_LOCK(guard_profile, lock)
-static struct {
-    FILE *file;
-    char path[512];
-    uint64_t from_ns, n_lost;
-    struct event *events;
-    size_t n, cap;
-} profile;
+static struct profile profile;
+static uint32_t profile_number; // of the present one, or the last: labels of others are not known
 // Tracks keep their numbers for the life of the process.
-static struct {
-    char name[NAME_MAX_B];
-} tracks[TRACKS_MAX];
+static struct track tracks[TRACKS_MAX];
 static uint32_t n_tracks;
 static THREAD_LOCAL uint32_t my_track; // plus one
 
@@ -45,7 +28,7 @@ static THREAD_LOCAL uint32_t my_track; // plus one
 static uint32_t add_track(const char *name)
 {
     if (n_tracks == TRACKS_MAX) return TRACKS_MAX - 1;
-    snprintf(tracks[n_tracks].name, NAME_MAX_B, "%s", name);
+    snprintf(tracks[n_tracks].name, PROFILE_NAME_B, "%s", name);
     return n_tracks++;
 }
 
@@ -53,7 +36,7 @@ uint32_t profile_track(const char *name)
 {
     pthread_mutex_lock(&lock);
     uint32_t i = 0;
-    while (i < n_tracks && strncmp(tracks[i].name, name, NAME_MAX_B - 1)) i++;
+    while (i < n_tracks && strncmp(tracks[i].name, name, PROFILE_NAME_B - 1)) i++;
     if (i == n_tracks) i = add_track(name);
     pthread_mutex_unlock(&lock);
     return i;
@@ -63,7 +46,7 @@ static uint32_t track_of_thread(void)
 {
     static uint32_t n_threads;
     if (my_track) return my_track - 1;
-    char name[NAME_MAX_B];
+    char name[PROFILE_NAME_B];
     pthread_mutex_lock(&lock);
     snprintf(name, sizeof name, "thread %u", ++n_threads);
     my_track = add_track(name) + 1;
@@ -71,26 +54,59 @@ static uint32_t track_of_thread(void)
     return my_track - 1;
 }
 
-// With the lock. A profile with a gap is better than a computation that fails: no error where memory is out.
-static bool has_room(void)
+// With the lock. Devices are known by name, for one may be closed before the file is written. -1: there is no room.
+static int32_t number_of(const kiln_device *dev)
 {
-    if (profile.n < profile.cap) return true;
-    size_t cap = profile.cap ? 2 * profile.cap : 1024;
-    struct event *more = cap <= EVENTS_MAX ? realloc(profile.events, cap * sizeof *more) : NULL;
-    if (!more) return false;
-    profile.events = more;
-    profile.cap = cap;
+    for (int32_t i = 0; i < profile.n_devices; i++)
+        if (!strcmp(profile.devices[i].name, dev->name)) return i;
+    if (profile.n_devices == DEVICES_MAX) return -1;
+    struct profiled_device *d = &profile.devices[profile.n_devices];
+    *d = (struct profiled_device){.peak_B = 0};
+    snprintf(d->name, sizeof d->name, "%s", dev->name);
+    snprintf(d->kind, sizeof d->kind, "%s", dev->ops->kind);
+    return profile.n_devices++;
+}
+
+profile_label profile_label_of(const char *category, const char *name, const kiln_device *dev,
+                               const struct launch_facts *facts)
+{
+    struct label key = {.category = category, .device = -1};
+    profile_label found = 0;
+    snprintf(key.name, sizeof key.name, "%s", name ? name : category);
+    pthread_mutex_lock(&lock);
+    if (profile.file) {
+        if (dev) key.device = number_of(dev);
+        int64_t i = labels_find(&profile.labels, &key, facts);
+        if (i >= 0) found = (uint64_t)profile_number << 32 | (uint64_t)(i + 1);
+        profile.n_lost += i < 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+// With the lock. A profile with a gap is better than a computation that fails: no error where memory is out.
+static bool grow(void *list, size_t n, size_t *cap, size_t item_B)
+{
+    if (n < *cap) return true;
+    size_t more = *cap ? 2 * *cap : 1024;
+    void **at = list, *grown = more <= PROFILE_EVENTS_MAX ? realloc(*at, more * item_B) : NULL;
+    if (!grown) return false;
+    *at = grown;
+    *cap = more;
     return true;
 }
 
-void profile_add(uint32_t track, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns)
+void profile_add(uint32_t track, profile_label label, uint64_t start_ns, uint64_t end_ns)
 {
-    struct event e = {.start_ns = start_ns, .end_ns = end_ns, .category = category, .track = track};
-    snprintf(e.name, sizeof e.name, "%s", name ? name : category);
+    uint32_t number = (uint32_t)label;
+    if (!number) return;
     pthread_mutex_lock(&lock);
-    if (profile.file && start_ns >= profile.from_ns) {
-        bool kept = has_room();
-        if (kept) profile.events[profile.n++] = e;
+    if (profile.file && start_ns >= profile.from_ns && label >> 32 == profile_number) {
+        struct label *l = profile.labels.v[number - 1];
+        l->n++;
+        l->total_ns += end_ns - start_ns;
+        bool kept = grow(&profile.events, profile.n, &profile.cap, sizeof *profile.events);
+        if (kept) profile.events[profile.n++] = (struct profile_event){start_ns, end_ns, track, number - 1};
         profile.n_lost += !kept;
     }
     pthread_mutex_unlock(&lock);
@@ -98,57 +114,35 @@ void profile_add(uint32_t track, const char *category, const char *name, uint64_
 
 void profile_span_add(const struct profile_span *s)
 {
-    if (profile_on()) profile_add(track_of_thread(), s->category, s->name, s->start_ns, clock_now_ns());
+    if (!profile_on()) return;
+    uint64_t end_ns = clock_now_ns();
+    profile_add(track_of_thread(), profile_label_of(s->category, s->name, s->dev, s->facts), s->start_ns, end_ns);
 }
 
-// --- the file
-
-static void write_text(FILE *f, const char *s)
+void profile_memory(const kiln_device *dev, uint64_t used_B)
 {
-    fputc('"', f);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c < 0x20)
-            fprintf(f, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else
-            fputc(c, f);
+    pthread_mutex_lock(&lock);
+    int32_t d = profile.file ? number_of(dev) : -1;
+    if (d >= 0) {
+        if (used_B > profile.devices[d].peak_B) profile.devices[d].peak_B = used_B;
+        bool kept = grow(&profile.counts, profile.n_counts, &profile.cap_counts, sizeof *profile.counts);
+        if (kept) profile.counts[profile.n_counts++] = (struct profile_count){clock_now_ns(), used_B, (uint32_t)d};
+        profile.n_lost += !kept;
     }
-    fputc('"', f);
-}
-
-static void write_event(FILE *f, const struct event *e)
-{
-    fputs(",\n{\"name\": ", f);
-    write_text(f, e->name);
-    fprintf(f, ", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 1, \"tid\": %" PRIu32 ", \"ts\": %.3f, \"dur\": %.3f}",
-            e->category, e->track, (double)(e->start_ns - profile.from_ns) / 1e3,
-            (double)(e->end_ns - e->start_ns) / 1e3);
+    pthread_mutex_unlock(&lock);
 }
 
 // With the lock. Closes the file and forgets the profile.
 static bool write_profile(void)
 {
     FILE *f = profile.file;
-    fprintf(f, "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"lost\": %" PRIu64 "}, \"traceEvents\": [\n",
-            profile.n_lost);
-    fputs("{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"kiln\"}}", f);
-    for (uint32_t i = 0; i < n_tracks; i++) {
-        fprintf(
-            f,
-            ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %" PRIu32 ", \"args\": {\"name\": ", i);
-        write_text(f, tracks[i].name);
-        fputs("}}", f);
-    }
-    for (size_t i = 0; i < profile.n; i++) write_event(f, &profile.events[i]);
-    fputs("\n]}\n", f);
+    profile_write(f, &profile, tracks, n_tracks);
     bool ok = !ferror(f);
     ok &= !fclose(f);
-    profile.file = NULL;
     free(profile.events);
-    profile.events = NULL;
-    profile.n = profile.cap = 0;
+    free(profile.counts);
+    labels_free(&profile.labels);
+    profile = (struct profile){0};
     return ok;
 }
 
@@ -166,11 +160,12 @@ kiln_status kiln_profile_begin(const char *path)
         status = error_set(KILN_E_IO, "profile_begin: %s cannot be written", path);
     if (!status) {
         snprintf(profile.path, sizeof profile.path, "%s", path);
-        profile.n_lost = 0;
         profile.from_ns = clock_now_ns();
+        profile_number++;
         atomic_store(&profile_running, true);
     }
     pthread_mutex_unlock(&lock);
+    if (!status) profile_tell_memory();
     return status;
 }
 
@@ -181,8 +176,10 @@ kiln_status kiln_profile_end(void)
     kiln_status status = profile_settle_devices();
     pthread_mutex_lock(&lock);
     atomic_store(&profile_running, false);
+    char path[sizeof profile.path];
+    memcpy(path, profile.path, sizeof path);
     if (profile.file && !write_profile() && !status)
-        status = error_set(KILN_E_IO, "profile_end: %s cannot be written", profile.path);
+        status = error_set(KILN_E_IO, "profile_end: %s cannot be written", path);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -192,7 +189,7 @@ static void write_at_exit(void)
 {
     pthread_mutex_lock(&lock);
     atomic_store(&profile_running, false);
-    if (profile.file && !write_profile()) log_warn("KILN_PROFILE: %s cannot be written", profile.path);
+    if (profile.file && !write_profile()) log_warn("KILN_PROFILE: the file of the profile cannot be written");
     pthread_mutex_unlock(&lock);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include "base/base.h"
 #include "base/clock.h"
+#include "ir/launch_facts.h"
+#include <kiln/profile.h>
 #include <stdatomic.h>
 
 extern atomic_bool profile_running;
@@ -14,22 +16,41 @@ static inline bool profile_on(void)
 
 // The track of that name, made at the first question.
 uint32_t profile_track(const char *name);
-// A span on a track; `category` is static, `name` is copied. Without effect while no profile is taken.
-void profile_add(uint32_t track, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns);
+
+// What spans are of: kept once, however many there are. Of one profile; the next does not know it.
+typedef uint64_t profile_label;
+// `category` is static, all else is copied. dev and facts may be NULL. 0 while no profile is taken.
+profile_label profile_label_of(const char *category, const char *name, const kiln_device *dev,
+                               const struct launch_facts *facts);
+// A span on a track. Without effect while no profile is taken, or another one than the label is of.
+void profile_add(uint32_t track, profile_label label, uint64_t start_ns, uint64_t end_ns);
+// How much of a device's memory is in use from now on.
+void profile_memory(const kiln_device *dev, uint64_t used_B);
 
 // A span of the calling thread, over a block: PROFILE("capture", f->name); names must live to the end of the block.
 struct profile_span {
     const char *category, *name;
-    uint64_t start_ns; // 0: nothing is noted
+    uint64_t start_ns;                // 0: nothing is noted
+    const kiln_device *dev;           // NULL: of none
+    const struct launch_facts *facts; // NULL: none; they must live to the end of the block
 };
 static inline struct profile_span profile_span_begin(const char *category, const char *name)
 {
-    return (struct profile_span){category, name, profile_on() ? clock_now_ns() : 0};
+    return (struct profile_span){category, name, profile_on() ? clock_now_ns() : 0, NULL, NULL};
 }
 void profile_span_add(const struct profile_span *s);
 static inline void profile_span_end(struct profile_span *s)
 {
     if (KILN_UNLIKELY(s->start_ns != 0)) profile_span_add(s);
+}
+// Of a launch or a copy.
+static inline struct profile_span profile_span_of_launch(const kiln_device *dev, const char *op,
+                                                         const struct launch_facts *facts)
+{
+    struct profile_span s = profile_span_begin("launch", op);
+    s.dev = dev;
+    s.facts = facts;
+    return s;
 }
 #define PROFILE(category, name)                                                            \
     struct profile_span profile_span_ __attribute__((cleanup(profile_span_end), unused)) = \
@@ -37,5 +58,7 @@ static inline void profile_span_end(struct profile_span *s)
 
 // Begins a profile of the whole process where KILN_PROFILE names a file; looked at once.
 void profile_from_environment(void);
-// Set by device.c: waits for all devices, so that they tell the times of what is in flight.
+// In device.c: tells how much memory of each device is in use.
+void profile_tell_memory(void);
+// In device.c: waits for all devices, so that they tell the times of what is in flight.
 kiln_status profile_settle_devices(void);

@@ -6,6 +6,7 @@
 // it (family.c).
 #include "grad/tape.h"
 #include "base/where.h"
+#include "device/profile.h"
 #include "grad/registry.h"
 #include "ops/families.h"
 #include "tensor/apply.h"
@@ -103,7 +104,7 @@ kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge
     if (!n) return error_pending;
     n->op = op;
     n->rule = grad_rule_of(op);
-    n->where = values_watched() ? where_now() : 0;
+    n->where = values_watched() || profile_on() ? where_now() : 0;
     for (int i = 0; i < n_in; i++) {
         n->edges[i] = edges[i];
         node_ref(edges[i].node);

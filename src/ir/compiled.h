@@ -21,6 +21,7 @@ struct compiled_range {
 
 struct device_gate;
 struct device_record;
+struct launch_facts;
 struct compiled_launch {
     void *compiled;    // what load_compiled gave
     const char *op;    // for messages and profiles
@@ -32,7 +33,8 @@ struct compiled_launch {
     uint64_t work;            // points, to bound what one submission does
     uint32_t n_ranges;        // at most COMPILED_MAX_RANGES
     const struct compiled_range *ranges;
-    uint64_t workspace, workspace_B; // scratch memory of this launch; 0 bytes: none
-    struct device_gate *gate;        // behind which it runs, see device/gate.h; NULL: it runs
-    struct device_record *record;    // into which it goes, to be run later, see device/record.h; NULL: it runs
+    uint64_t workspace, workspace_B;  // scratch memory of this launch; 0 bytes: none
+    struct device_gate *gate;         // behind which it runs, see device/gate.h; NULL: it runs
+    struct device_record *record;     // into which it goes, to be run later, see device/record.h; NULL: it runs
+    const struct launch_facts *facts; // for profiles; NULL: not known
 };

@@ -11,6 +11,7 @@
 
 struct device_gate;
 struct device_record;
+struct launch_facts;
 
 enum operand_flags {
     OPERAND_IMMEDIATE = 1, // `address` holds the value's bits (class of the operand), no memory
@@ -44,9 +45,10 @@ struct launch {
     uint32_t variant[4];           // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35
     uint64_t scalars[MAX_SCALARS]; // bits: f32 in the low word, else as written; see launch_set_*
     struct launch_operand operands[MAX_OPERANDS];
-    const char *op;               // name of the op, for messages and profiles
-    struct device_gate *gate;     // behind which it runs, see device/gate.h; NULL: it runs
-    struct device_record *record; // into which it goes, to be run later, see device/record.h; NULL: it runs
+    const char *op;                   // name of the op, for messages and profiles
+    struct device_gate *gate;         // behind which it runs, see device/gate.h; NULL: it runs
+    struct device_record *record;     // into which it goes, to be run later, see device/record.h; NULL: it runs
+    const struct launch_facts *facts; // for profiles; NULL: not known
 };
 
 // The operands, dimensions and scalars that there are, not those that there might be.
@@ -60,6 +62,7 @@ static inline void launch_copy(struct launch *to, const struct launch *from)
     to->op = from->op;
     to->gate = from->gate;
     to->record = from->record;
+    to->facts = from->facts;
     memcpy(to->extent, from->extent, sizeof to->extent);
     memcpy(to->variant, from->variant, sizeof to->variant);
     for (int d = 0; d < from->rank; d++) to->sizes[d] = from->sizes[d];

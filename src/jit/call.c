@@ -5,6 +5,7 @@
 // one function take turns, so that two threads that miss alike capture once.
 #include "base/thread.h"
 #include "jit/donate.h"
+#include "jit/told.h"
 #include "base/handles.h"
 #include "base/options.h"
 #include "device/profile.h"
@@ -370,6 +371,7 @@ static kiln_status run_entry(kiln_function *f, struct entry *e, kiln_tensor *con
         if (status) entry_unref(&e);
         TRY(status);
     }
+    if (profile_on() && e->program) o->flops = program_flops(e->program);
     function_count_ops(f, e->program != NULL, e->n_launches, e->captured.graph->nodes.n);
     struct call_running me = {f, running, true};
     running = &me;
@@ -476,12 +478,22 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
 
 static kiln_status call_by_mode(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
-    PROFILE("call", f->name);
     if (f->origin.captured && (auto_walk_current() || thread_state.sink)) return run_by_hand(f, in, n_in, o);
     if (auto_walk_current()) return function_run(f, in, n_in, o);
     if (thread_state.sink) return run_inline(f, in, n_in, o);
     kiln_status status = call(f, in, n_in, o);
     leave(f, status != KILN_OK);
+    return status;
+}
+
+static kiln_status profiled_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
+{
+    struct call_told told;
+    PROFILE("call", f->name);
+    call_told_begin(&told, in, n_in);
+    kiln_status status = call_by_mode(f, in, n_in, o);
+    call_told_end(&told, o);
+    profile_span_.facts = &told.facts;
     return status;
 }
 
@@ -508,7 +520,7 @@ kiln_status function_call(kiln_function *f, kiln_tensor *const *in, size_t n_in,
     donate_enter(&c.frame, f, in, n_in);
     function_ref(f); // it may be freed meanwhile
     state_push(&left, end_call, &c);
-    kiln_status status = call_by_mode(f, in, n_in, o);
+    kiln_status status = profile_on() ? profiled_call(f, in, n_in, o) : call_by_mode(f, in, n_in, o);
     state_pop(&left);
     donate_leave(&c.frame);
     function_unref(f);

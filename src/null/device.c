@@ -196,7 +196,8 @@ static kiln_status null_launch_compiled(kiln_device *dev, const struct compiled_
     return check_range(dev, l->op, l->workspace, l->workspace + l->workspace_B);
 }
 
-static kiln_status null_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
+static kiln_status null_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B,
+                             const struct launch_facts *facts)
 {
     TRY(check_range(dev, "a copy", src, src + size_B));
     return check_range(dev, "a copy", dst, dst + size_B);

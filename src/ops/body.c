@@ -105,6 +105,7 @@ static const struct kernel_body *parse(kernel_id id)
     for (int i = 0; i < k->n_operands - k->n_out; i++) body->in_cls[i] = params[i].cls;
     body->check = -1;
     body->dag = expanded;
+    body->work = kernel_work_of(&raw, k->n_operands - k->n_out);
     const struct scalar_node *root = &expanded.nodes[expanded.root];
     body->moves = root->kind == SCALAR_INPUT && root->code == 0 && root->cls == (enum scalar_class)k->cls;
     kiln_status status = KILN_OK;
@@ -143,6 +144,7 @@ static const struct kernel_body *of_user(kernel_id k)
     if (!body) return NULL;
     body->dag = *u->dag;
     body->check = -1;
+    body->work = kernel_work_of(u->dag, u->info.n_operands - u->info.n_out);
     for (int i = 0; i < u->info.n_operands - u->info.n_out; i++) body->in_cls[i] = (enum scalar_class)u->info.in_cls[i];
     return body;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/arena.h"
 #include "ir/launch.h"
+#include "ops/cost.h"
 #include "ops/row.h"
 #include "scalar/scalar.h"
 
@@ -12,6 +13,7 @@ struct kernel_body {
     enum scalar_class in_cls[MAX_OPERANDS]; // into which each input is loaded
     bool moves;                             // the output is an element of the first input as it is, whatever its dtype
     bool places;                            // the first input is read at a place that is computed
+    struct kernel_work work;                // as the row says it, before functions are expanded
     int check;                              // a node that must hold everywhere; -1: none
 };
 

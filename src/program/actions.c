@@ -1,15 +1,19 @@
 // The actions of a program: a fused kernel's launch, a table of them, or a unit's launches one by one.
 #include "codegen/llvm/llvm.h"
+#include "program/facts.h"
 #include "program/host.h"
 #include "program/maker.h"
 #include "program/region.h"
 
-static kiln_status add_launch(struct program_maker *m, const struct launch *l, bool random, const char *why)
+static kiln_status add_launch(struct program_maker *m, const struct unit *u, const struct launch *l, bool random,
+                              const char *why)
 {
     struct action a = {
         .plain = arena_alloc(&m->p->arena, sizeof *a.plain), .random = random, .why = why, .n_entries = 1};
     if (!a.plain) return error_pending;
     *a.plain = *l;
+    TRY(facts_of_unit(m, u, l, &a.facts));
+    a.plain->facts = a.facts;
     return vec_push(&m->actions, a);
 }
 
@@ -39,10 +43,10 @@ static kiln_status add_plain(struct program_maker *m, int32_t unit, const char *
     const struct unit *u = &m->units.v.v[unit];
     struct launch l;
     if (u->region) return add_region(m, u);
-    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, &u->parts[i], false, why));
+    for (int i = 0; i < u->n_parts; i++) TRY(add_launch(m, u, &u->parts[i], false, why));
     if (u->n_parts) return KILN_OK;
     unit_plain(u, &l);
-    return add_launch(m, &l, u->random, why);
+    return add_launch(m, u, &l, u->random, why);
 }
 
 static kiln_status fill_operands(struct action_operand *o, const struct fused_kernel *k)
@@ -109,12 +113,14 @@ static kiln_status add_kernels(struct program_maker *m, const struct fuse_step *
     *done = false;
     TRY(action_room(m, &a, n, steps[0].kernel));
     a.why = steps[0].why;
+    TRY(facts_of_steps(m, steps, n, &a.facts));
     for (int i = 0; i < n; i++) {
         const struct fused_kernel *k = a.fused[i] = steps[i].kernel;
         if (!m->o->reference) {
             TRY(get_kernel(m, k, &kernel));
             if (!kernel) return KILN_OK;
             TRY(jit_launch_init(&m->p->arena, &a.compiled[i], kernel, k, m->p->dev));
+            a.compiled[i].facts = a.facts;
         }
         TRY(fill_operands(a.operands + i * a.n_operands, k));
     }

@@ -55,6 +55,15 @@ static double access_B(const struct fused_kernel *k, const struct fused_access *
     return n;
 }
 
+double cost_access_B(const struct fused_kernel *k, int access)
+{
+    double n = access_B(k, fused_access_at(k, access));
+    if (access >= k->n_in || !fused_is_placed(k, access)) return n;
+    // Not more than an element a point, and not more than there are.
+    double points = (double)fused_points(k) * (double)fused_row_length(k);
+    return points * dtype_size_B[fused_access_at(k, access)->dtype];
+}
+
 static double launch_B(const struct launch *l)
 {
     double n = 0;

@@ -2,6 +2,7 @@
 // copied where the program wants it.
 #include "program/host.h"
 #include "base/caller.h"
+#include "base/leave.h"
 #include "ir/host.h"
 #include "ops/attrs.h"
 #include "program/maker.h"
@@ -114,11 +115,14 @@ kiln_status program_host_run(const struct program_call *r, const struct program_
     kiln_tensor **room = calloc((size_t)(h->n_in + h->call->n_out) + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "%s: out of memory", h->call->kind->name);
     struct kiln_scope scope;
+    struct leave left;
+    leave_push(&left, free, room);
     scope_enter(&scope);
     thread_state.no_grad++;
     kiln_status status = call(r, h, room, room + h->n_in);
     thread_state.no_grad--;
     scope_leave(&scope, NULL, 0);
+    leave_pop(&left);
     free(room);
     return status;
 }

@@ -44,6 +44,7 @@ struct action {
     struct action_operand *operands;   // compiled: accesses
     int n_operands;                    // of an entry; the operands of all entries follow each other
     uint64_t workspace_at_B;           // in the arena
+    struct launch_facts *facts;        // of the launch; NULL: none
     const char *why;                   // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
 };
 
@@ -94,6 +95,7 @@ struct program {
     int64_t trips_at_once; // that a run of a loop's body makes, at most; 0: it makes one
     bool writes_last;      // a run that fails has written nothing that the caller has
     struct program_facts facts;
+    double read_B, written_B, launch_flops; // of a run, by its launches but those of regions; 0: not known
     const char
         *host_decides;  // why the device cannot decide whether its launches run; "" where it never can; NULL: it can
     int64_t n_gateable; // launches that it would decide about

@@ -486,7 +486,8 @@ static struct compiled_launch launch_of(const struct jit_launch *l, const struct
                                     .workspace = a->workspace,
                                     .workspace_B = l->c.workspace_B,
                                     .gate = a->gate,
-                                    .record = a->record};
+                                    .record = a->record,
+                                    .facts = l->facts};
 }
 
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a)
@@ -585,7 +586,8 @@ kiln_status jit_table_run(const struct jit_launch *l, int n, kiln_device *dev, c
                                      .n_ranges = table_ranges(l, n, a, ranges),
                                      .ranges = ranges,
                                      .gate = a->gate,
-                                     .record = a->record};
+                                     .record = a->record,
+                                     .facts = l->facts};
     grid_fold(groups, launch.groups);
     kiln_status status = device_launch_compiled(dev, &launch);
     if (words != few) free(words);

@@ -41,6 +41,7 @@ struct jit_launch {
     int n_access, n_scalars;
     struct jit_scalar *scalars;
     const char *name;
+    const struct launch_facts *facts; // NULL: not known
 };
 kiln_status jit_launch_init(struct arena *a, struct jit_launch *l, struct jit_kernel *kernel,
                             const struct fused_kernel *k, kiln_device *dev);

@@ -6,6 +6,7 @@
 #include "device/profile.h"
 #include "program/maker.h"
 #include "program/cost.h"
+#include "program/facts.h"
 #include "program/forms.h"
 #include "program/gated.h"
 #include "program/host.h"
@@ -191,6 +192,21 @@ static bool compares_halves(struct arena *a, const struct kiln_graph *g, bool *y
     return of_halves;
 }
 
+// All launches together.
+static void tell_all(struct program *p)
+{
+    bool known = true;
+    for (int i = 0; i < p->n_actions; i++) {
+        const struct launch_facts *f = p->actions[i].facts;
+        known &= f && f->flops >= 0;
+        if (!f) continue;
+        p->read_B += f->read_B;
+        p->written_B += f->written_B;
+        p->launch_flops += f->flops;
+    }
+    if (!known) p->launch_flops = 0;
+}
+
 static kiln_status build(struct program_maker *m, const struct layout *const *layouts)
 {
     struct program *p = m->p;
@@ -241,6 +257,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     program_find_gateable(p);
     p->facts.flops = cost_flops(m->g);
     p->facts.moved_B = cost_moved_B(p);
+    tell_all(p);
     p->facts.n_kernels = cost_kernels(p);
     return KILN_OK;
 }
@@ -261,6 +278,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
         m.o = &at_once;
     }
     uint64_t from = clock_now_ns();
+    struct compile_facts told;
     PROFILE("compile", m.o->name ? m.o->name : "graph");
     *out = NULL;
     struct program *p = m.p = calloc(1, sizeof *p);
@@ -285,6 +303,8 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     vec_free(&m.actions);
     p->facts.host_B += sizeof *p + arena_size_B(&p->arena) + arena_size_B(&p->schedule);
     p->facts.compile_ns = clock_now_ns() - from;
+    if (profile_span_.start_ns) profile_span_.facts = facts_of_graph(g, p, &told);
+    profile_span_.dev = dev;
     if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
     if (status) program_destroy(&p);
     *out = p;
@@ -320,6 +340,12 @@ void program_get_facts(const struct program *p, struct program_facts *out)
     const struct program *better = background_better(p);
     *out = better ? better->facts : p->facts;
     out->reused = p->facts.reused; // what is better was made of the same graph
+}
+
+double program_flops(const struct program *p)
+{
+    if (background_better(p)) p = background_better(p);
+    return p->launch_flops;
 }
 
 static int count_over(const struct program *p)

@@ -80,5 +80,6 @@ struct program_facts {
     bool reused;           // a graph that differs in sizes alone was compiled before, with the same .forms
 };
 void program_get_facts(const struct program *p, struct program_facts *out);
+double program_flops(const struct program *p); // of a run, by its launches; 0: not known of one of them
 // What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.
 void program_explain(const struct program *p, struct str *out);

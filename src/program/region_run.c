@@ -1,4 +1,5 @@
 // Runs a node with regions: the host decides, the children compute.
+#include "base/leave.h"
 #include "program/gated.h"
 #include "program/series.h"
 #include "tensor/flow.h"
@@ -173,9 +174,12 @@ kiln_status program_region_run(const struct program_call *call, const struct pro
     struct turning t = {
         .call = call, .r = r, .workspace = workspace, .a = {v, 0}, .each = 1, .number = region_number(call, r)};
     struct flow_trip trip;
+    struct leave left;
+    leave_push(&left, free, v != few ? v : NULL);
     if (!r->n_branches) flow_enter(&trip);
     kiln_status status = r->n_branches ? run_switch(call, r, workspace, &t.a) : run_loop(&t);
     if (!r->n_branches) flow_leave(&trip);
+    leave_pop(&left);
     if (v != few) free(v);
     return status;
 }

@@ -1,4 +1,5 @@
 // Running a program: addresses into the launches that stand ready, one after the other.
+#include "base/leave.h"
 #include "program/bind.h"
 #include "program/host.h"
 #include "program/region.h"
@@ -101,20 +102,14 @@ static kiln_status run_child(const struct program *p, const struct program_argum
         .p = p, .args = args, .arena = arena, .base = few, .rng = rng, .gate = gate, .run_child = run_child};
     if (p->n_buffers > FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
     if (!r.base) return error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    struct leave left;
+    if (r.base != few) leave_push(&left, free, r.base);
     bind_bases(&r);
     kiln_status status = run_each(&r);
-    if (r.base != few) free(r.base);
+    if (r.base == few) return status;
+    leave_pop(&left);
+    free(r.base);
     return status;
-}
-
-static kiln_status run_actions(const struct program_call *r, struct program_records *records)
-{
-    kiln_device *dev = r->p->dev;
-    if (r->p->n_actions < 2 && !records) return run_each(r);
-    TRY(device_batch(dev, true));
-    kiln_status status = records ? records_run(records, r, run_from, spend) : run_each(r),
-                ended = device_batch(dev, false);
-    return status ? status : ended;
 }
 
 static void mark_written(const struct program_call *r)
@@ -230,49 +225,86 @@ static void mark_taken(const struct program_call *r)
         if (is_given(r, i)) storage_renew(r->fresh[i], r->p->name);
 }
 
-static kiln_status run_in(struct program_call *r, struct storage **fresh, struct program_argument *args,
-                          kiln_tensor **out)
+// What a run holds, of the lists those that are too long for the stack. It goes at the end of the run, or when a
+// function of the host is left by an exception.
+struct running {
+    struct program_call r;
+    struct storage **fresh;
+    struct block arena;
+    bool has_arena, batched;
+    struct program_records *records;
+    struct program_argument *args;
+    uint64_t *base;
+    struct storage **list;
+};
+
+static void let_go(void *at)
 {
+    struct running *x = at;
+    const struct program *p = x->r.p;
+    if (x->batched) device_batch(p->dev, false);
+    if (x->has_arena) device_release(p->dev, &x->arena);
+    records_give(x->records);
+    for (int i = 0; x->fresh && i < p->n_fresh; i++) storage_unref(x->fresh[i]);
+    free(x->args);
+    free(x->base);
+    free(x->list);
+}
+
+static kiln_status run_actions(struct running *x)
+{
+    const struct program_call *r = &x->r;
+    kiln_device *dev = r->p->dev;
+    if (r->p->n_actions < 2 && !x->records) return run_each(r);
+    TRY(device_batch(dev, true));
+    x->batched = true;
+    kiln_status status = x->records ? records_run(x->records, r, run_from, spend) : run_each(r);
+    x->batched = false;
+    kiln_status ended = device_batch(dev, false);
+    return status ? status : ended;
+}
+
+static kiln_status run_in(struct running *x, struct program_argument *args, kiln_tensor **out)
+{
+    struct program_call *r = &x->r;
     const struct program *p = r->p;
-    struct block arena = {0};
-    kiln_status status = prepare_memory(r);
-    if (!status) status = find_fresh(r, fresh);
-    struct program_records *records = status ? NULL : records_take(r);
-    bool kept = records && records_arena(records, &arena);
-    if (!status && p->arena_B && !kept) status = device_alloc(p->dev, p->arena_B, &arena);
-    if (!status) {
-        r->arena = arena.address;
-        find_arguments(r, args);
-        bind_bases(r);
-        status = run_actions(r, records);
-        if (p->arena_B && !kept) device_release(p->dev, &arena);
+    TRY(prepare_memory(r));
+    TRY(find_fresh(r, x->fresh));
+    x->records = records_take(r);
+    bool kept = x->records && records_arena(x->records, &x->arena);
+    if (p->arena_B && !kept) {
+        TRY(device_alloc(p->dev, p->arena_B, &x->arena));
+        x->has_arena = true;
     }
-    records_give(records);
-    if (!status) mark_written(r);
-    if (!status) status = give_results(r, out);
-    if (!status) mark_taken(r);
-    for (int i = 0; i < p->n_fresh; i++) storage_unref(fresh[i]);
-    return status;
+    r->arena = x->arena.address;
+    find_arguments(r, args);
+    bind_bases(r);
+    TRY(run_actions(x));
+    mark_written(r);
+    TRY(give_results(r, out));
+    mark_taken(r);
+    return KILN_OK;
 }
 
 kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct rng *rng, kiln_tensor **out)
 {
     if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
-    struct program_argument few_args[FEW], *args = few_args;
+    struct program_argument few_args[FEW];
     struct storage *few_fresh[FEW] = {NULL};
-    struct program_call r = {.p = p, .in = in, .rng = rng, .base = few_bases, .run_child = run_child};
-    struct storage **fresh = few_fresh;
-    if (p->n_inputs > FEW) args = malloc(sizeof *args * (size_t)p->n_inputs);
-    r.args = args;
-    if (p->n_buffers > 4 * FEW) r.base = malloc(sizeof *r.base * (size_t)p->n_buffers);
-    if (p->n_fresh > FEW) fresh = calloc((size_t)p->n_fresh, sizeof *fresh);
-    kiln_status status =
-        r.base && fresh && args ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
-    r.fresh = fresh;
-    if (!status) status = run_in(&r, fresh, args, out);
-    if (args != few_args) free(args);
-    if (r.base != few_bases) free(r.base);
-    if (fresh != few_fresh) free(fresh);
+    struct running x = {.r = {.p = p, .in = in, .rng = rng, .run_child = run_child}};
+    struct leave left;
+    if (p->n_inputs > FEW) x.args = malloc(sizeof *x.args * (size_t)p->n_inputs);
+    if (p->n_buffers > 4 * FEW) x.base = malloc(sizeof *x.base * (size_t)p->n_buffers);
+    if (p->n_fresh > FEW) x.list = calloc((size_t)p->n_fresh, sizeof *x.list);
+    struct program_argument *args = p->n_inputs > FEW ? x.args : few_args;
+    x.r.args = args;
+    x.r.base = p->n_buffers > 4 * FEW ? x.base : few_bases;
+    x.r.fresh = x.fresh = p->n_fresh > FEW ? x.list : few_fresh;
+    leave_push(&left, let_go, &x);
+    kiln_status status = x.r.base && x.fresh && args ? run_in(&x, args, out)
+                                                     : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);
+    leave_pop(&left);
+    let_go(&x);
     return status;
 }

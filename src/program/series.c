@@ -146,7 +146,7 @@ static void set_number(const struct item *it, int number, int half, int64_t trip
 
 static kiln_status run_item(kiln_device *dev, const struct item *it, int half)
 {
-    struct profile_span span = profile_span_begin("launch", it->l ? it->l->name : it->plain[half]->op);
+    struct profile_span span = profile_span_of_launch(dev, it->l ? it->l->name : it->plain[half]->op, it->a->facts);
     kiln_status status =
         it->l ? dev->ops->launch_compiled(dev, &it->launch[half]) : dev->ops->launch(dev, it->plain[half]);
     profile_span_end(&span);

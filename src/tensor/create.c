@@ -75,7 +75,7 @@ kiln_tensor *kiln_from_data(kiln_device *dev, kiln_dtype dtype, size_t rank, con
     if (dev ? device_check("from_data", dev) != KILN_OK : !(dev = device_default())) return NULL;
     kiln_tensor *t = tensor_empty(dev, &type);
     if (t) t->storage->writer = "from_data";
-    if (t && !device_upload(dev, tensor_address(t), data, size_B)) return t;
+    if (t && !device_upload_as(dev, &type, tensor_address(t), data, size_B)) return t;
     error_name_op("from_data");
     if (t) tensor_destroy(t);
     return NULL;
@@ -203,7 +203,8 @@ static kiln_status read_strided(const kiln_tensor *t, void *dst, uint64_t size_B
     thread_state.sink = NULL;
     kiln_tensor *const in[] = {(kiln_tensor *)t};
     kiln_tensor *c = op_apply1(&op_instances[OP_contiguous], NULL, 1, in, NULL);
-    kiln_status status = c ? device_download(c->storage->dev, dst, tensor_address(c), size_B) : error_pending;
+    kiln_status status =
+        c ? device_download_as(c->storage->dev, &t->type, dst, tensor_address(c), size_B) : error_pending;
     thread_state.sink = sink;
     thread_state.no_grad--;
     scope_leave(&scope, NULL, 0);
@@ -228,7 +229,7 @@ kiln_status tensor_read(const kiln_tensor *t, void *dst)
     if (size_B == 0) return KILN_OK;
     if (!layout_is_contiguous(&t->type, &t->layout)) return read_strided(t, dst, size_B);
     TRY(tensor_force(t, "read"));
-    return device_download(t->storage->dev, dst, tensor_address(t), size_B);
+    return device_download_as(t->storage->dev, &t->type, dst, tensor_address(t), size_B);
 }
 
 kiln_status kiln_read(const kiln_tensor *t, void *dst, size_t size_B)

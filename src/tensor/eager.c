@@ -1,5 +1,7 @@
 // The eager sink: storages for the outputs, launches through the op's lowering, one tape node if a gradient is due.
+#include "device/profile.h"
 #include "ops/lower.h"
+#include "tensor/facts.h"
 #include "tensor/tensor.h"
 #include "tensor/watch.h"
 #include <stdlib.h>
@@ -12,6 +14,8 @@ struct eager {
     kiln_tensor *const *in, *const *out;
     struct block temps[MAX_TEMPS];
     int n_temps;
+    const struct op_call *call;
+    struct call_facts *facts; // NULL: no profile is taken
 };
 
 static const struct storage *no_storage(const struct launch *l)
@@ -33,6 +37,10 @@ static kiln_status launch(struct lowering *base, struct launch *l)
         const kiln_tensor *t = o->slot & SLOT_OUT ? e->out[o->slot & ~SLOT_OUT] : e->in[o->slot];
         if (KILN_UNLIKELY(!t->storage)) return no_storage(l) ? KILN_OK : error_pending;
         o->address += t->storage->block.address;
+    }
+    if (KILN_UNLIKELY(e->facts != NULL)) {
+        call_facts_of_launch(e->facts, e->call, l);
+        l->facts = &e->facts->facts;
     }
     return device_launch(e->dev, l);
 }
@@ -77,6 +85,10 @@ kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const 
     e.in = in;
     e.out = out;
     e.n_temps = 0;
+    e.call = c;
+    struct call_facts facts;
+    e.facts = profile_on() ? &facts : NULL;
+    if (KILN_UNLIKELY(e.facts != NULL)) call_facts_make(e.facts, c);
     struct view few[12], *vin = c->n_in > 12 ? malloc(sizeof *vin * (size_t)c->n_in) : few, vout[OP_MAX_OUT];
     if (!vin) return error_set(KILN_E_MEMORY, "%s: out of memory", c->op->name);
     for (int i = 0; i < c->n_in; i++)

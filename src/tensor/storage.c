@@ -179,7 +179,7 @@ kiln_tensor *tensor_place(const kiln_tensor *t, kiln_device *dev)
     int64_t i = t->integer;
     uint8_t b = t->integer != 0;
     const void *src = type.dtype == KILN_F32 ? (const void *)&f : type.dtype == KILN_I64 ? (const void *)&i : &b;
-    if (device_upload(dev, tensor_address(r), src, dtype_size_B[type.dtype])) {
+    if (device_upload_as(dev, &type, tensor_address(r), src, dtype_size_B[type.dtype])) {
         tensor_destroy(r);
         return NULL;
     }

@@ -59,7 +59,7 @@ kiln_status kiln_write(kiln_tensor *dst, const void *data, size_t size_B)
         TRY(storage_prepare_write(dst->storage, "write"));
         dst->storage->version++;
         dst->storage->writer = "write";
-        return device_upload(dst->storage->dev, tensor_address(dst), data, size_B);
+        return device_upload_as(dst->storage->dev, &dst->type, tensor_address(dst), data, size_B);
     }
     struct kiln_scope scope;
     scope_enter(&scope);
@@ -79,7 +79,7 @@ static kiln_tensor *transfer(kiln_tensor *t, kiln_device *dev)
         return NULL;
     }
     kiln_tensor *r = tensor_read(t, host) ? NULL : tensor_empty(dev, &t->type);
-    if (r && device_upload(dev, tensor_address(r), host, size_B)) {
+    if (r && device_upload_as(dev, &t->type, tensor_address(r), host, size_B)) {
         tensor_destroy(r);
         r = NULL;
     }

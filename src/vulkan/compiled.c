@@ -133,7 +133,9 @@ kiln_status vk_launch_compiled(kiln_device *dev, const struct compiled_launch *l
     TRY(vk_recording_reserve(vk, l->record, c->indirect, l->n_words));
     pthread_mutex_lock(&vk->lock);
     vk->op = c->name; // lives until nothing of it is in flight
+    vk->facts = l->facts;
     kiln_status status = record(vk, c, l);
+    vk->facts = NULL;
     pthread_mutex_unlock(&vk->lock);
     return status;
 }

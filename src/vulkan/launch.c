@@ -177,7 +177,7 @@ kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
         return KILN_OK;
     }
     bool timed = false;
-    if (profile_on()) TRY(vk_profile_before(vk, &timed));
+    if (profile_on()) TRY(vk_profile_before(vk, "launch", &timed));
     dispatch_workgroups(vk, d);
     if (timed) vk_profile_after(vk);
     return vk_stream_recorded(vk, 1, d->work);
@@ -216,7 +216,9 @@ static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l,
     TRY(vk_recording_reserve(vk, l->record, n_words > PUSH_WORDS, n_words));
     pthread_mutex_lock(&vk->lock);
     vk->op = l->op;
+    vk->facts = l->facts;
     kiln_status status = dispatch(vk, l, p);
+    vk->facts = NULL;
     pthread_mutex_unlock(&vk->lock);
     return status;
 }

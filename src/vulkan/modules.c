@@ -13,32 +13,55 @@ static struct user_module {
     uint32_t *words, n_words;
 } user_modules[USER_KERNELS_MAX]; // from kernel id kernel_count on
 
-static bool inflate_planes(const struct spirv_module *m, uint8_t *planes, uint32_t size_B)
+static uint8_t *planes_of(const uint32_t *words, uint32_t n)
 {
-    z_stream z = {
-        .next_in = (Bytef *)(uintptr_t)m->packed, .avail_in = m->packed_B, .next_out = planes, .avail_out = size_B};
-    if (inflateInit(&z) != Z_OK) return false;
-    int r = inflate(&z, Z_FINISH);
-    if (r == Z_NEED_DICT && inflateSetDictionary(&z, spirv_dictionary, spirv_dictionary_B) == Z_OK)
-        r = inflate(&z, Z_FINISH);
-    inflateEnd(&z);
-    return r == Z_STREAM_END && z.avail_out == 0;
+    uint8_t *planes = malloc((size_t)n * 4);
+    for (uint32_t i = 0; planes && i < n; i++)
+        for (uint32_t p = 0; p < 4; p++) planes[p * n + i] = (uint8_t)(words[i] >> (8 * p));
+    return planes;
 }
 
+static bool inflate_planes(const struct spirv_module *m, uint8_t *planes, const uint8_t *like, uint32_t n_like)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)m->packed, .avail_in = m->packed_B};
+    if (inflateInit2(&z, -15) != Z_OK) return false;
+    bool ok = true;
+    for (uint32_t p = 0; ok && p < 4; p++) {
+        z.next_out = planes + p * m->n_words;
+        z.avail_out = m->n_words;
+        ok = inflateReset(&z) == Z_OK && (!like || inflateSetDictionary(&z, like + p * n_like, n_like) == Z_OK) &&
+             inflate(&z, Z_FINISH) == Z_STREAM_END && z.avail_out == 0;
+    }
+    inflateEnd(&z);
+    return ok;
+}
+
+static const uint32_t *words_of(int kernel);
+
+// With the lock held.
 static uint32_t *unpack(const struct spirv_module *m)
 {
-    uint32_t n = m->n_words;
-    uint8_t *planes = malloc((size_t)n * 4);
+    uint32_t n = m->n_words, n_like = m->reference < 0 ? 0 : spirv_modules[m->reference].n_words;
+    const uint32_t *reference = n_like ? words_of(m->reference) : NULL;
+    if (n_like && !reference) return NULL;
+    uint8_t *planes = malloc((size_t)n * 4), *like = n_like ? planes_of(reference, n_like) : NULL;
     uint32_t *words = malloc((size_t)n * 4);
-    bool ok = planes && words && inflate_planes(m, planes, n * 4);
+    bool ok = planes && words && (like || !n_like) && inflate_planes(m, planes, like, n_like);
     for (uint32_t i = 0; ok && i < n; i++) {
         words[i] = planes[i] | (uint32_t)planes[n + i] << 8 | (uint32_t)planes[2 * n + i] << 16 |
                    (uint32_t)planes[3 * n + i] << 24;
     }
     free(planes);
+    free(like);
     if (ok) return words;
     free(words);
     return NULL;
+}
+
+static const uint32_t *words_of(int kernel)
+{
+    if (!unpacked[kernel]) unpacked[kernel] = unpack(&spirv_modules[kernel]);
+    return unpacked[kernel];
 }
 
 static const uint32_t *user_words(int kernel)
@@ -71,12 +94,10 @@ kiln_status vk_module_add(int kernel, const uint32_t *words, size_t n_words)
 const uint32_t *vk_module_words(int kernel)
 {
     if (kernel >= kernel_count) return user_words(kernel);
-    const struct spirv_module *m = &spirv_modules[kernel];
-    if (!m->packed) return NULL;
+    if (!spirv_modules[kernel].packed) return NULL;
     pthread_mutex_lock(&lock);
     if (!unpacked) unpacked = calloc((size_t)kernel_count, sizeof *unpacked);
-    if (unpacked && !unpacked[kernel]) unpacked[kernel] = unpack(m);
-    const uint32_t *words = unpacked ? unpacked[kernel] : NULL;
+    const uint32_t *words = unpacked ? words_of(kernel) : NULL;
     pthread_mutex_unlock(&lock);
     return words;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SPANS = 128, NAME_B = 64 }; // of a batch; a full one has about a hundred commands
+enum { SPANS = 128 }; // of a batch; a full one has about a hundred commands
 
 struct vk_profile {
     VkQueryPool pool;
@@ -19,7 +19,7 @@ struct vk_profile {
     struct {
         uint32_t n;
         uint64_t value, submitted_ns;
-        char names[SPANS][NAME_B];
+        profile_label labels[SPANS];
     } batches[MAX_BATCHES];
 };
 
@@ -47,7 +47,7 @@ static uint32_t first_query(const struct vk_device *vk)
     return (uint32_t)vk->batch * 2 * SPANS;
 }
 
-kiln_status vk_profile_before(struct vk_device *vk, bool *timed)
+kiln_status vk_profile_before(struct vk_device *vk, const char *category, bool *timed)
 {
     *timed = false;
     if (vk->timestamp_bits == 0) return KILN_OK;
@@ -58,7 +58,7 @@ kiln_status vk_profile_before(struct vk_device *vk, bool *timed)
     if (n == SPANS) return KILN_OK;
     if (n == 0) vk->fn.vkCmdResetQueryPool(commands, p->pool, first_query(vk), 2 * SPANS);
     p->batches[vk->batch].value = UINT64_MAX; // not submitted
-    snprintf(p->batches[vk->batch].names[n], NAME_B, "%s", vk->op ? vk->op : "launch");
+    p->batches[vk->batch].labels[n] = profile_label_of(category, vk->op ? vk->op : "launch", vk->owner, vk->facts);
     vk->fn.vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, p->pool, first_query(vk) + 2 * n);
     *timed = true;
     return KILN_OK;
@@ -102,7 +102,7 @@ static void read_batch(struct vk_device *vk, int batch)
         p->zero_ns = p->batches[batch].submitted_ns;
     }
     for (uint32_t i = 0; i < n; i++)
-        profile_add(p->track, "launch", p->batches[batch].names[i], host_time(vk, ticks[2 * i]),
+        profile_add(p->track, p->batches[batch].labels[i], host_time(vk, ticks[2 * i]),
                     host_time(vk, ticks[2 * i + 1]));
 }
 

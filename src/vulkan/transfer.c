@@ -3,6 +3,7 @@
 // Where tensors lie in mapped memory an upload to an idle device is a memcpy, and so is every download once the device
 // has finished. Otherwise bytes go through the staging rings, in the order of the stream, so that an upload never waits
 // for kernels that still read the destination's old contents.
+#include "device/profile.h"
 #include "vulkan/vk.h"
 
 #include <string.h>
@@ -15,8 +16,8 @@ static kiln_status find(struct vk_device *vk, uint64_t address, uint64_t size_B,
                      (unsigned long long)address, (unsigned long long)size_B);
 }
 
-kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
-                           uint64_t size_B, uint64_t write_address, uint64_t read_address)
+static kiln_status record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
+                               uint64_t size_B, uint64_t write_address, uint64_t read_address)
 {
     TRY(vk_stream_open(vk));
     struct vk_hazards *h = &vk->lane.hazards;
@@ -28,17 +29,29 @@ kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, V
     if (read_address) vk_hazard_add(h, read_address, read_address + size_B, false);
     VkBufferCopy region = {.srcOffset = src_B, .dstOffset = dst_B, .size = size_B};
     vk->fn.vkCmdCopyBuffer(vk->lane.commands, src, dst, 1, &region);
+    return KILN_OK;
+}
+
+kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
+                           uint64_t size_B, uint64_t write_address, uint64_t read_address)
+{
+    TRY(record_copy(vk, dst, dst_B, src, src_B, size_B, write_address, read_address));
     return vk_stream_recorded(vk, 1, size_B / 4);
 }
 
 static kiln_status copy(struct vk_device *vk, uint64_t dst, uint64_t src, uint64_t size_B)
 {
+    bool timed = false;
     if (size_B == 0 || dst == src) return KILN_OK;
     const struct vk_buffer *to, *from;
     TRY(find(vk, dst, size_B, &to));
     TRY(find(vk, src, size_B, &from));
     vk->op = "copy";
-    return vk_record_copy(vk, to->handle, dst - to->address, from->handle, src - from->address, size_B, dst, src);
+    TRY(vk_stream_open(vk));
+    if (profile_on()) TRY(vk_profile_before(vk, "copy", &timed));
+    TRY(record_copy(vk, to->handle, dst - to->address, from->handle, src - from->address, size_B, dst, src));
+    if (timed) vk_profile_after(vk);
+    return vk_stream_recorded(vk, 1, size_B / 4);
 }
 
 kiln_status vk_upload_locked(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B)
@@ -105,11 +118,13 @@ static kiln_status download(struct vk_device *vk, void *dst, uint64_t src, uint6
     return vk_gates_judge(vk, false);
 }
 
-kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B)
+kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B, const struct launch_facts *facts)
 {
     struct vk_device *vk = dev->impl;
     pthread_mutex_lock(&vk->lock);
+    vk->facts = facts;
     kiln_status status = copy(vk, dst, src, size_B);
+    vk->facts = NULL;
     pthread_mutex_unlock(&vk->lock);
     return status;
 }

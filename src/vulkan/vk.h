@@ -134,11 +134,12 @@ struct vk_device {
     VkQueue queue;
     uint32_t queue_family;
     VkPhysicalDeviceMemoryProperties memory;
-    bool shared_memory;  // tensors lie in mapped memory
-    bool blocking;       // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
-    bool lost;           // sticky
-    uint64_t max_points; // launches with more are cut: shaders count points in 32 bits
-    const char *op;      // being recorded, for messages
+    bool shared_memory;               // tensors lie in mapped memory
+    bool blocking;                    // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
+    bool lost;                        // sticky
+    uint64_t max_points;              // launches with more are cut: shaders count points in 32 bits
+    const char *op;                   // being recorded, for messages
+    const struct launch_facts *facts; // of what is being recorded, for profiles; else NULL
 
     // stream.c
     VkSemaphore timeline;
@@ -262,7 +263,7 @@ kiln_status vk_elapsed(kiln_device *dev, unsigned from, unsigned to, double *tim
 
 // profile.c: with the lock of the device. Before and after the command of a launch; what follows only where that said
 // so. The rest only where vk->profile is set.
-kiln_status vk_profile_before(struct vk_device *vk, bool *timed);
+kiln_status vk_profile_before(struct vk_device *vk, const char *category, bool *timed);
 void vk_profile_after(struct vk_device *vk);
 void vk_profile_submitted(struct vk_device *vk, int batch);
 void vk_profile_collect(struct vk_device *vk); // reads what is done
@@ -282,7 +283,7 @@ void vk_gates_finish(struct vk_device *vk);
 // One copy between buffers, in order after what it conflicts with; an address of 0 for the side that is no slab.
 kiln_status vk_record_copy(struct vk_device *vk, VkBuffer dst, uint64_t dst_B, VkBuffer src, uint64_t src_B,
                            uint64_t size_B, uint64_t write_address, uint64_t read_address);
-kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B);
+kiln_status vk_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B, const struct launch_facts *facts);
 kiln_status vk_upload_locked(struct vk_device *vk, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status vk_upload(kiln_device *dev, uint64_t dst, const void *src, uint64_t size_B);
 kiln_status vk_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size_B);

@@ -373,6 +373,14 @@ static void freed_trainings(void)
     FREED("training", kiln_training_best(stale, &value, &step))
     FREED("training", kiln_training_save_curves(stale, "never.svg", NULL))
     BAD_VOID(kiln_training_free(&stale), KILN_E_HANDLE, "training_free: the training was freed");
+    kiln_metric *metric = kiln_metric_create(KILN_METRIC(.classes = 2)), *m = metric;
+    kiln_metric_free(&metric);
+    FREED("metric", kiln_metric_update(m, F32(2, 2), F32(2)))
+    FREED("metric", kiln_metric_reset(m))
+    FREED("metric", kiln_metric_matrix(m))
+    header_names_add(&visited, "kiln_metric_value", 17);
+    BAD_VOID((void)kiln_metric_value(m, "accuracy"), KILN_E_HANDLE, "metric_value: the metric was freed");
+    BAD_VOID(kiln_metric_free(&m), KILN_E_HANDLE, "metric_free: the metric was freed");
 }
 
 static void ended_regions(void)
@@ -612,7 +620,7 @@ static void expect_visit(const char *name, const char *params)
 {
     static const char *const handles[] = {"device", "cell",      "optim",      "schedule",       "function", "graph",
                                           "loader", "archive",   "checkpoint", "capture_region", "bundle",   "average",
-                                          "model",  "generator", "table",      "vocabulary",     "training"};
+                                          "model",  "generator", "table",      "vocabulary",     "training", "metric"};
     char word[40];
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
         snprintf(word, sizeof word, "kiln_%s *", handles[i]);

@@ -35,6 +35,7 @@ static kiln_capture_region *region;
 static kiln_bundle *bundle;
 static kiln_table *table;
 static kiln_training *training;
+static kiln_metric *metric;
 static kiln_vocabulary *vocabulary;
 static kiln_value value[1];
 static kiln_index_item items[8];
@@ -84,6 +85,7 @@ static void make_all(void)
     unlink(path);
     vocabulary = kiln_vocabulary_characters("xyz", 3);
     training = kiln_training_create(NULL, NULL);
+    metric = kiln_metric_create(KILN_METRIC(.classes = 2));
     bundle = kiln_bundle_of(&tensor, 1);
     kiln_bundle_append(bundle, "x", KILN_NONE);
     value[0] = (kiln_value){.size = sizeof *value, .kind = KILN_KIND_INT};

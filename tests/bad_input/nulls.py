@@ -12,7 +12,8 @@ VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 
          'FILE*': 'sink', 'char*': '"x"', 'kiln_tensor**': 'tensors', 'kiln_cell**': 'cells', 'int64_t*': 'ones',
          'char**': 'names', 'kiln_bundle*': 'bundle', 'kiln_model*': 'model', 'kiln_value*': 'value',
          'kiln_index_item*': 'items', 'kiln_average*': 'average', 'kiln_generator*': 'generator',
-         'kiln_table*': 'table', 'kiln_training*': 'training', 'kiln_vocabulary*': 'vocabulary'}
+         'kiln_table*': 'table', 'kiln_training*': 'training',
+         'kiln_metric*': 'metric', 'kiln_vocabulary*': 'vocabulary'}
 
 
 def functions(text):

@@ -258,6 +258,7 @@ static void optimisers_with_options(void)
     SIZED(kiln_lbfgs_opts, kiln_optim_lbfgs(&p, 1, &o))
     SIZED(kiln_optim_group_opts, kiln_optim_add_group(opt, &q, 1, &o))
     assert_int_equal(kiln_optim_groups(opt), 1);
+    SIZED(kiln_metric_opts, kiln_metric_create(&o))
     SIZED(kiln_training_opts, kiln_training_create(NULL, &o))
     kiln_training *training = kiln_training_create(NULL, NULL);
     SIZED(kiln_curves_opts, kiln_training_save_curves(training, "never.svg", &o))

@@ -78,6 +78,14 @@ def told(output):
     return {what: (package, switch) for what, package, switch in LINE.findall(output)}, command[1].split()
 
 
+def check_page(page, lines):
+    """The guide's table has the same packages and switches."""
+    rows = [row.split('|')[2:4] for row in page.splitlines() if row.startswith('| ')]
+    rows = [tuple(cell.strip(' `') for cell in row) for row in rows]
+    for what, help in lines.items():
+        check(help in rows or what == 'openmp', f'docs/guide/install.md has no row with {help} for {what}')
+
+
 def check_all(source, compiler, folder):
     """Nothing is there but the compiler."""
     names = ('zlib', 'z', 'openmp', 'vulkan', 'openblas', 'libpng', 'libjpeg', 'cmocka')
@@ -90,6 +98,7 @@ def check_all(source, compiler, folder):
         check((what in NEEDED) == (not switch), f'{what}: {switch}')
     check(set(packages) == {package for package, _ in lines.values()}, packages)
     check(len(packages) == len(set(packages)), packages)
+    check_page((source / 'docs/guide/install.md').read_text(), lines)
     # With what is needed in any case, and the switches as they were told.
     switches = sorted({switch for _, switch in lines.values() if switch})
     machine = Machine(f'{folder}/least', compiler, [name for name in names if name not in ('zlib', 'z', 'openmp')])
@@ -107,6 +116,7 @@ def check_one(source, compiler, folder):
 
 
 def main(source, *compiler):
+    source = pathlib.Path(source).resolve()
     compiler = [word for word in compiler if not word.endswith('ccache')]
     folders = [folder for folder in os.environ['PATH'].split(':') if 'ccache' not in folder]  # which asks PATH in turn
     compiler[0] = shutil.which(compiler[0], path=':'.join(folders))

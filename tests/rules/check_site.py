@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-VOID = {'br', 'img', 'input', 'link', 'meta', 'hr', 'rect', 'path'}
+VOID = {'br', 'img', 'input', 'link', 'meta', 'hr'}
 LEFT_OVER = re.compile(r'\]\([\w./#-]+\)|```|^\s*\|[ -]*\||\*\*\w|\0')
 CASES = [
     ('# A `b` c', '<h1 id="a-b-c">A <code>b</code> c'),
@@ -28,6 +28,7 @@ CASES = [
     ('    indented\n\n    more', 'CODE plain indented\n\nmore'),
     ('text\n- item', '<p>text</p>\n<ul>\n<li>item</li>\n</ul>'),
     ('![alt](a.svg)', 'IMAGE a.svg alt'),
+    ('![a](1.svg) ![b](2.svg)', 'IMAGE 1.svg aIMAGE 2.svg b'),
 ]
 
 
@@ -50,6 +51,11 @@ class Reader(html.parser.HTMLParser):
         if tag in ('script', 'link', 'img') and re.match(r'\w+:|//', attrs.get('src') or attrs.get('href') or ''):
             self.bad.append(f'comes from elsewhere: {attrs}')
 
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
     def handle_endtag(self, tag):
         if tag in VOID:
             return
@@ -60,7 +66,7 @@ class Reader(html.parser.HTMLParser):
                 pass
 
     def handle_data(self, data):
-        if not {'code', 'pre', 'script'} & set(self.open):
+        if not {'code', 'pre', 'script', 'svg'} & set(self.open):
             self.text.append(data)
 
 

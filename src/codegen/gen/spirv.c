@@ -1,6 +1,7 @@
 // spirv_modules.bin, its index, and the templates as text: every kernel becomes a validated SPIR-V module here, none at
 // run time.
 #include "codegen/gen/gen.h"
+#include "codegen/gen/spirv_pack.h"
 #include "spirv/spirv.h"
 #include <dirent.h>
 #include <limits.h>
@@ -8,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#define MAX_MODULES        800
-#define CAPABILITY_FLOAT64 10
+enum { MAX_MODULES = PACK_MODULES_MAX, CAPABILITY_FLOAT64 = 10 };
 
 static char *read_text(struct arena *a, const char *dir, const char *name)
 {
@@ -87,69 +86,30 @@ static kiln_status compile(struct catalogue *g, struct shaders *sh, const struct
     return spirv_validate(k->symbol, out->words, out->n_words);
 }
 
-// Words as four planes of bytes: identifiers differ from module to module in their low bytes only.
-static uint8_t *planes_of(struct arena *a, const struct spirv *m)
-{
-    uint8_t *planes = arena_alloc(a, m->n_words * 4);
-    for (size_t i = 0; planes && i < m->n_words; i++) {
-        for (size_t p = 0; p < 4; p++) planes[p * m->n_words + i] = (uint8_t)(m->words[i] >> (8 * p));
-    }
-    return planes;
-}
-
-// The dictionary is the first module, as planes: all modules share most of their text.
-struct packer {
-    uint8_t *dictionary;
-    size_t dictionary_B;
-};
-
-static kiln_status pack(struct packer *p, struct arena *a, const struct spirv *m, uint8_t **out, size_t *out_B)
-{
-    uint8_t *planes = planes_of(a, m);
-    size_t size_B = m->n_words * 4;
-    if (!planes) return error_pending;
-    if (!p->dictionary) {
-        p->dictionary = planes;
-        p->dictionary_B = size_B < 32768 ? size_B : 32768;
-    }
-    z_stream z = {0};
-    if (deflateInit(&z, 9) != Z_OK) return error_set(KILN_E_MEMORY, "out of memory for packing");
-    size_t cap = deflateBound(&z, size_B);
-    *out = arena_alloc(a, cap);
-    z.next_in = planes, z.avail_in = (uInt)size_B, z.next_out = *out, z.avail_out = (uInt)cap;
-    bool ok = *out && deflateSetDictionary(&z, p->dictionary, (uInt)p->dictionary_B) == Z_OK &&
-              deflate(&z, Z_FINISH) == Z_STREAM_END;
-    *out_B = cap - z.avail_out;
-    deflateEnd(&z);
-    return ok ? KILN_OK : error_set(KILN_E_MEMORY, "a module cannot be packed");
-}
-
-// The blob holds the packed modules, then the dictionary.
+// The blob holds the packed modules.
 static kiln_status write_modules(struct catalogue *g, struct shaders *sh, FILE *bin, struct str *index, int *count)
 {
     size_t at = 0;
-    struct packer packer = {0};
+    struct packer *packer = arena_alloc(sh->arena, sizeof *packer);
+    if (!packer) return error_pending;
+    *packer = (struct packer){.arena = sh->arena};
     for (int i = 0; i < g->n_families * CLASS_COUNT; i++) {
         const struct catalogue_kernel *k = &g->kernels[i];
         struct spirv spv;
         if (!k->present || k->info.cpu_only) continue;
         TRY(compile(g, sh, k, &spv));
         if (!spv.n_words) continue;
-        uint8_t *packed;
-        size_t packed_B;
-        TRY(pack(&packer, sh->arena, &spv, &packed, &packed_B));
-        if (fwrite(packed, 1, packed_B, bin) != packed_B) return error_set(KILN_E_IO, "cannot write the modules");
-        str_addf(index, "    [%d] = {spirv_blob + %zu, %zu, %zu, %d}, // %s\n", i, at, packed_B, spv.n_words,
-                 spirv_declares(spv.words, spv.n_words, CAPABILITY_FLOAT64), k->symbol);
-        at += packed_B;
+        struct packed_module packed;
+        TRY(packer_add(packer, i, spv.words, spv.n_words, &packed));
+        if (fwrite(packed.bytes, 1, packed.size_B, bin) != packed.size_B)
+            return error_set(KILN_E_IO, "cannot write the modules");
+        str_addf(index, "    [%d] = {spirv_blob + %zu, %zu, %zu, %d, %d}, // %s\n", i, at, packed.size_B, spv.n_words,
+                 packed.reference, spirv_declares(spv.words, spv.n_words, CAPABILITY_FLOAT64), k->symbol);
+        at += packed.size_B;
         spirv_free(&spv);
         ++*count;
     }
-    if (packer.dictionary_B && fwrite(packer.dictionary, 1, packer.dictionary_B, bin) != packer.dictionary_B)
-        return error_set(KILN_E_IO, "cannot write the modules");
-    str_addf(index, "    [%d] = {0},\n};\nconst uint32_t spirv_dictionary_B = %zu;\n", g->n_families * CLASS_COUNT,
-             packer.dictionary_B);
-    str_addf(index, "const uint8_t *const spirv_dictionary = spirv_blob + %zu;\n", at);
+    str_addf(index, "    [%d] = {0},\n};\n", g->n_families * CLASS_COUNT);
     if (*count > MAX_MODULES) return error_set(KILN_E_INTERNAL, "%d modules, %d at most", *count, MAX_MODULES);
     return KILN_OK;
 }

@@ -7,4 +7,5 @@ struct outputs {
     kiln_tensor **v; // new handles of the caller's scope
     size_t n;
     struct bundle_run *run; // how the function is run; NULL: on tensors. `v` is allocated then
+    double flops;           // of the program that ran, while a profile is taken; 0: not known
 };

@@ -2,6 +2,7 @@
 #include "jit/control/host.h"
 #include "base/caller.h"
 #include "grad/registry.h"
+#include "grad/state.h"
 #include "grad/tape.h"
 #include "ir/regions.h"
 #include "jit/control/region.h"
@@ -25,6 +26,20 @@ static const char *const value_names[] = {"value"};
 static const struct op tape_op = {
     .name = "host_call", .flags = OP_HIDDEN | OP_VARIADIC, .max_in = 255, .n_out = 1, .in_names = value_names};
 
+static void drop_call(void *held)
+{
+    host_call_unref(held);
+}
+
+// What a bundle owns of the user's, the rule's data say, lives as long as the node.
+static kiln_status hold_form(struct tape_node *n, const struct host_call *h)
+{
+    if (!h->form) return KILN_OK;
+    if (!(n->held = host_call_get(h))) return error_pending;
+    n->drop = drop_call;
+    return KILN_OK;
+}
+
 static kiln_status make_node(const struct host_call *h, kiln_tensor *const *in, size_t n_in, kiln_tensor *const *out,
                              const struct grad_rule *rule)
 {
@@ -39,6 +54,11 @@ static kiln_status make_node(const struct host_call *h, kiln_tensor *const *in, 
     for (int i = 0; i < h->n_out; i++) made[i] = h->out[i];
     TRY(tape_node_make(&tape_op, (int)n_in, edges, types, NULL, h->n_out, made, NULL, &n));
     n->rule = rule;
+    kiln_status status = hold_form(n, h);
+    if (status) {
+        node_unref(n);
+        return status;
+    }
     for (size_t i = 0; i < n_in; i++) tape_keep(n, (int)i, in[i]);
     for (int i = 0; i < h->n_out; i++) {
         tape_keep(n, (int)n_in + i, out[i]);
@@ -130,7 +150,10 @@ kiln_status host_call_run_fn(const struct host_call *h, const struct region *r, 
     uint64_t *versions = calloc(n_in + 1, sizeof *versions);
     if (!versions) return error_set(KILN_E_MEMORY, "host_call: out of memory");
     for (size_t i = 0; i < n_in; i++) versions[i] = in[i]->storage ? in[i]->storage->version : 0;
+    struct leave left;
+    leave_push(&left, free, versions);
     kiln_status status = region_run(r, in, n_in, out, n_out);
+    leave_pop(&left);
     for (size_t i = 0; i < n_in && !status; i++)
         if (in[i]->storage && in[i]->storage->version != versions[i] && !(h->flags & KILN_HOST_WRITES))
             status = error_set(KILN_E_ARGUMENT, "host_call: fn writes %s, and KILN_HOST_WRITES is not given",
@@ -228,6 +251,8 @@ kiln_status host_request_learn(struct host_request *q, host_learn_fn *fn)
     struct kiln_scope scope;
     kiln_tensor **room = calloc(q->n_in + q->n_out + 1, sizeof *room);
     if (!room) return error_set(KILN_E_MEMORY, "host_call: out of memory");
+    struct leave left;
+    leave_push(&left, free, room);
     scope_enter(&scope);
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < q->n_in && !status; i++) status = s->capture->value(s, "host_call", q->in[i], &room[i]);
@@ -240,6 +265,7 @@ kiln_status host_request_learn(struct host_request *q, host_learn_fn *fn)
     thread_state = around;
     thread_state.scope = inner;
     scope_leave(&scope, NULL, 0);
+    leave_pop(&left);
     free(room);
     return status;
 }
@@ -375,15 +401,23 @@ void host_request_finish(struct host_request *q)
     free(q->made);
 }
 
+static void finish_request(void *at)
+{
+    host_request_finish(at);
+}
+
 kiln_status kiln_host_call(kiln_fn fn, void *user, kiln_tensor *const *in, size_t n_in, const kiln_host_spec *spec,
                            kiln_tensor **out, size_t n_out, unsigned flags, kiln_bprop_fn rule)
 {
     static const struct host_kind kind = {.name = "host_call", .run = run};
     TRY(check_lists(in, n_in, out, n_out));
     struct host_request q = {.in = in, .n_in = n_in, .n_out = n_out};
+    struct state_leave left;
+    state_push(&left, finish_request, &q);
     kiln_status status = host_request_begin(&q, &kind, (void (*)(void))fn, user, flags, rule);
     if (!status) status = find_types(&q, spec);
     if (!status) status = host_request_take(&q, out);
+    state_pop(&left);
     host_request_finish(&q);
     return status;
 }

@@ -3,6 +3,7 @@
 // eagerly at each call, in a graph once, while it is captured.
 #include "base/leave.h"
 #include "bundle/bundle.h"
+#include "grad/state.h"
 #include "jit/control/host.h"
 #include "tensor/flow.h"
 #include <stdlib.h>
@@ -306,14 +307,14 @@ kiln_status kiln_bundle_host_call(kiln_bundle_fn fn, void *user, const kiln_bund
     if (spec) TRY(bundle_check("host_call", "spec", spec));
     TRY(bundle_read("host_call", in, &b.in));
     bundle_content_ref(b.in);
-    struct leave left;
-    leave_push(&left, finish, &b);
+    struct state_leave left;
+    state_push(&left, finish, &b);
     scope_enter(&scope);
     kiln_status status = call(&b, fn, user, spec, out, flags, rule);
     if (!status) status = give(&b, out);
     if (out && *out) kiln_bundle_keep(*out);
     scope_leave(&scope, NULL, 0);
-    leave_pop(&left);
+    state_pop(&left);
     finish(&b);
     return status;
 }
