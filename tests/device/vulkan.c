@@ -42,7 +42,7 @@ static void names_that_mean_no_device(void **state)
         const char *name, *expected;
         kiln_status status;
     } cases[] = {
-        {"vulkan:99", "vulkan:99: the loader lists", KILN_E_MISSING},
+        {"vulkan:99", "vulkan:99: there is no such device; the loader lists", KILN_E_MISSING},
         {"vulkan:x", "is not a number", KILN_E_ARGUMENT},
         {"vulkan:", "is not a number", KILN_E_ARGUMENT},
     };

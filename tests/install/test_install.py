@@ -120,6 +120,8 @@ def case_files(build, source, *parts):
         headers |= {p.name for p in pathlib.Path(build, 'include/kiln').glob('*.h*')}
         check(headers == {p.name for p in (prefix / 'include/kiln').iterdir()}, f'the headers are {sorted(headers)}')
         check_links(prefix / 'share/doc/kiln', source)
+        for page in (prefix / 'share/man/man1').iterdir():
+            check(f'"kiln {project_version(build)}"' in page.read_text(), f'{page.name} is of another version')
         print(f'{len(found)} files')
 
 
@@ -139,6 +141,17 @@ def build_as_the_readme_says(prefix, folder, build, source, **pc):
     done = run(pathlib.Path(folder, 'a.out'), KILN_DEVICE='cpu', KILN_CACHE_DIR=f'{folder}/cache')
     good_output(done.stdout, build)
     return run('pkg-config', '--libs', 'kiln', **pc).stdout
+
+
+def build_others(prefix, folder, build):
+    """A program in C++, and examples where they were installed."""
+    flags = run('pkg-config', '--cflags', '--libs', 'kiln', PKG_CONFIG_PATH=str(next(prefix.rglob('kiln.pc')).parent))
+    flags = flags.stdout.split()
+    if shutil.which('c++'):
+        run('c++', '-std=c++17', '-O0', HERE / 'guest.cpp', '-o', f'{folder}/cxx', *flags)
+        good_output(run(f'{folder}/cxx', KILN_DEVICE='cpu', KILN_CACHE_DIR=f'{folder}/cache').stdout, build)
+    for name in ('api_program.c', 'embed.c', 'gpt.c'):
+        run('cc', '-fsyntax-only', prefix / 'share/doc/kiln/examples' / name, *flags)
 
 
 def info_of(prefix, folder):
@@ -161,6 +174,7 @@ def case_pkgconfig(build, source, *parts):
         prefix = install(build, f'{folder}/stage')
         pathlib.Path(folder, 'one').mkdir()
         build_as_the_readme_says(prefix, f'{folder}/one', build, source)
+        build_others(prefix, folder, build)
         check_place(prefix, folder, parts)
         moved = prefix.rename(f'{folder}/moved')
         pathlib.Path(folder, 'two').mkdir()

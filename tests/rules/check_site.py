@@ -31,6 +31,18 @@ CASES = [
     ('![a](1.svg) ![b](2.svg)', 'IMAGE 1.svg aIMAGE 2.svg b'),
 ]
 
+# What has to be found in a page that is bad.
+FAULTS = [
+    ('<p><a href="nowhere.html">x</a></p>', 'nowhere.html leads nowhere'),
+    ('<p><a href="index.html#nothing">x</a></p>', 'there is no such place'),
+    ('<p id="a">x</p><p id="a">y</p>', 'two places are named a'),
+    ('<ul><li>x</ul></li>', '</ul>'),
+    ('<p>x', 'not closed'),
+    ('<p><img src="assets/icon.svg"></p>', 'a picture without a text'),
+    ('<script src="https://example.org/x.js"></script>', 'comes from elsewhere'),
+    ('<p>see [this](page.md)</p>', 'left over'),
+]
+
 
 class Reader(html.parser.HTMLParser):
     """Links, names and text of one page; what is wrong with its tags."""
@@ -107,6 +119,17 @@ def check_page(path, reader, pages, folder):
     return [f'{path.relative_to(folder)}: {text}' for text in bad]
 
 
+def check_faults(pages, folder):
+    bad = []
+    for text, wanted in FAULTS:
+        reader = Reader()
+        reader.feed(text)
+        found = check_page(folder / 'fault.html', reader, pages, folder)
+        if not any(wanted in complaint for complaint in found):
+            bad.append(f'{text} is not told: {found}')
+    return bad
+
+
 def main(root):
     root = pathlib.Path(root).resolve()
     sys.path.insert(0, str(root / 'docs/site'))
@@ -119,6 +142,7 @@ def main(root):
         site.build()
         bad += site.bad
         pages = read_pages(folder)
+        bad += check_faults(pages, folder)
         for path, reader in pages.items():
             bad += check_page(path, reader, pages, folder)
         words = json.loads((folder / 'assets/words.js').read_text().removeprefix('window.kilnWords = ').rstrip(';\n'))
