@@ -74,7 +74,7 @@ static kiln_status sharpen(void *user, kiln_tensor *const *in, size_t n_in, kiln
     out[0] = kiln_clip(kiln_median_filter(restored, 3), 0, 1);
     kiln_tensor *small =
         kiln_resize(out[0], kiln_dim(in[0], -2) / 2, kiln_dim(in[0], -1) / 2, KILN_RESIZE(.antialias = true));
-    out[1] = kiln_cast(kiln_round(kiln_mul(kiln_permute(small, KILN_SHAPE(1, 2, 0)), 255)), KILN_U8);
+    out[1] = kiln_cast(kiln_round(kiln_mul(kiln_permute(small, KILN_AXES(1, 2, 0)), 255)), KILN_U8);
     return kiln_error();
 }
 
@@ -102,7 +102,7 @@ static kiln_tensor *load(kiln_device *dev, const char *path)
     kiln_tensor *t = kiln_load_image(dev, path, 0);
     if (!t) return NULL;
     t = kiln_narrow(kiln_narrow(t, 0, 0, kiln_dim(t, 0) / 2 * 2), 1, 0, kiln_dim(t, 1) / 2 * 2);
-    return kiln_mul(kiln_cast(kiln_permute(t, KILN_SHAPE(2, 0, 1)), KILN_F32), 1.0 / 255);
+    return kiln_mul(kiln_cast(kiln_permute(t, KILN_AXES(2, 0, 1)), KILN_F32), 1.0 / 255);
 }
 
 // How much of a picture there is to its error, in decibel.

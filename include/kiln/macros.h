@@ -26,12 +26,14 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 #define KILN_COUNT_(T, ...) sizeof(::kiln_detail::count(__VA_ARGS__))
 #define KILN_LIST_(T, ...)  ::kiln_detail::ref(::kiln_detail::pack<T>(__VA_ARGS__))->v
 #define KILN_OPTS_(T, ...)  ::kiln_detail::ref(T{.size = sizeof(T), __VA_ARGS__})
+#define KILN_INTS_(n, v)    (::kiln_ints{n, v})
 #else
 #define KILN_0
 #define KILN_COUNT_(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
 // clang-format takes a list in braces for a body.
 // clang-format off
 #define KILN_LIST_(T, ...) (T[]){__VA_ARGS__}
+#define KILN_INTS_(n, v)   ((kiln_ints){n, v})
 // clang-format on
 #define KILN_OPTS_(T, ...)  (&(T){.size = sizeof(T), __VA_ARGS__})
 #endif
@@ -40,10 +42,13 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 #define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
-/// A list of integers as the value of an option field of type kiln_ints.
+/// A list of integers, of type kiln_ints, as an argument or the value of an option: `kiln_permute(x, KILN_AXES(1, 0))`,
+/// `KILN_REDUCE(.axes = KILN_AXES(0))`. It lives as long as a compound literal in its place does.
+#define KILN_ARGS(...) KILN_INTS_(KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__))
+#define KILN_AXES(...) KILN_ARGS(__VA_ARGS__)
+/// The list of no axes, which most functions take for all of them.
+#define KILN_AXES0 KILN_INTS_(0, NULL)
 // clang-format off
-#define KILN_ARGS(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
-#define KILN_AXES(...) {KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)}
 /// A list of tensors as the value of an option field of type kiln_tensors.
 #define KILN_TENSORS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}
 #define KILN_PARAMS(...) {KILN_COUNT_(kiln_tensor *, __VA_ARGS__), KILN_LIST_(kiln_tensor *, __VA_ARGS__)}

@@ -252,6 +252,7 @@ typedef struct kiln_nn_conv2d_opts {
     int64_t dilation[2] KILN_0;  ///< 0: 1
     int64_t groups KILN_0;       ///< 0: 1
     bool bias KILN_0;            ///< adds a bias by channel
+    bool no_bias KILN_0;         ///< as without .bias; both are an error
     const char *weight_init
         KILN_0;                   ///< NULL: uniform within 1 / sqrt(fan_in), as "he_uniform(leaky_relu, 2.2360679775)"
     const char *bias_init KILN_0; ///< NULL: the same, with the weight's fan_in
@@ -268,7 +269,8 @@ KILN_API kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, in
 /// Options of kiln_nn_dense.
 typedef struct kiln_nn_dense_opts {
     size_t size KILN_0;
-    bool no_bias KILN_0;
+    bool bias KILN_0;    ///< as without .no_bias; both are an error
+    bool no_bias KILN_0; ///< leaves out the bias
     const char *weight_init
         KILN_0;                   ///< NULL: uniform within 1 / sqrt(fan_in), as "he_uniform(leaky_relu, 2.2360679775)"
     const char *bias_init KILN_0; ///< NULL: the same, with the weight's fan_in
@@ -369,12 +371,13 @@ KILN_API kiln_cell *kiln_nn_bilinear(kiln_device *dev, int64_t in1, int64_t in2,
 
 // --- recurrent layers
 
-/// Options of recurrent layers; a step has .no_bias, .relu, .init and .dtype alone.
+/// Options of recurrent layers; a step has .bias, .no_bias, .relu, .init and .dtype alone.
 typedef struct kiln_nn_recurrent_opts {
     size_t size KILN_0;
     int64_t layers KILN_0; ///< 0: 1
     bool bidirectional KILN_0;
-    bool no_bias KILN_0;
+    bool bias KILN_0;          ///< as without .no_bias; both are an error
+    bool no_bias KILN_0;       ///< leaves out the bias
     bool batch_first KILN_0;   ///< [N, T, ...] instead of [T, N, ...]; states are [layers * directions, N, H] always
     bool lengths KILN_0;       ///< the last input is lengths [N], see kiln_rnn
     bool relu KILN_0;          ///< of kiln_nn_rnn and its step: in the place of tanh
@@ -402,7 +405,8 @@ KILN_API kiln_cell *kiln_nn_lstm_cell(kiln_device *dev, int64_t in, int64_t hidd
 /// Options of kiln_nn_multi_head_attention.
 typedef struct kiln_nn_attention_opts {
     size_t size KILN_0;
-    bool no_bias KILN_0;
+    bool bias KILN_0;        ///< as without .no_bias; both are an error
+    bool no_bias KILN_0;     ///< leaves out the bias
     bool causal KILN_0;      ///< a place sees itself and those before
     double dropout KILN_0;   ///< in training, of weights
     int64_t kv_heads KILN_0; ///< heads of keys and values, which divide heads; 0: heads
@@ -428,6 +432,7 @@ typedef struct kiln_nn_transformer_opts {
     double eps KILN_0;             ///< of the norms; 0: 1e-5; KILN_ZERO: 0
     bool causal KILN_0;            ///< a place of x sees itself and those before
     int64_t kv_heads KILN_0;       ///< as in kiln_nn_attention_opts
+    bool bias KILN_0;              ///< as without .no_bias; both are an error
     bool no_bias KILN_0;           ///< of attention and dense layers
     bool final_norm KILN_0;        ///< of a stack: a layer norm at the end
     kiln_dtype dtype KILN_0;       ///< 0: KILN_F32

@@ -22,7 +22,8 @@ typedef struct kiln_nn_conv1d_opts {
     int64_t padding KILN_0;  ///< zeros at both ends; only with pad_mode "pad"
     int64_t dilation KILN_0; ///< 0: 1
     int64_t groups KILN_0;   ///< 0: 1
-    bool bias KILN_0;
+    bool bias KILN_0;        ///< adds a bias by channel
+    bool no_bias KILN_0;     ///< as without .bias; both are an error
     const char *weight_init KILN_0;
     const char *bias_init KILN_0;
     const char *pad_mode KILN_0; ///< "pad" (NULL), "valid" or "same"
@@ -42,7 +43,8 @@ typedef struct kiln_nn_conv3d_opts {
     int64_t padding[3] KILN_0;
     int64_t dilation[3] KILN_0;
     int64_t groups KILN_0;
-    bool bias KILN_0;
+    bool bias KILN_0;    ///< adds a bias by channel
+    bool no_bias KILN_0; ///< as without .bias; both are an error
     const char *weight_init KILN_0;
     const char *bias_init KILN_0;
     const char *pad_mode KILN_0;
@@ -64,10 +66,11 @@ typedef struct kiln_nn_conv_transpose_opts {
     int64_t output_padding[3] KILN_0; ///< what is added at the end; below the stride
     int64_t dilation[3] KILN_0;       ///< 0: 1
     int64_t groups KILN_0;            ///< 0: 1
-    bool bias KILN_0;
-    const char *weight_init KILN_0; ///< NULL: uniform within 1 / sqrt(dims[1] of the weight times its kernel)
-    const char *bias_init KILN_0;   ///< NULL: the same
-    kiln_dtype dtype KILN_0;        ///< 0: KILN_F32
+    bool bias KILN_0;                 ///< adds a bias by channel
+    bool no_bias KILN_0;              ///< as without .bias; both are an error
+    const char *weight_init KILN_0;   ///< NULL: uniform within 1 / sqrt(dims[1] of the weight times its kernel)
+    const char *bias_init KILN_0;     ///< NULL: the same
+    kiln_dtype dtype KILN_0;          ///< 0: KILN_F32
 } kiln_nn_conv_transpose_opts;
 #define KILN_NN_CONV_TRANSPOSE(...) KILN_OPTS_(kiln_nn_conv_transpose_opts, __VA_ARGS__)
 /// Transposed convolution: [N, in, L] -> [N, out, (L - 1) stride - 2 padding + dilation (kernel - 1) + output_padding +

@@ -9,7 +9,7 @@ kiln_tensor *along_part(kiln_tensor *t, int axis, int64_t start, int64_t length)
 
 kiln_tensor *along_flip(kiln_tensor *t, int axis)
 {
-    return kiln_flip(t, KILN_SHAPE(axis));
+    return kiln_flip(t, KILN_AXES(axis));
 }
 
 kiln_tensor *along_join(kiln_tensor *a, kiln_tensor *b, int axis)
@@ -49,7 +49,7 @@ static kiln_tensor *axis_moved(kiln_tensor *t, int axis, size_t to)
         if ((int)from == axis) from++;
         order[d] = (int64_t)from++;
     }
-    return kiln_permute(t, rank, order);
+    return kiln_permute(t, (kiln_ints){rank, order});
 }
 
 kiln_tensor *axis_last(kiln_tensor *t, int axis)

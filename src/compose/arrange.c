@@ -47,19 +47,18 @@ kiln_tensor *compose_diagflat(kiln_tensor *x, int64_t offset)
 
 // --- axes
 
-kiln_tensor *compose_moveaxis(kiln_tensor *x, size_t from_count, const int64_t *from, size_t to_count,
-                              const int64_t *to)
+kiln_tensor *compose_moveaxis(kiln_tensor *x, kiln_ints from, kiln_ints to)
 {
     size_t rank = kiln_rank(x), next = 0;
     int64_t order[KILN_MAX_RANK];
     bool moved[KILN_MAX_RANK] = {false};
     for (size_t d = 0; d < rank; d++) order[d] = -1;
-    if (from_count != to_count) {
-        error_set(KILN_E_AXIS, "%zu axes go to %zu places", from_count, to_count);
+    if (from.count != to.count) {
+        error_set(KILN_E_AXIS, "%zu axes go to %zu places", from.count, to.count);
         return NULL;
     }
-    for (size_t i = 0; i < from_count; i++) {
-        int a = composite_axis("from", from[i], rank, x), b = composite_axis("to", to[i], rank, x);
+    for (size_t i = 0; i < from.count; i++) {
+        int a = composite_axis("from", from.v[i], rank, x), b = composite_axis("to", to.v[i], rank, x);
         if (a < 0 || b < 0) return NULL;
         if (moved[a] || order[b] >= 0) {
             error_set(KILN_E_AXIS, "%s has axis %d twice", moved[a] ? "from" : "to", moved[a] ? a : b);
@@ -73,7 +72,7 @@ kiln_tensor *compose_moveaxis(kiln_tensor *x, size_t from_count, const int64_t *
         while (moved[next]) next++;
         order[d] = (int64_t)next++;
     }
-    return kiln_permute(x, rank, order);
+    return kiln_permute(x, (kiln_ints){rank, order});
 }
 
 kiln_tensor *compose_unflatten(kiln_tensor *x, int64_t axis, size_t shape_count, const int64_t *shape)
@@ -160,7 +159,7 @@ kiln_tensor *compose_rot90(kiln_tensor *x, int64_t k, int64_t axis0, int64_t axi
     switch ((k % 4 + 4) % 4) {
     case 0: return kiln_alias(x);
     case 1: return kiln_transpose(along_flip(x, b), a, b);
-    case 2: return kiln_flip(x, KILN_SHAPE(a, b));
+    case 2: return kiln_flip(x, KILN_AXES(a, b));
     default: return along_flip(kiln_transpose(x, a, b), b);
     }
 }

@@ -114,7 +114,7 @@ static kiln_tensor *attend_shared(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v
     kiln_tensor *y;
     if (h->length == 1 && !mask && (!seen || kiln_rank(seen) == 2)) {
         // Each query of a group is a row.
-        q = kiln_squeeze(by_shared(q, h), KILN_SHAPE(-2));
+        q = kiln_squeeze(by_shared(q, h), KILN_AXES(-2));
         struct heads rows = *h;
         rows.shared = 1;
         y = attend(q, k, v, NULL, seen, &rows, o);

@@ -114,8 +114,8 @@ kiln_tensor *compose_bilinear(kiln_tensor *a, kiln_tensor *b, kiln_tensor *w, ki
     memcpy(dims, kiln_dims(a), (rank - 1) * sizeof *dims);
     dims[rank - 1] = d[0];
     dims[rank] = d[2];
-    kiln_tensor *flat = kiln_reshape(kiln_permute(w, KILN_SHAPE(1, 0, 2)), KILN_SHAPE(d[1], d[0] * d[2]));
+    kiln_tensor *flat = kiln_reshape(kiln_permute(w, KILN_AXES(1, 0, 2)), KILN_SHAPE(d[1], d[0] * d[2]));
     kiln_tensor *half = kiln_reshape(kiln_matmul(a, flat), rank + 1, dims);
-    kiln_tensor *y = kiln_squeeze(kiln_matmul(half, kiln_unsqueeze(b, -1)), KILN_SHAPE(-1));
+    kiln_tensor *y = kiln_squeeze(kiln_matmul(half, kiln_unsqueeze(b, -1)), KILN_AXES(-1));
     return bias ? kiln_add(y, bias) : y;
 }

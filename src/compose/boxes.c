@@ -67,7 +67,7 @@ kiln_tensor *compose_roi_align(kiln_tensor *x, kiln_tensor *boxes, const kiln_ro
     }
     struct samples sx = samples_along(from[0], length[0], o->width * ratio, w);
     struct samples sy = samples_along(from[1], length[1], o->height * ratio, h);
-    kiln_tensor *rows = kiln_reshape(kiln_permute(as_dtype(x, wide), KILN_SHAPE(0, 2, 3, 1)), KILN_SHAPE(n * h * w, c));
+    kiln_tensor *rows = kiln_reshape(kiln_permute(as_dtype(x, wide), KILN_AXES(0, 2, 3, 1)), KILN_SHAPE(n * h * w, c));
     kiln_tensor *of = kiln_mul(kiln_cast(kiln_narrow(b, 1, 0, 1), KILN_I64), kiln_scalar_int(h * w));
     of = kiln_unsqueeze(of, 2);
     kiln_tensor *sum = kiln_add(kiln_add(corner(rows, of, sy.low, sx.low, sy.rest, sx.rest, w),
@@ -76,7 +76,7 @@ kiln_tensor *compose_roi_align(kiln_tensor *x, kiln_tensor *boxes, const kiln_ro
                                          corner(rows, of, sy.high, sx.high, sy.part, sx.part, w)));
     sum = kiln_reshape(sum, KILN_SHAPE(k, o->height, ratio, o->width, ratio, c));
     kiln_tensor *mean = kiln_mean(sum, KILN_REDUCE(.axes = KILN_AXES(2, 4)));
-    return as_dtype(kiln_permute(mean, KILN_SHAPE(0, 3, 1, 2)), dtype);
+    return as_dtype(kiln_permute(mean, KILN_AXES(0, 3, 1, 2)), dtype);
 }
 
 // --- non-maximum suppression

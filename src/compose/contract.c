@@ -33,7 +33,7 @@ static bool order_of(const char *argument, const kiln_tensor *t, size_t n, const
 
 static kiln_tensor *as_matrix(kiln_tensor *t, const struct order *o)
 {
-    return kiln_reshape(kiln_permute(t, o->rank, o->perm), KILN_SHAPE(o->rows, o->summed));
+    return kiln_reshape(kiln_permute(t, (kiln_ints){o->rank, o->perm}), KILN_SHAPE(o->rows, o->summed));
 }
 
 static kiln_tensor *contract(kiln_tensor *a, kiln_tensor *b, size_t n, const int64_t *axes_a, const int64_t *axes_b)
@@ -59,11 +59,10 @@ static kiln_tensor *contract(kiln_tensor *a, kiln_tensor *b, size_t n, const int
     return kiln_reshape(product, oa.n_free + ob.n_free, dims);
 }
 
-kiln_tensor *compose_tensordot(kiln_tensor *a, kiln_tensor *b, size_t axes_a_count, const int64_t *axes_a,
-                               size_t axes_b_count, const int64_t *axes_b)
+kiln_tensor *compose_tensordot(kiln_tensor *a, kiln_tensor *b, kiln_ints axes_a, kiln_ints axes_b)
 {
-    if (axes_a_count == axes_b_count) return contract(a, b, axes_a_count, axes_a, axes_b);
-    error_set(KILN_E_ARGUMENT, "axes_a has %zu axes, axes_b has %zu", axes_a_count, axes_b_count);
+    if (axes_a.count == axes_b.count) return contract(a, b, axes_a.count, axes_a.v, axes_b.v);
+    error_set(KILN_E_ARGUMENT, "axes_a has %zu axes, axes_b has %zu", axes_a.count, axes_b.count);
     return NULL;
 }
 
@@ -96,9 +95,9 @@ kiln_tensor *compose_vecdot(kiln_tensor *a, kiln_tensor *b, int64_t axis)
     }
     kiln_tensor *row = kiln_unsqueeze(kiln_transpose(a, axis, -1), -2);
     kiln_tensor *column = kiln_unsqueeze(kiln_transpose(b, axis, -1), -1);
-    kiln_tensor *dot = kiln_squeeze(kiln_matmul(row, column), KILN_SHAPE(-1));
+    kiln_tensor *dot = kiln_squeeze(kiln_matmul(row, column), KILN_AXES(-1));
     // What was last stands in the axis's place, and the size 1 of the sum last.
-    return kiln_squeeze(kiln_transpose(dot, axis, -1), KILN_SHAPE(axis));
+    return kiln_squeeze(kiln_transpose(dot, axis, -1), KILN_AXES(axis));
 }
 
 kiln_tensor *compose_kron(kiln_tensor *a, kiln_tensor *b)
@@ -134,9 +133,7 @@ kiln_tensor *compose_cross(kiln_tensor *a, kiln_tensor *b, int64_t axis)
                   type_of(b).s);
         return NULL;
     }
-    kiln_tensor *a1 = kiln_roll(a, KILN_SHAPE(-1), KILN_SHAPE(axis)),
-                *a2 = kiln_roll(a, KILN_SHAPE(1), KILN_SHAPE(axis));
-    kiln_tensor *b1 = kiln_roll(b, KILN_SHAPE(-1), KILN_SHAPE(axis)),
-                *b2 = kiln_roll(b, KILN_SHAPE(1), KILN_SHAPE(axis));
+    kiln_tensor *a1 = kiln_roll(a, KILN_ARGS(-1), KILN_AXES(axis)), *a2 = kiln_roll(a, KILN_ARGS(1), KILN_AXES(axis));
+    kiln_tensor *b1 = kiln_roll(b, KILN_ARGS(-1), KILN_AXES(axis)), *b2 = kiln_roll(b, KILN_ARGS(1), KILN_AXES(axis));
     return kiln_sub(kiln_mul(a1, b2), kiln_mul(a2, b1));
 }

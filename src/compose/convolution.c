@@ -54,7 +54,7 @@ kiln_tensor *compose_conv1d(kiln_tensor *x, kiln_tensor *w, const kiln_conv1d_op
     kiln_tensor *y = kiln_conv2d(kiln_unsqueeze(x, 2), kiln_unsqueeze(w, 2),
                                  KILN_CONV2D(.bias = o->bias, .stride = {1, o->stride}, .padding = {0, o->padding},
                                              .dilation = {1, o->dilation}, .groups = o->groups));
-    return kiln_squeeze(y, KILN_SHAPE(2));
+    return kiln_squeeze(y, KILN_AXES(2));
 }
 
 // --- three dimensions
@@ -70,11 +70,11 @@ static kiln_tensor *slices_under_kernel(kiln_tensor *x, const struct volume *v, 
     int64_t h = kiln_dims(x)[3], w = kiln_dims(x)[4], d = kiln_dims(x)[2];
     kiln_tensor *t;
     if (v->groups == 1) { // one copy
-        t = kiln_take(kiln_permute(x, KILN_SHAPE(0, 2, 1, 3, 4)), 1, places);
+        t = kiln_take(kiln_permute(x, KILN_AXES(0, 2, 1, 3, 4)), 1, places);
     } else {
         t = kiln_reshape(x, KILN_SHAPE(v->n, v->groups, v->c / v->groups, d, h, w));
-        t = kiln_take(kiln_permute(t, KILN_SHAPE(0, 3, 1, 2, 4, 5)), 1, places);
-        t = kiln_permute(t, KILN_SHAPE(0, 1, 3, 2, 4, 5, 6));
+        t = kiln_take(kiln_permute(t, KILN_AXES(0, 3, 1, 2, 4, 5)), 1, places);
+        t = kiln_permute(t, KILN_AXES(0, 1, 3, 2, 4, 5, 6));
     }
     return kiln_reshape(t, KILN_SHAPE(v->n * v->count, v->taps * v->c, h, w));
 }
@@ -107,7 +107,7 @@ kiln_tensor *compose_conv3d(kiln_tensor *x, kiln_tensor *w, const kiln_conv3d_op
     if (!sliding_count(&along, kiln_dims(x)[2], "x", 2)) return NULL;
     v.count = along.count;
     kiln_tensor *image = slices_under_kernel(x, &v, sliding_places(&along, kiln_tensor_device(x)));
-    kiln_tensor *weight = kiln_reshape(kiln_permute(w, KILN_SHAPE(0, 2, 1, 3, 4)),
+    kiln_tensor *weight = kiln_reshape(kiln_permute(w, KILN_AXES(0, 2, 1, 3, 4)),
                                        KILN_SHAPE(v.o, v.taps * (v.c / v.groups), kernel[1], kernel[2]));
     kiln_tensor *y = kiln_conv2d(image, weight,
                                  KILN_CONV2D(.bias = o->bias, .stride = {o->stride[1], o->stride[2]},
@@ -115,7 +115,7 @@ kiln_tensor *compose_conv3d(kiln_tensor *x, kiln_tensor *w, const kiln_conv3d_op
                                              .dilation = {o->dilation[1], o->dilation[2]}, .groups = o->groups));
     if (error_pending) return NULL;
     y = kiln_reshape(y, KILN_SHAPE(v.n, v.count, v.o, kiln_dims(y)[2], kiln_dims(y)[3]));
-    return kiln_permute(y, KILN_SHAPE(0, 2, 1, 3, 4));
+    return kiln_permute(y, KILN_AXES(0, 2, 1, 3, 4));
 }
 
 // --- transposed
@@ -200,7 +200,7 @@ kiln_tensor *compose_conv_transpose1d(kiln_tensor *x, kiln_tensor *w, const kiln
                              .out = {1, t.out[0]}};
     int dtype = o->bias ? widened(&x, &w, o->bias) : -1;
     kiln_tensor *y = spread(kiln_unsqueeze(x, 2), kiln_unsqueeze(w, 2), &flat);
-    return ended(kiln_squeeze(y, KILN_SHAPE(2)), o->bias, dtype);
+    return ended(kiln_squeeze(y, KILN_AXES(2)), o->bias, dtype);
 }
 
 kiln_tensor *compose_conv_transpose2d(kiln_tensor *x, kiln_tensor *w, const kiln_conv_transpose2d_opts *o)
@@ -224,7 +224,7 @@ static kiln_tensor *added_along_depth(kiln_tensor *y, const struct spreading *t,
         .kernel = t->kernel[0], .stride = t->stride[0], .dilation = t->dilation[0], .count = t->in[0]};
     int64_t length = t->out[0] + 2 * t->padding[0];
     y = kiln_reshape(y, KILN_SHAPE(n, t->in[0], o, t->kernel[0], h, w));
-    y = kiln_permute(y, KILN_SHAPE(0, 2, 1, 3, 4, 5));
+    y = kiln_permute(y, KILN_AXES(0, 2, 1, 3, 4, 5));
     return kiln_narrow(sliding_added(y, 2, &along, length), 2, t->padding[0], t->out[0]);
 }
 
@@ -240,7 +240,7 @@ kiln_tensor *compose_conv_transpose3d(kiln_tensor *x, kiln_tensor *w, const kiln
     int dtype = widened(&x, &w, o->bias);
     if (error_pending) return NULL;
     kiln_tensor *slices =
-        kiln_reshape(kiln_permute(x, KILN_SHAPE(0, 2, 1, 3, 4)), KILN_SHAPE(n * t.in[0], c, t.in[1], t.in[2]));
+        kiln_reshape(kiln_permute(x, KILN_AXES(0, 2, 1, 3, 4)), KILN_SHAPE(n * t.in[0], c, t.in[1], t.in[2]));
     kiln_tensor *weight = kiln_reshape(w, KILN_SHAPE(c, kiln_dims(w)[1] * t.kernel[0], t.kernel[1], t.kernel[2]));
     return ended(added_along_depth(spread(slices, weight, &t), &t, n), o->bias, dtype);
 }

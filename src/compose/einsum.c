@@ -214,7 +214,7 @@ static void ordered(struct part *p, const struct axes *order)
         perm[d] = place_of(&p->axes, order->of[d]);
         same &= perm[d] == d;
     }
-    if (!same) p->t = kiln_permute(p->t, (size_t)order->n, perm);
+    if (!same) p->t = kiln_permute(p->t, (kiln_ints){(size_t)order->n, perm});
     p->axes = *order;
 }
 

@@ -88,7 +88,7 @@ static kiln_tensor *whole(kiln_tensor *x, int axis, int64_t n)
     int64_t first = n / 2 + 1, rest = n - first;
     kiln_tensor *known = with_length(as_complex(x), axis, first);
     if (rest == 0) return known;
-    kiln_tensor *mirrored = kiln_flip(kiln_narrow(known, axis, 1, rest), KILN_SHAPE(axis));
+    kiln_tensor *mirrored = kiln_flip(kiln_narrow(known, axis, 1, rest), KILN_AXES(axis));
     return kiln_concat((kiln_tensor *[]){known, kiln_conj(mirrored)}, 2, axis);
 }
 
@@ -161,29 +161,29 @@ static kiln_tensor *along(kiln_tensor *x, const struct axes *axes, size_t n, int
     return x;
 }
 
-kiln_tensor *compose_fftn(kiln_tensor *x, size_t axes_count, const int64_t *axes, const kiln_fft_opts *o)
+kiln_tensor *compose_fftn(kiln_tensor *x, kiln_ints axes, const kiln_fft_opts *o)
 {
     struct axes a;
-    return read_axes(x, axes_count, axes, o, &a) && has_no_n(o) ? along(x, &a, a.n, o->norm, false) : NULL;
+    return read_axes(x, axes.count, axes.v, o, &a) && has_no_n(o) ? along(x, &a, a.n, o->norm, false) : NULL;
 }
 
-kiln_tensor *compose_ifftn(kiln_tensor *x, size_t axes_count, const int64_t *axes, const kiln_fft_opts *o)
+kiln_tensor *compose_ifftn(kiln_tensor *x, kiln_ints axes, const kiln_fft_opts *o)
 {
     struct axes a;
-    return read_axes(x, axes_count, axes, o, &a) && has_no_n(o) ? along(x, &a, a.n, o->norm, true) : NULL;
+    return read_axes(x, axes.count, axes.v, o, &a) && has_no_n(o) ? along(x, &a, a.n, o->norm, true) : NULL;
 }
 
-kiln_tensor *compose_rfftn(kiln_tensor *x, size_t axes_count, const int64_t *axes, const kiln_fft_opts *o)
+kiln_tensor *compose_rfftn(kiln_tensor *x, kiln_ints axes, const kiln_fft_opts *o)
 {
     struct axes a;
-    if (!read_axes(x, axes_count, axes, o, &a) || !has_no_n(o)) return NULL;
+    if (!read_axes(x, axes.count, axes.v, o, &a) || !has_no_n(o)) return NULL;
     return along(half(x, a.at[a.n - 1], 0, o->norm), &a, a.n - 1, o->norm, false);
 }
 
-kiln_tensor *compose_irfftn(kiln_tensor *x, size_t axes_count, const int64_t *axes, const kiln_fft_opts *o)
+kiln_tensor *compose_irfftn(kiln_tensor *x, kiln_ints axes, const kiln_fft_opts *o)
 {
     struct axes a;
-    if (!read_axes(x, axes_count, axes, o, &a)) return NULL;
+    if (!read_axes(x, axes.count, axes.v, o, &a)) return NULL;
     return from_half(along(x, &a, a.n - 1, o->norm, true), a.at[a.n - 1], o->n, o->norm, true);
 }
 
@@ -191,20 +191,20 @@ static const int64_t last_two[] = {-2, -1};
 
 kiln_tensor *compose_fft2(kiln_tensor *x, const kiln_fft_opts *o)
 {
-    return compose_fftn(x, 2, last_two, o);
+    return compose_fftn(x, (kiln_ints){2, last_two}, o);
 }
 
 kiln_tensor *compose_ifft2(kiln_tensor *x, const kiln_fft_opts *o)
 {
-    return compose_ifftn(x, 2, last_two, o);
+    return compose_ifftn(x, (kiln_ints){2, last_two}, o);
 }
 
 kiln_tensor *compose_rfft2(kiln_tensor *x, const kiln_fft_opts *o)
 {
-    return compose_rfftn(x, 2, last_two, o);
+    return compose_rfftn(x, (kiln_ints){2, last_two}, o);
 }
 
 kiln_tensor *compose_irfft2(kiln_tensor *x, const kiln_fft_opts *o)
 {
-    return compose_irfftn(x, 2, last_two, o);
+    return compose_irfftn(x, (kiln_ints){2, last_two}, o);
 }

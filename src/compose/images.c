@@ -36,12 +36,12 @@ kiln_tensor *compose_center_crop(kiln_tensor *x, int64_t height, int64_t width)
 
 kiln_tensor *compose_hflip(kiln_tensor *x)
 {
-    return given_image("x", x) ? kiln_flip(x, KILN_SHAPE(-1)) : NULL;
+    return given_image("x", x) ? kiln_flip(x, KILN_AXES(-1)) : NULL;
 }
 
 kiln_tensor *compose_vflip(kiln_tensor *x)
 {
-    return given_image("x", x) ? kiln_flip(x, KILN_SHAPE(-2)) : NULL;
+    return given_image("x", x) ? kiln_flip(x, KILN_AXES(-2)) : NULL;
 }
 
 // --- in what is computed, and back

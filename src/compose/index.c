@@ -182,7 +182,7 @@ static kiln_tensor *indexed_first(const struct indexed *z, int64_t *order)
         for (int i = 0; i < z->n; i++) taken |= z->axes[i] == d;
         if (!taken) order[n++] = d;
     }
-    return kiln_permute(z->view, rank, order);
+    return kiln_permute(z->view, (kiln_ints){rank, order});
 }
 
 // Moves the first `width` axes to `start`, or back.
@@ -197,7 +197,7 @@ static kiln_tensor *moved(kiln_tensor *t, size_t width, int start, bool back)
         else
             order[d] = (int64_t)(d < before ? d + width : d < before + width ? d - before : d);
     }
-    return kiln_permute(t, rank, order);
+    return kiln_permute(t, (kiln_ints){rank, order});
 }
 
 static kiln_tensor *read_indexed(struct indexed *z)
@@ -278,7 +278,7 @@ static kiln_tensor *with_rows(struct indexed *z, kiln_tensor *src, bool accumula
     kiln_tensor *y = accumulate ? kiln_index_add(matrix, 0, places, rows) : kiln_scatter(matrix, 0, each, rows);
     for (int64_t d = 0; d < rank; d++) back[order[d]] = d;
     if (kiln_error()) return NULL;
-    return kiln_permute(kiln_reshape(y, kiln_rank(first), kiln_dims(first)), (size_t)rank, back);
+    return kiln_permute(kiln_reshape(y, kiln_rank(first), kiln_dims(first)), (kiln_ints){(size_t)rank, back});
 }
 
 // src against a view some of whose axes a mask has: what of src stands for the elements that the mask takes becomes as

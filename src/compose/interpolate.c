@@ -161,7 +161,7 @@ static kiln_tensor *smooth(kiln_tensor *x, int at, const struct axis *a, bool is
 {
     struct band b = band_of(a, is_cubic);
     kiln_tensor *w = smooth_weights(x, a, is_cubic, &b);
-    if (b.blocks == 1) return times_along(kiln_squeeze(w, KILN_SHAPE(0)), x, at);
+    if (b.blocks == 1) return times_along(kiln_squeeze(w, KILN_AXES(0)), x, at);
     int64_t dims[KILN_MAX_RANK], lead = 1, behind = 1, *v = table_new(b.blocks * b.columns);
     for (int64_t i = 0; v && i < b.blocks * b.columns; i++)
         v[i] = first_column(a, is_cubic, &b, i / b.columns) + i % b.columns;
@@ -174,8 +174,8 @@ static kiln_tensor *smooth(kiln_tensor *x, int at, const struct axis *a, bool is
     if (behind > 1) {
         y = kiln_matmul(w, y);
     } else { // all of lead in a product
-        y = kiln_matmul(kiln_permute(kiln_squeeze(y, KILN_SHAPE(3)), KILN_SHAPE(1, 0, 2)), kiln_transpose(w, 1, 2));
-        y = kiln_permute(y, KILN_SHAPE(1, 0, 2));
+        y = kiln_matmul(kiln_permute(kiln_squeeze(y, KILN_AXES(3)), KILN_AXES(1, 0, 2)), kiln_transpose(w, 1, 2));
+        y = kiln_permute(y, KILN_AXES(1, 0, 2));
     }
     y = kiln_narrow(kiln_reshape(y, KILN_SHAPE(lead, b.blocks * b.rows, behind)), 1, 0, a->out);
     dims[at] = a->out;

@@ -127,7 +127,7 @@ kiln_tensor *compose_loss_ctc(kiln_tensor *log_probs, kiln_tensor *labels, kiln_
     kiln_tensor *at_blank = kiln_gather(alpha, 1, last);
     kiln_tensor *at_label = kiln_gather(alpha, 1, kiln_maximum(kiln_sub(last, one), none));
     at_label = kiln_where(kiln_greater(last, none), at_label, kiln_scalar(FAR));
-    kiln_tensor *loss = kiln_neg(kiln_squeeze(kiln_logaddexp(at_blank, at_label), KILN_SHAPE(1)));
+    kiln_tensor *loss = kiln_neg(kiln_squeeze(kiln_logaddexp(at_blank, at_label), KILN_AXES(1)));
     kiln_tensor *impossible = kiln_greater(loss, kiln_scalar(-FAR / 2));
     loss = kiln_where(impossible, kiln_scalar(o->zero_infinity ? 0 : INFINITY), loss);
     if (o->reduction == KILN_REDUCTION_MEAN) {

@@ -45,7 +45,7 @@ static struct labelled labelled(kiln_tensor *labels, int64_t classes, bool ignor
 
 static kiln_tensor *picked(kiln_tensor *x, kiln_tensor *index)
 {
-    return kiln_squeeze(kiln_gather(x, 1, kiln_unsqueeze(index, 1)), KILN_SHAPE(1));
+    return kiln_squeeze(kiln_gather(x, 1, kiln_unsqueeze(index, 1)), KILN_AXES(1));
 }
 
 // The weight of each label, 0 of ignored ones; NULL: all are 1.

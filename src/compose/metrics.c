@@ -196,8 +196,8 @@ kiln_tensor *compose_auroc(kiln_tensor *scores, kiln_tensor *labels)
     kiln_tensor *begins = kiln_concat((kiln_tensor *[]){edge, jumps}, 2, 0);
     kiln_tensor *ends = kiln_concat((kiln_tensor *[]){jumps, edge}, 2, 0);
     kiln_tensor *first = kiln_cummax(kiln_where(begins, at, kiln_scalar(0)), 0);
-    kiln_tensor *behind = kiln_flip(kiln_where(ends, at, kiln_scalar((double)n + 1)), KILN_SHAPE(0));
-    kiln_tensor *last = kiln_flip(kiln_cummin(behind, 0), KILN_SHAPE(0));
+    kiln_tensor *behind = kiln_flip(kiln_where(ends, at, kiln_scalar((double)n + 1)), KILN_AXES(0));
+    kiln_tensor *last = kiln_flip(kiln_cummin(behind, 0), KILN_AXES(0));
     kiln_tensor *rank = kiln_mul(kiln_add(first, last), kiln_scalar(0.5));
     kiln_tensor *p = kiln_sum(positive, NULL), *q = kiln_sub(kiln_scalar((double)n), p);
     kiln_tensor *least = kiln_mul(kiln_mul(p, kiln_add(p, one)), kiln_scalar(0.5));

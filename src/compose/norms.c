@@ -117,7 +117,7 @@ static kiln_tensor *rows_along(kiln_tensor *w, int axis)
     size_t n = 1;
     for (int i = 0; i < (int)kiln_rank(w); i++)
         if (i != axis) order[n++] = i;
-    return kiln_reshape(kiln_permute(w, n, order), KILN_SHAPE(kiln_dims(w)[axis], -1));
+    return kiln_reshape(kiln_permute(w, (kiln_ints){n, order}), KILN_SHAPE(kiln_dims(w)[axis], -1));
 }
 
 static kiln_tensor *unit(kiln_tensor *x, double eps)

@@ -18,8 +18,8 @@ static kiln_tensor *to_space(kiln_tensor *x, int64_t r, bool blocks_first)
     if (!given_range("block", r, 1, 1 << 15) || !divides(r, x, 1, r * r)) return NULL;
     int64_t n = kiln_dims(x)[0], c = kiln_dims(x)[1] / (r * r), h = kiln_dims(x)[2], w = kiln_dims(x)[3];
     kiln_tensor *t = blocks_first
-                         ? kiln_permute(kiln_reshape(x, KILN_SHAPE(n, r, r, c, h, w)), KILN_SHAPE(0, 3, 4, 1, 5, 2))
-                         : kiln_permute(kiln_reshape(x, KILN_SHAPE(n, c, r, r, h, w)), KILN_SHAPE(0, 1, 4, 2, 5, 3));
+                         ? kiln_permute(kiln_reshape(x, KILN_SHAPE(n, r, r, c, h, w)), KILN_AXES(0, 3, 4, 1, 5, 2))
+                         : kiln_permute(kiln_reshape(x, KILN_SHAPE(n, c, r, r, h, w)), KILN_AXES(0, 1, 4, 2, 5, 3));
     return kiln_reshape(t, KILN_SHAPE(n, c, h * r, w * r));
 }
 
@@ -28,7 +28,7 @@ static kiln_tensor *to_depth(kiln_tensor *x, int64_t r, bool blocks_first)
     if (!given_range("block", r, 1, 1 << 15) || !divides(r, x, 2, r) || !divides(r, x, 3, r)) return NULL;
     int64_t n = kiln_dims(x)[0], c = kiln_dims(x)[1], h = kiln_dims(x)[2] / r, w = kiln_dims(x)[3] / r;
     kiln_tensor *t = kiln_reshape(x, KILN_SHAPE(n, c, h, r, w, r));
-    t = blocks_first ? kiln_permute(t, KILN_SHAPE(0, 3, 5, 1, 2, 4)) : kiln_permute(t, KILN_SHAPE(0, 1, 3, 5, 2, 4));
+    t = blocks_first ? kiln_permute(t, KILN_AXES(0, 3, 5, 1, 2, 4)) : kiln_permute(t, KILN_AXES(0, 1, 3, 5, 2, 4));
     return kiln_reshape(t, KILN_SHAPE(n, c * r * r, h, w));
 }
 

@@ -48,7 +48,7 @@ kiln_tensor *pooled(kiln_tensor *x, const struct pooling *p, pool_fn fn)
     if (!pool_takes(p, x)) return NULL;
     kiln_pool2d_opts last = flat(p, p->n - 2, p->n - 1), first = flat(p, 0, -1);
     if (p->n == 2) return fn(x, &last);
-    if (p->n == 1) return kiln_squeeze(fn(kiln_unsqueeze(x, 2), &last), KILN_SHAPE(2));
+    if (p->n == 1) return kiln_squeeze(fn(kiln_unsqueeze(x, 2), &last), KILN_AXES(2));
     int64_t d[5];
     memcpy(d, kiln_dims(x), sizeof d);
     kiln_tensor *y = fn(kiln_reshape(x, KILN_SHAPE(d[0], d[1] * d[2], d[3], d[4])), &last);

@@ -12,8 +12,8 @@ static kiln_status at_places(kiln_tensor *x, int axis, kiln_tensor *places, bool
                              kiln_tensor **indices)
 {
     kiln_tensor *y = kiln_gather(x, axis, places);
-    *values = keepdims ? y : kiln_squeeze(y, KILN_SHAPE(axis));
-    *indices = keepdims ? kiln_alias(places) : kiln_squeeze(places, KILN_SHAPE(axis));
+    *values = keepdims ? y : kiln_squeeze(y, KILN_AXES(axis));
+    *indices = keepdims ? kiln_alias(places) : kiln_squeeze(places, KILN_AXES(axis));
     return kiln_error();
 }
 

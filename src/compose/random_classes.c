@@ -62,7 +62,7 @@ static kiln_tensor *in_front(kiln_tensor *t, size_t n, const int64_t *samples)
     for (size_t i = 0; i < rank; i++) axes[i] = i ? (int64_t)i - 1 : (int64_t)rank - 1;
     for (size_t i = 0; i < n; i++) dims[i] = samples[i];
     for (size_t i = 0; i + 1 < rank; i++) dims[n + i] = kiln_dims(t)[i];
-    return kiln_reshape(kiln_permute(t, rank, axes), rank - 1 + n, dims);
+    return kiln_reshape(kiln_permute(t, (kiln_ints){rank, axes}), rank - 1 + n, dims);
 }
 
 kiln_tensor *compose_categorical(kiln_tensor *logits, size_t n, const int64_t *samples)

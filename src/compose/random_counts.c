@@ -52,7 +52,7 @@ static kiln_tensor *inverted(kiln_tensor *log_p, kiln_tensor *u)
 static kiln_tensor *first(kiln_tensor *attempts, kiln_tensor *holds)
 {
     kiln_tensor *at = kiln_argmax(kiln_cast(holds, KILN_I32), KILN_REDUCE(.axes = KILN_AXES(0), .keepdims = true));
-    return kiln_squeeze(kiln_gather(attempts, 0, at), KILN_SHAPE(0));
+    return kiln_squeeze(kiln_gather(attempts, 0, at), KILN_AXES(0));
 }
 
 // a + b / c

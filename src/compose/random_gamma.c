@@ -38,7 +38,7 @@ static bool space_of(kiln_tensor *t, struct attempts *s)
 static kiln_tensor *first(kiln_tensor *attempts, kiln_tensor *holds)
 {
     kiln_tensor *at = kiln_argmax(kiln_cast(holds, KILN_I32), KILN_REDUCE(.axes = KILN_AXES(0), .keepdims = true));
-    return kiln_squeeze(kiln_gather(attempts, 0, at), KILN_SHAPE(0));
+    return kiln_squeeze(kiln_gather(attempts, 0, at), KILN_AXES(0));
 }
 
 // The logarithm of gamma numbers of f32 or f64 alpha, already of the shape of the samples.

@@ -173,6 +173,7 @@ struct sequence {
     kiln_tensor *x, *valid;   // [T, N, ...]; whether a step is one of the sequence, [T, N, 1], or NULL
     kiln_tensor *first[2];    // [layers D, N, ...], or NULL
     int64_t directions, each; // weights of a layer in one direction
+    bool has_bias;
 };
 
 struct scanned {
@@ -217,7 +218,7 @@ static kiln_status run_direction(const struct sequence *s, int64_t row, kiln_ten
 {
     kiln_tensor *const *w = s->weights + row * s->each;
     struct layer l = {.kind = s->kind, .relu = s->o->relu, .w_ih = w[0], .w_hh = w[1]};
-    if (!s->o->no_bias) l.b_ih = w[2], l.b_hh = w[3];
+    if (s->has_bias) l.b_ih = w[2], l.b_hh = w[3];
     if (s->o->projected) l.w_hr = w[s->each - 1];
     char where[64];
     bool back = row % s->directions == 1;
@@ -261,6 +262,15 @@ static kiln_status run_layers(const struct sequence *s, kiln_tensor **y, kiln_te
     return error_pending;
 }
 
+// Two weights of a layer and direction, perhaps a third that projects, and two biases unless there is just no room for
+// them.
+static void count_weights(struct sequence *s, size_t n)
+{
+    int64_t without = 2 + (s->o->projected ? 1 : 0);
+    s->has_bias = (int64_t)n != s->o->layers * s->directions * without;
+    s->each = without + (s->has_bias ? 2 : 0);
+}
+
 static kiln_status check_sequence(const struct sequence *s, kiln_tensor *lengths, size_t n)
 {
     const kiln_recurrent_opts *o = s->o;
@@ -271,8 +281,10 @@ static kiln_status check_sequence(const struct sequence *s, kiln_tensor *lengths
     if ((o->projected && s->kind != LSTM) || (o->relu && s->kind != RNN))
         return error_set(KILN_E_ARGUMENT, ".projected is of lstm, .relu of rnn");
     if ((int64_t)n != o->layers * s->directions * s->each)
-        return error_set(KILN_E_ARGUMENT, "%lld layers in %lld directions have %lld weights each, got %zu in all",
-                         (long long)o->layers, (long long)s->directions, (long long)s->each, n);
+        return error_set(
+            KILN_E_ARGUMENT,
+            "%lld layers in %lld directions have %lld weights each, or %lld without biases, got %zu in all",
+            (long long)o->layers, (long long)s->directions, (long long)s->each, (long long)s->each - 2, n);
     if (lengths && (kiln_rank(lengths) != 1 || kiln_dims(lengths)[0] != batch))
         return error_set(KILN_E_SHAPE, "lengths must be [%lld], they are %s, x is %s", (long long)batch,
                          type_of(lengths).s, type_of(s->x).s);
@@ -295,7 +307,7 @@ static kiln_status run_sequence(enum kind kind, kiln_tensor *x, kiln_tensor *con
     bool alone = kiln_rank(x) == 2;
     struct sequence s = {.kind = kind, .o = o, .weights = weights, .x = time_first(x, o)};
     s.directions = o->bidirectional ? 2 : 1;
-    s.each = 2 + (o->no_bias ? 0 : 2) + (o->projected ? 1 : 0);
+    count_weights(&s, n);
     if (!s.x || check_sequence(&s, lengths, n)) return error_pending;
     for (size_t i = 0; i < states_of[kind]; i++)
         s.first[i] = first[i] && alone ? kiln_unsqueeze(first[i], 1) : first[i];
@@ -306,8 +318,8 @@ static kiln_status run_sequence(enum kind kind, kiln_tensor *x, kiln_tensor *con
     }
     TRY(run_layers(&s, y, states));
     if (alone) {
-        *y = kiln_squeeze(*y, KILN_SHAPE(1));
-        for (size_t i = 0; i < states_of[kind]; i++) states[i] = kiln_squeeze(states[i], KILN_SHAPE(1));
+        *y = kiln_squeeze(*y, KILN_AXES(1));
+        for (size_t i = 0; i < states_of[kind]; i++) states[i] = kiln_squeeze(states[i], KILN_AXES(1));
     } else if (o->batch_first) {
         *y = kiln_transpose(*y, 0, 1);
     }

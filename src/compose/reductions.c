@@ -107,7 +107,7 @@ kiln_tensor *compose_ptp(kiln_tensor *x, const kiln_reduce_opts *o)
 // The last of equals is the first from behind.
 static kiln_tensor *last_place(kiln_tensor *x, const kiln_reduce_opts *o, bool largest)
 {
-    kiln_tensor *back = kiln_flip(x, o->axes.count, o->axes.v);
+    kiln_tensor *back = kiln_flip(x, (kiln_ints){o->axes.count, o->axes.v});
     kiln_tensor *place = largest ? kiln_argmax(back, o) : kiln_argmin(back, o);
     int64_t n = o->axes.count == 1 ? kiln_dim(x, o->axes.v[0]) : kiln_numel(x);
     return kiln_sub(kiln_scalar_int(n - 1), place);

@@ -152,7 +152,7 @@ kiln_tensor *compose_fold(kiln_tensor *x, int64_t height, int64_t width, const k
     kiln_dtype dtype = kiln_tensor_dtype(x);
     if (dtype_is_half_float(dtype)) x = kiln_cast(x, KILN_F32); // rounded once, at the end
     x = kiln_reshape(x, KILN_SHAPE(n, c, s[0].kernel, s[1].kernel, s[0].count, s[1].count));
-    x = kiln_permute(x, KILN_SHAPE(0, 1, 4, 2, 5, 3)); // [N,C,OH,KH,OW,KW]
+    x = kiln_permute(x, KILN_AXES(0, 1, 4, 2, 5, 3)); // [N,C,OH,KH,OW,KW]
     x = sliding_added(x, 4, &s[1], width + 2 * o->padding[1]);
     x = sliding_added(x, 2, &s[0], height + 2 * o->padding[0]);
     x = kiln_narrow(kiln_narrow(x, 2, o->padding[0], height), 3, o->padding[1], width);

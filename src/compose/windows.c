@@ -119,15 +119,15 @@ static kiln_tensor *shifted(kiln_tensor *x, size_t count, const int64_t *axes, b
         int64_t n = kiln_dims(x)[axis];
         shifts[i] = back ? -(n / 2) : n / 2;
     }
-    return kiln_roll(x, count, shifts, count, axes);
+    return kiln_roll(x, (kiln_ints){count, shifts}, (kiln_ints){count, axes});
 }
 
-kiln_tensor *compose_fftshift(kiln_tensor *x, size_t axes_count, const int64_t *axes)
+kiln_tensor *compose_fftshift(kiln_tensor *x, kiln_ints axes)
 {
-    return shifted(x, axes_count, axes, false);
+    return shifted(x, axes.count, axes.v, false);
 }
 
-kiln_tensor *compose_ifftshift(kiln_tensor *x, size_t axes_count, const int64_t *axes)
+kiln_tensor *compose_ifftshift(kiln_tensor *x, kiln_ints axes)
 {
-    return shifted(x, axes_count, axes, true);
+    return shifted(x, axes.count, axes.v, true);
 }

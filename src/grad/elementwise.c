@@ -7,6 +7,7 @@
 #include "grad/registry.h"
 #include "grad/rule.h"
 #include "ops/elementwise.h"
+#include "ops/expr.h"
 #include "ops/lower.h"
 #include "tensor/apply.h"
 #include <kiln/ops.h>
@@ -146,8 +147,8 @@ static kiln_status higher_order(struct tape_node *n, const uint8_t *wanted, kiln
     struct rule_walk w = {.in = in, .n_in = n->n_in, .n_params = n->op->n_attrs, .dy = dy};
     int count = 0;
     for (; count < n->n_in; count++)
-        params[count] =
-            (struct scalar_param){n->op->in_names[count], e->condition_mask >> count & 1 ? CLASS_BOOL : CLASS_F64};
+        params[count] = (struct scalar_param){elementwise_name_in_expr(n->op, count),
+                                              e->condition_mask >> count & 1 ? CLASS_BOOL : CLASS_F64};
     for (int i = 0; i < w.n_params; i++) {
         w.inputs[count].f64 = n->attrs[i].f;
         params[count++] = (struct scalar_param){e->params[i], CLASS_F64};

@@ -14,7 +14,7 @@ static kiln_tensor *turn_round(kiln_tensor *grad, struct piece_place *p)
         p->strides[i] = -p->strides[i];
         if (p->dims[i] > 1) axes[n++] = i;
     }
-    return n ? kiln_flip(grad, n, axes) : grad;
+    return n ? kiln_flip(grad, (kiln_ints){n, axes}) : grad;
 }
 
 // Dimensions of more than one element by their strides, the largest first; of equal ones the shorter first.
@@ -108,7 +108,7 @@ static kiln_tensor *in_columns(kiln_tensor *grad, const struct piece_place *p, i
         in_order &= i == 0 || dims[i] > dims[i - 1];
         order[k++] = dims[i];
     }
-    if (!in_order) grad = kiln_permute(grad, (size_t)k, order);
+    if (!in_order) grad = kiln_permute(grad, (kiln_ints){(size_t)k, order});
     return grad ? kiln_reshape(grad, KILN_SHAPE(numel / r->period, r->length)) : NULL;
 }
 

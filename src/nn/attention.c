@@ -98,9 +98,11 @@ kiln_cell *kiln_nn_multi_head_attention(kiln_device *dev, int64_t width, int64_t
     cell_say_sizes(cell, "%" PRId64 ", %" PRId64 " heads", width, heads);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     kiln_cell_make_parameter(cell, "in_proj_weight", dev, dtype, KILN_SHAPE(rows, width), "xavier_uniform");
-    if (!o.no_bias) kiln_cell_make_parameter(cell, "in_proj_bias", dev, dtype, KILN_SHAPE(rows), "zeros");
-    kiln_cell_add_child(cell, "out_proj",
-                        kiln_nn_dense(dev, width, width, KILN_NN_DENSE(.no_bias = o.no_bias, .dtype = dtype)));
+    if (cell_wants_bias("nn_multi_head_attention", o.bias, o.no_bias, true))
+        kiln_cell_make_parameter(cell, "in_proj_bias", dev, dtype, KILN_SHAPE(rows), "zeros");
+    kiln_cell_add_child(
+        cell, "out_proj",
+        kiln_nn_dense(dev, width, width, KILN_NN_DENSE(.bias = o.bias, .no_bias = o.no_bias, .dtype = dtype)));
     return cell_or_null(cell);
 }
 

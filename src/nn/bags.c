@@ -66,7 +66,7 @@ kiln_cell *kiln_nn_bilinear(kiln_device *dev, int64_t in1, int64_t in2, int64_t 
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in1, in2),
                              o.weight_init ? o.weight_init : init);
-    if (!o.no_bias)
+    if (cell_wants_bias("nn_bilinear", o.bias, o.no_bias, true))
         kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : init);
     return cell_or_null(cell);
 }

@@ -77,6 +77,12 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
     return status;
 }
 
+bool cell_wants_bias(const char *function, bool bias, bool no_bias, bool otherwise)
+{
+    if (bias && no_bias) error_set(KILN_E_ARGUMENT, "%s: .bias and .no_bias are both set", function);
+    return bias || (otherwise && !no_bias);
+}
+
 void cell_say_sizes(kiln_cell *cell, const char *format, ...)
 {
     va_list args;

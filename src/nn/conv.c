@@ -109,8 +109,9 @@ kiln_cell *kiln_nn_conv1d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     take_list(c.padding, &o.padding, 1, 0);
     take_list(c.dilation, &o.dilation, 1, 1);
     if (check(&c, in, out) || read_pad_mode(&c, o.pad_mode)) return NULL;
-    return make(dev, &c, run_conv1d, out, in / c.groups, out,
-                &(struct parameters){o.bias, o.weight_init, o.bias_init, o.dtype});
+    return make(
+        dev, &c, run_conv1d, out, in / c.groups, out,
+        &(struct parameters){cell_wants_bias(c.name, o.bias, o.no_bias, false), o.weight_init, o.bias_init, o.dtype});
 }
 
 static kiln_status run_conv3d(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
@@ -135,8 +136,9 @@ kiln_cell *kiln_nn_conv3d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     take_list(c.padding, o.padding, 3, 0);
     take_list(c.dilation, o.dilation, 3, 1);
     if (check(&c, in, out) || read_pad_mode(&c, o.pad_mode)) return NULL;
-    return make(dev, &c, run_conv3d, out, in / c.groups, out,
-                &(struct parameters){o.bias, o.weight_init, o.bias_init, o.dtype});
+    return make(
+        dev, &c, run_conv3d, out, in / c.groups, out,
+        &(struct parameters){cell_wants_bias(c.name, o.bias, o.no_bias, false), o.weight_init, o.bias_init, o.dtype});
 }
 
 // --- transposed
@@ -187,8 +189,9 @@ static kiln_cell *transposed(const char *name, int n, kiln_device *dev, int64_t 
     take_list(c.more, o.output_padding, n, 0);
     take_list(c.dilation, o.dilation, n, 1);
     if (check(&c, in, out)) return NULL;
-    return make(dev, &c, run_transposed, in, out / c.groups, out,
-                &(struct parameters){o.bias, o.weight_init, o.bias_init, o.dtype});
+    return make(
+        dev, &c, run_transposed, in, out / c.groups, out,
+        &(struct parameters){cell_wants_bias(c.name, o.bias, o.no_bias, false), o.weight_init, o.bias_init, o.dtype});
 }
 
 kiln_cell *kiln_nn_conv_transpose1d(kiln_device *dev, int64_t in, int64_t out, int64_t kernel,

@@ -32,7 +32,7 @@ kiln_cell *kiln_nn_dense(kiln_device *dev, int64_t in, int64_t out, const kiln_n
     char by_fan[INIT_TEXT_B];
     init_by_fan_in(by_fan, in);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in), o.weight_init ? o.weight_init : by_fan);
-    if (!o.no_bias)
+    if (cell_wants_bias("nn_dense", o.bias, o.no_bias, true))
         kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
     cell_say_sizes(cell, "%" PRId64 " → %" PRId64, in, out);
     return cell_or_null(cell);
@@ -154,6 +154,7 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     init_by_fan_in(by_fan, in / c.groups * c.kernel[0] * c.kernel[1]);
     kiln_cell_make_parameter(cell, "weight", dev, dtype, KILN_SHAPE(out, in / c.groups, c.kernel[0], c.kernel[1]),
                              o.weight_init ? o.weight_init : by_fan);
-    if (o.bias) kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
+    if (cell_wants_bias("nn_conv2d", o.bias, o.no_bias, false))
+        kiln_cell_make_parameter(cell, "bias", dev, dtype, KILN_SHAPE(out), o.bias_init ? o.bias_init : by_fan);
     return cell_or_null(cell);
 }

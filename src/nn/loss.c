@@ -131,7 +131,7 @@ kiln_tensor *kiln_loss_nll(kiln_tensor *log_probs, kiln_tensor *labels, kiln_red
     kiln_scope *scope = kiln_scope_begin();
     kiln_tensor *index = label_index(labels, kiln_dim(log_probs, 1));
     kiln_tensor *picked = kiln_gather(log_probs, 1, kiln_unsqueeze(index, 1));
-    return scope_return(&scope, reduce(kiln_neg(kiln_squeeze(picked, KILN_SHAPE(1))), reduction));
+    return scope_return(&scope, reduce(kiln_neg(kiln_squeeze(picked, KILN_AXES(1))), reduction));
 }
 
 kiln_tensor *kiln_loss_kl_div(kiln_tensor *log_probs, kiln_tensor *target, kiln_reduction reduction)

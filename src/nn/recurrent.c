@@ -41,6 +41,7 @@ static struct initial initial_of(int64_t hidden, const kiln_nn_recurrent_opts *o
 static kiln_cell *begin(const char *name, enum kind kind, kiln_construct_fn run, int64_t in, int64_t hidden,
                         const kiln_nn_recurrent_opts *o)
 {
+    char function[24];
     if (kiln_error()) return NULL;
     if (in < 1 || hidden < 1 || o->layers < 0 || o->projection < 0 || !(o->dropout >= 0 && o->dropout < 1)) {
         error_set(KILN_E_ARGUMENT,
@@ -59,6 +60,8 @@ static kiln_cell *begin(const char *name, enum kind kind, kiln_construct_fn run,
     *r = (struct recurrent){.kind = kind, .o = *o};
     r->o.init = NULL; // borrowed
     cell_say_sizes(cell, "%" PRId64 " → %" PRId64, in, hidden);
+    snprintf(function, sizeof function, "nn_%s", name);
+    r->o.no_bias = !cell_wants_bias(function, o->bias, o->no_bias, true);
     cell->n_in = cell->n_out = 0;
     return cell;
 }
@@ -86,7 +89,7 @@ static kiln_cell *step_cell(enum kind kind, kiln_device *dev, int64_t in, int64_
     snprintf(name, sizeof name, "nn_%s", k->cell);
     if (options_read(name, KILN_NN_RECURRENT, &o, opts)) return NULL;
     if (!kiln_error() && (o.layers || o.bidirectional || o.batch_first || o.lengths || o.dropout > 0 || o.projection))
-        error_set(KILN_E_ARGUMENT, "nn_%s: a step has only .no_bias, .relu, .init and .dtype", k->cell);
+        error_set(KILN_E_ARGUMENT, "nn_%s: a step has only .bias, .no_bias, .relu, .init and .dtype", k->cell);
     kiln_cell *cell = begin(k->cell, kind, run_step, in, hidden, &o);
     if (!cell) return NULL;
     cell->n_in = 1 + k->states;
@@ -96,7 +99,7 @@ static kiln_cell *step_cell(enum kind kind, kiln_device *dev, int64_t in, int64_
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     kiln_cell_make_parameter(cell, "weight_ih", dev, dtype, KILN_SHAPE(rows, in), init.text);
     kiln_cell_make_parameter(cell, "weight_hh", dev, dtype, KILN_SHAPE(rows, hidden), init.text);
-    if (!o.no_bias) {
+    if (!((struct recurrent *)cell->user)->o.no_bias) {
         kiln_cell_make_parameter(cell, "bias_ih", dev, dtype, KILN_SHAPE(rows), init.text);
         kiln_cell_make_parameter(cell, "bias_hh", dev, dtype, KILN_SHAPE(rows), init.text);
     }
@@ -143,9 +146,9 @@ static kiln_status run_sequence(kiln_cell *cell, void *user, kiln_tensor *const 
     kiln_tensor *weights[5 * 256];
     for (size_t i = 0; i < n; i++) weights[i] = cell_tensor_at(cell, i);
     const kiln_recurrent_opts *o =
-        KILN_RECURRENT(.layers = r->o.layers, .bidirectional = r->o.bidirectional, .no_bias = r->o.no_bias,
-                       .batch_first = r->o.batch_first, .dropout = cell->training ? r->o.dropout : 0,
-                       .projected = r->o.projection > 0, .relu = r->o.relu);
+        KILN_RECURRENT(.layers = r->o.layers, .bidirectional = r->o.bidirectional, .batch_first = r->o.batch_first,
+                       .dropout = cell->training ? r->o.dropout : 0, .projected = r->o.projection > 0,
+                       .relu = r->o.relu);
     kiln_status status =
         r->kind == LSTM  ? kiln_lstm(in[0], h0, h0 ? in[2] : NULL, lengths, weights, n, o, &made[0], &made[1], &made[2])
         : r->kind == GRU ? kiln_gru(in[0], h0, lengths, weights, n, o, &made[0], &made[1])

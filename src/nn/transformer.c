@@ -104,10 +104,11 @@ static kiln_cell *make_layer(const char *kind, kiln_device *dev, int64_t width, 
     *t = (struct transformer){.norm_first = o->norm_first, .decodes = decodes};
     cell_say_sizes(cell, "%" PRId64 ", %" PRId64 " heads", width, heads);
     snprintf(t->activation, sizeof t->activation, "%s", o->activation ? o->activation : "relu");
+    bool bias = cell_wants_bias(name, o->bias, o->no_bias, true);
     int64_t inner = o->feed_forward ? o->feed_forward : 2048;
-    const kiln_nn_dense_opts *dense = KILN_NN_DENSE(.no_bias = o->no_bias, .dtype = o->dtype);
+    const kiln_nn_dense_opts *dense = KILN_NN_DENSE(.no_bias = !bias, .dtype = o->dtype);
     kiln_nn_attention_opts attention = {.size = sizeof attention,
-                                        .no_bias = o->no_bias,
+                                        .no_bias = !bias,
                                         .dropout = o->dropout,
                                         .causal = o->causal,
                                         .kv_heads = o->kv_heads,

@@ -271,7 +271,7 @@ static kiln_tensor *move_axis(kiln_tensor *x, int64_t from, int64_t to)
         if (i != from) order[n++] = i;
     memmove(order + to + 1, order + to, (size_t)(rank - 1 - to) * sizeof *order);
     order[to] = from;
-    return kiln_permute(x, (size_t)rank, order);
+    return kiln_permute(x, (kiln_ints){(size_t)rank, order});
 }
 
 struct scan_list {
@@ -294,7 +294,7 @@ static kiln_status turn(struct onnx_call *c, const struct scan_list *s, size_t i
     NEED(*t);
     TRY(onnx_axis(c, axis, kiln_rank(*t), &axis));
     if (axis && !back) *t = move_axis(*t, axis, 0);
-    if (s->directions.v && s->directions.v[i]) *t = kiln_flip(*t, 1, &first);
+    if (s->directions.v && s->directions.v[i]) *t = kiln_flip(*t, (kiln_ints){1, &first});
     if (axis && back) *t = move_axis(*t, 0, axis);
     NEED(*t);
     return KILN_OK;

@@ -81,7 +81,7 @@ static kiln_tensor *in_order(const struct factor *f, const char *order)
     int64_t axes[KILN_MAX_RANK];
     size_t n = strlen(order);
     for (size_t i = 0; i < n; i++) axes[i] = strchr(f->labels, order[i]) - f->labels;
-    return kiln_permute(f->t, n, axes);
+    return kiln_permute(f->t, (kiln_ints){n, axes});
 }
 
 static int64_t size_of(const struct factor *f, const char *labels)

@@ -131,7 +131,7 @@ kiln_status onnx_op_one_hot(struct onnx_call *c)
     for (int64_t i = 0, from = 0; i < (int64_t)kiln_rank(hot); i++)
         order[i] = i == axis ? (int64_t)kiln_rank(hot) - 1 : from++;
     kiln_tensor *y = kiln_where(hot, kiln_select(values, 0, 1), kiln_select(values, 0, 0));
-    return onnx_give(c, 0, kiln_permute(y, kiln_rank(hot), order));
+    return onnx_give(c, 0, kiln_permute(y, (kiln_ints){kiln_rank(hot), order}));
 }
 
 kiln_status onnx_op_topk(struct onnx_call *c)

@@ -171,7 +171,7 @@ static kiln_status give_all(struct onnx_call *c, const struct recurrent *u, kiln
     if (onnx_wants(c, 0)) {
         for (size_t d = 0; d < directions; d++) list[d] = of[d][n_carried];
         kiln_tensor *y = kiln_stack(list, directions, 1);
-        TRY(onnx_give(c, 0, batch_first ? kiln_permute(y, KILN_SHAPE(2, 0, 1, 3)) : y));
+        TRY(onnx_give(c, 0, batch_first ? kiln_permute(y, KILN_AXES(2, 0, 1, 3)) : y));
     }
     for (size_t i = 0; i < n_carried; i++) {
         if (!onnx_wants(c, (int)i + 1)) continue;

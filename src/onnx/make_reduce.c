@@ -99,7 +99,7 @@ kiln_status onnx_op_arg(struct onnx_call *c)
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
     TRY(onnx_axis(c, axis, kiln_rank(x), &axis));
-    if (last) x = kiln_flip(x, 1, &axis);
+    if (last) x = kiln_flip(x, (kiln_ints){1, &axis});
     struct attr attrs[] = {attr_of_ints(1, &axis), attr_of_bool(keep != 0)};
     kiln_tensor *in[] = {x}, *y = x ? op_apply1(op_table[c->row->op], c->dev, 1, in, attrs) : NULL;
     if (y && last) y = kiln_sub(kiln_scalar_int(kiln_dims(x)[axis] - 1), y);
@@ -117,7 +117,7 @@ kiln_status onnx_op_cumsum(struct onnx_call *c)
     NEED(x);
     TRY(onnx_axis(c, axis, kiln_rank(x), &axis));
     kiln_dtype dtype = kiln_tensor_dtype(x);
-    if (reverse) x = kiln_flip(x, 1, &axis);
+    if (reverse) x = kiln_flip(x, (kiln_ints){1, &axis});
     int64_t size = x ? kiln_dims(x)[axis] : 0;
     // Without the element itself: a place later, with 0 in front.
     if (exclusive && size) {
@@ -127,5 +127,5 @@ kiln_status onnx_op_cumsum(struct onnx_call *c)
     }
     x = kiln_cumsum(x, axis);
     if (x && kiln_tensor_dtype(x) != dtype) x = kiln_cast(x, dtype);
-    return onnx_give(c, 0, reverse ? kiln_flip(x, 1, &axis) : x);
+    return onnx_give(c, 0, reverse ? kiln_flip(x, (kiln_ints){1, &axis}) : x);
 }

@@ -198,10 +198,10 @@ kiln_status onnx_op_transpose(struct onnx_call *c)
     TRY(onnx_ints(c, "perm", &perm));
     kiln_tensor *x = onnx_in(c, 0);
     NEED(x);
-    if (perm.v) return onnx_give(c, 0, kiln_permute(x, perm.count, perm.v));
+    if (perm.v) return onnx_give(c, 0, kiln_permute(x, (kiln_ints){perm.count, perm.v}));
     size_t rank = kiln_rank(x);
     for (size_t i = 0; i < rank; i++) axes[i] = (int64_t)(rank - 1 - i);
-    return onnx_give(c, 0, kiln_permute(x, rank, axes));
+    return onnx_give(c, 0, kiln_permute(x, (kiln_ints){rank, axes}));
 }
 
 // Both ways: a dimension of 1, of x or of the shape, takes the other's size.
@@ -256,7 +256,7 @@ kiln_status onnx_op_squeeze(struct onnx_call *c)
     NEED(x);
     TRY(onnx_axes(c, 1, kiln_rank(x), axes, &n));
     if (!n && onnx_has(c, 1)) return onnx_give(c, 0, x);
-    return onnx_give(c, 0, kiln_squeeze(x, n, axes));
+    return onnx_give(c, 0, kiln_squeeze(x, (kiln_ints){n, axes}));
 }
 
 kiln_status onnx_op_unsqueeze(struct onnx_call *c)
@@ -318,7 +318,7 @@ kiln_status onnx_op_depth_to_space(struct onnx_call *c)
         return onnx_bad(c, KILN_E_SHAPE, "%lld channels for blocks of %lld", (long long)d[1], (long long)b);
     kiln_tensor *y =
         columns ? kiln_reshape(x, KILN_SHAPE(n, depth, b, b, h, w)) : kiln_reshape(x, KILN_SHAPE(n, b, b, depth, h, w));
-    y = columns ? kiln_permute(y, KILN_SHAPE(0, 1, 4, 2, 5, 3)) : kiln_permute(y, KILN_SHAPE(0, 3, 4, 1, 5, 2));
+    y = columns ? kiln_permute(y, KILN_AXES(0, 1, 4, 2, 5, 3)) : kiln_permute(y, KILN_AXES(0, 3, 4, 1, 5, 2));
     return onnx_give(c, 0, kiln_reshape(y, KILN_SHAPE(n, depth, h * b, w * b)));
 }
 
@@ -333,6 +333,6 @@ kiln_status onnx_op_space_to_depth(struct onnx_call *c)
     int64_t n = d[0], depth = d[1], h = d[2] / b, w = d[3] / b;
     if (h * b != d[2] || w * b != d[3])
         return onnx_bad(c, KILN_E_SHAPE, "blocks of %lld do not divide the image", (long long)b);
-    kiln_tensor *y = kiln_permute(kiln_reshape(x, KILN_SHAPE(n, depth, h, b, w, b)), KILN_SHAPE(0, 3, 5, 1, 2, 4));
+    kiln_tensor *y = kiln_permute(kiln_reshape(x, KILN_SHAPE(n, depth, h, b, w, b)), KILN_AXES(0, 3, 5, 1, 2, 4));
     return onnx_give(c, 0, kiln_reshape(y, KILN_SHAPE(n, depth * b * b, h, w)));
 }

@@ -82,7 +82,7 @@ kiln_tensor *onnx_to_image(const struct onnx_window *w, kiln_tensor *x)
 
 kiln_tensor *onnx_from_image(const struct onnx_window *w, kiln_tensor *x)
 {
-    return w->flat ? kiln_squeeze(x, KILN_SHAPE(2)) : x;
+    return w->flat ? kiln_squeeze(x, KILN_AXES(2)) : x;
 }
 
 bool onnx_is_even(const struct onnx_window *w)

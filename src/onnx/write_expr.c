@@ -200,7 +200,7 @@ static int list_params(struct onnx_writer *w, enum scalar_class cls, struct scal
     int n_in = onnx_operands(w);
     for (int i = 0; i < n_in; i++) {
         enum scalar_class own = e->condition_mask >> i & 1 ? CLASS_BOOL : cls;
-        params[i] = (struct scalar_param){n->op->in_names[i], own};
+        params[i] = (struct scalar_param){elementwise_name_in_expr(n->op, i), own};
         in[i] = onnx_operand(w, i, dtype_of_class(own));
     }
     for (int i = 0; i < n->op->n_attrs; i++) {

@@ -32,8 +32,7 @@ static const char *row_text(struct arena *a, int family, const struct kernel_inf
     const struct op *op =
         &op_instances[family < elementwise_row_count ? family : OP_GRADIENTS + family - FAMILY_GRADIENTS];
     for (int i = 0; i < op->max_in; i++) {
-        const char *name = family < elementwise_row_count ? elementwise_input_name(op->max_in, i) : op->in_names[i];
-        p[(*n)++] = (struct scalar_param){name, (enum scalar_class)k->in_cls[i]};
+        p[(*n)++] = (struct scalar_param){elementwise_name_in_expr(op, i), (enum scalar_class)k->in_cls[i]};
     }
     for (int i = 0; i < op->n_attrs; i++) p[(*n)++] = (struct scalar_param){op->elementwise->params[i], cls};
     return elementwise_expr(op->elementwise, cls);

@@ -26,6 +26,8 @@ struct op_elementwise {
     const char *iexpr, *bexpr;                      // for i32 and i64, for bool; default: expr
     const char *grad[ELEMENTWISE_MAX_IN];           // over the inputs, y, dy and the params; NULL: zero
     const char *params[ELEMENTWISE_MAX_PARAMS + 1]; // run-time scalars, positional doubles of the public function
+    const char *in[ELEMENTWISE_MAX_IN];             // names for users; default: x, or a, b, c
+    const char *call;                               // "bac": the order of the public function; default: the row's
     uint16_t flags;                                 // OP_COMMUTES, OP_ZERO_GRAD …
     double domain[ELEMENTWISE_MAX_IN][2];           // where tests and benchmarks draw from; {0, 0}: [-3, 3]
     float ulp[2];                                   // bound against an exact result, f32 and f64; 0: exact

@@ -8,6 +8,21 @@ const char *elementwise_input_name(int n_in, int i)
     return n_in == 1 ? "x" : names[i];
 }
 
+const char *elementwise_public_name(const struct elementwise_row *r, int i)
+{
+    return r->e.in[i] ? r->e.in[i] : elementwise_input_name(r->n_in, i);
+}
+
+int elementwise_parameter(const struct elementwise_row *r, int k)
+{
+    return r->e.call ? r->e.call[k] - 'a' : k;
+}
+
+const char *elementwise_name_in_expr(const struct op *op, int i)
+{
+    return op->flags & OP_HIDDEN ? op->in_names[i] : elementwise_input_name(op->max_in, i);
+}
+
 const char *elementwise_expr(const struct op_elementwise *e, enum scalar_class cls)
 {
     if ((cls == CLASS_I32 || cls == CLASS_I64) && e->iexpr) return e->iexpr;

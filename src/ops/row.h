@@ -6,8 +6,8 @@
 
 // `args` is the public signature, in order: `x` a tensor, `x?` an optional one (inside options, and of hidden ops),
 // `x*` a list of tensors with its count, `dev` the device of an op that creates, `axis:int`, `p:float`, `flag:bool`,
-// `shape:ints` (count and values), `dtype:dtype`, `@name` an options struct of options.def. Tensors become inputs, the
-// rest attributes by these names.
+// `shape:ints` (count and values), `axes:axes` (a kiln_ints), `shifts:shifts` (one that goes with sizes),
+// `dtype:dtype`, `@name` an options struct of options.def. Tensors become inputs, the rest attributes by these names.
 struct structured_row {
     const char *name;
     const char *args;

@@ -38,9 +38,9 @@ void wrong_indices(void **state)
     BAD(kiln_scatter_reduce(x, 0, I64(1, 4), F32(1, 4), 9, true), KILN_E_ARGUMENT, "scatter_reduce: ", "9");
     BAD(kiln_tensor_split(x, 0, KILN_SHAPE(1), out, 1), KILN_E_ARGUMENT, "tensor_split: ", "2 parts", "n_out is 1");
     BAD(kiln_array_split(x, 0, NULL, 2), KILN_E_ARGUMENT, "array_split: ", "parts is NULL");
-    BAD(kiln_moveaxis(x, KILN_SHAPE(0, 0), KILN_SHAPE(0, 1)), KILN_E_AXIS, "moveaxis: ", "from", "0 twice");
+    BAD(kiln_moveaxis(x, KILN_AXES(0, 0), KILN_AXES(0, 1)), KILN_E_AXIS, "moveaxis: ", "from", "0 twice");
     BAD(kiln_unflatten(x, 1, 2, NULL), KILN_E_ARGUMENT, "unflatten: ", "shape is NULL");
-    BAD(kiln_moveaxis(x, 1, NULL, KILN_SHAPE(0)), KILN_E_ARGUMENT, "moveaxis: ", "from is NULL");
+    BAD(kiln_moveaxis(x, (kiln_ints){1, NULL}, KILN_AXES(0)), KILN_E_ARGUMENT, "moveaxis: ", "from is NULL");
     BAD(kiln_unflatten(x, 1, KILN_SHAPE(3, -1)), KILN_E_SHAPE, "unflatten: ", "axis 1", "f32[3,4]");
     BAD(kiln_select_scatter(x, s, 0, 3), KILN_E_AXIS, "select_scatter: ", "index 3", "f32[3,4]");
     BAD(kiln_slice_scatter(x, s, 0, 0, 2, -1), KILN_E_ARGUMENT, "slice_scatter: ", "step is -1");

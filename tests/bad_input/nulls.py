@@ -4,7 +4,7 @@ import re
 import sys
 
 NUMBERS = {'size_t': '1', 'int64_t': '1', 'uint64_t': '1', 'uint32_t': '1', 'int': '1', 'unsigned': '1', 'double': '1',
-           'bool': 'false', 'kiln_operand': 'KILN_OPERAND(1)', 'kiln_dtype': 'KILN_F32'}
+           'bool': 'false', 'kiln_operand': 'KILN_OPERAND(1)', 'kiln_ints': 'KILN_AXES(0)', 'kiln_dtype': 'KILN_F32'}
 # By the type without const and spaces: see nulls.c.
 VALID = {'kiln_tensor*': 'tensor', 'kiln_device*': 'dev', 'kiln_cell*': 'cell', 'kiln_optim*': 'optim',
          'kiln_schedule*': 'schedule', 'kiln_function*': 'function', 'kiln_graph*': 'graph', 'kiln_loader*': 'loader',

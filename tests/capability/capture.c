@@ -45,7 +45,7 @@ enum { SUMS = 40 };
 static kiln_status many_launches(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = in[0];
-    for (int i = 0; i < SUMS; i++) out[0] = kiln_cumsum(kiln_flip(out[0], 1, (int64_t[]){0}), 0);
+    for (int i = 0; i < SUMS; i++) out[0] = kiln_cumsum(kiln_flip(out[0], KILN_AXES(0)), 0);
     return kiln_error();
 }
 

@@ -38,9 +38,9 @@ MOVES(diag_embed, 3, DIMS(x->dims[1] + 2, x->dims[0], x->dims[1] + 2),
 CALL(diagflat, kiln_diagflat(in[0], 0))
 MOVES(diagflat, 2, DIMS(x->n, x->n),
       { from[0] = at[0] == at[1] ? at[0] / x->dims[1] : -1, from[1] = at[0] % x->dims[1]; })
-CALL(moveaxis, kiln_moveaxis(in[0], KILN_SHAPE(0, -1), KILN_SHAPE(-1, 0)))
+CALL(moveaxis, kiln_moveaxis(in[0], KILN_AXES(0, -1), KILN_AXES(-1, 0)))
 MOVES(moveaxis, 3, DIMS(x->dims[2], x->dims[1], x->dims[0]), { from[2] = at[0], from[1] = at[1], from[0] = at[2]; })
-CALL(movedim, kiln_movedim(in[0], KILN_SHAPE(2), KILN_SHAPE(0)))
+CALL(movedim, kiln_movedim(in[0], KILN_AXES(2), KILN_AXES(0)))
 MOVES(movedim, 3, DIMS(x->dims[2], x->dims[0], x->dims[1]), { from[2] = at[0], from[0] = at[1], from[1] = at[2]; })
 CALL(unflatten, kiln_unflatten(in[0], 1, KILN_SHAPE(2, -1)))
 MOVES(unflatten, 4, DIMS(x->dims[0], 2, x->dims[1] / 2, x->dims[2]),

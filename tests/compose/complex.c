@@ -198,13 +198,13 @@ static void expect_sums(const struct host *in, struct host *out)
 static void call_moved(kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *z = z_of(in[0]), *index = kiln_arange(kiln_tensor_device(z), KILN_I64, 2, -1, -1);
-    kiln_tensor *rows = kiln_reshape(kiln_permute(z, KILN_SHAPE(1, 0)), KILN_SHAPE(2, -1));
-    out[0] = pairs_of(kiln_concat((kiln_tensor *[]){rows, kiln_flip(rows, KILN_SHAPE(0))}, 2, 1));
+    kiln_tensor *rows = kiln_reshape(kiln_permute(z, KILN_AXES(1, 0)), KILN_SHAPE(2, -1));
+    out[0] = pairs_of(kiln_concat((kiln_tensor *[]){rows, kiln_flip(rows, KILN_AXES(0))}, 2, 1));
     out[1] = pairs_of(kiln_take(kiln_transpose(z, 0, -1), 0, index));
     out[2] = pairs_of(kiln_pad(kiln_narrow(z, 1, 1, 2), KILN_PAD(.after = KILN_AXES(1), .value = 3)));
     kiln_tensor *part = kiln_slice(z, KILN_SLICE(.start = KILN_AXES(0, 3), .step = KILN_AXES(1, -2)));
     out[3] = pairs_of(kiln_roll(kiln_unsqueeze(kiln_select(kiln_expand(part, KILN_SHAPE(3, 2, 2)), 0, 1), -1),
-                                KILN_SHAPE(1), KILN_SHAPE(-2)));
+                                KILN_ARGS(1), KILN_AXES(-2)));
 }
 
 static void expect_moved(const struct host *in, struct host *out)

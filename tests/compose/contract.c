@@ -17,7 +17,7 @@ static void contracted(const struct host *a, const struct host *b, int n, struct
 
 static void call_tensordot(kiln_tensor *const *in, kiln_tensor **out)
 {
-    out[0] = kiln_tensordot(in[0], in[1], KILN_SHAPE(1, 2), KILN_SHAPE(0, -2));
+    out[0] = kiln_tensordot(in[0], in[1], KILN_AXES(1, 2), KILN_AXES(0, -2));
 }
 
 static void expect_tensordot(const struct host *in, struct host *out)
@@ -27,7 +27,7 @@ static void expect_tensordot(const struct host *in, struct host *out)
 
 static void call_tensordot_none(kiln_tensor *const *in, kiln_tensor **out)
 {
-    out[0] = kiln_tensordot(in[0], in[1], 0, NULL, 0, NULL);
+    out[0] = kiln_tensordot(in[0], in[1], KILN_AXES0, KILN_AXES0);
 }
 
 static void expect_tensordot_none(const struct host *in, struct host *out)
@@ -37,7 +37,7 @@ static void expect_tensordot_none(const struct host *in, struct host *out)
 
 static void call_tensordot_crossed(kiln_tensor *const *in, kiln_tensor **out)
 {
-    out[0] = kiln_tensordot(in[0], in[1], KILN_SHAPE(0, 2), KILN_SHAPE(1, 0));
+    out[0] = kiln_tensordot(in[0], in[1], KILN_AXES(0, 2), KILN_AXES(1, 0));
 }
 
 // a [2,3,4], b [4,2,5]

@@ -175,10 +175,10 @@ static void expect_irfft(const struct host *in, struct host *out)
 static void call_fftn(kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *z = z_of(in[0]);
-    out[0] = pairs_of(kiln_fft2(kiln_squeeze(kiln_unsqueeze(z, -1), KILN_SHAPE(-1)), NULL));
-    out[1] = pairs_of(kiln_ifft2(kiln_fftn(z, 0, NULL, NULL), NULL));
+    out[0] = pairs_of(kiln_fft2(kiln_squeeze(kiln_unsqueeze(z, -1), KILN_AXES(-1)), NULL));
+    out[1] = pairs_of(kiln_ifft2(kiln_fftn(z, KILN_AXES0, NULL), NULL));
     out[2] = kiln_irfft2(kiln_rfft2(kiln_real(z), NULL), KILN_FFT(.n = 4));
-    out[3] = kiln_irfftn(kiln_rfftn(kiln_imag(z), KILN_SHAPE(1, 0), NULL), KILN_SHAPE(1, 0), KILN_FFT(.n = 3));
+    out[3] = kiln_irfftn(kiln_rfftn(kiln_imag(z), KILN_AXES(1, 0), NULL), KILN_AXES(1, 0), KILN_FFT(.n = 3));
 }
 
 static void expect_fftn(const struct host *in, struct host *out)

@@ -159,14 +159,13 @@ static void call_lstm(kiln_tensor *const *in, kiln_tensor **out)
 
 static void call_gru_lengths(kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_gru(in[0], in[1], in[2], in + 3, 4, KILN_RECURRENT(.bidirectional = true, .no_bias = true), &out[0], &out[1]);
+    kiln_gru(in[0], in[1], in[2], in + 3, 4, KILN_RECURRENT(.bidirectional = true), &out[0], &out[1]);
 }
 
 static void call_lstm_deep(kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_lstm(in[0], NULL, NULL, in[1], in + 2, 8,
-              KILN_RECURRENT(.layers = 2, .bidirectional = true, .no_bias = true, .batch_first = true), &out[0],
-              &out[1], &out[2]);
+              KILN_RECURRENT(.layers = 2, .bidirectional = true, .batch_first = true), &out[0], &out[1], &out[2]);
 }
 
 static void call_lstm_projected(kiln_tensor *const *in, kiln_tensor **out)
@@ -176,8 +175,7 @@ static void call_lstm_projected(kiln_tensor *const *in, kiln_tensor **out)
 
 static void call_rnn_relu_alone(kiln_tensor *const *in, kiln_tensor **out)
 {
-    kiln_rnn(in[0], in[1], NULL, in + 2, 4, KILN_RECURRENT(.layers = 2, .relu = true, .no_bias = true), &out[0],
-             &out[1]);
+    kiln_rnn(in[0], in[1], NULL, in + 2, 4, KILN_RECURRENT(.layers = 2, .relu = true), &out[0], &out[1]);
 }
 
 struct network {

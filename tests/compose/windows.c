@@ -90,9 +90,9 @@ FREQUENCIES(7)
 
 static void call_shift(kiln_tensor *const *in, kiln_tensor **out)
 {
-    out[0] = kiln_fftshift(in[0], 0, NULL);
-    out[1] = kiln_ifftshift(in[0], 1, (int64_t[]){-1});
-    out[2] = kiln_ifftshift(out[0], 0, NULL);
+    out[0] = kiln_fftshift(in[0], KILN_AXES0);
+    out[1] = kiln_ifftshift(in[0], KILN_AXES(-1));
+    out[2] = kiln_ifftshift(out[0], KILN_AXES0);
 }
 
 static void expect_shift(const struct host *in, struct host *out)

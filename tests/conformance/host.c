@@ -128,10 +128,10 @@ static kiln_tensor *view(const struct host *h, enum host_layout layout, kiln_ten
     switch (layout) {
     case LAYOUT_TRANSPOSED:
         for (size_t i = 0; i < rank; i++) axes[i] = (int64_t)(rank - 1 - i);
-        return kiln_permute(base, rank, axes);
+        return kiln_permute(base, (kiln_ints){rank, axes});
     case LAYOUT_ROTATED:
         for (size_t i = 0; i < rank; i++) axes[i] = (int64_t)((i + rank - 1) % rank);
-        return kiln_permute(base, rank, axes);
+        return kiln_permute(base, (kiln_ints){rank, axes});
     case LAYOUT_EXPANDED: return kiln_expand(base, rank, h->dims);
     case LAYOUT_STEP:
     case LAYOUT_NEGATIVE:

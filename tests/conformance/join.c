@@ -159,7 +159,7 @@ void conform_repeat_interleave(const char *op)
 
 static kiln_tensor *call_roll(kiln_tensor *x, const struct mover *c)
 {
-    return kiln_roll(x, (size_t)c->args[0], c->args + 2, (size_t)c->args[1], c->args + 4);
+    return kiln_roll(x, (kiln_ints){(size_t)c->args[0], c->args + 2}, (kiln_ints){(size_t)c->args[1], c->args + 4});
 }
 
 // args: number of shifts, of axes; two shifts; two axes.
@@ -190,8 +190,7 @@ void conform_roll(const char *op)
         {2, {4, 5}, {1, 1, -9, 0, 1}, 2, {4, 5}},
     };
     MOVE(op, cases, call_roll, map_roll);
-    fails(kiln_roll(matrix(), 1, (const int64_t[]){1}, 1, (const int64_t[]){2}), KILN_E_AXIS, op,
-          "an axis out of range");
+    fails(kiln_roll(matrix(), KILN_AXES(1), KILN_AXES(2)), KILN_E_AXIS, op, "an axis out of range");
 }
 
 // args[0] = k; lower triangle or upper.

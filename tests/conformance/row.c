@@ -67,7 +67,9 @@ kiln_tensor *row_call(const struct row *r, kiln_tensor *const *in)
     case 20: return ((T(*)(T, T))f)(in[0], in[1]);
     case 21: return ((T(*)(T, T, double))f)(in[0], in[1], p);
     case 22: return ((T(*)(T, T, double, double))f)(in[0], in[1], p, q);
-    case 30: return ((T(*)(T, T, T))f)(in[0], in[1], in[2]);
+    case 30: // in a graph the mask is first
+        if (!strcmp(r->op->name, "masked_fill")) return ((T(*)(T, T, T))f)(in[1], in[0], in[2]);
+        return ((T(*)(T, T, T))f)(in[0], in[1], in[2]);
     default: return NULL;
     }
 }

@@ -121,7 +121,7 @@ static void assign_reads_before_it_writes(void **state)
         kiln_assign(kiln_narrow(t, 0, 1, 3000), kiln_narrow(t, 0, 0, 3000));
         for (int64_t i = 3000; i > 0; i--) x.v[i] = x.v[i - 1];
         expect(t, &x, "assign to what overlaps");
-        kiln_assign(t, kiln_flip(t, 0, NULL));
+        kiln_assign(t, kiln_flip(t, KILN_AXES0));
         for (int64_t i = 0; i < 1500; i++) {
             long double v = x.v[i];
             x.v[i] = x.v[3000 - i];

@@ -112,7 +112,7 @@ void conform_flatten(const char *op)
 
 static kiln_tensor *call_permute(kiln_tensor *x, const struct view_case *c)
 {
-    return kiln_permute(x, (size_t)c->args[0], c->args + 1);
+    return kiln_permute(x, (kiln_ints){(size_t)c->args[0], c->args + 1});
 }
 
 static void map_permute(const int64_t *out, int64_t *in, const void *user)
@@ -133,9 +133,9 @@ void conform_permute(const char *op)
         {2, {0, 3}, {2, 1, 0}, 2, {3, 0}},
     };
     RUN(op, v, cases);
-    fails(kiln_permute(matrix(), KILN_SHAPE(0)), KILN_E_AXIS, op, "too few axes");
-    fails(kiln_permute(matrix(), KILN_SHAPE(0, 0)), KILN_E_AXIS, op, "an axis twice");
-    fails(kiln_permute(matrix(), KILN_SHAPE(0, 2)), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_permute(matrix(), KILN_AXES(0)), KILN_E_AXIS, op, "too few axes");
+    fails(kiln_permute(matrix(), KILN_AXES(0, 0)), KILN_E_AXIS, op, "an axis twice");
+    fails(kiln_permute(matrix(), KILN_AXES(0, 2)), KILN_E_AXIS, op, "an axis out of range");
 }
 
 static kiln_tensor *call_transpose(kiln_tensor *x, const struct view_case *c)
@@ -164,7 +164,7 @@ void conform_transpose(const char *op)
 
 static kiln_tensor *call_flip(kiln_tensor *x, const struct view_case *c)
 {
-    return kiln_flip(x, (size_t)c->args[0], c->args + 1);
+    return kiln_flip(x, (kiln_ints){(size_t)c->args[0], c->args + 1});
 }
 
 static void map_flip(const int64_t *out, int64_t *in, const void *user)
@@ -187,8 +187,8 @@ void conform_flip(const char *op)
         {2, {0, 6}, {0}, 2, {0, 6}},
     };
     RUN(op, v, cases);
-    fails(kiln_flip(matrix(), KILN_SHAPE(2)), KILN_E_AXIS, op, "an axis out of range");
-    fails(kiln_flip(matrix(), KILN_SHAPE(0, -2)), KILN_E_AXIS, op, "an axis twice");
+    fails(kiln_flip(matrix(), KILN_AXES(2)), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_flip(matrix(), KILN_AXES(0, -2)), KILN_E_AXIS, op, "an axis twice");
 }
 
 // --- axes of size 1
@@ -222,7 +222,7 @@ void conform_expand(const char *op)
 
 static kiln_tensor *call_squeeze(kiln_tensor *x, const struct view_case *c)
 {
-    return kiln_squeeze(x, (size_t)c->args[0], c->args + 1);
+    return kiln_squeeze(x, (kiln_ints){(size_t)c->args[0], c->args + 1});
 }
 
 void conform_squeeze(const char *op)
@@ -235,8 +235,8 @@ void conform_squeeze(const char *op)
         {2, {4, 6}, {0}, 2, {4, 6}},
     };
     RUN(op, v, cases);
-    fails(kiln_squeeze(matrix(), KILN_SHAPE(0)), KILN_E_SHAPE, op, "an axis of size 2");
-    fails(kiln_squeeze(matrix(), KILN_SHAPE(5)), KILN_E_AXIS, op, "an axis out of range");
+    fails(kiln_squeeze(matrix(), KILN_AXES(0)), KILN_E_SHAPE, op, "an axis of size 2");
+    fails(kiln_squeeze(matrix(), KILN_AXES(5)), KILN_E_AXIS, op, "an axis out of range");
 }
 
 static kiln_tensor *call_unsqueeze(kiln_tensor *x, const struct view_case *c)

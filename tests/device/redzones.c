@@ -76,7 +76,7 @@ static void tensors_lie_between_them(void **state)
     for (int64_t n = 1; n < 70; n++) {
         kiln_tensor *x = kiln_arange(dev, KILN_F32, 0, (double)n, 1), *last_one = NULL;
         kiln_tensor *all[] = {kiln_cast(x, KILN_I8), kiln_cast(x, KILN_BF16), kiln_softmax(x, 0),
-                              kiln_flip(x, KILN_SHAPE(0))};
+                              kiln_flip(x, KILN_AXES(0))};
         for (int i = 0; i < 4; i++) last_one = kiln_contiguous(all[i]);
         assert_non_null(last_one);
     }

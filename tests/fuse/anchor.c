@@ -79,7 +79,7 @@ static void masked_operand(kiln_tensor *const *in, kiln_tensor **out)
 static void to_heads(kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *y = kiln_add(kiln_matmul(in[0], in[1]), in[2]); // [2, 9, 24]
-    y = kiln_permute(kiln_reshape(y, KILN_SHAPE(2, 9, 4, 6)), KILN_SHAPE(0, 2, 1, 3));
+    y = kiln_permute(kiln_reshape(y, KILN_SHAPE(2, 9, 4, 6)), KILN_AXES(0, 2, 1, 3));
     out[0] = kiln_mul(kiln_contiguous(y), kiln_scalar(0.5));
 }
 

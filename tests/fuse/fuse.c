@@ -79,7 +79,7 @@ static void sum_and_max(kiln_tensor *const *in, kiln_tensor **out)
 static void reshaped(kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *y = kiln_reshape(kiln_add(in[0], scalar(1)), KILN_SHAPE(6, 20));
-    out[0] = kiln_mul(kiln_permute(kiln_reshape(kiln_exp(y), KILN_SHAPE(3, 2, 20)), KILN_SHAPE(2, 1, 0)), in[1]);
+    out[0] = kiln_mul(kiln_permute(kiln_reshape(kiln_exp(y), KILN_SHAPE(3, 2, 20)), KILN_AXES(2, 1, 0)), in[1]);
 }
 
 static void sliced(kiln_tensor *const *in, kiln_tensor **out)

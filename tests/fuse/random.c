@@ -87,7 +87,7 @@ static struct value view(struct machine *m, struct value a)
     if (rank < 2) return a;
     switch (below(m, 4)) {
     case 0: return (struct value){kiln_transpose(a.t, axis, rank - 1), a.bound, a.exact};
-    case 1: return (struct value){kiln_flip(a.t, 1, &axis), a.bound, a.exact};
+    case 1: return (struct value){kiln_flip(a.t, (kiln_ints){1, &axis}), a.bound, a.exact};
     case 2: return (struct value){kiln_repeat_interleave(a.t, 2, axis), a.bound, a.exact};
     default: {
         int64_t dims[KILN_MAX_RANK], n = 0;

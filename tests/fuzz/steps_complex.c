@@ -58,7 +58,7 @@ kiln_tensor *step_complex(struct operands *o)
     case 0: return product(o, z);
     case 1: return transform(o, z);
     case 2: return say(o, "parts of complex %s added", o->na), kiln_add(kiln_real(z), kiln_imag(z));
-    case 3: return say(o, "complex %s in reverse", o->na), kiln_view_as_real(kiln_flip(z, 0, NULL));
+    case 3: return say(o, "complex %s in reverse", o->na), kiln_view_as_real(kiln_flip(z, KILN_AXES0));
     default:
         say(o, "squared magnitude of complex %s", o->na);
         return kiln_add(kiln_square(kiln_real(z)), kiln_square(kiln_imag(z)));

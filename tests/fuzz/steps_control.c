@@ -45,7 +45,7 @@ static kiln_tensor *some_op(struct run *run, struct rng *r, kiln_tensor *x, kiln
     case 2: return kiln_mul(x, kiln_scalar(0.75));
     case 3: return kiln_sub(x, kiln_mul(y, kiln_scalar(0.25)));
     case 4: return kiln_mul(x, kiln_sigmoid(y));
-    case 5: return kiln_rank(x) ? kiln_flip(kiln_neg(x), 1, (const int64_t[]){0}) : kiln_neg(x);
+    case 5: return kiln_rank(x) ? kiln_flip(kiln_neg(x), KILN_AXES(0)) : kiln_neg(x);
     case 6: return kiln_sub(x, kiln_mean(x, KILN_REDUCE(.keepdims = true)));
     case 7: return kiln_dropout(x, 0.5);
     case 8: { // drawn in f32 in any run, so that all draw the same

@@ -139,8 +139,8 @@ kiln_tensor *step_choice(struct operands *o)
     kiln_tensor *is = is_bool(o->c) ? o->c : kiln_greater(o->c, kiln_scalar(0.25));
     const char *of = is_bool(o->c) ? "" : " > 0.25";
     if (choose(o, 4) == 0 && kiln_rank(b) == 0) {
-        say(o, "masked_fill(%s, %s%s, %s)", o->na, o->nc, of, nb);
-        return kiln_masked_fill(is, b, o->a);
+        say(o, "masked_fill(%s, %s%s, %s)", nb, o->nc, of, o->na);
+        return kiln_masked_fill(b, is, o->a);
     }
     bool turned = choose(o, 2);
     say(o, "where(%s%s, %s, %s)", o->nc, of, turned ? nb : o->na, turned ? o->na : nb);

@@ -17,8 +17,8 @@ kiln_tensor *step_view(struct operands *o)
         say(o, "select(%s, %d, %d)", o->na, (int)axis, (int)at);
         return kiln_select(o->a, axis, at);
     case 3: say(o, "unsqueeze(%s, %d)", o->na, (int)axis); return kiln_unsqueeze(o->a, axis);
-    case 4: say(o, "squeeze(%s)", o->na); return kiln_squeeze(o->a, 0, NULL);
-    default: say(o, "flip(%s, %d)", o->na, (int)axis); return kiln_flip(o->a, 1, &axis);
+    case 4: say(o, "squeeze(%s)", o->na); return kiln_squeeze(o->a, KILN_AXES0);
+    default: say(o, "flip(%s, %d)", o->na, (int)axis); return kiln_flip(o->a, (kiln_ints){1, &axis});
     }
 }
 
@@ -219,7 +219,7 @@ kiln_tensor *step_roll(struct operands *o)
     int64_t shift = (int64_t)choose(o, 5) - 2, axis = choose_axis(o, o->a);
     bool flat = choose(o, 3) == 0 || !kiln_rank(o->a);
     say(o, "roll(%s, %d, %s %d)", o->na, (int)shift, flat ? "flat" : "axis", flat ? 0 : (int)axis);
-    return kiln_roll(o->a, 1, &shift, flat ? 0 : 1, &axis);
+    return kiln_roll(o->a, (kiln_ints){1, &shift}, (kiln_ints){flat ? 0 : 1, &axis});
 }
 
 kiln_tensor *step_triangle(struct operands *o)

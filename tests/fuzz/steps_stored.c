@@ -6,7 +6,7 @@ static kiln_tensor *moved(struct operands *o, kiln_tensor *t, const char **how)
     bool rows = kiln_rank(t) > 1;
     *how = "";
     switch (rows ? choose(o, 4) : 0) {
-    case 1: return *how = ", in reverse", kiln_flip(t, 1, (int64_t[]){0});
+    case 1: return *how = ", in reverse", kiln_flip(t, KILN_AXES(0));
     case 2: return *how = ", twice", kiln_concat((kiln_tensor *[]){t, t}, 2, 0);
     case 3: return *how = ", of them the first", kiln_narrow(t, 0, 0, 1);
     default: return t;

@@ -103,7 +103,7 @@ static kiln_tensor *view_of_base(struct run *r, const struct source *s)
     size_t rank = (size_t)s->rank;
     kiln_tensor *base = s->leaf || s->beside >= 0 ? base_of_leaf(r, s) : r->base[s->base];
     kiln_tensor *t = kiln_as_strided(base, rank, dims, rank, strides, at->offset);
-    return form == FORM_FLIPPED && rank ? kiln_flip(t, 1, &first) : t;
+    return form == FORM_FLIPPED && rank ? kiln_flip(t, (kiln_ints){1, &first}) : t;
 }
 
 static double number_of(const struct run *r, const struct source *s)

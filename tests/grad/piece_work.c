@@ -116,18 +116,18 @@ static kiln_tensor *piece_of_transpose(kiln_tensor *x, int i, int n)
 
 static kiln_tensor *flat_piece_of_transpose(kiln_tensor *x, int i, int n)
 {
-    kiln_tensor *t = kiln_permute(kiln_reshape(x, KILN_SHAPE(n, 4, WIDTH / 4)), KILN_SHAPE(1, 0, 2));
+    kiln_tensor *t = kiln_permute(kiln_reshape(x, KILN_SHAPE(n, 4, WIDTH / 4)), KILN_AXES(1, 0, 2));
     return kiln_flatten(kiln_narrow(t, 1, i, 1), 0, 2);
 }
 
 static kiln_tensor *column(kiln_tensor *x, int i, int n)
 {
-    return kiln_squeeze(kiln_narrow(kiln_reshape(x, KILN_SHAPE(WIDTH, n)), 1, i, 1), KILN_SHAPE(1));
+    return kiln_squeeze(kiln_narrow(kiln_reshape(x, KILN_SHAPE(WIDTH, n)), 1, i, 1), KILN_AXES(1));
 }
 
 static kiln_tensor *backwards(kiln_tensor *x, int i, int n)
 {
-    return kiln_select(kiln_flip(x, KILN_SHAPE(0, 1)), 0, i);
+    return kiln_select(kiln_flip(x, KILN_AXES(0, 1)), 0, i);
 }
 
 static kiln_tensor *broadcast(kiln_tensor *x, int i, int n)

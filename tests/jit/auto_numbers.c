@@ -125,7 +125,7 @@ static void long_loops_are_cut(void **state)
 // Each place of the host's is a recording of its own.
 static kiln_status takes_any(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    kiln_tensor *x = kiln_roll(in[0], 1, (const int64_t[]){*(int64_t *)user}, 1, (const int64_t[]){0});
+    kiln_tensor *x = kiln_roll(in[0], KILN_AXES(*(int64_t *)user), KILN_AXES(0));
     out[0] = kiln_mul(kiln_add(x, x), x);
     return kiln_error();
 }

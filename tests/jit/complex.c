@@ -256,7 +256,7 @@ static void what_has_no_order_is_refused(void **state)
     refused("fft: .norm is 3");
     kiln_rfft(z, 0, NULL);
     refused("rfft: x must be real, it is c64[4]");
-    kiln_fftn(x, KILN_SHAPE(0, -2), NULL);
+    kiln_fftn(x, KILN_AXES(0, -2), NULL);
     refused("fftn: axis 0 of f32[4,2] is given twice");
     kiln_fft(kiln_zeros(dev, KILN_F32, KILN_SHAPE(0)), 0, NULL);
     refused("fft: a transform of no elements");

@@ -203,14 +203,14 @@ static void one_tensor_given_twice_is_written(void **state)
 
 REGION(writes_view_of_leaf)
 {
-    outer = *(bool *)user ? kiln_flip(in[0], 1, (int64_t[]){0}) : kiln_narrow(in[0], 0, 0, 1);
+    outer = *(bool *)user ? kiln_flip(in[0], KILN_AXES(0)) : kiln_narrow(in[0], 0, 0, 1);
     out[0] = kiln_alias(in[0]);
     return kiln_add_(outer, kiln_scalar(1));
 }
 
 REGION(may_write_view_of_leaf)
 {
-    outer = *(bool *)user ? kiln_flip(in[0], 1, (int64_t[]){0}) : kiln_narrow(in[0], 0, 0, 1);
+    outer = *(bool *)user ? kiln_flip(in[0], KILN_AXES(0)) : kiln_narrow(in[0], 0, 0, 1);
     out[0] = kiln_alias(in[0]);
     return kiln_cond(kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0)), adds_to_outer, NULL, NULL, NULL, 0, NULL, 0);
 }

@@ -188,7 +188,7 @@ REGION(stops_in_part)
 // A view of what is carried, stopped in a region inside.
 REGION(turns_and_stops)
 {
-    kiln_tensor *turned = kiln_flip(in[n_in - 1], 1, (const int64_t[]){0});
+    kiln_tensor *turned = kiln_flip(in[n_in - 1], KILN_AXES(0));
     return kiln_cond(is_below(turned, 1000), stops_in_part, other, NULL, &turned, 1, out, 1);
 }
 

@@ -488,7 +488,7 @@ REGION(slopes_of_scanned)
 
 REGION(multiplies_rows)
 {
-    out[0] = kiln_squeeze(kiln_matmul(kiln_unsqueeze(in[1], 0), in[2]), 1, (const int64_t[]){0});
+    out[0] = kiln_squeeze(kiln_matmul(kiln_unsqueeze(in[1], 0), in[2]), KILN_AXES(0));
     out[0] = kiln_add(out[0], in[0]);
     return kiln_error();
 }

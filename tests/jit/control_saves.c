@@ -38,7 +38,7 @@ REGION(by_scan_back)
 
 REGION(counted_step)
 {
-    kiln_tensor *row = kiln_squeeze(kiln_slice_at(weight, 0, in[0], 1), 1, (const int64_t[]){0});
+    kiln_tensor *row = kiln_squeeze(kiln_slice_at(weight, 0, in[0], 1), KILN_AXES(0));
     out[0] = kiln_sin(kiln_add(in[1], kiln_mul(row, in[0])));
     return kiln_error();
 }

@@ -31,7 +31,7 @@ REGION(adds_totals)
 REGION(computes_and_rolls)
 {
     kiln_tensor *h = kiln_tanh(kiln_add(in[0], in[1]));
-    out[0] = kiln_add(h, half(kiln_roll(h, KILN_SHAPE(1), KILN_SHAPE(0))));
+    out[0] = kiln_add(h, half(kiln_roll(h, KILN_ARGS(1), KILN_AXES(0))));
     out[1] = total(h);
     return kiln_error();
 }
@@ -211,7 +211,7 @@ static void parts_are_changed_where_they_lie(void **state)
 REGION(counts_in_two)
 {
     kiln_tensor *h = kiln_add(half(in[1]), in[0]);
-    out[0] = kiln_add(half(kiln_flip(h, KILN_SHAPE(0))), kiln_mul(half(total(h)), half(in[0])));
+    out[0] = kiln_add(half(kiln_flip(h, KILN_AXES(0))), kiln_mul(half(total(h)), half(in[0])));
     return kiln_error();
 }
 
@@ -260,7 +260,7 @@ REGION(adds_one)
 REGION(adds_and_rolls)
 {
     kiln_tensor *h = kiln_add(in[0], kiln_mul(total(kiln_abs(in[0])), kiln_scalar(0.01)));
-    out[0] = kiln_add(kiln_roll(h, KILN_SHAPE(1), KILN_SHAPE(0)), kiln_scalar(1));
+    out[0] = kiln_add(kiln_roll(h, KILN_ARGS(1), KILN_AXES(0)), kiln_scalar(1));
     out[1] = kiln_sub(in[1], kiln_mul(kiln_abs(kiln_min(out[0], NULL)), kiln_scalar(0.001)));
     return kiln_error();
 }

@@ -96,7 +96,7 @@ REGION(gathers_up)
 
 REGION(turns_round)
 {
-    out[0] = kiln_add(half(kiln_flip(in[0], KILN_SHAPE(0))), in[1]);
+    out[0] = kiln_add(half(kiln_flip(in[0], KILN_AXES(0))), in[1]);
     return kiln_error();
 }
 
@@ -109,8 +109,8 @@ REGION(tips_over)
 // Of a bar, heat to both sides.
 REGION(spreads)
 {
-    kiln_tensor *left = kiln_roll(in[0], KILN_SHAPE(1), KILN_SHAPE(0)),
-                *right = kiln_roll(in[0], KILN_SHAPE(-1), KILN_SHAPE(0));
+    kiln_tensor *left = kiln_roll(in[0], KILN_ARGS(1), KILN_AXES(0)),
+                *right = kiln_roll(in[0], KILN_ARGS(-1), KILN_AXES(0));
     out[0] = kiln_add(half(kiln_add(half(kiln_add(left, right)), in[0])), in[1]);
     out[1] = kiln_sub(out[0], in[0]);
     return kiln_error();
@@ -118,8 +118,8 @@ REGION(spreads)
 
 REGION(crosses)
 {
-    out[0] = kiln_add(kiln_flip(in[1], KILN_SHAPE(0)), in[2]);
-    out[1] = half(kiln_sub(in[0], kiln_flip(in[0], KILN_SHAPE(0))));
+    out[0] = kiln_add(kiln_flip(in[1], KILN_AXES(0)), in[2]);
+    out[1] = half(kiln_sub(in[0], kiln_flip(in[0], KILN_AXES(0))));
     return kiln_error();
 }
 
@@ -402,7 +402,7 @@ static void trips_beyond_a_launch(void **state)
 
 REGION(mixes_places)
 {
-    out[0] = kiln_add(kiln_mul(kiln_flip(in[1], KILN_SHAPE(0)), kiln_scalar_int(3)), in[0]);
+    out[0] = kiln_add(kiln_mul(kiln_flip(in[1], KILN_AXES(0)), kiln_scalar_int(3)), in[0]);
     return kiln_error();
 }
 

@@ -72,13 +72,13 @@ FN(of_transpose)
 
 FN(flipped)
 {
-    out[0] = kiln_sub(kiln_flip(in[0], 1, (const int64_t[]){0}), in[1]);
+    out[0] = kiln_sub(kiln_flip(in[0], KILN_AXES(0)), in[1]);
     return kiln_error();
 }
 
 FN(rolled)
 {
-    out[0] = kiln_add(kiln_roll(in[0], 1, (const int64_t[]){1}, 1, (const int64_t[]){0}), in[0]);
+    out[0] = kiln_add(kiln_roll(in[0], KILN_AXES(1), KILN_AXES(0)), in[0]);
     return kiln_error();
 }
 
@@ -282,7 +282,7 @@ FN(taken_of_values)
 {
     kiln_tensor *h = kiln_matmul(in[0], in[0]);
     out[0] = kiln_add(kiln_take(h, 0, in[1]), kiln_scalar(1));
-    out[1] = kiln_flip(kiln_matmul(in[0], out[0]), 1, (const int64_t[]){0});
+    out[1] = kiln_flip(kiln_matmul(in[0], out[0]), KILN_AXES(0));
     return kiln_error();
 }
 
@@ -293,9 +293,15 @@ struct graph {
     size_t n_out;
     kiln_ints given;
 };
-#define GRAPH(fn, inputs, n_out, ...)                  \
-    {                                                  \
-#fn, fn, inputs, n_out, KILN_ARGS(__VA_ARGS__) \
+#define GRAPH(fn, inputs, n_out, ...)                                       \
+    {                                                                       \
+#fn, fn, inputs, n_out,                                             \
+        {                                                                   \
+            sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) \
+            {                                                               \
+                __VA_ARGS__                                                 \
+            }                                                               \
+        }                                                                   \
     }
 static const struct graph graphs[] = {
     GRAPH(chain, "xx", 1, 0),

@@ -199,14 +199,14 @@ static kiln_tensor *view(struct operands *o)
     o->shows_a = true;
     if (rank == 0) return kiln_unsqueeze(o->a, 0);
     switch (o->choice % 6) {
-    case 0: return rank > 1 ? kiln_transpose(o->a, 0, -1) : kiln_flip(o->a, 1, (const int64_t[]){0});
+    case 0: return rank > 1 ? kiln_transpose(o->a, 0, -1) : kiln_flip(o->a, KILN_AXES(0));
     case 1: return size > 1 ? kiln_narrow(o->a, axis, 1, size - 1) : NULL;
     case 2: return kiln_select(o->a, axis, o->choice / 64 % size);
     case 3:
         o->shows_a = false, o->error += unit_of(o->a) * o->ma;
         return kiln_add(kiln_reshape(o->a, KILN_SHAPE(-1)), kiln_scalar_int(0));
     case 4: return rank < 4 ? kiln_unsqueeze(o->a, axis) : NULL;
-    default: return kiln_flip(o->a, 1, (const int64_t[]){axis});
+    default: return kiln_flip(o->a, KILN_AXES(axis));
     }
 }
 

@@ -29,7 +29,7 @@ static kiln_tensor *view_of(kiln_tensor *t, uint32_t *r)
     if (rank == 0) return kiln_reshape(t, KILN_SHAPE(1));
     int64_t axis = next(r) % rank, size = kiln_dims(t)[axis];
     switch (next(r) % 6) {
-    case 0: return rank > 1 ? kiln_transpose(t, 0, 1) : kiln_flip(t, 1, (const int64_t[]){0});
+    case 0: return rank > 1 ? kiln_transpose(t, 0, 1) : kiln_flip(t, KILN_AXES(0));
     case 1: return size > 1 ? kiln_narrow(t, axis, next(r) % size, 1) : kiln_alias(t);
     case 2: return kiln_select(t, axis, next(r) % size);
     case 3: return kiln_reshape(t, KILN_SHAPE(-1));

@@ -239,7 +239,7 @@ FN(long_rows)
     for (int i = 0; i < LONG; i++)
         out[0] = kiln_div(kiln_cumsum(out[0], 0), kiln_add(kiln_max(kiln_abs(out[0]), NULL), kiln_scalar(1)));
     out[0] = kiln_reshape(out[0], KILN_SHAPE(8, 2, 8, 2, 8, 2, 16));
-    out[0] = kiln_permute(out[0], 7, (const int64_t[]){6, 3, 0, 5, 2, 1, 4});
+    out[0] = kiln_permute(out[0], KILN_AXES(6, 3, 0, 5, 2, 1, 4));
     out[0] = kiln_sum(kiln_mul(out[0], out[0]), KILN_REDUCE(.axes = KILN_AXES(0, 2, 4, 6)));
     return kiln_error();
 }

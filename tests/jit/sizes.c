@@ -99,7 +99,7 @@ static kiln_status image(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     kiln_tensor *padded = kiln_pad(x, KILN_PAD(.before = KILN_AXES(0, 0, 1, 1), .after = KILN_AXES(0, 0, 1, 1)));
     kiln_tensor *inner =
         kiln_slice(padded, KILN_SLICE(.start = KILN_AXES(0, 0, 1, 1), .stop = KILN_AXES(1, 1, n + 1, 4)));
-    kiln_tensor *parts[] = {kiln_relu(kiln_sub(inner, kiln_mean(x, NULL))), kiln_flip(x, 1, (const int64_t[]){-1})};
+    kiln_tensor *parts[] = {kiln_relu(kiln_sub(inner, kiln_mean(x, NULL))), kiln_flip(x, KILN_AXES(-1))};
     out[0] = kiln_concat(parts, 2, 2);
     return kiln_error();
 }

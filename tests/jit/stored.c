@@ -64,7 +64,7 @@ static kiln_status everything(void *user, kiln_tensor *const *in, size_t n_in, k
     kiln_tensor *x = kiln_mul(in[0], kiln_scalar(1.5)), *s = kiln_cast(x, *to);
     out[0] = s;
     out[1] = kiln_add(kiln_cast(s, KILN_F32), kiln_cast(in[1], KILN_F32));
-    out[2] = kiln_flip(in[1], 1, (int64_t[]){0});
+    out[2] = kiln_flip(in[1], KILN_AXES(0));
     out[3] = kiln_concat((kiln_tensor *[]){kiln_narrow(s, 0, 1, 2), in[1]}, 2, 0);
     out[4] = kiln_bitcast(in[1], KILN_U8);
     out[5] = kiln_cast(in[1], *to == KILN_U4 ? KILN_F8_E5M2 : KILN_U4);

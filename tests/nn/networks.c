@@ -192,6 +192,57 @@ static void expect_names(kiln_cell *cell, const char *const *want, size_t n)
     kiln_cell_free(&cell);
 }
 
+static size_t biases_of(kiln_cell *cell)
+{
+    const char *names[64];
+    size_t n = kiln_error() ? 0 : kiln_cell_state(cell, names, NULL, 64), biases = 0;
+    assert_non_null(cell);
+    for (size_t i = 0; i < n; i++) biases += strstr(names[i], "bias") != NULL;
+    kiln_cell_free(&cell);
+    return biases;
+}
+
+// Every layer that may have a bias takes .bias and .no_bias: the default stays, each is heard, both are an error.
+#define BIASES(layer, OPTIONS, by_default, all)                                             \
+    do {                                                                                    \
+        assert_int_equal(biases_of(layer(OPTIONS(.dtype = KILN_F32))), by_default);         \
+        assert_int_equal(biases_of(layer(OPTIONS(.bias = true))), all);                     \
+        assert_int_equal(biases_of(layer(OPTIONS(.no_bias = true))), 0);                    \
+        assert_null(layer(OPTIONS(.bias = true, .no_bias = true)));                         \
+        assert_non_null(strstr(kiln_error_message(), ": .bias and .no_bias are both set")); \
+        kiln_error_clear();                                                                 \
+    } while (0)
+
+static void biases_are_asked_for_alike(void **state)
+{
+    (void)state;
+#define CONV1D(o)    kiln_nn_conv1d(dev, 2, 2, 1, o)
+#define CONV2D(o)    kiln_nn_conv2d(dev, 2, 2, 1, o)
+#define CONV3D(o)    kiln_nn_conv3d(dev, 2, 2, 1, o)
+#define BACK1D(o)    kiln_nn_conv_transpose1d(dev, 2, 2, 1, o)
+#define BACK2D(o)    kiln_nn_conv_transpose2d(dev, 2, 2, 1, o)
+#define BACK3D(o)    kiln_nn_conv_transpose3d(dev, 2, 2, 1, o)
+#define DENSE(o)     kiln_nn_dense(dev, 2, 2, o)
+#define BILINEAR(o)  kiln_nn_bilinear(dev, 2, 2, 2, o)
+#define LSTM_OF(o)   kiln_nn_lstm(dev, 2, 2, o)
+#define GRU_STEP(o)  kiln_nn_gru_cell(dev, 2, 2, o)
+#define ATTENTION(o) kiln_nn_multi_head_attention(dev, 2, 1, o)
+    BIASES(CONV1D, KILN_NN_CONV1D, 0, 1);
+    BIASES(CONV2D, KILN_NN_CONV2D, 0, 1);
+    BIASES(CONV3D, KILN_NN_CONV3D, 0, 1);
+    BIASES(BACK1D, KILN_NN_CONV_TRANSPOSE, 0, 1);
+    BIASES(BACK2D, KILN_NN_CONV_TRANSPOSE, 0, 1);
+    BIASES(BACK3D, KILN_NN_CONV_TRANSPOSE, 0, 1);
+    BIASES(DENSE, KILN_NN_DENSE, 1, 1);
+    BIASES(BILINEAR, KILN_NN_DENSE, 1, 1);
+    BIASES(LSTM_OF, KILN_NN_RECURRENT, 2, 2);
+    BIASES(GRU_STEP, KILN_NN_RECURRENT, 2, 2);
+    BIASES(ATTENTION, KILN_NN_ATTENTION, 2, 2);
+    const kiln_nn_transformer_opts *both = KILN_NN_TRANSFORMER(.bias = true, .no_bias = true);
+    assert_null(kiln_nn_transformer_encoder_layer(dev, 2, 1, both));
+    expect_error(KILN_E_ARGUMENT, "nn_transformer_encoder_layer: .bias and .no_bias are both set");
+}
+
 static void names_are_those_of_files(void **state)
 {
     (void)state;
@@ -327,12 +378,13 @@ static void ops_name_what_does_not_fit(void **state)
     REFUSES(kiln_group_norm(x, 2, NULL), KILN_E_SHAPE,
             "group_norm: 2 groups do not divide the channels of x, f32[2,3]");
     REFUSES(kiln_glu(NULL, 0), KILN_E_ARGUMENT, "glu: x is NULL");
-    kiln_tensor *out[3], *weights[] = {x, x};
+    kiln_tensor *out[3], *weights[] = {x, x, x};
     kiln_lstm(q, NULL, NULL, NULL, weights, 2, NULL, &out[0], &out[1], &out[2]);
     expect_error(KILN_E_SHAPE, "lstm: x must be [T,N,I] or [T,I], it is f32[1,4,3,2]");
-    kiln_lstm(x, NULL, NULL, NULL, weights, 2, NULL, &out[0], &out[1], &out[2]);
-    expect_error(KILN_E_ARGUMENT, "lstm: 1 layers in 1 directions have 4 weights each, got 2 in all");
-    kiln_gru(kiln_select(q, 0, 0), NULL, ids, weights, 2, KILN_RECURRENT(.no_bias = true), &out[0], &out[1]);
+    kiln_lstm(x, NULL, NULL, NULL, weights, 3, NULL, &out[0], &out[1], &out[2]);
+    expect_error(KILN_E_ARGUMENT,
+                 "lstm: 1 layers in 1 directions have 4 weights each, or 2 without biases, got 3 in all");
+    kiln_gru(kiln_select(q, 0, 0), NULL, ids, weights, 2, NULL, &out[0], &out[1]);
     expect_error(KILN_E_SHAPE, "gru: lengths must be [3], they are i64[2,2], x is f32[4,3,2]");
     kiln_attention_cached(q, q, q, k, k, ids, NULL, &out[0], &out[1], &out[2]);
     expect_error(KILN_E_SHAPE, "attention_cached: q, k and v must have as many places and fit in the caches");
@@ -534,12 +586,19 @@ static void few_launches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(recurrent_as_torch),         TEST(attention_as_torch),
-        TEST(transformers_as_torch),      TEST(names_are_those_of_files),
-        TEST(steps_make_sequences),       TEST(mistakes_are_told),
-        TEST(ops_name_what_does_not_fit), TEST(wrappers),
-        TEST(bags_pairs_and_positions),   TEST(weight_norm_keeps_values),
-        TEST(spectral_norm_bounds),       TEST(few_launches),
+        TEST(recurrent_as_torch),
+        TEST(attention_as_torch),
+        TEST(transformers_as_torch),
+        TEST(names_are_those_of_files),
+        TEST(steps_make_sequences),
+        TEST(mistakes_are_told),
+        TEST(ops_name_what_does_not_fit),
+        TEST(wrappers),
+        TEST(bags_pairs_and_positions),
+        TEST(weight_norm_keeps_values),
+        TEST(biases_are_asked_for_alike),
+        TEST(spectral_norm_bounds),
+        TEST(few_launches),
     };
     static const char *const devices[] = {"cpu", "vulkan"};
     int failures = 0;

@@ -185,7 +185,7 @@ static void free_gpt(struct gpt *g)
 static kiln_tensor *heads(kiln_tensor *x, int64_t batch, int64_t length)
 {
     const int64_t order[] = {0, 2, 1, 3};
-    return kiln_permute(kiln_reshape(x, KILN_SHAPE(batch, length, HEADS, WIDTH / HEADS)), 4, order);
+    return kiln_permute(kiln_reshape(x, KILN_SHAPE(batch, length, HEADS, WIDTH / HEADS)), (kiln_ints){4, order});
 }
 
 // Each place looks at those before it.
@@ -196,11 +196,11 @@ static kiln_tensor *attention(struct gpt *g, int layer, kiln_tensor *x)
     kiln_tensor *parts[3], *all = kiln_cell_call(g->keys[layer], x);
     if (kiln_split(all, 2, parts, 3)) return NULL;
     kiln_tensor *q = heads(parts[0], batch, length), *k = heads(parts[1], batch, length);
-    kiln_tensor *score = kiln_mul(kiln_matmul(q, kiln_permute(k, 4, turned)), kiln_scalar(0.5));
+    kiln_tensor *score = kiln_mul(kiln_matmul(q, kiln_permute(k, (kiln_ints){4, turned})), kiln_scalar(0.5));
     kiln_tensor *later = kiln_triu(kiln_ones(kiln_tensor_device(x), KILN_BOOL, KILN_SHAPE(LENGTH, LENGTH)), 1);
     later = kiln_narrow(kiln_narrow(later, 0, 0, length), 1, 0, length);
-    score = kiln_softmax(kiln_masked_fill(later, score, kiln_scalar(-INFINITY)), -1);
-    kiln_tensor *seen = kiln_permute(kiln_matmul(score, heads(parts[2], batch, length)), 4, back);
+    score = kiln_softmax(kiln_masked_fill(score, later, kiln_scalar(-INFINITY)), -1);
+    kiln_tensor *seen = kiln_permute(kiln_matmul(score, heads(parts[2], batch, length)), (kiln_ints){4, back});
     return kiln_cell_call(g->joined[layer], kiln_reshape(seen, KILN_SHAPE(batch, length, WIDTH)));
 }
 

@@ -183,7 +183,7 @@ static void writes_through_views(void **state)
     struct array base = pattern_array(FULL, KILN_MAX_RANK, 3);
     for (int d = 0; d < KILN_MAX_RANK; d++) step[d] = d % 2 ? -1 : 1;
     kiln_tensor *t = tensor_of(f, &base, KILN_F32);
-    kiln_tensor *view = kiln_flip(t, 1, (const int64_t[]){1});
+    kiln_tensor *view = kiln_flip(t, KILN_AXES(1));
     view = kiln_slice(view, KILN_SLICE(.step = {KILN_MAX_RANK, step}));
     kiln_tensor *product = kiln_mul(tensor_of(f, &x, KILN_F32), tensor_of(f, &y, KILN_F32));
     ok(kiln_add_(view, product));

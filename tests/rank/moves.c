@@ -222,7 +222,7 @@ WANT(isin)
 
 RUN(concat)
 {
-    kiln_tensor *both[] = {in[0], kiln_flip(in[0], 2, (const int64_t[]){0, -1})};
+    kiln_tensor *both[] = {in[0], kiln_flip(in[0], KILN_AXES(0, -1))};
     return kiln_concat(both, 2, rank / 2);
 }
 WANT(concat)
@@ -320,7 +320,7 @@ WANT(repeat_interleave)
 
 RUN(roll)
 {
-    return kiln_roll(in[0], 2, (const int64_t[]){1, -1}, 2, (const int64_t[]){0, rank / 2});
+    return kiln_roll(in[0], KILN_AXES(1, -1), KILN_AXES(0, rank / 2));
 }
 WANT(roll)
 {

@@ -268,7 +268,7 @@ RUN(permute)
 {
     int64_t axes[KILN_MAX_RANK];
     shuffle(rank, axes);
-    return kiln_contiguous(kiln_permute(in[0], (size_t)rank, axes));
+    return kiln_contiguous(kiln_permute(in[0], (kiln_ints){(size_t)rank, axes}));
 }
 WANT(permute)
 {
@@ -279,7 +279,7 @@ WANT(permute)
 
 RUN(reversed)
 {
-    kiln_tensor *y = kiln_permute(kiln_mul(in[0], in[0]), 0, NULL);
+    kiln_tensor *y = kiln_permute(kiln_mul(in[0], in[0]), KILN_AXES0);
     return kiln_add(kiln_reshape(y, KILN_SHAPE(-1)), kiln_reshape(in[0], KILN_SHAPE(-1)));
 }
 WANT(reversed)
@@ -322,7 +322,7 @@ RUN(parts)
     int64_t dims[KILN_MAX_RANK];
     for (int d = 0; d < rank; d++) dims[d] = d == 1 ? 3 : -1;
     kiln_tensor *x = kiln_expand(kiln_unsqueeze(kiln_select(in[0], 1, 0), 1), (size_t)rank, dims);
-    return kiln_exp(kiln_squeeze(kiln_narrow(kiln_flip(x, 1, (const int64_t[]){0}), -1, 1, 1), KILN_SHAPE(-1)));
+    return kiln_exp(kiln_squeeze(kiln_narrow(kiln_flip(x, KILN_AXES(0)), -1, 1, 1), KILN_AXES(-1)));
 }
 WANT(parts)
 {
@@ -368,7 +368,7 @@ RUN(fold_all)
 {
     int64_t axes[KILN_MAX_RANK];
     shuffle(rank, axes);
-    return kiln_logsumexp(kiln_permute(in[0], (size_t)rank, axes), NULL);
+    return kiln_logsumexp(kiln_permute(in[0], (kiln_ints){(size_t)rank, axes}), NULL);
 }
 WANT(fold_all)
 {

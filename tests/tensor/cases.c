@@ -308,12 +308,14 @@ static kiln_status only_writes(void *user, kiln_tensor *const *in, size_t n_in, 
 #define E3_G MAT(2, 3, 9.02, 5.4, 7.2, 9.02, 5.4, 7.2)
 #define E3_Z VEC(KILN_F32, 1, 2.6 * 4.51 + 1.9 * 2.7 + 1.3 * 3.6)
 
-static const kiln_grad_opts by_first = {.size = sizeof(kiln_grad_opts), .wrt = KILN_ARGS(0)},
-                            by_0_and_1 = {.size = sizeof(kiln_grad_opts), .wrt = KILN_ARGS(0, 1)},
-                            by_0_and_2 = {.size = sizeof(kiln_grad_opts), .wrt = KILN_ARGS(0, 2)},
-                            by_1_and_2 = {.size = sizeof(kiln_grad_opts), .wrt = KILN_ARGS(1, 2)},
-                            beside_aux = {
-                                .size = sizeof(kiln_grad_opts), .wrt = KILN_ARGS(1, 2), .outputs = 2, .has_aux = true};
+static const kiln_grad_opts by_first = {.size = sizeof(kiln_grad_opts), .wrt = {1, (int64_t[]){0}}},
+                            by_0_and_1 = {.size = sizeof(kiln_grad_opts), .wrt = {2, (int64_t[]){0, 1}}},
+                            by_0_and_2 = {.size = sizeof(kiln_grad_opts), .wrt = {2, (int64_t[]){0, 2}}},
+                            by_1_and_2 = {.size = sizeof(kiln_grad_opts), .wrt = {2, (int64_t[]){1, 2}}},
+                            beside_aux = {.size = sizeof(kiln_grad_opts),
+                                          .wrt = {2, (int64_t[]){1, 2}},
+                                          .outputs = 2,
+                                          .has_aux = true};
 
 static const struct example examples[] = {
     {"E1", call_cell, e1_begin, .is_cell = true,

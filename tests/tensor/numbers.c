@@ -132,9 +132,18 @@ static const struct row {
 #undef TERNARY
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static bool takes_mask(const struct row *r)
+// The argument that is a mask; -1: none.
+static int mask_of(const struct row *r)
 {
-    return !strcmp(r->name, "where") || !strcmp(r->name, "masked_fill");
+    return !strcmp(r->name, "where") ? 0 : !strcmp(r->name, "masked_fill") ? 1 : -1;
+}
+
+// The first argument that is a tensor where numbers stand at `at`, and no mask; -1: none.
+static int tensor_among(const struct row *r, int at)
+{
+    for (int i = 0; i < r->n_in; i++)
+        if (!(at >> i & 1) && i != mask_of(r)) return i;
+    return -1;
 }
 
 static void operands(const struct row *r, kiln_dtype dtype, kiln_tensor **out)
@@ -142,7 +151,8 @@ static void operands(const struct row *r, kiln_dtype dtype, kiln_tensor **out)
     static const float values[3][N] = {{0, 1, 2, 3, 1.5f}, {1, 2, 1, 3, 0.5f}, {2, 1, 3, 1, 0.25f}};
     for (int i = 0; i < r->n_in; i++)
         out[i] = kiln_cast(kiln_from_data(dev, KILN_F32, KILN_SHAPE(N), values[i]), dtype);
-    if (takes_mask(r)) out[0] = kiln_cast(out[0], KILN_BOOL);
+    int mask = mask_of(r);
+    if (mask >= 0) out[mask] = kiln_cast(out[mask], KILN_BOOL);
 }
 
 // An error less the place where it arose.
@@ -212,8 +222,9 @@ static kiln_status all_rows(void *user, kiln_tensor *const *in, size_t n_in, kil
         for (int at = 1; at < (1 << rows[k].n_in) - 1 && n < n_out; at++) {
             bool bits = !strncmp(rows[k].name, "bitwise_", 8);
             kiln_tensor *of[3] = {in[bits ? 3 : 0], in[bits ? 4 : 1], in[bits ? 5 : 2]};
-            if (takes_mask(&rows[k])) of[0] = in[6];
-            int type = bits ? 1 : takes_mask(&rows[k]) && at & 1 ? 2 : 0;
+            int mask = mask_of(&rows[k]);
+            if (mask >= 0) of[mask] = in[6];
+            int type = bits ? 1 : mask >= 0 && at >> mask & 1 ? 2 : 0;
             out[n] = (scalars ? rows[k].scalars : rows[k].numbers)[type](at, of, 1.75);
             if (!out[n++]) return kiln_error();
         }
@@ -261,8 +272,7 @@ static void gradients_pass_numbers(void **state)
             kiln_tensor *in[2][3], *p[2], *y[2];
             for (int form = 0; form < 2; form++) {
                 operands(&rows[k], KILN_F32, in[form]);
-                int own = at & 1 ? (at & 2 ? 2 : 1) : 0;
-                if (takes_mask(&rows[k])) own = at & 2 ? at & 4 ? -1 : 2 : 1;
+                int own = tensor_among(&rows[k], at);
                 p[form] = own < 0 ? NULL : kiln_parameter(kiln_add(in[form][own], 0.125), "p");
                 if (p[form]) in[form][own] = p[form];
                 y[form] = (form ? rows[k].scalars : rows[k].numbers)[0](at, in[form], 1.75);
@@ -409,7 +419,7 @@ static void errors_name_operand_and_line(void **state)
     kiln_tensor *x = line(), *none = NULL;
     FAILS(kiln_mul(none, 3), "mul: a is NULL");
     FAILS(kiln_mul(3, NULL), "mul: b is NULL");
-    FAILS(kiln_where(x, 1, none), "where: c is NULL");
+    FAILS(kiln_where(x, 1, none), "where: y is NULL");
     FAILS(kiln_mul_(none, 3), "mul: a is NULL");
     FAILS(kiln_add(x, UINT64_MAX), "add: b is 18446744073709551615, above");
     FAILS(kiln_bitwise_and(x, 3), "bitwise_and: ");

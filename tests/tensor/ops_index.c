@@ -183,11 +183,11 @@ TEST_BODY(test_tile_and_repeat)
 TEST_BODY(test_roll)
 {
     kiln_tensor *x = kiln_reshape(line(KILN_F32, 0, 6), KILN_SHAPE(2, 3));
-    EXPECT_LIST(kiln_roll(x, 1, (const int64_t[]){1}, 1, (const int64_t[]){-1}), 2, 0, 1, 5, 3, 4);
-    EXPECT_LIST(kiln_roll(x, 1, (const int64_t[]){-8}, 0, NULL), 2, 3, 4, 5, 0, 1);
-    EXPECT_LIST(kiln_roll(x, 2, (const int64_t[]){1, -1}, 2, (const int64_t[]){0, 1}), 4, 5, 3, 1, 2, 0);
-    EXPECT_LIST(kiln_roll(kiln_transpose(x, 0, 1), 1, (const int64_t[]){1}, 0, NULL), 5, 0, 3, 1, 4, 2);
-    assert_null(kiln_roll(x, 2, (const int64_t[]){1, 1}, 0, NULL));
+    EXPECT_LIST(kiln_roll(x, KILN_AXES(1), KILN_AXES(-1)), 2, 0, 1, 5, 3, 4);
+    EXPECT_LIST(kiln_roll(x, KILN_AXES(-8), KILN_AXES0), 2, 3, 4, 5, 0, 1);
+    EXPECT_LIST(kiln_roll(x, KILN_AXES(1, -1), KILN_AXES(0, 1)), 4, 5, 3, 1, 2, 0);
+    EXPECT_LIST(kiln_roll(kiln_transpose(x, 0, 1), KILN_AXES(1), KILN_AXES0), 5, 0, 3, 1, 4, 2);
+    assert_null(kiln_roll(x, KILN_AXES(1, 1), KILN_AXES0));
     EXPECT_FAILURE(KILN_E_ARGUMENT, "roll");
 }
 
@@ -715,7 +715,7 @@ FN1(f_concat, cubed(kiln_concat(in, 2, 1)))
 FN1(f_stack, cubed(kiln_stack(in, 2, -1)))
 FN1(f_tile, cubed(kiln_tile(X, KILN_SHAPE(2, 1, 3, 2))))
 FN1(f_repeat, cubed(kiln_repeat_interleave(X, 3, 1)))
-FN1(f_roll, kiln_mul(cubed(kiln_roll(X, 2, (const int64_t[]){1, -2}, 2, (const int64_t[]){0, 2})), X))
+FN1(f_roll, kiln_mul(cubed(kiln_roll(X, KILN_AXES(1, -2), KILN_AXES(0, 2))), X))
 FN1(f_pad, cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2), .after = KILN_ARGS(0, 1, 1), .value = 2))))
 FN1(f_pad_reflect,
     cubed(kiln_pad(X, KILN_PAD(.before = KILN_ARGS(1, 2, 1), .after = KILN_ARGS(0, 1, 1), .mode = KILN_PAD_REFLECT))))

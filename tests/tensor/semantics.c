@@ -1,6 +1,7 @@
 // The promises about scalars, one by one and in numbers: wrapping, division, shifts, conversion, NaN, rounding, bool,
 // promotion. The argument is the device.
 #include "conformance/suite.h"
+#include <kiln/composites.h>
 #include <setjmp.h>
 #include <string.h>
 
@@ -409,6 +410,59 @@ static void weak_scalars_alone(void **state)
     if (!suite.is_null) assert_true(kiln_item_int(odd) == 9007199254740993);
 }
 
+// --- arguments
+
+static void axes_are_an_argument_and_an_option(void **state)
+{
+    kiln_tensor *x = kiln_reshape(LIST(KILN_I64, 0, 1, 2, 3, 4, 5), KILN_SHAPE(1, 2, 3));
+    kiln_ints kept = {2, (const int64_t[]){2, 1}};
+    EXPECT(kiln_permute(x, KILN_AXES(2, 1, 0)), KILN_I64, 0, 3, 1, 4, 2, 5);
+    EXPECT(kiln_flip(x, KILN_AXES(-1)), KILN_I64, 2, 1, 0, 5, 4, 3);
+    EXPECT(kiln_flip(x, kept), KILN_I64, 5, 4, 3, 2, 1, 0);
+    EXPECT(kiln_flip(x, KILN_AXES0), KILN_I64, 5, 4, 3, 2, 1, 0);
+    EXPECT(kiln_roll(x, KILN_ARGS(1, 1), KILN_AXES(1, 2)), KILN_I64, 5, 3, 4, 2, 0, 1);
+    EXPECT(kiln_roll(x, KILN_ARGS(2), KILN_AXES0), KILN_I64, 4, 5, 0, 1, 2, 3);
+    EXPECT(kiln_moveaxis(x, KILN_AXES(0, 2), KILN_AXES(2, 0)), KILN_I64, 0, 3, 1, 4, 2, 5);
+    EXPECT(kiln_sum(x, KILN_REDUCE(.axes = KILN_AXES(0, 2))), KILN_I64, 3, 12);
+    EXPECT(kiln_sum(x, KILN_REDUCE(.axes = kept)), KILN_I64, 15);
+    EXPECT(kiln_sum(x, KILN_REDUCE(.axes = KILN_AXES0)), KILN_I64, 15);
+    kiln_tensor *line = kiln_squeeze(x, KILN_AXES(0));
+    assert_int_equal(kiln_rank(line), 2);
+    EXPECT(kiln_tensordot(line, line, KILN_AXES(1), KILN_AXES(1)), KILN_I64, 5, 14, 14, 50);
+    assert_null(kiln_permute(x, KILN_AXES(0, 1, 1)));
+    assert_non_null(strstr(kiln_error_message(), "permute: axis 1 is given twice for i64[1,2,3]"));
+    kiln_error_clear();
+    assert_null(kiln_squeeze(x, KILN_AXES(2)));
+    assert_non_null(strstr(kiln_error_message(), "squeeze: "));
+    kiln_error_clear();
+    assert_null(kiln_flip(x, ((kiln_ints){2, NULL})));
+    assert_int_equal(kiln_error(), KILN_E_ARGUMENT);
+    kiln_error_clear();
+}
+
+// The tensor that is masked comes first, as in other functions that take a mask; names are those of messages.
+static void masks_come_behind_what_they_mask(void **state)
+{
+    kiln_tensor *x = LIST(KILN_F32, 1, 2, 3), *mask = LIST(KILN_BOOL, 0, 1, 0);
+    EXPECT(kiln_masked_fill(x, mask, -1), KILN_F32, 1, -1, 3);
+    EXPECT(kiln_masked_fill(x, mask, LIST(KILN_F32, 7, 8, 9)), KILN_F32, 1, 8, 3);
+    EXPECT(kiln_masked_fill(0, mask, x), KILN_F32, 0, 2, 0);
+    EXPECT(kiln_masked_fill(x, (bool)true, 5), KILN_F32, 5, 5, 5);
+    assert_null(kiln_masked_fill(mask, x, -1));
+    assert_non_null(strstr(kiln_error_message(), "masked_fill: mask must be bool, it is f32[3]"));
+    kiln_error_clear();
+    assert_null(kiln_where(x, x, x));
+    assert_non_null(strstr(kiln_error_message(), "where: condition must be bool, it is f32[3]"));
+    kiln_error_clear();
+    assert_null(kiln_clip(x, NULL, 1));
+    assert_non_null(strstr(kiln_error_message(), "clip: low is NULL"));
+    kiln_error_clear();
+    kiln_tensor *p = kiln_parameter(x, "p"), *v = kiln_parameter(LIST(KILN_F32, 4), "v");
+    kiln_backward(kiln_sum(kiln_masked_fill(p, mask, v), NULL), NULL);
+    EXPECT(kiln_gradient(p), KILN_F32, 1, 0, 1);
+    EXPECT(kiln_gradient(v), KILN_F32, 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(int argc, char **argv)
 {
@@ -436,6 +490,8 @@ int main(int argc, char **argv)
         TEST(all_pairs_promote),
         TEST(weak_scalars_take_the_other_dtype),
         TEST(weak_scalars_alone),
+        TEST(axes_are_an_argument_and_an_option),
+        TEST(masks_come_behind_what_they_mask),
     };
     return suite_main(argc, argv, "semantics", tests, sizeof tests / sizeof tests[0]);
 }

@@ -289,7 +289,7 @@ static kiln_tensor *places(void)
 
 static kiln_tensor *two(kiln_tensor *(*op)(kiln_tensor *const *, size_t, int64_t), kiln_tensor *x, int64_t axis)
 {
-    kiln_tensor *in[] = {x, kiln_flip(x, 1, (int64_t[]){0})};
+    kiln_tensor *in[] = {x, kiln_flip(x, KILN_AXES(0))};
     return op(in, 2, axis);
 }
 
@@ -303,19 +303,19 @@ static kiln_tensor *moved(int i, kiln_tensor *x) // x [4, 3, 8]
     case 3: return kiln_reshape(x, KILN_SHAPE(3, 2, -1));
     case 4: return kiln_flatten(x, 0, -1);
     case 5: return kiln_expand(kiln_unsqueeze(x, 1), KILN_SHAPE(4, 2, 3, 8));
-    case 6: return kiln_permute(x, 3, (int64_t[]){1, 0, 2});
+    case 6: return kiln_permute(x, KILN_AXES(1, 0, 2));
     case 7: return kiln_slice(x, KILN_SLICE(.start = KILN_ARGS(1, 0), .stop = KILN_ARGS(4, 2)));
     case 8:
         return kiln_slice(
             x, KILN_SLICE(.start = KILN_ARGS(3, 0, 0), .stop = KILN_ARGS(-5, 3, 8), .step = KILN_ARGS(-1, 2, 1)));
     case 9: return kiln_select(x, 1, 2);
-    case 10: return kiln_squeeze(kiln_narrow(x, 0, 3, 1), 0, NULL);
-    case 11: return kiln_squeeze(kiln_narrow(x, 1, 1, 1), 1, (int64_t[]){1});
-    case 12: return kiln_flip(x, 2, (int64_t[]){0, -2});
+    case 10: return kiln_squeeze(kiln_narrow(x, 0, 3, 1), KILN_AXES0);
+    case 11: return kiln_squeeze(kiln_narrow(x, 1, 1, 1), KILN_AXES(1));
+    case 12: return kiln_flip(x, KILN_AXES(0, -2));
     case 13: return two(kiln_concat, x, 1);
     case 14: return two(kiln_stack, x, 0);
     case 15: return kiln_tile(x, KILN_SHAPE(2, 1, 1));
-    case 16: return kiln_roll(x, KILN_SHAPE(1), KILN_SHAPE(1));
+    case 16: return kiln_roll(x, KILN_ARGS(1), KILN_AXES(1));
     case 17: return kiln_repeat_interleave(x, 2, 0);
     case 18: return kiln_take(x, 1, places());
     case 19: return kiln_index_select(x, 0, places());
@@ -323,27 +323,27 @@ static kiln_tensor *moved(int i, kiln_tensor *x) // x [4, 3, 8]
     case 21: return kiln_slice_at(x, 0, kiln_scalar_int(1), 2);
     case 22: return kiln_update_at(x, 0, kiln_scalar_int(2), part);
     case 23: return kiln_alias(part);
-    case 24: return kiln_moveaxis(x, KILN_SHAPE(0), KILN_SHAPE(1));
+    case 24: return kiln_moveaxis(x, KILN_AXES(0), KILN_AXES(1));
     case 25: return kiln_zeros_like(x);
     // Those that take the last axis apart.
     case 26: return kiln_transpose(x, -1, 0);
     case 27: return kiln_select(x, -1, 3);
-    case 28: return kiln_flip(x, 0, NULL);
+    case 28: return kiln_flip(x, KILN_AXES0);
     case 29: return kiln_slice(x, KILN_SLICE(.step = KILN_ARGS(1, 1, 2)));
     case 30: return kiln_reshape(x, KILN_SHAPE(32, 3));
     case 31: return two(kiln_concat, x, 2);
     case 32: return two(kiln_stack, x, -1);
     case 33: return kiln_unsqueeze(x, 3);
-    case 34: return kiln_permute(x, 3, (int64_t[]){2, 0, 1});
+    case 34: return kiln_permute(x, KILN_AXES(2, 0, 1));
     case 35: return kiln_tile(x, KILN_SHAPE(1, 1, 2));
     case 36: return kiln_diagonal(x, 0, 0, 1);
     case 37: return kiln_gather(x, 0, kiln_zeros(dev, KILN_I64, KILN_SHAPE(4, 3, 8)));
     case 38: return kiln_gather_nd(x, kiln_reshape(places(), KILN_SHAPE(1, 3)));
-    case 39: return kiln_where(kiln_zeros(dev, KILN_BOOL, KILN_SHAPE(8)), x, kiln_flip(x, 1, (int64_t[]){2}));
+    case 39: return kiln_where(kiln_zeros(dev, KILN_BOOL, KILN_SHAPE(8)), x, kiln_flip(x, KILN_AXES(2)));
     case 40: return kiln_tril(x, 0);
     case 41: return kiln_scatter(x, 0, kiln_zeros(dev, KILN_I64, KILN_SHAPE(1, 3, 8)), kiln_narrow(x, 0, 2, 1));
     case 42: return kiln_as_strided(x, KILN_SHAPE(3, 5), KILN_SHAPE(8, 1), 2);
-    case 43: return kiln_roll(x, KILN_SHAPE(1), KILN_SHAPE(2));
+    case 43: return kiln_roll(x, KILN_ARGS(1), KILN_AXES(2));
     default: return NULL;
     }
 }
@@ -383,7 +383,7 @@ static void a_byte_is_not_taken_apart(void **state)
     }
     kiln_expand(kiln_zeros(dev, KILN_I4, KILN_SHAPE(2)), KILN_SHAPE(4));
     refused("expand: two i4 lie in a byte along the last axis, which keeps its size");
-    kiln_tensor *one = kiln_squeeze(kiln_zeros(dev, KILN_U4, KILN_SHAPE(2)), 0, NULL);
+    kiln_tensor *one = kiln_squeeze(kiln_zeros(dev, KILN_U4, KILN_SHAPE(2)), KILN_AXES0);
     must(one);
     assert_int_equal(kiln_rank(one), 1);
     kiln_select(x, 3, 0);

@@ -9,12 +9,11 @@ static void elementwise_function(struct str *s, const struct elementwise_row *r,
 {
     int n_params = 0;
     str_addf(s, "%skiln_%s%s(", inplace ? "kiln_status " : "kiln_tensor *", name, inplace ? "_" : "");
-    for (int i = 0; i < r->n_in; i++)
-        str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    gen_elementwise_names(s, r, "kiln_tensor *", 0);
     for (; !inplace && n_params < ELEMENTWISE_MAX_PARAMS && r->e.params[n_params]; n_params++)
         str_addf(s, ", double %s", r->e.params[n_params]);
     str_add(s, ")\n{\n    kiln_tensor *const in[] = {");
-    for (int i = 0; i < r->n_in; i++) str_addf(s, "%s%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    for (int i = 0; i < r->n_in; i++) str_addf(s, "%s%s", i ? ", " : "", elementwise_public_name(r, i));
     str_add(s, "};\n");
     if (n_params) {
         str_add(s, "    struct attr attrs[] = {");
@@ -48,10 +47,12 @@ static void attr_value(struct str *s, const struct param *p, bool option)
     case PARAM_BOOL: str_addf(s, "attr_of_bool(%s%s)", o, p->name); break;
     case PARAM_DTYPE: str_addf(s, "attr_of_dtype(%s%s)", o, p->name); break;
     case PARAM_INTS:
+        str_add(s, "attr_of_ints(");
         if (option)
-            str_addf(s, "attr_of_ints(o.%s.count, o.%s.v)", p->name, p->name);
+            str_addf(s, "o.%s.count, o.%s.v", p->name, p->name);
         else
-            str_addf(s, "attr_of_ints(%s_count, %s)", p->name, p->name);
+            gen_ints(s, p);
+        str_add(s, ")");
         break;
     case PARAM_ARRAY:
         str_addf(s, "attr_of_ints(%d, ", p->count);

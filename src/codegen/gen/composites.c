@@ -88,8 +88,11 @@ static void checks(struct str *s, const struct param *p, int n)
         if (p[i].kind == PARAM_TENSOR && !p[i].may_be_null)
             str_addf(s, " && composite_takes(&call, \"%s\", %s)", p[i].name, p[i].name);
         if (p[i].kind == PARAM_LIST) str_addf(s, " && composite_takes_all(&call, \"%s\", %s, n)", p[i].name, p[i].name);
-        if (p[i].kind == PARAM_INTS)
-            str_addf(s, " && composite_takes_ints(&call, \"%s\", %s_count, %s)", p[i].name, p[i].name, p[i].name);
+        if (p[i].kind == PARAM_INTS) {
+            str_addf(s, " && composite_takes_ints(&call, \"%s\", ", p[i].name);
+            gen_ints(s, &p[i]);
+            str_add(s, ")");
+        }
         if (p[i].kind == PARAM_TEXT) str_addf(s, " && composite_takes_text(&call, \"%s\", %s)", p[i].name, p[i].name);
     }
 }
@@ -100,8 +103,8 @@ static void arguments(struct str *s, const struct param *p, int n)
         if (i) str_add(s, ", ");
         if (p[i].kind == PARAM_LIST)
             str_addf(s, "%s, n", p[i].name);
-        else if (p[i].kind == PARAM_INTS)
-            str_addf(s, "%s_count, %s", p[i].name, p[i].name);
+        else if (p[i].kind == PARAM_INTS && !p[i].is_list)
+            gen_ints(s, &p[i]);
         else
             str_add(s, p[i].kind == PARAM_OPTIONS ? "&o" : p[i].name);
     }

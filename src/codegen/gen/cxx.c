@@ -163,7 +163,7 @@ static void argument(struct str *s, const struct param *p)
     switch (p->kind) {
     case PARAM_TENSOR: str_addf(s, "%s.get()", p->name); break;
     case PARAM_LIST: str_addf(s, "%s.data(), %s.size()", p->name, p->name); break;
-    case PARAM_INTS: str_addf(s, "%s.size(), %s.data()", p->name, p->name); break;
+    case PARAM_INTS: str_addf(s, p->is_list ? "%s.list()" : "%s.size(), %s.data()", p->name, p->name); break;
     case PARAM_DEVICE: str_add(s, "dev.get()"); break;
     default: str_addf(s, "%s", p->name);
     }
@@ -291,15 +291,13 @@ static void elementwise_function(struct str *s, const struct elementwise_row *r,
     int first = member ? 1 : 0;
     bool numbers = r->n_in > 1;
     str_addf(s, "/// %s\nKILN_CXX tensor %s(", r->e.doc, name);
-    for (int i = first; i < r->n_in; i++)
-        str_addf(s, "%sconst %s &%s", i > first ? ", " : "", numbers ? "operand" : "tensor",
-                 elementwise_input_name(r->n_in, i));
+    gen_elementwise_names(s, r, numbers ? "const operand &" : "const tensor &", first);
     for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++)
         str_addf(s, "%sdouble %s", i || r->n_in > first ? ", " : "", r->e.params[i]);
     str_addf(s, ")%s\n{\n    return detail::taken(kiln_%s%s(", member ? " const" : "", numbers ? r->name : name,
              numbers ? "_n" : "");
     for (int i = 0; i < r->n_in; i++) {
-        const char *x = elementwise_input_name(r->n_in, i);
+        const char *x = elementwise_public_name(r, elementwise_parameter(r, i));
         if (numbers)
             str_addf(s, "%s%s%s", i ? ", " : "", member && !i ? "operand(*this)" : x, ".c()");
         else
@@ -313,10 +311,9 @@ static void in_place(struct str *s, const struct elementwise_row *r)
 {
     bool numbers = r->n_in > 1;
     str_addf(s, "/// %s into the storage of this tensor.\nKILN_CXX tensor &%s_(", r->name, r->name);
-    for (int i = 1; i < r->n_in; i++)
-        str_addf(s, "%sconst operand &%s", i > 1 ? ", " : "", elementwise_input_name(r->n_in, i));
+    gen_elementwise_names(s, r, "const operand &", 1);
     str_addf(s, ")\n{\n    detail::check(kiln_%s%s(get()", r->name, numbers ? "_n_" : "_");
-    for (int i = 1; i < r->n_in; i++) str_addf(s, ", %s.c()", elementwise_input_name(r->n_in, i));
+    for (int i = 1; i < r->n_in; i++) str_addf(s, ", %s.c()", elementwise_public_name(r, i));
     str_add(s, "));\n    return *this;\n}\n");
 }
 

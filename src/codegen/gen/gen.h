@@ -4,6 +4,8 @@
 
 void gen_options_struct(struct str *s, const struct options_row *r);
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
+// "type name, type name": the parameters of an elementwise op's function from place `first` on.
+void gen_elementwise_names(struct str *s, const struct elementwise_row *r, const char *type, int first);
 void gen_number_decls(struct str *s, const struct elementwise_row *r);
 void gen_number_macros(struct str *s);
 void gen_number_functions(struct str *s, const struct elementwise_row *r, int index);
@@ -37,6 +39,7 @@ struct param {
     char name[32];
     char fallback[32]; // default of an option field, "" when zero
     bool is_size;      // "size", "sizes", "limit": a number that goes with the sizes of tensors
+    bool is_list;      // "axes", "shifts": integers as one argument, a kiln_ints
     bool is_option;    // a field of options, which may be left out
     bool may_be_null;  // a tensor: `mask?`
     uint8_t count;     // of an array
@@ -47,6 +50,8 @@ int gen_params(const char *args, struct param *out, int cap); // also for option
 void gen_signature(struct str *s, const char *function, const struct param *p, int n, const char *outs);
 const struct options_row *gen_options(const char *name);
 bool gen_is_attr(enum param_kind k);
+// The count and the values of integers that are no field of options: "n_count, n", or "n.count, n.v" of a list.
+void gen_ints(struct str *s, const struct param *p);
 // Parameters with options expanded in place: tensors to inputs, the rest to attributes.
 struct flat {
     int n_in, n_required, n_attrs;

@@ -51,16 +51,31 @@ static const char *const type_docs[] = {
     [TYPE_BITWISE] = "Integers and bool.",
     [TYPE_INTEGER] = "Integers.",
     [TYPE_TEST] = "Integers and floats; the result is bool.",
-    [TYPE_SELECT] = "The first operand is bool; the others are promoted.",
+    [TYPE_SELECT] = "The condition is bool; the others are promoted.",
 };
+
+void gen_elementwise_names(struct str *s, const struct elementwise_row *r, const char *type, int first)
+{
+    for (int k = first; k < r->n_in; k++)
+        str_addf(s, "%s%s%s", k > first ? ", " : "", type, elementwise_public_name(r, elementwise_parameter(r, k)));
+}
 
 static void elementwise_signature(struct str *s, const struct elementwise_row *r, const char *name)
 {
     str_addf(s, "KILN_API kiln_tensor *kiln_%s(", name);
-    for (int i = 0; i < r->n_in; i++)
-        str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    gen_elementwise_names(s, r, "kiln_tensor *", 0);
     for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++) str_addf(s, ", double %s", r->e.params[i]);
     str_add(s, ")");
+}
+
+// Gradients are texts of the table, over its own names.
+static void names_in_gradients(struct str *s, const struct elementwise_row *r)
+{
+    if (!r->e.in[0]) return;
+    str_add(s, "/// In these");
+    for (int i = 0; i < r->n_in; i++)
+        str_addf(s, "%s %s is %s", i ? "," : "", elementwise_input_name(r->n_in, i), r->e.in[i]);
+    str_add(s, ".\n");
 }
 
 static void elementwise_decl(struct str *s, const struct elementwise_row *r)
@@ -71,10 +86,11 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
     bool any = false;
     for (int i = 0; i < r->n_in; i++) {
         if (!r->e.grad[i]) continue;
-        str_addf(s, "/// Gradient by %s: `%s`.\n", elementwise_input_name(r->n_in, i), r->e.grad[i]);
+        str_addf(s, "/// Gradient by %s: `%s`.\n", elementwise_public_name(r, i), r->e.grad[i]);
         any = true;
     }
     if (!any) str_add(s, "/// The gradient is zero.\n");
+    names_in_gradients(s, r);
     elementwise_signature(s, r, r->name);
     str_add(s, ";\n");
     if (r->e.also) {
@@ -84,12 +100,16 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
     if (r->e.flags & OP_INPLACE) {
         str_addf(s, "/// kiln_%s into the storage of its first operand.\nKILN_API kiln_status kiln_%s_(", r->name,
                  r->name);
-        for (int i = 0; i < r->n_in; i++)
-            str_addf(s, "%skiln_tensor *%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+        gen_elementwise_names(s, r, "kiln_tensor *", 0);
         str_add(s, ");\n");
     }
     gen_number_decls(s, r);
     str_add(s, "\n");
+}
+
+void gen_ints(struct str *s, const struct param *p)
+{
+    str_addf(s, p->is_list ? "%s.count, %s.v" : "%s_count, %s", p->name, p->name);
 }
 
 static void param_decl(struct str *s, const struct param *p)
@@ -98,7 +118,9 @@ static void param_decl(struct str *s, const struct param *p)
     case PARAM_TENSOR: str_addf(s, "kiln_tensor *%s", p->name); break;
     case PARAM_LIST: str_addf(s, "kiln_tensor *const *%s, size_t n", p->name); break;
     case PARAM_DEVICE: str_add(s, "kiln_device *dev"); break;
-    case PARAM_INTS: str_addf(s, "size_t %s_count, const int64_t *%s", p->name, p->name); break;
+    case PARAM_INTS:
+        str_addf(s, p->is_list ? "kiln_ints %s" : "size_t %s_count, const int64_t *%s", p->name, p->name);
+        break;
     case PARAM_OPTIONS: str_addf(s, "const kiln_%s_opts *opts", p->name); break;
     default: str_addf(s, "%s%s", field_type(p->kind), p->name);
     }

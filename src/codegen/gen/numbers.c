@@ -18,9 +18,8 @@ static int n_params(const struct elementwise_row *r)
 static void signature(struct str *s, const struct elementwise_row *r, bool inplace)
 {
     str_addf(s, "%skiln_%s_n%s(", inplace ? "kiln_status " : "kiln_tensor *", r->name, inplace ? "_" : "");
-    for (int i = 0; i < r->n_in; i++)
-        str_addf(s, "%s%s%s", i ? ", " : "", inplace && !i ? "kiln_tensor *" : "kiln_operand ",
-                 elementwise_input_name(r->n_in, i));
+    if (inplace) str_addf(s, "kiln_tensor *%s, ", elementwise_public_name(r, 0));
+    gen_elementwise_names(s, r, "kiln_operand ", inplace ? 1 : 0);
     for (int i = 0; !inplace && i < n_params(r); i++) str_addf(s, ", double %s", r->e.params[i]);
     str_add(s, ")");
 }
@@ -39,7 +38,7 @@ void gen_number_decls(struct str *s, const struct elementwise_row *r)
 
 static void names(struct str *s, const struct elementwise_row *r)
 {
-    for (int i = 0; i < r->n_in; i++) str_addf(s, "%s%s", i ? ", " : "", elementwise_input_name(r->n_in, i));
+    gen_elementwise_names(s, r, "", 0);
 }
 
 static void macro(struct str *s, const struct elementwise_row *r, const char *name)
@@ -78,15 +77,14 @@ static void definition(struct str *s, const struct elementwise_row *r, int index
     int first = inplace ? 1 : 0, n = inplace ? 0 : n_params(r);
     signature(s, r, inplace);
     str_add(s, "\n{\n    const kiln_operand in[] = {");
-    for (int i = first; i < r->n_in; i++)
-        str_addf(s, "%s%s", i > first ? ", " : "", elementwise_input_name(r->n_in, i));
+    for (int i = first; i < r->n_in; i++) str_addf(s, "%s%s", i > first ? ", " : "", elementwise_public_name(r, i));
     str_add(s, "};\n");
     if (n) str_add(s, "    struct attr attrs[] = {");
     for (int i = 0; i < n; i++) str_addf(s, "%sattr_of_float(%s)", i ? ", " : "", r->e.params[i]);
     if (n) str_add(s, "};\n");
     if (inplace)
         str_addf(s, "    return op_apply_numbers_inplace(&op_instances[%d], %s, in);\n}\n\n", index,
-                 elementwise_input_name(r->n_in, 0));
+                 elementwise_public_name(r, 0));
     else
         str_addf(s, "    return op_apply_numbers(&op_instances[%d], in, %s);\n}\n\n", index, n ? "attrs" : "NULL");
 }

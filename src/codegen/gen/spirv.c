@@ -90,9 +90,9 @@ static kiln_status compile(struct catalogue *g, struct shaders *sh, const struct
 static kiln_status write_modules(struct catalogue *g, struct shaders *sh, FILE *bin, struct str *index, int *count)
 {
     size_t at = 0;
-    struct packer *packer = arena_alloc(sh->arena, sizeof *packer);
+    struct spirv_packer *packer = arena_alloc(sh->arena, sizeof *packer);
     if (!packer) return error_pending;
-    *packer = (struct packer){.arena = sh->arena};
+    *packer = (struct spirv_packer){.arena = sh->arena};
     for (int i = 0; i < g->n_families * CLASS_COUNT; i++) {
         const struct catalogue_kernel *k = &g->kernels[i];
         struct spirv spv;

@@ -49,7 +49,7 @@ static size_t distance(const struct packer_reference *r, size_t n)
 }
 
 // The references nearest in size, of equally near ones the latest.
-static int nearest(const struct packer *p, size_t n, const struct packer_reference *found[CANDIDATES])
+static int nearest(const struct spirv_packer *p, size_t n, const struct packer_reference *found[CANDIDATES])
 {
     int count = 0;
     for (int i = p->n - 1; i >= 0; i--) {
@@ -64,8 +64,8 @@ static int nearest(const struct packer *p, size_t n, const struct packer_referen
 }
 
 // The reference with which the lowest plane, the one of most content, is smallest.
-static const struct packer_reference *choose(const struct packer *p, const uint8_t *planes, size_t n, uint8_t *scratch,
-                                             size_t cap)
+static const struct packer_reference *choose(const struct spirv_packer *p, const uint8_t *planes, size_t n,
+                                             uint8_t *scratch, size_t cap)
 {
     const struct packer_reference *found[CANDIDATES], *best = NULL;
     size_t best_B = SIZE_MAX;
@@ -79,7 +79,8 @@ static const struct packer_reference *choose(const struct packer *p, const uint8
     return best;
 }
 
-kiln_status packer_add(struct packer *p, int number, const uint32_t *words, size_t n_words, struct packed_module *out)
+kiln_status packer_add(struct spirv_packer *p, int number, const uint32_t *words, size_t n_words,
+                       struct packed_module *out)
 {
     size_t cap = n_words * 4 + 4096;
     uint8_t *planes = planes_of(p->arena, words, n_words), *alone = arena_alloc(p->arena, cap),

@@ -9,7 +9,7 @@ struct packed_module {
 };
 
 enum { PACK_MODULES_MAX = 800 };
-struct packer {
+struct spirv_packer {
     struct arena *arena;
     int n;
     struct packer_reference {
@@ -20,4 +20,5 @@ struct packer {
 };
 
 // Packs the module of that number.
-kiln_status packer_add(struct packer *p, int number, const uint32_t *words, size_t n_words, struct packed_module *out);
+kiln_status packer_add(struct spirv_packer *p, int number, const uint32_t *words, size_t n_words,
+                       struct packed_module *out);

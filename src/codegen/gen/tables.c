@@ -53,6 +53,14 @@ static void elementwise_columns(struct str *s, const struct elementwise_row *r)
              r->e.type == TYPE_SELECT);
 }
 
+static void input_names(struct str *s, const struct elementwise_row *r)
+{
+    if (!r->e.in[0]) return;
+    str_addf(s, "static const char *const names_%s[] = {", r->name);
+    for (int i = 0; i < r->n_in; i++) str_addf(s, "\"%s\", ", r->e.in[i]);
+    str_add(s, "};\n");
+}
+
 static int gradient_of(const struct catalogue *g, int row, int input)
 {
     for (int i = 0; i < g->n_gradients; i++)
@@ -95,9 +103,10 @@ static void elementwise_op(struct str *s, int row)
     str_addf(s,
              "    [%d] = {.name = \"%s\", .index = %d, .family = %d, .flags = %d, .min_in = %d, .max_in = %d, .n_out = "
              "1, .n_attrs = %d, .u64 = %d, "
-             ".in_names = names_%d, .fn = &elementwise_functions, .elementwise = &elementwise_%s",
-             row, r->name, row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->e.u64, r->n_in,
-             r->name);
+             ".in_names = ",
+             row, r->name, row, row, r->e.flags | OP_ELEMENTWISE, r->n_in, r->n_in, n_params, r->e.u64);
+    r->e.in[0] ? str_addf(s, "names_%s", r->name) : str_addf(s, "names_%d", r->n_in);
+    str_addf(s, ", .fn = &elementwise_functions, .elementwise = &elementwise_%s", r->name);
     str_or_null(s, "alias", r->e.alias);
     if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
     if (has_gradient(r)) str_addf(s, ", .gradients = gradients_%s", r->name);
@@ -216,6 +225,7 @@ static void table_arrays(struct str *s, const struct catalogue *g)
     for (int i = 0; i < elementwise_row_count; i++) {
         const struct elementwise_row *r = &elementwise_rows[i];
         params_arrays(s, r->name, r->e.params);
+        input_names(s, r);
         elementwise_columns(s, r);
         if (has_gradient(r)) gradient_links(s, g, i);
     }

@@ -143,7 +143,7 @@ RULE(index_add)
 // Running sums from the end.
 static kiln_tensor *sums_back(kiln_tensor *t, int64_t axis)
 {
-    return kiln_flip(kiln_cumsum(kiln_flip(t, KILN_SHAPE(axis)), axis), KILN_SHAPE(axis));
+    return kiln_flip(kiln_cumsum(kiln_flip(t, KILN_AXES(axis)), axis), KILN_AXES(axis));
 }
 
 RULE(cumsum)

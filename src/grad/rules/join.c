@@ -69,7 +69,7 @@ RULE(roll)
     int64_t back[KILN_MAX_RANK];
     size_t n = kiln_rule_ints("shifts", &shifts), n_axes = kiln_rule_ints("axes", &axes);
     for (size_t i = 0; i < n; i++) back[i] = -shifts[i];
-    din[0] = kiln_roll(dout[0], n, back, n_axes, axes);
+    din[0] = kiln_roll(dout[0], (kiln_ints){n, back}, (kiln_ints){n_axes, axes});
     return kiln_error();
 }
 
@@ -88,7 +88,7 @@ static kiln_tensor *fold_slab(kiln_tensor *slab, size_t axis, int64_t size, int6
 {
     int64_t n = kiln_dim(slab, (int64_t)axis), a = (int64_t)axis;
     switch (mode) {
-    case KILN_PAD_REFLECT: return place(kiln_flip(slab, KILN_SHAPE(a)), axis, first ? 1 : size - 1 - n, size);
+    case KILN_PAD_REFLECT: return place(kiln_flip(slab, KILN_AXES(a)), axis, first ? 1 : size - 1 - n, size);
     case KILN_PAD_EDGE:
         return place(kiln_sum(slab, KILN_REDUCE(.axes = KILN_AXES(a), .keepdims = true)), axis, first ? 0 : size - 1,
                      size);

@@ -62,7 +62,7 @@ static kiln_tensor *as_columns(kiln_tensor *t)
 
 static kiln_tensor *as_given(kiln_tensor *t)
 {
-    return kiln_rule_in_shape(1, NULL) == 1 ? kiln_squeeze(t, KILN_SHAPE(-1)) : t;
+    return kiln_rule_in_shape(1, NULL) == 1 ? kiln_squeeze(t, KILN_AXES(-1)) : t;
 }
 
 RULE(solve)

@@ -25,7 +25,7 @@ static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const
     if (kiln_rule_wants(0)) {
         kiln_tensor *b = b_vector ? kiln_unsqueeze(in[1], 1) : in[1];
         kiln_tensor *da = kiln_matmul(dy, transposed(b));
-        din[0] = a_vector ? kiln_squeeze(da, KILN_SHAPE(-2)) : da;
+        din[0] = a_vector ? kiln_squeeze(da, KILN_AXES(-2)) : da;
     }
     if (kiln_rule_wants(1)) {
         kiln_tensor *a = a_vector ? kiln_unsqueeze(in[0], 0) : in[0];
@@ -34,7 +34,7 @@ static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const
             dy = flat_rows(dy);
         }
         kiln_tensor *db = kiln_matmul(transposed(a), dy);
-        din[1] = b_vector ? kiln_squeeze(db, KILN_SHAPE(-1)) : db;
+        din[1] = b_vector ? kiln_squeeze(db, KILN_AXES(-1)) : db;
     }
     return kiln_error();
 }

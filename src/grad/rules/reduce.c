@@ -34,7 +34,7 @@ static kiln_tensor *as_rows(kiln_tensor *x, int64_t *order, size_t *n_kept)
     int64_t dims[KILN_MAX_RANK + 1];
     for (size_t i = 0; i < *n_kept; i++) dims[i] = rule_in_dims(0)[order[i]];
     dims[*n_kept] = rule_row_length();
-    return kiln_reshape(rank ? kiln_permute(x, rank, order) : x, *n_kept + 1, dims);
+    return kiln_reshape(rank ? kiln_permute(x, (kiln_ints){rank, order}) : x, *n_kept + 1, dims);
 }
 
 // The product of all others, from a square of copies of the row with ones on the diagonal: right at zeros to any order
@@ -52,7 +52,7 @@ static kiln_tensor *others_by_square(kiln_tensor *x)
         dims[k] = rule_in_dims(0)[order[k]];
     }
     others = kiln_reshape(others, rank, dims);
-    return rank ? kiln_permute(others, rank, inverse) : others;
+    return rank ? kiln_permute(others, (kiln_ints){rank, inverse}) : others;
 }
 
 // The quotient y / x but where zeros are: one zero takes the product of the rest, two or more leave none.

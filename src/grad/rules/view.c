@@ -15,7 +15,7 @@ RULE(permute)
     int64_t inverse[KILN_MAX_RANK];
     size_t n = kiln_rule_ints("axes", &axes), rank = kiln_rule_in_shape(0, NULL);
     for (size_t i = 0; i < n; i++) inverse[axes[i] < 0 ? axes[i] + (int64_t)rank : axes[i]] = (int64_t)i;
-    din[0] = kiln_permute(dout[0], n, inverse);
+    din[0] = kiln_permute(dout[0], (kiln_ints){n, inverse});
     return kiln_error();
 }
 
@@ -36,7 +36,7 @@ RULE(flip)
 {
     const int64_t *axes;
     size_t n = kiln_rule_ints("axes", &axes);
-    din[0] = kiln_flip(dout[0], n, axes);
+    din[0] = kiln_flip(dout[0], (kiln_ints){n, axes});
     return kiln_error();
 }
 

@@ -18,12 +18,12 @@ static void axis_twice(void)
 
 static void permutation_of_fewer_axes(void)
 {
-    AT(kiln_permute(F32(2, 3, 4), KILN_SHAPE(0, 2)));
+    AT(kiln_permute(F32(2, 3, 4), KILN_AXES(0, 2)));
 }
 
 static void permutation_with_an_axis_twice(void)
 {
-    AT(kiln_permute(F32(2, 3, 4), KILN_SHAPE(0, 1, 1)));
+    AT(kiln_permute(F32(2, 3, 4), KILN_AXES(0, 1, 1)));
 }
 
 static void transpose_of_a_vector(void)
@@ -44,7 +44,7 @@ static void maximum_of_nothing(void)
 static void roll_with_more_shifts_than_axes(void)
 {
     const int64_t shifts[] = {1, 2}, axes[] = {0};
-    AT(kiln_roll(F32(4, 4), 2, shifts, 1, axes));
+    AT(kiln_roll(F32(4, 4), (kiln_ints){2, shifts}, (kiln_ints){1, axes}));
 }
 
 static void flatten_from_the_end_to_the_start(void)

@@ -201,7 +201,7 @@ const struct mistake mistakes_in_dtypes[] = {
     ROW_ON(ON_CPU, index_to_gather_out_of_range, KILN_E_ARGUMENT, WHAT,
         "gather: index 3 is out of range for an axis of 3 elements ({here})")
     ROW(mask_as_floats, KILN_E_DTYPE, WHAT,
-        "where: a must be bool, it is f32[3] ({here})")
+        "where: condition must be bool, it is f32[3] ({here})")
     ROW(floats_into_integers_in_place, KILN_E_DTYPE, WHAT,
         "add_: a result of f32 does not go into i64 ({here})")
     ROW(fraction_into_integers_in_place, KILN_E_DTYPE, WHAT,

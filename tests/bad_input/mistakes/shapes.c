@@ -110,7 +110,7 @@ static void expand_of_a_size_that_is_not_1(void)
 
 static void squeeze_of_a_larger_size(void)
 {
-    AT(kiln_squeeze(F32(3, 1), KILN_SHAPE(0)));
+    AT(kiln_squeeze(F32(3, 1), KILN_AXES(0)));
 }
 
 static void concat_of_other_shapes(void)
@@ -229,7 +229,7 @@ const struct mistake mistakes_in_shapes[] = {
         "add: shapes do not broadcast: a is f32[8,10], b is f32[8]; along axis 0 of a it is kiln_unsqueeze(b, 1) "
         "({here})")
     ROW(where_of_other_shapes, KILN_E_SHAPE, WHAT,
-        "where: shapes do not broadcast: b is f32[2] against bool[3] ({here})")
+        "where: shapes do not broadcast: x is f32[2] against bool[3] ({here})")
     ROW(image_with_channels_last, KILN_E_SHAPE, WHAT,
         "conv2d: x is f32[1,28,28,3] and w is f32[8,3,3,3]: 28 input channels (axis 1, NCHW), 8 outputs and groups 1 "
         "do not fit a weight with 3 channels; x looks like NHWC: kiln_permute(x, KILN_AXES(0, 3, 1, 2)) makes it "
