@@ -4,6 +4,7 @@
 #define KILN_PROFILE_H
 
 #include <kiln/device.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,52 @@ KILN_API kiln_status kiln_profile_begin(const char *path);
 /// Waits for the devices, writes the file and stops noting. Errors: KILN_E_STATE when no profile is being taken,
 /// KILN_E_IO when the file cannot be written.
 KILN_API kiln_status kiln_profile_end(void);
+
+/// What a row of a table is for.
+typedef enum kiln_profile_by {
+    KILN_PROFILE_BY_KERNEL = 0, ///< the code that ran
+    KILN_PROFILE_BY_OP = 1,     ///< the op, or the ops of a fused kernel
+    KILN_PROFILE_BY_LINE = 2,   ///< the line of the program, or the lines of a fused kernel
+    KILN_PROFILE_BY_CELL = 3,   ///< the cell by its path
+} kiln_profile_by;
+
+/// Options of tables.
+typedef struct kiln_profile_print_opts {
+    size_t size KILN_0;
+    kiln_profile_by by KILN_0;
+    size_t top KILN_0;       ///< so many rows, the others as one; 0: all rows
+    bool csv KILN_0;         ///< as comma-separated values with a head, and nothing else
+    bool no_ceilings KILN_0; ///< the column of them stays empty, and nothing is measured
+} kiln_profile_print_opts;
+#define KILN_PROFILE_PRINT(...) KILN_OPTS_(kiln_profile_print_opts, __VA_ARGS__)
+
+/// Writes the launches and copies of the profile that is being taken, until now, or of the last one, as a table: calls,
+/// total time (ms), its share (%), mean time (us), bytes a second (GB/s, of what was read and written, 1 GB is 10^9
+/// bytes), operations a second (GFLOP/s), and the share (%) of what the device can do at best: of the time that its
+/// memory needs for the bytes, or its arithmetic for the operations, whichever is longer, by the time that was taken.
+/// The longest comes first. Behind the table stand the most memory in use, and the time of what the host did.
+///
+/// Waits for the devices. What a device can do is measured at the first table (kiln_device_get_ceilings). `opts` may be
+/// NULL. Errors: KILN_E_ARGUMENT for NULL or an option that there is not, KILN_E_STATE when no profile has been taken,
+/// KILN_E_IO when the file cannot be written; those of the devices.
+KILN_API kiln_status kiln_profile_print(FILE *file, const kiln_profile_print_opts *opts);
+
+/// The same of a profile that lies in a file, of this process or another. What a device can do at best is known where
+/// this machine has it. Errors also: KILN_E_IO when the file cannot be read, KILN_E_FORMAT, with the line, when it is
+/// no profile.
+KILN_API kiln_status kiln_profile_print_file(const char *path, FILE *file, const kiln_profile_print_opts *opts);
+
+/// What a device can do at best.
+typedef struct kiln_device_ceilings {
+    size_t size KILN_0;         ///< set to sizeof(kiln_device_ceilings) by the caller
+    double copy_B_per_s KILN_0; ///< bytes a second, read and written, of a copy of 64 MiB
+    double flop_per_s KILN_0;   ///< operations a second of products of f32 matrices: two for each multiplication
+} kiln_device_ceilings;
+
+/// Measures them with the library's own copy and product, once for each device that is open; it takes a second at most
+/// on most devices, and the memory of the copy. Other work of the device meanwhile makes them smaller. Errors:
+/// KILN_E_ARGUMENT, KILN_E_UNSUPPORTED for a device that computes nothing, those of the device.
+KILN_API kiln_status kiln_device_get_ceilings(kiln_device *dev, kiln_device_ceilings *out);
 
 #ifdef __cplusplus
 }

@@ -176,6 +176,38 @@ static size_t hold_devices(kiln_device **devices, size_t max)
     return n;
 }
 
+static bool is_named(const kiln_device *d, const char *kind, const char *name)
+{
+    return !strcmp(d->ops->kind, kind) && !strcmp(d->name, name);
+}
+
+// The first of its kind, where it has that name.
+static kiln_device *open_named_so(const char *kind, const char *name)
+{
+    const struct device_ops *const *k = device_kinds;
+    while (*k && strcmp((*k)->kind, kind)) k++;
+    kiln_device *dev = *k ? open_kind(*k, "") : NULL;
+    if (!dev && error_pending) kiln_error_clear();
+    if (!dev) return NULL;
+    dev->internal = true; // never a default
+    if (is_named(dev, kind, name)) return dev;
+    device_unref(dev);
+    return NULL;
+}
+
+kiln_device *device_named(const char *kind, const char *name)
+{
+    kiln_device *devices[64], *found = NULL;
+    size_t n = hold_devices(devices, COUNT_OF(devices));
+    for (size_t i = 0; i < n; i++) {
+        if (!found && is_named(devices[i], kind, name))
+            found = devices[i];
+        else
+            device_unref(devices[i]);
+    }
+    return found ? found : open_named_so(kind, name);
+}
+
 void profile_tell_memory(void)
 {
     kiln_device *devices[64];

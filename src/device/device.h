@@ -8,6 +8,7 @@
 #include "ir/compiled.h"
 #include "ir/launch.h"
 #include <kiln/device.h>
+#include <kiln/profile.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -83,10 +84,11 @@ struct kiln_device {
     pthread_mutex_t lock; // the generator and the open list; heap and back ends have locks of their own
     struct guarded guarded;
     uint64_t rng_seed, rng_offset;
-    double marks_ns[KILN_MARKS]; // of the host's clock; 0: never set
-    uint64_t wait_limit_ns;      // of the host for it; 0: none
-    atomic_ullong held_B;        // memory that recordings keep for temporaries, see program/records.c
-    struct kiln_device *next;    // list of open devices
+    double marks_ns[KILN_MARKS];   // of the host's clock; 0: never set
+    uint64_t wait_limit_ns;        // of the host for it; 0: none
+    kiln_device_ceilings ceilings; // once they were measured; see debug/ceiling.c
+    atomic_ullong held_B;          // memory that recordings keep for temporaries, see program/records.c
+    struct kiln_device *next;      // list of open devices
 };
 
 // A piece of a slab, 256-byte aligned. Reuse is in stream order: a freed block may be handed out at once, since
@@ -146,6 +148,9 @@ extern struct device_upper {
     kiln_status (*compile)(kiln_device *dev, kernel_id kernel);
 } device_upper;
 kiln_status device_fall_back(kiln_device *dev, const struct launch *l);
+// The device of this kind and name, held: one that is open, else the first of the kind, opened. NULL, without an error:
+// there is none.
+kiln_device *device_named(const char *kind, const char *name);
 // This thread's default device: set, else the first open one; NULL and an error when there is none.
 kiln_device *device_default(void);
 bool device_is_open(enum device_role role); // one of that role, that is

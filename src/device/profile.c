@@ -22,7 +22,8 @@ static uint32_t profile_number; // of the present one, or the last: labels of ot
 // Tracks keep their numbers for the life of the process.
 static struct track tracks[TRACKS_MAX];
 static uint32_t n_tracks;
-static THREAD_LOCAL uint32_t my_track; // plus one
+static THREAD_LOCAL uint32_t my_track; // plus one, and with QUIET
+#define QUIET UINT32_C(0x80000000)
 
 // With the lock. The last track takes what finds no room.
 static uint32_t add_track(const char *name)
@@ -45,13 +46,21 @@ uint32_t profile_track(const char *name)
 static uint32_t track_of_thread(void)
 {
     static uint32_t n_threads;
-    if (my_track) return my_track - 1;
+    if (my_track & ~QUIET) return (my_track & ~QUIET) - 1;
     char name[PROFILE_NAME_B];
     pthread_mutex_lock(&lock);
     snprintf(name, sizeof name, "thread %u", ++n_threads);
-    my_track = add_track(name) + 1;
+    uint32_t track = add_track(name);
+    my_track = (my_track & QUIET) | (track + 1);
     pthread_mutex_unlock(&lock);
-    return my_track - 1;
+    return track;
+}
+
+bool profile_quiet(bool quiet)
+{
+    bool was = my_track & QUIET;
+    my_track = (my_track & ~QUIET) | (quiet ? QUIET : 0);
+    return was;
 }
 
 // With the lock. Devices are known by name, for one may be closed before the file is written. -1: there is no room.
@@ -73,6 +82,7 @@ profile_label profile_label_of(const char *category, const char *name, const kil
     struct label key = {.category = category, .device = -1};
     profile_label found = 0;
     snprintf(key.name, sizeof key.name, "%s", name ? name : category);
+    if (my_track & QUIET) return 0;
     pthread_mutex_lock(&lock);
     if (profile.file) {
         if (dev) key.device = number_of(dev);
@@ -122,7 +132,7 @@ void profile_span_add(const struct profile_span *s)
 void profile_memory(const kiln_device *dev, uint64_t used_B)
 {
     pthread_mutex_lock(&lock);
-    int32_t d = profile.file ? number_of(dev) : -1;
+    int32_t d = profile.file && !(my_track & QUIET) ? number_of(dev) : -1;
     if (d >= 0) {
         if (used_B > profile.devices[d].peak_B) profile.devices[d].peak_B = used_B;
         bool kept = grow(&profile.counts, profile.n_counts, &profile.cap_counts, sizeof *profile.counts);
@@ -132,7 +142,46 @@ void profile_memory(const kiln_device *dev, uint64_t used_B)
     pthread_mutex_unlock(&lock);
 }
 
-// With the lock. Closes the file and forgets the profile.
+bool profile_is_known(void)
+{
+    pthread_mutex_lock(&lock);
+    bool known = profile_number > 0;
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
+void profile_visit(profile_row_fn *visit, void *user, uint64_t *lost)
+{
+    struct label_places places;
+    pthread_mutex_lock(&lock);
+    *lost = profile.n_lost;
+    for (size_t i = 0; i < profile.labels.n; i++) {
+        const struct label *l = profile.labels.v[i];
+        label_places(l, &places);
+        const struct profile_row row = {.category = l->category,
+                                        .name = l->name,
+                                        .op = l->op,
+                                        .line = places.lines,
+                                        .cell = places.cells,
+                                        .device = l->device < 0 ? "" : profile.devices[l->device].name,
+                                        .n = (double)l->n,
+                                        .total_us = (double)l->total_ns / 1e3,
+                                        .bytes = l->read_B + l->written_B,
+                                        .flops = l->flops};
+        visit(user, &row);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void profile_visit_devices(void (*visit)(void *user, const char *name, const char *kind, uint64_t peak_B), void *user)
+{
+    pthread_mutex_lock(&lock);
+    for (int32_t i = 0; i < profile.n_devices; i++)
+        visit(user, profile.devices[i].name, profile.devices[i].kind, profile.devices[i].peak_B);
+    pthread_mutex_unlock(&lock);
+}
+
+// With the lock. Closes the file. Labels stay until the next profile begins.
 static bool write_profile(void)
 {
     FILE *f = profile.file;
@@ -141,8 +190,10 @@ static bool write_profile(void)
     ok &= !fclose(f);
     free(profile.events);
     free(profile.counts);
-    labels_free(&profile.labels);
-    profile = (struct profile){0};
+    profile.file = NULL;
+    profile.events = NULL;
+    profile.counts = NULL;
+    profile.n = profile.cap = profile.n_counts = profile.cap_counts = 0;
     return ok;
 }
 
@@ -159,6 +210,9 @@ kiln_status kiln_profile_begin(const char *path)
     else if (!(profile.file = fopen(path, "w")))
         status = error_set(KILN_E_IO, "profile_begin: %s cannot be written", path);
     if (!status) {
+        labels_free(&profile.labels);
+        profile.n_devices = 0;
+        profile.n_lost = 0;
         snprintf(profile.path, sizeof profile.path, "%s", path);
         profile.from_ns = clock_now_ns();
         profile_number++;
@@ -176,10 +230,8 @@ kiln_status kiln_profile_end(void)
     kiln_status status = profile_settle_devices();
     pthread_mutex_lock(&lock);
     atomic_store(&profile_running, false);
-    char path[sizeof profile.path];
-    memcpy(path, profile.path, sizeof path);
     if (profile.file && !write_profile() && !status)
-        status = error_set(KILN_E_IO, "profile_end: %s cannot be written", path);
+        status = error_set(KILN_E_IO, "profile_end: %s cannot be written", profile.path);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -189,7 +241,7 @@ static void write_at_exit(void)
 {
     pthread_mutex_lock(&lock);
     atomic_store(&profile_running, false);
-    if (profile.file && !write_profile()) log_warn("KILN_PROFILE: the file of the profile cannot be written");
+    if (profile.file && !write_profile()) log_warn("KILN_PROFILE: %s cannot be written", profile.path);
     pthread_mutex_unlock(&lock);
 }
 

@@ -24,6 +24,8 @@ profile_label profile_label_of(const char *category, const char *name, const kil
                                const struct launch_facts *facts);
 // A span on a track. Without effect while no profile is taken, or another one than the label is of.
 void profile_add(uint32_t track, profile_label label, uint64_t start_ns, uint64_t end_ns);
+// Nothing that the calling thread does is noted, or all is again. Returns what was.
+bool profile_quiet(bool quiet);
 // How much of a device's memory is in use from now on.
 void profile_memory(const kiln_device *dev, uint64_t used_B);
 
@@ -55,6 +57,19 @@ static inline struct profile_span profile_span_of_launch(const kiln_device *dev,
 #define PROFILE(category, name)                                                            \
     struct profile_span profile_span_ __attribute__((cleanup(profile_span_end), unused)) = \
         profile_span_begin(category, name)
+
+// Spans that have all in common but their times.
+struct profile_row {
+    const char *category, *name;
+    const char *op, *line, *cell, *device; // "": none
+    double n, total_us;
+    double bytes, flops; // of each; flops negative: not known
+};
+// Of the profile that is taken, or else of the last one. Behind it `lost` is how many events are not in the file.
+bool profile_is_known(void);
+typedef void profile_row_fn(void *user, const struct profile_row *row);
+void profile_visit(profile_row_fn *visit, void *user, uint64_t *lost);
+void profile_visit_devices(void (*visit)(void *user, const char *name, const char *kind, uint64_t peak_B), void *user);
 
 // Begins a profile of the whole process where KILN_PROFILE names a file; looked at once.
 void profile_from_environment(void);

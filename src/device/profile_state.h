@@ -63,5 +63,13 @@ struct profile {
 struct track {
     char name[PROFILE_NAME_B];
 };
+// Where the spans of a label come from.
+enum { PROFILE_LINES_B = 512 };
+struct label_places {
+    char line[PROFILE_LINES_B], lines[PROFILE_LINES_B]; // of the result; all, with ", " between
+    char cells[PROFILE_LINES_B];
+    bool backward;
+};
+void label_places(const struct label *l, struct label_places *out);
 // Writes the file, whose n_tracks tracks these are.
 void profile_write(FILE *f, const struct profile *p, const struct track *tracks, uint32_t n_tracks);

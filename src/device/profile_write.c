@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LINES_B = 512 };
-
 static void write_quoted(FILE *f, const char *s, size_t n)
 {
     fputc('"', f);
@@ -50,35 +48,37 @@ static void add_once(char *list, const char *text, const char *between)
         bool begins = at == list || (at >= list + b && !memcmp(at - b, between, b));
         if (begins && (!at[m] || !strncmp(at + m, between, b))) return;
     }
-    if (!m || n + b + m + 1 > LINES_B) return;
-    snprintf(list + n, LINES_B - n, "%s%s", n ? between : "", text);
+    if (!m || n + b + m + 1 > PROFILE_LINES_B) return;
+    snprintf(list + n, PROFILE_LINES_B - n, "%s%s", n ? between : "", text);
 }
 
-// The line and the cell of what it is for, and all lines and cells where there are several.
+void label_places(const struct label *l, struct label_places *out)
+{
+    *out->line = *out->lines = *out->cells = '\0';
+    out->backward = false;
+    for (int i = 0; i < l->n_places; i++) {
+        caller_describe(l->places[i], out->line, sizeof out->line);
+        add_once(out->lines, out->line, ", ");
+        add_once(out->cells, where_cell_of(l->places[i]), ", ");
+        out->backward = where_is_backward(l->places[i]);
+    }
+}
+
+static void write_place(FILE *f, const char *key, const char *text)
+{
+    if (!*text) return;
+    fprintf(f, ", \"%s\": ", key);
+    write_text(f, text);
+}
+
 static void write_places(FILE *f, const struct label *l)
 {
-    char line[CALLER_TEXT_MAX], lines[LINES_B] = "", cells[LINES_B] = "";
-    bool backward = false;
-    for (int i = 0; i < l->n_places; i++) {
-        caller_describe(l->places[i], line, sizeof line);
-        add_once(lines, line, ", ");
-        add_once(cells, where_cell_of(l->places[i]), ", ");
-        backward = where_is_backward(l->places[i]);
-    }
-    if (!l->n_places) return;
-    if (*line) {
-        fputs(", \"line\": ", f);
-        write_text(f, line);
-    }
-    if (strcmp(lines, line) && *lines) {
-        fputs(", \"lines\": ", f);
-        write_text(f, lines);
-    }
-    if (*cells) {
-        fputs(", \"cell\": ", f);
-        write_text(f, cells);
-    }
-    if (backward) fputs(", \"backward\": true", f);
+    struct label_places places;
+    label_places(l, &places);
+    write_place(f, "line", places.line);
+    if (strcmp(places.lines, places.line)) write_place(f, "lines", places.lines);
+    write_place(f, "cell", places.cells);
+    if (places.backward) fputs(", \"backward\": true", f);
 }
 
 static void write_args(FILE *f, const struct profile *p, const struct label *l)

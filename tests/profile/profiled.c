@@ -16,6 +16,16 @@ static kiln_tensor *values(kiln_device *dev, size_t rank, const int64_t *dims, k
     return kiln_cast(kiln_normal(dev, KILN_F32, rank, dims, 0, 1), dtype);
 }
 
+// Beside the file, for those who compare.
+static void print_table(const char *path, const char *name, kiln_profile_by by)
+{
+    char beside[4096];
+    snprintf(beside, sizeof beside, "%s.%s", path, name);
+    FILE *f = fopen(beside, "w");
+    KILN_CHECK(kiln_profile_print(f, KILN_PROFILE_PRINT(.by = by, .no_ceilings = true)));
+    if (f) fclose(f);
+}
+
 int main(int argc, char **argv)
 {
     static float host[16 * 10];
@@ -52,6 +62,8 @@ int main(int argc, char **argv)
     kiln_zeros(dev, KILN_F32, KILN_SHAPE(1024, 1024)); // line: large
     kiln_scope_end(&inner);
     KILN_CHECK(kiln_profile_end());
+    print_table(argv[2], "kernel", KILN_PROFILE_BY_KERNEL);
+    print_table(argv[2], "line", KILN_PROFILE_BY_LINE);
 
     kiln_function_free(&captured);
     kiln_cell_free(&net);

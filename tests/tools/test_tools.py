@@ -3,7 +3,7 @@
 
 usage: test_tools.py NAME PROGRAM [vulkan|no-vulkan] [sanitized] [no-llvm]
 
-NAME is kiln-cache, kiln-info, kiln-opt, kiln-run, kiln-shader-dump, kiln-bench or gpu-check.
+NAME is kiln-cache, kiln-info, kiln-opt, kiln-prof, kiln-run, kiln-shader-dump, kiln-bench or gpu-check.
 """
 import json
 import os
@@ -331,6 +331,15 @@ class Opt(Common):
 
 
 # The file of tests/golden/model: functions, and inputs and outputs of theirs as weights.
+class Prof(Common):
+    """What it makes of files is shown by tests/profile."""
+
+    def test_wrong_command_line_is_status_2(self):
+        for args in (['--no-such-option'], [], ['a', 'b'], ['a', '--by', 'time'], ['a', '--top', '0'],
+                     ['a', '--top', '-1'], ['a', '--top', '3x']):
+            self.assertEqual(self.bad(2, 'usage:', *args).stdout, '')
+
+
 class Run(Common):
     FILE = str(ROOT / 'tests/golden/model/version_1.kiln')
 
@@ -715,8 +724,8 @@ printf '  {"name": "%s", "mode": "eager", "time_ns": 5}\\n ]}\\n' "$2" >>"$4"'''
         self.bad(2, 'there is no folder', '--bin', str(self.dir / 'absent'))
 
 
-SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-run': Run, 'kiln-shader-dump': ShaderDump,
-          'kiln-bench': Bench, 'gpu-check': GpuCheck}
+SUITES = {'kiln-cache': Cache, 'kiln-info': Info, 'kiln-opt': Opt, 'kiln-prof': Prof, 'kiln-run': Run,
+          'kiln-shader-dump': ShaderDump, 'kiln-bench': Bench, 'gpu-check': GpuCheck}
 
 if __name__ == '__main__':
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(SUITES[NAME])
