@@ -57,8 +57,8 @@ def minilm(program, at):
     rows, out = numbers('minilm.txt'), at / 'vectors.npy'
     n = len(rows) // 2
     for batch in (n, 1):
-        run(program, '--model', pathlib.Path(folder).parent, '--text', HERE / 'sentences.txt', '--batch', batch, '--out',
-            out)
+        run(program, '--model', pathlib.Path(folder).parent, '--text', HERE / 'sentences.txt', '--batch', batch,
+            '--out', out)
         data = out.read_bytes()
         vectors = struct.unpack(f'<{n * 384}f', data[-4 * n * 384:])
         vectors = [vectors[384 * i:384 * i + 384] for i in range(n)]

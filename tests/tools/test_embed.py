@@ -81,8 +81,9 @@ def check_folder(at):
     assert far < 1e-4
     bare = os.path.join(at, 'bare')
     os.mkdir(bare)
+    config = open(os.path.join(folder, 'config.json'), 'rb').read()
     for said, files in (('config.json', []), ('num_attention_heads', [('config.json', b'{}')]),
-                        ('pytorch_model.bin', [('config.json', open(os.path.join(folder, 'config.json'), 'rb').read())]),
+                        ('pytorch_model.bin', [('config.json', config)]),
                         ('position_embeddings', [('model.safetensors', b'\x08' + bytes(7) + b'{}      ')])):
         for name, data in files:
             open(os.path.join(bare, name), 'wb').write(data)

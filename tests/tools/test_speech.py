@@ -137,7 +137,8 @@ def check_values(model, wav, want, length):
         print(f'{batch} at a time: {far:.2g}')
         assert far < 1e-4 and max(want) - min(want) > 0.6, (min(want), max(want))
     counts = set()
-    for threshold, speech, silence, margin in ((0.5, 20, 30, 10), (0.7, 60, 90, 30), (0.3, 10, 40, 100), (0.6, 500, 40, 10)):
+    for threshold, speech, silence, margin in ((0.5, 20, 30, 10), (0.7, 60, 90, 30), (0.3, 10, 40, 100),
+                                               (0.6, 500, 40, 10)):
         told = good('--model', model, '--threshold', threshold, '--speech', speech, '--silence', silence, '--margin',
                     margin, wav)
         rows = [] if told == 'no speech\n' else [line.split() for line in told.splitlines()]
