@@ -15,6 +15,8 @@
 
 #include <kiln/function.hpp>
 
+#include <kiln/arrays.hpp>
+
 #include <kiln/control.hpp>
 
 #include <kiln/host.hpp>
