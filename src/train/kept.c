@@ -130,6 +130,13 @@ void kept_finish(kiln_training *t)
     free(t->kept);
 }
 
+int64_t kept_batches(const kiln_training *t)
+{
+    for (size_t i = 0; i < t->n_kept; i++)
+        if (t->kept[i].kind == KEPT_LOADER) return kiln_loader_batches(t->kept[i].loader);
+    return 0;
+}
+
 kiln_status kept_text(const kiln_training *t, struct str *s)
 {
     for (size_t i = 0; i < t->n_kept; i++)
