@@ -102,7 +102,7 @@ KILN_CXX bool is_leaf(const tensor &t)
 /// Of the storage: raised by each write.
 KILN_CXX uint64_t version(const tensor &t)
 {
-    return detail::checked(kiln_version(t.get()));
+    return detail::checked(kiln_tensor_version(t.get()));
 }
 /// Replaces the gradient of a parameter; an empty tensor drops it.
 KILN_CXX void set_gradient(const tensor &parameter, const tensor &grad)
@@ -114,6 +114,19 @@ KILN_CXX void set_gradient(const tensor &parameter, const tensor &grad)
 KILN_CXX std::string name_of(kiln_dtype dtype)
 {
     return detail::made(kiln_dtype_name(dtype));
+}
+
+/// What the options of printing are that a call leaves at 0, from now on; none: as at first.
+KILN_CXX void set_print_options(const kiln_print_opts &opts = {})
+{
+    auto o = detail::with_size(opts);
+    detail::check(kiln_set_print_options(&o));
+}
+KILN_CXX kiln_print_opts print_options()
+{
+    auto o = detail::sized<kiln_print_opts>();
+    detail::check(kiln_get_print_options(&o));
+    return o;
 }
 
 /// How this thread runs functions; see kiln/jit.h.

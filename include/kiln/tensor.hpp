@@ -461,9 +461,20 @@ class tensor {
     KILN_CXX std::string to_string() const
     {
         char *text = detail::made(kiln_to_string(get()));
-        std::string s = text;
-        std::free(text);
-        return s;
+        const std::unique_ptr<char, void (*)(void *)> held(text, std::free);
+        return text;
+    }
+    KILN_CXX std::string to_string(const kiln_print_opts &opts) const
+    {
+        auto o = detail::with_size(opts);
+        char *text = detail::made(kiln_to_string_with(get(), &o));
+        const std::unique_ptr<char, void (*)(void *)> held(text, std::free);
+        return text;
+    }
+    KILN_CXX void print(FILE *file = stdout, const kiln_print_opts &opts = {}) const
+    {
+        auto o = detail::with_size(opts);
+        detail::check(kiln_print_with(get(), file, &o));
     }
     KILN_CXX tensor to(device_ref dev) const { return adopt(detail::made(kiln_to_device(get(), dev.get()))); }
     KILN_CXX tensor to(kiln_dtype d) const { return adopt(detail::made(kiln_cast(get(), d))); }

@@ -1,7 +1,9 @@
 // Examples of tensors.md, complex.md, linear-algebra.md, images.md.
 #include "guide.hpp"
 
-EXAMPLE("tensors", "Quantised values", 1)
+#include <cmath>
+
+EXAMPLE("tensors", "dtypes", 1)
 {
     tensor x = linspace(-1, 2, 6), scale = full({1}, 0.25);
     tensor q = x.quantize(scale, i8, quantize_opts{.bits = 4});
@@ -17,7 +19,7 @@ EXAMPLE("tensors", "Storage dtypes", 1)
     f8 + w;
 }
 
-EXAMPLE("tensors", "Promotion", 1)
+EXAMPLE("tensors", "Storage dtypes", 2)
 {
     tensor half = ones({2}, f16), byte = ones({2}, u8);
     const char *space = "";
@@ -28,7 +30,7 @@ EXAMPLE("tensors", "Promotion", 1)
     cout << '\n';
 }
 
-EXAMPLE("tensors", "Numbers as operands", 1)
+EXAMPLE("tensors", "Storage dtypes", 3)
 {
     tensor x = arange(0, 4, 1);
     cout << x * 3 - 1 << '\n'
@@ -38,7 +40,7 @@ EXAMPLE("tensors", "Numbers as operands", 1)
     cout << x.mul_(10) << '\n';
 }
 
-EXAMPLE("tensors", "Random numbers", 1)
+EXAMPLE("tensors", "Making and reading", 1)
 {
     generator mine(42);
     use_generator now(mine);
@@ -58,25 +60,35 @@ EXAMPLE("tensors", "Views", 1)
     cout << is_view_of(t, x) << ' ' << is_view_of(t.reshape({12}), x) << '\n';
 }
 
-EXAMPLE("tensors", "Indices", 1)
+EXAMPLE("tensors", "Indexing", 1)
 {
     tensor x = arange(0, 12, 1, i32).reshape({3, 4});
     cout << x(-1, slice(2)) << '\n' << x(slice(0, end, 2), slice(1, 3)) << '\n' << x(ellipsis, new_axis, 0) << '\n';
 }
 
-EXAMPLE("tensors", "Indices", 2)
+EXAMPLE("tensors", "Indexing", 2)
 {
     tensor x = arange(0, 12, 1, i32).reshape({3, 4}), rows{2, 0}, columns{1, -1};
     cout << x(rows) << '\n' << x(rows, columns) << '\n' << x(x > 8) << '\n';
 }
 
-EXAMPLE("tensors", "Indices", 3)
+EXAMPLE("tensors", "Indexing", 3)
 {
     tensor x = zeros({2, 3});
     x.set(5, 0);
     x.set_add(1, 1, tensor{0, 0, 2});
     x.set(-1, x == 0);
     cout << x << '\n';
+}
+
+EXAMPLE("tensors", "Printing", 1)
+{
+    tensor x = arange(0, 400, 1).reshape({20, 20}) / 7, row = x[0] * 1e-5;
+    x.print(stdout, {.precision = 2, .threshold = 100, .edge = 2});
+    row.print(stdout, {.width = 60, .notation = KILN_PRINT_PLAIN, .sign = KILN_PRINT_SIGN_PLUS});
+    set_print_options({.precision = 1, .threshold = 10});
+    row.to(f64).print();
+    set_print_options();
 }
 
 EXAMPLE("tensors", "Writes", 1)
@@ -88,7 +100,7 @@ EXAMPLE("tensors", "Writes", 1)
     cout << x << '\n';
 }
 
-EXAMPLE("tensors", "Integers", 1)
+EXAMPLE("tensors", "Scalar semantics", 1)
 {
     tensor a = from_data<int32_t>({-7, 7, INT32_MIN}), b = from_data<int32_t>({2, 0, -1});
     cout << a.floor_divide(b) << '\n' << a % b << '\n' << from_data<float>({300, -1.7f, NAN}).to(i8) << '\n';
@@ -101,7 +113,7 @@ EXAMPLE("complex", "", 1)
     cout << spectrum.abs().round() << '\n' << ((back - x).abs().max() < 1e-6) << '\n';
 }
 
-EXAMPLE("complex", "", 2)
+EXAMPLE("complex", "Fourier transforms", 1)
 {
     tensor image = uniform({32, 32}, 0, 1), f = fftfreq(32, 1);
     tensor far = f.unsqueeze(1).square() + f.square();
@@ -124,7 +136,7 @@ EXAMPLE("images", "", 1)
 {
     tensor x = arange(0, 16, 1).reshape({1, 1, 4, 4});
     auto [largest, places] = x.max_pool2d_with_indices(2);
-    cout << places.flatten() << '\n' << largest.max_unpool2d(places, 2) << '\n';
+    cout << places.flatten(0, -1) << '\n' << largest.max_unpool2d(places, 2) << '\n';
     cout << x.interpolate({2, 8}, 0, "bilinear") << '\n';
 }
 

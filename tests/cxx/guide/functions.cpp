@@ -217,7 +217,7 @@ EXAMPLE("control-flow", "Conditions and loops in graphs", 3)
     cout << often(tensor{1024.0, 0.0}) << '\n';
 }
 
-EXAMPLE("control-flow", "Training in a loop", 1)
+EXAMPLE("control-flow", "Conditions and loops in graphs", 4)
 {
     const int steps = 200, batch = 4;
     auto net = nn::dense(1, 1, {.weight_init = "zeros"});

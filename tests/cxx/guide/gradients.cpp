@@ -1,6 +1,8 @@
 // Examples of gradients.md, modes.md, execution.md, errors.md, deployment.md, onnx.md, graphs.md, shapes.md.
 #include "guide.hpp"
 
+#include <cmath>
+
 EXAMPLE("gradients", "The tape", 1)
 {
     tensor w = parameter(tensor{1.0, 2.0, 3.0}, "w"), loss = w.square().sum();
@@ -108,7 +110,7 @@ EXAMPLE("gradients", "Writes and versions", 2)
 EXAMPLE("gradients", "The reverse graph", 1)
 {
     tensor x = parameter(ones({2, 3}), "x");
-    backward_graph((x * 2).matmul(ones({3, 3}))).print();
+    backward_graph((x * 2.0).matmul(ones({3, 3}))).print();
 }
 
 EXAMPLE("modes", "Eager mode", 1)

@@ -22,7 +22,7 @@ EXAMPLE("networks", "Cells", 2)
     cout << grad([&](const tensor &x, const tensor &y) { return net(x, y); })(ones({2, 3}), ones({3, 3})) << '\n';
 }
 
-EXAMPLE("networks", "Recurrent layers", 1)
+EXAMPLE("networks", "Recurrent networks", 1)
 {
     auto gru = nn::gru(3, 4, {.layers = 2, .bidirectional = true, .lengths = true});
     auto [y, last] = gru.call<2>(ones({5, 2, 3}), tensor{5, 2}); // every step's output, and the last states
@@ -50,7 +50,7 @@ EXAMPLE("networks", "Attention", 1)
     cout << all(arange(1, 5, 1).reshape({4, 1, 1, 1, 1})) << '\n'; // means of what came so far
 }
 
-EXAMPLE("networks", "Norms of weights", 1)
+EXAMPLE("networks", "Around cells", 1)
 {
     auto layer = nn::dense(2, 2);
     layer.weight_norm();
@@ -91,7 +91,7 @@ EXAMPLE("networks", "Optimisers", 1)
     cout << p.round() << '\n';
 }
 
-EXAMPLE("networks", "Optimisers", 2)
+EXAMPLE("networks", "Groups of parameters", 1)
 {
     tensor weight = parameter(ones({2, 2}), "weight"), bias = parameter(ones({2}), "bias");
     auto adamw = optim::adamw({weight}, {.lr = 0.5, .weight_decay = 0.1});
@@ -102,7 +102,7 @@ EXAMPLE("networks", "Optimisers", 2)
     cout << weight << '\n' << bias << '\n' << adamw.group_lr(0) << ' ' << adamw.group_lr(1) << '\n';
 }
 
-EXAMPLE("networks", "Optimisers", 3)
+EXAMPLE("networks", "Schedules", 1)
 {
     auto sgd = optim::sgd({parameter(ones({2}), "p")});
     sgd.set_schedule(optim::plateau(0.5, {.factor = 0.2, .patience = 1}));
@@ -115,7 +115,7 @@ EXAMPLE("networks", "Optimisers", 3)
     cout << '\n';
 }
 
-EXAMPLE("networks", "Optimisers", 4)
+EXAMPLE("networks", "Averages", 1)
 {
     tensor p = parameter(zeros({2}), "p");
     auto mean = optim::swa({p});
@@ -130,14 +130,14 @@ EXAMPLE("networks", "Optimisers", 4)
     cout << p << '\n';
 }
 
-EXAMPLE("networks", "Metrics", 1)
+EXAMPLE("networks", "Averages", 2)
 {
     tensor guesses{0, 1, 1, 2, 2, 2}, truth{0, 1, 2, 2, 2, 0};
     cout << guesses.confusion_matrix(truth, 3) << '\n'
          << guesses.f_score(truth, 3, f_score_opts{.average = "none"}) << '\n';
 }
 
-EXAMPLE("networks", "Checkpoints", 1)
+EXAMPLE("networks", "Files", 1)
 {
     auto net = nn::dense(2, 1, {.weight_init = "ones"});
     checkpoint c;
@@ -149,14 +149,14 @@ EXAMPLE("networks", "Checkpoints", 1)
     cout << net.state().size() << " tensors, step " << again.get_int("step") << '\n';
 }
 
-EXAMPLE("data", "", 1)
+EXAMPLE("data", "Loaders", 1)
 {
     loader l({arange(0, 10, 1, u8)}, {.batch = 4});
     l.convert(0, f32, {.scale = 0.5});
     while (l.next()) cout << l[0] << '\n';
 }
 
-EXAMPLE("data", "Workers", 1)
+EXAMPLE("data", "Loaders", 2)
 {
     loader l({}, {.batch = 3, .workers = 2});
     l.add_dataset(3, {{f32, {2}}, {i32, {}}}, [](int64_t index, void *const *rows) {
@@ -169,7 +169,7 @@ EXAMPLE("data", "Workers", 1)
     cout << l[0] << '\n' << l[1] << '\n';
 }
 
-EXAMPLE("data", "Augmentation", 1)
+EXAMPLE("data", "Loaders", 3)
 {
     std::vector<uint8_t> images(8 * 32 * 32);
     loader l({}, {.batch = 8, .shuffle = true, .workers = 2});
@@ -192,7 +192,7 @@ EXAMPLE("data", "Images", 1)
     cout << load_image("small.png", 1).reshape({2, 3}) << '\n'; // grey
 }
 
-EXAMPLE("data", "Sounds", 1)
+EXAMPLE("data", "Sound", 1)
 {
     save_wav("tone.wav", arange(0, 8, 1).sin(), 8000);
     auto [sound, rate] = load_wav("tone.wav");
