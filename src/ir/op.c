@@ -53,6 +53,16 @@ const struct op *op_find(const char *name)
     return find_renamed(name);
 }
 
+struct nearest_hint op_nearest(const char *name)
+{
+    struct nearest near;
+    nearest_begin(&near, name, strlen(name));
+    for (int i = 0; i < op_count; i++)
+        if (!(op_table[i]->flags & OP_HIDDEN)) nearest_try(&near, op_table[i]->name, strlen(op_table[i]->name));
+    for (int i = 0, n = op_user_count(); i < n; i++) nearest_try(&near, user_ops[i]->name, strlen(user_ops[i]->name));
+    return nearest_hint(&near);
+}
+
 int op_user_count(void)
 {
     return atomic_load_explicit(&user_count, memory_order_acquire);

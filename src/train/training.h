@@ -92,6 +92,7 @@ struct train_column *history_find(const struct train_history *h, const char *nam
 kiln_status history_add_row(struct train_history *h, int64_t step, int64_t epoch, double seconds);
 
 // --- values.c
+kiln_status values_check_name(const char *function, const char *name); // of a column
 // Reads what waits.
 kiln_status values_settle(struct train_column *c);
 // Moves what was logged into the row of this step, a new one where there is none yet that no file has. Without anything
