@@ -3,9 +3,9 @@
 
 usage: check_compile.py TESTS INCLUDE...
 
-Some tests of TESTS without a warning, in turn by g++ and clang++, as far as they are there, in C++17 and C++20. By each:
-not without exceptions, nor in C++14, which a message says; and a program that does nothing but include kiln.hpp within
-MOST_S of processor time.
+Some tests of TESTS without a warning, in turn by g++ and clang++, as far as they are there, in C++17 and C++20. By
+each: not without exceptions, nor in C++14, which a message says; and a program that does nothing but include kiln.hpp
+within MOST_S of processor time.
 """
 import pathlib
 import resource
