@@ -1,5 +1,6 @@
 /// @file arrays.hpp
-/// Functions of tensors beside the ops for C++: kiln/tensor.h, kiln/index.h; graphs as text: kiln/graph.h; modes.
+/// Functions of tensors beside the ops for C++: kiln/tensor.h, kiln/index.h; graphs as text: kiln/graph.h; modes,
+/// timings, profiles.
 #ifndef KILN_ARRAYS_HPP
 #define KILN_ARRAYS_HPP
 
@@ -162,6 +163,52 @@ class graph : public handle<kiln_graph, kiln_graph_free> {
 KILN_CXX graph backward_graph(const tensor &out)
 {
     return graph(detail::made(kiln_backward_graph(out.get())));
+}
+
+/// Times calls of a function, eagerly or with .jit: kiln_bench_function.
+template <class F, class... A> KILN_CXX kiln_bench_result bench(F f, const kiln_bench_opts &opts, const A &...a)
+{
+    auto o = detail::with_size(opts);
+    auto r = detail::sized<kiln_bench_result>();
+    detail::on_trees<F, A...> own(f, a...);
+    const tensors in = detail::listed(a...);
+    detail::check(kiln_bench_function(own.run, &own, in.data(), in.size(),
+                                      detail::count_of<detail::result_of<F, A...>>(), &o, &r));
+    return r;
+}
+/// The same of a captured one.
+template <class F, class... A>
+KILN_CXX kiln_bench_result bench(jitted<F> &f, const kiln_bench_opts &opts, const A &...a)
+{
+    auto o = detail::with_size(opts);
+    auto r = detail::sized<kiln_bench_result>();
+    const tensors in = detail::listed(a...);
+    detail::check(
+        kiln_bench_captured(f.get(), in.data(), in.size(), detail::count_of<detail::result_of<F, A...>>(), &o, &r));
+    return r;
+}
+KILN_CXX void bench_print(const kiln_bench_result &r, FILE *file = stdout)
+{
+    detail::check(kiln_bench_print(&r, file));
+}
+
+/// The library's: "0.2.1".
+inline std::string version_string()
+{
+    return kiln_version_string();
+}
+
+/// The table of the profile that is being taken, or of the last one.
+KILN_CXX void profile_print(FILE *file = stdout, const kiln_profile_print_opts &opts = {})
+{
+    auto o = detail::with_size(opts);
+    detail::check(kiln_profile_print(file, &o));
+}
+/// The same of a profile in a file.
+KILN_CXX void profile_print(const std::string &path, FILE *file = stdout, const kiln_profile_print_opts &opts = {})
+{
+    auto o = detail::with_size(opts);
+    detail::check(kiln_profile_print_file(path.c_str(), file, &o));
 }
 
 /// A profile in a file, of all that happens as long as this lives.

@@ -33,4 +33,6 @@
 
 #include <kiln/model.hpp>
 
+#include <kiln/training.hpp>
+
 #endif

@@ -304,6 +304,11 @@ class device : public handle<kiln_device, kiln_device_close> {
     /// Makes it the default of this thread, or of all that have not said otherwise.
     KILN_CXX void use() { detail::check(kiln_set_device(get())); }
     KILN_CXX void use_everywhere() { detail::check(kiln_set_default_device(get())); }
+    /// What it does at best: kiln_device_ceiling.
+    KILN_CXX double ceiling(kiln_ceiling kind, double bytes) const
+    {
+        return detail::checked(kiln_device_ceiling(get(), kind, bytes));
+    }
     /// Of the generator: seed and offset.
     KILN_CXX std::pair<uint64_t, uint64_t> rng_state() const
     {
