@@ -48,7 +48,7 @@ typedef struct kiln_training_opts {
     int64_t steps KILN_0;
     const char *title KILN_0;         ///< before lines of progress; NULL: nothing
     const char *progress KILN_0;      ///< "bar", "lines", "none"; NULL: a bar on a terminal, else lines
-    FILE *output KILN_0;              ///< where progress goes; NULL: stderr
+    FILE *output KILN_0;              ///< where progress goes, open as long as the training lives; NULL: stderr
     int64_t print_every KILN_0;       ///< steps between lines; 0: up to 20 of them, or each 100, if they say news
     int64_t log_every KILN_0;         ///< steps that are one row, the mean of what was logged; 0: 10
     bool no_csv KILN_0;               ///< no "log.csv"

@@ -227,8 +227,8 @@ static void draw(kiln_training *t)
         str_add(&head, " ");
     }
     add_count(&tail, done, of);
+    add_rate(&tail, t, "  "); // in front of what a narrow terminal cuts off
     add_values(&tail, t, false, "  ");
-    add_rate(&tail, t, "  ");
     write_line(t, &head, &tail);
     t->progress.drawn = true;
     t->progress.drawn_ns = clock_now_ns();
