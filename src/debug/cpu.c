@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #if KILN_WITH_OPENBLAS
-static const char blas_missing[] = "no library was found; KILN_BLAS names one by its path";
+static const char blas_missing[] =
+    "no library was found: Debian's package is libopenblas0-openmp; KILN_BLAS names one by its path";
 #else
-static const char blas_missing[] = "this build has no OpenBLAS; KILN_BLAS names a library by its path";
+static const char blas_missing[] =
+    "this build has no OpenBLAS: -Dopenblas=enabled, Debian's libopenblas-dev; KILN_BLAS names a library by its path";
 #endif
 
 void facts_blas(struct facts *f)

@@ -62,10 +62,12 @@ kiln_status kiln_library_facts(kiln_fact_fn fn, void *user)
 #if KILN_WITH_VULKAN
     facts_loader(&f);
 #else
-    fact_bool(&f, "vulkan loader", false, "this build has no Vulkan device");
+    fact_bool(&f, "vulkan loader", false,
+              "this build has no Vulkan device: -Dvulkan=enabled, Debian's libvulkan-dev, "
+              "glslang-dev and spirv-tools");
 #endif
-    fact_bool(&f, "glslang", KILN_WITH_GLSLANG, "this build compiles no shaders at run time");
-    fact_bool(&f, "libdw", dwarf_found(), "errors name no lines; Debian's package is libdw1");
+    fact_bool(&f, "glslang", KILN_WITH_GLSLANG, "this build compiles no shaders at run time: -Dglslang=enabled");
+    fact_bool(&f, "libdw", dwarf_found(), "no libdw.so.1, so that errors name no lines; Debian's package is libdw1");
     f.group = "cache";
     facts_cache(&f);
     f.group = "environment";

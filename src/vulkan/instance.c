@@ -20,7 +20,8 @@ static kiln_status open_loader(void)
 {
     if (globals.vkGetInstanceProcAddr) return KILN_OK;
     void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return error_set(KILN_E_MISSING, "vulkan: no Vulkan loader: %s", dlerror());
+    if (!library)
+        return error_set(KILN_E_MISSING, "vulkan: no Vulkan loader: %s; Debian's package is libvulkan1", dlerror());
     PFN_vkGetInstanceProcAddr get = (PFN_vkGetInstanceProcAddr)(uintptr_t)dlsym(library, "vkGetInstanceProcAddr");
     if (!get) return error_set(KILN_E_MISSING, "vulkan: libvulkan.so.1 has no vkGetInstanceProcAddr");
 #define LOAD(name)                                         \

@@ -135,7 +135,7 @@ void llvm_get_facts(struct llvm_facts *out)
 #else
 void llvm_get_facts(struct llvm_facts *out)
 {
-    *out = (struct llvm_facts){"", "", "this build has no LLVM"};
+    *out = (struct llvm_facts){"", "", "this build has no LLVM: -Dllvm=enabled, Debian's llvm-dev"};
 }
 
 static const struct llvm_module *module_get(void)
