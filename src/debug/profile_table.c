@@ -240,7 +240,7 @@ static void add_devices(const struct profile_table *t, struct str *out)
         str_addf(out, " %.3f ms in %.0f", o->total_us / 1e3, o->n);
     }
     if (t->n_others) str_add(out, "\n");
-    if (t->lost > 0) str_addf(out, "%.0f events found no room; their times count, but in a file\n", t->lost);
+    if (t->lost > 0) str_addf(out, "%.0f events found no room in the file\n", t->lost);
 }
 
 static void add_csv_name(struct str *out, const char *name)
