@@ -159,6 +159,7 @@ static void freed_functions(void)
     FREED("function", kiln_call(stale, &x, 1, out, 1))
     FREED_VOID("function", kiln_function_stats(stale, &stats))
     FREED_VOID("function", kiln_explain(stale, stdout))
+    FREED("function", kiln_explain_with(stale, stdout, NULL))
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
     kiln_cost cost = {.size = sizeof cost};
     FREED("function", kiln_function_cost(stale, &cost))
