@@ -1,13 +1,14 @@
 // Trains a small convolutional network on Fashion-MNIST, tests it, and compares a Vulkan device with the CPU step by
 // step.
 //
-//     fashion_mnist --epochs 2 --batch-norm --checkpoint run.ckpt --curve curve.svg
+//     fashion_mnist --epochs 2 --batch-norm --modes jit --folder run --curve curve.svg
 //
 // The images are those of Zalando (Xiao, Rasul, Vollgraf 2017; Debian package dataset-fashion-mnist), the network has
 // the shape of LeNet-5 (LeCun et al. 1998). The program prints the loss and the accuracy of each epoch, writes the
-// learning curve, and with a checkpoint goes on where an earlier run stopped. It trains twice from the same beginning:
-// op by op, and with the whole step (forward, loss, backward, update) captured as one graph. Then it trains on the
-// first Vulkan device there is (software ones included) and on the CPU: the losses must agree step by step.
+// learning curve, and in a folder keeps logs and checkpoints, from which a later run goes on. It trains twice from the
+// same beginning: op by op, and with the whole step (forward, loss, backward, update) captured as one graph. Then it
+// trains on the first Vulkan device there is (software ones included) and on the CPU: the losses must agree step by
+// step.
 //
 // With --export the classifier goes into a file, for any number of images, and the test images into an npy file:
 //
@@ -25,7 +26,7 @@
 #include <unistd.h>
 
 struct options {
-    const char *device, *data, *checkpoint, *curve, *export, *sample;
+    const char *device, *data, *folder, *curve, *export, *sample;
     int64_t epochs, limit, batch, compare, seed;
     double lr;
     bool batch_norm, eager, jit;
@@ -41,11 +42,11 @@ static const char usage[] =
     "  --batch-norm    normalise after each convolution\n"
     "  --seed N        of the weights and of the order of the images (1)\n"
     "  --data DIR      folder of the four .gz files (/usr/share/datasets/fashion-mnist)\n"
-    "  --checkpoint F  save here after each epoch, and go on from it when it is there\n"
+    "  --folder DIR    logs, curves and checkpoints; a run that finds them there goes on\n"
     "  --curve F       learning curve, SVG (fashion_mnist.svg)\n"
     "  --export F      write the trained classifier as a file of graphs\n"
     "  --sample F      write the test images as npy, for kiln-run\n"
-    "  --modes LIST    eager, jit, or both with a comma between them; a run with a checkpoint has one (eager,jit)\n"
+    "  --modes LIST    eager, jit, or both with a comma between them; a run with a folder has one (eager,jit)\n"
     "  --compare N     steps of the comparison of devices; 0: none (100)\n";
 
 static void parse_modes(struct options *o, const char *list)
@@ -59,10 +60,10 @@ static void parse_modes(struct options *o, const char *list)
 static bool parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'},     {"epochs", 1, NULL, 'e'},     {"limit", 1, NULL, 'l'},   {"batch", 1, NULL, 'b'},
-        {"lr", 1, NULL, 'r'},         {"batch-norm", 0, NULL, 'n'}, {"seed", 1, NULL, 's'},    {"data", 1, NULL, 'D'},
-        {"checkpoint", 1, NULL, 'c'}, {"curve", 1, NULL, 'C'},      {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
-        {"export", 1, NULL, 'E'},     {"sample", 1, NULL, 'S'},     {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'}, {"epochs", 1, NULL, 'e'},     {"limit", 1, NULL, 'l'},   {"batch", 1, NULL, 'b'},
+        {"lr", 1, NULL, 'r'},     {"batch-norm", 0, NULL, 'n'}, {"seed", 1, NULL, 's'},    {"data", 1, NULL, 'D'},
+        {"folder", 1, NULL, 'f'}, {"curve", 1, NULL, 'C'},      {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
+        {"export", 1, NULL, 'E'}, {"sample", 1, NULL, 'S'},     {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (c) {
         case 'd': o->device = optarg; break;
@@ -73,7 +74,7 @@ static bool parse_options(int argc, char **argv, struct options *o)
         case 'n': o->batch_norm = true; break;
         case 's': o->seed = atoll(optarg); break;
         case 'D': o->data = optarg; break;
-        case 'c': o->checkpoint = optarg; break;
+        case 'f': o->folder = optarg; break;
         case 'C': o->curve = optarg; break;
         case 'x': o->compare = atoll(optarg); break;
         case 'm': parse_modes(o, optarg); break;
@@ -172,16 +173,8 @@ struct run {
     kiln_optim *opt;
     kiln_loader *loader;
     kiln_function *step; // captured; NULL: op by op
-    int64_t epoch;
+    kiln_training *training;
     double step_s; // of the last epoch
-    // The learning curve: one point some steps.
-    size_t n_points, n_epochs;
-    struct {
-        double step, loss;
-    } points[4096];
-    struct {
-        double step, accuracy;
-    } tests[1024];
 };
 
 static kiln_optim *make_optim(kiln_cell *net, double lr)
@@ -218,67 +211,22 @@ static kiln_tensor *one_step(struct run *r, kiln_tensor *const *batch)
 
 static double test_accuracy(struct run *r, const struct data *d)
 {
-    int64_t right = 0, at = 0;
+    kiln_metric *m = kiln_metric_create(KILN_METRIC(.classes = 10));
     kiln_cell_set_training(r->net, false);
     kiln_no_grad_begin();
-    while (at < d->n && !kiln_error()) {
-        int64_t count = d->n - at < 500 ? d->n - at : 500;
+    for (int64_t at = 0, count; at < d->n && !kiln_error(); at += count) {
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *x, *y;
+        count = d->n - at < 500 ? d->n - at : 500;
         batch_of(r->dev, d, at, count, &x, &y);
-        kiln_tensor *guess = kiln_argmax(kiln_cell_call(r->net, x), KILN_REDUCE(.axes = KILN_AXES(1)));
-        right += kiln_item_int(kiln_sum(kiln_equal(guess, y), NULL));
+        kiln_metric_update(m, kiln_cell_call(r->net, x), y);
         kiln_scope_end(&scope);
-        at += count;
     }
     kiln_no_grad_end();
     kiln_cell_set_training(r->net, true);
-    return (double)right / (double)(d->n ? d->n : 1);
-}
-
-// --- checkpoints: the network, the optimiser, the place in the data
-
-static size_t all_state(struct run *r, const char **names, kiln_tensor **tensors)
-{
-    size_t n = kiln_cell_state(r->net, names, tensors, MAX_STATE);
-    return n + kiln_optim_state(r->opt, names + n, tensors + n, MAX_STATE - n);
-}
-
-static void save(struct run *r)
-{
-    const char *names[MAX_STATE];
-    kiln_tensor *tensors[MAX_STATE];
-    size_t n = all_state(r, names, tensors);
-    kiln_checkpoint *c = kiln_checkpoint_create();
-    kiln_checkpoint_put(c, names, tensors, n);
-    kiln_checkpoint_put_int(c, "epoch", r->epoch);
-    kiln_checkpoint_put_int(c, "steps", kiln_optim_steps(r->opt));
-    kiln_checkpoint_save(c, r->o->checkpoint);
-    kiln_checkpoint_free(&c);
-}
-
-static void restore(struct run *r)
-{
-    const char *names[MAX_STATE];
-    kiln_tensor *tensors[MAX_STATE];
-    int64_t steps = 0;
-    kiln_checkpoint *c = kiln_checkpoint_load(r->o->checkpoint);
-    if (!c && kiln_error() == KILN_E_MISSING) {
-        kiln_error_clear(); // the first run
-        return;
-    }
-    size_t n = all_state(r, names, tensors);
-    kiln_checkpoint_restore(c, names, tensors, n);
-    kiln_checkpoint_get_int(c, "epoch", &r->epoch);
-    kiln_checkpoint_get_int(c, "steps", &steps);
-    kiln_optim_set_steps(r->opt, steps);
-    kiln_checkpoint_free(&c);
-    // The order of an epoch depends on the loader's seed and the number of the epoch alone.
-    kiln_loader_state place = {.size = sizeof place};
-    kiln_loader_get_state(r->loader, &place);
-    place.epoch = (uint64_t)r->epoch;
-    kiln_loader_set_state(r->loader, &place);
-    if (!kiln_error()) printf("going on after epoch %" PRId64 ", step %" PRId64 "\n", r->epoch, steps);
+    double accuracy = kiln_metric_value(m, "accuracy");
+    kiln_metric_free(&m);
+    return accuracy;
 }
 
 // --- the trained classifier as a file
@@ -320,135 +268,42 @@ static void write_sample(struct run *r, const struct data *d)
     kiln_scope_end(&scope);
 }
 
-// --- what the user sees
-
-static void show_progress(int64_t epoch, int64_t step, int64_t steps, double loss, double step_s)
-{
-    enum { WIDTH = 30 };
-    int filled = (int)(WIDTH * step / (steps ? steps : 1));
-    bool terminal = isatty(STDERR_FILENO);
-    if (!terminal && step < steps) return;
-    fprintf(stderr, "%sepoch %" PRId64 " [", terminal ? "\r" : "", epoch + 1);
-    for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '#' : '.', stderr);
-    fprintf(stderr, "] %" PRId64 "/%" PRId64 "  loss %.4f  %.2f ms a step ", step, steps, loss, 1e3 * step_s);
-    if (step == steps) fputc('\n', stderr);
-}
-
-static double x_of(double step, double last)
-{
-    return 60 + 620 * step / (last > 0 ? last : 1);
-}
-
-static double y_of(double value, double top)
-{
-    return 340 - 300 * value / top;
-}
-
-// What lies between two ticks: 1, 2 or 5 times a power of ten, so that four to ten fit.
-static double tick_of(double range)
-{
-    double power = pow(10, floor(log10(range / 5)));
-    double ratio = range / power;
-    return power * (ratio <= 10 ? 1 : ratio <= 20 ? 2 : 5);
-}
-
-static void write_axes(FILE *f, double top, double last)
-{
-    for (double v = 0; v <= top * 1.0001; v += tick_of(top)) {
-        double y = y_of(v, top);
-        fprintf(f, "<line x1=\"60\" y1=\"%.1f\" x2=\"680\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", y, y);
-        fprintf(f, "<text x=\"52\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", y + 4, v);
-    }
-    for (int i = 0; i <= 5; i++)
-        fprintf(f,
-                "<line x1=\"680\" y1=\"%.1f\" x2=\"684\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"688\" "
-                "y=\"%.1f\">%g</text>\n",
-                y_of(i, 5), y_of(i, 5), y_of(i, 5) + 4, i / 5.0);
-    for (double v = 0; v <= last; v += tick_of(last)) {
-        double x = x_of(v, last);
-        fprintf(f, "<line x1=\"%.1f\" y1=\"340\" x2=\"%.1f\" y2=\"345\" stroke=\"#ddd\"/>", x, x);
-        fprintf(f, "<text x=\"%.1f\" y=\"358\" text-anchor=\"middle\">%g</text>\n", x, v);
-    }
-    fprintf(f, "<text x=\"370\" y=\"384\" text-anchor=\"middle\">steps</text>\n");
-}
-
-static void write_legend(FILE *f)
-{
-    fprintf(f, "<line x1=\"200\" y1=\"20\" x2=\"230\" y2=\"20\" stroke=\"#1f5fa8\" stroke-width=\"2\"/>"
-               "<text x=\"238\" y=\"24\">training loss (left)</text>\n"
-               "<line x1=\"390\" y1=\"20\" x2=\"420\" y2=\"20\" stroke=\"#b3541e\" stroke-width=\"2\"/>"
-               "<circle cx=\"405\" cy=\"20\" r=\"3\" fill=\"#b3541e\"/>"
-               "<text x=\"428\" y=\"24\">test accuracy (right)</text>\n");
-}
-
-// Loss (left axis) and test accuracy (right axis, 0 to 1) over the steps.
-static bool write_curve(const struct run *r)
-{
-    FILE *f = fopen(r->o->curve, "w");
-    if (!f) return false;
-    double top = 0, last = 0;
-    for (size_t i = 0; i < r->n_points; i++) {
-        top = fmax(top, r->points[i].loss);
-        last = fmax(last, r->points[i].step);
-    }
-    if (!(top > 0)) top = 1;
-    if (!(last > 0)) last = 1;
-    top = ceil(top / tick_of(top)) * tick_of(top);
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"740\" height=\"400\" viewBox=\"0 0 740 400\" "
-               "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"740\" height=\"400\" fill=\"white\"/>\n");
-    write_axes(f, top, last);
-    fprintf(f, "<polyline fill=\"none\" stroke=\"#1f5fa8\" points=\"");
-    for (size_t i = 0; i < r->n_points; i++)
-        fprintf(f, "%.1f,%.1f ", x_of(r->points[i].step, last), y_of(r->points[i].loss, top));
-    fprintf(f, "\"/>\n<polyline fill=\"none\" stroke=\"#b3541e\" points=\"");
-    for (size_t i = 0; i < r->n_epochs; i++)
-        fprintf(f, "%.1f,%.1f ", x_of(r->tests[i].step, last), y_of(r->tests[i].accuracy, 1));
-    fprintf(f, "\"/>\n");
-    for (size_t i = 0; i < r->n_epochs; i++)
-        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#b3541e\"/>\n", x_of(r->tests[i].step, last),
-                y_of(r->tests[i].accuracy, 1));
-    write_legend(f);
-    fprintf(f, "</svg>\n");
-    return fclose(f) == 0;
-}
-
 // --- training
 
-// One pass over the images. Losses are read some steps apart: a read waits for the device.
+// One pass over the images, or what is left of it.
 static void train_epoch(struct run *r)
 {
-    int64_t steps = kiln_loader_batches(r->loader), step = 0, every = steps / 50 > 1 ? steps / 50 : 1, losses = 0;
-    int64_t untimed = steps > 10 ? 3 : 0;
-    double sum = 0, began_s = now_s(), timed_s = began_s;
-    for (bool more = true; more && !kiln_error();) {
+    int64_t first = kiln_training_steps(r->training), steps = 0, untimed = kiln_loader_batches(r->loader) > 10 ? 3 : 0;
+    double timed_s = now_s();
+    for (bool more = true; more && kiln_training_goes_on(r->training);) {
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *batch[2];
         kiln_loader_next(r->loader, batch, 2, &more);
         if (more && !kiln_error()) {
-            kiln_tensor *loss = one_step(r, batch);
-            step++;
-            if (step == untimed) { // what is made once is made
-                kiln_device_synchronize(r->dev);
-                timed_s = now_s();
-            }
-            if (step % every == 0 || step == steps) {
-                double value = kiln_item(loss);
-                sum += value;
-                losses++;
-                if (r->n_points < sizeof r->points / sizeof *r->points) {
-                    r->points[r->n_points].step = (double)kiln_optim_steps(r->opt);
-                    r->points[r->n_points++].loss = value;
-                }
-                show_progress(r->epoch, step, steps, value, (now_s() - began_s) / (double)step);
-            }
+            kiln_training_log(r->training, "lr", kiln_optim_lr(r->opt));
+            kiln_training_log_tensor(r->training, "train/loss", one_step(r, batch));
+            kiln_training_step(r->training);
         }
         kiln_scope_end(&scope);
+        steps = kiln_training_steps(r->training) - first;
+        if (more && steps == untimed) { // what is made once is made
+            kiln_device_synchronize(r->dev);
+            timed_s = now_s();
+        }
     }
     kiln_device_synchronize(r->dev);
-    double took_s = now_s() - began_s;
-    r->step_s = (now_s() - timed_s) / (double)(step > untimed ? step - untimed : 1);
-    printf("epoch %" PRId64 ": loss %.4f, %.2f ms a step, %.1f s, learning rate %.4g\n", r->epoch + 1,
-           sum / (double)(losses ? losses : 1), 1e3 * r->step_s, took_s, kiln_optim_lr(r->opt));
+    r->step_s = (now_s() - timed_s) / (double)(steps > untimed ? steps - untimed : 1);
+}
+
+static kiln_training *make_training(struct run *r, bool captured)
+{
+    kiln_training *t = kiln_training_create(
+        r->o->folder, KILN_TRAINING(.title = captured ? "captured" : "eager", .epochs = r->o->epochs, .resume = true,
+                                    .log_every = 20, .print_every = 200, .output = stdout));
+    kiln_training_keep_cell(t, "net", r->net);
+    kiln_training_keep_optim(t, "optim", r->opt);
+    kiln_training_keep_loader(t, "images", r->loader);
+    return t;
 }
 
 static double train(struct run *r, bool captured, const struct data *images, const struct data *tests)
@@ -467,20 +322,21 @@ static double train(struct run *r, bool captured, const struct data *images, con
     if (steps > 0) kiln_optim_set_schedule(r->opt, kiln_schedule_cosine(o->lr, o->lr / 100, steps));
     kiln_cell_set_training(r->net, true);
     if (captured) r->step = kiln_jit(captured_step, r, NULL);
-    if (o->checkpoint && !kiln_error()) restore(r);
-    double accuracy = 0;
-    for (; r->epoch < o->epochs && !kiln_error();) {
+    r->training = make_training(r, captured);
+    double accuracy = NAN;
+    while (kiln_training_epoch(r->training)) {
         train_epoch(r);
-        r->epoch++;
         accuracy = test_accuracy(r, tests);
-        printf("         test accuracy after epoch %" PRId64 ": %.4f\n", r->epoch, accuracy);
-        if (r->n_epochs < sizeof r->tests / sizeof *r->tests) {
-            r->tests[r->n_epochs].step = (double)kiln_optim_steps(r->opt);
-            r->tests[r->n_epochs++].accuracy = accuracy;
-        }
-        if (o->checkpoint) save(r);
+        kiln_training_log(r->training, "test/accuracy", accuracy);
     }
-    if (r->n_epochs == 0) accuracy = test_accuracy(r, tests);
+    if (isnan(accuracy)) accuracy = test_accuracy(r, tests); // of no epoch, or of a run that was at its end
+    if (o->curve && !kiln_error() && kiln_training_steps(r->training) > 0) {
+        kiln_training_save_curves(r->training, o->curve,
+                                  KILN_CURVES(.names = KILN_NAMES("train/loss", "test/accuracy"),
+                                              .title = "A small convolutional network on Fashion-MNIST",
+                                              .height = 160));
+        if (!kiln_error()) printf("learning curve: %s\n", o->curve);
+    }
     if (o->export) export_classifier(r);
     if (o->sample) write_sample(r, tests);
     return accuracy;
@@ -488,27 +344,23 @@ static double train(struct run *r, bool captured, const struct data *images, con
 
 static void end_run(struct run *r)
 {
+    kiln_training_free(&r->training);
     kiln_function_free(&r->step);
     kiln_loader_free(&r->loader);
     kiln_optim_free(&r->opt);
     kiln_cell_free(&r->net);
-    free(r);
 }
 
 // Trains in one mode; the curve is that of the last one.
 static double train_in_mode(const struct options *o, kiln_device *dev, bool captured, const struct data *images,
                             const struct data *tests, double *step_s)
 {
-    struct run *r = calloc(1, sizeof *r);
-    if (!r) return NAN;
-    r->o = o;
-    r->dev = dev;
+    struct run *r = &(struct run){.o = o, .dev = dev};
     printf("training %s\n", captured ? "captured, a step as one graph" : "eagerly, op by op");
     kiln_scope *scope = kiln_scope_begin();
     double accuracy = train(r, captured, images, tests);
     kiln_scope_end(&scope);
     *step_s = r->step_s;
-    if (!kiln_error() && r->n_points && write_curve(r)) printf("learning curve: %s\n", o->curve);
     end_run(r);
     return accuracy;
 }
@@ -517,7 +369,7 @@ static double train_in_mode(const struct options *o, kiln_device *dev, bool capt
 static int train_all(const struct options *o, kiln_device *dev, const struct data *images, const struct data *tests)
 {
     double accuracy[2] = {0, 0}, step_s[2] = {0, 0};
-    bool both = o->eager && o->jit && !o->checkpoint;
+    bool both = o->eager && o->jit && !o->folder;
     if (o->eager && (both || !o->jit)) accuracy[0] = train_in_mode(o, dev, false, images, tests, &step_s[0]);
     if (o->jit && !kiln_error()) accuracy[1] = train_in_mode(o, dev, true, images, tests, &step_s[1]);
     if (kiln_error()) return 1;

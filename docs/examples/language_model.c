@@ -149,30 +149,31 @@ static void take_state(kiln_tensor *const *given, kiln_tensor **state)
     }
 }
 
-// The mean loss over streams [streams, n] from the first character on, or of `steps` pieces, with the last state kept
-// from piece to piece; a report each tenth of the way where there is one.
-static double read_pieces(kiln_function *f, const struct model *m, kiln_tensor *streams, int64_t steps, bool report)
+// Reads `steps` pieces of streams [streams, n], from the first character on, and again, with the last state kept from
+// piece to piece. The mean loss of the last `every` of them; the others are told on the way where they are `shown`.
+static double read_pieces(kiln_function *f, const struct model *m, kiln_tensor *streams, int64_t steps, int64_t every,
+                          bool shown)
 {
-    kiln_device *dev = kiln_tensor_device(streams);
     int64_t length = m->o->length, pieces = (kiln_dims(streams)[1] - 1) / length;
-    double sum = 0, part = 0;
+    double mean = NAN;
     kiln_tensor *state[2];
-    for (int64_t i = 0; i < steps && pieces > 0 && !kiln_error(); i++) {
-        if (i % pieces == 0) no_state(dev, m->o, kiln_dims(streams)[0], state);
+    kiln_training *t =
+        kiln_training_create(NULL, KILN_TRAINING(.steps = steps, .log_every = every, .print_every = every,
+                                                 .output = stdout, .progress = shown ? NULL : "none"));
+    for (int64_t i = 0; pieces > 0 && kiln_training_goes_on(t); i++) {
+        if (i % pieces == 0) no_state(kiln_tensor_device(streams), m->o, kiln_dims(streams)[0], state);
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *in[] = {kiln_narrow(streams, 1, i % pieces * length, length + 1), state[0], state[1]}, *out[3];
         if (!kiln_call(f, in, 3, out, 3)) {
-            part += kiln_item(out[0]);
+            kiln_training_log_tensor(t, "loss", out[0]); // of a character
+            kiln_training_step(t);
             take_state(out + 1, state);
         }
         kiln_scope_end(&scope);
-        int64_t tenth = steps / 10 > 0 ? steps / 10 : 1;
-        if (report && (i + 1) % tenth == 0) {
-            printf("step %5" PRId64 ": loss %.3f a character\n", i + 1, part / (double)tenth);
-            sum = part, part = 0;
-        }
     }
-    return report ? sum / (double)(steps / 10 > 0 ? steps / 10 : 1) : part / (double)steps;
+    kiln_training_history(t, "loss", NULL, &mean, 1);
+    kiln_training_free(&t);
+    return mean;
 }
 
 static void write_sample(struct model *m, kiln_device *dev, const kiln_vocabulary *v, kiln_tensor *first)
@@ -213,11 +214,11 @@ static bool learn(struct model *m, kiln_device *dev, const kiln_vocabulary *v, k
     kiln_function *step = kiln_jit(train, m, NULL), *test = kiln_jit(evaluate, m, NULL);
     int64_t pieces = kiln_error() ? 0 : (kiln_dims(rest)[1] - 1) / m->o->length;
     kiln_cell_set_training(m->all, false);
-    double before = read_pieces(test, m, rest, pieces, false);
+    double before = read_pieces(test, m, rest, pieces, pieces, false);
     kiln_cell_set_training(m->all, true);
-    read_pieces(step, m, text, m->o->steps, true);
+    read_pieces(step, m, text, m->o->steps, m->o->steps > 10 ? m->o->steps / 10 : 1, true);
     kiln_cell_set_training(m->all, false);
-    double after = read_pieces(test, m, rest, pieces, false);
+    double after = read_pieces(test, m, rest, pieces, pieces, false);
     printf("perplexity of the rest: %.2f before, %.2f after\n", exp(before), exp(after));
     if (!kiln_error()) write_sample(m, dev, v, kiln_narrow(ids, 0, 0, 1));
     kiln_function_free(&step);

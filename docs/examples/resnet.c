@@ -7,7 +7,7 @@
 // three stages, each with twice the channels and half the height and width of the one before, made of blocks x + f(x)
 // in which normalisation and activation stand before the convolutions (He et al. 2016, Identity mappings in deep
 // residual networks). The mean over all places of the last stage goes into a dense layer. The program prints the loss
-// and the accuracy of each epoch, and fails where the last loss is not below the first.
+// and the accuracy of each epoch, and fails where the last loss is not below the one before.
 #include "options.h"
 
 #include <kiln/kiln.h>
@@ -15,10 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct options {
-    const char *device, *data;
+    const char *device, *data, *folder;
     int64_t epochs, limit, batch, width, blocks, workers, seed;
     double lr;
 };
@@ -33,6 +32,7 @@ static const char usage[] = "usage: resnet [options]\n"
                             "  --width N    channels of the first stage (16)\n"
                             "  --blocks N   blocks of a stage (2)\n"
                             "  --workers N  threads that prepare images (2)\n"
+                            "  --folder DIR logs, curves and checkpoints; a run that finds them there goes on\n"
                             "  --seed N     of the weights, and of the order and the changes of the images (1)\n";
 
 static bool parse_options(int argc, char **argv, struct options *o)
@@ -41,17 +41,10 @@ static bool parse_options(int argc, char **argv, struct options *o)
         READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
                      {"epochs", .whole = &o->epochs}, {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch},
                      {"lr", .real = &o->lr}, {"width", .whole = &o->width}, {"blocks", .whole = &o->blocks},
-                     {"workers", .whole = &o->workers}, {"seed", .whole = &o->seed});
+                     {"workers", .whole = &o->workers}, {"folder", .text = &o->folder}, {"seed", .whole = &o->seed});
     bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->blocks >= 0;
     if (!good) fputs(usage, stderr);
     return good;
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 // --- images
@@ -161,61 +154,81 @@ static kiln_status train_step(void *user, kiln_tensor *const *in, size_t n_in, k
     return kiln_optim_step(r->opt);
 }
 
-// in: images, labels; out: how many it knows.
-static kiln_status count_right(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+// in: images; out: what it thinks of them.
+static kiln_status scores(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     struct run *r = user;
-    kiln_tensor *guess = kiln_argmax(kiln_cell_call(r->net, in[0]), KILN_REDUCE(.axes = KILN_AXES(1)));
-    out[0] = kiln_sum(kiln_cast(kiln_equal(guess, in[1]), KILN_F32), NULL);
+    out[0] = kiln_cell_call(r->net, in[0]);
     return kiln_error();
 }
 
-// The sum of what a function gives for the batches of an epoch. It stays on the device until the end, so that nothing
-// waits for a step before the next one is under way.
-static double sum_over(kiln_device *dev, kiln_loader *loader, kiln_function *f)
+// Neither losses nor scores are read before they are wanted, so that nothing waits for a step before the next one is
+// under way.
+static void train_epoch(kiln_training *t, kiln_function *step, kiln_loader *images)
 {
-    kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *sum = kiln_zeros(dev, KILN_F32, KILN_SHAPE0);
-    for (bool more = true; more && !kiln_error();) {
-        kiln_scope *inner = kiln_scope_begin();
-        kiln_tensor *batch[2], *value;
-        kiln_loader_next(loader, batch, 2, &more);
-        if (more && !kiln_call(f, batch, 2, &value, 1)) kiln_add_(sum, value);
-        kiln_scope_end(&inner);
+    for (bool more = true; more && kiln_training_goes_on(t);) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *batch[2], *loss;
+        if (!kiln_loader_next(images, batch, 2, &more) && more && !kiln_call(step, batch, 2, &loss, 1)) {
+            kiln_training_log_tensor(t, "train/loss", loss);
+            kiln_training_step(t);
+        }
+        kiln_scope_end(&scope);
     }
-    double total = kiln_item(sum);
-    kiln_scope_end(&scope);
-    return total;
 }
 
-// False where the loss of the last epoch is not below that of the first.
+static double accuracy_of(kiln_function *test, kiln_loader *tests)
+{
+    kiln_metric *m = kiln_metric_create(KILN_METRIC(.classes = CLASSES));
+    for (bool more = true; more && !kiln_error();) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *batch[2], *said;
+        if (!kiln_loader_next(tests, batch, 2, &more) && more && !kiln_call(test, batch, 1, &said, 1))
+            kiln_metric_update(m, said, batch[1]);
+        kiln_scope_end(&scope);
+    }
+    double accuracy = kiln_metric_value(m, "accuracy");
+    kiln_metric_free(&m);
+    return accuracy;
+}
+
+static kiln_training *make_training(const struct options *o, struct run *r, kiln_loader *images)
+{
+    kiln_training *t =
+        kiln_training_create(o->folder, KILN_TRAINING(.epochs = o->epochs, .resume = true, .output = stdout,
+                                                      .log_every = kiln_loader_batches(images)));
+    kiln_training_keep_cell(t, "net", r->net);
+    kiln_training_keep_optim(t, "optim", r->opt);
+    kiln_training_keep_loader(t, "images", images);
+    return t;
+}
+
+// False where the loss of the last epoch is not below that of the one before.
 static bool train(kiln_device *dev, const struct options *o, kiln_loader *images, kiln_loader *tests)
 {
     int64_t steps = kiln_loader_batches(images);
     struct run r = {.net = make_net(dev, o->width, o->blocks)};
     r.opt = make_optim(r.net, o->lr, o->epochs * steps);
-    kiln_function *step = kiln_jit(train_step, &r, NULL), *test = kiln_jit(count_right, &r, NULL);
+    kiln_function *step = kiln_jit(train_step, &r, NULL), *test = kiln_jit(scores, &r, NULL);
     if (!kiln_error())
         printf("%" PRId64 " parameters, %" PRId64 " steps an epoch\n", kiln_cell_parameter_count(r.net), steps);
-    double first = 0, loss = 0;
-    for (int64_t epoch = 0; epoch < o->epochs && !kiln_error(); epoch++) {
-        double began_s = now_s();
+    kiln_training *t = make_training(o, &r, images);
+    while (kiln_training_epoch(t)) {
         kiln_cell_set_training(r.net, true);
-        loss = sum_over(dev, images, step) / (double)steps;
-        double took_s = now_s() - began_s;
+        train_epoch(t, step, images);
         kiln_cell_set_training(r.net, false);
         kiln_no_grad_begin();
-        double accuracy = sum_over(dev, tests, test) / (double)kiln_loader_samples(tests);
+        kiln_training_log(t, "test/accuracy", accuracy_of(test, tests));
         kiln_no_grad_end();
-        if (epoch == 0) first = loss;
-        if (!kiln_error())
-            printf("epoch %" PRId64 ": loss %.4f, test accuracy %.4f, %.1f s\n", epoch + 1, loss, accuracy, took_s);
     }
+    double losses[2] = {0, 0}; // a row an epoch
+    size_t epochs = kiln_training_history(t, "train/loss", NULL, losses, 2);
+    kiln_training_free(&t);
     kiln_function_free(&step);
     kiln_function_free(&test);
     kiln_optim_free(&r.opt);
     kiln_cell_free(&r.net);
-    return o->epochs == 1 || loss < first;
+    return epochs < 2 || losses[1] < losses[0];
 }
 
 int main(int argc, char **argv)

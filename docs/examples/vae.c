@@ -11,14 +11,13 @@
 
 #include <kiln/kiln.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, MAX_PARAMS = 16 };
 
 struct options {
-    const char *device, *data, *output;
+    const char *device, *data, *folder, *output;
     int64_t epochs, limit, batch, latent, hidden;
 };
 
@@ -31,14 +30,15 @@ static const char usage[] =
     "  --batch N    images a step (128)\n"
     "  --latent N   numbers that an image becomes (16)\n"
     "  --hidden N   width of the layers between (256)\n"
+    "  --folder DIR logs, curves and checkpoints; a run that finds them there goes on\n"
     "  --output F   PNG of the first test images, what they become, and images drawn at random\n";
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    bool read =
-        READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
-                     {"epochs", .whole = &o->epochs}, {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch},
-                     {"latent", .whole = &o->latent}, {"hidden", .whole = &o->hidden}, {"output", .text = &o->output});
+    bool read = READ_OPTIONS(
+        argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data}, {"epochs", .whole = &o->epochs},
+        {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch}, {"latent", .whole = &o->latent},
+        {"hidden", .whole = &o->hidden}, {"folder", .text = &o->folder}, {"output", .text = &o->output});
     bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->latent > 0 && o->hidden > 0;
     if (!good) fputs(usage, stderr);
     return good;
@@ -103,18 +103,17 @@ static kiln_status train(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     return kiln_optim_step(v->opt);
 }
 
-// The mean loss of an epoch.
-static double run_epoch(kiln_function *step, kiln_loader *loader)
+static void run_epoch(kiln_training *t, kiln_function *step, kiln_loader *loader)
 {
-    double sum = 0;
-    for (bool more = true; more && !kiln_error();) {
+    for (bool more = true; more && kiln_training_goes_on(t);) {
         kiln_scope *scope = kiln_scope_begin();
         kiln_tensor *x, *loss;
-        if (!kiln_loader_next(loader, &x, 1, &more) && more && !kiln_call(step, &x, 1, &loss, 1))
-            sum += kiln_item(loss);
+        if (!kiln_loader_next(loader, &x, 1, &more) && more && !kiln_call(step, &x, 1, &loss, 1)) {
+            kiln_training_log_tensor(t, "train/loss", loss); // of an image
+            kiln_training_step(t);
+        }
         kiln_scope_end(&scope);
     }
-    return sum / (double)kiln_loader_batches(loader);
 }
 
 // n images [n, PIXELS] in [0, 1], side by side: [SIDE, n * SIDE].
@@ -140,16 +139,22 @@ static bool learn(struct vae *v, kiln_device *dev, const struct options *o)
         kiln_loader_create(dev, &images, 1, KILN_LOADER(.batch = o->batch, .shuffle = true, .drop_last = true));
     make_vae(v, dev, o);
     kiln_function *step = kiln_jit(train, v, NULL);
-    double first = 0, last = 0;
-    for (int64_t epoch = 0; epoch < o->epochs && !kiln_error(); epoch++) {
-        last = run_epoch(step, loader);
-        if (epoch == 0) first = last;
-        printf("epoch %" PRId64 ": loss of an image %.2f\n", epoch + 1, last);
-    }
+    // A row an epoch.
+    kiln_training *t =
+        kiln_training_create(o->folder, KILN_TRAINING(.epochs = o->epochs, .resume = true, .output = stdout,
+                                                      .log_every = kiln_loader_batches(loader)));
+    kiln_training_keep_cell(t, "encoder", v->encoder);
+    kiln_training_keep_cell(t, "decoder", v->decoder);
+    kiln_training_keep_optim(t, "optim", v->opt);
+    kiln_training_keep_loader(t, "images", loader);
+    while (kiln_training_epoch(t)) run_epoch(t, step, loader);
+    double losses[2] = {0, 0};
+    size_t epochs = kiln_training_history(t, "train/loss", NULL, losses, 2);
     if (o->output) write_images(v, dev, kiln_narrow(tests, 0, 0, 10), o->output);
+    kiln_training_free(&t);
     kiln_function_free(&step);
     kiln_loader_free(&loader);
-    return !kiln_error() && (o->epochs == 1 || last < first);
+    return !kiln_error() && (epochs < 2 || losses[1] < losses[0]);
 }
 
 int main(int argc, char **argv)

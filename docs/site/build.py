@@ -33,7 +33,10 @@ FRAME = """<!doctype html>
 <title>{title}</title>
 <link rel="icon" href="{up}assets/icon.svg">
 <link rel="stylesheet" href="{up}assets/site.css">
-<script>try {{ const t = localStorage.getItem("kiln-theme"); if (t) document.documentElement.dataset.theme = t; }} catch (e) {{}}</script>
+<script>
+try {{ const t = localStorage.getItem("kiln-theme"); if (t) document.documentElement.dataset.theme = t; }}
+catch (e) {{ /* the system's choice */ }}
+</script>
 </head>
 <body data-up="{up}">
 <a class="skip" href="#content">To the text</a>
@@ -66,15 +69,17 @@ class Site:
     def __init__(self, root, output):
         self.root, self.output = root, output
         self.bad, self.files, self.index = [], set(), []
-        self.sources = ['README.md', *self.guide(), *(str(p.relative_to(root)) for p in sorted((root / 'docs').glob('*.md')))]
-        self.sources += [str(p.relative_to(root)) for p in sorted((root / 'docs/decisions').glob('*.md'))]
+        self.sources = ['README.md', *self.guide()]
+        for folder in ('docs', 'docs/decisions'):
+            self.sources += [str(p.relative_to(root)) for p in sorted((root / folder).glob('*.md'))]
         self.titles = {source: self.title_of(source) for source in self.sources}
         self.functions = set(re.findall(r'^\| `(kiln_\w+)\(|<br>`(kiln_\w+)\(', (root / OPS).read_text(), re.M))
         self.functions = {a or b for a, b in self.functions}
 
     def guide(self):
         found = [str(p.relative_to(self.root)) for p in sorted((self.root / 'docs/guide').glob('*.md'))]
-        first = [f'docs/guide/{name}' for name in re.findall(r'\]\(([\w-]+\.md)\)', (self.root / 'docs/guide/README.md').read_text())]
+        listed = re.findall(r'\]\(([\w-]+\.md)\)', (self.root / 'docs/guide/README.md').read_text())
+        first = [f'docs/guide/{name}' for name in listed]
         ordered = list(dict.fromkeys(['docs/guide/README.md', *first]))
         return [page for page in ordered if page in found] + [page for page in found if page not in ordered]
 

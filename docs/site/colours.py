@@ -2,11 +2,13 @@
 import html
 import re
 
-WORDS = set('auto bool break case char const continue default do double else enum extern false float for goto if inline '
-            'int int32_t int64_t long namespace nullptr return short signed size_t sizeof static struct switch true '
-            'typedef uint32_t uint64_t uint8_t union unsigned using void volatile while NULL template class public'.split())
+WORDS = set('auto bool break case char class const continue default do double else enum extern false float for goto if '
+            'inline int int32_t int64_t long namespace nullptr public return short signed size_t sizeof static struct '
+            'switch template true typedef uint32_t uint64_t uint8_t union unsigned using void volatile while '
+            'NULL'.split())
 TOKEN = re.compile(r'(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')|'
-                   r'(?P<directive>^[ \t]*#[ \t]*\w+(?:[ \t]*<[^>\n]*>)?)|(?P<number>\b\d[\w.]*)|(?P<word>[A-Za-z_]\w*)',
+                   r'(?P<directive>^[ \t]*#[ \t]*\w+(?:[ \t]*<[^>\n]*>)?)|(?P<number>\b\d[\w.]*)|'
+                   r'(?P<word>[A-Za-z_]\w*)',
                    re.S | re.M)
 LANGUAGES = ('c', 'cpp')
 

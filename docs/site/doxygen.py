@@ -3,8 +3,9 @@
 
 usage: doxygen.py ROOT BUILD-INCLUDE OUTPUT VERSION [xml]
 
-Doxygen reads copies of the headers in which each function says its group, the topic of docs/guide/ops.md, and has a text
-of its own where the header has one for several. Its warnings are errors. With "xml" it writes XML in the place of HTML.
+Doxygen reads copies of the headers in which each function says its group, the topic of docs/guide/ops.md, and has a
+text of its own where the header has one for several. Its warnings are errors. With "xml" it writes XML in the place of
+HTML.
 """
 import pathlib
 import re

@@ -1,6 +1,6 @@
-"""The Markdown that the pages of docs/ are written in, as HTML: headings, paragraphs, lists, tables, code, links, images,
-emphasis. Input: text. Output: HTML, the headings, and sections of plain text for the search. What is not Markdown here
-stays text: nothing of a page is HTML but <br> in tables.
+"""The Markdown that the pages of docs/ are written in, as HTML: headings, paragraphs, lists, tables, code, links,
+images, emphasis. Input: text. Output: HTML, the headings, and sections of plain text for the search. What is not
+Markdown here stays text: nothing of a page is HTML but <br> in tables.
 """
 import html
 import re
@@ -119,8 +119,8 @@ class Page:
             rows.append(cells_of(lines[end]))
             self.say(lines[end].replace('|', ' '))
             end += 1
-        out = ['<div class="table"><table>', '<thead><tr>' + ''.join(f'<th>{self.inline(c)}</th>' for c in head) + '</tr></thead>',
-               '<tbody>']
+        titles = ''.join(f'<th>{self.inline(c)}</th>' for c in head)
+        out = ['<div class="table"><table>', f'<thead><tr>{titles}</tr></thead>', '<tbody>']
         for cells in rows:
             cells += [''] * (len(head) - len(cells))
             inside = ''.join(f'<td>{self.inline(c)}</td>' for c in cells)
@@ -178,5 +178,6 @@ class Page:
         text = ' '.join(line.strip() for line in lines[at:end])
         self.say(text)
         if re.fullmatch(r'(?:!\[[^\]]*\]\([^)\s]*\)\s*)+', text):
-            return ''.join(self.image(target, alt) for alt, target in re.findall(r'!\[([^\]]*)\]\(([^)\s]*)\)', text)), end
+            found = re.findall(r'!\[([^\]]*)\]\(([^)\s]*)\)', text)
+            return ''.join(self.image(target, alt) for alt, target in found), end
         return f'<p>{self.inline(text)}</p>', end

@@ -27,7 +27,7 @@
     const score = (entry, words, whole) => {
         const page = entry[0].toLowerCase(), section = entry[2].toLowerCase(), text = entry[3].toLowerCase();
         if (page === whole || page === "kiln_" + whole) return 1000;
-        let sum = 0;
+        let sum = section.includes(whole) ? 20 : text.includes(whole) ? 8 : 0;
         for (const word of words) {
             const one = page.startsWith("kiln_") ? (page.includes(word) ? 40 - Math.min(30, page.length - word.length) : 0)
                 : (page.includes(word) ? 30 : 0);

@@ -20,6 +20,8 @@
 #ifndef KILN_API
 #define KILN_API __attribute__((visibility("default")))
 #endif
+/// Marks a name that has another one now, which compilers tell (docs/changes.md).
+#define KILN_DEPRECATED(now) __attribute__((deprecated("it is " now " now")))
 
 #ifdef __cplusplus
 extern "C" {

@@ -113,9 +113,10 @@ class archive : public handle<kiln_archive, kiln_archive_free> {
         detail::renaming r = {rename, {}, {}};
         if (rename) o.rename = detail::renaming::run;
         if (rename) o.user = &r;
-        kiln_bundle *b = kiln_archive_bundle(get(), dev.get(), &o);
+        bundle b = bundle::adopt(kiln_archive_bundle(get(), dev.get(), &o));
         r.error.again();
-        return bundle::adopt(detail::made(b));
+        detail::made(b.get());
+        return b;
     }
     KILN_CXX std::vector<std::pair<std::string, std::string>> metadata() const
     {

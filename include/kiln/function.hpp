@@ -319,13 +319,19 @@ KILN_CXX void differentiate(kiln_fn f, void *user, const tensors &in, const ints
 } // namespace detail
 
 /// What grad and value_and_grad make: called as the function is.
-template <class F, bool WithValue, bool One> class differentiated {
+template <class F, bool WithValue, bool One>
+class differentiated
+    : public detail::calls<differentiated<F, WithValue, One>, F, typename detail::arguments_of<F>::type> {
+    template <class, class, class> friend struct detail::calls;
+
   public:
     differentiated(F f, ints wrt, bool create_graph)
         : f_(std::move(f)), wrt_(std::move(wrt)), create_graph_(create_graph)
     {
     }
-    template <class... A, class R = detail::result_of<F, A...>> KILN_CXX auto operator()(const A &...a)
+
+  private:
+    template <class R, class... A> KILN_CXX auto call(const A &...a)
     {
         constexpr size_t n = detail::count_of<R>();
         static_assert(n > 0, "a function that gives a tensor");
@@ -359,7 +365,6 @@ template <class F, bool WithValue, bool One> class differentiated {
         }
     }
 
-  private:
     static ints up_to(size_t n)
     {
         std::vector<int64_t> v;

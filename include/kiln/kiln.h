@@ -7,6 +7,7 @@
 #include <kiln/composites.h>
 #include <kiln/control.h>
 #include <kiln/data.h>
+#include <kiln/debug.h>
 #include <kiln/device.h>
 #include <kiln/dlpack.h>
 #include <kiln/error.h>

@@ -11,7 +11,7 @@ namespace kiln {
 namespace detail {
 
 // The options of a pool.
-template <class Opts, int N> Opts windows(const extent<N> &size, const extent<N> &stride, const extent<N> &padding)
+template <class Opts, size_t N> Opts windows(const extent<N> &size, const extent<N> &stride, const extent<N> &padding)
 {
     auto o = sized<Opts>();
     if constexpr (N == 1) {

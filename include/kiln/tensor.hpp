@@ -7,6 +7,13 @@
 #ifndef KILN_TENSOR_HPP
 #define KILN_TENSOR_HPP
 
+#if __cplusplus < 201703L
+#error "kiln.hpp needs C++17: -std=c++17"
+#endif
+#if !defined(__cpp_exceptions)
+#error "kiln.hpp reports errors as exceptions, which are off here (-fno-exceptions); kiln.h has the functions of C"
+#endif
+
 #include <kiln/kiln.h>
 
 #include <cstdint>
@@ -208,7 +215,7 @@ class ints {
 };
 
 /// One number for each of N axes, or the same for all.
-template <int N> class extent {
+template <size_t N> class extent {
   public:
     template <class T, detail::if_integer<T> = 0> extent(T all)
     {
@@ -217,12 +224,12 @@ template <int N> class extent {
     extent(std::initializer_list<int64_t> v)
     {
         if (v.size() != N) throw std::invalid_argument("kiln: a number for each of " + std::to_string(N) + " axes");
-        int i = 0;
+        size_t i = 0;
         for (int64_t each : v) v_[i++] = each;
     }
     void copy_to(int64_t *out) const
     {
-        for (int i = 0; i < N; i++) out[i] = v_[i];
+        for (size_t i = 0; i < N; i++) out[i] = v_[i];
     }
 
   private:

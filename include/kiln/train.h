@@ -43,17 +43,18 @@ typedef struct kiln_training kiln_training;
 /// Options of kiln_training_create.
 typedef struct kiln_training_opts {
     size_t size KILN_0;
-    int64_t epochs KILN_0;           ///< after which kiln_training_epoch ends the loop; 0: not known
-    int64_t steps KILN_0;            ///< of the whole training, after which kiln_training_goes_on ends it; 0: not known
-    const char *title KILN_0;        ///< before lines of progress; NULL: nothing
-    const char *progress KILN_0;     ///< "bar", "lines", "none"; NULL: a bar on a terminal, else lines
-    FILE *output KILN_0;             ///< where progress goes; NULL: stderr
-    int64_t print_every KILN_0;      ///< steps between lines; 0: 20 lines where .steps is known, else each 100
-    int64_t log_every KILN_0;        ///< steps that are one row, the mean of what was logged; 0: 10
-    bool no_csv KILN_0;              ///< no "log.csv"
-    bool no_jsonl KILN_0;            ///< no "log.jsonl"
-    bool no_curves KILN_0;           ///< no "curves.svg" and "curves.html"
-    int64_t checkpoint_every KILN_0; ///< steps between checkpoints; 0: at the ends of epochs, -1: none
+    int64_t epochs KILN_0; ///< after which kiln_training_epoch ends the loop; 0: not known
+    /// After which kiln_training_goes_on ends the loop; 0: not known, or as many as .epochs of the loader that is kept.
+    int64_t steps KILN_0;
+    const char *title KILN_0;         ///< before lines of progress; NULL: nothing
+    const char *progress KILN_0;      ///< "bar", "lines", "none"; NULL: a bar on a terminal, else lines
+    FILE *output KILN_0;              ///< where progress goes, open as long as the training lives; NULL: stderr
+    int64_t print_every KILN_0;       ///< steps between lines; 0: up to 20 of them, or each 100, if they say news
+    int64_t log_every KILN_0;         ///< steps that are one row, the mean of what was logged; 0: 10
+    bool no_csv KILN_0;               ///< no "log.csv"
+    bool no_jsonl KILN_0;             ///< no "log.jsonl"
+    bool no_curves KILN_0;            ///< no "curves.svg" and "curves.html"
+    int64_t checkpoint_every KILN_0;  ///< steps between checkpoints; 0: at the ends of epochs, -1: none
     int64_t checkpoint_epochs KILN_0; ///< epochs between checkpoints; 0: 1 without .checkpoint_every, -1: none
     int64_t keep KILN_0;              ///< how many of the newest are kept; 0: 2, -1: all
     bool resume KILN_0;               ///< go on from the newest checkpoint in the folder, where there is one
@@ -61,7 +62,7 @@ typedef struct kiln_training_opts {
     const char *monitor KILN_0;       ///< the name by which the best is told, as "valid/loss"; NULL: none
     const char *mode KILN_0;          ///< what is better of it: "min" (NULL), "max"
     double min_delta KILN_0;          ///< by how much more than this it has to be better, >= 0
-    int64_t patience KILN_0;          ///< rows with it, in a row and none better, after which the loops end; 0: never
+    int64_t patience KILN_0;          ///< rows with it, in a row and none better, after which loops end; 0: never
     bool keep_best KILN_0;            ///< save "best.ckpt" where it is better
     bool strict KILN_0;               ///< a file that cannot be written is an error
 } kiln_training_opts;

@@ -1,6 +1,7 @@
 // KILN_DEBUG=word,word: switches for looking inside, read once at the first question.
 #include "base/debug.h"
 #include "base/base.h"
+#include "base/nearest.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static const char *const words[] = {
 #define DEBUG_FLAG(word, meaning) sizeof(word ", ") +
 _Static_assert(
 #include "base/debug.def"
-    1 <= 256, "check_word has room for all");
+    1 <= 320, "check_word has room for all");
 #undef DEBUG_FLAG
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,10 +39,13 @@ static bool is_known(const char *word, size_t n)
 
 static void check_word(const char *word, size_t n)
 {
-    char list[256] = "";
+    char list[320] = "";
     if (is_known(word, n)) return;
     for (size_t i = 0; i < COUNT_OF(words); i++) strcat(strcat(list, i ? ", " : ""), words[i]);
-    log_warn("KILN_DEBUG: there is no \"%.*s\"; known are %s", (int)n, word, list);
+    struct nearest near;
+    nearest_begin(&near, word, n);
+    for (size_t i = 0; i < COUNT_OF(words); i++) nearest_try(&near, words[i], name_length(words[i]));
+    log_warn("KILN_DEBUG: there is no \"%.*s\"; known are %s%s", (int)n, word, list, nearest_hint(&near).s);
 }
 
 static bool has(const char *name)
@@ -65,7 +69,7 @@ static void read_environment(void)
         at += n + (at[n] == ',');
     }
     // Ops are watched one by one.
-    if (has("nan") && strlen(text) + sizeof ",replay" <= sizeof text) strcat(text, ",replay");
+    if ((has("nan") || has("indices")) && strlen(text) + sizeof ",replay" <= sizeof text) strcat(text, ",replay");
 }
 
 bool debug_flag(const char *name)

@@ -1,6 +1,7 @@
 // KILN_* variables against their table: a name that is misspelt would be silently ignored, a value taken for another.
 #include "base/environment.h"
 #include "base/base.h"
+#include "base/nearest.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -67,6 +68,15 @@ static bool is_ours(const char *entry)
     return !strncmp(entry, "KILN_", 5) && strncmp(entry, "KILN_TEST_", 10) != 0;
 }
 
+static void refuse_name(const char *entry, size_t n)
+{
+    struct nearest near;
+    nearest_begin(&near, entry, n);
+    for (size_t i = 0; i < COUNT_OF(variables); i++) nearest_try(&near, variables[i].name, strlen(variables[i].name));
+    log_warn("the environment has %.*s, which means nothing; known are%s%s", (int)(n < 100 ? n : 100), entry, all_names,
+             nearest_hint(&near).s);
+}
+
 static void check_entry(const char *entry)
 {
     char why[256];
@@ -74,8 +84,7 @@ static void check_entry(const char *entry)
     if (!is_ours(entry) || !entry[n]) return;
     const struct variable *v = find(entry, n);
     if (!v)
-        log_warn("the environment has %.*s, which means nothing; known are%s", (int)(n < 100 ? n : 100), entry,
-                 all_names);
+        refuse_name(entry, n);
     else if (entry[n + 1] && is_wrong(v, entry + n + 1, why, sizeof why))
         log_warn("%s: %s", v->name, why);
 }

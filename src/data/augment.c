@@ -208,7 +208,8 @@ static kiln_status add(const char *function, kiln_loader *l, struct image_step *
     TRY(loader_check(function, l));
     TRY(read_options(function, opts, chance, s, &o));
     if (s->field >= l->n_fields)
-        return error_set(KILN_E_ARGUMENT, "%s: field %zu of %zu", function, s->field, l->n_fields);
+        return error_set(KILN_E_ARGUMENT, "%s: there is no field %zu, the loader has %zu, from 0", function, s->field,
+                         l->n_fields);
     TRY(read_layout(function, &l->fields[s->field], o.channels_last, s));
     store_pixel(s, s->fill_bytes, 0, s->fill);
     struct image_step *copy = malloc(sizeof *copy);
@@ -274,7 +275,8 @@ kiln_status kiln_loader_normalise(kiln_loader *loader, size_t field, size_t n, c
     }
     TRY(read_options(function, opts, 1, &s, &o));
     if (field >= loader->n_fields)
-        return error_set(KILN_E_ARGUMENT, "%s: field %zu of %zu", function, field, loader->n_fields);
+        return error_set(KILN_E_ARGUMENT, "%s: there is no field %zu, the loader has %zu, from 0", function, field,
+                         loader->n_fields);
     TRY(read_layout(function, &loader->fields[field], o.channels_last, &s));
     if (s.dtype == KILN_U8)
         return error_set(KILN_E_DTYPE, "%s: field %zu is u8 in batches, not floats", function, field);

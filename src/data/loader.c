@@ -19,7 +19,8 @@ kiln_status loader_check(const char *function, const kiln_loader *l)
 static kiln_status new_field(const char *function, kiln_loader *l, kiln_dtype dtype, size_t rank, const int64_t *dims,
                              struct field **out)
 {
-    if (l->started) return error_set(KILN_E_STATE, "%s: the loader has given batches", function);
+    if (l->started)
+        return error_set(KILN_E_STATE, "%s: the loader has given batches; set it up before the first", function);
     if (l->n_fields == FIELDS_MAX) return error_set(KILN_E_ARGUMENT, "%s: more than %d fields", function, FIELDS_MAX);
     if (rank && !dims) return error_set(KILN_E_ARGUMENT, "%s: dims is NULL", function);
     struct field *f = &l->fields[l->n_fields];
@@ -133,7 +134,8 @@ kiln_status kiln_loader_add_dataset(kiln_loader *loader, int64_t count, size_t n
 
 kiln_status loader_add_step(const char *function, kiln_loader *l, const struct step *s)
 {
-    if (l->started) return error_set(KILN_E_STATE, "%s: the loader has given batches", function);
+    if (l->started)
+        return error_set(KILN_E_STATE, "%s: the loader has given batches; set it up before the first", function);
     if (l->n_steps == STEPS_MAX) return error_set(KILN_E_ARGUMENT, "%s: more than %d steps", function, STEPS_MAX);
     l->steps[l->n_steps++] = *s;
     return KILN_OK;
@@ -151,9 +153,11 @@ kiln_status kiln_loader_augment(kiln_loader *loader, kiln_augment_fn fn, void *u
 kiln_status kiln_loader_convert(kiln_loader *loader, size_t field, kiln_dtype dtype, const kiln_convert_opts *opts)
 {
     TRY(loader_check("loader_convert", loader));
-    if (loader->started) return error_set(KILN_E_STATE, "loader_convert: the loader has given batches");
+    if (loader->started)
+        return error_set(KILN_E_STATE, "loader_convert: the loader has given batches; set it up before the first");
     if (field >= loader->n_fields) {
-        return error_set(KILN_E_ARGUMENT, "loader_convert: field %zu of %zu", field, loader->n_fields);
+        return error_set(KILN_E_ARGUMENT, "loader_convert: there is no field %zu, the loader has %zu, from 0", field,
+                         loader->n_fields);
     }
     if (loader->fields[field].has_steps)
         return error_set(KILN_E_STATE, "loader_convert: field %zu has steps already", field);
@@ -258,6 +262,11 @@ kiln_status kiln_loader_next(kiln_loader *loader, kiln_tensor **out, size_t n_ou
         return error_set(KILN_E_ARGUMENT, "loader_next: %zu outputs for %zu fields", n_out, loader->n_fields);
     }
     if (!loader->started) TRY(start(loader));
+    if (loader->opts.drop_last && loader->samples < loader->opts.batch)
+        log_warn_here(
+            "loader_next: an epoch has no batch: .drop_last leaves out the only one, which has %lld samples of a "
+            "batch of %lld",
+            (long long)loader->samples, (long long)loader->opts.batch);
     struct batch_slot *s;
     TRY(crew_wait(loader, &s));
     int64_t rows = s->rows;

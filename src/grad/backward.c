@@ -61,7 +61,8 @@ static kiln_status backward(kiln_tensor *out, const kiln_backward_opts *o)
     if (node_is_cut(out->node)) return node_cut_error("backward", out->node);
     if (o->sens) TRY(backward_check_sens("backward", 0, out, o->sens));
     if (!root.node) { // all gradients are zero, as in kiln_grad; here there is none to set
-        log_warn("backward: out depends on nothing that requires a gradient: no gradient is set");
+        log_warn_here("backward: out depends on nothing that requires a gradient: no gradient is set; kiln_parameter "
+                      "makes what has one, and kiln_no_grad_begin, kiln_stop_gradient and comparisons cut it off");
         return KILN_OK;
     }
     struct run r = {.keep = o->keep_tape, .create_graph = o->create_graph, .accumulate = o->accumulate};

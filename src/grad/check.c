@@ -2,6 +2,7 @@
 // weights r, so that one backward gives all derivatives, which central differences of the number must match. Order 2
 // checks, in the same way, the function that folds the gradients themselves. Written with the public interface only.
 #include "base/options.h"
+#include "grad/state.h"
 #include "tensor/apply.h"
 #include <kiln/grad.h>
 #include <kiln/ops.h>
@@ -110,10 +111,14 @@ static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved,
 {
     size_t size_B = sizeof(double) * (size_t)kiln_numel(moved[input]);
     double *v = malloc(size_B + 1), *analytic = malloc(size_B + 1);
+    struct leave values[2];
+    leave_push(&values[0], free, v);
+    leave_push(&values[1], free, analytic);
     kiln_status status = v && analytic ? KILN_OK : error_set(KILN_E_MEMORY, "gradcheck: out of memory");
     if (!status) status = kiln_read(moved[input], v, size_B);
     if (!status) status = kiln_read(grad, analytic, size_B);
     if (!status) status = check_input(c, fn, moved, n_in, input, v, analytic, w);
+    leave_pop(&values[0]);
     free(v);
     free(analytic);
     return status;
@@ -127,9 +132,12 @@ static kiln_status check_order(struct checked *c, int order, kiln_tensor *const 
     if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
     kiln_tensor **moved = grads + c->wrt.count;
     for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
+    struct leave left;
+    leave_push(&left, free, grads);
     kiln_status status = kiln_grad(fn, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
     for (size_t i = 0; i < c->wrt.count && !status; i++)
         status = check_one(c, fn, moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
+    leave_pop(&left);
     free(grads);
     if (!status && w.excess > 0)
         status =
@@ -170,9 +178,11 @@ kiln_status kiln_gradcheck(kiln_fn fn, void *user, kiln_tensor *const *in, size_
     c.eps = o.eps > 0 ? o.eps : 1e-6;
     c.rtol = o.rtol > 0 ? o.rtol : 1e-5;
     c.atol = o.atol > 0 ? o.atol : 1e-7;
+    struct state_leave left;
+    state_push(&left, NULL, NULL);
     kiln_scope *scope = kiln_scope_begin();
-    if (!scope) return error_pending;
-    kiln_status status = check(&c, &o, in, n_in);
+    kiln_status status = scope ? check(&c, &o, in, n_in) : error_pending;
     kiln_scope_end(&scope);
+    state_pop(&left);
     return status;
 }

@@ -4,6 +4,7 @@
 // an INPUT node: the backward of this call ends there, and the tape outside, if one records, goes on through it.
 // Without a tape outside nothing of this call's tape is left; with one, the backward is itself recorded and the tape
 // stays, which is how orders nest.
+#include "base/caller.h"
 #include "base/thread.h"
 #include "grad/backward.h"
 #include "grad/bundle.h"
@@ -14,6 +15,7 @@
 #include "tensor/apply.h"
 #include "tensor/reach.h"
 #include <kiln/ops.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,14 +182,30 @@ static kiln_status call_bundle_function(struct call *c)
     return c->list ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
 }
 
+struct place {
+    char s[CALLER_TEXT_MAX + 32];
+};
+
+// "; it is the function at train.c:42"
+static struct place place_of(kiln_fn fn)
+{
+    struct place p = {""};
+    char line[CALLER_TEXT_MAX];
+    if (!caller_is_library((uintptr_t)fn) && caller_describe((uintptr_t)fn, line, sizeof line))
+        snprintf(p.s, sizeof p.s, "; it is the function at %s", line);
+    return p;
+}
+
 static kiln_status call_function(struct call *c)
 {
     if (c->bundle) return call_bundle_function(c);
     kiln_status status = state_call(c->fn, c->user, c->inner, c->n_in, c->out, c->n_out);
     if (error_pending) return error_pending;
-    if (status) return error_set(status, "%s: fn failed with %s", c->name, kiln_status_name(status));
+    if (status)
+        return error_set(status, "%s: fn failed with %s%s", c->name, kiln_status_name(status), place_of(c->fn).s);
     for (size_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i]) return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu NULL", c->name, i);
+        if (!c->out[i])
+            return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu NULL%s", c->name, i, place_of(c->fn).s);
         TRY((i < c->n_differentiated ? tensor_check : tensor_check_any)(c->name, "an output of fn", c->out[i]));
     }
     return KILN_OK;

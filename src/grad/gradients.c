@@ -3,6 +3,7 @@
 #include "grad/backward.h"
 #include "grad/fit.h"
 #include "grad/run.h"
+#include "grad/state.h"
 #include <kiln/ops.h>
 #include <stdlib.h>
 
@@ -92,6 +93,14 @@ static kiln_status check(struct query *q, kiln_tensor *out, kiln_tensor *const *
     return q->o.sens ? backward_check_sens("gradients", 0, out, q->o.sens) : KILN_OK;
 }
 
+static void finish(void *at)
+{
+    struct query *q = at;
+    free(q->nodes);
+    free(q->outs);
+    free(q->found);
+}
+
 kiln_status kiln_gradients(kiln_tensor *out, kiln_tensor *const *wrt, size_t n, const kiln_gradients_opts *opts,
                            kiln_tensor **grads)
 {
@@ -104,11 +113,12 @@ kiln_status kiln_gradients(kiln_tensor *out, kiln_tensor *const *wrt, size_t n, 
     q.nodes = calloc(n, sizeof *q.nodes);
     q.outs = calloc(n, sizeof *q.outs);
     q.found = calloc(n, sizeof *q.found);
+    struct state_leave left;
+    state_push(&left, finish, &q);
     kiln_status status = q.nodes && q.outs && q.found ? differentiate(&q, out, wrt, grads)
                                                       : error_set(KILN_E_MEMORY, "gradients: out of memory");
     for (size_t i = 0; status && i < n; i++) grads[i] = NULL;
-    free(q.nodes);
-    free(q.outs);
-    free(q.found);
+    state_pop(&left);
+    finish(&q);
     return status;
 }

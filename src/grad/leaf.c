@@ -55,7 +55,8 @@ kiln_tensor *kiln_parameter(kiln_tensor *init, const char *name)
 {
     if (error_pending || tensor_check_numbers("parameter", "init", init)) return NULL;
     if (init->builder) {
-        error_set(KILN_E_STATE, "parameter: an abstract value has no data");
+        error_set(KILN_E_STATE, "parameter: init is a value of a captured function, which has no data; make parameters "
+                                "before, and let the function use them");
         return NULL;
     }
     if (!dtype_has_gradient(init->type.dtype)) {

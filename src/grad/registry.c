@@ -134,7 +134,8 @@ static kiln_status register_spec(const char *function, const kiln_rule_spec *spe
     if (error_pending) return error_pending;
     if (!spec->op) return error_set(KILN_E_ARGUMENT, "%s: op is NULL", function);
     const struct op *op = op_find(spec->op);
-    if (!op) return error_set(KILN_E_ARGUMENT, "%s: no op is named \"%s\"", function, spec->op);
+    if (!op)
+        return error_set(KILN_E_ARGUMENT, "%s: no op is named \"%s\"%s", function, spec->op, op_nearest(spec->op).s);
     need_rules();
     pthread_mutex_lock(&lock);
     const struct grad_rule *r = spec->fn ? new_rule(spec, &all_rules) : built_in[op->index];

@@ -272,8 +272,12 @@ static kiln_status run_op(struct run *r, struct run_entry *e)
     struct tape_node *n = e->node;
     kiln_tensor *few[FEW], **din = n->n_in > FEW ? malloc(sizeof *din * n->n_in) : few;
     uint8_t few_wanted[FEW], *wanted = n->n_in > FEW ? malloc(n->n_in) : few_wanted;
+    struct leave lists[2];
+    leave_push(&lists[0], free, din != few ? din : NULL);
+    leave_push(&lists[1], free, wanted != few_wanted ? wanted : NULL);
     kiln_status status = din && wanted ? KILN_OK : error_set(KILN_E_MEMORY, "backward: out of memory");
     if (!status) status = run_node(r, e, wanted, din);
+    leave_pop(&lists[0]);
     if (din != few) free(din);
     if (wanted != few_wanted) free(wanted);
     if (!status) use_up(r, n);

@@ -1,6 +1,7 @@
 // Archives once they are open: entries and metadata are added, checked, counted, found and freed.
 #include "io/archive.h"
 #include "base/handles.h"
+#include "base/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,19 @@ static kiln_status check_archive(const char *function, const kiln_archive *a)
     return handle_check(function, "the archive", HANDLE_ARCHIVE, a);
 }
 
+// Where the file lies is behind the name of the function that opened it.
+static void refuse_name(const char *function, const kiln_archive *a, const char *name)
+{
+    const char *colon = strstr(a->file.where, ": ");
+    struct nearest near;
+    nearest_begin(&near, name, strlen(name));
+    for (size_t i = 0; i < a->table.n; i++)
+        nearest_try(&near, a->table.entries[i].name, strlen(a->table.entries[i].name));
+    error_set(KILN_E_ARGUMENT, "%s: there is no array \"%s\" in %s (%zu arrays%s%s%s)%s", function, name,
+              colon ? colon + 2 : a->file.where, a->table.n, a->table.n ? ", the first is \"" : "",
+              a->table.n ? a->table.entries[0].name : "", a->table.n ? "\"" : "", nearest_hint(&near).s);
+}
+
 static const struct archive_entry *find(const kiln_archive *a, const char *name)
 {
     for (size_t i = 0; i < a->table.n; i++) {
@@ -156,10 +170,7 @@ static const struct archive_entry *find_named(const char *function, const kiln_a
         return NULL;
     }
     const struct archive_entry *e = find(a, name);
-    if (!e)
-        error_set(KILN_E_ARGUMENT, "%s: there is no array \"%s\" in %s (%zu arrays%s%s%s)", function, name,
-                  a->file.where, a->table.n, a->table.n ? ", the first is \"" : "",
-                  a->table.n ? a->table.entries[0].name : "", a->table.n ? "\"" : "");
+    if (!e) refuse_name(function, a, name);
     return e;
 }
 

@@ -176,7 +176,8 @@ static kiln_status take_crc(const char *where, char *header, uint64_t header_B, 
 {
     size_t open_B = sizeof opening - 1, version_at = strlen("{\"__metadata__\":{\"kiln.checkpoint\":\"");
     if (header_B < open_B + CRC_DIGITS || memcmp(header, opening, version_at) != 0) {
-        return error_set(KILN_E_FORMAT, "%s: is not a checkpoint", where);
+        return error_set(KILN_E_FORMAT,
+                         "%s: is a safetensors file, and is not a checkpoint; kiln_safetensors_load reads it", where);
     }
     if (memcmp(header, opening, open_B) != 0) {
         return error_set(KILN_E_UNSUPPORTED, "%s: is a checkpoint of another version than %s", where, version);

@@ -81,6 +81,7 @@ kiln_status io_open(struct io_reader *r, const char *function, const char *path)
 kiln_status io_read(const struct io_reader *r, uint64_t offset_B, void *out, uint64_t size_B)
 {
     if (offset_B > r->size_B || size_B > r->size_B - offset_B) {
+        if (!r->size_B) return error_set(KILN_E_FORMAT, "%s: the file is cut off: it is empty", r->where);
         return error_set(KILN_E_FORMAT,
                          "%s: the file is cut off: %" PRIu64 " bytes at offset %" PRIu64 " are asked of %" PRIu64,
                          r->where, size_B, offset_B, r->size_B);

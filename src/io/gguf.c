@@ -4,6 +4,7 @@
 // The header is read through a window on the file, never whole: what the file says of lengths and counts is held
 // against the bytes that are left before memory is taken. Of metadata that is long, as the words of a tokenizer, the
 // text is. Tensors begin at multiples of the alignment, in the order of the table, and none overlaps the one before it.
+#include "io/kind.h"
 #include "io/archive.h"
 #include "base/c_locale.h"
 #include "io/ggml.h"
@@ -278,7 +279,8 @@ static kiln_status read_counts(struct gguf_cursor *c, uint64_t *tensors, uint64_
     uint64_t version = 0;
     TRY(take(c, mark, sizeof mark));
     if (memcmp(mark, "GGUF", sizeof mark) != 0)
-        return error_set(KILN_E_FORMAT, "%s: is not GGUF: it does not begin with these letters", c->f->where);
+        return error_set(KILN_E_FORMAT, "%s: is not GGUF: it does not begin with these letters%s", c->f->where,
+                         io_file_looks_like(c->f));
     TRY(take_number(c, 4, &version));
     if (version && !(version & 0xffff)) return error_set(KILN_E_UNSUPPORTED, "%s: a big-endian GGUF file", c->f->where);
     if (version != 2 && version != 3)

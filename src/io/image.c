@@ -198,7 +198,10 @@ static kiln_status check_image(const char *path, const kiln_tensor *t, bool jpeg
     size_t rank = kiln_rank(t);
     if (error_pending) return error_pending;
     if (dtype != KILN_U8)
-        return error_set(KILN_E_DTYPE, "save_image: %s: the image is %s, not u8", path, kiln_dtype_name(dtype));
+        return error_set(KILN_E_DTYPE,
+                         "save_image: %s: the image is %s, not u8; kiln_cast(kiln_mul(x, 255), KILN_U8) makes one of "
+                         "floats in [0, 1]",
+                         path, kiln_dtype_name(dtype));
     const int64_t *d = kiln_dims(t);
     bool fits = rank == 2 || (rank == 3 && d[2] >= 1 && d[2] <= 4 && (!jpeg || d[2] == 1 || d[2] == 3));
     int64_t most = jpeg ? 65500 : 1000000; // what libjpeg takes, and what libpng takes

@@ -2,6 +2,7 @@
 // header, the elements. The header is the text of a Python dict with exactly the keys descr (a text like '<f4'),
 // fortran_order (True or False) and shape (a tuple of integers), padded with spaces to a newline. The parser takes any
 // order of the keys, either quote and any white space, and nothing else.
+#include "io/kind.h"
 #include "io/npy.h"
 #include "base/dtype.h"
 #include "io/file.h"
@@ -19,7 +20,8 @@ static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 kiln_status npy_data_at(const char *where, const unsigned char *prefix, uint64_t n, uint64_t *data_at)
 {
     if (n < NPY_PREFIX_MIN_B || memcmp(prefix, magic, sizeof magic) != 0) {
-        return error_set(KILN_E_FORMAT, "%s: is not npy: it does not begin with \\x93NUMPY", where);
+        return error_set(KILN_E_FORMAT, "%s: is not npy: it does not begin with \\x93NUMPY%s", where,
+                         io_looks_like(prefix, n));
     }
     unsigned version = prefix[6];
     if (version < 1 || version > 3 || prefix[7] != 0) {

@@ -5,6 +5,7 @@
 // Nothing in the header is believed: the length must fit the file, names must differ, the offsets of a tensor must
 // agree with its dtype and shape, and in the order of their beginnings the tensors must follow each other from the
 // first byte of the data to the last. So no tensor overlaps another or lies outside the file.
+#include "io/kind.h"
 #include "io/safetensors.h"
 #include "base/dtype.h"
 #include "io/json.h"
@@ -38,8 +39,8 @@ kiln_status safetensors_header_size(const char *where, const unsigned char *pref
     *size_B = 0;
     for (size_t i = 0; i < SAFETENSORS_PREFIX_B; i++) *size_B |= (uint64_t)prefix[i] << 8 * i;
     if (*size_B <= SAFETENSORS_HEADER_MAX_B && *size_B <= file_B - SAFETENSORS_PREFIX_B) return KILN_OK;
-    return error_set(KILN_E_FORMAT, "%s: is not safetensors: a header of %" PRIu64 " bytes in a file of %" PRIu64,
-                     where, *size_B, file_B);
+    return error_set(KILN_E_FORMAT, "%s: is not safetensors: a header of %" PRIu64 " bytes in a file of %" PRIu64 "%s",
+                     where, *size_B, file_B, io_looks_like(prefix, SAFETENSORS_PREFIX_B));
 }
 
 // --- the header

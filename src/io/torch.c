@@ -5,6 +5,7 @@
 // Tensors get the keys on the way to them as their name, joined by dots; numbers and texts become metadata. All that a
 // tensor can reach must lie in its storage, and the storage in the file. Checksums are not tested, as PyTorch may be
 // told to write none.
+#include "io/kind.h"
 #include "io/archive.h"
 #include "base/c_locale.h"
 #include "io/json.h"
@@ -356,7 +357,7 @@ static kiln_status check_kind(const struct io_reader *f)
                          "%s: is a file of PyTorch before 1.6, or no zip file: save it with torch.save(..., "
                          "_use_new_zipfile_serialization=True), or as safetensors",
                          f->where);
-    return error_set(KILN_E_FORMAT, "%s: is no file of PyTorch: it is no zip file", f->where);
+    return error_set(KILN_E_FORMAT, "%s: is no file of PyTorch: it is no zip file%s", f->where, io_file_looks_like(f));
 }
 
 static kiln_status open_torch(struct io_reader *f, struct archive_table *t)

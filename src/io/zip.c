@@ -3,6 +3,7 @@
 // Reading goes by the central directory at the end of the file, whose place is found by the end record (and the
 // zip64 end record before it, where there is one). Every entry is checked: it lies before the directory, is stored or
 // deflated, and its size is one that its packed bytes can have.
+#include "io/kind.h"
 #include "io/zip.h"
 #include "io/inflate.h"
 
@@ -67,7 +68,8 @@ static kiln_status find_directory(const struct io_reader *f, struct directory *d
     while (!status && !found && at-- > 0)
         found = get32(tail + at) == end_mark && get16(tail + at + 20) == tail_B - at - END_B;
     if (!status && !found) {
-        status = error_set(KILN_E_FORMAT, "%s: is no zip file, or cut off: no zip end record", f->where);
+        status = error_set(KILN_E_FORMAT, "%s: is no zip file, or cut off: no zip end record%s", f->where,
+                           io_file_looks_like(f));
     } else if (!status) {
         const unsigned char *end = tail + at;
         *d = (struct directory){get32(end + 16), get32(end + 12), get16(end + 10), f->size_B - tail_B + at};

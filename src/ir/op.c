@@ -3,6 +3,7 @@
 #include "ir/op.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 static _Atomic(const struct op *) user_ops[USER_OPS_MAX];
@@ -19,16 +20,47 @@ const struct kernel_info *kernel_info_of_user(kernel_id k)
     return u ? &u->info : &none;
 }
 
-// Names are looked up by registration and tools only, never on the way of an op.
-const struct op *op_find(const char *name)
+static const struct op *find_row(const char *name)
 {
     for (int i = 0; i < op_count; i++)
         if (!strcmp(op_table[i]->name, name)) return op_table[i];
+    return NULL;
+}
+
+// By the name before of an op, or of the op whose gradient it is: "hardshrink.grad0".
+static const struct op *find_renamed(const char *name)
+{
+    size_t n = strcspn(name, ".");
+    char now[64];
+    for (int i = 0; i < op_count; i++) {
+        const char *was = op_table[i]->was;
+        if (!was || strncmp(was, name, n) != 0 || was[n]) continue;
+        snprintf(now, sizeof now, "%s%s", op_table[i]->name, name + n);
+        return find_row(now);
+    }
+    return NULL;
+}
+
+// Names are looked up by registration and tools only, never on the way of an op.
+const struct op *op_find(const char *name)
+{
+    const struct op *row = find_row(name);
+    if (row) return row;
     for (int i = 0; i < op_count; i++)
         if (op_table[i]->alias && !strcmp(op_table[i]->alias, name)) return op_table[i];
     for (int i = 0, n = op_user_count(); i < n; i++)
         if (!strcmp(user_ops[i]->name, name)) return user_ops[i];
-    return NULL;
+    return find_renamed(name);
+}
+
+struct nearest_hint op_nearest(const char *name)
+{
+    struct nearest near;
+    nearest_begin(&near, name, strlen(name));
+    for (int i = 0; i < op_count; i++)
+        if (!(op_table[i]->flags & OP_HIDDEN)) nearest_try(&near, op_table[i]->name, strlen(op_table[i]->name));
+    for (int i = 0, n = op_user_count(); i < n; i++) nearest_try(&near, user_ops[i]->name, strlen(user_ops[i]->name));
+    return nearest_hint(&near);
 }
 
 int op_user_count(void)

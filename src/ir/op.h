@@ -1,5 +1,6 @@
 // A row of the op table as every layer sees it, and a call of it. Rows themselves live in ops/.
 #pragma once
+#include "base/nearest.h"
 #include "ir/view.h"
 #include "ir/type.h"
 
@@ -171,6 +172,7 @@ enum op_u64 {
 struct op {
     const char *name;  // row name, also in graphs and in the registry of rules
     const char *alias; // MindSpore's name, or NULL
+    const char *was;   // its name before, or NULL
     uint16_t index;    // in op_table
     uint16_t family;   // kernels: family * CLASS_COUNT + class
     uint16_t flags;
@@ -191,7 +193,9 @@ struct op {
 #define OPS_MAX 512 // rows of the tables; the build checks it
 extern const struct op *const op_table[];
 extern const int op_count;
-const struct op *op_find(const char *name); // by row name or alias, a user's op too; NULL when unknown
+struct nearest_hint op_nearest(const char *name); // for a message that there is no such op
+const struct op *op_find(const char *name);       // by row name or alias, a user's op too; NULL when unknown
+const struct op *op_find(const char *name); // by row name, alias or name before, a user's op too; or NULL
 // Makes a user's op known, for the life of the process. op->index is op_count + op_user_count(); KILN_E_ARGUMENT when
 // the name is taken.
 #define USER_OPS_MAX 1024

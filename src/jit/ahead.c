@@ -1,6 +1,7 @@
 // A captured function is compiled before it is called: for inputs that are there in name only.
 #include "base/handles.h"
 #include "base/options.h"
+#include "grad/state.h"
 #include "jit/function.h"
 #include <stdlib.h>
 
@@ -83,9 +84,12 @@ kiln_status kiln_function_compile(kiln_function *f, const kiln_types *types, siz
     kiln_tensor **in = calloc(types->count + n_out + 1, sizeof *in);
     if (!in) return error_set(KILN_E_MEMORY, "function_compile: out of memory");
     struct kiln_scope scope;
+    struct state_leave left;
+    state_push(&left, free, in);
     scope_enter(&scope);
     kiln_status status = compile(f, types, n_out, in, cost);
     scope_leave(&scope, NULL, 0);
+    state_pop(&left);
     free(in);
     return status;
 }

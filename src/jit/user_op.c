@@ -4,6 +4,7 @@
 // The expression is parsed in every compute class it allows. If it allows the integers, integers stay integers, else
 // they are taken as f32; a bool result makes the op a comparison. On the CPU the parsed expression is interpreted block
 // by block.
+#include "base/note.h"
 #include "base/process.h"
 #include "base/arena.h"
 #include "base/options.h"
@@ -50,7 +51,9 @@ static kiln_status parse(struct user_op *u, const char *text, const char *const 
     for (int i = 0; i < n; i++) params[i] = (struct scalar_param){names[i], cls};
     *out = arena_alloc(&u->arena, sizeof **out);
     if (!*out) return error_pending;
-    TRY(scalar_parse(&u->arena, text, params, n, cls, &raw));
+    kiln_status status = scalar_parse(&u->arena, text, params, n, cls, &raw);
+    if (status) error_note_before("register_op: %s", u->ops[0].name);
+    if (status) return status;
     return scalar_expand(&u->arena, &raw, *out);
 }
 

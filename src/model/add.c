@@ -1,6 +1,7 @@
 // Adding a function to a model.
 #include "base/handles.h"
 #include "base/options.h"
+#include "grad/state.h"
 #include "jit/symbol.h"
 #include "model/adding.h"
 #include <ctype.h>
@@ -166,6 +167,13 @@ static kiln_status add(struct adding *a)
     return status;
 }
 
+static void finish_adding(void *at)
+{
+    struct adding *a = at;
+    vec_free(&a->open);
+    vec_free(&a->places);
+}
+
 kiln_status model_add(kiln_model *m, const char *name, kiln_function *f, kiln_tensor *const *in, size_t n_in,
                       size_t n_out, const kiln_model_add_opts *opts, bool onnx)
 {
@@ -190,11 +198,13 @@ kiln_status model_add(kiln_model *m, const char *name, kiln_function *f, kiln_te
                        .n_out = n_out,
                        .onnx = onnx};
     struct kiln_scope scope;
+    struct state_leave left;
+    state_push(&left, finish_adding, &a);
     scope_enter(&scope);
     kiln_status status = add(&a);
     scope_leave(&scope, NULL, 0);
-    vec_free(&a.open);
-    vec_free(&a.places);
+    state_pop(&left);
+    finish_adding(&a);
     return status;
 }
 

@@ -82,11 +82,10 @@ kiln_cell *kiln_nn_multi_head_attention(kiln_device *dev, int64_t width, int64_t
     int64_t kv_heads = o.kv_heads ? o.kv_heads : heads;
     if (width < 1 || heads < 1 || kv_heads < 1 || width % heads || heads % kv_heads ||
         !(o.dropout >= 0 && o.dropout < 1)) {
-        error_set(
-            KILN_E_ARGUMENT,
-            "nn_multi_head_attention: heads must divide width, .kv_heads heads, .dropout be in [0, 1), got %" PRId64
-            ", %" PRId64 ", %" PRId64 ", %g",
-            width, heads, kv_heads, o.dropout);
+        error_set(KILN_E_ARGUMENT,
+                  "nn_multi_head_attention: heads must divide width, .kv_heads heads, .dropout be in [0, 1), got width "
+                  "%" PRId64 ", heads %" PRId64 ", .kv_heads %" PRId64 ", .dropout %g",
+                  width, heads, kv_heads, o.dropout);
         return NULL;
     }
     kiln_cell *cell = cell_make("multi_head_attention", run_heads, sizeof(struct heads));

@@ -63,7 +63,13 @@ kiln_cell *kiln_nn_unary(const char *op)
         error_set(KILN_E_ARGUMENT, "nn_unary: op is NULL");
         return NULL;
     }
-    return cell_make(op, run_unary, 0);
+    kiln_apply(op, NULL, 0); // says whether there is such an op
+    bool unknown = strstr(kiln_error_message(), "no op is named") != NULL;
+    if (unknown)
+        error_name_op("nn_unary");
+    else
+        kiln_error_clear();
+    return unknown ? NULL : cell_make(op, run_unary, 0);
 }
 
 kiln_cell *kiln_nn_relu(void)

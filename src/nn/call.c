@@ -69,6 +69,7 @@ kiln_status kiln_cell_call_n(kiln_cell *cell, kiln_tensor *const *in, size_t n_i
 {
     if (out) memset(out, 0, n_out * sizeof *out);
     TRY(check_call(cell, in, n_in, out, n_out));
+    if (!cell->parent) cell_watch_dtypes(cell, in, n_in);
     size_t entered = cell->row ? cell_row_enter() : 0;
     kiln_status status =
         cell_is_graph(cell) ? cell_run_graph(cell, in, n_in, out, n_out) : cell_run(cell, in, n_in, out, n_out);

@@ -87,6 +87,7 @@ size_t cell_row_enter(void);
 void cell_row_leave(kiln_cell *cell, size_t entered, kiln_tensor *const *out, size_t n_out);
 
 // mode.c: says once that a backward came through a cell in the mode in which it was made.
+void cell_watch_dtypes(const kiln_cell *cell, kiln_tensor *const *in, size_t n_in);
 void cell_watch_mode(kiln_cell *cell, kiln_tensor *const *out, size_t n_out);
 // The mode of the cell and its descendants.
 void cell_set_mode(kiln_cell *cell, bool training, bool chosen);

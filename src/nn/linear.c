@@ -9,10 +9,26 @@
 
 // --- dense
 
+// Images that nobody made rows of.
+static bool is_unflattened(const kiln_tensor *x, int64_t in)
+{
+    size_t rank = kiln_rank(x);
+    int64_t n = 1;
+    for (size_t i = 1; i < rank; i++) n *= kiln_dims(x)[i];
+    return rank > 2 && n == in && kiln_dims(x)[rank - 1] != in;
+}
+
 static kiln_status run_dense(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                              size_t n_out)
 {
-    kiln_tensor *y = kiln_matmul(in[0], kiln_transpose(cell_tensor_at(cell, 0), 0, 1)), *bias = cell_tensor_at(cell, 1);
+    kiln_tensor *w = cell_tensor_at(cell, 0), *bias = cell_tensor_at(cell, 1);
+    if (is_unflattened(in[0], kiln_dim(w, 1)))
+        return error_set(KILN_E_SHAPE,
+                         "x has rank %zu, and %" PRId64
+                         " elements behind its first axis; kiln_nn_flatten before this cell "
+                         "makes rows of them",
+                         kiln_rank(in[0]), kiln_dim(w, 1));
+    kiln_tensor *y = kiln_matmul(in[0], kiln_transpose(w, 0, 1));
     out[0] = bias ? kiln_add(y, bias) : y;
     return kiln_error();
 }

@@ -38,9 +38,24 @@ void op_full_attrs(const struct type *t, double value, struct attr *attrs)
     memcpy(attrs[AT_full_shape].v, t->dims, sizeof attrs[AT_full_shape].v[0] * t->rank);
 }
 
+static kiln_status check_full(const struct op_call *c, double v)
+{
+    const struct dtype_info *info = &dtype_info[c->out[0].dtype];
+    if (info->kind != KIND_INT) return KILN_OK;
+    double end = ldexp(1, 8 * info->size_B - info->is_signed), least = info->is_signed ? -end : 0;
+    if (!(v > least - 1 && v < end))
+        return op_fail(c, KILN_E_ARGUMENT, "%.17g does not go into %s, which holds %.0f to %.0f", v, info->name, least,
+                       end - 1);
+    if (info->size_B == 8 && fabs(v) >= 0x1p53)
+        log_warn("full: %.0f is 2^53 or more, from where doubles leave out integers; kiln_full_int takes each", v);
+    if (v != trunc(v)) log_warn("full: %.17g is no integer, %s holds %.0f", v, info->name, trunc(v));
+    return KILN_OK;
+}
+
 kiln_status infer_full(struct op_call *c)
 {
-    return op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]);
+    TRY(op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]));
+    return c->op->index == OP_full ? check_full(c, c->attrs[AT_full_value].f) : KILN_OK;
 }
 
 kiln_status lower_full(const struct op_call *c, struct lowering *lo)

@@ -33,6 +33,7 @@ struct op_elementwise {
     float ulp[2];                                   // bound against an exact result, f32 and f64; 0: exact
     const char *alias;                              // MindSpore's name
     const char *also;                               // a second public name (array API), or NULL
+    const char *was;                                // its name before, deprecated; files may have it
     const char *onnx;                               // ONNX ops that it is, see struct structured_row
     const char *doc;
     uint8_t u64;            // enum op_u64

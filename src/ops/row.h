@@ -20,7 +20,7 @@ struct structured_row {
     uint16_t kernel; // family that lower launches, where rows share a lower
     struct op_functions fn;
     const char *outs; // names of the results of an op that has several; it returns a status
-    const char *alias, *also;
+    const char *alias, *also, *was;
     // The ONNX ops that the row is, divided by ", ", each with the first version of ONNX's operator set that has it as
     // it is taken here, if that is above 13: "Gelu@20". Its inputs and results are the row's, in order. Words behind it
     // speak of its attributes:
@@ -46,7 +46,7 @@ struct composite_row {
     // Names of the results of an op that has several; it returns a status. "parts*": a list the caller has room for.
     const char *outs;
     const char *topic; // the chapter of the guide's list of ops
-    const char *alias, *also;
+    const char *alias, *also, *was;
     bool zero_grad; // the gradient is zero by definition
     const char *doc;
 };

@@ -30,6 +30,11 @@ int scalar_lib_find(const char *name, size_t length)
     return -1;
 }
 
+void scalar_lib_nearest(struct nearest *n)
+{
+    for (int i = 0; i < LIB_COUNT; i++) nearest_try(n, rows[i].name, strlen(rows[i].name));
+}
+
 const char *scalar_lib_name(uint16_t lib)
 {
     return lib < LIB_COUNT ? rows[lib].name : "?";

@@ -1,5 +1,6 @@
 // The library functions of the scalar language: rows of lib.def.
 #pragma once
+#include "base/nearest.h"
 #include "scalar/scalar.h"
 
 enum scalar_lib {
@@ -23,6 +24,7 @@ struct scalar_lib_row {
 };
 
 const struct scalar_lib_row *scalar_lib_row(uint16_t lib);
+void scalar_lib_nearest(struct nearest *n);           // tries the names of all
 int scalar_lib_find(const char *name, size_t length); // -1: no such function
 // The row as a DAG without library calls, parsed once and kept for the life of the process. NULL (error set) when the
 // row has no expression for the class. Safe from any thread.

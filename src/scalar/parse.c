@@ -203,12 +203,22 @@ static kiln_status apply_reduce(struct scalar_parser *p, const char *at, int how
     return from_node(dag_reduce(p->b, (enum scalar_reduce)how, v->node), out);
 }
 
+static struct nearest_hint nearest_function(const char *name, size_t length)
+{
+    struct nearest near;
+    nearest_begin(&near, name, length);
+    prim_nearest(&near);
+    scalar_lib_nearest(&near);
+    return nearest_hint(&near);
+}
+
 static kiln_status parse_call(struct scalar_parser *p, const char *name, size_t length, struct value *out)
 {
     struct value v[MAX_ARGS] = {{0}, {0}, {0}};
     int n = 0, prim = prim_find(name, length), lib = prim < 0 ? scalar_lib_find(name, length) : -1;
     int reduce = prim < 0 && lib < 0 ? reduce_find(name, length) : -1;
-    if (prim < 0 && lib < 0 && reduce < 0) return fail(p, name, "unknown function \"%.*s\"", (int)length, name);
+    if (prim < 0 && lib < 0 && reduce < 0)
+        return fail(p, name, "unknown function \"%.*s\"%s", (int)length, name, nearest_function(name, length).s);
     int arity = prim >= 0 ? prim_arity((uint16_t)prim) : lib >= 0 ? scalar_lib_row((uint16_t)lib)->arity : 1;
     if (!accept(p, ')')) {
         do {

@@ -172,6 +172,11 @@ int prim_find(const char *name, size_t length)
     return -1;
 }
 
+void prim_nearest(struct nearest *n)
+{
+    for (int i = 0; i < PRIM_COUNT; i++) nearest_try(n, prims[i].name, strlen(prims[i].name));
+}
+
 const struct prim_spelling *prim_spelling(uint16_t prim, enum scalar_class key)
 {
     const struct prim_spelling *s = &spellings[prim][key];

@@ -1,6 +1,7 @@
 // The primitives: typing rule, host value and spelling of each, from prim.def. Internal to the scalar layer but for the
 // enum, which code that walks a DAG may use.
 #pragma once
+#include "base/nearest.h"
 #include "scalar/scalar.h"
 
 enum scalar_prim {
@@ -30,6 +31,7 @@ static inline int scalar_node_steps(const struct scalar_node *n)
 }
 
 int prim_arity(uint16_t prim);
+void prim_nearest(struct nearest *n);                                            // tries the names of all
 int prim_find(const char *name, size_t length);                                  // -1: no such primitive
 const struct prim_spelling *prim_spelling(uint16_t prim, enum scalar_class key); // NULL: not for that class
 // The spelling of a primitive: that of a shift is shorter where its count is a constant in range.

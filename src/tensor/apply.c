@@ -6,6 +6,7 @@
 #include "tensor/draw.h"
 #include "tensor/tensor.h"
 #include "tensor/unsigned.h"
+#include "tensor/watch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static kiln_status prepare(struct prepared *p, const struct op *op, kiln_device 
     c->attrs = attrs;
     c->vin = c->vout = NULL;
     kiln_status status = op_infer(c);
+    if (KILN_UNLIKELY(watched_kinds() & WATCH_PROMOTE) && !status) watch_promotion(c);
     if (status && p->type_list != p->types) free(p->type_list);
     return status;
 }

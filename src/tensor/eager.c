@@ -97,7 +97,9 @@ kiln_status eager_lower(struct op_call *c, kiln_device *dev, kiln_tensor *const 
     c->vin = vin;
     c->vout = vout;
     struct watched *watched = KILN_UNLIKELY(values_watched()) ? watch_inputs(c, in) : NULL;
-    kiln_status status = c->op->fn->lower(c, &e.base);
+    bool unchecked = KILN_UNLIKELY(watched_kinds() & WATCH_INDICES) && !dev->caps.checks_indices;
+    kiln_status status = unchecked ? watch_indices(c, in) : KILN_OK;
+    if (!status) status = c->op->fn->lower(c, &e.base);
     if (KILN_UNLIKELY(status)) error_name_op(c->op->name);
     if (KILN_UNLIKELY(watched)) watch_outputs(watched, c, out, status);
     c->vin = c->vout = NULL;

@@ -2,6 +2,8 @@
 #include "base/caller.h"
 #include "base/thread.h"
 #include "tensor/tensor.h"
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +31,40 @@ static void free_list_drop(void)
     free_list.kept = false;
 }
 
+// A loop without a scope of its own keeps all that it makes. So many handles are told of, once a line.
+enum { MANY_IN_SCOPE = 100000, MANY_UNSCOPED = 10000 };
+static atomic_llong n_unscoped;
+
+static void warn_of_scope(const struct kiln_scope *s)
+{
+    char begun[CALLER_TEXT_MAX];
+    caller_describe(s->begun_at, begun, sizeof begun);
+    log_warn_here(
+        "the scope begun at %s owns %zu tensors, which live until it ends: a loop takes a scope of its own in each "
+        "turn, from kiln_scope_begin to kiln_scope_end",
+        begun, s->n);
+}
+
+static void count_unscoped(kiln_tensor *t)
+{
+    t->unscoped = true;
+    long long n = atomic_fetch_add_explicit(&n_unscoped, 1, memory_order_relaxed) + 1;
+    if (KILN_UNLIKELY(n == MANY_UNSCOPED))
+        log_warn_here(
+            "%lld tensors are alive that no scope owns: each needs kiln_free; a loop takes a scope in each turn, "
+            "from kiln_scope_begin to kiln_scope_end, which frees what was made in it",
+            n);
+}
+
 static void link_into(kiln_tensor *t, struct kiln_scope *s)
 {
     t->scope = s;
     t->prev = NULL;
     t->next = s ? s->first : NULL;
     if (t->next) t->next->prev = t;
-    if (s) s->first = t;
+    if (!s) return;
+    s->first = t;
+    if (KILN_UNLIKELY(++s->n == MANY_IN_SCOPE) && s->begun_at) warn_of_scope(s);
 }
 
 static void unlink_tensor(kiln_tensor *t)
@@ -45,6 +74,7 @@ static void unlink_tensor(kiln_tensor *t)
         t->prev->next = t->next;
     else
         t->scope->first = t->next;
+    t->scope->n--;
     if (t->next) t->next->prev = t->prev;
     t->scope = NULL;
     t->prev = t->next = NULL;
@@ -71,6 +101,7 @@ void tensor_clear(kiln_tensor *t)
     t->run_time = false;
     t->constant = false;
     t->lent = false;
+    t->unscoped = false;
     t->type.weak = false;
     t->shown = SHOWN_PLAIN;
 }
@@ -92,6 +123,7 @@ kiln_tensor *tensor_new(void)
     }
     tensor_clear(t);
     link_into(t, thread_state.scope);
+    if (!t->scope) count_unscoped(t);
     if (KILN_UNLIKELY(live_tracked)) live_add(t);
     return t;
 }
@@ -134,6 +166,7 @@ static void destroy(kiln_tensor *t, uintptr_t gone_with)
 {
     if (KILN_UNLIKELY(live_tracked)) live_remove(t);
     unlink_tensor(t);
+    if (t->unscoped) atomic_fetch_sub_explicit(&n_unscoped, 1, memory_order_relaxed);
     if (KILN_UNLIKELY(t->magic == TENSOR_TAKEN)) taker_unref(&t->taker);
     if (t->node || t->family) tensor_tape.release(t);
     storage_unref(t->storage);
@@ -325,6 +358,7 @@ void kiln_scope_end(kiln_scope **scope)
 void scope_enter(struct kiln_scope *s)
 {
     s->first = NULL;
+    s->n = 0;
     s->bundles = NULL;
     s->begun_at = 0;
     s->end = NULL;

@@ -10,7 +10,7 @@ kiln_tensor *kiln_apply(const char *name, kiln_tensor *const *in, size_t n_in)
     if (!name)
         error_set(KILN_E_ARGUMENT, "apply: op is NULL");
     else if (!op)
-        error_set(KILN_E_ARGUMENT, "apply: no op is named \"%s\"", name);
+        error_set(KILN_E_ARGUMENT, "apply: no op is named \"%s\"%s", name, op_nearest(name).s);
     else if (op->n_attrs || op->n_out != 1 || (op->flags & OP_CREATES))
         error_set(KILN_E_ARGUMENT, "apply: %s takes more than tensors or has several results; call its function",
                   op->name);

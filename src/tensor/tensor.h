@@ -72,6 +72,7 @@ struct kiln_tensor {
     bool constant;              // a capture may take the value that it finds (kiln_constant)
     uint8_t shown;              // enum shown_as: what users see, by tensor_show
     bool lent;                  // users have it of the library, which owns it
+    bool unscoped;              // made where no scope was open
     struct kiln_scope *scope;   // owner; NULL: the user
     kiln_tensor *prev, *next;   // in the scope
     uintptr_t made_at;          // where handles are tracked: the line of the user's that made it
@@ -85,6 +86,7 @@ struct kiln_scope {
     kiln_tensor *first;
     struct kiln_bundle *bundles;
     struct kiln_scope *outer;
+    size_t n;           // tensors that it owns
     uintptr_t begun_at; // the line of the user's that began it; 0: it lies in a function of the library
     void (*end)(struct kiln_scope *innermost); // it is a part of something else of the user's, which this ends
 };

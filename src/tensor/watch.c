@@ -19,9 +19,10 @@ struct watched {
 
 atomic_int watch_known = -1;
 
-bool watch_ask(void)
+int watch_ask(void)
 {
-    bool on = debug_flag("nan");
+    int on = (debug_flag("nan") ? WATCH_NAN : 0) | (debug_flag("indices") ? WATCH_INDICES : 0) |
+             (debug_flag("promote") ? WATCH_PROMOTE : 0);
     atomic_store(&watch_known, on);
     return on;
 }

@@ -43,7 +43,7 @@ static size_t steps_in(const char *folder, int64_t **out)
     size_t n = 0;
     *out = NULL;
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        int64_t step = step_of(e->d_name), *grown = step < 0 ? NULL : reallocarray(*out, n + 1, sizeof *grown);
+        int64_t step = step_of(e->d_name), *grown = step < 0 ? NULL : realloc(*out, (n + 1) * sizeof *grown);
         if (!grown) continue;
         *out = grown;
         (*out)[n++] = step;
@@ -138,7 +138,8 @@ static kiln_status get_column(const kiln_checkpoint *c, kiln_device *dev, struct
     double waiting[4];
     snprintf(name, sizeof name, "training.column%zu", i);
     const char *text = kiln_checkpoint_get_string(c, name);
-    struct train_column *column = text ? history_column(h, text) : NULL;
+    if (!text || values_check_name("training", text)) return error_pending;
+    struct train_column *column = history_column(h, text);
     if (!column) return error_pending;
     snprintf(name, sizeof name, "training.values%zu", i);
     TRY(get_array(c, dev, name, h->n_rows, 1, sizeof *column->values, column->values));
@@ -168,17 +169,29 @@ static kiln_status put_history(kiln_training *t, kiln_checkpoint *c, kiln_device
     return KILN_OK;
 }
 
-// Into an empty history.
-static kiln_status get_history(struct train_history *h, const kiln_checkpoint *c, kiln_device *dev)
+// The numbers of a file are not trusted: there are as many rows as an array has.
+static kiln_status get_rows(struct train_history *h, const kiln_checkpoint *c, kiln_device *dev)
 {
-    int64_t rows, columns;
+    int64_t rows;
     TRY(kiln_checkpoint_get_int(c, "training.rows", &rows));
-    TRY(kiln_checkpoint_get_int(c, "training.columns", &columns));
-    if (rows < 0 || columns < 0 || rows > INT32_MAX) return error_set(KILN_E_FORMAT, "training: a broken checkpoint");
+    kiln_tensor *steps = rows ? kiln_checkpoint_get(c, dev, "training.row_steps") : NULL;
+    int64_t found = steps ? kiln_numel(steps) : 0;
+    kiln_free(&steps);
+    if (error_pending) return error_pending;
+    if (found != rows)
+        return error_set(KILN_E_FORMAT, "training: a checkpoint with %" PRId64 " rows, of %" PRId64, found, rows);
     for (int64_t i = 0; i < rows; i++) TRY(history_add_row(h, 0, 0, 0));
     TRY(get_array(c, dev, "training.row_steps", h->n_rows, 1, sizeof *h->steps, h->steps));
     TRY(get_array(c, dev, "training.row_epochs", h->n_rows, 1, sizeof *h->epochs, h->epochs));
-    TRY(get_array(c, dev, "training.row_seconds", h->n_rows, 1, sizeof *h->seconds, h->seconds));
+    return get_array(c, dev, "training.row_seconds", h->n_rows, 1, sizeof *h->seconds, h->seconds);
+}
+
+// Into an empty history.
+static kiln_status get_history(struct train_history *h, const kiln_checkpoint *c, kiln_device *dev)
+{
+    int64_t columns;
+    TRY(get_rows(h, c, dev));
+    TRY(kiln_checkpoint_get_int(c, "training.columns", &columns));
     for (int64_t i = 0; i < columns; i++) TRY(get_column(c, dev, h, (size_t)i));
     return KILN_OK;
 }
@@ -333,6 +346,9 @@ static kiln_status restore(kiln_training *t, const kiln_checkpoint *c, const cha
     TRY(generators(list, NULL, c, false));
     TRY(kept_get(t, c, false));
     kiln_status status = get_history(&h, c, device_of(list));
+    if (!status && (then.steps < 0 || then.epochs < 0 || then.epoch_steps < 0))
+        status = error_set(KILN_E_FORMAT, "training: %s counts %" PRId64 " steps, %" PRId64 " epochs", path, then.steps,
+                           then.epochs);
     if (!status && list->n)
         status = kiln_checkpoint_restore(c, (const char *const *)list->names, list->tensors, list->n);
     if (!status) status = kept_get(t, c, true);

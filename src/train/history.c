@@ -37,7 +37,7 @@ static bool grow(void *array, size_t n, size_t item_B)
 {
     void *old, *grown;
     memcpy(&old, array, sizeof old);
-    grown = reallocarray(old, n, item_B);
+    grown = realloc(old, n * item_B);
     if (!grown) return false;
     memcpy(array, &grown, sizeof grown);
     return true;

@@ -39,7 +39,7 @@ static kiln_status check_name(const char *function, const kiln_training *t, cons
 static kiln_status add(const char *function, kiln_training *t, const char *name, struct train_kept k)
 {
     TRY(check_name(function, t, name));
-    struct train_kept *grown = reallocarray(t->kept, t->n_kept + 1, sizeof *grown);
+    struct train_kept *grown = realloc(t->kept, (t->n_kept + 1) * sizeof *grown);
     if (grown) t->kept = grown;
     k.name = strdup(name);
     if (!grown || !k.name) {
@@ -130,6 +130,13 @@ void kept_finish(kiln_training *t)
     free(t->kept);
 }
 
+int64_t kept_batches(const kiln_training *t)
+{
+    for (size_t i = 0; i < t->n_kept; i++)
+        if (t->kept[i].kind == KEPT_LOADER) return kiln_loader_batches(t->kept[i].loader);
+    return 0;
+}
+
 kiln_status kept_text(const kiln_training *t, struct str *s)
 {
     for (size_t i = 0; i < t->n_kept; i++)
@@ -160,9 +167,9 @@ static kiln_status list_one(const struct train_kept *k, struct kept_tensors *out
     if (error_pending) return error_pending;
     if (!n) return KILN_OK;
     const char **names = calloc(n, sizeof *names);
-    char **all = reallocarray(out->names, out->n + n, sizeof *all);
+    char **all = realloc(out->names, (out->n + n) * sizeof *all);
     if (all) out->names = all;
-    kiln_tensor **tensors = reallocarray(out->tensors, out->n + n, sizeof *tensors);
+    kiln_tensor **tensors = realloc(out->tensors, (out->n + n) * sizeof *tensors);
     if (tensors) out->tensors = tensors;
     bool good = names && all && tensors;
     if (good) state_of(k, names, tensors + out->n, n);

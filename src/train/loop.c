@@ -12,7 +12,15 @@ double training_seconds(const kiln_training *t)
 
 int64_t training_total(const kiln_training *t)
 {
-    return t->opts.steps;
+    return t->total;
+}
+
+// Where it is not said: epochs of the loader, if there is one.
+static void count_steps(kiln_training *t)
+{
+    int64_t batches = kept_batches(t);
+    t->total = t->opts.steps ? t->opts.steps : batches * t->opts.epochs;
+    t->progress.every = t->opts.print_every ? t->opts.print_every : t->total ? (t->total + 19) / 20 : 100;
 }
 
 kiln_status training_begin(const char *function, kiln_training *t)
@@ -20,6 +28,8 @@ kiln_status training_begin(const char *function, kiln_training *t)
     TRY(training_check(function, t));
     if (t->begun) return KILN_OK;
     if (t->opts.resume && t->path) TRY(checkpoint_resume(t));
+    count_steps(t);
+    if (error_pending) return error_pending;
     t->begun = true;
     t->begun_ns = t->epoch_ns = clock_now_ns();
     return KILN_OK;

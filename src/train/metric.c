@@ -166,9 +166,9 @@ static kiln_status add_batch(const kiln_metric *m, kiln_tensor *scores, kiln_ten
 
 static kiln_status room_for(kiln_metric *m)
 {
-    kiln_tensor **scores = reallocarray(m->scores, m->batches + 1, sizeof *scores);
+    kiln_tensor **scores = realloc(m->scores, (m->batches + 1) * sizeof *scores);
     if (scores) m->scores = scores;
-    kiln_tensor **of = reallocarray(m->of, m->batches + 1, sizeof *of);
+    kiln_tensor **of = realloc(m->of, (m->batches + 1) * sizeof *of);
     if (of) m->of = of;
     return scores && of ? KILN_OK : error_set(KILN_E_MEMORY, "metric_update: no memory");
 }

@@ -70,6 +70,17 @@ static void add_time(struct str *s, double seconds)
         str_addf(s, "%lld:%02lld", (long long)(all / 60), (long long)(all % 60));
 }
 
+static void add_taken(struct str *s, double seconds)
+{
+    char text[32];
+    c_snprintf(text, sizeof text, "%.1f s", seconds);
+    str_add(s, ", ");
+    if (seconds < 100)
+        str_add(s, text);
+    else
+        add_time(s, seconds);
+}
+
 static void add_value(struct str *s, const char *name, double v)
 {
     char text[64];
@@ -149,16 +160,15 @@ static void print_step(kiln_training *t)
 
 void progress_epoch(kiln_training *t)
 {
+    t->progress.printed_rows = t->history.n_rows;
     if (!t->progress.bar && !t->progress.lines) return;
     struct str s;
     str_init(&s);
     add_title(&s, t);
     str_add(&s, "epoch ");
     add_count(&s, t->counters.epochs, t->opts.epochs);
-    str_add(&s, " done");
     add_values(&s, t, true, ", ");
-    str_add(&s, ", ");
-    add_time(&s, 1e-9 * (double)(clock_now_ns() - t->epoch_ns));
+    add_taken(&s, 1e-9 * (double)(clock_now_ns() - t->epoch_ns));
     print(t, &s);
 }
 
@@ -217,8 +227,8 @@ static void draw(kiln_training *t)
         str_add(&head, " ");
     }
     add_count(&tail, done, of);
+    add_rate(&tail, t, "  "); // in front of what a narrow terminal cuts off
     add_values(&tail, t, false, "  ");
-    add_rate(&tail, t, "  ");
     write_line(t, &head, &tail);
     t->progress.drawn = true;
     t->progress.drawn_ns = clock_now_ns();
@@ -237,6 +247,17 @@ void progress_init(kiln_training *t)
     p->lines = how ? !strcmp(how, "lines") : !p->bar;
 }
 
+// Nobody who has not asked for each of them wants one that says nothing new, or what the epoch's own says next.
+static bool is_worth_a_line(kiln_training *t)
+{
+    int64_t done, of;
+    extent(t, &done, &of);
+    if (t->opts.print_every) return true;
+    bool fresh = t->history.n_rows > t->progress.printed_rows;
+    t->progress.printed_rows = t->history.n_rows;
+    return fresh && !(t->counters.in_epoch && done == of);
+}
+
 void progress_step(kiln_training *t)
 {
     struct train_progress *p = &t->progress;
@@ -246,7 +267,7 @@ void progress_step(kiln_training *t)
     }
     if (p->bar && (!p->drawn || clock_now_ns() - p->drawn_ns >= REDRAW_NS || t->counters.steps == training_total(t)))
         draw(t);
-    if (p->lines && t->counters.steps % t->opts.print_every == 0) print_step(t);
+    if (p->lines && t->counters.steps % p->every == 0 && is_worth_a_line(t)) print_step(t);
 }
 
 // A training without epochs ends with a line.

@@ -68,7 +68,6 @@ static kiln_status read_options(kiln_training *t, const kiln_training_opts *opts
         return error_set(KILN_E_ARGUMENT,
                          "training_create: .progress is \"%s\", it must be \"bar\", \"lines\" or \"none\"", how);
     if (!o->log_every) o->log_every = 10;
-    if (!o->print_every) o->print_every = o->steps ? (o->steps + 19) / 20 : 100;
     if (!o->checkpoint_epochs && !o->checkpoint_every) o->checkpoint_epochs = 1;
     if (!o->keep) o->keep = 2;
     TRY(read_monitor(t));

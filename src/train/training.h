@@ -37,6 +37,8 @@ struct train_progress {
     bool bar, lines; // neither: nothing is told
     bool drawn;      // the cursor stands in a line that is drawn again
     uint64_t drawn_ns;
+    int64_t every;       // steps between lines
+    size_t printed_rows; // that the last line knew
     // The rate is that of this process, without the first step, which compiles.
     int64_t timed_from;
     uint64_t timed_ns;
@@ -67,6 +69,7 @@ struct kiln_training {
     bool begun, ended, stopped;
     bool went_on;                     // in an epoch, which the next call of kiln_training_epoch is to begin
     bool unreadable;                  // of the checkpoint that was tried last
+    int64_t total;                    // steps, as far as is known: 0 if not
     int64_t saved_step, saved_epochs; // of the newest checkpoint; -1: none
     uint64_t begun_ns, epoch_ns;
 };
@@ -89,6 +92,7 @@ struct train_column *history_find(const struct train_history *h, const char *nam
 kiln_status history_add_row(struct train_history *h, int64_t step, int64_t epoch, double seconds);
 
 // --- values.c
+kiln_status values_check_name(const char *function, const char *name); // of a column
 // Reads what waits.
 kiln_status values_settle(struct train_column *c);
 // Moves what was logged into the row of this step, a new one where there is none yet that no file has. Without anything
@@ -116,6 +120,7 @@ kiln_status checkpoint_write_best(kiln_training *t);
 
 // --- kept.c
 void kept_finish(kiln_training *t);
+int64_t kept_batches(const kiln_training *t); // of an epoch of the first loader; 0: there is none
 
 // --- stop.c
 kiln_status stop_look(kiln_training *t); // at a row that was just made or added to

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-static kiln_status check_name(const char *function, const char *name)
+kiln_status values_check_name(const char *function, const char *name)
 {
     static const char *const taken[] = {"step", "epoch", "seconds"};
     char shown[4 * NAME_MAX_B + 8] = "";
@@ -38,7 +38,7 @@ static kiln_status take(struct train_column *c, double value, double weight)
 static kiln_status log_value(const char *function, kiln_training *t, const char *name, double value, double weight)
 {
     TRY(training_begin(function, t));
-    TRY(check_name(function, name));
+    TRY(values_check_name(function, name));
     if (!(weight > 0 && weight < INFINITY))
         return error_set(KILN_E_ARGUMENT, "%s: the weight of \"%s\" is %g, it must be positive", function, name,
                          weight);
@@ -127,7 +127,7 @@ static kiln_tensor *copy_of(kiln_tensor *x)
 kiln_status kiln_training_log_tensor(kiln_training *t, const char *name, kiln_tensor *x)
 {
     TRY(training_begin("training_log_tensor", t));
-    TRY(check_name("training_log_tensor", name));
+    TRY(values_check_name("training_log_tensor", name));
     TRY(check_tensor(name, x));
     struct train_column *c = history_column(&t->history, name);
     if (!c) return error_pending;

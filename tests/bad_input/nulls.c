@@ -12,6 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// Names that were are called too.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 struct wrong_call {
     void (*call)(void);
     const char *function, *argument;

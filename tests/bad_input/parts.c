@@ -140,7 +140,7 @@ void wrong_loaders(void **state)
     BAD(kiln_loader_create(dev, NULL, 2, NULL), KILN_E_ARGUMENT, "loader_create: ", "NULL");
     BAD(kiln_loader_create(dev, sets, 1, KILN_LOADER(.batch = -3)), KILN_E_ARGUMENT, "loader_create: ", "-3");
     BAD(kiln_loader_create(dev, sets, 1, KILN_LOADER(.prefetch = -9)), KILN_E_ARGUMENT, "loader_create: ", "-9");
-    BAD(kiln_loader_convert(l, 3, KILN_F32, NULL), KILN_E_ARGUMENT, "loader_convert: ", "field 3 of 1");
+    BAD(kiln_loader_convert(l, 3, KILN_F32, NULL), KILN_E_ARGUMENT, "loader_convert: ", "no field 3");
     BAD(kiln_loader_convert(l, 0, KILN_U8, NULL), KILN_E_DTYPE, "loader_convert: ", "f32", "u8");
     BAD(kiln_loader_add_host(l, KILN_F32, KILN_SHAPE(4, 2), NULL), KILN_E_ARGUMENT, "loader_add_host: ", "NULL");
     BAD(kiln_loader_add_host(l, KILN_F32, KILN_SHAPE(9), &more), KILN_E_SHAPE, "9 samples", "4");

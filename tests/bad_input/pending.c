@@ -8,6 +8,8 @@ static kiln_loader *loader;
 static kiln_checkpoint *c;
 static kiln_function *f;
 static kiln_bundle *bundle;
+static kiln_training *training;
+static kiln_metric *metric;
 
 static kiln_status twice(void *user, kiln_tensor *const *x, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -60,6 +62,10 @@ static void makers_return_null(void)
     assert_null(kiln_schedule_constant(1));
     assert_null(kiln_backward_graph(y));
     assert_null(kiln_bundle_create());
+    assert_null(kiln_training_create(NULL, NULL));
+    assert_null(kiln_metric_create(KILN_METRIC(.classes = 2)));
+    assert_false(kiln_training_epoch(training));
+    assert_false(kiln_training_goes_on(training));
     assert_null(kiln_bundle_of(in, 1));
     assert_null(kiln_bundle_copy(bundle));
     assert_null(kiln_bundle_string(bundle, "x"));
@@ -108,6 +114,11 @@ static void others_return_the_code(void)
         kiln_checkpoint_save(c, "never.ckpt"),
         kiln_checkpoint_get_int(c, "n", &number),
         kiln_split(a, 0, out, 2),
+        kiln_training_step(training),
+        kiln_training_log(training, "x", 1),
+        kiln_training_keep_tensor(training, "x", a),
+        kiln_training_save_curves(training, "never.svg", NULL),
+        kiln_metric_update(metric, a, a),
         kiln_device_facts("cpu", ignore, NULL),
         kiln_set_requires_grad(p, false),
         kiln_sort(a, 0, false, &out[0], &out[1]),
@@ -148,6 +159,8 @@ void pending_errors_stop_everything(void **state)
     kiln_cell_free(&relu);
     kiln_optim_free(&opt);
     kiln_loader_free(&loader);
+    kiln_training_free(&training);
+    kiln_metric_free(&metric);
     kiln_checkpoint_free(&c);
     kiln_function_free(&f);
     kiln_scope *inner = kiln_scope_begin();

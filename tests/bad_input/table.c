@@ -104,7 +104,7 @@ void every_op_rejects_two_devices(void **state)
     BAD(kiln_add(here, there), KILN_E_DEVICE_MISMATCH, "add: ", "a is on", "b is on", "kiln_to_device");
     BAD(kiln_add_(here, there), KILN_E_DEVICE_MISMATCH, "add: ", "a is on", "b is on");
     BAD(kiln_assign(here, there), KILN_E_DEVICE_MISMATCH, "assign: ", "dst is on", "src is on");
-    BAD(kiln_clip(here, kiln_scalar(0), there), KILN_E_DEVICE_MISMATCH, "clip: ", "a is on", "c is on");
+    BAD(kiln_clip(here, kiln_scalar(0), there), KILN_E_DEVICE_MISMATCH, "clip: ", "x is on", "high is on");
 }
 
 void every_op_waits_for_a_pending_error(void **state)

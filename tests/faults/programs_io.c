@@ -135,8 +135,64 @@ static void run_load(const char *device, struct outcome *o)
     kiln_device_close(&dev);
 }
 
+// Steps up to `last`, each of which adds 1: whether it goes on from a checkpoint or begins, the sum is their number.
+static void train(kiln_device *dev, int64_t last, struct outcome *o)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/training", work_folder);
+    kiln_tensor *sum = kiln_zeros(dev, KILN_F32, KILN_SHAPE0), *one = kiln_ones(dev, KILN_F32, KILN_SHAPE0);
+    kiln_training *t = kiln_training_create(
+        path, KILN_TRAINING(.steps = last, .checkpoint_every = 2, .log_every = 1, .resume = true, .progress = "none"));
+    kiln_training_keep_tensor(t, "sum", sum);
+    while (kiln_training_goes_on(t)) {
+        kiln_add_(sum, one);
+        kiln_training_log_tensor(t, "sum", sum);
+        kiln_training_step(t);
+    }
+    double values[8] = {0};
+    size_t n = t ? kiln_training_history(t, "sum", NULL, values, 8) : 0;
+    for (size_t i = 0; i < n && i < 8; i++) o->out[o->n++] = (float)values[i];
+    outcome_add(o, sum);
+    kiln_training_free(&t);
+    kiln_free(&sum);
+    kiln_free(&one);
+}
+
+static void run_training(const char *device, struct outcome *o)
+{
+    kiln_device *dev = kiln_device_open(device);
+    train(dev, 3, o);
+    train(dev, 5, o);
+    kiln_device_close(&dev);
+}
+
+static const char *each_training_file(bool remove)
+{
+    char path[128];
+    const char *left = NULL;
+    snprintf(path, sizeof path, "%s/training", work_folder);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (strstr(e->d_name, ".tmp")) left = "a temporary file is left";
+        if (remove) unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
+    return left;
+}
+
+static void reset_training(void)
+{
+    each_training_file(true);
+}
+
+static const char *check_training(bool succeeded)
+{
+    return each_training_file(false);
+}
+
 const struct program io_programs[] = {
     {"save", run_save, prepare_save, reset_save, check_save},
     {"load", run_load, prepare_save},
+    {"training", run_training, NULL, reset_training, check_training},
     {NULL},
 };

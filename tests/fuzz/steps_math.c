@@ -23,7 +23,7 @@ static kiln_tensor *with_attribute(struct operands *o, kiln_tensor *x)
     switch (choose(o, 4)) {
     case 0: say(o, "leaky_relu(%s, 0.25)", o->na); return kiln_leaky_relu(x, 0.25);
     case 1: say(o, "elu(%s, 1.5)", o->na); return kiln_elu(x, 1.5);
-    case 2: say(o, "hardshrink(%s, 0.5)", o->na); return kiln_hardshrink(x, 0.5);
+    case 2: say(o, "hard_shrink(%s, 0.5)", o->na); return kiln_hard_shrink(x, 0.5);
     default: say(o, "threshold(%s, 0.25, 3)", o->na); return kiln_threshold(x, 0.25, 3);
     }
 }

@@ -439,7 +439,7 @@ static void misuse_is_named(void **state)
     assert_error(KILN_E_ARGUMENT, "the function is NULL");
     assert_int_equal(kiln_loader_add_host(l, KILN_I32, KILN_SHAPE(6), v), KILN_OK);
     kiln_loader_convert(l, 1, KILN_F32, NULL);
-    assert_error(KILN_E_ARGUMENT, "field 1 of 1");
+    assert_error(KILN_E_ARGUMENT, "there is no field 1");
     kiln_loader_convert(l, 0, KILN_U8, NULL);
     assert_error(KILN_E_DTYPE, "from i32 to u8");
     kiln_loader_next(l, out, 2, &more);

@@ -678,7 +678,7 @@ static void misuse_is_named(void **state)
     const double mean[3] = {0}, ones[3] = {1, 1, 1}, bad[3] = {1, 0, 1};
     bool more;
     kiln_loader_random_crop(l, 1, 2, NULL);
-    expect_error(KILN_E_ARGUMENT, "loader_random_crop: field 1 of 1");
+    expect_error(KILN_E_ARGUMENT, "loader_random_crop: there is no field 1");
     kiln_loader_random_crop(l, 0, -1, NULL);
     expect_error(KILN_E_ARGUMENT, "loader_random_crop: a size of -1");
     kiln_loader_cutout(l, 0, 0, NULL);

@@ -29,7 +29,8 @@ class Op:
         def column(c):
             found = re.search(r'\.%s = "((?:[^"\\]|\\.)*)"' % c, text)
             return found.group(1) if found else ''
-        self.kind, self.name, self.doc, self.also = kind, name, column('doc'), column('also')
+        self.kind, self.name, self.doc = kind, name, column('doc')
+        self.also, self.was = column('also'), column('was')
         self.alias = column('alias')
         self.topic = column('topic') or topic
         self.hidden = 'OP_HIDDEN' in text or name.endswith(('_backward', '_again')) or name.endswith('_grad')

@@ -50,7 +50,7 @@ class Words:
 def topic_keys(root):
     """{op: topic}: of elementwise ops the comment above its rows, of others that of docs/coverage.md."""
     ops = check_coverage.read_ops(root)
-    keys = {op.name: op.topic for op in ops} | {op.also: op.topic for op in ops if op.also}
+    keys = {name: op.topic for op in ops for name in (op.name, op.also, op.was) if name}
     title = ''
     for line in (root / 'src/ops/elementwise.def').read_text().splitlines():
         row = check_coverage.ROW.match(line)
@@ -58,9 +58,7 @@ def topic_keys(root):
             title = line[3:].split(',')[0].rstrip('.').lower()
         elif row:
             keys[row[2]] = title
-            also = re.search(r'\.also = "(\w+)"', row[3])
-            if also:
-                keys[also[1]] = title
+            keys.update({other: title for other in re.findall(r'\.(?:also|was) = "(\w+)"', row[3])})
     return keys
 
 

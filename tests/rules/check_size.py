@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ('src', 'shaders', 'include', 'tests', 'tools', 'bench', 'docs/examples')
+FOLDERS = ('src', 'shaders', 'include', 'tests', 'tools', 'bench', 'docs/examples', 'docs/site')
 FILE_CAP = {'.c': 1000, '.h': 500, '.cpp': 1000, '.comp': 1000, '.glsl': 1000, '.py': 1000, '.sh': 500, '.S': 1000}
 C_LIKE = {'.c', '.h', '.cpp'}
 FUNCTION_CAP = 100

@@ -1,6 +1,7 @@
 // The promises about scalars, one by one and in numbers: wrapping, division, shifts, conversion, NaN, rounding, bool,
 // promotion. The argument is the device.
 #include "conformance/suite.h"
+#include "ir/op.h"
 #include <kiln/composites.h>
 #include <setjmp.h>
 #include <string.h>
@@ -463,6 +464,23 @@ static void masks_come_behind_what_they_mask(void **state)
     EXPECT(kiln_gradient(v), KILN_F32, 1);
 }
 
+// The compiler tells of the name before, which gives what the name of now gives, in files too.
+static void names_before_go_on(void **state)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    EXPECT(kiln_hardshrink(LIST(KILN_F32, -1, 0.25, 2), 0.5), KILN_F32, -1, 0, 2);
+#pragma GCC diagnostic pop
+    kiln_tensor *x = LIST(KILN_F32, -1, 0.25, 2);
+    EXPECT(kiln_hard_shrink(x, 0.5), KILN_F32, -1, 0, 2);
+    assert_ptr_equal(op_find("hardshrink"), op_find("hard_shrink"));
+    assert_non_null(op_find("hardshrink.grad0"));
+    assert_string_equal(op_find("hardshrink.grad0")->name, "hard_shrink.grad0");
+    assert_null(op_find("hardshrink.grad7"));
+    assert_null(op_find("hardshrin"));
+    assert_null(op_find("hardshrinks"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(int argc, char **argv)
 {
@@ -490,6 +508,7 @@ int main(int argc, char **argv)
         TEST(all_pairs_promote),
         TEST(weak_scalars_take_the_other_dtype),
         TEST(weak_scalars_alone),
+        TEST(names_before_go_on),
         TEST(axes_are_an_argument_and_an_option),
         TEST(masks_come_behind_what_they_mask),
     };

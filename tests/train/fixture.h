@@ -17,6 +17,7 @@
 static kiln_device *dev;
 static char folder[256], first_warning[1024];
 static int warnings;
+static kiln_scope *test_scope;
 
 static void keep_warning(void *user, const char *message)
 {
@@ -42,6 +43,7 @@ static inline int begin_test(void **state)
     strcpy(folder, "/tmp/kiln-train-XXXXXX");
     warnings = 0;
     kiln_set_log(keep_warning, NULL);
+    test_scope = kiln_scope_begin();
     return mkdtemp(folder) ? 0 : -1;
 }
 
@@ -49,6 +51,7 @@ static inline int end_test(void **state)
 {
     char command[512];
     kiln_error_clear();
+    kiln_scope_end(&test_scope);
     kiln_set_log(NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) ? -1 : 0;

@@ -343,7 +343,6 @@ static void captures_do_not_log(void **state)
     expect_error(KILN_E_STATE, "\"a\" is not computed yet in a capture");
     kiln_function_free(&f);
     kiln_training_free(&t);
-    kiln_free(&x);
 }
 
 int main(void)

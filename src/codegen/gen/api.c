@@ -160,6 +160,7 @@ void gen_api(struct str *s)
         const struct elementwise_row *r = &elementwise_rows[i];
         elementwise_function(s, r, i, r->name, false);
         if (r->e.also) elementwise_function(s, r, i, r->e.also, false);
+        if (r->e.was) elementwise_function(s, r, i, r->e.was, false);
         if (r->e.flags & OP_INPLACE) elementwise_function(s, r, i, r->name, true);
         gen_number_functions(s, r, i);
     }
@@ -168,5 +169,6 @@ void gen_api(struct str *s)
         if (r->flags & OP_HIDDEN) continue;
         structured_function(s, r, elementwise_row_count + i, r->name);
         if (r->also) structured_function(s, r, elementwise_row_count + i, r->also);
+        if (r->was) structured_function(s, r, elementwise_row_count + i, r->was);
     }
 }

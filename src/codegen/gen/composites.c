@@ -55,6 +55,12 @@ kiln_status gen_composites_header(const char *path)
             declaration(&s, r, "kiln_", r->also);
             str_addf(&s, "; ///< another name of kiln_%s\n", r->name);
         }
+        if (r->was) {
+            gen_deprecated(&s, r->name);
+            str_add(&s, "KILN_API ");
+            declaration(&s, r, "kiln_", r->was);
+            str_add(&s, ";\n");
+        }
         str_add(&s, "\n");
     }
     str_add(&s, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
@@ -155,6 +161,7 @@ static kiln_status functions(const char *dir)
     for (int i = 0; i < composite_row_count; i++) {
         function(&s, &composite_rows[i], composite_rows[i].name);
         if (composite_rows[i].also) function(&s, &composite_rows[i], composite_rows[i].also);
+        if (composite_rows[i].was) function(&s, &composite_rows[i], composite_rows[i].was);
     }
     return gen_write(dir, "composites_api.c", &s);
 }

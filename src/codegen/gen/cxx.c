@@ -18,6 +18,7 @@ struct cxx_param {
 
 struct cxx_op {
     const char *name, *doc, *outs;
+    const char *now;     // its name now, of one that was; else NULL
     const char *options; // of its options struct; NULL: none
     struct cxx_param v[MAX_PARAMS];
     int n;
@@ -208,7 +209,7 @@ static void body(struct str *s, const struct cxx_op *op, const struct param *p, 
     int n_out = out_count(op, out);
     if (op->options) fill_options(s, op);
     if (!n_out) {
-        str_addf(s, "    return detail::taken(kiln_%s(", op->name);
+        str_addf(s, "    return detail::taken(kiln_%s(", op->now ? op->now : op->name);
         arguments(s, op, p, n);
         str_add(s, "));\n}\n");
         return;
@@ -219,7 +220,7 @@ static void body(struct str *s, const struct cxx_op *op, const struct param *p, 
                  has_list(op) ? ".size()" : "");
     else
         str_addf(s, "    detail::results out_(%d);\n", n_out);
-    str_addf(s, "    detail::check(kiln_%s(", op->name);
+    str_addf(s, "    detail::check(kiln_%s(", op->now ? op->now : op->name);
     arguments(s, op, p, n);
     for (int i = 0; i < n_out && !list; i++) str_addf(s, ", out_.at(%d)", i);
     if (list) str_add(s, ", out_.data(), out_.size()");
@@ -235,7 +236,9 @@ static void function(struct str *s, const struct cxx_op *op, const struct param 
 {
     struct param out[OP_MAX_OUT];
     bool counts = out_count(op, out) && out[0].kind == PARAM_LIST && !has_list(op), any = false;
-    str_addf(s, "/// %s\nKILN_CXX ", op->doc);
+    str_addf(s, "/// %s\n", op->doc);
+    if (op->now) str_addf(s, "KILN_DEPRECATED(\"%s\")\n", op->now);
+    str_add(s, "KILN_CXX ");
     result_type(s, op);
     str_addf(s, "%s(", op->name);
     for (int i = member ? 1 : 0; i < op->n; i++) {
@@ -276,10 +279,10 @@ static bool is_member(const struct cxx_op *op)
     return op->n && op->v[0].p.kind == PARAM_TENSOR && !op->v[0].p.may_be_null && !op->v[0].is_field;
 }
 
-static void table_op(struct str *s, const char *name, const char *doc, const char *outs, const struct param *p, int n,
-                     bool member)
+static void table_op(struct str *s, const char *name, const char *now, const char *doc, const char *outs,
+                     const struct param *p, int n, bool member)
 {
-    struct cxx_op op = {.name = name, .doc = doc, .outs = outs};
+    struct cxx_op op = {.name = name, .now = now, .doc = doc, .outs = outs};
     set_params(&op, p, n);
     if (member && !is_member(&op)) return;
     function(s, &op, p, n, member);
@@ -290,12 +293,14 @@ static void elementwise_function(struct str *s, const struct elementwise_row *r,
 {
     int first = member ? 1 : 0;
     bool numbers = r->n_in > 1;
-    str_addf(s, "/// %s\nKILN_CXX tensor %s(", r->e.doc, name);
+    str_addf(s, "/// %s\n", r->e.doc);
+    if (name == r->e.was) str_addf(s, "KILN_DEPRECATED(\"%s\")\n", r->name);
+    str_addf(s, "KILN_CXX tensor %s(", name);
     gen_elementwise_names(s, r, numbers ? "const operand &" : "const tensor &", first);
     for (int i = 0; i < ELEMENTWISE_MAX_PARAMS && r->e.params[i]; i++)
         str_addf(s, "%sdouble %s", i || r->n_in > first ? ", " : "", r->e.params[i]);
-    str_addf(s, ")%s\n{\n    return detail::taken(kiln_%s%s(", member ? " const" : "", numbers ? r->name : name,
-             numbers ? "_n" : "");
+    str_addf(s, ")%s\n{\n    return detail::taken(kiln_%s%s(", member ? " const" : "",
+             name == r->e.also && !numbers ? name : r->name, numbers ? "_n" : "");
     for (int i = 0; i < r->n_in; i++) {
         const char *x = elementwise_public_name(r, elementwise_parameter(r, i));
         if (numbers)
@@ -323,6 +328,7 @@ static void elementwise(struct str *s, bool member)
         const struct elementwise_row *r = &elementwise_rows[i];
         elementwise_function(s, r, r->name, member);
         if (r->e.also) elementwise_function(s, r, r->e.also, member);
+        if (r->e.was) elementwise_function(s, r, r->e.was, member);
         if (member && (r->e.flags & OP_INPLACE)) in_place(s, r);
     }
 }
@@ -336,8 +342,9 @@ static void structured(struct str *s, bool member)
         if (r->flags & OP_HIDDEN) continue;
         for (int j = 0; j < n; j++)
             if (!gen_is_reserved(r, &p[j])) p[kept++] = p[j];
-        table_op(s, r->name, r->doc, r->outs, p, kept, member);
-        if (r->also) table_op(s, r->also, r->doc, r->outs, p, kept, member);
+        table_op(s, r->name, NULL, r->doc, r->outs, p, kept, member);
+        if (r->also) table_op(s, r->also, NULL, r->doc, r->outs, p, kept, member);
+        if (r->was) table_op(s, r->was, r->name, r->doc, r->outs, p, kept, member);
     }
 }
 
@@ -347,8 +354,9 @@ static void composites(struct str *s, bool member)
         const struct composite_row *r = &composite_rows[i];
         struct param p[16];
         int n = gen_params(r->args, p, 16);
-        table_op(s, r->name, r->doc, r->outs, p, n, member);
-        if (r->also) table_op(s, r->also, r->doc, r->outs, p, n, member);
+        table_op(s, r->name, NULL, r->doc, r->outs, p, n, member);
+        if (r->also) table_op(s, r->also, NULL, r->doc, r->outs, p, n, member);
+        if (r->was) table_op(s, r->was, r->name, r->doc, r->outs, p, n, member);
     }
 }
 

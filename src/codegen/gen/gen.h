@@ -6,6 +6,8 @@ void gen_options_struct(struct str *s, const struct options_row *r);
 void gen_structured_signature(struct str *s, const struct structured_row *r, const char *name);
 // "type name, type name": the parameters of an elementwise op's function from place `first` on.
 void gen_elementwise_names(struct str *s, const struct elementwise_row *r, const char *type, int first);
+// What stands before the declaration of a name that was; `name` is what it is now.
+void gen_deprecated(struct str *s, const char *name);
 void gen_number_decls(struct str *s, const struct elementwise_row *r);
 void gen_number_macros(struct str *s);
 void gen_number_functions(struct str *s, const struct elementwise_row *r, int index);

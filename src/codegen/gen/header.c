@@ -60,6 +60,11 @@ void gen_elementwise_names(struct str *s, const struct elementwise_row *r, const
         str_addf(s, "%s%s%s", k > first ? ", " : "", type, elementwise_public_name(r, elementwise_parameter(r, k)));
 }
 
+void gen_deprecated(struct str *s, const char *name)
+{
+    str_addf(s, "/// The name before of kiln_%s; deprecated.\nKILN_DEPRECATED(\"kiln_%s\")\n", name, name);
+}
+
 static void elementwise_signature(struct str *s, const struct elementwise_row *r, const char *name)
 {
     str_addf(s, "KILN_API kiln_tensor *kiln_%s(", name);
@@ -96,6 +101,11 @@ static void elementwise_decl(struct str *s, const struct elementwise_row *r)
     if (r->e.also) {
         elementwise_signature(s, r, r->e.also);
         str_addf(s, "; ///< another name of kiln_%s\n", r->name);
+    }
+    if (r->e.was) {
+        gen_deprecated(s, r->name);
+        elementwise_signature(s, r, r->e.was);
+        str_add(s, ";\n");
     }
     if (r->e.flags & OP_INPLACE) {
         str_addf(s, "/// kiln_%s into the storage of its first operand.\nKILN_API kiln_status kiln_%s_(", r->name,
@@ -169,6 +179,11 @@ static void structured_decl(struct str *s, const struct structured_row *r)
     if (r->also) {
         gen_structured_signature(s, r, r->also);
         str_addf(s, "; ///< another name of kiln_%s\n", r->name);
+    }
+    if (r->was) {
+        gen_deprecated(s, r->name);
+        gen_structured_signature(s, r, r->was);
+        str_add(s, ";\n");
     }
     str_add(s, "\n");
 }

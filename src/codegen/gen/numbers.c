@@ -61,6 +61,7 @@ void gen_number_macros(struct str *s)
         if (!has_form(r)) continue;
         macro(s, r, r->name);
         if (r->e.also) macro(s, r, r->e.also);
+        if (r->e.was) macro(s, r, r->e.was);
         if (!(r->e.flags & OP_INPLACE)) continue;
         str_addf(s, "#define kiln_%s_(", r->name);
         names(s, r);

@@ -108,6 +108,7 @@ static void elementwise_op(struct str *s, int row)
     r->e.in[0] ? str_addf(s, "names_%s", r->name) : str_addf(s, "names_%d", r->n_in);
     str_addf(s, ", .fn = &elementwise_functions, .elementwise = &elementwise_%s", r->name);
     str_or_null(s, "alias", r->e.alias);
+    str_or_null(s, "was", r->e.was);
     if (n_params) str_addf(s, ", .attrs = attrs_%s", r->name);
     if (has_gradient(r)) str_addf(s, ", .gradients = gradients_%s", r->name);
     str_add(s, "},\n");
@@ -190,6 +191,7 @@ static void structured_op(struct str *s, const struct structured_row *r, int ind
              r->products.grid, r->products.weight, r->name, index - elementwise_row_count);
     if (f.n_attrs) str_addf(s, ", .attrs = attrs_%s", r->name);
     str_or_null(s, "alias", r->alias);
+    str_or_null(s, "was", r->was);
     str_add(s, "},\n");
 }
 

@@ -21,8 +21,9 @@ static kiln_status not_a_class(const struct launch *l, int64_t label, int64_t po
     }
     for (int d = 0, n = 0; d < l->rank; d++)
         n += snprintf(place + n, sizeof place - (size_t)n, "%s%lld", d ? ", " : "", (long long)at[d]);
-    return error_set(KILN_E_ARGUMENT, "%s: label %lld at [%s] is out of range for %lld classes", l->op,
-                     (long long)label, place, (long long)l->scalars[0]);
+    return error_set(KILN_E_ARGUMENT, "%s: label %lld at [%s] is out of range for %lld classes%s", l->op,
+                     (long long)label, place, (long long)l->scalars[0],
+                     label < 0 ? "; options .ignore and .ignore_index leave a label out" : "");
 }
 
 kiln_status CPU_FN(cpu_kernel_check_labels)(const struct launch *l, int64_t begin, int64_t end)

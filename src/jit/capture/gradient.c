@@ -4,6 +4,7 @@
 // it. The backward engine now runs back from the results, on abstract gradients, by the same rules as ever; the nodes
 // that it appends are the backward half of a joint graph. split_graph cuts that in two.
 #include "jit/capture/gradient.h"
+#include "base/leave.h"
 #include "grad/fit.h"
 #include "grad/run.h"
 #include "jit/capture/capture.h"
@@ -325,8 +326,9 @@ static kiln_status make_room(struct differentiation *d, size_t n_targets, size_t
     return KILN_OK;
 }
 
-static void finish(struct differentiation *d)
+static void finish(void *at)
 {
+    struct differentiation *d = at;
     for (size_t i = 0; d->room && i < d->g->n_targets; i++) node_unref(d->nodes[i]);
     free(d->room);
 }
@@ -350,9 +352,12 @@ kiln_status gradient_make(struct recorder *r, struct captured *c, kiln_tensor *c
     if (thread_state.no_grad) return KILN_OK;
     struct differentiation d = {
         .r = r, .c = c, .g = &c->gradient, .in = in, .made = made, .n_in = n_in, .n_results = c->n_results};
+    struct leave left;
+    leave_push(&left, finish, &d); // by a rule of the user's
     kiln_status status = make_room(&d, n_in + r->sources.n + 1, c->n_results + n_in + r->sources.n + 1);
     if (!status) status = find_cuts(&d);
     if (!status) status = differentiate(&d, nodes, since, until);
+    leave_pop(&left);
     finish(&d);
     return status;
 }
@@ -361,6 +366,8 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
 {
     struct kiln_graph *graph = r->sink.builder.graph;
     struct differentiation d = {.r = r, .g = g, .n_results = p->n_roots};
+    struct leave left;
+    leave_push(&left, finish, &d);
     kiln_status status = make_room(&d, p->n_targets + 1, p->n_roots + 1);
     g->n_outputs = status ? 0 : p->n_roots;
     for (size_t i = 0; i < p->n_targets && !status; i++) {
@@ -382,6 +389,7 @@ kiln_status gradient_of_part(struct recorder *r, const struct part_graph *p, str
     if (!status) status = run_back(&d, p->since, p->until);
     if (!status) status = split(&d, &s);
     if (status == KILN_E_GRADIENT) cut_back(graph, &s); // its owner may go on without a gradient
+    leave_pop(&left);
     finish(&d);
     return status;
 }

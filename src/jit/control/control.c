@@ -1,6 +1,7 @@
 // kiln_cond, kiln_switch, kiln_while, kiln_for, kiln_scan: checks, and what runs.
 #include "jit/control/control.h"
 #include "base/options.h"
+#include "grad/state.h"
 #include <inttypes.h>
 
 static bool lists_overlap(kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -50,7 +51,7 @@ static kiln_status read_index(const struct control_branches *b, size_t *taken)
     return KILN_OK;
 }
 
-kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
+static kiln_status take_branch(const struct control_branches *b, kiln_tensor **out)
 {
     static const struct rng none = {0, 0};
     struct sink *s = thread_state.sink;
@@ -66,6 +67,15 @@ kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
     return branches_run(&here, branch, out);
 }
 
+kiln_status branches_take(const struct control_branches *b, kiln_tensor **out)
+{
+    struct state_leave left;
+    state_push(&left, NULL, NULL);
+    kiln_status status = take_branch(b, out);
+    state_pop(&left);
+    return status;
+}
+
 kiln_status loop_read_count(const struct control_loop *l, int64_t *count)
 {
     *count = kiln_item_int(l->count_of);
@@ -73,7 +83,7 @@ kiln_status loop_read_count(const struct control_loop *l, int64_t *count)
     return *count < 0 ? error_set(KILN_E_ARGUMENT, "%s: count is %" PRId64, l->op, *count) : KILN_OK;
 }
 
-kiln_status loop_take(const struct control_loop *l, kiln_tensor **out)
+static kiln_status take_loop(const struct control_loop *l, kiln_tensor **out)
 {
     struct sink *s = thread_state.sink;
     struct control_loop counted = *l;
@@ -82,6 +92,15 @@ kiln_status loop_take(const struct control_loop *l, kiln_tensor **out)
     if (taken) return KILN_OK;
     if (l->count_of) TRY(loop_read_count(l, &counted.count));
     return loop_run(&counted, out);
+}
+
+kiln_status loop_take(const struct control_loop *l, kiln_tensor **out)
+{
+    struct state_leave left;
+    state_push(&left, NULL, NULL);
+    kiln_status status = take_loop(l, out);
+    state_pop(&left);
+    return status;
 }
 
 kiln_status kiln_cond(kiln_tensor *pred, kiln_fn then_fn, kiln_fn else_fn, void *user, kiln_tensor *const *in,

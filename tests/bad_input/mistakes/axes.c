@@ -109,7 +109,7 @@ static void range_without_a_step(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_axes[] = {
-    ROW(axis_out_of_range, KILN_E_AXIS, WHAT,
+    ROW(axis_out_of_range, KILN_E_AXIS, WHAT_TO_DO,
         "softmax: axis 2 is out of range for x of f32[2,3], whose axes are -2 to 1 ({here})")
     ROW(axis_of_a_scalar, KILN_E_AXIS, WHAT,
         "softmax: axis 0 is out of range for x of f32[], which has no axes ({here})")
@@ -119,9 +119,9 @@ const struct mistake mistakes_in_axes[] = {
         "permute: 2 axes are given for f32[2,3,4] ({here})")
     ROW(permutation_with_an_axis_twice, KILN_E_AXIS, WHAT,
         "permute: axis 1 is given twice for f32[2,3,4] ({here})")
-    ROW(transpose_of_a_vector, KILN_E_AXIS, WHAT,
+    ROW(transpose_of_a_vector, KILN_E_AXIS, WHAT_TO_DO,
         "transpose: axis1 1 is out of range for x of f32[3], whose axes are -1 to 0 ({here})")
-    ROW(argmax_over_several_axes, KILN_E_AXIS, WHAT,
+    ROW(argmax_over_several_axes, KILN_E_AXIS, WHAT_TO_DO,
         "argmax: takes one axis, or none for the flattened tensor; 2 are given ({here})")
     ROW(maximum_of_nothing, KILN_E_SHAPE, WHAT,
         "max: has no value over no elements: x is f32[0,3] ({here})")
@@ -129,13 +129,13 @@ const struct mistake mistakes_in_axes[] = {
         "roll: 2 shifts are given for 1 axes ({here})")
     ROW(flatten_from_the_end_to_the_start, KILN_E_AXIS, WHAT,
         "flatten: start axis 2 is behind stop axis 1 ({here})")
-    ROW(axes_in_braces, KILN_E_ARGUMENT, WHAT,
+    ROW(axes_in_braces, KILN_E_ARGUMENT, WHAT_TO_DO,
         "sum: axes is NULL, with a count above 0; write KILN_AXES(0, 1) or KILN_ARGS(...) ({here})")
-    ROW(options_without_their_macro, KILN_E_ARGUMENT, WHAT,
+    ROW(options_without_their_macro, KILN_E_ARGUMENT, WHAT_TO_DO,
         "sum: the options have size 0; write KILN_REDUCE(.field = value), which sets it ({here})")
-    ROW(options_of_a_cell_without_their_macro, KILN_E_ARGUMENT, WHAT,
+    ROW(options_of_a_cell_without_their_macro, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_dense: the options have size 0; write KILN_NN_DENSE(.field = value), which sets it ({here})")
-    ROW(a_struct_to_fill_without_its_size, KILN_E_ARGUMENT, WHAT,
+    ROW(a_struct_to_fill_without_its_size, KILN_E_ARGUMENT, WHAT_TO_DO,
         "device_get_stats: out->size is 0; set it to sizeof(kiln_device_stats) ({here})")
     ROW(unstack_into_another_number, KILN_E_SHAPE, WHAT,
         "unstack: axis 0 of f32[2,5] does not have 3 entries ({here})")
@@ -147,7 +147,7 @@ const struct mistake mistakes_in_axes[] = {
         "index: KILN_MASK bool[3,4] does not have the sizes of x f32[4,4] from dimension 0 on ({here})")
     ROW(step_of_zero, KILN_E_ARGUMENT, WHAT,
         "index: slice: the step of axis 0 is 0 ({here})")
-    ROW(range_without_a_step, KILN_E_ARGUMENT, WHAT,
+    ROW(range_without_a_step, KILN_E_ARGUMENT, WHAT_TO_DO,
         "arange: needs finite bounds and a step other than 0: start 0, stop 10, step 0 ({here})")
     LAST_ROW
 };

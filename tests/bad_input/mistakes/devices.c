@@ -100,24 +100,24 @@ static void more_memory_than_the_limit(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_devices[] = {
-    ROW(device_of_cuda, KILN_E_ARGUMENT, WHAT,
+    ROW(device_of_cuda, KILN_E_ARGUMENT, WHAT_TO_DO,
         "device_open: there is no device \"cuda\" in this build; built in: cpu, vulkan, null, gpu, vulkan:N; GPUs of "
         "any maker are reached by Vulkan, \"gpu\" is the first one ({here})")
-    ROW(device_of_a_cuda_index, KILN_E_ARGUMENT, WHAT,
+    ROW(device_of_a_cuda_index, KILN_E_ARGUMENT, WHAT_TO_DO,
         "device_open: there is no device \"cuda:0\" in this build; built in: cpu, vulkan, null, gpu, vulkan:N; GPUs "
         "of any maker are reached by Vulkan, \"gpu\" is the first one ({here})")
-    ROW(device_in_capitals, KILN_E_ARGUMENT, WHAT,
+    ROW(device_in_capitals, KILN_E_ARGUMENT, WHAT_TO_DO,
         "device_open: there is no device \"CPU\" in this build; built in: cpu, vulkan, null, gpu, vulkan:N ({here})")
-    ROW(device_number_that_is_not_there, KILN_E_MISSING, WHAT,
+    ROW(device_number_that_is_not_there, KILN_E_MISSING, WHAT_TO_DO,
         "vulkan:7: there is no such device; the loader lists {gpus} "
         "({here})")
-    ROW(device_number_that_is_none, KILN_E_ARGUMENT, WHAT,
+    ROW(device_number_that_is_none, KILN_E_ARGUMENT, WHAT_TO_DO,
         "vulkan:first: the part after ':' is not a number; the loader lists {gpus} ({here})")
-    ROW(tensors_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT,
+    ROW(tensors_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT_TO_DO,
         "add: a is on {device}, b is on null; copy one with kiln_to_device ({here})")
-    ROW(lists_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT,
+    ROW(lists_of_two_devices, KILN_E_DEVICE_MISMATCH, WHAT_TO_DO,
         "concat: tensors[0] is on {device}, tensors[1] is on null; copy one with kiln_to_device ({here})")
-    ROW(input_on_another_device_than_the_network, KILN_E_DEVICE_MISMATCH, WHAT,
+    ROW(input_on_another_device_than_the_network, KILN_E_DEVICE_MISMATCH, WHAT_TO_DO,
         "dense 3 → 4: matmul: a is on null, b is on {device}; copy one with kiln_to_device ({here})")
     ROW(device_after_close, KILN_E_HANDLE, WHAT,
         "zeros: the device was closed, or is no device ({here})")
@@ -125,13 +125,14 @@ const struct mistake mistakes_in_devices[] = {
         "device_close: the device was closed, or is no device ({here})")
     ROW(closed_device_as_the_default, KILN_E_HANDLE, WHAT,
         "set_device: the device was closed, or is no device ({here})")
-    ROW(optimiser_before_the_network_moves, KILN_OK, WHAT,
+    ROW(optimiser_before_the_network_moves, KILN_OK, WHAT_TO_DO,
         "optim_step: none of the 2 parameters has a gradient, none has moved; is kiln_backward called before the "
         "step? ({here})")
     ROW(more_memory_than_the_limit, KILN_E_DEVICE_MEMORY, WHAT,
         "zeros: out of memory on {device}: 4194304 bytes are asked for, 0 are in use, 0 reserved, the limit is "
         "1048576 ({here})")
-    ROW(gpu_without_one, KILN_E_MISSING, WHAT, "gpu: no driver lists a real GPU; the loader lists {gpus} ({here})")
+    ROW(gpu_without_one, KILN_E_MISSING, WHAT_TO_DO,
+        "gpu: no driver lists a real GPU; the loader lists {gpus} ({here})")
     PROCESS_ON(ON_CPU, "VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null", gpu_without_a_driver, 0,
         WHAT,
         "kiln: device_close: an error is pending that nobody has read: vulkan: no Vulkan driver: "

@@ -147,19 +147,19 @@ static void an_error_that_is_pending(void)
 // clang-format takes rows without commas for calls.
 // clang-format off
 const struct mistake mistakes_in_lifetime[] = {
-    ROW(use_after_the_end_of_its_scope, KILN_E_HANDLE, WHAT,
+    ROW(use_after_the_end_of_its_scope, KILN_E_HANDLE, WHAT_TO_DO,
         "add: a is a handle that was freed: f32[2,3], with the scope begun at {there}; kiln_keep hands a tensor to "
         "the scope around, kiln_own to the caller ({here})")
     ROW(use_after_free, KILN_E_HANDLE, WHAT,
         "exp: x is a handle that was freed: f32[2,3] ({here})")
     ROW(freed_twice, KILN_E_HANDLE, WHAT,
         "free: the handle was freed already: f32[2,3] ({here})")
-    ROW(read_after_the_end_of_its_scope, KILN_E_HANDLE, WHAT,
+    ROW(read_after_the_end_of_its_scope, KILN_E_HANDLE, WHAT_TO_DO,
         "read: t is a handle that was freed: f32[2,3], with the scope begun at {there}; kiln_keep hands a tensor to "
         "the scope around, kiln_own to the caller ({here})")
     ROW(null_argument, KILN_E_ARGUMENT, WHAT,
         "add: b is NULL ({here})")
-    ROW(number_in_the_place_of_a_tensor, KILN_E_ARGUMENT, WHAT,
+    ROW(number_in_the_place_of_a_tensor, KILN_E_ARGUMENT, WHAT_TO_DO,
         "matmul: b is the number 3, not a tensor; kiln_scalar makes one of a number ({here})")
     ROW(scope_ended_twice, KILN_E_STATE, WHAT,
         "scope_end: the scope is not open on this thread (ended already, or begun on another) ({here})")
@@ -179,12 +179,12 @@ const struct mistake mistakes_in_lifetime[] = {
         "call: the function was freed, or is no function ({here})")
     ROW(archive_after_free, KILN_E_HANDLE, WHAT,
         "archive_get: the archive was freed, or is no archive ({here})")
-    ROW(one_cell_in_two_places, KILN_E_ARGUMENT, WHAT,
+    ROW(one_cell_in_two_places, KILN_E_ARGUMENT, WHAT_TO_DO,
         "cell_add_child: \"0\" has a parent already: the relu is \"0\" of a sequential; a cell has one place, make "
         "another one, which may share its parameters (kiln_cell_add_parameter) ({here})")
-    ROW(schedule_of_two_optimisers, KILN_E_ARGUMENT, WHAT,
+    ROW(schedule_of_two_optimisers, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_set_schedule: the schedule already belongs to an optimiser or a warm-up; make another one ({here})")
-    ROW(an_error_that_is_pending, KILN_E_SHAPE, WHAT,
+    ROW(an_error_that_is_pending, KILN_E_SHAPE, WHAT_TO_DO,
         "matmul: inner dimensions differ: a is f32[2,3], b is f32[2,3]; they fit with kiln_transpose(b, -2, -1) "
         "({here})")
     LAST_ROW

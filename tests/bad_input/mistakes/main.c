@@ -92,6 +92,8 @@ static const char *replacement(const char *key, size_t n)
         snprintf(text, sizeof text, "%s", driver_name);
     else if (n == 6 && !memcmp(key, "folder", 6))
         snprintf(text, sizeof text, "%s", folder);
+    else if (n == 4 && !memcmp(key, "kind", 4))
+        snprintf(text, sizeof text, "%s", device_name);
     else if (n == 4 && !memcmp(key, "gpus", 4))
         list_gpus(text, sizeof text);
     else

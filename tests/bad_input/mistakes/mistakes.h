@@ -54,6 +54,10 @@ const char *file_with(const char *name, const void *bytes, size_t size_B);
 #define I64(...)  kiln_zeros(dev, KILN_I64, KILN_SHAPE(__VA_ARGS__))
 #define BOOL(...) kiln_ones(dev, KILN_BOOL, KILN_SHAPE(__VA_ARGS__))
 
-#define TABLES(DO)    DO(shapes) DO(axes) DO(dtypes) DO(lifetime) DO(devices)
+// clang-format off
+#define TABLES(DO) \
+    DO(shapes) DO(axes) DO(dtypes) DO(lifetime) DO(devices) DO(captures) DO(gradients) DO(training) DO(cells) \
+    DO(files) DO(data) DO(environment)
+// clang-format on
 #define DECLARE(area) extern const struct mistake mistakes_in_##area[];
 TABLES(DECLARE)

@@ -216,28 +216,28 @@ static void slice_into_a_smaller_place(void)
 const struct mistake mistakes_in_shapes[] = {
     ROW(matmul_of_other_sizes, KILN_E_SHAPE, WHAT,
         "matmul: inner dimensions differ: a is f32[2,3], b is f32[4,5] ({here})")
-    ROW(matmul_with_weights_of_a_linear, KILN_E_SHAPE, WHAT,
+    ROW(matmul_with_weights_of_a_linear, KILN_E_SHAPE, WHAT_TO_DO,
         "matmul: inner dimensions differ: a is f32[32,100], b is f32[10,100]; they fit with kiln_transpose(b, -2, "
         "-1) ({here})")
     ROW(matmul_of_other_batches, KILN_E_SHAPE, WHAT,
         "matmul: batch dimensions do not broadcast: a is f32[4,2,3], b is f32[5,3,2] ({here})")
-    ROW(matmul_with_a_scalar, KILN_E_SHAPE, WHAT,
+    ROW(matmul_with_a_scalar, KILN_E_SHAPE, WHAT_TO_DO,
         "matmul: takes tensors of rank 1 or more: a is f32[2,3], b is f32[]; kiln_mul takes scalars ({here})")
     ROW(no_broadcast, KILN_E_SHAPE, WHAT,
         "add: shapes do not broadcast: a is f32[2,3], b is f32[4] ({here})")
-    ROW(bias_along_rows, KILN_E_SHAPE, WHAT,
+    ROW(bias_along_rows, KILN_E_SHAPE, WHAT_TO_DO,
         "add: shapes do not broadcast: a is f32[8,10], b is f32[8]; along axis 0 of a it is kiln_unsqueeze(b, 1) "
         "({here})")
     ROW(where_of_other_shapes, KILN_E_SHAPE, WHAT,
         "where: shapes do not broadcast: x is f32[2] against bool[3] ({here})")
-    ROW(image_with_channels_last, KILN_E_SHAPE, WHAT,
+    ROW(image_with_channels_last, KILN_E_SHAPE, WHAT_TO_DO,
         "conv2d: x is f32[1,28,28,3] and w is f32[8,3,3,3]: 28 input channels (axis 1, NCHW), 8 outputs and groups 1 "
         "do not fit a weight with 3 channels; x looks like NHWC: kiln_permute(x, KILN_AXES(0, 3, 1, 2)) makes it "
         "NCHW ({here})")
-    ROW(image_without_batch, KILN_E_SHAPE, WHAT,
+    ROW(image_without_batch, KILN_E_SHAPE, WHAT_TO_DO,
         "conv2d: x must have 4 dimensions, [N, C, H, W], it is f32[3,28,28]; kiln_unsqueeze(x, 0) makes it a batch "
         "of one ({here})")
-    ROW(kernel_with_channels_last, KILN_E_SHAPE, WHAT,
+    ROW(kernel_with_channels_last, KILN_E_SHAPE, WHAT_TO_DO,
         "conv2d: x is f32[1,3,28,28] and w is f32[5,5,3,8]: 3 input channels (axis 1, NCHW), 5 outputs and groups 1 "
         "do not fit a weight with 5 channels; w looks like HWIO: kiln_permute(w, KILN_AXES(3, 2, 0, 1)) makes it "
         "OIHW ({here})")
@@ -250,11 +250,11 @@ const struct mistake mistakes_in_shapes[] = {
     ROW(groups_of_uneven_outputs, KILN_E_SHAPE, WHAT,
         "conv2d: x is f32[1,4,8,8] and w is f32[5,2,3,3]: 4 input channels (axis 1, NCHW), 5 outputs and groups 2 do "
         "not fit a weight with 2 channels ({here})")
-    ROW(convolution_bias_of_other_size, KILN_E_SHAPE, WHAT,
+    ROW(convolution_bias_of_other_size, KILN_E_SHAPE, WHAT_TO_DO,
         "conv2d: bias is f32[3], it must have 6 values, the outputs of w f32[6,3,3,3] ({here})")
     ROW(pool_larger_than_the_image, KILN_E_SHAPE, WHAT,
         "max_pool2d: a window of 3 x 3 does not fit into 2 x 2, x is f32[1,1,2,2] ({here})")
-    ROW(pool_of_a_flat_image, KILN_E_SHAPE, WHAT,
+    ROW(pool_of_a_flat_image, KILN_E_SHAPE, WHAT_TO_DO,
         "max_pool2d: x must have 4 dimensions, [N, C, H, W]; it is f32[1,784] ({here})")
     ROW(pool_padded_by_a_window, KILN_E_ARGUMENT, WHAT,
         "avg_pool2d: padding 2: a window of 2 would hold nothing else ({here})")
@@ -262,7 +262,7 @@ const struct mistake mistakes_in_shapes[] = {
         "reshape: f32[2,3] has 6 elements, the shape f32[4,2] has 8 ({here})")
     ROW(reshape_by_a_rest_that_does_not_divide, KILN_E_SHAPE, WHAT,
         "reshape: -1 has no size that fits: x is f32[2,3] of 6 elements, the others make 4 ({here})")
-    ROW(reshape_with_two_rests, KILN_E_SHAPE, WHAT,
+    ROW(reshape_with_two_rests, KILN_E_SHAPE, WHAT_TO_DO,
         "reshape: dimensions 0 and 1 are both -1, one can be found ({here})")
     ROW(expand_of_a_size_that_is_not_1, KILN_E_SHAPE, WHAT,
         "expand: dimension 0 of f32[3,1] does not broadcast to 4 ({here})")
@@ -272,7 +272,7 @@ const struct mistake mistakes_in_shapes[] = {
         "concat: tensor 0 is f32[2,3], tensor 1 is f32[2,4] ({here})")
     ROW(stack_of_other_shapes, KILN_E_SHAPE, WHAT,
         "stack: tensor 0 is f32[2,3], tensor 1 is f32[3,2] ({here})")
-    ROW(split_that_does_not_divide, KILN_E_SHAPE, WHAT,
+    ROW(split_that_does_not_divide, KILN_E_SHAPE, WHAT_TO_DO,
         "split: axis 0 of f32[10,2] does not divide into 3 parts; kiln_split_sizes makes uneven ones ({here})")
     ROW(split_sizes_of_another_sum, KILN_E_SHAPE, WHAT,
         "split_sizes: the sizes add up to 7, axis 0 of f32[10] does not ({here})")
@@ -286,11 +286,11 @@ const struct mistake mistakes_in_shapes[] = {
         "zeros: the size of f32[1073741824,1073741824,1073741824] overflows ({here})")
     ROW(more_dimensions_than_there_are, KILN_E_SHAPE, WHAT,
         "zeros: shape has more than 16 entries ({here})")
-    ROW(weight_of_a_norm_of_other_size, KILN_E_SHAPE, WHAT,
+    ROW(weight_of_a_norm_of_other_size, KILN_E_SHAPE, WHAT_TO_DO,
         "layer_norm: weight is f32[4], it must have the shape of the last 1 axes of x, f32[4,8] ({here})")
     ROW(norm_over_more_axes_than_there_are, KILN_E_AXIS, WHAT,
         "layer_norm: n_axes 2 is out of range for x of f32[8] ({here})")
-    ROW(statistics_of_other_size, KILN_E_SHAPE, WHAT,
+    ROW(statistics_of_other_size, KILN_E_SHAPE, WHAT_TO_DO,
         "batch_norm: mean is f32[4], it must have one value for each channel of x, f32[2,3,4,4] ({here})")
     ROW(einsum_of_other_sizes, KILN_E_ARGUMENT, WHAT,
         "einsum: \"ij,jk->ik\": 'j' is 3 and, in tensors[1] of f32[4,5], 4 ({here})")
