@@ -326,7 +326,6 @@ static void queries_with_sizes(void)
     SIZED(kiln_device_info, kiln_device_get_info(dev, &o))
     SIZED_VOID(kiln_device_stats, kiln_device_get_stats(dev, &o))
     SIZED(kiln_device_info, kiln_device_list(&o, 1))
-    SIZED(kiln_device_ceilings, kiln_device_get_ceilings(dev, &o))
     SIZED(kiln_profile_print_opts, kiln_profile_print(stdout, &o))
     SIZED(kiln_profile_print_opts, kiln_profile_print_file("absent", stdout, &o))
     kiln_function_free(&f);
