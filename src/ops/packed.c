@@ -2,6 +2,7 @@
 // take rows of f32 or f64, one behind the other; other layouts and dtypes are copied, into them and from them.
 #include "base/blocks.h"
 #include "ops/family.h"
+#include "ops/index.h"
 
 static const struct block_format *format_of(const struct op_call *c, int64_t number, int64_t row_B)
 {
