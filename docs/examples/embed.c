@@ -1,9 +1,10 @@
 // Sentences as vectors, by a network in a file: how alike they are, or the vectors themselves.
 //
-//     embed --model minilm.onnx --vocab vocab.txt "A man is eating." "Somebody has lunch." "The bond market fell."
+//     embed --model all-MiniLM-L6-v2 "A man is eating." "Somebody has lunch." "The bond market fell."
 //     embed --model minilm.onnx --vocab vocab.txt --text sentences.txt --out vectors.npy
 //
-// The model is a file of ONNX as exporters make it of BERT and its like: inputs input_ids, attention_mask and perhaps
+// The model is a folder with weights of BERT or its like, see bert.h, and with vocab.txt. Or it is a file of ONNX as
+// exporters make it of these: inputs input_ids, attention_mask and perhaps
 // token_type_ids, i64[batch, length]; an output f32[batch, length, width], a vector for each word piece, or f32[batch,
 // width]. The vocabulary is a line a word piece. A sentence's vector is the mean of those of its pieces, of length 1,
 // so that the product of two is the cosine of their angle. Network, mean and length are captured as one graph; one of
@@ -12,27 +13,38 @@
 // tests/onnx/real_embed.py compares all of it with onnxruntime for a model that is at hand:
 //
 //     python3 tests/onnx/real_embed.py build/docs/examples/embed minilm.onnx vocab.txt
+#include "bert.h"
 #include "wordpiece.h"
 
 #include <kiln/kiln.h>
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 
 enum { MAX_PORTS = 16, LENGTH_LIMIT = 1 << 16 };
 
 struct options {
     const char *device, *model, *vocab, *text, *output, *out;
     int64_t batch, length;
-    bool ids;
+    bool ids, is_folder; // of the model
+    char folders_vocab[4096];
 };
 
+static bool is_folder(const char *path)
+{
+    struct stat s;
+    return path && !stat(path, &s) && S_ISDIR(s.st_mode);
+}
+
 static const char usage[] =
-    "usage: embed --model FILE --vocab FILE [options] [SENTENCE...]\n"
+    "usage: embed --model FOLDER [options] [SENTENCE...]\n"
+    "       embed --model FILE.onnx --vocab FILE [options] [SENTENCE...]\n"
     "  --text FILE   sentences, a line each\n"
     "  --batch N     sentences in one call, the shorter ones padded (16)\n"
     "  --length N    word pieces of a sentence that are read, with [CLS] and [SEP] (256)\n"
-    "  --output NAME of the model, with the vectors; default: sentence_embedding,\n"
+    "  --vocab FILE  word pieces, a line each (FOLDER/vocab.txt)\n"
+    "  --output NAME of the model of ONNX, with the vectors; default: sentence_embedding,\n"
     "                last_hidden_state, token_embeddings, else the first one of floats\n"
     "  --out F.npy   write the vectors there instead of how alike they are\n"
     "  --ids         print the ids of each sentence's word pieces; needs no model\n"
@@ -57,6 +69,11 @@ static bool parse_options(int argc, char **argv, struct options *o)
         case 'i': o->ids = true; break;
         default: return false;
         }
+    }
+    o->is_folder = is_folder(o->model);
+    if (o->is_folder && !o->vocab) {
+        snprintf(o->folders_vocab, sizeof o->folders_vocab, "%s/vocab.txt", o->model);
+        o->vocab = o->folders_vocab;
     }
     return o->vocab && (o->model || o->ids) && o->batch > 0 && o->length >= 2 && o->length <= LENGTH_LIMIT;
 }
@@ -138,7 +155,8 @@ struct encoder {
     int part[MAX_PORTS]; // which of enum part each input is
     kiln_dtype dtype[MAX_PORTS];
     size_t vectors;          // which output
-    kiln_function *captured; // encode()
+    kiln_function *captured; // encode(), or encode_by()
+    struct bert bert;        // of a folder
 };
 
 enum part { IDS, MASK, TYPES, N_PARTS };
@@ -208,6 +226,18 @@ static bool are_vectors(const kiln_tensor *t, const kiln_tensor *ids)
     return false;
 }
 
+// The mean of the vectors of a sentence's pieces, or its own vector, as one of length 1.
+static kiln_tensor *pooled(kiln_tensor *vectors, kiln_tensor *mask)
+{
+    if (kiln_rank(vectors) == 3) {
+        mask = kiln_unsqueeze(kiln_cast(mask, KILN_F32), 2);
+        const kiln_reduce_opts *pieces = KILN_REDUCE(.axes = KILN_AXES(1));
+        vectors = kiln_div(kiln_sum(kiln_mul(vectors, mask), pieces), kiln_sum(mask, pieces));
+    }
+    kiln_tensor *norm = kiln_norm(vectors, KILN_NORM(.axes = KILN_AXES(-1), .keepdims = true));
+    return kiln_div(vectors, kiln_maximum(norm, kiln_scalar(1e-12)));
+}
+
 // in: ids, mask and types of a batch, i64[batch, length]. out: vectors of length 1, f32[batch, width].
 static kiln_status encode(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
@@ -217,18 +247,28 @@ static kiln_status encode(void *user, kiln_tensor *const *in, size_t n_in, kiln_
     if (kiln_call(e->model, args, e->n_in, results, e->n_out)) return kiln_error();
     kiln_tensor *vectors = kiln_cast(results[e->vectors], KILN_F32);
     if (!are_vectors(vectors, in[IDS])) return KILN_E_SHAPE;
-    if (kiln_rank(vectors) == 3) {
-        kiln_tensor *mask = kiln_unsqueeze(kiln_cast(in[MASK], KILN_F32), 2);
-        const kiln_reduce_opts *pieces = KILN_REDUCE(.axes = KILN_AXES(1));
-        vectors = kiln_div(kiln_sum(kiln_mul(vectors, mask), pieces), kiln_sum(mask, pieces));
-    }
-    kiln_tensor *norm = kiln_norm(vectors, KILN_NORM(.axes = KILN_AXES(-1), .keepdims = true));
-    out[0] = kiln_div(vectors, kiln_maximum(norm, kiln_scalar(1e-12)));
+    out[0] = pooled(vectors, in[MASK]);
+    return kiln_error();
+}
+
+// The same by weights, an entry beside those of the batch.
+static kiln_status encode_by(void *user, kiln_bundle *in, kiln_bundle **out)
+{
+    const struct encoder *e = user;
+    kiln_tensor *part[N_PARTS];
+    for (int i = 0; i < N_PARTS; i++) part[i] = kiln_bundle_tensor(in, part_names[i]);
+    kiln_bundle *weights = kiln_bundle_bundle(in, "weights");
+    kiln_tensor *y = pooled(bert_vectors(&e->bert, weights, part[IDS], part[MASK], part[TYPES]), part[MASK]);
+    *out = kiln_bundle_of(&y, 1);
     return kiln_error();
 }
 
 static bool open_encoder(struct encoder *e, const struct options *o, kiln_device *dev)
 {
+    if (o->is_folder) {
+        if (bert_open(&e->bert, dev, o->model)) e->captured = kiln_bundle_jit(encode_by, e, KILN_JIT(.name = "encode"));
+        return e->captured != NULL;
+    }
     kiln_model *m = kiln_graph_import(dev, o->model);
     bool good = m && find_inputs(e, o, m) && find_output(e, o, m);
     if (good) {
@@ -237,6 +277,16 @@ static bool open_encoder(struct encoder *e, const struct options *o, kiln_device
     }
     kiln_model_free(&m);
     return good && !kiln_error();
+}
+
+static kiln_tensor *call_encoder(const struct encoder *e, kiln_tensor *const *in)
+{
+    kiln_tensor *out = NULL;
+    if (!e->bert.weights) return kiln_call(e->captured, in, N_PARTS, &out, 1) ? NULL : out;
+    kiln_bundle *all = kiln_bundle_create(), *result = NULL;
+    kiln_bundle_append(all, "weights", KILN_BUNDLE(e->bert.weights));
+    for (int i = 0; i < N_PARTS; i++) kiln_bundle_append(all, part_names[i], KILN_TENSOR(in[i]));
+    return kiln_bundle_call(e->captured, all, &result) ? NULL : kiln_bundle_tensor_at(result, 0);
 }
 
 // A batch as the model takes it: behind the pieces of a sentence lie [PAD]s that the mask leaves out.
@@ -254,12 +304,12 @@ static kiln_tensor *encode_batch(const struct encoder *e, const struct wordpiece
         }
     }
     const int64_t dims[] = {(int64_t)n, (int64_t)length};
-    kiln_tensor *in[N_PARTS], *out = NULL;
+    kiln_tensor *in[N_PARTS];
     in[IDS] = kiln_from_data(dev, KILN_I64, 2, dims, rows);
     in[MASK] = kiln_from_data(dev, KILN_I64, 2, dims, mask);
     in[TYPES] = kiln_zeros(dev, KILN_I64, 2, dims);
     free(rows);
-    return kiln_call(e->captured, in, N_PARTS, &out, 1) ? NULL : out;
+    return call_encoder(e, in);
 }
 
 static kiln_tensor *encode_all(const struct encoder *e, const struct wordpiece *w, kiln_device *dev,

@@ -131,6 +131,12 @@ class archive : public handle<kiln_archive, kiln_archive_free> {
     }
 };
 
+/// The number of a packing by the name that archive::packed gives: kiln_packing.
+KILN_CXX int64_t packing(const std::string &format)
+{
+    return detail::checked(kiln_packing(format.c_str()));
+}
+
 KILN_CXX tensor npy_load(const std::string &path, device_ref dev = {})
 {
     return detail::taken(kiln_npy_load(dev.get(), path.c_str()));

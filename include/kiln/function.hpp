@@ -259,10 +259,12 @@ template <class F> class jitted : public detail::calls<jitted<F>, F, typename de
         detail::check(kiln_function_compile(fn_.get(), &list, detail::count_of<detail::result_of<F, A...>>(), &c));
         return c;
     }
-    KILN_CXX void explain(FILE *file = stderr) const
+    /// What was captured and why; a summary, or at a level of kiln/explain.h.
+    KILN_CXX void explain(FILE *file = stderr, kiln_explain_level level = KILN_EXPLAIN_SUMMARY) const
     {
-        kiln_explain(fn_.get(), file);
-        if (kiln_error() != KILN_OK) detail::raise();
+        auto o = detail::sized<kiln_explain_opts>();
+        o.level = level;
+        detail::check(kiln_explain_with(fn_.get(), file, &o));
     }
 
   private:

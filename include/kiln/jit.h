@@ -259,7 +259,8 @@ typedef struct kiln_no_capture_place {
 KILN_API bool kiln_no_capture_enter(kiln_no_capture_place *p); ///< true once; not for NULL
 KILN_API void kiln_no_capture_leave(kiln_no_capture_place *p); ///< ends its block
 
-/// Writes what was captured and why: each capture with the guard that failed and both values, each program.
+/// Writes what was captured and why: each capture with the guard that failed and both values, each program with what
+/// its kernels cost. It is a summary; kiln/explain.h has other levels.
 KILN_API void kiln_explain(kiln_function *f, FILE *file);
 
 /// Off: captured functions run eagerly from now on, in every thread, as with KILN_JIT=0 in the environment.

@@ -11,6 +11,7 @@
 #include <kiln/device.h>
 #include <kiln/dlpack.h>
 #include <kiln/error.h>
+#include <kiln/explain.h>
 #include <kiln/grad.h>
 #include <kiln/graph.h>
 #include <kiln/host.h>

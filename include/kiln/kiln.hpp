@@ -15,6 +15,8 @@
 
 #include <kiln/function.hpp>
 
+#include <kiln/arrays.hpp>
+
 #include <kiln/control.hpp>
 
 #include <kiln/host.hpp>
@@ -30,5 +32,7 @@
 #include <kiln/media.hpp>
 
 #include <kiln/model.hpp>
+
+#include <kiln/training.hpp>
 
 #endif

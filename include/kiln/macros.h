@@ -39,7 +39,7 @@ template <class... A> char (&count(const A &...))[sizeof...(A)];
 #endif
 
 /// Rank and dimensions of a shape, as two arguments: `kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3))`.
-#define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, __VA_ARGS__)
+#define KILN_SHAPE(...) KILN_COUNT_(int64_t, __VA_ARGS__), KILN_LIST_(int64_t, KILN_WHOLE_(__VA_ARGS__))
 /// The shape of a scalar: rank 0.
 #define KILN_SHAPE0 0, NULL
 /// A list of integers, of type kiln_ints, as an argument or the value of an option: `kiln_permute(x, KILN_AXES(1, 0))`,
@@ -111,4 +111,36 @@ typedef enum kiln_dtype {
 #ifdef __cplusplus
 }
 #endif
+
+// clang-format off
+// In a shape 2.5 would be 2 without a word: a float is no operand of |. Lists beyond the largest rank are taken as they
+// are.
+#define KILN_WHOLE_0_(...) __VA_ARGS__
+#define KILN_WHOLE_1_(a)  ((a) | 0)
+#define KILN_WHOLE_2_(a, ...) ((a) | 0), KILN_WHOLE_1_(__VA_ARGS__)
+#define KILN_WHOLE_3_(a, ...) ((a) | 0), KILN_WHOLE_2_(__VA_ARGS__)
+#define KILN_WHOLE_4_(a, ...) ((a) | 0), KILN_WHOLE_3_(__VA_ARGS__)
+#define KILN_WHOLE_5_(a, ...) ((a) | 0), KILN_WHOLE_4_(__VA_ARGS__)
+#define KILN_WHOLE_6_(a, ...) ((a) | 0), KILN_WHOLE_5_(__VA_ARGS__)
+#define KILN_WHOLE_7_(a, ...) ((a) | 0), KILN_WHOLE_6_(__VA_ARGS__)
+#define KILN_WHOLE_8_(a, ...) ((a) | 0), KILN_WHOLE_7_(__VA_ARGS__)
+#define KILN_WHOLE_9_(a, ...) ((a) | 0), KILN_WHOLE_8_(__VA_ARGS__)
+#define KILN_WHOLE_10_(a, ...) ((a) | 0), KILN_WHOLE_9_(__VA_ARGS__)
+#define KILN_WHOLE_11_(a, ...) ((a) | 0), KILN_WHOLE_10_(__VA_ARGS__)
+#define KILN_WHOLE_12_(a, ...) ((a) | 0), KILN_WHOLE_11_(__VA_ARGS__)
+#define KILN_WHOLE_13_(a, ...) ((a) | 0), KILN_WHOLE_12_(__VA_ARGS__)
+#define KILN_WHOLE_14_(a, ...) ((a) | 0), KILN_WHOLE_13_(__VA_ARGS__)
+#define KILN_WHOLE_15_(a, ...) ((a) | 0), KILN_WHOLE_14_(__VA_ARGS__)
+#define KILN_WHOLE_16_(a, ...) ((a) | 0), KILN_WHOLE_15_(__VA_ARGS__)
+#define KILN_PICK_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, \
+    a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, name, ...) \
+    name
+#define KILN_WHOLE_(...) KILN_PICK_(__VA_ARGS__, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
+    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
+    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, \
+    KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_0_, KILN_WHOLE_16_, \
+    KILN_WHOLE_15_, KILN_WHOLE_14_, KILN_WHOLE_13_, KILN_WHOLE_12_, KILN_WHOLE_11_, KILN_WHOLE_10_, KILN_WHOLE_9_, \
+    KILN_WHOLE_8_, KILN_WHOLE_7_, KILN_WHOLE_6_, KILN_WHOLE_5_, KILN_WHOLE_4_, KILN_WHOLE_3_, KILN_WHOLE_2_, \
+    KILN_WHOLE_1_, )(__VA_ARGS__)
+// clang-format on
 #endif

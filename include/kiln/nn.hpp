@@ -139,6 +139,13 @@ template <class Self> class cell_functions {
         if (kiln_error() != KILN_OK) raise();
     }
 
+    /// What a call with these inputs does, cell by cell: kiln_cell_summary.
+    template <class... A> KILN_CXX void summary(FILE *file, const A &...a) const
+    {
+        const tensors in = listed(a...);
+        check(kiln_cell_summary_n(c(), in.data(), in.size(), 1, file));
+    }
+
     KILN_CXX tensor add_parameter(const char *name, const tensor &init) const
     {
         return tensor::share(made(kiln_cell_add_parameter(c(), name, init.get())));

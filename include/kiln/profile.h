@@ -47,27 +47,16 @@ typedef struct kiln_profile_print_opts {
 /// memory needs for the bytes, or its arithmetic for the operations, whichever is longer, by the time that was taken.
 /// The longest comes first. Behind the table stand the most memory in use, and the time of what the host did.
 ///
-/// Waits for the devices. What a device can do is measured at the first table (kiln_device_get_ceilings). `opts` may be
-/// NULL. Errors: KILN_E_ARGUMENT for NULL or an option that there is not, KILN_E_STATE when no profile has been taken,
-/// KILN_E_IO when the file cannot be written; those of the devices.
+/// Waits for the devices. What a device can do is measured at the first table, once while it is open: a copy of 64 MiB
+/// and the FMA peak of f32, as kiln_device_ceiling (kiln/timing.h) has them; inside of a capture it is not. `opts` may
+/// be NULL. Errors: KILN_E_ARGUMENT for NULL or an option that there is not, KILN_E_STATE when no profile has been
+/// taken, KILN_E_IO when the file cannot be written; those of the devices.
 KILN_API kiln_status kiln_profile_print(FILE *file, const kiln_profile_print_opts *opts);
 
 /// The same of a profile that lies in a file, of this process or another. What a device can do at best is known where
 /// this machine has it. Errors also: KILN_E_IO when the file cannot be read, KILN_E_FORMAT, with the line, when it is
 /// no profile.
 KILN_API kiln_status kiln_profile_print_file(const char *path, FILE *file, const kiln_profile_print_opts *opts);
-
-/// What a device can do at best.
-typedef struct kiln_device_ceilings {
-    size_t size KILN_0;         ///< set to sizeof(kiln_device_ceilings) by the caller
-    double copy_B_per_s KILN_0; ///< bytes a second, read and written, of a copy of 64 MiB
-    double flop_per_s KILN_0;   ///< operations a second of products of f32 matrices: two for each multiplication
-} kiln_device_ceilings;
-
-/// Measures them with the library's own copy and product, once for each device that is open; it takes a second at most
-/// on most devices, and the memory of the copy. Other work of the device meanwhile makes them smaller. Errors:
-/// KILN_E_ARGUMENT, KILN_E_UNSUPPORTED for a device that computes nothing, those of the device.
-KILN_API kiln_status kiln_device_get_ceilings(kiln_device *dev, kiln_device_ceilings *out);
 
 #ifdef __cplusplus
 }

@@ -304,6 +304,11 @@ class device : public handle<kiln_device, kiln_device_close> {
     /// Makes it the default of this thread, or of all that have not said otherwise.
     KILN_CXX void use() { detail::check(kiln_set_device(get())); }
     KILN_CXX void use_everywhere() { detail::check(kiln_set_default_device(get())); }
+    /// What it does at best: kiln_device_ceiling.
+    KILN_CXX double ceiling(kiln_ceiling kind, double bytes) const
+    {
+        return detail::checked(kiln_device_ceiling(get(), kind, bytes));
+    }
     /// Of the generator: seed and offset.
     KILN_CXX std::pair<uint64_t, uint64_t> rng_state() const
     {
@@ -461,9 +466,20 @@ class tensor {
     KILN_CXX std::string to_string() const
     {
         char *text = detail::made(kiln_to_string(get()));
-        std::string s = text;
-        std::free(text);
-        return s;
+        const std::unique_ptr<char, void (*)(void *)> held(text, std::free);
+        return text;
+    }
+    KILN_CXX std::string to_string(const kiln_print_opts &opts) const
+    {
+        auto o = detail::with_size(opts);
+        char *text = detail::made(kiln_to_string_with(get(), &o));
+        const std::unique_ptr<char, void (*)(void *)> held(text, std::free);
+        return text;
+    }
+    KILN_CXX void print(FILE *file = stdout, const kiln_print_opts &opts = {}) const
+    {
+        auto o = detail::with_size(opts);
+        detail::check(kiln_print_with(get(), file, &o));
     }
     KILN_CXX tensor to(device_ref dev) const { return adopt(detail::made(kiln_to_device(get(), dev.get()))); }
     KILN_CXX tensor to(kiln_dtype d) const { return adopt(detail::made(kiln_cast(get(), d))); }

@@ -34,14 +34,18 @@ typedef struct kiln_archive_bundle_opts {
     void *user KILN_0;            ///< of .rename
     kiln_dtype dtype KILN_0;      ///< a float, to which floats are cast; 0: they are as in the file
     bool trained KILN_0;          ///< floats become parameters, which gradients come to by kiln_backward
-    bool packed KILN_0; ///< what the file packs stays packed: an entry "NAME" of u8 as kiln_archive_packed gives
-                        ///< it, and behind it "NAME.format", the string. See kiln_matmul_packed
+    bool packed KILN_0; ///< weights in a packing that kiln_matmul_packed takes stay packed: an entry "NAME" of
+                        ///< bytes as kiln_archive_packed gives them, and "NAME.format", its kiln_packing
 } kiln_archive_bundle_opts;
 #define KILN_ARCHIVE_BUNDLE(...) KILN_OPTS_(kiln_archive_bundle_opts, __VA_ARGS__)
 /// The arrays of an archive, all of them or those below a prefix, as a bundle of tensors with names, in the order of
 /// the file, on `dev`. It needs the archive no more. Errors: KILN_E_ARGUMENT where two are called the same by .rename,
 /// or none has the prefix; KILN_E_DTYPE for a .dtype that is no float.
 KILN_API kiln_bundle *kiln_archive_bundle(kiln_archive *a, kiln_device *dev, const kiln_archive_bundle_opts *opts);
+
+/// The number by which kiln_matmul_packed and kiln_unpack_blocks know a packing: of "q4_0", "q8_0", "q4_K" and "q6_K",
+/// as kiln_archive_packed says it, in either case. -1 and KILN_E_UNSUPPORTED for another: see kiln_archive_get.
+KILN_API int64_t kiln_packing(const char *format);
 
 /// Writes a bundle of tensors as safetensors. The names of entries in bundles are joined by dots, "layer.0.weight";
 /// one without a name is called by its index. Entries of KILN_KIND_NONE are passed over. Errors: KILN_E_ARGUMENT for an

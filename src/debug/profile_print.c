@@ -1,18 +1,43 @@
 // Tables of profiles: of the one that is being taken, or was last, and of files.
 #include "base/options.h"
+#include "base/process.h"
 #include "debug/profile_table.h"
 #include "device/device.h"
+#include <kiln/timing.h>
+#include <math.h>
 #include <string.h>
 
-// The device of that kind and name on this machine, opened if need be. Without one its ceilings are not known.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+GUARD_LOCK(guard_ceilings, lock)
+enum { TRIES = 3 };   // the best counts, for others may use the machine
+#define COPY_B 0x1p27 // that are read and written
+
+// Not a part of a profile, and the most memory that was in use stays what it was.
+static void measure(kiln_device *dev)
+{
+    bool quiet = profile_quiet(true);
+    uint64_t peak_B = STAT_GET(dev, heap_peak_B);
+    double copy = 0, products = 0;
+    for (int i = 0; i < TRIES && !kiln_error(); i++) {
+        copy = fmax(copy, kiln_device_ceiling(dev, KILN_CEILING_COPY, COPY_B));
+        products = fmax(products, kiln_device_ceiling(dev, KILN_CEILING_FMA, 0));
+    }
+    if (!kiln_error()) dev->copy_B_per_s = copy, dev->flop_per_s = products;
+    kiln_error_clear(); // a capture is going on, or memory is out: a table can be without
+    STAT_SET(dev, heap_peak_B, peak_B);
+    profile_quiet(quiet);
+}
+
+// Of the device of that kind and name on this machine, opened if need be. Without one they are not known.
 static void find_ceilings(struct table_device *d)
 {
     kiln_device *dev = d->kind[0] ? device_named(d->kind, d->name) : NULL;
-    d->ceilings.size = sizeof d->ceilings;
-    if (dev && kiln_device_get_ceilings(dev, &d->ceilings)) {
-        kiln_error_clear();
-        d->ceilings = (kiln_device_ceilings){.size = sizeof d->ceilings};
-    }
+    if (!dev) return;
+    pthread_mutex_lock(&lock);
+    if (dev->copy_B_per_s == 0 && dev->ops->role != ROLE_NONE) measure(dev);
+    d->copy_B_per_s = dev->copy_B_per_s;
+    d->flop_per_s = dev->flop_per_s;
+    pthread_mutex_unlock(&lock);
     device_unref(dev);
 }
 

@@ -106,8 +106,8 @@ static const char *key_of(const struct profile_table *t, const struct profile_ro
 static void add_bound(struct profile_table *t, const struct profile_row *r, struct table_row *row)
 {
     const struct table_device *d = table_device(t, r->device);
-    if (!d || !(d->ceilings.copy_B_per_s > 0) || !(d->ceilings.flop_per_s > 0)) return;
-    double moving = r->bytes / d->ceilings.copy_B_per_s, computing = r->flops / d->ceilings.flop_per_s;
+    if (!d || !(d->copy_B_per_s > 0) || !(d->flop_per_s > 0)) return;
+    double moving = r->bytes / d->copy_B_per_s, computing = r->flops / d->flop_per_s;
     row->least_us += r->n * 1e6 * fmax(moving, computing);
     row->bound_us += r->total_us;
 }
@@ -229,9 +229,8 @@ static void add_devices(const struct profile_table *t, struct str *out)
         str_add(out, "\n");
         add_name(out, d->name, (int)strlen(d->name));
         str_addf(out, ": at most %.0f bytes in use", d->peak_B);
-        if (d->ceilings.copy_B_per_s > 0)
-            str_addf(out, "; ceilings: %.2f GB/s, %.1f GFLOP/s", d->ceilings.copy_B_per_s / 1e9,
-                     d->ceilings.flop_per_s / 1e9);
+        if (d->copy_B_per_s > 0)
+            str_addf(out, "; ceilings: %.2f GB/s, %.1f GFLOP/s", d->copy_B_per_s / 1e9, d->flop_per_s / 1e9);
     }
     str_add(out, "\n");
     for (int i = 0; i < t->n_others; i++) {
@@ -241,7 +240,7 @@ static void add_devices(const struct profile_table *t, struct str *out)
         str_addf(out, " %.3f ms in %.0f", o->total_us / 1e3, o->n);
     }
     if (t->n_others) str_add(out, "\n");
-    if (t->lost > 0) str_addf(out, "%.0f events found no room; their times count, but in a file\n", t->lost);
+    if (t->lost > 0) str_addf(out, "%.0f events found no room in the file\n", t->lost);
 }
 
 static void add_csv_name(struct str *out, const char *name)

@@ -10,7 +10,7 @@ enum { TABLE_DEVICES = 32 };
 struct table_device {
     char name[128], kind[16];
     double peak_B;
-    kiln_device_ceilings ceilings; // 0: not known
+    double copy_B_per_s, flop_per_s; // at best; 0: not known
 };
 
 // Spans of the host, which are not of the table.

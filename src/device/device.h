@@ -8,7 +8,6 @@
 #include "ir/compiled.h"
 #include "ir/launch.h"
 #include <kiln/device.h>
-#include <kiln/profile.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -84,11 +83,11 @@ struct kiln_device {
     pthread_mutex_t lock; // the generator and the open list; heap and back ends have locks of their own
     struct guarded guarded;
     uint64_t rng_seed, rng_offset;
-    double marks_ns[KILN_MARKS];   // of the host's clock; 0: never set
-    uint64_t wait_limit_ns;        // of the host for it; 0: none
-    kiln_device_ceilings ceilings; // once they were measured; see debug/ceiling.c
-    atomic_ullong held_B;          // memory that recordings keep for temporaries, see program/records.c
-    struct kiln_device *next;      // list of open devices
+    double marks_ns[KILN_MARKS];     // of the host's clock; 0: never set
+    uint64_t wait_limit_ns;          // of the host for it; 0: none
+    double copy_B_per_s, flop_per_s; // at best; 0: not measured, see debug/profile_print.c
+    atomic_ullong held_B;            // memory that recordings keep for temporaries, see program/records.c
+    struct kiln_device *next;        // list of open devices
 };
 
 // A piece of a slab, 256-byte aligned. Reuse is in stream order: a freed block may be handed out at once, since

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 256 };
+enum { FIRST_SLOTS = 256, LABELS_MAX = 1 << 17 };
 
 static bool same_text(const char *a, const char *b)
 {
@@ -40,6 +40,7 @@ static uint64_t hash_of(const struct label *key, const struct launch_facts *f)
 
 static bool has_room(struct labels *l)
 {
+    if (l->n == LABELS_MAX) return false;
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : FIRST_SLOTS / 2;
         struct label **more = realloc(l->v, cap * sizeof *more);

@@ -42,7 +42,7 @@ struct labels {
     uint32_t *slots; // 1 + number, by hash
     size_t n_slots;
 };
-// The number of the label, new or known; -1 where memory is out.
+// The number of the label, new or known; -1 where memory is out, or there are too many.
 int64_t labels_find(struct labels *l, const struct label *key, const struct launch_facts *facts);
 void labels_free(struct labels *l);
 

@@ -182,14 +182,14 @@ static kiln_status call_bundle_function(struct call *c)
     return c->list ? KILN_OK : error_set(KILN_E_MEMORY, "%s: out of memory", c->name);
 }
 
-struct place {
+struct fn_place {
     char s[CALLER_TEXT_MAX + 32];
 };
 
 // "; it is the function at train.c:42"
-static struct place place_of(kiln_fn fn)
+static struct fn_place place_of(kiln_fn fn)
 {
-    struct place p = {""};
+    struct fn_place p = {""};
     char line[CALLER_TEXT_MAX];
     if (!caller_is_library((uintptr_t)fn) && caller_describe((uintptr_t)fn, line, sizeof line))
         snprintf(p.s, sizeof p.s, "; it is the function at %s", line);

@@ -42,7 +42,7 @@ struct archive_format {
     kiln_tensor *(*read)(kiln_archive *a, kiln_device *dev, const struct archive_entry *e);
     // The elements as they are packed, and how; NULL: the format packs none.
     kiln_tensor *(*packed)(kiln_archive *a, kiln_device *dev, const struct archive_entry *e, const char **format);
-    bool (*is_packed)(const struct archive_entry *e); // where there is `packed`
+    bool (*is_packed)(const struct archive_entry *e); // for products; where there is `packed`
 };
 
 struct kiln_archive {
@@ -58,7 +58,7 @@ void archive_table_free(struct archive_table *t);
 // KILN_E_FORMAT when two entries have one name, or two pairs one key.
 kiln_status archive_check_names(const char *where, const struct archive_table *t);
 
-// Whether array i is there as it is packed: kiln_archive_packed.
+// Whether array i is packed in a way that products take.
 bool archive_is_packed(const kiln_archive *a, size_t i);
 
 kiln_archive *archive_open(const struct archive_format *format, const char *path);

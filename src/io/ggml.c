@@ -4,14 +4,9 @@
 // the elements are the low halves of the bytes. Types of 256 elements ("K") have groups of 16 or 32 with scales of
 // their own, in 4 to 8 bits, which d multiplies; "bits" above those in the low array lie in another.
 #include "io/ggml.h"
-#include "base/float16.h"
+#include "base/blocks.h"
 
 #include <math.h>
-
-static float half_at(const unsigned char *at)
-{
-    return f16_to_float((uint16_t)(at[0] | at[1] << 8));
-}
 
 static uint32_t word_at(const unsigned char *at)
 {
@@ -20,27 +15,15 @@ static uint32_t word_at(const unsigned char *at)
 
 // --- 32 elements
 
-static void unpack_q8_0(const unsigned char *p, float *out)
-{
-    float d = half_at(p);
-    for (int i = 0; i < 32; i++) out[i] = d * (float)(int8_t)p[2 + i];
-}
-
-static void unpack_q4_0(const unsigned char *p, float *out)
-{
-    float d = half_at(p);
-    for (int i = 0; i < 32; i++) out[i] = d * (float)((p[2 + i % 16] >> i / 16 * 4 & 15) - 8);
-}
-
 static void unpack_q4_1(const unsigned char *p, float *out)
 {
-    float d = half_at(p), m = half_at(p + 2);
+    float d = block_half(p), m = block_half(p + 2);
     for (int i = 0; i < 32; i++) out[i] = d * (float)(p[4 + i % 16] >> i / 16 * 4 & 15) + m;
 }
 
 static void unpack_q5_0(const unsigned char *p, float *out)
 {
-    float d = half_at(p);
+    float d = block_half(p);
     uint32_t high = word_at(p + 2);
     for (int i = 0; i < 32; i++) {
         int q = (p[6 + i % 16] >> i / 16 * 4 & 15) | (int)(high >> i & 1) << 4;
@@ -50,7 +33,7 @@ static void unpack_q5_0(const unsigned char *p, float *out)
 
 static void unpack_q5_1(const unsigned char *p, float *out)
 {
-    float d = half_at(p), m = half_at(p + 2);
+    float d = block_half(p), m = block_half(p + 2);
     uint32_t high = word_at(p + 4);
     for (int i = 0; i < 32; i++) {
         int q = (p[8 + i % 16] >> i / 16 * 4 & 15) | (int)(high >> i & 1) << 4;
@@ -61,7 +44,7 @@ static void unpack_q5_1(const unsigned char *p, float *out)
 static void unpack_iq4_nl(const unsigned char *p, float *out)
 {
     static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    float d = half_at(p);
+    float d = block_half(p);
     for (int i = 0; i < 32; i++) out[i] = d * (float)values[p[2 + i % 16] >> i / 16 * 4 & 15];
 }
 
@@ -81,7 +64,7 @@ static void unpack_mxfp4(const unsigned char *p, float *out)
 static void unpack_q2_k(const unsigned char *p, float *out)
 {
     const unsigned char *scales = p, *low = p + 16;
-    float d = half_at(p + 80), m = half_at(p + 82);
+    float d = block_half(p + 80), m = block_half(p + 82);
     for (int i = 0; i < 256; i++) {
         int group = i / 16, q = low[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
         out[i] = d * (float)(scales[group] & 15) * (float)q - m * (float)(scales[group] >> 4);
@@ -91,7 +74,7 @@ static void unpack_q2_k(const unsigned char *p, float *out)
 static void unpack_q3_k(const unsigned char *p, float *out)
 {
     const unsigned char *high = p, *low = p + 32, *scales = p + 96;
-    float d = half_at(p + 108);
+    float d = block_half(p + 108);
     for (int i = 0; i < 256; i++) {
         int group = i / 16;
         int scale = (scales[group % 8] >> group / 8 * 4 & 15) | (scales[8 + group % 4] >> group / 4 * 2 & 3) << 4;
@@ -100,53 +83,9 @@ static void unpack_q3_k(const unsigned char *p, float *out)
     }
 }
 
-// Scale and least value of a group of 32, of 6 bits each: 12 bytes hold eight of both.
-static void scale_and_least(const unsigned char *s, int group, float *scale, float *least)
-{
-    if (group < 4) {
-        *scale = (float)(s[group] & 63);
-        *least = (float)(s[group + 4] & 63);
-    } else {
-        *scale = (float)((s[group + 4] & 15) | s[group - 4] >> 6 << 4);
-        *least = (float)(s[group + 4] >> 4 | s[group] >> 6 << 4);
-    }
-}
-
-static void unpack_k(const unsigned char *p, const unsigned char *high, const unsigned char *low, float *out)
-{
-    float d = half_at(p), m = half_at(p + 2), scale, least;
-    for (int group = 0; group < 8; group++) {
-        scale_and_least(p + 4, group, &scale, &least);
-        scale *= d;
-        least *= m;
-        for (int i = 0; i < 32; i++) {
-            int q = low[group / 2 * 32 + i] >> group % 2 * 4 & 15;
-            if (high) q |= (high[i] >> group & 1) << 4;
-            out[group * 32 + i] = scale * (float)q - least;
-        }
-    }
-}
-
-static void unpack_q4_k(const unsigned char *p, float *out)
-{
-    unpack_k(p, NULL, p + 16, out);
-}
-
 static void unpack_q5_k(const unsigned char *p, float *out)
 {
     unpack_k(p, p + 16, p + 48, out);
-}
-
-static void unpack_q6_k(const unsigned char *p, float *out)
-{
-    const unsigned char *low = p, *high = p + 128, *scales = p + 192;
-    float d = half_at(p + 208);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i % 128 / 32;
-        int q = low[half * 64 + i % 64] >> quarter / 2 * 4 & 15;
-        q |= (high[half * 32 + i % 32] >> quarter * 2 & 3) << 4;
-        out[i] = d * (float)(int8_t)scales[i / 16] * (float)(q - 32);
-    }
 }
 
 // --- the table

@@ -7,6 +7,7 @@
 #include "io/kind.h"
 #include "io/archive.h"
 #include "base/c_locale.h"
+#include "base/blocks.h"
 #include "io/ggml.h"
 #include "io/json.h"
 
@@ -375,8 +376,7 @@ static kiln_tensor *packed_gguf(kiln_archive *a, kiln_device *dev, const struct 
 
 static bool is_packed(const struct archive_entry *e)
 {
-    const struct ggml_type *type = e->unsupported ? NULL : ggml_type_find((uint32_t)e->index);
-    return type && type->unpack;
+    return !e->unsupported && block_format_of((int64_t)e->index);
 }
 
 kiln_archive *kiln_gguf_load(const char *path)

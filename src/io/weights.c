@@ -1,4 +1,5 @@
 // Archives as bundles, bundles and cells as archives.
+#include "base/blocks.h"
 #include "base/handles.h"
 #include "base/options.h"
 #include "io/archive.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 // --- a file of any format
 
@@ -74,7 +76,7 @@ static kiln_status append_packed(const struct reading *r, const char *name, cons
     if (!second) return error_set(KILN_E_MEMORY, "archive_bundle: host memory is exhausted");
     snprintf(second, size_B, "%s.format", name);
     kiln_status status = append(r, name, in_file, KILN_TENSOR(t));
-    if (!status) status = append(r, second, in_file, KILN_STRING(format));
+    if (!status) status = append(r, second, in_file, KILN_INT(kiln_packing(format)));
     free(second);
     return status;
 }
@@ -127,6 +129,22 @@ kiln_bundle *kiln_archive_bundle(kiln_archive *a, kiln_device *dev, const kiln_a
     struct reading r = {a, dev, &o, kiln_bundle_create()};
     if (r.out && append_all(&r)) kiln_bundle_free(&r.out);
     return r.out;
+}
+
+int64_t kiln_packing(const char *format)
+{
+    static const uint8_t numbers[] = {BLOCKS_Q4_0, BLOCKS_Q8_0, BLOCKS_Q4_K, BLOCKS_Q6_K};
+    if (error_pending) return -1;
+    if (!format) {
+        error_set(KILN_E_ARGUMENT, "packing: format is NULL");
+        return -1;
+    }
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
+        if (!strcasecmp(block_format_of(numbers[i])->name, format)) return numbers[i];
+    error_set(KILN_E_UNSUPPORTED,
+              "packing: no product takes \"%s\", but q4_0, q8_0, q4_K and q6_K; kiln_archive_get unpacks others",
+              format);
+    return -1;
 }
 
 // --- bundles and cells as archives

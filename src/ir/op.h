@@ -194,8 +194,7 @@ struct op {
 extern const struct op *const op_table[];
 extern const int op_count;
 struct nearest_hint op_nearest(const char *name); // for a message that there is no such op
-const struct op *op_find(const char *name);       // by row name or alias, a user's op too; NULL when unknown
-const struct op *op_find(const char *name); // by row name, alias or name before, a user's op too; or NULL
+const struct op *op_find(const char *name);       // by row name, alias or name before, a user's op too; or NULL
 // Makes a user's op known, for the life of the process. op->index is op_count + op_user_count(); KILN_E_ARGUMENT when
 // the name is taken.
 #define USER_OPS_MAX 1024

@@ -82,7 +82,7 @@ static kiln_status find(struct backward_run *r)
 
 // The program
 
-static kiln_status compile(const struct backward_run *r, struct program **out)
+static kiln_status compile(const struct backward_run *r, struct str *picture, struct program **out)
 {
     const struct entry *e = r->e;
     const struct captured *c = &e->captured;
@@ -98,10 +98,19 @@ static kiln_status compile(const struct backward_run *r, struct program **out)
     struct program_options options = e->how;
     options.numbers = numbers;
     options.background = false;
+    options.picture = picture;
     if (!status) status = program_create(r->b->graph, c->dev, layouts, &options, out);
     free(layouts);
     free(numbers);
     return status;
+}
+
+kiln_status entry_picture_backward(struct entry *e, struct str *out)
+{
+    struct gradient *g = &e->captured.gradient;
+    struct backward_run r = {.e = e, .g = g, .b = &g->all};
+    struct program *none;
+    return compile(&r, out, &none);
 }
 
 // p: NULL for node by node, as where more sets of gradients arrived than programs are kept for.
@@ -115,7 +124,7 @@ static kiln_status prepare(struct backward_run *r, bool compiled, kiln_tensor *c
     kiln_status status = whole ? KILN_OK : find(r);
     if (!status && compiled && r->kept) {
         *p = atomic_load(&r->b->program);
-        if (!*p) status = compile(r, p);
+        if (!*p) status = compile(r, NULL, p);
         if (!status) atomic_store(&r->b->program, *p);
     }
     pthread_mutex_unlock(&r->g->lock);

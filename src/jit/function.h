@@ -69,6 +69,10 @@ struct kiln_function {
         uint64_t n;
     } breaks[BREAK_REASONS];
     struct str log;
+    struct { // what somebody has measured, see measured.h
+        double median_ns;
+        uint64_t runs, number; // of the program; 0: AUTO's, of the whole call
+    } measured;
     struct trie *trie;                            // AUTO: what was recorded; see auto/auto.h
     void (*forget_trie)(struct kiln_function *f); // set with it: the function goes
 };
@@ -117,6 +121,10 @@ kiln_status function_capture(struct kiln_function *f, kiln_tensor *const *in, si
 // Takes the reference. `undone`: set where the program has failed and nothing has happened; the function is to find out
 // itself. NULL: what came before the error is done.
 kiln_status entry_run(struct entry *e, kiln_tensor *const *in, kiln_tensor **out, bool *undone);
+
+// For pages of kiln_explain: the plan of its program, and of its backward, drawn.
+kiln_status entry_picture(const struct kiln_function *f, const struct entry *e, struct str *out);
+kiln_status entry_picture_backward(struct entry *e, struct str *out); // which it has
 
 // function.c
 // A line for kiln_explain. With the lock.

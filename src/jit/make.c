@@ -55,28 +55,39 @@ static void find_given(const struct kiln_function *f, const struct captured *c, 
         if (c->results[i].kind == RESULT_SOURCE) given[c->results[i].index] = false;
 }
 
-static kiln_status compile(const struct kiln_function *f, struct entry *e)
+static kiln_status compile_to(const struct kiln_function *f, const struct entry *e, struct str *picture,
+                              struct program **out)
 {
     const struct captured *c = &e->captured;
     struct layout_room r;
-    if (e->by_hand || debug_flag("replay")) { // without a program, node by node
-        e->reused = program_forms_know(e->forms, c->graph);
-        return KILN_OK;
-    }
     kiln_status status = describe(c, &r);
     struct program_options options = e->how;
     options.aliases = r.apart ? r.aliases : NULL;
     options.numbers = r.numbers;
     options.dense = r.dense;
     options.given = f->n_donated ? r.given : NULL;
+    options.picture = picture;
     if (!status && options.given) find_given(f, c, r.given);
-    if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, &e->program);
+    if (!status) status = program_create(c->graph, c->dev, r.layouts, &options, out);
     free(r.layouts);
     free(r.aliases);
     free(r.numbers);
     free(r.dense);
     free(r.given);
     return status;
+}
+
+static kiln_status compile(const struct kiln_function *f, struct entry *e)
+{
+    if (!e->by_hand && !debug_flag("replay")) return compile_to(f, e, NULL, &e->program);
+    e->reused = program_forms_know(e->forms, e->captured.graph); // without a program, node by node
+    return KILN_OK;
+}
+
+kiln_status entry_picture(const struct kiln_function *f, const struct entry *e, struct str *out)
+{
+    struct program *none;
+    return compile_to(f, e, out, &none);
 }
 
 static kiln_status capture(struct kiln_function *f, struct capture_request *q, struct entry *e, struct guard_key key)

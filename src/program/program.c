@@ -10,6 +10,7 @@
 #include "program/forms.h"
 #include "program/gated.h"
 #include "program/host.h"
+#include "program/picture.h"
 #include "program/region.h"
 #include "ir/rewrite.h"
 #include "pass/pass.h"
@@ -236,6 +237,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     TRY(maker_take_trips(m, &fo));
     dump_graph(m->dump, "graph", m->g);
     dump_steps(m->dump, &m->units, &m->schedule, p->dev);
+    if (m->o->picture) return picture_take(m->o->picture, m);
     TRY(make_room(m));
     if (!m->o->reference) TRY(compile_all(m));
     for (size_t i = 0, n = 0; i < m->schedule.steps.n; i += n) {
@@ -272,7 +274,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
                               .destroy = program_destroy,
                               .last_to_fail = -1};
     struct program_options at_once;
-    if (m.o->background) { // single ops first
+    if (m.o->background && !m.o->picture) { // single ops first
         at_once = *m.o;
         at_once.no_fusion = true;
         m.o = &at_once;
@@ -287,7 +289,7 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->dev = device_ref(dev);
     p->reference = m.o->reference;
     p->name = arena_strdup(&p->arena, m.o->name ? m.o->name : "graph");
-    m.dump = dump_open(m.o->name ? m.o->name : "graph");
+    if (!m.o->picture) m.dump = dump_open(m.o->name ? m.o->name : "graph");
     p->facts.reused = program_forms_know(m.o->forms, g);
     kiln_status status = build(&m, layouts);
     p->facts.n_nodes = (int)g->nodes.n;
@@ -305,8 +307,8 @@ kiln_status program_create(const struct kiln_graph *g, kiln_device *dev, const s
     p->facts.compile_ns = clock_now_ns() - from;
     if (profile_span_.start_ns) profile_span_.facts = facts_of_graph(g, p, &told);
     profile_span_.dev = dev;
-    if (!status && m.o->background) status = background_start(p, g, layouts, options, program_create);
-    if (status) program_destroy(&p);
+    if (!status && m.o->background && !m.o->picture) status = background_start(p, g, layouts, options, program_create);
+    if (status || m.o->picture) program_destroy(&p);
     *out = p;
     return status;
 }
@@ -346,36 +348,4 @@ double program_flops(const struct program *p)
 {
     if (background_better(p)) p = background_better(p);
     return p->launch_flops;
-}
-
-static int count_over(const struct program *p)
-{
-    int n = 0;
-    for (int i = 0; i < p->n_fresh; i++) n += p->fresh[i].over >= 0;
-    return n;
-}
-
-void program_explain(const struct program *p, struct str *out)
-{
-    if (background_better(p)) p = background_better(p);
-    const struct program_facts *t = &p->facts;
-    str_addf(out, "%d op%s in %d launch%s; ", t->n_nodes, t->n_nodes == 1 ? "" : "s", t->n_launches,
-             t->n_launches == 1 ? "" : "es");
-    if (t->naive_B)
-        str_addf(out, "%llu bytes for intermediate values, %llu if each had its own\n", (unsigned long long)t->arena_B,
-                 (unsigned long long)t->naive_B);
-    else
-        str_add(out, "no intermediate values in memory\n");
-    int n_over = count_over(p);
-    if (n_over) str_addf(out, "  %d input%s written over\n", n_over, n_over == 1 ? " is" : "s are");
-    for (int i = 0; i < p->n_actions; i++) {
-        const struct action *a = &p->actions[i];
-        if (a->n_entries > 1) str_addf(out, "%d kernels in one launch\n", a->n_entries);
-        for (int k = 0; k < a->n_entries && a->fused; k++) fused_text(a->fused[k], out);
-        if (a->plain) str_addf(out, "op %s\n", a->plain->op);
-        if (a->host) program_host_explain(a->host, out);
-        if (a->region) program_region_explain(a->region, "  ", program_explain, out);
-        if (a->why) str_addf(out, "  not fused further: %s\n", a->why);
-    }
-    records_explain((struct program *)(uintptr_t)p, out);
 }

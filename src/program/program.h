@@ -43,6 +43,7 @@ struct program_options {
     bool in_place;
     const struct program_trips *trips; // NULL: a run is one trip, or no body of a loop
     struct program_forms *forms;       // what is known of graphs that differ in sizes; NULL: nothing
+    struct str *picture;               // no program is made, but a drawing of its plan appended; NULL: one is
     struct kernel_count *count;        // of kernels that are compiled for it; NULL: nobody asks
 };
 
@@ -83,3 +84,6 @@ void program_get_facts(const struct program *p, struct program_facts *out);
 double program_flops(const struct program *p); // of a run, by its launches; 0: not known of one of them
 // What runs: a line of counts, then kernel by kernel, and why neighbours were not fused.
 void program_explain(const struct program *p, struct str *out);
+void str_add_html(struct str *s, const char *text); // with what HTML means otherwise written out
+// The same with a line for all launches of one name and types, with what they move and compute, most bytes first.
+void program_summary(const struct program *p, struct str *out);

@@ -7,6 +7,7 @@
 #include "base/handles.h"
 #include "base/leave.h"
 #include "base/options.h"
+#include "jit/measured.h"
 #include "timing/timing.h"
 
 #include <inttypes.h>
@@ -251,6 +252,7 @@ static kiln_status run(struct bench *b, const kiln_bench_opts *opts, kiln_bench_
     leave_push(&left, finish, b);
     if (!status) leave_call(measure, b);
     leave_pop(&left);
+    if (!kiln_error() && b->captured) function_note_time(b->captured, b->r.median_ns, b->r.runs);
     if (!kiln_error()) take_cost(b);
     finish(b);
     if (!kiln_error()) sized_fill(out, &b->r, sizeof b->r);

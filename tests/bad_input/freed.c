@@ -159,6 +159,7 @@ static void freed_functions(void)
     FREED("function", kiln_call(stale, &x, 1, out, 1))
     FREED_VOID("function", kiln_function_stats(stale, &stats))
     FREED_VOID("function", kiln_explain(stale, stdout))
+    FREED("function", kiln_explain_with(stale, stdout, NULL))
     FREED("function", kiln_function_compile(stale, &(kiln_types){0, NULL}, 1, NULL))
     kiln_cost cost = {.size = sizeof cost};
     FREED("function", kiln_function_cost(stale, &cost))
@@ -585,7 +586,6 @@ static void closed_devices(void)
 {
     kiln_device *d = closed_device();
     kiln_device_info info = {.size = sizeof info};
-    kiln_device_ceilings ceilings = {.size = sizeof ceilings};
     kiln_device_stats stats = {.size = sizeof stats};
     kiln_capture_region *r;
     ops_on_a_closed_device(d);
@@ -602,7 +602,6 @@ static void closed_devices(void)
     CLOSED(kiln_set_device(d))
     CLOSED(kiln_set_default_device(d))
     CLOSED(kiln_device_get_info(d, &info))
-    CLOSED(kiln_device_get_ceilings(d, &ceilings))
     CLOSED_VOID(kiln_device_get_stats(d, &stats))
     CLOSED_VOID(kiln_device_reset_stats(d))
     CLOSED(kiln_device_set_memory_limit(d, 0))

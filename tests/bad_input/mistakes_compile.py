@@ -12,6 +12,8 @@ import sys
 
 CASES = [
     ('kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3));', ''),
+    ('kiln_zeros(dev, KILN_F32, KILN_SHAPE(2.5));', 'invalid operands to binary'),
+    ('kiln_zeros(dev, KILN_F32, KILN_SHAPE(2, 3 / 2.f));', 'invalid operands to binary'),
     ('kiln_mul(x, 3);', ''),
     ('kiln_mul(3, x);', ''),
     ('kiln_mul(x, "3");', 'incompatible|not compatible|cannot|passing'),

@@ -3,9 +3,9 @@
 
 usage: check_compile.py TESTS INCLUDE...
 
-The tests of TESTS without a warning, in turn by g++ and clang++, as far as they are there, in C++17 and C++20. By each:
-not without exceptions, nor in C++14, which a message says; and a program that does nothing but include kiln.hpp within
-MOST_S of processor time.
+Some tests of TESTS without a warning, in turn by g++ and clang++, as far as they are there, in C++17 and C++20. By
+each: not without exceptions, nor in C++14, which a message says; and a program that does nothing but include kiln.hpp
+within MOST_S of processor time.
 """
 import pathlib
 import resource
@@ -17,6 +17,7 @@ SKIP = 77
 MOST_S = 5.0
 WARNINGS = ['-Wall', '-Wextra', '-Wconversion', '-Wsign-conversion', '-Wshadow', '-Wpedantic', '-Wnon-virtual-dtor',
             '-Werror']
+NAMES = ('files', 'layers', 'trees')     # which have all headers and most templates
 STANDARDS = ('-std=c++17', '-std=c++20')
 EMPTY = '#include <kiln/kiln.hpp>\nint main() {}\n'
 REFUSED = (('-std=c++17', '-fno-exceptions', 'kiln.hpp reports errors as exceptions'),
@@ -54,7 +55,7 @@ def check_compiler(compiler, include):
 
 
 def main(tests, *include):
-    paths = sorted(path for path in pathlib.Path(tests).glob('*.cpp') if not path.stem.startswith('odr'))
+    paths = [pathlib.Path(tests) / f'{name}.cpp' for name in NAMES]
     compilers = [name for name in ('g++', 'clang++') if shutil.which(name)]
     if not compilers:
         print('needs g++ or clang++')
@@ -63,7 +64,7 @@ def main(tests, *include):
     for i, path in enumerate(paths):
         bad += check_test(compilers[i % len(compilers)], STANDARDS[i // len(compilers) % 2], path, include)
     print('\n'.join(bad) if bad else f'{len(paths)} tests without a warning by {" and ".join(compilers)}')
-    return bool(bad) or not paths
+    return bool(bad)
 
 
 if __name__ == '__main__':

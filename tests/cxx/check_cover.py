@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 MADE = {'kiln_cell', 'kiln_optim', 'kiln_schedule', 'kiln_average', 'kiln_archive', 'kiln_checkpoint', 'kiln_bundle',
-        'kiln_generator', 'kiln_loader', 'kiln_model', 'kiln_table', 'kiln_vocabulary'}
+        'kiln_generator', 'kiln_loader', 'kiln_model', 'kiln_table', 'kiln_vocabulary', 'kiln_training', 'kiln_metric',
+        'kiln_graph'}
 PATTERNS = ('kiln_loss_',)
 APART = {
     'kiln_bundle_keep': 'bundles of C++ are in no scope',

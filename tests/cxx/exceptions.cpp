@@ -198,7 +198,7 @@ void cells()
     BOTH(auto h = plain.register_backward_pre_hook(back); plain(parameter(x, "x")).sum().backward());
 }
 
-void training()
+void trained()
 {
     BOTH({
         const tensor w = parameter(ones({2}), "w");
@@ -251,6 +251,6 @@ int main()
         host(captured);
     }
     cells();
-    training();
+    trained();
     return failures != 0;
 }

@@ -31,6 +31,7 @@ void arrays()
     CHECK(line_of([] { archive a(at("none")); }, KILN_E_MISSING) == __LINE__);
     CHECK(line_of([] { archive(at("a.npz"))["y"]; }, KILN_E_ARGUMENT) == __LINE__);
     CHECK(line_of([] { archive(at("a.npz")).packed("x"); }, KILN_E_ARGUMENT) == __LINE__);
+    CHECK(packing("q8_0") >= 0 && line_of([] { packing("none"); }, KILN_E_UNSUPPORTED) == __LINE__);
     CHECK(line_of([] { idx_load(at("a.npz")); }, KILN_E_FORMAT) == __LINE__);
 }
 

@@ -346,6 +346,7 @@ void names()
     const std::string own = "the function at trees.cpp:" + std::to_string(__LINE__ - 1);
     fine(outside);
     fine.explain(file);
+    fine.explain(file, KILN_EXPLAIN_DETAIL);
     std::string text(static_cast<size_t>(std::ftell(file)), 0);
     std::rewind(file);
     CHECK(std::fread(text.data(), 1, text.size(), file) == text.size());

@@ -195,6 +195,20 @@ def expression(root):
                 yield re.sub(r'\b[xy]\b', 'a', re.sub(r'\bdy\b', 'b', text.replace('$T', 'f32'))).encode()
 
 
+def pth_bytes(pickled):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w') as z:
+        z.writestr('archive/data.pkl', pickled)
+        z.writestr('archive/data/0', counting(64))
+    return out.getvalue()
+
+
+def weights():
+    """Whole files of each format."""
+    for kind, every in ((gguf(), 3), (safetensors(), 9), (npz(), 2), (map(pth_bytes, torch()), 3)):
+        yield from itertools.islice(kind, 0, None, every)
+
+
 def mix(a, b):
     product = a * b
     return (product ^ product >> 64) & (1 << 64) - 1
@@ -289,7 +303,7 @@ def text():
 def main(root, folder, samples=None):
     root, folder = pathlib.Path(root), pathlib.Path(folder)
     for name, inputs in {'npy': npy(), 'npz': npz(), 'safetensors': safetensors(), 'gguf': gguf(),
-                         'torch': torch(), 'idx': idx(),
+                         'torch': torch(), 'weights': weights(), 'idx': idx(),
                          'checkpoint': checkpoint(), 'graph': graph(root, samples), 'expression': expression(root),
                          'cache_entry': cache_entry(), 'cache_plan': cache_plan(), 'onnx': onnx(root),
                          'image': image(root), 'wav': wav(), 'csv': csv(), 'text': text()}.items():

@@ -20,6 +20,9 @@ CASE_FN(norm_least, kiln_norm(x, KILN_NORM(.axes = KILN_AXES(1), .ord = -INFINIT
 CASE_FN(norm_negative, kiln_norm(x, KILN_NORM(.axes = KILN_AXES(1), .ord = -2)))
 CASE_FN(logsumexp, kiln_logsumexp(x, KILN_REDUCE(.axes = KILN_AXES(1))))
 CASE_FN(matmul, kiln_matmul(x, y))
+CASE_FN(matmul_packed,
+        curved(kiln_matmul_packed(
+            x, kiln_reshape(kiln_cast(kiln_arange(dev, KILN_I64, 30, 84, 1), KILN_U8), KILN_SHAPE(3, 18)), 2)))
 CASE_FN(reshape, kiln_reshape(curved(x), KILN_SHAPE(3, -1)))
 CASE_FN(reshape_copy, kiln_reshape(kiln_transpose(curved(x), 0, 1), KILN_SHAPE(6)))
 CASE_FN(permute, curved(kiln_permute(x, KILN_AXES(2, 0, 1))))

@@ -154,8 +154,10 @@ void packed_state_stays_packed(void **state)
     kiln_archive *a = kiln_archive_load(golden("packed.gguf"));
     kiln_bundle *b = kiln_archive_bundle(a, dev, KILN_ARCHIVE_BUNDLE(.packed = true));
     assert_no_error();
-    assert_int_equal(kiln_bundle_count(b), 2 * 12 + 8);
-    assert_string_equal(kiln_bundle_string(b, "q4_0.format"), "q4_0");
+    assert_int_equal(kiln_bundle_count(b), 12 + 8 + 4); // of twelve packed ones products take four
+    assert_int_equal(kiln_bundle_int(b, "q4_0.format"), kiln_packing("Q4_0"));
+    assert_int_equal(kiln_packing("iq4_nl"), -1);
+    assert_error(KILN_E_UNSUPPORTED, "packing: no product takes \"iq4_nl\"");
     kiln_tensor *packed = kiln_bundle_tensor(b, "q4_0"), *want = kiln_archive_packed(a, dev, "q4_0", NULL);
     assert_true(kiln_tensor_dtype(packed) == KILN_U8 && kiln_dim(packed, 1) == kiln_dim(want, 1));
     assert_int_equal(kiln_tensor_dtype(kiln_bundle_tensor(b, "f2")), KILN_F16);

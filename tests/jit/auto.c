@@ -6,7 +6,7 @@ static bool explains(kiln_function *j, const char *part)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     bool found = strstr(text, part) != NULL;
     if (!found) print_error("no '%s' in\n%s\n", part, text);

@@ -90,7 +90,7 @@ static char *explain_to_text(kiln_function *f)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(f, file);
+    kiln_explain_with(f, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     realloc_fails_at = -1;
     fclose(file);
     return text;

@@ -21,7 +21,7 @@ static void expect_in_explanation(kiln_function *j, const char *part, char *out,
     char *text = NULL;
     size_t text_B;
     FILE *file = open_memstream(&text, &text_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     const char *at = strstr(text, part);
     if (!at && !out) fail_msg("\"%s\" is not in\n%s", part, text);

@@ -18,7 +18,7 @@ static void explain(kiln_function *j, char **text)
 {
     size_t size_B;
     FILE *file = open_memstream(text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
 }
 

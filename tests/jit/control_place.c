@@ -126,7 +126,7 @@ static bool is_told(kiln_function *j, const char *what)
     char *text = NULL;
     size_t size_B;
     FILE *file = open_memstream(&text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     bool is = strstr(text, what) != NULL;
     free(text);

@@ -115,7 +115,7 @@ static int count_in_explanation(kiln_function *j, const char *part)
     size_t size_B;
     int n = 0;
     FILE *file = open_memstream(&text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     for (const char *at = text; (at = strstr(at, part)); at++) n++;
     free(text);
@@ -204,7 +204,7 @@ static void an_explanation_shows_the_children(void **state)
     char *text = NULL;
     size_t size_B;
     FILE *file = open_memstream(&text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i])) fail_msg("\"%s\" is not in\n%s", parts[i], text);

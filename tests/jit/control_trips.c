@@ -700,7 +700,7 @@ static void explained(kiln_fn fn, const struct loop *l, struct fixture *f, const
     char *text = NULL;
     size_t size_B;
     FILE *file = open_memstream(&text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     if (!strstr(text, part)) fail_msg("\"%s\" is not in\n%s", part, text);
     free(text);

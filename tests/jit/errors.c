@@ -248,7 +248,7 @@ static void names_do_not_steer_terminals(void **state)
     kiln_function *j = kiln_jit(double_it, NULL, KILN_JIT(.name = "red\033[31m\nline"));
     ok(kiln_call(j, &x, 1, &y, 1));
     FILE *file = tmpfile();
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     rewind(file);
     size_t n = fread(text, 1, sizeof text - 1, file);
     text[n] = 0;

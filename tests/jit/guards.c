@@ -16,7 +16,7 @@ static char *explanation(kiln_function *j)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     return text;
 }

@@ -391,7 +391,7 @@ static void expect_explanation(kiln_function *j, const char *beginning)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     if (strncmp(text, beginning, strlen(beginning)) != 0) fail_msg("%s does not begin with %s", text, beginning);
     free(text);

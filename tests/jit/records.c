@@ -679,7 +679,7 @@ static void explained(void **state)
     char *text = NULL;
     size_t size_B = 0;
     FILE *file = open_memstream(&text, &size_B);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     assert_non_null(strstr(text, " launches, in 1 piece\n"));
     assert_non_null(strstr(text, "recorded: "));

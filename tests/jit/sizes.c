@@ -153,7 +153,7 @@ static char *newest_program(kiln_function *j)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(j, file);
+    kiln_explain_with(j, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     char *from = strstr(text, "\n  program ");
     assert_non_null(from);

@@ -5,9 +5,10 @@ exporters write them: shapes computed by Shape, Gather and Concat, masks by Expa
 usage: make_embed.py OUT [--weights FOLDER]
 
 Without --weights OUT gets a small model with random weights, a vocabulary, sentences, and what others make of these:
-ids.txt by the package tokenizers, vectors.npy by numpy in f64, which onnxruntime has to confirm. With it, OUT gets
+ids.txt by the package tokenizers, vectors.npy by numpy in f64, which onnxruntime has to confirm; and the weights as
+others publish them, config.json and model.safetensors. With it, OUT gets
 model.onnx alone, of the network in FOLDER (config.json, model.safetensors), confirmed in the same way.
-Needs onnx, onnxruntime, numpy, tokenizers and, for --weights, safetensors; run by hand.
+Needs onnx, onnxruntime, numpy, tokenizers and safetensors; run by hand.
 """
 import json
 import math
@@ -283,6 +284,9 @@ def main(out, weights_at=None):
     (out / 'sentences.txt').write_text(''.join(s + '\n' for s in SENTENCES), newline='\n')
     (out / 'ids.txt').write_text(''.join(' '.join(map(str, row)) + '\n' for row in ids))
     np.save(out / 'vectors.npy', want)
+    from safetensors.numpy import save_file
+    save_file(weights, out / 'model.safetensors')
+    (out / 'config.json').write_text(json.dumps({**config, 'hidden_act': 'gelu'}, indent=1))
     unknown = sum(row.count(vocabulary.index('[UNK]')) for row in ids)
     print(f'{len(vocabulary)} pieces, {len(SENTENCES)} sentences, {sum(map(len, ids))} ids, {unknown} unknown')
 

@@ -132,6 +132,19 @@ class Facts:
                 self.assertEqual(e['args']['device'], self.name)
 
 
+class Environment(unittest.TestCase):
+    def test_a_profile_of_the_whole_run_is_the_only_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole, part = pathlib.Path(folder, 'whole.json'), pathlib.Path(folder, 'part.json')
+            env = {**os.environ, 'KILN_DEBUG': '', 'KILN_PROFILE': str(whole), 'KILN_CACHE_DIR': f'{folder}/cache'}
+            done = subprocess.run([PROGRAM, 'cpu', str(part)], env=env, capture_output=True, text=True, timeout=200)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f'profile_begin: a profile is being taken already, for {whole}', done.stderr)
+            names = {e['name'] for e in json.loads(whole.read_text())['traceEvents']}
+            self.assertIn('normal', names)
+            self.assertFalse(part.exists())
+
+
 class Cpu(Facts, unittest.TestCase):
     device = 'cpu'
     fuses = LLVM
@@ -149,5 +162,6 @@ class Null(Facts, unittest.TestCase):
 
 
 if __name__ == '__main__':
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(c) for c in (Cpu, Vulkan, Null))
+    load = unittest.defaultTestLoader.loadTestsFromTestCase
+    suite = unittest.TestSuite(map(load, (Cpu, Vulkan, Null, Environment)))
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())

@@ -71,6 +71,28 @@ def check_ids(at):
         assert got == [*whole[:3], whole[-1]], (broken, got)
 
 
+def check_folder(at):
+    """A folder of weights is the same network, and has its own vocabulary."""
+    want = read_npy(os.path.join(folder, 'vectors.npy'))
+    out = os.path.join(at, 'folder.npy')
+    good('--model', folder, *LENGTH, '--text', text, '--batch', '7', '--out', out)
+    far = apart(read_npy(out), want)
+    print(f'folder: {far:.2g}')
+    assert far < 1e-4
+    bare = os.path.join(at, 'bare')
+    os.mkdir(bare)
+    config = open(os.path.join(folder, 'config.json'), 'rb').read()
+    for said, files in (('config.json', []), ('num_attention_heads', [('config.json', b'{}')]),
+                        ('pytorch_model.bin', [('config.json', config)]),
+                        ('position_embeddings', [('model.safetensors', b'\x08' + bytes(7) + b'{}      ')])):
+        for name, data in files:
+            open(os.path.join(bare, name), 'wb').write(data)
+        code, printed, told = run('--model', bare, '--vocab', vocab, 'the')
+        assert code == 1 and said in told and not printed, (said, code, told)
+    code, printed, told = run('--model', bare, 'the')
+    assert code == 1 and 'vocab.txt' in told and not printed, told
+
+
 def check_vectors(at):
     want = read_npy(os.path.join(folder, 'vectors.npy'))
     for batch in batches:
@@ -130,4 +152,5 @@ def check_refused(at):
 with tempfile.TemporaryDirectory() as place:
     check_ids(place)
     check_vectors(place)
+    check_folder(place)
     check_refused(place)

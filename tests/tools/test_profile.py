@@ -75,7 +75,7 @@ class Profile(unittest.TestCase):
 
     def test_cpu_eager(self):
         spans = self.spans(self.take('cpu', '--filter', 'chain5', '--modes', 'eager'))
-        self.assertGreaterEqual(sum(e['name'] == 'tanh' for e in spans), 10)
+        self.assertGreaterEqual(sum(e['name'] == 'tanh' for e in spans), 9)  # the first, 3 to warm up, 5 at least
         self.assertNotIn('capture', {e['cat'] for e in spans})
 
     def test_auto(self):

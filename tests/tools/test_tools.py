@@ -104,6 +104,18 @@ class Info(Common):
             cpu = self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=str(MODULE))
             self.assertTrue(json.loads(cpu)['library']['llvm module'])
 
+    # The one that is there is told, not a place behind it where there is none.
+    def test_module_that_cannot_be_opened(self):
+        if not LLVM:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            lonely(folder)
+            pathlib.Path(folder, 'kiln').mkdir()
+            pathlib.Path(folder, 'kiln/libkiln-llvm.so').write_text('no library')
+            library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
+            self.assertFalse(library['llvm module'])
+            self.assertIn('/kiln/libkiln-llvm.so: file too short', library['llvm module: why not'])
+
     def test_run_builds_what_it_opens(self):
         target = re.search(r'^build build (.*) >&2$', (ROOT / 'tools/run').read_text(), re.M).group(1)
         if not (BUILD / 'build.ninja').exists() or not shutil.which('ninja'):

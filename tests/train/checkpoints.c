@@ -195,6 +195,12 @@ static void expect_same_run(const char *a, const char *b)
     assert_string_equal(p, q);
     free(p);
     free(q);
+    char command[1600];
+    snprintf(
+        command, sizeof command,
+        "cd %s && for f in %s %s; do sed 's/\"seconds\":[^,]*//' $f/log.jsonl > $f/rows; done && cmp %s/rows %s/rows",
+        folder, a, b, a, b);
+    assert_int_equal(system(command), 0);
 }
 
 static void killed_and_gone_on(const char *how)
@@ -425,6 +431,32 @@ static void full_disks(void **state)
     kiln_free(&p);
 }
 
+// Where nothing may be written, the training is told of it and makes its steps.
+static void read_only_folders(void **state)
+{
+    bool root = geteuid() == 0;
+    assert_int_equal(chmod(folder, 0555), 0);
+    if (root) assert_int_equal(seteuid(65534), 0);
+    kiln_training *t =
+        kiln_training_create(folder, KILN_TRAINING(.steps = 6, .log_every = 1, .checkpoint_every = 2, QUIET));
+    make_steps(t, 6);
+    assert_false(kiln_training_goes_on(t));
+    no_error();
+    assert_int_equal(kiln_training_steps(t), 6);
+    assert_int_equal(kiln_training_history(t, "a", NULL, NULL, 0), 6);
+    kiln_training_free(&t);
+    t = kiln_training_create(folder, KILN_TRAINING(.checkpoint_every = 2, .log_every = 1, .strict = true, QUIET));
+    make_steps(t, 2);
+    expect_error(KILN_E_IO, "Permission denied");
+    kiln_training_free(&t);
+    expect_error(KILN_E_IO, "Permission denied"); // what was left could not be written either
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(warnings, 2 + 2 + 4); // rows, curves, checkpoints, the last of which is tried again at the end
+    assert_non_null(strstr(first_warning, "log.csv cannot be written: Permission denied; the training goes on"));
+    assert_false(any_checkpoint() || is_there("log.csv"));
+}
+
 // --- the best
 
 static int rows_until_stop(kiln_training *t, const double *values, int n)
@@ -553,9 +585,10 @@ int main(int argc, char **argv)
     if (argc == 2) device_name = argv[1];
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
     const struct CMUnitTest tests[] = {
-        TEST(killed_eager),     TEST(killed_captured), TEST(which_are_kept), TEST(damaged_ones),
-        TEST(foreign_ones),     TEST(rates),           TEST(full_disks),     TEST(stops_without_a_better_one),
-        TEST(patience_goes_on), TEST(best_comes_back), TEST(wrong_calls),
+        TEST(killed_eager),     TEST(killed_captured),   TEST(which_are_kept),
+        TEST(damaged_ones),     TEST(foreign_ones),      TEST(rates),
+        TEST(full_disks),       TEST(read_only_folders), TEST(stops_without_a_better_one),
+        TEST(patience_goes_on), TEST(best_comes_back),   TEST(wrong_calls),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

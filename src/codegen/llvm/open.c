@@ -36,7 +36,9 @@ static bool try_open(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(opened.why, sizeof opened.why, "%s", dlerror());
+        // What is wrong with a file that is there says more than that there is none elsewhere.
+        const char *why = dlerror();
+        if (!opened.why[0] || !access(path, F_OK)) snprintf(opened.why, sizeof opened.why, "%s", why);
         return false;
     }
     llvm_module_fn *entry;

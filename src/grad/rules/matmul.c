@@ -39,7 +39,16 @@ static kiln_status matmul(void *user, kiln_tensor *const *in, kiln_tensor *const
     return kiln_error();
 }
 
+// w is bytes, and not trained: it is unpacked for the gradient by x alone.
+RULE(matmul_packed)
+{
+    kiln_tensor *w = kiln_unpack_blocks(in[1], kiln_rule_int("format"));
+    din[0] = kiln_cast(kiln_matmul(dout[0], w), kiln_tensor_dtype(dout[0]));
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
     {.op = "matmul", .fn = matmul, .needs_in_for = {1 << 1, 1 << 0}},
+    {.op = "matmul_packed", .fn = matmul_packed, .needs_in = 1 << 1},
 };
 RULES(matmul, rules);

@@ -295,6 +295,7 @@ kiln_status auto_write(struct sink *sink, struct op_call *c, kiln_device *dev, k
 // build.c
 // What computes `wanted`. With `more`, op by op, and with what it passes by that storages wait for.
 kiln_status auto_plan_make(struct segment *s, const struct ref *wanted, size_t n, bool more, struct auto_plan **out);
+kiln_status auto_body_picture(const struct trie *t, const struct auto_body *y, struct str *out); // as entry_picture
 
 // The steps up to `at` that `wanted` needs, in a graph that is there. Inputs in `wanted` become inputs of the graph.
 struct auto_forward {

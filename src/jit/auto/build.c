@@ -185,6 +185,17 @@ static kiln_status compile(const struct auto_body *y, struct program_options *op
     return status;
 }
 
+kiln_status auto_body_picture(const struct trie *t, const struct auto_body *y, struct str *out)
+{
+    struct program_options options = {0};
+    struct program *none;
+    if (t->f) options = function_program_options(t->f);
+    options.name = trie_name(t);
+    options.forms = t->f ? t->f->forms : NULL;
+    options.picture = out;
+    return compile(y, &options, &none);
+}
+
 static void count(struct trie *t, struct auto_body *y)
 {
     struct program_facts facts = {.n_launches = (int)y->graph->nodes.n};

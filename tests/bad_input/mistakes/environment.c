@@ -24,6 +24,7 @@ static void mode_that_is_none(void)
 
 static void seconds_that_are_none(void) {}
 
+#if KILN_WITH_LLVM
 static kiln_status much(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     kiln_tensor *x = in[0];
@@ -48,6 +49,7 @@ static void compiler_that_is_not_there(void)
 {
     compile();
 }
+#endif
 
 static void error_that_nobody_reads(void)
 {
@@ -86,6 +88,27 @@ static void nan_in_a_backward(void)
     kiln_tensor *w = kiln_parameter(kiln_arange(dev, KILN_F32, 0, 3, 1), "w");
     kiln_tensor *y = THERE(kiln_sqrt(w));
     kiln_backward(kiln_sum(y, NULL), NULL);
+}
+
+static kiln_status logs(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    kiln_tensor *y = THERE(kiln_log(in[0]));
+    out[0] = kiln_mean(y, NULL);
+    return kiln_error();
+}
+
+static void nan_in_a_capture(void)
+{
+    kiln_tensor *x = kiln_sub(F32(3), F32(3)), *y;
+    kiln_function *f = kiln_jit(logs, NULL, KILN_JIT(.name = "step"));
+    AT(kiln_call(f, &x, 1, &y, 1));
+    kiln_function_free(&f);
+}
+
+static void error_that_nobody_reads_and_nobody_wants(void)
+{
+    AT(kiln_matmul(F32(2, 3), F32(4, 5)));
 }
 
 static void loop_without_a_scope(void)
@@ -168,9 +191,11 @@ const struct mistake mistakes_in_environment[] = {
         "kiln: KILN_MODE: there is no \"grahp\"; known are eager, graph")
     PROCESS("KILN_WAIT_S=-1", seconds_that_are_none, 0, WHAT,
         "kiln: KILN_WAIT_S: \"-1\" is no number above 0; it is as if it were not set")
+#if KILN_WITH_LLVM
     PROCESS_ON(ON_CPU, "KILN_CACHE_DIR=/dev/null/none KILN_LLVM=/nonexistent/module.so",
         compiler_that_is_not_there, 0, WHAT,
         "kiln: KILN_LLVM: /nonexistent/module.so: No such file or directory")
+#endif
     PROCESS("KILN_LOG=1", error_that_nobody_reads, 0, WHAT,
         "kiln: device_close: an error is pending that nobody has read: matmul: inner dimensions differ: a is "
         "f32[2,3], b is f32[4,5] ({here})")
@@ -186,6 +211,10 @@ const struct mistake mistakes_in_environment[] = {
     PROCESS("KILN_DEBUG=nan", nan_in_a_backward, 0, WHAT,
         "kiln: nan: sqrt.grad0 made 1 infinity in f32[3], the first at [0]; y f32[3] in [0, 1.41421]; dy f32[3] in "
         "[1, 1] ({there}, in the backward)")
+    PROCESS("KILN_DEBUG=nan", nan_in_a_capture, 0, WHAT,
+        "kiln: nan: log made 3 infinities in f32[3], the first at [0]; x f32[3] in [0, 0] ({there})")
+    PROCESS("KILN_LOG=0", error_that_nobody_reads_and_nobody_wants, 0, WHAT,
+        "")
     PROCESS("KILN_LOG=1", loop_without_a_scope, 0, WHAT_TO_DO,
         "kiln: 10000 tensors are alive that no scope owns: each needs kiln_free; a loop takes a scope in each turn, "
         "from kiln_scope_begin to kiln_scope_end, which frees what was made in it ({here})")

@@ -156,19 +156,6 @@ static void function_that_gives_nothing(void)
     AT(kiln_grad(forgets, NULL, &x, 1, NULL, &grad, 1));
 }
 
-static kiln_status counted(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    (void)user, (void)n_in, (void)n_out;
-    out[0] = kiln_argmax(in[0], NULL);
-    return kiln_error();
-}
-
-static void gradient_of_an_integer_result(void)
-{
-    kiln_tensor *x = F32(3), *grad;
-    AT(kiln_grad(counted, NULL, &x, 1, NULL, &grad, 1));
-}
-
 static void check_of_gradients_in_f32(void)
 {
     kiln_tensor *x = F32(3);
@@ -241,8 +228,6 @@ const struct mistake mistakes_in_gradients[] = {
         "grad: the call has 1 results, room is given for 2 ({here})")
     ROW(function_that_gives_nothing, KILN_E_ARGUMENT, WHAT,
         "grad: fn left output 0 NULL; it is the function at {there} ({here})")
-    ROW(gradient_of_an_integer_result, KILN_OK, WHAT,
-        "")
     ROW(check_of_gradients_in_f32, KILN_E_ARGUMENT, WHAT,
         "gradcheck: no input is f64 ({here})")
     ROW(gradients_by_what_is_not_there, KILN_E_GRADIENT, WHAT,

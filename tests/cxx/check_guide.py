@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Fail where an example of the guide lacks its form in C++, or that prints something else.
+
+usage: check_guide.py GUIDE PROGRAM
+
+PROGRAM prints what each example of tests/cxx/guide prints, behind a line `@@ page | heading | number`. The pages that
+it knows are gone through: each ```c example with a ```text block behind it has its form, by the heading that it stands
+below and its number there, or stands in APART with the reason. Places of lines are not compared.
+"""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Examples that C++ has no use for.
+APART = {
+    ('errors', 'Errors are sticky', 2): 'options of a wrong size, which kiln.hpp sets',
+}
+
+
+def plain(text):
+    """Without places of lines, trailing white space, and what messages call a file."""
+    text = re.sub(r' ?\(?\b(?:the function )?(?:at )?[\w.-]+\.c(?:pp)?:\d+\)?', ' LINE', text)
+    return '\n'.join(line.rstrip() for line in text.strip('\n').splitlines())
+
+
+def examples_of(path):
+    """{(page, heading, number): text}, in order."""
+    found, heading, number, info, lines, is_example = {}, '', 0, None, [], False
+    for line in path.read_text().splitlines():
+        if line.lstrip().startswith('```'):
+            if info is None:
+                info, lines = line.strip()[3:].strip(), []
+                continue
+            if info == 'c':
+                number += 1
+            if info == 'text' and is_example:
+                found[path.stem, heading, number] = '\n'.join(lines)
+            is_example, info = info == 'c', None
+        elif info is not None:
+            lines.append(line.removeprefix('    ') if line.startswith('    ') and not lines else line)
+        elif line.startswith('## ') or line.startswith('### '):
+            heading, number, is_example = line.lstrip('# '), 0, False
+    return found
+
+
+def printed_by(program):
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, 'KILN_DEVICE': 'cpu', 'KILN_LOG': '0'}
+        done = subprocess.run([program], cwd=folder, env=env, capture_output=True, text=True, timeout=250)
+    found = {}
+    for part in re.split(r'^@@ ', done.stdout, flags=re.M)[1:]:
+        head, _, text = part.partition('\n')
+        page, heading, number = head.split(' | ')
+        found[page, heading, int(number)] = text
+    return found, done
+
+
+def main(guide, program):
+    printed, done = printed_by(str(pathlib.Path(program).resolve()))
+    bad = [f'exit status {done.returncode}\n{done.stderr}'] if done.returncode else []
+    count, known = collections.Counter(), set()
+    for page in sorted({key[0] for key in printed}):
+        for key, text in examples_of(pathlib.Path(guide) / f'{page}.md').items():
+            known.add(key)
+            place = f'{page}.md, "{key[1]}", example {key[2]}'
+            if key in APART:
+                continue
+            if key not in printed:
+                bad.append(f'{place}: it has no form in tests/cxx/guide')
+            elif plain(printed[key]) != plain(text):
+                bad.append(f'{place}: C++ printed\n{printed[key]}')
+            count[page] += 1
+    bad += [f'tests/cxx/guide has an example that the guide has not: {key}' for key in printed if key not in known]
+    print('\n'.join(bad) if bad else f'{sum(count.values())} examples of {len(count)} pages')
+    return bool(bad) or not count
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
