@@ -4,6 +4,7 @@
 #include "base/float16.h"
 #include "ir/graph.h"
 #include "ops/elementwise.h"
+#include "ops/expr.h"
 #include "ops/families.h"
 #include "scalar/scalar.h"
 #include <math.h>
@@ -107,7 +108,7 @@ static inline void host_elementwise(struct host_run *h, const struct ir_node *n,
     struct scalar_dag dag;
     struct arena a;
     for (int i = 0; i < n->n_in; i++)
-        p[i] = (struct scalar_param){n->op->in_names[i], e->condition_mask >> i & 1 ? CLASS_BOOL : cls};
+        p[i] = (struct scalar_param){elementwise_name_in_expr(n->op, i), e->condition_mask >> i & 1 ? CLASS_BOOL : cls};
     for (int i = 0; i < n->op->n_attrs; i++) p[n->n_in + i] = (struct scalar_param){n->op->attrs[i].name, cls};
     arena_init(&a);
     assert_int_equal(scalar_parse(&a, text, p, n->n_in + n->op->n_attrs, cls, &dag), KILN_OK);

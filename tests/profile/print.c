@@ -134,7 +134,9 @@ static void ceilings_leave_no_trace(void **state)
     kiln_device_get_stats(dev, &after);
     assert_true(last_number(text, "ones") > 0);
     assert_string_equal(text, again);
-    assert_string_equal(strchr(strchr(text, '\n') + 1, '\n'), "\n"); // one row
+    size_t lines = 0;
+    for (const char *at = text; *at; at++) lines += *at == '\n';
+    assert_int_equal(lines, 2); // the names of columns, and one row
     assert_true(after.heap_peak_B == before.heap_peak_B);
     ok(kiln_profile_end());
     free(text), free(again);
