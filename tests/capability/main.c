@@ -70,7 +70,7 @@ char *explanation_of(kiln_function *f)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    kiln_explain(f, file);
+    kiln_explain_with(f, file, KILN_EXPLAIN(.level = KILN_EXPLAIN_DETAIL));
     fclose(file);
     return text;
 }
