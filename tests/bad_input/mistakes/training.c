@@ -1,6 +1,6 @@
 // Optimisers, schedules, loops.
-#include <math.h>
 #include "mistakes.h"
+#include <math.h>
 
 static kiln_tensor *parameter(void)
 {
