@@ -21,8 +21,8 @@ static bool is_of_torch(const struct io_reader *f)
     static const char pickle[] = "data.pkl";
     struct archive_table members = {0};
     bool found = false;
-    zip_read_directory(f, &members);
-    for (size_t i = 0; i < members.n; i++) {
+    kiln_status status = zip_read_directory(f, &members);
+    for (size_t i = 0; !status && i < members.n; i++) {
         const char *name = members.entries[i].name, *slash = strrchr(name, '/');
         found |= !strcmp(slash ? slash + 1 : name, pickle);
     }

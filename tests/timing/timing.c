@@ -192,6 +192,15 @@ static double own_copy_rate(void)
 }
 
 // On a machine that does other things too, one measurement tells little: it is tried again.
+// Sanitizers slow down loops of C, and no memcpy.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOWED true
+#elif defined(__has_feature)
+#define SLOWED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SLOWED false
+#endif
+
 static bool holds(bool (*claim)(void))
 {
     for (int i = 0; i < 12; i++)
@@ -225,6 +234,7 @@ static bool products_are_above(void)
 static void ceilings_are_above(void **state)
 {
     assert_true(holds(copies_are_above));
+    if (SLOWED) return;
     assert_true(holds(others_are_near));
     assert_true(holds(products_are_above));
 }

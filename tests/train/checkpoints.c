@@ -122,6 +122,7 @@ static int run_program(const char *device, char **argv)
     char path[512];
     int64_t last = atoll(argv[2]);
     dev = kiln_device_open(device);
+    kiln_scope *all = kiln_scope_begin();
     make_program(&p);
     kiln_function *f = !strcmp(argv[3], "captured") ? kiln_jit(step, &p, NULL) : NULL;
     kiln_training *t = kiln_training_create(argv[0], KILN_TRAINING(.epochs = EPOCHS, .log_every = 3,
@@ -155,6 +156,7 @@ static int run_program(const char *device, char **argv)
     kiln_average_free(&p.average);
     kiln_cell_free(&p.net);
     kiln_generator_free(&p.own);
+    kiln_scope_end(&all);
     return kiln_error_report(__FILE__, __LINE__);
 }
 

@@ -215,8 +215,8 @@ FN(conditional_of_another_shape)
 FN(branches)
 {
     (void)user, (void)n_in, (void)n_out;
-    THERE(kiln_cond(kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0)), conditional, conditional_of_another_shape,
-                    NULL, in, 1, out, 1));
+    kiln_tensor *is = kiln_greater(kiln_sum(in[0], NULL), kiln_scalar(0));
+    THERE(kiln_cond(is, conditional, conditional_of_another_shape, NULL, in, 1, out, 1));
     return kiln_error();
 }
 

@@ -1,5 +1,6 @@
 // Optimisers, schedules, loops.
 #include "mistakes.h"
+#include <math.h>
 
 static kiln_tensor *parameter(void)
 {
@@ -66,7 +67,7 @@ static void rate_that_is_no_number(void)
 {
     kiln_tensor *w = parameter();
     kiln_optim *opt = kiln_optim_adam(&w, 1, NULL);
-    AT(kiln_optim_set_lr(opt, 0.0 / 0.0));
+    AT(kiln_optim_set_lr(opt, NAN));
     kiln_optim_free(&opt);
 }
 
@@ -180,7 +181,7 @@ const struct mistake mistakes_in_training[] = {
     ROW(nesterov_without_momentum, KILN_E_ARGUMENT, WHAT_TO_DO,
         "optim_sgd: .nesterov needs a momentum and no dampening, got 0 and 0 ({here})")
     ROW(rate_that_is_no_number, KILN_E_ARGUMENT, WHAT_TO_DO,
-        "optim_set_lr: the rate must not be below 0, got -nan ({here})")
+        "optim_set_lr: the rate must not be below 0, got nan ({here})")
     ROW(schedule_of_a_negative_length, KILN_E_ARGUMENT, WHAT_TO_DO,
         "schedule_cosine: the number of steps must be positive, got 0 ({here})")
     ROW(milestones_that_do_not_ascend, KILN_E_ARGUMENT, WHAT_TO_DO,
