@@ -402,6 +402,13 @@ class results {
 class tensor {
   public:
     tensor() = default;
+    tensor(const tensor &) = default;
+    tensor(tensor &&) noexcept = default;
+    ~tensor() = default;
+    /// A variable takes another tensor. What an expression gives, as x[0], is no variable: x.set(value, 0) writes into
+    /// x.
+    tensor &operator=(const tensor &) & = default;
+    tensor &operator=(tensor &&) &noexcept = default;
     /// A number: of rank 0; ops give it the dtype of the other operand within its kind.
     template <class T, detail::if_number<T> = 0> KILN_CXX tensor(T v)
     {
@@ -560,19 +567,19 @@ class tensor {
         return adopt(detail::made(kiln_bitwise_invert(get())));
     }
     /// x += y is x = x + y: a new tensor, so that copies and gradients stay right. add_ and its kin write in place.
-    KILN_CXX tensor &operator+=(const operand &b)
+    KILN_CXX tensor &operator+=(const operand &b) &
     {
         return *this = adopt(detail::made(kiln_add_n(operand(*this).c(), b.c())));
     }
-    KILN_CXX tensor &operator-=(const operand &b)
+    KILN_CXX tensor &operator-=(const operand &b) &
     {
         return *this = adopt(detail::made(kiln_sub_n(operand(*this).c(), b.c())));
     }
-    KILN_CXX tensor &operator*=(const operand &b)
+    KILN_CXX tensor &operator*=(const operand &b) &
     {
         return *this = adopt(detail::made(kiln_mul_n(operand(*this).c(), b.c())));
     }
-    KILN_CXX tensor &operator/=(const operand &b)
+    KILN_CXX tensor &operator/=(const operand &b) &
     {
         return *this = adopt(detail::made(kiln_div_n(operand(*this).c(), b.c())));
     }

@@ -1,11 +1,19 @@
 // kiln.hpp: ownership, operators with numbers, indices, errors and their lines, lambdas, what they throw.
 #include <kiln/kiln.hpp>
 
+#include <type_traits>
+
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 
 using namespace kiln;
+
+// What an expression gives is no place to write to: x[0] = 5 would change nothing.
+static_assert(std::is_assignable<kiln::tensor &, int>::value && std::is_assignable<kiln::tensor &, kiln::tensor>::value,
+              "variables take tensors");
+static_assert(!std::is_assignable<kiln::tensor, int>::value && !std::is_assignable<kiln::tensor, kiln::tensor>::value,
+              "expressions take none");
 
 namespace {
 
