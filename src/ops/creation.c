@@ -30,32 +30,25 @@ kiln_status op_shape_attr(const struct op_call *c, int dtype_attr, int shape_att
     return op_shape(c, shape_attr, (uint8_t)dtype, out);
 }
 
-// What passes compute of integers wraps; `full` takes what its dtype holds.
-static double wrapped(const struct dtype_info *info, double v)
-{
-    if (info->kind != KIND_INT || info->size_B == 8 || !isfinite(v)) return v;
-    double span = ldexp(1, 8 * info->size_B), least = info->is_signed ? -span / 2 : 0;
-    return trunc(v) - floor((trunc(v) - least) / span) * span;
-}
-
 void op_full_attrs(const struct type *t, double value, struct attr *attrs)
 {
     attrs[AT_full_dtype] = (struct attr){.kind = ATTR_DTYPE, .set = true, .i = t->dtype};
     attrs[AT_full_shape] = (struct attr){.kind = ATTR_INTS, .set = true, .count = t->rank};
-    attrs[AT_full_value] = (struct attr){.kind = ATTR_FLOAT, .set = true, .f = wrapped(&dtype_info[t->dtype], value)};
+    attrs[AT_full_value] = (struct attr){.kind = ATTR_FLOAT, .set = true, .f = value};
     memcpy(attrs[AT_full_shape].v, t->dims, sizeof attrs[AT_full_shape].v[0] * t->rank);
 }
 
-static kiln_status check_full(const struct op_call *c, double v)
+kiln_status check_full(const struct attr *attrs)
 {
-    const struct dtype_info *info = &dtype_info[c->out[0].dtype];
-    if (info->kind != KIND_INT) return KILN_OK;
+    int64_t dtype = attrs[AT_full_dtype].i;
+    double v = attrs[AT_full_value].f;
+    if (error_pending) return error_pending;
+    if (dtype < 0 || dtype >= DTYPE_COUNT || dtype_info[dtype].kind != KIND_INT) return KILN_OK;
+    const struct dtype_info *info = &dtype_info[dtype];
     double end = ldexp(1, 8 * info->size_B - info->is_signed), least = info->is_signed ? -end : 0;
-    // A u64 of all ones is -1 where passes make it: no double is it.
-    if (info->size_B == 8 && !info->is_signed && v < 0 && v >= -0x1p63) return KILN_OK;
     if (!(v > least - 1 && v < end))
-        return op_fail(c, KILN_E_ARGUMENT, "%.17g does not go into %s, which holds %.0f to %.0f", v, info->name, least,
-                       end - 1);
+        return error_set(KILN_E_ARGUMENT, "full: %.17g does not go into %s, which holds %.0f to %.0f", v, info->name,
+                         least, end - 1);
     if (info->size_B == 8 && fabs(v) >= 0x1p53)
         log_warn("full: %.0f is 2^53 or more, from where doubles leave out integers; kiln_full_int takes each", v);
     if (v != trunc(v)) log_warn("full: %.17g is no integer, %s holds %.0f", v, info->name, trunc(v));
@@ -64,8 +57,7 @@ static kiln_status check_full(const struct op_call *c, double v)
 
 kiln_status infer_full(struct op_call *c)
 {
-    TRY(op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]));
-    return c->op->index == OP_full ? check_full(c, c->attrs[AT_full_value].f) : KILN_OK;
+    return op_shape_attr(c, AT_full_dtype, AT_full_shape, &c->out[0]);
 }
 
 kiln_status lower_full(const struct op_call *c, struct lowering *lo)

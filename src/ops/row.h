@@ -19,6 +19,9 @@ struct structured_row {
     struct op_products products;
     uint16_t kernel; // family that lower launches, where rows share a lower
     struct op_functions fn;
+    // The public function asks check_<name> first: of what a program that says so does not mean, and graphs, where
+    // passes and older files have it, may hold.
+    bool is_checked;
     const char *outs; // names of the results of an op that has several; it returns a status
     const char *alias, *also, *was;
     // The ONNX ops that the row is, divided by ", ", each with the first version of ONNX's operator set that has it as
@@ -32,6 +35,7 @@ struct structured_row {
     const char *doc;
 };
 extern const struct structured_row structured_rows[];
+kiln_status check_full(const struct attr *attrs); // creation.c
 // The same texts of ONNX ops that are no single row (onnx.def).
 extern const char *const onnx_texts[];
 extern const int onnx_text_count;

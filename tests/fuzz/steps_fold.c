@@ -239,6 +239,27 @@ kiln_tensor *step_matmul(struct operands *o)
     return kiln_matmul(o->a, kiln_transpose(o->a, -1, -2));
 }
 
+// Three rows of a block each, which ops make: a scale of 1/16 in f16, 0x2c00, and 32 elements.
+static kiln_tensor *packed_rows(struct operands *o, bool bytes)
+{
+    kiln_device *dev = kiln_tensor_device(o->a);
+    int64_t n = bytes ? 32 : 16;
+    kiln_tensor *at = kiln_reshape(kiln_arange(dev, KILN_I32, 0, (double)(3 * n), 1), KILN_SHAPE(3, n));
+    kiln_tensor *scale = kiln_mul(kiln_reshape(kiln_arange(dev, KILN_I32, 0, 2, 1), KILN_SHAPE(1, 2)), 0x2c);
+    kiln_tensor *parts[] = {kiln_expand(scale, KILN_SHAPE(3, 2)), kiln_remainder(kiln_mul(at, 37), 251)};
+    return kiln_cast(kiln_concat(parts, 2, 1), KILN_U8);
+}
+
+kiln_tensor *step_packed(struct operands *o)
+{
+    bool bytes = choose(o, 2);
+    if (!is_float(o->a) || !kiln_numel(o->a) || kiln_numel(o->a) > LARGEST / 32) return NULL;
+    kiln_tensor *each = kiln_mul(kiln_add(kiln_arange(kiln_tensor_device(o->a), KILN_F32, 0, 32, 1), 1), 0.03125);
+    kiln_tensor *x = kiln_mul(kiln_unsqueeze(o->a, -1), kiln_cast(each, kiln_tensor_dtype(o->a)));
+    say(o, "matmul_packed(%s by 1/32 .. 1, three rows of %s)", o->na, bytes ? "q8_0" : "q4_0");
+    return kiln_matmul_packed(x, packed_rows(o, bytes), kiln_packing(bytes ? "q8_0" : "q4_0"));
+}
+
 // Sums of products by letters: of one operand, or of two of one shape.
 kiln_tensor *step_einsum(struct operands *o)
 {

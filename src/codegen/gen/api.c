@@ -137,6 +137,7 @@ static void structured_function(struct str *s, const struct structured_row *r, i
     }
     pack_inputs(s, p, n);
     pack_attrs(s, r, p, n);
+    if (r->is_checked) str_addf(s, "    if (check_%s(attrs)) return NULL;\n", r->name);
     if (!n_out)
         str_addf(s, "    return op_apply1(&op_instances[%d], %s, n_in, in, attrs);\n}\n\n", index, dev);
     else {
@@ -154,7 +155,8 @@ static void structured_function(struct str *s, const struct structured_row *r, i
 
 void gen_api(struct str *s)
 {
-    str_add(s, "// Written by kiln-gen from the op tables.\n#define KILN_NO_NUMBERS\n#include \"base/options.h\"\n"
+    str_add(s, "// Written by kiln-gen from the op tables.\n#define KILN_NO_NUMBERS\n#include "
+               "\"base/options.h\"\n#include \"ops/row.h\"\n"
                "#include \"tensor/apply.h\"\n#include <kiln/ops.h>\n\n");
     for (int i = 0; i < elementwise_row_count; i++) {
         const struct elementwise_row *r = &elementwise_rows[i];
