@@ -18,12 +18,6 @@ const struct device_ops *device_kind_for(enum device_role role)
     return NULL;
 }
 
-const char *(*device_shown_text(const kiln_device *dev))(void *unused, const char *name)
-{
-    const struct device_ops *gpu = dev->caps.code == CODE_GLSL ? device_kind_for(ROLE_GPU) : NULL;
-    return dev->ops->shader_text || !gpu ? dev->ops->shader_text : gpu->shader_text;
-}
-
 size_t kiln_device_list(kiln_device_info *out, size_t max)
 {
     size_t n = 0;
