@@ -23,6 +23,9 @@ SANITIZED = 'sanitized' in sys.argv[3:]
 LLVM = 'no-llvm' not in sys.argv[3:]
 BUILD = pathlib.Path(PROGRAM).resolve().parent.parent
 MODULE = BUILD / 'libkiln-llvm.so'
+MAJOR, MINOR = re.search(r"version: '(\d+)\.(\d+)\.", (ROOT / 'meson.build').read_text()).groups()
+# Until 1.0 a minor version may break what the one before promised, so each is a library of its own.
+SONAME = f'libkiln.so.{MAJOR}.{MINOR}' if MAJOR == '0' else f'libkiln.so.{MAJOR}'
 ENV = {k: v for k, v in os.environ.items() if k not in ('KILN_DEVICE', 'KILN_DEBUG')}
 
 
@@ -31,7 +34,7 @@ def run(*args, **env):
 
 
 def lonely(folder):
-    shutil.copy(BUILD / 'libkiln.so.0', folder)
+    shutil.copy(BUILD / SONAME, folder)
 
 
 class Common(unittest.TestCase):
@@ -110,11 +113,12 @@ class Info(Common):
             return
         with tempfile.TemporaryDirectory() as folder:
             lonely(folder)
-            pathlib.Path(folder, 'kiln').mkdir()
-            pathlib.Path(folder, 'kiln/libkiln-llvm.so').write_text('no library')
+            place = pathlib.Path(folder, f'kiln/{MAJOR}.{MINOR}')
+            place.mkdir(parents=True)
+            pathlib.Path(place, 'libkiln-llvm.so').write_text('no library')
             library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
             self.assertFalse(library['llvm module'])
-            self.assertIn('/kiln/libkiln-llvm.so: file too short', library['llvm module: why not'])
+            self.assertIn(f'{place}/libkiln-llvm.so: file too short', library['llvm module: why not'])
 
     def test_run_builds_what_it_opens(self):
         target = re.search(r'^build build (.*) >&2$', (ROOT / 'tools/run').read_text(), re.M).group(1)
@@ -163,7 +167,7 @@ class Info(Common):
         document = json.loads(self.good('--json'))
         version = document['library']['kiln version']
         self.assertEqual(self.good('--version'), f'kiln-info {version}\n')
-        self.assertEqual(pathlib.Path(document['library']['kiln path']).name, 'libkiln.so.0')
+        self.assertEqual(pathlib.Path(document['library']['kiln path']).name, SONAME)
         self.assertIsInstance(document['library']['libdw'], bool)
 
     def test_loader(self):
