@@ -71,7 +71,15 @@ def check_fields(debs, version):
     depends, recommends = field(debs[LIBRARY], 'Depends'), field(debs[LIBRARY], 'Recommends')
     check('libgomp1' in depends and 'zlib1g' in depends, f'{LIBRARY} depends on {depends}')
     check('llvm' not in depends and 'llvm' in recommends.lower(), f'{LIBRARY} recommends {recommends}')
-    check('glslang' in field(debs[LIBRARY], 'Built-Using'), 'what is linked in')
+    check('glslang' in field(debs[LIBRARY], 'Static-Built-Using'), 'what is linked in')
+
+
+def check_shlibs(deb, folder):
+    """Packages of programs will depend on the package of the library that they were linked to."""
+    run('dpkg-deb', '-e', deb, f'{folder}/control')
+    version = LIBRARY.removeprefix('libkiln')
+    lines = pathlib.Path(folder, 'control/shlibs').read_text().splitlines()
+    check(lines and all(line.startswith(f'libkiln {version} {LIBRARY} (>= {version}.') for line in lines), f'{lines}')
 
 
 def check_program(root, folder, version):
@@ -107,6 +115,7 @@ def case_packages(build, source):
         debs = {path.name.split('_')[0]: path for path in pathlib.Path(folder).glob('*.deb')}
         check(set(debs) == set(PACKAGES), f'made are {sorted(debs)}')
         check_fields(debs, version)
+        check_shlibs(debs[LIBRARY], folder)
         root = pathlib.Path(folder, 'root')
         for path in debs.values():
             run('dpkg-deb', '-x', path, root)
