@@ -684,7 +684,14 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
     def test_compare_refuses_what_is_no_document(self):
         good = self.write('good.json', {'rows': [{'name': 'add', 'mode': 'eager', 'time_ns': 1}]})
         other = self.write('other.json', {'rows': [{'name': 'sub', 'mode': 'eager', 'time_ns': 1}]})
-        self.bad(1, 'cannot be read', '--compare', str(self.dir / 'absent.json'), good)
+        self.bad(1, 'absent.json cannot be read: No such file or directory', '--compare', str(self.dir / 'absent.json'),
+                 good)
+        self.bad(1, 'empty.json cannot be read: it is empty', '--compare', self.write('empty.json', ''), good)
+        # Before the rows are timed, not after.
+        for option in ('--json', '--html'):
+            done = self.bad(1, '/absent/a cannot be written: No such file or directory', '--size', 'tiny', option,
+                            f'{self.dir}/absent/a')
+            self.assertEqual(done.stdout, '')
         self.bad(1, 'no row in common', '--compare', good, other)
         self.bad(1, 'there is no list "rows"', '--compare', self.write('a.json', '{"rows": 3}'), good)
         broken = ('{"rows": [', '{"rows" [', '["\\u12"]', '{"rows": [1 2]}', '{} x', '[' * 100, '"\\q"',
