@@ -397,8 +397,8 @@ class Run(Common):
 
     def test_list(self):
         text = self.good(self.FILE, '--list')
-        for line in ('function convolution', '  input in0: f32[n,4]', '  output out0: f32[n,3]', '  output out2: i32[n]',
-                     '  input number0: number f64[]', 'weight w: f32[4,3] parameter'):
+        for line in ('function convolution', '  input in0: f32[n,4]', '  output out0: f32[n,3]',
+                     '  output out2: i32[n]', '  input number0: number f64[]', 'weight w: f32[4,3] parameter'):
             self.assertIn(line + '\n', text)
 
     def test_run(self):
@@ -454,8 +454,8 @@ class Run(Common):
         self.bad(1, 'no number in0; there are: number0\nkiln-run: in0 is no number: --input in0=FILE\n', *step,
                  '--number', 'in0=3')
         self.bad(1, 'the function has no number x; there are: none\n', *convolution, '--number', 'x=3')
-        self.bad(1, 'the function has no output other; there are: out0\n', *convolution, '--input', f'in0={ones}', '--output',
-                 f'other={self.dir / "y.npy"}')
+        self.bad(1, 'the function has no output other; there are: out0\n', *convolution, '--input', f'in0={ones}',
+                 '--output', f'other={self.dir / "y.npy"}')
         wide = self.write('wide.npy', (1, 1, 3, 4), [1] * 12)
         self.bad(1, 'input 0 of convolution is f32[1,1,3,4], its signature says f32[1,1,3,3]', *convolution, '--input',
                  f'in0={wide}')
@@ -463,8 +463,8 @@ class Run(Common):
         self.bad(1, 'has no open dimension m', self.FILE, '--function', 'rows', '--compile', '--size', 'n=2', '--size',
                  'm=2')
         for size in ('x', '0', '-2', ''):
-            self.bad(1, f'--size n={size}: a size is a number of 1 or more', self.FILE, '--function', 'rows', '--compile',
-                     '--size', f'n={size}')
+            self.bad(1, f'--size n={size}: a size is a number of 1 or more', self.FILE, '--function', 'rows',
+                     '--compile', '--size', f'n={size}')
         self.bad(1, 'the value is no number', self.FILE, '--function', 'step', '--input', f'in0={ones}', '--input',
                  f'in1={ones}', '--number', 'number0=fast')
         self.bad(1, 'there are no graphs in it', str(ROOT / 'tests/golden/io/numpy.safetensors'))
