@@ -6,6 +6,7 @@
 #include <kiln/debug.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,13 @@ static int fail(const char *path, const char *why)
     return 1;
 }
 
+static int fail_to_read(const char *path)
+{
+    char what[256];
+    snprintf(what, sizeof what, "cannot be read: %s", strerror(errno));
+    return fail(path, what);
+}
+
 // What is asked for must be there.
 static int conclude(const struct shown *s, const char *path)
 {
@@ -80,6 +88,7 @@ static char *read_all(FILE *f, size_t *size_B)
     return text;
 }
 
+// With the cause in errno where it is NULL.
 static char *read_path(const char *path)
 {
     bool piped = !strcmp(path, "-");
@@ -90,7 +99,9 @@ static char *read_path(const char *path)
         free(text);
         text = NULL;
     }
+    int cause = errno;
     if (f && !piped) fclose(f);
+    errno = cause;
     return text;
 }
 
@@ -98,7 +109,7 @@ int shader_graph(const char *path, const struct shader_request *r)
 {
     struct shown s = {.r = r};
     char *text = read_path(path);
-    if (!text) return fail(path, "cannot be read");
+    if (!text) return fail_to_read(path);
     kiln_device *dev = kiln_device_open(r->device);
     kiln_graph_text_kernels(text, strlen(text), !strcmp(path, "-") ? "standard input" : path, dev, show_compiled, &s);
     free(text);
@@ -195,5 +206,6 @@ int shader_dump(const char *folder, const struct shader_request *r)
         free(programs[i]);
     }
     free(programs);
-    return ok ? conclude(&s, folder) : fail(folder, "cannot be read");
+    if (n < 0) return fail_to_read(folder);
+    return ok ? conclude(&s, folder) : fail(folder, "a file in it cannot be read");
 }
