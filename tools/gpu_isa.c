@@ -126,8 +126,8 @@ static bool inside(const struct loop *a, const struct loop *b)
 
 static bool is_hotter(size_t depth, const struct isa_counts *c, const struct isa_summary *than)
 {
-    if (depth != than->depth) return depth > than->depth;
     if (c->multiply_adds != than->loop.multiply_adds) return c->multiply_adds > than->loop.multiply_adds;
+    if (depth != than->depth) return depth > than->depth;
     if (c->load_B != than->loop.load_B) return c->load_B > than->loop.load_B;
     return c->instructions > than->loop.instructions;
 }
