@@ -19,6 +19,6 @@ struct isa_summary {
     size_t n_loops, depth;         // of the hottest one: loops that it is in, itself among them
 };
 
-// The hottest loop is that of the innermost ones which has most multiply-adds, then the deepest, then the one that loads
-// most, then the longest.
+// The hottest loop is that of the innermost ones which has most multiply-adds, then the deepest, then the one that
+// loads most, then the longest.
 void isa_read(const char *assembly, struct isa_summary *out);

@@ -38,7 +38,8 @@ class GpuStatic(unittest.TestCase):
         self.check(lambda r: None, 0, '3 kernels on navi21 as committed')
 
     def test_figures_are_compared_exactly(self):
-        self.check(lambda r: r['catalogue']['add_f32'].__setitem__(6, 46), 1, 'add_f32: instructions 45 -> 46', '--write')
+        self.check(lambda r: r['catalogue']['add_f32'].__setitem__(6, 46), 1, 'add_f32: instructions 45 -> 46',
+                   '--write')
         self.check(lambda r: r['rows']['chain5']['add_mul'].__setitem__(0, 15), 1, 'chain5/add_mul: vgprs 16 -> 15')
 
     def test_kernels_that_come_and_go(self):
