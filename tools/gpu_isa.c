@@ -1,4 +1,4 @@
-// A loop is a branch back to a label: all lines from the label to the branch. An innermost one has no other inside.
+// A loop is a branch back to a label: all lines from the label to the branch.
 #include "gpu_isa.h"
 
 #include <ctype.h>
@@ -132,18 +132,26 @@ static bool is_hotter(size_t depth, const struct isa_counts *c, const struct isa
     return c->instructions > than->loop.instructions;
 }
 
+// What stands in the loop and in none inside it.
+static void count_own(const struct listing *l, const struct loop *of, struct isa_counts *c)
+{
+    for (size_t k = of->begin; k <= of->end; k++) {
+        bool own = true;
+        for (size_t i = 0; i < l->n_loops && own; i++)
+            own = !inside(&l->loops[i], of) || k < l->loops[i].begin || k > l->loops[i].end;
+        if (own) count(&l->lines[k], c);
+    }
+}
+
 static void weigh_loops(const struct listing *l, struct isa_summary *out)
 {
     out->n_loops = l->n_loops;
     for (size_t i = 0; i < l->n_loops; i++) {
-        size_t depth = 1, within = 0;
-        for (size_t k = 0; k < l->n_loops; k++) {
-            depth += inside(&l->loops[i], &l->loops[k]);
-            within += inside(&l->loops[k], &l->loops[i]);
-        }
+        size_t depth = 1;
+        for (size_t k = 0; k < l->n_loops; k++) depth += inside(&l->loops[i], &l->loops[k]);
         struct isa_counts c = {0};
-        for (size_t k = l->loops[i].begin; k <= l->loops[i].end; k++) count(&l->lines[k], &c);
-        if (within || !is_hotter(depth, &c, out)) continue;
+        count_own(l, &l->loops[i], &c);
+        if (!is_hotter(depth, &c, out)) continue;
         out->loop = c;
         out->depth = depth;
     }

@@ -15,10 +15,10 @@ struct isa_counts {
 };
 
 struct isa_summary {
-    struct isa_counts whole, loop; // loop: the hottest one; all 0 without one
+    struct isa_counts whole, loop; // loop: the hottest one, without those inside; all 0 without one
     size_t n_loops, depth;         // of the hottest one: loops that it is in, itself among them
 };
 
-// The hottest loop is that of the innermost ones which has most multiply-adds, then the deepest, then the one that
-// loads most, then the longest.
+// The hottest loop is the one with most multiply-adds of its own, then the deepest, then the one that loads most, then
+// the longest.
 void isa_read(const char *assembly, struct isa_summary *out);

@@ -122,6 +122,18 @@ static void set_operands(struct constants *c, const kiln_kernel_info *k, const c
     }
 }
 
+// Row-major matrices: in four bits of VARIANT_0 each, how they lie, as shaders/matmul.comp says.
+static void set_product(struct constants *c, const char *dtype)
+{
+    bool wide = !strcmp(dtype, "f64") || !strcmp(dtype, "i64");
+    uint32_t tile = wide ? 64 : 128;
+    set(c, FIRST_VARIANT + 1, dtype[0] == 'i' ? 1 : wide ? 8 : 4);
+    set(c, LOCAL, tile == 128 ? 256 : 128);
+    set(c, FIRST_VARIANT, 0xfef);
+    set(c, FIRST_VARIANT + 2, tile);
+    set(c, FIRST_VARIANT + 3, tile);
+}
+
 // Large dense tensors on a GPU of many lanes.
 static void set_form(struct constants *c, const kiln_kernel_info *k)
 {
@@ -140,7 +152,7 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
         set(c, ROW_PHASE, 0);
     } else {
         for (uint32_t i = 0; i < 4; i++) set(c, FIRST_VARIANT + i, 0);
-        if (!strcmp(k->row, "matmul")) set(c, FIRST_VARIANT + 2, 128);
+        if (!strcmp(k->row, "matmul")) set_product(c, k->dtype);
     }
 }
 
