@@ -89,7 +89,7 @@ def build(text, tools, folder, cxx=False):
 
 
 def read_ahead(tools, folder):
-    """The tools with kiln.hpp as GCC has read it once, for all examples; a compiler that cannot use it reads it anew."""
+    """The tools with kiln.hpp as GCC has read it once, for all; a compiler that cannot use it reads it anew."""
     include, library, compiler = tools
     header = folder / 'kiln/kiln.hpp'
     header.parent.mkdir()
