@@ -13,18 +13,18 @@
 
 enum { ROWS = 24, POINTS = 2048 }; // of a slice: multiples of what a tile has, and enough to be worth a call
 
-struct result { // of a product: one matrix, row by row
+struct product_rows { // of a product: one matrix, row by row
     int32_t buffer;
     int64_t offset_B, rows, columns;
 };
 
-static bool find_result(const struct program_maker *m, const struct launch *l, struct result *out)
+static bool find_result(const struct program_maker *m, const struct launch *l, struct product_rows *out)
 {
     int nb = l->rank - 3;
     if (!m->p->dev->caps.host || strcmp(kernel_info(l->kernel)->name, "matmul") || nb < 0) return false;
     const struct launch_operand *b = &l->operands[1], *c = &l->operands[2];
     if ((b->flags | c->flags) & OPERAND_IMMEDIATE) return false;
-    *out = (struct result){(int32_t)c->slot, (int64_t)c->address, l->sizes[nb], l->sizes[nb + 1]};
+    *out = (struct product_rows){(int32_t)c->slot, (int64_t)c->address, l->sizes[nb], l->sizes[nb + 1]};
     if (c->strides[nb + 1] != 1 || c->strides[nb] != out->columns) return false;
     for (int d = nb - 1; d >= 0; d--) {
         if (b->strides[d] || c->strides[d] != out->rows * out->columns) return false;
@@ -35,7 +35,8 @@ static bool find_result(const struct program_maker *m, const struct launch *l, s
 
 // A way through a buffer whose first dimension has `size` points: it keeps to rows of the result, each of which is
 // passed by `size` / rows points of that dimension.
-static bool keeps_to_rows(const struct result *r, int64_t at, const int64_t *strides, const int64_t *sizes, int n_dims)
+static bool keeps_to_rows(const struct product_rows *r, int64_t at, const int64_t *strides, const int64_t *sizes,
+                          int n_dims)
 {
     int64_t each = sizes[0] / r->rows, reach = at;
     if (sizes[0] % r->rows || strides[0] * each != r->columns || at < 0) return false;
@@ -46,12 +47,12 @@ static bool keeps_to_rows(const struct result *r, int64_t at, const int64_t *str
     return reach < strides[0];
 }
 
-static bool is_sliced(const struct result *r, int64_t size, int n_dims)
+static bool is_sliced(const struct product_rows *r, int64_t size, int n_dims)
 {
     return n_dims > 0 && size % r->rows == 0;
 }
 
-static bool kernel_follows(const struct result *r, const struct action *a)
+static bool kernel_follows(const struct product_rows *r, const struct action *a)
 {
     const struct fused_kernel *k = a->compiled && a->n_entries == 1 ? a->fused[0] : NULL;
     if (!k || !jit_is_wide(a->compiled) || k->has_total || k->n_checks || k->trips.on || k->table) return false;
@@ -73,7 +74,7 @@ static bool kernel_follows(const struct result *r, const struct action *a)
     return reads;
 }
 
-static bool launch_follows(const struct result *r, const struct action *a)
+static bool launch_follows(const struct product_rows *r, const struct action *a)
 {
     const struct launch *l = a->plain;
     if (!l || a->random || kernel_info(l->kernel)->kind != KERNEL_POINTWISE || user_kernel(l->kernel)) return false;
@@ -132,7 +133,7 @@ static bool are_apart(const struct action *a, const struct action *b)
 }
 
 // The first action behind `i` that reads the result, if it may stand right behind; 0: there is none.
-static size_t find_follower(const struct program_maker *m, size_t i, const struct result *r)
+static size_t find_follower(const struct program_maker *m, size_t i, const struct product_rows *r)
 {
     const struct action *v = m->actions.v;
     for (size_t j = i + 1; j < m->actions.n; j++) {
@@ -195,7 +196,7 @@ static void slice_launch(const struct launch *l, int64_t each, struct launch_aft
     }
 }
 
-static kiln_status pair(struct program_maker *m, size_t i, size_t j, const struct result *r)
+static kiln_status pair(struct program_maker *m, size_t i, size_t j, const struct product_rows *r)
 {
     struct action *v = m->actions.v, follower = v[j];
     struct launch_after *a = arena_alloc(&m->p->arena, sizeof *a);
@@ -220,7 +221,7 @@ static kiln_status pair(struct program_maker *m, size_t i, size_t j, const struc
 kiln_status maker_pair_products(struct program_maker *m)
 {
     for (size_t i = 0; i + 1 < m->actions.n; i++) {
-        struct result r;
+        struct product_rows r;
         const struct action *a = &m->actions.v[i];
         if (!a->plain || a->random || !find_result(m, a->plain, &r)) continue;
         size_t j = find_follower(m, i, &r);
