@@ -24,7 +24,18 @@ static kiln_status early_step(void *net, kiln_tensor *const *in, size_t n_in, ki
     return kiln_backward(out[0], NULL);
 }
 
-// Both were captured before a profile began.
+static void early_block(kiln_cell *net, kiln_device *dev, kiln_tensor *x)
+{
+    float gradient[5 * 192];
+    KILN_CAPTURE(dev)
+    {
+        kiln_tensor *y = kiln_cell_call(net, x); // line: early block
+        KILN_CHECK(kiln_backward(kiln_mean(kiln_mul(y, y), NULL), NULL));
+        KILN_CHECK(kiln_read(kiln_gradient(kiln_cell_parameter(net, "1.weight")), gradient, sizeof gradient));
+    }
+}
+
+// All were captured before a profile began.
 static void call_early(kiln_function *forward, kiln_function *step, kiln_tensor *x)
 {
     kiln_tensor *y, *loss;
@@ -61,8 +72,12 @@ int main(int argc, char **argv)
     kiln_cell *net = kiln_nn_sequential(KILN_CELLS(kiln_nn_flatten(), kiln_nn_dense(dev, 192, 7, NULL)));
     kiln_function *captured = kiln_jit(chain, NULL, NULL);
     kiln_cell *known = kiln_nn_sequential(KILN_CELLS(kiln_nn_flatten(), kiln_nn_dense(dev, 192, 5, NULL)));
+    kiln_cell *other = kiln_nn_sequential(KILN_CELLS(kiln_nn_flatten(), kiln_nn_dense(dev, 192, 5, NULL)));
     kiln_function *forward = kiln_jit(early, known, NULL), *step = kiln_jit(early_step, known, NULL);
-    for (int i = 0; i < 2; i++) call_early(forward, step, x);
+    for (int i = 0; i < 4; i++) {
+        call_early(forward, step, x);
+        early_block(other, dev, x);
+    }
     KILN_CHECK(kiln_profile_begin(argv[2]));
 
     kiln_matmul(a, b);                                       // line: matmul
@@ -84,6 +99,7 @@ int main(int argc, char **argv)
     KILN_CHECK(kiln_backward(loss, NULL));
 
     call_early(forward, step, x);
+    early_block(other, dev, x);
 
     kiln_scope *inner = kiln_scope_begin();
     kiln_zeros(dev, KILN_F32, KILN_SHAPE(1024, 1024)); // line: large
@@ -96,6 +112,7 @@ int main(int argc, char **argv)
     kiln_function_free(&forward);
     kiln_function_free(&step);
     kiln_cell_free(&known);
+    kiln_cell_free(&other);
     kiln_cell_free(&net);
     kiln_scope_end(&scope);
     kiln_device_close(&dev);

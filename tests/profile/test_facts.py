@@ -109,7 +109,7 @@ class Facts:
             self.assertNotIn('cell', self.span(mark)['args'])
 
     def test_what_was_captured_before_the_profile_keeps_its_place(self):
-        for mark in ('early', 'early step'):
+        for mark in ('early', 'early step', 'early block'):
             found = [e['args'] for e in self.spans if e['cat'] == 'launch' and e['args'].get('line') == LINES[mark]]
             self.assertEqual({a.get('cell') for a in found}, {'sequential.1 (dense 192 → 5)'}, mark)
             products = [a.get('backward', False) for a in found if 'matmul' in a['op']]
