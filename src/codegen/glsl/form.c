@@ -157,7 +157,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     }
     bool dense = false;
     for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
-    f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
+    if (f->kind != GLSL_COLUMNS && f->chunk == 4 && dense) f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }
 
