@@ -16,5 +16,5 @@ struct gemm {
     const struct launch_after *after; // what goes on with rows of `out`, or NULL
 };
 
-// Each element is summed over k in an order that depends on k and the dtypes alone.
+// Each element is summed over k in an order that follows from sizes, strides and dtypes, never from threads.
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g);

@@ -53,7 +53,7 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, uint32_t
 static void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, uint32_t *panel)
 {
     int64_t units = (k + 1) / 2;
-    for (int64_t half = 0; half < 2 * LANES; half += LANES)
+    for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES)
         for (int64_t u = 0; u < units; u += LANES) {
             __m512 r[LANES];
             for (int64_t c = 0; c < LANES; c++)
@@ -105,7 +105,20 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
     pack_runs(a->at, a->col, k, rows, to, rows, false);
 }
 
+TARGET static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
+{
+    if (out->dtype != KILN_BF16) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            __mmask16 there = first_16(columns - c);
+            __m256bh v = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c));
+            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, (__m256i)v);
+        }
+    return true;
+}
+
 const struct gemm_kind CPU_FN(cpu_gemm_bf16) = {
+    .store = store,
     .tiles = {GEMM_ROWS, 2 * LANES, 384, 144, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 2,

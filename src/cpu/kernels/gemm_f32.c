@@ -93,7 +93,7 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *t
 PACK void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, float *panel, const unsigned dtype,
                        const int size_B)
 {
-    for (int64_t half = 0; half < 2 * LANES; half += LANES)
+    for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES) // a tile reads as many vectors as it has
         for (int64_t q = 0; q < k; q += LANES) {
             __m512 r[LANES];
             for (int64_t c = 0; c < LANES; c++)
@@ -134,6 +134,20 @@ static void pack_a(const struct gemm_matrix *a, int64_t rows, int64_t k, void *t
     pack_a_any(CLASS_F32, a, rows, k, to, ld);
 }
 
+#define STORE store
+static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
+{
+    if (out->dtype != KILN_F16) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            __mmask16 there = first_16(columns - c);
+            __m512 v = _mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c);
+            __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, half);
+        }
+    return true;
+}
+
 static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to)
 {
     switch (a->dtype) {
@@ -144,6 +158,7 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
     pack_a_across_any(CLASS_F32, a, rows, k, to);
 }
 #else
+#define STORE NULL
 static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
 {
     pack_b_any(&CPU_FN(cpu_gemm_f32), CLASS_F32, b, k, n, panel);
@@ -161,6 +176,7 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
 #endif
 
 const struct gemm_kind CPU_FN(cpu_gemm_f32) = {
+    .store = STORE,
     .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 1,

@@ -40,7 +40,12 @@ struct gemm_kind {
     void (*pack_a)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to, int64_t ld);
     // The same where rows are neighbours in memory: to[position * rows + row].
     void (*pack_a_across)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to);
+    // Sums, rows ld apart, into a result whose columns follow each other; false: not of this dtype. Or NULL.
+    bool (*store)(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns);
 };
 
 extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16);
+// A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
+bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
 bool CPU_FN(cpu_gemm_has_bf16)(void); // whether the processor multiplies pairs of bf16

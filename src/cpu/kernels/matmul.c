@@ -361,11 +361,10 @@ static bool splits_by_batch(const struct product *p)
     return p->batches > 1 && (size < LARGE_PRODUCT || p->batches % threads == 0 || p->batches >= 4 * threads);
 }
 
-// With few rows or columns BLAS reads what there is of the large operand as it lies.
 static bool wants_blas(const struct product *p)
 {
 #if defined(__AVX512F__)
-    bool slower = is_thin(p);
+    bool slower = false;
 #else
     bool slower = true;
 #endif
