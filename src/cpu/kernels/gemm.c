@@ -15,7 +15,10 @@ enum {
     MAX_COLUMNS = 1024, // of a block, so that its sums fit into the second-level cache
     MAX_K = 1 << 15,    // positions of a chunk
     OWN_SIZE = 1 << 25, // multiplications up to which threads do not wait for each other's panels
-    ACROSS = 16,        // positions that are packed for all rows before the next
+    SHORT = 8,
+    MIDDLE = 16,    // positions of rows that come from memory, a stream each
+    AHEAD_B = 1024, // that are asked of memory in each of them
+    ACROSS = 16,    // positions that are packed for all rows before the next
     PACK_COST = 24,
     EDGE = 8, // what it costs to pack a row of a, and to read a panel, in columns and rows
 };
@@ -28,6 +31,7 @@ struct gemm_plan {
     int64_t row_blocks, column_blocks;
     char *packed_b; // panels of the chunk; NULL: b is read as it lies
     bool pack_a, in_place, add, last;
+    bool streams;  // rows of b come from memory, a few at a time
     bool by_piece; // a piece of a panel is packed where it is multiplied, for few rows
     int64_t step;  // positions of a block of k
     bool hands_on; // blocks have whole rows, of which `after` takes slices
@@ -65,7 +69,7 @@ static kiln_status pack_panels(void *user, int64_t begin, int64_t end)
         for (int64_t q = 0; q < p->k; q += step) {
             struct gemm_matrix b = at(&p->g->b, p->k0 + q, p->column0 + i * wide);
             kind->pack_b(&b, least(p->k - q, step), least(p->columns - i * wide, wide),
-                         p->packed_b + i * panel_B(p) + q / kind->depth * wide * kind->unit_B);
+                         p->packed_b + i * panel_B(p) + q / kind->depth * wide * kind->unit_B, 0);
         }
     return KILN_OK;
 }
@@ -118,6 +122,19 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
         }
 }
 
+// The next panel is asked of memory in the course of the first two tiles of this one; rows of b that are read as they
+// lie some panels ahead.
+static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i,
+                      struct gemm_tile *t)
+{
+    bool ahead = p->packed_b && i < 2 && panel + 1 < b->panel0 + b->panels;
+    t->next = ahead ? t->b + panel_B(p) + i * t->k * 64 : t->b;
+    t->next_B = ahead ? 64 : 0;
+    if (p->packed_b || p->by_piece || !p->streams || i > 0) return;
+    t->next = t->b + AHEAD_B;
+    t->next_B = t->b_step_B;
+}
+
 // One panel against all rows of the block, k positions from q on.
 static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t q, int64_t k)
 {
@@ -128,7 +145,7 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
     struct gemm_tile t = {.k = parts(k, kind->depth), .ld_out = b->ld, .columns = columns, .add = b->add || q > 0};
     if (p->by_piece) {
         struct gemm_matrix from = at(&p->g->b, p->k0 + q, p->column0 + column);
-        kind->pack_b(&from, k, columns, b->piece);
+        kind->pack_b(&from, k, columns, b->piece, p->streams ? AHEAD_B : 0);
         t.b = b->piece;
         t.b_step_B = wide * unit_B;
     } else if (p->packed_b) {
@@ -147,9 +164,7 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
         t.step_B = across ? rows * unit_B : p->pack_a ? unit_B : a->col * unit_B;
         t.a = !p->pack_a ? at(a, b->row0 + r, p->k0 + q).at : b->a + r * (across ? t.k : packed_row(p)) * unit_B;
         t.out = b->sums + (r * b->ld + column - b->panel0 * wide) * sum_B(p);
-        bool ahead = p->packed_b && i < 2 && panel + 1 < b->panel0 + b->panels;
-        t.next = ahead ? t.b + panel_B(p) + i * t.k * 64 : t.b;
-        t.next_B = ahead ? 64 : 0;
+        ask_ahead(p, b, panel, i, &t);
         kind->tile[rows - 1][columns > kind->lanes](&t);
         r += rows;
     }
@@ -251,7 +266,8 @@ static double blocks_cost(const struct gemm_plan *p, int64_t row_blocks, int64_t
 // Blocks of few enough rows and columns, of which each thread gets as many as any other where that is possible.
 static void choose_blocks(struct gemm_plan *p, int64_t threads)
 {
-    int64_t rows = parts(p->g->m, p->kind->tiles.m), columns = p->hands_on ? 1 : parts(p->columns, MAX_COLUMNS);
+    int64_t rows = parts(p->g->m, p->kind->tiles.m),
+            columns = p->hands_on || p->streams ? 1 : parts(p->columns, MAX_COLUMNS);
     int64_t most = p->hands_on ? 1 : p->panels;
     p->row_blocks = rows, p->column_blocks = columns;
     double best = blocks_cost(p, rows, columns, threads);
@@ -296,15 +312,16 @@ static bool wants_packed_b(const struct gemm_plan *p)
 // of few rows, by their panels one after the other; what follows in a column is packed as it comes.
 static void choose_step(struct gemm_plan *p, bool *pack_b)
 {
-    enum { FEW_ROWS = 48, SHORT = 32 };
+    enum { FEW_ROWS = 48 };
     const struct gemm_kind *kind = p->kind;
     p->step = kind->tiles.k * kind->depth;
     if (p->g->m > FEW_ROWS || !p->g->k) return;
     p->by_piece = *pack_b;
     *pack_b = false;
     bool large = (double)p->g->k * (double)p->g->n * cpu_dtype_size_B[p->g->b.dtype] > kind->tiles.panels_B / 16;
-    if (p->g->b.col == 1 && large)
-        p->step = SHORT;
+    p->streams = p->g->b.col == 1 && large;
+    if (p->streams)
+        p->step = p->g->m <= 4 ? SHORT : MIDDLE;
     else if (p->by_piece)
         p->step /= 2;
 }

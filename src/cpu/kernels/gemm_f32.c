@@ -77,9 +77,10 @@ static inline vector_f32 load_first(int64_t n, const void *at)
 // Runs of n elements that follow each other in memory, one for each of k positions `step` elements apart: dense rows of
 // `ld` units, of which whole vectors are written, or n units alone.
 PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *to, int64_t ld, bool whole,
-                    const unsigned dtype, const int size_B)
+                    int64_t ahead_B, const unsigned dtype, const int size_B)
 {
-    for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld)
+    for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld) {
+        if (whole && ahead_B) __builtin_prefetch(at + ahead_B);
         for (int64_t c = 0; c < (whole ? ld : n); c += LANES) {
             __m512 v = load_f32(at + c * size_B, n - c, dtype);
             if (whole)
@@ -87,6 +88,7 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *t
             else
                 _mm512_mask_storeu_ps(to + c, first_16(n - c), v);
         }
+    }
 }
 
 // Columns whose k positions follow each other in memory.
@@ -104,13 +106,14 @@ PACK void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, float 
         }
 }
 
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     if (b->col == 1) {
         switch (b->dtype) {
-        case KILN_F32: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_F32, 4); return;
-        case KILN_F16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_F16, 2); return;
-        case KILN_BF16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_BF16, 2); return;
+        case KILN_F32: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_F32, 4); return;
+        case KILN_F16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_F16, 2); return;
+        case KILN_BF16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_BF16, 2); return;
         }
     } else if (b->row == 1) {
         switch (b->dtype) {
@@ -126,9 +129,9 @@ static void pack_a(const struct gemm_matrix *a, int64_t rows, int64_t k, void *t
 {
     if (a->col == 1) {
         switch (a->dtype) {
-        case KILN_F32: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_F32, 4); return;
-        case KILN_F16: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_F16, 2); return;
-        case KILN_BF16: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_BF16, 2); return;
+        case KILN_F32: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_F32, 4); return;
+        case KILN_F16: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_F16, 2); return;
+        case KILN_BF16: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_BF16, 2); return;
         }
     }
     pack_a_any(CLASS_F32, a, rows, k, to, ld);
@@ -151,16 +154,17 @@ static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, i
 static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to)
 {
     switch (a->dtype) {
-    case KILN_F32: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_F32, 4); return;
-    case KILN_F16: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_F16, 2); return;
-    case KILN_BF16: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_BF16, 2); return;
+    case KILN_F32: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_F32, 4); return;
+    case KILN_F16: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_F16, 2); return;
+    case KILN_BF16: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_BF16, 2); return;
     }
     pack_a_across_any(CLASS_F32, a, rows, k, to);
 }
 #else
 #define STORE NULL
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     pack_b_any(&CPU_FN(cpu_gemm_f32), CLASS_F32, b, k, n, panel);
 }
 

@@ -6,12 +6,16 @@
 #if defined(__AVX2__)
 #include "cpu/kernels/gemm_few_vector.h"
 
+enum { AHEAD = 2048 }; // bytes that are asked of memory before they are needed
+
 #define TARGET
 #define SUM    float
 #define VECTOR few_vector
 #define ZERO   few_zero
 #define MULADD few_muladd
 #define TOTAL  few_total
+#define SPREAD few_spread
+#define STORE  few_store
 #define NAME   f32
 #define X      float
 #define W      float
@@ -36,6 +40,7 @@
 #if defined(__AVX512F__)
 #undef TARGET
 #undef MULADD
+#undef SPREAD
 #define TARGET __attribute__((target("avx512bf16")))
 #define MULADD few_muladd_pairs
 #define NAME   pairs
@@ -48,6 +53,8 @@
 #undef TARGET
 #define TARGET
 #endif
+#undef SPREAD
+#undef STORE
 #undef SUM
 #undef VECTOR
 #undef ZERO
@@ -58,6 +65,8 @@
 #define ZERO   few_zero_f64
 #define MULADD few_muladd_f64
 #define TOTAL  few_total_f64
+#define SPREAD few_spread_f64
+#define STORE  few_store_f64
 #define NAME   f64
 #define X      double
 #define W      double
@@ -72,24 +81,61 @@ typedef void few_fn(const void *x, int64_t ld_x, const void *w, int64_t ld_w, in
 struct few {
     const struct gemm *g;
     few_fn *fn;
-    const char *x; // rows that lie along k
-    int64_t ld_x;
+    const char *x;               // rows that lie along k
+    int64_t ld_x, ld_w, columns; // of a unit of work
+    unsigned x_dtype;
 };
 
-enum { MOST_ROWS = 8, LEAST_K = 32, COLUMNS = 32 }; // columns of a unit of work
+enum { MOST_ROWS = 16, MOST_ALONG = 2, LEAST_K = 32, LEAST_SIZE = 1 << 14, COLUMNS = 32, RUN = 2048 };
 
-static few_fn *kernel_of(const struct gemm *g, unsigned *x_dtype)
+static bool is_along_n(const struct gemm *g)
 {
-    unsigned w = g->b.dtype;
-    *x_dtype = cpu_class_dtype[g->cls];
-    if (g->cls == CLASS_F64) return w == KILN_F64 ? few_f64 : NULL;
+    return g->m <= MOST_ALONG && g->b.col == 1 && g->k * g->n >= LEAST_SIZE;
+}
+
+static bool is_along_k(const struct gemm *g)
+{
+    return g->m <= MOST_ROWS && g->b.row == 1 && g->k >= LEAST_K && g->n >= 4;
+}
+
+static few_fn *kernel_along_n(const struct gemm *g)
+{
+    if (g->cls == CLASS_F64) return g->b.dtype == KILN_F64 ? along_f64 : NULL;
+    switch (g->b.dtype) {
+    case KILN_F32: return along_f32;
+    case KILN_F16: return along_f16;
+    case KILN_BF16: return along_bf16;
+    default: return NULL;
+    }
+}
+
+static few_fn *kernel_along_k(const struct gemm *g, unsigned *x_dtype)
+{
+    if (g->cls == CLASS_F64) return g->b.dtype == KILN_F64 ? few_f64 : NULL;
 #if defined(__AVX512F__)
-    if (w == KILN_BF16 && g->a.dtype == KILN_BF16 && CPU_FN(cpu_gemm_has_bf16)()) {
+    if (g->b.dtype == KILN_BF16 && g->a.dtype == KILN_BF16 && CPU_FN(cpu_gemm_has_bf16)()) {
         *x_dtype = KILN_BF16;
         return few_pairs;
     }
 #endif
-    return w == KILN_F32 ? few_f32 : w == KILN_F16 ? few_f16 : w == KILN_BF16 ? few_bf16 : NULL;
+    switch (g->b.dtype) {
+    case KILN_F32: return few_f32;
+    case KILN_F16: return few_f16;
+    case KILN_BF16: return few_bf16;
+    default: return NULL;
+    }
+}
+
+static bool choose(const struct gemm *g, struct few *f)
+{
+    bool along_n = is_along_n(g);
+    *f = (struct few){.g = g, .x_dtype = cpu_class_dtype[g->cls], .columns = along_n ? RUN : COLUMNS};
+    if (along_n)
+        f->fn = kernel_along_n(g);
+    else if (is_along_k(g))
+        f->fn = kernel_along_k(g, &f->x_dtype);
+    f->ld_w = along_n ? g->b.row : g->b.col;
+    return f->fn;
 }
 
 static kiln_status multiply_columns(void *user, int64_t begin, int64_t end)
@@ -97,45 +143,55 @@ static kiln_status multiply_columns(void *user, int64_t begin, int64_t end)
     const struct few *f = user;
     const struct gemm *g = f->g;
     bool in_place = g->out.dtype == cpu_class_dtype[g->cls] && g->out.col == 1;
-    int64_t sum_B = cpu_class_size_B[g->cls];
-    double room[MOST_ROWS * COLUMNS];
+    char *room = in_place ? NULL : cpu_scratch(CPU_SCRATCH_SUMS, (size_t)(g->m * f->columns) * sizeof(double));
+    if (!in_place && !room) return error_pending;
     for (int64_t i = begin; i < end; i++) {
-        int64_t c = i * COLUMNS, n = g->n - c < COLUMNS ? g->n - c : COLUMNS;
+        int64_t c = i * f->columns, n = g->n - c < f->columns ? g->n - c : f->columns;
         char *out = g->out.at + c * g->out.col * cpu_dtype_size_B[g->out.dtype];
-        f->fn(f->x, f->ld_x, g->b.at + c * g->b.col * cpu_dtype_size_B[g->b.dtype], g->b.col, g->k,
-              in_place ? (void *)out : room, in_place ? g->out.row : COLUMNS, g->m, n);
+        f->fn(f->x, f->ld_x, g->b.at + c * g->b.col * cpu_dtype_size_B[g->b.dtype], f->ld_w, g->k,
+              in_place ? out : room, in_place ? g->out.row : f->columns, g->m, n);
         if (!in_place)
-            CPU_FN(cpu_store_tile)(out, g->out.dtype, g->out.row, g->out.col, room, COLUMNS, g->cls, g->m, n);
+            CPU_FN(cpu_store_tile)(out, g->out.dtype, g->out.row, g->out.col, room, f->columns, g->cls, g->m, n);
     }
-    (void)sum_B;
+    return KILN_OK;
+}
+
+// Rows of a along k, in the dtype that the kernel takes.
+static kiln_status lay_rows(struct few *f)
+{
+    const struct gemm_matrix *a = &f->g->a;
+    int64_t m = f->g->m, k = f->g->k;
+    f->x = a->at, f->ld_x = a->row;
+    if (a->dtype == f->x_dtype && a->col == 1) return KILN_OK;
+    char *dense = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(m * k * cpu_dtype_size_B[f->x_dtype]));
+    if (!dense) return error_pending;
+    f->x = dense, f->ld_x = k;
+    if (f->x_dtype != KILN_BF16) {
+        CPU_FN(cpu_load_tile)(dense, k, f->g->cls, a->at, a->dtype, m, k, a->row, a->col);
+        return KILN_OK;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t q = 0; q < k; q++) memcpy(dense + (i * k + q) * 2, a->at + (i * a->row + q * a->col) * 2, 2);
     return KILN_OK;
 }
 
 bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g)
 {
-    unsigned dtype;
-    bool along = g->b.row == 1 && g->b.col >= 0;
-    return g->m <= MOST_ROWS && along && g->k >= LEAST_K && g->n >= 4 && kernel_of(g, &dtype);
+    struct few f;
+    return choose(g, &f);
 }
 
 kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g)
 {
-    unsigned dtype;
-    struct few f = {.g = g, .fn = kernel_of(g, &dtype), .x = g->a.at, .ld_x = g->a.row};
-    if (g->a.dtype != dtype || g->a.col != 1) {
-        char *dense = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(g->m * g->k * cpu_dtype_size_B[dtype]));
-        if (!dense) return error_pending;
-        f.x = dense, f.ld_x = g->k;
-        if (dtype == KILN_BF16)
-            for (int64_t i = 0; i < g->m; i++)
-                for (int64_t q = 0; q < g->k; q++)
-                    ((uint16_t *)(void *)dense)[i * g->k + q] =
-                        ((const uint16_t *)(const void *)g->a.at)[i * g->a.row + q * g->a.col];
-        else
-            CPU_FN(cpu_load_tile)(dense, g->k, g->cls, g->a.at, g->a.dtype, g->m, g->k, g->a.row, g->a.col);
+    struct few f;
+    choose(g, &f);
+    TRY(lay_rows(&f));
+    if (f.columns > COLUMNS) { // a run for each thread
+        int64_t each = (g->n + cpu_threads() - 1) / cpu_threads();
+        if (each < f.columns) f.columns = each < COLUMNS ? COLUMNS : (each + COLUMNS - 1) / COLUMNS * COLUMNS;
     }
-    int64_t units = (g->n + COLUMNS - 1) / COLUMNS, size_B = cpu_dtype_size_B[g->b.dtype];
-    int64_t cost = COLUMNS * g->k * (g->m > size_B ? g->m : size_B) / 16 + 1;
+    int64_t units = (g->n + f.columns - 1) / f.columns, size_B = cpu_dtype_size_B[g->b.dtype];
+    int64_t cost = f.columns * g->k * (g->m > size_B ? g->m : size_B) / 16 + 1;
     return cpu_parallel(units, cost, multiply_columns, &f);
 }
 #else

@@ -71,6 +71,25 @@ FEW few_vector_f64 few_load_f64(const double *at, int64_t n)
 {
     return n >= 8 ? _mm512_loadu_pd(at) : _mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), at);
 }
+FEW few_vector few_spread(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+FEW void few_store(float *at, few_vector v, int64_t n)
+{
+    _mm512_mask_storeu_ps(at, first_16(n), v);
+}
+
+FEW few_vector_f64 few_spread_f64(double x)
+{
+    return _mm512_set1_pd(x);
+}
+
+FEW void few_store_f64(double *at, few_vector_f64 v, int64_t n)
+{
+    _mm512_mask_storeu_pd(at, (__mmask8)first_16(n), v);
+}
 #else
 enum { FEW_LANES = 8 };
 typedef __m256 few_vector;
@@ -139,5 +158,31 @@ FEW few_vector_f64 few_load_f64(const double *at, int64_t n)
     if (n >= 4) return _mm256_loadu_pd(at);
     __m256i there = _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
     return _mm256_maskload_pd(at, there);
+}
+
+FEW few_vector few_spread(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+FEW void few_store(float *at, few_vector v, int64_t n)
+{
+    if (n >= FEW_LANES)
+        _mm256_storeu_ps(at, v);
+    else
+        memcpy(at, &v, (size_t)n * sizeof *at);
+}
+
+FEW few_vector_f64 few_spread_f64(double x)
+{
+    return _mm256_set1_pd(x);
+}
+
+FEW void few_store_f64(double *at, few_vector_f64 v, int64_t n)
+{
+    if (n >= 4)
+        _mm256_storeu_pd(at, v);
+    else
+        memcpy(at, &v, (size_t)n * sizeof *at);
 }
 #endif

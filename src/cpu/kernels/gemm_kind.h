@@ -35,7 +35,8 @@ struct gemm_kind {
     // [rows - 1][vectors - 1]
     gemm_tile_fn *const (*tile)[2];
     // k positions of at most tiles.columns columns of b; all tiles.columns are written, positions in rows of them.
-    void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel);
+    // Where positions are rows, what lies ahead_B behind is asked of memory.
+    void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel, int64_t ahead_B);
     // k positions of `rows` rows of a; a row is ld units long.
     void (*pack_a)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to, int64_t ld);
     // The same where rows are neighbours in memory: to[position * rows + row].
