@@ -367,7 +367,7 @@ static struct gemm_matrix transposed(const struct gemm_matrix *x)
     return (struct gemm_matrix){x->at, x->col, x->row, x->dtype};
 }
 
-static const struct gemm_kind *kind_of(const struct gemm *g)
+const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g)
 {
     if (g->cls == CLASS_F64) return &CPU_FN(cpu_gemm_f64);
     bool pairs = g->a.dtype == KILN_BF16 && g->b.dtype == KILN_BF16;
@@ -390,7 +390,7 @@ kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
         turned.a = transposed(&g->b), turned.b = transposed(&g->a), turned.out = transposed(&g->out);
     }
     if (turned.n == 1) turned.out.col = 1;
-    struct gemm_plan p = {.g = &turned, .kind = kind_of(g)};
+    struct gemm_plan p = {.g = &turned, .kind = CPU_FN(cpu_gemm_kind)(g)};
     bool few = CPU_FN(cpu_gemm_is_few)(&turned);
     TRY(few ? CPU_FN(cpu_gemm_few)(&turned) : multiply(&p));
     return g->after && (few || !turned.after) ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;

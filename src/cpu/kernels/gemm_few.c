@@ -84,9 +84,19 @@ struct few {
     const char *x;               // rows that lie along k
     int64_t ld_x, ld_w, columns; // of a unit of work
     unsigned x_dtype;
+    char *sums; // of all pieces
 };
 
-enum { MOST_ROWS = 16, MOST_ALONG = 2, LEAST_K = 32, LEAST_SIZE = 1 << 14, COLUMNS = 32, RUN = 2048 };
+enum {
+    MOST_ROWS = 16,
+    MOST_ALONG = 2,
+    LEAST_K = 32,
+    LEAST_SIZE = 1 << 14,
+    COLUMNS = 32,
+    RUN = 2048,
+    PIECES = 16,
+    LARGE = 1 << 20
+};
 
 static bool is_along_n(const struct gemm *g)
 {
@@ -175,6 +185,50 @@ static kiln_status lay_rows(struct few *f)
     return KILN_OK;
 }
 
+// A large matrix is read fastest row after row. Pieces of k, a fixed number of them, give sums of their own, which are
+// added up in order.
+static kiln_status multiply_positions(void *user, int64_t begin, int64_t end)
+{
+    const struct few *f = user;
+    const struct gemm *g = f->g;
+    int64_t size_B = cpu_dtype_size_B[g->b.dtype], x_B = cpu_dtype_size_B[f->x_dtype];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t q0 = g->k * i / PIECES, q1 = g->k * (i + 1) / PIECES;
+        f->fn(f->x + q0 * x_B, f->ld_x, g->b.at + q0 * g->b.row * size_B, f->ld_w, q1 - q0,
+              f->sums + i * g->m * g->n * x_B, g->n, g->m, g->n);
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_pieces(void *user, int64_t begin, int64_t end)
+{
+    const struct few *f = user;
+    const struct gemm *g = f->g;
+    int64_t numel = g->m * g->n;
+    float *narrow = (float *)(void *)f->sums;
+    double *wide = (double *)(void *)f->sums;
+    for (int64_t p = 1; p < PIECES; p++)
+        for (int64_t i = begin; i < end; i++)
+            if (g->cls == CLASS_F64)
+                wide[i] += wide[p * numel + i];
+            else
+                narrow[i] += narrow[p * numel + i];
+    return KILN_OK;
+}
+
+static kiln_status multiply_by_pieces(struct few *f)
+{
+    const struct gemm *g = f->g;
+    int64_t sum_B = cpu_class_size_B[g->cls], numel = g->m * g->n;
+    f->sums = cpu_scratch(CPU_SCRATCH_SUMS, (size_t)(PIECES * numel * sum_B));
+    if (!f->sums) return error_pending;
+    TRY(cpu_parallel(PIECES, g->k * g->n / PIECES / 4, multiply_positions, f));
+    TRY(cpu_parallel(numel, PIECES, add_pieces, f));
+    CPU_FN(cpu_store_tile)
+    (g->out.at, g->out.dtype, g->out.row, g->out.col, f->sums, g->n, g->cls, g->m, g->n);
+    return KILN_OK;
+}
+
 bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g)
 {
     struct few f;
@@ -186,6 +240,7 @@ kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g)
     struct few f;
     choose(g, &f);
     TRY(lay_rows(&f));
+    if (f.columns > COLUMNS && g->k * g->n >= LARGE && g->k >= 8 * PIECES) return multiply_by_pieces(&f);
     if (f.columns > COLUMNS) { // a run for each thread
         int64_t each = (g->n + cpu_threads() - 1) / cpu_threads();
         if (each < f.columns) f.columns = each < COLUMNS ? COLUMNS : (each + COLUMNS - 1) / COLUMNS * COLUMNS;

@@ -111,7 +111,6 @@ TARGET static inline __attribute__((always_inline)) void JOIN(add_rows, NAME)(co
 #pragma GCC unroll 8
         for (int q = 0; q < positions; q++) {
             VECTOR y = LOAD_W(w + q * ld_w + c, columns - c);
-            __builtin_prefetch((const char *)(w + q * ld_w + c) + AHEAD);
 #pragma GCC unroll 2
             for (int i = 0; i < rows; i++) s[i] = MULADD(z[i][q], y, s[i]);
         }

@@ -46,6 +46,7 @@ struct gemm_kind {
 };
 
 extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16);
+const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g);
 // A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
 bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
 kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
