@@ -4,7 +4,8 @@
 // threads share what is packed. A block of rows then takes the panels in turn, k positions at a time: rows of a, packed
 // or as they lie, wait in the second-level cache, the piece of a panel in the first, and what meets adds up in the
 // block of the result, whose elements thus get their sums in an order that depends on the sizes of blocks of k alone. A
-// finished block is converted, or handed on (`after`), before it leaves the cache.
+// finished block is converted before it leaves the cache, and where it has whole rows, what goes on with them (`after`)
+// follows at once.
 //
 // Large factors b are taken in chunks of columns, whose panels fit into the third-level cache; endless k in chunks too.
 #include "cpu/kernels/gemm_kind.h"
@@ -27,7 +28,8 @@ struct gemm_plan {
     int64_t row_blocks, column_blocks;
     char *packed_b; // panels of the chunk; NULL: b is read as it lies
     bool pack_a, in_place, add, last;
-    char *sums; // of all of out, where it is not in place and k comes in chunks
+    bool hands_on; // blocks have whole rows, of which `after` takes slices
+    char *sums;    // of all of out, where it is not in place and k comes in chunks
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -150,7 +152,6 @@ static kiln_status finish_block(const struct gemm_plan *p, const struct gemm_blo
 {
     const struct gemm *g = p->g;
     if (!p->last) return KILN_OK;
-    if (g->after) return g->after(g->user, b->sums, b->ld, b->row0, b->rows, b->column0, b->columns);
     if (p->in_place) return KILN_OK;
     struct gemm_matrix out = at(&g->out, b->row0, b->column0);
     CPU_FN(cpu_store_tile)(out.at, out.dtype, out.row, out.col, b->sums, b->ld, g->cls, b->rows, b->columns);
@@ -185,15 +186,31 @@ static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64
     return finish_block(p, &b);
 }
 
+// Blocks of rows are of about equal height; in whole slices where those are handed on.
+static int64_t block_row(const struct gemm_plan *p, int64_t r)
+{
+    int64_t slice = p->hands_on ? p->g->after->rows : 1;
+    return least(parts(p->g->m, slice) * r / p->row_blocks * slice, p->g->m);
+}
+
+static kiln_status hand_on(const struct gemm_plan *p, int64_t r)
+{
+    if (!p->hands_on || !p->last) return KILN_OK;
+    int64_t slice = p->g->after->rows;
+    return CPU_FN(cpu_after)(p->g->after, block_row(p, r) / slice, parts(block_row(p, r + 1), slice));
+}
+
 // Blocks go along columns first, so that those of one thread share rows.
 static kiln_status multiply_blocks(void *user, int64_t begin, int64_t end)
 {
     const struct gemm_plan *p = user;
     for (int64_t i = begin; i < end; i++) {
         int64_t r = i / p->column_blocks, c = i % p->column_blocks;
-        int64_t row0 = p->g->m * r / p->row_blocks, row1 = p->g->m * (r + 1) / p->row_blocks;
+        int64_t row0 = block_row(p, r), row1 = block_row(p, r + 1);
         int64_t panel0 = p->panels * c / p->column_blocks, panel1 = p->panels * (c + 1) / p->column_blocks;
+        if (row1 == row0) continue;
         TRY(multiply_block(p, row0, row1 - row0, panel0, panel1 - panel0));
+        TRY(hand_on(p, r));
     }
     return KILN_OK;
 }
@@ -204,12 +221,14 @@ static kiln_status multiply_panels(void *user, int64_t begin, int64_t end)
     struct gemm_plan p = *(const struct gemm_plan *)user;
     if (p.packed_b) TRY(pack_panels(&p, begin, end));
     int64_t most = parts(MAX_COLUMNS, p.kind->tiles.columns), pieces = parts(end - begin, most);
-    for (int64_t r = 0; r < p.row_blocks; r++)
-        for (int64_t c = 0; c < pieces; c++) {
-            int64_t row0 = p.g->m * r / p.row_blocks, row1 = p.g->m * (r + 1) / p.row_blocks;
+    for (int64_t r = 0; r < p.row_blocks; r++) {
+        int64_t row0 = block_row(&p, r), row1 = block_row(&p, r + 1);
+        for (int64_t c = 0; c < pieces && row1 > row0; c++) {
             int64_t panel0 = begin + (end - begin) * c / pieces, panel1 = begin + (end - begin) * (c + 1) / pieces;
             TRY(multiply_block(&p, row0, row1 - row0, panel0, panel1 - panel0));
         }
+        TRY(hand_on(&p, r));
+    }
     return KILN_OK;
 }
 
@@ -222,10 +241,11 @@ static double blocks_cost(const struct gemm_plan *p, int64_t row_blocks, int64_t
 // Blocks of few enough rows and columns, of which each thread gets as many as any other where that is possible.
 static void choose_blocks(struct gemm_plan *p, int64_t threads)
 {
-    int64_t rows = parts(p->g->m, p->kind->tiles.m), columns = parts(p->columns, MAX_COLUMNS);
+    int64_t rows = parts(p->g->m, p->kind->tiles.m), columns = p->hands_on ? 1 : parts(p->columns, MAX_COLUMNS);
+    int64_t most = p->hands_on ? 1 : p->panels;
     p->row_blocks = rows, p->column_blocks = columns;
     double best = blocks_cost(p, rows, columns, threads);
-    for (int64_t c = columns; c <= p->panels && c < columns + threads; c++)
+    for (int64_t c = columns; c <= most && c < columns + threads; c++)
         for (int64_t r = rows; r <= p->g->m && r < rows + threads; r++) {
             double cost = blocks_cost(p, r, c, threads);
             if (cost >= best) continue;
@@ -239,7 +259,7 @@ static kiln_status multiply_chunk(struct gemm_plan *p)
     int64_t threads = cpu_threads();
     double size = (double)p->g->m * (double)p->columns * (double)(p->k > 0 ? p->k : 1);
     bool even = p->panels >= 4 * threads || p->panels % threads == 0;
-    if (threads == 1 || (size <= OWN_SIZE && even)) {
+    if (threads == 1 || (size <= OWN_SIZE && even && !p->hands_on)) {
         p->row_blocks = parts(p->g->m, tiles->m), p->column_blocks = 1;
         return cpu_parallel(p->panels, (int64_t)(size / 16 / (double)p->panels) + 1, multiply_panels, p);
     }
@@ -278,6 +298,7 @@ static kiln_status multiply(struct gemm_plan *p)
     int64_t one_B = (parts(longest, kind->depth) + 1) * wide * kind->unit_B, most = kind->tiles.panels_B / one_B;
     int64_t chunks = pack_b ? parts(parts(g->n, wide), most > 1 ? most : 1) : 1;
     int64_t step = parts(parts(g->n, wide), chunks) * wide;
+    p->hands_on = g->after && chunks == 1 && parts(g->m, g->after->rows) >= cpu_threads();
     for (p->column0 = 0; p->column0 < g->n; p->column0 += step) {
         p->columns = least(g->n - p->column0, step);
         p->panels = parts(p->columns, wide);
@@ -293,7 +314,7 @@ static kiln_status multiply(struct gemm_plan *p)
             p->k0 += p->k;
         } while (p->k0 < g->k);
     }
-    return KILN_OK;
+    return g->after && !p->hands_on ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
 }
 
 static struct gemm_matrix transposed(const struct gemm_matrix *x)

@@ -35,10 +35,11 @@ struct product {
     enum scalar_class cls;
     int n_batch; // dimensions
     int64_t batch_sizes[MAX_RANK], batches, m, n, k;
-    int64_t steps_B[3][MAX_RANK]; // of a, b, out along the batch dimensions
-    struct matrix a, b, out;      // of batch 0
-    bool blas;                    // in a section of its
-    bool registers;               // by the library's own product
+    int64_t steps_B[3][MAX_RANK];     // of a, b, out along the batch dimensions
+    struct matrix a, b, out;          // of batch 0
+    bool blas;                        // in a section of its
+    bool registers;                   // by the library's own product
+    const struct launch_after *after; // of the only matrix
 };
 
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
@@ -281,7 +282,7 @@ static struct matrix transposed(const struct matrix *x)
 static kiln_status in_registers(const struct product *p, const struct matrix *a, const struct matrix *b,
                                 const struct matrix *out)
 {
-    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls};
+    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls, .after = p->after};
     g.a = (struct gemm_matrix){a->at, a->row_stride, a->col_stride, a->dtype};
     g.b = (struct gemm_matrix){b->at, b->row_stride, b->col_stride, b->dtype};
     g.out = (struct gemm_matrix){out->at, out->row_stride, out->col_stride, out->dtype};
@@ -380,11 +381,13 @@ kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int
     bool floats = p.cls == CLASS_F32 || p.cls == CLASS_F64;
     p.blas = floats && wants_blas(&p) && section_try();
     p.registers = floats && !p.blas;
+    if (p.registers && p.batches == 1) p.after = l->after;
     kiln_status status;
     if (splits_by_batch(&p))
         status = cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
     else
         status = run_batches(&p, 0, p.batches);
     if (p.blas) section_leave();
+    if (!status && l->after && !p.after) status = CPU_FN(cpu_after_all)(l->after);
     return status;
 }
