@@ -64,8 +64,8 @@ uint64_t find(const uint op, const uint operand, const slice s, const uint m, co
 }
 #define FIND(op, s, m, k) find(op, OPERAND_##op, s, m, k)
 
-#define A_ALONG_K LIES(0, ALONG)
-#define B_ALONG_K LIES(1, ALONG)
+#define A_ALONG LIES(0, ALONG)
+#define B_ALONG LIES(1, ALONG)
 #define a_value(s, m, k) LOAD(0, FIND(0, s, m, k))
 #define b_value(s, n, k) LOAD(1, FIND(1, s, n, k))
 #define store_result(s, m, n, v) STORE(2, FIND(2, s, m, n), v)
