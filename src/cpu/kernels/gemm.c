@@ -15,8 +15,8 @@ enum {
     MAX_COLUMNS = 1024, // of a block, so that its sums fit into the second-level cache
     MAX_K = 1 << 15,    // positions of a chunk
     OWN_SIZE = 1 << 25, // multiplications up to which threads do not wait for each other's panels
-    SHORT = 8,
-    MIDDLE = 16,    // positions of rows that come from memory, a stream each
+    SHORT = 8,          // positions of rows that come from memory, a stream each, by how often they are passed
+    LONG = 128,
     AHEAD_B = 1024, // that are asked of memory in each of them
     ACROSS = 16,    // positions that are packed for all rows before the next
     PACK_COST = 24,
@@ -304,8 +304,9 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 // row is a few lines, one of them at each step, which is slow where b is large and passed through often.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 21, FEW_ROWS = 128 };
-    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B;
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128 };
+    int64_t lines = p->kind->tiles.columns * p->kind->unit_B / 64;
+    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B * lines;
 }
 
 // Where b is passed through once or a few times it comes from memory. What follows in a row is then read in long pieces
@@ -321,7 +322,7 @@ static void choose_step(struct gemm_plan *p, bool *pack_b)
     bool large = (double)p->g->k * (double)p->g->n * cpu_dtype_size_B[p->g->b.dtype] > kind->tiles.panels_B / 16;
     p->streams = p->g->b.col == 1 && large;
     if (p->streams)
-        p->step = p->g->m <= 4 ? SHORT : MIDDLE;
+        p->step = p->g->m > 4 ? LONG : p->by_piece ? 2 * SHORT : SHORT;
     else if (p->by_piece)
         p->step /= 2;
 }
