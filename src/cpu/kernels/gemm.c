@@ -301,12 +301,15 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 }
 
 // A factor that lies well is packed where that pays: rows of a never, as each of them is a stream for itself. Of b a
-// row is a few lines, one of them at each step, which is slow where b is large and passed through often.
+// row is a few lines, one of them at each step, which is slow where b is large and passed through often, or where a
+// panel that is packed stays in the first-level cache for many rows.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 20, FEW_ROWS = 128 };
-    int64_t lines = p->kind->tiles.columns * p->kind->unit_B / 64;
-    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B * lines;
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 256, SMALL_PANEL_B = 1 << 14 };
+    const struct gemm *g = p->g;
+    int64_t row_B = p->kind->tiles.columns * p->kind->unit_B, lines = row_B / 64;
+    bool large = (double)g->k * (double)g->n * p->kind->unit_B > SMALL_B * lines;
+    return (g->m > FEW_ROWS && large) || (g->m >= MANY_ROWS && g->k <= SMALL_PANEL_B / row_B);
 }
 
 // Blocks of k are as long as each other, and not one more for a rest of less than two fifths.
