@@ -145,7 +145,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     set(c, N_REDUCE, row);
     set(c, INDIRECT, 0);
     set(c, NARROW, pointwise || row);
-    if (pointwise || row) set(c, EACH, row ? 4 : 1);
+    if (pointwise || row)
+        set(c, EACH, (row && k->inputs) || (pointwise && strcmp(k->dtype, "f64") && strcmp(k->dtype, "i64")) ? 4 : 1);
     if (pointwise) {
         set(c, POINTWISE_VEC, 4);
         set(c, POINTWISE_TAIL, 0);

@@ -293,7 +293,9 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     }
     p->form.local = p->form.lanes * p->form.rows;
     p->form.narrow = vk_operands_are_narrow(l);
-    p->form.each = p->form.wide && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
+    // What reads nothing is computed at length, and gains nothing from four at a time.
+    p->form.each =
+        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
     if (p->form.each == 1) p->splat = 0;
 }
 
