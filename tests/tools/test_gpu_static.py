@@ -65,6 +65,18 @@ class GpuStatic(unittest.TestCase):
         self.assertIn('80% of the hottest loop', *rules('mlp/matmul_add', '', **loop))
         self.assertIn('128 registers', *rules('attention/mul_matmul_softmax_matmul', '', vgprs=128))
 
+    def test_peers(self):
+        def figures(**values):
+            return [values.get(c, 0) for c in static.COLUMNS]
+        now = {'catalogue': {'m': figures(waves=8, loop_instructions=280, loop_multiply_adds=256)}, 'rows': {}}
+        def said(**values):
+            peers = {'project': 'p', 'columns': list(static.COLUMNS), 'kernels': {
+                'x': {'ours': 'm', 'by': 'multiply_adds', 'figures': figures(**{'waves': 4, **values})}}}
+            return list(static.compare_peers(peers, now))
+        self.assertEqual(said(loop_instructions=300, loop_multiply_adds=256), [])
+        self.assertIn('1.094 instructions', *said(loop_instructions=260, loop_multiply_adds=256))
+        self.assertIn('8 waves', *said(loop_instructions=300, loop_multiply_adds=256, waves=12))
+
     def test_another_driver_is_skipped(self):
         self.check(lambda r: r.update(driver='Mesa 2', catalogue={}), 77, 'made with Mesa 1, this is Mesa 2')
 
