@@ -13,11 +13,11 @@
 //     A_FOURS, B_FOURS                      whether they may be had so; without these they always may
 //     STORE_FOUR(c, m, n, four)             four results along N, all inside
 //     EVEN                                  M and N are multiples of TILE, K is one of DEPTH: there is no edge
-// and ONE_WAY for processors, which go both ways of a condition: elements are fetched one by one.
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
-// memory to registers, as far as they lie inside the sizes; what is left is fetched with a question for each element. An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
+// memory to registers, as far as they lie inside the sizes; what is left is fetched with a question for each element.
+// An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
 // apart, so that neighbours read neighbouring words. The more results an invocation has, the less it reads for each.
 // Sums run along K in order: the same bits from run to run.
 const uint Q_M = TILE > 32 ? 2 : 1, Q_N = TILE > 64 ? 2 : 1;
@@ -44,12 +44,12 @@ uvec2 place(const uint i, const bool along_k)
 #define EVEN false
 #endif
 // Elements one by one are all that there is, or are much of it where fours may be far apart, else what the edge needs.
-#if defined ONE_WAY || defined A_FOURS
+#ifdef A_FOURS
 #define A_EACH [[unroll]]
 #else
 #define A_EACH [[dont_unroll]]
 #endif
-#if defined ONE_WAY || defined B_FOURS
+#ifdef B_FOURS
 #define B_EACH [[unroll]]
 #else
 #define B_EACH [[dont_unroll]]
@@ -167,7 +167,6 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
 {
     [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] = QUAD(0);
     uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N, k_whole = 0;
-#ifndef ONE_WAY
     bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
     if (EVEN || inside) k_whole = p.k_size / DEPTH * DEPTH;
     if (k_whole > 0) {
@@ -179,7 +178,6 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
             add_slices(tx, ty);
         }
     }
-#endif
     if (!EVEN) {
         for (uint k0 = k_whole; k0 < p.k_size; k0 += DEPTH) {
             fetch_edge(a, b, p, m0, n0, k0);
