@@ -16,5 +16,10 @@ struct gemm {
     const struct launch_after *after; // what goes on with rows of `out`, or NULL
 };
 
-// Each element is summed over k in an order that depends on k and the dtypes alone.
+// Each element is summed over k in an order that follows from sizes, strides and dtypes, never from threads.
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g);
+
+// Many small products that differ in their places alone: whether these are such, and n of them, from `g` on in steps of
+// a, b and out. On the calling thread.
+bool CPU_FN(cpu_gemm_is_small)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_series)(const struct gemm *g, int64_t n, const int64_t *steps_B);
