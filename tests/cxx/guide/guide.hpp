@@ -26,6 +26,9 @@ struct registered {
     explicit registered(const example &e) { examples().push_back(e); }
 };
 
+/// What an example promises beside what it prints.
+#define MUST(what) ((what) ? (void)0 : (void)(cout << "not so: " #what "\n"))
+
 #define JOINED_(a, b) a##b
 #define JOINED(a, b)  JOINED_(a, b)
 #define EXAMPLE(page, heading, number)                                                                          \
