@@ -1,8 +1,6 @@
 // Examples of cookbook.md: networks and training.
 #include "guide.hpp"
 
-#include <fstream>
-
 EXAMPLE("cookbook", "See what a network is made of", 1)
 {
     nn::sequential(nn::dense(4, 8), nn::relu(), nn::dense(8, 2)).print();
@@ -106,9 +104,8 @@ EXAMPLE("cookbook", "See what takes the time", 1)
     const std::unique_ptr<FILE, int (*)(FILE *)> table(std::fopen("run.txt", "w"), std::fclose);
     profile_print(table.get()); // the same as a table
     std::fflush(table.get());
-    std::ifstream text("run.txt"), spans("run.json");
-    MUST(std::string(std::istreambuf_iterator<char>(text), {}).find("matmul") != std::string::npos);
-    MUST(std::string(std::istreambuf_iterator<char>(spans), {}).find("matmul") != std::string::npos);
+    MUST(read_all("run.txt").find("matmul") != std::string::npos);
+    MUST(read_all("run.json").find("matmul") != std::string::npos);
     cout << "written\n";
 }
 
