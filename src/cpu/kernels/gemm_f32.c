@@ -74,13 +74,20 @@ static inline vector_f32 load_first(int64_t n, const void *at)
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
 #if defined(__AVX512F__)
+enum { ROWS_AHEAD = 12 };
+
 // Runs of n elements that follow each other in memory, one for each of k positions `step` elements apart: dense rows of
 // `ld` units, of which whole vectors are written, or n units alone.
 PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *to, int64_t ld, bool whole,
                     int64_t ahead_B, const unsigned dtype, const int size_B)
 {
     for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld) {
-        if (whole && ahead_B) __builtin_prefetch(at + ahead_B);
+        if (whole && ahead_B) {
+            __builtin_prefetch(at + ahead_B);
+        } else if (whole) {
+            __builtin_prefetch(at + ROWS_AHEAD * step * size_B);
+            __builtin_prefetch(at + ROWS_AHEAD * step * size_B + 64);
+        }
         for (int64_t c = 0; c < (whole ? ld : n); c += LANES) {
             __m512 v = load_f32(at + c * size_B, n - c, dtype);
             if (whole)
