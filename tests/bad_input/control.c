@@ -88,7 +88,7 @@ static void conditions(kiln_tensor *x)
     BAD(kiln_cond(on, NULL, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn is NULL");
     BAD(kiln_cond(on, same, NULL, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: else_fn is NULL, n_out is 1");
     BAD(kiln_cond(on, same, same, NULL, in, 1, in, 1), KILN_E_ARGUMENT, "cond: in and out overlap");
-    BAD(kiln_cond(on, nothing, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn left output 0 NULL");
+    BAD(kiln_cond(on, nothing, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn left output 0 of 1 NULL");
     BAD(kiln_cond(on, fails_by_code, same, NULL, in, 1, out, 1), KILN_E_STATE, "cond: then_fn failed with");
     BAD(kiln_cond(on, freed, same, NULL, in, 1, out, 1), KILN_E_HANDLE, "cond: output 0 of then_fn is a handle");
     BAD(kiln_switch(F32_0, branches, 1, NULL, in, 1, out, 1), KILN_E_DTYPE, "switch: index is f32[], not an integer");
