@@ -53,8 +53,7 @@ typedef struct kiln_cell_opts {
 #define KILN_CELL(...) KILN_OPTS_(kiln_cell_opts, __VA_ARGS__)
 
 /// Makes a cell with a function of the user's and nothing in it. Free it with kiln_cell_free, or give it to a parent.
-/// Without a function it is a level of names, as "encoder" in "encoder.0.weight": its children are called by
-/// themselves, and calling it is KILN_E_STATE.
+/// Without a function it is a level of names, as in "encoder.0.weight": calling it is KILN_E_STATE.
 KILN_API kiln_cell *kiln_cell_create(const kiln_cell_opts *opts);
 
 /// Frees the cell, its children, parameters and buffers, and nulls the pointer; NULL is fine. A child is freed by its
@@ -249,8 +248,7 @@ typedef struct kiln_nn_conv2d_opts {
     size_t size KILN_0;
     int64_t kernel_width KILN_0; ///< 0: as the height
     int64_t stride[2] KILN_0;    ///< 0: 1; the first alone is for both: .stride = 2 is {2, 2}
-    int64_t padding[2] KILN_0;   ///< zeros at both ends of height and width; only with pad_mode "pad". {1, 1} is a
-                                 ///< ring: .padding = 1 is {1, 0}, the height alone (a square kernel: a warning)
+    int64_t padding[2] KILN_0;   ///< zeros at both ends, with pad_mode "pad"; .padding = 1 is {1, 0}, the height alone
     int64_t dilation[2] KILN_0;  ///< as .stride
     int64_t groups KILN_0;       ///< 0: 1
     bool bias KILN_0;            ///< adds a bias by channel
