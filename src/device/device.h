@@ -163,3 +163,6 @@ const struct device_ops *device_of_parent(const struct device_ops *ops);
 extern const struct device_ops cpu_device_ops, null_device_ops, vulkan_device_ops;
 extern const struct device_ops *const device_kinds[];            // of this build; ends with NULL
 const struct device_ops *device_kind_for(enum device_role role); // NULL: this build has none
+// By which a kernel's shader is shown: the device's shader_text or, of one that takes shaders and does not look at
+// them, a GPU's. NULL: the device takes none.
+const char *(*device_shown_text(const kiln_device *dev))(void *unused, const char *name);

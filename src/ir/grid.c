@@ -12,7 +12,15 @@ uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint6
 
 uint32_t grid_tile_local(uint32_t tile)
 {
-    return tile > GRID_TILE_LEAST ? 256 : 64;
+    return tile == GRID_TILE_MOST ? 256 : tile == GRID_TILE_LEAST ? 64 : 128;
+}
+
+// So long that the reads of shared memory and the loop itself cost less than a seventh of the multiply-adds. Processors
+// gain nothing, and run out of registers.
+uint32_t grid_tile_run(const struct device_caps *caps, uint32_t tile, bool simple)
+{
+    if (grid_is_small(caps) || !simple) return 1;
+    return tile == GRID_TILE_MOST ? 4 : 8;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)

@@ -15,6 +15,8 @@ static inline bool grid_is_small(const struct device_caps *caps)
 // The largest square that still gives the device enough workgroups and is not mostly outside; `wide`: of 64-bit values.
 uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide);
 uint32_t grid_tile_local(uint32_t tile); // invocations that compute it
+// Steps along the sum that are one run of instructions; `simple`: of each a product and its sum are one.
+uint32_t grid_tile_run(const struct device_caps *caps, uint32_t tile, bool simple);
 
 // Rows, each of which `lanes` invocations share; a workgroup has `local` of them.
 struct grid_rows {

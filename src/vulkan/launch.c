@@ -352,7 +352,8 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // --- hand-written kernels ---
 
-// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements.
+// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements, and is told by
+// VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     const struct kernel_info *info = kernel_info(l->kernel);
@@ -360,6 +361,8 @@ static void pick_tile(const struct vk_device *vk, const struct launch *l, struct
     uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
     uint32_t tile = grid_tile(&vk->owner->caps, x, y, z, wide_class);
     p->variant[2] = p->variant[3] = tile;
+    p->variant[0] = vk_product_operands(l);
+    p->variant[1] = grid_tile_run(&vk->owner->caps, tile, info->cls == CLASS_F32 || info->cls == CLASS_F64);
     p->form.local = grid_tile_local(tile);
 }
 

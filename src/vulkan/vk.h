@@ -347,6 +347,8 @@ struct vk_dispatch {
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
 struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
 void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
+// How the operands of a matrix product lie: the first variant of its kernel.
+uint32_t vk_product_operands(const struct launch *l);
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.

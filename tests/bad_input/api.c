@@ -211,6 +211,11 @@ void wrong_debug_calls(void **state)
     BAD(kiln_kernel_glsl(1u << 30, false), KILN_E_ARGUMENT, "kernel_glsl: ", "1073741824");
     BAD(kiln_kernel_spirv(0, NULL), KILN_E_ARGUMENT, "kernel_spirv: ", "n_words is NULL");
     BAD(kiln_kernel_disassemble(1u << 30), KILN_E_ARGUMENT, "kernel_disassemble: ", "1073741824");
+    size_t n_words;
+    BAD(kiln_kernel_specialise(1u << 30, NULL, NULL, 0, &n_words), KILN_E_ARGUMENT,
+        "kernel_specialise: ", "1073741824");
+    BAD(kiln_kernel_specialise(0, NULL, NULL, 0, NULL), KILN_E_ARGUMENT, "kernel_specialise: ", "n_words is NULL");
+    BAD(kiln_kernel_specialise(0, NULL, NULL, 1, &n_words), KILN_E_ARGUMENT, "kernel_specialise: ", "ids is NULL");
     kiln_pass_info pass = {.size = sizeof pass}, no_size = {0};
     kiln_optimize_opts opts = {.size = sizeof opts, .passes = (const char *[]){"fold", "fuel"}, .n_passes = 2},
                        bare = {0};

@@ -38,6 +38,18 @@ static void tiles_of_products(void **state)
     }
 }
 
+static void runs_of_products(void **state)
+{
+    (void)state;
+    struct device_caps gpu = {.parallelism = 1 << 16}, processor = {.parallelism = 64};
+    for (uint32_t tile = 32; tile <= 128; tile *= 2) {
+        assert_int_equal(grid_tile_run(&processor, tile, true), 1);
+        assert_int_equal(grid_tile_run(&gpu, tile, false), 1);
+        uint32_t run = grid_tile_run(&gpu, tile, true);
+        assert_true(run > 1 && 16 % run == 0); // the depth of a slice
+    }
+}
+
 static void workgroups_that_share_a_row(void **state)
 {
     (void)state;
@@ -67,7 +79,7 @@ static void workgroups_that_share_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_folded_grid_holds_all_groups),
-                                       cmocka_unit_test(tiles_of_products),
+                                       cmocka_unit_test(tiles_of_products), cmocka_unit_test(runs_of_products),
                                        cmocka_unit_test(workgroups_that_share_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

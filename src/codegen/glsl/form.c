@@ -89,8 +89,10 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     glsl_sections_of(k, f, &s);
     uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
     uint64_t n = (uint64_t)glsl_section_size(k, &s, 2);
-    bool wide_class = k->dag.nodes[k->product.sum].cls == CLASS_F64 || k->dag.nodes[k->product.sum].cls == CLASS_I64;
+    unsigned cls = k->dag.nodes[k->product.sum].cls;
+    bool wide_class = cls == CLASS_F64 || cls == CLASS_I64;
     f->tile_m = f->tile_n = grid_tile(caps, m, n, batches, wide_class);
+    f->run = grid_tile_run(caps, f->tile_m, cls == CLASS_F32 || cls == CLASS_F64);
     f->lanes = grid_tile_local(f->tile_m);
     f->rows = f->chunk = 1;
 }
@@ -161,8 +163,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk,  f->keep,
-                               f->vector, f->splits, f->subgroup, f->tile_m, f->tile_n};
+    const uint32_t values[] = {f->kind,   f->lanes,    f->rows,   f->chunk,  f->keep, f->vector,
+                               f->splits, f->subgroup, f->tile_m, f->tile_n, f->run};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -173,7 +175,7 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

@@ -134,17 +134,18 @@ bool glsl_part_dense_along(const struct fused_kernel *k, const struct glsl_part 
 static void add_main(struct glsl_emitter *e, bool a_k_first, bool b_k_first)
 {
     const struct glsl_layout *l = &e->layout;
-    str_addf(e->out, "#define TILE %uu\n#define QUAD %s\n", e->form.tile_n,
-             quad_type[e->k->dag.nodes[e->k->product.sum].cls]);
+    enum scalar_class cls = e->k->dag.nodes[e->k->product.sum].cls;
+    str_addf(e->out, "#define TILE %uu\n#define RUN %uu\n#define QUAD %s\n#define A_ALONG_K %s\n#define B_ALONG_K %s\n",
+             e->form.tile_n, e->form.run, quad_type[cls], a_k_first ? "true" : "false", b_k_first ? "true" : "false");
     str_addf(e->out,
              "#define RESULTS [[dont_unroll]]\n#include \"product.glsl\"\n\nvoid main()\n{\n"
-             "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)), %s, %s);\n"
+             "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)));\n"
              "    uint tiles_n = (p.n_size + TILE - 1) / TILE, tiles_m = (p.m_size + TILE - 1) / TILE;\n"
              "    uint t = group_index() / tiles_n, batch = t / tiles_m;\n"
              "    if (batch >= uint(arg_index(%d))) return;\n"
              "    multiply(a_of(batch), b_of(batch), c_of(batch), p, (t - batch * tiles_m) * TILE,\n"
              "             (group_index() - t * tiles_n) * TILE);\n}\n",
-             l->m, l->n, l->length, a_k_first ? "true" : "false", b_k_first ? "true" : "false", l->batches);
+             l->m, l->n, l->length, l->batches);
 }
 
 // --- taps ---
