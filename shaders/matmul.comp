@@ -4,7 +4,7 @@
 // The space is batch dimensions, then M, N, K; operand 0 is a (stride 0 along N), 1 is b (stride 0 along M), 2 is out
 // (stride 0 along K). Any strides: a transposed operand or a broadcast batch is only another stride. The grid is
 // ceil(N / TILE), ceil(M / TILE), and batches, of which a workgroup takes each gl_NumWorkGroups.z-th. VARIANT_0 says
-// how the operands lie, four bits each: see src/vulkan/product.c.
+// how the operands lie, four bits each: see src/vulkan/operands.c.
 #define N_OPERANDS 3
 #define N_SCALARS 0
 #if defined(KILN_CLASS_F32)
@@ -44,7 +44,7 @@ const uint RUN = VARIANT_1, TILE = VARIANT_2;   // 128, 64 or 32
 // Of operand op: fours are neighbours along K, or N of out, and not along M, or N of b; they are dense; they are one
 // aligned access; offsets are below 2 GiB and not negative.
 #define LIES(op, what) ((VARIANT_0 >> (4 * op) & what) != 0)
-const uint ALONG = 1, DENSE = 2, FOUR = 4, NARROW = 8;
+const uint ALONG = 1, DENSE = 2, FOUR = 4, NEAR = 8;
 
 struct slice { uint64_t address; int along, across; };   // across: strides over M or N; along: over K, or over N of out
 #define a_side slice
@@ -58,14 +58,14 @@ uint64_t find(const uint op, const uint operand, const slice s, const uint m, co
     int across = LIES(op, DENSE) && !LIES(op, ALONG) ? 1 : s.across;
     int along = LIES(op, DENSE) && LIES(op, ALONG) ? 1 : s.along;
     uint size_B = dtype_size_B(operand & 255);
-    if (LIES(op, NARROW)) return s.address + uint64_t((m * uint(across) + k * uint(along)) * size_B);
+    if (LIES(op, NEAR)) return s.address + uint64_t((m * uint(across) + k * uint(along)) * size_B);
     int64_t at = int64_t(int(m)) * int64_t(across) + int64_t(int(k)) * int64_t(along);
     return s.address + uint64_t(at * int64_t(size_B));
 }
 #define FIND(op, s, m, k) find(op, OPERAND_##op, s, m, k)
 
-#define A_ALONG_K LIES(0, ALONG)
-#define B_ALONG_K LIES(1, ALONG)
+#define A_ALONG LIES(0, ALONG)
+#define B_ALONG LIES(1, ALONG)
 #define a_value(s, m, k) LOAD(0, FIND(0, s, m, k))
 #define b_value(s, n, k) LOAD(1, FIND(1, s, n, k))
 #define store_result(s, m, n, v) STORE(2, FIND(2, s, m, n), v)

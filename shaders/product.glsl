@@ -7,10 +7,12 @@
 //     a_value(a, m, k), b_value(b, n, k)    an element, inside the sizes
 //     store_result(c, m, n, v)              what becomes of a sum
 //     RESULTS                               [[unroll]] where store_result is short, [[dont_unroll]] where it is long
-//     A_ALONG_K, B_ALONG_K                  whether neighbours along K are nearer in memory than those along M or N
+//     A_ALONG, B_ALONG                  whether neighbours along K are nearer in memory than those along M or N
 // and, if it can do better than four elements one by one,
 //     A_FOUR(a, m, k), B_FOUR(b, n, k)      four neighbours along that way, all inside
+//     A_FOURS, B_FOURS                      whether they may be had so; without these they always may
 //     STORE_FOUR(c, m, n, four)             four results along N, all inside
+// and ONE_WAY for processors, which go both ways of a condition: elements are fetched one by one.
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
@@ -37,10 +39,27 @@ uvec2 place(const uint i, const bool along_k)
     return uvec2(t % UNITS * 4, t / UNITS + i * (INVOCATIONS / UNITS));
 }
 
+// Elements one by one are all that there is, or are much of it where fours may be far apart, else what the edge needs.
+#if defined ONE_WAY || defined A_FOURS
+#define A_EACH [[unroll]]
+#else
+#define A_EACH [[dont_unroll]]
+#endif
+#if defined ONE_WAY || defined B_FOURS
+#define B_EACH [[unroll]]
+#else
+#define B_EACH [[dont_unroll]]
+#endif
+#ifndef A_FOURS
+#define A_FOURS true
+#endif
+#ifndef B_FOURS
+#define B_FOURS true
+#endif
 #ifndef A_FOUR
 QUAD a_four(const a_side s, const uint m, const uint k)
 {
-    if (A_ALONG_K) return QUAD(a_value(s, m, k), a_value(s, m, k + 1), a_value(s, m, k + 2), a_value(s, m, k + 3));
+    if (A_ALONG) return QUAD(a_value(s, m, k), a_value(s, m, k + 1), a_value(s, m, k + 2), a_value(s, m, k + 3));
     return QUAD(a_value(s, m, k), a_value(s, m + 1, k), a_value(s, m + 2, k), a_value(s, m + 3, k));
 }
 #define A_FOUR(s, m, k) a_four(s, m, k)
@@ -48,7 +67,7 @@ QUAD a_four(const a_side s, const uint m, const uint k)
 #ifndef B_FOUR
 QUAD b_four(const b_side s, const uint n, const uint k)
 {
-    if (B_ALONG_K) return QUAD(b_value(s, n, k), b_value(s, n, k + 1), b_value(s, n, k + 2), b_value(s, n, k + 3));
+    if (B_ALONG) return QUAD(b_value(s, n, k), b_value(s, n, k + 1), b_value(s, n, k + 2), b_value(s, n, k + 3));
     return QUAD(b_value(s, n, k), b_value(s, n + 1, k), b_value(s, n + 2, k), b_value(s, n + 3, k));
 }
 #define B_FOUR(s, n, k) b_four(s, n, k)
@@ -58,8 +77,8 @@ QUAD b_four(const b_side s, const uint n, const uint k)
 QUAD a_edge(const a_side s, const product p, const uint m, const uint k)
 {
     QUAD v = QUAD(0);
-    [[dont_unroll]] for (uint j = 0; j < 4; j++) {
-        uint mj = A_ALONG_K ? m : m + j, kj = A_ALONG_K ? k + j : k;
+    A_EACH for (uint j = 0; j < 4; j++) {
+        uint mj = A_ALONG ? m : m + j, kj = A_ALONG ? k + j : k;
         if (mj < p.m_size && kj < p.k_size) v[j] = a_value(s, mj, kj);
     }
     return v;
@@ -67,8 +86,8 @@ QUAD a_edge(const a_side s, const product p, const uint m, const uint k)
 QUAD b_edge(const b_side s, const product p, const uint n, const uint k)
 {
     QUAD v = QUAD(0);
-    [[dont_unroll]] for (uint j = 0; j < 4; j++) {
-        uint nj = B_ALONG_K ? n : n + j, kj = B_ALONG_K ? k + j : k;
+    B_EACH for (uint j = 0; j < 4; j++) {
+        uint nj = B_ALONG ? n : n + j, kj = B_ALONG ? k + j : k;
         if (nj < p.n_size && kj < p.k_size) v[j] = b_value(s, nj, kj);
     }
     return v;
@@ -79,26 +98,33 @@ QUAD next_a[FETCH], next_b[FETCH];
 
 void fetch(const a_side a, const b_side b, const product p, const uint m0, const uint n0, const uint k0)
 {
-    bool deep = k0 + DEPTH <= p.k_size;
-    if (deep && m0 + TILE <= p.m_size) {
+#ifndef ONE_WAY
+    bool deep = k0 + DEPTH <= p.k_size, a_whole = deep && m0 + TILE <= p.m_size && A_FOURS;
+    bool b_whole = deep && n0 + TILE <= p.n_size && B_FOURS;
+    if (a_whole) {
         [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, A_ALONG_K);
+            uvec2 at = place(i, A_ALONG);
             next_a[i] = A_FOUR(a, m0 + at.x, k0 + at.y);
         }
-    } else {
+    } else
+#endif
+    {
         [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, A_ALONG_K);
+            uvec2 at = place(i, A_ALONG);
             next_a[i] = a_edge(a, p, m0 + at.x, k0 + at.y);
         }
     }
-    if (deep && n0 + TILE <= p.n_size) {
+#ifndef ONE_WAY
+    if (b_whole) {
         [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, B_ALONG_K);
+            uvec2 at = place(i, B_ALONG);
             next_b[i] = B_FOUR(b, n0 + at.x, k0 + at.y);
         }
-    } else {
+    } else
+#endif
+    {
         [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, B_ALONG_K);
+            uvec2 at = place(i, B_ALONG);
             next_b[i] = b_edge(b, p, n0 + at.x, k0 + at.y);
         }
     }
@@ -107,13 +133,13 @@ void fetch(const a_side a, const b_side b, const product p, const uint m0, const
 void share()
 {
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
-        uvec2 at = place(i, A_ALONG_K), bt = place(i, B_ALONG_K);
-        if (A_ALONG_K) {
+        uvec2 at = place(i, A_ALONG), bt = place(i, B_ALONG);
+        if (A_ALONG) {
             [[unroll]] for (uint j = 0; j < 4; j++) a_tile[(at.y + j) * PITCH + at.x / 4][at.x % 4] = next_a[i][j];
         } else {
             a_tile[at.y * PITCH + at.x / 4] = next_a[i];
         }
-        if (B_ALONG_K) {
+        if (B_ALONG) {
             [[unroll]] for (uint j = 0; j < 4; j++) b_tile[(bt.y + j) * PITCH + bt.x / 4][bt.x % 4] = next_b[i][j];
         } else {
             b_tile[bt.y * PITCH + bt.x / 4] = next_b[i];

@@ -69,6 +69,8 @@ enum {
     ROW_LANES = 5,
     ROW_ROWS = 6,
     ROW_PHASE = 7,
+    NARROW = 18,
+    EACH = 19,
     FIRST_OPERAND = 8,
     FIRST_VARIANT = 32
 };
@@ -142,6 +144,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     set(c, RANK, pointwise ? 1 : row ? 2 : 3);
     set(c, N_REDUCE, row);
     set(c, INDIRECT, 0);
+    set(c, NARROW, pointwise || row);
+    if (pointwise || row) set(c, EACH, row ? 4 : 1);
     if (pointwise) {
         set(c, POINTWISE_VEC, 4);
         set(c, POINTWISE_TAIL, 0);

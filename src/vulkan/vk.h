@@ -347,8 +347,11 @@ struct vk_dispatch {
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
 struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
 void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
-// How the operands of a matrix product lie: the first variant of its kernel.
-uint32_t vk_product_operands(const struct launch *l);
+uint32_t vk_product_operands(const struct launch *l); // of a matrix product: the first variant of its kernel
+bool vk_operands_are_narrow(const struct launch *l);  // no offset is negative; in bytes all are below 2 GiB
+// Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
+// stand still.
+bool vk_operands_widen(const struct launch *l, uint32_t *splat);
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.

@@ -86,20 +86,27 @@ static void operand(struct launch *l, int i, const struct side *s, const int64_t
     for (int d = 0; d < l->rank; d++) o->strides[d] = strides[d];
 }
 
-static void multiply(const struct side *a, const struct side *b, const struct side *out, int64_t m, int64_t n,
-                     int64_t k)
+// `batch` of them, so many elements apart.
+static void multiply_many(const struct side *a, const struct side *b, const struct side *out, int64_t m, int64_t n,
+                          int64_t k, int64_t batch, const int64_t *steps)
 {
     enum scalar_class cls = a->dtype == KILN_F64 ? CLASS_F64 : CLASS_F32;
-    struct launch l = {.op = "matmul", .rank = 3, .n_reduce = 1, .n_operands = 3, .sizes = {m, n, k}};
-    l.extent[0] = n, l.extent[1] = m, l.extent[2] = 1;
+    struct launch l = {.op = "matmul", .rank = 4, .n_reduce = 1, .n_operands = 3, .sizes = {batch, m, n, k}};
+    l.extent[0] = n, l.extent[1] = m, l.extent[2] = batch;
     for (int i = 0; i < kernel_count; i++)
         if (kernel_catalogue[i].kind != KERNEL_NONE && kernel_catalogue[i].cls == cls &&
             !strcmp(kernel_catalogue[i].name, "matmul"))
             l.kernel = (kernel_id)i;
-    operand(&l, 0, a, (int64_t[]){a->strides[0], 0, a->strides[1]});
-    operand(&l, 1, b, (int64_t[]){0, b->strides[1], b->strides[0]});
-    operand(&l, 2, out, (int64_t[]){out->strides[0], out->strides[1], 0});
+    operand(&l, 0, a, (int64_t[]){steps[0], a->strides[0], 0, a->strides[1]});
+    operand(&l, 1, b, (int64_t[]){steps[1], 0, b->strides[1], b->strides[0]});
+    operand(&l, 2, out, (int64_t[]){steps[2], out->strides[0], out->strides[1], 0});
     if (device_launch(dev, &l)) fail_msg("%s", kiln_error_message());
+}
+
+static void multiply(const struct side *a, const struct side *b, const struct side *out, int64_t m, int64_t n,
+                     int64_t k)
+{
+    multiply_many(a, b, out, m, n, k, 1, (const int64_t[]){0, 0, 0});
 }
 
 // Sums of k products in any order are off by at most k roundings of the sum of magnitudes, the result by one more.
@@ -187,13 +194,55 @@ static void every_layout(void **state)
 static void blocks(void **state)
 {
     static const int64_t sizes[][3] = {{145, 65, 513},  {293, 35, 1029},  {17, 2053, 67}, {13, 1, 70001},
-                                       {37, 45, 33001}, {129, 1057, 601}, {5, 7, 0},      {0, 5, 7},
+                                       {37, 45, 33001}, {129, 1057, 601}, {5, 7, 0},      {1, 1031, 1100},
+                                       {2, 2050, 600},  {7, 131, 517},    {1500, 3, 700}, {0, 5, 7},
                                        {5, 0, 7},       {401, 33, 2}};
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (size_t t = 0; t < COUNT_OF(dtypes); t += s % 3 ? 1 : 2) {
             if (sizes[s][0] * sizes[s][1] * sizes[s][2] > 20000000 && t != s % COUNT_OF(dtypes) && t != 2) continue;
             int layouts[] = {(int)(s + t) % 2, (int)(s + t) / 2 % 2, s == 4 && t < 2 ? STEPPED : ROWS};
             check(sizes[s][0], sizes[s][1], sizes[s][2], dtypes[t], layouts);
+        }
+}
+
+// Small products in series, of operands side by side, in one row after the other, or the same for all.
+static void check_many(int64_t m, int64_t n, int64_t k, const kiln_dtype *types, const int *layouts)
+{
+    enum { BATCH = 7 };
+    for (int how = 0; how < 3; how++) {
+        struct side a = side(m, k * BATCH, types[0], layouts[0]), b = side(k * BATCH, n, types[1], layouts[1]);
+        struct side out = side(m * BATCH, n, types[2], layouts[2]);
+        const int64_t steps[] = {k * a.strides[1], how == 1 ? 0 : k * b.strides[0], m * out.strides[0]};
+        if (how == 2) omp_set_num_threads(3);
+        for (int64_t i = 0; i < out.room; i++) put(out.memory, out.dtype, i, (double)NAN);
+        multiply_many(&a, &b, &out, m, n, k, BATCH, steps);
+        omp_set_num_threads(2);
+        for (int64_t e = 0; e < BATCH * m * n; e++) {
+            int64_t i = e / n, j = e % n, batch = i / m;
+            double want = 0, magnitudes = 0;
+            for (int64_t q = 0; q < k; q++) {
+                double term = at(&a, i % m, batch * k + q) * at(&b, how == 1 ? q : batch * k + q, j);
+                want += term, magnitudes += fabs(term);
+            }
+            double got = at(&out, i, j);
+            enum scalar_class cls = a.dtype == KILN_F64 ? CLASS_F64 : CLASS_F32;
+            if (!(fabs(got - want) <= most_off(magnitudes, want, k, cls, out.dtype)))
+                fail_msg("%d of %dx%dx%d %s, layouts %d %d %d, way %d: [%d,%d] is %g, not %g", BATCH, (int)m, (int)n,
+                         (int)k, dtype_name(a.dtype), layouts[0], layouts[1], layouts[2], how, (int)i, (int)j, got,
+                         want);
+        }
+        free(a.memory), free(b.memory), free(out.memory);
+    }
+}
+
+static void many_small_ones(void **state)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},    {8, 8, 8},   {16, 16, 16},  {13, 33, 7}, {48, 128, 64},
+                                       {49, 17, 20}, {3, 129, 5}, {25, 40, 256}, {5, 3, 2},   {32, 1, 9}};
+    for (size_t s = 0; s < COUNT_OF(sizes); s++)
+        for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+            int layouts[] = {(int)(s + t) % LAYOUTS, (int)(s / 2 + t) % LAYOUTS, (int)(s + t / 2) % 2};
+            check_many(sizes[s][0], sizes[s][1], sizes[s][2], dtypes[t], layouts);
         }
 }
 
@@ -251,8 +300,8 @@ static void no_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),   cmocka_unit_test(every_layout), cmocka_unit_test(blocks),
-        cmocka_unit_test(huge_strides), cmocka_unit_test(no_numbers),
+        cmocka_unit_test(every_size),      cmocka_unit_test(every_layout), cmocka_unit_test(blocks),
+        cmocka_unit_test(many_small_ones), cmocka_unit_test(huge_strides), cmocka_unit_test(no_numbers),
     };
     // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
     kiln_device *probe = kiln_device_open("cpu");

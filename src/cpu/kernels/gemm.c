@@ -4,7 +4,8 @@
 // threads share what is packed. A block of rows then takes the panels in turn, k positions at a time: rows of a, packed
 // or as they lie, wait in the second-level cache, the piece of a panel in the first, and what meets adds up in the
 // block of the result, whose elements thus get their sums in an order that depends on the sizes of blocks of k alone. A
-// finished block is converted, or handed on (`after`), before it leaves the cache.
+// finished block is converted before it leaves the cache, and where it has whole rows, what goes on with them (`after`)
+// follows at once.
 //
 // Large factors b are taken in chunks of columns, whose panels fit into the third-level cache; endless k in chunks too.
 #include "cpu/kernels/gemm_kind.h"
@@ -14,7 +15,10 @@ enum {
     MAX_COLUMNS = 1024, // of a block, so that its sums fit into the second-level cache
     MAX_K = 1 << 15,    // positions of a chunk
     OWN_SIZE = 1 << 25, // multiplications up to which threads do not wait for each other's panels
-    ACROSS = 16,        // positions that are packed for all rows before the next
+    SHORT = 8,          // positions of rows that come from memory, a stream each, by how often they are passed
+    LONG = 128,
+    AHEAD_B = 1024, // that are asked of memory in each of them
+    ACROSS = 16,    // positions that are packed for all rows before the next
     PACK_COST = 24,
     EDGE = 8, // what it costs to pack a row of a, and to read a panel, in columns and rows
 };
@@ -27,7 +31,11 @@ struct gemm_plan {
     int64_t row_blocks, column_blocks;
     char *packed_b; // panels of the chunk; NULL: b is read as it lies
     bool pack_a, in_place, add, last;
-    char *sums; // of all of out, where it is not in place and k comes in chunks
+    bool streams;  // rows of b come from memory, a few at a time
+    bool by_piece; // a piece of a panel is packed where it is multiplied, for few rows
+    int64_t step;  // positions of a block of k
+    bool hands_on; // blocks have whole rows, of which `after` takes slices
+    char *sums;    // of all of out, where it is not in place and k comes in chunks
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -56,19 +64,19 @@ static kiln_status pack_panels(void *user, int64_t begin, int64_t end)
 {
     const struct gemm_plan *p = user;
     const struct gemm_kind *kind = p->kind;
-    int64_t wide = kind->tiles.columns, step = kind->tiles.k * kind->depth;
+    int64_t wide = kind->tiles.columns, step = p->step;
     for (int64_t i = begin; i < end; i++)
         for (int64_t q = 0; q < p->k; q += step) {
             struct gemm_matrix b = at(&p->g->b, p->k0 + q, p->column0 + i * wide);
             kind->pack_b(&b, least(p->k - q, step), least(p->columns - i * wide, wide),
-                         p->packed_b + i * panel_B(p) + q / kind->depth * wide * kind->unit_B);
+                         p->packed_b + i * panel_B(p) + q / kind->depth * wide * kind->unit_B, 0);
         }
     return KILN_OK;
 }
 
 struct gemm_block { // of the result: rows and panels of the chunk
     int64_t row0, rows, panel0, panels, column0, columns;
-    char *a, *sums; // packed rows; sums, rows ld apart
+    char *a, *piece, *sums; // packed rows, a piece of a panel; sums, rows ld apart
     int64_t ld;
     bool add;
 };
@@ -76,7 +84,7 @@ struct gemm_block { // of the result: rows and panels of the chunk
 // Rows of packed a are a line longer than their positions, so that no two lie a power of two apart.
 static int64_t packed_row(const struct gemm_plan *p)
 {
-    return p->kind->tiles.k + 64 / p->kind->unit_B;
+    return parts(p->step, p->kind->depth) + 64 / p->kind->unit_B;
 }
 
 static int64_t sum_B(const struct gemm_plan *p)
@@ -114,6 +122,19 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
         }
 }
 
+// The next panel is asked of memory in the course of the first two tiles of this one; rows of b that are read as they
+// lie some panels ahead.
+static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i,
+                      struct gemm_tile *t)
+{
+    bool ahead = p->packed_b && i < 2 && panel + 1 < b->panel0 + b->panels;
+    t->next = ahead ? t->b + panel_B(p) + i * t->k * 64 : t->b;
+    t->next_B = ahead ? 64 : 0;
+    if (p->packed_b || p->by_piece || !p->streams || i > 0) return;
+    t->next = t->b + AHEAD_B;
+    t->next_B = t->b_step_B;
+}
+
 // One panel against all rows of the block, k positions from q on.
 static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t q, int64_t k)
 {
@@ -122,7 +143,12 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
     int64_t wide = kind->tiles.columns, unit_B = kind->unit_B, element_B = unit_B / kind->depth;
     int64_t column = panel * wide, columns = least(p->columns - column, wide);
     struct gemm_tile t = {.k = parts(k, kind->depth), .ld_out = b->ld, .columns = columns, .add = b->add || q > 0};
-    if (p->packed_b) {
+    if (p->by_piece) {
+        struct gemm_matrix from = at(&p->g->b, p->k0 + q, p->column0 + column);
+        kind->pack_b(&from, k, columns, b->piece, p->streams ? AHEAD_B : 0);
+        t.b = b->piece;
+        t.b_step_B = wide * unit_B;
+    } else if (p->packed_b) {
         t.b = p->packed_b + panel * panel_B(p) + q / kind->depth * wide * unit_B;
         t.b_step_B = wide * unit_B;
     } else {
@@ -138,9 +164,7 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
         t.step_B = across ? rows * unit_B : p->pack_a ? unit_B : a->col * unit_B;
         t.a = !p->pack_a ? at(a, b->row0 + r, p->k0 + q).at : b->a + r * (across ? t.k : packed_row(p)) * unit_B;
         t.out = b->sums + (r * b->ld + column - b->panel0 * wide) * sum_B(p);
-        bool ahead = p->packed_b && i < 2 && panel + 1 < b->panel0 + b->panels;
-        t.next = ahead ? t.b + panel_B(p) + i * t.k * 64 : t.b;
-        t.next_B = ahead ? 64 : 0;
+        ask_ahead(p, b, panel, i, &t);
         kind->tile[rows - 1][columns > kind->lanes](&t);
         r += rows;
     }
@@ -150,9 +174,9 @@ static kiln_status finish_block(const struct gemm_plan *p, const struct gemm_blo
 {
     const struct gemm *g = p->g;
     if (!p->last) return KILN_OK;
-    if (g->after) return g->after(g->user, b->sums, b->ld, b->row0, b->rows, b->column0, b->columns);
     if (p->in_place) return KILN_OK;
     struct gemm_matrix out = at(&g->out, b->row0, b->column0);
+    if (out.col == 1 && p->kind->store && p->kind->store(b->sums, b->ld, &out, b->rows, b->columns)) return KILN_OK;
     CPU_FN(cpu_store_tile)(out.at, out.dtype, out.row, out.col, b->sums, b->ld, g->cls, b->rows, b->columns);
     return KILN_OK;
 }
@@ -160,16 +184,18 @@ static kiln_status finish_block(const struct gemm_plan *p, const struct gemm_blo
 static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64_t rows, int64_t panel0, int64_t panels)
 {
     const struct gemm_kind *kind = p->kind;
-    int64_t wide = kind->tiles.columns, step = kind->tiles.k * kind->depth;
-    struct gemm_block b = {row0, rows, panel0, panels, p->column0 + panel0 * wide, 0, NULL, NULL, 0, p->add};
+    int64_t wide = kind->tiles.columns, step = p->step;
+    struct gemm_block b = {row0, rows, panel0, panels, p->column0 + panel0 * wide, .add = p->add};
     b.columns = least(p->columns - panel0 * wide, panels * wide);
     int64_t a_B = p->pack_a ? parts(rows * packed_row(p) * kind->unit_B, 64) * 64 : 0;
-    bool scratch_sums = !p->in_place && !p->sums;
-    if (a_B > 0 || scratch_sums) {
-        b.a = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(a_B + (scratch_sums ? rows * panels * wide * sum_B(p) : 0)));
+    int64_t piece_B = p->by_piece ? parts(least(step, p->k), kind->depth) * wide * kind->unit_B : 0;
+    int64_t sums_B = !p->in_place && !p->sums ? rows * panels * wide * sum_B(p) : 0;
+    if (a_B + piece_B + sums_B > 0) {
+        b.a = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(a_B + piece_B + sums_B));
         if (!b.a) return error_pending;
     }
-    b.sums = b.a + a_B;
+    b.piece = b.a + a_B;
+    b.sums = b.piece + piece_B;
     b.ld = panels * wide;
     if (p->in_place)
         b.sums = at(&p->g->out, row0, b.column0).at, b.ld = p->g->out.row;
@@ -185,15 +211,31 @@ static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64
     return finish_block(p, &b);
 }
 
+// Blocks of rows are of about equal height; in whole slices where those are handed on.
+static int64_t block_row(const struct gemm_plan *p, int64_t r)
+{
+    int64_t slice = p->hands_on ? p->g->after->rows : 1;
+    return least(parts(p->g->m, slice) * r / p->row_blocks * slice, p->g->m);
+}
+
+static kiln_status hand_on(const struct gemm_plan *p, int64_t r)
+{
+    if (!p->hands_on || !p->last) return KILN_OK;
+    int64_t slice = p->g->after->rows;
+    return CPU_FN(cpu_after)(p->g->after, block_row(p, r) / slice, parts(block_row(p, r + 1), slice));
+}
+
 // Blocks go along columns first, so that those of one thread share rows.
 static kiln_status multiply_blocks(void *user, int64_t begin, int64_t end)
 {
     const struct gemm_plan *p = user;
     for (int64_t i = begin; i < end; i++) {
         int64_t r = i / p->column_blocks, c = i % p->column_blocks;
-        int64_t row0 = p->g->m * r / p->row_blocks, row1 = p->g->m * (r + 1) / p->row_blocks;
+        int64_t row0 = block_row(p, r), row1 = block_row(p, r + 1);
         int64_t panel0 = p->panels * c / p->column_blocks, panel1 = p->panels * (c + 1) / p->column_blocks;
+        if (row1 == row0) continue;
         TRY(multiply_block(p, row0, row1 - row0, panel0, panel1 - panel0));
+        TRY(hand_on(p, r));
     }
     return KILN_OK;
 }
@@ -204,12 +246,14 @@ static kiln_status multiply_panels(void *user, int64_t begin, int64_t end)
     struct gemm_plan p = *(const struct gemm_plan *)user;
     if (p.packed_b) TRY(pack_panels(&p, begin, end));
     int64_t most = parts(MAX_COLUMNS, p.kind->tiles.columns), pieces = parts(end - begin, most);
-    for (int64_t r = 0; r < p.row_blocks; r++)
-        for (int64_t c = 0; c < pieces; c++) {
-            int64_t row0 = p.g->m * r / p.row_blocks, row1 = p.g->m * (r + 1) / p.row_blocks;
+    for (int64_t r = 0; r < p.row_blocks; r++) {
+        int64_t row0 = block_row(&p, r), row1 = block_row(&p, r + 1);
+        for (int64_t c = 0; c < pieces && row1 > row0; c++) {
             int64_t panel0 = begin + (end - begin) * c / pieces, panel1 = begin + (end - begin) * (c + 1) / pieces;
             TRY(multiply_block(&p, row0, row1 - row0, panel0, panel1 - panel0));
         }
+        TRY(hand_on(&p, r));
+    }
     return KILN_OK;
 }
 
@@ -222,10 +266,12 @@ static double blocks_cost(const struct gemm_plan *p, int64_t row_blocks, int64_t
 // Blocks of few enough rows and columns, of which each thread gets as many as any other where that is possible.
 static void choose_blocks(struct gemm_plan *p, int64_t threads)
 {
-    int64_t rows = parts(p->g->m, p->kind->tiles.m), columns = parts(p->columns, MAX_COLUMNS);
+    int64_t rows = parts(p->g->m, p->kind->tiles.m),
+            columns = p->hands_on || p->streams ? 1 : parts(p->columns, MAX_COLUMNS);
+    int64_t most = p->hands_on ? 1 : p->panels;
     p->row_blocks = rows, p->column_blocks = columns;
     double best = blocks_cost(p, rows, columns, threads);
-    for (int64_t c = columns; c <= p->panels && c < columns + threads; c++)
+    for (int64_t c = columns; c <= most && c < columns + threads; c++)
         for (int64_t r = rows; r <= p->g->m && r < rows + threads; r++) {
             double cost = blocks_cost(p, r, c, threads);
             if (cost >= best) continue;
@@ -239,7 +285,7 @@ static kiln_status multiply_chunk(struct gemm_plan *p)
     int64_t threads = cpu_threads();
     double size = (double)p->g->m * (double)p->columns * (double)(p->k > 0 ? p->k : 1);
     bool even = p->panels >= 4 * threads || p->panels % threads == 0;
-    if (threads == 1 || (size <= OWN_SIZE && even)) {
+    if (threads == 1 || (size <= OWN_SIZE && even && !p->hands_on)) {
         p->row_blocks = parts(p->g->m, tiles->m), p->column_blocks = 1;
         return cpu_parallel(p->panels, (int64_t)(size / 16 / (double)p->panels) + 1, multiply_panels, p);
     }
@@ -258,8 +304,27 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 // row is a few lines, one of them at each step, which is slow where b is large and passed through often.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 21, FEW_ROWS = 128 };
-    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B;
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128 };
+    int64_t lines = p->kind->tiles.columns * p->kind->unit_B / 64;
+    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B * lines;
+}
+
+// Where b is passed through once or a few times it comes from memory. What follows in a row is then read in long pieces
+// of few rows, by their panels one after the other; what follows in a column is packed as it comes.
+static void choose_step(struct gemm_plan *p, bool *pack_b)
+{
+    enum { FEW_ROWS = 48 };
+    const struct gemm_kind *kind = p->kind;
+    p->step = kind->tiles.k * kind->depth;
+    if (p->g->m > FEW_ROWS || !p->g->k) return;
+    p->by_piece = *pack_b;
+    *pack_b = false;
+    bool large = (double)p->g->k * (double)p->g->n * cpu_dtype_size_B[p->g->b.dtype] > kind->tiles.panels_B / 16;
+    p->streams = p->g->b.col == 1 && large;
+    if (p->streams)
+        p->step = p->g->m > 4 ? LONG : p->by_piece ? 2 * SHORT : SHORT;
+    else if (p->by_piece)
+        p->step /= 2;
 }
 
 static kiln_status multiply(struct gemm_plan *p)
@@ -270,6 +335,7 @@ static kiln_status multiply(struct gemm_plan *p)
     p->in_place = !g->after && g->out.dtype == cpu_class_dtype[g->cls] && g->out.col == 1;
     p->pack_a = g->k > 0 && !lies_well(kind, &g->a, g->a.col == 1 && g->k % kind->depth == 0);
     bool pack_b = g->k > 0 && (!lies_well(kind, &g->b, false) || g->b.col != 1 || wants_packed_b(p));
+    choose_step(p, &pack_b);
     int64_t longest = g->k < MAX_K ? g->k : MAX_K;
     if (longest < g->k && !p->in_place) {
         p->sums = cpu_scratch(CPU_SCRATCH_SUMS, (size_t)(g->m * g->n * sum_B(p)));
@@ -278,6 +344,7 @@ static kiln_status multiply(struct gemm_plan *p)
     int64_t one_B = (parts(longest, kind->depth) + 1) * wide * kind->unit_B, most = kind->tiles.panels_B / one_B;
     int64_t chunks = pack_b ? parts(parts(g->n, wide), most > 1 ? most : 1) : 1;
     int64_t step = parts(parts(g->n, wide), chunks) * wide;
+    p->hands_on = g->after && chunks == 1 && parts(g->m, g->after->rows) >= cpu_threads();
     for (p->column0 = 0; p->column0 < g->n; p->column0 += step) {
         p->columns = least(g->n - p->column0, step);
         p->panels = parts(p->columns, wide);
@@ -293,7 +360,7 @@ static kiln_status multiply(struct gemm_plan *p)
             p->k0 += p->k;
         } while (p->k0 < g->k);
     }
-    return KILN_OK;
+    return g->after && !p->hands_on ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
 }
 
 static struct gemm_matrix transposed(const struct gemm_matrix *x)
@@ -301,23 +368,31 @@ static struct gemm_matrix transposed(const struct gemm_matrix *x)
     return (struct gemm_matrix){x->at, x->col, x->row, x->dtype};
 }
 
-static const struct gemm_kind *kind_of(const struct gemm *g)
+const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g)
 {
     if (g->cls == CLASS_F64) return &CPU_FN(cpu_gemm_f64);
     bool pairs = g->a.dtype == KILN_BF16 && g->b.dtype == KILN_BF16;
     return pairs && CPU_FN(cpu_gemm_has_bf16)() ? &CPU_FN(cpu_gemm_bf16) : &CPU_FN(cpu_gemm_f32);
 }
 
+// As rows of the product of the transposes, few columns are read along k, or leave no lanes empty.
+static bool has_few_columns(const struct gemm *g)
+{
+    enum { FEW = 8, MANY = 32 };
+    return g->n <= FEW && g->m >= MANY;
+}
+
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
 {
     struct gemm turned = *g;
     if (g->m == 0 || g->n == 0) return KILN_OK;
-    if (!g->after && g->out.col != 1 &&
-        g->out.row == 1) { // rows of out follow each other: the product of the transposes
-        turned.m = g->n, turned.n = g->m;
+    if ((g->out.col != 1 && g->out.row == 1 && g->n > 1) || has_few_columns(g)) {
+        turned.m = g->n, turned.n = g->m, turned.after = NULL;
         turned.a = transposed(&g->b), turned.b = transposed(&g->a), turned.out = transposed(&g->out);
     }
     if (turned.n == 1) turned.out.col = 1;
-    struct gemm_plan p = {.g = &turned, .kind = kind_of(g)};
-    return multiply(&p);
+    struct gemm_plan p = {.g = &turned, .kind = CPU_FN(cpu_gemm_kind)(g)};
+    bool few = CPU_FN(cpu_gemm_is_few)(&turned);
+    TRY(few ? CPU_FN(cpu_gemm_few)(&turned) : multiply(&p));
+    return g->after && (few || !turned.after) ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
 }

@@ -1,5 +1,6 @@
 // Products of matrices in registers: operands of any strides, packed in blocks on the way, blocked for the caches.
 #pragma once
+#include "cpu/kernels/after.h"
 #include "cpu/kernels/convert.h"
 
 struct gemm_matrix { // element (i, j) lies (i * row + j * col) elements from `at`
@@ -8,18 +9,17 @@ struct gemm_matrix { // element (i, j) lies (i * row + j * col) elements from `a
     unsigned dtype;
 };
 
-// What is done with a finished block of the result while it is in the cache: rows [r, r + rows) of columns [c, c +
-// columns), at `block`, rows `ld` elements of the class apart. It may be called on any thread.
-typedef kiln_status gemm_after_fn(void *user, const void *block, int64_t ld, int64_t r, int64_t rows, int64_t c,
-                                  int64_t columns);
-
 struct gemm {
     int64_t m, n, k;
-    struct gemm_matrix a, b, out; // m x k, k x n, m x n
-    enum scalar_class cls;        // of the sums: f32 or f64
-    gemm_after_fn *after;         // or NULL: then blocks are stored to `out`, else that is left alone
-    void *user;
+    struct gemm_matrix a, b, out;     // m x k, k x n, m x n
+    enum scalar_class cls;            // of the sums: f32 or f64
+    const struct launch_after *after; // what goes on with rows of `out`, or NULL
 };
 
-// Each element is summed over k in an order that depends on k and the dtypes alone.
+// Each element is summed over k in an order that follows from sizes, strides and dtypes, never from threads.
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g);
+
+// Many small products that differ in their places alone: whether these are such, and n of them, from `g` on in steps of
+// a, b and out. On the calling thread.
+bool CPU_FN(cpu_gemm_is_small)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_series)(const struct gemm *g, int64_t n, const int64_t *steps_B);

@@ -36,9 +36,14 @@ static __m256i run_of(const char *at, int64_t n)
 }
 
 // Runs of n elements that follow each other in memory, one for each of k positions.
-PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, uint32_t *to, int64_t ld, bool whole)
+PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, uint32_t *to, int64_t ld, bool whole,
+                    int64_t ahead_B)
 {
-    for (int64_t q = 0; q < k; q += 2, to += ld)
+    for (int64_t q = 0; q < k; q += 2, to += ld) {
+        if (whole && ahead_B) {
+            __builtin_prefetch(at + q * step * 2 + ahead_B);
+            __builtin_prefetch(at + (q + 1) * step * 2 + ahead_B);
+        }
         for (int64_t c = 0; c < (whole ? ld : n); c += LANES) {
             const char *upper = at + (q * step + c) * 2;
             __m256i low = q + 1 < k ? run_of(upper + step * 2, n - c) : _mm256_setzero_si256();
@@ -48,12 +53,13 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, uint32_t
             else
                 _mm512_mask_storeu_ps(to + c, first_16(n - c), v);
         }
+    }
 }
 
 static void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, uint32_t *panel)
 {
     int64_t units = (k + 1) / 2;
-    for (int64_t half = 0; half < 2 * LANES; half += LANES)
+    for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES)
         for (int64_t u = 0; u < units; u += LANES) {
             __m512 r[LANES];
             for (int64_t c = 0; c < LANES; c++)
@@ -73,10 +79,11 @@ static inline uint32_t element(const struct gemm_matrix *x, int64_t i, int64_t j
     return bits;
 }
 
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     if (b->col == 1) {
-        pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true);
+        pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B);
     } else if (b->row == 1) {
         pack_columns(b, k, n, panel);
     } else {
@@ -102,10 +109,23 @@ static void pack_a(const struct gemm_matrix *a, int64_t rows, int64_t k, void *t
 
 static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to)
 {
-    pack_runs(a->at, a->col, k, rows, to, rows, false);
+    pack_runs(a->at, a->col, k, rows, to, rows, false, 0);
+}
+
+TARGET static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
+{
+    if (out->dtype != KILN_BF16) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            __mmask16 there = first_16(columns - c);
+            __m256bh v = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c));
+            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, (__m256i)v);
+        }
+    return true;
 }
 
 const struct gemm_kind CPU_FN(cpu_gemm_bf16) = {
+    .store = store,
     .tiles = {GEMM_ROWS, 2 * LANES, 384, 144, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 2,

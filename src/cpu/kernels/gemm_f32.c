@@ -74,12 +74,20 @@ static inline vector_f32 load_first(int64_t n, const void *at)
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
 #if defined(__AVX512F__)
+enum { ROWS_AHEAD = 12 };
+
 // Runs of n elements that follow each other in memory, one for each of k positions `step` elements apart: dense rows of
 // `ld` units, of which whole vectors are written, or n units alone.
 PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *to, int64_t ld, bool whole,
-                    const unsigned dtype, const int size_B)
+                    int64_t ahead_B, const unsigned dtype, const int size_B)
 {
-    for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld)
+    for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld) {
+        if (whole && ahead_B) {
+            __builtin_prefetch(at + ahead_B);
+        } else if (whole) {
+            __builtin_prefetch(at + ROWS_AHEAD * step * size_B);
+            __builtin_prefetch(at + ROWS_AHEAD * step * size_B + 64);
+        }
         for (int64_t c = 0; c < (whole ? ld : n); c += LANES) {
             __m512 v = load_f32(at + c * size_B, n - c, dtype);
             if (whole)
@@ -87,13 +95,14 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *t
             else
                 _mm512_mask_storeu_ps(to + c, first_16(n - c), v);
         }
+    }
 }
 
 // Columns whose k positions follow each other in memory.
 PACK void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, float *panel, const unsigned dtype,
                        const int size_B)
 {
-    for (int64_t half = 0; half < 2 * LANES; half += LANES)
+    for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES) // a tile reads as many vectors as it has
         for (int64_t q = 0; q < k; q += LANES) {
             __m512 r[LANES];
             for (int64_t c = 0; c < LANES; c++)
@@ -104,13 +113,14 @@ PACK void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, float 
         }
 }
 
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     if (b->col == 1) {
         switch (b->dtype) {
-        case KILN_F32: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_F32, 4); return;
-        case KILN_F16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_F16, 2); return;
-        case KILN_BF16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, KILN_BF16, 2); return;
+        case KILN_F32: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_F32, 4); return;
+        case KILN_F16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_F16, 2); return;
+        case KILN_BF16: pack_runs(b->at, b->row, k, n, panel, 2 * LANES, true, ahead_B, KILN_BF16, 2); return;
         }
     } else if (b->row == 1) {
         switch (b->dtype) {
@@ -126,26 +136,42 @@ static void pack_a(const struct gemm_matrix *a, int64_t rows, int64_t k, void *t
 {
     if (a->col == 1) {
         switch (a->dtype) {
-        case KILN_F32: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_F32, 4); return;
-        case KILN_F16: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_F16, 2); return;
-        case KILN_BF16: pack_runs(a->at, a->row, rows, k, to, ld, false, KILN_BF16, 2); return;
+        case KILN_F32: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_F32, 4); return;
+        case KILN_F16: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_F16, 2); return;
+        case KILN_BF16: pack_runs(a->at, a->row, rows, k, to, ld, false, 0, KILN_BF16, 2); return;
         }
     }
     pack_a_any(CLASS_F32, a, rows, k, to, ld);
 }
 
+#define STORE store
+static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
+{
+    if (out->dtype != KILN_F16) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            __mmask16 there = first_16(columns - c);
+            __m512 v = _mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c);
+            __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, half);
+        }
+    return true;
+}
+
 static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to)
 {
     switch (a->dtype) {
-    case KILN_F32: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_F32, 4); return;
-    case KILN_F16: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_F16, 2); return;
-    case KILN_BF16: pack_runs(a->at, a->col, k, rows, to, rows, false, KILN_BF16, 2); return;
+    case KILN_F32: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_F32, 4); return;
+    case KILN_F16: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_F16, 2); return;
+    case KILN_BF16: pack_runs(a->at, a->col, k, rows, to, rows, false, 0, KILN_BF16, 2); return;
     }
     pack_a_across_any(CLASS_F32, a, rows, k, to);
 }
 #else
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+#define STORE NULL
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     pack_b_any(&CPU_FN(cpu_gemm_f32), CLASS_F32, b, k, n, panel);
 }
 
@@ -161,6 +187,7 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
 #endif
 
 const struct gemm_kind CPU_FN(cpu_gemm_f32) = {
+    .store = STORE,
     .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 1,

@@ -77,8 +77,9 @@ static inline vector_f64 load_first(int64_t n, const void *at)
 #endif
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
-static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel)
+static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
+    (void)ahead_B;
     pack_b_any(&CPU_FN(cpu_gemm_f64), CLASS_F64, b, k, n, panel);
 }
 

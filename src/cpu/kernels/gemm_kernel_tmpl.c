@@ -30,6 +30,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
     const int64_t next_B = t->next_B;
     for (int64_t q = t->k; q > 0; q--, next += next_B) {
         __builtin_prefetch(next, 0, 2);
+        if (rows <= 4) __builtin_prefetch(next + 64, 0, 2);
         VECTOR y[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {

@@ -35,12 +35,19 @@ struct gemm_kind {
     // [rows - 1][vectors - 1]
     gemm_tile_fn *const (*tile)[2];
     // k positions of at most tiles.columns columns of b; all tiles.columns are written, positions in rows of them.
-    void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel);
+    // Where positions are rows, what lies ahead_B behind is asked of memory.
+    void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel, int64_t ahead_B);
     // k positions of `rows` rows of a; a row is ld units long.
     void (*pack_a)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to, int64_t ld);
     // The same where rows are neighbours in memory: to[position * rows + row].
     void (*pack_a_across)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to);
+    // Sums, rows ld apart, into a result whose columns follow each other; false: not of this dtype. Or NULL.
+    bool (*store)(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns);
 };
 
 extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16);
+const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g);
+// A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
+bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
 bool CPU_FN(cpu_gemm_has_bf16)(void); // whether the processor multiplies pairs of bf16

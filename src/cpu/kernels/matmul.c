@@ -35,10 +35,11 @@ struct product {
     enum scalar_class cls;
     int n_batch; // dimensions
     int64_t batch_sizes[MAX_RANK], batches, m, n, k;
-    int64_t steps_B[3][MAX_RANK]; // of a, b, out along the batch dimensions
-    struct matrix a, b, out;      // of batch 0
-    bool blas;                    // in a section of its
-    bool registers;               // by the library's own product
+    int64_t steps_B[3][MAX_RANK];     // of a, b, out along the batch dimensions
+    struct matrix a, b, out;          // of batch 0
+    bool blas;                        // in a section of its
+    bool registers;                   // by the library's own product
+    const struct launch_after *after; // of the only matrix
 };
 
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
@@ -277,21 +278,24 @@ static struct matrix transposed(const struct matrix *x)
     return (struct matrix){x->at, x->cols, x->rows, x->col_stride, x->row_stride, x->dtype};
 }
 
-// The library's own product in registers, which takes operands as they are.
-static kiln_status in_registers(const struct product *p, const struct matrix *a, const struct matrix *b,
-                                const struct matrix *out)
+// As the library's own product takes it, which has operands as they are.
+static struct gemm gemm_of(const struct product *p, const struct matrix *a, const struct matrix *b,
+                           const struct matrix *out)
 {
-    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls};
+    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls, .after = p->after};
     g.a = (struct gemm_matrix){a->at, a->row_stride, a->col_stride, a->dtype};
     g.b = (struct gemm_matrix){b->at, b->row_stride, b->col_stride, b->dtype};
     g.out = (struct gemm_matrix){out->at, out->row_stride, out->col_stride, out->dtype};
-    return CPU_FN(cpu_gemm)(&g);
+    return g;
 }
 
 // One matrix product, with packing as the layouts ask for it. Scratch of the calling thread.
 static kiln_status multiply(const struct product *p, struct matrix a, struct matrix b, struct matrix out)
 {
-    if (p->registers) return in_registers(p, &a, &b, &out);
+    if (p->registers) {
+        struct gemm g = gemm_of(p, &a, &b, &out);
+        return CPU_FN(cpu_gemm)(&g);
+    }
     struct product q = *p;
     bool blas = p->blas;
     if (p->n > 1 && (p->m == 1 ? blas : out.row_stride == 1 && out.col_stride != 1)) {
@@ -331,19 +335,43 @@ static kiln_status multiply(const struct product *p, struct matrix a, struct mat
     return cpu_parallel(out.rows, out.cols, unpack_rows, &back);
 }
 
+static void place_batch(const struct product *p, int64_t batch, struct matrix *a, struct matrix *b, struct matrix *out)
+{
+    *a = p->a, *b = p->b, *out = p->out;
+    for (int d = p->n_batch - 1; d >= 0; d--) {
+        int64_t at = batch % p->batch_sizes[d];
+        batch /= p->batch_sizes[d];
+        a->at += at * p->steps_B[0][d];
+        b->at += at * p->steps_B[1][d];
+        out->at += at * p->steps_B[2][d];
+    }
+}
+
+// Small products along the innermost batch dimension.
+static kiln_status run_series(const struct product *p, int64_t begin, int64_t end)
+{
+    int last = p->n_batch - 1;
+    int64_t inner = p->batch_sizes[last], steps_B[3];
+    for (int i = 0; i < 3; i++) steps_B[i] = p->steps_B[i][last];
+    for (int64_t i = begin, n; i < end; i += n) {
+        struct matrix a, b, out;
+        place_batch(p, i, &a, &b, &out);
+        n = inner - i % inner < end - i ? inner - i % inner : end - i;
+        struct gemm g = gemm_of(p, &a, &b, &out);
+        TRY(CPU_FN(cpu_gemm_series)(&g, n, steps_B));
+    }
+    return KILN_OK;
+}
+
 static kiln_status run_batches(void *user, int64_t begin, int64_t end)
 {
     const struct product *p = user;
+    struct gemm first = gemm_of(p, &p->a, &p->b, &p->out);
+    if (p->registers && p->n_batch > 0 && end - begin > 1 && CPU_FN(cpu_gemm_is_small)(&first))
+        return run_series(p, begin, end);
     for (int64_t i = begin; i < end; i++) {
-        struct matrix a = p->a, b = p->b, out = p->out;
-        int64_t rest = i;
-        for (int d = p->n_batch - 1; d >= 0; d--) {
-            int64_t at = rest % p->batch_sizes[d];
-            rest /= p->batch_sizes[d];
-            a.at += at * p->steps_B[0][d];
-            b.at += at * p->steps_B[1][d];
-            out.at += at * p->steps_B[2][d];
-        }
+        struct matrix a, b, out;
+        place_batch(p, i, &a, &b, &out);
         TRY(multiply(p, a, b, out));
     }
     return KILN_OK;
@@ -360,13 +388,20 @@ static bool splits_by_batch(const struct product *p)
     return p->batches > 1 && (size < LARGE_PRODUCT || p->batches % threads == 0 || p->batches >= 4 * threads);
 }
 
-// With few rows or columns BLAS reads what there is of the large operand as it lies.
+// With AVX2 BLAS is ahead by a seventh where one factor has a few rows, more than a vector's worth of work and fewer
+// than a tile's; without it by a third and more, but for products too small to be worth a call.
 static bool wants_blas(const struct product *p)
 {
-#if defined(__AVX512F__)
-    bool slower = is_thin(p);
+    bool slower = false;
+#if !defined(__AVX512F__)
+    enum { VECTORS = 4, WORTH_A_CALL = 1 << 12 };
+    int64_t few = p->m < p->n ? p->m : p->n;
+    slower = is_thin(p) && few > VECTORS;
+#if !defined(__AVX2__)
+    slower = p->batches == 1 || (double)p->m * (double)p->n * (double)p->k > WORTH_A_CALL;
 #else
-    bool slower = true;
+    slower = slower && p->batches == 1;
+#endif
 #endif
     return slower && cpu_blas()->found && p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX;
 }
@@ -380,11 +415,13 @@ kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int
     bool floats = p.cls == CLASS_F32 || p.cls == CLASS_F64;
     p.blas = floats && wants_blas(&p) && section_try();
     p.registers = floats && !p.blas;
+    if (p.registers && p.batches == 1) p.after = l->after;
     kiln_status status;
     if (splits_by_batch(&p))
         status = cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
     else
         status = run_batches(&p, 0, p.batches);
     if (p.blas) section_leave();
+    if (!status && l->after && !p.after) status = CPU_FN(cpu_after_all)(l->after);
     return status;
 }
