@@ -20,7 +20,7 @@ uint32_t grid_tile_local(uint32_t tile)
 uint32_t grid_tile_run(const struct device_caps *caps, uint32_t tile, bool simple)
 {
     if (grid_is_small(caps) || !simple) return 1;
-    return tile == GRID_TILE_MOST ? 4 : 8;
+    return 8;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)

@@ -347,8 +347,9 @@ struct vk_dispatch {
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
 struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
 void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
-uint32_t vk_product_operands(const struct launch *l); // of a matrix product: the first variant of its kernel
-bool vk_operands_are_narrow(const struct launch *l);  // no offset is negative; in bytes all are below 2 GiB
+uint32_t vk_product_operands(const struct launch *l);           // of a matrix product: the first variant of its kernel
+bool vk_product_is_even(const struct launch *l, uint32_t tile); // no tile and no slice goes beyond the sizes
+bool vk_operands_are_narrow(const struct launch *l);            // no offset is negative; in bytes all are below 2 GiB
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
 // stand still.
 bool vk_operands_widen(const struct launch *l, uint32_t *splat);
