@@ -3,8 +3,8 @@
 
 usage: check_guide.py GUIDE PROGRAM
 
-PROGRAM prints what each example of tests/cxx/guide prints, behind a line `@@ page | heading | number`. The pages that
-it knows are gone through: each ```c example with a ```text block behind it has its form, by the heading that it stands
+PROGRAM prints what each example of tests/cxx/guide prints, behind a line `@@ page | heading | number`. All
+pages are gone through: each ```c example with a ```text block behind it has its form, by the heading that it stands
 below and its number there, or stands in APART with the reason. Places of lines are not compared.
 """
 import collections
@@ -63,17 +63,17 @@ def main(guide, program):
     printed, done = printed_by(str(pathlib.Path(program).resolve()))
     bad = [f'exit status {done.returncode}\n{done.stderr}'] if done.returncode else []
     count, known = collections.Counter(), set()
-    for page in sorted({key[0] for key in printed}):
-        for key, text in examples_of(pathlib.Path(guide) / f'{page}.md').items():
+    for path in sorted(pathlib.Path(guide).glob('*.md')):
+        for key, text in examples_of(path).items():
             known.add(key)
-            place = f'{page}.md, "{key[1]}", example {key[2]}'
+            place = f'{path.name}, "{key[1]}", example {key[2]}'
             if key in APART:
                 continue
             if key not in printed:
                 bad.append(f'{place}: it has no form in tests/cxx/guide')
             elif plain(printed[key]) != plain(text):
                 bad.append(f'{place}: C++ printed\n{printed[key]}')
-            count[page] += 1
+            count[path.stem] += 1
     bad += [f'tests/cxx/guide has an example that the guide has not: {key}' for key in printed if key not in known]
     print('\n'.join(bad) if bad else f'{sum(count.values())} examples of {len(count)} pages')
     return bool(bad) or not count
