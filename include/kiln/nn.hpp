@@ -131,11 +131,11 @@ template <class Self> class cell_functions {
     }
     /// The captured function of a cell with a mark, borrowed; nullptr where there is none.
     KILN_CXX kiln_function *function() const { return checked(kiln_cell_function(c())); }
-    /// Its numbers, as those of what jit makes.
-    KILN_CXX kiln_jit_stats jit_stats() const
+    /// Of that function: calls, captures, programs and what else kiln_function_stats counts.
+    KILN_CXX kiln_jit_stats stats() const
     {
         auto s = sized<kiln_jit_stats>();
-        kiln_function_stats(function(), &s);
+        kiln_function_stats(made(kiln_cell_function(c())), &s);
         return checked(s);
     }
     KILN_CXX std::string kind() const { return made(kiln_cell_kind(c())); }

@@ -58,7 +58,8 @@ def printed_by(program):
     for part in re.split(r'^@@ ', done.stdout, flags=re.M)[1:]:
         head, _, text = part.partition('\n')
         page, heading, number = head.split(' | ')
-        found[page, heading, int(number)] = text
+        key = page, heading, int(number)
+        found[key] = text if key not in found else f'two forms: {found[key]}{text}'
     return found, done
 
 

@@ -1,39 +1,7 @@
-// Examples of pretrained.md.
+// Examples of pretrained.md that it quotes of programs; the others are in start.cpp.
 #include "guide.hpp"
 
 #include <algorithm>
-
-EXAMPLE("pretrained", "", 1)
-{
-    safetensors_save("model.safetensors", {{"fc.weight", ones({3, 2})}, {"fc.bias", zeros({3})}});
-
-    archive file("model.safetensors");
-    for (size_t i = 0; i < file.count(); i++) {
-        tensor t = file.get_tensor(i);
-        cout << file.name(i) << ": " << name_of(t.dtype()) << ", " << t.rank() << " axes\n";
-    }
-}
-
-EXAMPLE("pretrained", "Into cells", 1)
-{
-    auto net = nn::sequential(nn::conv2d(1, 2, 3, {.pad_mode = "same"}), nn::batch_norm2d(2));
-
-    // As PyTorch writes a convolution and a norm behind it, but for a head that is of no use here.
-    named_tensors arrays = {{"stem.0.weight", ones({2, 1, 3, 3})}};
-    for (const char *name :
-         {"stem.1.weight", "stem.1.bias", "stem.1.running_mean", "stem.1.running_var", "head.weight"})
-        arrays.emplace_back(name, full({2}, double(arrays.size())));
-    safetensors_save("stem.safetensors", arrays);
-
-    archive file("stem.safetensors");
-    try {
-        net.load(file);
-    } catch (const error &e) {
-        cout << std::string(e.what()).substr(0, 76) << " ...\n";
-    }
-    net.load(file, {.prefix = "stem."});
-    cout << net.parameter("1.beta") << '\n';
-}
 
 namespace {
 
@@ -87,35 +55,6 @@ EXAMPLE("pretrained", "Into cells", 4)
     again.load(file);
     tensor x = normal({1, 3, 8, 8}, 0, 1);
     MUST(again.eval()(x).array_equal(net.eval()(x), false).item() == 1);
-}
-
-// y = relu(x a^T + b), of x [.., k], a [m, k], b [m] in a bundle.
-static bundle layer(const bundle &in)
-{
-    bundle out;
-    out.append("y", (in["x"].matmul(in["weight"].transpose(0, 1)) + in["bias"]).relu());
-    return out;
-}
-
-EXAMPLE("pretrained", "As the state of a function", 1)
-{
-    safetensors_save("model.safetensors", {{"fc.weight", ones({3, 2})}, {"fc.bias", zeros({3})}});
-    bundle state = archive("model.safetensors").as_bundle({.prefix = "fc."});
-    bundle in = state.copy();
-    in.append("x", tensor{{3.0, 4.0}});
-    jit(layer)(in).print();
-
-    state.save("fc.safetensors");
-    MUST(archive("fc.safetensors").count() == 2 && archive("fc.safetensors").has("weight"));
-}
-
-EXAMPLE("pretrained", "Weights that stay packed", 1)
-{
-    std::vector<uint8_t> block = {0x00, 0x38, 1, 2, 0xff};
-    block.resize(34);
-    tensor w = from_data(block, {1, 34}), x = ones({2, 32});
-    const int64_t format = packing("q8_0");
-    cout << w.unpack_blocks(format).narrow(1, 0, 4) << '\n' << x.matmul_packed(w, format) << '\n';
 }
 
 EXAMPLE("pretrained", "Two networks from end to end", 1)
