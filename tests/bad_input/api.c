@@ -145,7 +145,7 @@ void wrong_gradients(void **state)
     BAD(kiln_grad(twice, NULL, null, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad", "NULL");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, g, 2), KILN_E_ARGUMENT, "grad: ", "1 results", "2");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, NULL, 1), KILN_E_ARGUMENT, "grad: ", "results");
-    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 NULL");
+    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 of 1 NULL");
     BAD(kiln_grad(refuse, NULL, in, 1, NULL, g, 1), KILN_E_STATE, "grad: ", "fn failed", "KILN_E_STATE");
     BAD(kiln_grad(twice, NULL, in, 1, KILN_GRAD(.wrt = KILN_ARGS(-1)), g, 1), KILN_E_ARGUMENT, "grad: ", "input -1",
         "1");
