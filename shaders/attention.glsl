@@ -30,10 +30,12 @@ shared float partial[N_LOCAL];     // of rows, by parts of n
 
 struct attention { uint m_size, n_size, k_size, d_size; };
 
-// Where four that an invocation fetches begin, relative to the tile: (m or n, k).
-uvec2 place(const uint t, const bool along)
+// Where four that an invocation fetches begin, relative to the tile: (m or n, k). Fours that are one access lie along
+// the short stride; else neighbouring invocations follow it.
+uvec2 place(const uint t, const bool along, const bool four)
 {
-    return along ? uvec2(t / (DEPTH / 4), t % (DEPTH / 4) * 4) : uvec2(t % UNITS * 4, t / UNITS);
+    if (along && four) return uvec2(t / (DEPTH / 4), t % (DEPTH / 4) * 4);
+    return along ? uvec2(t / DEPTH * 4, t % DEPTH) : uvec2(t % UNITS * 4, t / UNITS);
 }
 
 // A four goes into rows `first` of shared memory, one a k: as it is, or an element to each.
@@ -48,60 +50,53 @@ void share(const uint first, const uvec2 at, const bool along, const vec4 four)
 
 void fill_q(const q_side q, const attention a, const uint m0, const uint k0)
 {
-    bool whole = m0 + TILE <= a.m_size && k0 + DEPTH <= a.k_size;
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
-        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, Q_ALONG);
-        uint m = m0 + at.x, k = k0 + at.y;
         vec4 four = vec4(0);
 #ifdef Q_FOUR
-        if (whole && Q_FOURS) {
-            share(0, at, Q_ALONG, Q_FOUR(q, m, k));
+        if (Q_FOURS && m0 + TILE <= a.m_size && k0 + DEPTH <= a.k_size) {
+            uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, Q_ALONG, true);
+            share(0, at, Q_ALONG, Q_FOUR(q, m0 + at.x, k0 + at.y));
             continue;
         }
 #endif
-        [[unroll]] for (uint j = 0; j < 4; j++) {
-            uint mj = Q_ALONG ? m : m + j, kj = Q_ALONG ? k + j : k;
-            if (whole || (mj < a.m_size && kj < a.k_size)) four[j] = q_value(q, mj, kj);
-        }
-        share(0, at, Q_ALONG, four);
+        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, Q_ALONG, false);
+        [[unroll]] for (uint j = 0; j < 4; j++)
+            if (m0 + at.x + j < a.m_size && k0 + at.y < a.k_size) four[j] = q_value(q, m0 + at.x + j, k0 + at.y);
+        share(0, at, false, four);
     }
 }
 
 void fill_k(const k_side s, const attention a, const uint n0, const uint k0)
 {
-    bool whole = n0 + TILE <= a.n_size && k0 + DEPTH <= a.k_size;
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
-        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, K_ALONG);
-        uint n = n0 + at.x, k = k0 + at.y;
         vec4 four = vec4(0);
 #ifdef K_FOUR
-        if (whole && K_FOURS) {
-            share(DEPTH, at, K_ALONG, K_FOUR(s, n, k));
+        if (K_FOURS && n0 + TILE <= a.n_size && k0 + DEPTH <= a.k_size) {
+            uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, K_ALONG, true);
+            share(DEPTH, at, K_ALONG, K_FOUR(s, n0 + at.x, k0 + at.y));
             continue;
         }
 #endif
-        [[unroll]] for (uint j = 0; j < 4; j++) {
-            uint nj = K_ALONG ? n : n + j, kj = K_ALONG ? k + j : k;
-            if (whole || (nj < a.n_size && kj < a.k_size)) four[j] = k_value(s, nj, kj);
-        }
-        share(DEPTH, at, K_ALONG, four);
+        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, K_ALONG, false);
+        [[unroll]] for (uint j = 0; j < 4; j++)
+            if (n0 + at.x + j < a.n_size && k0 + at.y < a.k_size) four[j] = k_value(s, n0 + at.x + j, k0 + at.y);
+        share(DEPTH, at, false, four);
     }
 }
 
 void fill_v(const v_side s, const attention a, const uint n0)
 {
-    bool whole = n0 + V_DEPTH <= a.n_size && WIDTH <= a.d_size;
     for (uint t = gl_LocalInvocationIndex; t < V_DEPTH * V_UNITS; t += N_LOCAL) {
         uint d = t % V_UNITS * 4, n = t / V_UNITS;
         vec4 v = vec4(0);
 #ifdef V_FOUR
-        if (whole && V_FOURS) {
+        if (V_FOURS && n0 + V_DEPTH <= a.n_size && WIDTH <= a.d_size) {
             slices[n * V_PITCH + d / 4] = V_FOUR(s, n0 + n, d);
             continue;
         }
 #endif
         [[unroll]] for (uint j = 0; j < 4; j++)
-            if (whole || (n0 + n < a.n_size && d + j < a.d_size)) v[j] = v_value(s, n0 + n, d + j);
+            if (n0 + n < a.n_size && d + j < a.d_size) v[j] = v_value(s, n0 + n, d + j);
         slices[n * V_PITCH + d / 4] = v;
     }
 }

@@ -96,6 +96,7 @@ void store_four(const slice s, const uint m, const uint n, const QUAD v)
 #define A_FOUR(s, m, k) a_four(s, m, k)
 #define B_FOUR(s, n, k) b_four(s, n, k)
 #define STORE_FOUR(s, m, n, v) store_four(s, m, n, v)
+#define EVEN (VARIANT_3 != 0)
 #define RESULTS [[unroll]]
 #include "product.glsl"
 

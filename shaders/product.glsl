@@ -12,11 +12,12 @@
 //     A_FOUR(a, m, k), B_FOUR(b, n, k)      four neighbours along that way, all inside
 //     A_FOURS, B_FOURS                      whether they may be had so; without these they always may
 //     STORE_FOUR(c, m, n, four)             four results along N, all inside
-// and ONE_WAY for processors, which go both ways of a condition: elements are fetched one by one.
+//     EVEN                                  M and N are multiples of TILE, K is one of DEPTH: there is no edge
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
-// memory to registers. An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
+// memory to registers, as far as they lie inside the sizes; what is left is fetched with a question for each element.
+// An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
 // apart, so that neighbours read neighbouring words. The more results an invocation has, the less it reads for each.
 // Sums run along K in order: the same bits from run to run.
 const uint Q_M = TILE > 32 ? 2 : 1, Q_N = TILE > 64 ? 2 : 1;
@@ -39,13 +40,16 @@ uvec2 place(const uint i, const bool along_k)
     return uvec2(t % UNITS * 4, t / UNITS + i * (INVOCATIONS / UNITS));
 }
 
+#ifndef EVEN
+#define EVEN false
+#endif
 // Elements one by one are all that there is, or are much of it where fours may be far apart, else what the edge needs.
-#if defined ONE_WAY || defined A_FOURS
+#ifdef A_FOURS
 #define A_EACH [[unroll]]
 #else
 #define A_EACH [[dont_unroll]]
 #endif
-#if defined ONE_WAY || defined B_FOURS
+#ifdef B_FOURS
 #define B_EACH [[unroll]]
 #else
 #define B_EACH [[dont_unroll]]
@@ -96,42 +100,35 @@ QUAD b_edge(const b_side s, const product p, const uint n, const uint k)
 // The slices of one step, on the way from memory.
 QUAD next_a[FETCH], next_b[FETCH];
 
-void fetch(const a_side a, const b_side b, const product p, const uint m0, const uint n0, const uint k0)
+// Of a tile and a slice that lie inside the sizes.
+void fetch_whole(const a_side a, const b_side b, const uint m0, const uint n0, const uint k0)
 {
-#ifndef ONE_WAY
-    bool deep = k0 + DEPTH <= p.k_size, a_whole = deep && m0 + TILE <= p.m_size && A_FOURS;
-    bool b_whole = deep && n0 + TILE <= p.n_size && B_FOURS;
-    if (a_whole) {
-        [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, A_ALONG);
-            next_a[i] = A_FOUR(a, m0 + at.x, k0 + at.y);
-        }
-    } else
-#endif
-    {
-        [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, A_ALONG);
-            next_a[i] = a_edge(a, p, m0 + at.x, k0 + at.y);
-        }
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, A_ALONG);
+        next_a[i] = A_FOUR(a, m0 + at.x, k0 + at.y);
     }
-#ifndef ONE_WAY
-    if (b_whole) {
-        [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, B_ALONG);
-            next_b[i] = B_FOUR(b, n0 + at.x, k0 + at.y);
-        }
-    } else
-#endif
-    {
-        [[unroll]] for (uint i = 0; i < FETCH; i++) {
-            uvec2 at = place(i, B_ALONG);
-            next_b[i] = b_edge(b, p, n0 + at.x, k0 + at.y);
-        }
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, B_ALONG);
+        next_b[i] = B_FOUR(b, n0 + at.x, k0 + at.y);
     }
 }
 
+void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, const uint n0, const uint k0)
+{
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, A_ALONG);
+        next_a[i] = a_edge(a, p, m0 + at.x, k0 + at.y);
+    }
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, B_ALONG);
+        next_b[i] = b_edge(b, p, n0 + at.x, k0 + at.y);
+    }
+}
+
+// From registers to shared memory, once all have read what is there.
 void share()
 {
+    barrier();
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uvec2 at = place(i, A_ALONG), bt = place(i, B_ALONG);
         if (A_ALONG) {
@@ -145,37 +142,53 @@ void share()
             b_tile[bt.y * PITCH + bt.x / 4] = next_b[i];
         }
     }
+    barrier();
+}
+
+QUAD sums[4 * Q_M][Q_N];
+
+// The slices in shared memory are multiplied.
+void add_slices(const uint tx, const uint ty)
+{
+    for (uint k1 = 0; k1 < DEPTH; k1 += RUN) {
+        uint x_at = k1 * PITCH + ty, y_at = k1 * PITCH + tx;
+        [[unroll]] for (uint k = 0; k < RUN; k++) {
+            QUAD x[Q_M], y[Q_N];
+            [[unroll]] for (uint q = 0; q < Q_M; q++) x[q] = a_tile[x_at + k * PITCH + q * SIDE_M];
+            [[unroll]] for (uint q = 0; q < Q_N; q++) y[q] = b_tile[y_at + k * PITCH + q * SIDE_N];
+            [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) {
+                [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] += x[i / 4][i % 4] * y[j];
+            }
+        }
+    }
 }
 
 void multiply(const a_side a, const b_side b, const c_side c, const product p, const uint m0, const uint n0)
 {
-    QUAD sums[4 * Q_M][Q_N];
     [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] = QUAD(0);
-    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N;
-
-    if (p.k_size > 0) fetch(a, b, p, m0, n0, 0);
-    for (uint k0 = 0; k0 < p.k_size; k0 += DEPTH) {
-        // Registers hold the slices of this step; they go to shared memory once all have read what is there.
-        barrier();
-        share();
-        barrier();
-        if (k0 + DEPTH < p.k_size) fetch(a, b, p, m0, n0, k0 + DEPTH);
-        for (uint k1 = 0; k1 < DEPTH; k1 += RUN) {
-            uint x_at = k1 * PITCH + ty, y_at = k1 * PITCH + tx;
-            [[unroll]] for (uint k = 0; k < RUN; k++) {
-                QUAD x[Q_M], y[Q_N];
-                [[unroll]] for (uint q = 0; q < Q_M; q++) x[q] = a_tile[x_at + k * PITCH + q * SIDE_M];
-                [[unroll]] for (uint q = 0; q < Q_N; q++) y[q] = b_tile[y_at + k * PITCH + q * SIDE_N];
-                [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) {
-                    [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] += x[i / 4][i % 4] * y[j];
-                }
-            }
+    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N, k_whole = 0;
+    bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
+    if (EVEN || inside) k_whole = p.k_size / DEPTH * DEPTH;
+    if (k_whole > 0) {
+        fetch_whole(a, b, m0, n0, 0);
+        for (uint k0 = 0; k0 < k_whole; k0 += DEPTH) {
+            share();
+            // The next slices, the last ones once more: behind a condition they would have to be waited for.
+            fetch_whole(a, b, m0, n0, min(k0 + DEPTH, k_whole - DEPTH));
+            add_slices(tx, ty);
+        }
+    }
+    if (!EVEN) {
+        for (uint k0 = k_whole; k0 < p.k_size; k0 += DEPTH) {
+            fetch_edge(a, b, p, m0, n0, k0);
+            share();
+            add_slices(tx, ty);
         }
     }
 
     RESULTS for (uint i = 0; i < 4 * Q_M; i++) {
         uint m = m0 + 4 * (ty + i / 4 * SIDE_M) + i % 4;
-        if (m >= p.m_size) continue;
+        if (!EVEN && m >= p.m_size) continue;
         // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
         QUAD row[Q_N];
         [[unroll]] for (uint s = 0; s < 4 * Q_M; s++)
@@ -183,7 +196,7 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
 #ifdef STORE_FOUR
         [[unroll]] for (uint j = 0; j < Q_N; j++) {
             uint n = n0 + 4 * (tx + j * SIDE_N);
-            if (n + 4 <= p.n_size) {
+            if (EVEN || n + 4 <= p.n_size) {
                 STORE_FOUR(c, m, n, row[j]);
             } else {
                 [[unroll]] for (uint t = 0; t < 3; t++) if (n + t < p.n_size) store_result(c, m, n + t, row[j][t]);

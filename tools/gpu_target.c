@@ -12,29 +12,36 @@
 #include <unistd.h>
 #include <vulkan/vulkan.h>
 
-#define FUNCTIONS(X)                        \
-    X(vkCreateDevice)                       \
-    X(vkCreateComputePipelines)             \
-    X(vkCreatePipelineLayout)               \
-    X(vkCreateShaderModule)                 \
-    X(vkDestroyDevice)                      \
-    X(vkDestroyInstance)                    \
-    X(vkDestroyPipeline)                    \
-    X(vkDestroyPipelineLayout)              \
-    X(vkDestroyShaderModule)                \
+// clang-format off
+#define FUNCTIONS(X) \
+    X(vkCreateComputePipelines) \
+    X(vkCreateDescriptorSetLayout) \
+    X(vkCreateDevice) \
+    X(vkCreatePipelineLayout) \
+    X(vkCreateShaderModule) \
+    X(vkDestroyDescriptorSetLayout) \
+    X(vkDestroyDevice) \
+    X(vkDestroyInstance) \
+    X(vkDestroyPipeline) \
+    X(vkDestroyPipelineLayout) \
+    X(vkDestroyShaderModule) \
     X(vkEnumerateDeviceExtensionProperties) \
-    X(vkEnumeratePhysicalDevices)           \
-    X(vkGetPhysicalDeviceFeatures2)         \
-    X(vkGetPhysicalDeviceProperties2)       \
+    X(vkEnumeratePhysicalDevices) \
+    X(vkGetPhysicalDeviceFeatures2) \
+    X(vkGetPhysicalDeviceProperties2) \
     X(vkGetPipelineExecutablePropertiesKHR) \
     X(vkGetPipelineExecutableStatisticsKHR) \
     X(vkGetPipelineExecutableInternalRepresentationsKHR)
+// clang-format on
+
+#define BINDINGS 16
 
 struct gpu_target {
     void *loader;
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
+    VkDescriptorSetLayout set; // what modules of other projects bind: storage buffers
     VkPipelineLayout layout;
     char driver[128];
 #define DECLARE(name) PFN_##name name;
@@ -141,10 +148,21 @@ static bool make_device(struct gpu_target *t, const char *family)
                                .enabledExtensionCount = 1,
                                .ppEnabledExtensionNames = extensions};
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = 128};
+    VkDescriptorSetLayoutBinding bindings[BINDINGS];
+    for (uint32_t i = 0; i < BINDINGS; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                                     .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                     .descriptorCount = 1,
+                                                     .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = BINDINGS, .pBindings = bindings};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .setLayoutCount = 1,
+                                         .pSetLayouts = &t->set,
                                          .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
     if (t->vkCreateDevice(t->physical, &info, NULL, &t->device) < 0 ||
+        t->vkCreateDescriptorSetLayout(t->device, &set, NULL, &t->set) < 0 ||
         t->vkCreatePipelineLayout(t->device, &layout, NULL, &t->layout) < 0)
         return complain(family, "the driver opens no device");
     return true;
@@ -184,6 +202,7 @@ void gpu_target_close(struct gpu_target **target)
     *target = NULL;
     if (!t) return;
     if (t->layout) t->vkDestroyPipelineLayout(t->device, t->layout, NULL);
+    if (t->set) t->vkDestroyDescriptorSetLayout(t->device, t->set, NULL);
     if (t->device) t->vkDestroyDevice(t->device, NULL);
     if (t->instance) t->vkDestroyInstance(t->instance, NULL);
     free(t); // the loader stays: not every driver survives that it goes

@@ -129,11 +129,11 @@ static void set_product(struct constants *c, const char *dtype)
 {
     bool wide = !strcmp(dtype, "f64") || !strcmp(dtype, "i64");
     uint32_t tile = wide ? 64 : 128;
-    set(c, FIRST_VARIANT + 1, dtype[0] == 'i' ? 1 : wide ? 8 : 4);
+    set(c, FIRST_VARIANT + 1, dtype[0] == 'i' ? 1 : 8);
     set(c, LOCAL, tile == 128 ? 256 : 128);
     set(c, FIRST_VARIANT, 0xfef);
     set(c, FIRST_VARIANT + 2, tile);
-    set(c, FIRST_VARIANT + 3, tile);
+    set(c, FIRST_VARIANT + 3, 1);
 }
 
 // Large dense tensors on a GPU of many lanes.
@@ -145,7 +145,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     set(c, N_REDUCE, row);
     set(c, INDIRECT, 0);
     set(c, NARROW, pointwise || row);
-    if (pointwise || row) set(c, EACH, row ? 4 : 1);
+    if (pointwise || row)
+        set(c, EACH, (row && k->inputs) || (pointwise && strcmp(k->dtype, "f64") && strcmp(k->dtype, "i64")) ? 4 : 1);
     if (pointwise) {
         set(c, POINTWISE_VEC, 4);
         set(c, POINTWISE_TAIL, 0);

@@ -293,7 +293,9 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     }
     p->form.local = p->form.lanes * p->form.rows;
     p->form.narrow = vk_operands_are_narrow(l);
-    p->form.each = p->form.wide && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
+    // What reads nothing is computed at length, and gains nothing from four at a time.
+    p->form.each =
+        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
     if (p->form.each == 1) p->splat = 0;
 }
 
@@ -344,15 +346,17 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // --- hand-written kernels ---
 
-// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements, and is told by
-// VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions.
+// A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
+// VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
+// VARIANT_3 whether no square has an edge inside.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     const struct kernel_info *info = kernel_info(l->kernel);
     bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
-    uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
-    uint32_t tile = grid_tile(&vk->owner->caps, x, y, z, wide_class);
-    p->variant[2] = p->variant[3] = tile;
+    uint64_t n = (uint64_t)l->extent[0], m = (uint64_t)l->extent[1], batches = (uint64_t)l->extent[2];
+    uint32_t tile = grid_tile(&vk->owner->caps, m, n, batches, wide_class);
+    p->variant[2] = tile;
+    p->variant[3] = vk_product_is_even(l, tile);
     p->variant[0] = vk_product_operands(l);
     p->variant[1] = grid_tile_run(&vk->owner->caps, tile, info->cls == CLASS_F32 || info->cls == CLASS_F64);
     p->form.local = grid_tile_local(tile);

@@ -57,6 +57,13 @@ uint32_t vk_product_operands(const struct launch *l)
     return bits;
 }
 
+#define DEPTH 16 // of a slice along K: shaders/product.glsl
+
+bool vk_product_is_even(const struct launch *l, uint32_t tile)
+{
+    return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % DEPTH == 0;
+}
+
 // --- four neighbours along the innermost dimension
 
 bool vk_operands_widen(const struct launch *l, uint32_t *splat)

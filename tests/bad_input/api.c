@@ -104,6 +104,7 @@ void wrong_devices(void **state)
     BAD_VOID(kiln_device_get_stats(NULL, &none), KILN_E_ARGUMENT, "device_get_stats: ", "dev is NULL");
     BAD(kiln_device_set_memory_limit(NULL, 1), KILN_E_ARGUMENT, "device_set_memory_limit: ", "dev is NULL");
     BAD(kiln_device_trim(NULL), KILN_E_ARGUMENT, "device_trim: ", "dev is NULL");
+    BAD(kiln_device_tune(NULL), KILN_E_ARGUMENT, "device_tune: ", "dev is NULL");
     BAD(kiln_device_set_strict(NULL, true), KILN_E_ARGUMENT, "device_set_strict: ", "dev is NULL");
     BAD(kiln_device_synchronize(NULL), KILN_E_ARGUMENT, "device_synchronize: ", "dev is NULL");
     BAD(kiln_device_mark(NULL, 0), KILN_E_ARGUMENT, "device_mark: ", "dev is NULL");
@@ -144,7 +145,7 @@ void wrong_gradients(void **state)
     BAD(kiln_grad(twice, NULL, null, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad", "NULL");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, g, 2), KILN_E_ARGUMENT, "grad: ", "1 results", "2");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, NULL, 1), KILN_E_ARGUMENT, "grad: ", "results");
-    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 NULL");
+    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 of 1 NULL");
     BAD(kiln_grad(refuse, NULL, in, 1, NULL, g, 1), KILN_E_STATE, "grad: ", "fn failed", "KILN_E_STATE");
     BAD(kiln_grad(twice, NULL, in, 1, KILN_GRAD(.wrt = KILN_ARGS(-1)), g, 1), KILN_E_ARGUMENT, "grad: ", "input -1",
         "1");

@@ -242,12 +242,12 @@ class ShaderDump(Common):
 
     def test_target_statistics(self):
         one = self.figures('--op', 'add_f32')
-        # Four points an invocation: two loads and a store of 16 bytes, four additions.
-        for key, value in {'Spilled VGPRs': 0, 'whole loads': 2, 'whole widest load': 16, 'whole stores': 1,
-                           'whole store bytes': 16, 'whole arithmetic': 4, 'loops': 0}.items():
+        # Four fours an invocation: of each two loads and a store of 16 bytes, four additions.
+        for key, value in {'Spilled VGPRs': 0, 'whole loads': 8, 'whole widest load': 16, 'whole stores': 4,
+                           'whole store bytes': 64, 'whole arithmetic': 16, 'loops': 0}.items():
             self.assertEqual(one[key], value, key)
-        self.assertLessEqual(one['VGPRs'], 32)
-        narrow = self.figures('--op', 'add_f32', '--spec', '4=1')
+        self.assertLessEqual(one['VGPRs'], 48)
+        narrow = self.figures('--op', 'add_f32', '--spec', '4=1', '--spec', '19=1')
         self.assertEqual((narrow['whole widest load'], narrow['whole arithmetic']), (4, 1))
 
     def test_target_assembly_and_loops(self):

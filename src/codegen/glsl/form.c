@@ -83,12 +83,10 @@ static void choose_columns(const struct device_caps *caps, uint64_t length, uint
     while (f->lanes < 16 && f->lanes * 16 < length && f->rows * f->lanes * 2 <= largest) f->lanes *= 2;
 }
 
-// Not on processors, which go both ways where fours may be had or not.
-static void choose_fours(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
+static void choose_fours(const struct fused_kernel *k, struct glsl_form *f)
 {
     struct glsl_side sides[GLSL_MAX_SIDES];
-    int n = grid_is_small(caps) ? 0 : glsl_sides_of(k, f, sides);
-    if (n) f->vector = GLSL_TWO_WAYS;
+    int n = glsl_sides_of(k, f, sides);
     for (int i = 0; i < n; i++)
         if (sides[i].fast >= 0) f->vector |= 1u << i;
 }
@@ -105,7 +103,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     f->run = grid_tile_run(caps, f->tile_m, cls == CLASS_F32 || cls == CLASS_F64);
     f->lanes = grid_tile_local(f->tile_m);
     f->rows = f->chunk = 1;
-    choose_fours(k, caps, f);
+    choose_fours(k, f);
 }
 
 // Neighbours of an image are read one by one, with a condition for each, and again for each tap: no tile is filled.
@@ -127,7 +125,8 @@ static void choose_attention(const struct fused_kernel *k, const struct device_c
                             .tile_m = 64};
     glsl_sections_of(k, f, &s);
     f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
-    choose_fours(k, caps, f);
+    // Not on processors, which go both ways where fours may be had or not.
+    if (!grid_is_small(caps)) choose_fours(k, f);
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)

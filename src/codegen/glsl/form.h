@@ -14,8 +14,6 @@ enum glsl_form_kind {
 };
 
 #define GLSL_MAX_TAP_DIMS 3
-#define GLSL_TWO_WAYS \
-    8u // ... of products and attention: what is inside the sizes is fetched without a question for each
 #define GLSL_VECTOR_SPLIT 2 // ... and of points such fours have a body of their own
 
 // Fixed for a family; kept in codegen_plan.choices in this order.

@@ -179,7 +179,6 @@ static void add_main(struct glsl_emitter *e)
 {
     const struct glsl_layout *l = &e->layout;
     enum scalar_class cls = e->k->dag.nodes[e->k->product.sum].cls;
-    if (!(e->form.vector & GLSL_TWO_WAYS)) str_add(e->out, "#define ONE_WAY\n");
     str_addf(e->out, "#define TILE %uu\n#define RUN %uu\n#define QUAD %s\n", e->form.tile_n, e->form.run,
              quad_type[cls]);
     str_addf(e->out,
