@@ -562,7 +562,7 @@ class Bench(Common):
         self.assertGreater(len(names), 20)
         self.assertEqual(rows[:len(names)], names)
         self.assertEqual(rows[len(names):],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'new_shape',
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step', 'new_shape',
                           'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
 
