@@ -353,8 +353,8 @@ static void pick_tile(const struct vk_device *vk, const struct launch *l, struct
 {
     const struct kernel_info *info = kernel_info(l->kernel);
     bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
-    uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
-    uint32_t tile = grid_tile(&vk->owner->caps, x, y, z, wide_class);
+    uint64_t n = (uint64_t)l->extent[0], m = (uint64_t)l->extent[1], batches = (uint64_t)l->extent[2];
+    uint32_t tile = grid_tile(&vk->owner->caps, m, n, batches, wide_class);
     p->variant[2] = tile;
     p->variant[3] = vk_product_is_even(l, tile);
     p->variant[0] = vk_product_operands(l);

@@ -133,6 +133,7 @@ struct vk_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    struct grid_tiles *tiles; // measured; NULL: none
     VkPhysicalDeviceMemoryProperties memory;
     bool shared_memory;               // tensors lie in mapped memory
     bool blocking;                    // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
@@ -304,6 +305,13 @@ VkPipelineCache vk_cache_load(struct vk_device *vk); // an empty cache when ther
 void vk_cache_save(struct vk_device *vk);
 bool vk_cache_check(const void *file, size_t size_B);                         // whether it is whole, of whatever device
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
+
+// tune.c
+kiln_status vk_tune(kiln_device *dev);
+void vk_tiles_load(struct vk_device *vk);
+kiln_status vk_tiles_path(const struct vk_device *vk, char *out, size_t cap);
+int vk_tiles_parse(char *text,
+                   struct grid_tiles *out); // which it takes apart; 0, or the number of the line that is wrong
 
 // recording.c: launches that are run again, see device/record.h.
 extern const struct record_ops vk_record_ops;

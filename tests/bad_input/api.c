@@ -104,6 +104,7 @@ void wrong_devices(void **state)
     BAD_VOID(kiln_device_get_stats(NULL, &none), KILN_E_ARGUMENT, "device_get_stats: ", "dev is NULL");
     BAD(kiln_device_set_memory_limit(NULL, 1), KILN_E_ARGUMENT, "device_set_memory_limit: ", "dev is NULL");
     BAD(kiln_device_trim(NULL), KILN_E_ARGUMENT, "device_trim: ", "dev is NULL");
+    BAD(kiln_device_tune(NULL), KILN_E_ARGUMENT, "device_tune: ", "dev is NULL");
     BAD(kiln_device_set_strict(NULL, true), KILN_E_ARGUMENT, "device_set_strict: ", "dev is NULL");
     BAD(kiln_device_synchronize(NULL), KILN_E_ARGUMENT, "device_synchronize: ", "dev is NULL");
     BAD(kiln_device_mark(NULL, 0), KILN_E_ARGUMENT, "device_mark: ", "dev is NULL");

@@ -89,6 +89,7 @@ EXAMPLE("cookbook", "Find out what failed, and where", 1)
         ones({2, 3}).matmul(ones({2, 3})).relu();
     } catch (const error &e) {
         cout << e.what() << '\n';
+        MUST(e.code() == KILN_E_SHAPE && e.file() == "cookbook.cpp" && e.line() > 0);
     }
 }
 
@@ -202,6 +203,8 @@ EXAMPLE("cookbook", "See what takes the time", 1)
     FILE *table = std::fopen("run.txt", "w");
     profile_print(table);
     std::fclose(table);
+    MUST(read_all("run.txt").find("matmul") != std::string::npos);
+    MUST(read_all("run.json").find("matmul") != std::string::npos);
     cout << "written\n";
 }
 
@@ -282,6 +285,14 @@ EXAMPLE("cookbook", "Go on with training where it stopped", 1)
     c.put("steps", adam.steps());
     c.save("run.ckpt");
     for (const auto &entry : all) cout << entry.first << '\n';
+
+    const std::vector<float> before = w.to_vector();
+    no_grad off;
+    w.assign(0);
+    checkpoint saved("run.ckpt");
+    saved.restore(all);
+    adam.set_steps(saved.get_int("steps"));
+    MUST(w.to_vector() == before && before[0] < 1 && adam.steps() == 1);
 }
 
 EXAMPLE("cookbook", "Read a NumPy file", 1)
