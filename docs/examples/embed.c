@@ -27,7 +27,7 @@ enum { MAX_PORTS = 16, LENGTH_LIMIT = 1 << 16 };
 struct options {
     const char *device, *model, *vocab, *text, *output, *out;
     int64_t batch, length;
-    bool ids, is_folder; // of the model
+    bool ids, is_folder, is_missing; // the model
     char folders_vocab[4096];
 };
 
@@ -44,20 +44,17 @@ static const char usage[] =
     "  --ids         print the ids of each sentence's word pieces; needs no model\n"
     "  --device D    cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n";
 
-// A folder has its vocabulary; a file of ONNX none. What cannot be opened is told as such, with what is missing by it.
+// A folder has its vocabulary; a file of ONNX none, and one that is not there is told of as such.
 static bool find_vocab(struct options *o)
 {
     struct stat s;
-    if (o->model && stat(o->model, &s)) {
-        perror(o->model);
-        return false;
-    }
-    o->is_folder = o->model && S_ISDIR(s.st_mode);
+    o->is_missing = o->model && stat(o->model, &s);
+    o->is_folder = o->model && !o->is_missing && S_ISDIR(s.st_mode);
     if (o->is_folder && !o->vocab) {
         snprintf(o->folders_vocab, sizeof o->folders_vocab, "%s/vocab.txt", o->model);
         o->vocab = o->folders_vocab;
     }
-    return true;
+    return o->vocab || o->is_missing;
 }
 
 static bool parse_options(int argc, char **argv, struct options *o)
@@ -67,8 +64,8 @@ static bool parse_options(int argc, char **argv, struct options *o)
                              {"out", .text = &o->out}, {"batch", .whole = &o->batch, .least = 1},
                              {"length", .whole = &o->length, .least = 2}, {"ids", .flag = &o->ids});
     bool good = read && option_fits(o->model || o->ids, "--model is missing") &&
-                option_fits(o->length <= LENGTH_LIMIT, "--length takes 65536 at most") && find_vocab(o) &&
-                option_fits(o->vocab, "--vocab FILE is missing: a file of ONNX has no vocabulary");
+                option_fits(o->length <= LENGTH_LIMIT, "--length takes 65536 at most") &&
+                option_fits(find_vocab(o), "--vocab FILE is missing: a file of ONNX has no vocabulary");
     if (!good) fputs(usage, stderr);
     return good;
 }
@@ -371,6 +368,10 @@ int main(int argc, char **argv)
     struct sentences s = {0};
     struct wordpiece w = {0};
     if (!parse_options(argc, argv, &o)) return 2;
+    if (o.is_missing) {
+        perror(o.model);
+        return 1;
+    }
     bool good = wordpiece_load(&w, o.vocab);
     for (int i = optind; good && i < argc; i++) good = add_sentence(&s, argv[i]);
     if (good && o.text) good = add_lines(&s, o.text);

@@ -19,9 +19,9 @@ USAGE = [
 ]
 MISTAKES = {
     'embed': [
-        (2, '--model is missing'), (2, f'{NO}: {NO_FILE}', '--model', NO),
+        (2, '--model is missing'), (1, f'{NO}: {NO_FILE}', '--model', NO),
         (2, '--batch "x": it is no number', '--batch', 'x'),
-        (2, f'{NO}: {NO_FILE}', '--model', NO, '--vocab', os.devnull, 'a'),
+        (1, f'{NO}: {NO_FILE}', '--model', NO, '--vocab', os.devnull, 'a'),
         (2, '--vocab FILE is missing', '--model', __file__, 'a'), (2, '--vocab FILE is missing', '--ids', 'a'),
         (1, f'{NO}: {NO_FILE}', '--ids', '--vocab', NO, 'a'), (1, f'/etc/vocab.txt: {NO_FILE}', '--model', '/etc', 'a'),
         (2, '--length 1: it has to be 2 or more', '--length', '1'),
