@@ -15,6 +15,7 @@
 struct shown {
     const struct shader_request *r;
     size_t n_kernels, n_shown;
+    bool failed;
 };
 
 static void print_text(const char *name, const char *what, const char *text)
@@ -35,6 +36,10 @@ static void show_kernel(struct shown *s, const kiln_graph_kernel *k)
     if (r->glsl) print_text(k->name, "GLSL", k->glsl);
     if (r->spirv) print_text(k->name, "SPIR-V", k->spirv);
     if (r->llvm) print_text(k->name, "LLVM IR", k->llvm);
+    if (r->target) {
+        s->failed |= k->words && !target_show_words(r->target, k->name, k->words, k->n_words);
+        return;
+    }
     if (r->stats && (*k->spirv || *k->llvm)) printf("// ---- %s: statistics\n", k->name);
     if (r->stats && *k->spirv) stats_spirv(k->spirv, 0);
     if (r->stats && *k->llvm) stats_llvm(k->llvm);
@@ -63,10 +68,11 @@ static int conclude(const struct shown *s, const char *path)
 {
     if (fflush(stdout)) return 1;
     if (s->n_kernels == 0) return fail(path, "there are no kernels");
-    return s->n_shown ? 0 : fail(path, "no kernel matches");
+    if (!s->n_shown) return fail(path, "no kernel matches");
+    return s->failed;
 }
 
-static char *read_all(FILE *f)
+static char *read_all(FILE *f, size_t *size_B)
 {
     size_t cap = 1 << 16, n = 0;
     char *text = malloc(cap);
@@ -78,6 +84,7 @@ static char *read_all(FILE *f)
         text = more;
     }
     if (text) text[n] = 0;
+    *size_B = n;
     return text;
 }
 
@@ -86,7 +93,8 @@ static char *read_path(const char *path)
 {
     bool piped = !strcmp(path, "-");
     FILE *f = piped ? stdin : fopen(path, "rb");
-    char *text = f ? read_all(f) : NULL;
+    size_t size_B;
+    char *text = f ? read_all(f, &size_B) : NULL;
     if (text && ferror(f)) {
         free(text);
         text = NULL;
@@ -122,12 +130,13 @@ static int is_kernel(const struct dirent *e)
 }
 
 // A file beside kNN-NAME.txt; empty where there is none.
-static char *read_beside(const char *stem, const char *ending)
+static char *read_beside(const char *stem, const char *ending, size_t *size_B)
 {
     char path[4096];
+    *size_B = 0;
     snprintf(path, sizeof path, "%s.%s", stem, ending);
     FILE *f = fopen(path, "rb");
-    char *text = f ? read_all(f) : calloc(1, 1);
+    char *text = f ? read_all(f, size_B) : calloc(1, 1);
     if (f) fclose(f);
     return text;
 }
@@ -141,9 +150,11 @@ static bool show_file(struct shown *s, const char *folder, const char *file)
     if (written < 0 || (size_t)written >= sizeof stem) return false;
     const char *begin = strchr(file, '-') + 1;
     snprintf(name, sizeof name, "%.*s", (int)(file + length - begin), begin);
-    char *text = read_beside(stem, "txt"), *glsl = read_beside(stem, "glsl"), *spirv = read_beside(stem, "spvasm"),
-         *llvm = read_beside(stem, "ll");
-    bool ok = text && glsl && spirv && llvm;
+    size_t size_B;
+    char *text = read_beside(stem, "txt", &size_B), *glsl = read_beside(stem, "glsl", &size_B),
+         *spirv = read_beside(stem, "spvasm", &size_B), *llvm = read_beside(stem, "ll", &size_B),
+         *module = read_beside(stem, "spv", &size_B);
+    bool ok = text && glsl && spirv && llvm && module;
     if (ok) {
         const char *rest = strchr(text, '\n');
         const kiln_graph_kernel k = {.size = sizeof k,
@@ -154,9 +165,12 @@ static bool show_file(struct shown *s, const char *folder, const char *file)
                                      .kernel = "",
                                      .glsl = glsl,
                                      .spirv = spirv,
-                                     .llvm = llvm};
+                                     .llvm = llvm,
+                                     .words = size_B ? (const uint32_t *)(const void *)module : NULL,
+                                     .n_words = size_B / 4};
         show_kernel(s, &k);
     }
+    free(module);
     free(text);
     free(glsl);
     free(spirv);

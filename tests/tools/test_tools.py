@@ -226,6 +226,66 @@ class ShaderDump(Common):
             self.bad(1, '/nonexistent: cannot be read: No such file or directory', option, '/nonexistent')
         self.bad(1, '/etc: cannot be read: Is a directory', '--graph', '/etc')
 
+    def target(self, *args):
+        """What the compiler of a GPU says; skipped where the tool says that it is not there."""
+        if not VULKAN:
+            self.bad(1, '--target navi21: this build has no Vulkan', '--target', 'navi21', *args)
+            self.skipTest('no Vulkan in this build')
+        done = run('--target', 'navi21', *args)
+        if done.returncode == 1 and "needs Mesa's driver for AMD GPUs" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def figures(self, *args):
+        return {k: float(v) for k, v in re.findall(r'(?m)^([A-Za-z][\w -]*?) ([\d.]+)$', self.target(*args))}
+
+    def test_target_statistics(self):
+        one = self.figures('--op', 'add_f32')
+        # Four fours an invocation: of each two loads and a store of 16 bytes, four additions.
+        for key, value in {'Spilled VGPRs': 0, 'whole loads': 8, 'whole widest load': 16, 'whole stores': 4,
+                           'whole store bytes': 64, 'whole arithmetic': 16, 'loops': 0}.items():
+            self.assertEqual(one[key], value, key)
+        self.assertLessEqual(one['VGPRs'], 48)
+        narrow = self.figures('--op', 'add_f32', '--spec', '4=1', '--spec', '19=1')
+        self.assertEqual((narrow['whole widest load'], narrow['whole arithmetic']), (4, 1))
+
+    def test_target_assembly_and_loops(self):
+        text = self.target('--op', 'matmul_f32', '--isa', '--stats')
+        loop = {k: int(v) for k, v in re.findall(r'(?m)^loop ([a-z-]+(?: [a-z]+)?) (\d+)$', text)}
+        self.assertGreaterEqual(loop['multiply-adds'], 64)
+        self.assertGreater(loop['shared accesses'], 0)
+        # What is counted is what stands there.
+        counted = int(re.search(r'(?m)^whole multiply-adds (\d+)$', text).group(1))
+        self.assertEqual(len(re.findall(r'(?m)^\s+v_(?:fma|mac|mad_f)\w*', text)), counted)
+
+    def test_target_of_files_and_graphs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'graph.kiln')
+            path.write_text(self.GRAPH)
+            self.assertRegex(self.target('--graph', str(path)), r'(?m)^// ---- tanh_mul.*: statistics$')
+            each = pathlib.Path(folder, 'list')
+            each.write_text('first add_f32\nsecond mul_f32 4=1\n')
+            text = self.target('--each', str(each))
+            self.assertEqual(re.findall(r'(?m)^// ---- (\w+): statistics$', text), ['first', 'second'])
+            for lines, why in (('x nosuch\n', 'nosuch: No such file'), ('x\n', 'a line is a name'),
+                               ('x add_f32 4\n', 'a constant is ID=VALUE'), (f'x {path}\n', 'it is no SPIR-V module')):
+                each.write_text(lines)
+                self.bad(1, why, '--target', 'navi21', '--each', str(each))
+
+    def test_target_mistakes(self):
+        self.target('--op', 'add_f32')
+        self.bad(1, 'the driver knows no GPU "navi99"', '--target', 'navi99')
+        for args, why in ((['--isa'], 'only with --target: "--isa"'),
+                          (['--spec', '1=2'], 'only with --target: "--spec"'),
+                          (['--target', 'navi21', '--spec', 'x=2'], '--spec takes ID=VALUE, not "x=2"'),
+                          (['--target', 'navi21', '--glsl'], 'not with --target: "--glsl"'),
+                          (['--target', 'navi21', '--op', 'add', '--each', '-'], 'stand alone')):
+            self.bad(2, why, *args)
+        done = run('--target', 'navi21', '--op', 'add', VK_DRIVER_FILES='/nonexistent', VK_ICD_FILENAMES='/nonexistent')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("needs Mesa's driver for AMD GPUs", done.stderr)
+
     GRAPH = ('%0: f32[8,16] = input "x"\n%1: f32[16,4] = input "w"\n%2: f32[4] = constant "b"\n'
              '%3: f32[8,16] = tanh(%0)\n%4: f32[8,16] = mul(%3, %0)\n%5: f32[8,4] = matmul(%4, %1)\n'
              '%6: f32[8,4] = add(%5, %2)\nreturn %6 "y"\n')
