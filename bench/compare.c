@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,10 @@ static char *read_all(const char *path)
 
 static struct json *load(const char *path)
 {
+    errno = 0;
     char *text = read_all(path), why[128] = "";
     if (!text) {
-        fprintf(stderr, "kiln-bench: %s cannot be read, or is empty\n", path);
+        fprintf(stderr, "kiln-bench: %s cannot be read: %s\n", path, errno ? strerror(errno) : "it is empty");
         return NULL;
     }
     struct json *j = json_parse(text, why, sizeof why);

@@ -1,6 +1,7 @@
 // kiln-bench: times the cases of peers/torch_rows.py with this library.
 #include "bench.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
 #include <kiln/version.h>
@@ -137,6 +138,20 @@ static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct
     return (p->group || run_processes(p, dev, on_cpu, report)) && ok;
 }
 
+static bool fail_to_write(const char *path)
+{
+    fprintf(stderr, "kiln-bench: %s cannot be written: %s\n", path, strerror(errno));
+    return false;
+}
+
+// Asked before minutes are spent on what would be lost. Leaves what is there.
+static bool may_write(const char *path)
+{
+    if (!path || !strcmp(path, "-")) return true;
+    FILE *f = fopen(path, "a");
+    return f ? !fclose(f) : fail_to_write(path);
+}
+
 static bool write_file(const char *path, const struct report *r, void (*write)(const struct report *, FILE *))
 {
     if (!path) return true;
@@ -144,14 +159,14 @@ static bool write_file(const char *path, const struct report *r, void (*write)(c
     if (f) write(r, f);
     bool ok = f && !fflush(f) && !ferror(f);
     if (f && f != stdout) ok &= !fclose(f);
-    if (!ok) fprintf(stderr, "kiln-bench: %s cannot be written\n", path);
-    return ok;
+    return ok || fail_to_write(path);
 }
 
 static int run(const struct plan *p, const char *json, const char *html)
 {
     progress = json && !strcmp(json, "-") ? stderr : stdout;
     kiln_device_info info = {.size = sizeof info};
+    if (!may_write(json) || !may_write(html)) return 1;
     kiln_device *dev = kiln_device_open(p->device);
     if (!dev || kiln_device_get_info(dev, &info)) {
         fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());

@@ -38,6 +38,8 @@ layout(constant_id = 14) const uint OPERAND_6 = 0;
 layout(constant_id = 15) const uint OPERAND_7 = 0;
 layout(constant_id = 16) const uint OPERAND_8 = 0;
 layout(constant_id = 17) const uint OPERAND_9 = 0;
+// No offset is negative, and in bytes all are below 2 GiB.
+layout(constant_id = 18) const bool NARROW = false;
 layout(constant_id = 32) const uint VARIANT_0 = 0;
 layout(constant_id = 33) const uint VARIANT_1 = 0;
 layout(constant_id = 34) const uint VARIANT_2 = 0;
@@ -73,6 +75,14 @@ bool arg_scalar_bool(const uint i) { return (arg_scalar_word(2 * i) & 255u) != 0
 double arg_scalar_f64(const uint i) { return uint64BitsToDouble(arg_scalar_bits(i)); }
 #endif
 
+// Along the innermost dimension, where four neighbours are one access.
+int fast_stride(const uint i)
+{
+    const uint operands[10] = {OPERAND_0, OPERAND_1, OPERAND_2, OPERAND_3, OPERAND_4,
+                               OPERAND_5, OPERAND_6, OPERAND_7, OPERAND_8, OPERAND_9};
+    return (operands[i] & SPLAT) != 0 ? 0 : 1;
+}
+
 // The workgroup's number in a grid that is folded over x and y, for x may be limited to 65,535.
 uint group_index() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; }
 
@@ -86,6 +96,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 {
 uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
 uint64_t element_address(const uint dtype, const uint64_t base, const int64_t at)
 {
+    if (NARROW) return base + uint64_t(uint(at) * dtype_size_B(dtype));
     return base + uint64_t(at * int64_t(dtype_size_B(dtype)));
 }
 

@@ -6,6 +6,10 @@
 //     x_value(x, m, n, score)                                 what the softmax is taken of
 //     e_value(x, peak)                                        exp(x - peak)
 //     store_result(c, m, d, v)                                what becomes of a result
+//     Q_ALONG, K_ALONG            whether neighbours along k are nearer in memory than those along m or n
+// and, where four neighbours along that way, of v along d, are one access,
+//     Q_FOUR(q, m, k), K_FOUR(k, n, k), V_FOUR(v, n, d)       four elements, inside the sizes
+//     Q_FOURS, K_FOURS, V_FOURS                               whether they may be had so
 //
 // A workgroup of SIDE x SIDE invocations keeps TILE rows and all of d; it walks along n in steps of TILE. An invocation
 // has Q x Q blocks of 4 x 4 scores, and of the result the same rows and every SIDE-th group of four columns. Sums are
@@ -16,6 +20,7 @@
 const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q;
 const uint TILE = 64, DEPTH = 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = WIDTH > 128 ? 8 : 16, BLOCKS = V_UNITS / SIDE;
+const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = Q == 2 ? 1 : 8;   // RUN: steps of n without a loop
 const uint SLICES = max(2 * DEPTH * PITCH, V_DEPTH * V_PITCH);
 #define LOWEST uintBitsToFloat(0xff800000u)
 
@@ -23,25 +28,59 @@ shared vec4 slices[SLICES];        // of q and k, then of v
 shared vec4 weights[TILE * PITCH]; // [n][m / 4]: x, then exp(x - peak)
 shared float partial[N_LOCAL];     // of rows, by parts of n
 
-struct attention { uint m_size, n_size, k_size, d_size; bool q_k_first, k_k_first; };
+struct attention { uint m_size, n_size, k_size, d_size; };
 
-uvec2 place(const uint t, const bool k_first)
+// Where four that an invocation fetches begin, relative to the tile: (m or n, k). Fours that are one access lie along
+// the short stride; else neighbouring invocations follow it.
+uvec2 place(const uint t, const bool along, const bool four)
 {
-    return k_first ? uvec2(t / DEPTH, t % DEPTH) : uvec2(t % UNITS, t / UNITS);
+    if (along && four) return uvec2(t / (DEPTH / 4), t % (DEPTH / 4) * 4);
+    return along ? uvec2(t / DEPTH * 4, t % DEPTH) : uvec2(t % UNITS * 4, t / UNITS);
 }
 
-void fill_qk(const q_side q, const k_side k, const attention a, const uint m0, const uint n0, const uint k0)
+// A four goes into rows `first` of shared memory, one a k: as it is, or an element to each.
+void share(const uint first, const uvec2 at, const bool along, const vec4 four)
 {
-    for (uint t = gl_LocalInvocationIndex; t < DEPTH * UNITS; t += N_LOCAL) {
-        uvec2 p = place(t, a.q_k_first), r = place(t, a.k_k_first);
-        vec4 left = vec4(0), right = vec4(0);
-        [[unroll]] for (uint j = 0; j < 4; j++) {
-            uint m = m0 + 4 * p.x + j, n = n0 + 4 * r.x + j;
-            if (k0 + p.y < a.k_size && m < a.m_size) left[j] = q_value(q, m, k0 + p.y);
-            if (k0 + r.y < a.k_size && n < a.n_size) right[j] = k_value(k, n, k0 + r.y);
+    if (along) {
+        [[unroll]] for (uint j = 0; j < 4; j++) slices[(first + at.y + j) * PITCH + at.x / 4][at.x % 4] = four[j];
+    } else {
+        slices[(first + at.y) * PITCH + at.x / 4] = four;
+    }
+}
+
+void fill_q(const q_side q, const attention a, const uint m0, const uint k0)
+{
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        vec4 four = vec4(0);
+#ifdef Q_FOUR
+        if (Q_FOURS && m0 + TILE <= a.m_size && k0 + DEPTH <= a.k_size) {
+            uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, Q_ALONG, true);
+            share(0, at, Q_ALONG, Q_FOUR(q, m0 + at.x, k0 + at.y));
+            continue;
         }
-        slices[p.y * PITCH + p.x] = left;
-        slices[(DEPTH + r.y) * PITCH + r.x] = right;
+#endif
+        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, Q_ALONG, false);
+        [[unroll]] for (uint j = 0; j < 4; j++)
+            if (m0 + at.x + j < a.m_size && k0 + at.y < a.k_size) four[j] = q_value(q, m0 + at.x + j, k0 + at.y);
+        share(0, at, false, four);
+    }
+}
+
+void fill_k(const k_side s, const attention a, const uint n0, const uint k0)
+{
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        vec4 four = vec4(0);
+#ifdef K_FOUR
+        if (K_FOURS && n0 + TILE <= a.n_size && k0 + DEPTH <= a.k_size) {
+            uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, K_ALONG, true);
+            share(DEPTH, at, K_ALONG, K_FOUR(s, n0 + at.x, k0 + at.y));
+            continue;
+        }
+#endif
+        uvec2 at = place(gl_LocalInvocationIndex + i * N_LOCAL, K_ALONG, false);
+        [[unroll]] for (uint j = 0; j < 4; j++)
+            if (n0 + at.x + j < a.n_size && k0 + at.y < a.k_size) four[j] = k_value(s, n0 + at.x + j, k0 + at.y);
+        share(DEPTH, at, false, four);
     }
 }
 
@@ -50,6 +89,12 @@ void fill_v(const v_side s, const attention a, const uint n0)
     for (uint t = gl_LocalInvocationIndex; t < V_DEPTH * V_UNITS; t += N_LOCAL) {
         uint d = t % V_UNITS * 4, n = t / V_UNITS;
         vec4 v = vec4(0);
+#ifdef V_FOUR
+        if (V_FOURS && n0 + V_DEPTH <= a.n_size && WIDTH <= a.d_size) {
+            slices[n * V_PITCH + d / 4] = V_FOUR(s, n0 + n, d);
+            continue;
+        }
+#endif
         [[unroll]] for (uint j = 0; j < 4; j++)
             if (n0 + n < a.n_size && d + j < a.d_size) v[j] = v_value(s, n0 + n, d + j);
         slices[n * V_PITCH + d / 4] = v;
@@ -106,7 +151,8 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
         [[unroll]] for (uint i = 0; i < 4 * Q; i++) [[unroll]] for (uint j = 0; j < Q; j++) x[i][j] = vec4(0);
         for (uint k0 = 0; k0 < a.k_size; k0 += DEPTH) {
             barrier();
-            fill_qk(q, k, a, m0, n0, k0);
+            fill_q(q, a, m0, k0);
+            fill_k(k, a, n0, k0);
             barrier();
             for (uint s = 0; s < DEPTH; s++) {
                 vec4 left[Q], right[Q];
@@ -142,12 +188,15 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
             barrier();
             fill_v(v, a, n0 + n1);
             barrier();
-            for (uint s = 0; s < V_DEPTH; s++) {
-                vec4 w[Q];
-                [[unroll]] for (uint i = 0; i < Q; i++) w[i] = weights[(n1 + s) * PITCH + ty + i * SIDE];
-                [[unroll]] for (uint j = 0; j < BLOCKS; j++) {
-                    vec4 four = slices[s * V_PITCH + tx + j * SIDE];
-                    [[unroll]] for (uint i = 0; i < 4 * Q; i++) acc[i][j] += w[i / 4][i % 4] * four;
+            for (uint s0 = 0; s0 < V_DEPTH; s0 += RUN) {
+                uint w_at = (n1 + s0) * PITCH + ty, v_at = s0 * V_PITCH + tx;
+                [[unroll]] for (uint s = 0; s < RUN; s++) {
+                    vec4 w[Q];
+                    [[unroll]] for (uint i = 0; i < Q; i++) w[i] = weights[w_at + s * PITCH + i * SIDE];
+                    [[unroll]] for (uint j = 0; j < BLOCKS; j++) {
+                        vec4 four = slices[v_at + s * V_PITCH + j * SIDE];
+                        [[unroll]] for (uint i = 0; i < 4 * Q; i++) acc[i][j] += w[i / 4][i % 4] * four;
+                    }
                 }
             }
         }

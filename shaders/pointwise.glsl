@@ -1,12 +1,15 @@
 // The frame of a pointwise kernel: out[p] = point(in[p]...) for each point p of the space.
 //
-// An invocation computes VEC neighbouring points. With VEC = 4 the host has made sure that along the innermost
-// dimension each operand is dense and aligned to four elements, or constant (SPLAT), and that either the space has
-// one dimension or its innermost size is a multiple of 4: then four neighbours are one wide access. TAIL: the last
-// invocation has fewer points.
+// A workgroup has POINTS neighbouring points. With VEC = 4 the host has made sure that along the innermost dimension
+// each operand is dense and aligned to four elements, or constant (SPLAT), and that either the space has one dimension
+// or its innermost size is a multiple of 4: then four neighbours are one wide access. An invocation has CHUNKS such
+// fours, all of which are under way before the first is computed; neighbouring invocations have neighbouring fours.
+// TAIL: the last workgroup has fewer points, and takes them one by one.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 4) const uint VEC = 1;
 layout(constant_id = 5) const bool TAIL = false;
+layout(constant_id = 19) const uint CHUNKS = 1;
+const uint POINTS = gl_WorkGroupSize.x * VEC * CHUNKS;
 
 uint point_count()
 {
@@ -15,15 +18,22 @@ uint point_count()
     return n;
 }
 
-uint first_point() { return (group_index() * gl_WorkGroupSize.x + gl_LocalInvocationIndex) * VEC; }
-
 // Offsets of point number p in each operand, in elements.
 void locate(uint p, out int64_t at[N_OPERANDS])
 {
-    [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = 0l;
+    uint narrow[N_OPERANDS];
+    [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
+        at[i] = 0l;
+        narrow[i] = 0;
+    }
     [[unroll]] for (uint left = RANK; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? p / size : 0, r = p - q * size;
-        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] += int64_t(int(r)) * int64_t(arg_stride(i, d));
+        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
+            int stride = VEC == 4 && left == RANK ? fast_stride(i) : arg_stride(i, d);
+            if (NARROW) narrow[i] += r * uint(stride);
+            else at[i] += int64_t(int(r)) * int64_t(stride);
+        }
         p = q;
     }
+    if (NARROW) [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = int64_t(uint64_t(narrow[i]));
 }

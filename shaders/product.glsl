@@ -1,99 +1,214 @@
 // result(m, n) = sum over k of a(m, k) * b(n, k), for one square tile of m and n: the body of the matrix product and of
 // fused kernels around a sum of products.
 //
-// The including text defines QUAD (four values), TILE (128, 64 or 32), the structs a_side, b_side and c_side with
-// whatever it needs to find an element, and
+// The including text defines QUAD (four values), TILE (128, 64 or 32), RUN (steps of K that are one run of
+// instructions: 1, 2, 4, 8 or 16), the structs a_side, b_side and c_side
+// with whatever it needs to find an element, and
 //     a_value(a, m, k), b_value(b, n, k)    an element, inside the sizes
 //     store_result(c, m, n, v)              what becomes of a sum
 //     RESULTS                               [[unroll]] where store_result is short, [[dont_unroll]] where it is long
+//     A_ALONG, B_ALONG                  whether neighbours along K are nearer in memory than those along M or N
+// and, if it can do better than four elements one by one,
+//     A_FOUR(a, m, k), B_FOUR(b, n, k)      four neighbours along that way, all inside
+//     A_FOURS, B_FOURS                      whether they may be had so; without these they always may
+//     STORE_FOUR(c, m, n, four)             four results along N, all inside
+//     EVEN                                  M and N are multiples of TILE, K is one of DEPTH: there is no edge
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
-// memory to registers. An invocation keeps Q x Q blocks of 4 x 4 results in registers; blocks lie TILE / Q apart, so
-// that neighbours read neighbouring words. Sums run along K in order: the same bits from run to run.
-const uint Q = TILE == 128 ? 2 : 1;
-const uint SIDE = TILE / (4 * Q);             // SIDE * SIDE invocations
+// memory to registers, as far as they lie inside the sizes; what is left is fetched with a question for each element.
+// An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
+// apart, so that neighbours read neighbouring words. The more results an invocation has, the less it reads for each.
+// Sums run along K in order: the same bits from run to run.
+const uint Q_M = TILE > 32 ? 2 : 1, Q_N = TILE > 64 ? 2 : 1;
+const uint SIDE_M = TILE / (4 * Q_M), SIDE_N = TILE / (4 * Q_N);   // SIDE_M * SIDE_N invocations
 const uint DEPTH = 16;
 const uint UNITS = TILE / 4;                  // groups of four along M or N
 const uint PITCH = UNITS + 1;                 // a row of shared memory; one more, so that columns spread over the banks
-const uint FETCH = DEPTH * UNITS / (SIDE * SIDE);
+const uint INVOCATIONS = SIDE_M * SIDE_N, FETCH = DEPTH * UNITS / INVOCATIONS;
 
 shared QUAD a_tile[DEPTH * PITCH], b_tile[DEPTH * PITCH];
 
-// How many m, n and k there are, and which way each operand is dense.
-struct product { uint m_size, n_size, k_size; bool a_k_first, b_k_first; };
+struct product { uint m_size, n_size, k_size; };
 
-// Which group of four and which k the i-th fetch of this invocation is: neighbours follow the operand's short stride.
-uvec2 place(const uint i, const bool k_first)
+// Where the i-th four that this invocation fetches begin, relative to the tile: (m or n, k). They, and neighbouring
+// invocations, follow the operand's short stride.
+uvec2 place(const uint i, const bool along_k)
 {
-    uint t = gl_LocalInvocationIndex + i * SIDE * SIDE;
-    return k_first ? uvec2(t / DEPTH, t % DEPTH) : uvec2(t % UNITS, t / UNITS);
+    uint t = gl_LocalInvocationIndex;
+    if (along_k) return uvec2(t / (DEPTH / 4) + i * (INVOCATIONS / (DEPTH / 4)), t % (DEPTH / 4) * 4);
+    return uvec2(t % UNITS * 4, t / UNITS + i * (INVOCATIONS / UNITS));
 }
 
-QUAD fetch_a(const a_side s, const product p, uint m, uint k)
+#ifndef EVEN
+#define EVEN false
+#endif
+// Elements one by one are all that there is, or are much of it where fours may be far apart, else what the edge needs.
+#ifdef A_FOURS
+#define A_EACH [[unroll]]
+#else
+#define A_EACH [[dont_unroll]]
+#endif
+#ifdef B_FOURS
+#define B_EACH [[unroll]]
+#else
+#define B_EACH [[dont_unroll]]
+#endif
+#ifndef A_FOURS
+#define A_FOURS true
+#endif
+#ifndef B_FOURS
+#define B_FOURS true
+#endif
+#ifndef A_FOUR
+QUAD a_four(const a_side s, const uint m, const uint k)
+{
+    if (A_ALONG) return QUAD(a_value(s, m, k), a_value(s, m, k + 1), a_value(s, m, k + 2), a_value(s, m, k + 3));
+    return QUAD(a_value(s, m, k), a_value(s, m + 1, k), a_value(s, m + 2, k), a_value(s, m + 3, k));
+}
+#define A_FOUR(s, m, k) a_four(s, m, k)
+#endif
+#ifndef B_FOUR
+QUAD b_four(const b_side s, const uint n, const uint k)
+{
+    if (B_ALONG) return QUAD(b_value(s, n, k), b_value(s, n, k + 1), b_value(s, n, k + 2), b_value(s, n, k + 3));
+    return QUAD(b_value(s, n, k), b_value(s, n + 1, k), b_value(s, n + 2, k), b_value(s, n + 3, k));
+}
+#define B_FOUR(s, n, k) b_four(s, n, k)
+#endif
+
+// At the edge of the sizes: zeros outside.
+QUAD a_edge(const a_side s, const product p, const uint m, const uint k)
 {
     QUAD v = QUAD(0);
-    if (k >= p.k_size) return v;
-    [[unroll]] for (uint j = 0; j < 4; j++) if (m + j < p.m_size) v[j] = a_value(s, m + j, k);
+    A_EACH for (uint j = 0; j < 4; j++) {
+        uint mj = A_ALONG ? m : m + j, kj = A_ALONG ? k + j : k;
+        if (mj < p.m_size && kj < p.k_size) v[j] = a_value(s, mj, kj);
+    }
     return v;
 }
-QUAD fetch_b(const b_side s, const product p, uint n, uint k)
+QUAD b_edge(const b_side s, const product p, const uint n, const uint k)
 {
     QUAD v = QUAD(0);
-    if (k >= p.k_size) return v;
-    [[unroll]] for (uint j = 0; j < 4; j++) if (n + j < p.n_size) v[j] = b_value(s, n + j, k);
+    B_EACH for (uint j = 0; j < 4; j++) {
+        uint nj = B_ALONG ? n : n + j, kj = B_ALONG ? k + j : k;
+        if (nj < p.n_size && kj < p.k_size) v[j] = b_value(s, nj, kj);
+    }
     return v;
+}
+
+// The slices of one step, on the way from memory.
+QUAD next_a[FETCH], next_b[FETCH];
+
+// Of a tile and a slice that lie inside the sizes.
+void fetch_whole(const a_side a, const b_side b, const uint m0, const uint n0, const uint k0)
+{
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, A_ALONG);
+        next_a[i] = A_FOUR(a, m0 + at.x, k0 + at.y);
+    }
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, B_ALONG);
+        next_b[i] = B_FOUR(b, n0 + at.x, k0 + at.y);
+    }
+}
+
+void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, const uint n0, const uint k0)
+{
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, A_ALONG);
+        next_a[i] = a_edge(a, p, m0 + at.x, k0 + at.y);
+    }
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, B_ALONG);
+        next_b[i] = b_edge(b, p, n0 + at.x, k0 + at.y);
+    }
+}
+
+// From registers to shared memory, once all have read what is there.
+void share()
+{
+    barrier();
+    [[unroll]] for (uint i = 0; i < FETCH; i++) {
+        uvec2 at = place(i, A_ALONG), bt = place(i, B_ALONG);
+        if (A_ALONG) {
+            [[unroll]] for (uint j = 0; j < 4; j++) a_tile[(at.y + j) * PITCH + at.x / 4][at.x % 4] = next_a[i][j];
+        } else {
+            a_tile[at.y * PITCH + at.x / 4] = next_a[i];
+        }
+        if (B_ALONG) {
+            [[unroll]] for (uint j = 0; j < 4; j++) b_tile[(bt.y + j) * PITCH + bt.x / 4][bt.x % 4] = next_b[i][j];
+        } else {
+            b_tile[bt.y * PITCH + bt.x / 4] = next_b[i];
+        }
+    }
+    barrier();
+}
+
+QUAD sums[4 * Q_M][Q_N];
+
+// The slices in shared memory are multiplied.
+void add_slices(const uint tx, const uint ty)
+{
+    for (uint k1 = 0; k1 < DEPTH; k1 += RUN) {
+        uint x_at = k1 * PITCH + ty, y_at = k1 * PITCH + tx;
+        [[unroll]] for (uint k = 0; k < RUN; k++) {
+            QUAD x[Q_M], y[Q_N];
+            [[unroll]] for (uint q = 0; q < Q_M; q++) x[q] = a_tile[x_at + k * PITCH + q * SIDE_M];
+            [[unroll]] for (uint q = 0; q < Q_N; q++) y[q] = b_tile[y_at + k * PITCH + q * SIDE_N];
+            [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) {
+                [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] += x[i / 4][i % 4] * y[j];
+            }
+        }
+    }
 }
 
 void multiply(const a_side a, const b_side b, const c_side c, const product p, const uint m0, const uint n0)
 {
-    QUAD sums[4 * Q][Q], next_a[FETCH], next_b[FETCH];
-    [[unroll]] for (uint i = 0; i < 4 * Q; i++) [[unroll]] for (uint j = 0; j < Q; j++) sums[i][j] = QUAD(0);
-    uint tx = gl_LocalInvocationIndex % SIDE, ty = gl_LocalInvocationIndex / SIDE;
-
-    for (uint k0 = 0; k0 < p.k_size + DEPTH; k0 += DEPTH) {
-        // Registers hold the slices of the step before; they go to shared memory once all have read what is there.
-        if (k0 > 0) {
-            barrier();
-            [[unroll]] for (uint i = 0; i < FETCH; i++) {
-                uvec2 pa = place(i, p.a_k_first), pb = place(i, p.b_k_first);
-                a_tile[pa.y * PITCH + pa.x] = next_a[i];
-                b_tile[pb.y * PITCH + pb.x] = next_b[i];
-            }
-            barrier();
+    [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] = QUAD(0);
+    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N, k_whole = 0;
+    bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
+    if (EVEN || inside) k_whole = p.k_size / DEPTH * DEPTH;
+    if (k_whole > 0) {
+        fetch_whole(a, b, m0, n0, 0);
+        for (uint k0 = 0; k0 < k_whole; k0 += DEPTH) {
+            share();
+            // The next slices, the last ones once more: behind a condition they would have to be waited for.
+            fetch_whole(a, b, m0, n0, min(k0 + DEPTH, k_whole - DEPTH));
+            add_slices(tx, ty);
         }
-        if (k0 < p.k_size) {
-            [[unroll]] for (uint i = 0; i < FETCH; i++) {
-                uvec2 pa = place(i, p.a_k_first), pb = place(i, p.b_k_first);
-                next_a[i] = fetch_a(a, p, m0 + 4 * pa.x, k0 + pa.y);
-                next_b[i] = fetch_b(b, p, n0 + 4 * pb.x, k0 + pb.y);
-            }
-        }
-        if (k0 == 0) continue;
-        for (uint k = 0; k < DEPTH; k++) {
-            QUAD x[Q], y[Q];
-            [[unroll]] for (uint q = 0; q < Q; q++) {
-                x[q] = a_tile[k * PITCH + ty + q * SIDE];
-                y[q] = b_tile[k * PITCH + tx + q * SIDE];
-            }
-            [[unroll]] for (uint i = 0; i < 4 * Q; i++) {
-                [[unroll]] for (uint j = 0; j < Q; j++) sums[i][j] += x[i / 4][i % 4] * y[j];
-            }
+    }
+    if (!EVEN) {
+        for (uint k0 = k_whole; k0 < p.k_size; k0 += DEPTH) {
+            fetch_edge(a, b, p, m0, n0, k0);
+            share();
+            add_slices(tx, ty);
         }
     }
 
-    RESULTS for (uint i = 0; i < 4 * Q; i++) {
-        uint m = m0 + 4 * (ty + i / 4 * SIDE) + i % 4;
-        if (m >= p.m_size) continue;
+    RESULTS for (uint i = 0; i < 4 * Q_M; i++) {
+        uint m = m0 + 4 * (ty + i / 4 * SIDE_M) + i % 4;
+        if (!EVEN && m >= p.m_size) continue;
         // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
-        QUAD row[Q];
-        [[unroll]] for (uint s = 0; s < 4 * Q; s++)
-            [[unroll]] for (uint j = 0; j < Q; j++) if (s == i) row[j] = sums[s][j];
-        RESULTS for (uint t = 0; t < 4 * Q; t++) {
-            uint n = n0 + 4 * (tx + t / 4 * SIDE) + t % 4;
+        QUAD row[Q_N];
+        [[unroll]] for (uint s = 0; s < 4 * Q_M; s++)
+            [[unroll]] for (uint j = 0; j < Q_N; j++) if (s == i) row[j] = sums[s][j];
+#ifdef STORE_FOUR
+        [[unroll]] for (uint j = 0; j < Q_N; j++) {
+            uint n = n0 + 4 * (tx + j * SIDE_N);
+            if (EVEN || n + 4 <= p.n_size) {
+                STORE_FOUR(c, m, n, row[j]);
+            } else {
+                [[unroll]] for (uint t = 0; t < 3; t++) if (n + t < p.n_size) store_result(c, m, n + t, row[j][t]);
+            }
+        }
+#else
+        RESULTS for (uint t = 0; t < 4 * Q_N; t++) {
+            uint n = n0 + 4 * (tx + t / 4 * SIDE_N) + t % 4;
             QUAD four = row[0];
-            [[unroll]] for (uint j = 1; j < Q; j++) if (t / 4 == j) four = row[j];
+            [[unroll]] for (uint j = 1; j < Q_N; j++) if (t / 4 == j) four = row[j];
             if (n < p.n_size) store_result(c, m, n, four[t % 4]);
         }
+#endif
     }
 }

@@ -15,6 +15,7 @@ layout(constant_id = 4) const bool LANES_ADJACENT = true;
 layout(constant_id = 5) const uint LANES = 64;    // a power of two; LANES * ROWS = local size
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint PHASE = 0;
+layout(constant_id = 19) const uint EACH = 1;     // 4: a lane takes four neighbours, one access of each operand
 const uint BLOCK = 64;
 const uint FAN_IN = 16;   // lanes that one invocation sums up
 
@@ -36,7 +37,7 @@ void row_begin()
     first_column = 0;
     end_column = row_length;
     if (PHASE != 0) {
-        uint splits = arg_splits(), part = (row_length + splits - 1) / splits;
+        uint splits = arg_splits(), part = (row_length / EACH + splits - 1) / splits * EACH;
         split = group % splits;
         group /= splits;
         first_column = min(split * part, row_length);
@@ -51,13 +52,21 @@ void row_begin()
 bool row_exists() { return row < row_count; }
 
 // Offsets in each operand of the row's first element; of column c relative to it.
+void add_place(inout int64_t at[N_OPERANDS], const uint d, const uint r)
+{
+    [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
+        int stride = EACH == 4 && d + 1 == RANK ? fast_stride(i) : arg_stride(i, d);
+        if (NARROW) at[i] = int64_t(uint64_t(uint(at[i]) + r * uint(stride)));
+        else at[i] += int64_t(int(r)) * int64_t(stride);
+    }
+}
 void locate_row(out int64_t at[N_OPERANDS])
 {
     uint p = row;
     [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = 0l;
     [[unroll]] for (uint left = RANK - N_REDUCE; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? p / size : 0, r = p - q * size;
-        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] += int64_t(int(r)) * int64_t(arg_stride(i, d));
+        add_place(at, d, r);
         p = q;
     }
 }
@@ -66,7 +75,7 @@ void locate_column(uint c, int64_t row_at[N_OPERANDS], out int64_t at[N_OPERANDS
     [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = row_at[i];
     [[unroll]] for (uint left = N_REDUCE; left > 0; left--) {
         uint d = RANK - N_REDUCE + left - 1, size = arg_size(d), q = left > 1 ? c / size : 0, r = c - q * size;
-        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] += int64_t(int(r)) * int64_t(arg_stride(i, d));
+        add_place(at, d, r);
         c = q;
     }
 }

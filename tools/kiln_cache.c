@@ -165,6 +165,12 @@ static int reject(const char *what, const char *value)
     return 2;
 }
 
+static int reject_all(const char *what)
+{
+    fprintf(stderr, "kiln-cache: %s\n%s", what, usage);
+    return 2;
+}
+
 static bool parse_days(const char *text, double *older_s)
 {
     char *end;
@@ -214,7 +220,7 @@ int main(int argc, char **argv)
         int status = take_option(c, &q);
         if (status) return status - 1;
     }
-    if (optind == argc) return reject("a command is missing after", argv[0]);
+    if (optind == argc) return reject_all("no command is given");
     const char *command = argv[optind];
     if (optind + 1 < argc) return reject("unexpected argument", argv[optind + 1]);
     if (q.clears && strcmp(command, "clear")) return reject("--older and --keep-size are not for", command);

@@ -1,6 +1,7 @@
 // kiln-opt: passes over a graph in text form.
 #include <kiln/debug.h>
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,10 @@ static int optimize(const char *path, const struct options *o)
     FILE *f = piped ? stdin : fopen(path, "rb");
     size_t size_B = 0;
     char *text = f ? read_all(f, &size_B) : NULL;
+    int cause = errno;
     if (f && !piped) fclose(f);
     if (!text) {
-        fprintf(stderr, "kiln-opt: %s: cannot be read\n", path);
+        fprintf(stderr, "kiln-opt: %s: cannot be read: %s\n", path, strerror(cause));
         return 1;
     }
     kiln_optimize_opts opts = {.size = sizeof opts,

@@ -30,6 +30,12 @@ static int reject(const char *what, const char *value)
     return 2;
 }
 
+static int reject_all(const char *what)
+{
+    fprintf(stderr, "kiln-prof: %s\n%s", what, usage);
+    return 2;
+}
+
 static bool parse_by(const char *text, kiln_profile_by *by)
 {
     static const char *const names[] = {"kernel", "op", "line", "cell"};
@@ -74,7 +80,7 @@ int main(int argc, char **argv)
         int status = take_option(c, &o);
         if (status) return status - 1;
     }
-    if (optind == argc) return reject("a file is missing after", argv[0]);
+    if (optind == argc) return reject_all("no file is given");
     if (optind + 1 < argc) return reject("unexpected argument", argv[optind + 1]);
     if (!kiln_profile_print_file(argv[optind], stdout, &o)) return 0;
     fprintf(stderr, "kiln-prof: %s\n", kiln_error_message());

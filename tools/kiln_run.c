@@ -67,13 +67,23 @@ static struct pair *find(struct pairs *p, const char *name, size_t n)
     return NULL;
 }
 
-static bool add_pair(struct pairs *p, char *text)
+// What is wrong with the command line.
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "kiln-run: %s%s\n%s", what, value, usage);
+    return 2;
+}
+
+// 0, or the exit status.
+static int add_pair(struct pairs *p, char *text)
 {
     char *sign = strchr(text, '=');
-    if (!sign || sign == text || p->n == PAIRS_MAX || find(p, text, (size_t)(sign - text))) return false;
+    if (!sign || sign == text) return wrong("this is not NAME=VALUE: ", text);
+    if (p->n == PAIRS_MAX) return wrong("too many of one option, at ", text);
+    if (find(p, text, (size_t)(sign - text))) return wrong("given twice: ", text);
     *sign = '\0';
     p->v[p->n++] = (struct pair){text, sign + 1, false};
-    return true;
+    return 0;
 }
 
 // --- listing
@@ -127,6 +137,62 @@ static int list(const kiln_model *m)
     return list_weights(m);
 }
 
+// --- names
+
+// What a function takes or gives: arrays, numbers, or both.
+struct ports {
+    const char *what;
+    kiln_status (*get)(const kiln_model *m, const char *function, size_t i, kiln_model_value *out);
+    size_t n;
+    bool arrays, numbers;
+};
+
+static bool has(const struct options *o, const kiln_model *m, const struct ports *of, size_t i, kiln_model_value *v)
+{
+    *v = (kiln_model_value){.size = sizeof *v};
+    return !of->get(m, o->function, i, v) && (v->is_number ? of->numbers : of->arrays);
+}
+
+static int refuse_name(const struct options *o, const kiln_model *m, const struct ports *of, const char *name)
+{
+    kiln_model_value v;
+    size_t n = 0;
+    fprintf(stderr, "kiln-run: the function has no %s %s; there are: ", of->what, name);
+    for (size_t i = 0; i < of->n; i++)
+        if (has(o, m, of, i, &v)) fprintf(stderr, "%s%s", n++ ? ", " : "", v.name);
+    fprintf(stderr, "%s\n", n ? "" : "none");
+    const struct ports other = {of->what, of->get, of->n, !of->arrays, !of->numbers};
+    for (size_t i = 0; i < of->n; i++)
+        if (has(o, m, &other, i, &v) && !strcmp(v.name, name))
+            fprintf(stderr,
+                    v.is_number ? "kiln-run: %s is a number: --number %s=VALUE\n"
+                                : "kiln-run: %s is no number: --input %s=FILE\n",
+                    name, name);
+    return 1;
+}
+
+static int check_names(const struct options *o, const kiln_model *m, const struct pairs *given, const struct ports *of)
+{
+    for (size_t k = 0; k < given->n; k++) {
+        kiln_model_value v;
+        bool found = false;
+        for (size_t i = 0; i < of->n && !found; i++) found = has(o, m, of, i, &v) && !strcmp(v.name, given->v[k].name);
+        if (!found) return refuse_name(o, m, of, given->v[k].name);
+    }
+    return 0;
+}
+
+// Before anything is read or run: a name that is wrong says more than one that is missing.
+static int check_all_names(const struct options *o, const kiln_model *m, size_t n_in, size_t n_out)
+{
+    const struct ports arrays = {"input", kiln_model_input, n_in, true, false};
+    const struct ports numbers = {"number", kiln_model_input, n_in, false, true};
+    const struct ports outputs = {"output", kiln_model_output, n_out, true, true};
+    int status = check_names(o, m, &o->inputs, &arrays);
+    if (!status) status = check_names(o, m, &o->numbers, &numbers);
+    return status ? status : check_names(o, m, &o->outputs, &outputs);
+}
+
 // --- inputs
 
 static kiln_tensor *read_number(const struct pair *p, const kiln_model_value *v)
@@ -148,17 +214,9 @@ static kiln_tensor *read_input(struct options *o, const kiln_model_value *v)
         fail(v->is_number ? "--number %s=... is missing" : "--input %s=... is missing", v->name);
         return NULL;
     }
-    p->used = true;
     kiln_tensor *t = v->is_number ? read_number(p, v) : kiln_npy_load(NULL, p->value);
     if (!t && kiln_error()) fail_kiln();
     return t;
-}
-
-static int check_used(const struct pairs *p, const char *format)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (!p->v[i].used) return fail(format, p->v[i].name);
-    return 0;
 }
 
 // --- running
@@ -174,10 +232,9 @@ static int write_outputs(struct options *o, const kiln_model *m, kiln_tensor *co
             kiln_print(out[i], stdout);
             continue;
         }
-        p->used = true;
         if (kiln_npy_save(p->value, out[i])) return fail_kiln();
     }
-    return check_used(&o->outputs, "the function has no output %s");
+    return 0;
 }
 
 static void print_stats(const kiln_function *f)
@@ -192,13 +249,12 @@ static void print_stats(const kiln_function *f)
 static int run_function(struct options *o, kiln_model *m, kiln_function *f, kiln_tensor **in, size_t n_in,
                         kiln_tensor **out, size_t n_out)
 {
+    if (check_all_names(o, m, n_in, n_out)) return 1;
     for (size_t i = 0; i < n_in; i++) {
         kiln_model_value v = {.size = sizeof v};
         if (kiln_model_input(m, o->function, i, &v)) return fail_kiln();
         if (!(in[i] = read_input(o, &v))) return 1;
     }
-    if (check_used(&o->inputs, "the function has no input %s")) return 1;
-    if (check_used(&o->numbers, "the function has no number %s")) return 1;
     for (long i = 0; i < o->repeat; i++) {
         for (size_t k = 0; k < n_out && i; k++) kiln_free(&out[k]);
         if (kiln_call(f, in, n_in, out, n_out)) return fail_kiln();
@@ -210,6 +266,24 @@ static int run_function(struct options *o, kiln_model *m, kiln_function *f, kiln
 }
 
 // --- compiling
+
+// 0: it is none.
+static int64_t read_size(const struct pair *p)
+{
+    char *end;
+    long long n = strtoll(p->value, &end, 10);
+    if (!*end && n > 0) return n;
+    fprintf(stderr, "kiln-run: --size %s=%s: a size is a number of 1 or more\n", p->name, p->value);
+    return 0;
+}
+
+static int check_sizes(const struct pairs *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->v[i].used)
+            return fail("the function has no open dimension %s; --list shows those that there are", p->v[i].name);
+    return 0;
+}
 
 static int fill_types(struct options *o, const kiln_model *m, kiln_type *types, int64_t *dims, size_t n)
 {
@@ -225,12 +299,13 @@ static int fill_types(struct options *o, const kiln_model *m, kiln_type *types, 
                 return 1;
             }
             if (p) p->used = true;
-            dims[i * RANK + d] = p ? strtoll(p->value, NULL, 10) : v.dims[d];
+            dims[i * RANK + d] = p ? read_size(p) : v.dims[d];
+            if (p && !dims[i * RANK + d]) return 1;
             at += len + 1;
         }
         types[i] = (kiln_type){v.dtype, v.rank, dims + i * RANK};
     }
-    return check_used(&o->sizes, "the function has no open dimension %s");
+    return check_sizes(&o->sizes);
 }
 
 static int compile_function(struct options *o, const kiln_model *m, kiln_function *f, size_t n_in, size_t n_out)
@@ -303,31 +378,38 @@ static void print_version(void *user, const kiln_fact *f)
     if (!strcmp(f->name, "kiln version")) printf("kiln-run %s\n", f->text);
 }
 
-static int wrong(void)
-{
-    fputs(usage, stderr);
-    return 2;
-}
-
 enum { FUNCTION = 256, INPUT, NUMBER, OUTPUT, SAVE, REPEAT, DEVICE, COMPILE, SIZE, STATS, LIST, VERSION };
 
-static bool take(struct options *o, int option, char *value)
+// 0, or the exit status.
+static int take(struct options *o, int option, char *value)
 {
     char *end;
     switch (option) {
-    case FUNCTION: o->function = value; return true;
+    case FUNCTION: o->function = value; return 0;
     case INPUT: return add_pair(&o->inputs, value);
     case NUMBER: return add_pair(&o->numbers, value);
     case OUTPUT: return add_pair(&o->outputs, value);
     case SIZE: return add_pair(&o->sizes, value);
-    case SAVE: o->save = value; return true;
-    case DEVICE: o->device = value; return true;
-    case COMPILE: o->compile = true; return true;
-    case STATS: o->stats = true; return true;
-    case LIST: o->list = true; return true;
-    case REPEAT: o->repeat = strtol(value, &end, 10); return !*end && o->repeat > 0;
-    default: return false;
+    case SAVE: o->save = value; return 0;
+    case DEVICE: o->device = value; return 0;
+    case COMPILE: o->compile = true; return 0;
+    case STATS: o->stats = true; return 0;
+    case LIST: o->list = true; return 0;
+    case REPEAT:
+        o->repeat = strtol(value, &end, 10);
+        return !*end && o->repeat > 0 ? 0 : wrong("--repeat takes a number of 1 or more, not ", value);
+    default: fputs(usage, stderr); return 2;
     }
+}
+
+// What of the options does not go together; NULL: all does.
+static const char *clash(const struct options *o)
+{
+    bool runs = o->inputs.n || o->numbers.n || o->outputs.n || o->save;
+    if (o->list && o->compile) return "--list and --compile exclude each other";
+    if (o->list && runs) return "--list runs nothing: no --input, --number, --output or --save";
+    if (o->compile && runs) return "--compile runs nothing: no --input, --number, --output or --save";
+    return o->sizes.n && !o->compile ? "--size is for --compile alone: a run takes the sizes of its inputs" : NULL;
 }
 
 int main(int argc, char **argv)
@@ -353,11 +435,12 @@ int main(int argc, char **argv)
             kiln_library_facts(print_version, NULL);
             return 0;
         }
-        if (!take(&o, c, optarg)) return wrong();
+        int status = take(&o, c, optarg);
+        if (status) return status;
     }
-    bool modes = o.list && o.compile;
-    bool runs = o.inputs.n || o.numbers.n || o.outputs.n || o.save;
-    if (optind != argc - 1 || modes || ((o.list || o.compile) && runs) || (o.sizes.n && !o.compile)) return wrong();
+    if (optind == argc) return wrong("no file is given", "");
+    if (optind + 1 < argc) return wrong("unexpected argument ", argv[optind + 1]);
+    if (clash(&o)) return wrong(clash(&o), "");
     o.file = argv[optind];
     return use_file(&o);
 }

@@ -6,6 +6,7 @@
 #include <kiln/debug.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 struct shown {
     const struct shader_request *r;
     size_t n_kernels, n_shown;
+    bool failed;
 };
 
 static void print_text(const char *name, const char *what, const char *text)
@@ -34,6 +36,10 @@ static void show_kernel(struct shown *s, const kiln_graph_kernel *k)
     if (r->glsl) print_text(k->name, "GLSL", k->glsl);
     if (r->spirv) print_text(k->name, "SPIR-V", k->spirv);
     if (r->llvm) print_text(k->name, "LLVM IR", k->llvm);
+    if (r->target) {
+        s->failed |= k->words && !target_show_words(r->target, k->name, k->words, k->n_words);
+        return;
+    }
     if (r->stats && (*k->spirv || *k->llvm)) printf("// ---- %s: statistics\n", k->name);
     if (r->stats && *k->spirv) stats_spirv(k->spirv, 0);
     if (r->stats && *k->llvm) stats_llvm(k->llvm);
@@ -50,15 +56,23 @@ static int fail(const char *path, const char *why)
     return 1;
 }
 
+static int fail_to_read(const char *path)
+{
+    char what[256];
+    snprintf(what, sizeof what, "cannot be read: %s", strerror(errno));
+    return fail(path, what);
+}
+
 // What is asked for must be there.
 static int conclude(const struct shown *s, const char *path)
 {
     if (fflush(stdout)) return 1;
     if (s->n_kernels == 0) return fail(path, "there are no kernels");
-    return s->n_shown ? 0 : fail(path, "no kernel matches");
+    if (!s->n_shown) return fail(path, "no kernel matches");
+    return s->failed;
 }
 
-static char *read_all(FILE *f)
+static char *read_all(FILE *f, size_t *size_B)
 {
     size_t cap = 1 << 16, n = 0;
     char *text = malloc(cap);
@@ -70,19 +84,24 @@ static char *read_all(FILE *f)
         text = more;
     }
     if (text) text[n] = 0;
+    *size_B = n;
     return text;
 }
 
+// With the cause in errno where it is NULL.
 static char *read_path(const char *path)
 {
     bool piped = !strcmp(path, "-");
     FILE *f = piped ? stdin : fopen(path, "rb");
-    char *text = f ? read_all(f) : NULL;
+    size_t size_B;
+    char *text = f ? read_all(f, &size_B) : NULL;
     if (text && ferror(f)) {
         free(text);
         text = NULL;
     }
+    int cause = errno;
     if (f && !piped) fclose(f);
+    errno = cause;
     return text;
 }
 
@@ -90,7 +109,7 @@ int shader_graph(const char *path, const struct shader_request *r)
 {
     struct shown s = {.r = r};
     char *text = read_path(path);
-    if (!text) return fail(path, "cannot be read");
+    if (!text) return fail_to_read(path);
     kiln_device *dev = kiln_device_open(r->device);
     kiln_graph_text_kernels(text, strlen(text), !strcmp(path, "-") ? "standard input" : path, dev, show_compiled, &s);
     free(text);
@@ -111,12 +130,13 @@ static int is_kernel(const struct dirent *e)
 }
 
 // A file beside kNN-NAME.txt; empty where there is none.
-static char *read_beside(const char *stem, const char *ending)
+static char *read_beside(const char *stem, const char *ending, size_t *size_B)
 {
     char path[4096];
+    *size_B = 0;
     snprintf(path, sizeof path, "%s.%s", stem, ending);
     FILE *f = fopen(path, "rb");
-    char *text = f ? read_all(f) : calloc(1, 1);
+    char *text = f ? read_all(f, size_B) : calloc(1, 1);
     if (f) fclose(f);
     return text;
 }
@@ -130,9 +150,11 @@ static bool show_file(struct shown *s, const char *folder, const char *file)
     if (written < 0 || (size_t)written >= sizeof stem) return false;
     const char *begin = strchr(file, '-') + 1;
     snprintf(name, sizeof name, "%.*s", (int)(file + length - begin), begin);
-    char *text = read_beside(stem, "txt"), *glsl = read_beside(stem, "glsl"), *spirv = read_beside(stem, "spvasm"),
-         *llvm = read_beside(stem, "ll");
-    bool ok = text && glsl && spirv && llvm;
+    size_t size_B;
+    char *text = read_beside(stem, "txt", &size_B), *glsl = read_beside(stem, "glsl", &size_B),
+         *spirv = read_beside(stem, "spvasm", &size_B), *llvm = read_beside(stem, "ll", &size_B),
+         *module = read_beside(stem, "spv", &size_B);
+    bool ok = text && glsl && spirv && llvm && module;
     if (ok) {
         const char *rest = strchr(text, '\n');
         const kiln_graph_kernel k = {.size = sizeof k,
@@ -143,9 +165,12 @@ static bool show_file(struct shown *s, const char *folder, const char *file)
                                      .kernel = "",
                                      .glsl = glsl,
                                      .spirv = spirv,
-                                     .llvm = llvm};
+                                     .llvm = llvm,
+                                     .words = size_B ? (const uint32_t *)(const void *)module : NULL,
+                                     .n_words = size_B / 4};
         show_kernel(s, &k);
     }
+    free(module);
     free(text);
     free(glsl);
     free(spirv);
@@ -181,5 +206,6 @@ int shader_dump(const char *folder, const struct shader_request *r)
         free(programs[i]);
     }
     free(programs);
-    return ok ? conclude(&s, folder) : fail(folder, "cannot be read");
+    if (n < 0) return fail_to_read(folder);
+    return ok ? conclude(&s, folder) : fail(folder, "a file in it cannot be read");
 }

@@ -146,6 +146,28 @@ KILN_CXX int64_t symbol(const char *name, const kiln_symbol_opts &opts = {})
     return detail::checked(kiln_symbol(name, &o));
 }
 
+/// A dtype and a shape, whose dimensions may be open: -1, or a symbol.
+struct type {
+    kiln_dtype dtype;
+    ints shape;
+};
+/// What a function takes, for .input_types: `jit(f, {.input_types = types{{f32, {batch, 3}}, {i64, {batch}}}})`.
+class types {
+  public:
+    types(std::initializer_list<type> v) : v_(v)
+    {
+        for (const type &each : v_) c_.push_back({each.dtype, each.shape.size(), each.shape.data()});
+    }
+    types(const types &) = delete;
+    types &operator=(const types &) = delete;
+    /// Borrowed: it has to live until the call that takes the options is over.
+    operator kiln_types() const { return {c_.size(), c_.data()}; }
+
+  private:
+    std::vector<type> v_;
+    std::vector<kiln_type> c_;
+};
+
 /// A graph as an object.
 class graph : public handle<kiln_graph, kiln_graph_free> {
   public:

@@ -55,6 +55,12 @@ KILN_API const uint32_t *kiln_kernel_spirv(size_t kernel, size_t *n_words);
 /// the kernel has no module, or the build no SPIRV-Tools.
 KILN_API char *kiln_kernel_disassemble(size_t kernel);
 
+/// The module with specialisation constants put in, and what follows from them worked out, as a Vulkan device does it
+/// before a driver sees the module: constant ids[i] gets the 32 bits values[i]; what the constants mean stands in
+/// shaders/. Words that the caller frees with free(). Errors: KILN_E_UNSUPPORTED where the kernel has no module.
+KILN_API uint32_t *kiln_kernel_specialise(size_t kernel, const uint32_t *ids, const uint32_t *values, size_t n_values,
+                                          size_t *n_words);
+
 /// One pass over graphs, in the order in which compilation runs them. Strings are static.
 typedef struct kiln_pass_info {
     size_t size KILN_0;      ///< set to sizeof(kiln_pass_info) by the caller
@@ -98,15 +104,17 @@ KILN_API char *kiln_graph_text_optimize(const char *text, size_t size_B, const c
 
 /// One kernel of a compiled graph. All strings are valid during the callback only; "" where there is none.
 typedef struct kiln_graph_kernel {
-    size_t size KILN_0;        ///< sizeof(kiln_graph_kernel)
-    const char *name KILN_0;   ///< "mul_add_relu"; of an op that runs by itself, the op
-    bool fused KILN_0;         ///< whether its code is made for this graph; else it is a kernel of eager mode
-    const char *nodes KILN_0;  ///< the nodes that it computes, lines of the graph's text
-    const char *why KILN_0;    ///< why it was not fused with what it reads or feeds
-    const char *kernel KILN_0; ///< fused: its space, what it reads and writes, one line a value
-    const char *glsl KILN_0;   ///< fused, on Vulkan: its shader
-    const char *spirv KILN_0;  ///< fused, on Vulkan: that disassembled
-    const char *llvm KILN_0;   ///< fused, on the CPU: its LLVM IR
+    size_t size KILN_0;           ///< sizeof(kiln_graph_kernel)
+    const char *name KILN_0;      ///< "mul_add_relu"; of an op that runs by itself, the op
+    bool fused KILN_0;            ///< whether its code is made for this graph; else it is a kernel of eager mode
+    const char *nodes KILN_0;     ///< the nodes that it computes, lines of the graph's text
+    const char *why KILN_0;       ///< why it was not fused with what it reads or feeds
+    const char *kernel KILN_0;    ///< fused: its space, what it reads and writes, one line a value
+    const char *glsl KILN_0;      ///< fused, on Vulkan: its shader
+    const char *spirv KILN_0;     ///< fused, on Vulkan: that disassembled
+    const char *llvm KILN_0;      ///< fused, on the CPU: its LLVM IR
+    const uint32_t *words KILN_0; ///< fused, on Vulkan: its SPIR-V module; NULL where there is none
+    size_t n_words KILN_0;        ///< of it
 } kiln_graph_kernel;
 typedef void (*kiln_graph_kernel_fn)(void *user, const kiln_graph_kernel *kernel);
 

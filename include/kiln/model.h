@@ -113,7 +113,7 @@ typedef struct kiln_model_value {
     size_t rank KILN_0;
     const int64_t *dims KILN_0; ///< -1: open
     bool is_number KILN_0;      ///< a scalar, as kiln_scalar or kiln_mutable makes it
-    const char *text KILN_0;    ///< "f32[length,3]"
+    const char *text KILN_0;    ///< "f32[length,3]"; what goes with open sizes: "f32[2*length+1,3]"
 } kiln_model_value;
 KILN_API size_t kiln_model_input_count(const kiln_model *m, const char *function);
 KILN_API size_t kiln_model_output_count(const kiln_model *m, const char *function);

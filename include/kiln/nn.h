@@ -44,7 +44,7 @@ typedef kiln_status (*kiln_construct_fn)(kiln_cell *cell, void *user, kiln_tenso
 typedef struct kiln_cell_opts {
     size_t size KILN_0;
     const char *kind KILN_0;              ///< what it is, for messages and kiln_cell_print; copied; NULL: "cell"
-    kiln_construct_fn construct KILN_0;   ///< required
+    kiln_construct_fn construct KILN_0;   ///< what a call computes; NULL: it only holds children and tensors by name
     void *user KILN_0;                    ///< given to construct
     void (*user_free)(void *user) KILN_0; ///< called once, when the cell is freed or making it fails; or NULL
     size_t n_in KILN_0;                   ///< inputs that a call must have; 0: any number
@@ -53,7 +53,7 @@ typedef struct kiln_cell_opts {
 #define KILN_CELL(...) KILN_OPTS_(kiln_cell_opts, __VA_ARGS__)
 
 /// Makes a cell with a function of the user's and nothing in it. Free it with kiln_cell_free, or give it to a parent.
-/// Errors: KILN_E_ARGUMENT without a construct function.
+/// Without a function it is a level of names, as in "encoder.0.weight": calling it is KILN_E_STATE.
 KILN_API kiln_cell *kiln_cell_create(const kiln_cell_opts *opts);
 
 /// Frees the cell, its children, parameters and buffers, and nulls the pointer; NULL is fine. A child is freed by its
@@ -247,9 +247,9 @@ KILN_API kiln_status kiln_sequential_append(kiln_cell *sequential, kiln_cell *ce
 typedef struct kiln_nn_conv2d_opts {
     size_t size KILN_0;
     int64_t kernel_width KILN_0; ///< 0: as the height
-    int64_t stride[2] KILN_0;    ///< 0: 1
-    int64_t padding[2] KILN_0;   ///< zeros at both ends of height and width; only with pad_mode "pad"
-    int64_t dilation[2] KILN_0;  ///< 0: 1
+    int64_t stride[2] KILN_0;    ///< 0: 1; the first alone is for both: .stride = 2 is {2, 2}
+    int64_t padding[2] KILN_0;   ///< zeros at both ends, with pad_mode "pad"; .padding = 1 is {1, 0}, the height alone
+    int64_t dilation[2] KILN_0;  ///< as .stride
     int64_t groups KILN_0;       ///< 0: 1
     bool bias KILN_0;            ///< adds a bias by channel
     bool no_bias KILN_0;         ///< as without .bias; both are an error
@@ -334,7 +334,7 @@ KILN_API kiln_cell *kiln_nn_leaky_relu(double slope);
 KILN_API kiln_cell *kiln_nn_softmax(int64_t axis);
 
 /// Pooling of [N, C, H, W]; the options are those of kiln_max_pool2d and kiln_avg_pool2d in kiln/ops.h,
-/// KILN_POOL2D(.kernel = {2, 2}).
+/// KILN_POOL2D(.kernel = {2, 2}); the first alone is for both: .kernel = 2.
 struct kiln_pool2d_opts;
 KILN_API kiln_cell *kiln_nn_max_pool2d(const struct kiln_pool2d_opts *opts);
 KILN_API kiln_cell *kiln_nn_avg_pool2d(const struct kiln_pool2d_opts *opts);

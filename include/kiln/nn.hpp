@@ -20,8 +20,8 @@ class cell_ref;
 struct load_opts {
     std::string prefix;   ///< before each name in the file ("model."); others are passed over
     bool partial = false; ///< what the file lacks stays as it is, and what the cell lacks is passed over
-    std::function<std::string(const std::string &)> rename; ///< a name in the cell; "": it is passed over
-    std::function<void(kiln_load_problem, const std::string &name, const std::string &message)> report;
+    std::function<std::string(const std::string &)> rename = {}; ///< a name in the cell; "": it is passed over
+    std::function<void(kiln_load_problem, const std::string &name, const std::string &message)> report = {};
 };
 
 namespace detail {
@@ -131,6 +131,13 @@ template <class Self> class cell_functions {
     }
     /// The captured function of a cell with a mark, borrowed; nullptr where there is none.
     KILN_CXX kiln_function *function() const { return checked(kiln_cell_function(c())); }
+    /// Of that function: calls, captures, programs and what else kiln_function_stats counts.
+    KILN_CXX kiln_jit_stats stats() const
+    {
+        auto s = sized<kiln_jit_stats>();
+        kiln_function_stats(made(kiln_cell_function(c())), &s);
+        return checked(s);
+    }
     KILN_CXX std::string kind() const { return made(kiln_cell_kind(c())); }
     KILN_CXX std::string name() const { return made(kiln_cell_name(c())); }
     KILN_CXX void print(FILE *file = stdout) const

@@ -39,9 +39,9 @@ typedef struct kiln_nn_conv3d_opts {
     size_t size KILN_0;
     int64_t kernel_height KILN_0; ///< 0: as the depth
     int64_t kernel_width KILN_0;  ///< 0: as the depth
-    int64_t stride[3] KILN_0;
-    int64_t padding[3] KILN_0;
-    int64_t dilation[3] KILN_0;
+    int64_t stride[3] KILN_0;     ///< 0: 1; the first alone is for all: .stride = 2 is {2, 2, 2}
+    int64_t padding[3] KILN_0;    ///< .padding = 1 is {1, 0, 0}, the depth alone
+    int64_t dilation[3] KILN_0;   ///< as .stride
     int64_t groups KILN_0;
     bool bias KILN_0;    ///< adds a bias by channel
     bool no_bias KILN_0; ///< as without .bias; both are an error
@@ -60,11 +60,11 @@ KILN_API kiln_cell *kiln_nn_conv3d(kiln_device *dev, int64_t in, int64_t out, in
 /// convolution whose gradient it is.
 typedef struct kiln_nn_conv_transpose_opts {
     size_t size KILN_0;
-    int64_t kernel[3] KILN_0;         ///< 0: the argument `kernel`
-    int64_t stride[3] KILN_0;         ///< 0: 1
+    int64_t kernel[3] KILN_0;         ///< 0: the argument `kernel`; the first alone is for all
+    int64_t stride[3] KILN_0;         ///< 0: 1; the first alone is for all: .stride = 2 is {2, 2, 2}
     int64_t padding[3] KILN_0;        ///< what is cut off at both ends
     int64_t output_padding[3] KILN_0; ///< what is added at the end; below the stride
-    int64_t dilation[3] KILN_0;       ///< 0: 1
+    int64_t dilation[3] KILN_0;       ///< as .stride
     int64_t groups KILN_0;            ///< 0: 1
     bool bias KILN_0;                 ///< adds a bias by channel
     bool no_bias KILN_0;              ///< as without .bias; both are an error

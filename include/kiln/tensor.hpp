@@ -294,6 +294,7 @@ class device : public handle<kiln_device, kiln_device_close> {
     }
     KILN_CXX void set_memory_limit(uint64_t limit_B) { detail::check(kiln_device_set_memory_limit(get(), limit_B)); }
     KILN_CXX void trim() { detail::check(kiln_device_trim(get())); }
+    KILN_CXX void tune() { detail::check(kiln_device_tune(get())); }
     KILN_CXX void set_strict(bool strict = true) { detail::check(kiln_device_set_strict(get(), strict)); }
     /// Marks of the device's own clock, and the seconds from one to another.
     KILN_CXX void mark(unsigned mark) { detail::check(kiln_device_mark(get(), mark)); }

@@ -23,6 +23,16 @@ kiln_status options_read_as(const char *function, const char *macro, void *dst, 
     return KILN_OK;
 }
 
+kiln_status options_spread(const char *function, const char *field, int64_t *v, int n)
+{
+    if (n < 2 || !v[0] || (v[1] && v[n - 1])) return KILN_OK;
+    if (v[1] || v[n - 1])
+        return error_set(KILN_E_ARGUMENT, "%s: %s is {%lld, %lld, %lld}: give all three, or the first alone for all",
+                         function, field, (long long)v[0], (long long)v[1], (long long)v[2]);
+    for (int i = 1; i < n; i++) v[i] = v[0];
+    return KILN_OK;
+}
+
 kiln_status sized_check_as(const char *function, const char *argument, const char *type, const void *s)
 {
     if (!s) return error_set(KILN_E_ARGUMENT, "%s: %s is NULL", function, argument);

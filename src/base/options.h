@@ -12,6 +12,10 @@ kiln_status options_read_as(const char *function, const char *macro, void *dst, 
 kiln_status sized_check_as(const char *function, const char *argument, const char *type, const void *s);
 void sized_fill(void *out, const void *src, size_t size_B); // all but the size; both begin with one
 
+// Sizes along n axes, up to 3, none of which can be zero: the first without the others stands for all, as one number in
+// C without braces is. Some of the others without the rest are an error; `field` names them in it.
+kiln_status options_spread(const char *function, const char *field, int64_t *v, int n);
+
 // An option whose zero means a default and KILN_ZERO zero.
 static inline double option_or(double v, double fallback)
 {

@@ -25,6 +25,7 @@ struct op_place {
 struct present {
     struct where_cell cell;
     uintptr_t given;
+    uintptr_t address, place; // the last one asked for in this run of the cell, and its number; 0: none
 };
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -65,6 +66,7 @@ struct where_cell where_enter_cell(struct where_cell cell)
     struct present *p = make_present();
     struct where_cell before = p ? p->cell : (struct where_cell){NULL, NULL};
     if (p) p->cell = cell;
+    if (p) p->address = 0;
     return before;
 }
 
@@ -127,12 +129,15 @@ static uintptr_t number_of(uintptr_t address, const char *cell, bool backward)
 uintptr_t where_now(void)
 {
     char cell[192] = "";
-    const struct present *p = find_present();
+    struct present *p = find_present();
     if (p && p->given) return p->given;
     uintptr_t address = caller_find();
     if (!p || !p->cell.describe) return address;
+    if (p->address == address && address) return p->place;
     p->cell.describe(p->cell.cell, cell, sizeof cell);
-    return number_of(address, cell, false);
+    p->place = number_of(address, cell, false);
+    p->address = address;
+    return p->place;
 }
 
 uintptr_t where_backward_of(uintptr_t place)

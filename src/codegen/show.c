@@ -2,6 +2,7 @@
 #include "codegen/show.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/target.h"
+#include <stdlib.h>
 
 void show_step_init(struct show_step *s)
 {
@@ -10,6 +11,7 @@ void show_step_init(struct show_step *s)
     str_init(&s->glsl);
     str_init(&s->spirv);
     str_init(&s->llvm);
+    s->module = (struct spirv){NULL, 0};
 }
 
 void show_step_free(struct show_step *s)
@@ -19,6 +21,7 @@ void show_step_free(struct show_step *s)
     str_free(&s->glsl);
     str_free(&s->spirv);
     str_free(&s->llvm);
+    free(s->module.words);
 }
 
 const char *show_step_name(const struct units *u, const struct fuse_step *step)
@@ -60,22 +63,17 @@ static void show_nodes(const struct units *u, const struct fuse_step *step, stru
 }
 
 #if KILN_WITH_GLSLANG
-static kiln_status disassemble(const char *name, const struct str *glsl, const struct show_target *t, struct str *out)
+static kiln_status compile(const char *name, const struct show_target *t, struct show_step *s)
 {
-    struct spirv module = {NULL, 0};
-    const struct spirv_source source = {.name = name, .text = str_text(glsl), .include = t->include};
-    TRY(spirv_compile(&source, &module));
-    kiln_status status = spirv_strip(&module);
-    if (!status) status = spirv_disassemble(module.words, module.n_words, out);
-    spirv_free(&module);
-    return status;
+    const struct spirv_source source = {.name = name, .text = str_text(&s->glsl), .include = t->include};
+    TRY(spirv_compile(&source, &s->module));
+    TRY(spirv_strip(&s->module));
+    return spirv_disassemble(s->module.words, s->module.n_words, &s->spirv);
 }
 #else
-static kiln_status disassemble(const char *name, const struct str *glsl, const struct show_target *t, struct str *out)
+static kiln_status compile(const char *name, const struct show_target *t, struct show_step *s)
 {
-    (void)glsl;
-    (void)t;
-    (void)out;
+    (void)t, (void)s;
     return error_set(KILN_E_MISSING, "kernel %s: this build has no glslang", name);
 }
 #endif
@@ -85,7 +83,7 @@ static void show_shader(const struct fused_kernel *k, const struct show_target *
     struct codegen_plan plan = {0};
     if (glsl_plan(k, t->caps, &plan) || glsl_text(k, &plan, &s->glsl))
         explain_failure(&s->glsl, "//");
-    else if (disassemble(k->name, &s->glsl, t, &s->spirv))
+    else if (compile(k->name, t, s))
         explain_failure(&s->spirv, ";");
 }
 

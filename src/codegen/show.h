@@ -13,6 +13,7 @@ struct show_step {
     struct str nodes;             // of the graph, one a line
     struct str kernel;            // fused_text
     struct str glsl, spirv, llvm; // of the kernel, on devices that take it
+    struct spirv module;          // what `spirv` is the text of
 };
 
 void show_step_init(struct show_step *s);

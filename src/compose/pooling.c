@@ -30,15 +30,16 @@ static kiln_pool2d_opts flat(const struct pooling *p, int a, int b)
     kiln_pool2d_opts o = {.size = sizeof o,
                           .kernel = {1, 1},
                           .stride = {1, 1},
+                          .dilation = {1, 1},
                           .ceil_mode = p->ceil_mode,
                           .exclude_padding = p->exclude_padding};
     int of[] = {a, b};
     for (int i = 0; i < 2; i++) {
         if (of[i] < 0) continue;
         o.kernel[i] = p->kernel[of[i]];
-        o.stride[i] = p->stride[of[i]];
+        o.stride[i] = p->stride[of[i]] ? p->stride[of[i]] : p->kernel[of[i]];
         o.padding[i] = p->padding[of[i]];
-        o.dilation[i] = p->dilation[of[i]];
+        if (p->dilation[of[i]]) o.dilation[i] = p->dilation[of[i]];
     }
     return o;
 }

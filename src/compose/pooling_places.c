@@ -268,6 +268,14 @@ static bool even(kiln_tensor *x, int n, const int64_t *size, struct pooling *p)
     return true;
 }
 
+// All of each channel, as kiln_global_avg_pool and kiln_global_max_pool take it.
+static bool is_whole(int n, const int64_t *size)
+{
+    for (int i = 0; i < n; i++)
+        if (size[i] != 1) return false;
+    return true;
+}
+
 static kiln_tensor *means_of_parts(kiln_tensor *x, int axis, int64_t n)
 {
     if (error_pending) return NULL;
@@ -285,6 +293,7 @@ kiln_tensor *averaged_parts(kiln_tensor *x, int n, int64_t *size)
 {
     struct pooling p;
     if (!read_sizes(x, n, size) || !given_float("x", x)) return NULL;
+    if (is_whole(n, size)) return kiln_global_avg_pool(x);
     kiln_dtype dtype = kiln_tensor_dtype(x);
     bool is_even = even(x, n, size, &p);
     if (is_even && n != 2) return pooled(x, &p, kiln_avg_pool2d);

@@ -11,9 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { COST_OF_FORK = 1 << 15 }; // elements of a cheap loop for which a second thread is worth its start
-enum { SCRATCH_STEP_B = 1 << 14 };
+enum { SCRATCH_STEP_B = 1 << 14, HUGE_PAGE_B = 1 << 21 };
 
 static void *wait_at(void *gate)
 {
@@ -181,9 +182,11 @@ void *cpu_scratch(enum cpu_scratch_slot slot, size_t size_B)
     }
     if (mine && mine->size_B[slot] >= size_B && mine->memory[slot]) return mine->memory[slot];
     if (mine) {
-        size_t rounded_B = (size_B + SCRATCH_STEP_B) / SCRATCH_STEP_B * SCRATCH_STEP_B;
+        size_t step_B = size_B < HUGE_PAGE_B ? SCRATCH_STEP_B : HUGE_PAGE_B;
+        size_t rounded_B = (size_B + step_B) / step_B * step_B;
         free(mine->memory[slot]);
-        mine->memory[slot] = rounded_B > size_B ? aligned_alloc(64, rounded_B) : NULL;
+        mine->memory[slot] = rounded_B > size_B ? aligned_alloc(size_B < HUGE_PAGE_B ? 64 : step_B, rounded_B) : NULL;
+        if (step_B == HUGE_PAGE_B && mine->memory[slot]) madvise(mine->memory[slot], rounded_B, MADV_HUGEPAGE);
         mine->size_B[slot] = mine->memory[slot] ? rounded_B : 0;
         if (mine->memory[slot]) return mine->memory[slot];
     }

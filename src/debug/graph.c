@@ -31,7 +31,7 @@ static void constant_layout(const void *held, struct layout *out)
 static kiln_status show(const struct showing *w, const struct units *u, const struct fuse_step *step)
 {
     struct show_step s;
-    const struct show_target target = {.caps = &w->dev->caps, .include = w->dev->ops->shader_text};
+    const struct show_target target = {.caps = &w->dev->caps, .include = device_shown_text(w->dev)};
     show_step_init(&s);
     kiln_status status = show_step(u, step, &target, &s);
     if (!status) {
@@ -44,7 +44,9 @@ static kiln_status show(const struct showing *w, const struct units *u, const st
                                      .kernel = str_text(&s.kernel),
                                      .glsl = str_text(&s.glsl),
                                      .spirv = str_text(&s.spirv),
-                                     .llvm = str_text(&s.llvm)};
+                                     .llvm = str_text(&s.llvm),
+                                     .words = s.module.words,
+                                     .n_words = s.module.n_words};
         w->fn(w->user, &k);
     }
     show_step_free(&s);

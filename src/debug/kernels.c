@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "spirv/specialise.h"
 #if KILN_WITH_VULKAN
+
 #include "spirv/spirv.h"
 #include "vulkan/modules.h"
 #endif
@@ -95,6 +97,52 @@ const uint32_t *kiln_kernel_spirv(size_t kernel, size_t *n_words)
         return NULL;
     }
     return module_of(id, n_words);
+}
+
+#if KILN_WITH_VULKAN
+static uint32_t *specialise(int id, const struct spec_value *values, size_t n_values, size_t *n_words)
+{
+    const uint32_t *words = module_of(id, n_words);
+    uint32_t *out = NULL, n_out = 0;
+    if (!words) {
+        error_set(KILN_E_UNSUPPORTED, "kernel_specialise: %s has no SPIR-V module", kernel_catalogue[id].name);
+        return NULL;
+    }
+    if (!vk_specialise(words, (uint32_t)*n_words, values, (uint32_t)n_values, &out, &n_out))
+        error_set(KILN_E_UNSUPPORTED, "kernel_specialise: %s: its module cannot be specialised here",
+                  kernel_catalogue[id].name);
+    *n_words = n_out;
+    return out;
+}
+#else
+static uint32_t *specialise(int id, const struct spec_value *values, size_t n_values, size_t *n_words)
+{
+    (void)values, (void)n_values, (void)n_words;
+    error_set(KILN_E_UNSUPPORTED, "kernel_specialise: this build has no Vulkan device, and so no module of %s",
+              kernel_catalogue[id].name);
+    return NULL;
+}
+#endif
+
+uint32_t *kiln_kernel_specialise(size_t kernel, const uint32_t *ids, const uint32_t *values, size_t n_values,
+                                 size_t *n_words)
+{
+    int id;
+    if (find_id("kernel_specialise", kernel, &id)) return NULL;
+    const char *missing = !n_words ? "n_words" : n_values && !ids ? "ids" : n_values && !values ? "values" : NULL;
+    if (missing) {
+        error_set(KILN_E_ARGUMENT, "kernel_specialise: %s is NULL", missing);
+        return NULL;
+    }
+    struct spec_value *list = calloc(n_values + 1, sizeof *list);
+    if (!list) {
+        error_set(KILN_E_MEMORY, "kernel_specialise: out of memory for %zu constants", n_values);
+        return NULL;
+    }
+    for (size_t i = 0; i < n_values; i++) list[i] = (struct spec_value){ids[i], values[i]};
+    uint32_t *words = specialise(id, list, n_values, n_words);
+    free(list);
+    return words;
 }
 
 // --- GLSL

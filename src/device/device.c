@@ -80,6 +80,12 @@ static kiln_device *open_named(const char *name)
     return NULL;
 }
 
+const char *(*device_shown_text(const kiln_device *dev))(void *unused, const char *name)
+{
+    const struct device_ops *gpu = dev->caps.code == CODE_GLSL ? device_kind_for(ROLE_GPU) : NULL;
+    return dev->ops->shader_text || !gpu ? dev->ops->shader_text : gpu->shader_text;
+}
+
 kiln_device *kiln_device_open(const char *name)
 {
     if (error_pending) return NULL;

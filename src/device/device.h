@@ -46,6 +46,7 @@ struct device_ops {
     kiln_status (*mark)(kiln_device *dev, unsigned mark);
     kiln_status (*elapsed)(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
     kiln_status (*synchronize)(kiln_device *dev);
+    kiln_status (*tune)(kiln_device *dev); // NULL: it measures nothing of itself
     // Devices that run kernels compiled while the program runs; NULL for others. A module for a user's kernel, whether
     // there is one, and the text of a shader template (NULL when there is none of that name).
     kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);
@@ -163,3 +164,6 @@ const struct device_ops *device_of_parent(const struct device_ops *ops);
 extern const struct device_ops cpu_device_ops, null_device_ops, vulkan_device_ops;
 extern const struct device_ops *const device_kinds[];            // of this build; ends with NULL
 const struct device_ops *device_kind_for(enum device_role role); // NULL: this build has none
+// By which a kernel's shader is shown: the device's shader_text or, of one that takes shaders and does not look at
+// them, a GPU's. NULL: the device takes none.
+const char *(*device_shown_text(const kiln_device *dev))(void *unused, const char *name);

@@ -51,6 +51,15 @@ kiln_status kiln_device_trim(kiln_device *dev)
     return heap_trim(dev);
 }
 
+kiln_status kiln_device_tune(kiln_device *dev)
+{
+    if (error_pending) return error_pending;
+    TRY(device_check("device_tune", dev));
+    if (dev->ops->tune) return dev->ops->tune(dev);
+    return error_set(KILN_E_UNSUPPORTED, "device_tune: %s (%s) has nothing that is measured", dev->name,
+                     dev->ops->kind);
+}
+
 kiln_status kiln_device_set_strict(kiln_device *dev, bool strict)
 {
     if (error_pending) return error_pending;

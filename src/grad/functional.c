@@ -205,7 +205,8 @@ static kiln_status call_function(struct call *c)
         return error_set(status, "%s: fn failed with %s%s", c->name, kiln_status_name(status), place_of(c->fn).s);
     for (size_t i = 0; i < c->n_out; i++) {
         if (!c->out[i])
-            return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu NULL%s", c->name, i, place_of(c->fn).s);
+            return error_set(KILN_E_ARGUMENT, "%s: fn left output %zu of %zu NULL: set each out[i], or ask for fewer%s",
+                             c->name, i, c->n_out, place_of(c->fn).s);
         TRY((i < c->n_differentiated ? tensor_check : tensor_check_any)(c->name, "an output of fn", c->out[i]));
     }
     return KILN_OK;

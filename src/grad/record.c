@@ -104,7 +104,8 @@ kiln_status tape_node_make(const struct op *op, int n_in, const struct tape_edge
     if (!n) return error_pending;
     n->op = op;
     n->rule = grad_rule_of(op);
-    n->where = values_watched() || profile_on() ? where_now() : 0;
+    // A capture is run under profiles that begin later.
+    n->where = thread_state.capture || values_watched() || profile_on() ? where_now() : 0;
     for (int i = 0; i < n_in; i++) {
         n->edges[i] = edges[i];
         node_ref(edges[i].node);

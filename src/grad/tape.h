@@ -84,7 +84,7 @@ struct tape_node {
     void *held;             // what a node made by another layer needs; goes when backward has used the node up
     const void *held_place; // in what is held
     void (*drop)(void *held);
-    uintptr_t where; // the place of the op, while values are watched or a profile is taken; else 0
+    uintptr_t where; // the place of the op, in a capture, or while values are watched or a profile is taken; else 0
 };
 
 // Handles that alias each other share a family: the node of the whole storage, seen as `type` in row-major order. A

@@ -2,6 +2,8 @@
 #pragma once
 #include "base/base.h"
 
+struct grid_tiles;
+
 enum code_target { CODE_GLSL, CODE_LLVM };
 struct device_caps {
     uint8_t code;        // enum code_target: what fused kernels are made for
@@ -18,4 +20,5 @@ struct device_caps {
     uint32_t max_local;   // invocations of a workgroup
     uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
     bool shuffle;         // compute shaders may exchange values within a subgroup
+    const struct grid_tiles *tiles; // of products, as measured on the device; NULL: by estimates
 };

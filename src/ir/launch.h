@@ -11,6 +11,7 @@
 
 struct device_gate;
 struct device_record;
+struct launch_after;
 struct launch_facts;
 
 enum operand_flags {
@@ -49,6 +50,7 @@ struct launch {
     struct device_gate *gate;         // behind which it runs, see device/gate.h; NULL: it runs
     struct device_record *record;     // into which it goes, to be run later, see device/record.h; NULL: it runs
     const struct launch_facts *facts; // for profiles; NULL: not known
+    const struct launch_after *after; // of a product on the host, see ir/launch_after.h; NULL: nothing
 };
 
 // The operands, dimensions and scalars that there are, not those that there might be.
@@ -63,6 +65,7 @@ static inline void launch_copy(struct launch *to, const struct launch *from)
     to->gate = from->gate;
     to->record = from->record;
     to->facts = from->facts;
+    to->after = from->after;
     memcpy(to->extent, from->extent, sizeof to->extent);
     memcpy(to->variant, from->variant, sizeof to->variant);
     for (int d = 0; d < from->rank; d++) to->sizes[d] = from->sizes[d];

@@ -206,7 +206,7 @@ kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, 
     leave_pop(&left);
     kiln_tensor *const *from = o->run ? o->run->made.v : made;
     for (size_t i = 0; i < o->n && !status; i++)
-        if (!(status = captured_check_output(f->name, i, from[i])) && !(o->v[i] = kiln_alias(from[i])))
+        if (!(status = captured_check_output(f->name, i, o->n, from[i])) && !(o->v[i] = kiln_alias(from[i])))
             status = error_pending;
     if (o->run) bundle_run_drop(o->run);
     scope_leave(&scope, o->v, status ? 0 : o->n);

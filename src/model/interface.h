@@ -35,9 +35,10 @@ struct face_source {
 
 struct face_result {
     const char *name;
-    struct result r; // without layout where it has none
-    bool placed;     // it has one
-    uint32_t open;   // dimensions that go with open ones, a bit each
+    struct result r;  // without layout where it has none
+    bool placed;      // it has one
+    uint32_t open;    // dimensions that go with open ones, a bit each
+    const char *dims; // as they are told: "n,2*m+1,3"; NULL: none is open
 };
 
 struct face_target {

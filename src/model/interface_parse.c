@@ -2,6 +2,7 @@
 #include "model/interface.h"
 #include "ir/parse.h"
 #include <limits.h>
+#include <string.h>
 
 enum { ITEMS_MAX = 1 << 20 };
 
@@ -151,6 +152,23 @@ static kiln_status read_layout(struct reader *r, struct face_result *to)
     return parse_int(&r->p, 0, INT64_MAX, "an offset", &to->r.layout.offset);
 }
 
+// Of `f32[(n),(2 * m + -1),3]` "n,2*m-1,3": parentheses around a whole dimension say nothing to who reads it.
+static kiln_status note_dims(struct reader *r, const char *at, const char *end, const char **out)
+{
+    char *to = arena_alloc(&r->f->text->arena, (size_t)(end - at));
+    int depth = 0;
+    if (!to) return error_pending;
+    *out = to;
+    at = memchr(at, '[', (size_t)(end - at));
+    for (at++; *at != ']'; at++) {
+        bool outer = (*at == '(' && !depth++) || (*at == ')' && !--depth);
+        if (outer || *at == ' ' || (*at == '+' && strspn(at + 1, " -") > strspn(at + 1, " "))) continue;
+        *to++ = *at;
+    }
+    *to = 0;
+    return KILN_OK;
+}
+
 static kiln_status read_result(struct reader *r)
 {
     static const char *const words[] = {
@@ -158,7 +176,9 @@ static kiln_status read_result(struct reader *r)
     struct face_result to = {.r = {.kind = UINT8_MAX}};
     kiln_status status = KILN_OK;
     TRY(parse_string(&r->p, &to.name));
+    const char *at = r->p.token.at;
     TRY(read_type(r, &to.r.type, NULL, &to.open));
+    if (to.open) TRY(note_dims(r, at, r->p.token.at, &to.dims));
     for (size_t i = 0; i < COUNT_OF(words) && to.r.kind == UINT8_MAX; i++)
         if (parse_accept(&r->p, words[i], &status)) to.r.kind = (uint8_t)i;
     TRY(status);

@@ -129,10 +129,11 @@ const struct model_function *model_find(const struct model *m, const char *name)
 
 // --- what is told of a function
 
-// Dimensions that are open: by a symbol's name, or, of results, as "?".
+// Dimensions that are open: symbols of inputs, and of results those that go with them.
 struct openness {
     const int16_t *symbols;
     uint32_t open;
+    const char *dims; // of results, as text
 };
 
 static bool is_open(const struct openness *o, int d)
@@ -145,10 +146,11 @@ static char *text_of(const struct interface *f, const struct type *t, const stru
     struct str s;
     str_init(&s);
     str_addf(&s, "%s[", dtype_name(t->dtype));
-    for (int d = 0; d < t->rank; d++) {
+    if (o->dims) str_add(&s, o->dims);
+    for (int d = 0; d < t->rank && !o->dims; d++) {
         if (d) str_add(&s, ",");
         if (is_open(o, d))
-            str_add(&s, o->symbols ? f->rules.v[o->symbols[d] - 1].name : "?");
+            str_add(&s, f->rules.v[o->symbols[d] - 1].name);
         else
             str_addf(&s, "%lld", (long long)t->dims[d]);
     }
@@ -165,6 +167,12 @@ static kiln_status tell(struct model_function *f, const struct type *t, struct o
     return *text ? KILN_OK : error_pending;
 }
 
+static kiln_status tell_result(struct model_function *f, size_t i)
+{
+    const struct face_result *r = &f->face.results.v[i];
+    return tell(f, &r->r.type, (struct openness){NULL, r->open, r->dims}, f->face.in.n + i, &f->output_texts[i]);
+}
+
 kiln_status model_describe(const struct model *m, struct model_function *f, const char *where)
 {
     const struct face_names weights = model_names(m);
@@ -177,10 +185,8 @@ kiln_status model_describe(const struct model *m, struct model_function *f, cons
     if (!f->name || !f->input_texts || !f->output_texts || !f->dims)
         return error_set(KILN_E_MEMORY, "model: out of memory");
     for (size_t i = 0; i < n_in; i++)
-        TRY(tell(f, &f->face.in.v[i].type, (struct openness){f->face.in.v[i].symbols, 0}, i, &f->input_texts[i]));
-    for (size_t i = 0; i < n_out; i++)
-        TRY(tell(f, &f->face.results.v[i].r.type, (struct openness){NULL, f->face.results.v[i].open}, n_in + i,
-                 &f->output_texts[i]));
+        TRY(tell(f, &f->face.in.v[i].type, (struct openness){f->face.in.v[i].symbols, 0, NULL}, i, &f->input_texts[i]));
+    for (size_t i = 0; i < n_out; i++) TRY(tell_result(f, i));
     return KILN_OK;
 }
 

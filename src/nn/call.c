@@ -9,10 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MUST_FILL "set every out[i] that the call asks for"
+
 static kiln_status check_call(const kiln_cell *cell, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
                               size_t n_out)
 {
     TRY(cell_check("cell_call", cell));
+    if (!cell->construct)
+        return error_set(KILN_E_STATE,
+                         "cell_call: %s has no .construct: it holds children that are called by themselves, as "
+                         "kiln_cell_call(kiln_cell_child(cell, name), x); kiln_nn_sequential calls its own in turn",
+                         cell->kind);
     if ((n_in && !in) || (n_out && !out))
         return error_set(KILN_E_ARGUMENT, "cell_call: %s is NULL", n_in && !in ? "in" : "out");
     if (cell->n_in && n_in != cell->n_in)
@@ -35,10 +42,14 @@ static kiln_status construct(kiln_cell *cell, kiln_tensor **in, size_t n_in, kil
     if (kiln_error()) return kiln_error();
     if (status) return error_set(status, "%s cell: construct failed with %s", cell->kind, kiln_status_name(status));
     for (size_t i = 0; i < n_out; i++)
-        if (!out[i]) return error_set(KILN_E_ARGUMENT, "%s cell: construct left output %zu NULL", cell->kind, i);
+        if (!out[i])
+            return error_set(KILN_E_ARGUMENT, "%s cell: construct left output %zu of %zu NULL; " MUST_FILL, cell->kind,
+                             i, n_out);
     TRY(hooks_run_forward(cell, in, n_in, out, n_out));
     for (size_t i = 0; i < n_out; i++)
-        if (!out[i]) return error_set(KILN_E_ARGUMENT, "%s cell: a forward hook left output %zu NULL", cell->kind, i);
+        if (!out[i])
+            return error_set(KILN_E_ARGUMENT, "%s cell: a forward hook left output %zu of %zu NULL; " MUST_FILL,
+                             cell->kind, i, n_out);
     return hooks_attach(cell, HOOK_BACKWARD_PRE, out, n_out);
 }
 

@@ -33,11 +33,8 @@ kiln_cell *kiln_cell_create(const kiln_cell_opts *opts)
     if (options_read("cell_create", KILN_CELL, &o, opts)) return NULL;
     kiln_cell *cell = NULL;
     if (!kiln_error()) {
-        if (!o.construct)
-            error_set(KILN_E_ARGUMENT, "cell_create: .construct is NULL");
-        else
-            cell = handle_new(HANDLE_CELL, sizeof *cell);
-        if (o.construct && !cell) error_set(KILN_E_MEMORY, "cell_create: host memory is exhausted");
+        cell = handle_new(HANDLE_CELL, sizeof *cell);
+        if (!cell) error_set(KILN_E_MEMORY, "cell_create: host memory is exhausted");
     }
     if (!cell) {
         if (o.user_free) o.user_free(o.user);

@@ -65,6 +65,8 @@ typedef bool (*cell_visit_fn)(void *user, kiln_cell *owner, struct cell_tensor *
 bool cell_visit(kiln_cell *cell, cell_visit_fn fn, void *user);
 // What messages and tools say of the sizes of a cell. `cell` may be NULL.
 void cell_say_sizes(kiln_cell *cell, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Warns where the first axis alone is padded and the kernel is a square: mostly .padding = 1 was written for {1, 1}.
+void cell_watch_padding(const char *name, int n, const int64_t *kernel, const int64_t *padding);
 // Whether a layer has a bias: what it is asked for by .bias or .no_bias, else `otherwise`. Both are an error.
 bool cell_wants_bias(const char *function, bool bias, bool no_bias, bool otherwise);
 // Its place below its root, its kind and its sizes: "sequential.3 (dense 100 → 10)"; of a root "dense 100 → 10".

@@ -26,6 +26,25 @@ static void take_list(int64_t *to, const int64_t *from, int n, int64_t fallback)
     for (int i = 0; i < n; i++) to[i] = from[i] ? from[i] : fallback;
 }
 
+// Sizes: the first alone is for all.
+static kiln_status take_sizes(const struct settings *c, const char *field, int64_t *to, int64_t *from, int64_t fallback)
+{
+    TRY(options_spread(c->name, field, from, c->n));
+    take_list(to, from, c->n, fallback);
+    return KILN_OK;
+}
+
+void cell_watch_padding(const char *name, int n, const int64_t *kernel, const int64_t *padding)
+{
+    bool alone = n > 1 && padding[0] > 0;
+    for (int i = 1; i < n; i++) alone &= padding[i] == 0 && kernel[i] == kernel[0];
+    if (!alone) return;
+    long long p = (long long)padding[0];
+    log_warn_here(n == 2 ? "%s: .padding is {%lld, 0}, which pads the height alone; {%lld, %lld} is a ring"
+                         : "%s: .padding is {%lld, 0, 0}, which pads the depth alone; {%lld, %lld, %lld} is all around",
+                  name, p, p, p, p);
+}
+
 static kiln_status check(const struct settings *c, int64_t in, int64_t out)
 {
     if (in < 1 || out < 1)
@@ -72,6 +91,7 @@ static kiln_cell *make(kiln_device *dev, const struct settings *c, kiln_construc
     kiln_cell *cell = cell_make(c->name + strlen("nn_"), run, sizeof *c);
     if (!cell) return NULL;
     memcpy(cell->user, c, sizeof *c);
+    cell_watch_padding(c->name, c->n, c->kernel, c->padding);
     cell_say_sizes(cell, "→ %" PRId64 ", kernel %" PRId64, out, c->kernel[0]);
     int64_t dims[5] = {a, b};
     memcpy(dims + 2, c->kernel, (size_t)c->n * sizeof *dims);
@@ -132,9 +152,9 @@ kiln_cell *kiln_nn_conv3d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     if (options_read("nn_conv3d", KILN_NN_CONV3D, &o, opts) || kiln_error()) return NULL;
     struct settings c = {.name = "nn_conv3d", .n = 3, .groups = o.groups ? o.groups : 1};
     take_list(c.kernel, (int64_t[]){kernel, o.kernel_height, o.kernel_width}, 3, kernel);
-    take_list(c.stride, o.stride, 3, 1);
+    if (take_sizes(&c, ".stride", c.stride, o.stride, 1)) return NULL;
+    if (take_sizes(&c, ".dilation", c.dilation, o.dilation, 1)) return NULL;
     take_list(c.padding, o.padding, 3, 0);
-    take_list(c.dilation, o.dilation, 3, 1);
     if (check(&c, in, out) || read_pad_mode(&c, o.pad_mode)) return NULL;
     return make(
         dev, &c, run_conv3d, out, in / c.groups, out,
@@ -183,11 +203,11 @@ static kiln_cell *transposed(const char *name, int n, kiln_device *dev, int64_t 
     kiln_nn_conv_transpose_opts o;
     if (options_read_as(name, "KILN_NN_CONV_TRANSPOSE", &o, sizeof o, opts) || kiln_error()) return NULL;
     struct settings c = {.name = name, .n = n, .groups = o.groups ? o.groups : 1};
-    take_list(c.kernel, o.kernel, n, kernel);
-    take_list(c.stride, o.stride, n, 1);
+    if (take_sizes(&c, ".kernel", c.kernel, o.kernel, kernel)) return NULL;
+    if (take_sizes(&c, ".stride", c.stride, o.stride, 1)) return NULL;
+    if (take_sizes(&c, ".dilation", c.dilation, o.dilation, 1)) return NULL;
     take_list(c.padding, o.padding, n, 0);
     take_list(c.more, o.output_padding, n, 0);
-    take_list(c.dilation, o.dilation, n, 1);
     if (check(&c, in, out)) return NULL;
     return make(
         dev, &c, run_transposed, in, out / c.groups, out,

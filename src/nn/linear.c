@@ -151,6 +151,8 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
 {
     kiln_nn_conv2d_opts o;
     if (options_read("nn_conv2d", KILN_NN_CONV2D, &o, opts)) return NULL;
+    if (options_spread("nn_conv2d", ".stride", o.stride, 2) || options_spread("nn_conv2d", ".dilation", o.dilation, 2))
+        return NULL;
     struct conv_settings c = {.kernel = {kernel, o.kernel_width ? o.kernel_width : kernel},
                               .groups = o.groups ? o.groups : 1};
     for (int i = 0; i < 2; i++) {
@@ -164,6 +166,7 @@ kiln_cell *kiln_nn_conv2d(kiln_device *dev, int64_t in, int64_t out, int64_t ker
     kiln_cell *cell = cell_make("conv2d", run_conv2d, sizeof c);
     if (!cell) return NULL;
     memcpy(cell->user, &c, sizeof c);
+    cell_watch_padding("nn_conv2d", 2, c.kernel, c.padding);
     cell_say_sizes(cell, "%" PRId64 " → %" PRId64 ", %" PRId64 "×%" PRId64, in, out, c.kernel[0], c.kernel[1]);
     kiln_dtype dtype = dtype_or_f32(o.dtype);
     char by_fan[INIT_TEXT_B];

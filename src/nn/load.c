@@ -72,7 +72,7 @@ typedef bool (*has_fn)(const void *file, const char *name);
 
 struct fit {
     kiln_cell *root;
-    const char *function, *prefix;
+    const char *function, *prefix, *holder; // what has the entries, in words
     const void *file;
     has_fn has;
     bool partial;
@@ -121,8 +121,8 @@ static bool choose(void *user, kiln_cell *owner, struct cell_tensor *t)
         found(&f->problems, true, KILN_LOAD_UNEXPECTED, KILN_E_ARGUMENT, other,
               "there is both \"%s\" and \"%s\", two names of one tensor", own, other);
     else if (!error_pending && !has_own && !has_other)
-        found(&f->problems, !f->partial, KILN_LOAD_MISSING, KILN_E_ARGUMENT, own, "there is no \"%s\"%s%s%s", own,
-              other ? " and no \"" : "", other ? other : "", other ? "\"" : "");
+        found(&f->problems, !f->partial, KILN_LOAD_MISSING, KILN_E_ARGUMENT, own, "the %s has no \"%s\"%s%s%s",
+              f->holder, own, other ? " and no \"" : "", other ? other : "", other ? "\"" : "");
     if (!error_pending && (has_own || has_other)) {
         keep(f, t->tensor, has_own ? own : other);
         free(has_own ? other : own);
@@ -153,6 +153,7 @@ kiln_status kiln_cell_restore(kiln_cell *cell, const kiln_checkpoint *c)
     TRY(handle_check("cell_restore", "c", HANDLE_CHECKPOINT, c));
     struct fit f = {.root = cell,
                     .function = "cell_restore",
+                    .holder = "checkpoint",
                     .prefix = "",
                     .file = c,
                     .has = checkpoint_has,
@@ -284,6 +285,7 @@ kiln_status kiln_cell_load(kiln_cell *cell, kiln_archive *a, const kiln_cell_loa
     TRY(handle_check("cell_load", "a", HANDLE_ARCHIVE, a));
     struct fit f = {.root = cell,
                     .function = "cell_load",
+                    .holder = "file",
                     .prefix = o.prefix ? o.prefix : "",
                     .file = &r,
                     .has = archive_has,

@@ -35,6 +35,7 @@ static kiln_status null_open(kiln_device *dev, const char *spec)
                                      .subgroup_size = 32,
                                      .max_shared_B = 32768,
                                      .max_local = 1024,
+                                     .shuffle = true,
                                      .max_push_B = 128,
                                      .parallelism = 1 << 16};
     return KILN_OK;

@@ -57,9 +57,10 @@ struct composite_row {
 extern const struct composite_row composite_rows[];
 extern const int composite_row_count;
 
-// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), int3, tensor, dtype, text;
-// size, sizes and limit are int, ints and float that go with the sizes of tensors (attr_info.is_size). A field that is
-// zero takes its default; KILN_ZERO in a float field means 0.
+// `fields`: "name:kind[=default]" with kinds int, float, bool, ints, int2 (int64_t[2]), int3, all2 and all3 (the same,
+// in which the first without the others stands for all), tensor, dtype, text; size, sizes and limit are int, ints and
+// float that go with the sizes of tensors (attr_info.is_size). A field that is zero takes its default; KILN_ZERO in a
+// float field means 0.
 struct options_row {
     const char *name; // kiln_<name>_opts and KILN_<NAME>(...)
     const char *fields;

@@ -1,6 +1,6 @@
 // The folder of a program: 00-captured.kiln, one NN-PASS.kiln for each run of a pass that changed the graph,
 // graph.kiln (the last of them), and for each step of the schedule, in order, kNN-NAME.txt with its nodes and why it
-// was not fused further, kNN-NAME.glsl and .spvasm or .ll; plan.txt, which program_explain writes.
+// was not fused further, kNN-NAME.glsl with .spvasm and .spv, or .ll; plan.txt, which program_explain writes.
 #include "program/dump.h"
 #include "base/caller.h"
 #include "codegen/show.h"
@@ -114,6 +114,16 @@ void dump_pass(void *user, const struct pass_stats *s, const struct kiln_graph *
     dump_graph(d, stage, g);
 }
 
+static void write_module(const struct dump *d, const char *file, const struct spirv *module)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", d->folder, file);
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fwrite(module->words, 4, module->n_words, f) == module->n_words;
+    if (f) ok &= !fclose(f);
+    if (!ok) log_warn("KILN_DUMP: %s cannot be written", path);
+}
+
 static void write_step(struct dump *d, int number, const struct units *u, const struct fuse_step *step,
                        const struct show_step *s)
 {
@@ -135,13 +145,15 @@ static void write_step(struct dump *d, int number, const struct units *u, const 
         snprintf(file, sizeof file, "k%02d-%.80s.%s", number, name, files[i].ending);
         dump_text(d, file, files[i].text);
     }
+    snprintf(file, sizeof file, "k%02d-%.80s.spv", number, name);
+    if (s->module.words) write_module(d, file, &s->module);
 }
 
 void dump_steps(struct dump *d, const struct units *u, const struct fuse_schedule *schedule, kiln_device *dev)
 {
     if (!d) return;
     bool pending = error_pending;
-    const struct show_target target = {.caps = &dev->caps, .include = dev->ops->shader_text};
+    const struct show_target target = {.caps = &dev->caps, .include = device_shown_text(dev)};
     for (size_t i = 0; i < schedule->steps.n; i++) {
         struct show_step s;
         show_step_init(&s);

@@ -26,6 +26,7 @@ struct action_operand {
     bool write;
 };
 
+struct launch_after;
 struct program_host;
 struct program_region;
 struct program_call;
@@ -45,6 +46,7 @@ struct action {
     int n_operands;                    // of an entry; the operands of all entries follow each other
     uint64_t workspace_at_B;           // in the arena
     struct launch_facts *facts;        // of the launch; NULL: none
+    struct launch_after *after;        // plain: the next action, which is made along with it; NULL: nothing
     const char *why;                   // it was not fused with what it reads or feeds; NULL: nothing to fuse it with
 };
 

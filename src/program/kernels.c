@@ -498,6 +498,19 @@ kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const s
     return device_launch_compiled(dev, &launch);
 }
 
+kiln_status jit_launch_slice(const struct jit_launch *l, const struct fused_kernel *k, kiln_device *dev, int64_t size,
+                             struct codegen_launch *out)
+{
+    static const uint64_t nowhere[FUSED_MAX_IN + FUSED_MAX_OUT];
+    struct fused_kernel *slice = malloc(sizeof *slice);
+    if (!slice) return error_set(KILN_E_MEMORY, "%s: out of memory", k->name);
+    *slice = *k;
+    slice->sizes[0] = size;
+    kiln_status status = llvm_pack(&l->kernel->plan, slice, nowhere, &dev->caps, out);
+    free(slice);
+    return status;
+}
+
 bool jit_is_wide(const struct jit_launch *l)
 {
     return !l->narrow;

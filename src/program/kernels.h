@@ -56,6 +56,9 @@ struct jit_arguments {
     struct device_record *record; // NULL: it runs
 };
 kiln_status jit_launch_run(const struct jit_launch *l, kiln_device *dev, const struct jit_arguments *a);
+// The same launch with another first size: what of it is not the same. On the host.
+kiln_status jit_launch_slice(const struct jit_launch *l, const struct fused_kernel *k, kiln_device *dev, int64_t size,
+                             struct codegen_launch *out);
 // For launches that are made again and again: its block at `words`, c.n_words of them, which stay the caller's. An
 // address of an access is words[access].
 bool jit_is_wide(const struct jit_launch *l); // blocks are those of the host: words of 64 bits

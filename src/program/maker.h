@@ -26,6 +26,9 @@ void action_finish(kiln_device *dev, const struct action *a, void (*destroy)(str
 // trips.c: where one kernel can make the trips of the loop, it becomes the schedule.
 kiln_status maker_take_trips(struct program_maker *m, const struct fuse_options *fo);
 
+// after.c: products and what goes on with their results become pairs, one launch each.
+kiln_status maker_pair_products(struct program_maker *m);
+
 // places.c
 kiln_status maker_place_all(struct program_maker *m);
 kiln_status maker_make_zeroed(struct program_maker *m); // the memory of workspaces that must be zero

@@ -24,6 +24,9 @@ static void find_uses(const struct program_maker *m, struct use *uses)
         for (int o = 0; a->plain && o < a->plain->n_operands; o++)
             if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
                 touch(&uses[a->plain->operands[o].slot], (int32_t)i);
+        for (int o = 0; a->after && o < a->plain->n_operands; o++) // read until the pair is done
+            if (!(a->plain->operands[o].flags & OPERAND_IMMEDIATE))
+                touch(&uses[a->plain->operands[o].slot], (int32_t)i + 1);
     }
 }
 
@@ -125,6 +128,17 @@ static kiln_status add_candidate(struct room *r, int32_t later, int32_t earlier,
     return vec_push(&r->candidates, c);
 }
 
+// The product before this action reads it, while rows of the action's results are written.
+static bool read_by_pair(const struct room *r, int32_t step, int32_t buffer)
+{
+    const struct action *before = step > 0 ? &r->m->actions.v[step - 1] : NULL;
+    for (int i = 0; before && before->after && i < before->plain->n_operands - 1; i++) {
+        const struct launch_operand *o = &before->plain->operands[i];
+        if (!(o->flags & OPERAND_IMMEDIATE) && (int32_t)o->slot == buffer) return true;
+    }
+    return false;
+}
+
 static kiln_status kernel_candidates(struct room *r, const struct action *a, int entry, int32_t step)
 {
     const struct fused_kernel *k = a->fused[entry];
@@ -132,6 +146,7 @@ static kiln_status kernel_candidates(struct room *r, const struct action *a, int
         for (int i = 0; i < k->n_in; i++) {
             int32_t later = (int32_t)k->out[o].to.buffer, earlier = (int32_t)k->in[i].buffer;
             if (!may_follow(r, later, earlier, step) || !fused_may_lie_over(k, o, k->in[i].buffer)) continue;
+            if (read_by_pair(r, step, earlier)) continue;
             if (is_elsewhere(a, entry, later) || is_elsewhere(a, entry, earlier)) continue;
             TRY(add_candidate(r, later, earlier, step));
         }
@@ -153,7 +168,8 @@ static kiln_status launch_candidates(struct room *r, const struct launch *l, int
     const struct launch_operand *out = &l->operands[l->n_operands - 1];
     for (int i = 0; i < l->n_operands - 1; i++) {
         const struct launch_operand *in = &l->operands[i];
-        bool alike = !(in->flags & OPERAND_IMMEDIATE) && may_follow(r, (int32_t)out->slot, (int32_t)in->slot, step);
+        bool alike = !(in->flags & OPERAND_IMMEDIATE) && may_follow(r, (int32_t)out->slot, (int32_t)in->slot, step) &&
+                     !read_by_pair(r, step, (int32_t)in->slot);
         for (int k = 0; k < l->n_operands - 1 && alike; k++) {
             const struct launch_operand *other = &l->operands[k];
             alike = other->flags & OPERAND_IMMEDIATE || other->slot != in->slot || same_places(l, other, out);

@@ -247,6 +247,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
             if (order_can_fail(&m->units, &m->schedule.steps.v[k])) m->last_to_fail = (int32_t)m->actions.n - 1;
         n = (size_t)taken;
     }
+    TRY(maker_pair_products(m));
     TRY(maker_place_all(m));
     TRY(maker_make_zeroed(m));
     TRY(maker_add_outputs(m));
@@ -255,6 +256,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     if (!p->actions) return error_pending;
     if (p->n_actions) memcpy(p->actions, m->actions.v, sizeof *p->actions * m->actions.n);
     p->facts.n_launches = p->n_actions;
+    for (int i = 0; i < p->n_actions; i++) p->facts.n_launches -= p->actions[i].after != NULL;
     if (p->n_actions != 1 || !p->actions[0].fused) p->trips_at_once = 0; // there is no code for its kernel
     program_find_gateable(p);
     p->facts.flops = cost_flops(m->g);

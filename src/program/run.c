@@ -1,5 +1,6 @@
 // Running a program: addresses into the launches that stand ready, one after the other.
 #include "base/leave.h"
+#include "ir/launch_after.h"
 #include "program/bind.h"
 #include "program/host.h"
 #include "program/region.h"
@@ -62,6 +63,31 @@ static kiln_status run_plain(const struct program_call *r, const struct action *
     return device_launch(r->p->dev, &l);
 }
 
+// A product, and the action behind it, which its kernel makes slice by slice.
+static kiln_status run_pair(const struct program_call *r, const struct action *a)
+{
+    const struct action *second = a + 1;
+    struct launch_after after = *a->after;
+    struct argument_room room;
+    struct jit_arguments arguments;
+    struct compiled_launch compiled;
+    struct launch l, next;
+    uint64_t words[CODEGEN_MAX_WORDS];
+    bind_plain(r, a, &l);
+    l.after = &after;
+    if (second->plain) {
+        bind_plain(r, second, &next);
+        after.launch = &next;
+    } else {
+        bind_arguments(r, second, 0, &room, &arguments);
+        jit_launch_lay(second->compiled, &arguments, words, &compiled);
+        after.run = ((const struct compiled_code *)compiled.compiled)->run;
+        after.words = words;
+        after.n_words = (int)compiled.n_words;
+    }
+    return device_launch(r->p->dev, &l);
+}
+
 static kiln_status run_action(const struct program_call *r, const struct action *a)
 {
     if (a->host) return program_host_run(r, a->host);
@@ -81,9 +107,16 @@ static void spend(const struct program_call *r)
 static kiln_status run_from(const struct program_call *r, int first, int end)
 {
     for (int i = first; i < end; i++) {
-        if (KILN_UNLIKELY(i == r->p->first_over && !r->record)) spend(r);
+        const struct action *a = &r->p->actions[i];
+        bool pair = a->after && i + 1 < end && !r->p->n_zones;
+        if (KILN_UNLIKELY((i == r->p->first_over || (pair && i + 1 == r->p->first_over)) && !r->record)) spend(r);
+        if (pair) {
+            TRY(run_pair(r, a));
+            i++;
+            continue;
+        }
         if (KILN_UNLIKELY(r->p->n_zones)) zones_lay(r->p, i, r->arena);
-        TRY(run_action(r, &r->p->actions[i]));
+        TRY(run_action(r, a));
         if (KILN_UNLIKELY(r->p->n_zones)) zones_check(r->p, i, r->arena);
     }
     return KILN_OK;

@@ -172,7 +172,9 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     TRY(vk_ring_init(vk, &vk->upload, UPLOAD_RING_B, VK_MEMORY_UPLOAD));
     TRY(vk_ring_init(vk, &vk->download, vk->shared_memory ? 1u << 16 : DOWNLOAD_RING_B, VK_MEMORY_DOWNLOAD));
     TRY(vk_ring_init(vk, &vk->arguments, ARGUMENT_RING_B, VK_MEMORY_UPLOAD));
-    return vk_pipelines_init(vk);
+    TRY(vk_pipelines_init(vk));
+    vk_tiles_load(vk);
+    return KILN_OK;
 }
 
 static void destroy_parts(struct vk_device *vk)
@@ -182,6 +184,7 @@ static void destroy_parts(struct vk_device *vk)
     vk_compiled_finish(vk);
     vk_gates_finish(vk);
     vk_pipelines_finish(vk);
+    free(vk->tiles);
     vk_slabs_finish(vk);
     vk_ring_finish(vk, &vk->upload);
     vk_ring_finish(vk, &vk->download);
@@ -312,6 +315,7 @@ const struct device_ops vulkan_device_ops = {
     .copy = vk_copy,
     .upload = vk_upload,
     .download = vk_download,
+    .tune = vk_tune,
     .synchronize = vk_synchronize,
     .mark = vk_mark,
     .elapsed = vk_elapsed,

@@ -12,6 +12,8 @@ struct vk_form {
     uint32_t local;       // invocations a workgroup; 0: as the shader says. This and the next two: 0 or a power of two
     uint32_t lanes, rows; // row: invocations a row, rows a workgroup
     uint32_t phase;       // row
+    uint32_t narrow;      // no offset is negative, and in bytes all are below 2 GiB
+    uint32_t each;        // pointwise: fours an invocation; row: elements a lane takes at a time
 };
 _Static_assert(MAX_RANK < 32, "rank and n_reduce have 5 bits each");
 
@@ -23,8 +25,9 @@ static inline uint64_t vk_form_log2(uint32_t v)
 static inline uint64_t vk_form_pack(const struct vk_form *f)
 {
     return f->kernel | (uint64_t)f->rank << 16 | (uint64_t)f->n_reduce << 21 | (uint64_t)f->indirect << 26 |
-           (uint64_t)f->wide << 27 | (uint64_t)f->tail << 30 | vk_form_log2(f->local) << 32 |
-           vk_form_log2(f->lanes) << 36 | vk_form_log2(f->rows) << 40 | (uint64_t)f->phase << 44;
+           (uint64_t)f->wide << 27 | (uint64_t)f->tail << 30 | (uint64_t)f->narrow << 31 |
+           vk_form_log2(f->local) << 32 | vk_form_log2(f->lanes) << 36 | vk_form_log2(f->rows) << 40 |
+           (uint64_t)f->phase << 44 | vk_form_log2(f->each) << 52;
 }
 
 static inline uint32_t vk_form_exp2(uint64_t v)
@@ -45,5 +48,7 @@ static inline struct vk_form vk_form_unpack(uint64_t bits)
         .lanes = vk_form_exp2(bits >> 36 & 15),
         .rows = vk_form_exp2(bits >> 40 & 15),
         .phase = bits >> 44 & 255,
+        .narrow = bits >> 31 & 1,
+        .each = vk_form_exp2(bits >> 52 & 15),
     };
 }

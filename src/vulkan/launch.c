@@ -227,37 +227,28 @@ static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l,
 
 // Whether four neighbours along the innermost dimension are one access for every operand; *splat gets those that
 // stand still.
-static bool can_widen(const struct launch *l, uint64_t count, uint32_t *splat)
+static bool can_widen(const struct launch *l, uint32_t *splat)
 {
     int inner = l->rank - 1;
-    if (inner < 0 || (inner > 0 && l->sizes[inner] % 4)) return false;
-    *splat = 0;
-    for (int i = 0; i < l->n_operands; i++) {
-        const struct launch_operand *o = &l->operands[i];
-        if (o->flags & OPERAND_IMMEDIATE) continue;
-        if (o->strides[inner] == 0 && !(o->flags & OPERAND_WRITE)) {
-            *splat |= 1u << i;
-            continue;
-        }
-        unsigned vector_B = dtype_size_B[o->dtype] * 4u;
-        if (o->strides[inner] != 1 || o->address % (vector_B < 16 ? vector_B : 16)) return false;
-        for (int d = 0; d < inner; d++) {
-            if (o->strides[d] % 4) return false;
-        }
-    }
-    return true;
+    return inner >= 0 && (inner == 0 || l->sizes[inner] % 4 == 0) && vk_operands_widen(l, splat);
 }
 
 static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l, uint64_t count)
 {
     struct plan p = {.work = count};
     // Short launches gain nothing from wide accesses, and one form less is one pipeline less to make.
-    p.form.wide = count >= WIDE_POINTS && can_widen(l, count, &p.splat) ? 4 : 1;
+    p.form.wide = count >= WIDE_POINTS && can_widen(l, &p.splat) ? 4 : 1;
     if (p.form.wide == 1) p.splat = 0;
-    p.form.tail = count % p.form.wide != 0;
-    uint64_t invocations = ceil_div(count, p.form.wide);
-    p.form.local = invocations >= 16384 ? 256 : 64;
-    grid_fold(ceil_div(invocations, p.form.local), p.groups);
+    p.form.narrow = vk_operands_are_narrow(l);
+    p.form.local = ceil_div(count, p.form.wide) >= 16384 ? 256 : 64;
+    // Where the device is full all the same, an invocation has several fours under way.
+    bool many = p.form.wide == 4 && !grid_is_small(&vk->owner->caps) && dtype_size_B[l->operands[0].dtype] <= 4;
+    p.form.each = many && count >= UINT64_C(32) * vk->owner->caps.parallelism ? 4 : 1;
+    uint64_t points = (uint64_t)p.form.local * p.form.wide * p.form.each;
+    uint64_t groups = ceil_div(count, points);
+    grid_fold(groups, p.groups);
+    // A folded grid may have workgroups that have no point.
+    p.form.tail = count % points != 0 || (uint64_t)p.groups[0] * p.groups[1] != groups;
     return dispatch_locked(vk, l, &p);
 }
 
@@ -303,6 +294,11 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
         while (p->form.lanes < 16 && n_rows * p->form.lanes < room && length / p->form.lanes > 32) p->form.lanes *= 2;
     }
     p->form.local = p->form.lanes * p->form.rows;
+    p->form.narrow = vk_operands_are_narrow(l);
+    // What reads nothing is computed at length, and gains nothing from four at a time.
+    p->form.each =
+        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
+    if (p->form.each == 1) p->splat = 0;
 }
 
 // Until the launch that uses it; reuse is in stream order.
@@ -352,14 +348,19 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // --- hand-written kernels ---
 
-// A kernel that leaves the tile to the device computes squares of VARIANT_2 = VARIANT_3 elements.
+// A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
+// VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
+// VARIANT_3 whether no square has an edge inside.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     const struct kernel_info *info = kernel_info(l->kernel);
     bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
-    uint64_t x = (uint64_t)l->extent[0], y = (uint64_t)l->extent[1], z = (uint64_t)l->extent[2];
-    uint32_t tile = grid_tile(&vk->owner->caps, x, y, z, wide_class);
-    p->variant[2] = p->variant[3] = tile;
+    uint64_t n = (uint64_t)l->extent[0], m = (uint64_t)l->extent[1], batches = (uint64_t)l->extent[2];
+    uint32_t tile = grid_tile(&vk->owner->caps, m, n, batches, wide_class);
+    p->variant[2] = tile;
+    p->variant[3] = vk_product_is_even(l, tile);
+    p->variant[0] = vk_product_operands(l);
+    p->variant[1] = grid_tile_run(&vk->owner->caps, tile, info->cls == CLASS_F32 || info->cls == CLASS_F64);
     p->form.local = grid_tile_local(tile);
 }
 

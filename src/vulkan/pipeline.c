@@ -15,7 +15,9 @@
 
 #define SPEC_OPERANDS 8  // first id of the operands' constants
 #define SPEC_VARIANT  32 // first id of the variant's constants
-#define SPEC_MAX      (SPEC_OPERANDS + MAX_OPERANDS + 4)
+#define SPEC_NARROW   18
+#define SPEC_EACH     19
+#define SPEC_MAX      (SPEC_OPERANDS + MAX_OPERANDS + 6)
 
 static uint64_t key_hash(const struct vk_pipeline_key *key)
 {
@@ -97,6 +99,8 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
     specialise(s, 1, f.rank);
     specialise(s, 2, f.n_reduce);
     specialise(s, 3, f.indirect);
+    specialise(s, SPEC_NARROW, f.narrow);
+    if (f.each) specialise(s, SPEC_EACH, f.each);
     if (kernel_info((kernel_id)f.kernel)->kind == KERNEL_CUSTOM) {
         for (uint32_t i = 0; i < 4; i++)
             specialise(s, SPEC_VARIANT + i, (uint32_t)(key->variant[i / 2] >> (i % 2 * 32)));

@@ -133,6 +133,7 @@ struct vk_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    struct grid_tiles *tiles; // measured; NULL: none
     VkPhysicalDeviceMemoryProperties memory;
     bool shared_memory;               // tensors lie in mapped memory
     bool blocking;                    // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
@@ -305,6 +306,13 @@ void vk_cache_save(struct vk_device *vk);
 bool vk_cache_check(const void *file, size_t size_B);                         // whether it is whole, of whatever device
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
 
+// tune.c
+kiln_status vk_tune(kiln_device *dev);
+void vk_tiles_load(struct vk_device *vk);
+kiln_status vk_tiles_path(const struct vk_device *vk, char *out, size_t cap);
+int vk_tiles_parse(char *text,
+                   struct grid_tiles *out); // which it takes apart; 0, or the number of the line that is wrong
+
 // recording.c: launches that are run again, see device/record.h.
 extern const struct record_ops vk_record_ops;
 struct vk_recording {
@@ -347,6 +355,12 @@ struct vk_dispatch {
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
 struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
 void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
+uint32_t vk_product_operands(const struct launch *l);           // of a matrix product: the first variant of its kernel
+bool vk_product_is_even(const struct launch *l, uint32_t tile); // no tile and no slice goes beyond the sizes
+bool vk_operands_are_narrow(const struct launch *l);            // no offset is negative; in bytes all are below 2 GiB
+// Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
+// stand still.
+bool vk_operands_widen(const struct launch *l, uint32_t *splat);
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.

@@ -104,6 +104,7 @@ void wrong_devices(void **state)
     BAD_VOID(kiln_device_get_stats(NULL, &none), KILN_E_ARGUMENT, "device_get_stats: ", "dev is NULL");
     BAD(kiln_device_set_memory_limit(NULL, 1), KILN_E_ARGUMENT, "device_set_memory_limit: ", "dev is NULL");
     BAD(kiln_device_trim(NULL), KILN_E_ARGUMENT, "device_trim: ", "dev is NULL");
+    BAD(kiln_device_tune(NULL), KILN_E_ARGUMENT, "device_tune: ", "dev is NULL");
     BAD(kiln_device_set_strict(NULL, true), KILN_E_ARGUMENT, "device_set_strict: ", "dev is NULL");
     BAD(kiln_device_synchronize(NULL), KILN_E_ARGUMENT, "device_synchronize: ", "dev is NULL");
     BAD(kiln_device_mark(NULL, 0), KILN_E_ARGUMENT, "device_mark: ", "dev is NULL");
@@ -144,7 +145,7 @@ void wrong_gradients(void **state)
     BAD(kiln_grad(twice, NULL, null, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad", "NULL");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, g, 2), KILN_E_ARGUMENT, "grad: ", "1 results", "2");
     BAD(kiln_grad(twice, NULL, in, 1, NULL, NULL, 1), KILN_E_ARGUMENT, "grad: ", "results");
-    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 NULL");
+    BAD(kiln_grad(nothing, NULL, in, 1, NULL, g, 1), KILN_E_ARGUMENT, "grad: ", "output 0 of 1 NULL");
     BAD(kiln_grad(refuse, NULL, in, 1, NULL, g, 1), KILN_E_STATE, "grad: ", "fn failed", "KILN_E_STATE");
     BAD(kiln_grad(twice, NULL, in, 1, KILN_GRAD(.wrt = KILN_ARGS(-1)), g, 1), KILN_E_ARGUMENT, "grad: ", "input -1",
         "1");
@@ -211,6 +212,11 @@ void wrong_debug_calls(void **state)
     BAD(kiln_kernel_glsl(1u << 30, false), KILN_E_ARGUMENT, "kernel_glsl: ", "1073741824");
     BAD(kiln_kernel_spirv(0, NULL), KILN_E_ARGUMENT, "kernel_spirv: ", "n_words is NULL");
     BAD(kiln_kernel_disassemble(1u << 30), KILN_E_ARGUMENT, "kernel_disassemble: ", "1073741824");
+    size_t n_words;
+    BAD(kiln_kernel_specialise(1u << 30, NULL, NULL, 0, &n_words), KILN_E_ARGUMENT,
+        "kernel_specialise: ", "1073741824");
+    BAD(kiln_kernel_specialise(0, NULL, NULL, 0, NULL), KILN_E_ARGUMENT, "kernel_specialise: ", "n_words is NULL");
+    BAD(kiln_kernel_specialise(0, NULL, NULL, 1, &n_words), KILN_E_ARGUMENT, "kernel_specialise: ", "ids is NULL");
     kiln_pass_info pass = {.size = sizeof pass}, no_size = {0};
     kiln_optimize_opts opts = {.size = sizeof opts, .passes = (const char *[]){"fold", "fuel"}, .n_passes = 2},
                        bare = {0};

@@ -88,7 +88,7 @@ static void conditions(kiln_tensor *x)
     BAD(kiln_cond(on, NULL, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn is NULL");
     BAD(kiln_cond(on, same, NULL, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: else_fn is NULL, n_out is 1");
     BAD(kiln_cond(on, same, same, NULL, in, 1, in, 1), KILN_E_ARGUMENT, "cond: in and out overlap");
-    BAD(kiln_cond(on, nothing, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn left output 0 NULL");
+    BAD(kiln_cond(on, nothing, same, NULL, in, 1, out, 1), KILN_E_ARGUMENT, "cond: then_fn left output 0 of 1 NULL");
     BAD(kiln_cond(on, fails_by_code, same, NULL, in, 1, out, 1), KILN_E_STATE, "cond: then_fn failed with");
     BAD(kiln_cond(on, freed, same, NULL, in, 1, out, 1), KILN_E_HANDLE, "cond: output 0 of then_fn is a handle");
     BAD(kiln_switch(F32_0, branches, 1, NULL, in, 1, out, 1), KILN_E_DTYPE, "switch: index is f32[], not an integer");
@@ -110,7 +110,7 @@ static void loops(kiln_tensor *x)
     BAD(kiln_while(yes, same, NULL, in, 1, NULL, out, 2), KILN_E_ARGUMENT, "while: n_out is 2, n_in is 1");
     BAD(kiln_while(yes_by_a_number, same, NULL, in, 1, NULL, out, 1), KILN_E_DTYPE, "while: what cond gives is f32[]");
     BAD(kiln_while(yes_of_one, same, NULL, in, 1, NULL, out, 1), KILN_E_SHAPE, "while: what cond gives is bool[1]");
-    BAD(kiln_while(nothing, same, NULL, in, 1, NULL, out, 1), KILN_E_ARGUMENT, "while: cond left output 0 NULL");
+    BAD(kiln_while(nothing, same, NULL, in, 1, NULL, out, 1), KILN_E_ARGUMENT, "while: cond left output 0 of 1 NULL");
     BAD(kiln_while(yes, same, NULL, in, 1, KILN_LOOP(.bound = 7), out, 1), KILN_E_STATE,
         "while: the loop goes on after 7 trips, its .bound");
     BAD(kiln_while(yes, same, NULL, in, 1, KILN_LOOP(.bound = -1), out, 1), KILN_E_ARGUMENT, "while: .bound is -1");

@@ -101,7 +101,7 @@ static const struct wrong {
     kiln_status code;
     const char *why;
 } wrongs[] = {
-    {nothing, KILN_E_ARGUMENT, "fn left output 0 NULL"},
+    {nothing, KILN_E_ARGUMENT, "fn left output 0 of 1 NULL"},
     {fails, KILN_E_SHAPE, "add: shapes do not broadcast"},
     {fails_by_code, KILN_E_IO, "fn failed with KILN_E_IO"},
     {freed, KILN_E_HANDLE, "output 0 of fn is a handle that was freed"},

@@ -251,7 +251,8 @@ static const struct expected {
 } expected[N_FAULTS] = {
     [REFUSES] = {"a code returned", KILN_E_IO, "call: ", "failed with KILN_E_IO", true},
     [WRONG_OP] = {"an op that fails", KILN_E_SHAPE, "matmul: ", "f32[1,2]"},
-    [LEAVES_NULL] = {"an output left NULL", KILN_E_ARGUMENT, "call: ", "left output 0 NULL", true},
+    [LEAVES_NULL] = {"an output left NULL", KILN_E_ARGUMENT, "call: ", "left output 0 of 1 NULL: set each out[i]",
+                     true},
     [GIVES_FREED] = {"a freed output", KILN_E_HANDLE, "call: output 0 of ", "freed", true},
     [USES_FREED] = {"a freed tensor", KILN_E_HANDLE, "add: ", "b is a handle that was freed"},
     [OTHER_DEVICE] = {"a tensor of another device", KILN_E_DEVICE_MISMATCH, "", "null"},

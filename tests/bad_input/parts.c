@@ -18,7 +18,9 @@ void wrong_cells(void **state)
               *fails = kiln_cell_create(KILN_CELL(.kind = "fails", .construct = pass, .user = &dev));
     kiln_cell_add_parameter(cell, "w", a);
     kiln_cell_add_child(cell, "act", child);
-    BAD(kiln_cell_create(NULL), KILN_E_ARGUMENT, "cell_create: ", "construct");
+    kiln_cell *level = kiln_cell_create(NULL);
+    BAD(kiln_cell_call(level, a), KILN_E_STATE, "cell_call: cell ", ".construct");
+    kiln_cell_free(&level);
     BAD(kiln_cell_add_parameter(cell, "w", a), KILN_E_ARGUMENT, "cell_add_parameter: ", "mine", "\"w\" already");
     BAD(kiln_cell_add_parameter(cell, "a.b", a), KILN_E_ARGUMENT, "cell_add_parameter: ", "\"a.b\"");
     BAD(kiln_cell_add_parameter(cell, "", a), KILN_E_ARGUMENT, "cell_add_parameter: ", "\"\"");

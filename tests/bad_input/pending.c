@@ -91,6 +91,7 @@ static void others_return_the_code(void)
         kiln_set_default_device(other),
         kiln_device_synchronize(dev),
         kiln_device_trim(dev),
+        kiln_device_tune(dev),
         kiln_seed(dev, 1),
         kiln_backward(y, NULL),
         kiln_grad(twice, NULL, in, 1, NULL, out, 1),

@@ -556,6 +556,8 @@ static void data_with_lists(void)
     LISTED(kiln_table_matrix(table, dev, KILN_F32, NULL, 1), "table_matrix: ", "names is NULL")
     kiln_table_free(&table);
     LISTED(kiln_device_list(NULL, 3), "device_list: ", "out is NULL")
+    size_t n_words;
+    LISTED(kiln_kernel_specialise(0, NULL, NULL, 1, &n_words), "kernel_specialise: ", "ids is NULL")
     kiln_checkpoint_free(&c);
     kiln_loader_free(&loader);
 }

@@ -217,6 +217,8 @@ PARTS(kiln_adaptive_avg_pool1d, part1, false, SIZES(1, 1, 3), 3)
 PARTS(kiln_adaptive_avg_pool2d, part2, false, SIZES(1, 4, 3), 4, 0)
 PARTS(kiln_adaptive_avg_pool2d, part2_even, false, SIZES(1, 2, 3), 2, 3)
 PARTS(kiln_adaptive_avg_pool3d, part3, false, SIZES(2, 3, 4), 2, 3, 4)
+PARTS(kiln_adaptive_avg_pool2d, part2_whole, false, SIZES(1, 1, 1), 1, 1)
+PARTS(kiln_adaptive_avg_pool3d, part3_whole, false, SIZES(1, 1, 1), 1, 1, 1)
 PARTS(kiln_adaptive_max_pool1d, most1, true, SIZES(1, 1, 3), 3)
 PARTS(kiln_adaptive_max_pool2d, most2, true, SIZES(1, 4, 3), 4, 0)
 PARTS(kiln_adaptive_max_pool2d, most2_even, true, SIZES(1, 2, 3), 2, 3)
@@ -348,6 +350,8 @@ static const struct op_case pooling_cases[] = {
     OF(adaptive_avg_pool1d, "uneven", "2x2x8", IN_FLOATS, part1, .units = 8, .order = 2),
     OF(adaptive_avg_pool2d, "uneven", "2x2x6x3", IN_FLOATS, part2, .units = 8, .order = 2),
     OF(adaptive_avg_pool2d, "even", "2x2x6x3", IN_FLOATS, part2_even, .units = 8, .order = 2),
+    OF(adaptive_avg_pool2d, "whole", "2x2x6x3", IN_FLOATS, part2_whole, .units = 8, .order = 2),
+    OF(adaptive_avg_pool3d, "whole", "1x2x3x3x5", IN_FLOATS, part3_whole, .units = 16, .order = 2),
     OF(adaptive_avg_pool3d, "uneven", "1x2x3x3x5", IN_FLOATS, part3, .units = 16, .order = 2),
     OF(adaptive_max_pool1d, "uneven", "2x2x8", IN_NUMBERS, most1, .order = 2),
     OF(adaptive_max_pool2d, "uneven", "2x2x6x3", IN_NUMBERS, most2, .order = 2),

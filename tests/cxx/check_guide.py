@@ -3,9 +3,10 @@
 
 usage: check_guide.py GUIDE PROGRAM
 
-PROGRAM prints what each example of tests/cxx/guide prints, behind a line `@@ page | heading | number`. The pages that
-it knows are gone through: each ```c example with a ```text block behind it has its form, by the heading that it stands
-below and its number there, or stands in APART with the reason. Places of lines are not compared.
+PROGRAM prints what each example of tests/cxx/guide prints, behind a line `@@ page | heading | number`. All pages are
+gone through: each ```c example, those that are quoted `from` a file too, has its form, by the heading that it stands
+below and its number there, or stands in APART with the reason. It prints what the ```text block behind the example
+says, nothing where there is none. Places of lines are not compared.
 """
 import collections
 import os
@@ -35,11 +36,13 @@ def examples_of(path):
             if info is None:
                 info, lines = line.strip()[3:].strip(), []
                 continue
-            if info == 'c':
-                number += 1
-            if info == 'text' and is_example:
+            if is_example and info == 'text':
                 found[path.stem, heading, number] = '\n'.join(lines)
-            is_example, info = info == 'c', None
+            is_example = info.split()[:1] == ['c']
+            if is_example:
+                number += 1
+                found[path.stem, heading, number] = ''
+            info = None
         elif info is not None:
             lines.append(line.removeprefix('    ') if line.startswith('    ') and not lines else line)
         elif line.startswith('## ') or line.startswith('### '):
@@ -55,7 +58,8 @@ def printed_by(program):
     for part in re.split(r'^@@ ', done.stdout, flags=re.M)[1:]:
         head, _, text = part.partition('\n')
         page, heading, number = head.split(' | ')
-        found[page, heading, int(number)] = text
+        key = page, heading, int(number)
+        found[key] = text if key not in found else f'two forms: {found[key]}{text}'
     return found, done
 
 
@@ -63,18 +67,19 @@ def main(guide, program):
     printed, done = printed_by(str(pathlib.Path(program).resolve()))
     bad = [f'exit status {done.returncode}\n{done.stderr}'] if done.returncode else []
     count, known = collections.Counter(), set()
-    for page in sorted({key[0] for key in printed}):
-        for key, text in examples_of(pathlib.Path(guide) / f'{page}.md').items():
+    for path in sorted(pathlib.Path(guide).glob('*.md')):
+        for key, text in examples_of(path).items():
             known.add(key)
-            place = f'{page}.md, "{key[1]}", example {key[2]}'
+            place = f'{path.name}, "{key[1]}", example {key[2]}'
             if key in APART:
                 continue
             if key not in printed:
                 bad.append(f'{place}: it has no form in tests/cxx/guide')
             elif plain(printed[key]) != plain(text):
                 bad.append(f'{place}: C++ printed\n{printed[key]}')
-            count[page] += 1
-    bad += [f'tests/cxx/guide has an example that the guide has not: {key}' for key in printed if key not in known]
+            count[path.name] += 1
+    bad += [f'the guide has no such example: {key}' for key in [*printed, *APART] if key not in known]
+    bad += [f'APART names an example that has its form: {key}' for key in APART if key in printed]
     print('\n'.join(bad) if bad else f'{sum(count.values())} examples of {len(count)} pages')
     return bool(bad) or not count
 

@@ -38,6 +38,37 @@ static void tiles_of_products(void **state)
     }
 }
 
+static void tiles_that_were_measured(void **state)
+{
+    (void)state;
+    struct grid_tiles t = {0};
+    struct device_caps caps = {.parallelism = 1024, .tiles = &t};
+    *grid_tuned(&t, 512, 64, 1) = 5;
+    // Sizes of a class: (256, 512] by (32, 64]; others, and values of 64 bits, go by estimates.
+    assert_int_equal(grid_tile(&caps, 512, 64, 1, false), 32);
+    assert_int_equal(grid_tile(&caps, 257, 33, 1, false), 32);
+    assert_int_equal(grid_tile(&caps, 513, 64, 1, false), 64);
+    assert_int_equal(grid_tile(&caps, 512, 64, 1, true), 64);
+    assert_int_equal(grid_tile(&caps, 512, 64, 16, false), 64);
+    for (uint64_t m = 1; m < UINT64_C(1) << 40; m *= 2)
+        for (uint64_t b = 1; b < UINT64_C(1) << 40; b *= 2) {
+            uint8_t *at = grid_tuned(&t, m, m, b);
+            assert_true(at >= &t.log2[0][0][0] && at < &t.log2[0][0][0] + sizeof t.log2);
+        }
+}
+
+static void runs_of_products(void **state)
+{
+    (void)state;
+    struct device_caps gpu = {.parallelism = 1 << 16}, processor = {.parallelism = 64};
+    for (uint32_t tile = 32; tile <= 128; tile *= 2) {
+        assert_int_equal(grid_tile_run(&processor, tile, true), 1);
+        assert_int_equal(grid_tile_run(&gpu, tile, false), 1);
+        uint32_t run = grid_tile_run(&gpu, tile, true);
+        assert_true(run > 1 && 16 % run == 0); // the depth of a slice
+    }
+}
+
 static void workgroups_that_share_a_row(void **state)
 {
     (void)state;
@@ -67,7 +98,8 @@ static void workgroups_that_share_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_folded_grid_holds_all_groups),
-                                       cmocka_unit_test(tiles_of_products),
+                                       cmocka_unit_test(tiles_of_products), cmocka_unit_test(runs_of_products),
+                                       cmocka_unit_test(tiles_that_were_measured),
                                        cmocka_unit_test(workgroups_that_share_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

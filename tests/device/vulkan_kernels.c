@@ -650,9 +650,12 @@ static void products_of_all_kinds(void **state)
         {1, 65, 33, 31, false, true, false},  {1, 40, 40, 40, true, true, false},
         {3, 20, 30, 10, false, false, false}, {4, 9, 11, 40, false, true, true},
         {1, 1, 200, 50, false, false, false}, {1, 130, 129, 20, false, false, false},
+        {9, 70, 72, 36, false, false, false}, {9, 128, 68, 32, true, true, false},
+        {9, 64, 64, 20, false, true, false},
     };
-    // 0: tiles of 32, as the device asks for; larger: as on devices where 64 and 128 still fill it.
-    static const uint32_t parallelism[] = {1u << 17, 256, 1};
+    // The first: tiles of 32; the second: of 64 and 128 where there are nine; then as on processors, whose runs are
+    // short.
+    static const uint32_t parallelism[] = {1u << 17, 4096, 256, 1};
     static const struct {
         enum scalar_class cls;
         kiln_dtype dtype;

@@ -256,6 +256,7 @@ kiln_tensor *step_packed(struct operands *o)
     if (!is_float(o->a) || !kiln_numel(o->a) || kiln_numel(o->a) > LARGEST / 32) return NULL;
     kiln_tensor *each = kiln_mul(kiln_add(kiln_arange(kiln_tensor_device(o->a), KILN_F32, 0, 32, 1), 1), 0.03125);
     kiln_tensor *x = kiln_mul(kiln_unsqueeze(o->a, -1), kiln_cast(each, kiln_tensor_dtype(o->a)));
+    x = with_noise(o->run, x); // sums over it cancel: of what it is rounded by, noise on them shows too little
     say(o, "matmul_packed(%s by 1/32 .. 1, three rows of %s)", o->na, bytes ? "q8_0" : "q4_0");
     return kiln_matmul_packed(x, packed_rows(o, bytes), kiln_packing(bytes ? "q8_0" : "q4_0"));
 }

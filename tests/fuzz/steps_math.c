@@ -200,6 +200,7 @@ kiln_tensor *step_cast(struct operands *o)
 
 // Of what is differentiated by host data.
 struct slope {
+    struct run *run;
     kiln_tensor *by;
     bool writes;
 };
@@ -208,7 +209,8 @@ static kiln_status waves(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
 {
     const struct slope *s = user;
     if (s->writes && kiln_mul_(in[0], s->by)) return kiln_error();
-    out[0] = kiln_sum(kiln_sin(kiln_mul(in[0], s->by)), NULL);
+    // Where the product is large, its last place decides all of the sine, and captures do not round it.
+    out[0] = kiln_sum(kiln_sin(with_noise(s->run, kiln_mul(in[0], s->by))), NULL);
     (void)n_in, (void)n_out;
     return kiln_error();
 }
@@ -216,7 +218,7 @@ static kiln_status waves(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
 static kiln_tensor *slope_by(struct operands *o, kiln_tensor *data)
 {
     kiln_tensor *d;
-    struct slope s = {o->a, choose(o, 2)};
+    struct slope s = {o->run, o->a, choose(o, 2)};
     bool tape = choose(o, 10) < 7;
     say(o, "the slope of waves of %s by host data%s%s", o->na, s.writes ? ", which is written" : "",
         tape ? "" : ", without a tape");

@@ -17,7 +17,9 @@ import tempfile
 import test_install
 from test_install import check, run, skip
 
-PACKAGES = ('libkiln0', 'libkiln-dev', 'kiln-tools', 'kiln-doc')
+# Named by the SONAME.
+LIBRARY = 'libkiln0.1'
+PACKAGES = (LIBRARY, 'libkiln-dev', 'kiln-tools', 'kiln-doc')
 
 
 def changelog_version(source):
@@ -53,6 +55,7 @@ def case_lists(build, source):
     for package, wanted in lists.items():
         for pattern in wanted:
             check(any(takes(pattern, name) for name in names) or 'llvm' in pattern, f'{package}: nothing is {pattern}')
+    check(LIBRARY == f'libkiln{test_install.soversion(build)}', f'the library is that of {LIBRARY}')
     control = (debian / 'control').read_text()
     check(re.findall(r'^Package: (.*)$', control, re.M) == list(PACKAGES), 'the packages of control')
     print(f'{len(names)} files in {len(PACKAGES)} packages')
@@ -63,12 +66,20 @@ def field(deb, name):
 
 
 def check_fields(debs, version):
-    own = f'libkiln0 (= {version})'
+    own = f'{LIBRARY} (= {version})'
     check(own in field(debs['libkiln-dev'], 'Depends') and own in field(debs['kiln-tools'], 'Depends'), 'dependencies')
-    depends, recommends = field(debs['libkiln0'], 'Depends'), field(debs['libkiln0'], 'Recommends')
-    check('libgomp1' in depends and 'zlib1g' in depends, f'libkiln0 depends on {depends}')
-    check('llvm' not in depends and 'llvm' in recommends.lower(), f'libkiln0 recommends {recommends}')
-    check('glslang' in field(debs['libkiln0'], 'Built-Using'), 'what is linked in')
+    depends, recommends = field(debs[LIBRARY], 'Depends'), field(debs[LIBRARY], 'Recommends')
+    check('libgomp1' in depends and 'zlib1g' in depends, f'{LIBRARY} depends on {depends}')
+    check('llvm' not in depends and 'llvm' in recommends.lower(), f'{LIBRARY} recommends {recommends}')
+    check('glslang' in field(debs[LIBRARY], 'Static-Built-Using'), 'what is linked in')
+
+
+def check_shlibs(deb, folder):
+    """Packages of programs will depend on the package of the library that they were linked to."""
+    run('dpkg-deb', '-e', deb, f'{folder}/control')
+    version = LIBRARY.removeprefix('libkiln')
+    lines = pathlib.Path(folder, 'control/shlibs').read_text().splitlines()
+    check(lines and all(line.startswith(f'libkiln {version} {LIBRARY} (>= {version}.') for line in lines), f'{lines}')
 
 
 def check_program(root, folder, version):
@@ -104,6 +115,7 @@ def case_packages(build, source):
         debs = {path.name.split('_')[0]: path for path in pathlib.Path(folder).glob('*.deb')}
         check(set(debs) == set(PACKAGES), f'made are {sorted(debs)}')
         check_fields(debs, version)
+        check_shlibs(debs[LIBRARY], folder)
         root = pathlib.Path(folder, 'root')
         for path in debs.values():
             run('dpkg-deb', '-x', path, root)

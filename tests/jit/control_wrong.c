@@ -160,7 +160,7 @@ static const struct mistake {
     const char *of_branch, *of_loop;
     bool only_in_graphs, loops_too; // eager branches, and loops, may: there is nothing to agree with
 } mistakes[] = {
-    {gives_nothing, KILN_E_ARGUMENT, "%o: %p left output 0 NULL", "%o: %p left output 0 NULL"},
+    {gives_nothing, KILN_E_ARGUMENT, "%o: %p left output 0 of ", "%o: %p left output 0 of "},
     {gives_f64, KILN_E_DTYPE, "f64[2]", "%o: carried value 0 is f32[2] before trip 0 and f64[2] after it", true},
     {gives_more, KILN_E_SHAPE, "f32[4]", "%o: carried value 0 is f32[2] before trip 0 and f32[4] after it", true},
     {gives_rank, KILN_E_SHAPE, "they differ in rank", "they differ in rank", true},

@@ -80,7 +80,7 @@ static void no_outputs_are_fine(void **state)
     fails(kiln_call(j, &x, 1, &out, 1), KILN_E_ARGUMENT, "had 0 outputs at its first call, 1 are asked for");
     kiln_function_free(&j);
     kiln_function *k = kiln_jit(nothing, NULL, NULL);
-    fails(kiln_call(k, &x, 1, &out, 1), KILN_E_ARGUMENT, "left output 0 NULL");
+    fails(kiln_call(k, &x, 1, &out, 1), KILN_E_ARGUMENT, "left output 0 of 1 NULL");
     kiln_function_free(&k);
 }
 

@@ -155,12 +155,128 @@ static void upsampling(void **state)
     gives(cell, image, want);
 }
 
+static void same(kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_tensor *off = kiln_max(kiln_abs(kiln_sub(a, b)), NULL);
+    if (kiln_error()) fail_msg("%s", kiln_error_message());
+    assert_int_equal(kiln_rank(a), kiln_rank(b));
+    assert_memory_equal(kiln_dims(a), kiln_dims(b), kiln_rank(a) * sizeof(int64_t));
+    assert_true(kiln_item(off) == 0);
+}
+
+static void wrong(const void *made, const char *message)
+{
+    assert_null(made);
+    assert_int_equal(kiln_error(), KILN_E_ARGUMENT);
+    if (!strstr(kiln_error_message(), message)) fail_msg("%s", kiln_error_message());
+    kiln_error_clear();
+}
+
+// One number without braces sets the first of an array: of sizes, which cannot be zero, it is all of them.
+static void first_size_alone_is_all(void **state)
+{
+    kiln_tensor *x = normal(KILN_SHAPE(1, 2, 8, 9)), *w = normal(KILN_SHAPE(3, 2, 3, 3));
+    kiln_tensor *volume = normal(KILN_SHAPE(1, 2, 6, 7, 8)), *w3 = normal(KILN_SHAPE(3, 2, 2, 2, 2));
+    same(kiln_conv2d(x, w, KILN_CONV2D(.stride = {2}, .dilation = {2})),
+         kiln_conv2d(x, w, KILN_CONV2D(.stride = {2, 2}, .dilation = {2, 2})));
+    same(kiln_conv2d(x, w, KILN_CONV2D(.stride = {0, 2})), kiln_conv2d(x, w, KILN_CONV2D(.stride = {1, 2})));
+    same(kiln_max_pool2d(x, KILN_POOL2D(.kernel = {2})), kiln_max_pool2d(x, KILN_POOL2D(.kernel = {2, 2})));
+    same(kiln_avg_pool2d(x, KILN_POOL2D(.kernel = {3}, .stride = {2}, .dilation = {2})),
+         kiln_avg_pool2d(x, KILN_POOL2D(.kernel = {3, 3}, .stride = {2, 2}, .dilation = {2, 2})));
+    same(kiln_unfold(x, KILN_UNFOLD(.kernel = {2}, .stride = {2})),
+         kiln_unfold(x, KILN_UNFOLD(.kernel = {2, 2}, .stride = {2, 2})));
+    same(kiln_conv3d(volume, w3, KILN_CONV3D(.stride = {2})),
+         kiln_conv3d(volume, w3, KILN_CONV3D(.stride = {2, 2, 2})));
+    same(kiln_max_pool3d(volume, KILN_POOL3D(.kernel = {2})),
+         kiln_max_pool3d(volume, KILN_POOL3D(.kernel = {2, 2, 2})));
+    kiln_cell *cell = kiln_nn_conv2d(dev, 2, 3, 3, KILN_NN_CONV2D(.stride = {2}, .dilation = {2}));
+    gives(cell, x, kiln_conv2d(x, W, KILN_CONV2D(.stride = {2, 2}, .dilation = {2, 2})));
+    cell = kiln_nn_conv3d(dev, 2, 3, 2, KILN_NN_CONV3D(.stride = {2}));
+    gives(cell, volume, kiln_conv3d(volume, W, KILN_CONV3D(.stride = {2, 2, 2})));
+    cell = kiln_nn_conv_transpose2d(dev, 2, 3, 5, KILN_NN_CONV_TRANSPOSE(.kernel = {2}, .stride = {2}));
+    has_weight(cell, KILN_SHAPE(2, 3, 2, 2));
+    gives(cell, x, kiln_conv_transpose2d(x, W, KILN_CONV_TRANSPOSE2D(.stride = {2, 2})));
+    gives(kiln_nn_max_pool2d(KILN_POOL2D(.kernel = {2})), x, kiln_max_pool2d(x, KILN_POOL2D(.kernel = {2, 2})));
+}
+
+static void some_sizes_are_none(void **state)
+{
+    kiln_tensor *volume = normal(KILN_SHAPE(1, 2, 6, 7, 8)), *w = normal(KILN_SHAPE(3, 2, 2, 2, 2));
+    wrong(kiln_conv3d(volume, w, KILN_CONV3D(.stride = {2, 3})),
+          "conv3d: .stride is {2, 3, 0}: give all three, or the first alone for all");
+    wrong(kiln_max_pool3d(volume, KILN_POOL3D(.kernel = {2, 0, 3})), "max_pool3d: .kernel is {2, 0, 3}: ");
+    wrong(kiln_nn_conv3d(dev, 2, 3, 2, KILN_NN_CONV3D(.dilation = {1, 2})), "nn_conv3d: .dilation is {1, 2, 0}: ");
+    wrong(kiln_nn_conv_transpose3d(dev, 2, 3, 2, KILN_NN_CONV_TRANSPOSE(.kernel = {4, 3})),
+          "nn_conv_transpose3d: .kernel is {4, 3, 0}: ");
+}
+
+static char warning[200];
+
+static void hear(void *user, const char *message)
+{
+    snprintf(warning, sizeof warning, "%s", message);
+}
+
+static void hears(kiln_cell *cell, const char *message)
+{
+    if (!cell) fail_msg("%s", kiln_error_message());
+    if (message ? !strstr(warning, message) : *warning) fail_msg("%s", *warning ? warning : "no warning");
+    *warning = 0;
+    kiln_cell_free(&cell);
+}
+
+// A padding of {1, 0} is legal, and mostly not meant.
+static void padding_of_one_axis_is_told(void **state)
+{
+    kiln_set_log(hear, NULL);
+    hears(kiln_nn_conv2d(dev, 2, 3, 3, KILN_NN_CONV2D(.padding = {1})),
+          "nn_conv2d: .padding is {1, 0}, which pads the height alone; {1, 1} is a ring");
+    hears(kiln_nn_conv3d(dev, 2, 3, 3, KILN_NN_CONV3D(.padding = {2})),
+          "nn_conv3d: .padding is {2, 0, 0}, which pads the depth alone; {2, 2, 2} is all around");
+    hears(kiln_nn_conv2d(dev, 2, 3, 3, KILN_NN_CONV2D(.padding = {1, 1})), NULL);
+    hears(kiln_nn_conv2d(dev, 2, 3, 3, KILN_NN_CONV2D(.kernel_width = 5, .padding = {1})), NULL);
+    hears(kiln_nn_conv1d(dev, 2, 3, 3, KILN_NN_CONV1D(.padding = 1)), NULL);
+    kiln_set_log(NULL, NULL);
+}
+
+static uint64_t launches(void)
+{
+    kiln_device_stats s = {.size = sizeof s};
+    kiln_device_get_stats(dev, &s);
+    return s.launches;
+}
+
+// Values, gradients and the kernels that run are those of the mean over all places.
+static void whole_average_is_the_mean(void **state)
+{
+    kiln_tensor *images[] = {normal(KILN_SHAPE(2, 3, 7, 5)), kiln_cast(normal(KILN_SHAPE(2, 3, 7, 5)), KILN_BF16)};
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *x = kiln_parameter(images[i], "x"), *y[2], *g[2];
+        uint64_t n[3] = {launches()};
+        for (int k = 0; k < 2; k++) {
+            y[k] = k ? kiln_adaptive_avg_pool2d(x, 1, 1) : kiln_global_avg_pool(x);
+            kiln_backward(kiln_sum(kiln_square(y[k]), NULL), NULL);
+            g[k] = kiln_contiguous(kiln_gradient(x));
+            n[1 + k] = launches();
+        }
+        same(y[0], y[1]);
+        same(g[0], g[1]);
+        assert_int_equal(n[2] - n[1], n[1] - n[0]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines, begin, end),      cmocka_unit_test_setup_teardown(images, begin, end),
-        cmocka_unit_test_setup_teardown(volumes, begin, end),    cmocka_unit_test_setup_teardown(pools, begin, end),
+        cmocka_unit_test_setup_teardown(lines, begin, end),
+        cmocka_unit_test_setup_teardown(images, begin, end),
+        cmocka_unit_test_setup_teardown(volumes, begin, end),
+        cmocka_unit_test_setup_teardown(pools, begin, end),
         cmocka_unit_test_setup_teardown(upsampling, begin, end),
+        cmocka_unit_test_setup_teardown(first_size_alone_is_all, begin, end),
+        cmocka_unit_test_setup_teardown(some_sizes_are_none, begin, end),
+        cmocka_unit_test_setup_teardown(padding_of_one_axis_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(whole_average_is_the_mean, begin, end),
     };
     dev = kiln_device_open("cpu");
     if (!dev) return 1;

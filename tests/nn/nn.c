@@ -169,8 +169,6 @@ static void adding_checks(void **state)
     expect_error(KILN_E_ARGUMENT, "a descendant of itself");
     assert_null(kiln_cell_add_child(net, "e", NULL));
     expect_error(KILN_E_ARGUMENT, "the child \"e\" is NULL");
-    assert_null(kiln_cell_create(KILN_CELL(.kind = "x")));
-    expect_error(KILN_E_ARGUMENT, ".construct is NULL");
     // A failing layer inside a list: the message is its own, the others are freed.
     assert_null(kiln_nn_sequential(
         KILN_CELLS(kiln_nn_relu(), kiln_nn_dense(dev, 2, 2, KILN_NN_DENSE(.weight_init = "hee")), kiln_nn_relu())));
@@ -276,9 +274,31 @@ static void custom_cells(void **state)
     expect_error(KILN_E_ARGUMENT, "cell is NULL");
     kiln_cell_free(&cell);
     assert_int_equal(freed, 1);
-    assert_null(kiln_cell_create(KILN_CELL(.user_free = count_free)));
-    expect_error(KILN_E_ARGUMENT, "construct");
+    kiln_relu(NULL);
+    assert_null(kiln_cell_create(KILN_CELL(.user_free = count_free))); // while an error is pending
+    expect_error(KILN_E_ARGUMENT, "relu");
     assert_int_equal(freed, 2);
+}
+
+// Without a function a cell is a level of names; it may lie in one that has a function.
+static void cells_without_construct_hold_others(void **state)
+{
+    kiln_cell *net = kiln_cell_create(NULL), *encoder = kiln_cell_create(KILN_CELL(.kind = "encoder"));
+    kiln_cell_add_child(net, "encoder", encoder);
+    kiln_cell *relu = kiln_cell_add_child(encoder, "0", kiln_nn_relu());
+    kiln_tensor *w = kiln_cell_make_parameter(encoder, "w", dev, KILN_F32, KILN_SHAPE(2), "ones");
+    assert_ptr_equal(kiln_cell_child(net, "encoder.0"), relu);
+    assert_ptr_equal(kiln_cell_parameter(net, "encoder.w"), w);
+    kiln_tensor *x = FROM(V(-1, 2), 2);
+    EXPECT(kiln_cell_call(kiln_cell_child(net, "encoder.0"), x), 0, 0, 2);
+    assert_null(kiln_cell_call(net, x));
+    expect_error(KILN_E_STATE, "cell_call: cell has no .construct: it holds children that are called by themselves");
+    assert_null(kiln_cell_call(encoder, x));
+    expect_error(KILN_E_STATE, "cell_call: encoder has no .construct");
+    kiln_cell_jit(encoder, NULL);
+    assert_null(kiln_cell_call(encoder, x));
+    expect_error(KILN_E_STATE, "cell_call: encoder has no .construct");
+    kiln_cell_free(&net);
 }
 
 static kiln_status fill_nothing(kiln_cell *cell, void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out,
@@ -294,7 +314,7 @@ static void failing_constructs_are_named(void **state)
     kiln_cell *cell = kiln_cell_create(KILN_CELL(.kind = "idle", .construct = fill_nothing, .user = &status));
     kiln_tensor *x = FROM(V(1, 2), 2);
     assert_null(kiln_cell_call(cell, x));
-    expect_error(KILN_E_ARGUMENT, "idle cell: construct left output 0 NULL");
+    expect_error(KILN_E_ARGUMENT, "idle cell: construct left output 0 of 1 NULL; set every out[i]");
     status = KILN_E_STATE;
     assert_null(kiln_cell_call(cell, x));
     expect_error(KILN_E_STATE, "idle cell: construct failed with KILN_E_STATE");
@@ -691,6 +711,7 @@ int main(void)
         TEST(moving_keeps_values),
         TEST(printing_shows_the_tree),
         TEST(custom_cells),
+        TEST(cells_without_construct_hold_others),
         TEST(failing_constructs_are_named),
         TEST(hooks_run_and_go),
         TEST(dense_and_embedding),

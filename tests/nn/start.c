@@ -336,7 +336,7 @@ static void archives_that_do_not_fit(void **state)
     kiln_cell_load(net, a, KILN_CELL_LOAD(.partial = true));
     expect_error(KILN_E_ARGUMENT, "two names of one tensor");
     kiln_cell_load(net, a, KILN_CELL_LOAD(.prefix = "net."));
-    expect_error(KILN_E_ARGUMENT, "there is no \"net.0.weight\"");
+    expect_error(KILN_E_ARGUMENT, "the file has no \"net.0.weight\"");
     kiln_archive_free(&a);
     a = archive_of(other_names, KILN_F32, "3.weight");
     kiln_cell_load(net, a, NULL);
@@ -351,7 +351,7 @@ static void archives_that_do_not_fit(void **state)
     a = kiln_safetensors_load(temporary());
     unlink(temporary());
     kiln_cell_load(net, a, NULL);
-    expect_error(KILN_E_ARGUMENT, "cell_load: there is no \"0.bias\"");
+    expect_error(KILN_E_ARGUMENT, "cell_load: the file has no \"0.bias\"");
     kiln_cell_load(net, a, KILN_CELL_LOAD(.partial = true));
     expect_error(KILN_E_SHAPE, "cell_load: \"0.weight\" is [2,3], in the cell [3,2]");
     kiln_archive_free(&a);
@@ -449,7 +449,7 @@ static void checkpoints_restore_by_either_name(void **state)
         kiln_checkpoint_free(&c);
         c = kiln_checkpoint_create();
         kiln_cell_restore(net, c);
-        expect_error(KILN_E_ARGUMENT, "cell_restore: there is no \"0.weight\"");
+        expect_error(KILN_E_ARGUMENT, "cell_restore: the checkpoint has no \"0.weight\"");
         kiln_checkpoint_free(&c);
         kiln_cell_free(&net);
     }
@@ -474,7 +474,7 @@ static void both_names_in_one_cell(void **state)
     kiln_tensor *t = kiln_full(dev, KILN_F32, KILN_SHAPE(1), 7);
     kiln_checkpoint_put(c, (const char *[]){"weight"}, &t, 1);
     kiln_cell_restore(cell, c);
-    expect_error(KILN_E_ARGUMENT, "there is no \"gamma\"");
+    expect_error(KILN_E_ARGUMENT, "the checkpoint has no \"gamma\"");
     kiln_checkpoint_free(&c);
     kiln_cell_free(&cell);
 }

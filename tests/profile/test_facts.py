@@ -86,7 +86,7 @@ class Facts:
             self.assertEqual(args['lines'], ', '.join(LINES[f'fused {op}'] for op in ('tanh', 'add', 'mul')))
 
     def test_calls(self):
-        calls = [e for e in self.spans if e['cat'] == 'call']
+        calls = [e for e in self.spans if e['cat'] == 'call' and e['args']['line'] == LINES['call']]
         self.assertEqual(len(calls), 3)
         for e in calls:
             self.assertEqual(e['args'], {'op': 'call', 'in': ['f32[16,10]', 'f32[10]'], 'out': ['f32[16,10]'],
@@ -107,6 +107,13 @@ class Facts:
         self.assertEqual(forward[0]['flops'], 2 * 2 * 192 * 7)
         for mark in ('matmul', 'add', 'softmax'):
             self.assertNotIn('cell', self.span(mark)['args'])
+
+    def test_what_was_captured_before_the_profile_keeps_its_place(self):
+        for mark in ('early', 'early step', 'early block'):
+            found = [e['args'] for e in self.spans if e['cat'] == 'launch' and e['args'].get('line') == LINES[mark]]
+            self.assertEqual({a.get('cell') for a in found}, {'sequential.1 (dense 192 → 5)'}, mark)
+            products = [a.get('backward', False) for a in found if 'matmul' in a['op']]
+            self.assertEqual(sorted(products), [False, True], (mark, found))
 
     def counts(self, what):
         return [(e['ts'], e['args']['bytes']) for e in self.trace['traceEvents']

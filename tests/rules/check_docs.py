@@ -29,6 +29,8 @@ FRAME_END = ('    if (kiln_error()) fprintf(stderr, "%s\\n", kiln_error_message(
              '    kiln_device_close(&dev);', '    return 0;', '}')
 CXX_FRAME = ('#include <kiln/kiln.hpp>', '#include <iostream>', 'using namespace kiln;', 'using std::cout;',
              'int main()', '{', '    kiln::device dev;')
+WARNINGS = ('-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror')
+CXX = ('c++', '-std=c++17', '-Wno-unused-value')
 PAGE = 'docs/guide/environment.md'
 FLAGS = 'src/base/debug.def'
 MODES, LINES = 'docs/guide/modes.md', 'tests/jit/modes.def'
@@ -79,11 +81,22 @@ def build(text, tools, folder, cxx=False):
     include, library, compiler = tools
     source = folder / ('example.cpp' if cxx else 'example.c')
     source.write_text(text)
-    words = ['c++', '-std=c++17', '-Wno-unused-value'] if cxx else [*compiler, '-std=c17']
-    result = subprocess.run([*words, '-g', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', source.name, '-o',
-                             'example', *[f'-I{path}' for path in include], str(library), '-lm',
-                             f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True, text=True)
+    words = CXX if cxx else [*compiler, '-std=c17']
+    result = subprocess.run([*words, *WARNINGS, source.name, '-o', 'example', *[f'-I{path}' for path in include],
+                             str(library), '-lm', f'-Wl,-rpath,{library.parent}'], cwd=folder, capture_output=True,
+                            text=True)
     return result.stderr or 'failed' if result.returncode else ''
+
+
+def read_ahead(tools, folder):
+    """The tools with kiln.hpp as GCC has read it once, for all; a compiler that cannot use it reads it anew."""
+    include, library, compiler = tools
+    header = folder / 'kiln/kiln.hpp'
+    header.parent.mkdir()
+    header.write_text(f'#include "{include[0]}/kiln/kiln.hpp"\n')
+    subprocess.run([*CXX, *WARNINGS, *[f'-I{path}' for path in include], '-x', 'c++-header', str(header), '-o',
+                    f'{header}.gch'], capture_output=True)
+    return [folder, *include], library, compiler
 
 
 def start(folder, *args):
@@ -128,12 +141,14 @@ def is_program(info):
 def run_all(pages, tools):
     """{(page, line): (printed, complaint)} of all programs, as many at once as there are processors."""
     jobs, results = {}, {}
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        cxx_tools = read_ahead(tools, pathlib.Path(name)) if is_program('cpp') else tools
         for page in pages:
             framed = []
             for line, info, lines in blocks_of(page.read_text()):
                 if is_program(info) and (info == 'cpp' or lines[0].startswith('#include')):
-                    jobs[page, line] = pool.submit(run, lines, tools, info == 'cpp')
+                    jobs[page, line] = pool.submit(run, lines, cxx_tools if info == 'cpp' else tools,
+                                                   info == 'cpp')
                 elif is_program(info):
                     framed.append((line, lines))
             if framed:

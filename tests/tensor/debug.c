@@ -93,6 +93,28 @@ static void module_and_disassembly_agree(void **state)
     free(part);
 }
 
+// As one form runs: no constant is left to the driver, and what the form does not use is gone.
+static void a_module_is_specialised(void **state)
+{
+    static const uint32_t ids[] = {0, 1, 2, 3, 4, 5, 8, 9, 10}, values[] = {256, 1, 0, 0, 4, 0, 8, 8, 8};
+    size_t add = find_kernel("add_f32"), n_before = 0, n_words = 0, n_specs = 0;
+    kiln_kernel_spirv(add, &n_before);
+    uint32_t *words = kiln_kernel_specialise(add, ids, values, 9, &n_words);
+    if (!n_before) {
+        assert_null(words);
+        assert_error(KILN_E_UNSUPPORTED, "add");
+        return;
+    }
+    assert_non_null(words);
+    assert_true(n_words > 5 && n_words < n_before);
+    for (size_t at = 5; at < n_words; at += words[at] >> 16) {
+        uint32_t op = words[at] & 0xffff;
+        n_specs += op >= 48 && op <= 52; // OpSpecConstantTrue ... OpSpecConstantOp
+    }
+    assert_int_equal(n_specs, 0);
+    free(words);
+}
+
 static void mistakes_with_kernels(void **state)
 {
     kiln_kernel_info k = {0};
@@ -410,6 +432,7 @@ int main(void)
         cmocka_unit_test(an_older_program_gets_the_fields_it_knows),
         cmocka_unit_test(every_generated_kernel_has_glsl),
         cmocka_unit_test(module_and_disassembly_agree),
+        cmocka_unit_test(a_module_is_specialised),
         cmocka_unit_test(mistakes_with_kernels),
         cmocka_unit_test(graphs_in_text_form_go_through_passes),
         cmocka_unit_test(passes_have_names),

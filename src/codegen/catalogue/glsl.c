@@ -20,6 +20,8 @@ struct writer {
     uint8_t *known, *want; // n_nodes each
 };
 
+static const char *const vector[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
+
 static const char *type_of(enum scalar_class cls)
 {
     return scalar_class_type(TARGET_GLSL, cls);
@@ -49,9 +51,18 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
     } else if (n->kind == SCALAR_INPUT && w->k->kind == KERNEL_POINTWISE) {
         str_addf(s, "x%d", n->code);
     } else if (n->kind == SCALAR_INPUT) {
-        str_addf(s, "load_%s(%d, at[%d])", scalar_class_name(n->cls), n->code, n->code);
+        str_addf(s, "x%d[j]", n->code);
     } else {
         str_addf(s, "%s(%s)", type_of(n->cls), n->code == PRIM_rindex ? "c" : "row_length");
+    }
+}
+
+static void want_arguments(struct writer *w)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    for (int i = d->n_nodes - 1; i >= 0; i--) {
+        if (!w->want[i] || w->known[i]) continue;
+        for (int a = 0; a < d->nodes[i].n_args; a++) w->want[d->nodes[i].arg[a]] = 1;
     }
 }
 
@@ -59,10 +70,7 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
 static void emit_wanted(struct writer *w, const char *indent)
 {
     const struct scalar_dag *d = &w->k->dag;
-    for (int i = d->n_nodes - 1; i >= 0; i--) {
-        if (!w->want[i] || w->known[i]) continue;
-        for (int a = 0; a < d->nodes[i].n_args; a++) w->want[d->nodes[i].arg[a]] = 1;
-    }
+    want_arguments(w);
     struct scalar_emit e = {
         .target = TARGET_GLSL, .indent = indent, .leaf = leaf, .user = w, .skip = w->known, .want = w->want};
     scalar_emit(w->out, d, &e);
@@ -121,42 +129,54 @@ static void add_point_function(struct writer *w)
     str_add(w->out, ";\n}\n\n");
 }
 
-// "point(x0.y, x1.y)"
+// "point(x0[q].y, x1[q].y)"
 static void add_call(struct writer *w, char component)
 {
     str_add(w->out, "point(");
-    for (int i = 0; i < w->k->n_in; i++) str_addf(w->out, "%sx%d.%c", i ? ", " : "", i, component);
+    for (int i = 0; i < w->k->n_in; i++) str_addf(w->out, "%sx%d[q].%c", i ? ", " : "", i, component);
     str_add(w->out, ")");
 }
 
-static void add_pointwise_main(struct writer *w)
+// All points of a workgroup by fours: what is read is under way before anything is written.
+static void add_whole_workgroup(struct writer *w)
 {
-    static const char *const vector[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
     const struct kernel *k = w->k;
-    const char *out_class = scalar_class_name(k->out_cls);
-    str_add(w->out, "void main()\n{\n"
-                    "    uint p = first_point(), count = point_count();\n"
-                    "    if (p >= count) return;\n"
-                    "    int64_t at[N_OPERANDS];\n"
-                    "    if (VEC == 4 && (!TAIL || p + 4 <= count)) {\n"
-                    "        locate(p, at);\n");
-    for (int i = 0; i < k->n_in; i++) {
-        str_addf(w->out, "        %s x%d = load4_%s(%d, at[%d]);\n", vector[k->in_cls[i]], i,
-                 scalar_class_name(k->in_cls[i]), i, i);
-    }
-    str_addf(w->out, "        store4_%s(%d, at[%d], %s(", out_class, k->n_in, k->n_in, vector[k->out_cls]);
+    for (int i = 0; i < k->n_in; i++) str_addf(w->out, "        %s x%d[CHUNKS];\n", vector[k->in_cls[i]], i);
+    str_add(w->out, "        int64_t to[CHUNKS];\n"
+                    "        [[unroll]] for (uint q = 0; q < CHUNKS; q++) {\n"
+                    "            locate(first + (q * gl_WorkGroupSize.x + gl_LocalInvocationIndex) * 4, at);\n");
+    for (int i = 0; i < k->n_in; i++)
+        str_addf(w->out, "            x%d[q] = load4_%s(%d, at[%d]);\n", i, scalar_class_name(k->in_cls[i]), i, i);
+    str_addf(w->out,
+             "            to[q] = at[%d];\n        }\n        [[unroll]] for (uint q = 0; q < CHUNKS; q++)\n"
+             "            store4_%s(%d, to[q], %s(",
+             k->n_in, scalar_class_name(k->out_cls), k->n_in, vector[k->out_cls]);
     for (int c = 0; c < 4; c++) {
         if (c) str_add(w->out, ", ");
         add_call(w, "xyzw"[c]);
     }
-    str_add(w->out, "));\n        return;\n    }\n"
+    str_add(w->out, "));\n        return;\n");
+}
+
+static void add_pointwise_main(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    str_add(w->out, "void main()\n{\n"
+                    "    uint first = group_index() * POINTS, count = point_count();\n"
+                    "    int64_t at[N_OPERANDS];\n"
+                    "    if (VEC == 4 && (!TAIL || first + POINTS <= count)) {\n");
+    add_whole_workgroup(w);
+    str_add(w->out, "    }\n"
+                    "    uint p = first + gl_LocalInvocationIndex, end = min(first + POINTS, count);\n"
+                    "    if (p >= end) return;\n"
                     "    do {\n"
                     "        locate(p, at);\n");
-    str_addf(w->out, "        store_%s(%d, at[%d], point(", out_class, k->n_in, k->n_in);
-    for (int i = 0; i < k->n_in; i++) {
+    str_addf(w->out, "        store_%s(%d, at[%d], point(", scalar_class_name(k->out_cls), k->n_in, k->n_in);
+    for (int i = 0; i < k->n_in; i++)
         str_addf(w->out, "%sload_%s(%d, at[%d])", i ? ", " : "", scalar_class_name(k->in_cls[i]), i, i);
-    }
-    str_add(w->out, "));\n    } while (TAIL && ++p < count);\n}\n");
+    str_add(w->out, "));\n"
+                    "        p += gl_WorkGroupSize.x;\n"
+                    "    } while (VEC == 4 && p < end);\n}\n");
 }
 
 // --- row ---
@@ -206,7 +226,7 @@ static void add_line(struct writer *w, int node, int slot, enum line line)
         str_addf(s, " block%d = identity_%s_%s();\n", node, op, cls);
         break;
     case LINE_COLLECT:
-        str_addf(s, "                block%d = combine_%s(block%d, ", node, op, node);
+        str_addf(s, "                    block%d = combine_%s(block%d, ", node, op, node);
         if (reduce_finds_place(n)) str_addf(s, "found_%s(", cls);
         scalar_emit_ref(s, TARGET_GLSL, &w->k->dag, n->arg[0]);
         str_add(s, reduce_finds_place(n) ? ", c));\n" : ");\n");
@@ -248,6 +268,23 @@ static void add_row_values(struct writer *w, int stage)
     for (int i = 0; i < d->n_nodes; i++) w->known[i] |= w->want[i];
 }
 
+// A lane's next elements: EACH neighbours, of each input that is wanted one access; then the body for one of them.
+static void begin_elements(struct writer *w, const char *indent)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    want_arguments(w);
+    str_addf(w->out, "%slocate_column(c0, row_at, at);\n", indent);
+    for (int i = 0; i < d->n_nodes; i++) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (n->kind != SCALAR_INPUT || n->code >= w->k->n_in || !w->want[i] || w->known[i]) continue;
+        const char *cls = scalar_class_name(n->cls);
+        str_addf(w->out, "%s%s x%d;\n", indent, vector[n->cls], n->code);
+        str_addf(w->out, "%sif (EACH == 4) x%d = load4_%s(%d, at[%d]);\n", indent, n->code, cls, n->code, n->code);
+        str_addf(w->out, "%selse x%d.x = load_%s(%d, at[%d]);\n", indent, n->code, cls, n->code, n->code);
+    }
+    str_addf(w->out, "%s[[unroll]] for (uint j = 0; j < EACH; j++) {\n%s    uint c = c0 + j;\n", indent, indent);
+}
+
 static void add_stage(struct writer *w, int stage)
 {
     const struct scalar_dag *d = &w->k->dag;
@@ -257,12 +294,12 @@ static void add_stage(struct writer *w, int stage)
     str_add(w->out, "        for (uint first = first_column; first < end_column; first += BLOCK * LANES) {\n");
     add_lines(w, stage, LINE_BLOCK);
     str_add(w->out, "            uint stop = min(first + BLOCK * LANES, end_column);\n"
-                    "            for (uint c = first + lane; c < stop; c += LANES) {\n"
-                    "                locate_column(c, row_at, at);\n");
+                    "            for (uint c0 = first + lane * EACH; c0 < stop; c0 += LANES * EACH) {\n");
     fused_pass_mark(w->k->loops, stage - 1, w->want);
-    emit_wanted(w, "                ");
+    begin_elements(w, "                ");
+    emit_wanted(w, "                    ");
     add_lines(w, stage, LINE_COLLECT);
-    str_add(w->out, "            }\n");
+    str_add(w->out, "                }\n            }\n");
     add_lines(w, stage, LINE_MERGE);
     str_add(w->out, "        }\n    } else {\n");
     add_lines(w, stage, LINE_RESUME);
@@ -288,13 +325,19 @@ static void add_row_output(struct writer *w)
         str_add(w->out, ");\n}\n");
         return;
     }
-    str_add(w->out, "    for (uint c = first_column + lane; c < end_column; c += LANES) {\n"
-                    "        locate_column(c, row_at, at);\n");
+    str_addf(w->out,
+             "    for (uint c0 = first_column + lane * EACH; c0 < end_column; c0 += LANES * EACH) {\n"
+             "        %s y;\n",
+             vector[k->out_cls]);
     fused_pass_mark(k->loops, k->n_stages, w->want);
-    emit_wanted(w, "        ");
-    str_addf(w->out, "        store_%s(%d, at[%d], ", cls, k->n_in, k->n_in);
+    begin_elements(w, "        ");
+    emit_wanted(w, "            ");
+    str_add(w->out, "            y[j] = ");
     scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
-    str_add(w->out, ");\n    }\n}\n");
+    str_addf(w->out,
+             ";\n        }\n        if (EACH == 4) store4_%s(%d, at[%d], y);\n"
+             "        else store_%s(%d, at[%d], y.x);\n    }\n}\n",
+             cls, k->n_in, k->n_in, cls, k->n_in, k->n_in);
 }
 
 static void add_row_main(struct writer *w)

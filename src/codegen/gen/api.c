@@ -116,12 +116,22 @@ static void pack_inputs(struct str *s, const struct param *p, int n)
     if (optional) str_addf(s, "    while (n_in > %d && !in[n_in - 1]) n_in--;\n", count - optional);
 }
 
+void gen_spread(struct str *s, const char *function, const char *options)
+{
+    struct param f[16];
+    int n = gen_params(gen_options(options)->fields, f, 16);
+    for (int i = 0; i < n; i++)
+        if (f[i].spreads)
+            str_addf(s, "    options_spread(\"%s\", \".%s\", o.%s, %d);\n", function, f[i].name, f[i].name, f[i].count);
+}
+
 // A failure is left pending: op_apply refuses then.
 static void read_options(struct str *s, const struct structured_row *r, const char *options)
 {
     str_addf(s, "    kiln_%s_opts o;\n    options_read(\"%s\", ", options, r->name);
     gen_options_macro(s, options);
     str_add(s, ", &o, opts);\n");
+    gen_spread(s, r->name, options);
 }
 
 static void structured_function(struct str *s, const struct structured_row *r, int index, const char *name)

@@ -85,6 +85,7 @@ static void read_options(struct str *s, const struct composite_row *r, const cha
     str_addf(s, "    kiln_%s_opts o;\n    options_read(\"%s\", ", options, r->name);
     gen_options_macro(s, options);
     str_add(s, ", &o, opts);\n    o.size = sizeof o;\n"); // so that it can be handed on
+    gen_spread(s, r->name, options);
     for (int i = 0; i < n; i++) field_default(s, &f[i]);
 }
 

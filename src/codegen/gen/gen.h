@@ -45,7 +45,10 @@ struct param {
     bool is_option;    // a field of options, which may be left out
     bool may_be_null;  // a tensor: `mask?`
     uint8_t count;     // of an array
+    bool spreads;      // "all2", "all3": an array in which the first without the others stands for all
 };
+// Statements that spread the first of such fields of the options `o` of a function.
+void gen_spread(struct str *s, const char *function, const char *options);
 void gen_options_macro(struct str *s, const char *options);   // KILN_REDUCE
 int gen_params(const char *args, struct param *out, int cap); // also for options fields ("axes:ints keepdims:bool")
 // "kiln_tensor *function(...)", or with a status and places for the results where outs names some.

@@ -35,6 +35,7 @@ void gen_options_struct(struct str *s, const struct options_row *r)
         str_add(s, " KILN_0;");
         if (p[i].fallback[0])
             str_addf(s, " ///< 0 means %s%s", p[i].fallback, p[i].kind == PARAM_FLOAT ? ", KILN_ZERO means 0" : "");
+        if (p[i].spreads) str_addf(s, "%s the first alone is for all", p[i].fallback[0] ? ";" : " ///<");
         str_add(s, "\n");
     }
     str_addf(s, "} kiln_%s_opts;\n#define ", r->name);

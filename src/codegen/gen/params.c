@@ -12,7 +12,7 @@ static enum param_kind kind_of(const char *s)
         {"int", PARAM_INT},    {"float", PARAM_FLOAT}, {"bool", PARAM_BOOL},   {"ints", PARAM_INTS},
         {"int2", PARAM_ARRAY}, {"int3", PARAM_ARRAY},  {"dtype", PARAM_DTYPE}, {"tensor", PARAM_TENSOR},
         {"size", PARAM_INT},   {"text", PARAM_TEXT},   {"sizes", PARAM_INTS},  {"limit", PARAM_FLOAT},
-        {"axes", PARAM_INTS},  {"shifts", PARAM_INTS},
+        {"axes", PARAM_INTS},  {"shifts", PARAM_INTS}, {"all2", PARAM_ARRAY},  {"all3", PARAM_ARRAY},
     };
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (!strcmp(kinds[i].name, s)) return kinds[i].kind;
@@ -41,6 +41,7 @@ static void parse_one(const char *word, struct param *p)
         if (k[len] == '=') snprintf(p->fallback, sizeof p->fallback, "%s", k + len + 1);
         p->kind = kind_of(kind);
         if (p->kind == PARAM_ARRAY) p->count = (uint8_t)(kind[3] - '0');
+        p->spreads = !strncmp(kind, "all", 3);
         p->is_list = !strcmp(kind, "axes") || !strcmp(kind, "shifts");
         p->is_size =
             !strcmp(kind, "size") || !strcmp(kind, "sizes") || !strcmp(kind, "limit") || !strcmp(kind, "shifts");

@@ -81,8 +81,7 @@ void glsl_part_struct(struct glsl_emitter *e, const struct glsl_part *p, int n_b
 void glsl_part_body(struct glsl_emitter *e, const struct glsl_sections *s, const struct glsl_part *p);
 void glsl_part_value(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p); // the whole function
 void glsl_part_store(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p);
-// Whether neighbours along the second section are nearer in memory than those along the first.
-bool glsl_part_dense_along(const struct fused_kernel *k, const struct glsl_part *p, const struct glsl_sections *s);
+void glsl_part_fours(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p, int number);
 void glsl_add_product(struct glsl_emitter *e);
 
 // glsl_attention.c

@@ -83,16 +83,27 @@ static void choose_columns(const struct device_caps *caps, uint64_t length, uint
     while (f->lanes < 16 && f->lanes * 16 < length && f->rows * f->lanes * 2 <= largest) f->lanes *= 2;
 }
 
+static void choose_fours(const struct fused_kernel *k, struct glsl_form *f)
+{
+    struct glsl_side sides[GLSL_MAX_SIDES];
+    int n = glsl_sides_of(k, f, sides);
+    for (int i = 0; i < n; i++)
+        if (sides[i].fast >= 0) f->vector |= 1u << i;
+}
+
 static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
 {
     struct glsl_sections s;
     glsl_sections_of(k, f, &s);
     uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
     uint64_t n = (uint64_t)glsl_section_size(k, &s, 2);
-    bool wide_class = k->dag.nodes[k->product.sum].cls == CLASS_F64 || k->dag.nodes[k->product.sum].cls == CLASS_I64;
+    unsigned cls = k->dag.nodes[k->product.sum].cls;
+    bool wide_class = cls == CLASS_F64 || cls == CLASS_I64;
     f->tile_m = f->tile_n = grid_tile(caps, m, n, batches, wide_class);
+    f->run = grid_tile_run(caps, f->tile_m, cls == CLASS_F32 || cls == CLASS_F64);
     f->lanes = grid_tile_local(f->tile_m);
     f->rows = f->chunk = 1;
+    choose_fours(k, f);
 }
 
 // Neighbours of an image are read one by one, with a condition for each, and again for each tap: no tile is filled.
@@ -114,6 +125,8 @@ static void choose_attention(const struct fused_kernel *k, const struct device_c
                             .tile_m = 64};
     glsl_sections_of(k, f, &s);
     f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
+    // Not on processors, which go both ways where fours may be had or not.
+    if (!grid_is_small(caps)) choose_fours(k, f);
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
@@ -155,14 +168,14 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     }
     bool dense = false;
     for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
-    f->vector = f->kind != GLSL_COLUMNS && f->chunk == 4 && dense;
+    if (f->kind != GLSL_COLUMNS && f->chunk == 4 && dense) f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,   f->lanes,  f->rows,     f->chunk,  f->keep,
-                               f->vector, f->splits, f->subgroup, f->tile_m, f->tile_n};
+    const uint32_t values[] = {f->kind,   f->lanes,    f->rows,   f->chunk,  f->keep, f->vector,
+                               f->splits, f->subgroup, f->tile_m, f->tile_n, f->run};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -173,7 +186,7 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

@@ -14,6 +14,7 @@ enum glsl_form_kind {
 };
 
 #define GLSL_MAX_TAP_DIMS 3
+#define GLSL_VECTOR_SPLIT 2 // ... and of points such fours have a body of their own
 
 // Fixed for a family; kept in codegen_plan.choices in this order.
 struct glsl_form {
@@ -21,10 +22,12 @@ struct glsl_form {
     uint32_t lanes, rows;    // of a workgroup: lanes to a row, rows; lanes * rows invocations
     uint32_t chunk;          // elements a lane takes at a time: 4 or 1
     uint32_t keep;           // elements that a lane keeps in registers; 0: each stage computes them again
-    uint32_t vector;         // neighbours may be loaded and stored four at a time, where the addresses allow
+    uint32_t vector;         // neighbours may be loaded and stored four at a time, where the addresses allow; of a
+                             // product a bit for each side
     uint32_t splits;         // several workgroups may share a row
     uint32_t subgroup;       // lanes that exchange values without memory; 1: none do
     uint32_t tile_m, tile_n; // results of a workgroup; 0: no product
+    uint32_t run;            // of tiles: see grid_tile_run
 };
 
 // First word of each argument, -1 for none. A number is one word, or two where indices are wide; a division constant is
@@ -59,6 +62,17 @@ struct glsl_sections {
 };
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out);
 int64_t glsl_section_size(const struct fused_kernel *k, const struct glsl_sections *s, int section);
+
+// What the template of a product or of attention fetches by fours: the values of a node along two sections.
+struct glsl_side {
+    int root, first, second;
+    bool along_second; // neighbours along the second section are nearer in memory than those along the first
+    int fast;          // the dimension along which four values are one access of all that is loaded; -1: none is
+    bool access[FUSED_MAX_IN];
+};
+#define GLSL_MAX_SIDES 3 // a and b; q, k and v
+// How many there are, 0 for other forms.
+int glsl_sides_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_side *out);
 
 static inline bool glsl_is_product(const struct glsl_form *f)
 {

@@ -2,7 +2,8 @@
 //
 // A lane takes `chunk` elements at a time. Where four neighbours are one aligned access (`full`), they are its chunk
 // and are loaded and stored whole; else the elements of a chunk lie a step apart, so that neighbouring lanes touch
-// neighbouring memory. The body is written once, for one element of the chunk.
+// neighbouring memory. The body is written for one element of the chunk: once for whole chunks, where nothing is asked
+// for an element, and once for others; but once for both in loops over what fits into registers, which are unrolled.
 //
 // A row that fits into registers (form.keep) is walked with a constant count; values that a later loop needs stay in
 // arrays, which unrolling turns into registers. Of a longer row each loop computes what it needs from the inputs again.
@@ -39,8 +40,13 @@ void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want,
 
 // --- what one loop does ---
 
+// What the body of a loop is written for: chunks of which `full` tells, whole ones, others.
+enum chunks { CHUNKS_ANY, CHUNKS_WHOLE, CHUNKS_LOOSE };
+
 struct row_loop {
     int pass;
+    enum chunks chunks;
+    bool rest;       // all that is left of a row
     bool points;     // of a pointwise kernel
     bool blocks;     // folds gather in blocks, which keeps rounding errors short
     bool places_all; // some value needs its indices, or an access its place, at each element
@@ -111,7 +117,7 @@ static void add_vector_loads(struct glsl_emitter *e, const struct row_loop *l, c
             str_addf(e->out, "%s%s v%d;\n", indent, vector_type[k->dag.nodes[i].cls], i);
     for (int i = 0; i < k->n_out; i++)
         if (is_output_here(e, l, i)) str_addf(e->out, "%s%s w%d;\n", indent, vector_type[k->out[i].to.cls], i);
-    str_addf(e->out, "%sif (full) {\n%s    INDEX r = at;\n", indent, indent);
+    str_addf(e->out, "%s%s{\n%s    INDEX r = at;\n", indent, l->chunks == CHUNKS_ANY ? "if (full) " : "", indent);
     const char *inner = glsl_deeper(indent);
     add_places(e, l, inner, PLACE_LOADS);
     for (int i = 0; i < k->dag.n_nodes; i++) {
@@ -133,7 +139,7 @@ static void add_vector_stores(struct glsl_emitter *e, const struct row_loop *l, 
     for (int i = 0; i < k->n_out; i++) any = any || is_output_here(e, l, i);
     if (!any) return;
     const char *inner = glsl_deeper(indent);
-    str_addf(e->out, "%sif (full) {\n%sINDEX r = at;\n", indent, inner);
+    str_addf(e->out, "%s%s{\n%sINDEX r = at;\n", indent, l->chunks == CHUNKS_ANY ? "if (full) " : "", inner);
     add_places(e, l, inner, PLACE_STORES);
     for (int i = 0; i < k->n_out; i++) {
         if (!is_output_here(e, l, i)) continue;
@@ -148,6 +154,12 @@ static void add_vector_stores(struct glsl_emitter *e, const struct row_loop *l, 
 
 // --- one element ---
 
+// Whether the body asks for each element whether its chunk is a whole one.
+static bool is_vector(const struct glsl_emitter *e, const struct row_loop *l)
+{
+    return e->form.vector && l->chunks == CHUNKS_ANY;
+}
+
 static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
@@ -157,7 +169,16 @@ static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, 
         str_addf(e->out, "%s%s t%d = k%d[slot + c];\n", indent, glsl_type(k->dag.nodes[i].cls), i, i);
         e->local[i] = 1;
     }
-    if (e->form.vector) {
+    if (l->chunks == CHUNKS_WHOLE) {
+        for (int i = 0; i < k->dag.n_nodes; i++) {
+            if (!is_plain_load(e, i)) continue;
+            str_addf(e->out, "%s%s t%d = v%d[c];\n", indent, glsl_type(k->dag.nodes[i].cls), i, i);
+            e->local[i] = 1;
+        }
+        return;
+    }
+    bool any = is_vector(e, l);
+    if (any) {
         for (int i = 0; i < k->dag.n_nodes; i++)
             if (is_plain_load(e, i)) str_addf(e->out, "%s%s t%d;\n", indent, glsl_type(k->dag.nodes[i].cls), i);
         str_addf(e->out, "%sif (full) {\n", indent);
@@ -169,7 +190,7 @@ static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, 
     for (int i = 0; i < k->dag.n_nodes; i++) {
         if (!is_plain_load(e, i)) continue;
         const struct scalar_node *n = &k->dag.nodes[i];
-        if (e->form.vector)
+        if (any)
             str_addf(e->out, "%st%d = ", inner, i);
         else
             str_addf(e->out, "%s%s t%d = ", indent, glsl_type(n->cls), i);
@@ -177,9 +198,19 @@ static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, 
         glsl_add_address(e, 'o', n->code);
         str_add(e->out, ");\n");
     }
-    if (e->form.vector) str_addf(e->out, "%s}\n", indent);
+    if (any) str_addf(e->out, "%s}\n", indent);
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (is_plain_load(e, i)) e->local[i] = 1;
+}
+
+static void add_to_vectors(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
+{
+    for (int i = 0; i < e->k->n_out; i++) {
+        if (!is_output_here(e, l, i)) continue;
+        str_addf(e->out, "%sw%d[c] = ", indent, i);
+        scalar_emit_ref(e->out, TARGET_GLSL, &e->k->dag, e->k->out[i].node);
+        str_add(e->out, ";\n");
+    }
 }
 
 static void add_element_stores(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
@@ -188,27 +219,26 @@ static void add_element_stores(struct glsl_emitter *e, const struct row_loop *l,
     bool any = false;
     for (int i = 0; i < k->n_out; i++) any = any || is_output_here(e, l, i);
     if (!any) return;
-    const char *inner = e->form.vector ? glsl_deeper(indent) : indent;
-    if (e->form.vector) {
+    if (l->chunks == CHUNKS_WHOLE) {
+        add_to_vectors(e, l, indent);
+        return;
+    }
+    const char *inner = is_vector(e, l) ? glsl_deeper(indent) : indent;
+    if (is_vector(e, l)) {
         str_addf(e->out, "%sif (full) {\n", indent);
-        for (int i = 0; i < k->n_out; i++) {
-            if (!is_output_here(e, l, i)) continue;
-            str_addf(e->out, "%sw%d[c] = ", inner, i);
-            scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, k->out[i].node);
-            str_add(e->out, ";\n");
-        }
+        add_to_vectors(e, l, inner);
         str_addf(e->out, "%s} else {\n", indent);
         if (!l->places_all) add_places(e, l, inner, PLACE_STORES);
     }
     for (int i = 0; i < k->n_out; i++)
         if (is_output_here(e, l, i)) glsl_add_store(e, inner, 'o', i);
-    if (e->form.vector) str_addf(e->out, "%s}\n", indent);
+    if (is_vector(e, l)) str_addf(e->out, "%s}\n", indent);
 }
 
 static void add_element(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
-    if (l->places_all || !e->form.vector) add_places(e, l, indent, PLACE_ALL);
+    if (l->places_all || !e->form.vector || l->chunks == CHUNKS_LOOSE) add_places(e, l, indent, PLACE_ALL);
     add_element_loads(e, l, indent);
     glsl_emit_wanted(e, indent, e->local);
     for (int i = 0; i < k->dag.n_nodes; i++) {
@@ -250,25 +280,72 @@ static void add_loop_head(struct glsl_emitter *e, const struct row_loop *l)
     }
 }
 
+// Chunks of elements, as e->form.vector and l->chunks say.
+static void add_body(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
+{
+    bool whole = l->chunks == CHUNKS_WHOLE, loose = l->chunks == CHUNKS_LOOSE;
+    const char *inner = glsl_deeper(indent);
+    if (e->form.vector && !loose) add_vector_loads(e, l, indent);
+    if (!l->rest)
+        str_addf(e->out, "%s[[%s]] for (uint c = 0u; c < %uu; c++) {\n", indent, loose ? "dont_unroll" : "unroll",
+                 e->form.chunk);
+    else
+        str_addf(e->out, "%sfor (INDEX r = at; r < end; r += step) {\n", indent);
+    if (!l->rest) str_addf(e->out, whole ? "%sINDEX r = at + c;\n" : "%sINDEX r = at + c * step;\n", inner);
+    str_addf(e->out, whole || l->rest ? "%s{\n" : "%sif (r < end) {\n", inner);
+    add_element(e, l, glsl_deeper(inner));
+    str_addf(e->out, "%s}\n%s}\n", inner, indent);
+    // The marks of what is known inside the element's scope do not hold outside.
+    memcpy(e->local, e->known, (size_t)e->k->dag.n_nodes);
+    if (e->form.vector && !loose) add_vector_stores(e, l, indent);
+}
+
+// Of a row: whole chunks, as far as they go, then the rest of the row, for each lane in the same order as by chunks.
+static void add_two_loops(struct glsl_emitter *e, struct row_loop *l)
+{
+    const struct glsl_form *f = &e->form;
+    const char *indent = l->indent, *inner = glsl_deeper(indent), *end = l->blocks ? "block_end" : "end";
+    str_addf(e->out, "%s{\n%sINDEX end = %s, at = %s + INDEX(aligned ? lane * 4u : lane);\n", indent, inner, end,
+             l->blocks ? "block_begin" : "begin");
+    str_addf(e->out, "%suint step = aligned ? 1u : %uu;\n", inner, f->lanes);
+    str_addf(e->out, "%sfor (; aligned && at + 4u <= end; at += %uu) {\n", inner, f->lanes * f->chunk);
+    l->chunks = CHUNKS_WHOLE;
+    add_body(e, l, glsl_deeper(inner));
+    str_addf(e->out, "%s}\n", inner);
+    l->chunks = CHUNKS_LOOSE;
+    l->rest = true;
+    add_body(e, l, inner);
+    str_addf(e->out, "%s}\n", indent);
+}
+
+// A chunk of points: whole, or not; on processors, which go both ways, once for both.
+static void add_two_bodies(struct glsl_emitter *e, struct row_loop *l)
+{
+    const char *inner = glsl_deeper(l->indent);
+    add_loop_head(e, l);
+    str_addf(e->out, "%sif (full) {\n", inner);
+    l->chunks = CHUNKS_WHOLE;
+    add_body(e, l, glsl_deeper(inner));
+    str_addf(e->out, "%s} else {\n", inner);
+    l->chunks = CHUNKS_LOOSE;
+    add_body(e, l, glsl_deeper(inner));
+    str_addf(e->out, "%s}\n%s}\n", inner, l->indent);
+}
+
 // The body of a loop, and the loop where it has no blocks.
 static void add_chunks(struct glsl_emitter *e, const struct row_loop *loop)
 {
     struct row_loop l = *loop;
-    const char *indent = l.indent;
     want_arguments(e, &l);
-    const char *inner = glsl_deeper(indent);
-    const char *body = glsl_deeper(glsl_deeper(inner));
-    add_loop_head(e, &l);
-    if (e->form.vector) add_vector_loads(e, &l, inner);
-    str_addf(e->out, "%s[[unroll]] for (uint c = 0u; c < %uu; c++) {\n%s    INDEX r = at + c * step;\n", inner,
-             e->form.chunk, inner);
-    str_addf(e->out, "%s    if (r < end) {\n", inner);
-    add_element(e, &l, body);
-    str_addf(e->out, "%s    }\n%s}\n", inner, inner);
-    // The marks of what is known inside the element's scope do not hold outside.
-    memcpy(e->local, e->known, (size_t)e->k->dag.n_nodes);
-    if (e->form.vector) add_vector_stores(e, &l, inner);
-    str_addf(e->out, "%s}\n", indent);
+    if (e->form.vector && !l.points && !e->form.keep) {
+        add_two_loops(e, &l);
+    } else if (e->form.vector == GLSL_VECTOR_SPLIT && l.points) {
+        add_two_bodies(e, &l);
+    } else {
+        add_loop_head(e, &l);
+        add_body(e, &l, glsl_deeper(l.indent));
+        str_addf(e->out, "%s}\n", l.indent);
+    }
 }
 
 static void add_blocks(struct glsl_emitter *e, struct row_loop *l, const char *indent)

@@ -48,7 +48,6 @@ static bool walks_by_neighbours(const struct packer *p)
 {
     const struct fused_kernel *k = p->k;
     int fast = k->n_dims - 1;
-    if (glsl_is_product(&p->form)) return false;
     if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
@@ -58,6 +57,22 @@ static bool walks_by_neighbours(const struct packer *p)
             if (a->strides[d] % 4) return false;
     }
     return true;
+}
+
+// A bit for each side of a product of which fours lie at multiples of four elements. Addresses: as above.
+static uint32_t sides_by_fours(const struct packer *p)
+{
+    struct glsl_side sides[GLSL_MAX_SIDES];
+    int n = glsl_sides_of(p->k, &p->form, sides);
+    uint32_t bits = 0;
+    for (int i = 0; i < n; i++) {
+        bool fits = sides[i].fast >= 0;
+        for (int a = 0; a < p->k->n_in && fits; a++)
+            for (int d = 0; d < p->k->n_dims && sides[i].access[a]; d++)
+                fits = fits && (d == sides[i].fast || p->k->in[a].strides[d] % 4 == 0);
+        if (fits) bits |= 1u << i;
+    }
+    return bits;
 }
 
 static int count_folds(const struct fused_kernel *k, bool across)
@@ -154,7 +169,10 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
         else
             p->out->words[l->scalar[i]] = (uint32_t)k->scalars[i];
     }
-    if (l->flags >= 0) p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
+    if (l->flags >= 0 && glsl_is_product(&p->form))
+        p->out->words[l->flags] = sides_by_fours(p);
+    else if (l->flags >= 0)
+        p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
     if (l->workspace >= 0) put_long(p, l->workspace, 0);
     if (k->trips.together) p->out->workspace_B = (uint64_t)turns_B;
 }

@@ -6,6 +6,7 @@
 // values again, which costs an invocation little beside the element that it loads. What lies in the batch is found
 // once for each tile: the structs a_side, b_side and c_side carry the place of each access.
 #include "codegen/glsl/emit.h"
+#include "ir/type.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +77,8 @@ static void add_taps(struct glsl_emitter *e, const struct glsl_sections *s)
     for (int d = s->begin[3]; d < s->begin[4]; d++) str_addf(e->out, "    INDEX i%d = %s;\n", d, tap_name(s, d));
 }
 
-void glsl_part_body(struct glsl_emitter *e, const struct glsl_sections *s, const struct glsl_part *p)
+// Where the point lies in each access.
+static void add_part_places(struct glsl_emitter *e, const struct glsl_sections *s, const struct glsl_part *p)
 {
     const struct fused_kernel *k = e->k;
     if (names_batch(e, s->begin[1])) add_indices(e, s, 0, "s.batch");
@@ -90,6 +92,11 @@ void glsl_part_body(struct glsl_emitter *e, const struct glsl_sections *s, const
         str_addf(e->out, "    uint64_t A%d = arg64(%d);\n    OFFSET b%d = s.b%d;\n", i, 2 * i, i, i);
         glsl_add_place(e, "    ", 'o', 'b', i, s->begin[1], k->n_dims);
     }
+}
+
+void glsl_part_body(struct glsl_emitter *e, const struct glsl_sections *s, const struct glsl_part *p)
+{
+    add_part_places(e, s, p);
     glsl_emit_wanted(e, "    ", e->local);
 }
 
@@ -121,30 +128,68 @@ void glsl_part_store(struct glsl_emitter *e, const struct glsl_sections *s, stru
     str_add(e->out, "}\n");
 }
 
-// Whether neighbours along K are nearer in memory than those along M or N: by the first access that tells.
-bool glsl_part_dense_along(const struct fused_kernel *k, const struct glsl_part *p, const struct glsl_sections *s)
+// Four values along the fast dimension of a side, with one access for each that is loaded; and whether they may be
+// had so: the macros <NAME>_FOURS and <NAME>_FOUR.
+void glsl_part_fours(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p, int number)
 {
-    int along = s->begin[p->second + 1] - 1, beside = s->begin[p->first + 1] - 1;
-    for (int i = 0; i < k->n_in; i++)
-        if (p->access[i] && (k->in[i].strides[along] == 1) != (k->in[i].strides[beside] == 1))
-            return k->in[i].strides[along] == 1;
-    return false;
+    const struct fused_kernel *k = e->k;
+    struct glsl_side sides[GLSL_MAX_SIDES];
+    glsl_sides_of(k, &e->form, sides);
+    const struct glsl_side *side = &sides[number];
+    char name = (char)(p->letter - 'a' + 'A');
+    str_addf(e->out, "#define %c_ALONG %s\n", name, side->along_second ? "true" : "false");
+    if (!(e->form.vector >> number & 1)) return;
+    str_addf(e->out, "bool %c_fours()\n{\n    return (arg(%d) & %uu) != 0u && (0u", p->letter, e->layout.flags,
+             1u << number);
+    for (int i = 0; i < k->n_in; i++) {
+        unsigned four_B = dtype_size_B[k->in[i].dtype] * 4u;
+        if (side->access[i] && k->in[i].strides[side->fast] == 1)
+            str_addf(e->out, " | (arg(%d) & %uu)", 2 * i, (four_B < 16 ? four_B : 16) - 1);
+    }
+    const char *type = quad_type[k->dag.nodes[p->root].cls];
+    glsl_part_mark(e, p);
+    str_addf(e->out, ") == 0u;\n}\n%s %c_four(const %c_side s, const uint %s, const uint %s)\n{\n", type, p->letter,
+             p->letter, p->first_name, p->second_name);
+    add_part_places(e, s, p);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (!e->want[i] || n->kind != SCALAR_LOAD) continue;
+        bool moves = k->in[n->code].strides[side->fast] == 1;
+        str_addf(e->out, "    %s v%d = %s", quad_type[n->cls], i, moves ? "load4_" : quad_type[n->cls]);
+        str_addf(e->out, moves ? "%s(" : "(load_%s(", dtype_name(k->in[n->code].dtype));
+        glsl_add_address(e, 'o', n->code);
+        str_add(e->out, moves ? ");\n" : "));\n");
+    }
+    str_addf(e->out, "    %s four;\n    [[unroll]] for (uint c = 0; c < 4; c++) {\n        INDEX i%d = %s + c;\n", type,
+             side->fast, side->along_second ? p->second_name : p->first_name);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        if (!e->want[i] || k->dag.nodes[i].kind != SCALAR_LOAD) continue;
+        str_addf(e->out, "        %s t%d = v%d[c];\n", glsl_type(k->dag.nodes[i].cls), i, i);
+        e->local[i] = 1;
+    }
+    glsl_emit_wanted(e, "        ", e->local);
+    str_add(e->out, "        four[c] = ");
+    scalar_emit_ref(e->out, TARGET_GLSL, &k->dag, p->root);
+    str_addf(e->out,
+             ";\n    }\n    return four;\n}\n#define %c_FOURS %c_fours()\n#define %c_FOUR(s, i, j) %c_four(s, i, j)\n",
+             name, p->letter, name, p->letter);
 }
 
-static void add_main(struct glsl_emitter *e, bool a_k_first, bool b_k_first)
+static void add_main(struct glsl_emitter *e)
 {
     const struct glsl_layout *l = &e->layout;
-    str_addf(e->out, "#define TILE %uu\n#define QUAD %s\n", e->form.tile_n,
-             quad_type[e->k->dag.nodes[e->k->product.sum].cls]);
+    enum scalar_class cls = e->k->dag.nodes[e->k->product.sum].cls;
+    str_addf(e->out, "#define TILE %uu\n#define RUN %uu\n#define QUAD %s\n", e->form.tile_n, e->form.run,
+             quad_type[cls]);
     str_addf(e->out,
              "#define RESULTS [[dont_unroll]]\n#include \"product.glsl\"\n\nvoid main()\n{\n"
-             "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)), %s, %s);\n"
+             "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)));\n"
              "    uint tiles_n = (p.n_size + TILE - 1) / TILE, tiles_m = (p.m_size + TILE - 1) / TILE;\n"
              "    uint t = group_index() / tiles_n, batch = t / tiles_m;\n"
              "    if (batch >= uint(arg_index(%d))) return;\n"
              "    multiply(a_of(batch), b_of(batch), c_of(batch), p, (t - batch * tiles_m) * TILE,\n"
              "             (group_index() - t * tiles_n) * TILE);\n}\n",
-             l->m, l->n, l->length, a_k_first ? "true" : "false", b_k_first ? "true" : "false", l->batches);
+             l->m, l->n, l->length, l->batches);
 }
 
 // --- taps ---
@@ -224,6 +269,8 @@ void glsl_add_product(struct glsl_emitter *e)
         add_neighbours(e, &s, &b);
         add_taps_main(e, &s);
     } else {
-        add_main(e, glsl_part_dense_along(e->k, &a, &s), glsl_part_dense_along(e->k, &b, &s));
+        glsl_part_fours(e, &s, &a, 0);
+        glsl_part_fours(e, &s, &b, 1);
+        add_main(e);
     }
 }

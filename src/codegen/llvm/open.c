@@ -66,12 +66,13 @@ static bool try_open(const char *path)
 // Whether a file of this path will do.
 typedef bool take_fn(const char *path);
 
-// Where this library lies, the module is in kiln/ beside it; in a build tree beside it or one folder up.
+// Where this library lies, the module is in kiln/MAJOR.MINOR/ beside it; in a build tree beside it or one folder up.
 static bool try_near(take_fn *take)
 {
-    static const char *const places[] = {"kiln/", "", "../"};
+    char own[32], path[1024];
+    snprintf(own, sizeof own, "kiln/%d.%d/", KILN_VERSION_MAJOR, KILN_VERSION_MINOR);
+    const char *const places[] = {own, "", "../"};
     Dl_info self;
-    char path[1024];
     if (!dladdr(&opened, &self) || !self.dli_fname) return false;
     const char *slash = strrchr(self.dli_fname, '/');
     int folder = slash ? (int)(slash - self.dli_fname) + 1 : 0;

@@ -7,18 +7,11 @@
 // more rows.
 #include "base/process.h"
 #include "cpu/blas.h"
-#include "cpu/kernels/convert.h"
-#include "cpu/kernels/product.h"
+#include "cpu/kernels/gemm.h"
 #include "cpu/parallel.h"
 #include <limits.h>
 #include <string.h>
 
-#define T    float
-#define NAME loops_f32
-#include "cpu/kernels/matmul_tmpl.c"
-#define T    double
-#define NAME loops_f64
-#include "cpu/kernels/matmul_tmpl.c"
 #define T    uint32_t
 #define NAME loops_i32
 #include "cpu/kernels/matmul_tmpl.c"
@@ -42,9 +35,11 @@ struct product {
     enum scalar_class cls;
     int n_batch; // dimensions
     int64_t batch_sizes[MAX_RANK], batches, m, n, k;
-    int64_t steps_B[3][MAX_RANK]; // of a, b, out along the batch dimensions
-    struct matrix a, b, out;      // of batch 0
-    bool blas;                    // in a section of its
+    int64_t steps_B[3][MAX_RANK];     // of a, b, out along the batch dimensions
+    struct matrix a, b, out;          // of batch 0
+    bool blas;                        // in a section of its
+    bool registers;                   // by the library's own product
+    const struct launch_after *after; // of the only matrix
 };
 
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
@@ -137,7 +132,7 @@ static kiln_status pack(const struct matrix *x, enum scalar_class cls, char *den
     return cpu_parallel(x->rows, x->cols, pack_rows, &p);
 }
 
-struct gemm {
+struct blas_call {
     const struct product *p;
     const char *a, *b;
     char *out;
@@ -146,7 +141,7 @@ struct gemm {
 };
 
 // Rows [r0, r0 + rows) of columns [c0, c0 + cols) of out.
-static void call_blas(const struct gemm *g, int64_t r0, int64_t rows, int64_t c0, int64_t cols)
+static void call_blas(const struct blas_call *g, int64_t r0, int64_t rows, int64_t c0, int64_t cols)
 {
     const struct cpu_blas *blas = cpu_blas();
     int ta = g->trans_a ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, tb = g->trans_b ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN;
@@ -196,7 +191,7 @@ static bool is_large(const struct product *p)
 
 static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 {
-    const struct gemm *g = user;
+    const struct blas_call *g = user;
     int64_t strip = strip_of(g->p), first = begin * strip;
     int64_t last = end * strip < g->p->m ? end * strip : g->p->m, step = is_thin(g->p) ? strip : last - first;
     for (int64_t r = first; r < last; r += step) call_blas(g, r, last - r < step ? last - r : step, 0, g->p->n);
@@ -205,65 +200,16 @@ static kiln_status blas_rows(void *user, int64_t begin, int64_t end)
 
 static kiln_status blas_columns(void *user, int64_t begin, int64_t end)
 {
-    const struct gemm *g = user;
+    const struct blas_call *g = user;
     int64_t strip = strip_of(g->p), first = begin * strip;
     int64_t last = end * strip < g->p->n ? end * strip : g->p->n, step = is_thin(g->p) ? strip : last - first;
     for (int64_t c = first; c < last; c += step) call_blas(g, 0, g->p->m, c, last - c < step ? last - c : step);
     return KILN_OK;
 }
 
-static kiln_status product_piece(const struct gemm *g, int64_t r0, int64_t rows, int64_t c0, int64_t cols)
-{
-    const struct product *p = g->p;
-    float *panel = cpu_scratch(CPU_SCRATCH_BLOCKS, cpu_product_panel(p->k) * sizeof *panel);
-    if (!panel) return error_pending;
-    struct cpu_factor a = {(const float *)(const void *)g->a, g->trans_a ? 1 : g->ld_a, g->trans_a ? g->ld_a : 1};
-    struct cpu_factor b = {(const float *)(const void *)g->b, g->trans_b ? 1 : g->ld_b, g->trans_b ? g->ld_b : 1};
-    a.at += r0 * a.rows;
-    b.at += c0 * b.cols;
-    float *out = (float *)(void *)g->out + r0 * g->ld_out + c0;
-    CPU_FN(cpu_product)(a, b, out, g->ld_out, rows, cols, p->k, panel);
-    return KILN_OK;
-}
-
-static kiln_status product_rows(void *user, int64_t begin, int64_t end)
-{
-    const struct gemm *g = user;
-    int64_t first = begin * CPU_PRODUCT_ROWS,
-            last = end * CPU_PRODUCT_ROWS < g->p->m ? end * CPU_PRODUCT_ROWS : g->p->m;
-    return product_piece(g, first, last - first, 0, g->p->n);
-}
-
-static kiln_status product_columns(void *user, int64_t begin, int64_t end)
-{
-    const struct gemm *g = user;
-    int64_t piece = CPU_PRODUCT_COLUMNS, first = begin * piece, last = end * piece < g->p->n ? end * piece : g->p->n;
-    return product_piece(g, 0, g->p->m, first, last - first);
-}
-
-// Products of middling size: of smaller ones BLAS makes no panels.
-static bool in_registers(const struct gemm *g)
-{
-    enum { SMALL = 1 << 18, LONGEST = 2048 };
-    const struct product *p = g->p;
-    double size = (double)p->m * (double)p->n * (double)p->k;
-    return p->cls == CLASS_F32 && CPU_FN(cpu_has_product)() && !is_thin(p) && size >= SMALL && !is_large(p) &&
-           p->k <= LONGEST;
-}
-
-static kiln_status run_in_registers(struct gemm *g)
-{
-    const struct product *p = g->p;
-    int64_t columns = (p->n + CPU_PRODUCT_COLUMNS - 1) / CPU_PRODUCT_COLUMNS,
-            rows = (p->m + CPU_PRODUCT_ROWS - 1) / CPU_PRODUCT_ROWS;
-    bool by_columns = columns >= 4 * cpu_threads() || columns >= rows; // rows in pieces pack b once each
-    int64_t cost = (by_columns ? CPU_PRODUCT_COLUMNS * p->m : CPU_PRODUCT_ROWS * p->n) * p->k / 16 + 1;
-    return cpu_parallel(by_columns ? columns : rows, cost, by_columns ? product_columns : product_rows, g);
-}
-
 // BLAS shares a product with a vector from some 9,000 multiplications on, a microsecond of work. A second thread then
 // gains a few at best, and costs as much as the system lets it wait where others have its processor.
-static void whole_product(const struct gemm *g)
+static void whole_product(const struct blas_call *g)
 {
     enum { WORTH_SHARING = 1 << 18 };
     bool alone = g->p->n == 1 && (double)g->p->m * (double)g->p->k < WORTH_SHARING;
@@ -273,7 +219,7 @@ static void whole_product(const struct gemm *g)
 }
 
 // Of a small one BLAS's way to its kernel takes longer than the product.
-static bool is_small_vector(const struct gemm *g)
+static bool is_small_vector(const struct blas_call *g)
 {
     enum { SMALL_VECTOR = 1 << 11 };
     const struct product *p = g->p;
@@ -281,7 +227,7 @@ static bool is_small_vector(const struct gemm *g)
            p->m * p->k <= SMALL_VECTOR;
 }
 
-static void small_vector(const struct gemm *g)
+static void small_vector(const struct blas_call *g)
 {
     const struct product *p = g->p;
     const void *a = g->a, *x = g->b;
@@ -294,7 +240,7 @@ static void small_vector(const struct gemm *g)
 
 // A thread with rows or columns of its own waits for no other, which is worth more than the operand that all of them
 // pack, as long as each has enough of its own and the product is not large. Else BLAS's threads share the packing.
-static kiln_status run_blas(struct gemm *g)
+static kiln_status run_blas(struct blas_call *g)
 {
     enum { ENOUGH = 48 };
     const struct product *p = g->p;
@@ -302,7 +248,6 @@ static kiln_status run_blas(struct gemm *g)
         small_vector(g);
         return KILN_OK;
     }
-    if (in_registers(g)) return run_in_registers(g);
     bool by_columns = p->n >= 2 * p->m, thin = is_thin(p);
     int64_t extent = by_columns ? p->n : p->m, across = by_columns ? p->m : p->n, strip = strip_of(p);
     bool shared = is_large(p) || extent < ENOUGH * cpu_threads();
@@ -316,13 +261,11 @@ static kiln_status run_blas(struct gemm *g)
 
 static kiln_status loop_rows(void *user, int64_t begin, int64_t end)
 {
-    const struct gemm *g = user;
+    const struct blas_call *g = user;
     int64_t n = g->p->n, k = g->p->k, rows = end - begin, size_B = cpu_class_size_B[g->p->cls];
     const void *a = g->a + begin * g->ld_a * size_B, *b = g->b;
     void *out = g->out + begin * g->ld_out * size_B;
     switch (g->p->cls) {
-    case CLASS_F32: loops_f32(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
-    case CLASS_F64: loops_f64(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
     case CLASS_I32: loops_i32(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
     default: loops_i64(a, g->ld_a, b, g->ld_b, out, g->ld_out, rows, n, k); break;
     }
@@ -335,9 +278,24 @@ static struct matrix transposed(const struct matrix *x)
     return (struct matrix){x->at, x->cols, x->rows, x->col_stride, x->row_stride, x->dtype};
 }
 
+// As the library's own product takes it, which has operands as they are.
+static struct gemm gemm_of(const struct product *p, const struct matrix *a, const struct matrix *b,
+                           const struct matrix *out)
+{
+    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls, .after = p->after};
+    g.a = (struct gemm_matrix){a->at, a->row_stride, a->col_stride, a->dtype};
+    g.b = (struct gemm_matrix){b->at, b->row_stride, b->col_stride, b->dtype};
+    g.out = (struct gemm_matrix){out->at, out->row_stride, out->col_stride, out->dtype};
+    return g;
+}
+
 // One matrix product, with packing as the layouts ask for it. Scratch of the calling thread.
 static kiln_status multiply(const struct product *p, struct matrix a, struct matrix b, struct matrix out)
 {
+    if (p->registers) {
+        struct gemm g = gemm_of(p, &a, &b, &out);
+        return CPU_FN(cpu_gemm)(&g);
+    }
     struct product q = *p;
     bool blas = p->blas;
     if (p->n > 1 && (p->m == 1 ? blas : out.row_stride == 1 && out.col_stride != 1)) {
@@ -346,7 +304,7 @@ static kiln_status multiply(const struct product *p, struct matrix a, struct mat
         q.m = p->n, q.n = p->m;
     }
     int64_t size_B = cpu_class_size_B[p->cls];
-    struct gemm g = {.p = &q};
+    struct blas_call g = {.p = &q};
     bool out_t = false;
     g.ld_a = leading(&a, p->cls, &g.trans_a);
     g.ld_b = leading(&b, p->cls, &g.trans_b);
@@ -377,19 +335,43 @@ static kiln_status multiply(const struct product *p, struct matrix a, struct mat
     return cpu_parallel(out.rows, out.cols, unpack_rows, &back);
 }
 
+static void place_batch(const struct product *p, int64_t batch, struct matrix *a, struct matrix *b, struct matrix *out)
+{
+    *a = p->a, *b = p->b, *out = p->out;
+    for (int d = p->n_batch - 1; d >= 0; d--) {
+        int64_t at = batch % p->batch_sizes[d];
+        batch /= p->batch_sizes[d];
+        a->at += at * p->steps_B[0][d];
+        b->at += at * p->steps_B[1][d];
+        out->at += at * p->steps_B[2][d];
+    }
+}
+
+// Small products along the innermost batch dimension.
+static kiln_status run_series(const struct product *p, int64_t begin, int64_t end)
+{
+    int last = p->n_batch - 1;
+    int64_t inner = p->batch_sizes[last], steps_B[3];
+    for (int i = 0; i < 3; i++) steps_B[i] = p->steps_B[i][last];
+    for (int64_t i = begin, n; i < end; i += n) {
+        struct matrix a, b, out;
+        place_batch(p, i, &a, &b, &out);
+        n = inner - i % inner < end - i ? inner - i % inner : end - i;
+        struct gemm g = gemm_of(p, &a, &b, &out);
+        TRY(CPU_FN(cpu_gemm_series)(&g, n, steps_B));
+    }
+    return KILN_OK;
+}
+
 static kiln_status run_batches(void *user, int64_t begin, int64_t end)
 {
     const struct product *p = user;
+    struct gemm first = gemm_of(p, &p->a, &p->b, &p->out);
+    if (p->registers && p->n_batch > 0 && end - begin > 1 && CPU_FN(cpu_gemm_is_small)(&first))
+        return run_series(p, begin, end);
     for (int64_t i = begin; i < end; i++) {
-        struct matrix a = p->a, b = p->b, out = p->out;
-        int64_t rest = i;
-        for (int d = p->n_batch - 1; d >= 0; d--) {
-            int64_t at = rest % p->batch_sizes[d];
-            rest /= p->batch_sizes[d];
-            a.at += at * p->steps_B[0][d];
-            b.at += at * p->steps_B[1][d];
-            out.at += at * p->steps_B[2][d];
-        }
+        struct matrix a, b, out;
+        place_batch(p, i, &a, &b, &out);
         TRY(multiply(p, a, b, out));
     }
     return KILN_OK;
@@ -406,19 +388,40 @@ static bool splits_by_batch(const struct product *p)
     return p->batches > 1 && (size < LARGE_PRODUCT || p->batches % threads == 0 || p->batches >= 4 * threads);
 }
 
+// With AVX2 BLAS is ahead by a seventh where one factor has a few rows, more than a vector's worth of work and fewer
+// than a tile's; without it by a third and more, but for products too small to be worth a call.
+static bool wants_blas(const struct product *p)
+{
+    bool slower = false;
+#if !defined(__AVX512F__)
+    enum { VECTORS = 4, WORTH_A_CALL = 1 << 12 };
+    int64_t few = p->m < p->n ? p->m : p->n;
+    slower = is_thin(p) && few > VECTORS;
+#if !defined(__AVX2__)
+    slower = p->batches == 1 || (double)p->m * (double)p->n * (double)p->k > WORTH_A_CALL;
+#else
+    slower = slower && p->batches == 1;
+#endif
+#endif
+    return slower && cpu_blas()->found && p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX;
+}
+
 kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int64_t end)
 {
     struct product p;
     (void)begin, (void)end;
     product_init(&p, l, kernel_catalogue[l->kernel].cls);
     if (p.m == 0 || p.n == 0 || p.batches == 0) return KILN_OK;
-    p.blas = (p.cls == CLASS_F32 || p.cls == CLASS_F64) && cpu_blas()->found && p.k > 0 && p.m <= INT_MAX &&
-             p.n <= INT_MAX && p.k <= INT_MAX && section_try();
+    bool floats = p.cls == CLASS_F32 || p.cls == CLASS_F64;
+    p.blas = floats && wants_blas(&p) && section_try();
+    p.registers = floats && !p.blas;
+    if (p.registers && p.batches == 1) p.after = l->after;
     kiln_status status;
     if (splits_by_batch(&p))
         status = cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
     else
         status = run_batches(&p, 0, p.batches);
     if (p.blas) section_leave();
+    if (!status && l->after && !p.after) status = CPU_FN(cpu_after_all)(l->after);
     return status;
 }

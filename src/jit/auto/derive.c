@@ -132,6 +132,7 @@ static kiln_status make_copies(struct derivation *d)
     for (size_t i = 0; i < d->p->n_nodes; i++) {
         const struct tape_node *n = d->p->nodes[i];
         const struct auto_step *s = auto_step_of(n);
+        if (s) d->copies[i]->where = s->caller;
         if (s && n->op->n_attrs) memcpy(d->copies[i]->attrs, s->attrs, n->op->n_attrs * sizeof *s->attrs);
         for (int k = 0; k < n->n_in + n->n_out; k++) TRY(place_value(d, i, k, d->copies[i]));
     }

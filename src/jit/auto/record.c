@@ -62,6 +62,8 @@ static kiln_status give(struct auto_walk *w, const struct auto_step *s, kiln_ten
         for (int i = 0; i < s->n_in; i++) types[i] = in[i] ? &in[i]->type : NULL;
         for (int i = 0; i < s->n_out; i++) c.out[i] = s->out[i];
         TRY(tensor_tape.record(&c, in, out));
+        // The gradient's steps are new where this one is, and get their places from it.
+        if (w->added == s && out[0]->node && !node_is_cut(out[0]->node)) out[0]->node->where = s->caller;
         if (w->results && out[0]->node && !node_is_cut(out[0]->node)) auto_tag(w, s, out[0]->node);
     }
     return s->mode == STEP_VIEW ? tensor_tape.viewed(in[0], out[0]) : KILN_OK;

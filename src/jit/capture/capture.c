@@ -21,7 +21,7 @@ static kiln_status call_function(struct capturing *c)
     kiln_status status = state_call(q->fn, q->user, c->inner, q->n_in, c->made, q->n_out);
     if (error_pending) return error_pending;
     if (status) return error_set(status, "call: %s failed with %s", q->name, kiln_status_name(status));
-    for (size_t i = 0; i < q->n_out; i++) TRY(captured_check_output(q->name, i, c->made[i]));
+    for (size_t i = 0; i < q->n_out; i++) TRY(captured_check_output(q->name, i, q->n_out, c->made[i]));
     return KILN_OK;
 }
 

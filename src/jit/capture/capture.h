@@ -101,7 +101,7 @@ struct capture_request {
 
 kiln_status capture_run(struct capture_request *q, struct captured *out);
 // What the function left as output i.
-kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t);
+kiln_status captured_check_output(const char *name, size_t i, size_t n, const kiln_tensor *t);
 void captured_finish(struct captured *c);
 // The tensor that an input of the graph gets in a call, of the open scope or borrowed.
 kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out);

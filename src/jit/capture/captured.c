@@ -5,9 +5,11 @@
 #include <kiln/ops.h>
 #include <stdlib.h>
 
-kiln_status captured_check_output(const char *name, size_t i, const kiln_tensor *t)
+kiln_status captured_check_output(const char *name, size_t i, size_t n, const kiln_tensor *t)
 {
-    if (!t) return error_set(KILN_E_ARGUMENT, "call: %s left output %zu NULL", name, i);
+    if (!t)
+        return error_set(KILN_E_ARGUMENT, "call: %s left output %zu of %zu NULL: set each out[i], or ask for fewer",
+                         name, i, n);
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
     char output[256];
     snprintf(output, sizeof output, "output %zu of %s", i, name);

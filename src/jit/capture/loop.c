@@ -306,7 +306,7 @@ static kiln_status run_counted(const struct control_loop *l, kiln_tensor *const 
     memcpy(args + at, in + at + 1, (n_in - at - 1) * sizeof *in);
     const struct region body = {l->op, "the body", l->body, l->user};
     TRY(state_call(l->body, l->user, args, n_in - 1, made, n_made));
-    for (size_t i = 0; i < n_made && !error_pending; i++) TRY(region_check_output(&body, i, made[i]));
+    for (size_t i = 0; i < n_made && !error_pending; i++) TRY(region_check_output(&body, i, n_made, made[i]));
     memcpy(out, made, l->n_carried * sizeof *out);
     memcpy(out + l->n_carried + 1, made + l->n_carried, l->n_stacked * sizeof *out);
     out[l->n_carried] = kiln_add(in[at], kiln_scalar_int(1));

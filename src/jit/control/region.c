@@ -5,9 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-kiln_status region_check_output(const struct region *r, size_t i, const kiln_tensor *t)
+kiln_status region_check_output(const struct region *r, size_t i, size_t n, const kiln_tensor *t)
 {
-    if (!t) return error_set(KILN_E_ARGUMENT, "%s: %s left output %zu NULL", r->op, r->part, i);
+    if (!t)
+        return error_set(KILN_E_ARGUMENT, "%s: %s left output %zu of %zu NULL: set each out[i], or ask for fewer",
+                         r->op, r->part, i, n);
     if (t->magic == TENSOR_ALIVE && t->builder && tensor_outlives_captures())
         return error_set(KILN_E_STATE, "%s: output %zu of %s was made in a capture that has ended", r->op, i, r->part);
     if (t->magic == TENSOR_ALIVE) return KILN_OK;
@@ -34,7 +36,8 @@ kiln_status region_run(const struct region *r, kiln_tensor *const *in, size_t n_
     scope_enter(&scope);
     kiln_status status = run(r, in, n_in, made, n_out);
     for (size_t i = 0; i < n_out && !status; i++)
-        if (!(status = region_check_output(r, i, made[i])) && !(out[i] = kiln_alias(made[i]))) status = error_pending;
+        if (!(status = region_check_output(r, i, n_out, made[i])) && !(out[i] = kiln_alias(made[i])))
+            status = error_pending;
     scope_leave(&scope, out, status ? 0 : n_out);
     for (size_t i = 0; i < n_out && status; i++) out[i] = NULL;
     free(made);

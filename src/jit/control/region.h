@@ -14,7 +14,7 @@ struct region {
 // given.
 kiln_status region_run(const struct region *r, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out);
 // Whether output i of it is a tensor.
-kiln_status region_check_output(const struct region *r, size_t i, const kiln_tensor *t);
+kiln_status region_check_output(const struct region *r, size_t i, size_t n, const kiln_tensor *t);
 // Whether t is one bool of rank 0; `what` names it in messages.
 kiln_status region_check_bool(const char *op, const char *what, const kiln_tensor *t);
 

@@ -328,7 +328,7 @@ const struct mistake mistakes_in_captures[] = {
         "add: step uses a tensor from outside, f32[2,3], made by ones: its value could change between calls; pass it "
         "as an input, make it state with kiln_state, or wrap it in kiln_constant ({there})")
     ROW(an_output_left_null, KILN_E_ARGUMENT, WHAT,
-        "call: step left output 0 NULL ({here})")
+        "call: step left output 0 of 1 NULL: set each out[i], or ask for fewer ({here})")
     ROW(a_status_without_an_error, KILN_E_STATE, WHAT,
         "call: step failed with KILN_E_STATE ({here})")
     ROW(a_wrong_op_inside, KILN_E_SHAPE, WHAT_TO_DO,

@@ -177,7 +177,10 @@ static void construct_that_gives_nothing(void)
 
 static void cell_without_construct(void)
 {
-    AT(kiln_cell_create(KILN_CELL(.kind = "block")));
+    kiln_cell *encoder = kiln_cell_create(KILN_CELL(.kind = "encoder"));
+    kiln_cell_add_child(encoder, "0", kiln_nn_relu());
+    AT(kiln_cell_call(encoder, F32(2, 4)));
+    kiln_cell_free(&encoder);
 }
 
 static void layer_that_could_not_be_made(void)
@@ -279,9 +282,10 @@ const struct mistake mistakes_in_cells[] = {
     ROW(input_that_is_null, KILN_E_ARGUMENT, WHAT,
         "cell_call: input 0 of sequential is NULL ({here})")
     ROW(construct_that_gives_nothing, KILN_E_ARGUMENT, WHAT,
-        "block: block cell: construct left output 0 NULL ({here})")
-    ROW(cell_without_construct, KILN_E_ARGUMENT, WHAT,
-        "cell_create: .construct is NULL ({here})")
+        "block: block cell: construct left output 0 of 1 NULL; set every out[i] that the call asks for ({here})")
+    ROW(cell_without_construct, KILN_E_STATE, WHAT_TO_DO,
+        "cell_call: encoder has no .construct: it holds children that are called by themselves, as "
+        "kiln_cell_call(kiln_cell_child(cell, name), x); kiln_nn_sequential calls its own in turn ({here})")
     ROW(layer_that_could_not_be_made, KILN_E_ARGUMENT, WHAT_TO_DO,
         "nn_dense: in and out must be positive, got -1 and 2 ({here})")
     ROW(residual_of_another_width, KILN_E_SHAPE, WHAT,

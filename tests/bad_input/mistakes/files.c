@@ -246,12 +246,12 @@ const struct mistake mistakes_in_files[] = {
     ROW(number_that_is_not_in_the_file, KILN_E_ARGUMENT, WHAT,
         "archive_tensor: array 2 of 2 in safetensors_load: {folder}/net.safetensors ({here})")
     ROW(weights_of_another_network, KILN_E_ARGUMENT, WHAT,
-        "cell_load: there is no \"0.weight\"; there is no \"0.bias\"; the file has \"weight\", the cell has no such "
-        "tensor; the file has \"bias\", the cell has no such tensor ({here})")
+        "cell_load: the file has no \"0.weight\"; the file has no \"0.bias\"; the file has \"weight\", the cell has no "
+        "such tensor; the file has \"bias\", the cell has no such tensor ({here})")
     ROW(weights_of_another_size, KILN_E_SHAPE, WHAT,
         "cell_load: \"weight\" is [4,3], in the cell [5,3]; \"bias\" is [4], in the cell [5] ({here})")
     ROW(weights_behind_a_prefix_that_is_not_there, KILN_E_ARGUMENT, WHAT,
-        "cell_load: there is no \"model.weight\"; there is no \"model.bias\" ({here})")
+        "cell_load: the file has no \"model.weight\"; the file has no \"model.bias\" ({here})")
     ROW(checkpoint_of_another_shape, KILN_E_SHAPE, WHAT,
         "checkpoint_restore: \"w\" is f32[2,3] in the checkpoint, the tensor to fill is f32[3,2] ({here})")
     ROW(checkpoint_without_the_name, KILN_E_ARGUMENT, WHAT,

@@ -227,7 +227,7 @@ const struct mistake mistakes_in_gradients[] = {
     ROW(gradient_of_another_number, KILN_E_ARGUMENT, WHAT,
         "grad: the call has 1 results, room is given for 2 ({here})")
     ROW(function_that_gives_nothing, KILN_E_ARGUMENT, WHAT,
-        "grad: fn left output 0 NULL; it is the function at {there} ({here})")
+        "grad: fn left output 0 of 1 NULL: set each out[i], or ask for fewer; it is the function at {there} ({here})")
     ROW(check_of_gradients_in_f32, KILN_E_ARGUMENT, WHAT,
         "gradcheck: no input is f64 ({here})")
     ROW(gradients_by_what_is_not_there, KILN_E_GRADIENT, WHAT,

@@ -193,9 +193,9 @@ EXAMPLE("errors", "Who owns a handle", 1)
 EXAMPLE("deployment", "", 1)
 {
     tensor w = parameter(ones({3, 2}), "w"), b = parameter(zeros({2}), "b");
-    const int64_t dims[] = {symbol("batch", {.max = 64, .unique = true}), 3};
-    const kiln_type type = {f32, 2, dims};
-    auto f = jit([&](const tensor &x) { return (x.matmul(w) + b).softmax(-1); }, {.input_types = {1, &type}});
+    const int64_t batch = symbol("batch", {.max = 64, .unique = true});
+    auto f =
+        jit([&](const tensor &x) { return (x.matmul(w) + b).softmax(-1); }, {.input_types = types{{f32, {batch, 3}}}});
     model made;
     made.add("main", model_names{{"features"}, {"classes"}}, f, ones({4, 3}));
     made.save("net.kiln");
@@ -258,9 +258,8 @@ EXAMPLE("shapes", "Declared dimensions", 1)
 {
     const int64_t batch = symbol("batch of classify", {.max = 64});
     const int64_t width = symbol("width", {.divisor = 8, .unique = true});
-    const int64_t a[] = {batch, width}, b[] = {width, 10};
-    const kiln_type types[] = {{f32, 2, a}, {f32, 2, b}};
-    auto f = jit([](const tensor &x, const tensor &y) { return x.matmul(y).argmax(-1); }, {.input_types = {2, types}});
+    auto f = jit([](const tensor &x, const tensor &y) { return x.matmul(y).argmax(-1); },
+                 {.input_types = types{{f32, {batch, width}}, {f32, {width, 10}}}});
     f(ones({3, 12}), ones({12, 10}));
 }
 

@@ -1,0 +1,87 @@
+// The register kernel of products for one kind of unit, and its sizes. In: NAME, VECTOR, LANES, UNIT (of a packed
+// operand), SUM (of a result), ZERO, ALL (a unit to all lanes), LOAD, MULADD, and for vectors of which a part is used
+// MASK, FIRST, LOAD_FIRST, SUM_FIRST, STORE_FIRST; TARGET: attributes of functions.
+//
+// A tile of the result, at most 12 rows by one or two vectors, lies in registers for all of k: at each position two
+// loads of b meet one element of each row of a, so that the multiply-adds set the pace, not the loads. Operands are
+// read at any strides: packed ones, and ones that lie well, alike. Rows are reached from a pointer for each three of
+// them.
+#define JOIN2(a, b) a##_##b
+#define JOIN(a, b)  JOIN2(a, b)
+#define TILE        JOIN(tile, NAME)
+
+TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_tile *t, const int rows,
+                                                              const int vectors)
+{
+    VECTOR s[12][2];
+    const char *a[4], *b = t->b;
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) s[i][v] = ZERO();
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i += 3) a[i / 3] = t->a + i * t->row_B;
+    const int64_t row_B = t->row_B, step_B = t->step_B, b_step_B = t->b_step_B;
+    SUM *out = t->out;
+    MASK last = FIRST(t->columns - (vectors - 1) * LANES);
+    for (int i = 0; i < rows && t->add; i++)
+        for (int v = 0; v < vectors; v++) __builtin_prefetch(out + i * t->ld_out + v * LANES, 1);
+    const char *next = t->next;
+    const int64_t next_B = t->next_B;
+    for (int64_t q = t->k; q > 0; q--, next += next_B) {
+        __builtin_prefetch(next, 0, 2);
+        if (rows <= 4) __builtin_prefetch(next + 64, 0, 2);
+        VECTOR y[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            const char *at = b + v * LANES * (int)sizeof(UNIT);
+            y[v] = v == vectors - 1 && t->partial ? LOAD_FIRST(last, at) : LOAD(at);
+        }
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            VECTOR x = ALL(a[i / 3] + i % 3 * row_B);
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) s[i][v] = MULADD(x, y[v], s[i][v]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i += 3) a[i / 3] += step_B;
+        b += b_step_B;
+    }
+    if (t->add) {
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) {
+                MASK there = v == vectors - 1 ? last : FIRST(LANES);
+                s[i][v] = SUM_FIRST(there, out + i * t->ld_out + v * LANES, s[i][v]);
+            }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++, out += t->ld_out)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            MASK there = v == vectors - 1 ? last : FIRST(LANES);
+            STORE_FIRST(there, out + v * LANES, s[i][v]);
+        }
+}
+
+#define SIZE(rows)                                                     \
+    TARGET static void JOIN(TILE, rows##_1)(const struct gemm_tile *t) \
+    {                                                                  \
+        TILE(t, rows, 1);                                              \
+    }                                                                  \
+    TARGET static void JOIN(TILE, rows##_2)(const struct gemm_tile *t) \
+    {                                                                  \
+        TILE(t, rows, 2);                                              \
+    }
+#include "cpu/kernels/gemm_sizes.def"
+#undef SIZE
+
+static gemm_tile_fn *const JOIN(TILE, table)[][2] = {
+#define SIZE(rows) {JOIN(TILE, rows##_1), JOIN(TILE, rows##_2)},
+#include "cpu/kernels/gemm_sizes.def"
+#undef SIZE
+};
+#undef JOIN2
+#undef JOIN
+#undef TILE

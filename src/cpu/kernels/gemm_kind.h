@@ -1,0 +1,53 @@
+// What the driver of products (gemm.c) knows of a kind: a register kernel, its packing, and sizes of blocks.
+#pragma once
+#include "cpu/kernels/gemm.h"
+
+// Sizes of blocks. `rows` x `columns` is what the registers hold: 24 sums of 32 registers with AVX-512, 12 of 16 with
+// AVX2, 8 of 16 with SSE2, the rest are for operands. `k`: that many positions of a panel of b and of the rows that
+// meet it take about the first-level cache (48 or 32 KiB), and are enough that the start and end of a tile, some 60
+// cycles, are under 3 % of it. `m`: rows of a that are packed at once, and with k positions fill less than a quarter of
+// the second-level cache (1 MiB or 512 KiB). `panels_B`: of b, packed at once, shared by all threads; half of a
+// third-level cache of 32 MiB.
+struct gemm_tiles {
+    int rows, columns;
+    int64_t k, m, panels_B;
+};
+
+struct gemm_tile { // one call of a register kernel
+    const char *a, *b;
+    void *out;
+    int64_t row_B, step_B; // from one row of a, and from one position, to the next
+    int64_t b_step_B;
+    int64_t k, ld_out, columns;
+    const char *next; // a line to come, and the step to that of the next position
+    int64_t next_B;
+    bool add;     // to what lies in out
+    bool partial; // the last vector of b is read no further than `columns`
+};
+typedef void gemm_tile_fn(const struct gemm_tile *t);
+
+// Packing makes of elements units: of one element of the class, or of several neighbours along k in one word.
+struct gemm_kind {
+    struct gemm_tiles tiles;
+    int unit_B, depth; // of a unit: size, elements
+    int lanes;
+    unsigned dtype; // of elements that can be read as they lie
+    // [rows - 1][vectors - 1]
+    gemm_tile_fn *const (*tile)[2];
+    // k positions of at most tiles.columns columns of b; all tiles.columns are written, positions in rows of them.
+    // Where positions are rows, what lies ahead_B behind is asked of memory.
+    void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel, int64_t ahead_B);
+    // k positions of `rows` rows of a; a row is ld units long.
+    void (*pack_a)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to, int64_t ld);
+    // The same where rows are neighbours in memory: to[position * rows + row].
+    void (*pack_a_across)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to);
+    // Sums, rows ld apart, into a result whose columns follow each other; false: not of this dtype. Or NULL.
+    bool (*store)(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns);
+};
+
+extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16);
+const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g);
+// A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
+bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
+bool CPU_FN(cpu_gemm_has_bf16)(void); // whether the processor multiplies pairs of bf16
