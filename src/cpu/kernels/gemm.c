@@ -301,12 +301,29 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 }
 
 // A factor that lies well is packed where that pays: rows of a never, as each of them is a stream for itself. Of b a
-// row is a few lines, one of them at each step, which is slow where b is large and passed through often.
+// row is a few lines, one of them at each step, which is slow where b is large and passed through often, or where a
+// panel that is packed stays in the first-level cache for many rows.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 20, FEW_ROWS = 128 };
-    int64_t lines = p->kind->tiles.columns * p->kind->unit_B / 64;
-    return p->g->m > FEW_ROWS && (double)p->g->k * (double)p->g->n * p->kind->unit_B > SMALL_B * lines;
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 256, SMALL_PANEL_B = 1 << 14 };
+    const struct gemm *g = p->g;
+    int64_t row_B = p->kind->tiles.columns * p->kind->unit_B, lines = row_B / 64;
+    bool large = (double)g->k * (double)g->n * p->kind->unit_B > SMALL_B * lines;
+    return (g->m > FEW_ROWS && large) || (g->m >= MANY_ROWS && g->k <= SMALL_PANEL_B / row_B);
+}
+
+// Blocks of k are as long as each other, and not one more for a rest of less than two fifths.
+static int64_t even_step(int64_t k, int64_t most)
+{
+    enum { WHOLE_LINES = 32 };
+    int64_t blocks = (k + most * 2 / 5) / most;
+    return parts(parts(k, blocks > 1 ? blocks : 1), WHOLE_LINES) * WHOLE_LINES;
+}
+
+static bool panels_are_shared_evenly(const struct gemm_plan *p)
+{
+    int64_t panels = parts(p->g->n, p->kind->tiles.columns), threads = cpu_threads();
+    return panels >= 4 * threads || panels % threads == 0;
 }
 
 // Where b is passed through once or a few times it comes from memory. What follows in a row is then read in long pieces
@@ -315,16 +332,19 @@ static void choose_step(struct gemm_plan *p, bool *pack_b)
 {
     enum { FEW_ROWS = 48 };
     const struct gemm_kind *kind = p->kind;
-    p->step = kind->tiles.k * kind->depth;
-    if (p->g->m > FEW_ROWS || !p->g->k) return;
+    p->step = even_step(p->g->k, kind->tiles.k * kind->depth);
+    if (p->g->m > kind->tiles.m || !p->g->k) return;
+    double size = (double)p->g->m * (double)p->g->n * (double)p->g->k;
+    if (p->g->m > FEW_ROWS && (size > OWN_SIZE || !panels_are_shared_evenly(p))) return;
     p->by_piece = *pack_b;
     *pack_b = false;
+    if (p->g->m > FEW_ROWS) return;
     bool large = (double)p->g->k * (double)p->g->n * cpu_dtype_size_B[p->g->b.dtype] > kind->tiles.panels_B / 16;
     p->streams = p->g->b.col == 1 && large;
     if (p->streams)
         p->step = p->g->m > 4 ? LONG : p->by_piece ? 2 * SHORT : SHORT;
     else if (p->by_piece)
-        p->step /= 2;
+        p->step = even_step(p->g->k, kind->tiles.k * kind->depth / 2);
 }
 
 static kiln_status multiply(struct gemm_plan *p)
@@ -344,7 +364,8 @@ static kiln_status multiply(struct gemm_plan *p)
     int64_t one_B = (parts(longest, kind->depth) + 1) * wide * kind->unit_B, most = kind->tiles.panels_B / one_B;
     int64_t chunks = pack_b ? parts(parts(g->n, wide), most > 1 ? most : 1) : 1;
     int64_t step = parts(parts(g->n, wide), chunks) * wide;
-    p->hands_on = g->after && chunks == 1 && parts(g->m, g->after->rows) >= cpu_threads();
+    bool enough = g->m > kind->tiles.m && parts(g->m, g->after ? g->after->rows : 1) >= cpu_threads();
+    p->hands_on = g->after && chunks == 1 && (enough || cpu_threads() == 1);
     for (p->column0 = 0; p->column0 < g->n; p->column0 += step) {
         p->columns = least(g->n - p->column0, step);
         p->panels = parts(p->columns, wide);
@@ -382,10 +403,18 @@ static bool has_few_columns(const struct gemm *g)
     return g->n <= FEW && g->m >= MANY;
 }
 
+// A plan would take longer than the product.
+static bool is_tiny(const struct gemm *g)
+{
+    enum { TINY = 1 << 15 };
+    return g->m * g->n * g->k <= TINY && g->m <= TINY && g->n <= TINY && g->k <= TINY && g->m > 0;
+}
+
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
 {
-    struct gemm turned = *g;
     if (g->m == 0 || g->n == 0) return KILN_OK;
+    if (is_tiny(g) && CPU_FN(cpu_gemm_is_small)(g)) return CPU_FN(cpu_gemm_series)(g, 1, (const int64_t[3]){0});
+    struct gemm turned = *g;
     if ((g->out.col != 1 && g->out.row == 1 && g->n > 1) || has_few_columns(g)) {
         turned.m = g->n, turned.n = g->m, turned.after = NULL;
         turned.a = transposed(&g->b), turned.b = transposed(&g->a), turned.out = transposed(&g->out);

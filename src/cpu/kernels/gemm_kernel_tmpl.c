@@ -24,7 +24,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
     const int64_t row_B = t->row_B, step_B = t->step_B, b_step_B = t->b_step_B;
     SUM *out = t->out;
     MASK last = FIRST(t->columns - (vectors - 1) * LANES);
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows && t->add; i++)
         for (int v = 0; v < vectors; v++) __builtin_prefetch(out + i * t->ld_out + v * LANES, 1);
     const char *next = t->next;
     const int64_t next_B = t->next_B;
@@ -47,12 +47,20 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
         for (int i = 0; i < rows; i += 3) a[i / 3] += step_B;
         b += b_step_B;
     }
+    if (t->add) {
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) {
+                MASK there = v == vectors - 1 ? last : FIRST(LANES);
+                s[i][v] = SUM_FIRST(there, out + i * t->ld_out + v * LANES, s[i][v]);
+            }
+    }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++, out += t->ld_out)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             MASK there = v == vectors - 1 ? last : FIRST(LANES);
-            if (t->add) s[i][v] = SUM_FIRST(there, out + v * LANES, s[i][v]);
             STORE_FIRST(there, out + v * LANES, s[i][v]);
         }
 }

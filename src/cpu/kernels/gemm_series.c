@@ -88,7 +88,10 @@ static void multiply_one(const struct series *s, const struct gemm *g, const cha
 
 kiln_status CPU_FN(cpu_gemm_series)(const struct gemm *g, int64_t n, const int64_t *steps_B)
 {
-    struct series s = {.kind = CPU_FN(cpu_gemm_kind)(g)};
+    struct series s;
+    s.kind = CPU_FN(cpu_gemm_kind)(g);
+    s.n_tiles = s.n_panels = 0;
+    s.panels = s.sums = NULL;
     int64_t wide = s.kind->tiles.columns, panel_B = g->k / s.kind->depth * wide * s.kind->unit_B;
     int64_t panels = (g->n + wide - 1) / wide;
     s.packs = s.kind->depth > 1 || g->b.dtype != s.kind->dtype || (g->b.col != 1 && g->n > 1);
