@@ -16,6 +16,8 @@ static const char usage[] =
     "  --size S       small (for CPUs), large (for GPUs) or tiny (to try the rows; times mean little); default: small\n"
     "  --modes LIST   eager, jit, or both with a comma between them (the default)\n"
     "  --filter GLOB  only rows whose name matches, as in file names\n"
+    "  --group NAME   only rows of this family: vector, matrix, norm, index, random, move, product, linear, image,\n"
+    "                 attention, call, loop, net\n"
     "  --budget S     seconds of timed runs a row (1)\n"
     "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
     "  --list         print the names of the rows and exit\n"
@@ -34,6 +36,11 @@ static bool chosen(const struct plan *p, const char *name)
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
+static bool chosen_case(const struct plan *p, const struct bench_case *c)
+{
+    return chosen(p, c->name) && (!p->group || !strcmp(p->group, c->group));
+}
+
 static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
                   warm_row[] = "warm_gpt",
                   import_row[] = "import_100mb", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
@@ -42,8 +49,9 @@ static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first
 static int list_rows(const struct plan *p)
 {
     for (int i = 0; i < bench_case_count; i++) {
-        if (chosen(p, bench_cases[i].name)) printf("%s\n", bench_cases[i].name);
+        if (chosen_case(p, &bench_cases[i])) printf("%s\n", bench_cases[i].name);
     }
+    if (p->group) return 0;
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
     if (chosen(p, first_row)) printf("%s\n", first_row);
@@ -126,8 +134,8 @@ static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct
 {
     bool ok = true;
     for (int i = 0; i < bench_case_count; i++)
-        if (chosen(p, bench_cases[i].name)) ok &= run_case(p, dev, &bench_cases[i], report);
-    return run_processes(p, dev, on_cpu, report) && ok;
+        if (chosen_case(p, &bench_cases[i])) ok &= run_case(p, dev, &bench_cases[i], report);
+    return (p->group || run_processes(p, dev, on_cpu, report)) && ok;
 }
 
 static bool fail_to_write(const char *path)
@@ -222,6 +230,10 @@ static int take_option(int c, struct request *q)
         if (!take_modes(optarg, q->plan.modes)) return 1 + reject("not a list of modes:", optarg);
         break;
     case 'f': q->plan.filter = optarg; break;
+    case 'g':
+        q->plan.group = optarg;
+        if (!is_group(optarg)) return 1 + reject("no such group:", optarg);
+        break;
     case 'b':
         q->plan.budget_s = strtod(optarg, NULL);
         if (!(q->plan.budget_s > 0)) return 1 + reject("not a number of seconds:", optarg);
@@ -244,12 +256,12 @@ static int take_option(int c, struct request *q)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'},    {"size", 1, NULL, 's'},       {"modes", 1, NULL, 'm'},
-        {"filter", 1, NULL, 'f'},    {"budget", 1, NULL, 'b'},     {"memory", 0, NULL, 'M'},
-        {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
-        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
-        {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},    {"help", 0, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'},      {"size", 1, NULL, 's'},      {"modes", 1, NULL, 'm'},
+        {"filter", 1, NULL, 'f'},      {"group", 1, NULL, 'g'},     {"budget", 1, NULL, 'b'},
+        {"memory", 0, NULL, 'M'},      {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},
+        {"html", 1, NULL, 'H'},        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'},
+        {"first-child", 1, NULL, 'F'}, {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},
+        {"help", 0, NULL, 'h'},        {NULL, 0, NULL, 0}};
     struct request q = {.plan = {.size = "small", .budget_s = 1, .modes = {true, true}}};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         int status = take_option(c, &q);

@@ -25,13 +25,6 @@ static kiln_status run_captured(void *user, kiln_tensor *const *in, size_t n_in,
     return s->c->run(s, all, out);
 }
 
-static size_t count_inputs(const struct state *s)
-{
-    size_t n = 0;
-    while (n < STATE_INPUTS && s->in[n]) n++;
-    return n;
-}
-
 kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z, const struct bench_case *c,
                         enum mode mode)
 {
@@ -43,9 +36,15 @@ kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z
     return kiln_error();
 }
 
+int state_outs(const struct state *s)
+{
+    return s->c->outs ? s->c->outs : 1;
+}
+
 kiln_status state_call(struct state *s, kiln_tensor **out)
 {
-    return s->function ? kiln_call(s->function, s->in, count_inputs(s), out, 1) : s->c->run(s, s->in, out);
+    return s->function ? kiln_call(s->function, s->in, count_inputs(s), out, (size_t)state_outs(s))
+                       : s->c->run(s, s->in, out);
 }
 
 void state_finish(struct state *s)
@@ -58,20 +57,20 @@ void state_finish(struct state *s)
 // --- the comparison
 
 // What the last of the calls gave, owned by the caller.
-static kiln_tensor *result_of(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode)
+static void results_of(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode,
+                       kiln_tensor **results)
 {
     struct state s;
-    kiln_tensor *result = NULL;
     kiln_seed(dev, SEED);
     state_begin(&s, dev, z, c, mode);
     for (int i = 0; i < CHECKED_CALLS && !kiln_error(); i++) {
         kiln_scope *scope = kiln_scope_begin();
-        kiln_free(&result);
-        if (!state_call(&s, &result)) kiln_own(result);
+        for (int k = 0; k < state_outs(&s); k++) kiln_free(&results[k]);
+        if (!state_call(&s, results))
+            for (int k = 0; k < state_outs(&s); k++) kiln_own(results[k]);
         kiln_scope_end(&scope);
     }
     state_finish(&s);
-    return result;
 }
 
 // In units of the largest value: what another order of sums may change in each dtype.
@@ -101,10 +100,14 @@ static void compare_values(kiln_tensor *eager, kiln_tensor *jit, char *error, si
 
 void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size)
 {
-    kiln_tensor *eager = result_of(dev, z, c, MODE_EAGER), *jit = result_of(dev, z, c, MODE_JIT);
+    kiln_tensor *eager[STATE_OUTPUTS] = {NULL}, *jit[STATE_OUTPUTS] = {NULL};
+    results_of(dev, z, c, MODE_EAGER, eager);
+    results_of(dev, z, c, MODE_JIT, jit);
     kiln_scope *scope = kiln_scope_begin();
-    compare_values(eager, jit, error, size);
+    for (int k = 0; k < STATE_OUTPUTS && eager[k] && !error[0]; k++) compare_values(eager[k], jit[k], error, size);
     kiln_scope_end(&scope);
-    kiln_free(&eager);
-    kiln_free(&jit);
+    for (int k = 0; k < STATE_OUTPUTS; k++) {
+        kiln_free(&eager[k]);
+        kiln_free(&jit[k]);
+    }
 }

@@ -557,14 +557,20 @@ class Bench(Common):
         self.assertIn('libkiln-llvm.so cannot be opened', warnings[0])
 
     def test_every_row_of_the_peer_is_there(self):
-        names = re.findall(r'^case\("(\w+)"', (ROOT / 'bench/peers/torch_rows.py').read_text(), re.M)
         rows = self.good('--list').split()
-        self.assertGreater(len(names), 20)
-        self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):],
+        own = rows.index('train_10000')
+        for peer, missing in (('torch', set()), ('jax', set())):
+            names = [name for family in ('ops', 'products', 'nets') for name in re.findall(
+                r'^[a-z]+\("(\w+)",', (ROOT / f'bench/peers/{peer}_{family}.py').read_text(), re.M)]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertEqual(set(rows[:own]), {*names} | missing)
+        self.assertGreater(own, 100)
+        self.assertEqual(rows[own:],
                          ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'new_shape',
                           'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
+        self.assertEqual(self.good('--list', '--group', 'call').split(), ['dispatch_1000', 'products_128'])
+        self.bad(2, 'no such group: "sums"', '--group', 'sums')
 
     def rows(self, *args):
         path = self.dir / 'own.json'
@@ -593,8 +599,8 @@ class Bench(Common):
 
     def test_every_row_runs(self):
         if SANITIZED:
-            self.skipTest('the rows are too large for a build with sanitizers')
-        rows = self.rows('--budget', '0.001')
+            self.skipTest('the rows take too long in a build with sanitizers')
+        rows = self.rows('--budget', '0.001', '--size', 'tiny')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
         self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 7) + 8)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
@@ -674,11 +680,11 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         done = self.compare('--before', PROGRAM, '--before', PROGRAM, '--rounds', '2', '--size', 'tiny', '--filter',
                             'sum_', '--budget', '0.001', '--device', 'cpu')
         self.assertEqual(done.returncode, 0, done.stderr)
-        for row in ('sum_all', 'sum_rows', 'sum_cols'):
+        for row in ('sum_all', 'sum_rows', 'sum_cols', 'cumsum_rows', 'cumsum_cols'):
             for mode in ('eager', 'jit'):
                 self.assertRegex(done.stdout,
                                  rf'(?m)^{row} +{mode} +\d+\.\d{{4}}( +\d+\.\d{{4}} +\d+\.\d\d){{2}}$')
-        self.assertRegex(done.stdout, r'(?m)^geometric mean of 6 ratios, before2: \d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^geometric mean of 10 ratios, before2: \d+\.\d+$')
         documents = sorted(path.name for path in (self.dir / 'out').iterdir())
         self.assertEqual(documents, ['before.json', 'before2.json', 'kiln.json'])
 
