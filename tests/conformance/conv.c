@@ -31,6 +31,16 @@ static const struct conv_case conv_cases[] = {
     {2, 6, 13, 33, 4, {{3, 3}, {1, 4}, {1, 2}, {1, 1}, 2, false, false}, true},
     {1, 2, 9, 11, 2, {{3, 3}, {5, 1}, {1, 1}, {1, 1}, 2, false, false}, false},
     {1, 2, 121, 111, 2, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, false, false}, true},
+    // Panels of places: across images, a tile more and less, one place; channels that need several passes; taps in
+    // long rows; strides that leave phases without taps.
+    {5, 13, 7, 7, 17, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {2, 67, 3, 11, 29, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 15, 1, 31, 16, {{1, 3}, {1, 1}, {0, 1}, {1, 1}, 1, false, false}, true},
+    {7, 131, 1, 1, 13, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 3, 5, 65, 11, {{1, 19}, {1, 2}, {0, 9}, {1, 1}, 1, false, false}, false},
+    {2, 16, 15, 17, 12, {{1, 1}, {2, 3}, {0, 0}, {1, 1}, 4, false, false}, true},
+    {3, 31, 8, 8, 24, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
+    {1, 4, 33, 34, 23, {{3, 3}, {2, 2}, {4, 5}, {2, 3}, 1, false, false}, false},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof conv_cases[0] };
 
