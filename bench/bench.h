@@ -57,7 +57,7 @@ extern const int bench_case_count;
 const struct sizes *bench_sizes(const char *name); // NULL: there are none of that name
 
 // How a case is called.
-enum mode { MODE_EAGER, MODE_JIT, MODE_COUNT };
+enum mode { MODE_EAGER, MODE_JIT, MODE_AUTO, MODE_COUNT };
 const char *mode_name(enum mode m);
 
 // modes.c
@@ -66,9 +66,10 @@ kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z
 void state_finish(struct state *s);
 kiln_status state_call(struct state *s, kiln_tensor **out); // in the scope that is open; STATE_OUTPUTS of them
 int state_outs(const struct state *s);
-// Where the captured case does not give what the eager one gives, says in *error by how much. Device errors stay
+// Where the case captured so does not give what the eager one gives, says in *error by how much. Device errors stay
 // pending.
-void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size);
+void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode, char *error,
+                  size_t size);
 
 // The functions of the cases.
 #define CASE(group, name, setup, run, ...) \
@@ -118,6 +119,8 @@ struct row {
     double bytes, flops;
     double launches, submits, waits;
     double idle_waits, wasted_launches; // of a call by itself
+    double kernels, moved_B;            // of a program: made of its graph, and the bytes that its launches move
+    double slower;                      // captured: its time over the eager one's, where that is marked; else NaN
     double cpu_ns;                      // of the calling thread, an op or, captured, a launch
     double driver_ns;                   // first_call on Vulkan: of the time, what the driver took to create pipelines
     enum ceiling ceiling;

@@ -113,6 +113,7 @@ const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];
 bool is_group(const char *name)
 {
     int i = 0;
+    if (!strcmp(name, "all")) return true;
     while (i < bench_case_count && strcmp(bench_cases[i].group, name) != 0) i++;
     return i < bench_case_count;
 }

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <getopt.h>
 #include <kiln/version.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,11 @@ static const char usage[] =
     "Times a fixed set of computations; the same set, timed with PyTorch, is bench/peers/torch_rows.py.\n"
     "  --device D     cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
     "  --size S       small (for CPUs), large (for GPUs) or tiny (to try the rows; times mean little); default: small\n"
-    "  --modes LIST   eager, jit, or both with a comma between them (the default)\n"
+    "  --modes LIST   eager, jit (captured as one graph), auto (captured by running), with commas between; default: "
+    "eager,jit\n"
     "  --filter GLOB  only rows whose name matches, as in file names\n"
     "  --group NAME   only rows of this family: vector, matrix, norm, index, random, move, product, linear, image,\n"
-    "                 attention, call, loop, net\n"
+    "                 attention, call, loop, net; all: of each, without the rows about the process\n"
     "  --budget S     seconds of timed runs a row (1)\n"
     "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
     "  --list         print the names of the rows and exit\n"
@@ -29,7 +31,9 @@ static const char usage[] =
     "  --help         print this text and exit\n"
     "Times are medians after a warm-up, inputs random. A row that fails says so, and the exit status is 1; so it is "
     "where\n"
-    "a row gives other values captured than eager.\n";
+    "a row gives other values captured than eager. A row that takes longer captured than eager is marked: by more than "
+    "3 %\n"
+    "with jit, by more than 10 % with auto.\n";
 
 static bool chosen(const struct plan *p, const char *name)
 {
@@ -38,7 +42,7 @@ static bool chosen(const struct plan *p, const char *name)
 
 static bool chosen_case(const struct plan *p, const struct bench_case *c)
 {
-    return chosen(p, c->name) && (!p->group || !strcmp(p->group, c->group));
+    return chosen(p, c->name) && (!p->group || !strcmp(p->group, c->group) || !strcmp(p->group, "all"));
 }
 
 static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
@@ -72,14 +76,26 @@ static bool show(const struct row *r)
     return !r->error[0];
 }
 
+// What a captured case may take beside an eager one.
+static const double allowed[MODE_COUNT] = {[MODE_JIT] = 1.03, [MODE_AUTO] = 1.10};
+
+static void mark_slower(struct row *r, enum mode m, double eager_ns)
+{
+    double ratio = r->time_ns / eager_ns;
+    if (m != MODE_EAGER && !r->error[0] && ratio > allowed[m]) r->slower = ratio;
+}
+
 static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct report *report)
 {
     bool ok = true;
+    double eager_ns = NAN;
     for (enum mode m = 0; m < MODE_COUNT; m++) {
         if (!p->modes[m]) continue;
         struct row *r = report_add(report, c->name, mode_name(m));
         if (!r) return false;
         measure_case(p, dev, c, m, r);
+        if (m == MODE_EAGER && !r->error[0]) eager_ns = r->time_ns;
+        mark_slower(r, m, eager_ns);
         ok &= show(r);
     }
     return ok;

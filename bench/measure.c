@@ -61,11 +61,21 @@ static void take_error(struct row *out)
     kiln_error_clear();
 }
 
+// Of the program that ran.
+static void take_cost(const struct state *s, struct row *out)
+{
+    kiln_cost cost = {.size = sizeof cost};
+    if (kiln_function_cost(s->function, &cost)) return;
+    out->kernels = (double)cost.kernels;
+    out->moved_B = cost.moved_B;
+}
+
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out)
 {
     struct state s;
     const struct sizes *z = bench_sizes(p->size);
     if (!state_begin(&s, dev, z, c, mode)) repeat(p, &s, out);
+    if (mode == MODE_JIT && !kiln_error()) take_cost(&s, out);
     out->bytes = s.bytes;
     out->flops = s.flops;
     out->ceiling = c->ceiling;
@@ -73,8 +83,8 @@ void measure_case(const struct plan *p, kiln_device *dev, const struct bench_cas
     take_error(out);
     state_finish(&s);
     kiln_device_trim(dev);
-    if (mode == MODE_JIT && !out->error[0]) {
-        check_values(dev, z, c, out->error, sizeof out->error);
+    if (mode != MODE_EAGER && !out->error[0]) {
+        check_values(dev, z, c, mode, out->error, sizeof out->error);
         take_error(out);
         kiln_device_trim(dev);
     }

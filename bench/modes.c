@@ -1,5 +1,5 @@
-// The two ways to call a case: as it is, op by op, or captured as one graph. A step of training is captured whole:
-// forward, loss, backward and update.
+// The ways to call a case: as it is, op by op, or captured, as one graph (jit) or by running it (auto). A step of
+// training is captured whole: forward, loss, backward and update.
 //
 // That both give the same is checked on two states made from the same random numbers. Both are called a few times, so
 // that of a step of training the loss tells whether the updates before it were the same.
@@ -13,7 +13,7 @@
 
 const char *mode_name(enum mode m)
 {
-    static const char *const names[MODE_COUNT] = {"eager", "jit"};
+    static const char *const names[MODE_COUNT] = {"eager", "jit", "auto"};
     return names[m];
 }
 
@@ -33,6 +33,7 @@ kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z
     c->setup(s);
     kiln_scope_end(&scope);
     if (mode == MODE_JIT) s->function = kiln_jit(run_captured, s, NULL);
+    if (mode == MODE_AUTO) s->function = kiln_jit(run_captured, s, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
     return kiln_error();
 }
 
@@ -98,11 +99,12 @@ static void compare_values(kiln_tensor *eager, kiln_tensor *jit, char *error, si
     snprintf(error, size, "it differs from eager by %g, where values go up to %g", apart, scale);
 }
 
-void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size)
+void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode, char *error,
+                  size_t size)
 {
     kiln_tensor *eager[STATE_OUTPUTS] = {NULL}, *jit[STATE_OUTPUTS] = {NULL};
     results_of(dev, z, c, MODE_EAGER, eager);
-    results_of(dev, z, c, MODE_JIT, jit);
+    results_of(dev, z, c, mode, jit);
     kiln_scope *scope = kiln_scope_begin();
     for (int k = 0; k < STATE_OUTPUTS && eager[k] && !error[0]; k++) compare_values(eager[k], jit[k], error, size);
     kiln_scope_end(&scope);

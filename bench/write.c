@@ -25,6 +25,9 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
                         .waits = NAN,
                         .idle_waits = NAN,
                         .wasted_launches = NAN,
+                        .kernels = NAN,
+                        .moved_B = NAN,
+                        .slower = NAN,
                         .cpu_ns = NAN,
                         .driver_ns = NAN,
                         .ceiling_ns = NAN};
@@ -60,6 +63,7 @@ void write_row(const struct row *r, FILE *f)
                 strcmp(r->mode, "jit") ? "op" : "launch", r->submits, r->waits);
     if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
     if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
+    if (!isnan(r->slower)) fprintf(f, "  SLOWER than eager: %.2f times its time", r->slower);
     fputc('\n', f);
     for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
 }
@@ -94,6 +98,7 @@ static void write_json_row(const struct row *r, FILE *f)
 {
     fprintf(f, "  {\"name\": ");
     write_json_string(r->name, f);
+    if (r->group) fprintf(f, ", \"group\": \"%s\"", r->group);
     fprintf(f, ", \"mode\": ");
     write_json_string(r->mode, f);
     if (r->error[0]) {
@@ -115,6 +120,9 @@ static void write_json_row(const struct row *r, FILE *f)
     write_number("waits", r->waits, f);
     write_number("idle_waits", r->idle_waits, f);
     write_number("wasted_launches", r->wasted_launches, f);
+    if (!isnan(r->kernels)) write_number("kernels", r->kernels, f);
+    if (!isnan(r->moved_B)) write_number("moved_B", r->moved_B, f);
+    if (!isnan(r->slower)) write_number("slower", r->slower, f);
     if (!isnan(r->cpu_ns)) write_number("cpu_ns", r->cpu_ns, f);
     if (!isnan(r->driver_ns)) write_number("driver_ns", r->driver_ns, f);
     fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));

@@ -720,6 +720,36 @@ printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
         return subprocess.run([sys.executable, ROOT / 'bench/instructions', *args],
                               env={**ENV, 'PATH': str(self.dir)}, capture_output=True, text=True, timeout=200)
 
+    def test_counts_are_those_of_the_baseline(self):
+        fake = self.write('bench', '''#!/bin/sh
+for arg; do path=$arg; done
+printf '{"rows": [{"name": "a", "mode": "eager", "launches": 2}, ' >"$path"
+printf '{"name": "a", "mode": "jit", "launches": %s, "kernels": 1, "moved_B": 8}]}' "${CAPTURED:-1}" >>"$path"
+''')
+        os.chmod(fake, 0o755)
+        baseline = str(self.dir / 'counts.json')
+
+        def counts(*args, **env):
+            return subprocess.run([ROOT / 'bench/counts', '--baseline', baseline, *args, fake], env={**ENV, **env},
+                                  capture_output=True, text=True, timeout=60)
+
+        self.assertEqual(counts('--write').returncode, 0)
+        self.assertEqual((counts().returncode, counts().stdout), (0, ''))
+        done = counts(CAPTURED='2')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('a: jit launches is 2, was 1', done.stdout)
+        self.assertNotIn('captured, ', done.stdout)
+        done = counts('--write', CAPTURED='3')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('a: 3 launches captured, 2 eager', done.stdout)
+
+    def test_a_row_that_is_slower_captured_is_marked(self):
+        rows = self.rows('--budget', '0.001', '--size', 'tiny', '--group', 'vector', '--modes', 'eager,jit,auto')
+        for name in {name.split('/')[0] for name in rows}:
+            for mode, allowed in (('jit', 1.03), ('auto', 1.10)):
+                ratio = rows[f'{name}/{mode}']['time_ns'] / rows[name]['time_ns']
+                self.assertEqual('slower' in rows[f'{name}/{mode}'], ratio > allowed, (name, mode, ratio))
+
     def test_instructions_of_two_builds(self):
         self.assertEqual(self.instructions(PROGRAM).returncode, 77)
         valgrind = self.write('valgrind', '''#!/bin/sh
