@@ -10,6 +10,7 @@
 #define FILL    fill_f32
 #define SUM     sum_f32
 #define SUMS    sums_f32
+#define DOT     dot_f32
 #include "cpu/kernels/conv_tmpl.c"
 #define T       double
 #define ROWS    rows_f64
@@ -19,6 +20,7 @@
 #define FILL    fill_f64
 #define SUM     sum_f64
 #define SUMS    sums_f64
+#define DOT     dot_f64
 #include "cpu/kernels/conv_tmpl.c"
 
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
@@ -169,4 +171,12 @@ const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_sid
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
             load(dst, conv_at(dy, n, o0 + o, y0 + y, 0), v->ow, dy->o->strides[3]);
     return scratch;
+}
+
+void CPU_FN(cpu_conv_dot)(enum scalar_class cls, const void *x, const void *y, int64_t n, bool add, void *sum)
+{
+    if (cls == CLASS_F32)
+        *(float *)sum = (add ? *(float *)sum : 0) + dot_f32(x, y, n);
+    else
+        *(double *)sum = (add ? *(double *)sum : 0) + dot_f64(x, y, n);
 }

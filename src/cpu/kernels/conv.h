@@ -123,3 +123,5 @@ void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, in
 // dy of one group and band as [og, rows * ow] in the class: where it lies, or packed into `scratch`.
 const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_side *dy, int64_t n, int64_t o0,
                                      int64_t y0, int64_t rows, char *scratch, int64_t *ld);
+// *sum = (add ? *sum : 0) + the sum of x[i] * y[i], all of the class.
+void CPU_FN(cpu_conv_dot)(enum scalar_class cls, const void *x, const void *y, int64_t n, bool add, void *sum);

@@ -81,8 +81,7 @@ static kiln_status run_grid(const struct conv_job *j)
     const struct conv *v = &j->v;
     struct conv_tap *taps = cpu_scratch(CPU_SCRATCH_STATE, (size_t)(v->kk + 1) * sizeof *taps);
     if (!taps) return error_pending;
-    for (int64_t t = 0; t < v->kk; t++)
-        taps[t] = (struct conv_tap){t / v->kw * v->dh - v->ph, t % v->kw * v->dw - v->pw};
+    CPU_FN(cpu_conv_taps)(v, taps);
     bool biased = !(j->bias.o->flags & OPERAND_IMMEDIATE) || j->bias.o->address != 0;
     struct conv_grid g = {v->n,  v->h, v->w,  v->oh,     v->ow,   v->sh,  v->sw, v->groups, v->cg,
                           v->og, taps, v->kk, j->weight, j->ld_w, v->cls, j->x,  j->y,      biased ? &j->bias : NULL};

@@ -33,7 +33,7 @@ static int64_t in_parts(int64_t n, int64_t of)
 static struct conv_panel panel_at(const struct grid_job *j, int64_t panel)
 {
     int64_t wide = j->kind->tiles.columns, first = panel * wide;
-    return (struct conv_panel){first, least(j->places - first, wide), wide};
+    return (struct conv_panel){first, least(j->places - first, wide), wide, wide};
 }
 
 // Whether the places of a panel are those of one image.

@@ -21,14 +21,19 @@ struct conv_grid {
     const struct conv_side *bias; // or NULL
 };
 
-struct conv_panel { // places [first, first + columns) of the grids of all images, one behind the other
-    int64_t first, columns, wide;
+// Places [first, first + columns) of the grids of all images, one behind the other; 0 from there to `wide`. Rows are ld
+// long.
+struct conv_panel {
+    int64_t first, columns, wide, ld;
 };
 
 // Each result is summed over channels and taps in an order that depends on their numbers alone.
 kiln_status CPU_FN(cpu_conv_grid)(const struct conv_grid *g);
 
-// Channels [c0, c0 + channels) of a panel, [channel, tap] x wide, of the class.
+// Where taps of the kernel lie from a place of the forward grid.
+void CPU_FN(cpu_conv_taps)(const struct conv *v, struct conv_tap *taps);
+
+// Channels [c0, c0 + channels) of a panel, [channel, tap] x ld, of the class.
 void CPU_FN(cpu_conv_pack)(const struct conv_grid *g, const struct conv_panel *p, int64_t c0, int64_t channels,
                            char *to);
 

@@ -143,7 +143,7 @@ static void pack_run(const struct conv_grid *g, struct meeting *m, int64_t y, in
 void CPU_FN(cpu_conv_pack)(const struct conv_grid *g, const struct conv_panel *p, int64_t c0, int64_t channels,
                            char *to)
 {
-    int64_t size_B = cpu_class_size_B[g->cls], row_B = p->wide * size_B;
+    int64_t size_B = cpu_class_size_B[g->cls], row_B = p->ld * size_B;
     struct meeting m = {.step = g->sw * g->x.o->strides[3], .channel_B = g->n_taps * row_B, .row_B = row_B};
     if (p->columns < p->wide) memset(to, 0, (size_t)(channels * g->n_taps * row_B));
     for (int64_t i = 0; i < p->columns; i += m.places) {
@@ -153,4 +153,10 @@ void CPU_FN(cpu_conv_pack)(const struct conv_grid *g, const struct conv_panel *p
         if (m.places > RUN) m.places = RUN;
         pack_run(g, &m, y, x, c0, channels, to + i * size_B);
     }
+}
+
+void CPU_FN(cpu_conv_taps)(const struct conv *v, struct conv_tap *taps)
+{
+    for (int64_t t = 0; t < v->kk; t++)
+        taps[t] = (struct conv_tap){t / v->kw * v->dh - v->ph, t % v->kw * v->dw - v->pw};
 }
