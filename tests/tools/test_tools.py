@@ -668,7 +668,7 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
                                '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
                               env=ENV, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+ \d+% of fma$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
         self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
 
@@ -699,10 +699,17 @@ printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
 ''')
         os.chmod(peer, 0o755)
         done = self.compare('--peer', 'torch', '--peer', 'jax', '--python', peer, '--rounds', '3', '--filter', 'sum_',
-                            '--budget', '0.001', '--modes', 'eager')
+                            '--budget', '0.001', '--modes', 'eager', '--markdown', str(self.dir / 'table.md'))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}$')
-        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2}$')
+        table = (self.dir / 'table.md').read_text()
+        self.assertIn('| row | ours, ms | torch, ms | ratio | jax, ms | ratio | share of the ceiling |\n', table)
+        self.assertIn('| **matrix** | | | | | | |\n', table)
+        self.assertRegex(table, r'(?m)^\| `sum_all` \| \S+ eager( \| 2e\+03 compile \| \d+\.\d\d){2}'
+                                r' \| \d+% of read \|$')
+        self.assertRegex(table, r'(?m)^jax: geometric mean of 1 ratios \d+\.\d\d; below 0\.97: none\.$')
+        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}'
+                                      r' \d+% of read$')
+        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2} +\d+% of read$')
         self.assertIn('jax: sum_rows eager failed: no', done.stdout)
         order = (self.dir / 'order').read_text().split()
         self.assertEqual(order, ['torch', 'jax', 'torch', 'jax', 'jax', 'torch'])
