@@ -180,9 +180,29 @@ void conform_conv2d_input_grad(const char *op)
     odd_weights(op, INFINITY);
 }
 
+// A pixel that is no number shows in the taps that meet it with a gradient, not in one that meets it beyond the edge.
+static void odd_pixels(const char *op, float odd)
+{
+    const float x[2][4] = {{1, 2, 3, odd}, {4, 5, 6, odd}}, dy[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *t = kiln_conv2d_weight_grad(kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 2, 4), x),
+                                             kiln_from_data(suite.dev, KILN_F32, KILN_SHAPE(1, 1, 2, 4), dy), 1, 3,
+                                             KILN_CONV2D_GRAD(.padding = {0, 1}));
+    record.cases++;
+    struct host h = no_error(op) ? host_read(t) : (struct host){0};
+    if (h.n && !suite.is_null && h.v[0] != 2 * 1 + 3 * 2 + 4 * 3 + 6 * 4 + 7 * 5 + 8 * 6)
+        record_mistake("%s: with %g in the last column the first tap is %Lg", op, (double)odd, h.v[0]);
+    if (h.n && !suite.is_null && (isfinite(h.v[1]) || isfinite(h.v[2])))
+        record_mistake("%s: %g in the last column is lost: %Lg %Lg", op, (double)odd, h.v[1], h.v[2]);
+    host_free(&h);
+    kiln_scope_end(&scope);
+}
+
 void conform_conv2d_weight_grad(const char *op)
 {
     conv_backward(op, true);
+    odd_pixels(op, NAN);
+    odd_pixels(op, INFINITY);
 }
 
 // --- pooling

@@ -5,13 +5,14 @@
 
 struct conv_job {
     struct conv v;
-    struct conv_side x, w, bias, y;
+    struct conv_side x, bias, y; // no bias: its operand is NULL
     const char *weight;
     int64_t ld_w, band, bands;
 };
 
 static void add_bias(const struct conv_job *j, int64_t o0, int64_t outputs, void *out, int64_t ld, int64_t n)
 {
+    if (!j->bias.o) return;
     bool immediate = j->bias.o->flags & OPERAND_IMMEDIATE;
     if (immediate && j->bias.o->address == 0) return;
     for (int64_t o = 0; o < outputs; o++) {
@@ -88,15 +89,22 @@ static kiln_status run_grid(const struct conv_job *j)
     return CPU_FN(cpu_conv_grid)(&g);
 }
 
+kiln_status CPU_FN(cpu_conv_by_taps)(const struct conv *v, const struct conv_side *x, const struct conv_side *y,
+                                     const char *weight, int64_t ld_w)
+{
+    struct conv_job j = {.v = *v, .x = *x, .y = *y, .weight = weight, .ld_w = ld_w};
+    return run_direct(&j);
+}
+
 kiln_status CPU_FN(cpu_kernel_conv2d)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
     struct conv_job j = {.v = conv_read(l)};
     const struct conv *v = &j.v;
-    j.x = conv_side(l, 0, v->cls), j.w = conv_side(l, 1, v->cls), j.bias = conv_side(l, 2, v->cls),
-    j.y = conv_side(l, 3, v->cls);
+    struct conv_side w = conv_side(l, 1, v->cls);
+    j.x = conv_side(l, 0, v->cls), j.bias = conv_side(l, 2, v->cls), j.y = conv_side(l, 3, v->cls);
     void *packed = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(v->o * v->taps * v->size_B));
     if (!packed) return error_pending;
-    j.weight = CPU_FN(cpu_conv_weight)(v, &j.w, packed, &j.ld_w);
+    j.weight = CPU_FN(cpu_conv_weight)(v, &w, packed, &j.ld_w);
     return conv_is_direct(v, &j.x) ? run_direct(&j) : run_grid(&j);
 }

@@ -72,10 +72,8 @@ static void pack_gradients(const struct weight_grad_job *j, const struct weight_
         struct gemm_matrix b = {.col = j->dy.o->strides[1], .dtype = j->dy.o->dtype};
         run = run_at(j, first + i, count - i, &b.row);
         if (j->few) {
-            for (int64_t o = 0; o < u->outputs; o++)
-                CPU_FN(cpu_loads)
-                [b.dtype][j->g.cls](u->panels + (o * j->step + i) * size_B, gradient_at(j, at + o, first + i), run,
-                                    b.row);
+            for (int64_t o = 0; o < u->outputs; o++) CPU_FN(cpu_loads)
+            [b.dtype][j->g.cls](u->panels + (o * j->step + i) * size_B, gradient_at(j, at + o, first + i), run, b.row);
             continue;
         }
         for (int64_t o = 0; o < u->outputs; o += wide) {
@@ -157,17 +155,19 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
+static void add_all(enum scalar_class cls, void *sums, const void *more, int64_t n)
+{
+    float *f = sums;
+    double *d = sums;
+    for (int64_t i = 0; i < n && cls == CLASS_F32; i++) f[i] += ((const float *)more)[i];
+    for (int64_t i = 0; i < n && cls != CLASS_F32; i++) d[i] += ((const double *)more)[i];
+}
+
 static void add_parts(const struct weight_grad_job *j, int64_t group, int64_t channel, int64_t channels)
 {
     const struct conv_grid *g = &j->g;
-    int64_t n = channels * g->n_taps * j->ld;
-    for (int64_t p = 1; p < j->parts; p++) {
-        char *a = sums_of(j, 0, group, channel), *b = sums_of(j, p, group, channel);
-        float *f = (float *)(void *)a, *more_f = (float *)(void *)b;
-        double *d = (double *)(void *)a, *more_d = (double *)(void *)b;
-        for (int64_t i = 0; i < n && g->cls == CLASS_F32; i++) f[i] += more_f[i];
-        for (int64_t i = 0; i < n && g->cls != CLASS_F32; i++) d[i] += more_d[i];
-    }
+    for (int64_t p = 1; p < j->parts; p++)
+        add_all(g->cls, sums_of(j, 0, group, channel), sums_of(j, p, group, channel), channels * g->n_taps * j->ld);
 }
 
 // A unit is STORED channels of a group, whose taps follow each other in a dense gradient.
@@ -225,10 +225,60 @@ static kiln_status multiply(struct weight_grad_job *j)
                         store_units, j);
 }
 
+struct direct_grad_job {
+    struct conv v;
+    struct conv_side x, dy, dw;
+    int64_t parts, band;
+    char *sums; // [part][group][output] x taps
+};
+
+static kiln_status run_direct(void *user, int64_t begin, int64_t end)
+{
+    const struct direct_grad_job *j = user;
+    const struct conv *v = &j->v;
+    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)conv_direct_grad_B(v, j->band));
+    if (!scratch) return error_pending;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t part = i / v->groups, first = v->n * part / j->parts, last = v->n * (part + 1) / j->parts;
+        char *sums = j->sums + i * v->og * v->taps * v->size_B;
+        memset(sums, 0, (size_t)(v->og * v->taps * v->size_B));
+        for (int64_t n = first; n < last; n++)
+            for (int64_t y = 0; y < v->oh; y += j->band) CPU_FN(cpu_conv_direct_grad)
+        (v, &j->x, &j->dy, n, i % v->groups, y, least(v->oh - y, j->band), scratch, sums);
+    }
+    return KILN_OK;
+}
+
+static kiln_status by_groups(struct direct_grad_job *j)
+{
+    enum { FEW_GROUPS = 8, MOST_PARTS = 16 };
+    const struct conv *v = &j->v;
+    int64_t all = v->o * v->taps;
+    j->parts = v->groups < FEW_GROUPS ? least(MOST_PARTS, v->n > 0 ? v->n : 1) : 1;
+    j->band = conv_band(v);
+    j->sums = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(j->parts * all * v->size_B));
+    if (!j->sums) return error_pending;
+    int64_t cost = v->og * v->taps * v->oh * v->ow / 16 * (v->n / j->parts + 1) + 64;
+    TRY(cpu_parallel(j->parts * v->groups, cost, run_direct, j));
+    for (int64_t p = 1; p < j->parts; p++) add_all(v->cls, j->sums, j->sums + p * all * v->size_B, all);
+    const char *src = j->sums;
+    for (int64_t o = 0; o < v->o; o++)
+        for (int64_t c = 0; c < v->cg; c++)
+            for (int64_t ky = 0; ky < v->kh; ky++, src += v->kw * v->size_B)
+                CPU_FN(cpu_stores)
+                [j->dw.o->dtype][v->cls](conv_at(&j->dw, o, c, ky, 0), src, v->kw, j->dw.o->strides[3]);
+    return KILN_OK;
+}
+
 kiln_status CPU_FN(cpu_kernel_conv2d_weight_grad)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
     struct conv v = conv_read(l);
+    struct conv_side x = conv_side(l, 0, v.cls);
+    if (conv_is_direct(&v, &x) && v.o * v.taps * v.oh * v.ow > 0) {
+        struct direct_grad_job d = {.v = v, .x = x, .dy = conv_side(l, 1, v.cls), .dw = conv_side(l, 2, v.cls)};
+        return by_groups(&d);
+    }
     struct conv_tap *taps = cpu_scratch(CPU_SCRATCH_STATE, (size_t)(v.kk + 1) * sizeof *taps);
     if (!taps) return error_pending;
     CPU_FN(cpu_conv_taps)(&v, taps);
@@ -246,7 +296,7 @@ kiln_status CPU_FN(cpu_kernel_conv2d_weight_grad)(const struct launch *l, int64_
                              .taps = taps,
                              .n_taps = v.kk,
                              .cls = v.cls,
-                             .x = conv_side(l, 0, v.cls)};
+                             .x = x};
     j.kind = v.cls == CLASS_F64 ? &CPU_FN(cpu_gemm_f64) : &CPU_FN(cpu_gemm_f32);
     j.places = v.n * v.oh * v.ow;
     return v.o * v.taps > 0 ? multiply(&j) : KILN_OK;

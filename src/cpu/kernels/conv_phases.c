@@ -98,6 +98,26 @@ static kiln_status run_phase(const struct conv *v, const struct launch *l, struc
     return CPU_FN(cpu_conv_grid)(&g);
 }
 
+// The forward convolution that gives dx with stride 1: of gradients, with the weight turned over.
+static struct conv turned_over(const struct conv *v)
+{
+    struct conv t = *v;
+    t.c = v->o, t.o = v->c, t.cg = v->og, t.og = v->cg, t.taps = v->og * v->kk;
+    t.h = v->oh, t.w = v->ow, t.oh = v->h, t.ow = v->w;
+    t.ph = (v->kh - 1) * v->dh - v->ph, t.pw = (v->kw - 1) * v->dw - v->pw;
+    return t;
+}
+
+static kiln_status run_turned(const struct launch *l, const struct conv *t, struct turn_job *j, struct phase *p)
+{
+    struct conv_side dy = conv_side(l, 0, t->cls), dx = conv_side(l, 2, t->cls);
+    p->n_taps = t->kk;
+    for (int64_t k = 0; k < t->kk; k++) p->which[k] = t->kk - 1 - k;
+    int64_t blocks = (t->og + TURNED - 1) / TURNED;
+    TRY(cpu_parallel(t->groups * blocks, t->taps * TURNED, turn_units, j));
+    return CPU_FN(cpu_conv_by_taps)(t, &dy, &dx, j->to, t->taps);
+}
+
 kiln_status CPU_FN(cpu_conv_phases)(const struct launch *l, const struct conv *v, const char *weight, int64_t ld_w)
 {
     struct phase p = {0};
@@ -107,6 +127,9 @@ kiln_status CPU_FN(cpu_conv_phases)(const struct launch *l, const struct conv *v
     p.taps = (struct conv_tap *)(void *)memory;
     p.which = (int64_t *)(void *)(memory + taps_B);
     struct turn_job j = {.v = v, .p = &p, .weight = weight, .ld_w = ld_w, .to = memory + taps_B + which_B};
+    struct conv turned = turned_over(v);
+    struct conv_side dy = conv_side(l, 0, v->cls);
+    if (v->sh == 1 && v->sw == 1 && v->n > 0 && conv_is_direct(&turned, &dy)) return run_turned(l, &turned, &j, &p);
     for (p.down = 0; p.down < v->sh && p.down < v->h; p.down++)
         for (p.right = 0; p.right < v->sw && p.right < v->w; p.right++) TRY(run_phase(v, l, &p, &j));
     return KILN_OK;

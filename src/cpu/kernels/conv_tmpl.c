@@ -1,6 +1,6 @@
 // The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an
 // image, the product where there is no BLAS, and outputs without columns. In: T, VECTOR, ROWS, SCATTER, LOOPS, FILL,
-// SUM, SUMS, DOT.
+// SUM, SUMS, DOT, FINITE.
 
 // What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
 // A short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its
@@ -114,7 +114,16 @@ static T DOT(const T *x, const T *y, int64_t n)
     for (int k = 0; k < LANES; k++) sum += all[k];
     return sum;
 }
+
+static bool FINITE(const T *x, int64_t n)
+{
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i] - x[i];
+    return sum == 0;
+}
 #undef DOT
+#undef FINITE
 #undef T
 #undef ROWS
 #undef SCATTER
