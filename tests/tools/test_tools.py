@@ -596,6 +596,8 @@ class Bench(Common):
         self.assertEqual(rows['sum_all']['ceiling'], 'read')
         self.assertGreater(rows['sum_all']['share'], 0)
         self.assertIn('<th>sum_all</th>', page.read_text())
+        self.assertIn('<title>sum_all jit: ', page.read_text())
+        self.assertIn('class=roof', page.read_text())
 
     def test_every_row_runs(self):
         if SANITIZED:
