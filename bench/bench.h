@@ -178,6 +178,7 @@ extern const char *const memory_keys[6];
 void write_row(const struct row *r, FILE *f); // one line of text
 void write_json(const struct report *r, FILE *f);
 void write_html(const struct report *r, FILE *f);
+void write_roofline(const struct report *r, FILE *f); // roofline.c
 void write_json_string(const char *s, FILE *f);
 
 // compare.c: prints ratios, peer time over ours. 0, or 1 after a message on stderr.

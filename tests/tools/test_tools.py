@@ -596,6 +596,8 @@ class Bench(Common):
         self.assertEqual(rows['sum_all']['ceiling'], 'read')
         self.assertGreater(rows['sum_all']['share'], 0)
         self.assertIn('<th>sum_all</th>', page.read_text())
+        self.assertIn('<title>sum_all jit: ', page.read_text())
+        self.assertIn('class=roof', page.read_text())
 
     def test_every_row_runs(self):
         if SANITIZED:
@@ -780,6 +782,14 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
                             ('first_call cold', 70), ('first_call warm', 70)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
+        held = ('--compiler', 'gcc-1', '--results', str(self.dir))
+        self.assertEqual(self.instructions(*held, PROGRAM).returncode, 77)
+        self.assertEqual(self.instructions(*held, '--write', PROGRAM).returncode, 0)
+        self.assertEqual(self.instructions(*held, PROGRAM).returncode, 0)
+        done = self.instructions(*held, other)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('cold_start: 60 instructions, 2.000 of the 30 before', done.stdout)
+        self.assertEqual(self.instructions('--write', PROGRAM).returncode, 2)
         done = self.instructions(str(self.dir / 'absent'))
         self.assertEqual(done.returncode, 2)
         self.assertIn('there is no program', done.stderr)
