@@ -127,10 +127,9 @@ void CPU_FN(cpu_conv_direct_grad)(const struct conv *v, const struct conv_side *
         int64_t length = finite ? used : v->ow, step = f.columns * size_B;
         for (int64_t o = 0; o < v->og; o++)
             for (int64_t t = 0; t < v->kk; t++)
-                for (int64_t r = 0; r < (finite ? 1 : rows); r++)
-                    CPU_FN(cpu_conv_dot)
-                    (v->cls, image + offset_of(v, &f, t) * size_B + r * step, gradients + o * f.sums_B + r * step,
-                     length, true, sums + (o * v->taps + c * v->kk + t) * size_B);
+                for (int64_t r = 0; r < (finite ? 1 : rows); r++) CPU_FN(cpu_conv_dot)
+        (v->cls, image + offset_of(v, &f, t) * size_B + r * step, gradients + o * f.sums_B + r * step, length, true,
+         sums + (o * v->taps + c * v->kk + t) * size_B);
     }
 }
 

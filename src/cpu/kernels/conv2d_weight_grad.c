@@ -264,9 +264,8 @@ static kiln_status by_groups(struct direct_grad_job *j)
     const char *src = j->sums;
     for (int64_t o = 0; o < v->o; o++)
         for (int64_t c = 0; c < v->cg; c++)
-            for (int64_t ky = 0; ky < v->kh; ky++, src += v->kw * v->size_B)
-                CPU_FN(cpu_stores)
-                [j->dw.o->dtype][v->cls](conv_at(&j->dw, o, c, ky, 0), src, v->kw, j->dw.o->strides[3]);
+            for (int64_t ky = 0; ky < v->kh; ky++, src += v->kw * v->size_B) CPU_FN(cpu_stores)
+    [j->dw.o->dtype][v->cls](conv_at(&j->dw, o, c, ky, 0), src, v->kw, j->dw.o->strides[3]);
     return KILN_OK;
 }
 
