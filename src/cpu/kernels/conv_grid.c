@@ -11,8 +11,8 @@ struct grid_job {
     const struct conv_grid *g;
     const struct gemm_kind *kind;
     int64_t places, panels, blocks, parts; // panels of a group, in blocks; parts of its outputs
-    int64_t step;                          // channels at a time
-    bool as_it_lies, in_place;             // pixels are rows of the product; results are
+    int64_t step; // channels at a time: equal passes of about as many positions as fit into the nearest cache
+    bool as_it_lies, in_place; // pixels are rows of the product; results are
 };
 
 struct grid_unit {
@@ -184,8 +184,10 @@ kiln_status CPU_FN(cpu_conv_grid)(const struct conv_grid *g)
     j.places = g->images * g->oh * g->ow;
     if (j.places == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
     j.panels = in_parts(j.places, j.kind->tiles.columns);
-    j.step = g->n_taps > 0 && g->n_taps < j.kind->tiles.k ? j.kind->tiles.k / g->n_taps : 1;
-    j.step = least(j.step, g->channels > 0 ? g->channels : 1);
+    int64_t k = j.kind->tiles.k, passes = (g->channels * g->n_taps + k / 2) / k;
+    passes = least(passes > 1 ? passes : 1, g->channels > 0 ? g->channels : 1);
+    j.step = in_parts(g->channels, passes);
+    if (j.step < 1) j.step = 1;
     j.in_place = is_dense(&g->y, g->oh, g->ow);
     bool one = g->n_taps == 1 && g->taps->y == 0 && g->taps->x == 0 && g->sh == 1 && g->sw == 1;
     j.as_it_lies = one && g->oh == g->h && g->ow == g->w && is_dense(&g->x, g->h, g->w) && g->outputs <= FEW_OUTPUTS;
