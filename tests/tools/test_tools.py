@@ -566,8 +566,8 @@ class Bench(Common):
             self.assertEqual(set(rows[:own]), {*names} | missing)
         self.assertGreater(own, 100)
         self.assertEqual(rows[own:],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step', 'new_shape',
-                          'resnet_sizes'])
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step',
+                          'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
         self.assertEqual(self.good('--list', '--group', 'call').split(), ['dispatch_1000', 'products_128'])
         self.bad(2, 'no such group: "sums"', '--group', 'sums')
