@@ -73,7 +73,7 @@ PACK void meet_taps(const struct meeting *m, const struct conv_side *x, const ch
         at_B[t] = m->pixel[t] * size_B;
     }
     for (int64_t c = 0; c < channels; c++, plane += next_B, to += channel_B)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int64_t t = 0; t < taps; t++) {
             __m512 v = load_some(low[t], plane + at_B[t], dtype);
             if (step == 2)
@@ -89,6 +89,9 @@ PACK void meet_16(const struct meeting *m, const struct conv_side *x, const char
     case 1: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 1); return;
     case 2: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 2); return;
     case 3: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 3); return;
+    case 4: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 4); return;
+    case 5: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 5); return;
+    case 7: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 7); return;
     default: meet_taps(m, x, plane, channels, to, dtype, size_B, step, m->taps); return;
     }
 }
