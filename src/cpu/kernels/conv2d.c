@@ -86,7 +86,7 @@ static kiln_status run_grid(const struct conv_job *j)
     bool biased = !(j->bias.o->flags & OPERAND_IMMEDIATE) || j->bias.o->address != 0;
     struct conv_grid g = {v->n,  v->h, v->w,  v->oh,     v->ow,   v->sh,  v->sw, v->groups, v->cg,
                           v->og, taps, v->kk, j->weight, j->ld_w, v->cls, j->x,  j->y,      biased ? &j->bias : NULL};
-    return CPU_FN(cpu_conv_grid)(&g);
+    return CPU_FN(cpu_conv_grids)(&g, 1);
 }
 
 kiln_status CPU_FN(cpu_conv_by_taps)(const struct conv *v, const struct conv_side *x, const struct conv_side *y,

@@ -8,7 +8,7 @@
 #include "cpu/kernels/conv_grid.h"
 #include "cpu/kernels/gemm_kind.h"
 
-enum { BEHIND = 16, ROWS = 72, FEW_OUTPUTS = 4, STORED = 16 };
+enum { BEHIND = 16, ROWS = 147, FEW_OUTPUTS = 4, STORED = 16 };
 
 struct weight_grad_job {
     struct conv_grid g; // its x alone

@@ -15,6 +15,11 @@ struct grid_job {
     bool as_it_lies, in_place; // pixels are rows of the product; results are
 };
 
+struct grid_jobs {
+    struct grid_job of[CONV_GRIDS]; // all in as many blocks and parts
+    int64_t n;
+};
+
 struct grid_unit {
     int64_t group, o0, outputs, panel0, panels;
     char *piece, *sums;
@@ -129,28 +134,39 @@ static void finish_panel(const struct grid_job *j, const struct grid_unit *u, co
     }
 }
 
+static void run_unit(const struct grid_job *j, struct grid_unit *u)
+{
+    const struct conv_grid *g = j->g;
+    for (int64_t c = 0; c == 0 || c < g->channels; c += j->step)
+        for (int64_t k = 0; k < u->panels; k++) {
+            struct conv_panel p = panel_at(j, u->panel0 + k);
+            multiply_panel(j, u, &p, c, least(g->channels - c, j->step));
+        }
+    for (int64_t k = 0; k < u->panels; k++) {
+        struct conv_panel p = panel_at(j, u->panel0 + k);
+        finish_panel(j, u, &p);
+    }
+}
+
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
-    const struct grid_job *j = user;
+    const struct grid_jobs *jobs = user;
+    const struct grid_job *j = jobs->of;
     const struct conv_grid *g = j->g;
-    int64_t wide_B = j->kind->tiles.columns * j->kind->unit_B, piece_B = j->step * g->n_taps * wide_B;
+    int64_t wide_B = j->kind->tiles.columns * j->kind->unit_B, piece_B = 0;
+    for (int64_t k = 0; k < jobs->n; k++) {
+        int64_t one_B = jobs->of[k].step * jobs->of[k].g->n_taps * wide_B;
+        if (one_B > piece_B) piece_B = one_B;
+    }
     int64_t most = in_parts(j->panels, j->blocks), outputs = in_parts(g->outputs, j->parts);
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(piece_B + most * outputs * wide_B + 64));
     if (!scratch) return error_pending;
     for (int64_t i = begin; i < end; i++) {
-        int64_t block = i % j->blocks, part = i / j->blocks % j->parts;
-        struct grid_unit u = {.group = i / j->blocks / j->parts, .piece = scratch, .sums = scratch + piece_B};
+        int64_t unit = i / jobs->n, block = unit % j->blocks, part = unit / j->blocks % j->parts;
+        struct grid_unit u = {.group = unit / j->blocks / j->parts, .piece = scratch, .sums = scratch + piece_B};
         u.o0 = g->outputs * part / j->parts, u.outputs = g->outputs * (part + 1) / j->parts - u.o0;
         u.panel0 = j->panels * block / j->blocks, u.panels = j->panels * (block + 1) / j->blocks - u.panel0;
-        for (int64_t c = 0; c == 0 || c < g->channels; c += j->step)
-            for (int64_t k = 0; k < u.panels; k++) {
-                struct conv_panel p = panel_at(j, u.panel0 + k);
-                multiply_panel(j, &u, &p, c, least(g->channels - c, j->step));
-            }
-        for (int64_t k = 0; k < u.panels; k++) {
-            struct conv_panel p = panel_at(j, u.panel0 + k);
-            finish_panel(j, &u, &p);
-        }
+        run_unit(&jobs->of[i % jobs->n], &u);
     }
     return KILN_OK;
 }
@@ -177,12 +193,11 @@ static void divide(struct grid_job *j)
         j->parts = least(in_parts(g->outputs, FEW), in_parts(units, others));
 }
 
-kiln_status CPU_FN(cpu_conv_grid)(const struct conv_grid *g)
+static struct grid_job job_of(const struct conv_grid *g)
 {
     enum { FEW_OUTPUTS = 128 };
     struct grid_job j = {.g = g, .kind = g->cls == CLASS_F64 ? &CPU_FN(cpu_gemm_f64) : &CPU_FN(cpu_gemm_f32)};
     j.places = g->images * g->oh * g->ow;
-    if (j.places == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
     j.panels = in_parts(j.places, j.kind->tiles.columns);
     int64_t k = j.kind->tiles.k, passes = (g->channels * g->n_taps + k / 2) / k;
     passes = least(passes > 1 ? passes : 1, g->channels > 0 ? g->channels : 1);
@@ -192,7 +207,19 @@ kiln_status CPU_FN(cpu_conv_grid)(const struct conv_grid *g)
     bool one = g->n_taps == 1 && g->taps->y == 0 && g->taps->x == 0 && g->sh == 1 && g->sw == 1;
     j.as_it_lies = one && g->oh == g->h && g->ow == g->w && is_dense(&g->x, g->h, g->w) && g->outputs <= FEW_OUTPUTS;
     divide(&j);
-    int64_t units = g->groups * j.parts * j.blocks;
-    int64_t size = g->outputs * g->channels * g->n_taps * j.places * g->groups / units;
-    return cpu_parallel(units, size / 16 + 64, run_units, &j);
+    return j;
+}
+
+kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n)
+{
+    struct grid_jobs jobs = {.n = n};
+    int64_t size = 0;
+    if (g->images * g->oh * g->ow == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
+    for (int64_t i = 0; i < n; i++) {
+        jobs.of[i] = job_of(g + i);
+        size += g->outputs * g->channels * g[i].n_taps;
+    }
+    const struct grid_job *j = jobs.of;
+    int64_t units = g->groups * j->parts * j->blocks * n;
+    return cpu_parallel(units, size * j->places * g->groups / units / 16 + 64, run_units, &jobs);
 }

@@ -28,7 +28,10 @@ struct conv_panel {
 };
 
 // Each result is summed over channels and taps in an order that depends on their numbers alone.
-kiln_status CPU_FN(cpu_conv_grid)(const struct conv_grid *g);
+// The n grids, at most CONV_GRIDS, differ in taps and weight and in where their results start; places of theirs that
+// are neighbours are done one after the other.
+enum { CONV_GRIDS = 16 };
+kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n);
 
 // Where taps of the kernel lie from a place of the forward grid.
 void CPU_FN(cpu_conv_taps)(const struct conv *v, struct conv_tap *taps);

@@ -58,39 +58,27 @@ PACK __m512 load_some(__mmask16 some, const char *at, const unsigned dtype)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-// Places one or two pixels apart, 16 at once; a number of taps that is a constant leaves their masks in registers.
-PACK void meet_taps(const struct meeting *m, const struct conv_side *x, const char *plane, int64_t channels, char *to,
-                    const unsigned dtype, const int size_B, const int step, const int64_t taps)
+// Places one or two pixels apart, 16 at once.
+PACK void meet_16(const struct meeting *m, const struct conv_side *x, const char *plane, int64_t channels, char *to,
+                  const unsigned dtype, const int size_B, const int step)
 {
     __mmask16 all = first_16(m->places), low[SIDE_BY_SIDE], high[SIDE_BY_SIDE];
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    int64_t at_B[SIDE_BY_SIDE], next_B = x->o->strides[1] * size_B, channel_B = m->channel_B, row_B = m->row_B;
-    for (int64_t t = 0; t < taps; t++) {
+    __m512i even = _mm512_add_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                    _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    for (int64_t t = 0; t < m->taps; t++) {
         uint32_t first = (uint32_t)first_32(m->from[t] * step), past = (uint32_t)first_32((m->to[t] - 1) * step + 1);
         uint32_t inside = m->to[t] > m->from[t] ? past & ~first : 0;
         low[t] = (__mmask16)inside;
         high[t] = (__mmask16)(inside >> 16);
-        at_B[t] = m->pixel[t] * size_B;
     }
-    for (int64_t c = 0; c < channels; c++, plane += next_B, to += channel_B)
-#pragma GCC unroll 4
-        for (int64_t t = 0; t < taps; t++) {
-            __m512 v = load_some(low[t], plane + at_B[t], dtype);
-            if (step == 2)
-                v = _mm512_permutex2var_ps(v, even, load_some(high[t], plane + at_B[t] + 16 * size_B, dtype));
-            _mm512_mask_storeu_ps(to + t * row_B, all, v);
+    int64_t next_B = x->o->strides[1] * size_B;
+    for (int64_t c = 0; c < channels; c++, plane += next_B, to += m->channel_B)
+        for (int64_t t = 0; t < m->taps; t++) {
+            const char *at = plane + m->pixel[t] * size_B;
+            __m512 v = load_some(low[t], at, dtype);
+            if (step == 2) v = _mm512_permutex2var_ps(v, even, load_some(high[t], at + 16 * size_B, dtype));
+            _mm512_mask_storeu_ps(to + t * m->row_B, all, v);
         }
-}
-
-PACK void meet_16(const struct meeting *m, const struct conv_side *x, const char *plane, int64_t channels, char *to,
-                  const unsigned dtype, const int size_B, const int step)
-{
-    switch (m->taps) {
-    case 1: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 1); return;
-    case 2: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 2); return;
-    case 3: meet_taps(m, x, plane, channels, to, dtype, size_B, step, 3); return;
-    default: meet_taps(m, x, plane, channels, to, dtype, size_B, step, m->taps); return;
-    }
 }
 
 #define MEET(name, dtype, size_B, step)                                                                            \

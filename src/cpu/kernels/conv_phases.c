@@ -68,16 +68,24 @@ static kiln_status turn_units(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
-static kiln_status run_phase(const struct conv *v, const struct launch *l, struct phase *p, const struct turn_job *j)
+struct grids { // that wait to be done together
+    struct conv_grid of[CONV_GRIDS];
+    struct launch_operand at[CONV_GRIDS];
+    int64_t n;
+};
+
+static kiln_status do_grids(struct grids *g)
+{
+    for (int64_t i = 0; i < g->n; i++) g->of[i].y.o = &g->at[i];
+    kiln_status status = g->n > 0 ? CPU_FN(cpu_conv_grids)(g->of, g->n) : KILN_OK;
+    g->n = 0;
+    return status;
+}
+
+static kiln_status add_phase(const struct conv *v, const struct launch *l, const struct phase *p,
+                             const struct turn_job *j, struct grids *to)
 {
     struct conv_side dx = conv_side(l, 2, v->cls);
-    struct launch_operand there = *dx.o;
-    there.strides[2] *= v->sh, there.strides[3] *= v->sw;
-    dx.base = conv_at(&dx, 0, 0, p->down, p->right);
-    dx.o = &there;
-    list_taps(v, p);
-    int64_t blocks = (v->cg + TURNED - 1) / TURNED;
-    TRY(cpu_parallel(v->groups * blocks, v->og * p->n_taps * TURNED, turn_units, (void *)(uintptr_t)j));
     struct conv_grid g = {.images = v->n,
                           .h = v->oh,
                           .w = v->ow,
@@ -93,9 +101,16 @@ static kiln_status run_phase(const struct conv *v, const struct launch *l, struc
                           .cls = v->cls,
                           .x = conv_side(l, 0, v->cls),
                           .y = dx};
+    int64_t blocks = (v->cg + TURNED - 1) / TURNED;
+    TRY(cpu_parallel(v->groups * blocks, v->og * p->n_taps * TURNED, turn_units, (void *)(uintptr_t)j));
     g.oh = (v->h - p->down + v->sh - 1) / v->sh;
     g.ow = (v->w - p->right + v->sw - 1) / v->sw;
-    return CPU_FN(cpu_conv_grid)(&g);
+    g.y.base = conv_at(&dx, 0, 0, p->down, p->right);
+    if (to->n == CONV_GRIDS || (to->n > 0 && (to->of->oh != g.oh || to->of->ow != g.ow))) TRY(do_grids(to));
+    to->at[to->n] = *dx.o;
+    to->at[to->n].strides[2] *= v->sh, to->at[to->n].strides[3] *= v->sw;
+    to->of[to->n++] = g;
+    return KILN_OK;
 }
 
 // The forward convolution that gives dx with stride 1: of gradients, with the weight turned over.
@@ -130,7 +145,14 @@ kiln_status CPU_FN(cpu_conv_phases)(const struct launch *l, const struct conv *v
     struct conv turned = turned_over(v);
     struct conv_side dy = conv_side(l, 0, v->cls);
     if (v->sh == 1 && v->sw == 1 && v->n > 0 && conv_is_direct(&turned, &dy)) return run_turned(l, &turned, &j, &p);
+    // Each tap is one phase's, so that the lists and weights of all take no more room than the kernel's.
+    struct grids grids = {.n = 0};
     for (p.down = 0; p.down < v->sh && p.down < v->h; p.down++)
-        for (p.right = 0; p.right < v->sw && p.right < v->w; p.right++) TRY(run_phase(v, l, &p, &j));
-    return KILN_OK;
+        for (p.right = 0; p.right < v->sw && p.right < v->w; p.right++) {
+            list_taps(v, &p);
+            TRY(add_phase(v, l, &p, &j, &grids));
+            p.taps += p.n_taps, p.which += p.n_taps;
+            j.to += p.n_taps * v->o * v->cg * v->size_B;
+        }
+    return do_grids(&grids);
 }
