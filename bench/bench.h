@@ -167,6 +167,8 @@ void measure_warm_gpt(const struct plan *p, struct row *out);
 int warm_gpt_child(const struct plan *p);
 // files.c: reading a file of graphs with 100 MB of weights.
 void measure_import(const struct plan *p, kiln_device *dev, struct row *out);
+// busy.c: mlp_step while two other processes want each processor.
+void measure_busy(const struct plan *p, kiln_device *dev, struct row *out);
 // shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
 // residual network of images.
 enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };

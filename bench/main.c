@@ -46,8 +46,8 @@ static bool chosen_case(const struct plan *p, const struct bench_case *c)
 }
 
 static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
-                  warm_row[] = "warm_gpt",
-                  import_row[] = "import_100mb", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
+                  warm_row[] = "warm_gpt", import_row[] = "import_100mb",
+                  busy_row[] = "busy_step", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
                   *const shape_modes[] = {"softmax", "gpt_step", "jit"};
 
 static int list_rows(const struct plan *p)
@@ -61,6 +61,7 @@ static int list_rows(const struct plan *p)
     if (chosen(p, first_row)) printf("%s\n", first_row);
     if (chosen(p, warm_row)) printf("%s\n", warm_row);
     if (chosen(p, import_row)) printf("%s\n", import_row);
+    if (chosen(p, busy_row)) printf("%s\n", busy_row);
     for (int k = SHAPES_TRAINING; k < SHAPES_COUNT; k++)
         if (chosen(p, shape_rows[k])) printf("%s\n", shape_rows[k]);
     return 0;
@@ -134,6 +135,12 @@ static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, s
         struct row *r = report_add(report, import_row, "eager");
         if (!r) return false;
         measure_import(p, dev, r);
+        ok &= show(r);
+    }
+    if (on_cpu && p->modes[MODE_JIT] && chosen(p, busy_row)) {
+        struct row *r = report_add(report, busy_row, "jit");
+        if (!r) return false;
+        measure_busy(p, dev, r);
         ok &= show(r);
     }
     for (enum shape_row k = 0; k < SHAPES_COUNT; k++) {

@@ -240,7 +240,7 @@ def capability_77(build, source, bench, info):
     """Where ops of a bench row fuse, the captured row takes fewer launches, and less time."""
     one_op = {'softmax', 'layer_norm', 'conv3x3', 'matmul_f32', 'matmul_bf16', 'matmul_f16', 'matmul_batch', 'conv1d',
               'conv_transpose2d', 'solve', 'solve_batch'}
-    others = {'cold_start', 'first_call', 'train_10000', 'warm_gpt', 'import_100mb'}
+    others = {'cold_start', 'first_call', 'train_10000', 'warm_gpt', 'import_100mb', 'busy_step'}
     listed = set(run(bench, '--list').stdout.split())
     for device in ['cpu', 'vulkan'] if has_vulkan(info) else ['cpu']:
         rows = {}

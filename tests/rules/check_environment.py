@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-PLAIN = {'KILN_CPU_ISA', 'KILN_DEBUG', 'KILN_DEVICE', 'KILN_JIT', 'KILN_JIT_RECOMPILES', 'KILN_LAUNCH_BLOCKING',
+PLAIN = {'OMP_WAIT_POLICY', 'KILN_CPU_ISA', 'KILN_DEBUG', 'KILN_DEVICE', 'KILN_JIT', 'KILN_JIT_RECOMPILES', 'KILN_LAUNCH_BLOCKING',
          'KILN_LOG', 'KILN_MODE', 'KILN_WAIT_S', 'OPENBLAS_CORETYPE', 'NO_COLOR', 'TERM', 'COLUMNS'}
 CHANGES = {'src/cpu/blas.c'}
 ASKS = re.compile(r'(?<!\w)(secure_)?getenv\(\s*("?)(\w+)')

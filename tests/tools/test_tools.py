@@ -566,8 +566,8 @@ class Bench(Common):
             self.assertEqual(set(rows[:own]), {*names} | missing)
         self.assertGreater(own, 100)
         self.assertEqual(rows[own:],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'new_shape',
-                          'resnet_sizes'])
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step',
+                          'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
         self.assertEqual(self.good('--list', '--group', 'call').split(), ['dispatch_1000', 'products_128'])
         self.bad(2, 'no such group: "sums"', '--group', 'sums')
@@ -604,7 +604,7 @@ class Bench(Common):
             self.skipTest('the rows take too long in a build with sanitizers')
         rows = self.rows('--budget', '0.001', '--size', 'tiny')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 7) + 8)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 8) + 9)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
         self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
