@@ -78,7 +78,7 @@ static bool looks_until(gate_test *is, unsigned seen)
     if (!spin_ns) return is(atomic_load(&pool.gate), seen);
     for (int64_t end = now_ns() + spin_ns; now_ns() < end;)
         for (int i = 0; i < LOOKS; i++) {
-            if (is(atomic_load_explicit(&pool.gate, memory_order_relaxed), seen)) return true;
+            if (is(atomic_load_explicit(&pool.gate, memory_order_acquire), seen)) return true;
             pause_here();
         }
     return false;
@@ -190,10 +190,7 @@ static void open_gate(void)
 static void wait_for_all(void)
 {
     atomic_fetch_and(&pool.gate, ~(unsigned)OPEN);
-    if (looks_until(is_empty, 0)) {
-        atomic_thread_fence(memory_order_acquire);
-        return;
-    }
+    if (looks_until(is_empty, 0)) return;
     atomic_store(&pool.caller_sleeps, 1);
     for (unsigned gate; (gate = atomic_load(&pool.gate)) & JOINED;) futex_wait(&pool.gate, gate);
     atomic_store(&pool.caller_sleeps, 0);

@@ -8,7 +8,7 @@
 
 static inline __attribute__((always_inline)) T NAME(more)(T a, T b)
 {
-    return (b > a) | IS_NAN(b) ? b : a;
+    return ((b > a) | IS_NAN(b)) ? b : a;
 }
 
 // y[i] = the largest of x[i * step + k * apart] over k; its numbers are constants where this is inlined.
