@@ -238,9 +238,10 @@ def check_faster(bench, names, *args):
 
 def capability_77(build, source, bench, info):
     """Where ops of a bench row fuse, the captured row takes fewer launches, and less time."""
-    named = ['chain5', 'broadcast', 'transpose_add', 'rms_norm', 'group_norm', 'cross_entropy', 'gather_rows', 'histogram',
-             'categorical', 'matmul_bias_gelu', 'einsum', 'resize', 'attention', 'attention_causal', 'sdpa_cached',
-             'dispatch_1000', 'scan_1000', 'while_device', 'lstm_step', 'lenet_step', 'mlp_step', 'gpt_step', 'decode_128']
+    named = ['chain5', 'broadcast', 'transpose_add', 'rms_norm', 'group_norm', 'cross_entropy', 'gather_rows',
+             'histogram', 'categorical', 'matmul_bias_gelu', 'einsum', 'resize', 'attention', 'attention_causal',
+             'sdpa_cached', 'dispatch_1000', 'scan_1000', 'while_device', 'lstm_step', 'lenet_step', 'mlp_step',
+             'gpt_step', 'decode_128']
     for device in ['cpu', 'vulkan'] if has_vulkan(info) else ['cpu']:
         rows = {}
         for name in named:
